@@ -1,0 +1,139 @@
+//! The in-process store of lockage: the machines run here, and no server is needed.
+//!
+//! ```
+//! use lockage::Limiter;
+//! use lockage_memory::MemoryStore;
+//!
+//! # pollster::block_on(async {
+//! let limiter = Limiter::new(MemoryStore::new(), "fixed-window 10/min".parse()?);
+//! assert_eq!(limiter.try_acquire("user:42", 3).await?.remaining, 7);
+//! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+//! ```
+//!
+//! Its futures are ready at once: they work in every runtime and in none. Callers without a
+//! runtime use [`MemoryStore::run`].
+//!
+//! Memory is bounded by the keys that are still of consequence: each call drops a few keys whose
+//! time has come, so the store shrinks as it is used. [`MemoryStore::purge`] drops all of them.
+
+mod shard;
+mod sync;
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use lockage::{Clock, Command, Key, RecordError, Store, StoreError};
+#[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
+use lockage_core::SystemClock;
+
+use shard::Shard;
+use sync::Mutex;
+
+/// Every so many calls to a shard, the calling thread also looks after another shard, so that
+/// keys expire in shards to which nobody comes any more.
+const CALLS_PER_VISIT: u64 = 16;
+/// How many due keys a call looks at in its own shard, and in the one that it visits.
+const DUE_PER_CALL: usize = 2;
+const DUE_PER_VISIT: usize = 64;
+
+/// Records in the memory of this process. Clones share them.
+#[derive(Clone, Debug)]
+pub struct MemoryStore<C> {
+    shards: Arc<Shards>,
+    clock: C,
+}
+
+#[derive(Debug)]
+struct Shards {
+    shards: Box<[Mutex<Shard>]>,
+    hasher: RandomState,
+    next_visit: AtomicUsize,
+}
+
+/// Not on `wasm32-unknown-unknown`, which has no clock: use [`MemoryStore::with_clock`] there.
+#[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
+impl MemoryStore<SystemClock> {
+    /// An empty store on the system's clock.
+    pub fn new() -> Self {
+        MemoryStore::with_clock(SystemClock)
+    }
+}
+
+#[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
+impl Default for MemoryStore<SystemClock> {
+    fn default() -> Self {
+        MemoryStore::new()
+    }
+}
+
+impl<C: Clock> MemoryStore<C> {
+    /// An empty store on this clock.
+    pub fn with_clock(clock: C) -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        MemoryStore::with_shards(clock, threads * 8)
+    }
+
+    fn with_shards(clock: C, count: usize) -> Self {
+        let shards = Shards {
+            shards: (0..count).map(|_| Mutex::new(Shard::default())).collect(),
+            hasher: RandomState::new(),
+            next_visit: AtomicUsize::new(0),
+        };
+        MemoryStore { shards: Arc::new(shards), clock }
+    }
+
+    /// Executes one command on one key, without a future.
+    ///
+    /// # Errors
+    /// [`RecordError`] where the key holds something else; nothing is then changed.
+    pub fn run<M: Command>(&self, key: &str, command: &M) -> Result<M::Outcome, RecordError> {
+        // The clock is read before the lock is taken: a thread that waits for the lock may then
+        // come with an earlier time than the one before it, which the machines handle (D10).
+        let now = self.clock.now();
+        let shards = &self.shards;
+        let index = shards.hasher.hash_one(key) as usize % shards.shards.len();
+        let (outcome, calls) = {
+            let mut shard = sync::lock(&shards.shards[index]);
+            shard.drop_due(now, DUE_PER_CALL);
+            (shard.run(key, command, now), shard.count_call())
+        };
+        if calls.is_multiple_of(CALLS_PER_VISIT) {
+            let visit = shards.next_visit.fetch_add(1, Ordering::Relaxed) % shards.shards.len();
+            sync::lock(&shards.shards[visit]).drop_due(now, DUE_PER_VISIT);
+        }
+        outcome
+    }
+
+    /// How many keys are stored, those included that may be dropped and have not been yet.
+    pub fn len(&self) -> usize {
+        self.shards.shards.iter().map(|shard| sync::lock(shard).len()).sum()
+    }
+
+    /// Whether no key is stored.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Drops every key whose time has come. Each shard is locked in turn.
+    pub fn purge(&self) {
+        let now = self.clock.now();
+        for shard in &self.shards.shards {
+            sync::lock(shard).drop_due(now, usize::MAX);
+        }
+    }
+}
+
+impl<C: Clock> Store for MemoryStore<C> {
+    async fn execute<M>(&self, key: &Key, command: &M) -> Result<M::Outcome, StoreError>
+    where
+        M: Command<Outcome: Send> + Sync,
+    {
+        Ok(self.run(key.as_str(), command)?)
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests;
+#[cfg(all(test, not(loom)))]
+mod tests;

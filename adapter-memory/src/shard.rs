@@ -1,0 +1,94 @@
+//! One shard: its records, and when each may be dropped.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use lockage::{Command, RecordError};
+use lockage_core::{Record, Timestamp};
+
+#[derive(Debug, Default)]
+pub(crate) struct Shard {
+    slots: HashMap<Arc<str>, Slot>,
+    /// One entry for each slot, under the slot's `due`.
+    queue: BTreeMap<Due, Arc<str>>,
+    /// Makes each `Due` unique.
+    entered: u64,
+    calls: u64,
+}
+
+#[derive(Debug)]
+struct Slot {
+    /// There is always one; it is optional as machines take it.
+    record: Option<Record>,
+    due: Due,
+}
+
+/// When a slot is to be looked at: not after its record may be forgotten. A record that lives on
+/// is looked at again then, so a hot key does not move in the queue at every call.
+type Due = (Timestamp, u64);
+
+impl Shard {
+    pub(crate) fn run<C: Command>(
+        &mut self,
+        key: &str,
+        command: &C,
+        now: Timestamp,
+    ) -> Result<C::Outcome, RecordError> {
+        let Some(slot) = self.slots.get_mut(key) else {
+            let mut record = None;
+            let outcome = command.apply(&mut record, now)?;
+            if record.is_some() {
+                self.insert(key.into(), record);
+            }
+            return Ok(outcome);
+        };
+        let outcome = command.apply(&mut slot.record, now)?;
+        if slot.record.is_none() {
+            self.queue.remove(&slot.due);
+            self.slots.remove(key);
+        }
+        Ok(outcome)
+    }
+
+    /// Looks at up to `most` slots that are due, and drops those that may be forgotten.
+    pub(crate) fn drop_due(&mut self, now: Timestamp, most: usize) {
+        for _ in 0..most {
+            let Some(entry) = self.queue.first_entry() else { return };
+            if entry.key().0 > now {
+                return;
+            }
+            let key = entry.remove();
+            // Invariant: every entry of the queue is that of a slot.
+            let Some(slot) = self.slots.remove(&key) else { continue };
+            if forget_at(&slot.record) > now {
+                self.insert(key, slot.record);
+            }
+        }
+    }
+
+    /// Counts a call, and tells how many there were.
+    pub(crate) fn count_call(&mut self) -> u64 {
+        self.calls = self.calls.wrapping_add(1);
+        self.calls
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    fn insert(&mut self, key: Arc<str>, record: Option<Record>) {
+        let due = (forget_at(&record), self.entered);
+        self.entered += 1;
+        self.queue.insert(due, Arc::clone(&key));
+        self.slots.insert(key, Slot { record, due });
+    }
+}
+
+fn forget_at(record: &Option<Record>) -> Timestamp {
+    record.as_ref().map_or(Timestamp::EPOCH, Record::forget_at)
+}

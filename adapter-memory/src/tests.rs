@@ -1,0 +1,173 @@
+//! What this store adds to the machines: sharing, and dropping what is forgotten.
+
+use std::time::Duration;
+
+use lockage::{Limit, Limiter, RecordError, lock};
+use lockage_core::lock::{Lock, OperationId, OwnerId};
+use lockage_core::{Acquire, Command, ManualClock, Peek, Reset, Timestamp};
+
+use super::*;
+
+fn store() -> (MemoryStore<Arc<ManualClock>>, Arc<ManualClock>) {
+    let start = Timestamp::from_micros(1_763_700_000_000_000).unwrap();
+    let clock = Arc::new(ManualClock::new(start));
+    (MemoryStore::with_clock(Arc::clone(&clock)), clock)
+}
+
+fn limit(text: &str) -> Limit {
+    text.parse().unwrap()
+}
+
+fn acquire<C: Clock>(store: &MemoryStore<C>, key: &str, limit: Limit) -> bool {
+    store.run(key, &Acquire::new(limit, 1).unwrap()).unwrap().is_allowed()
+}
+
+/// D9: a key that may be forgotten goes, also when nobody ever comes back to it or to its shard.
+#[test]
+fn d9_expired_keys_are_dropped_while_others_are_used() {
+    let (store, clock) = store();
+    let limit = limit("fixed-window 5/s");
+    for key in 0..10_000 {
+        acquire(&store, &key.to_string(), limit);
+    }
+    assert_eq!(store.len(), 10_000);
+    clock.advance(Duration::from_secs(2));
+    for _ in 0..10_000 {
+        acquire(&store, "one hot key", limit);
+    }
+    assert_eq!(store.len(), 1);
+}
+
+#[test]
+fn d9_purge_drops_all_that_is_due_and_nothing_else() {
+    let (store, clock) = store();
+    acquire(&store, "short", limit("fixed-window 5/s"));
+    acquire(&store, "long", limit("fixed-window 5/h"));
+    clock.advance(Duration::from_secs(1));
+    store.purge();
+    assert_eq!(store.len(), 1);
+    clock.advance(Duration::from_secs(3600));
+    store.purge();
+    assert!(store.is_empty());
+}
+
+/// A hot key stays while it is used, and goes one lifetime after its last use.
+#[test]
+fn d9_a_key_in_use_is_kept() {
+    let (store, clock) = store();
+    let limit = limit("token-bucket 1/s burst 2");
+    for _ in 0..10 {
+        assert!(acquire(&store, "hot", limit));
+        clock.advance(Duration::from_secs(1));
+        acquire(&store, "other", limit);
+    }
+    assert_eq!(store.len(), 2);
+}
+
+/// A reset leaves nothing behind, however often a key comes and goes.
+#[test]
+fn resets_leave_nothing_behind() {
+    let (store, _clock) = store();
+    let limit = limit("sliding-log 5/day");
+    for _ in 0..1000 {
+        acquire(&store, "key", limit);
+        assert!(store.run("key", &Reset::new(limit)).unwrap());
+    }
+    assert!(store.is_empty());
+    let queued: usize = store.shards.shards.iter().map(|s| sync::lock(s).queued()).sum();
+    assert_eq!(queued, 0);
+}
+
+/// D5, D12: questions and refusals store nothing.
+#[test]
+fn d12_peeks_and_refusals_store_nothing() {
+    let (store, _clock) = store();
+    let five = limit("sliding-log 5/s");
+    assert!(store.run("key", &Peek::new(five, 1)).unwrap().is_allowed());
+    assert!(!store.run("key", &Acquire::new(five, 6).unwrap()).unwrap().is_allowed());
+    assert!(store.is_empty());
+    acquire(&store, "key", five);
+    let other = Acquire::new(limit("sliding-log 6/s"), 1).unwrap();
+    assert_eq!(store.run("key", &other), Err(RecordError::OtherLimit));
+    let window = Acquire::new(limit("fixed-window 5/s"), 1).unwrap();
+    assert_eq!(store.run("key", &window), Err(RecordError::OtherKind));
+    assert_eq!(store.run("key", &Peek::new(five, 1)).unwrap().remaining, 4);
+}
+
+/// E2 under real threads: they never admit more than the limit between them.
+#[test]
+fn e2_threads_share_one_limit() {
+    let (store, _clock) = store();
+    let limit = limit("sliding-log 1000/h");
+    let admitted: usize = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| (0..500).filter(|_| acquire(&store, "k", limit)).count()))
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert_eq!(admitted, 1000);
+}
+
+/// L1 through the store: one owner at a time.
+#[test]
+fn l1_a_second_owner_is_refused() {
+    let (store, clock) = store();
+    let lock = Lock::new(Duration::from_secs(10), Duration::from_secs(60)).unwrap();
+    let ask = |owner, id| {
+        let operation =
+            lock.acquire(OwnerId::from_u128(owner), OperationId::from_u128(id), Timestamp::MAX);
+        store.run("lock", &operation).unwrap().answer
+    };
+    assert!(matches!(ask(1, 1), lock::Answer::Done(_)));
+    assert!(matches!(ask(2, 2), lock::Answer::Refused(Some(_))));
+    clock.advance(Duration::from_secs(10));
+    assert!(matches!(ask(2, 3), lock::Answer::Done(_)));
+}
+
+#[test]
+fn limiters_share_a_store_under_prefixes_of_their_own() {
+    let (store, _clock) = store();
+    let login =
+        Limiter::new(store.clone(), limit("fixed-window 1/min")).with_prefix("login").unwrap();
+    let search = Limiter::new(store, limit("token-bucket 10/s")).with_prefix("search").unwrap();
+    pollster::block_on(async {
+        assert!(login.try_acquire("user:1", 1).await.unwrap().is_allowed());
+        assert!(!login.try_acquire("user:1", 1).await.unwrap().is_allowed());
+        assert!(login.try_acquire("user:2", 1).await.unwrap().is_allowed());
+        assert_eq!(search.try_acquire("user:1", 4).await.unwrap().remaining, 6);
+        assert!(login.reset("user:1").await.unwrap());
+        assert!(login.peek("user:1", 1).await.unwrap().is_allowed());
+        assert!(login.try_acquire("", 1).await.is_err());
+        assert!(login.try_acquire("user:1", 0).await.is_err());
+    });
+}
+
+/// A command that panics midway must not take the shard with it.
+#[test]
+fn a_panic_in_one_thread_does_not_lock_the_others_out() {
+    struct Panics;
+    impl Command for Panics {
+        type Outcome = ();
+        fn script(&self) -> lockage_core::ScriptId {
+            lockage_core::ScriptId::CounterPeek
+        }
+        fn arguments(&self, _: &mut lockage_core::Arguments) {}
+        fn outcome(&self, _: &[i64]) -> Result<(), lockage_core::ReplyError> {
+            Ok(())
+        }
+        fn apply(
+            &self,
+            _: &mut Option<lockage_core::Record>,
+            _: Timestamp,
+        ) -> Result<(), RecordError> {
+            panic!("on purpose")
+        }
+    }
+    let (store, _clock) = store();
+    let limit = limit("fixed-window 2/s");
+    acquire(&store, "key", limit);
+    let beside = store.clone();
+    assert!(std::thread::spawn(move || beside.run("key", &Panics)).join().is_err());
+    assert!(acquire(&store, "key", limit));
+    assert!(!acquire(&store, "key", limit));
+}

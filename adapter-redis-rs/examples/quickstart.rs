@@ -1,0 +1,29 @@
+//! A first decision on Redis: `cargo run --example quickstart -p lockage-redis-rs`, with
+//! `REDIS_URL` naming the server (redis://127.0.0.1:6379 where it is not set).
+
+#![allow(clippy::print_stdout)]
+
+use lockage::{Limiter, Verdict};
+use lockage_redis_rs::RedisStore;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1:6379".to_owned());
+    let client = redis::Client::open(url)?;
+    let connection = client.get_multiplexed_async_connection().await?;
+
+    let limiter =
+        Limiter::new(RedisStore::new(connection), "token-bucket 100/min burst 5".parse()?)
+            .with_prefix("quickstart")?;
+    for request in 1..=7 {
+        let decision = limiter.try_acquire("user:42", 1).await?;
+        match decision.verdict {
+            Verdict::Allowed => println!("{request}: allowed, {} left", decision.remaining),
+            Verdict::Denied { retry_after } => {
+                println!("{request}: denied, try again in {retry_after:?}");
+            }
+            Verdict::Never => println!("{request}: costs more than the burst"),
+        }
+    }
+    Ok(())
+}

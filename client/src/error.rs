@@ -1,0 +1,40 @@
+//! What can go wrong, told apart by what it says about the state.
+
+use lockage_core::{CostError, RecordError};
+
+use crate::key::KeyError;
+
+/// Why a call has no outcome.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The key cannot be used. Nothing was sent.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The cost cannot be asked for. Nothing was sent.
+    #[error(transparent)]
+    Cost(#[from] CostError),
+    /// The store has not answered with an outcome.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why a store has not answered with an outcome.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The key holds something that the command cannot work on. Nothing was changed, and trying
+    /// again changes that as little.
+    #[error("refused: {0}")]
+    Record(#[from] RecordError),
+    /// The command was certainly not carried out: nothing was changed, and it is safe to retry.
+    #[error("not done: {0}")]
+    NotDone(#[source] Cause),
+    /// The command was sent and no answer came, or none that can be read: it may have been
+    /// carried out.
+    #[error("unknown whether it was done: {0}")]
+    Unknown(#[source] Cause),
+}
+
+/// The error of the client that talks to the store.
+type Cause = Box<dyn std::error::Error + Send + Sync>;

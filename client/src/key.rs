@@ -1,0 +1,88 @@
+//! The keys under which limiters and locks are stored.
+
+use std::fmt;
+
+/// The key of one limiter or lock: `prefix:{id}`.
+///
+/// The braces make the id the hash tag, so that in a cluster everything that belongs to one id
+/// lies on one node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Key(String);
+
+impl Key {
+    /// The key of `id` under `prefix`.
+    ///
+    /// # Errors
+    /// [`KeyError`] for an empty prefix or id, a brace in the prefix, or an id that begins with
+    /// a closing brace, which would leave the hash tag empty.
+    pub fn new(prefix: &str, id: &str) -> Result<Key, KeyError> {
+        check_prefix(prefix)?;
+        if id.is_empty() {
+            return Err(KeyError::EmptyId);
+        }
+        if id.starts_with('}') {
+            return Err(KeyError::BraceFirstInId);
+        }
+        Ok(Key(format!("{prefix}:{{{id}}}")))
+    }
+
+    /// The key as it is stored.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Checks the part of a key that a limiter keeps.
+pub(crate) fn check_prefix(prefix: &str) -> Result<(), KeyError> {
+    if prefix.is_empty() {
+        return Err(KeyError::EmptyPrefix);
+    }
+    if prefix.contains(['{', '}']) {
+        return Err(KeyError::BraceInPrefix);
+    }
+    Ok(())
+}
+
+/// A prefix or an id that makes no key. Nothing was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// The prefix is empty.
+    #[error("the prefix is empty: name what is limited, such as \"login\"")]
+    EmptyPrefix,
+    /// The prefix has a brace.
+    #[error("the prefix has a brace: braces mark the id in a key")]
+    BraceInPrefix,
+    /// The id is empty.
+    #[error("the id is empty: name whom the limit is for, such as \"user:42\"")]
+    EmptyId,
+    /// The id begins with a closing brace.
+    #[error("the id begins with a closing brace: that leaves the key without a hash tag")]
+    BraceFirstInId,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_is_the_hash_tag() {
+        assert_eq!(Key::new("login", "user:42").unwrap().as_str(), "login:{user:42}");
+    }
+
+    #[test]
+    fn keys_without_a_hash_tag_are_refused() {
+        assert_eq!(Key::new("", "a"), Err(KeyError::EmptyPrefix));
+        assert_eq!(Key::new("a{b", "a"), Err(KeyError::BraceInPrefix));
+        assert_eq!(Key::new("a}", "a"), Err(KeyError::BraceInPrefix));
+        assert_eq!(Key::new("a", ""), Err(KeyError::EmptyId));
+        assert_eq!(Key::new("a", "}b"), Err(KeyError::BraceFirstInId));
+        assert!(Key::new("a", "b}{c").is_ok());
+    }
+}

@@ -1,0 +1,36 @@
+//! Rate limiters that many processes share, with one API over every store.
+//!
+//! ```
+//! use lockage::Limiter;
+//! use lockage_memory::MemoryStore;
+//!
+//! # pollster::block_on(async {
+//! let limiter = Limiter::new(MemoryStore::new(), "token-bucket 100/min burst 20".parse()?);
+//! let decision = limiter.try_acquire("user:42", 1).await?;
+//! assert!(decision.is_allowed());
+//! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+//! ```
+//!
+//! The store decides where the state lives: `lockage-memory` in this process, `lockage-redis-rs`
+//! on Redis or Valkey through the `redis` crate. This crate waits for nothing, spawns nothing and
+//! needs no particular runtime.
+//!
+//! # Outcomes and errors
+//!
+//! A denied request is a [`Decision`], not an error. An [`Error`] tells apart what was refused
+//! before anything was sent, what was certainly not done, and what may have been done:
+//! see [`StoreError`].
+
+mod error;
+mod key;
+mod limiter;
+mod store;
+
+pub use error::{Error, StoreError};
+pub use key::{Key, KeyError};
+pub use limiter::Limiter;
+pub use lockage_core::{
+    Clock, Command, ConfigError, CostError, Decision, FixedWindow, IntervalBucket, Limit,
+    ParseError, RecordError, SlidingLog, SlidingWindow, TokenBucket, Verdict, lock,
+};
+pub use store::Store;

@@ -1,0 +1,187 @@
+//! One operation on one key, and its form on the wire: a script's name, its arguments, its reply.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::{self, Write};
+
+use crate::error::{RecordError, ReplyError};
+use crate::record::Record;
+use crate::time::Timestamp;
+
+/// One operation of one machine on one key.
+///
+/// It exists twice with the same outcome: [`Command::apply`] runs the machine here, and
+/// [`Command::script`] with [`Command::arguments`] runs it in a store that speaks Lua, whose reply
+/// [`Command::outcome`] reads.
+pub trait Command {
+    /// What the caller learns.
+    type Outcome;
+
+    /// The script that runs this command.
+    fn script(&self) -> ScriptId;
+
+    /// Appends the script's own arguments, which stand after the two that every script takes
+    /// (the time, and the skew: see [`Arguments::new`]).
+    fn arguments(&self, arguments: &mut Arguments);
+
+    /// Reads the script's reply.
+    ///
+    /// # Errors
+    /// [`ReplyError::Record`] where the script refused the record under the key and changed
+    /// nothing; [`ReplyError::Unexpected`] where the reply is not of the documented form.
+    fn outcome(&self, reply: &[i64]) -> Result<Self::Outcome, ReplyError>;
+
+    /// Runs the machine on what is stored under one key, at `now`.
+    ///
+    /// A record may be dropped at any time from [`Record::forget_at`] on; no later outcome can
+    /// tell (property D9).
+    ///
+    /// # Errors
+    /// [`RecordError`] where the slot holds something that this command cannot work on; the slot
+    /// is then unchanged.
+    fn apply(
+        &self,
+        slot: &mut Option<Record>,
+        now: Timestamp,
+    ) -> Result<Self::Outcome, RecordError>;
+}
+
+/// Names one script. Its source is in the crate `lockage-lua`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+#[allow(missing_docs)] // each is documented by its name and, in full, by its script's header
+pub enum ScriptId {
+    FixedWindowAcquire,
+    SlidingWindowAcquire,
+    TokenBucketAcquire,
+    IntervalBucketAcquire,
+    CounterPeek,
+    CounterReset,
+    SlidingLogAcquire,
+    SlidingLogPeek,
+    SlidingLogReset,
+    LockAcquire,
+    LockRenew,
+    LockRelease,
+    LockForceRelease,
+    LockInspect,
+}
+
+impl ScriptId {
+    /// Every script.
+    pub const ALL: [ScriptId; 14] = [
+        ScriptId::FixedWindowAcquire,
+        ScriptId::SlidingWindowAcquire,
+        ScriptId::TokenBucketAcquire,
+        ScriptId::IntervalBucketAcquire,
+        ScriptId::CounterPeek,
+        ScriptId::CounterReset,
+        ScriptId::SlidingLogAcquire,
+        ScriptId::SlidingLogPeek,
+        ScriptId::SlidingLogReset,
+        ScriptId::LockAcquire,
+        ScriptId::LockRenew,
+        ScriptId::LockRelease,
+        ScriptId::LockForceRelease,
+        ScriptId::LockInspect,
+    ];
+
+    /// The script's name in lower case, such as `token_bucket_acquire`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ScriptId::FixedWindowAcquire => "fixed_window_acquire",
+            ScriptId::SlidingWindowAcquire => "sliding_window_acquire",
+            ScriptId::TokenBucketAcquire => "token_bucket_acquire",
+            ScriptId::IntervalBucketAcquire => "interval_bucket_acquire",
+            ScriptId::CounterPeek => "counter_peek",
+            ScriptId::CounterReset => "counter_reset",
+            ScriptId::SlidingLogAcquire => "sliding_log_acquire",
+            ScriptId::SlidingLogPeek => "sliding_log_peek",
+            ScriptId::SlidingLogReset => "sliding_log_reset",
+            ScriptId::LockAcquire => "lock_acquire",
+            ScriptId::LockRenew => "lock_renew",
+            ScriptId::LockRelease => "lock_release",
+            ScriptId::LockForceRelease => "lock_force_release",
+            ScriptId::LockInspect => "lock_inspect",
+        }
+    }
+}
+
+/// The arguments of one script call, each a short text, kept in one buffer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Arguments {
+    text: String,
+    ends: Vec<usize>,
+}
+
+impl Arguments {
+    /// Begins with the two arguments that every script takes.
+    ///
+    /// With `now` the caller's time decides instead of the store's; `skew_ms` says by how many
+    /// milliseconds that time may be off the store's, and is added to every expiry.
+    pub fn new(now: Option<Timestamp>, skew_ms: u64) -> Self {
+        let mut arguments = Arguments::default();
+        match now {
+            Some(now) => arguments.push(now.as_micros()),
+            None => arguments.push(""),
+        }
+        arguments.push(skew_ms);
+        arguments
+    }
+
+    /// Appends one argument.
+    pub fn push(&mut self, argument: impl fmt::Display) {
+        // Invariant: writing to a `String` cannot fail.
+        let _ = write!(self.text, "{argument}");
+        self.ends.push(self.text.len());
+    }
+
+    /// The arguments in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.ends.iter().enumerate().map(|(index, &end)| {
+            let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+            &self.text[start..end]
+        })
+    }
+}
+
+/// Reads a reply's head: its status, and the store's time.
+pub(crate) fn read_head(reply: &[i64]) -> Result<(Timestamp, &[i64]), ReplyError> {
+    let (&status, rest) = reply.split_first().ok_or(ReplyError::Unexpected)?;
+    if status != 0 {
+        let error = RecordError::from_status(status).ok_or(ReplyError::Unexpected)?;
+        return Err(error.into());
+    }
+    let (&now, rest) = rest.split_first().ok_or(ReplyError::Unexpected)?;
+    let now = Timestamp::from_micros(read_whole(now)?).map_err(|_| ReplyError::Unexpected)?;
+    Ok((now, rest))
+}
+
+/// A number of a reply that can never be below zero.
+pub(crate) fn read_whole(number: i64) -> Result<u64, ReplyError> {
+    u64::try_from(number).map_err(|_| ReplyError::Unexpected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn arguments_keep_their_order_and_their_empty_ones() {
+        let mut arguments = Arguments::new(None, 5);
+        arguments.push("");
+        arguments.push(u64::MAX);
+        let all: Vec<&str> = arguments.iter().collect();
+        assert_eq!(all, vec!["", "5", "", "18446744073709551615"]);
+    }
+
+    #[test]
+    fn a_reply_of_another_form_is_not_an_outcome() {
+        assert_eq!(read_head(&[]), Err(ReplyError::Unexpected));
+        assert_eq!(read_head(&[0]), Err(ReplyError::Unexpected));
+        assert_eq!(read_head(&[0, -1]), Err(ReplyError::Unexpected));
+        assert_eq!(read_head(&[99, 1]), Err(ReplyError::Unexpected));
+        assert_eq!(read_head(&[3, 1]), Err(RecordError::OtherLimit.into()));
+    }
+}

@@ -1,0 +1,67 @@
+//! The exact range, and the few integer helpers that all machines share.
+
+use core::time::Duration;
+
+use crate::error::ConfigError;
+
+/// 2^53: below it every whole number is exact in a Lua double, and so is floor(a / b).
+pub(crate) const MAX_EXACT: u64 = 1 << 53;
+
+/// [`crate::MAX_SPAN`] in microseconds.
+pub(crate) const MAX_SPAN_US: u64 = 1 << 51;
+
+/// A duration of a configuration in whole microseconds: above zero and exactly representable.
+pub(crate) fn config_micros(what: &'static str, span: Duration) -> Result<u64, ConfigError> {
+    if span.is_zero() {
+        return Err(ConfigError::Zero { what });
+    }
+    if span.subsec_nanos() % 1000 != 0 {
+        return Err(ConfigError::SubMicrosecond { what });
+    }
+    match u64::try_from(span.as_micros()) {
+        Ok(micros) if micros <= MAX_SPAN_US => Ok(micros),
+        _ => Err(ConfigError::TooLarge {
+            what,
+            max: MAX_SPAN_US,
+            unit: "us",
+            bound: "the longest time that is remembered, 2^51 us (71 years)",
+        }),
+    }
+}
+
+/// A count of a configuration: above zero and in the exact range.
+pub(crate) fn config_count(what: &'static str, count: u64) -> Result<u64, ConfigError> {
+    match count {
+        0 => Err(ConfigError::Zero { what }),
+        1..MAX_EXACT => Ok(count),
+        _ => Err(ConfigError::TooLarge {
+            what,
+            max: MAX_EXACT - 1,
+            unit: "",
+            bound: "the exact range of 2^53",
+        }),
+    }
+}
+
+/// Microseconds of a duration, a fraction rounded up, saturating.
+pub(crate) fn micros_rounded_up(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos().div_ceil(1000)).unwrap_or(u64::MAX)
+}
+
+/// floor(a * b / c) without overflow on the way, saturating; `c` is above zero.
+pub(crate) fn mul_div_floor(a: u64, b: u64, c: u64) -> u64 {
+    u64::try_from(u128::from(a) * u128::from(b) / u128::from(c)).unwrap_or(u64::MAX)
+}
+
+/// ceil(a * b / c), as [`mul_div_floor`].
+pub(crate) fn mul_div_ceil(a: u64, b: u64, c: u64) -> u64 {
+    u64::try_from((u128::from(a) * u128::from(b)).div_ceil(u128::from(c))).unwrap_or(u64::MAX)
+}
+
+/// The greatest common divisor of two numbers above zero.
+pub(crate) const fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}

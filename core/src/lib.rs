@@ -1,0 +1,55 @@
+//! The machines of lockage: rate limiters and a reentrant lock, each a pure function of
+//! (configuration, state, command, now).
+//!
+//! Nothing here waits, sends or looks at a clock: the caller passes the time in, so every outcome
+//! can be computed again, on any machine, from the same integers. The same machines exist a
+//! second time as Lua scripts (the crate `lockage-lua`) and both agree bit for bit.
+//!
+//! ```
+//! use lockage_core::{Acquire, Command, Limit, Timestamp};
+//!
+//! let limit: Limit = "token-bucket 100/min burst 20".parse()?;
+//! let mut slot = None; // what is stored under one key: nothing yet
+//! let now = Timestamp::from_micros(1_763_700_000_000_000)?;
+//! let decision = Acquire::new(limit, 15)?.apply(&mut slot, now)?;
+//! assert!(decision.is_allowed());
+//! assert_eq!(decision.remaining, 5);
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+//!
+//! What it does not do: it keeps no map of keys (see `lockage-memory`), talks to no server (see
+//! `lockage-redis-rs`) and spawns nothing.
+//!
+//! Everything is exact. Time is whole microseconds, rates are reduced fractions, and every
+//! intermediate value stays below 2^53, where Lua's doubles are exact too; a configuration that
+//! could leave that range is refused when it is built.
+#![no_std]
+
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
+mod command;
+mod decision;
+mod error;
+mod exact;
+mod limit;
+mod limiter;
+pub mod lock;
+mod record;
+mod time;
+
+pub use command::{Arguments, Command, ScriptId};
+pub use decision::{Decision, Verdict};
+pub use error::{ConfigError, CostError, RecordError, ReplyError};
+pub use limit::{
+    FixedWindow, IntervalBucket, Limit, ParseError, SlidingLog, SlidingWindow, TokenBucket,
+    parse_duration, parse_rate,
+};
+pub use limiter::{Acquire, AcquireEach, MAX_COSTS, Peek, Reset};
+pub use record::{Record, Stored};
+#[cfg(target_has_atomic = "64")]
+pub use time::ManualClock;
+#[cfg(all(feature = "std", not(all(target_arch = "wasm32", target_os = "unknown"))))]
+pub use time::SystemClock;
+pub use time::{Clock, MAX_SPAN, TimeError, Timestamp};

@@ -1,0 +1,119 @@
+//! A limit of any kind, as configuration files and command lines write it.
+
+mod parse;
+mod print;
+
+pub use parse::{ParseError, parse_duration, parse_rate};
+
+use crate::limiter::Machine;
+pub use crate::limiter::{FixedWindow, IntervalBucket, SlidingLog, SlidingWindow, TokenBucket};
+
+/// A limit of any kind.
+///
+/// It parses from and prints to strings (and, with the feature `serde`, serialises as one):
+///
+/// | kind | examples |
+/// |---|---|
+/// | [`FixedWindow`] | `fixed-window 10/60s`, `fixed-window 1000/hour` |
+/// | [`SlidingLog`] | `sliding-log 5/s` |
+/// | [`SlidingWindow`] | `sliding-window 100/min` |
+/// | [`TokenBucket`] | `token-bucket 100/min burst 20`; without `burst`, the amount |
+/// | [`IntervalBucket`] | `token-bucket 8 every 2s burst 8`; without `burst`, the amount |
+///
+/// `per` may stand for `/`, numbers may be grouped as `1_000_000`, and a duration is a unit
+/// (`us`, `ms`, `s`, `min`, `h`, `day`, `week`, and their common spellings), a number with a
+/// unit, or several of them from the largest down, as in `1h30m`.
+///
+/// ```
+/// use lockage_core::Limit;
+///
+/// let limit: Limit = "token-bucket 1_000_000 per day burst 5000".parse()?;
+/// assert_eq!(limit.to_string(), "token-bucket 1000000/day burst 5000");
+/// assert_eq!(limit.capacity(), 5000);
+///
+/// let error = "fixed-window 10/fortnight".parse::<Limit>().unwrap_err();
+/// assert_eq!(error.column(), 17);
+/// # Ok::<(), lockage_core::ParseError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Limit {
+    /// See [`FixedWindow`].
+    FixedWindow(FixedWindow),
+    /// See [`SlidingLog`].
+    SlidingLog(SlidingLog),
+    /// See [`SlidingWindow`].
+    SlidingWindow(SlidingWindow),
+    /// See [`TokenBucket`].
+    TokenBucket(TokenBucket),
+    /// See [`IntervalBucket`].
+    IntervalBucket(IntervalBucket),
+}
+
+impl Limit {
+    /// The most that can be admitted at once: a window's limit, a bucket's burst.
+    pub fn capacity(&self) -> u64 {
+        match self {
+            Limit::FixedWindow(window) => window.limit(),
+            Limit::SlidingLog(log) => log.limit(),
+            Limit::SlidingWindow(window) => window.limit(),
+            Limit::TokenBucket(bucket) => bucket.burst(),
+            Limit::IntervalBucket(bucket) => bucket.burst(),
+        }
+    }
+
+    pub(crate) fn machine(&self) -> &dyn Machine {
+        match self {
+            Limit::FixedWindow(machine) => machine,
+            Limit::SlidingLog(machine) => machine,
+            Limit::SlidingWindow(machine) => machine,
+            Limit::TokenBucket(machine) => machine,
+            Limit::IntervalBucket(machine) => machine,
+        }
+    }
+}
+
+impl From<FixedWindow> for Limit {
+    fn from(window: FixedWindow) -> Self {
+        Limit::FixedWindow(window)
+    }
+}
+
+impl From<SlidingLog> for Limit {
+    fn from(log: SlidingLog) -> Self {
+        Limit::SlidingLog(log)
+    }
+}
+
+impl From<SlidingWindow> for Limit {
+    fn from(window: SlidingWindow) -> Self {
+        Limit::SlidingWindow(window)
+    }
+}
+
+impl From<TokenBucket> for Limit {
+    fn from(bucket: TokenBucket) -> Self {
+        Limit::TokenBucket(bucket)
+    }
+}
+
+impl From<IntervalBucket> for Limit {
+    fn from(bucket: IntervalBucket) -> Self {
+        Limit::IntervalBucket(bucket)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Limit {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Limit {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = alloc::borrow::Cow::<str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}

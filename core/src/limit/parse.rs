@@ -1,0 +1,269 @@
+//! Limits, rates and durations from the strings that people write.
+
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use core::fmt;
+use core::str::FromStr;
+use core::time::Duration;
+
+use super::{FixedWindow, IntervalBucket, Limit, SlidingLog, SlidingWindow, TokenBucket};
+use crate::error::ConfigError;
+
+impl FromStr for Limit {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let mut input = Input::new(text);
+        let limit = read_limit(&mut input)?;
+        input.end()?;
+        Ok(limit)
+    }
+}
+
+/// Reads a duration such as `60s`, `day` or `1h30m`.
+///
+/// # Errors
+/// [`ParseError`] with the place and what was expected there.
+pub fn parse_duration(text: &str) -> Result<Duration, ParseError> {
+    let mut input = Input::new(text);
+    let duration = input.duration()?;
+    input.end()?;
+    Ok(duration)
+}
+
+/// Reads a rate such as `5/s` or `1000 per hour`: an amount and its period.
+///
+/// # Errors
+/// [`ParseError`] with the place and what was expected there.
+pub fn parse_rate(text: &str) -> Result<(u64, Duration), ParseError> {
+    let mut input = Input::new(text);
+    let amount = input.number()?;
+    let period = input.per()?;
+    input.end()?;
+    Ok((amount, period))
+}
+
+/// What is wrong with a string, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseError {
+    text: String,
+    /// In bytes from the beginning, on a character's boundary.
+    offset: usize,
+    problem: Problem,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Problem {
+    Expected(&'static str),
+    Config(ConfigError),
+}
+
+impl ParseError {
+    /// The column of the problem, counted in characters from 1.
+    pub fn column(&self) -> usize {
+        self.text[..self.offset].chars().count() + 1
+    }
+
+    /// The problem of the configuration, where the string is well formed and its values are not
+    /// accepted.
+    pub fn config_error(&self) -> Option<ConfigError> {
+        match self.problem {
+            Problem::Expected(_) => None,
+            Problem::Config(error) => Some(error),
+        }
+    }
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}, column {}: ", self.text, self.column())?;
+        match self.problem {
+            Problem::Config(error) => error.fmt(f),
+            Problem::Expected(expected) => {
+                let rest = &self.text[self.offset..];
+                let found = match rest.split_whitespace().next() {
+                    Some(word) => format!("{word:?}"),
+                    None => "the end".to_owned(),
+                };
+                write!(f, "expected {expected}, found {found}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for ParseError {}
+
+const KIND: &str = "a kind of limit: fixed-window, sliding-log, sliding-window or token-bucket";
+const NUMBER: &str = "a whole number such as 100 or 1_000_000";
+const DURATION: &str = "a duration such as 60s, 5min, 1h30m or day";
+
+fn read_limit(input: &mut Input<'_>) -> Result<Limit, ParseError> {
+    let at = input.skip_spaces();
+    let kind = input.take_while(|c| c.is_ascii_alphabetic() || matches!(c, '-' | '_'));
+    match kind.to_ascii_lowercase().replace('_', "-").as_str() {
+        "fixed-window" => read_window(input, FixedWindow::new),
+        "sliding-log" => read_window(input, SlidingLog::new),
+        "sliding-window" => read_window(input, SlidingWindow::new),
+        "token-bucket" => read_bucket(input),
+        _ => Err(input.error(at, Problem::Expected(KIND))),
+    }
+}
+
+fn read_window<W: Into<Limit>>(
+    input: &mut Input<'_>,
+    new: fn(u64, Duration) -> Result<W, ConfigError>,
+) -> Result<Limit, ParseError> {
+    let at = input.skip_spaces();
+    let limit = input.number()?;
+    let window = input.per()?;
+    input.built(at, new(limit, window))
+}
+
+fn read_bucket(input: &mut Input<'_>) -> Result<Limit, ParseError> {
+    let at = input.skip_spaces();
+    let amount = input.number()?;
+    if input.word("every") {
+        let interval = input.duration()?;
+        let burst = read_burst(input, amount)?;
+        return input.built(at, IntervalBucket::new(amount, interval, burst));
+    }
+    let period = input.per_or("/ and a period, as in 100/min, or an interval, as in 8 every 2s")?;
+    let burst = read_burst(input, amount)?;
+    input.built(at, TokenBucket::new(amount, period, burst))
+}
+
+fn read_burst(input: &mut Input<'_>, amount: u64) -> Result<u64, ParseError> {
+    if input.word("burst") { input.number() } else { Ok(amount) }
+}
+
+/// A text, and how much of it has been read.
+struct Input<'a> {
+    text: &'a str,
+    offset: usize,
+}
+
+impl<'a> Input<'a> {
+    fn new(text: &'a str) -> Self {
+        Input { text, offset: 0 }
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.text[self.offset..]
+    }
+
+    fn error(&self, offset: usize, problem: Problem) -> ParseError {
+        ParseError { text: self.text.to_owned(), offset, problem }
+    }
+
+    fn expected(&self, expected: &'static str) -> ParseError {
+        self.error(self.offset, Problem::Expected(expected))
+    }
+
+    /// Values that were read at `at` and what became of them.
+    fn built<T: Into<Limit>>(
+        &self,
+        at: usize,
+        built: Result<T, ConfigError>,
+    ) -> Result<Limit, ParseError> {
+        built.map(Into::into).map_err(|error| self.error(at, Problem::Config(error)))
+    }
+
+    /// Goes on to what is not a space, and tells where that is.
+    fn skip_spaces(&mut self) -> usize {
+        self.take_while(char::is_whitespace);
+        self.offset
+    }
+
+    fn take_while(&mut self, accept: impl Fn(char) -> bool) -> &'a str {
+        let rest = self.rest();
+        let taken = &rest[..rest.find(|c| !accept(c)).unwrap_or(rest.len())];
+        self.offset += taken.len();
+        taken
+    }
+
+    /// Takes this word where it comes next.
+    fn word(&mut self, word: &str) -> bool {
+        let start = self.skip_spaces();
+        if self.take_while(|c| c.is_ascii_alphabetic()).eq_ignore_ascii_case(word) {
+            return true;
+        }
+        self.offset = start;
+        false
+    }
+
+    fn number(&mut self) -> Result<u64, ParseError> {
+        let start = self.skip_spaces();
+        let digits = self.take_while(|c| c.is_ascii_digit() || c == '_').replace('_', "");
+        // A sign, a fraction or an exponent is no whole number, nor is one above 2^64.
+        if digits.is_empty() || self.rest().starts_with(['.', 'e', 'E', 'x']) {
+            return Err(self.error(start, Problem::Expected(NUMBER)));
+        }
+        let too_large = "a whole number below 2^64";
+        digits.parse().map_err(|_| self.error(start, Problem::Expected(too_large)))
+    }
+
+    fn per(&mut self) -> Result<Duration, ParseError> {
+        self.per_or("/ and a period, as in 10/60s")
+    }
+
+    fn per_or(&mut self, expected: &'static str) -> Result<Duration, ParseError> {
+        self.skip_spaces();
+        if self.rest().starts_with('/') {
+            self.offset += 1;
+        } else if !self.word("per") {
+            return Err(self.expected(expected));
+        }
+        self.duration()
+    }
+
+    /// One or more of a number (one, where there is none) and a unit.
+    fn duration(&mut self) -> Result<Duration, ParseError> {
+        let start = self.skip_spaces();
+        let mut micros: u64 = 0;
+        loop {
+            let part = self.duration_part(start)?;
+            micros = micros.checked_add(part).ok_or_else(|| self.too_long(start))?;
+            if !self.rest().starts_with(|c: char| c.is_ascii_digit()) {
+                return Ok(Duration::from_micros(micros));
+            }
+        }
+    }
+
+    fn duration_part(&mut self, start: usize) -> Result<u64, ParseError> {
+        let at = self.offset;
+        let counted = self.rest().starts_with(|c: char| c.is_ascii_digit());
+        let count = if counted { self.number()? } else { 1 };
+        self.skip_spaces();
+        let unit = self.take_while(char::is_alphabetic);
+        let Some(unit) = unit_micros(unit) else {
+            return Err(self.error(at, Problem::Expected(DURATION)));
+        };
+        count.checked_mul(unit).ok_or_else(|| self.too_long(start))
+    }
+
+    fn too_long(&self, start: usize) -> ParseError {
+        self.error(start, Problem::Expected("a duration of at most 71 years"))
+    }
+
+    fn end(&mut self) -> Result<(), ParseError> {
+        self.skip_spaces();
+        if self.rest().is_empty() {
+            return Ok(());
+        }
+        Err(self.expected("the end, or, for a token bucket, burst and a number"))
+    }
+}
+
+fn unit_micros(unit: &str) -> Option<u64> {
+    Some(match unit.to_ascii_lowercase().as_str() {
+        "us" | "µs" | "μs" | "micros" | "microsecond" | "microseconds" => 1,
+        "ms" | "millis" | "millisecond" | "milliseconds" => 1000,
+        "s" | "sec" | "secs" | "second" | "seconds" => 1_000_000,
+        "m" | "min" | "mins" | "minute" | "minutes" => 60_000_000,
+        "h" | "hr" | "hrs" | "hour" | "hours" => 3_600_000_000,
+        "d" | "day" | "days" => 86_400_000_000,
+        "w" | "week" | "weeks" => 604_800_000_000,
+        _ => return None,
+    })
+}

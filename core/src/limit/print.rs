@@ -1,0 +1,76 @@
+//! The string of a limit, which parses back to the same limit.
+
+use core::fmt;
+use core::time::Duration;
+
+use super::Limit;
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Limit::FixedWindow(window) => {
+                write!(f, "fixed-window {}/{}", window.limit(), Per(window.window()))
+            }
+            Limit::SlidingLog(log) => {
+                write!(f, "sliding-log {}/{}", log.limit(), Per(log.window()))
+            }
+            Limit::SlidingWindow(window) => {
+                write!(f, "sliding-window {}/{}", window.limit(), Per(window.window()))
+            }
+            Limit::TokenBucket(bucket) => write!(
+                f,
+                "token-bucket {}/{} burst {}",
+                bucket.amount(),
+                Per(bucket.period()),
+                bucket.burst()
+            ),
+            Limit::IntervalBucket(bucket) => write!(
+                f,
+                "token-bucket {} every {} burst {}",
+                bucket.amount(),
+                Span(bucket.interval()),
+                bucket.burst()
+            ),
+        }
+    }
+}
+
+/// The units that are printed, the largest first.
+const UNITS: [(&str, u128); 6] = [
+    ("day", 86_400_000_000),
+    ("h", 3_600_000_000),
+    ("min", 60_000_000),
+    ("s", 1_000_000),
+    ("ms", 1000),
+    ("us", 1),
+];
+
+/// A number and the largest unit that divides the duration: `90s`, `1day`.
+struct Span(Duration);
+
+/// The same behind a slash, where one of a unit is the unit alone: `/min`.
+struct Per(Duration);
+
+fn in_units(span: Duration) -> (u128, &'static str) {
+    let micros = span.as_micros();
+    let divides = |(_, unit): &&(&str, u128)| micros.is_multiple_of(*unit);
+    // Invariant: the last unit is one microsecond, which divides everything.
+    let (name, unit) = UNITS.iter().find(divides).unwrap_or(&UNITS[5]);
+    (micros / unit, name)
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (count, unit) = in_units(self.0);
+        write!(f, "{count}{unit}")
+    }
+}
+
+impl fmt::Display for Per {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match in_units(self.0) {
+            (1, unit) => f.write_str(unit),
+            (count, unit) => write!(f, "{count}{unit}"),
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! The commands that every limiter takes: acquire, peek and reset.
+
+use alloc::vec::Vec;
+
+use crate::command::{Arguments, Command, ScriptId, read_head};
+use crate::decision::Decision;
+use crate::error::{CostError, RecordError, ReplyError};
+use crate::limit::Limit;
+use crate::record::Record;
+use crate::time::Timestamp;
+
+/// The most costs that one [`AcquireEach`] carries.
+pub const MAX_COSTS: usize = 1000;
+
+/// Admit one request and charge its cost, or change nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acquire {
+    limit: Limit,
+    cost: u64,
+}
+
+impl Acquire {
+    /// A request of `cost` (at least 1) against `limit`. A cost above the capacity is
+    /// [`Verdict::Never`], not an error.
+    ///
+    /// # Errors
+    /// [`CostError::Zero`].
+    pub fn new(limit: impl Into<Limit>, cost: u64) -> Result<Self, CostError> {
+        check_costs(&[cost])?;
+        Ok(Acquire { limit: limit.into(), cost })
+    }
+}
+
+impl Command for Acquire {
+    type Outcome = Decision;
+
+    fn script(&self) -> ScriptId {
+        self.limit.machine().acquire_script()
+    }
+
+    fn arguments(&self, arguments: &mut Arguments) {
+        push_acquire(&self.limit, &[self.cost], arguments);
+    }
+
+    fn outcome(&self, reply: &[i64]) -> Result<Decision, ReplyError> {
+        let mut decision = None;
+        read_acquire(&self.limit, &[self.cost], reply, &mut |one| decision = Some(one))?;
+        decision.ok_or(ReplyError::Unexpected)
+    }
+
+    fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Decision, RecordError> {
+        let mut decision = None;
+        let machine = self.limit.machine();
+        machine.acquire(slot, now, &[self.cost], &mut |one| decision = Some(one))?;
+        Ok(decision.expect("one cost gets one decision: each cost is decided once"))
+    }
+}
+
+/// Admit each of several requests in order, at one and the same time, each as if sent singly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AcquireEach {
+    limit: Limit,
+    costs: Vec<u64>,
+}
+
+impl AcquireEach {
+    /// Requests of these costs (each at least 1, at most [`MAX_COSTS`] of them).
+    ///
+    /// # Errors
+    /// [`CostError`].
+    pub fn new(limit: impl Into<Limit>, costs: Vec<u64>) -> Result<Self, CostError> {
+        check_costs(&costs)?;
+        Ok(AcquireEach { limit: limit.into(), costs })
+    }
+}
+
+impl Command for AcquireEach {
+    type Outcome = Vec<Decision>;
+
+    fn script(&self) -> ScriptId {
+        self.limit.machine().acquire_script()
+    }
+
+    fn arguments(&self, arguments: &mut Arguments) {
+        push_acquire(&self.limit, &self.costs, arguments);
+    }
+
+    fn outcome(&self, reply: &[i64]) -> Result<Vec<Decision>, ReplyError> {
+        let mut decisions = Vec::with_capacity(self.costs.len());
+        read_acquire(&self.limit, &self.costs, reply, &mut |one| decisions.push(one))?;
+        Ok(decisions)
+    }
+
+    fn apply(
+        &self,
+        slot: &mut Option<Record>,
+        now: Timestamp,
+    ) -> Result<Vec<Decision>, RecordError> {
+        let mut decisions = Vec::with_capacity(self.costs.len());
+        let machine = self.limit.machine();
+        machine.acquire(slot, now, &self.costs, &mut |one| decisions.push(one))?;
+        Ok(decisions)
+    }
+}
+
+/// Ask what an [`Acquire`] would be told, without the charge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peek {
+    limit: Limit,
+    cost: u64,
+}
+
+impl Peek {
+    /// A question for `cost`; a cost of zero asks for `remaining` and `reset_after` alone.
+    pub fn new(limit: impl Into<Limit>, cost: u64) -> Self {
+        Peek { limit: limit.into(), cost }
+    }
+}
+
+impl Command for Peek {
+    type Outcome = Decision;
+
+    fn script(&self) -> ScriptId {
+        self.limit.machine().peek_script()
+    }
+
+    fn arguments(&self, arguments: &mut Arguments) {
+        push_limit(&self.limit, arguments);
+        arguments.push(self.cost);
+    }
+
+    fn outcome(&self, reply: &[i64]) -> Result<Decision, ReplyError> {
+        let (now, rest) = read_head(reply)?;
+        self.limit.machine().read_peek(self.cost, now, rest)
+    }
+
+    fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Decision, RecordError> {
+        self.limit.machine().peek(slot, now, self.cost)
+    }
+}
+
+/// Forget what was admitted: the key is fresh again. Tells whether anything was stored.
+///
+/// Works on records of the same kind under any limit, so it also clears one that was written
+/// under another limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reset {
+    limit: Limit,
+}
+
+impl Reset {
+    /// A reset of the key of such a limiter.
+    pub fn new(limit: impl Into<Limit>) -> Self {
+        Reset { limit: limit.into() }
+    }
+}
+
+impl Command for Reset {
+    type Outcome = bool;
+
+    fn script(&self) -> ScriptId {
+        self.limit.machine().reset_script()
+    }
+
+    fn arguments(&self, arguments: &mut Arguments) {
+        arguments.push(self.limit.machine().tag());
+    }
+
+    fn outcome(&self, reply: &[i64]) -> Result<bool, ReplyError> {
+        match read_head(reply)? {
+            (_, [0]) => Ok(false),
+            (_, [1]) => Ok(true),
+            _ => Err(ReplyError::Unexpected),
+        }
+    }
+
+    fn apply(&self, slot: &mut Option<Record>, _now: Timestamp) -> Result<bool, RecordError> {
+        match slot {
+            Some(record) if record.tag() != self.limit.machine().tag() => {
+                Err(RecordError::OtherKind)
+            }
+            _ => Ok(slot.take().is_some()),
+        }
+    }
+}
+
+fn check_costs(costs: &[u64]) -> Result<(), CostError> {
+    if costs.is_empty() {
+        return Err(CostError::Empty);
+    }
+    if costs.len() > MAX_COSTS {
+        return Err(CostError::TooMany { count: costs.len() });
+    }
+    if costs.contains(&0) {
+        return Err(CostError::Zero);
+    }
+    Ok(())
+}
+
+/// The reserved request id, which is empty, then the limit and the costs.
+fn push_acquire(limit: &Limit, costs: &[u64], arguments: &mut Arguments) {
+    arguments.push("");
+    push_limit(limit, arguments);
+    for cost in costs {
+        arguments.push(cost);
+    }
+}
+
+/// The record's tag, then the configuration: together the head of the record that it may read.
+fn push_limit(limit: &Limit, arguments: &mut Arguments) {
+    let machine = limit.machine();
+    arguments.push(machine.tag());
+    for number in machine.config().iter() {
+        arguments.push(number);
+    }
+}
+
+fn read_acquire(
+    limit: &Limit,
+    costs: &[u64],
+    reply: &[i64],
+    decided: &mut dyn FnMut(Decision),
+) -> Result<(), ReplyError> {
+    let (now, rest) = read_head(reply)?;
+    limit.machine().read_acquire(costs, now, rest, decided)
+}

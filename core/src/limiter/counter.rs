@@ -1,0 +1,254 @@
+//! What the four machines with a constant-size state have in common.
+//!
+//! Such a machine is a few integers of configuration and a few of state. A script replies the
+//! prior state and the store's time, and the decision is computed from those here: it costs the
+//! server nothing, and one reply can be folded into the decisions of many requests.
+
+use core::ops::Deref;
+use core::time::Duration;
+
+use super::Machine;
+use crate::command::{ScriptId, read_whole};
+use crate::decision::{Decision, Verdict};
+use crate::error::{RecordError, ReplyError};
+use crate::record::Record;
+use crate::time::Timestamp;
+
+/// A machine with a constant-size state. Times are microseconds since the epoch.
+///
+/// `settle` brings a state to `now`, or to the time that the state has already seen where `now`
+/// is before it (property D10). The other functions take a settled state.
+pub(crate) trait Counter: Copy {
+    /// The kind and version of its record, such as `F1`.
+    const TAG: &'static str;
+    /// The script of its acquire command.
+    const ACQUIRE: ScriptId;
+    type State: Copy;
+
+    fn capacity(self) -> u64;
+
+    /// The state as it counts at `now`; a fresh one where there is none.
+    fn settle(self, state: Option<Self::State>, now: u64) -> Self::State;
+
+    /// The state with `cost` charged, or nothing where it does not fit.
+    fn charge(self, state: Self::State, cost: u64) -> Option<Self::State>;
+
+    /// The largest cost that fits.
+    fn remaining(self, state: Self::State) -> u64;
+
+    /// The first time at which `cost`, which does not fit now but is within the capacity, fits.
+    fn admitted_at(self, state: Self::State, cost: u64) -> u64;
+
+    /// The first time from which the state acts like a fresh one; it may be forgotten from then on.
+    fn fresh_at(self, state: Self::State) -> u64;
+
+    /// The configuration as integers, reduced: equal for limits that act alike.
+    fn config(self) -> Fields;
+    fn fields(state: Self::State) -> Fields;
+    /// The state of these fields, which a record or a reply carried; nothing where no state of
+    /// this configuration has them, so that no step can overflow.
+    fn state(self, fields: &[u64]) -> Option<Self::State>;
+}
+
+impl<M: Counter> Machine for M {
+    fn tag(&self) -> &'static str {
+        M::TAG
+    }
+
+    fn config(&self) -> Fields {
+        Counter::config(*self)
+    }
+
+    fn acquire_script(&self) -> ScriptId {
+        M::ACQUIRE
+    }
+
+    fn peek_script(&self) -> ScriptId {
+        ScriptId::CounterPeek
+    }
+
+    fn reset_script(&self) -> ScriptId {
+        ScriptId::CounterReset
+    }
+
+    fn acquire(
+        &self,
+        slot: &mut Option<Record>,
+        now: Timestamp,
+        costs: &[u64],
+        decided: &mut dyn FnMut(Decision),
+    ) -> Result<(), RecordError> {
+        let prior = load(*self, slot)?;
+        if let Some(charged) = decide_each(*self, prior, now, costs, decided) {
+            *slot = Some(Record::Counter(CounterRecord::new(*self, charged)));
+        }
+        Ok(())
+    }
+
+    fn peek(
+        &self,
+        slot: &Option<Record>,
+        now: Timestamp,
+        cost: u64,
+    ) -> Result<Decision, RecordError> {
+        Ok(decide_only(*self, load(*self, slot)?, now, cost))
+    }
+
+    fn read_acquire(
+        &self,
+        costs: &[u64],
+        now: Timestamp,
+        rest: &[i64],
+        decided: &mut dyn FnMut(Decision),
+    ) -> Result<(), ReplyError> {
+        let prior = read_state(*self, rest)?;
+        decide_each(*self, prior, now, costs, decided);
+        Ok(())
+    }
+
+    fn read_peek(&self, cost: u64, now: Timestamp, rest: &[i64]) -> Result<Decision, ReplyError> {
+        Ok(decide_only(*self, read_state(*self, rest)?, now, cost))
+    }
+}
+
+/// Decides each cost in order, charging those that fit.
+/// The state after it all, where anything was charged.
+fn decide_each<M: Counter>(
+    machine: M,
+    prior: Option<M::State>,
+    now: Timestamp,
+    costs: &[u64],
+    decided: &mut dyn FnMut(Decision),
+) -> Option<M::State> {
+    let mut state = machine.settle(prior, now.as_micros());
+    let mut charged = None;
+    for &cost in costs {
+        let after = machine.charge(state, cost);
+        if let Some(after) = after {
+            state = after;
+            charged = Some(after);
+        }
+        decided(decision(machine, state, cost, after.is_some(), now));
+    }
+    charged
+}
+
+/// Decides one cost and charges nothing.
+fn decide_only<M: Counter>(
+    machine: M,
+    prior: Option<M::State>,
+    now: Timestamp,
+    cost: u64,
+) -> Decision {
+    let state = machine.settle(prior, now.as_micros());
+    let allowed = machine.charge(state, cost).is_some();
+    decision(machine, state, cost, allowed, now)
+}
+
+fn decision<M: Counter>(
+    machine: M,
+    state: M::State,
+    cost: u64,
+    allowed: bool,
+    now: Timestamp,
+) -> Decision {
+    let after = |time: u64| Duration::from_micros(time.saturating_sub(now.as_micros()));
+    let verdict = if allowed {
+        Verdict::Allowed
+    } else if cost > machine.capacity() {
+        Verdict::Never
+    } else {
+        Verdict::Denied { retry_after: after(machine.admitted_at(state, cost)) }
+    };
+    Decision {
+        verdict,
+        limit: machine.capacity(),
+        remaining: machine.remaining(state),
+        reset_after: after(machine.fresh_at(state)),
+    }
+}
+
+/// A time that a record can carry.
+pub(crate) fn is_time(micros: u64) -> bool {
+    micros <= Timestamp::MAX.as_micros()
+}
+
+/// Up to three integers: a configuration or a state, as records and replies carry it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fields {
+    values: [u64; 3],
+    len: usize,
+}
+
+impl<const N: usize> From<[u64; N]> for Fields {
+    fn from(fields: [u64; N]) -> Self {
+        let mut values = [0; 3];
+        values[..N].copy_from_slice(&fields);
+        Fields { values, len: N }
+    }
+}
+
+impl Deref for Fields {
+    type Target = [u64];
+
+    fn deref(&self) -> &[u64] {
+        &self.values[..self.len]
+    }
+}
+
+/// What is stored under the key of a constant-size limiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CounterRecord {
+    pub(crate) tag: &'static str,
+    pub(crate) config: Fields,
+    pub(crate) state: Fields,
+    forget_at: Timestamp,
+}
+
+impl CounterRecord {
+    fn new<M: Counter>(machine: M, state: M::State) -> Self {
+        let forget_at = machine.fresh_at(state);
+        CounterRecord {
+            tag: M::TAG,
+            config: Counter::config(machine),
+            state: M::fields(state),
+            forget_at: Timestamp::computed(forget_at)
+                .expect("within MAX_SPAN of an accepted time: every configuration's bound"),
+        }
+    }
+
+    pub(crate) fn forget_at(&self) -> Timestamp {
+        self.forget_at
+    }
+}
+
+/// The record of these fields, as a store kept them.
+pub(crate) fn read_counter<M: Counter>(machine: M, fields: &[u64]) -> Option<CounterRecord> {
+    machine.state(fields).map(|state| CounterRecord::new(machine, state))
+}
+
+/// The state that a slot holds for this machine.
+fn load<M: Counter>(machine: M, slot: &Option<Record>) -> Result<Option<M::State>, RecordError> {
+    let record = match slot {
+        None => return Ok(None),
+        Some(Record::Counter(record)) if record.tag == M::TAG => record,
+        Some(_) => return Err(RecordError::OtherKind),
+    };
+    if record.config != Counter::config(machine) {
+        return Err(RecordError::OtherLimit);
+    }
+    machine.state(&record.state).map(Some).ok_or(RecordError::Damaged)
+}
+
+/// The prior state in a script's reply, behind its head: no integers where there was none.
+fn read_state<M: Counter>(machine: M, rest: &[i64]) -> Result<Option<M::State>, ReplyError> {
+    if rest.is_empty() {
+        return Ok(None);
+    }
+    let mut values = [0; 3];
+    let fields = values.get_mut(..rest.len()).ok_or(ReplyError::Unexpected)?;
+    for (field, number) in fields.iter_mut().zip(rest) {
+        *field = read_whole(*number)?;
+    }
+    machine.state(fields).map(Some).ok_or(ReplyError::Unexpected)
+}

@@ -1,0 +1,66 @@
+//! The limiters' machines, one file each, and the commands that all of them take.
+
+mod commands;
+mod counter;
+mod fixed_window;
+mod interval_bucket;
+mod sliding_log;
+mod sliding_window;
+mod token_bucket;
+
+pub use commands::{Acquire, AcquireEach, MAX_COSTS, Peek, Reset};
+pub use fixed_window::FixedWindow;
+pub use interval_bucket::IntervalBucket;
+pub use sliding_log::SlidingLog;
+pub use sliding_window::SlidingWindow;
+pub use token_bucket::TokenBucket;
+
+pub(crate) use counter::{Counter, CounterRecord, Fields, read_counter};
+pub(crate) use sliding_log::{Entry, LogRecord};
+
+use crate::command::ScriptId;
+use crate::decision::Decision;
+use crate::error::{RecordError, ReplyError};
+use crate::record::Record;
+use crate::time::Timestamp;
+
+/// What every limiter can do: on a slot here, or by reading what its script replied.
+pub(crate) trait Machine {
+    /// The kind and version of its record, such as `F1`.
+    fn tag(&self) -> &'static str;
+    /// Its configuration as integers, equal for limits that act alike.
+    fn config(&self) -> Fields;
+
+    fn acquire_script(&self) -> ScriptId;
+    fn peek_script(&self) -> ScriptId;
+    fn reset_script(&self) -> ScriptId;
+
+    /// Decides each cost in order at one `now`, charges those that fit, and tells `decided`.
+    fn acquire(
+        &self,
+        slot: &mut Option<Record>,
+        now: Timestamp,
+        costs: &[u64],
+        decided: &mut dyn FnMut(Decision),
+    ) -> Result<(), RecordError>;
+
+    /// What an acquire of `cost` would be told, with nothing charged.
+    fn peek(
+        &self,
+        slot: &Option<Record>,
+        now: Timestamp,
+        cost: u64,
+    ) -> Result<Decision, RecordError>;
+
+    /// Tells `decided` each decision that an acquire script's reply, behind its head, stands for.
+    fn read_acquire(
+        &self,
+        costs: &[u64],
+        now: Timestamp,
+        rest: &[i64],
+        decided: &mut dyn FnMut(Decision),
+    ) -> Result<(), ReplyError>;
+
+    /// The decision that a peek script's reply, behind its head, stands for.
+    fn read_peek(&self, cost: u64, now: Timestamp, rest: &[i64]) -> Result<Decision, ReplyError>;
+}

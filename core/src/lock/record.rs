@@ -1,0 +1,152 @@
+//! What is stored under a lock's key, and its text.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::{Hold, OperationId, OwnerId};
+use crate::exact::MAX_EXACT;
+use crate::record::read_number;
+use crate::time::Timestamp;
+
+/// How many of the latest operations that changed the record it remembers.
+pub const REMEMBERED: usize = 4;
+
+/// What is stored under the key of a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockRecord {
+    pub(super) owner: OwnerId,
+    pub(super) holds: u64,
+    pub(super) deadline: u64,
+    /// The latest token that was given out.
+    pub(super) token: u64,
+    /// From when on the record is as if it were not there.
+    pub(super) keep: u64,
+    /// The oldest first.
+    pub(super) done: Vec<Done>,
+}
+
+/// An operation that was done, and what it was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Done {
+    pub(super) kind: Kind,
+    pub(super) id: OperationId,
+    pub(super) hold: Hold,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Acquire,
+    Renew,
+    Release,
+    ForceRelease,
+}
+
+impl Kind {
+    /// The letter that stands for it in a record.
+    const LETTERS: [(Kind, &'static str); 4] =
+        [(Kind::Acquire, "a"), (Kind::Renew, "n"), (Kind::Release, "r"), (Kind::ForceRelease, "f")];
+
+    fn letter(self) -> &'static str {
+        let found = Kind::LETTERS.iter().find(|(kind, _)| *kind == self);
+        found.expect("every kind is in the table above").1
+    }
+
+    fn of_letter(letter: &str) -> Option<Kind> {
+        let found = Kind::LETTERS.iter().find(|(_, known)| *known == letter);
+        found.map(|(kind, _)| *kind)
+    }
+}
+
+impl Default for LockRecord {
+    /// A lock that was never used: its first token is at least 1.
+    fn default() -> Self {
+        LockRecord { owner: OwnerId(0), holds: 0, deadline: 0, token: 0, keep: 0, done: Vec::new() }
+    }
+}
+
+impl LockRecord {
+    pub(crate) const TAG: &'static str = "K1";
+
+    pub(crate) fn forget_at(&self) -> Timestamp {
+        Timestamp::computed(self.keep)
+            .expect("at most MAX_SPAN after an accepted time; records are checked")
+    }
+
+    pub(super) fn remembered(&self, id: OperationId) -> Option<&Done> {
+        self.done.iter().find(|done| done.id == id)
+    }
+
+    pub(super) fn remember(&mut self, done: Done) {
+        if self.done.len() == REMEMBERED {
+            self.done.remove(0);
+        }
+        self.done.push(done);
+    }
+
+    /// The text that the scripts read and write: see lock_record.lua.
+    pub(crate) fn to_text(&self) -> String {
+        let mut text = format!(
+            "{} {} {} {} {} {}",
+            Self::TAG,
+            self.owner,
+            self.holds,
+            self.deadline,
+            self.token,
+            self.keep
+        );
+        for Done { kind, id, hold } in &self.done {
+            text += &format!(
+                "|{}{id} {} {} {}",
+                kind.letter(),
+                hold.holds,
+                hold.deadline.as_micros(),
+                hold.token
+            );
+        }
+        text
+    }
+
+    /// Reads what follows the tag of such a text.
+    pub(crate) fn from_text(rest: &str) -> Option<LockRecord> {
+        let (head, done) = match rest.split_once('|') {
+            Some((head, done)) => (head, done.split('|').map(Done::from_text).collect()),
+            None => (rest, Some(Vec::new())),
+        };
+        let (owner, numbers) = head.split_once(' ')?;
+        let [holds, deadline, token, keep] = read_exact(numbers)?;
+        let owner = OwnerId(read_id(owner)?);
+        let record = LockRecord { owner, holds, deadline, token, keep, done: done? };
+        (record.done.len() <= REMEMBERED).then_some(record)
+    }
+}
+
+impl Done {
+    fn from_text(text: &str) -> Option<Done> {
+        let (name, numbers) = text.split_once(' ')?;
+        let (letter, id) = name.split_at_checked(1)?;
+        let [holds, deadline, token] = read_exact(numbers)?;
+        let deadline = Timestamp::computed(deadline)?;
+        Some(Done {
+            kind: Kind::of_letter(letter)?,
+            id: OperationId(read_id(id)?),
+            hold: Hold { token, holds, deadline },
+        })
+    }
+}
+
+/// This many numbers of the exact range, a space between them.
+fn read_exact<const N: usize>(text: &str) -> Option<[u64; N]> {
+    let read = |number| read_number(number).filter(|&number| number < MAX_EXACT);
+    let numbers: Option<Vec<u64>> = text.split(' ').map(read).collect();
+    numbers?.try_into().ok()
+}
+
+/// 32 hexadecimal digits in lower case.
+pub(super) fn read_id(text: &str) -> Option<u128> {
+    let hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    if text.len() != 32 || !text.bytes().all(hex) {
+        return None;
+    }
+    u128::from_str_radix(text, 16).ok()
+}

@@ -1,0 +1,114 @@
+//! The lock's commands as scripts, their arguments and their replies.
+
+use super::{Action, Answer, Hold, Holder, Inspect, Inspection, Operation, OwnerId, Reply};
+use crate::command::{Arguments, Command, ScriptId, read_head, read_whole};
+use crate::error::{RecordError, ReplyError};
+use crate::record::Record;
+use crate::time::Timestamp;
+
+impl Command for Operation {
+    type Outcome = Reply;
+
+    fn script(&self) -> ScriptId {
+        match self.action {
+            Action::Acquire { .. } => ScriptId::LockAcquire,
+            Action::Renew { .. } => ScriptId::LockRenew,
+            Action::Release { .. } => ScriptId::LockRelease,
+            Action::ForceRelease { .. } => ScriptId::LockForceRelease,
+        }
+    }
+
+    /// The operation's id and how long it is remembered, then what is its own.
+    fn arguments(&self, arguments: &mut Arguments) {
+        arguments.push(self.id);
+        arguments.push(self.lock.remember_us);
+        match self.action {
+            Action::Acquire { owner, not_after } => {
+                arguments.push(owner);
+                arguments.push(self.lock.lease_us);
+                arguments.push(not_after.as_micros());
+            }
+            Action::Renew { owner, token } => {
+                arguments.push(owner);
+                arguments.push(any_or(token));
+                arguments.push(self.lock.lease_us);
+            }
+            Action::Release { owner, token } => {
+                arguments.push(owner);
+                arguments.push(any_or(token));
+            }
+            Action::ForceRelease { token } => arguments.push(token),
+        }
+    }
+
+    fn outcome(&self, reply: &[i64]) -> Result<Reply, ReplyError> {
+        let (now, rest) = read_head(reply)?;
+        let answer = match rest {
+            [DONE, hold @ ..] => Answer::Done(read_hold(hold)?),
+            [REFUSED, holder @ ..] => Answer::Refused(read_holder(holder)?),
+            [TOO_LATE] => Answer::TooLate,
+            _ => return Err(ReplyError::Unexpected),
+        };
+        Ok(Reply { now, answer })
+    }
+
+    fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Reply, RecordError> {
+        self.run(slot, now)
+    }
+}
+
+impl Command for Inspect {
+    type Outcome = Inspection;
+
+    fn script(&self) -> ScriptId {
+        ScriptId::LockInspect
+    }
+
+    fn arguments(&self, _arguments: &mut Arguments) {}
+
+    fn outcome(&self, reply: &[i64]) -> Result<Inspection, ReplyError> {
+        let (now, rest) = read_head(reply)?;
+        Ok(Inspection { now, holder: read_holder(rest)? })
+    }
+
+    fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Inspection, RecordError> {
+        self.run(slot, now)
+    }
+}
+
+const REFUSED: i64 = 0;
+const DONE: i64 = 1;
+const TOO_LATE: i64 = 2;
+
+/// No token is zero, so zero stands for any.
+fn any_or(token: Option<u64>) -> u64 {
+    token.unwrap_or(0)
+}
+
+/// A token, a hold count and a deadline.
+fn read_hold(numbers: &[i64]) -> Result<Hold, ReplyError> {
+    let &[token, holds, deadline] = numbers else { return Err(ReplyError::Unexpected) };
+    let deadline = Timestamp::computed(read_whole(deadline)?);
+    Ok(Hold {
+        token: read_whole(token)?,
+        holds: read_whole(holds)?,
+        deadline: deadline.ok_or(ReplyError::Unexpected)?,
+    })
+}
+
+/// A hold, then its owner's id in four parts of 32 bits; nothing where nobody holds the lock.
+fn read_holder(numbers: &[i64]) -> Result<Option<Holder>, ReplyError> {
+    if numbers.is_empty() {
+        return Ok(None);
+    }
+    let (hold, parts) = numbers.split_at_checked(3).ok_or(ReplyError::Unexpected)?;
+    if parts.len() != 4 {
+        return Err(ReplyError::Unexpected);
+    }
+    let mut owner: u128 = 0;
+    for &part in parts {
+        let part = u32::try_from(part).map_err(|_| ReplyError::Unexpected)?;
+        owner = owner << 32 | u128::from(part);
+    }
+    Ok(Some(Holder { owner: OwnerId(owner), hold: read_hold(hold)? }))
+}

@@ -1,0 +1,181 @@
+//! What is stored under a key, and its form in a store that keeps text.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt::Write;
+use core::time::Duration;
+
+use crate::error::RecordError;
+use crate::limit::{FixedWindow, IntervalBucket, SlidingLog, SlidingWindow, TokenBucket};
+use crate::limiter::{Counter, CounterRecord, Entry, LogRecord, Machine, read_counter};
+use crate::lock::LockRecord;
+use crate::time::Timestamp;
+
+/// What is stored under one key: of a limiter or of a lock.
+///
+/// It begins with a tag, its kind and the version of its format, and carries the configuration
+/// that it was written under. Its text form is documented, kind by kind, in the scripts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Record {
+    /// A fixed window, a sliding window or a bucket.
+    Counter(CounterRecord),
+    /// A sliding log.
+    Log(LogRecord),
+    /// A lock.
+    Lock(LockRecord),
+}
+
+/// A record as a store keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// A string.
+    Text(String),
+    /// A list, in order.
+    List(Vec<String>),
+}
+
+impl Record {
+    /// From this time on the record acts as if it were not there, and may be dropped.
+    pub fn forget_at(&self) -> Timestamp {
+        match self {
+            Record::Counter(record) => record.forget_at(),
+            Record::Log(record) => record.forget_at(),
+            Record::Lock(record) => record.forget_at(),
+        }
+    }
+
+    /// The time to live, in milliseconds, of a record that is written at `now`: until
+    /// [`Record::forget_at`], rounded up, at least 1.
+    pub fn ttl_ms(&self, now: Timestamp) -> u64 {
+        let left = self.forget_at().saturating_since(now).max(Duration::from_micros(1));
+        left.as_micros().div_ceil(1000) as u64 // at most MAX_SPAN
+    }
+
+    /// The kind and version of its format, such as `F1`.
+    pub fn tag(&self) -> &'static str {
+        match self {
+            Record::Counter(record) => record.tag,
+            Record::Log(record) => record.log.tag(),
+            Record::Lock(_) => LockRecord::TAG,
+        }
+    }
+
+    /// The record as a store keeps it.
+    pub fn stored(&self) -> Stored {
+        match self {
+            Record::Counter(record) => {
+                let fields = record.config.iter().chain(record.state.iter());
+                Stored::Text(join(record.tag, fields.copied()))
+            }
+            Record::Log(record) => {
+                let [limit, window] = [record.log.limit(), record.log.window_us()];
+                let head = join(record.log.tag(), [limit, window, record.used, record.last]);
+                let entries = record.entries.iter().map(entry_text);
+                Stored::List(core::iter::once(head).chain(entries).collect())
+            }
+            Record::Lock(record) => Stored::Text(record.to_text()),
+        }
+    }
+
+    /// Reads a record as a store keeps it.
+    ///
+    /// # Errors
+    /// [`RecordError::OtherKind`] where it is none of lockage's, [`RecordError::OtherVersion`]
+    /// where its version is not known here, [`RecordError::Damaged`] where the rest of it cannot
+    /// be read.
+    pub fn read(stored: &Stored) -> Result<Record, RecordError> {
+        let (head, entries) = match stored {
+            Stored::Text(text) => (text.as_str(), None),
+            Stored::List(list) => {
+                let (head, entries) = list.split_first().ok_or(RecordError::OtherKind)?;
+                (head.as_str(), Some(entries))
+            }
+        };
+        let (tag, rest) = head.split_once(' ').ok_or(RecordError::OtherKind)?;
+        check_tag(tag, entries.is_some())?;
+        let record = match entries {
+            Some(entries) => read_log(rest, entries).map(Record::Log),
+            None if tag == LockRecord::TAG => LockRecord::from_text(rest).map(Record::Lock),
+            None => read_counter_text(tag, rest).map(Record::Counter),
+        };
+        record.ok_or(RecordError::Damaged)
+    }
+}
+
+fn join(tag: &str, fields: impl IntoIterator<Item = u64>) -> String {
+    let mut text = tag.to_string();
+    for field in fields {
+        // Invariant: writing to a `String` cannot fail.
+        let _ = write!(text, " {field}");
+    }
+    text
+}
+
+/// An entry of cost 1, which most are, is its time alone.
+fn entry_text(entry: &Entry) -> String {
+    match entry.cost {
+        1 => entry.at.to_string(),
+        cost => format!("{}:{cost}", entry.at),
+    }
+}
+
+fn check_tag(tag: &str, is_list: bool) -> Result<(), RecordError> {
+    let kinds = if is_list { "L" } else { "FSTIK" };
+    let mut letters = tag.chars();
+    let known = letters.next().is_some_and(|kind| kinds.contains(kind));
+    let version = letters.as_str();
+    if !known || version.is_empty() || !version.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(RecordError::OtherKind);
+    }
+    if version != "1" {
+        return Err(RecordError::OtherVersion);
+    }
+    Ok(())
+}
+
+fn read_counter_text(tag: &str, rest: &str) -> Option<CounterRecord> {
+    let numbers = read_numbers(rest)?;
+    let micros = Duration::from_micros;
+    match (tag, &numbers[..]) {
+        (FixedWindow::TAG, &[limit, window, ref state @ ..]) => {
+            read_counter(FixedWindow::new(limit, micros(window)).ok()?, state)
+        }
+        (SlidingWindow::TAG, &[limit, window, ref state @ ..]) => {
+            read_counter(SlidingWindow::new(limit, micros(window)).ok()?, state)
+        }
+        (TokenBucket::TAG, &[amount, period, burst, ref state @ ..]) => {
+            read_counter(TokenBucket::new(amount, micros(period), burst).ok()?, state)
+        }
+        (IntervalBucket::TAG, &[amount, interval, burst, ref state @ ..]) => {
+            read_counter(IntervalBucket::new(amount, micros(interval), burst).ok()?, state)
+        }
+        _ => None,
+    }
+}
+
+fn read_log(rest: &str, texts: &[String]) -> Option<LogRecord> {
+    let &[limit, window, used, last] = &read_numbers(rest)?[..] else { return None };
+    let log = SlidingLog::new(limit, Duration::from_micros(window)).ok()?;
+    let entries = texts.iter().map(|text| read_entry(text)).collect::<Option<_>>()?;
+    let record = LogRecord { log, used, last, entries };
+    record.is_sound().then_some(record)
+}
+
+fn read_entry(text: &str) -> Option<Entry> {
+    let (at, cost) = text.split_once(':').unwrap_or((text, "1"));
+    Some(Entry { at: read_number(at)?, cost: read_number(cost)? })
+}
+
+fn read_numbers(text: &str) -> Option<Vec<u64>> {
+    text.split(' ').map(read_number).collect()
+}
+
+/// A whole number in plain digits: no sign, no space, no exponent.
+pub(crate) fn read_number(text: &str) -> Option<u64> {
+    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    text.parse().ok()
+}

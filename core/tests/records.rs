@@ -1,0 +1,204 @@
+//! Records and their text: every record reads back, and nothing else reads as one.
+
+use std::time::Duration;
+
+use lockage_core::lock::{Answer, Lock, OperationId, OwnerId};
+use lockage_core::{
+    Acquire, AcquireEach, Command, CostError, Limit, MAX_COSTS, Peek, Record, RecordError, Reset,
+    Stored, Timestamp, Verdict,
+};
+
+fn at(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros).unwrap()
+}
+
+fn limit(text: &str) -> Limit {
+    text.parse().unwrap()
+}
+
+/// The record after requests of these costs at these times.
+fn record(text: &str, requests: &[(u64, u64)]) -> Record {
+    let mut slot = None;
+    for &(cost, time) in requests {
+        Acquire::new(limit(text), cost).unwrap().apply(&mut slot, at(time)).unwrap();
+    }
+    slot.unwrap()
+}
+
+fn text(stored: &str) -> Stored {
+    Stored::Text(stored.to_owned())
+}
+
+fn list(stored: &[&str]) -> Stored {
+    Stored::List(stored.iter().map(|item| (*item).to_owned()).collect())
+}
+
+#[test]
+fn records_are_readable_and_read_back() {
+    let cases = [
+        ("fixed-window 10/60s", text("F1 10 60000000 100 5")),
+        ("sliding-window 10/1ms", text("S1 10 1000 3 2 1050")),
+        ("token-bucket 10/20us burst 10", text("T1 1 2 10 4 1050")),
+        ("token-bucket 2 every 100us burst 5", text("I1 2 100 5 2 1050")),
+        ("sliding-log 10/60s", list(&["L1 10 60000000 5 1050", "100:3", "1050", "1050"])),
+    ];
+    for (limit, stored) in cases {
+        let record = record(limit, &[(3, 100), (1, 1050), (1, 1050)]);
+        assert_eq!(record.stored(), stored, "{limit}");
+        assert_eq!(Record::read(&stored).as_ref(), Ok(&record), "{limit}");
+    }
+}
+
+#[test]
+fn a_locks_record_is_readable_and_reads_back() {
+    let lock = Lock::new(Duration::from_secs(30), Duration::from_secs(60)).unwrap();
+    let owner = OwnerId::from_u128(0xa11ce);
+    let mut slot = None;
+    let ids = (1..).map(OperationId::from_u128);
+    for (id, time) in ids.zip([1_000_000, 2_000_000]) {
+        lock.acquire(owner, id, Timestamp::MAX).apply(&mut slot, at(time)).unwrap();
+    }
+    let record = slot.unwrap();
+    let stored = text(
+        "K1 000000000000000000000000000a11ce 2 32000000 1000000 92000000\
+         |a00000000000000000000000000000001 1 31000000 1000000\
+         |a00000000000000000000000000000002 2 32000000 1000000",
+    );
+    assert_eq!(record.stored(), stored);
+    assert_eq!(Record::read(&stored), Ok(record));
+}
+
+#[test]
+fn what_is_no_record_is_told_apart() {
+    use RecordError::{Damaged, OtherKind, OtherVersion};
+    let cases = [
+        (text(""), OtherKind),
+        (text("hello"), OtherKind),
+        (text("hello world"), OtherKind),
+        (text("F 10 60000000 100 5"), OtherKind),
+        (text("L1 10 60000000 5 1050"), OtherKind),
+        (list(&["F1 10 60000000 100 5"]), OtherKind),
+        (list(&[]), OtherKind),
+        (text("F2 10 60000000 100 5"), OtherVersion),
+        (list(&["L9 anything"]), OtherVersion),
+        (text("F1 10 60000000 100"), Damaged),
+        (text("F1 10 60000000 100 11"), Damaged),
+        (text("F1 0 60000000 100 0"), Damaged),
+        (text("F1 10 60000000 100 0x5"), Damaged),
+        (text("F1 10 60000000 100 +5"), Damaged),
+        (text("F1 10 60000000 99999999999999999999 5"), Damaged),
+        (text("T1 1 2 10 21 1050"), Damaged),
+        (text("S1 10 1000 11 2 1050"), Damaged),
+        (text("I1 2 100 5 6 1050"), Damaged),
+        (list(&["L1 10 60000000 5 1050"]), Damaged),
+        (list(&["L1 10 60000000 4 1050", "100:3", "1050", "1050"]), Damaged),
+        (list(&["L1 10 60000000 5 1050", "1050:3", "100", "1050"]), Damaged),
+        (list(&["L1 10 60000000 5 1050", "100:3:1", "1050", "1050"]), Damaged),
+        (text("K1 owner 0 0 1 1"), Damaged),
+        (text("K1 000000000000000000000000000A11CE 2 32000000 1000000 92000000"), Damaged),
+        (text("K1 000000000000000000000000000a11ce 2 32000000 1000000"), Damaged),
+        (text("K1 000000000000000000000000000a11ce 2 32000000 1000000 92000000|x"), Damaged),
+    ];
+    for (stored, error) in cases {
+        assert_eq!(Record::read(&stored), Err(error), "{stored:?}");
+    }
+}
+
+/// D12: a command on a record that is not its own fails and leaves the record as it was.
+#[test]
+fn d12_another_record_is_refused_and_kept() {
+    let kept = record("fixed-window 10/60s", &[(3, 100)]);
+    let mut slot = Some(kept.clone());
+    let now = at(200);
+    for (other, error) in [
+        ("fixed-window 11/60s", RecordError::OtherLimit),
+        ("fixed-window 10/61s", RecordError::OtherLimit),
+        ("sliding-window 10/60s", RecordError::OtherKind),
+        ("sliding-log 10/60s", RecordError::OtherKind),
+    ] {
+        let acquire = Acquire::new(limit(other), 1).unwrap();
+        assert_eq!(acquire.apply(&mut slot, now), Err(error), "{other}");
+        assert_eq!(Peek::new(limit(other), 1).apply(&mut slot, now), Err(error), "{other}");
+    }
+    let log = Reset::new(limit("sliding-log 10/60s"));
+    assert_eq!(log.apply(&mut slot, now), Err(RecordError::OtherKind));
+    let lock = Lock::new(Duration::from_secs(1), Duration::from_secs(1)).unwrap();
+    assert_eq!(lock.inspect().apply(&mut slot, now), Err(RecordError::OtherKind));
+    assert_eq!(slot, Some(kept));
+    // A reset clears a record of its kind, also one of another limit.
+    assert_eq!(Reset::new(limit("fixed-window 11/60s")).apply(&mut slot, now), Ok(true));
+    assert_eq!(slot, None);
+}
+
+/// Rates that are the same rate are one limit, however they are written.
+#[test]
+fn equal_rates_share_a_record() {
+    let mut slot = Some(record("token-bucket 10/60s burst 5", &[(5, 100)]));
+    let same = Acquire::new(limit("token-bucket 1/6s burst 5"), 1).unwrap();
+    assert!(!same.apply(&mut slot, at(200)).unwrap().is_allowed());
+}
+
+#[test]
+fn costs_are_checked_before_anything_else() {
+    let ten = limit("fixed-window 10/s");
+    assert_eq!(Acquire::new(ten, 0), Err(CostError::Zero));
+    assert_eq!(AcquireEach::new(ten, vec![]), Err(CostError::Empty));
+    assert_eq!(AcquireEach::new(ten, vec![1, 0]), Err(CostError::Zero));
+    let many = AcquireEach::new(ten, vec![1; MAX_COSTS + 1]);
+    assert_eq!(many, Err(CostError::TooMany { count: MAX_COSTS + 1 }));
+    // A cost above the capacity is an answer, even the largest there is.
+    for text in [
+        "fixed-window 10/s",
+        "sliding-log 10/s",
+        "sliding-window 10/s",
+        "token-bucket 10/s",
+        "token-bucket 10 every s",
+    ] {
+        let mut slot = None;
+        let decision =
+            Acquire::new(limit(text), u64::MAX).unwrap().apply(&mut slot, at(5)).unwrap();
+        assert_eq!(decision.verdict, Verdict::Never, "{text}");
+        assert_eq!(decision.retry_after(), None);
+        assert_eq!((decision.remaining, slot), (10, None), "{text}");
+    }
+}
+
+/// The machines stay exact, and do not overflow, at both ends of the range of times.
+#[test]
+fn the_latest_time_is_exact() {
+    for text in [
+        "fixed-window 10/71day",
+        "sliding-log 10/71day",
+        "sliding-window 10/71day",
+        "token-bucket 10/71day",
+        "token-bucket 10 every 71day",
+    ] {
+        for now in [Timestamp::EPOCH, Timestamp::MAX] {
+            let mut slot = None;
+            let full = Acquire::new(limit(text), 10).unwrap();
+            assert!(full.apply(&mut slot, now).unwrap().is_allowed(), "{text}");
+            let decision = full.apply(&mut slot, now).unwrap();
+            assert!(decision.retry_after().unwrap() > Duration::ZERO, "{text}");
+            let record = slot.unwrap();
+            assert!(record.forget_at() > now);
+            assert_eq!(Record::read(&record.stored()), Ok(record));
+        }
+    }
+    let longest = Lock::new(Duration::from_micros(1 << 50), Duration::from_micros(1 << 50));
+    let (owner, id) = (OwnerId::from_u128(1), OperationId::from_u128(1));
+    let acquire = longest.unwrap().acquire(owner, id, Timestamp::MAX);
+    let mut slot = None;
+    let reply = acquire.apply(&mut slot, Timestamp::MAX).unwrap();
+    assert!(matches!(reply.answer, Answer::Done(_)));
+    let record = slot.unwrap();
+    assert_eq!(Record::read(&record.stored()), Ok(record));
+}
+
+/// D9, bug 7: the time to live is rounded up, and never nothing.
+#[test]
+fn d9_the_time_to_live_is_rounded_up() {
+    for (window, ttl) in [("1us", 1), ("999us", 1), ("1ms", 1), ("1001us", 2), ("1s", 1000)] {
+        let record = record(&format!("fixed-window 1/{window}"), &[(1, 12_345)]);
+        assert_eq!(record.ttl_ms(at(12_345)), ttl, "{window}");
+    }
+}

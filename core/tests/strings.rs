@@ -1,0 +1,180 @@
+//! Limits as the strings that people write.
+
+use std::time::Duration;
+
+use lockage_core::{
+    ConfigError, FixedWindow, IntervalBucket, Limit, SlidingLog, SlidingWindow, TokenBucket,
+    parse_duration, parse_rate,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+const DAY: Duration = Duration::from_secs(86_400);
+
+fn parsed(text: &str) -> Limit {
+    text.parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The message of a string that is not accepted.
+fn refused(text: &str) -> String {
+    match text.parse::<Limit>() {
+        Ok(limit) => panic!("{text:?} was accepted as {limit}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn what_people_write_is_read() {
+    let fixed: Limit = FixedWindow::new(10, MINUTE).unwrap().into();
+    for text in [
+        "fixed-window 10/60s",
+        "fixed-window 10/min",
+        "fixed-window 10/1m",
+        "fixed-window 10 / 60 s",
+        "fixed-window 10 per minute",
+        "  Fixed_Window\t10/60seconds ",
+        "fixed-window 1_0/60_000ms",
+    ] {
+        assert_eq!(parsed(text), fixed, "{text}");
+    }
+    assert_eq!(parsed("sliding-log 5/s"), SlidingLog::new(5, SECOND).unwrap().into());
+    assert_eq!(parsed("sliding-window 100/min"), SlidingWindow::new(100, MINUTE).unwrap().into());
+    let bucket = TokenBucket::new(100, MINUTE, 20).unwrap();
+    assert_eq!(parsed("token-bucket 100/min burst 20"), bucket.into());
+    let whole = TokenBucket::new(100, MINUTE, 100).unwrap();
+    assert_eq!(parsed("token-bucket 100/min"), whole.into());
+    let interval: Limit = IntervalBucket::new(8, 2 * SECOND, 8).unwrap().into();
+    assert_eq!(parsed("token-bucket 8 every 2s burst 8"), interval);
+    assert_eq!(parsed("token-bucket 8 every 2s"), interval);
+}
+
+#[test]
+fn a_million_a_day_is_accepted_by_every_limiter() {
+    for text in [
+        "fixed-window 1_000_000/day",
+        "sliding-log 1_000_000/day",
+        "sliding-window 1_000_000/day",
+        "token-bucket 1_000_000/day",
+        "token-bucket 1_000_000 every day burst 1_000_000",
+    ] {
+        assert_eq!(parsed(text).capacity(), 1_000_000, "{text}");
+    }
+}
+
+#[test]
+fn a_printed_limit_reads_as_the_same_limit() {
+    for (text, printed) in [
+        ("fixed-window 10/60s", "fixed-window 10/min"),
+        ("fixed-window 10/90s", "fixed-window 10/90s"),
+        ("sliding-log 5/1500us", "sliding-log 5/1500us"),
+        ("sliding-window 7/2days", "sliding-window 7/2day"),
+        ("token-bucket 100/min", "token-bucket 100/min burst 100"),
+        ("token-bucket 8 every 1m30s", "token-bucket 8 every 90s burst 8"),
+        ("token-bucket 8 every h burst 9", "token-bucket 8 every 1h burst 9"),
+        ("token-bucket 3/week", "token-bucket 3/7day burst 3"),
+    ] {
+        assert_eq!(parsed(text).to_string(), printed);
+        assert_eq!(parsed(printed), parsed(text));
+    }
+}
+
+#[test]
+fn an_error_shows_where_and_what_was_expected() {
+    assert_eq!(
+        refused(""),
+        "\"\", column 1: expected a kind of limit: fixed-window, sliding-log, sliding-window or \
+         token-bucket, found the end"
+    );
+    assert_eq!(
+        refused("fixed-window 10/fortnight"),
+        "\"fixed-window 10/fortnight\", column 17: expected a duration such as 60s, 5min, 1h30m \
+         or day, found \"fortnight\""
+    );
+    assert_eq!(
+        refused("fixed-window 10"),
+        "\"fixed-window 10\", column 16: expected / and a period, as in 10/60s, found the end"
+    );
+    assert!(refused("10/s").contains("column 1: expected a kind of limit"));
+    assert!(refused("leaky-bucket 10/s").contains("found \"leaky-bucket\""));
+    assert!(refused("fixed-window 10/s burst 5").contains("column 19: expected the end"));
+    assert!(refused("token-bucket 10/s burst").contains("column 24: expected a whole number"));
+    assert!(refused("token-bucket 10").contains("or an interval, as in 8 every 2s"));
+    assert!(refused("sliding-log 5/s, 6/s").contains("column 16"));
+    assert!(refused("fixed-window 10/60").contains("column 17: expected a duration"));
+    assert!(refused("fixed-window 10/2.5s").contains("expected"));
+    assert_eq!("fixed-window 10/µ".parse::<Limit>().unwrap_err().column(), 17);
+}
+
+#[test]
+fn numbers_that_are_none_are_refused_where_they_stand() {
+    for number in ["nan", "inf", "-1", "+1", "1.5", "1e3", "0x10", "", "١"] {
+        let message = refused(&format!("fixed-window {number}/s"));
+        assert!(message.contains("column 14: expected a whole number"), "{message}");
+    }
+    assert!(refused("fixed-window 18446744073709551616/s").contains("below 2^64"));
+    assert!(refused("fixed-window 1/18446744073709551615s").contains("at most 71 years"));
+}
+
+#[test]
+fn values_that_no_machine_accepts_name_the_bound() {
+    let config = |text: &str| text.parse::<Limit>().unwrap_err().config_error();
+    assert_eq!(config("fixed-window 0/s"), Some(ConfigError::Zero { what: "limit" }));
+    assert_eq!(config("fixed-window 1/0s"), Some(ConfigError::Zero { what: "window" }));
+    assert_eq!(config("token-bucket 1/s burst 0"), Some(ConfigError::Zero { what: "burst" }));
+    assert_eq!(config("token-bucket 1 every 0s"), Some(ConfigError::Zero { what: "interval" }));
+    assert!(refused("fixed-window 9007199254740992/s").contains("at most 9007199254740991"));
+    assert!(refused("fixed-window 1/26100day").contains("2^51 us (71 years)"));
+    assert!(refused("token-bucket 9 every s burst 8").contains("must be at least 9"));
+    let year = refused("sliding-window 1_000_000/366day");
+    assert!(year.contains("at most 40469 fits within the exact range of 2^53"), "{year}");
+    assert!(refused("token-bucket 999_983/day").contains("at most 104249 fits"));
+    assert!(refused("token-bucket 1/day burst 1_000_000").contains("to fill the bucket"));
+}
+
+/// The bound that an error names is the exact one.
+#[test]
+fn what_an_error_says_would_fit_does_and_one_more_does_not() {
+    let fits = |limit| SlidingWindow::new(limit, DAY).is_ok();
+    let Err(ConfigError::TooLarge { max, .. }) = SlidingWindow::new(u64::MAX >> 11, DAY) else {
+        panic!("it was accepted");
+    };
+    assert!(fits(max) && !fits(max + 1));
+
+    for (amount, period) in [(999_983, DAY), (1, DAY), (1, MINUTE), (7, SECOND)] {
+        let Err(ConfigError::TooLarge { max, .. }) = TokenBucket::new(amount, period, 1 << 52)
+        else {
+            panic!("it was accepted");
+        };
+        let fits = |burst| TokenBucket::new(amount, period, burst).is_ok();
+        assert!(fits(max) && !fits(max + 1), "{amount} per {period:?}: {max}");
+    }
+}
+
+#[test]
+fn fractions_of_a_microsecond_are_refused() {
+    let odd = Duration::from_nanos(1500);
+    assert_eq!(FixedWindow::new(1, odd), Err(ConfigError::SubMicrosecond { what: "window" }));
+    assert!(TokenBucket::new(1, Duration::MAX, 1).is_err());
+}
+
+#[test]
+fn durations_and_rates_are_read_by_themselves() {
+    assert_eq!(parse_duration("1h30m"), Ok(Duration::from_secs(5400)));
+    assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
+    assert_eq!(parse_rate("5/s"), Ok((5, SECOND)));
+    assert_eq!(parse_rate("1_000 per hour"), Ok((1000, Duration::from_secs(3600))));
+    assert_eq!(parse_duration("10 s x").unwrap_err().column(), 6);
+    assert!(parse_rate("5").is_err());
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn serde_uses_the_same_strings() {
+    let limit = parsed("token-bucket 100/min burst 20");
+    let json = serde_json::to_string(&limit).unwrap();
+    assert_eq!(json, "\"token-bucket 100/min burst 20\"");
+    assert_eq!(serde_json::from_str::<Limit>(&json).unwrap(), limit);
+    let error = serde_json::from_str::<Limit>("\"fixed-window 0/s\"").unwrap_err().to_string();
+    assert!(error.contains("the limit is zero"), "{error}");
+    assert!(serde_json::from_str::<lockage_core::Timestamp>("9007199254740993").is_err());
+}

@@ -1,0 +1,18 @@
+-- Reads the state of any limiter whose state is a few integers; writes nothing.
+--
+-- ARGV[3]  the record's tag, then the configuration, then the cost that is asked for
+-- Reply    {0, now} and, where there is a record, its state: the decision follows from these.
+local wrong = not_whole(4, max(5, #ARGV))
+if wrong then return wrong_argument(wrong, 'a whole number') end
+
+local _, refused, state = read_counter(3, #ARGV - 1)
+if refused then return refused end
+
+local reply = {0, now}
+if state then
+  if not find(state, '^%d+ %d+[ %d]*$') then return {DAMAGED} end
+  for number in string.gmatch(state, '%d+') do
+    reply[#reply + 1] = tonumber(number)
+  end
+end
+return reply

@@ -1,0 +1,38 @@
+-- The machine of the sliding window counter. Configuration: limit, window (us).
+-- State: previous, current (admitted in the window before the latest request's, and in that one),
+-- last (us, when the latest request was admitted). Windows are aligned to the epoch.
+local machine = {tag = 'S1', config = 2, state = '^(%d+) (%d+) (%d+)$', format = '%.0f %.0f %.0f'}
+
+function machine.new(limit, window)
+  local function settle(previous, current, last)
+    if not last then return 0, 0, now end
+    local at = max(now, last)
+    local windows = floor(at / window) - floor(last / window)
+    if windows == 0 then return previous, current, at end
+    if windows == 1 then return current, 0, at end
+    return 0, 0, at
+  end
+
+  -- ceil(previous * left / window) in two steps, each exact below 2^53. With previous = a * split + b
+  -- it is split * (a * left) / window + (b * left) / window. a * left < 2^53 and split * window
+  -- <= 2^52 are what the configuration was checked for.
+  local split = floor(4503599627370496 / window)
+  local function weighted(previous, left)
+    local a = floor(previous / split)
+    local b = previous - a * split
+    local whole = floor(a * left / window)
+    local rest = a * left - whole * window
+    return whole * split + ceil((split * rest + b * left) / window)
+  end
+
+  local function charge(cost, previous, current, last)
+    local left = window - (last - floor(last / window) * window)
+    if cost <= limit - current - weighted(previous, left) then
+      return previous, current + cost, last
+    end
+  end
+  local function fresh_at(_, _, last)
+    return (floor(last / window) + 2) * window
+  end
+  return settle, charge, fresh_at
+end

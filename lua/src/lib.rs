@@ -1,0 +1,123 @@
+//! The Lua scripts of lockage, for Redis 6.2 and later and for Valkey.
+//!
+//! Each script runs one command of [`lockage_core`] on one key and replies integers, from which
+//! the core computes the outcome. A script is made of parts, in `scripts/`: the prelude, what a
+//! kind of record needs, the machine, and the operation. Every part's head says what it takes,
+//! replies and stores.
+//!
+//! ```
+//! use lockage_core::ScriptId;
+//!
+//! let script = lockage_lua::script(ScriptId::LockAcquire);
+//! assert_eq!(script.digest().len(), 40);
+//! assert!(script.source().contains("KEYS[1]"));
+//! ```
+//!
+//! To use the scripts from another language, print them whole:
+//! `cargo run -p lockage-lua --example print token_bucket_acquire`.
+
+mod sources;
+
+use std::sync::LazyLock;
+
+use lockage_core::ScriptId;
+
+/// A script as it is shipped.
+#[derive(Debug)]
+pub struct Script {
+    id: ScriptId,
+    source: &'static str,
+    digest: String,
+}
+
+impl Script {
+    /// Which script this is.
+    pub fn id(&self) -> ScriptId {
+        self.id
+    }
+
+    /// The Lua text.
+    pub fn source(&self) -> &'static str {
+        self.source
+    }
+
+    /// The SHA-1 of the text, in 40 hexadecimal digits: what `EVALSHA` takes.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+}
+
+/// The script of this name.
+pub fn script(id: ScriptId) -> &'static Script {
+    // Invariant: the table has every script, in the order of `ScriptId::ALL`, which is sorted.
+    let index = ScriptId::ALL.binary_search(&id).expect("every script is in ScriptId::ALL");
+    &SCRIPTS[index]
+}
+
+/// How a script is called: by its digest first, and with its whole text where the server does
+/// not know it. `EVAL` makes the server remember the text, so this needs no `SCRIPT LOAD`, and in
+/// a cluster it reaches the node that has the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// `EVALSHA digest 1 key argument...`
+    Digest,
+    /// `EVAL text 1 key argument...`
+    Source,
+}
+
+impl Attempt {
+    /// The command's name.
+    pub fn command(self) -> &'static str {
+        match self {
+            Attempt::Digest => "EVALSHA",
+            Attempt::Source => "EVAL",
+        }
+    }
+
+    /// The command's first argument.
+    pub fn argument(self, script: &'static Script) -> &'static str {
+        match self {
+            Attempt::Digest => script.digest(),
+            Attempt::Source => script.source(),
+        }
+    }
+
+    /// What to try after the server replied `NOSCRIPT`: it has run nothing, so calling again is
+    /// safe. Nothing where the text was sent already.
+    pub fn after_no_script(self) -> Option<Attempt> {
+        match self {
+            Attempt::Digest => Some(Attempt::Source),
+            Attempt::Source => None,
+        }
+    }
+}
+
+static SCRIPTS: LazyLock<Vec<Script>> = LazyLock::new(|| {
+    let scripts = ScriptId::ALL.into_iter().map(|id| {
+        let source = sources::source(id);
+        let digest = sha1_smol::Sha1::from(source).hexdigest();
+        Script { id, source, digest }
+    });
+    scripts.collect()
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_script_is_found_under_its_own_id() {
+        for id in ScriptId::ALL {
+            assert_eq!(script(id).id(), id);
+        }
+    }
+
+    #[test]
+    fn scripts_declare_their_only_key_and_read_the_time_once() {
+        for id in ScriptId::ALL {
+            let source = script(id).source();
+            assert_eq!(source.matches("KEYS[").count() - source.matches("-- KEYS[").count(), 1);
+            assert_eq!(source.matches("redis.call('TIME')").count(), 1);
+        }
+    }
+}
