@@ -15,7 +15,7 @@ pub(crate) fn config_micros(what: &'static str, span: Duration) -> Result<u64, C
     if span.is_zero() {
         return Err(ConfigError::Zero { what });
     }
-    if span.subsec_nanos() % 1000 != 0 {
+    if !span.subsec_nanos().is_multiple_of(1000) {
         return Err(ConfigError::SubMicrosecond { what });
     }
     match u64::try_from(span.as_micros()) {

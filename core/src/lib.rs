@@ -24,6 +24,7 @@
 //! intermediate value stays below 2^53, where Lua's doubles are exact too; a configuration that
 //! could leave that range is refused when it is built.
 #![no_std]
+#![forbid(unsafe_code)]
 
 extern crate alloc;
 #[cfg(feature = "std")]

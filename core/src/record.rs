@@ -17,13 +17,13 @@ use crate::time::Timestamp;
 /// It begins with a tag, its kind and the version of its format, and carries the configuration
 /// that it was written under. Its text form is documented, kind by kind, in the scripts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Record {
+pub struct Record(pub(crate) Body);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Body {
     /// A fixed window, a sliding window or a bucket.
     Counter(CounterRecord),
-    /// A sliding log.
     Log(LogRecord),
-    /// A lock.
     Lock(LockRecord),
 }
 
@@ -39,10 +39,10 @@ pub enum Stored {
 impl Record {
     /// From this time on the record acts as if it were not there, and may be dropped.
     pub fn forget_at(&self) -> Timestamp {
-        match self {
-            Record::Counter(record) => record.forget_at(),
-            Record::Log(record) => record.forget_at(),
-            Record::Lock(record) => record.forget_at(),
+        match &self.0 {
+            Body::Counter(record) => record.forget_at(),
+            Body::Log(record) => record.forget_at(),
+            Body::Lock(record) => record.forget_at(),
         }
     }
 
@@ -55,27 +55,27 @@ impl Record {
 
     /// The kind and version of its format, such as `F1`.
     pub fn tag(&self) -> &'static str {
-        match self {
-            Record::Counter(record) => record.tag,
-            Record::Log(record) => record.log.tag(),
-            Record::Lock(_) => LockRecord::TAG,
+        match &self.0 {
+            Body::Counter(record) => record.tag,
+            Body::Log(record) => record.log.tag(),
+            Body::Lock(_) => LockRecord::TAG,
         }
     }
 
     /// The record as a store keeps it.
     pub fn stored(&self) -> Stored {
-        match self {
-            Record::Counter(record) => {
+        match &self.0 {
+            Body::Counter(record) => {
                 let fields = record.config.iter().chain(record.state.iter());
                 Stored::Text(join(record.tag, fields.copied()))
             }
-            Record::Log(record) => {
+            Body::Log(record) => {
                 let [limit, window] = [record.log.limit(), record.log.window_us()];
                 let head = join(record.log.tag(), [limit, window, record.used, record.last]);
                 let entries = record.entries.iter().map(entry_text);
                 Stored::List(core::iter::once(head).chain(entries).collect())
             }
-            Record::Lock(record) => Stored::Text(record.to_text()),
+            Body::Lock(record) => Stored::Text(record.to_text()),
         }
     }
 
@@ -96,11 +96,11 @@ impl Record {
         let (tag, rest) = head.split_once(' ').ok_or(RecordError::OtherKind)?;
         check_tag(tag, entries.is_some())?;
         let record = match entries {
-            Some(entries) => read_log(rest, entries).map(Record::Log),
-            None if tag == LockRecord::TAG => LockRecord::from_text(rest).map(Record::Lock),
-            None => read_counter_text(tag, rest).map(Record::Counter),
+            Some(entries) => read_log(rest, entries).map(Body::Log),
+            None if tag == LockRecord::TAG => LockRecord::from_text(rest).map(Body::Lock),
+            None => read_counter_text(tag, rest).map(Body::Counter),
         };
-        record.ok_or(RecordError::Damaged)
+        record.map(Record).ok_or(RecordError::Damaged)
     }
 }
 

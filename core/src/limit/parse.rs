@@ -16,7 +16,7 @@ impl FromStr for Limit {
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let mut input = Input::new(text);
         let limit = read_limit(&mut input)?;
-        input.end()?;
+        input.end("the end, or, for a token bucket, burst and a number")?;
         Ok(limit)
     }
 }
@@ -28,7 +28,7 @@ impl FromStr for Limit {
 pub fn parse_duration(text: &str) -> Result<Duration, ParseError> {
     let mut input = Input::new(text);
     let duration = input.duration()?;
-    input.end()?;
+    input.end("the end")?;
     Ok(duration)
 }
 
@@ -40,7 +40,7 @@ pub fn parse_rate(text: &str) -> Result<(u64, Duration), ParseError> {
     let mut input = Input::new(text);
     let amount = input.number()?;
     let period = input.per()?;
-    input.end()?;
+    input.end("the end")?;
     Ok((amount, period))
 }
 
@@ -246,12 +246,12 @@ impl<'a> Input<'a> {
         self.error(start, Problem::Expected("a duration of at most 71 years"))
     }
 
-    fn end(&mut self) -> Result<(), ParseError> {
+    fn end(&mut self, expected: &'static str) -> Result<(), ParseError> {
         self.skip_spaces();
         if self.rest().is_empty() {
             return Ok(());
         }
-        Err(self.expected("the end, or, for a token bucket, burst and a number"))
+        Err(self.expected(expected))
     }
 }
 

@@ -21,7 +21,7 @@ pub struct Acquire {
 
 impl Acquire {
     /// A request of `cost` (at least 1) against `limit`. A cost above the capacity is
-    /// [`Verdict::Never`], not an error.
+    /// [`Verdict::Never`](crate::Verdict::Never), not an error.
     ///
     /// # Errors
     /// [`CostError::Zero`].

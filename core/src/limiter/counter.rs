@@ -11,7 +11,7 @@ use super::Machine;
 use crate::command::{ScriptId, read_whole};
 use crate::decision::{Decision, Verdict};
 use crate::error::{RecordError, ReplyError};
-use crate::record::Record;
+use crate::record::{Body, Record};
 use crate::time::Timestamp;
 
 /// A machine with a constant-size state. Times are microseconds since the epoch.
@@ -80,7 +80,7 @@ impl<M: Counter> Machine for M {
     ) -> Result<(), RecordError> {
         let prior = load(*self, slot)?;
         if let Some(charged) = decide_each(*self, prior, now, costs, decided) {
-            *slot = Some(Record::Counter(CounterRecord::new(*self, charged)));
+            *slot = Some(Record(Body::Counter(CounterRecord::new(*self, charged))));
         }
         Ok(())
     }
@@ -198,7 +198,7 @@ impl Deref for Fields {
 
 /// What is stored under the key of a constant-size limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CounterRecord {
+pub(crate) struct CounterRecord {
     pub(crate) tag: &'static str,
     pub(crate) config: Fields,
     pub(crate) state: Fields,
@@ -231,7 +231,7 @@ pub(crate) fn read_counter<M: Counter>(machine: M, fields: &[u64]) -> Option<Cou
 fn load<M: Counter>(machine: M, slot: &Option<Record>) -> Result<Option<M::State>, RecordError> {
     let record = match slot {
         None => return Ok(None),
-        Some(Record::Counter(record)) if record.tag == M::TAG => record,
+        Some(Record(Body::Counter(record))) if record.tag == M::TAG => record,
         Some(_) => return Err(RecordError::OtherKind),
     };
     if record.config != Counter::config(machine) {

@@ -9,7 +9,7 @@ use crate::command::{ScriptId, read_whole};
 use crate::decision::{Decision, Verdict};
 use crate::error::{ConfigError, RecordError, ReplyError};
 use crate::exact::{config_count, config_micros};
-use crate::record::Record;
+use crate::record::{Body, Record};
 use crate::time::Timestamp;
 
 /// At most `limit` in every window, wherever it begins. An admitted request at t counts for every
@@ -160,7 +160,7 @@ impl SlidingLog {
         now: Timestamp,
     ) -> Decision {
         let stored = match slot {
-            Some(Record::Log(record)) => record.entries.iter(),
+            Some(Record(Body::Log(record))) => record.entries.iter(),
             _ => admitted.range(..0), // nothing stored
         };
         let freed_at = if allowed || cost > self.limit {
@@ -238,14 +238,14 @@ impl SlidingLog {
     fn load<'a>(&self, slot: &'a Option<Record>) -> Result<Option<&'a LogRecord>, RecordError> {
         match slot {
             None => Ok(None),
-            Some(Record::Log(record)) if record.log == *self => Ok(Some(record)),
-            Some(Record::Log(_)) => Err(RecordError::OtherLimit),
+            Some(Record(Body::Log(record))) if record.log == *self => Ok(Some(record)),
+            Some(Record(Body::Log(_))) => Err(RecordError::OtherLimit),
             Some(_) => Err(RecordError::OtherKind),
         }
     }
 
     fn store(&self, slot: &mut Option<Record>, live: &Live, mut admitted: VecDeque<Entry>) {
-        if let Some(Record::Log(record)) = slot {
+        if let Some(Record(Body::Log(record))) = slot {
             record.entries.drain(..live.expired);
             record.entries.append(&mut admitted);
             record.used = live.used;
@@ -253,7 +253,7 @@ impl SlidingLog {
         } else {
             let record =
                 LogRecord { log: *self, used: live.used, last: live.last, entries: admitted };
-            *slot = Some(Record::Log(record));
+            *slot = Some(Record(Body::Log(record)));
         }
     }
 }
@@ -271,7 +271,7 @@ struct Live {
 
 /// What is stored under the key of a sliding log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogRecord {
+pub(crate) struct LogRecord {
     pub(crate) log: SlidingLog,
     /// The total cost of the entries.
     pub(crate) used: u64,

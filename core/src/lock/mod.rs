@@ -47,7 +47,8 @@ use crate::error::ConfigError;
 use crate::exact::{MAX_SPAN_US, config_micros};
 use crate::time::Timestamp;
 
-pub use record::{LockRecord, REMEMBERED};
+pub(crate) use record::LockRecord;
+pub use record::REMEMBERED;
 
 /// How a lock is used: how long a grant lasts, and how long operations are remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

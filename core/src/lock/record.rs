@@ -14,7 +14,7 @@ pub const REMEMBERED: usize = 4;
 
 /// What is stored under the key of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LockRecord {
+pub(crate) struct LockRecord {
     pub(super) owner: OwnerId,
     pub(super) holds: u64,
     pub(super) deadline: u64,
