@@ -1,0 +1,190 @@
+//! The two ways to decide a request in a simulation: the shipped scripts on a simulated server, or
+//! the machines in Rust. Both decide alike.
+
+use std::collections::HashMap;
+
+use clap::ValueEnum;
+use lockage_core::{Acquire, Command, CostError, Decision, Limit, Record, RecordError, Timestamp};
+use thiserror::Error;
+
+use crate::store::{SimError, SimStore};
+
+/// Below this many keys nothing is swept.
+const SWEEP_FLOOR: usize = 1024;
+
+/// Decides requests, one key at a time, at given times.
+pub trait Engine {
+    /// Charges `cost` to a key's limit if it fits at `now`, and says what came of it.
+    ///
+    /// # Errors
+    /// [`EngineError`]; the key is then as it was.
+    fn acquire(
+        &mut self,
+        limit: &Limit,
+        key: &str,
+        cost: u64,
+        now: Timestamp,
+    ) -> Result<Decision, EngineError>;
+}
+
+/// Why an engine gave no decision.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// The request is no request.
+    #[error(transparent)]
+    Cost(#[from] CostError),
+    /// The simulated store refused.
+    #[error(transparent)]
+    Store(#[from] SimError),
+    /// The key holds the record of something else.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+}
+
+/// Names an engine on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum EngineKind {
+    /// The shipped Lua scripts, on the simulated server.
+    #[default]
+    Lua,
+    /// The Rust machines.
+    Model,
+}
+
+impl EngineKind {
+    /// An engine of this kind that has seen no request.
+    ///
+    /// # Errors
+    /// [`EngineError::Store`] if Lua cannot get memory.
+    pub fn build(self) -> Result<Box<dyn Engine>, EngineError> {
+        Ok(match self {
+            EngineKind::Lua => Box::new(LuaEngine::new()?),
+            EngineKind::Model => Box::new(ModelEngine::default()),
+        })
+    }
+}
+
+/// The shipped scripts on a [`SimStore`], whose clock is set to the time of each request.
+#[derive(Debug)]
+pub struct LuaEngine {
+    store: SimStore,
+}
+
+impl LuaEngine {
+    /// An engine on an empty store.
+    ///
+    /// # Errors
+    /// [`SimError::Lua`] if Lua cannot get memory.
+    pub fn new() -> Result<LuaEngine, SimError> {
+        Ok(LuaEngine { store: SimStore::new()? })
+    }
+}
+
+impl Engine for LuaEngine {
+    fn acquire(
+        &mut self,
+        limit: &Limit,
+        key: &str,
+        cost: u64,
+        now: Timestamp,
+    ) -> Result<Decision, EngineError> {
+        self.store.set_now(now);
+        Ok(self.store.run(key, &Acquire::new(*limit, cost)?)?)
+    }
+}
+
+/// The machines of `lockage-core` over a map of records.
+#[derive(Debug, Default)]
+pub struct ModelEngine {
+    records: HashMap<String, Option<Record>>,
+    sweep_at_len: usize,
+}
+
+impl Engine for ModelEngine {
+    fn acquire(
+        &mut self,
+        limit: &Limit,
+        key: &str,
+        cost: u64,
+        now: Timestamp,
+    ) -> Result<Decision, EngineError> {
+        let acquire = Acquire::new(*limit, cost)?;
+        if let Some(slot) = self.records.get_mut(key) {
+            return Ok(acquire.apply(slot, now)?);
+        }
+        self.sweep_when_grown(now);
+        let slot = self.records.entry(key.to_owned()).or_default();
+        Ok(acquire.apply(slot, now)?)
+    }
+}
+
+impl ModelEngine {
+    /// Drops the records that may be forgotten (property D9 says that no decision shows it), each
+    /// time their number has doubled.
+    fn sweep_when_grown(&mut self, now: Timestamp) {
+        if self.records.len() < self.sweep_at_len.max(SWEEP_FLOOR) {
+            return;
+        }
+        self.records.retain(|_, slot| slot.as_ref().is_some_and(|record| record.forget_at() > now));
+        self.sweep_at_len = self.records.len() * 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START_US: u64 = 1_763_700_000_000_000;
+    const LIMITS: [&str; 5] = [
+        "fixed-window 3/s",
+        "sliding-log 3/s",
+        "sliding-window 3/s",
+        "token-bucket 3/s burst 2",
+        "token-bucket 2 every 1s burst 3",
+    ];
+
+    fn at(micros: u64) -> Timestamp {
+        Timestamp::from_micros(START_US + micros).unwrap()
+    }
+
+    #[test]
+    fn both_engines_decide_alike_field_by_field() {
+        for text in LIMITS {
+            let limit: Limit = text.parse().unwrap();
+            let (mut lua, mut model) =
+                (EngineKind::Lua.build().unwrap(), EngineKind::Model.build().unwrap());
+            let mut seed = 1u64;
+            for step in 0..2000u64 {
+                seed = seed
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
+                let random = seed >> 33;
+                let (key, cost) = (["a", "b", "c"][(random % 3) as usize], 1 + random / 3 % 4);
+                let now = at(step * 100_000 + random % 150_000);
+                let decided = lua.acquire(&limit, key, cost, now);
+                assert_eq!(decided, model.acquire(&limit, key, cost, now), "{text}, step {step}");
+                assert!(decided.is_ok());
+            }
+        }
+    }
+
+    #[test]
+    fn the_model_keeps_only_the_keys_that_matter() {
+        let mut engine = ModelEngine::default();
+        let limit: Limit = "fixed-window 3/s".parse().unwrap();
+        for i in 0..100_000 {
+            engine.acquire(&limit, &format!("key {i}"), 1, at(i * 10_000)).unwrap();
+            assert!(engine.records.len() <= SWEEP_FLOOR);
+        }
+    }
+
+    #[test]
+    fn a_cost_of_zero_is_refused_by_both() {
+        let limit: Limit = LIMITS[0].parse().unwrap();
+        for kind in [EngineKind::Lua, EngineKind::Model] {
+            let refused = kind.build().unwrap().acquire(&limit, "a", 0, at(0));
+            assert!(matches!(refused, Err(EngineError::Cost(_))), "{refused:?}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The lines of a text that may be no text.
+
+use std::io::{self, BufRead, Read};
+
+/// A line of more bytes is refused: what has such lines is no log.
+const LONGEST_LINE: u64 = 16 << 20;
+
+/// Lines that are not blank, without their ends, numbered from 1 with the blank ones counted.
+pub(super) struct Lines<R> {
+    source: R,
+    buffer: Vec<u8>,
+    number: u64,
+    bytes: u64,
+}
+
+impl<R: BufRead> Lines<R> {
+    pub(super) fn new(source: R) -> Self {
+        Lines { source, buffer: Vec::new(), number: 0, bytes: 0 }
+    }
+
+    /// Goes to the next line; false at the end.
+    pub(super) fn advance(&mut self) -> io::Result<bool> {
+        loop {
+            self.buffer.clear();
+            // A line without an end, say of a device that never stops, must not take all memory.
+            let read =
+                self.source.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut self.buffer)?;
+            if read == 0 {
+                return Ok(false);
+            }
+            if read as u64 == LONGEST_LINE {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "a line of more than 16 MiB: no text file",
+                ));
+            }
+            self.number += 1;
+            self.bytes += read as u64;
+            if !self.line().is_empty() {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// The line without its end and the spaces around it.
+    pub(super) fn line(&self) -> &[u8] {
+        let line = self.buffer.trim_ascii();
+        match self.number {
+            // Editors on Windows put a byte order mark in front.
+            1 => line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line),
+            _ => line,
+        }
+    }
+
+    /// The line's number.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// How many bytes have been read so far.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &[u8]) -> Vec<(u64, Vec<u8>)> {
+        let mut lines = Lines::new(text);
+        let mut found = Vec::new();
+        while lines.advance().unwrap() {
+            found.push((lines.number(), lines.line().to_vec()));
+        }
+        assert_eq!(lines.bytes(), text.len() as u64);
+        found
+    }
+
+    #[test]
+    fn blank_lines_are_counted_and_skipped() {
+        let found = lines(b"\xef\xbb\xbfone\r\n\n  \r\n two\xff\nthree");
+        assert_eq!(found, [(1, b"one".to_vec()), (4, b"two\xff".to_vec()), (5, b"three".to_vec())]);
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_refused_before_memory_is() {
+        let endless = io::BufReader::new(io::repeat(b'x'));
+        let error = Lines::new(endless).advance().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+    }
+}

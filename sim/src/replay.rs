@@ -1,0 +1,180 @@
+//! A trace put through one limit, request by request.
+
+use lockage_core::{Limit, Verdict};
+use thiserror::Error;
+
+use crate::engine::{Engine, EngineError};
+use crate::trace::Trace;
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Outcome {
+    /// It was admitted.
+    Admitted,
+    /// It was denied, and would have been admitted at some later time.
+    Denied,
+    /// It was denied, and always will be: its cost is above the limit's capacity.
+    Never,
+}
+
+/// An engine that gave no decision.
+#[derive(Debug, Error)]
+#[error("request {number} of {total} (key {key:?}, cost {cost})")]
+pub struct ReplayError {
+    number: usize,
+    total: usize,
+    key: String,
+    cost: u64,
+    source: EngineError,
+}
+
+/// Puts every request of a trace through a limit, in order, and says what became of each.
+///
+/// `progress` is called after each request.
+///
+/// # Errors
+/// [`ReplayError`] at the first request for which the engine gives no decision.
+pub fn replay(
+    trace: &Trace,
+    limit: &Limit,
+    engine: &mut dyn Engine,
+    mut progress: impl FnMut(),
+) -> Result<Vec<Outcome>, ReplayError> {
+    let total = trace.requests().len();
+    let mut outcomes = Vec::with_capacity(total);
+    for request in trace.requests() {
+        let key = trace.key(request.key);
+        let decision =
+            engine.acquire(limit, key, request.cost, request.at).map_err(|source| ReplayError {
+                number: outcomes.len() + 1,
+                total,
+                key: key.to_owned(),
+                cost: request.cost,
+                source,
+            })?;
+        outcomes.push(match decision.verdict {
+            Verdict::Allowed => Outcome::Admitted,
+            Verdict::Denied { .. } => Outcome::Denied,
+            Verdict::Never => Outcome::Never,
+        });
+        progress();
+    }
+    Ok(outcomes)
+}
+
+/// Counts over the outcomes of one limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tally {
+    /// Requests that were admitted.
+    pub admitted: u64,
+    /// Requests that were denied, those that can never be admitted among them.
+    pub denied: u64,
+    /// Requests that can never be admitted.
+    pub never: u64,
+    /// Keys that were denied at least once.
+    pub keys_denied: u64,
+    /// The keys that were denied most, the most denied first; of equals the busier one, then by name.
+    pub worst: Vec<KeyTally>,
+}
+
+/// Counts of one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyTally {
+    /// The key's number in the trace.
+    pub key: u32,
+    /// Its requests.
+    pub requests: u64,
+    /// Those of them that were denied, those that can never be admitted among them.
+    pub denied: u64,
+}
+
+impl Tally {
+    /// Counts the outcomes of a trace, and names up to `top` keys that were denied.
+    pub fn of(trace: &Trace, outcomes: &[Outcome], top: usize) -> Tally {
+        let count = |wanted| outcomes.iter().filter(|&&outcome| outcome == wanted).count() as u64;
+        let never = count(Outcome::Never);
+        let mut keys: Vec<KeyTally> = (0..)
+            .take(trace.key_count())
+            .map(|key| KeyTally { key, requests: 0, denied: 0 })
+            .collect();
+        for (request, outcome) in trace.requests().iter().zip(outcomes) {
+            let key = &mut keys[request.key as usize];
+            key.requests += 1;
+            key.denied += u64::from(*outcome != Outcome::Admitted);
+        }
+        keys.retain(|key| key.denied > 0);
+        keys.sort_by(|a, b| {
+            let busier = (b.denied, b.requests).cmp(&(a.denied, a.requests));
+            busier.then_with(|| trace.key(a.key).cmp(trace.key(b.key)))
+        });
+        let keys_denied = keys.len() as u64;
+        keys.truncate(top);
+        Tally {
+            admitted: count(Outcome::Admitted),
+            denied: count(Outcome::Denied) + never,
+            never,
+            keys_denied,
+            worst: keys,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockage_core::Timestamp;
+
+    use super::*;
+    use crate::engine::EngineKind;
+    use crate::trace::{Request, TraceBuilder};
+
+    fn trace(requests: &[(u64, &str, u64)]) -> Trace {
+        let mut builder = TraceBuilder::default();
+        for &(micros, name, cost) in requests {
+            let key = builder.key(name);
+            builder.push(Request { at: Timestamp::from_micros(micros).unwrap(), key, cost });
+        }
+        builder.finish()
+    }
+
+    #[test]
+    fn each_key_has_a_limit_of_its_own_and_costs_count() {
+        let trace = trace(&[
+            (1, "a", 1),
+            (2, "a", 2),
+            (3, "b", 2),
+            (4, "b", 1),
+            (5, "c", 3),
+            (1_000_001, "a", 2),
+        ]);
+        for kind in [EngineKind::Lua, EngineKind::Model] {
+            let limit = "fixed-window 2/s".parse().unwrap();
+            let mut engine = kind.build().unwrap();
+            let mut calls = 0;
+            let outcomes = replay(&trace, &limit, &mut *engine, || calls += 1).unwrap();
+            use Outcome::{Admitted, Denied, Never};
+            assert_eq!(outcomes, [Admitted, Denied, Admitted, Denied, Never, Admitted]);
+            assert_eq!(calls, 6);
+        }
+    }
+
+    #[test]
+    fn a_tally_adds_up_and_its_order_is_settled() {
+        use Outcome::{Admitted, Denied, Never};
+        let trace = trace(&[
+            (1, "b", 1),
+            (2, "a", 1),
+            (3, "c", 9),
+            (4, "c", 1),
+            (5, "d", 1),
+            (6, "b", 1),
+            (7, "a", 1),
+        ]);
+        let outcomes = [Admitted, Admitted, Never, Denied, Admitted, Denied, Denied];
+        let tally = Tally::of(&trace, &outcomes, 2);
+        assert_eq!((tally.admitted, tally.denied, tally.never, tally.keys_denied), (3, 4, 1, 3));
+        let worst: Vec<_> =
+            tally.worst.iter().map(|key| (trace.key(key.key), key.requests, key.denied)).collect();
+        assert_eq!(worst, [("c", 2, 2), ("a", 2, 1)]);
+    }
+}

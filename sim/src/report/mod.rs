@@ -1,0 +1,146 @@
+//! What came of a replay: for people as tables, a timeline and a chart, for programs as JSON.
+
+mod bins;
+pub mod json;
+pub mod svg;
+pub mod table;
+pub mod timeline;
+
+use lockage_core::Timestamp;
+
+use crate::dates;
+use crate::engine::EngineKind;
+use crate::input::{Unparsed, printable, shorten};
+use crate::replay::{Outcome, Tally};
+use crate::trace::Trace;
+
+/// All that a report is made of.
+#[derive(Debug)]
+pub struct Report {
+    /// The requests.
+    pub trace: Trace,
+    /// Where they are from.
+    pub source: Source,
+    /// What decided.
+    pub engine: EngineKind,
+    /// What came of each limit, in the order in which they were given.
+    pub limiters: Vec<Limiter>,
+}
+
+/// Where a trace is from.
+#[derive(Debug)]
+pub enum Source {
+    /// A file.
+    File {
+        /// What to call it.
+        name: String,
+        /// The lines of it that are no requests.
+        unparsed: Unparsed,
+    },
+    /// It was made up.
+    Traffic {
+        /// The shape, as it was given.
+        shape: String,
+        /// What decided all that is random.
+        seed: u64,
+    },
+}
+
+/// What came of one limit.
+#[derive(Debug)]
+pub struct Limiter {
+    /// The limit, as it was given.
+    pub spec: String,
+    /// What became of each request, in the order of the trace.
+    pub outcomes: Vec<Outcome>,
+    /// The counts.
+    pub tally: Tally,
+}
+
+impl Report {
+    /// The times of the first and of the last request.
+    ///
+    /// # Panics
+    /// Where the trace is empty: there is nothing to report then, and no command gets so far.
+    pub fn span(&self) -> (Timestamp, Timestamp) {
+        self.trace.span().expect("input and traffic refuse to give a trace without a request")
+    }
+
+    /// Where the trace is from and how much it is.
+    fn headline(&self) -> String {
+        let source = match &self.source {
+            Source::File { name, .. } => shorten(&printable(name), 40),
+            Source::Traffic { shape, seed } => format!("{} (seed {seed})", printable(shape)),
+        };
+        let requests = counted(self.trace.requests().len() as u64, "request");
+        let keys = counted(self.trace.key_count() as u64, "key");
+        format!("{source}: {requests} of {keys}")
+    }
+
+    /// When the trace is from.
+    fn period(&self) -> String {
+        let (from, to) = self.span();
+        format!("{} to {} UTC", headline_date(from), headline_date(to))
+    }
+}
+
+/// A number of things, in words.
+fn counted(count: u64, thing: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", grouped(count))
+}
+
+fn headline_date(time: Timestamp) -> String {
+    let whole_second = time.as_micros().is_multiple_of(1_000_000);
+    let format = if whole_second { "%Y-%m-%d %H:%M:%S" } else { "%Y-%m-%d %H:%M:%S.%6f" };
+    dates::to_calendar(time).strftime(format).to_string()
+}
+
+/// A number with its thousands set apart.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A share as a percentage. What is not all and not nothing never looks so.
+fn percent(part: u64, whole: u64) -> String {
+    let share = part as f64 * 100.0 / whole as f64;
+    match share {
+        share if part > 0 && share < 0.1 => "<0.1%".to_owned(),
+        share if part < whole && share > 99.9 => ">99.9%".to_owned(),
+        share => format!("{share:.1}%"),
+    }
+}
+
+/// A key's name as a table can show it.
+fn key_name(name: &str, longest: usize) -> String {
+    shorten(&printable(name), longest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_by_thousands() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(grouped(number), text);
+        }
+    }
+
+    #[test]
+    fn a_share_is_rounded_but_never_to_all_or_nothing() {
+        assert_eq!(percent(0, 10), "0.0%");
+        assert_eq!(percent(1, 100_000), "<0.1%");
+        assert_eq!(percent(1, 3), "33.3%");
+        assert_eq!(percent(99_999, 100_000), ">99.9%");
+        assert_eq!(percent(10, 10), "100.0%");
+    }
+}

@@ -1,0 +1,108 @@
+//! The counts, as tables for people.
+
+use std::io::{self, Write};
+
+use anstyle::{AnsiColor, Style};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
+
+use super::{Report, Source, counted, grouped, key_name, percent};
+use crate::engine::EngineKind;
+use crate::input::{Unparsed, printable};
+
+/// Writes the headline, the lines that could not be read, the counts per limiter and the keys that
+/// were denied most, in tables of at most `width` columns.
+///
+/// # Errors
+/// What `out` gives.
+pub fn write(report: &Report, width: u16, out: &mut dyn Write) -> io::Result<()> {
+    let engine = match report.engine {
+        EngineKind::Lua => "the Lua scripts",
+        EngineKind::Model => "the Rust machines",
+    };
+    writeln!(out, "{}, decided by {engine}\n{}", report.headline(), report.period())?;
+    if let Source::File { unparsed, .. } = &report.source {
+        write_unparsed(unparsed, out)?;
+    }
+    writeln!(out, "{}", counts(report, width))?;
+    match worst(report, width) {
+        Some(table) => writeln!(out, "\n{}\n{table}", heading("Denied most")),
+        None => writeln!(out, "\nNo key was denied."),
+    }
+}
+
+fn write_unparsed(unparsed: &Unparsed, out: &mut dyn Write) -> io::Result<()> {
+    if unparsed.count == 0 {
+        return Ok(());
+    }
+    let yellow = Style::new().fg_color(Some(AnsiColor::Yellow.into()));
+    let are =
+        if unparsed.count == 1 { "is no request and was" } else { "are no requests and were" };
+    writeln!(out, "{yellow}{} {are} left out:{yellow:#}", counted(unparsed.count, "line"))?;
+    for line in &unparsed.samples {
+        writeln!(out, "  line {}: {}\n    {}", line.line, printable(&line.reason), line.text)?;
+    }
+    let more = unparsed.count - unparsed.samples.len() as u64;
+    if more > 0 {
+        writeln!(out, "  and {} more", grouped(more))?;
+    }
+    writeln!(out)
+}
+
+fn counts(report: &Report, width: u16) -> Table {
+    let requests = report.trace.requests().len() as u64;
+    let keys = report.trace.key_count() as u64;
+    // A column that is zero for most people is shown to those it concerns.
+    let never = report.limiters.iter().any(|limiter| limiter.tally.never > 0);
+    let mut header = vec!["limit", "requests", "keys", "admitted", "denied"];
+    header.extend(never.then_some("never"));
+    header.extend(["denied %", "keys\ndenied"]);
+    let mut table = new_table(&header, 1, width);
+    for limiter in &report.limiters {
+        let tally = &limiter.tally;
+        let mut row = vec![printable(&limiter.spec).into_owned()];
+        row.extend([requests, keys, tally.admitted, tally.denied].map(grouped));
+        row.extend(never.then(|| grouped(tally.never)));
+        row.extend([percent(tally.denied, requests), grouped(tally.keys_denied)]);
+        table.add_row(row);
+    }
+    table
+}
+
+fn worst(report: &Report, width: u16) -> Option<Table> {
+    let mut table = new_table(&["limit", "key", "requests", "denied", "denied %"], 2, width);
+    // Keys can be whole user agents: what is left of the width is theirs.
+    let longest_spec =
+        report.limiters.iter().map(|limiter| limiter.spec.chars().count()).max().unwrap_or(0);
+    let longest_key = usize::from(width).saturating_sub(longest_spec + 38).clamp(16, 80);
+    for limiter in &report.limiters {
+        for (i, key) in limiter.tally.worst.iter().enumerate() {
+            let spec = if i == 0 { printable(&limiter.spec).into_owned() } else { String::new() };
+            table.add_row([
+                spec,
+                key_name(report.trace.key(key.key), longest_key),
+                grouped(key.requests),
+                grouped(key.denied),
+                percent(key.denied, key.requests),
+            ]);
+        }
+    }
+    (table.row_count() > 0).then_some(table)
+}
+
+/// A table whose first `texts` columns hold text and the others numbers.
+fn new_table(header: &[&str], texts: usize, width: u16) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED);
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width).set_header(header);
+    // Where it is narrow the text wraps, and the numbers do not.
+    table.column_iter_mut().skip(texts).for_each(|column| {
+        column.set_cell_alignment(CellAlignment::Right);
+        column.set_constraint(ColumnConstraint::ContentWidth);
+    });
+    table
+}
+
+fn heading(text: &str) -> String {
+    let bold = Style::new().bold();
+    format!("{bold}{text}{bold:#}")
+}

@@ -1,0 +1,168 @@
+//! The command table: every command that the simulated store has, with its arity and what it does.
+
+mod hashes;
+mod keys;
+mod lists;
+mod sorted_sets;
+mod strings;
+
+use super::error::CommandError;
+use super::keyspace::Keyspace;
+use super::resp::RespValue;
+
+/// The outcome of a command. An error means that the command changed nothing; what a script wrote
+/// before it stays.
+pub(crate) type Outcome = Result<RespValue, CommandError>;
+
+/// A command's body. The arguments come without the command's name.
+type Body = fn(&mut Keyspace, &[&[u8]]) -> Outcome;
+
+/// One row of the table.
+pub(crate) struct CommandSpec {
+    name: &'static str,
+    /// As Redis counts it, the name included: exactly `n` words, or at least `n` when it is written
+    /// as `-n`.
+    arity: i8,
+    body: Body,
+}
+
+/// Every command, by name. Sorted, since it is searched by halves.
+const COMMANDS: &[CommandSpec] = &[
+    row("append", 3, strings::append),
+    row("decr", 2, strings::decr),
+    row("decrby", 3, strings::decrby),
+    row("del", -2, keys::del),
+    row("exists", -2, keys::exists),
+    row("expire", -3, keys::expire),
+    row("expireat", -3, keys::expireat),
+    row("expiretime", 2, keys::expiretime),
+    row("get", 2, strings::get),
+    row("getrange", 4, strings::getrange),
+    row("hdel", -3, hashes::hdel),
+    row("hexists", 3, hashes::hexists),
+    row("hget", 3, hashes::hget),
+    row("hgetall", 2, hashes::hgetall),
+    row("hincrby", 4, hashes::hincrby),
+    row("hlen", 2, hashes::hlen),
+    row("hmget", -3, hashes::hmget),
+    row("hmset", -4, hashes::hmset),
+    row("hset", -4, hashes::hset),
+    row("incr", 2, strings::incr),
+    row("incrby", 3, strings::incrby),
+    row("lindex", 3, lists::lindex),
+    row("llen", 2, lists::llen),
+    row("lpop", -2, lists::lpop),
+    row("lpush", -3, lists::lpush),
+    row("lrange", 4, lists::lrange),
+    row("lset", 4, lists::lset),
+    row("ltrim", 4, lists::ltrim),
+    row("persist", 2, keys::persist),
+    row("pexpire", -3, keys::pexpire),
+    row("pexpireat", -3, keys::pexpireat),
+    row("pexpiretime", 2, keys::pexpiretime),
+    row("psetex", 4, strings::psetex),
+    row("pttl", 2, keys::pttl),
+    row("rpop", -2, lists::rpop),
+    row("rpush", -3, lists::rpush),
+    row("set", -3, strings::set),
+    row("setex", 4, strings::setex),
+    row("setnx", 3, strings::setnx),
+    row("setrange", 4, strings::setrange),
+    row("strlen", 2, strings::strlen),
+    row("time", 1, time),
+    row("ttl", 2, keys::ttl),
+    row("type", 2, keys::type_name),
+    row("unlink", -2, keys::del),
+    row("zadd", -4, sorted_sets::zadd),
+    row("zcard", 2, sorted_sets::zcard),
+    row("zcount", 4, sorted_sets::zcount),
+    row("zrange", -4, sorted_sets::zrange),
+    row("zrangebyscore", -4, sorted_sets::zrangebyscore),
+    row("zrem", -3, sorted_sets::zrem),
+    row("zremrangebyrank", 4, sorted_sets::zremrangebyrank),
+    row("zremrangebyscore", 4, sorted_sets::zremrangebyscore),
+    row("zscore", 3, sorted_sets::zscore),
+];
+
+/// Finds a command by its name, in either case.
+pub(crate) fn find(name: &[u8]) -> Option<&'static CommandSpec> {
+    let lower = |byte: &u8| byte.to_ascii_lowercase();
+    let found = COMMANDS.binary_search_by(|row| row.name.bytes().cmp(name.iter().map(lower)));
+    found.ok().map(|at| &COMMANDS[at])
+}
+
+impl CommandSpec {
+    /// Whether `len` words, the name included, make a call of this command.
+    pub(crate) fn takes(&self, len: usize) -> bool {
+        let required = usize::from(self.arity.unsigned_abs());
+        if self.arity < 0 { len >= required } else { len == required }
+    }
+
+    /// Runs the command; `words` are its name and arguments, as many as it [takes](Self::takes).
+    pub(crate) fn run(&self, keyspace: &mut Keyspace, words: &[&[u8]]) -> Outcome {
+        debug_assert!(
+            self.takes(words.len()),
+            "the caller checks the arity, since the error depends on who calls"
+        );
+        (self.body)(keyspace, &words[1..])
+    }
+}
+
+/// Runs one command as a client sends it.
+pub(crate) fn execute(keyspace: &mut Keyspace, words: &[&[u8]]) -> RespValue {
+    let Some((name, arguments)) = words.split_first() else {
+        return RespValue::Error("ERR an empty command".to_owned());
+    };
+    let outcome = match find(name) {
+        None => Err(unknown(name, arguments)),
+        Some(spec) if !spec.takes(words.len()) => Err(CommandError::Arity { command: spec.name }),
+        Some(spec) => spec.run(keyspace, words),
+    };
+    outcome.unwrap_or_else(RespValue::from)
+}
+
+const fn row(name: &'static str, arity: i8, body: Body) -> CommandSpec {
+    CommandSpec { name, arity, body }
+}
+
+fn unknown(name: &[u8], arguments: &[&[u8]]) -> CommandError {
+    let quoted = |word: &&[u8]| format!("'{}' ", String::from_utf8_lossy(word));
+    CommandError::UnknownCommand {
+        name: String::from_utf8_lossy(name).into_owned(),
+        arguments: arguments.iter().map(quoted).collect(),
+    }
+}
+
+/// `TIME`: the clock in seconds and the microseconds within.
+fn time(keyspace: &mut Keyspace, _: &[&[u8]]) -> Outcome {
+    let now_us = keyspace.now_us();
+    let parts = [now_us / 1_000_000, now_us % 1_000_000];
+    Ok(RespValue::Array(parts.map(|part| RespValue::bulk(part.to_string())).to_vec()))
+}
+
+/// The half-open range of positions that Redis's inclusive `start` and `stop` mean in a sequence;
+/// negative ones count from the end.
+fn positions(start: i64, stop: i64, len: usize) -> std::ops::Range<usize> {
+    let signed_len = i64::try_from(len).expect("nothing in memory is longer than i64::MAX");
+    let from_end = |at: i64| if at < 0 { at.saturating_add(signed_len) } else { at };
+    let start = from_end(start).max(0);
+    let end = from_end(stop).min(signed_len - 1) + 1;
+    if start >= end {
+        return 0..0;
+    }
+    let position = |at: i64| usize::try_from(at).expect("it lies between 0 and the length here");
+    position(start)..position(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sorted_so_that_every_row_is_found_in_either_case() {
+        assert!(COMMANDS.windows(2).all(|pair| pair[0].name < pair[1].name));
+        assert!(
+            COMMANDS.iter().all(|row| find(row.name.to_ascii_uppercase().as_bytes()).is_some())
+        );
+    }
+}

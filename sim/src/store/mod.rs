@@ -1,0 +1,252 @@
+//! A simulated Redis: the shipped scripts, byte for byte, in real Lua 5.1 over a keyspace in
+//! memory, with a clock that you set.
+//!
+//! It is true to Redis (6.2 to 8, Valkey) where a script can see it: types and WRONGTYPE, integer
+//! parsing, replies both ways between Lua and Redis, expiry to the millisecond, errors that do not
+//! roll back earlier writes, readonly globals, and the words of errors, which are those of 7.0.
+//! `tests/redis_semantics` compares it with a real server.
+//!
+//! What it does not have: the Lua libraries `cjson`, `struct`, `bit` and `cmsgpack` (the shipped
+//! scripts use none of them; reading one is an error, never a wrong answer), commands outside the
+//! table in `commands.rs`, persistence, other clients, evictions. The words ` script: <sha>, on
+//! @user_script:<line>.` that Redis 7 adds to an error that a script raised are left out, since
+//! every version words them otherwise.
+
+mod commands;
+mod error;
+mod interpreter;
+mod keyspace;
+mod numbers;
+mod resp;
+mod sorted_set;
+
+use std::collections::BTreeMap;
+
+use lockage_core::{Arguments, Command, ReplyError, ScriptId, Stored, Timestamp};
+use mlua::Function;
+use thiserror::Error;
+
+use interpreter::Interpreter;
+use keyspace::Value;
+pub use resp::RespValue;
+
+/// Why the simulated store gave no outcome.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SimError {
+    /// The script answered with an error reply. What it wrote before stays written.
+    #[error("the script {} answered with an error: {message}", script.name())]
+    Script {
+        /// The script that was run.
+        script: ScriptId,
+        /// The error reply, its code first.
+        message: String,
+    },
+    /// The script's reply carries no outcome.
+    #[error(transparent)]
+    Reply(#[from] ReplyError),
+    /// The interpreter itself failed: it could not get memory.
+    #[error("Lua: {0}")]
+    Lua(String),
+}
+
+impl From<mlua::Error> for SimError {
+    fn from(error: mlua::Error) -> SimError {
+        // As text: an error of Lua cannot cross threads, and this one should.
+        SimError::Lua(error.to_string())
+    }
+}
+
+/// A simulated server with one database and one client.
+///
+/// The clock begins at the epoch, moves only when it is [set](SimStore::set_now), and may be set
+/// backwards. Two stores that are given the same calls answer alike: nothing depends on the
+/// machine's time, its memory, or the order of a hash table.
+pub struct SimStore {
+    interpreter: Interpreter,
+    /// The time that commands carry as an argument, if the caller's clock decides.
+    injected_now: Option<Timestamp>,
+    skew_ms: u64,
+    /// Sources that stand in for the shipped ones.
+    replaced: BTreeMap<ScriptId, String>,
+    compiled: BTreeMap<ScriptId, Function>,
+    /// The server's script cache, by SHA-1 in lower-case hex.
+    cache: BTreeMap<String, Function>,
+}
+
+impl SimStore {
+    /// An empty store at the epoch.
+    ///
+    /// # Errors
+    /// [`SimError::Lua`] if Lua cannot get memory.
+    pub fn new() -> Result<SimStore, SimError> {
+        Ok(SimStore {
+            interpreter: Interpreter::new()?,
+            injected_now: None,
+            skew_ms: 0,
+            replaced: BTreeMap::new(),
+            compiled: BTreeMap::new(),
+            cache: BTreeMap::new(),
+        })
+    }
+
+    /// Runs another source wherever the shipped script would run: for tests that break a script and
+    /// must see the difference.
+    #[must_use]
+    pub fn with_script(mut self, script: ScriptId, source: impl Into<String>) -> SimStore {
+        self.compiled.remove(&script);
+        self.replaced.insert(script, source.into());
+        self
+    }
+
+    /// Sets the server's clock, forwards or backwards.
+    pub fn set_now(&mut self, now: Timestamp) {
+        self.interpreter.keyspace().borrow_mut().set_now_us(now.as_micros());
+    }
+
+    /// Sets the clock that [`run`](SimStore::run) sends along: with `Some`, that time decides and
+    /// the server's is not asked for.
+    ///
+    /// `skew_ms` is added to every expiry, in milliseconds: how far the two clocks may differ.
+    pub fn inject_now(&mut self, now: Option<Timestamp>, skew_ms: u64) {
+        self.injected_now = now;
+        self.skew_ms = skew_ms;
+    }
+
+    /// Runs one command of one machine on a key, through its script.
+    ///
+    /// # Errors
+    /// [`SimError`]. A [`SimError::Reply`] means that the script refused and changed nothing
+    /// (property D12).
+    pub fn run<C: Command>(&mut self, key: &str, command: &C) -> Result<C::Outcome, SimError> {
+        let script = command.script();
+        let mut arguments = Arguments::new(self.injected_now, self.skew_ms);
+        command.arguments(&mut arguments);
+        let argv: Vec<&[u8]> = arguments.iter().map(str::as_bytes).collect();
+        let function = match self.compiled.get(&script) {
+            Some(function) => function,
+            None => {
+                let source = self
+                    .replaced
+                    .get(&script)
+                    .map_or(lockage_lua::script(script).source(), String::as_str);
+                let function = self
+                    .interpreter
+                    .compile(source)
+                    .map_err(|message| SimError::Script { script, message })?;
+                self.compiled.entry(script).or_insert(function)
+            }
+        };
+        match self.interpreter.call(function, &[key.as_bytes()], &argv)? {
+            RespValue::Error(message) => Err(SimError::Script { script, message }),
+            reply => Ok(command.outcome(&integers(reply)?)?),
+        }
+    }
+
+    /// `EVAL`: compiles a script unless it is cached, and runs it.
+    ///
+    /// # Errors
+    /// [`SimError::Lua`] if Lua cannot get memory; an error of the script is a reply.
+    pub fn eval(
+        &mut self,
+        source: &str,
+        keys: &[&[u8]],
+        argv: &[&[u8]],
+    ) -> Result<RespValue, SimError> {
+        let sha1 = sha1_hex(source.as_bytes());
+        if !self.cache.contains_key(&sha1) {
+            match self.interpreter.compile(source) {
+                Ok(function) => self.cache.insert(sha1.clone(), function),
+                Err(message) => return Ok(RespValue::Error(message)),
+            };
+        }
+        self.evalsha(&sha1, keys, argv)
+    }
+
+    /// `EVALSHA`: runs a script that is cached under this SHA-1 (hex, in either case).
+    ///
+    /// # Errors
+    /// [`SimError::Lua`] if Lua cannot get memory; an error of the script is a reply, and so is
+    /// `NOSCRIPT`.
+    pub fn evalsha(
+        &mut self,
+        sha1: &str,
+        keys: &[&[u8]],
+        argv: &[&[u8]],
+    ) -> Result<RespValue, SimError> {
+        match self.cache.get(&sha1.to_ascii_lowercase()) {
+            Some(function) => Ok(self.interpreter.call(function, keys, argv)?),
+            None => {
+                Ok(RespValue::Error("NOSCRIPT No matching script. Please use EVAL.".to_owned()))
+            }
+        }
+    }
+
+    /// `SCRIPT FLUSH`: forgets every cached script.
+    pub fn script_flush(&mut self) {
+        self.cache.clear();
+    }
+
+    /// Runs one plain command, its name first, as a client sends it.
+    pub fn execute(&mut self, words: &[&[u8]]) -> RespValue {
+        commands::execute(&mut self.interpreter.keyspace().borrow_mut(), words)
+    }
+
+    /// What a live key holds, if it is a string or a list: the two forms that records have. Touches
+    /// nothing, so a key that is dead at this time may be alive again after a step back.
+    ///
+    /// Bytes that are not UTF-8 show as replacement characters.
+    pub fn stored(&self, key: &str) -> Option<Stored> {
+        let keyspace = self.interpreter.keyspace().borrow();
+        let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+        match keyspace.peek(key.as_bytes())?.0 {
+            Value::Text(bytes) => Some(Stored::Text(text(bytes))),
+            Value::List(elements) => Some(Stored::List(elements.iter().map(text).collect())),
+            Value::Hash(_) | Value::SortedSet(_) => None,
+        }
+    }
+
+    /// The last millisecond since the epoch at which a live key is alive; `None` if there is no
+    /// such key, or it never expires.
+    pub fn expires_at_ms(&self, key: &str) -> Option<i64> {
+        self.interpreter.keyspace().borrow().peek(key.as_bytes())?.1
+    }
+
+    /// How many keys are alive.
+    pub fn live_keys(&self) -> usize {
+        self.interpreter.keyspace().borrow().live_len()
+    }
+
+    /// `FLUSHALL`: forgets every key.
+    pub fn flush_all(&mut self) {
+        self.interpreter.keyspace().borrow_mut().clear();
+    }
+}
+
+impl std::fmt::Debug for SimStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SimStore")
+            .field("keyspace", self.interpreter.keyspace())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A script's reply as the flat integers that commands read.
+fn integers(reply: RespValue) -> Result<Vec<i64>, ReplyError> {
+    let RespValue::Array(elements) = reply else {
+        return Err(ReplyError::Unexpected);
+    };
+    let integer = |element| {
+        if let RespValue::Integer(number) = element {
+            Ok(number)
+        } else {
+            Err(ReplyError::Unexpected)
+        }
+    };
+    elements.into_iter().map(integer).collect()
+}
+
+/// The SHA-1 of some bytes, in lower-case hex.
+fn sha1_hex(bytes: &[u8]) -> String {
+    sha1_smol::Sha1::from(bytes).digest().to_string()
+}

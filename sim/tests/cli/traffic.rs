@@ -1,0 +1,58 @@
+//! Traffic that is made up.
+
+use super::{LIMITS, json};
+
+#[test]
+fn both_engines_agree_on_made_up_traffic_with_costs() {
+    let with = |engine| {
+        let mut args = vec![
+            "explore",
+            "--traffic",
+            "poisson 20/s",
+            "--keys",
+            "3",
+            "--cost",
+            "2",
+            "--engine",
+            engine,
+        ];
+        args.extend(LIMITS);
+        let mut report = json(&args);
+        report["engine"].take();
+        report
+    };
+    assert_eq!(with("lua"), with("model"));
+}
+
+#[test]
+fn one_seed_gives_one_report() {
+    let with = |seed| {
+        json(&[
+            "explore",
+            "--traffic",
+            "poisson 5/s",
+            "--seed",
+            seed,
+            "--keys",
+            "4",
+            "--limit",
+            "sliding-log 5/4s",
+        ])
+    };
+    assert_eq!(with("7"), with("7"));
+    assert_ne!(with("7")["limiters"], with("8")["limiters"]);
+    assert_eq!((&with("7")["seed"], &with("7")["traffic"]), (&7.into(), &"poisson 5/s".into()));
+}
+
+#[test]
+fn made_up_traffic_meets_the_limit_as_arithmetic_says() {
+    let admitted = |traffic, limit| {
+        let report =
+            json(&["explore", "--traffic", traffic, "--duration", "1min", "--limit", limit]);
+        report["limiters"][0]["admitted"].as_u64().unwrap()
+    };
+    assert_eq!(admitted("constant 5/s", "fixed-window 60/min"), 60);
+    assert_eq!(admitted("constant 5/s", "token-bucket 5/s burst 1"), 300);
+    // Six bursts of 50; a bucket of 20 that is full again after 10 s.
+    assert_eq!(admitted("burst 50 every 10s", "token-bucket 2/s burst 20"), 120);
+}
