@@ -1,0 +1,98 @@
+//! A limit as the suite writes it down: plain integers, told apart from the machines' own types so
+//! that the references need nothing of theirs.
+
+use std::time::Duration;
+
+use lockage_core::{
+    ConfigError, FixedWindow, IntervalBucket, Limit, SlidingLog, SlidingWindow, TokenBucket,
+};
+
+/// The five limiters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Opened by the first admitted request.
+    FixedWindow,
+    /// One entry per admitted request.
+    SlidingLog,
+    /// Two counters, the previous one weighted.
+    SlidingWindow,
+    /// Continuous refill.
+    TokenBucket,
+    /// Whole tokens at the end of each interval.
+    IntervalBucket,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 5] = [
+        Kind::FixedWindow,
+        Kind::SlidingLog,
+        Kind::SlidingWindow,
+        Kind::TokenBucket,
+        Kind::IntervalBucket,
+    ];
+
+    /// A name for messages and file names, such as `sliding_log`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::FixedWindow => "fixed_window",
+            Kind::SlidingLog => "sliding_log",
+            Kind::SlidingWindow => "sliding_window",
+            Kind::TokenBucket => "token_bucket",
+            Kind::IntervalBucket => "interval_bucket",
+        }
+    }
+}
+
+/// One limit: `amount` per `span_us`, and for the buckets a `burst`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Which limiter.
+    pub kind: Kind,
+    /// The limit of a window or a log, or the tokens that a bucket gains per span.
+    pub amount: u64,
+    /// The window, the period or the interval, in microseconds.
+    pub span_us: u64,
+    /// What a bucket holds; for the others the same as `amount`.
+    pub burst: u64,
+}
+
+impl Config {
+    /// A window or a log of `limit` per `window_us`.
+    pub fn window(kind: Kind, limit: u64, window_us: u64) -> Self {
+        Config { kind, amount: limit, span_us: window_us, burst: limit }
+    }
+
+    /// A bucket of `burst` that gains `amount` per `span_us`.
+    pub fn bucket(kind: Kind, amount: u64, span_us: u64, burst: u64) -> Self {
+        Config { kind, amount, span_us, burst }
+    }
+
+    /// The most that can be admitted at once.
+    pub fn capacity(&self) -> u64 {
+        self.burst
+    }
+
+    /// The machine's own type.
+    ///
+    /// # Errors
+    /// Where the machine refuses the configuration.
+    pub fn try_limit(&self) -> Result<Limit, ConfigError> {
+        let span = Duration::from_micros(self.span_us);
+        Ok(match self.kind {
+            Kind::FixedWindow => FixedWindow::new(self.amount, span)?.into(),
+            Kind::SlidingLog => SlidingLog::new(self.amount, span)?.into(),
+            Kind::SlidingWindow => SlidingWindow::new(self.amount, span)?.into(),
+            Kind::TokenBucket => TokenBucket::new(self.amount, span, self.burst)?.into(),
+            Kind::IntervalBucket => IntervalBucket::new(self.amount, span, self.burst)?.into(),
+        })
+    }
+
+    /// The machine's own type.
+    ///
+    /// # Panics
+    /// Where the machine refuses a configuration that the documented bounds allow.
+    pub fn limit(&self) -> Limit {
+        self.try_limit().unwrap_or_else(|error| panic!("{self:?} is within the bounds: {error}"))
+    }
+}

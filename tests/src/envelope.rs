@@ -1,0 +1,108 @@
+//! The envelopes E1 to E5: how much a limiter may admit in any span of time, whatever the traffic.
+//!
+//! A(T) is the largest total cost that was admitted in any half-open interval of T microseconds. It
+//! only grows at those T at which an interval comes to hold one more pair of admitted requests, so
+//! it is enough to look at every pair: the requests between them lie in an interval of `last -
+//! first + 1`.
+
+use num_bigint::BigInt;
+
+use crate::config::{Config, Kind};
+
+/// An interval in which more was admitted than the envelope allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Excess {
+    /// Where the interval begins, in microseconds.
+    pub start_us: u64,
+    /// Its length T in microseconds.
+    pub length_us: u64,
+    /// What was admitted in it.
+    pub admitted: u128,
+}
+
+/// Looks at all intervals of `admitted` (time in microseconds, cost), in the order of admission, on
+/// the running maximum of the times (D10), with `extra` on top of every bound.
+///
+/// # Errors
+/// The first interval found with too much in it.
+pub fn check(config: &Config, admitted: &[(u64, u64)], extra: u64) -> Result<(), Excess> {
+    let mut latest_us = 0;
+    let admitted: Vec<(u64, u64)> = admitted
+        .iter()
+        .map(|&(time_us, cost)| {
+            latest_us = time_us.max(latest_us);
+            (latest_us, cost)
+        })
+        .collect();
+    for (index, &(start_us, _)) in admitted.iter().enumerate() {
+        let mut total: u128 = 0;
+        for &(end_us, cost) in &admitted[index..] {
+            total += u128::from(cost);
+            let length_us = end_us - start_us + 1;
+            if !within(config, total, length_us, extra) {
+                return Err(Excess { start_us, length_us, admitted: total });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether the envelope allows `total` in `length_us` microseconds, and `extra` more.
+fn within(config: &Config, total: u128, length_us: u64, extra: u64) -> bool {
+    let Config { kind, amount, span_us, burst } = *config;
+    let (length, span) = (BigInt::from(length_us), BigInt::from(span_us));
+    let (amount, burst) = (BigInt::from(amount), BigInt::from(burst));
+    let total = BigInt::from(total) - extra;
+    match kind {
+        Kind::FixedWindow => {
+            let touched = &amount * ceil(&length, &span);
+            let straddled = &amount * (ceil(&(length - 1), &span) + 1) - 1;
+            total <= touched.max(straddled)
+        }
+        Kind::SlidingLog => total <= amount * ceil(&length, &span),
+        Kind::SlidingWindow => total * &span <= amount * (span + length),
+        Kind::TokenBucket => total <= burst + amount * (length - 1) / span,
+        Kind::IntervalBucket => total <= burst + amount * ((length - 1) / span + 1),
+    }
+}
+
+fn ceil(numerator: &BigInt, denominator: &BigInt) -> BigInt {
+    (numerator + (denominator - 1)) / denominator
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn e1_the_bound_is_attained_and_not_passed() {
+        let config = Config::window(Kind::FixedWindow, 5, 10);
+        // One opens the window, four come in its last instant, five open the next one: 2L - 1
+        // within two instants.
+        let admitted = [(0, 1), (9, 4), (10, 5)];
+        assert_eq!(check(&config, &admitted, 0), Ok(()));
+        let excess = check(&config, &[(0, 1), (9, 5), (10, 5)], 0).unwrap_err();
+        assert_eq!(excess, Excess { start_us: 0, length_us: 11, admitted: 11 });
+    }
+
+    #[test]
+    fn e2_counts_half_open_intervals() {
+        let config = Config::window(Kind::SlidingLog, 2, 10);
+        assert_eq!(check(&config, &[(0, 2), (10, 2)], 0), Ok(()));
+        assert!(check(&config, &[(0, 2), (9, 1)], 0).is_err());
+        assert_eq!(check(&config, &[(0, 2), (9, 1)], 1), Ok(()));
+    }
+
+    #[test]
+    fn e4_counts_what_came_back_strictly_within() {
+        let config = Config::bucket(Kind::TokenBucket, 1, 10, 3);
+        assert_eq!(check(&config, &[(0, 3), (10, 1)], 0), Ok(()));
+        assert!(check(&config, &[(0, 3), (9, 1)], 0).is_err());
+    }
+
+    #[test]
+    fn d10_time_that_steps_back_counts_as_the_latest_seen() {
+        let config = Config::window(Kind::SlidingLog, 2, 10);
+        assert!(check(&config, &[(20, 2), (5, 1)], 0).is_err());
+    }
+}

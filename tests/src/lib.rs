@@ -1,0 +1,19 @@
+//! The suite of lockage: one set of scenarios and properties, run on every store.
+
+pub mod config;
+pub mod envelope;
+pub mod key;
+pub mod lock;
+pub mod properties;
+pub mod reference;
+pub mod server;
+pub mod stores;
+pub mod strategies;
+pub mod subject;
+pub mod suite;
+pub mod vectors;
+
+/// The README's programs compile, and the first one runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

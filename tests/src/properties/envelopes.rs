@@ -1,0 +1,49 @@
+//! E1 to E5, and what is left of them when a record is lost.
+
+use super::decisions::charged;
+use super::{Check, require};
+use crate::envelope;
+use crate::strategies::Trace;
+use crate::subject::{Op, Subject};
+
+/// E1 to E5: no interval of any length holds more than the limiter's envelope, on the running
+/// maximum of the times of the admitted requests (D10). A reset begins anew.
+///
+/// # Errors
+/// The interval with too much in it.
+pub fn admitted_stays_within_the_envelope(subject: &mut impl Subject, trace: &Trace) -> Check {
+    let mut admitted = Vec::new();
+    trace.play(subject, |_, op, now_us, outcome| {
+        if *op == Op::Reset {
+            admitted.clear();
+        }
+        admitted.extend(charged(op, now_us, &outcome));
+        within(trace, &admitted, 0)
+    })
+}
+
+/// D10: a record that is lost at any one moment, as by a clock that jumps past its forget time and
+/// is set back, lets at most one capacity more through.
+///
+/// # Errors
+/// The interval with too much in it.
+pub fn d10_a_lost_record_grants_one_allowance(
+    subject: &mut impl Subject,
+    trace: &Trace,
+    lost_before: usize,
+) -> Check {
+    let (mut admitted, mut index) = (Vec::new(), 0);
+    trace.play(subject, |subject, op, now_us, outcome| {
+        admitted.extend(charged(op, now_us, &outcome));
+        index += 1;
+        if index == lost_before {
+            subject.forget();
+        }
+        within(trace, &admitted, trace.config.capacity())
+    })
+}
+
+fn within(trace: &Trace, admitted: &[(u64, u64)], extra: u64) -> Check {
+    let checked = envelope::check(&trace.config, admitted, extra);
+    require(checked.is_ok(), || format!("{checked:?} of {admitted:?}"))
+}

@@ -1,0 +1,32 @@
+//! The properties of the contract, each a function that any [`Subject`](crate::subject::Subject)
+//! can be put to: the Rust machines, the scripts in the simulated store or on a real server, and
+//! the mutants that must fail them.
+
+mod decisions;
+mod envelopes;
+mod equality;
+mod run;
+mod time;
+
+use crate::subject::Failure;
+
+pub use decisions::{
+    agrees_with, d1_denies_as_the_reference, d1_equals_the_reference, d2_retry_after_is_minimal,
+    d3_retry_after_frees_a_prefix, d4_remaining_is_exact, d4_reset_after_is_exact,
+    d5_probes_are_transparent, d7_gcra_decides_alike, d8_monotone_in_one_state,
+};
+pub use envelopes::{admitted_stays_within_the_envelope, d10_a_lost_record_grants_one_allowance};
+pub use equality::{d12_keys_are_independent, equals_the_model};
+pub use run::{cases, property, try_out};
+pub use time::{
+    d6_refill_composes, d9_a_forgettable_key_is_fresh, d9_memory_is_bounded,
+    d10_a_step_back_stalls_no_longer_than_itself, d10_stored_time_never_decreases,
+};
+
+/// Whether a property held.
+pub type Check = Result<(), Failure>;
+
+/// Fails with what `seen` says unless `held`.
+pub(crate) fn require(held: bool, seen: impl FnOnce() -> String) -> Check {
+    if held { Ok(()) } else { Err(Failure::new(seen())) }
+}

@@ -1,0 +1,66 @@
+//! Runs a property on many cases, and says how to see a failure again.
+
+use std::fmt::Debug;
+use std::path::Path;
+
+use proptest::strategy::Strategy;
+use proptest::test_runner::{
+    Config, FileFailurePersistence, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner,
+};
+
+use super::Check;
+
+/// How many cases to run: `$PROPTEST_CASES`, or else `default`.
+pub fn cases(default: u32) -> u32 {
+    let asked = std::env::var("PROPTEST_CASES").ok();
+    asked.map_or(default, |count| count.parse().expect("PROPTEST_CASES is a number of cases"))
+}
+
+/// Checks the property `name` on `cases` inputs of `strategy`. Inputs that failed before, kept in
+/// `tests/regressions/NAME.txt`, are tried first.
+///
+/// # Panics
+/// With the smallest failing input, where there is one.
+pub fn property<S>(name: &str, cases: u32, strategy: &S, check: impl Fn(S::Value) -> Check)
+where
+    S: Strategy,
+    S::Value: Debug,
+{
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("regressions/{name}.txt"));
+    // proptest takes a name that lives for ever; there is one per property.
+    let file: &'static str = Box::leak(file.display().to_string().into_boxed_str());
+    let config = Config {
+        cases,
+        failure_persistence: Some(Box::new(FileFailurePersistence::Direct(file))),
+        // Filters are few, and a slow shrink of a long trace is worth its wait.
+        max_shrink_iters: 20_000,
+        ..Config::default()
+    };
+    let outcome = TestRunner::new(config)
+        .run(strategy, |input| check(input).map_err(|failure| TestCaseError::fail(failure.0)));
+    match outcome {
+        Ok(()) => {}
+        Err(TestError::Fail(reason, input)) => panic!(
+            "{name} does not hold: {reason}\nsmallest input: {input:#?}\nits seed is now the last line of {file}, and \
+             is tried first from now on"
+        ),
+        Err(TestError::Abort(reason)) => panic!("{name} could not be checked: {reason}"),
+    }
+}
+
+/// Checks on `cases` inputs, the same ones every time, and keeps no record: to see that a check
+/// passes or fails as it should.
+///
+/// # Errors
+/// The smallest input found on which the check fails, and why it does.
+pub fn try_out<S>(cases: u32, strategy: &S, check: impl Fn(S::Value) -> Check) -> Result<(), String>
+where
+    S: Strategy,
+    S::Value: Debug,
+{
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    TestRunner::new_with_rng(config, rng)
+        .run(strategy, |input| check(input).map_err(|failure| TestCaseError::fail(failure.0)))
+        .map_err(|error| error.to_string())
+}

@@ -1,0 +1,138 @@
+//! The limiters a second time, as plainly as they can be said: from the history of what was
+//! admitted, in big integers, with nothing of the machines that they check.
+//!
+//! A [`Model`] answers one question, how much fits at a time, from all that it ever admitted (it
+//! forgets only where the contract says that a limiter starts afresh). Everything else follows here
+//! from that answer by definition: a request fits or not (D1), `retry_after` and `reset_after` are
+//! found by searching for the first moment that has the property (D2, D4), and time is the later of
+//! the caller's and the stored one (D10).
+
+mod buckets;
+mod gcra;
+mod log;
+mod windows;
+
+use crate::config::{Config, Kind};
+use crate::subject::{Answer, Op, Outcome, Subject, Verdict};
+
+pub use gcra::Gcra;
+
+/// What one limiter is, from its history alone. Times are microseconds.
+pub trait Model {
+    /// The largest cost that fits at `now`, which is not before [`Model::last`].
+    fn available(&self, now: i128) -> i128;
+
+    /// Remembers that `cost` was admitted at `now`.
+    fn admit(&mut self, cost: i128, now: i128);
+
+    /// The stored time that a step back does not pass (D10).
+    fn last(&self) -> i128;
+}
+
+/// One key under one limit, as the contract says it behaves.
+pub struct Reference {
+    capacity: i128,
+    fresh: Box<dyn Fn() -> Box<dyn Model>>,
+    model: Box<dyn Model>,
+}
+
+impl Reference {
+    /// A fresh key under `config`.
+    pub fn new(config: &Config) -> Self {
+        let Config { kind, amount, span_us, burst } = *config;
+        let (amount, span, burst) = (i128::from(amount), i128::from(span_us), i128::from(burst));
+        let fresh: Box<dyn Fn() -> Box<dyn Model>> = match kind {
+            Kind::FixedWindow => Box::new(move || Box::new(windows::Fixed::new(amount, span))),
+            Kind::SlidingLog => Box::new(move || Box::new(log::Log::new(amount, span))),
+            Kind::SlidingWindow => Box::new(move || Box::new(windows::Sliding::new(amount, span))),
+            Kind::TokenBucket => {
+                Box::new(move || Box::new(buckets::Continuous::new(amount, span, burst)))
+            }
+            Kind::IntervalBucket => {
+                Box::new(move || Box::new(buckets::Interval::new(amount, span, burst)))
+            }
+        };
+        Self::of(config.capacity(), fresh)
+    }
+
+    /// A fresh key of which `fresh` makes the model.
+    pub fn of(capacity: u64, fresh: Box<dyn Fn() -> Box<dyn Model>>) -> Self {
+        let model = fresh();
+        Reference { capacity: i128::from(capacity), fresh, model }
+    }
+
+    /// Decides one request at the caller's raw `now_us`; with `charge` it is admitted if it fits.
+    pub fn decide(&mut self, cost: u64, now_us: u64, charge: bool) -> Answer {
+        let (cost, now) = (i128::from(cost), i128::from(now_us));
+        let verdict = if cost > self.capacity {
+            Verdict::Never
+        } else if cost <= self.available(now) {
+            Verdict::Allowed
+        } else {
+            let admitted_at = first_from(now, |time| cost <= self.available(time));
+            Verdict::Denied { retry_after_us: whole(admitted_at - now) }
+        };
+        if charge && verdict == Verdict::Allowed {
+            self.model.admit(cost, now.max(self.model.last()));
+        }
+        // As fresh: everything fits again.
+        let fresh_at = first_from(now, |time| self.available(time) == self.capacity);
+        Answer {
+            verdict,
+            limit: whole(self.capacity),
+            remaining: whole(self.available(now)),
+            reset_after_us: whole(fresh_at - now),
+        }
+    }
+
+    fn available(&self, now: i128) -> i128 {
+        self.model.available(now.max(self.model.last()))
+    }
+}
+
+impl Subject for Reference {
+    fn run(&mut self, op: &Op, now_us: u64) -> Outcome {
+        match op {
+            Op::Acquire(cost) => Outcome::Decided(vec![self.decide(*cost, now_us, true)]),
+            Op::AcquireEach(costs) => Outcome::Decided(
+                costs.iter().map(|cost| self.decide(*cost, now_us, true)).collect(),
+            ),
+            Op::Peek(cost) => Outcome::Decided(vec![self.decide(*cost, now_us, false)]),
+            Op::Reset => {
+                let existed = self.model.last() > 0;
+                self.forget();
+                Outcome::Reset { existed }
+            }
+        }
+    }
+
+    fn forget(&mut self) {
+        self.model = (self.fresh)();
+    }
+}
+
+/// The first time from `start` on at which `holds`, which once true stays true.
+fn first_from(start: i128, holds: impl Fn(i128) -> bool) -> i128 {
+    if holds(start) {
+        return start;
+    }
+    let mut step = 1;
+    while !holds(start + step) {
+        step *= 2;
+        assert!(step < 1 << 62, "nothing waits for longer than the machines remember");
+    }
+    // It does not hold at `before` and holds at `after`.
+    let (mut before, mut after) = (start + step / 2, start + step);
+    if step == 1 {
+        return after;
+    }
+    while after - before > 1 {
+        let middle = before + (after - before) / 2;
+        if holds(middle) { after = middle } else { before = middle }
+    }
+    after
+}
+
+fn whole(number: i128) -> u64 {
+    u64::try_from(number).expect("capacities, and spans between times, are whole and fit")
+}

@@ -1,0 +1,50 @@
+//! Keys of stores that speak Lua, and the model that says what they must hold: for three-way
+//! equality.
+
+mod foreign;
+mod model;
+mod real;
+mod simulated;
+
+use lockage_core::Timestamp;
+
+use crate::strategies::MAX_TIME_US;
+
+pub use foreign::Foreign;
+pub use model::Model;
+pub use real::{Real, Session};
+pub use simulated::Simulated;
+
+/// Whose clock decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Time {
+    /// The store's.
+    Store,
+    /// The caller's, sent along; the store's is off by some of the skew that the caller allows for.
+    Caller {
+        /// By how much the store's clock is ahead, in microseconds.
+        store_ahead_us: i64,
+        /// What is added to every expiry, in milliseconds.
+        skew_ms: u64,
+    },
+}
+
+impl Time {
+    /// What the store's clock shows when the deciding one shows `now_us`, both in microseconds.
+    pub fn store_us(self, now_us: u64) -> u64 {
+        match self {
+            Time::Store => now_us,
+            Time::Caller { store_ahead_us, .. } => {
+                now_us.saturating_add_signed(store_ahead_us).min(MAX_TIME_US)
+            }
+        }
+    }
+
+    /// What the caller sends along: its time, and the skew in milliseconds.
+    fn sent(self, now: Timestamp) -> (Option<Timestamp>, u64) {
+        match self {
+            Time::Store => (None, 0),
+            Time::Caller { skew_ms, .. } => (Some(now), skew_ms),
+        }
+    }
+}

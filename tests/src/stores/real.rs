@@ -1,0 +1,140 @@
+//! The shipped scripts on a real server whose clock is injected.
+
+use std::cell::RefCell;
+
+use lockage_core::{Arguments, Command, ScriptId, Stored, Timestamp};
+use redis::{Connection, Value};
+
+use super::Time;
+use crate::key::{Held, Holds, Key};
+use crate::server::{Server, VirtualClock};
+
+/// A fresh key of a real server, which it may share with others; dropped when this is.
+pub struct Real<'s> {
+    session: &'s RefCell<Session>,
+    time: Time,
+    key: String,
+    held: Held,
+}
+
+/// One connection to one server, for as many keys as there are cases.
+pub struct Session {
+    connection: Connection,
+    clock: VirtualClock,
+    keys: u64,
+    _server: Server,
+}
+
+impl Session {
+    /// Starts a server that knows every shipped script.
+    pub fn start() -> Self {
+        let clock = VirtualClock::new(0);
+        let server = Server::with_clock(&clock);
+        let mut connection = server.connection();
+        for id in ScriptId::ALL {
+            let script = lockage_lua::script(id);
+            let mut load = redis::cmd("SCRIPT");
+            load.arg("LOAD").arg(script.source());
+            let digest: String =
+                load.query(&mut connection).expect("the server takes every script");
+            assert_eq!(digest, script.digest(), "the digest that is shipped with {}", id.name());
+        }
+        Session { connection, clock, keys: 0, _server: server }
+    }
+
+    /// The script, and in the same round trip what the key then holds.
+    fn call(
+        &mut self,
+        script: ScriptId,
+        key: &str,
+        arguments: &Arguments,
+    ) -> Result<(Vec<i64>, Held), String> {
+        let mut calls = redis::pipe();
+        calls.cmd("EVALSHA").arg(lockage_lua::script(script).digest()).arg(1).arg(key);
+        for argument in arguments.iter() {
+            calls.arg(argument);
+        }
+        use ScriptId::{SlidingLogAcquire, SlidingLogPeek, SlidingLogReset};
+        match script {
+            SlidingLogAcquire | SlidingLogPeek | SlidingLogReset => {
+                calls.cmd("LRANGE").arg(key).arg(0).arg(-1)
+            }
+            _ => calls.cmd("GET").arg(key),
+        };
+        calls.cmd("PTTL").arg(key);
+        let (reply, value, ttl_ms): (Vec<i64>, Value, i64) =
+            calls.query(&mut self.connection).map_err(|error| error.to_string())?;
+        Ok((reply, stored(value).map(|stored| (stored, self.expire_ms(ttl_ms)))))
+    }
+
+    /// The clock stands still between the calls, so what is left tells when the key expires.
+    fn expire_ms(&self, ttl_ms: i64) -> u64 {
+        let now_ms = self.clock.now_us() / 1000;
+        // A record without an expiry (-1) shows as one that lives for ever.
+        u64::try_from(ttl_ms).map_or(u64::MAX, |left_ms| now_ms + left_ms)
+    }
+
+    fn drop_key(&mut self, key: &str) -> redis::RedisResult<()> {
+        redis::cmd("DEL").arg(key).exec(&mut self.connection)
+    }
+}
+
+impl<'s> Real<'s> {
+    /// A key that was never used.
+    pub fn new(session: &'s RefCell<Session>, time: Time) -> Self {
+        let mut open = session.borrow_mut();
+        open.keys += 1;
+        let key = format!("lockage:{{{}}}", open.keys);
+        Real { session, time, key, held: None }
+    }
+}
+
+impl Key for Real<'_> {
+    fn execute<C: Command>(&mut self, command: &C, now: Timestamp) -> Result<C::Outcome, String> {
+        let mut session = self.session.borrow_mut();
+        session.clock.set(self.time.store_us(now.as_micros()));
+        let (sent, skew_ms) = self.time.sent(now);
+        let mut arguments = Arguments::new(sent, skew_ms);
+        command.arguments(&mut arguments);
+        let (reply, held) = session.call(command.script(), &self.key, &arguments)?;
+        self.held = held;
+        command.outcome(&reply).map_err(|error| error.to_string())
+    }
+
+    fn forget(&mut self) {
+        self.session.borrow_mut().drop_key(&self.key).expect("the server is up");
+        self.held = None;
+    }
+}
+
+impl Holds for Real<'_> {
+    fn held(&mut self) -> Held {
+        self.held.clone()
+    }
+}
+
+impl Drop for Real<'_> {
+    fn drop(&mut self) {
+        // A failure here only leaves a key behind on a server that is about to go.
+        let _ = self.session.borrow_mut().drop_key(&self.key);
+    }
+}
+
+fn stored(value: Value) -> Option<Stored> {
+    match value {
+        Value::BulkString(text) => Some(Stored::Text(utf8(text))),
+        Value::Array(elements) if !elements.is_empty() => {
+            let texts = elements.into_iter().map(|element| match element {
+                Value::BulkString(text) => utf8(text),
+                other => panic!("a list holds strings, not {other:?}"),
+            });
+            Some(Stored::List(texts.collect()))
+        }
+        Value::Nil | Value::Array(_) => None,
+        other => panic!("a record is a string or a list, not {other:?}"),
+    }
+}
+
+fn utf8(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).expect("records are ASCII")
+}

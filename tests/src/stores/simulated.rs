@@ -1,0 +1,48 @@
+//! The shipped scripts, or broken ones, in the simulated store.
+
+use std::cell::RefCell;
+
+use lockage_core::{Command, Timestamp};
+use lockage_sim::store::SimStore;
+
+use super::Time;
+use crate::key::{Held, Holds, Key, time};
+
+/// A key of a simulated store, which it may share with others.
+#[derive(Debug)]
+pub struct Simulated<'s> {
+    store: &'s RefCell<SimStore>,
+    time: Time,
+    key: String,
+}
+
+impl<'s> Simulated<'s> {
+    /// The key `lockage:{id}`, whatever it holds.
+    pub fn new(store: &'s RefCell<SimStore>, time: Time, id: &str) -> Self {
+        Simulated { store, time, key: format!("lockage:{{{id}}}") }
+    }
+}
+
+impl Key for Simulated<'_> {
+    fn execute<C: Command>(&mut self, command: &C, now: Timestamp) -> Result<C::Outcome, String> {
+        let mut store = self.store.borrow_mut();
+        store.set_now(time(self.time.store_us(now.as_micros())));
+        let (sent, skew_ms) = self.time.sent(now);
+        store.inject_now(sent, skew_ms);
+        store.run(&self.key, command).map_err(|error| error.to_string())
+    }
+
+    fn forget(&mut self) {
+        self.store.borrow_mut().execute(&[b"DEL", self.key.as_bytes()]);
+    }
+}
+
+impl Holds for Simulated<'_> {
+    fn held(&mut self) -> Held {
+        let store = self.store.borrow();
+        let expire_ms = store.expires_at_ms(&self.key);
+        let expire_ms = expire_ms.map(|ms| u64::try_from(ms).expect("after the epoch"));
+        // A record without an expiry shows as one that lives for ever.
+        store.stored(&self.key).map(|stored| (stored, expire_ms.unwrap_or(u64::MAX)))
+    }
+}

@@ -1,0 +1,208 @@
+//! What the properties look at: anything that decides requests for one key at given times.
+
+use std::fmt;
+
+use lockage_core::{Acquire, AcquireEach, Decision, Limit, Peek, Reset};
+
+use crate::key::{Key, Slot, time};
+
+/// One operation on one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Charge a cost if it fits.
+    Acquire(u64),
+    /// Several of those, in order, at one time.
+    AcquireEach(Vec<u64>),
+    /// As acquire, without the charge.
+    Peek(u64),
+    /// Forget the key.
+    Reset,
+}
+
+/// The answer to one request, in whole microseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Whether it may go ahead.
+    pub verdict: Verdict,
+    /// The capacity.
+    pub limit: u64,
+    /// The largest cost that fits right after this decision.
+    pub remaining: u64,
+    /// From the caller's time to the first moment at which the key is as fresh.
+    pub reset_after_us: u64,
+}
+
+/// See [`lockage_core::Verdict`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may.
+    Allowed,
+    /// It may not yet.
+    Denied {
+        /// From the caller's time to the first moment at which it may, with no other traffic.
+        retry_after_us: u64,
+    },
+    /// Its cost is above the capacity.
+    Never,
+}
+
+impl Answer {
+    /// Whether the request was admitted.
+    pub fn is_allowed(&self) -> bool {
+        self.verdict == Verdict::Allowed
+    }
+}
+
+impl From<Decision> for Answer {
+    fn from(decision: Decision) -> Self {
+        let whole_us = |span: std::time::Duration| {
+            assert_eq!(span.subsec_nanos() % 1000, 0, "times are whole microseconds");
+            u64::try_from(span.as_micros()).expect("no machine waits for longer than it remembers")
+        };
+        let verdict = match decision.verdict {
+            lockage_core::Verdict::Allowed => Verdict::Allowed,
+            lockage_core::Verdict::Denied { retry_after } => {
+                Verdict::Denied { retry_after_us: whole_us(retry_after) }
+            }
+            lockage_core::Verdict::Never => Verdict::Never,
+        };
+        Answer {
+            verdict,
+            limit: decision.limit,
+            remaining: decision.remaining,
+            reset_after_us: whole_us(decision.reset_after),
+        }
+    }
+}
+
+/// What an operation came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// One answer per cost.
+    Decided(Vec<Answer>),
+    /// The key was forgotten.
+    Reset {
+        /// Whether there was a record to forget.
+        existed: bool,
+    },
+    /// The operation was refused with an error.
+    Refused(String),
+}
+
+impl Outcome {
+    /// The answers; none where nothing was decided.
+    pub fn answers(&self) -> &[Answer] {
+        match self {
+            Outcome::Decided(answers) => answers,
+            Outcome::Reset { .. } | Outcome::Refused(_) => &[],
+        }
+    }
+
+    /// Whether both decide alike. Whether a record existed does not count: a record that may be
+    /// forgotten at any time may or may not.
+    pub fn decides_like(&self, other: &Outcome) -> bool {
+        match (self, other) {
+            (Outcome::Reset { .. }, Outcome::Reset { .. }) => true,
+            _ => self == other,
+        }
+    }
+}
+
+/// One key under one limit.
+pub trait Subject {
+    /// Runs one operation at the caller's raw time, in microseconds.
+    fn run(&mut self, op: &Op, now_us: u64) -> Outcome;
+
+    /// Drops what is stored, as a store does with an expired key.
+    fn forget(&mut self);
+
+    /// Decides one cost, charged if it fits.
+    fn acquire(&mut self, cost: u64, now_us: u64) -> Answer {
+        only(self.run(&Op::Acquire(cost), now_us))
+    }
+
+    /// Decides one cost without a charge.
+    fn peek(&mut self, cost: u64, now_us: u64) -> Answer {
+        only(self.run(&Op::Peek(cost), now_us))
+    }
+}
+
+/// A limiter on one key of some store.
+#[derive(Clone, Debug)]
+pub struct Limiter<K> {
+    limit: Limit,
+    /// The key.
+    pub key: K,
+}
+
+/// The Rust machine on a slot that forgets nothing by itself.
+pub type Machine = Limiter<Slot>;
+
+impl<K: Key> Limiter<K> {
+    /// A limiter of `limit` on a fresh key.
+    pub fn on(key: K, limit: Limit) -> Self {
+        Limiter { limit, key }
+    }
+}
+
+impl Machine {
+    /// The Rust machine on a fresh slot.
+    pub fn new(limit: Limit) -> Self {
+        Limiter::on(Slot::default(), limit)
+    }
+}
+
+impl<K: Key> Subject for Limiter<K> {
+    fn run(&mut self, op: &Op, now_us: u64) -> Outcome {
+        let (limit, now) = (self.limit, time(now_us));
+        let one = |decision: Decision| Outcome::Decided(vec![decision.into()]);
+        let outcome = match op {
+            Op::Acquire(cost) => {
+                let command = Acquire::new(limit, *cost).expect("costs are above zero");
+                self.key.execute(&command, now).map(one)
+            }
+            Op::AcquireEach(costs) => {
+                let command =
+                    AcquireEach::new(limit, costs.clone()).expect("so are these, and few");
+                let decisions = self.key.execute(&command, now);
+                decisions.map(|all| Outcome::Decided(all.into_iter().map(Answer::from).collect()))
+            }
+            Op::Peek(cost) => self.key.execute(&Peek::new(limit, *cost), now).map(one),
+            Op::Reset => {
+                let existed = self.key.execute(&Reset::new(limit), now);
+                existed.map(|existed| Outcome::Reset { existed })
+            }
+        };
+        outcome.unwrap_or_else(Outcome::Refused)
+    }
+
+    fn forget(&mut self) {
+        self.key.forget();
+    }
+}
+
+/// A property that does not hold: which one, and what was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure(pub String);
+
+impl Failure {
+    /// Says what was seen.
+    pub fn new(seen: impl Into<String>) -> Self {
+        Failure(seen.into())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+fn only(outcome: Outcome) -> Answer {
+    match outcome {
+        Outcome::Decided(mut answers) if answers.len() == 1 => answers.remove(0),
+        other => panic!("one cost has one answer, not {other:?}"),
+    }
+}

@@ -1,0 +1,138 @@
+//! What locks do on every store.
+
+use std::time::Duration;
+
+use lockage::lock::{Answer, Hold, Lock, Operation, OperationId, OwnerId};
+use lockage::{Key, Store};
+use lockage_core::Timestamp;
+
+use super::Bench;
+
+const ALICE: OwnerId = OwnerId::from_u128(0xA11CE << 100);
+const BOB: OwnerId = OwnerId::from_u128(0xB0B);
+
+/// One lock of a store.
+struct Held<'a, 'b, S> {
+    bench: &'a Bench<'b, S>,
+    key: Key,
+    lock: Lock,
+    ids: std::cell::Cell<u128>,
+}
+
+/// L1 to L5: exclusion, counting, ownership, leases, tokens.
+pub(super) async fn a_lock_is_taken_held_and_given_back<S: Store>(bench: &Bench<'_, S>) {
+    let lock = Held::new(bench, "life");
+    let first = lock.done(lock.acquire(ALICE)).await;
+    assert_eq!((first.holds, lock.inspected().await), (1, Some(ALICE)));
+    assert!(lock.is_refused(lock.acquire(BOB), Some(ALICE)).await, "L1");
+
+    bench.at(Duration::from_secs(4));
+    let again = lock.done(lock.acquire(ALICE)).await;
+    assert_eq!((again.holds, again.token), (2, first.token), "L2, L5");
+    assert!(again.deadline > first.deadline);
+    let renewed = lock.done(lock.renew(ALICE, Some(first.token))).await;
+    assert_eq!(renewed.deadline, again.deadline, "L4");
+    assert!(lock.is_refused(lock.renew(BOB, None), Some(ALICE)).await, "L3");
+    assert!(lock.is_refused(lock.release(BOB, None), Some(ALICE)).await, "L3");
+    assert!(lock.is_refused(lock.release(ALICE, Some(first.token - 1)), Some(ALICE)).await, "L3");
+
+    assert_eq!(lock.done(lock.release(ALICE, None)).await.holds, 1, "L2");
+    assert_eq!(lock.done(lock.release(ALICE, Some(first.token))).await.holds, 0, "L2");
+    assert_eq!(lock.inspected().await, None);
+    assert!(lock.is_refused(lock.release(ALICE, None), None).await, "L3");
+
+    let second = lock.done(lock.acquire(BOB)).await;
+    assert!(second.token > first.token, "L5");
+    assert!(lock.is_refused(lock.break_grant(first.token), Some(BOB)).await);
+    lock.done(lock.break_grant(second.token)).await;
+    let third = lock.done(lock.acquire(ALICE)).await;
+    assert!(third.token > second.token, "L5");
+
+    bench.at(Duration::from_secs(13)); // 4 s and a lease of 10 s: still held
+    assert!(lock.is_refused(lock.acquire(BOB), Some(ALICE)).await, "L1");
+    bench.at(Duration::from_secs(14));
+    assert!(lock.is_refused(lock.renew(ALICE, None), None).await, "L4");
+    assert!(lock.done(lock.acquire(BOB)).await.token > third.token, "L5");
+}
+
+/// L10: an operation that is sent again changes nothing and gets the same answer.
+pub(super) async fn a_repeated_operation_is_done_once<S: Store>(bench: &Bench<'_, S>) {
+    let lock = Held::new(bench, "repeat");
+    let acquire = lock.acquire(ALICE);
+    let first = lock.done(acquire).await;
+    bench.at(Duration::from_secs(1));
+    assert_eq!(lock.done(acquire).await, first);
+    let release = lock.release(ALICE, None);
+    assert_eq!(lock.done(release).await.holds, 0);
+    assert_eq!(lock.done(release).await.holds, 0);
+    // Also after somebody else has it; it is not taken from them.
+    lock.done(lock.acquire(BOB)).await;
+    assert_eq!(lock.done(acquire).await, first);
+    assert_eq!(lock.inspected().await, Some(BOB));
+    // A duplicate that comes too late, and is no longer remembered, takes nothing.
+    for _ in 0..4 {
+        lock.done(lock.renew(BOB, None)).await;
+    }
+    lock.done(lock.release(BOB, None)).await;
+    bench.at(Duration::from_secs(31));
+    assert_eq!(lock.answer(acquire).await, Answer::TooLate);
+}
+
+impl<'a, 'b, S: Store> Held<'a, 'b, S> {
+    fn new(bench: &'a Bench<'b, S>, scenario: &str) -> Self {
+        bench.at(Duration::ZERO);
+        let key = Key::new(&format!("{}-lock", bench.name), scenario).unwrap();
+        let lock = Lock::new(Duration::from_secs(10), Duration::from_secs(60)).unwrap();
+        Held { bench, key, lock, ids: 0.into() }
+    }
+
+    fn acquire(&self, owner: OwnerId) -> Operation {
+        let not_after = Timestamp::from_micros(super::START_US + 30_000_000).unwrap();
+        self.lock.acquire(owner, self.next_id(), not_after)
+    }
+
+    fn renew(&self, owner: OwnerId, token: Option<u64>) -> Operation {
+        self.lock.renew(owner, token, self.next_id())
+    }
+
+    fn release(&self, owner: OwnerId, token: Option<u64>) -> Operation {
+        self.lock.release(owner, token, self.next_id())
+    }
+
+    fn break_grant(&self, token: u64) -> Operation {
+        self.lock.force_release(token, self.next_id())
+    }
+
+    fn next_id(&self) -> OperationId {
+        self.ids.set(self.ids.get() + 1);
+        OperationId::from_u128(self.ids.get() << 64 | 0xFEED)
+    }
+
+    async fn answer(&self, operation: Operation) -> Answer {
+        self.bench.store.execute(&self.key, &operation).await.unwrap().answer
+    }
+
+    #[track_caller]
+    fn done(&self, operation: Operation) -> impl Future<Output = Hold> {
+        let caller = std::panic::Location::caller();
+        async move {
+            match self.answer(operation).await {
+                Answer::Done(hold) => hold,
+                other => panic!("{caller}: {operation:?} got {other:?}"),
+            }
+        }
+    }
+
+    /// Whether it was refused, with this owner named as the holder.
+    async fn is_refused(&self, operation: Operation, holder: Option<OwnerId>) -> bool {
+        match self.answer(operation).await {
+            Answer::Refused(named) => named.map(|named| named.owner) == holder,
+            _ => false,
+        }
+    }
+
+    async fn inspected(&self) -> Option<OwnerId> {
+        let inspection = self.bench.store.execute(&self.key, &self.lock.inspect()).await.unwrap();
+        inspection.holder.map(|holder| holder.owner)
+    }
+}

@@ -1,0 +1,240 @@
+//! Portable vectors: what an implementation in any language must do, as JSON.
+//!
+//! A vector is one call of one script: the state before it, the time, the arguments, and then the
+//! state after it, the time to live that was set, and the reply. They are made by the shipped
+//! scripts and must be what the Rust machines do.
+
+use std::time::Duration;
+
+use lockage_core::lock::{Lock, OperationId, OwnerId};
+use lockage_core::{
+    Acquire, AcquireEach, Arguments, Command, Decision, Limit, Peek, Record, Reset, Stored,
+    Timestamp, Verdict,
+};
+use lockage_sim::store::{RespValue, SimStore};
+use serde_json::{Value, json};
+
+const KEY: &str = "lockage:{vector}";
+const START_US: u64 = 1_763_697_600_000_000;
+
+/// The limits that have vectors, and the file that each kind's are in.
+const LIMITS: [(&str, &[&str]); 5] = [
+    ("fixed-window", &["fixed-window 10/60s", "fixed-window 3/7us", "fixed-window 1000000/day"]),
+    ("sliding-log", &["sliding-log 10/60s", "sliding-log 3/7us", "sliding-log 1000000/day"]),
+    (
+        "sliding-window",
+        &["sliding-window 10/60s", "sliding-window 3/7us", "sliding-window 1000000/day"],
+    ),
+    (
+        "token-bucket",
+        &[
+            "token-bucket 100/min burst 20",
+            "token-bucket 3/7us burst 5",
+            "token-bucket 1000000/day burst 1000000",
+        ],
+    ),
+    (
+        "interval-bucket",
+        &[
+            "token-bucket 8 every 2s burst 8",
+            "token-bucket 2 every 7us burst 5",
+            "token-bucket 1000000 every day burst 1000000",
+        ],
+    ),
+];
+
+/// The name and the contents of every file of vectors.
+pub fn files() -> Vec<(String, String)> {
+    let limiters = LIMITS.into_iter().map(|(name, limits)| {
+        let vectors = limits.iter().flat_map(|limit| limiter_vectors(limit)).collect();
+        (name, vectors)
+    });
+    let all = limiters.chain([("lock", lock_vectors())]);
+    all.map(|(name, vectors)| (format!("{name}.json"), file(vectors))).collect()
+}
+
+/// One vector a line, so that a change shows as one.
+fn file(vectors: Vec<Value>) -> String {
+    let lines: Vec<String> = vectors.iter().map(Value::to_string).collect();
+    format!("[\n{}\n]\n", lines.join(",\n"))
+}
+
+/// A key of the simulated store, and the vectors that were made with it.
+struct Recorder {
+    store: SimStore,
+    config: String,
+    now_us: u64,
+    vectors: Vec<Value>,
+}
+
+impl Recorder {
+    fn new(config: &str) -> Self {
+        let store = SimStore::new().expect("Lua gets its memory");
+        Recorder { store, config: config.to_owned(), now_us: START_US, vectors: Vec::new() }
+    }
+
+    /// Runs the command's script and records it; its outcome, unless the script refused.
+    fn record<C>(&mut self, name: String, command: &C) -> Option<C::Outcome>
+    where
+        C: Command<Outcome: PartialEq + std::fmt::Debug>,
+    {
+        let now = Timestamp::from_micros(self.now_us).expect("within the range of time");
+        self.store.set_now(now);
+        let before = self.store.stored(KEY);
+        let mut arguments = Arguments::new(None, 0);
+        command.arguments(&mut arguments);
+        let script = command.script();
+        let bytes: Vec<&[u8]> = arguments.iter().map(str::as_bytes).collect();
+        let source = lockage_lua::script(script).source();
+        let reply =
+            self.store.eval(source, &[KEY.as_bytes()], &bytes).expect("Lua gets its memory");
+        let reply = integers(reply);
+        let after = self.store.stored(KEY);
+        let outcome = command.outcome(&reply);
+
+        let mut slot = before.as_ref().map(|stored| Record::read(stored).expect("a record"));
+        let modelled = command.apply(&mut slot, now);
+        assert_eq!(modelled.ok(), outcome.ok(), "{name} under {}", self.config);
+        assert_eq!(slot.map(|record| record.stored()), after, "{name} under {}", self.config);
+
+        let expires_in_ms =
+            self.store.expires_at_ms(KEY).map(|at| at - (self.now_us / 1000) as i64);
+        self.vectors.push(json!({
+            "config": self.config,
+            "state": hex_state(&before),
+            "now_us": self.now_us,
+            "command": name,
+            "script": script.name(),
+            "arguments": arguments.iter().collect::<Vec<_>>(),
+            "next_state": hex_state(&after),
+            "expires_in_ms": expires_in_ms,
+            "reply": reply,
+        }));
+        command.outcome(&reply).ok()
+    }
+}
+
+fn limiter_vectors(text: &str) -> Vec<Value> {
+    let limit: Limit = text.parse().expect("the limits above are well formed");
+    let full = limit.capacity();
+    let mut keys = Recorder::new(text);
+
+    keys.peek(limit, full);
+    keys.acquire(limit, full.div_ceil(2));
+    keys.now_us += 1;
+    keys.acquire(limit, 1);
+    keys.record("acquire each 1, capacity, 1, 1".into(), &each(limit, vec![1, full, 1, 1]));
+    keys.acquire(limit, full + 1);
+    // To the tick at which all of it fits again, and back.
+    let denied = keys.acquire(limit, full);
+    let wait = micros(denied.retry_after().expect("the capacity can always be admitted again"));
+    let asked_at = keys.now_us;
+    for now in [asked_at + wait - 1, asked_at, asked_at + wait, asked_at.saturating_sub(3)] {
+        keys.now_us = now;
+        keys.peek(limit, full);
+        keys.peek(limit, 0);
+    }
+    keys.now_us = asked_at + wait;
+    let admitted = keys.acquire(limit, full);
+    assert_eq!(admitted.verdict, Verdict::Allowed, "D2");
+    // A step back, then to the tick at which the state is fresh.
+    keys.now_us -= 2;
+    let stalled = keys.acquire(limit, 1);
+    keys.now_us += micros(stalled.reset_after) - 1;
+    keys.peek(limit, 1);
+    keys.now_us += 1;
+    keys.peek(limit, 1);
+    keys.acquire(limit, 1);
+    // A record of another limit, and what a reset does.
+    let other: Limit = "fixed-window 77/s".parse().expect("well formed");
+    keys.record(
+        "acquire 1 under fixed-window 77/s".into(),
+        &Acquire::new(other, 1).expect("above 0"),
+    );
+    keys.record("reset".into(), &Reset::new(limit));
+    keys.record("reset".into(), &Reset::new(limit));
+    keys.vectors
+}
+
+impl Recorder {
+    fn acquire(&mut self, limit: Limit, cost: u64) -> Decision {
+        let command = Acquire::new(limit, cost).expect("above 0");
+        self.record(format!("acquire {cost}"), &command).expect("it is decided")
+    }
+
+    fn peek(&mut self, limit: Limit, cost: u64) -> Decision {
+        let command = Peek::new(limit, cost);
+        self.record(format!("peek {cost}"), &command).expect("it is decided")
+    }
+}
+
+fn each(limit: Limit, costs: Vec<u64>) -> AcquireEach {
+    AcquireEach::new(limit, costs).expect("a few, above 0")
+}
+
+fn lock_vectors() -> Vec<Value> {
+    let lock = Lock::new(Duration::from_secs(30), Duration::from_secs(60)).expect("in range");
+    let (alice, bob) = (OwnerId::from_u128(0xA11CE << 96), OwnerId::from_u128(0xB0B));
+    let id = |number: u128| OperationId::from_u128(number << 64 | 7);
+    let not_after = Timestamp::from_micros(START_US + 50_000_000).expect("in range");
+    let mut keys = Recorder::new("lock, lease 30s, operations remembered for 60s");
+
+    keys.record("inspect".into(), &lock.inspect());
+    keys.record("acquire by alice".into(), &lock.acquire(alice, id(1), not_after));
+    keys.record("acquire by alice, repeated".into(), &lock.acquire(alice, id(1), not_after));
+    keys.record("acquire by bob".into(), &lock.acquire(bob, id(2), not_after));
+    keys.now_us += 10_000_000;
+    keys.record("re-enter by alice".into(), &lock.acquire(alice, id(3), not_after));
+    keys.record("renew by bob".into(), &lock.renew(bob, None, id(4)));
+    keys.now_us += 5_000_000;
+    keys.record("renew by alice".into(), &lock.renew(alice, Some(START_US), id(5)));
+    keys.record("release by alice".into(), &lock.release(alice, Some(START_US), id(6)));
+    keys.record("release of another grant".into(), &lock.release(alice, Some(1), id(7)));
+    keys.record("inspect".into(), &lock.inspect());
+    keys.now_us = START_US + 45_000_000 - 1;
+    keys.record(
+        "acquire by bob in the lease's last tick".into(),
+        &lock.acquire(bob, id(8), not_after),
+    );
+    keys.now_us += 1;
+    keys.record("release by alice after the lease".into(), &lock.release(alice, None, id(9)));
+    keys.record("acquire by bob after the lease".into(), &lock.acquire(bob, id(10), not_after));
+    let token = keys.now_us;
+    keys.record("break of another grant".into(), &lock.force_release(START_US, id(11)));
+    keys.record("break of bob's grant".into(), &lock.force_release(token, id(12)));
+    keys.now_us -= 20_000_000;
+    keys.record(
+        "acquire by alice on a clock that went back".into(),
+        &lock.acquire(alice, id(13), not_after),
+    );
+    keys.now_us = START_US + 50_000_001;
+    keys.record("acquire that comes too late".into(), &lock.acquire(alice, id(14), not_after));
+    keys.record("renew with an id of another operation".into(), &lock.renew(alice, None, id(13)));
+    keys.now_us += 60_000_000;
+    keys.record("inspect when all is forgotten".into(), &lock.inspect());
+    keys.vectors
+}
+
+fn integers(reply: RespValue) -> Vec<i64> {
+    let RespValue::Array(values) = reply else { panic!("{reply:?} is no list of integers") };
+    let integer = |value| match value {
+        RespValue::Integer(number) => number,
+        other => panic!("{other:?} is no integer"),
+    };
+    values.into_iter().map(integer).collect()
+}
+
+/// The bytes of a string, or of each element of a list, in hex; null where nothing is stored.
+fn hex_state(stored: &Option<Stored>) -> Value {
+    match stored {
+        None => Value::Null,
+        Some(Stored::Text(text)) => json!({ "string": hex::encode(text) }),
+        Some(Stored::List(list)) => {
+            json!({ "list": list.iter().map(hex::encode).collect::<Vec<_>>() })
+        }
+    }
+}
+
+fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).expect("no machine waits for longer than it remembers")
+}

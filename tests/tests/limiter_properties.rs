@@ -1,0 +1,261 @@
+//! The properties of the limiters (E1 to E5, D1 to D10, D12), on the Rust machines.
+//!
+//! Each runs on every limiter that it speaks of. `PROPTEST_CASES` says how many cases per limiter.
+
+use lockage_tests::config::{Config, Kind};
+use lockage_tests::properties::{self, cases, property};
+use lockage_tests::strategies::{self, forward_trace, moved, steps, trace};
+use lockage_tests::subject::{Failure, Machine, Op, Outcome, Subject};
+use proptest::prelude::*;
+
+/// Cases per limiter and property when nothing is asked for: a few seconds in all.
+const DEFAULT_CASES: u32 = 300;
+
+/// The longest trace: long enough to fill, empty and refill a limiter a few times.
+const STEPS: usize = 24;
+
+#[test]
+fn e1_to_e5_no_interval_holds_more_than_the_envelope() {
+    each(
+        "e1_to_e5_envelope",
+        Kind::ALL,
+        |kind| trace(kind, 2 * STEPS),
+        |trace| properties::admitted_stays_within_the_envelope(&mut machine(&trace.config), &trace),
+    );
+}
+
+#[test]
+fn d1_decisions_equal_the_reference() {
+    each(
+        "d1_reference",
+        Kind::ALL,
+        |kind| trace(kind, STEPS),
+        |trace| properties::d1_equals_the_reference(&mut machine(&trace.config), &trace),
+    );
+}
+
+#[test]
+fn d1_denies_exactly_when_the_reference_does() {
+    each(
+        "d1_denials",
+        Kind::ALL,
+        |kind| trace(kind, 2 * STEPS),
+        |trace| properties::d1_denies_as_the_reference(&mut machine(&trace.config), &trace),
+    );
+}
+
+#[test]
+fn d2_retry_after_is_minimal() {
+    let input = |kind| with_cost(trace(kind, STEPS));
+    each("d2_retry_after", Kind::ALL, input, |(trace, cost)| {
+        properties::d2_retry_after_is_minimal(&mut machine(&trace.config), &trace, cost)
+    });
+}
+
+#[test]
+fn d3_retry_after_is_the_expiry_of_the_smallest_prefix_that_frees_enough() {
+    each(
+        "d3_weighted_log",
+        [Kind::SlidingLog],
+        |kind| trace(kind, 2 * STEPS),
+        |trace| properties::d3_retry_after_frees_a_prefix(&mut machine(&trace.config), &trace),
+    );
+}
+
+#[test]
+fn d4_remaining_is_exact() {
+    let input = |kind| with_cost(trace(kind, STEPS));
+    each("d4_remaining", Kind::ALL, input, |(trace, cost)| {
+        properties::d4_remaining_is_exact(&mut machine(&trace.config), &trace, cost)
+    });
+}
+
+#[test]
+fn d4_reset_after_is_exact() {
+    let input = |kind| (trace(kind, STEPS), steps(STEPS));
+    each("d4_reset_after", Kind::ALL, input, |(trace, then)| {
+        let fresh = machine(&trace.config);
+        properties::d4_reset_after_is_exact(&mut machine(&trace.config), fresh, &trace, &then)
+    });
+}
+
+#[test]
+fn d5_probes_are_transparent() {
+    let shift = prop_oneof![Just(0), -30..=30_i64, any::<i64>()];
+    let probes = prop::collection::vec((0..STEPS, shift, 1..=u64::MAX), 1..8);
+    let input = |kind| (trace(kind, STEPS), probes.clone());
+    each("d5_probes", Kind::ALL, input, |(trace, probes)| {
+        let plain = machine(&trace.config);
+        properties::d5_probes_are_transparent(plain, &mut machine(&trace.config), &trace, &probes)
+    });
+}
+
+#[test]
+fn d6_refill_composes() {
+    // Waits in sixteenths of what a token takes, so that most polls see a part of one.
+    let polls = prop::collection::vec((0..=40_u64, 1..=3_u64), 1..STEPS);
+    let input = |kind| (strategies::config(kind), 0..1_u64 << 50, polls.clone(), 0..=40_u64);
+    each(
+        "d6_refill",
+        [Kind::TokenBucket, Kind::IntervalBucket],
+        input,
+        |(config, start_us, polls, later)| {
+            let token_us = (config.span_us / config.amount).max(1);
+            let scaled = |sixteenths: u64| {
+                u64::try_from(u128::from(sixteenths) * u128::from(token_us) / 16).unwrap()
+            };
+            let polls: Vec<(u64, u64)> =
+                polls.into_iter().map(|(wait, cost)| (scaled(wait), cost)).collect();
+            let (mut polled, mut alone) = (machine(&config), machine(&config));
+            let start = (config.capacity(), start_us);
+            properties::d6_refill_composes(&mut polled, &mut alone, start, &polls, scaled(later))
+        },
+    );
+}
+
+#[test]
+fn d7_gcra_and_the_token_bucket_decide_alike() {
+    each(
+        "d7_gcra",
+        [Kind::TokenBucket],
+        |kind| trace(kind, STEPS),
+        |trace| properties::d7_gcra_decides_alike(&mut machine(&trace.config), &trace),
+    );
+}
+
+#[test]
+fn d8_less_cost_more_tokens_and_more_time_never_deny() {
+    let later = prop_oneof![0..=40_u64, any::<u64>()];
+    let input = |kind| (with_cost(trace(kind, STEPS)), spend(), later.clone());
+    each("d8_monotone", Kind::ALL, input, |((trace, cost), spent, later_us)| {
+        let (mut more, mut less) = (machine(&trace.config), machine(&trace.config));
+        properties::d8_monotone_in_one_state(&mut more, &mut less, &trace, (cost, spent, later_us))
+    });
+}
+
+#[test]
+fn d9_a_key_that_may_be_forgotten_acts_like_a_fresh_one() {
+    let input = |kind| (trace(kind, STEPS), steps(STEPS));
+    each("d9_forgettable", Kind::ALL, input, |(trace, then)| {
+        properties::d9_a_forgettable_key_is_fresh(machine(&trace.config), &trace, &then)
+    });
+}
+
+#[test]
+fn d9_memory_is_bounded_by_the_configuration() {
+    let input = |kind| trace(kind, 2 * STEPS);
+    each("d9_memory", Kind::ALL, input, |trace| {
+        properties::d9_memory_is_bounded(&mut machine(&trace.config), &trace)
+    });
+}
+
+#[test]
+fn d10_a_lost_record_grants_at_most_one_fresh_allowance() {
+    let no_resets = |kind| {
+        forward_trace(kind, 2 * STEPS).prop_map(|mut trace| {
+            trace.steps.retain(|step| !matches!(step.ask, strategies::Ask::Reset));
+            trace
+        })
+    };
+    let input = |kind| (no_resets(kind), 0..2 * STEPS);
+    each("d10_lost_record", Kind::ALL, input, |(trace, lost_before)| {
+        properties::d10_a_lost_record_grants_one_allowance(
+            &mut machine(&trace.config),
+            &trace,
+            lost_before,
+        )
+    });
+}
+
+#[test]
+fn d10_a_step_back_stalls_no_longer_than_itself() {
+    let back = prop_oneof![0..=40_u64, 0..1_u64 << 53];
+    let input = |kind| (with_cost(trace(kind, STEPS)), back.clone());
+    each("d10_stall", Kind::ALL, input, |((trace, cost), back_us)| {
+        let mut machine = machine(&trace.config);
+        properties::d10_a_step_back_stalls_no_longer_than_itself(
+            &mut machine,
+            &trace,
+            (cost, back_us),
+        )
+    });
+}
+
+#[test]
+fn d10_stored_time_never_decreases() {
+    each(
+        "d10_stored_time",
+        Kind::ALL,
+        |kind| trace(kind, STEPS),
+        |trace| properties::d10_stored_time_never_decreases(&mut machine(&trace.config), &trace),
+    );
+}
+
+#[test]
+fn d12_a_refused_operation_changes_nothing() {
+    let other = (0..Kind::ALL.len(), any::<bool>());
+    let input = |kind| (trace(kind, STEPS), other.clone(), moved());
+    each("d12_refused", Kind::ALL, input, |(trace, (other, same_kind), _)| {
+        let mut machine = machine(&trace.config);
+        let operations = trace.resolve(&mut machine);
+        let (Some(before), Some((_, now_us))) = (machine.key.0.clone(), operations.last()) else {
+            return Ok(());
+        };
+        let config = trace.config;
+        let kind = if same_kind { config.kind } else { Kind::ALL[other] };
+        let stranger = Config { kind, amount: 1, span_us: config.span_us % 1_000 + 1, burst: 1 };
+        if stranger == config {
+            return Ok(());
+        }
+        let mut visitor = Machine::new(stranger.limit());
+        visitor.key.0 = Some(before.clone());
+        for op in [Op::Acquire(1), Op::AcquireEach(vec![1, 2]), Op::Peek(1)] {
+            let outcome = visitor.run(&op, *now_us);
+            if !matches!(outcome, Outcome::Refused(_)) {
+                return Err(Failure::new(format!("{op:?} under {stranger:?} is {outcome:?}")));
+            }
+        }
+        let same = visitor.key.0.as_ref() == Some(&before);
+        same.then_some(())
+            .ok_or_else(|| Failure::new(format!("{before:?} became {:?}", visitor.key.0)))
+    });
+}
+
+/// Checks one property on each of `kinds`.
+fn each<S: Strategy>(
+    name: &str,
+    kinds: impl IntoIterator<Item = Kind>,
+    input: impl Fn(Kind) -> S,
+    check: impl Fn(S::Value) -> properties::Check,
+) where
+    S::Value: std::fmt::Debug,
+{
+    for kind in kinds {
+        let name = format!("{name}_{}", kind.name());
+        property(&name, cases(DEFAULT_CASES), &input(kind), &check);
+    }
+}
+
+fn machine(config: &Config) -> Machine {
+    Machine::new(config.limit())
+}
+
+/// A trace, and a cost to ask for at its end.
+fn with_cost(
+    traces: impl Strategy<Value = strategies::Trace>,
+) -> impl Strategy<Value = (strategies::Trace, u64)> {
+    let share = prop_oneof![
+        3 => (0..=9_u64).prop_map(|ninths| (ninths, 0)),
+        2 => (1..=9_u64).prop_map(|units| (0, units)),
+        1 => Just((9, 1)),
+    ];
+    (traces, share).prop_map(|(trace, (ninths, units))| {
+        let part = u128::from(trace.config.capacity()) * u128::from(ninths) / 9;
+        let cost = u64::try_from(part).unwrap() + units;
+        (trace, cost.max(1))
+    })
+}
+
+fn spend() -> impl Strategy<Value = u64> {
+    prop_oneof![1..=9_u64, any::<u64>().prop_map(|bits| (bits >> 20).max(1))]
+}

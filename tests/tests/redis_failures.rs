@@ -1,0 +1,158 @@
+//! What callers are told when Redis cannot answer: refused, not done and unknown are told apart.
+
+use std::time::Duration;
+
+use lockage::{Error, Limit, Limiter, RecordError, StoreError};
+use lockage_redis_rs::RedisStore;
+use lockage_tests::server::Server;
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client};
+
+fn limit() -> Limit {
+    "token-bucket 5/h".parse().unwrap()
+}
+
+async fn connect(url: String) -> MultiplexedConnection {
+    Client::open(url).unwrap().get_multiplexed_async_connection().await.unwrap()
+}
+
+async fn store_error(limiter: &Limiter<RedisStore<MultiplexedConnection>>) -> StoreError {
+    match limiter.try_acquire("id", 1).await {
+        Err(Error::Store(error)) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The scripts are sent again after the server lost them, and nothing is charged twice.
+#[tokio::test]
+async fn a_flushed_script_cache_is_filled_again() {
+    let server = Server::start();
+    let limiter = Limiter::new(RedisStore::new(connect(server.url()).await), limit());
+    for left in (0..5).rev() {
+        redis::cmd("SCRIPT").arg("FLUSH").exec(&mut server.connection()).unwrap();
+        assert_eq!(limiter.try_acquire("id", 1).await.unwrap().remaining, left);
+    }
+}
+
+/// D12: somebody else's key, of any type, is told and kept.
+#[tokio::test]
+async fn a_key_of_another_type_is_refused_and_kept() {
+    let server = Server::start();
+    let mut plain = server.connection();
+    let write = |words: &[&str]| {
+        let mut command = redis::cmd(words[0]);
+        command.arg("lockage:{id}").arg(&words[1..]);
+        command
+    };
+    let connection = connect(server.url()).await;
+    for words in [
+        &["SET", "somebody's"][..],
+        &["RPUSH", "somebody's"],
+        &["SADD", "somebody's"],
+        &["HSET", "some", "body"],
+        &["ZADD", "1", "somebody"],
+    ] {
+        write(words).exec(&mut plain).unwrap();
+        let dump = |plain: &mut redis::Connection| -> Vec<u8> {
+            redis::cmd("DUMP").arg("lockage:{id}").query(plain).unwrap()
+        };
+        let before = dump(&mut plain);
+        for limit in ["token-bucket 5/h", "sliding-log 5/h"] {
+            let limiter = Limiter::new(RedisStore::new(connection.clone()), limit.parse().unwrap());
+            let error = store_error(&limiter).await;
+            let record = matches!(error, StoreError::Record(RecordError::OtherKind));
+            assert!(record, "{words:?}, {limit}: {error:?}");
+            assert!(limiter.peek("id", 1).await.is_err() && limiter.reset("id").await.is_err());
+        }
+        assert_eq!(dump(&mut plain), before, "{words:?}");
+        redis::cmd("DEL").arg("lockage:{id}").exec(&mut plain).unwrap();
+    }
+}
+
+/// Records that lockage could have written, but did not, or not in this version.
+#[tokio::test]
+async fn a_record_of_another_version_or_a_damaged_one_is_refused_and_kept() {
+    let server = Server::start();
+    let mut plain = server.connection();
+    let limiter = Limiter::new(RedisStore::new(connect(server.url()).await), limit());
+    for (text, expected) in [
+        ("T2 1 720000000 5 1 1", RecordError::OtherVersion),
+        ("T1 1 720000000 5 nonsense", RecordError::Damaged),
+        ("T1 1 720000000 6 1 1", RecordError::OtherLimit),
+    ] {
+        redis::cmd("SET").arg("lockage:{id}").arg(text).exec(&mut plain).unwrap();
+        match store_error(&limiter).await {
+            StoreError::Record(error) => assert_eq!(error, expected, "{text}"),
+            other => panic!("{text}: {other:?}"),
+        }
+        let kept: String = redis::cmd("GET").arg("lockage:{id}").query(&mut plain).unwrap();
+        assert_eq!(kept, text);
+    }
+}
+
+/// A server that has no memory to give, or only reads, has done nothing.
+#[tokio::test]
+async fn an_error_reply_of_the_server_is_not_done() {
+    let server = Server::start();
+    let mut plain = server.connection();
+    let limiters = ["token-bucket 5/h", "sliding-log 5/h"].map(|limit| limit.parse().unwrap());
+    let connection = connect(server.url()).await;
+    let limiters = limiters.map(|limit| Limiter::new(RedisStore::new(connection.clone()), limit));
+    let mut config = |name: &str, value: &str| {
+        redis::cmd("CONFIG").arg("SET").arg(name).arg(value).exec(&mut plain).unwrap();
+    };
+    for (name, broken, mended) in [("maxmemory", "1", "0"), ("min-replicas-to-write", "1", "0")] {
+        config(name, broken);
+        for limiter in &limiters {
+            let error = store_error(limiter).await;
+            assert!(matches!(error, StoreError::NotDone(_)), "{name}: {error:?}");
+        }
+        config(name, mended);
+    }
+    for limiter in &limiters {
+        let prefix = limiter.limit().to_string();
+        let limiter = limiter.clone().with_prefix(&prefix).unwrap();
+        assert_eq!(limiter.try_acquire("id", 1).await.unwrap().remaining, 4, "nothing was charged");
+    }
+}
+
+/// A server that goes away leaves the outcome open; one that is not there has done nothing.
+#[tokio::test]
+async fn a_killed_server_is_unknown_and_an_absent_one_not_done() {
+    let mut server = Server::start();
+    let url = server.url();
+    let limiter = Limiter::new(RedisStore::new(connect(url.clone()).await), limit());
+    limiter.try_acquire("id", 1).await.unwrap();
+    server.kill();
+    let error = store_error(&limiter).await;
+    assert!(matches!(error, StoreError::Unknown(_)), "{error:?}");
+
+    let refused = Client::open(url).unwrap().get_multiplexed_async_connection().await;
+    assert!(refused.is_err_and(|error| error.is_connection_refusal()));
+}
+
+/// A call that was sent and not answered in time is unknown, and rightly so: here it is carried
+/// out after its caller was told.
+#[tokio::test]
+async fn a_call_without_an_answer_is_unknown() {
+    let server = Server::start();
+    let mut plain = server.connection();
+    let config = AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_millis(50)));
+    let client = Client::open(server.url()).unwrap();
+    let connection = client.get_multiplexed_async_connection_with_config(&config).await.unwrap();
+    let limiter = Limiter::new(RedisStore::new(connection), limit());
+    limiter.try_acquire("id", 1).await.unwrap();
+
+    redis::cmd("CLIENT").arg("PAUSE").arg(60_000).arg("WRITE").exec(&mut plain).unwrap();
+    let error = store_error(&limiter).await;
+    assert!(matches!(error, StoreError::Unknown(_)), "{error:?}");
+    redis::cmd("CLIENT").arg("UNPAUSE").exec(&mut plain).unwrap();
+    assert_eq!(limiter.peek("id", 1).await.unwrap().remaining, 3);
+}
+
+#[test]
+fn urls_that_are_none_are_refused() {
+    for url in ["", "foo", "http://127.0.0.1", "redis://127.0.0.1:notaport"] {
+        assert!(Client::open(url).is_err(), "{url}");
+    }
+}
