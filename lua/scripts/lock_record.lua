@@ -34,9 +34,9 @@ local function is_live()
   return holds > 0 and now < deadline
 end
 
--- Whether this owner holds the lock, by this grant (0: by any).
+-- Whether this owner holds the lock, by the grant of this token (nil: by any).
 local function is_held_by(who, grant)
-  return is_live() and owner == who and (grant == 0 or grant == token)
+  return is_live() and owner == who and (not grant or grant == token)
 end
 
 -- The reply that names who holds the lock, if anyone: token, holds, deadline, and the owner in

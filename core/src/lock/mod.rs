@@ -63,21 +63,13 @@ impl Lock {
     /// should be at least the longest time that a repeated operation can be under way: the call's
     /// timeout and the network's delay.
     ///
-    /// Both are whole microseconds, together at most [`MAX_SPAN`](crate::MAX_SPAN).
+    /// Both are whole microseconds, each at most half of [`MAX_SPAN`](crate::MAX_SPAN): 35 years.
     ///
     /// # Errors
     /// [`ConfigError`] for zero, a fraction of a microsecond, or values out of range.
     pub fn new(lease: Duration, remember: Duration) -> Result<Self, ConfigError> {
-        let lease_us = config_micros("lease", lease)?;
-        let remember_us = config_micros("time to remember operations", remember)?;
-        if lease_us + remember_us > MAX_SPAN_US {
-            return Err(ConfigError::TooLarge {
-                what: "lease",
-                max: MAX_SPAN_US - remember_us,
-                unit: "us",
-                bound: "the longest time that a lock is remembered with its operations, 2^51 us",
-            });
-        }
+        let lease_us = half_span("lease", lease)?;
+        let remember_us = half_span("time to remember operations", remember)?;
         Ok(Lock { lease_us, remember_us })
     }
 
@@ -122,6 +114,21 @@ impl Lock {
 
     fn operation(&self, id: OperationId, action: Action) -> Operation {
         Operation { lock: *self, id, action }
+    }
+}
+
+/// A part of the configuration that leaves room for the other: a record lives for the lease and then
+/// for the time to remember, and each can be another user's of the same lock.
+fn half_span(what: &'static str, span: Duration) -> Result<u64, ConfigError> {
+    let max = MAX_SPAN_US / 2;
+    match config_micros(what, span)? {
+        micros if micros <= max => Ok(micros),
+        _ => Err(ConfigError::TooLarge {
+            what,
+            max,
+            unit: "us",
+            bound: "half of the longest time that is remembered, 2^50 us",
+        }),
     }
 }
 

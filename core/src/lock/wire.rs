@@ -30,12 +30,12 @@ impl Command for Operation {
             }
             Action::Renew { owner, token } => {
                 arguments.push(owner);
-                arguments.push(any_or(token));
+                push_grant(token, arguments);
                 arguments.push(self.lock.lease_us);
             }
             Action::Release { owner, token } => {
                 arguments.push(owner);
-                arguments.push(any_or(token));
+                push_grant(token, arguments);
             }
             Action::ForceRelease { token } => arguments.push(token),
         }
@@ -80,9 +80,12 @@ const REFUSED: i64 = 0;
 const DONE: i64 = 1;
 const TOO_LATE: i64 = 2;
 
-/// No token is zero, so zero stands for any.
-fn any_or(token: Option<u64>) -> u64 {
-    token.unwrap_or(0)
+/// The token of a grant, or nothing for whichever it is.
+fn push_grant(token: Option<u64>, arguments: &mut Arguments) {
+    match token {
+        Some(token) => arguments.push(token),
+        None => arguments.push(""),
+    }
 }
 
 /// A token, a hold count and a deadline.
