@@ -9,8 +9,9 @@ use lockage_redis_rs::RedisStore;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1:6379".to_owned());
-    let client = redis::Client::open(url)?;
-    let connection = client.get_multiplexed_async_connection().await?;
+    let client = redis::Client::open(url.as_str()).map_err(|error| format!("{url}: {error}"))?;
+    let connection = client.get_multiplexed_async_connection().await;
+    let connection = connection.map_err(|error| format!("{url}: {error}"))?;
 
     let limiter =
         Limiter::new(RedisStore::new(connection), "token-bucket 100/min burst 5".parse()?)

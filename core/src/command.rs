@@ -56,10 +56,9 @@ pub enum ScriptId {
     TokenBucketAcquire,
     IntervalBucketAcquire,
     CounterPeek,
-    CounterReset,
     SlidingLogAcquire,
     SlidingLogPeek,
-    SlidingLogReset,
+    LimiterReset,
     LockAcquire,
     LockRenew,
     LockRelease,
@@ -69,16 +68,15 @@ pub enum ScriptId {
 
 impl ScriptId {
     /// Every script.
-    pub const ALL: [ScriptId; 14] = [
+    pub const ALL: [ScriptId; 13] = [
         ScriptId::FixedWindowAcquire,
         ScriptId::SlidingWindowAcquire,
         ScriptId::TokenBucketAcquire,
         ScriptId::IntervalBucketAcquire,
         ScriptId::CounterPeek,
-        ScriptId::CounterReset,
         ScriptId::SlidingLogAcquire,
         ScriptId::SlidingLogPeek,
-        ScriptId::SlidingLogReset,
+        ScriptId::LimiterReset,
         ScriptId::LockAcquire,
         ScriptId::LockRenew,
         ScriptId::LockRelease,
@@ -94,10 +92,9 @@ impl ScriptId {
             ScriptId::TokenBucketAcquire => "token_bucket_acquire",
             ScriptId::IntervalBucketAcquire => "interval_bucket_acquire",
             ScriptId::CounterPeek => "counter_peek",
-            ScriptId::CounterReset => "counter_reset",
             ScriptId::SlidingLogAcquire => "sliding_log_acquire",
             ScriptId::SlidingLogPeek => "sliding_log_peek",
-            ScriptId::SlidingLogReset => "sliding_log_reset",
+            ScriptId::LimiterReset => "limiter_reset",
             ScriptId::LockAcquire => "lock_acquire",
             ScriptId::LockRenew => "lock_renew",
             ScriptId::LockRelease => "lock_release",

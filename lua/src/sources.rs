@@ -34,10 +34,6 @@ pub(crate) const fn source(id: ScriptId) -> &'static str {
             include_str!("../scripts/counter_record.lua"),
             include_str!("../scripts/counter_peek.lua"),
         ),
-        ScriptId::CounterReset => concat!(
-            include_str!("../scripts/prelude.lua"),
-            include_str!("../scripts/counter_reset.lua"),
-        ),
         ScriptId::SlidingLogAcquire => concat!(
             include_str!("../scripts/prelude.lua"),
             include_str!("../scripts/sliding_log.lua"),
@@ -48,9 +44,9 @@ pub(crate) const fn source(id: ScriptId) -> &'static str {
             include_str!("../scripts/sliding_log.lua"),
             include_str!("../scripts/sliding_log_peek.lua"),
         ),
-        ScriptId::SlidingLogReset => concat!(
+        ScriptId::LimiterReset => concat!(
             include_str!("../scripts/prelude.lua"),
-            include_str!("../scripts/sliding_log_reset.lua"),
+            include_str!("../scripts/limiter_reset.lua"),
         ),
         ScriptId::LockAcquire => concat!(
             include_str!("../scripts/prelude.lua"),

@@ -54,9 +54,9 @@ fn the_lock_is_one_machine_in_three_places() {
     property("three_way_lock", cases(DEFAULT_CASES), &input, |(trace, time)| {
         let model = || lock::OnKey(Model::new(time));
         let mut on_simulated = lock::OnKey(emptied(&simulated, time));
-        lock::properties::equals_the_model(&mut model(), &mut on_simulated, &trace)?;
+        lock::equality::equals_the_model(&mut model(), &mut on_simulated, &trace)?;
         let mut on_real = lock::OnKey(Real::new(&session, time));
-        lock::properties::equals_the_model(&mut model(), &mut on_real, &trace)
+        lock::equality::equals_the_model(&mut model(), &mut on_real, &trace)
     });
 }
 

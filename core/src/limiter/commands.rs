@@ -159,7 +159,7 @@ impl Command for Reset {
     type Outcome = bool;
 
     fn script(&self) -> ScriptId {
-        self.limit.machine().reset_script()
+        ScriptId::LimiterReset
     }
 
     fn arguments(&self, arguments: &mut Arguments) {

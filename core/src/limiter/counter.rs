@@ -67,10 +67,6 @@ impl<M: Counter> Machine for M {
         ScriptId::CounterPeek
     }
 
-    fn reset_script(&self) -> ScriptId {
-        ScriptId::CounterReset
-    }
-
     fn acquire(
         &self,
         slot: &mut Option<Record>,

@@ -33,7 +33,6 @@ pub(crate) trait Machine {
 
     fn acquire_script(&self) -> ScriptId;
     fn peek_script(&self) -> ScriptId;
-    fn reset_script(&self) -> ScriptId;
 
     /// Decides each cost in order at one `now`, charges those that fit, and tells `decided`.
     fn acquire(

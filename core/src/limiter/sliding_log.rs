@@ -67,10 +67,6 @@ impl Machine for SlidingLog {
         ScriptId::SlidingLogPeek
     }
 
-    fn reset_script(&self) -> ScriptId {
-        ScriptId::SlidingLogReset
-    }
-
     fn acquire(
         &self,
         slot: &mut Option<Record>,

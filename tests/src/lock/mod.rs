@@ -1,9 +1,11 @@
 //! The lock's part of the suite: its operations, an independent reference, traces, and the
 //! properties L1 to L5 and L10.
 
-pub mod properties;
+pub mod laws;
+pub mod equality;
 mod reference;
 mod strategies;
+pub mod transcript;
 
 use std::time::Duration;
 

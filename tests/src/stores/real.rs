@@ -54,12 +54,10 @@ impl Session {
         for argument in arguments.iter() {
             calls.arg(argument);
         }
-        use ScriptId::{SlidingLogAcquire, SlidingLogPeek, SlidingLogReset};
-        match script {
-            SlidingLogAcquire | SlidingLogPeek | SlidingLogReset => {
-                calls.cmd("LRANGE").arg(key).arg(0).arg(-1)
-            }
-            _ => calls.cmd("GET").arg(key),
+        // A log's tag is in every call that is made on one.
+        match arguments.iter().any(|argument| argument == "L1") {
+            true => calls.cmd("LRANGE").arg(key).arg(0).arg(-1),
+            false => calls.cmd("GET").arg(key),
         };
         calls.cmd("PTTL").arg(key);
         let (reply, value, ttl_ms): (Vec<i64>, Value, i64) =

@@ -1,0 +1,214 @@
+//! What an observer of a lock sees: every operation with what an inspection shows right before and
+//! right after it, whether the record changed, and what the lock must still remember.
+
+use super::{Action, Grant, OnKey, Op, Outcome, Subject, Trace};
+use crate::key::{Held, Holds, Slot};
+use crate::properties::Check;
+use crate::subject::Failure;
+
+/// The live grant and its owner, if anybody holds the lock.
+pub type Live = Option<(u128, Grant)>;
+
+/// How many of the latest operations are remembered (L10).
+const REMEMBERED: usize = 4;
+
+/// What the failure of an operation that has no outcome begins with: no law was broken, the store
+/// or its script was.
+pub const FAILED: &str = "no outcome";
+
+/// One operation, and all that can be seen of it.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// What was sent.
+    pub op: Op,
+    /// The store's time, in microseconds.
+    pub now_us: u64,
+    /// What it came to.
+    pub outcome: Outcome,
+    /// What an inspection showed at the same time, just before.
+    pub before: Live,
+    /// What an inspection showed at the same time, just after.
+    pub after: Live,
+    /// Whether the operation changed what is stored, its expiry included.
+    pub changed: bool,
+    /// Whether the record is certainly there: since it was last written, the clock was seen only
+    /// before the moment at which it may be dropped. A clock that passed that moment and was set
+    /// back leaves no certainty.
+    pub sure: bool,
+    /// The answer that the lock must give from its memory.
+    pub remembered: Option<Outcome>,
+    /// Whether it repeats an operation that was done, and is answered as then.
+    pub repeats: bool,
+}
+
+impl Seen {
+    /// The grant of an operation that was done now, not before.
+    pub fn news(&self) -> Option<Grant> {
+        match self.outcome {
+            Outcome::Done(grant) if self.changed => Some(grant),
+            _ => None,
+        }
+    }
+
+    /// A failure that shows this operation.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn wrong(&self, why: &str) -> Check {
+        Err(Failure::new(format!("{why}: {self:#?}")))
+    }
+}
+
+/// Plays a trace and writes down what can be seen.
+///
+/// # Errors
+/// An operation that failed, or an inspection that changed something.
+pub fn watch<K: Holds>(lock: &mut OnKey<K>, trace: &Trace) -> Result<Vec<Seen>, Failure> {
+    let mut memory = Memory::default();
+    let mut transcript: Vec<Seen> = Vec::new();
+    let mut watched = Watched { lock, glance: Ok(Glance::default()) };
+    trace.play(&mut watched, |watched, op, now_us, outcome, _| {
+        let Glance { before, after, changed } = watched.glance.clone()?;
+        if let Outcome::Failed(error) = &outcome {
+            return Err(Failure::new(format!("{FAILED}: {op:?} at {now_us}: {error}")));
+        }
+        let (sure, remembered) = (memory.is_sure(now_us), memory.answer(op, now_us));
+        let repeats = !changed && memory.was_told(op, &outcome);
+        memory.pass(now_us);
+        if let Outcome::Done(grant) = outcome
+            && changed
+        {
+            memory.learn(op, now_us, grant);
+        }
+        let op = *op;
+        transcript.push(Seen {
+            op,
+            now_us,
+            outcome,
+            before,
+            after,
+            changed,
+            sure,
+            remembered,
+            repeats,
+        });
+        Ok(())
+    })?;
+    Ok(transcript)
+}
+
+/// A lock that is inspected around every operation.
+struct Watched<'l, K> {
+    lock: &'l mut OnKey<K>,
+    glance: Result<Glance, Failure>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Glance {
+    before: Live,
+    after: Live,
+    changed: bool,
+}
+
+impl<K: Holds> Subject for Watched<'_, K> {
+    fn run(&mut self, op: &Op, now_us: u64) -> Outcome {
+        // The first inspection comes first, so that a store has dropped what is over before
+        // anything is compared.
+        let before = self.inspect(now_us);
+        let held = self.lock.0.held();
+        let outcome = self.lock.run(op, now_us);
+        let then = self.lock.0.held();
+        let after = self.inspect(now_us);
+        self.glance = self.glance(before, after, (held, then));
+        outcome
+    }
+
+    fn forget(&mut self) {
+        self.lock.forget();
+    }
+}
+
+impl<K: Holds> Watched<'_, K> {
+    fn inspect(&mut self, now_us: u64) -> Outcome {
+        let op = Op { action: Action::Inspect, id: 0, lease_us: 1, remember_us: 1 };
+        self.lock.run(&op, now_us)
+    }
+
+    fn glance(
+        &mut self,
+        before: Outcome,
+        after: Outcome,
+        (held, then): (Held, Held),
+    ) -> Result<Glance, Failure> {
+        if self.lock.0.held() != then {
+            return Err(Failure::new(format!("an inspection changed {then:?}")));
+        }
+        match (before, after) {
+            (Outcome::Seen(before), Outcome::Seen(after)) => {
+                Ok(Glance { before, after, changed: held != then })
+            }
+            other => Err(Failure::new(format!("inspections saw {other:?}"))),
+        }
+    }
+}
+
+/// What a lock owes to its clients, as far as they can know: the least that it remembers, and until
+/// when.
+#[derive(Debug, Default)]
+struct Memory {
+    /// The operations of the present record, the latest last.
+    done: Vec<(Op, Grant)>,
+    /// All that were ever done.
+    ever: Vec<(Op, Grant)>,
+    keep_us: u64,
+    /// The latest time since the record began.
+    latest_us: u64,
+}
+
+impl Memory {
+    fn is_sure(&self, now_us: u64) -> bool {
+        !self.done.is_empty() && self.latest_us.max(now_us) < self.keep_us
+    }
+
+    fn answer(&self, op: &Op, now_us: u64) -> Option<Outcome> {
+        if !self.is_sure(now_us) || op.action == Action::Inspect {
+            return None;
+        }
+        let known = self.done.iter().rev().take(REMEMBERED).find(|(done, _)| done.id == op.id);
+        known.map(|(done, grant)| told(op, done, *grant))
+    }
+
+    fn was_told(&self, op: &Op, outcome: &Outcome) -> bool {
+        let known = self.ever.iter().filter(|(done, _)| done.id == op.id);
+        op.action != Action::Inspect
+            && known.into_iter().any(|(done, grant)| told(op, done, *grant) == *outcome)
+    }
+
+    fn pass(&mut self, now_us: u64) {
+        self.latest_us = self.latest_us.max(now_us);
+    }
+
+    fn learn(&mut self, op: &Op, now_us: u64, grant: Grant) {
+        if !self.is_sure(now_us) {
+            (self.done, self.keep_us, self.latest_us) = (Vec::new(), 0, now_us);
+        }
+        self.done.push((*op, grant));
+        self.ever.push((*op, grant));
+        let remembered_us = now_us.max(grant.deadline_us) + op.remember_us;
+        self.keep_us = self.keep_us.max(remembered_us).max(grant.token + 1);
+    }
+}
+
+fn told(op: &Op, done: &Op, grant: Grant) -> Outcome {
+    let same = std::mem::discriminant(&op.action) == std::mem::discriminant(&done.action);
+    if same { Outcome::Done(grant) } else { Outcome::Reused }
+}
+
+impl Holds for Slot {
+    /// The record, which lives until somebody drops it, with the millisecond from which on that may
+    /// be.
+    fn held(&mut self) -> Held {
+        let forget_ms = self.forget_at_us()?.div_ceil(1000);
+        self.0.as_ref().map(|record| (record.stored(), forget_ms))
+    }
+}

@@ -1,0 +1,172 @@
+//! The laws of the lock have teeth: bugs that others shipped, put into the shipped scripts one text
+//! at a time, and killed by the same checks that the scripts pass as they stand.
+//!
+//! The numbers are those of the bugs in the contract; what has none is there so that every law is
+//! seen to fail.
+
+use std::cell::RefCell;
+
+use lockage_core::ScriptId;
+use lockage_sim::store::SimStore;
+use lockage_tests::lock::laws::{self, Law};
+use lockage_tests::lock::transcript::FAILED;
+use lockage_tests::lock::{OnKey, Trace, trace};
+use lockage_tests::properties::{Check, try_out};
+use lockage_tests::stores::{Simulated, Time};
+use proptest::prelude::*;
+
+const CASES: u32 = 1_500;
+
+/// The longest trace: a few grants, and more operations than are remembered.
+const STEPS: usize = 32;
+
+#[test]
+fn the_shipped_scripts_obey_every_law() {
+    for law in [Law::L1, Law::L2, Law::L3, Law::L4, Law::L5, Law::L10] {
+        let store = RefCell::new(store());
+        assert_eq!(
+            try_out(CASES, &traces(), |trace| obeys(law, &store, &trace)),
+            Ok(()),
+            "{law:?}"
+        );
+    }
+}
+
+#[test]
+fn bug_23_an_unlock_without_an_owner_check_is_killed_by_l3() {
+    let check = "if not is_held_by(ARGV[5], tonumber(ARGV[6])) then return refuse() end\nholds";
+    killed(
+        Law::L3,
+        ScriptId::LockRelease,
+        check,
+        "if not is_live() then return refuse() end\nholds",
+    );
+}
+
+#[test]
+fn bug_24_a_renewal_that_resurrects_an_expired_lock_is_killed_by_l4() {
+    let check = "if not is_held_by(ARGV[5], tonumber(ARGV[6])) then";
+    killed(Law::L4, ScriptId::LockRenew, check, "if holds == 0 or owner ~= ARGV[5] then");
+}
+
+#[test]
+fn bug_27_a_retry_that_counts_twice_is_killed_by_l10() {
+    killed(Law::L10, ScriptId::LockAcquire, "read_lock() or answered('a', ARGV[3])", "read_lock()");
+}
+
+#[test]
+fn bug_28_a_re_entry_that_shortens_the_lease_is_killed_by_l4() {
+    killed(
+        Law::L4,
+        ScriptId::LockAcquire,
+        "holds + 1, max(deadline, lease_end)",
+        "holds + 1, lease_end",
+    );
+}
+
+#[test]
+fn bug_29_a_re_entry_that_bumps_the_token_is_killed_by_l5() {
+    let re_entry = "holds, deadline = holds + 1, max(deadline, lease_end)";
+    let bumped = "holds, deadline, token = holds + 1, max(deadline, lease_end), token + 1";
+    killed(Law::L5, ScriptId::LockAcquire, re_entry, bumped);
+}
+
+#[test]
+fn bug_29_a_token_that_restarts_at_1_when_the_key_is_gone_is_killed_by_l5() {
+    killed(Law::L5, ScriptId::LockAcquire, "max(now, token + 1)", "token + 1");
+}
+
+#[test]
+fn bug_29_a_release_that_deletes_the_key_is_killed_by_l5() {
+    let deleted =
+        "if holds == 0 then redis.call('DEL', key) return {0, now, DONE, token, 0, 0} end";
+    killed(Law::L5, ScriptId::LockRelease, "if holds == 0 then free() end", deleted);
+}
+
+#[test]
+fn a_grant_before_the_lease_is_over_is_killed_by_l1() {
+    killed(
+        Law::L1,
+        ScriptId::LockAcquire,
+        "holds > 0 and now < deadline",
+        "holds > 0 and now + 1 < deadline",
+    );
+}
+
+#[test]
+fn an_acquire_that_takes_everybody_for_the_owner_is_killed_by_l1() {
+    killed(Law::L1, ScriptId::LockAcquire, "elseif owner == ARGV[5] then", "elseif true then");
+}
+
+#[test]
+fn a_release_of_all_holds_at_once_is_killed_by_l2() {
+    killed(Law::L2, ScriptId::LockRelease, "holds = holds - 1", "holds = 0");
+}
+
+#[test]
+fn a_forced_release_that_ignores_the_token_is_killed_by_l3() {
+    let check = "if not is_live() or token ~= tonumber(ARGV[5]) then";
+    killed(Law::L3, ScriptId::LockForceRelease, check, "if not is_live() then");
+}
+
+#[test]
+fn a_late_acquire_that_is_granted_is_killed_by_l10() {
+    killed(
+        Law::L10,
+        ScriptId::LockAcquire,
+        "if now > tonumber(ARGV[7])",
+        "if now > tonumber(ARGV[7]) + 1",
+    );
+}
+
+#[test]
+fn a_memory_of_three_is_killed_by_l10() {
+    killed(Law::L10, ScriptId::LockAcquire, "local REMEMBERED = 4", "local REMEMBERED = 3");
+}
+
+#[test]
+fn a_record_that_outlives_its_time_is_killed_by_d9() {
+    let shipped = lockage_lua::script(ScriptId::LockAcquire).source();
+    let mutant = broken(shipped, "  if now >= tonumber(k) then return end\n", "");
+    let input = (traces(), trace(STEPS, false));
+    let on = |source: &str| {
+        let store = RefCell::new(store().with_script(ScriptId::LockAcquire, source));
+        try_out(CASES, &input, |(trace, then)| {
+            store.borrow_mut().flush_all();
+            let [mut kept, mut dropped] =
+                ["kept", "dropped"].map(|id| OnKey(Simulated::new(&store, Time::Store, id)));
+            laws::d9_a_forgettable_lock_is_fresh((&mut kept, &mut dropped), &trace, &then)
+        })
+    };
+    assert_eq!(on(shipped), Ok(()), "the source as it stands");
+    on(&mutant).expect_err("the mutant lives");
+}
+
+/// With one text of a script replaced, `law` fails. That it holds for the script as it stands, on
+/// the same cases, is `the_shipped_scripts_obey_every_law`.
+fn killed(law: Law, script: ScriptId, from: &str, to: &str) {
+    let mutant = broken(lockage_lua::script(script).source(), from, to);
+    let store = RefCell::new(store().with_script(script, mutant));
+    let outcome = try_out(CASES, &traces(), |trace| obeys(law, &store, &trace));
+    let seen = outcome.expect_err("the mutant lives");
+    assert!(!seen.contains(FAILED), "the mutant runs: {seen}");
+}
+
+fn obeys(law: Law, store: &RefCell<SimStore>, trace: &Trace) -> Check {
+    store.borrow_mut().flush_all();
+    law.check(&mut OnKey(Simulated::new(store, Time::Store, "one")), trace)
+}
+
+/// `source` with one text replaced.
+fn broken(source: &str, from: &str, to: &str) -> String {
+    assert_eq!(source.matches(from).count(), 1, "the text to break is there once: {from}");
+    source.replacen(from, to, 1)
+}
+
+fn store() -> SimStore {
+    SimStore::new().expect("Lua gets its memory")
+}
+
+fn traces() -> impl Strategy<Value = Trace> {
+    any::<bool>().prop_flat_map(|backwards| trace(STEPS, backwards))
+}
