@@ -1,8 +1,8 @@
 //! The lock's part of the suite: its operations, an independent reference, traces, and the
 //! properties L1 to L5 and L10.
 
-pub mod laws;
 pub mod equality;
+pub mod laws;
 mod reference;
 mod strategies;
 pub mod transcript;
