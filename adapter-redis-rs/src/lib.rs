@@ -53,12 +53,12 @@ impl<C> RedisStore<C> {
     /// scripts, and for tests.
     ///
     /// `skew` bounds how far this clock may be off the server's and other callers'; it is added to
-    /// every expiry, rounded up to milliseconds. Beyond it, keys can expire while they still
-    /// matter. Do not use an injected clock for locks outside of tests: their leases rest on one
+    /// every expiry, rounded up to milliseconds, and counts as a year where it is more. Beyond it,
+    /// keys can expire while they still matter. Do not use an injected clock for locks outside of tests: their leases rest on one
     /// clock for all.
     pub fn with_clock(self, clock: Arc<dyn Clock>, skew: Duration) -> Self {
         let skew_ms = u64::try_from(skew.as_micros().div_ceil(1000)).unwrap_or(u64::MAX);
-        // Beyond a year it is no bound, and the server could not add it to its time.
+        // More is no bound, and the server could not add it to its time.
         let skew_ms = skew_ms.min(366 * 24 * 3600 * 1000);
         RedisStore { injected: Some(Injected { clock, skew_ms }), ..self }
     }

@@ -15,6 +15,31 @@
 //! on Redis or Valkey through the `redis` crate. This crate waits for nothing, spawns nothing and
 //! needs no particular runtime.
 //!
+//! # Locks
+//!
+//! The reentrant lock is here as its commands, which every [`Store`] executes; see [`lock`].
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use lockage::lock::{Answer, Lock, OperationId, OwnerId};
+//! use lockage::{Key, Store, Timestamp};
+//! # use lockage_memory::MemoryStore;
+//!
+//! # pollster::block_on(async {
+//! # let store = MemoryStore::new();
+//! # fn random_bits() -> u128 { 42 }
+//! let lock = Lock::new(Duration::from_secs(30), Duration::from_secs(60))?;
+//! let (key, owner) = (Key::new("lock", "invoices")?, OwnerId::from_u128(random_bits()));
+//! let acquire = lock.acquire(owner, OperationId::from_u128(random_bits()), Timestamp::MAX);
+//! match store.execute(&key, &acquire).await?.answer {
+//!     Answer::Done(hold) => println!("taken, fencing token {}", hold.token),
+//!     Answer::Refused(holder) => println!("held by {holder:?}"),
+//!     Answer::TooLate => unreachable!("no time was set"),
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+//! ```
+//!
 //! # Outcomes and errors
 //!
 //! A denied request is a [`Decision`], not an error. An [`Error`] tells apart what was refused
@@ -31,6 +56,6 @@ pub use key::{Key, KeyError};
 pub use limiter::Limiter;
 pub use lockage_core::{
     Clock, Command, ConfigError, CostError, Decision, FixedWindow, IntervalBucket, Limit,
-    ParseError, RecordError, SlidingLog, SlidingWindow, TokenBucket, Verdict, lock,
+    ParseError, RecordError, SlidingLog, SlidingWindow, Timestamp, TokenBucket, Verdict, lock,
 };
 pub use store::Store;

@@ -208,7 +208,7 @@ pub struct Inspection {
 pub struct OwnerId(u128);
 
 /// Names one operation, so that sending it again is the same operation. Make a new one for each
-/// operation, from 128 random bits.
+/// operation, from 128 random bits: two owners who used the same one would get the same answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OperationId(u128);
 

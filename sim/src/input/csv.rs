@@ -39,13 +39,12 @@ impl CsvParser {
                 return Err(NotARequest::Header);
             }
         }
-        let Columns { timestamp, key, cost, ref count } = self.columns;
+        let Columns { timestamp, key, cost, ref count, .. } = self.columns;
         let found = self.fields.count();
         if !count.contains(&found) {
-            let expected = if count.start() == count.end() {
-                "as many as the header"
-            } else {
-                "timestamp,key[,cost]"
+            let expected = match self.columns.from_header {
+                true => "as many as the header",
+                false => "timestamp,key[,cost]",
             };
             return Err(format!("expected {expected}, found {found} fields").into());
         }
@@ -86,11 +85,12 @@ struct Columns {
     key: usize,
     cost: Option<usize>,
     count: std::ops::RangeInclusive<usize>,
+    from_header: bool,
 }
 
 impl Default for Columns {
     fn default() -> Self {
-        Columns { timestamp: 0, key: 1, cost: Some(2), count: 2..=3 }
+        Columns { timestamp: 0, key: 1, cost: Some(2), count: 2..=3, from_header: false }
     }
 }
 
@@ -101,8 +101,11 @@ impl Columns {
             |name: &str| (0..fields.count()).find(|&i| fields.get(i).eq_ignore_ascii_case(name));
         match (find("timestamp"), find("key")) {
             (Some(timestamp), Some(key)) => {
-                let count = fields.count()..=fields.count();
-                Ok(Some(Columns { timestamp, key, cost: find("cost"), count }))
+                let (cost, most) = (find("cost"), fields.count());
+                // A cost may be left out of a row where nothing stands behind it.
+                let least = if cost == Some(most - 1) { most - 1 } else { most };
+                let count = least..=most;
+                Ok(Some(Columns { timestamp, key, cost, count, from_header: true }))
             }
             (None, None) => Ok(None),
             (Some(_), None) => {
@@ -193,13 +196,19 @@ mod tests {
         let mut parser = CsvParser::default();
         assert_eq!(parse(&mut parser, "Key,status,Timestamp,COST"), Err("header".to_owned()));
         assert_eq!(parse(&mut parser, "alice,200,5,3"), row(5, "alice", 3));
-        assert!(parse(&mut parser, "alice,200,5").unwrap_err().contains("as many as the header"));
+        assert_eq!(parse(&mut parser, "alice,200,5"), row(5, "alice", 1));
+        assert!(parse(&mut parser, "alice,200").unwrap_err().contains("as many as the header"));
         // Only the first line can be a header.
         assert!(parse(&mut parser, "Key,status,Timestamp,COST").unwrap_err().contains("neither"));
 
         let mut parser = CsvParser::default();
         assert_eq!(parse(&mut parser, "timestamp,key"), Err("header".to_owned()));
         assert_eq!(parse(&mut parser, "5,alice"), row(5, "alice", 1));
+        assert!(parse(&mut parser, "5,alice,3").unwrap_err().contains("as many as the header"));
+
+        let mut parser = CsvParser::default();
+        assert_eq!(parse(&mut parser, "timestamp,cost,key"), Err("header".to_owned()));
+        assert!(parse(&mut parser, "5,alice").unwrap_err().contains("as many as the header"));
 
         let mut parser = CsvParser::default();
         assert!(parse(&mut parser, "timestamp,user").unwrap_err().contains("bad header"));
