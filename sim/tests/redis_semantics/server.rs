@@ -20,22 +20,29 @@ pub(crate) struct RealStore {
 }
 
 impl RealStore {
-    /// Starts a server; `None`, said aloud, when none is installed.
+    /// Starts a server; `None`, said aloud, when there is none of version 7: the simulated store uses
+    /// its words in errors, and others have their own.
     #[allow(clippy::print_stderr)] // a test that checks half of what it should must say so
     pub(crate) fn start() -> Option<RealStore> {
         let program =
             env::var_os("LOCKAGE_REDIS_SERVER").unwrap_or_else(|| OsString::from("redis-server"));
+        let version = Command::new(&program).arg("--version").output();
+        let version = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+        if !version.as_ref().is_ok_and(|version| version.contains(" v=7.")) {
+            eprintln!("NOT COMPARED WITH A REAL SERVER: {program:?} is no Redis 7: {version:?}");
+            return None;
+        }
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let socket = folder.path().join("redis.sock");
         let mut command = Command::new(&program);
         command.args(["--port", "0", "--save", "", "--appendonly", "no"]);
         command.arg("--unixsocket").arg(&socket).arg("--dir").arg(folder.path());
-        let Ok(process) =
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
-        else {
-            eprintln!("NOT COMPARED WITH A REAL SERVER: {program:?} cannot be started");
-            return None;
-        };
+        let process = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it ran just above");
         let client = Client::open(format!("redis+unix://{}", socket.display()))
             .expect("the path makes a URL");
         let deadline = Instant::now() + Duration::from_secs(20);

@@ -51,8 +51,8 @@ impl Server {
     /// Starts a server whose wall clock is `clock`, to the microsecond and also when it steps back,
     /// and waits until it answers. Works on Linux, and needs a C compiler (`cc`, or `$CC`).
     ///
-    /// Keys expire on access alone: the background sweep is off (from 7.0 on, where a command line
-    /// can allow that), because at which moment it meets a clock in motion is chance.
+    /// Keys expire on access alone: the background sweep is off, because at which moment it meets a
+    /// clock in motion is chance.
     ///
     /// # Panics
     ///
@@ -93,13 +93,11 @@ impl Server {
     }
 
     fn stop_expiry_in_the_background(&self) {
-        if major_version() >= 7 {
-            redis::cmd("DEBUG")
-                .arg("SET-ACTIVE-EXPIRE")
-                .arg(0)
-                .exec(&mut self.connection())
-                .expect("the server was started with DEBUG enabled");
-        }
+        redis::cmd("DEBUG")
+            .arg("SET-ACTIVE-EXPIRE")
+            .arg(0)
+            .exec(&mut self.connection())
+            .expect("DEBUG is on: always before 7.0, and by an option from then on");
     }
 
     /// The server's URL over TCP, `redis://127.0.0.1:PORT`.
