@@ -34,6 +34,7 @@ mod command;
 mod decision;
 mod error;
 mod exact;
+pub mod flow;
 mod limit;
 mod limiter;
 pub mod lock;
