@@ -22,8 +22,9 @@ mod sync;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use lockage::{Clock, Command, Key, RecordError, Store, StoreError};
+use lockage::{BlockingStore, Clock, Command, Key, RecordError, Store, StoreError};
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 use lockage_core::SystemClock;
 
@@ -129,6 +130,18 @@ impl<C: Clock> Store for MemoryStore<C> {
     where
         M: Command<Outcome: Send> + Sync,
     {
+        Ok(self.run(key.as_str(), command)?)
+    }
+}
+
+/// It never keeps a caller waiting.
+impl<C: Clock> BlockingStore for MemoryStore<C> {
+    fn execute<M: Command>(
+        &self,
+        key: &Key,
+        command: &M,
+        _patience: Duration,
+    ) -> Result<M::Outcome, StoreError> {
         Ok(self.run(key.as_str(), command)?)
     }
 }

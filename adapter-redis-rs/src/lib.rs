@@ -5,112 +5,129 @@
 //! use lockage::Limiter;
 //! use lockage_redis_rs::RedisStore;
 //!
-//! let connection = client.get_multiplexed_async_connection().await?;
-//! let limiter = Limiter::new(RedisStore::new(connection), "token-bucket 100/min burst 20".parse()?);
+//! let store = RedisStore::connect(client);
+//! let limiter = Limiter::new(store, "token-bucket 100/min burst 20".parse()?);
 //! let decision = limiter.try_acquire("user:42", 1).await?;
 //! # let _ = decision; Ok(()) }
 //! ```
 //!
-//! Any asynchronous connection serves: `MultiplexedConnection`, `ConnectionManager` (which
-//! reconnects) and `ClusterConnection`.
+//! | server | store |
+//! |---|---|
+//! | one | [`RedisStore::connect`], which connects again by itself |
+//! | a master with sentinels | [`RedisStore::sentinel`], which also follows a failover (feature `sentinel`) |
+//! | a cluster | [`RedisStore::cluster`] (feature `cluster`) |
+//! | any, over a connection of your own | [`RedisStore::new`] with a `MultiplexedConnection` or, by the feature `connection-manager`, a `ConnectionManager` |
+//! | one, or sentinels, for callers that block | [`BlockingRedisStore`] |
 //!
-//! This adapter sends each command once, and once more with the script's text where the server
-//! did not know it and has run nothing. Connections have retries of their own, which can run a
-//! script twice: build a cluster client with `.retries(0)` where each call must count at most once.
+//! # At most once
+//!
+//! Each command is executed at most once. It is sent again only after a reply that says that
+//! nothing was done and where to go: the server does not know the script, or the slot is with
+//! another node. The cluster client's own retries would run scripts twice and are turned off.
+//!
+//! # Timeouts
+//!
+//! The client's own apply, unless configured: 1 s to connect, 500 ms for a reply. A call that gets
+//! none is `Unknown`. Wrap the store in [`Timed`](lockage::Timed) for a timeout of your own, and
+//! to try again what was not done.
 
+mod blocking;
+mod link;
 mod outcome;
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockage::{Clock, Command, Key, Store, StoreError};
-use lockage_core::Arguments;
-use lockage_lua::{Attempt, script};
-use redis::aio::ConnectionLike;
+use lockage_lua::{Call, TimeSource};
+use redis::{Client, Cmd};
+
+pub use blocking::{BlockingRedisStore, Dial};
+#[cfg(feature = "cluster")]
+pub use link::Cluster;
+pub use link::{Link, LinkError, Reconnecting};
 
 /// Records on a Redis or Valkey server, or on a cluster of them.
-#[derive(Clone)]
-pub struct RedisStore<C> {
-    connection: C,
-    injected: Option<Injected>,
+#[derive(Clone, Debug)]
+pub struct RedisStore<L> {
+    link: L,
+    time: TimeSource,
 }
 
-/// A clock that decides instead of the server's.
-#[derive(Clone)]
-struct Injected {
-    clock: Arc<dyn Clock>,
-    skew_ms: u64,
-}
-
-impl<C> RedisStore<C> {
-    /// A store on this connection. The server's clock decides.
-    pub fn new(connection: C) -> Self {
-        RedisStore { connection, injected: None }
+impl RedisStore<Reconnecting> {
+    /// A store on the server of this client, which is connected to at the first call, and again
+    /// after the connection was lost.
+    pub fn connect(client: Client) -> Self {
+        let client = Arc::new(client);
+        RedisStore::new(Reconnecting::new(move || {
+            let client = Arc::clone(&client);
+            async move { client.get_multiplexed_async_connection().await }
+        }))
     }
 
-    /// Lets the caller's clock decide instead of the server's, for servers that refuse `TIME` in
-    /// scripts, and for tests.
+    /// A store on the master that the sentinels name, also after they have named another one.
+    /// The client must be one for masters.
+    #[cfg(feature = "sentinel")]
+    pub fn sentinel(client: redis::sentinel::SentinelClient) -> Self {
+        let client = Arc::new(futures_util::lock::Mutex::new(client));
+        RedisStore::new(Reconnecting::new(move || {
+            let client = Arc::clone(&client);
+            async move { client.lock().await.get_async_connection().await }
+        }))
+    }
+}
+
+#[cfg(feature = "cluster")]
+impl RedisStore<Cluster> {
+    /// A store on a cluster. Whatever the builder says, the client sends nothing again by itself.
     ///
-    /// `skew` bounds how far this clock may be off the server's and other callers'; it is added to
-    /// every expiry, rounded up to milliseconds, and counts as a year where it is more. Beyond it,
-    /// keys can expire while they still matter. Do not use an injected clock for locks outside of tests: their leases rest on one
-    /// clock for all.
-    pub fn with_clock(self, clock: Arc<dyn Clock>, skew: Duration) -> Self {
-        let skew_ms = u64::try_from(skew.as_micros().div_ceil(1000)).unwrap_or(u64::MAX);
-        // More is no bound, and the server could not add it to its time.
-        let skew_ms = skew_ms.min(366 * 24 * 3600 * 1000);
-        RedisStore { injected: Some(Injected { clock, skew_ms }), ..self }
-    }
-
-    fn arguments<M: Command>(&self, command: &M) -> Arguments {
-        let mut arguments = match &self.injected {
-            Some(injected) => Arguments::new(Some(injected.clock.now()), injected.skew_ms),
-            None => Arguments::new(None, 0),
-        };
-        command.arguments(&mut arguments);
-        arguments
+    /// # Errors
+    /// Those of the client, where no node answers.
+    pub async fn cluster(
+        builder: redis::cluster::ClusterClientBuilder,
+    ) -> redis::RedisResult<Self> {
+        Ok(RedisStore::new(Cluster::connect(builder).await?))
     }
 }
 
-impl<C> Store for RedisStore<C>
-where
-    C: ConnectionLike + Clone + Send + Sync,
-{
+impl<L> RedisStore<L> {
+    /// A store on this connection. The server's clock decides.
+    pub fn new(link: L) -> Self {
+        RedisStore { link, time: TimeSource::SERVER }
+    }
+
+    /// Lets the caller's clock decide instead of the server's: see [`TimeSource::caller`].
+    pub fn with_clock(self, clock: Arc<dyn Clock>, skew: Duration) -> Self {
+        RedisStore { time: TimeSource::caller(clock, skew), ..self }
+    }
+}
+
+impl<L: Link> Store for RedisStore<L> {
     async fn execute<M>(&self, key: &Key, command: &M) -> Result<M::Outcome, StoreError>
     where
         M: Command<Outcome: Send> + Sync,
     {
-        let arguments = self.arguments(command);
-        let mut connection = self.connection.clone();
-        let mut attempt = Attempt::Digest;
+        let mut call = Call::new(command, &self.time);
+        let mut asking = None;
         loop {
-            let call = call(attempt, command, key, &arguments);
-            let error = match call.query_async::<redis::Value>(&mut connection).await {
-                Ok(reply) => return outcome::read(command, reply),
+            let error = match self.link.send(&packed(&call, key), asking.as_deref()).await {
+                Ok(reply) => return outcome::read(&call, reply),
                 Err(error) => error,
             };
-            match attempt.after_no_script() {
-                Some(next) if outcome::is_no_script(&error) => attempt = next,
+            match outcome::code(&error) {
+                Some(code) if call.again_after(code) => asking = outcome::next_node(&error, asking),
                 _ => return Err(outcome::failure(error)),
             }
         }
     }
 }
 
-impl<C> fmt::Debug for RedisStore<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let injected = self.injected.is_some();
-        f.debug_struct("RedisStore").field("injected_clock", &injected).finish_non_exhaustive()
-    }
-}
-
 /// `EVALSHA digest 1 key argument...`, or the same with the script's text.
-fn call<M: Command>(attempt: Attempt, command: &M, key: &Key, arguments: &Arguments) -> redis::Cmd {
-    let mut call = redis::cmd(attempt.command());
-    call.arg(attempt.argument(script(command.script()))).arg(1).arg(key.as_str());
-    for argument in arguments.iter() {
-        call.arg(argument);
+fn packed<M: Command>(call: &Call<'_, M>, key: &Key) -> Cmd {
+    let mut packed = redis::cmd(call.name());
+    packed.arg(call.script()).arg(1).arg(key.as_str());
+    for argument in call.arguments() {
+        packed.arg(argument);
     }
-    call
+    packed
 }

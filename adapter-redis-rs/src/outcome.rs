@@ -1,18 +1,14 @@
 //! Replies and errors of the client as outcomes and errors of lockage.
 
 use lockage::{Command, StoreError};
-use lockage_core::ReplyError;
+use lockage_lua::Call;
 use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
 
+use crate::link::LinkError;
+
 /// The outcome that a script's reply stands for.
-pub(crate) fn read<M: Command>(command: &M, reply: Value) -> Result<M::Outcome, StoreError> {
-    // The script ran, but what it did cannot be told from such a reply.
-    let unexpected = || StoreError::Unknown(Box::new(ReplyError::Unexpected));
-    let numbers = integers(reply).ok_or_else(unexpected)?;
-    command.outcome(&numbers).map_err(|error| match error {
-        ReplyError::Record(error) => StoreError::Record(error),
-        _ => unexpected(),
-    })
+pub(crate) fn read<M: Command>(call: &Call<'_, M>, reply: Value) -> Result<M::Outcome, StoreError> {
+    Ok(call.outcome(integers(reply).as_deref())?)
 }
 
 fn integers(reply: Value) -> Option<Vec<i64>> {
@@ -24,17 +20,39 @@ fn integers(reply: Value) -> Option<Vec<i64>> {
     values.into_iter().map(integer).collect()
 }
 
-/// Whether the server does not know the script, and so has run nothing.
-pub(crate) fn is_no_script(error: &RedisError) -> bool {
-    error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
+/// The first word of the server's error reply, where this is one.
+pub(crate) fn code(error: &LinkError) -> Option<&str> {
+    error.cause().code()
+}
+
+/// The node to ask next: the one that an `ASK` names. One that was asked and did not know the
+/// script is asked again; after a `MOVED` the client knows the way.
+pub(crate) fn next_node(error: &LinkError, asked: Option<String>) -> Option<String> {
+    match error.cause().kind() {
+        ErrorKind::Server(ServerErrorKind::Ask) => {
+            error.cause().redirect_node().map(|(node, _slot)| node.to_owned())
+        }
+        ErrorKind::Server(ServerErrorKind::Moved) => None,
+        _ => asked,
+    }
+}
+
+/// Whether a new connection is called for: this one is of no more use, or leads to a server that
+/// is no master any more.
+pub(crate) fn is_lost(error: &LinkError) -> bool {
+    match error.cause().kind() {
+        ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown) => true,
+        ErrorKind::Server(_) | ErrorKind::Extension => false,
+        _ => true,
+    }
 }
 
 /// What a failed call says about the state.
-pub(crate) fn failure(error: RedisError) -> StoreError {
-    if was_not_done(&error) {
-        StoreError::NotDone(Box::new(error))
-    } else {
-        StoreError::Unknown(Box::new(error))
+pub(crate) fn failure(error: LinkError) -> StoreError {
+    match error {
+        LinkError::NotSent(error) => StoreError::NotDone(Box::new(error)),
+        LinkError::Failed(error) if was_not_done(&error) => StoreError::NotDone(Box::new(error)),
+        LinkError::Failed(error) => StoreError::Unknown(Box::new(error)),
     }
 }
 
@@ -43,9 +61,10 @@ fn was_not_done(error: &RedisError) -> bool {
         // An error reply of the server: no script of lockage fails once it has written.
         ErrorKind::Server(_) | ErrorKind::Extension => true,
         // Raised before anything was sent.
-        ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig | ErrorKind::Client => {
-            true
-        }
+        ErrorKind::AuthenticationFailed
+        | ErrorKind::InvalidClientConfig
+        | ErrorKind::ClusterConnectionNotFound
+        | ErrorKind::Client => true,
         // Nobody listens there. Any other failure of the connection may have come after sending.
         _ => error.is_connection_refusal(),
     }
@@ -57,6 +76,7 @@ mod tests {
 
     use lockage::{Limit, RecordError};
     use lockage_core::{Acquire, Reset};
+    use lockage_lua::TimeSource;
 
     use super::*;
 
@@ -70,6 +90,7 @@ mod tests {
 
     #[test]
     fn what_was_not_sent_is_not_done_and_what_was_cut_off_is_unknown() {
+        let failure = |error| failure(LinkError::Failed(error));
         let refused = failure(io(io::ErrorKind::ConnectionRefused));
         assert!(matches!(refused, StoreError::NotDone(_)), "{refused:?}");
         for kind in [
@@ -86,18 +107,20 @@ mod tests {
     #[test]
     fn a_reply_of_another_form_is_unknown_and_never_a_denial() {
         let command = Acquire::new(limit(), 1).unwrap();
+        let call = Call::new(&command, &TimeSource::SERVER);
         let ok = Value::Okay;
         let nested = Value::Array(vec![Value::Int(0), Value::Nil]);
         let short = Value::Array(vec![Value::Int(0)]);
         for reply in [ok, nested, short, Value::Nil] {
-            assert!(matches!(read(&command, reply), Err(StoreError::Unknown(_))));
+            assert!(matches!(read(&call, reply), Err(StoreError::Unknown(_))));
         }
     }
 
     #[test]
     fn a_refused_record_is_told_by_its_status() {
         let reply = Value::Array(vec![Value::Int(1)]);
-        let error = read(&Reset::new(limit()), reply).unwrap_err();
+        let command = Reset::new(limit());
+        let error = read(&Call::new(&command, &TimeSource::SERVER), reply).unwrap_err();
         assert!(matches!(error, StoreError::Record(RecordError::OtherKind)));
     }
 }

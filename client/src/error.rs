@@ -1,6 +1,6 @@
 //! What can go wrong, told apart by what it says about the state.
 
-use lockage_core::{CostError, RecordError};
+use lockage_core::{ConfigError, CostError, RecordError, ReplyError};
 
 use crate::key::KeyError;
 
@@ -14,6 +14,9 @@ pub enum Error {
     /// The cost cannot be asked for. Nothing was sent.
     #[error(transparent)]
     Cost(#[from] CostError),
+    /// The request id cannot be remembered for so long. Nothing was sent.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// The store has not answered with an outcome.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -38,3 +41,14 @@ pub enum StoreError {
 
 /// The error of the client that talks to the store.
 type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// A script's reply that carries no outcome: it ran, but what it did cannot be told from a reply of
+/// another form.
+impl From<ReplyError> for StoreError {
+    fn from(error: ReplyError) -> Self {
+        match error {
+            ReplyError::Record(error) => StoreError::Record(error),
+            other => StoreError::Unknown(Box::new(other)),
+        }
+    }
+}

@@ -46,16 +46,26 @@
 //! before anything was sent, what was certainly not done, and what may have been done:
 //! see [`StoreError`].
 
+pub mod adapter;
+#[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
+mod blocking;
 mod error;
 mod key;
 mod limiter;
+pub mod runtime;
 mod store;
+mod timed;
 
+#[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
+pub use blocking::BlockingLimiter;
 pub use error::{Error, StoreError};
 pub use key::{Key, KeyError};
-pub use limiter::Limiter;
+pub use limiter::{Limiter, WhenAway};
+pub use lockage_core::flow::OutageConfig;
 pub use lockage_core::{
     Clock, Command, ConfigError, CostError, Decision, FixedWindow, IntervalBucket, Limit,
-    ParseError, RecordError, SlidingLog, SlidingWindow, Timestamp, TokenBucket, Verdict, lock,
+    ParseError, RecordError, RequestId, SlidingLog, SlidingWindow, Timestamp, TokenBucket, Verdict,
+    lock,
 };
-pub use store::Store;
+pub use store::{BlockingStore, Store};
+pub use timed::{NoAnswer, Timed};

@@ -1,6 +1,7 @@
 //! The seam between what is decided and where the state lives.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockage_core::Command;
 
@@ -12,8 +13,8 @@ use crate::key::Key;
 pub trait Store: Send + Sync {
     /// Executes `command` on `key`.
     ///
-    /// A call is sent at most once: a failure that leaves open whether it was carried out is
-    /// reported as such and not tried again.
+    /// A call is carried out at most once: a failure that leaves open whether it was is reported
+    /// as such and not tried again. Dropped before its end, it may still be carried out.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -24,6 +25,39 @@ pub trait Store: Send + Sync {
     ) -> impl Future<Output = Result<C::Outcome, StoreError>> + Send
     where
         C: Command<Outcome: Send> + Sync;
+
+    /// The same for a caller who waits no longer than `patience` and drops the call then. A store
+    /// that keeps calls in a queue forgets this one with it; the others need not care.
+    ///
+    /// # Errors
+    /// As [`Store::execute`].
+    fn execute_within<C>(
+        &self,
+        key: &Key,
+        command: &C,
+        patience: Duration,
+    ) -> impl Future<Output = Result<C::Outcome, StoreError>> + Send
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        let _ = patience;
+        self.execute(key, command)
+    }
+}
+
+/// A store whose calls block the thread until they are answered.
+pub trait BlockingStore: Send + Sync {
+    /// Executes `command` on `key` as [`Store::execute`] does, and gives up after `patience` where
+    /// the store is one that can keep a caller waiting.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn execute<C: Command>(
+        &self,
+        key: &Key,
+        command: &C,
+        patience: Duration,
+    ) -> Result<C::Outcome, StoreError>;
 }
 
 impl<S: Store> Store for &S {
@@ -37,6 +71,18 @@ impl<S: Store> Store for &S {
     {
         (**self).execute(key, command)
     }
+
+    fn execute_within<C>(
+        &self,
+        key: &Key,
+        command: &C,
+        patience: Duration,
+    ) -> impl Future<Output = Result<C::Outcome, StoreError>> + Send
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        (**self).execute_within(key, command, patience)
+    }
 }
 
 impl<S: Store> Store for Arc<S> {
@@ -49,5 +95,28 @@ impl<S: Store> Store for Arc<S> {
         C: Command<Outcome: Send> + Sync,
     {
         (**self).execute(key, command)
+    }
+
+    fn execute_within<C>(
+        &self,
+        key: &Key,
+        command: &C,
+        patience: Duration,
+    ) -> impl Future<Output = Result<C::Outcome, StoreError>> + Send
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        (**self).execute_within(key, command, patience)
+    }
+}
+
+impl<S: BlockingStore> BlockingStore for Arc<S> {
+    fn execute<C: Command>(
+        &self,
+        key: &Key,
+        command: &C,
+        patience: Duration,
+    ) -> Result<C::Outcome, StoreError> {
+        (**self).execute(key, command, patience)
     }
 }

@@ -34,6 +34,15 @@ pub enum ConfigError {
         /// What the bucket holds.
         burst: u64,
     },
+    /// More shares of a limit than it can be divided into.
+    NoShare {
+        /// Which part of the configuration.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+        /// How many shares were asked for.
+        shares: u64,
+    },
 }
 
 impl fmt::Display for ConfigError {
@@ -54,6 +63,10 @@ impl fmt::Display for ConfigError {
                 f,
                 "{amount} tokens at the end of each interval do not fit in a burst of {burst}: \
                  the burst must be at least {amount}"
+            ),
+            ConfigError::NoShare { what, value, shares } => write!(
+                f,
+                "the {what} of {value} leaves nothing for each of {shares}: it must be at least {shares}"
             ),
         }
     }

@@ -16,11 +16,14 @@
 //! To use the scripts from another language, print them whole:
 //! `cargo run -p lockage-lua --example print token_bucket_acquire`.
 
+mod call;
 mod sources;
 
 use std::sync::LazyLock;
 
 use lockage_core::ScriptId;
+
+pub use call::{Call, TimeSource};
 
 /// A script as it is shipped.
 #[derive(Debug)]
@@ -52,44 +55,6 @@ pub fn script(id: ScriptId) -> &'static Script {
     // Invariant: the table has every script, in the order of `ScriptId::ALL`, which is sorted.
     let index = ScriptId::ALL.binary_search(&id).expect("every script is in ScriptId::ALL");
     &SCRIPTS[index]
-}
-
-/// How a script is called: by its digest first, and with its whole text where the server does
-/// not know it. `EVAL` makes the server remember the text, so this needs no `SCRIPT LOAD`, and in
-/// a cluster it reaches the node that has the key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attempt {
-    /// `EVALSHA digest 1 key argument...`
-    Digest,
-    /// `EVAL text 1 key argument...`
-    Source,
-}
-
-impl Attempt {
-    /// The command's name.
-    pub fn command(self) -> &'static str {
-        match self {
-            Attempt::Digest => "EVALSHA",
-            Attempt::Source => "EVAL",
-        }
-    }
-
-    /// The command's first argument.
-    pub fn argument(self, script: &'static Script) -> &'static str {
-        match self {
-            Attempt::Digest => script.digest(),
-            Attempt::Source => script.source(),
-        }
-    }
-
-    /// What to try after the server replied `NOSCRIPT`: it has run nothing, so calling again is
-    /// safe. Nothing where the text was sent already.
-    pub fn after_no_script(self) -> Option<Attempt> {
-        match self {
-            Attempt::Digest => Some(Attempt::Source),
-            Attempt::Source => None,
-        }
-    }
 }
 
 static SCRIPTS: LazyLock<Vec<Script>> = LazyLock::new(|| {

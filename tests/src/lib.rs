@@ -2,6 +2,7 @@
 
 pub mod config;
 pub mod envelope;
+pub mod flaky;
 pub mod key;
 pub mod lock;
 pub mod properties;

@@ -38,6 +38,13 @@ impl OutageConfig {
     }
 }
 
+impl OutageConfig {
+    /// The time between probes.
+    pub fn probe_every(&self) -> Duration {
+        self.probe_every
+    }
+}
+
 impl Default for OutageConfig {
     fn default() -> Self {
         OutageConfig { trip_after: 3, probe_every: Duration::from_millis(500), return_after: 3 }

@@ -2,6 +2,7 @@
 
 mod parse;
 mod print;
+mod share;
 
 pub use parse::{ParseError, parse_duration, parse_rate};
 

@@ -4,8 +4,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
 use lockage::{Command, Key, Store, StoreError};
-use lockage_core::{Arguments, ReplyError, Timestamp};
-use lockage_lua::{Attempt, script};
+use lockage_core::Timestamp;
+use lockage_lua::{Call, TimeSource};
 use lockage_sim::store::{RespValue, SimStore};
 
 /// A [`SimStore`] on a thread of its own, since an interpreter cannot be shared. Clones share it.
@@ -51,52 +51,43 @@ impl Store for Simulated {
     where
         C: Command<Outcome: Send> + Sync,
     {
-        let mut arguments = Arguments::new(None, 0);
-        command.arguments(&mut arguments);
-        let mut attempt = Attempt::Digest;
+        let mut call = Call::new(command, &TimeSource::SERVER);
         loop {
-            match (self.call(attempt, key, command, &arguments), attempt.after_no_script()) {
-                (RespValue::Error(error), Some(next)) if error.starts_with("NOSCRIPT") => {
-                    attempt = next
+            match self.send(key, &call) {
+                RespValue::Error(error) => {
+                    let code = error.split(' ').next().unwrap_or_default();
+                    if !call.again_after(code) {
+                        return Err(StoreError::NotDone(error.into()));
+                    }
                 }
-                (RespValue::Array(reply), _) => return read(command, &reply),
-                (other, _) => return Err(StoreError::NotDone(format!("{other:?}").into())),
+                reply => return Ok(call.outcome(integers(&reply).as_deref())?),
             }
         }
     }
 }
 
 impl Simulated {
-    fn call<C: Command>(
-        &self,
-        attempt: Attempt,
-        key: &Key,
-        command: &C,
-        arguments: &Arguments,
-    ) -> RespValue {
-        let script = attempt.argument(script(command.script()));
+    fn send<C: Command>(&self, key: &Key, call: &Call<'_, C>) -> RespValue {
+        let (name, script) = (call.name(), call.script());
         let key = key.as_str().to_owned();
-        let arguments: Vec<String> = arguments.iter().map(str::to_owned).collect();
+        let arguments: Vec<String> = call.arguments().map(str::to_owned).collect();
         self.with(move |store| {
             let arguments: Vec<&[u8]> = arguments.iter().map(String::as_bytes).collect();
             let keys = [key.as_bytes()];
-            let reply = match attempt {
-                Attempt::Digest => store.evalsha(script, &keys, &arguments),
-                Attempt::Source => store.eval(script, &keys, &arguments),
+            let reply = match name {
+                "EVALSHA" => store.evalsha(script, &keys, &arguments),
+                _ => store.eval(script, &keys, &arguments),
             };
             reply.expect("Lua gets its memory")
         })
     }
 }
 
-fn read<C: Command>(command: &C, reply: &[RespValue]) -> Result<C::Outcome, StoreError> {
+fn integers(reply: &RespValue) -> Option<Vec<i64>> {
+    let RespValue::Array(values) = reply else { return None };
     let integer = |value: &RespValue| match value {
-        RespValue::Integer(number) => Ok(*number),
-        other => Err(StoreError::Unknown(format!("{other:?} in a reply").into())),
+        RespValue::Integer(number) => Some(*number),
+        _ => None,
     };
-    let numbers = reply.iter().map(integer).collect::<Result<Vec<i64>, _>>()?;
-    command.outcome(&numbers).map_err(|error| match error {
-        ReplyError::Record(error) => StoreError::Record(error),
-        other => StoreError::Unknown(Box::new(other)),
-    })
+    values.iter().map(integer).collect()
 }

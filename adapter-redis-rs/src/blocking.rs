@@ -1,0 +1,124 @@
+//! The store for callers that block.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lockage::{BlockingStore, Clock, Command, Key, StoreError};
+use lockage_lua::{Call, TimeSource};
+use redis::{Client, Connection, RedisResult};
+
+use crate::link::LinkError;
+use crate::{outcome, packed};
+
+/// The longest that the client is asked to wait: to it, no time limit is another thing than a long
+/// one.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+
+/// Where blocking connections come from.
+pub trait Dial: Send {
+    /// A new connection to the server that now takes writes.
+    ///
+    /// # Errors
+    /// Those of the client.
+    fn dial(&mut self, patience: Duration) -> RedisResult<Connection>;
+}
+
+impl Dial for Client {
+    fn dial(&mut self, patience: Duration) -> RedisResult<Connection> {
+        self.get_connection_with_timeout(patience)
+    }
+}
+
+/// The master that the sentinels name at that time.
+#[cfg(feature = "sentinel")]
+impl Dial for redis::sentinel::SentinelClient {
+    fn dial(&mut self, patience: Duration) -> RedisResult<Connection> {
+        self.get_client()?.get_connection_with_timeout(patience)
+    }
+}
+
+/// Records on a Redis or Valkey server, for callers that block: see
+/// [`BlockingLimiter`](lockage::BlockingLimiter).
+///
+/// It opens as many connections as there are calls at one time, keeps them, and drops those that
+/// failed or did not answer in time. Share it by an `Arc`.
+pub struct BlockingRedisStore<D> {
+    dial: Mutex<D>,
+    idle: Mutex<Vec<Connection>>,
+    time: TimeSource,
+}
+
+impl<D: Dial> BlockingRedisStore<D> {
+    /// A store on the server that a [`Client`] or, by the feature `sentinel`, a `SentinelClient`
+    /// leads to; it is connected to at the first call. The server's clock decides.
+    pub fn new(dial: D) -> Self {
+        let idle = Mutex::default();
+        BlockingRedisStore { dial: Mutex::new(dial), idle, time: TimeSource::SERVER }
+    }
+
+    /// Lets the caller's clock decide instead of the server's: see [`TimeSource::caller`].
+    pub fn with_clock(self, clock: Arc<dyn Clock>, skew: Duration) -> Self {
+        BlockingRedisStore { time: TimeSource::caller(clock, skew), ..self }
+    }
+
+    fn connection(&self, patience: Duration) -> RedisResult<Connection> {
+        if let Some(connection) = lock(&self.idle).pop() {
+            return Ok(connection);
+        }
+        lock(&self.dial).dial(patience)
+    }
+}
+
+impl<D: Dial> BlockingStore for BlockingRedisStore<D> {
+    fn execute<M: Command>(
+        &self,
+        key: &Key,
+        command: &M,
+        patience: Duration,
+    ) -> Result<M::Outcome, StoreError> {
+        // The client takes no timeout of zero, and none is not what was asked for.
+        let patience = patience.clamp(Duration::from_millis(1), LONGEST);
+        let mut connection = self
+            .connection(patience)
+            .and_then(|connection| {
+                connection.set_read_timeout(Some(patience))?;
+                connection.set_write_timeout(Some(patience))?;
+                Ok(connection)
+            })
+            .map_err(|error| outcome::failure(LinkError::NotSent(error)))?;
+        let mut call = Call::new(command, &self.time);
+        loop {
+            let error = match packed(&call, key).query(&mut connection) {
+                Ok(reply) => {
+                    lock(&self.idle).push(connection);
+                    return outcome::read(&call, reply);
+                }
+                Err(error) => error,
+            };
+            // A slot that is elsewhere is for callers with a cluster's connection.
+            if error.code() == Some("NOSCRIPT") && call.again_after("NOSCRIPT") {
+                continue;
+            }
+            let error = LinkError::Failed(error);
+            let mut idle = lock(&self.idle);
+            if outcome::is_lost(&error) {
+                // The others are likely to lead nowhere as well.
+                idle.clear();
+            } else {
+                idle.push(connection);
+            }
+            return Err(outcome::failure(error));
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<D> fmt::Debug for BlockingRedisStore<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockingRedisStore").field("time", &self.time).finish_non_exhaustive()
+    }
+}

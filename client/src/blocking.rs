@@ -1,0 +1,180 @@
+//! Limiters for callers that block.
+
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use lockage_core::{Command, ConfigError, Decision, Limit, RequestId};
+
+use crate::error::{Error, StoreError};
+use crate::key::{Key, KeyError};
+use crate::limiter::{Limiter, WhenAway};
+use crate::runtime::Runtime;
+use crate::store::{BlockingStore, Store};
+use crate::timed::Timed;
+
+/// A [`Limiter`] for callers that block the thread: the same verbs and the same decisions, with no
+/// executor inside.
+///
+/// ```
+/// use std::time::Duration;
+/// use lockage::BlockingLimiter;
+/// use lockage_memory::MemoryStore;
+///
+/// let limit = "token-bucket 100/s burst 1".parse()?;
+/// let limiter = BlockingLimiter::new(MemoryStore::new(), limit, Duration::from_millis(250));
+/// for _ in 0..3 {
+///     // Waits for its permit, here for 10 ms, but no longer than 2 s.
+///     assert!(limiter.acquire("user:42", 1, Duration::from_secs(2))?.is_allowed());
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct BlockingLimiter<S>(Limiter<Timed<Blocking<S>, Thread>>);
+
+impl<S: BlockingStore> BlockingLimiter<S> {
+    /// A limiter with the prefix `lockage`. Its calls take at most `timeout`: see [`Timed`].
+    pub fn new(store: S, limit: Limit, timeout: Duration) -> Self {
+        BlockingLimiter(Limiter::new(Timed::new(Blocking(store), Thread, timeout), limit))
+    }
+
+    /// As [`Limiter::with_prefix`].
+    ///
+    /// # Errors
+    /// [`KeyError`].
+    pub fn with_prefix(self, prefix: &str) -> Result<Self, KeyError> {
+        Ok(BlockingLimiter(self.0.with_prefix(prefix)?))
+    }
+
+    /// As [`Limiter::with_request_ids`].
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn with_request_ids(self, remember: Duration) -> Result<Self, ConfigError> {
+        Ok(BlockingLimiter(self.0.with_request_ids(remember)?))
+    }
+
+    /// As [`Limiter::when_away`].
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn when_away(self, policy: WhenAway) -> Result<Self, ConfigError> {
+        Ok(BlockingLimiter(self.0.when_away(policy)?))
+    }
+
+    /// As [`Limiter::is_away`].
+    pub fn is_away(&self) -> bool {
+        self.0.is_away()
+    }
+
+    /// The limit.
+    pub fn limit(&self) -> Limit {
+        self.0.limit()
+    }
+
+    /// As [`Limiter::try_acquire`].
+    ///
+    /// # Errors
+    /// [`Error`]; a denied request is none.
+    pub fn try_acquire(&self, id: &str, cost: u64) -> Result<Decision, Error> {
+        ready(self.0.try_acquire(id, cost))
+    }
+
+    /// As [`Limiter::try_acquire_once`].
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn try_acquire_once(
+        &self,
+        id: &str,
+        cost: u64,
+        request: RequestId,
+        remember: Duration,
+    ) -> Result<Decision, Error> {
+        ready(self.0.try_acquire_once(id, cost, request, remember))
+    }
+
+    /// As [`Limiter::try_acquire_each`].
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn try_acquire_each(&self, id: &str, costs: &[u64]) -> Result<Vec<Decision>, Error> {
+        ready(self.0.try_acquire_each(id, costs))
+    }
+
+    /// As [`Limiter::acquire`]; it blocks the thread for as long.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn acquire(&self, id: &str, cost: u64, timeout: Duration) -> Result<Decision, Error> {
+        ready(self.0.acquire(id, cost, timeout))
+    }
+
+    /// As [`Limiter::peek`].
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn peek(&self, id: &str, cost: u64) -> Result<Decision, Error> {
+        ready(self.0.peek(id, cost))
+    }
+
+    /// As [`Limiter::reset`].
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn reset(&self, id: &str) -> Result<bool, Error> {
+        ready(self.0.reset(id))
+    }
+}
+
+/// The output of a future in which everything that could wait blocks instead, so that sync and
+/// async callers share one logic and need no executor.
+fn ready<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => unreachable!("a blocking store and a thread's sleep are ready when asked"),
+    }
+}
+
+/// A blocking store as one whose futures are ready when asked.
+#[derive(Clone, Debug)]
+struct Blocking<S>(S);
+
+impl<S: BlockingStore> Store for Blocking<S> {
+    async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        self.0.execute(key, command, Duration::MAX)
+    }
+
+    async fn execute_within<C>(
+        &self,
+        key: &Key,
+        command: &C,
+        patience: Duration,
+    ) -> Result<C::Outcome, StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        self.0.execute(key, command, patience)
+    }
+}
+
+/// The calling thread, which sleeps when it is asked to wait.
+#[derive(Clone, Copy, Debug)]
+struct Thread;
+
+impl Runtime for Thread {
+    fn now(&self) -> Duration {
+        crate::runtime::since_start()
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        std::thread::sleep(duration);
+    }
+
+    fn random(&self) -> u64 {
+        rand::random()
+    }
+}

@@ -1,0 +1,192 @@
+//! Decisions without the store, for as long as it is away.
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lockage_core::flow::{Outage, OutageConfig, Route};
+use lockage_core::{
+    Acquire, AcquireEach, Command, ConfigError, Decision, Limit, Peek, Timestamp, Verdict,
+};
+
+use crate::error::StoreError;
+use crate::key::Key;
+use crate::store::BlockingStore;
+
+/// What a limiter decides while its store does not answer.
+///
+/// A call whose outcome is `NotDone` or `Unknown` is answered by this policy. After several of them
+/// in a row the store counts as away: calls no longer ask it and no longer wait for it, but for a
+/// probe now and then, until several probes in a row were answered (see [`OutageConfig`]).
+///
+/// A call that was sent and not answered may have been charged as well; that can only admit less.
+pub struct WhenAway {
+    instead: Instead,
+    outage: OutageConfig,
+}
+
+enum Instead {
+    Allow,
+    Deny,
+    Share { of: u64, store: Box<dyn Decide> },
+}
+
+impl WhenAway {
+    /// Admits every request that the limit could ever admit, and counts none.
+    pub fn allow() -> Self {
+        Instead::Allow.into()
+    }
+
+    /// Denies every request, until the next probe.
+    pub fn deny() -> Self {
+        Instead::Deny.into()
+    }
+
+    /// Applies this process's share of the limit, one part in `processes` (at least 1), in a store
+    /// of this process such as `lockage_memory::MemoryStore`.
+    ///
+    /// All shares together are no more than the limit. The share begins unused and the store does
+    /// not hear of what was admitted meanwhile: each change from the store to the shares, and each
+    /// change back, can admit up to the limit's capacity once more.
+    pub fn share(processes: u64, store: impl BlockingStore + 'static) -> Self {
+        Instead::Share { of: processes, store: Box::new(store) }.into()
+    }
+
+    /// The same with other ideas of when the store is away, and back.
+    pub fn with_outage(self, outage: OutageConfig) -> Self {
+        WhenAway { outage, ..self }
+    }
+}
+
+impl From<Instead> for WhenAway {
+    fn from(instead: Instead) -> Self {
+        WhenAway { instead, outage: OutageConfig::default() }
+    }
+}
+
+/// One limiter's policy, and what it knows of its store.
+pub(super) struct Away {
+    outage: Mutex<Outage>,
+    now: Box<dyn Fn() -> Duration + Send + Sync>,
+    standby: Standby,
+}
+
+impl Away {
+    pub(super) fn new(
+        policy: WhenAway,
+        limit: Limit,
+        now: impl Fn() -> Duration + Send + Sync + 'static,
+    ) -> Result<Self, ConfigError> {
+        let standby = match policy.instead {
+            Instead::Allow => Standby::Allow(limit),
+            Instead::Deny => Standby::Deny(limit, policy.outage.probe_every()),
+            Instead::Share { of, store } => Standby::Share(limit.share(of)?, store),
+        };
+        let outage = Mutex::new(Outage::new(policy.outage));
+        Ok(Away { outage, now: Box::new(now), standby })
+    }
+
+    pub(super) fn is_away(&self) -> bool {
+        self.outage().is_away()
+    }
+
+    /// What the store answers or, where it does not or is not asked, the standby.
+    pub(super) async fn or_else<T, F>(
+        &self,
+        call: impl FnOnce() -> F,
+        instead: impl FnOnce(&Standby) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
+        let route = self.outage().route((self.now)());
+        if route == Route::Away {
+            return instead(&self.standby);
+        }
+        match call().await {
+            Err(StoreError::NotDone(_) | StoreError::Unknown(_)) => {
+                self.outage().failed(route, (self.now)());
+                instead(&self.standby)
+            }
+            answered => {
+                self.outage().answered(route, (self.now)());
+                answered
+            }
+        }
+    }
+
+    fn outage(&self) -> MutexGuard<'_, Outage> {
+        self.outage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Who decides in the store's place.
+pub(super) enum Standby {
+    Allow(Limit),
+    Deny(Limit, Duration),
+    Share(Limit, Box<dyn Decide>),
+}
+
+impl Standby {
+    /// A decision for each cost.
+    pub(super) fn acquire(&self, key: &Key, costs: &[u64]) -> Result<Vec<Decision>, StoreError> {
+        match self {
+            Standby::Share(limit, store) => store.acquire(*limit, key, costs),
+            _ => costs.iter().map(|&cost| self.peek(key, cost)).collect(),
+        }
+    }
+
+    pub(super) fn peek(&self, key: &Key, cost: u64) -> Result<Decision, StoreError> {
+        match self {
+            Standby::Share(limit, store) => store.peek(*limit, key, cost),
+            // What a key gets that was never used.
+            Standby::Allow(limit) => Ok(unused(*limit, cost)?),
+            Standby::Deny(limit, retry_after) => {
+                let decision = unused(*limit, cost)?;
+                let verdict = match decision.verdict {
+                    Verdict::Never => Verdict::Never,
+                    _ => Verdict::Denied { retry_after: *retry_after },
+                };
+                Ok(Decision { verdict, remaining: 0, reset_after: *retry_after, ..decision })
+            }
+        }
+    }
+}
+
+fn unused(limit: Limit, cost: u64) -> Result<Decision, StoreError> {
+    let mut decision = Peek::new(limit, cost).apply(&mut None, Timestamp::EPOCH)?;
+    if let (Verdict::Allowed, Ok(acquire)) = (decision.verdict, Acquire::new(limit, cost)) {
+        decision = acquire.apply(&mut None, Timestamp::EPOCH)?;
+    }
+    Ok(decision)
+}
+
+/// A store of this process, whatever its type.
+pub(super) trait Decide: Send + Sync {
+    fn acquire(&self, limit: Limit, key: &Key, costs: &[u64]) -> Result<Vec<Decision>, StoreError>;
+    fn peek(&self, limit: Limit, key: &Key, cost: u64) -> Result<Decision, StoreError>;
+}
+
+impl<S: BlockingStore> Decide for S {
+    fn acquire(&self, limit: Limit, key: &Key, costs: &[u64]) -> Result<Vec<Decision>, StoreError> {
+        let command =
+            AcquireEach::new(limit, costs.to_vec()).expect("checked before the store was asked");
+        self.execute(key, &command, Duration::MAX)
+    }
+
+    fn peek(&self, limit: Limit, key: &Key, cost: u64) -> Result<Decision, StoreError> {
+        self.execute(key, &Peek::new(limit, cost), Duration::MAX)
+    }
+}
+
+impl fmt::Debug for Away {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Away").field("outage", &self.outage()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for WhenAway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WhenAway").field("outage", &self.outage).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,76 @@
+//! What a limiter can do where it can tell the time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockage_core::flow::{Step, Wait};
+use lockage_core::{Acquire, ConfigError, Decision};
+
+use super::away::{Away, WhenAway};
+use super::{Ids, Limiter};
+use crate::error::Error;
+use crate::runtime::Runtime;
+use crate::store::Store;
+use crate::timed::Timed;
+
+impl<S: Store, R: Runtime> Limiter<Timed<S, R>> {
+    /// Waits until a request of `cost` (at least 1) for `id` is admitted, and charges it.
+    ///
+    /// The decision is a denial where it was not admitted: the wait would have been longer than
+    /// `timeout`, which is told at once and not at its end, or others were faster until then. The
+    /// calls to the store have their own timeout, which the last one may take beyond this one.
+    ///
+    /// It sleeps for as long as the store says plus some chance, so that of many who wait not all
+    /// come back at once; nobody is promised to be first. See [`Wait`].
+    ///
+    /// Dropped while it sleeps, nothing has been charged. Dropped while it waits for the store's
+    /// answer, that one call may be charged, as every call that gets no answer.
+    ///
+    /// # Errors
+    /// [`Error`], of the first call that fails.
+    pub async fn acquire(&self, id: &str, cost: u64, timeout: Duration) -> Result<Decision, Error> {
+        let runtime = self.store.runtime();
+        let mut wait = Wait::new(runtime.now(), timeout);
+        loop {
+            let decision = self.try_acquire(id, cost).await?;
+            match wait.after(&decision, runtime.now(), runtime.random()) {
+                Step::Done => return Ok(decision),
+                Step::Sleep(duration) => runtime.sleep(duration).await,
+            }
+        }
+    }
+
+    /// Gives each acquire of a single cost an id that the store remembers for `remember` (1 us to
+    /// 2^50 us), so that a call whose answer was lost is sent again and charged once.
+    ///
+    /// Choose a multiple of the store's timeout. Each remembered request takes about 100 bytes of
+    /// its key, and there are at most
+    /// [`REMEMBERED_REQUESTS`](lockage_core::REMEMBERED_REQUESTS): where more are admitted
+    /// for one id between a call and its repetition, the repetition is charged again.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for a `remember` out of range.
+    pub fn with_request_ids(self, remember: Duration) -> Result<Self, ConfigError> {
+        let runtime = self.store.runtime().clone();
+        let ids = Ids { remember, random: Arc::new(move || runtime.random()) };
+        // Checked here, so that no call need fail.
+        let any = Acquire::new(self.limit, 1).expect("a cost of one is accepted");
+        any.with_request(ids.next(), remember)?;
+        Ok(Limiter { ids: Some(ids), ..self })
+    }
+
+    /// Says what is decided where the store does not answer. Without it, callers get the error.
+    ///
+    /// # Errors
+    /// [`ConfigError`] where the limit leaves no share for each process.
+    pub fn when_away(self, policy: WhenAway) -> Result<Self, ConfigError> {
+        let runtime = self.store.runtime().clone();
+        let away = Away::new(policy, self.limit, move || runtime.now())?;
+        Ok(Limiter { away: Some(Arc::new(away)), ..self })
+    }
+
+    /// Whether decisions are being made without the store, by the policy for its absence.
+    pub fn is_away(&self) -> bool {
+        self.away.as_ref().is_some_and(|away| away.is_away())
+    }
+}

@@ -1,0 +1,67 @@
+//! What waiting and timeouts need of an executor: sleep, the time, and chance.
+//!
+//! | feature | type | its timers run |
+//! |---|---|---|
+//! | `tokio` | [`Tokio`] | within a tokio runtime |
+//! | `async-std` | [`AsyncStd`] | anywhere: it starts its own threads |
+//! | `smol` | [`Smol`] | anywhere: it starts its own thread |
+//!
+//! The features add up: all can be on at once, and each [`Timed`](crate::Timed) store says which it
+//! uses. Other executors implement [`Runtime`].
+
+#[cfg(feature = "async-std")]
+mod async_std;
+#[cfg(feature = "smol")]
+mod smol;
+#[cfg(feature = "tokio")]
+mod tokio;
+
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+#[cfg(feature = "async-std")]
+pub use self::async_std::AsyncStd;
+#[cfg(feature = "smol")]
+pub use self::smol::Smol;
+#[cfg(feature = "tokio")]
+pub use self::tokio::Tokio;
+
+/// An executor's time, and chance.
+pub trait Runtime: Clone + Send + Sync + 'static {
+    /// The time since some fixed moment, by a clock that never runs back.
+    fn now(&self) -> Duration;
+
+    /// Waits for so long, and never for less.
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send;
+
+    /// 64 bits that nobody can foresee: they spread callers over time, and make ids.
+    fn random(&self) -> u64;
+}
+
+/// What `future` gives, or nothing where it takes longer than `patience`. It is asked once before
+/// the time is.
+pub(crate) async fn within<R: Runtime, F: Future>(
+    runtime: &R,
+    patience: Duration,
+    future: F,
+) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let mut sleep = pin!(runtime.sleep(patience));
+    std::future::poll_fn(|context| {
+        if let Poll::Ready(output) = future.as_mut().poll(context) {
+            return Poll::Ready(Some(output));
+        }
+        sleep.as_mut().poll(context).map(|()| None)
+    })
+    .await
+}
+
+/// The time since this process first asked, for the runtimes that have no clock of their own.
+#[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
+pub(crate) fn since_start() -> Duration {
+    use std::sync::LazyLock;
+    use std::time::Instant;
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    START.elapsed()
+}

@@ -1,0 +1,133 @@
+//! A store whose calls have a timeout, and are tried again where that is safe.
+
+use std::time::Duration;
+
+use lockage_core::Command;
+use lockage_core::flow::{Failure, Retry};
+
+use crate::error::StoreError;
+use crate::key::Key;
+use crate::runtime::{Runtime, within};
+use crate::store::Store;
+
+/// A store with a timeout for each call.
+///
+/// Within that time a call that was certainly not done is tried again, with growing pauses: a
+/// server that restarts or a failover goes unnoticed where it is over in time. A call that may have
+/// been done is tried again only where the store can tell that it is the same one: reading calls,
+/// the operations of locks, and acquires with a request id (see
+/// [`Limiter::with_request_ids`](crate::Limiter::with_request_ids)). Everything else is sent at
+/// most once, and reported as [`StoreError::Unknown`].
+///
+/// ```
+/// # #[cfg(feature = "tokio")] {
+/// use std::time::Duration;
+/// use lockage::runtime::Tokio;
+/// use lockage::{Limiter, Timed};
+/// # use lockage_memory::MemoryStore;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// # let store = MemoryStore::new();
+/// let store = Timed::new(store, Tokio, Duration::from_millis(250));
+/// let limiter = Limiter::new(store, "token-bucket 100/s burst 1".parse()?);
+/// for _ in 0..3 {
+///     // Waits for its permit, here for 10 ms, but no longer than 2 s.
+///     assert!(limiter.acquire("user:42", 1, Duration::from_secs(2)).await?.is_allowed());
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap(); }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Timed<S, R> {
+    store: S,
+    runtime: R,
+    timeout: Duration,
+}
+
+impl<S, R> Timed<S, R> {
+    /// Calls of `store` take at most `timeout`, as this runtime measures it.
+    ///
+    /// Where the client below has a timeout of its own, the shorter one counts for each attempt.
+    pub fn new(store: S, runtime: R, timeout: Duration) -> Self {
+        Timed { store, runtime, timeout }
+    }
+
+    /// The longest that a call takes.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// The store below.
+    pub fn inner(&self) -> &S {
+        &self.store
+    }
+
+    pub(crate) fn runtime(&self) -> &R {
+        &self.runtime
+    }
+}
+
+impl<S: Store, R: Runtime> Timed<S, R> {
+    async fn attempt<C>(
+        &self,
+        key: &Key,
+        command: &C,
+        patience: Duration,
+    ) -> Result<C::Outcome, StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        let call = self.store.execute_within(key, command, patience);
+        match within(&self.runtime, patience, call).await {
+            Some(result) => result,
+            None => Err(StoreError::Unknown(Box::new(NoAnswer { after: patience }))),
+        }
+    }
+}
+
+impl<S: Store, R: Runtime> Store for Timed<S, R> {
+    async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        self.execute_within(key, command, self.timeout).await
+    }
+
+    async fn execute_within<C>(
+        &self,
+        key: &Key,
+        command: &C,
+        patience: Duration,
+    ) -> Result<C::Outcome, StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        let timeout = patience.min(self.timeout);
+        let mut retry = Retry::new(self.runtime.now(), timeout, command.is_repeatable());
+        // A failure that leaves it open whether the call was done stays so, whatever comes after.
+        let mut unknown = None;
+        loop {
+            let patience = retry.patience(self.runtime.now());
+            let (failure, error) = match self.attempt(key, command, patience).await {
+                Err(error @ StoreError::NotDone(_)) => (Failure::NotDone, error),
+                Err(error @ StoreError::Unknown(_)) => (Failure::Unknown, error),
+                answered => return answered,
+            };
+            let next = retry.after(failure, self.runtime.now(), self.runtime.random());
+            let Some(pause) = next else {
+                return Err(unknown.unwrap_or(error));
+            };
+            if failure == Failure::Unknown {
+                unknown = Some(error);
+            }
+            self.runtime.sleep(pause).await;
+        }
+    }
+}
+
+/// The store has not answered in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no answer within {after:?}")]
+pub struct NoAnswer {
+    /// For how long the attempt was waited for.
+    pub after: Duration,
+}

@@ -1,0 +1,102 @@
+//! A part of a limit, for each of several processes that cannot ask their common store.
+
+use core::time::Duration;
+
+use super::{FixedWindow, IntervalBucket, Limit, SlidingLog, SlidingWindow, TokenBucket};
+use crate::error::ConfigError;
+
+impl Limit {
+    /// One of `shares` equal parts of this limit: all of them together never admit more than a
+    /// limit of this kind does in the same time.
+    ///
+    /// Counts are divided and rounded down. The rate of a continuous bucket is divided exactly.
+    ///
+    /// ```
+    /// use lockage_core::Limit;
+    ///
+    /// let limit: Limit = "token-bucket 100/min burst 22".parse()?;
+    /// assert_eq!(limit.share(4)?, "token-bucket 25/min burst 5".parse()?);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ConfigError::Zero`] for no share, [`ConfigError::NoShare`] where a share would be nothing,
+    /// [`ConfigError::TooLarge`] where the share's rate leaves the exact range.
+    pub fn share(&self, shares: u64) -> Result<Limit, ConfigError> {
+        if shares == 0 {
+            return Err(ConfigError::Zero { what: "number of shares" });
+        }
+        let part = |what, value: u64| match value / shares {
+            0 => Err(ConfigError::NoShare { what, value, shares }),
+            part => Ok(part),
+        };
+        Ok(match self {
+            Limit::FixedWindow(all) => {
+                FixedWindow::new(part("limit", all.limit())?, all.window())?.into()
+            }
+            Limit::SlidingLog(all) => {
+                SlidingLog::new(part("limit", all.limit())?, all.window())?.into()
+            }
+            Limit::SlidingWindow(all) => {
+                SlidingWindow::new(part("limit", all.limit())?, all.window())?.into()
+            }
+            Limit::TokenBucket(all) => {
+                let burst = part("burst", all.burst())?;
+                let (amount, period_us) = divided(all.amount(), all.period(), shares);
+                TokenBucket::new(amount, Duration::from_micros(period_us), burst)?.into()
+            }
+            Limit::IntervalBucket(all) => {
+                let amount = part("amount", all.amount())?;
+                IntervalBucket::new(amount, all.interval(), part("burst", all.burst())?)?.into()
+            }
+        })
+    }
+}
+
+/// A rate divided by `shares`: by the amount where it divides, so that it reads as before.
+fn divided(amount: u64, period: Duration, shares: u64) -> (u64, u64) {
+    let period_us = u64::try_from(period.as_micros()).expect("an accepted period, at most 2^51 us");
+    if amount.is_multiple_of(shares) {
+        return (amount / shares, period_us);
+    }
+    (amount, period_us.saturating_mul(shares))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    fn share(limit: &str, shares: u64) -> Result<Limit, ConfigError> {
+        limit.parse::<Limit>().unwrap().share(shares)
+    }
+
+    #[test]
+    fn counts_are_rounded_down_and_rates_are_exact() {
+        for (limit, shares, expected) in [
+            ("fixed-window 10/min", 4, "fixed-window 2/min"),
+            ("sliding-log 10/min", 3, "sliding-log 3/min"),
+            ("sliding-window 10/min", 10, "sliding-window 1/min"),
+            ("token-bucket 10/s burst 9", 4, "token-bucket 10/4s burst 2"),
+            ("token-bucket 9 every 2s burst 12", 4, "token-bucket 2 every 2s burst 3"),
+            ("token-bucket 100/s", 1, "token-bucket 100/s"),
+        ] {
+            let expected: Limit = expected.parse().unwrap();
+            assert_eq!(share(limit, shares).unwrap().to_string(), expected.to_string(), "{limit}");
+        }
+    }
+
+    #[test]
+    fn a_share_of_nothing_is_refused() {
+        assert_eq!(
+            share("fixed-window 3/min", 4),
+            Err(ConfigError::NoShare { what: "limit", value: 3, shares: 4 })
+        );
+        assert!(share("token-bucket 100/s burst 3", 4).is_err());
+        assert!(share("token-bucket 3 every 1s burst 100", 4).is_err());
+        assert_eq!(
+            share("sliding-log 3/min", 0),
+            Err(ConfigError::Zero { what: "number of shares" })
+        );
+    }
+}

@@ -1,0 +1,150 @@
+//! What a timeout and its retries do: nothing is done twice, and what is not known is said.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockage::runtime::Tokio;
+use lockage::{BlockingLimiter, Error, Limit, Limiter, NoAnswer, StoreError, Timed, Timestamp};
+use lockage_core::ManualClock;
+use lockage_memory::MemoryStore;
+use lockage_tests::flaky::{Fate, Flaky};
+use tokio::time::Instant;
+
+type Store = Flaky<MemoryStore<Arc<ManualClock>>>;
+
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+fn store() -> Store {
+    let clock = ManualClock::new(Timestamp::from_micros(1_763_697_600_000_000).unwrap());
+    Flaky::new(MemoryStore::with_clock(Arc::new(clock)))
+}
+
+fn limit() -> Limit {
+    "token-bucket 100/h".parse().unwrap()
+}
+
+fn limiter(store: &Store) -> Limiter<Timed<Store, Tokio>> {
+    Limiter::new(Timed::new(store.clone(), Tokio, TIMEOUT), limit())
+}
+
+async fn used(store: &Store) -> u64 {
+    store.always(Fate::Answered);
+    100 - Limiter::new(store.clone(), limit()).peek("id", 0).await.unwrap().remaining
+}
+
+/// A store that never answers keeps nobody for longer than the timeout, and the outcome is unknown.
+#[tokio::test(start_paused = true)]
+async fn silence_is_unknown_after_the_timeout() {
+    for fate in [Fate::Silence, Fate::DoneInSilence] {
+        let store = store();
+        store.always(fate);
+        let start = Instant::now();
+        let error = limiter(&store).try_acquire("id", 1).await.unwrap_err();
+        let Error::Store(StoreError::Unknown(cause)) = error else { panic!("{error:?}") };
+        assert_eq!(cause.downcast_ref::<NoAnswer>(), Some(&NoAnswer { after: TIMEOUT }));
+        assert_eq!(start.elapsed(), TIMEOUT, "to the millisecond: time is virtual");
+        assert_eq!(store.calls(), 1);
+        assert_eq!(used(&store).await, u64::from(fate == Fate::DoneInSilence));
+    }
+}
+
+/// What was certainly not done is tried again, and done once.
+#[tokio::test(start_paused = true)]
+async fn what_was_not_done_is_tried_again() {
+    let store = store();
+    store.next([Fate::NotDone; 5]);
+    let start = Instant::now();
+    assert_eq!(limiter(&store).try_acquire("id", 1).await.unwrap().remaining, 99);
+    assert!(start.elapsed() < TIMEOUT);
+    assert_eq!((store.calls(), store.executions()), (6, 1));
+}
+
+/// For no longer than the timeout, and then it is said that it was not done.
+#[tokio::test(start_paused = true)]
+async fn it_is_not_tried_for_longer_than_the_timeout() {
+    let store = store();
+    store.always(Fate::NotDone);
+    let start = Instant::now();
+    let error = limiter(&store).try_acquire("id", 1).await.unwrap_err();
+    assert!(matches!(error, Error::Store(StoreError::NotDone(_))), "{error:?}");
+    assert!(start.elapsed() <= TIMEOUT && start.elapsed() > TIMEOUT / 2, "{:?}", start.elapsed());
+    assert!((5..50).contains(&store.calls()), "{}: neither a spin nor a surrender", store.calls());
+    assert_eq!(used(&store).await, 0);
+}
+
+/// At most once: what may have been done is not sent again, whichever it was.
+#[tokio::test(start_paused = true)]
+async fn what_may_have_been_done_is_not_tried_again() {
+    for fate in [Fate::Lost, Fate::AnswerLost] {
+        let store = store();
+        store.next([Fate::NotDone, fate]);
+        let error = limiter(&store).try_acquire("id", 1).await.unwrap_err();
+        assert!(matches!(error, Error::Store(StoreError::Unknown(_))), "{error:?}");
+        assert_eq!(store.calls(), 2);
+        let error = limiter(&store).reset("id").await;
+        assert!(error.is_ok());
+        store.next([fate]);
+        assert!(limiter(&store).reset("id").await.is_err(), "a reset answers for itself once");
+        store.next([fate]);
+        assert!(limiter(&store).try_acquire_each("id", &[1, 1]).await.is_err());
+        assert_eq!(store.calls(), 5);
+    }
+}
+
+/// D11: with request ids a lost answer is asked for again, and the request charged once.
+#[tokio::test(start_paused = true)]
+async fn a_request_with_an_id_is_tried_again_and_charged_once() {
+    let fates = [Fate::AnswerLost, Fate::Lost, Fate::DoneInSilence, Fate::Silence, Fate::NotDone];
+    for fate in fates {
+        let store = store();
+        let limiter = limiter(&store).with_request_ids(Duration::from_secs(60)).unwrap();
+        store.next([fate, fate]);
+        let start = Instant::now();
+        let decision = limiter.try_acquire("id", 7).await.unwrap();
+        assert!(decision.is_allowed() && decision.remaining == 93, "{fate:?}: {decision:?}");
+        assert!(start.elapsed() < TIMEOUT, "{fate:?}");
+        assert_eq!(used(&store).await, 7, "{fate:?}");
+        // The next request has an id of its own.
+        limiter.try_acquire("id", 1).await.unwrap();
+        assert_eq!(used(&store).await, 8, "{fate:?}");
+    }
+}
+
+/// D11: where it can no longer be asked, it stays unknown, although the last attempt was not done.
+#[tokio::test(start_paused = true)]
+async fn what_was_unknown_once_stays_unknown() {
+    let store = store();
+    let limiter = limiter(&store).with_request_ids(Duration::from_secs(60)).unwrap();
+    store.next([Fate::AnswerLost]);
+    store.always(Fate::NotDone);
+    let error = limiter.try_acquire("id", 1).await.unwrap_err();
+    assert!(matches!(error, Error::Store(StoreError::Unknown(_))), "{error:?}");
+    assert_eq!(used(&store).await, 1);
+}
+
+/// D5: a question may be asked again.
+#[tokio::test(start_paused = true)]
+async fn a_peek_is_tried_again() {
+    let store = store();
+    store.next([Fate::AnswerLost, Fate::Silence]);
+    assert_eq!(limiter(&store).peek("id", 1).await.unwrap().remaining, 100);
+    assert_eq!(store.calls(), 3);
+}
+
+/// The same for callers that block.
+#[test]
+fn blocking_callers_are_told_the_same() {
+    let store = store();
+    let limiter = BlockingLimiter::new(store.clone(), limit(), TIMEOUT);
+    store.next([Fate::NotDone, Fate::NotDone]);
+    assert_eq!(limiter.try_acquire("id", 1).unwrap().remaining, 99);
+    store.next([Fate::AnswerLost]);
+    let error = limiter.try_acquire("id", 1).unwrap_err();
+    assert!(matches!(error, Error::Store(StoreError::Unknown(_))), "{error:?}");
+    assert_eq!((store.calls(), store.executions()), (4, 2));
+
+    let limiter = limiter.with_request_ids(Duration::from_secs(60)).unwrap();
+    store.next([Fate::AnswerLost, Fate::Lost]);
+    assert_eq!(limiter.try_acquire("id", 1).unwrap().remaining, 97);
+    assert_eq!(limiter.peek("id", 0).unwrap().remaining, 97);
+}

@@ -1,0 +1,156 @@
+//! Waiting for a permit: in every runtime, with cancellation at every point.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use lockage::runtime::{AsyncStd, Runtime, Smol, Tokio};
+use lockage::{BlockingLimiter, Clock, Limit, Limiter, Timed, Timestamp, Verdict};
+use lockage_core::ManualClock;
+use lockage_memory::MemoryStore;
+use lockage_tests::flaky::{Flaky, yield_now};
+use tokio::time::Instant;
+
+const START_US: u64 = 1_763_697_600_000_000;
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The store's clock, which goes with tokio's virtual time.
+struct TokioClock(Instant);
+
+impl Clock for TokioClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(START_US).unwrap().saturating_add(self.0.elapsed())
+    }
+}
+
+type Limited = Limiter<Timed<Flaky<MemoryStore<Arc<TokioClock>>>, Tokio>>;
+
+fn limiter(limit: &str) -> (Limited, Flaky<MemoryStore<Arc<TokioClock>>>) {
+    let clock = Arc::new(TokioClock(Instant::now()));
+    let store = Flaky::new(MemoryStore::with_clock(clock));
+    let timed = Timed::new(store.clone(), Tokio, SECOND);
+    (Limiter::new(timed, limit.parse().unwrap()), store)
+}
+
+/// It is admitted no earlier than the store said, D2, and not much later.
+#[tokio::test(start_paused = true)]
+async fn a_wait_ends_when_the_permit_is_there() {
+    let (limiter, store) = limiter("token-bucket 2/s burst 2");
+    assert!(limiter.acquire("id", 2, Duration::ZERO).await.unwrap().is_allowed());
+    let start = Instant::now();
+    assert!(limiter.acquire("id", 1, SECOND).await.unwrap().is_allowed());
+    let waited = start.elapsed();
+    assert!((SECOND / 2..SECOND * 6 / 10).contains(&waited), "{waited:?}");
+    assert_eq!(store.calls(), 3, "one to be told when, and one then");
+}
+
+/// A wait that cannot fit ends at once, and one for more than the capacity never begins.
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_cannot_fit_is_given_up_at_once() {
+    let (limiter, store) = limiter("token-bucket 2/s burst 2");
+    limiter.try_acquire("id", 2).await.unwrap();
+    let start = Instant::now();
+    let decision = limiter.acquire("id", 2, SECOND - Duration::from_millis(1)).await.unwrap();
+    assert_eq!(decision.verdict, Verdict::Denied { retry_after: SECOND });
+    assert_eq!(limiter.acquire("id", 3, SECOND * 9).await.unwrap().verdict, Verdict::Never);
+    assert_eq!((start.elapsed(), store.calls()), (Duration::ZERO, 3));
+    assert!(limiter.acquire("id", 2, SECOND).await.unwrap().is_allowed(), "this one just fits");
+}
+
+/// E4: however many wait, what is admitted is what the limit says; nobody waits past the timeout,
+/// and they do not come back all at once.
+#[tokio::test(start_paused = true)]
+async fn many_who_wait_are_spread_and_stay_within_the_limit() {
+    let (limiter, store) = limiter("token-bucket 50/s burst 10");
+    let start = Instant::now();
+    let waits = (0..100).map(|_| {
+        let limiter = limiter.clone();
+        tokio::spawn(async move {
+            let decision = limiter.acquire("id", 1, SECOND * 4).await.unwrap();
+            (decision.is_allowed(), start.elapsed())
+        })
+    });
+    let mut ends = Vec::new();
+    for wait in waits.collect::<Vec<_>>() {
+        ends.push(wait.await.unwrap());
+    }
+    let admitted = ends.iter().filter(|(allowed, _)| *allowed).count();
+    assert!(ends.iter().all(|(_, end)| *end <= SECOND * 4));
+    for (_, end) in ends.iter().filter(|(allowed, _)| *allowed) {
+        let by_then = ends.iter().filter(|(allowed, other)| *allowed && other <= end).count();
+        let bound = 10 + (50 * end.as_millis() as usize).div_ceil(1000);
+        assert!(by_then <= bound, "{by_then} by {end:?}");
+    }
+    assert!(admitted >= 90, "{admitted} of 100, where 210 would fit in the time");
+    assert!(store.calls() <= 12 * 100, "{} calls for 100 permits", store.calls());
+}
+
+/// Dropped at any await point: nothing is charged after that, and at most what one call that was
+/// under way had been sent for.
+#[tokio::test(start_paused = true)]
+async fn a_dropped_wait_charges_nothing_more() {
+    let mut ended = false;
+    for polls in 1..60 {
+        let (limiter, store) = limiter("token-bucket 2/s burst 2");
+        limiter.try_acquire("id", 2).await.unwrap();
+        let calls_before = store.executions();
+        {
+            let mut wait = pin!(limiter.acquire("id", 1, SECOND * 5));
+            for _ in 0..polls {
+                let mut context = Context::from_waker(Waker::noop());
+                if let Poll::Ready(decision) = wait.as_mut().poll(&mut context) {
+                    ended = decision.unwrap().is_allowed();
+                    break;
+                }
+                tokio::time::advance(Duration::from_millis(100)).await;
+            }
+        }
+        let executions = store.executions();
+        tokio::time::advance(SECOND * 10).await;
+        yield_now().await;
+        assert_eq!(store.executions(), executions, "something is still under way");
+        assert!(executions - calls_before <= 2, "one to be told when, and one then");
+    }
+    assert!(ended, "some waits come to their end");
+}
+
+/// The same program in a runtime, with its real timers.
+async fn waits_for_three<R: Runtime>(runtime: R) {
+    let timed = Timed::new(MemoryStore::new(), runtime, SECOND);
+    let limiter = Limiter::new(timed, "token-bucket 100/s burst 1".parse::<Limit>().unwrap());
+    for _ in 0..3 {
+        assert!(limiter.acquire("id", 1, SECOND * 10).await.unwrap().is_allowed());
+    }
+}
+
+/// All three runtimes in one program, and a future that moves between threads.
+#[test]
+fn every_runtime_waits() {
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        tokio::spawn(waits_for_three(Tokio)).await.unwrap();
+    });
+    async_std::task::block_on(async_std::task::spawn(waits_for_three(AsyncStd)));
+    smol::block_on(smol::spawn(waits_for_three(Smol)));
+    // Timers that need no executor of their own serve any.
+    pollster::block_on(waits_for_three(Smol));
+    pollster::block_on(waits_for_three(AsyncStd));
+}
+
+/// Callers that block wait as well, with no runtime at all.
+#[test]
+fn blocking_callers_wait() {
+    let limit = "token-bucket 100/s burst 1".parse().unwrap();
+    let limiter = BlockingLimiter::new(MemoryStore::new(), limit, SECOND);
+    for _ in 0..3 {
+        assert!(limiter.acquire("id", 1, SECOND * 10).unwrap().is_allowed());
+    }
+
+    let clock = ManualClock::new(Timestamp::from_micros(START_US).unwrap());
+    let store = Flaky::new(MemoryStore::with_clock(Arc::new(clock)));
+    let limit = "token-bucket 1/h burst 1".parse().unwrap();
+    let limiter = BlockingLimiter::new(store.clone(), limit, SECOND);
+    limiter.try_acquire("id", 1).unwrap();
+    assert!(!limiter.acquire("id", 1, SECOND * 3599).unwrap().is_allowed(), "and it is told at once");
+    assert_eq!(store.calls(), 2);
+}
