@@ -3,7 +3,8 @@
 //!
 //! The server is `$LOCKAGE_REDIS_SERVER`, or else the first of `redis-server` and `valkey-server`
 //! on the path. It keeps nothing on disk. [`Server::start`] leaves it its own clock;
-//! [`Server::with_clock`] puts it on a [`VirtualClock`].
+//! [`Server::with_clock`] puts it on a [`VirtualClock`]. A [`Cluster`] and [`Sentinels`] are several
+//! such servers, and a [`Proxy`] stands between clients and one of them.
 //!
 //! Dropping the guard kills exactly the process that it started, also when the test panics. A test
 //! process that is itself killed (SIGKILL, or an abort) runs no drops, and its server then stays
@@ -11,30 +12,49 @@
 //! in a `static`, which is never dropped.
 
 mod clock;
+mod cluster;
+mod ports;
+mod program;
+mod proxy;
+mod resp;
+mod sentinels;
+mod topology;
 
-use std::ffi::OsString;
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use redis::{Client, Connection};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 pub use clock::VirtualClock;
+pub use cluster::Cluster;
+pub use program::program;
+pub use proxy::Proxy;
+pub use sentinels::Sentinels;
 
-/// How long a server may take to answer its first PING.
-const START_DEADLINE: Duration = Duration::from_secs(20);
-
-/// How many ports are tried when other programs keep taking them first.
-const PORT_ATTEMPTS: u32 = 20;
+/// How long anything may take that is waited for.
+const DEADLINE: Duration = Duration::from_secs(20);
 
 /// A running server; dropping it kills the process and removes its folder.
 #[derive(Debug)]
 pub struct Server {
+    command: Command,
     process: Child,
     port: u16,
+    sweeps: bool,
     folder: TempDir,
+}
+
+/// What a server is started with, but for what every server is.
+#[derive(Debug, Default, Clone, Copy)]
+struct Setup<'s> {
+    clock: Option<&'s VirtualClock>,
+    /// The contents of the configuration file, which a server may rewrite.
+    file: &'s str,
+    /// They win over the file.
+    options: &'s [&'s str],
 }
 
 impl Server {
@@ -45,7 +65,7 @@ impl Server {
     /// When there is no server to run, or it does not come up; the message says what to install or
     /// shows its log.
     pub fn start() -> Self {
-        Self::launch(None, &[])
+        Self::launch(Setup::default())
     }
 
     /// Starts a server whose wall clock is `clock`, to the microsecond and also when it steps back,
@@ -58,9 +78,7 @@ impl Server {
     ///
     /// As [`Server::start`], and when there is no C compiler.
     pub fn with_clock(clock: &VirtualClock) -> Self {
-        let server = Self::launch(Some(clock), &[]);
-        server.stop_expiry_in_the_background();
-        server
+        Self::launch(Setup { clock: Some(clock), ..Setup::default() })
     }
 
     /// Starts a cluster of one node, which has every slot, on `clock`, which is moved on until the
@@ -70,8 +88,8 @@ impl Server {
     ///
     /// As [`Server::with_clock`].
     pub fn cluster_of_one(clock: &VirtualClock) -> Self {
-        let server = Self::launch(Some(clock), &["--cluster-enabled", "yes"]);
-        server.stop_expiry_in_the_background();
+        let options = &["--cluster-enabled", "yes"];
+        let server = Self::launch(Setup { clock: Some(clock), options, ..Setup::default() });
         let mut connection = server.connection();
         let slots: Vec<u16> = (0..16_384).collect();
         redis::cmd("CLUSTER")
@@ -79,25 +97,13 @@ impl Server {
             .arg(slots)
             .exec(&mut connection)
             .expect("every slot is free");
-        let deadline = Instant::now() + START_DEADLINE;
-        loop {
+        until("a cluster of one node is up", || {
+            clock.set(clock.now_us() + 1_000_000);
             let info: String =
                 redis::cmd("CLUSTER").arg("INFO").query(&mut connection).expect("the server is up");
-            if info.contains("cluster_state:ok") {
-                return server;
-            }
-            assert!(Instant::now() < deadline, "a cluster of one node is never up: {info}");
-            clock.set(clock.now_us() + 1_000_000);
-            std::thread::sleep(Duration::from_millis(2));
-        }
-    }
-
-    fn stop_expiry_in_the_background(&self) {
-        redis::cmd("DEBUG")
-            .arg("SET-ACTIVE-EXPIRE")
-            .arg(0)
-            .exec(&mut self.connection())
-            .expect("DEBUG is on: always before 7.0, and by an option from then on");
+            if info.contains("cluster_state:ok") { Ok(()) } else { Err(info) }
+        });
+        server
     }
 
     /// The server's URL over TCP, `redis://127.0.0.1:PORT`.
@@ -129,67 +135,130 @@ impl Server {
         self.try_connection().expect("the server is up")
     }
 
-    /// Kills the server and waits for its end; does nothing when it is down already. The folder stays
-    /// until the guard drops.
+    /// How many scripts the server has executed since it started, failed ones among them. An EVALSHA
+    /// of a script that it does not know executes nothing and is not counted, nor is a call that it
+    /// turned down beforehand (a redirection, say).
+    ///
+    /// # Panics
+    ///
+    /// When the server is down.
+    pub fn executions(&self) -> u64 {
+        let mut connection = self.connection();
+        let (calls, errors): (String, String) = redis::pipe()
+            .cmd("INFO")
+            .arg("commandstats")
+            .cmd("INFO")
+            .arg("errorstats")
+            .query(&mut connection)
+            .expect("the server is up");
+        // A script that ran and failed is a failed call too, so only the errors tell how many were
+        // unknown.
+        let unknown = number(&errors, "errorstat_NOSCRIPT:count=");
+        let names = ["eval", "evalsha", "eval_ro", "evalsha_ro"];
+        let calls = names.map(|name| number(&calls, &format!("cmdstat_{name}:calls=")));
+        calls.iter().sum::<u64>() - unknown
+    }
+
+    /// Kills the server (SIGKILL) and waits for its end; does nothing when it is down already. The
+    /// folder stays until the guard drops.
     pub fn kill(&mut self) {
         // An error means that the process has ended by itself, which is what was asked for.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 
-    fn launch(clock: Option<&VirtualClock>, options: &[&str]) -> Self {
-        for _ in 0..PORT_ATTEMPTS {
-            if let Some(server) = Self::try_launch(clock, options, free_port()) {
-                return server;
-            }
-        }
-        panic!("no free TCP port on 127.0.0.1 after {PORT_ATTEMPTS} attempts");
+    /// Starts the server again on the same port and waits until it answers; kills it first when it
+    /// is up. Its keys and scripts are gone.
+    ///
+    /// # Panics
+    ///
+    /// When it does not come up, or another program took the port in the meantime.
+    pub fn restart(&mut self) {
+        self.kill();
+        self.process = spawn(&mut self.command);
+        assert!(self.wait_until_up(), "port {} was taken by another program", self.port);
+    }
+
+    /// Like [`restart`](Self::restart), and its keys are kept; its scripts are gone.
+    ///
+    /// # Panics
+    ///
+    /// As [`restart`](Self::restart), and when the server is down.
+    pub fn restart_with_keys(&mut self) {
+        redis::cmd("SAVE").exec(&mut self.connection()).expect("the folder can be written");
+        self.restart();
+        std::fs::remove_file(self.folder.path().join("dump.rdb")).expect("the keys were saved");
+    }
+
+    /// Stops the process (SIGSTOP): its connections stay open, and nothing is answered.
+    ///
+    /// # Panics
+    ///
+    /// When the server is down.
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets a frozen process go on: what it was sent in the meantime is carried out.
+    ///
+    /// # Panics
+    ///
+    /// When the server is down.
+    pub fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.process), signal).expect("the server is up");
+    }
+
+    fn launch(setup: Setup<'_>) -> Self {
+        ports::on_free_port(|port| Self::try_launch(setup, port))
     }
 
     /// Starts a server on `port`; `None` when another program took the port first.
-    fn try_launch(clock: Option<&VirtualClock>, options: &[&str], port: u16) -> Option<Self> {
+    fn try_launch(setup: Setup<'_>, port: u16) -> Option<Self> {
         let folder = tempfile::Builder::new()
             .prefix("lockage-")
             .tempdir()
             .expect("a temporary folder can be made");
+        let file = folder.path().join("server.conf");
+        std::fs::write(&file, setup.file).expect("a file can be written in a new folder");
         let mut command = Command::new(program());
-        command.args(options).arg("--port").arg(port.to_string()).args(["--bind", "127.0.0.1"]);
+        command.arg(file).args(setup.options);
+        command.arg("--port").arg(port.to_string()).args(["--bind", "127.0.0.1"]);
         command.arg("--unixsocket").arg(folder.path().join(SOCKET)).arg("--dir").arg(folder.path());
-        command.arg("--logfile").arg(folder.path().join(LOG)).args([
-            "--save",
-            "",
-            "--appendonly",
-            "no",
-        ]);
-        if major_version() >= 7 {
+        command.arg("--logfile").arg(folder.path().join(LOG));
+        command.args(["--save", "", "--appendonly", "no"]);
+        if program::major_version() >= 7 {
             command.args(["--enable-debug-command", "local"]);
         }
-        if let Some(clock) = clock {
+        if let Some(clock) = setup.clock {
             clock.preload(&mut command);
         }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let process = command
-            .spawn()
-            .unwrap_or_else(|error| panic!("{}: {error}. {INSTALL}", program().display()));
-        let mut server = Self { process, port, folder };
+        let process = spawn(&mut command);
+        let mut server = Self { command, process, port, sweeps: setup.clock.is_none(), folder };
         server.wait_until_up().then_some(server)
     }
 
     /// Waits for the first PONG on the private socket, which also proves that the port is ours: a
     /// server that cannot bind it ends. `false` when the port was taken.
     fn wait_until_up(&mut self) -> bool {
-        let deadline = Instant::now() + START_DEADLINE;
+        let deadline = Instant::now() + DEADLINE;
         loop {
             let pong = self
                 .try_connection()
                 .and_then(|mut connection| redis::cmd("PING").exec(&mut connection));
             if pong.is_ok() {
+                if !self.sweeps {
+                    self.stop_sweeping();
+                }
                 return true;
             }
             let ended = self.process.try_wait().expect("a child of this process can be waited for");
-            let log = || std::fs::read_to_string(self.folder.path().join(LOG)).unwrap_or_default();
             if let Some(status) = ended {
-                let log = log();
+                let log = self.log();
                 if log.contains("Address already in use") {
                     return false;
                 }
@@ -199,14 +268,26 @@ impl Server {
                 Instant::now() < deadline,
                 "{} does not answer; its log:\n{}",
                 program().display(),
-                log()
+                self.log()
             );
             std::thread::sleep(Duration::from_millis(2));
         }
     }
 
+    fn stop_sweeping(&self) {
+        redis::cmd("DEBUG")
+            .arg("SET-ACTIVE-EXPIRE")
+            .arg(0)
+            .exec(&mut self.connection())
+            .expect("DEBUG is on: always before 7.0, and by an option from then on");
+    }
+
     fn try_connection(&self) -> redis::RedisResult<Connection> {
         Client::open(self.unix_url())?.get_connection()
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join(LOG)).unwrap_or_default()
     }
 
     fn socket(&self) -> PathBuf {
@@ -222,51 +303,31 @@ impl Drop for Server {
 
 const SOCKET: &str = "server.sock";
 const LOG: &str = "server.log";
-const INSTALL: &str = "Tests on a real server need one: `apt-get install redis-server` (Debian, Ubuntu), \
-    `dnf install redis` (Fedora), `brew install redis` (macOS), or LOCKAGE_REDIS_SERVER=/path/to/redis-server";
 
-/// A port that was free a moment ago. Another program may take it before the server does, so the
-/// caller tries again.
-fn free_port() -> u16 {
-    let listener =
-        TcpListener::bind(("127.0.0.1", 0)).expect("the loopback interface has a free port");
-    listener.local_addr().expect("a bound listener has an address").port()
+fn spawn(command: &mut Command) -> Child {
+    command.spawn().unwrap_or_else(|error| program::does_not_run(&error))
 }
 
-/// The server program: the one that was asked for, or the first one on the path.
+/// The number after `label`; nothing was counted where there is none.
+fn number(text: &str, label: &str) -> u64 {
+    let digits = text.split_once(label).map_or("", |(_, rest)| rest);
+    digits.split(|c: char| !c.is_ascii_digit()).next().and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+/// Asks again and again until the answer is yes.
 ///
 /// # Panics
 ///
-/// When there is none.
-pub fn program() -> PathBuf {
-    if let Some(path) = std::env::var_os("LOCKAGE_REDIS_SERVER") {
-        return path.into();
+/// When it is not within the deadline; the message has the last answer.
+fn until<T>(what: &str, mut ask: impl FnMut() -> Result<T, String>) -> T {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        match ask() {
+            Ok(answer) => return answer,
+            Err(last) if Instant::now() > deadline => {
+                panic!("not within {DEADLINE:?}: {what}; {last}")
+            }
+            Err(_) => std::thread::sleep(Duration::from_millis(10)),
+        }
     }
-    let path: OsString = std::env::var_os("PATH").unwrap_or_default();
-    ["redis-server", "valkey-server"]
-        .iter()
-        .find_map(|name| {
-            std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| is_file(file))
-        })
-        .unwrap_or_else(|| {
-            panic!("neither redis-server nor valkey-server is on the path. {INSTALL}")
-        })
-}
-
-/// The first number of the server's version, as `--version` prints it (`v=7.0.15`).
-fn major_version() -> u32 {
-    let output = Command::new(program())
-        .arg("--version")
-        .output()
-        .unwrap_or_else(|error| panic!("{}: {error}. {INSTALL}", program().display()));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    text.split_once("v=")
-        .and_then(|(_, version)| version.split('.').next()?.parse().ok())
-        .unwrap_or_else(|| {
-            panic!("{} --version does not say which version it is: {text}", program().display())
-        })
-}
-
-fn is_file(path: &Path) -> bool {
-    path.is_file()
 }
