@@ -44,6 +44,12 @@ pub trait Command {
         slot: &mut Option<Record>,
         now: Timestamp,
     ) -> Result<Self::Outcome, RecordError>;
+
+    /// Whether it is safe to run once more after its answer was lost: that changes nothing more, and
+    /// gets what was done the first time the same answer again.
+    fn is_repeatable(&self) -> bool {
+        false
+    }
 }
 
 /// Names one script. Its source is in the crate `lockage-lua`.

@@ -4,7 +4,8 @@ use core::time::Duration;
 
 /// The answer to one request against one limit.
 ///
-/// All times count from the moment of the decision, as the store's clock showed it.
+/// All times count from the moment of the decision, as the store's clock showed it; for a request
+/// that was sent again under its id, that is the first decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Whether the request may go ahead.
@@ -13,7 +14,8 @@ pub struct Decision {
     pub limit: u64,
     /// The largest cost that would be admitted right after this decision.
     pub remaining: u64,
-    /// How long until the limiter is as if never used, provided nothing more is admitted.
+    /// How long until the limiter is as if never used, provided nothing more is admitted. The ids
+    /// of requests do not count: they are remembered for as long as each request asked.
     pub reset_after: Duration,
 }
 

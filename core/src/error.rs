@@ -115,7 +115,8 @@ pub enum RecordError {
     OtherLimit,
     /// The record's head is right and the rest is not.
     Damaged,
-    /// The operation id was used before, for another operation.
+    /// The id was used before: for another operation on a lock, or a limiter's request of another
+    /// cost.
     OperationReused,
 }
 
@@ -149,7 +150,7 @@ impl fmt::Display for RecordError {
             }
             RecordError::Damaged => "the key's record cannot be read: somebody else wrote to it",
             RecordError::OperationReused => {
-                "the operation id was used before, for another operation: make a new one for each"
+                "the id was used before, for another operation or request: make a new one for each"
             }
         })
     }

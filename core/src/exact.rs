@@ -29,6 +29,21 @@ pub(crate) fn config_micros(what: &'static str, span: Duration) -> Result<u64, C
     }
 }
 
+/// A duration of a configuration that leaves room for another such one in
+/// [`crate::MAX_SPAN`].
+pub(crate) fn half_span(what: &'static str, span: Duration) -> Result<u64, ConfigError> {
+    let max = MAX_SPAN_US / 2;
+    match config_micros(what, span)? {
+        micros if micros <= max => Ok(micros),
+        _ => Err(ConfigError::TooLarge {
+            what,
+            max,
+            unit: "us",
+            bound: "half of the longest time that is remembered, 2^50 us",
+        }),
+    }
+}
+
 /// A count of a configuration: above zero and in the exact range.
 pub(crate) fn config_count(what: &'static str, count: u64) -> Result<u64, ConfigError> {
     match count {

@@ -35,6 +35,7 @@ mod decision;
 mod error;
 mod exact;
 pub mod flow;
+mod id;
 mod limit;
 mod limiter;
 pub mod lock;
@@ -44,11 +45,12 @@ mod time;
 pub use command::{Arguments, Command, ScriptId};
 pub use decision::{Decision, Verdict};
 pub use error::{ConfigError, CostError, RecordError, ReplyError};
+pub use id::IdError;
 pub use limit::{
     FixedWindow, IntervalBucket, Limit, ParseError, SlidingLog, SlidingWindow, TokenBucket,
     parse_duration, parse_rate,
 };
-pub use limiter::{Acquire, AcquireEach, MAX_COSTS, Peek, Reset};
+pub use limiter::{Acquire, AcquireEach, MAX_COSTS, Peek, REMEMBERED_REQUESTS, RequestId, Reset};
 pub use record::{Record, Stored};
 #[cfg(target_has_atomic = "64")]
 pub use time::ManualClock;

@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use crate::error::RecordError;
 use crate::limit::{FixedWindow, IntervalBucket, SlidingLog, SlidingWindow, TokenBucket};
-use crate::limiter::{Counter, CounterRecord, Entry, LogRecord, Machine, read_counter};
+use crate::limiter::{Counter, CounterRecord, Entry, LogRecord, Machine, Requests};
 use crate::lock::LockRecord;
 use crate::time::Timestamp;
 
@@ -17,7 +17,11 @@ use crate::time::Timestamp;
 /// It begins with a tag, its kind and the version of its format, and carries the configuration
 /// that it was written under. Its text form is documented, kind by kind, in the scripts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record(pub(crate) Body);
+pub struct Record {
+    pub(crate) body: Body,
+    /// What a limiter remembers; a lock has operations instead.
+    pub(crate) requests: Requests,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
@@ -39,11 +43,12 @@ pub enum Stored {
 impl Record {
     /// From this time on the record acts as if it were not there, and may be dropped.
     pub fn forget_at(&self) -> Timestamp {
-        match &self.0 {
+        let fresh_at = match &self.body {
             Body::Counter(record) => record.forget_at(),
             Body::Log(record) => record.forget_at(),
             Body::Lock(record) => record.forget_at(),
-        }
+        };
+        fresh_at.max(self.requests.until())
     }
 
     /// The time to live, in milliseconds, of a record that is written at `now`: until
@@ -55,7 +60,7 @@ impl Record {
 
     /// The kind and version of its format, such as `F1`.
     pub fn tag(&self) -> &'static str {
-        match &self.0 {
+        match &self.body {
             Body::Counter(record) => record.tag,
             Body::Log(record) => record.log.tag(),
             Body::Lock(_) => LockRecord::TAG,
@@ -64,14 +69,14 @@ impl Record {
 
     /// The record as a store keeps it.
     pub fn stored(&self) -> Stored {
-        match &self.0 {
+        match &self.body {
             Body::Counter(record) => {
                 let fields = record.config.iter().chain(record.state.iter());
-                Stored::Text(join(record.tag, fields.copied()))
+                Stored::Text(join(record.tag, fields.copied(), &self.requests))
             }
             Body::Log(record) => {
-                let [limit, window] = [record.log.limit(), record.log.window_us()];
-                let head = join(record.log.tag(), [limit, window, record.used, record.last]);
+                let fields = [record.log.limit(), record.log.window_us(), record.used, record.last];
+                let head = join(record.log.tag(), fields, &self.requests);
                 let entries = record.entries.iter().map(entry_text);
                 Stored::List(core::iter::once(head).chain(entries).collect())
             }
@@ -96,20 +101,30 @@ impl Record {
         let (tag, rest) = head.split_once(' ').ok_or(RecordError::OtherKind)?;
         check_tag(tag, entries.is_some())?;
         let record = match entries {
-            Some(entries) => read_log(rest, entries).map(Body::Log),
-            None if tag == LockRecord::TAG => LockRecord::from_text(rest).map(Body::Lock),
-            None => read_counter_text(tag, rest).map(Body::Counter),
+            Some(entries) => read_log(rest, entries),
+            None if tag == LockRecord::TAG => LockRecord::from_text(rest)
+                .map(|lock| Record { body: Body::Lock(lock), requests: Requests::default() }),
+            None => read_counter_text(tag, rest),
         };
-        record.map(Record).ok_or(RecordError::Damaged)
+        record.ok_or(RecordError::Damaged)
     }
 }
 
-fn join(tag: &str, fields: impl IntoIterator<Item = u64>) -> String {
+/// Puts a body into a slot, and keeps what its record remembers.
+pub(crate) fn put(slot: &mut Option<Record>, body: Body) {
+    match slot {
+        Some(record) => record.body = body,
+        None => *slot = Some(Record { body, requests: Requests::default() }),
+    }
+}
+
+fn join(tag: &str, fields: impl IntoIterator<Item = u64>, requests: &Requests) -> String {
     let mut text = tag.to_string();
+    // Invariant: writing to a `String` cannot fail.
     for field in fields {
-        // Invariant: writing to a `String` cannot fail.
         let _ = write!(text, " {field}");
     }
+    let _ = write!(text, "{requests}");
     text
 }
 
@@ -135,32 +150,57 @@ fn check_tag(tag: &str, is_list: bool) -> Result<(), RecordError> {
     Ok(())
 }
 
-fn read_counter_text(tag: &str, rest: &str) -> Option<CounterRecord> {
-    let numbers = read_numbers(rest)?;
+fn read_counter_text(tag: &str, rest: &str) -> Option<Record> {
+    let (numbers, requests) = split_requests(rest);
+    let numbers = read_numbers(numbers)?;
     let micros = Duration::from_micros;
     match (tag, &numbers[..]) {
         (FixedWindow::TAG, &[limit, window, ref state @ ..]) => {
-            read_counter(FixedWindow::new(limit, micros(window)).ok()?, state)
+            read_counter(FixedWindow::new(limit, micros(window)).ok()?, state, requests)
         }
         (SlidingWindow::TAG, &[limit, window, ref state @ ..]) => {
-            read_counter(SlidingWindow::new(limit, micros(window)).ok()?, state)
+            read_counter(SlidingWindow::new(limit, micros(window)).ok()?, state, requests)
         }
         (TokenBucket::TAG, &[amount, period, burst, ref state @ ..]) => {
-            read_counter(TokenBucket::new(amount, micros(period), burst).ok()?, state)
+            read_counter(TokenBucket::new(amount, micros(period), burst).ok()?, state, requests)
         }
         (IntervalBucket::TAG, &[amount, interval, burst, ref state @ ..]) => {
-            read_counter(IntervalBucket::new(amount, micros(interval), burst).ok()?, state)
+            let bucket = IntervalBucket::new(amount, micros(interval), burst).ok()?;
+            read_counter(bucket, state, requests)
         }
         _ => None,
     }
 }
 
-fn read_log(rest: &str, texts: &[String]) -> Option<LogRecord> {
-    let &[limit, window, used, last] = &read_numbers(rest)?[..] else { return None };
+fn read_log(rest: &str, texts: &[String]) -> Option<Record> {
+    let (numbers, requests) = split_requests(rest);
+    let &[limit, window, used, last] = &read_numbers(numbers)?[..] else { return None };
     let log = SlidingLog::new(limit, Duration::from_micros(window)).ok()?;
     let entries = texts.iter().map(|text| read_entry(text)).collect::<Option<_>>()?;
+    let requests = read_requests(requests, &log)?;
     let record = LogRecord { log, used, last, entries };
-    record.is_sound().then_some(record)
+    record.is_sound().then_some(Record { body: Body::Log(record), requests })
+}
+
+fn read_counter<M: Counter>(machine: M, state: &[u64], requests: Option<&str>) -> Option<Record> {
+    let requests = read_requests(requests, &machine)?;
+    let record = CounterRecord::read(machine, state)?;
+    Some(Record { body: Body::Counter(record), requests })
+}
+
+/// The numbers of a text, and the requests that stand behind them, if there are any.
+fn split_requests(rest: &str) -> (&str, Option<&str>) {
+    match rest.split_once('|') {
+        Some((numbers, requests)) => (numbers, Some(requests)),
+        None => (rest, None),
+    }
+}
+
+fn read_requests(text: Option<&str>, machine: &dyn Machine) -> Option<Requests> {
+    match text {
+        Some(text) => Requests::read(text, machine),
+        None => Some(Requests::default()),
+    }
 }
 
 fn read_entry(text: &str) -> Option<Entry> {
@@ -168,7 +208,8 @@ fn read_entry(text: &str) -> Option<Entry> {
     Some(Entry { at: read_number(at)?, cost: read_number(cost)? })
 }
 
-fn read_numbers(text: &str) -> Option<Vec<u64>> {
+/// Numbers with a space between them.
+pub(crate) fn read_numbers(text: &str) -> Option<Vec<u64>> {
     text.split(' ').map(read_number).collect()
 }
 

@@ -1,16 +1,17 @@
 -- Admits each of several costs, in order, at one time, each as if sent singly. GET, and SET with
 -- an expiry where anything was admitted.
 --
--- ARGV[3]  reserved for a request id: empty
+-- ARGV[3]  empty, or an id for a request that may be sent again, which `read_request` describes
 -- ARGV[4]  the record's tag, then the configuration, which the machine's part describes
 -- ARGV[..] one or more costs, each at least 1
 -- Reply    {0, now} and, where there was a record, its state before this call: every decision
---          follows from these.
+--          follows from these. A request that is remembered gets the reply that it got.
 local first, last = 4, 4 + machine.config
-if ARGV[3] ~= '' then return wrong_argument(3, 'empty: it is reserved') end
 if ARGV[4] ~= machine.tag then return wrong_argument(4, machine.tag) end
 local wrong = not_whole(first + 1, max(last + 1, #ARGV))
 if wrong then return wrong_argument(wrong, 'a whole number') end
+wrong = read_request(last + 1)
+if wrong then return wrong end
 
 local head, refused, state = read_counter(first, last)
 if refused then return refused end
@@ -22,6 +23,9 @@ if state then
   s1, s2, s3 = tonumber(s1), tonumber(s2), tonumber(s3)
   reply = {0, now, s1, s2, s3}
 end
+
+local again = repeated(ARGV[last + 1])
+if again then return again end
 
 local settle, charge, fresh_at = machine.new(tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]))
 s1, s2, s3 = settle(s1, s2, s3)
@@ -35,6 +39,9 @@ for at = last + 1, #ARGV do
   end
 end
 if admitted then
-  redis.call('SET', key, head .. format(machine.format, s1, s2, s3), 'PX', ttl_ms(fresh_at(s1, s2, s3)))
+  -- The reply is made from the prior state, which is as it was stored.
+  local behind, till = remembered(ARGV[last + 1], state)
+  local record = head .. format(machine.format, s1, s2, s3) .. behind
+  redis.call('SET', key, record, 'PX', ttl_ms(max(fresh_at(s1, s2, s3), till)))
 end
 return reply

@@ -12,10 +12,6 @@ local done = {}   -- the remembered operations, as text
 
 local REFUSED, DONE, TOO_LATE = 0, 1, 2
 
-local function is_id(text)
-  return text and #text == 32 and not find(text, '[^%da-f]')
-end
-
 -- Reads the record, if there is one that counts now; why where it cannot be read.
 local function read_lock()
   local record, refused = read('GET', key)

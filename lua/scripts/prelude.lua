@@ -6,7 +6,7 @@
 --
 -- Every reply is {0, now, ...} or, where the key holds something that the script cannot work on,
 -- {status}: 1 another kind of record (or of key), 2 another version, 3 another limit, 4 damaged,
--- 5 the operation id was used for another operation. Nothing is written then. A wrong argument is
+-- 5 the id was used before, for another operation or another cost. Nothing is written then. A wrong argument is
 -- an error reply that begins with LOCKAGE_ARGUMENT; nothing is written then either.
 local key = KEYS[1]
 local find, match, sub, format = string.find, string.match, string.sub, string.format
@@ -23,6 +23,10 @@ local function not_whole(first, last)
   for at = first, last do
     if not ARGV[at] or not find(ARGV[at], '^%d+$') then return at end
   end
+end
+
+local function is_id(text)
+  return text and #text == 32 and not find(text, '[^%da-f]')
 end
 
 if ARGV[1] ~= '' and not_whole(1, 1) then return wrong_argument(1, 'a time in whole microseconds, or empty') end

@@ -3,7 +3,7 @@
 --                                       entries, when the latest was admitted (us)
 --   1763700000123456                    an entry: when it was admitted (us); its cost is 1
 --   1763700000123456:6                  an entry of another cost
--- in the order of admission. An entry at t counts for every time in [t, t + window). Expired
+-- in the order of admission. Behind the head stand the requests that it remembers. An entry at t counts for every time in [t, t + window). Expired
 -- entries go when the next request is admitted, so there are never more than `limit`.
 --
 -- Read in pieces, as far as needed: usually the first one. However many entries have expired at
@@ -39,7 +39,9 @@ local function open_log(first)
   if sub(record, 1, #head) ~= head then
     return nil, unlike(record, ARGV[first]) or {OTHER_LIMIT}
   end
-  local total, latest = match(sub(record, #head + 1), '^(%d+) (%d+)$')
+  local state, broken = read_state(record, #head + 1, 2)
+  if broken then return nil, broken end
+  local total, latest = match(state, '^(%d+) (%d+)$')
   if not total then return nil, {DAMAGED} end
   used, last = tonumber(total), tonumber(latest)
   at = max(now, last)

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use lockage_core::lock::{Lock, OperationId, OwnerId};
 use lockage_core::{
-    Acquire, AcquireEach, Arguments, Command, Decision, Limit, Peek, Record, Reset, Stored,
-    Timestamp, Verdict,
+    Acquire, AcquireEach, Arguments, Command, Decision, Limit, Peek, Record, RequestId, Reset,
+    Stored, Timestamp, Verdict,
 };
 use lockage_sim::store::{RespValue, SimStore};
 use serde_json::{Value, json};
@@ -46,8 +46,8 @@ const LIMITS: [(&str, &[&str]); 5] = [
 /// The name and the contents of every file of vectors.
 pub fn files() -> Vec<(String, String)> {
     let limiters = LIMITS.into_iter().map(|(name, limits)| {
-        let vectors = limits.iter().flat_map(|limit| limiter_vectors(limit)).collect();
-        (name, vectors)
+        let decisions = limits.iter().flat_map(|limit| limiter_vectors(limit));
+        (name, decisions.chain(request_vectors(limits[0])).collect())
     });
     let all = limiters.chain([("lock", lock_vectors())]);
     all.map(|(name, vectors)| (format!("{name}.json"), file(vectors))).collect()
@@ -156,7 +156,57 @@ fn limiter_vectors(text: &str) -> Vec<Value> {
     keys.vectors
 }
 
+/// Requests with an id: repeated, used for another cost, denied, and forgotten (D11).
+fn request_vectors(text: &str) -> Vec<Value> {
+    let limit: Limit = text.parse().expect("the limits above are well formed");
+    let full = limit.capacity();
+    let mut keys = Recorder::new(text);
+
+    keys.request(limit, 1, 1, 100);
+    keys.now_us += 1;
+    keys.request(limit, 1, 1, 100);
+    keys.request(limit, 2, 1, 100);
+    keys.acquire(limit, 1);
+    keys.peek(limit, 1);
+    keys.request(limit, full, 2, 100);
+    keys.request(limit, 1, 3, 2);
+    keys.record("acquire each 1, 1".into(), &each(limit, vec![1, 1]));
+    keys.now_us += 1;
+    keys.request(limit, 1, 3, 2);
+    // To the tick at which all of it fits again, where some are forgotten and others are not.
+    let denied = keys.request(limit, full, 2, 100).expect("it is decided");
+    keys.now_us += denied.retry_after().map_or(0, micros);
+    keys.request(limit, full, 2, 100);
+    keys.now_us += 1;
+    keys.request(limit, full, 2, 100);
+    keys.request(limit, 1, 3, 2);
+    keys.now_us += 98;
+    keys.request(limit, full, 2, 100);
+    keys.now_us += 1;
+    keys.peek(limit, full);
+    keys.request(limit, full, 2, 100);
+    // More than it remembers.
+    keys.record("reset".into(), &Reset::new(limit));
+    keys.now_us += 1;
+    for id in 10..20 {
+        let admitted = keys.request(limit, 1, id, 1 << 50).expect("it is decided");
+        keys.now_us += micros(admitted.reset_after);
+    }
+    keys.request(limit, 1, 12, 1 << 50);
+    keys.request(limit, 1, 11, 1 << 50);
+    keys.vectors
+}
+
 impl Recorder {
+    /// Nothing where the id was used for another cost.
+    fn request(&mut self, limit: Limit, cost: u64, id: u128, remember_us: u64) -> Option<Decision> {
+        let remember = Duration::from_micros(remember_us);
+        let acquire = Acquire::new(limit, cost).expect("above 0");
+        let id = RequestId::from_u128(id << 64 | 7);
+        let command = acquire.with_request(id, remember).expect("in range");
+        self.record(format!("acquire {cost} as a request with an id"), &command)
+    }
+
     fn acquire(&mut self, limit: Limit, cost: u64) -> Decision {
         let command = Acquire::new(limit, cost).expect("above 0");
         self.record(format!("acquire {cost}"), &command).expect("it is decided")

@@ -1,10 +1,12 @@
 //! The commands that every limiter takes: acquire, peek and reset.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
+use super::request::{Request, RequestId};
 use crate::command::{Arguments, Command, ScriptId, read_head};
 use crate::decision::Decision;
-use crate::error::{CostError, RecordError, ReplyError};
+use crate::error::{ConfigError, CostError, RecordError, ReplyError};
 use crate::limit::Limit;
 use crate::record::Record;
 use crate::time::Timestamp;
@@ -13,10 +15,14 @@ use crate::time::Timestamp;
 pub const MAX_COSTS: usize = 1000;
 
 /// Admit one request and charge its cost, or change nothing.
+///
+/// Sent again, because its answer was lost, it is one request more, unless it has an id: see
+/// [`Acquire::with_request`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acquire {
     limit: Limit,
     cost: u64,
+    request: Option<Request>,
 }
 
 impl Acquire {
@@ -27,7 +33,43 @@ impl Acquire {
     /// [`CostError::Zero`].
     pub fn new(limit: impl Into<Limit>, cost: u64) -> Result<Self, CostError> {
         check_costs(&[cost])?;
-        Ok(Acquire { limit: limit.into(), cost })
+        Ok(Acquire { limit: limit.into(), cost, request: None })
+    }
+
+    /// The same request under an id, so that it can be sent again (D11): once it was admitted, and
+    /// while it is remembered, it gets the same answer again, with its times as they were, and
+    /// nothing more is charged. A request that was denied is not remembered: sent again it is a new
+    /// attempt.
+    ///
+    /// The record remembers the last [`REMEMBERED_REQUESTS`](crate::REMEMBERED_REQUESTS) requests
+    /// that were admitted with an id, each for `remember` (whole microseconds, at most half of
+    /// [`MAX_SPAN`](crate::MAX_SPAN)); that should be at least the longest time that a repeated
+    /// request can be under way: the call's timeout and the network's delay. The record lives for at
+    /// least as long. A [`Reset`] forgets requests too.
+    ///
+    /// An id that is remembered for another cost is [`RecordError::OperationReused`].
+    ///
+    /// # Errors
+    /// [`ConfigError`] for a time to remember of zero, with a fraction of a microsecond, or out of
+    /// range.
+    pub fn with_request(self, id: RequestId, remember: Duration) -> Result<Self, ConfigError> {
+        Ok(Acquire { request: Some(Request::new(id, remember)?), ..self })
+    }
+
+    /// The answer that this request got when it was admitted, if it is still remembered.
+    fn repeated(
+        &self,
+        slot: &Option<Record>,
+        now: Timestamp,
+    ) -> Result<Option<Decision>, RecordError> {
+        let (Some(request), Some(record)) = (self.request, slot) else { return Ok(None) };
+        let machine = self.limit.machine();
+        machine.check(record)?;
+        let Some(known) = record.requests.find(request.id, now) else { return Ok(None) };
+        if known.cost != self.cost {
+            return Err(RecordError::OperationReused);
+        }
+        machine.recall(known.cost, known.now, &known.told).map(Some).ok_or(RecordError::Damaged)
     }
 }
 
@@ -39,6 +81,10 @@ impl Command for Acquire {
     }
 
     fn arguments(&self, arguments: &mut Arguments) {
+        match self.request {
+            Some(request) => arguments.push(request),
+            None => arguments.push(""),
+        }
         push_acquire(&self.limit, &[self.cost], arguments);
     }
 
@@ -49,14 +95,26 @@ impl Command for Acquire {
     }
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Decision, RecordError> {
+        if let Some(decision) = self.repeated(slot, now)? {
+            return Ok(decision);
+        }
         let mut decision = None;
-        let machine = self.limit.machine();
-        machine.acquire(slot, now, &[self.cost], &mut |one| decision = Some(one))?;
+        let costs = [self.cost];
+        apply_acquire(&self.limit, slot, now, &costs, self.request, &mut |one| {
+            decision = Some(one)
+        })?;
         Ok(decision.expect("one cost gets one decision: each cost is decided once"))
+    }
+
+    fn is_repeatable(&self) -> bool {
+        self.request.is_some()
     }
 }
 
 /// Admit each of several requests in order, at one and the same time, each as if sent singly.
+///
+/// None of them has an id: where the answer is lost, so is what was charged. A request that must be
+/// safe to send again is an [`Acquire`] of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcquireEach {
     limit: Limit,
@@ -82,6 +140,7 @@ impl Command for AcquireEach {
     }
 
     fn arguments(&self, arguments: &mut Arguments) {
+        arguments.push(""); // no request id
         push_acquire(&self.limit, &self.costs, arguments);
     }
 
@@ -97,8 +156,7 @@ impl Command for AcquireEach {
         now: Timestamp,
     ) -> Result<Vec<Decision>, RecordError> {
         let mut decisions = Vec::with_capacity(self.costs.len());
-        let machine = self.limit.machine();
-        machine.acquire(slot, now, &self.costs, &mut |one| decisions.push(one))?;
+        apply_acquire(&self.limit, slot, now, &self.costs, None, &mut |one| decisions.push(one))?;
         Ok(decisions)
     }
 }
@@ -137,9 +195,14 @@ impl Command for Peek {
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Decision, RecordError> {
         self.limit.machine().peek(slot, now, self.cost)
     }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
 }
 
-/// Forget what was admitted: the key is fresh again. Tells whether anything was stored.
+/// Forget what was admitted, request ids among it: the key is fresh again. Tells whether anything
+/// was stored.
 ///
 /// Works on records of the same kind under any limit, so it also clears one that was written
 /// under another limit.
@@ -197,9 +260,8 @@ fn check_costs(costs: &[u64]) -> Result<(), CostError> {
     Ok(())
 }
 
-/// The reserved request id, which is empty, then the limit and the costs.
+/// The limit and the costs, which stand behind the request.
 fn push_acquire(limit: &Limit, costs: &[u64], arguments: &mut Arguments) {
-    arguments.push("");
     push_limit(limit, arguments);
     for cost in costs {
         arguments.push(cost);
@@ -213,6 +275,25 @@ fn push_limit(limit: &Limit, arguments: &mut Arguments) {
     for number in machine.config().iter() {
         arguments.push(number);
     }
+}
+
+/// Decides each cost. Where any was admitted, the record drops the requests that it no longer
+/// remembers, and remembers this one, whose only cost that was.
+fn apply_acquire(
+    limit: &Limit,
+    slot: &mut Option<Record>,
+    now: Timestamp,
+    costs: &[u64],
+    request: Option<Request>,
+    decided: &mut dyn FnMut(Decision),
+) -> Result<(), RecordError> {
+    let told = limit.machine().acquire(slot, now, costs, decided)?;
+    let (Some(told), Some(record)) = (told, slot) else { return Ok(()) };
+    record.requests.prune(now);
+    if let (Some(request), &[cost]) = (request, costs) {
+        record.requests.remember(request, cost, now, told);
+    }
+    Ok(())
 }
 
 fn read_acquire(

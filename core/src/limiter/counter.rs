@@ -11,7 +11,7 @@ use super::Machine;
 use crate::command::{ScriptId, read_whole};
 use crate::decision::{Decision, Verdict};
 use crate::error::{RecordError, ReplyError};
-use crate::record::{Body, Record};
+use crate::record::{Body, Record, put};
 use crate::time::Timestamp;
 
 /// A machine with a constant-size state. Times are microseconds since the epoch.
@@ -67,18 +67,34 @@ impl<M: Counter> Machine for M {
         ScriptId::CounterPeek
     }
 
+    fn check(&self, record: &Record) -> Result<(), RecordError> {
+        load(*self, record).map(drop)
+    }
+
+    /// What is told is the prior state.
     fn acquire(
         &self,
         slot: &mut Option<Record>,
         now: Timestamp,
         costs: &[u64],
         decided: &mut dyn FnMut(Decision),
-    ) -> Result<(), RecordError> {
-        let prior = load(*self, slot)?;
-        if let Some(charged) = decide_each(*self, prior, now, costs, decided) {
-            *slot = Some(Record(Body::Counter(CounterRecord::new(*self, charged))));
-        }
-        Ok(())
+    ) -> Result<Option<Fields>, RecordError> {
+        let prior = slot.as_ref().map(|record| load(*self, record)).transpose()?;
+        let charged = decide_each(*self, prior, now, costs, decided);
+        Ok(charged.map(|charged| {
+            put(slot, Body::Counter(CounterRecord::new(*self, charged)));
+            prior.map_or([].into(), M::fields)
+        }))
+    }
+
+    fn recall(&self, cost: u64, now: Timestamp, told: &[u64]) -> Option<Decision> {
+        let prior = match told {
+            [] => None,
+            told => Some(self.state(told)?),
+        };
+        let mut decision = None;
+        decide_each(*self, prior, now, &[cost], &mut |one| decision = Some(one));
+        decision
     }
 
     fn peek(
@@ -87,7 +103,8 @@ impl<M: Counter> Machine for M {
         now: Timestamp,
         cost: u64,
     ) -> Result<Decision, RecordError> {
-        Ok(decide_only(*self, load(*self, slot)?, now, cost))
+        let prior = slot.as_ref().map(|record| load(*self, record)).transpose()?;
+        Ok(decide_only(*self, prior, now, cost))
     }
 
     fn read_acquire(
@@ -184,6 +201,15 @@ impl<const N: usize> From<[u64; N]> for Fields {
     }
 }
 
+impl Fields {
+    /// These numbers, where they are few enough.
+    pub(crate) fn read(numbers: &[u64]) -> Option<Fields> {
+        let mut values = [0; 3];
+        values.get_mut(..numbers.len())?.copy_from_slice(numbers);
+        Some(Fields { values, len: numbers.len() })
+    }
+}
+
 impl Deref for Fields {
     type Target = [u64];
 
@@ -213,27 +239,26 @@ impl CounterRecord {
         }
     }
 
+    /// The record of this state, as a store kept it.
+    pub(crate) fn read<M: Counter>(machine: M, state: &[u64]) -> Option<Self> {
+        machine.state(state).map(|state| CounterRecord::new(machine, state))
+    }
+
     pub(crate) fn forget_at(&self) -> Timestamp {
         self.forget_at
     }
 }
 
-/// The record of these fields, as a store kept them.
-pub(crate) fn read_counter<M: Counter>(machine: M, fields: &[u64]) -> Option<CounterRecord> {
-    machine.state(fields).map(|state| CounterRecord::new(machine, state))
-}
-
-/// The state that a slot holds for this machine.
-fn load<M: Counter>(machine: M, slot: &Option<Record>) -> Result<Option<M::State>, RecordError> {
-    let record = match slot {
-        None => return Ok(None),
-        Some(Record(Body::Counter(record))) if record.tag == M::TAG => record,
-        Some(_) => return Err(RecordError::OtherKind),
+/// The state that a record holds for this machine.
+fn load<M: Counter>(machine: M, record: &Record) -> Result<M::State, RecordError> {
+    let record = match &record.body {
+        Body::Counter(record) if record.tag == M::TAG => record,
+        _ => return Err(RecordError::OtherKind),
     };
     if record.config != Counter::config(machine) {
         return Err(RecordError::OtherLimit);
     }
-    machine.state(&record.state).map(Some).ok_or(RecordError::Damaged)
+    machine.state(&record.state).ok_or(RecordError::Damaged)
 }
 
 /// The prior state in a script's reply, behind its head: no integers where there was none.

@@ -4,6 +4,7 @@ mod commands;
 mod counter;
 mod fixed_window;
 mod interval_bucket;
+mod request;
 mod sliding_log;
 mod sliding_window;
 mod token_bucket;
@@ -11,11 +12,13 @@ mod token_bucket;
 pub use commands::{Acquire, AcquireEach, MAX_COSTS, Peek, Reset};
 pub use fixed_window::FixedWindow;
 pub use interval_bucket::IntervalBucket;
+pub use request::{REMEMBERED_REQUESTS, RequestId};
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
 pub use token_bucket::TokenBucket;
 
-pub(crate) use counter::{Counter, CounterRecord, Fields, read_counter};
+pub(crate) use counter::{Counter, CounterRecord, Fields};
+pub(crate) use request::Requests;
 pub(crate) use sliding_log::{Entry, LogRecord};
 
 use crate::command::ScriptId;
@@ -34,14 +37,23 @@ pub(crate) trait Machine {
     fn acquire_script(&self) -> ScriptId;
     fn peek_script(&self) -> ScriptId;
 
-    /// Decides each cost in order at one `now`, charges those that fit, and tells `decided`.
+    /// Whether the record is one of this machine.
+    fn check(&self, record: &Record) -> Result<(), RecordError>;
+
+    /// Decides each cost in order at one `now`, charges those that fit, and tells `decided`. Where
+    /// any fitted, the slot holds a record, and the numbers are those that [`Machine::recall`]
+    /// takes, for a single cost.
     fn acquire(
         &self,
         slot: &mut Option<Record>,
         now: Timestamp,
         costs: &[u64],
         decided: &mut dyn FnMut(Decision),
-    ) -> Result<(), RecordError>;
+    ) -> Result<Option<Fields>, RecordError>;
+
+    /// The decision on a cost that was admitted at `now` once more, from what
+    /// [`Machine::acquire`] gave; nothing where it can never have given that.
+    fn recall(&self, cost: u64, now: Timestamp, told: &[u64]) -> Option<Decision>;
 
     /// What an acquire of `cost` would be told, with nothing charged.
     fn peek(

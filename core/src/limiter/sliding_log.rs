@@ -9,7 +9,7 @@ use crate::command::{ScriptId, read_whole};
 use crate::decision::{Decision, Verdict};
 use crate::error::{ConfigError, RecordError, ReplyError};
 use crate::exact::{config_count, config_micros};
-use crate::record::{Body, Record};
+use crate::record::{Body, Record, put};
 use crate::time::Timestamp;
 
 /// At most `limit` in every window, wherever it begins. An admitted request at t counts for every
@@ -67,13 +67,18 @@ impl Machine for SlidingLog {
         ScriptId::SlidingLogPeek
     }
 
+    fn check(&self, record: &Record) -> Result<(), RecordError> {
+        self.load(record).map(drop)
+    }
+
+    /// What is told is the total cost that counts after it, and when all of that has expired.
     fn acquire(
         &self,
         slot: &mut Option<Record>,
         now: Timestamp,
         costs: &[u64],
         decided: &mut dyn FnMut(Decision),
-    ) -> Result<(), RecordError> {
+    ) -> Result<Option<Fields>, RecordError> {
         let mut live = self.live(slot, now)?;
         let mut admitted = VecDeque::new();
         for &cost in costs {
@@ -85,10 +90,18 @@ impl Machine for SlidingLog {
             }
             decided(self.decide(slot, &live, &admitted, cost, allowed, now));
         }
-        if !admitted.is_empty() {
-            self.store(slot, &live, admitted);
+        if admitted.is_empty() {
+            return Ok(None);
         }
-        Ok(())
+        self.store(slot, &live, admitted);
+        Ok(Some([live.used, self.fresh_at(&live)].into()))
+    }
+
+    fn recall(&self, cost: u64, now: Timestamp, told: &[u64]) -> Option<Decision> {
+        let &[used, fresh_at] = told else { return None };
+        let possible =
+            (cost..=self.limit).contains(&used) && Timestamp::computed(fresh_at).is_some();
+        possible.then(|| self.decision(true, cost, used, 0, fresh_at, now))
     }
 
     fn peek(
@@ -131,9 +144,10 @@ impl Machine for SlidingLog {
 impl SlidingLog {
     /// What of the stored entries counts at `now`.
     fn live(&self, slot: &Option<Record>, now: Timestamp) -> Result<Live, RecordError> {
-        let Some(record) = self.load(slot)? else {
+        let Some(record) = slot else {
             return Ok(Live { now: now.as_micros(), expired: 0, used: 0, last: 0 });
         };
+        let record = self.load(record)?;
         let now = now.as_micros().max(record.last);
         let mut live = Live { now, expired: 0, used: record.used, last: record.last };
         for entry in &record.entries {
@@ -156,7 +170,7 @@ impl SlidingLog {
         now: Timestamp,
     ) -> Decision {
         let stored = match slot {
-            Some(Record(Body::Log(record))) => record.entries.iter(),
+            Some(Record { body: Body::Log(record), .. }) => record.entries.iter(),
             _ => admitted.range(..0), // nothing stored
         };
         let freed_at = if allowed || cost > self.limit {
@@ -231,17 +245,16 @@ impl SlidingLog {
         }
     }
 
-    fn load<'a>(&self, slot: &'a Option<Record>) -> Result<Option<&'a LogRecord>, RecordError> {
-        match slot {
-            None => Ok(None),
-            Some(Record(Body::Log(record))) if record.log == *self => Ok(Some(record)),
-            Some(Record(Body::Log(_))) => Err(RecordError::OtherLimit),
-            Some(_) => Err(RecordError::OtherKind),
+    fn load<'a>(&self, record: &'a Record) -> Result<&'a LogRecord, RecordError> {
+        match &record.body {
+            Body::Log(record) if record.log == *self => Ok(record),
+            Body::Log(_) => Err(RecordError::OtherLimit),
+            _ => Err(RecordError::OtherKind),
         }
     }
 
     fn store(&self, slot: &mut Option<Record>, live: &Live, mut admitted: VecDeque<Entry>) {
-        if let Some(Record(Body::Log(record))) = slot {
+        if let Some(Record { body: Body::Log(record), .. }) = slot {
             record.entries.drain(..live.expired);
             record.entries.append(&mut admitted);
             record.used = live.used;
@@ -249,7 +262,7 @@ impl SlidingLog {
         } else {
             let record =
                 LogRecord { log: *self, used: live.used, last: live.last, entries: admitted };
-            *slot = Some(Record(Body::Log(record)));
+            put(slot, Body::Log(record));
         }
     }
 }

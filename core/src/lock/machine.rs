@@ -3,7 +3,7 @@
 use super::record::{Done, Kind, LockRecord};
 use super::{Action, Answer, Hold, Holder, Inspect, Inspection, Lock, Operation, OwnerId, Reply};
 use crate::error::RecordError;
-use crate::record::{Body, Record};
+use crate::record::{Body, Record, put};
 use crate::time::Timestamp;
 
 impl Operation {
@@ -37,7 +37,7 @@ impl Operation {
         let hold = record.hold();
         record.remember(Done { kind: self.kind(), id: self.id, hold });
         record.keep = self.lock.keep(&record, micros);
-        *slot = Some(Record(Body::Lock(record)));
+        put(slot, Body::Lock(record));
         Ok(reply(Answer::Done(hold)))
     }
 
@@ -126,7 +126,7 @@ fn broken(record: &mut LockRecord, token: u64, now: u64) -> bool {
 fn load(slot: &Option<Record>, now: Timestamp) -> Result<Option<&LockRecord>, RecordError> {
     match slot {
         None => Ok(None),
-        Some(Record(Body::Lock(record))) => {
+        Some(Record { body: Body::Lock(record), .. }) => {
             Ok(Some(record).filter(|lock| now.as_micros() < lock.keep))
         }
         Some(_) => Err(RecordError::OtherKind),

@@ -44,9 +44,11 @@ use core::str::FromStr;
 use core::time::Duration;
 
 use crate::error::ConfigError;
-use crate::exact::{MAX_SPAN_US, config_micros};
+use crate::exact::half_span;
+use crate::id::{read_id, write_id};
 use crate::time::Timestamp;
 
+pub use crate::id::IdError;
 pub(crate) use record::LockRecord;
 pub use record::REMEMBERED;
 
@@ -68,6 +70,8 @@ impl Lock {
     /// # Errors
     /// [`ConfigError`] for zero, a fraction of a microsecond, or values out of range.
     pub fn new(lease: Duration, remember: Duration) -> Result<Self, ConfigError> {
+        // Each leaves room for the other: a record lives for the lease and then for the time to
+        // remember, and each can be another user's of the same lock.
         let lease_us = half_span("lease", lease)?;
         let remember_us = half_span("time to remember operations", remember)?;
         Ok(Lock { lease_us, remember_us })
@@ -114,21 +118,6 @@ impl Lock {
 
     fn operation(&self, id: OperationId, action: Action) -> Operation {
         Operation { lock: *self, id, action }
-    }
-}
-
-/// A part of the configuration that leaves room for the other: a record lives for the lease and then
-/// for the time to remember, and each can be another user's of the same lock.
-fn half_span(what: &'static str, span: Duration) -> Result<u64, ConfigError> {
-    let max = MAX_SPAN_US / 2;
-    match config_micros(what, span)? {
-        micros if micros <= max => Ok(micros),
-        _ => Err(ConfigError::TooLarge {
-            what,
-            max,
-            unit: "us",
-            bound: "half of the longest time that is remembered, 2^50 us",
-        }),
     }
 }
 
@@ -238,13 +227,13 @@ impl OperationId {
 
 impl fmt::Display for OwnerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
+        write_id(self.0, f)
     }
 }
 
 impl fmt::Display for OperationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
+        write_id(self.0, f)
     }
 }
 
@@ -252,7 +241,7 @@ impl FromStr for OwnerId {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, IdError> {
-        record::read_id(text).map(OwnerId).ok_or(IdError)
+        read_id(text).map(OwnerId)
     }
 }
 
@@ -260,18 +249,6 @@ impl FromStr for OperationId {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, IdError> {
-        record::read_id(text).map(OperationId).ok_or(IdError)
+        read_id(text).map(OperationId)
     }
 }
-
-/// A text that is not 32 hexadecimal digits in lower case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IdError;
-
-impl fmt::Display for IdError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an id is 32 hexadecimal digits in lower case")
-    }
-}
-
-impl core::error::Error for IdError {}

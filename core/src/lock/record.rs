@@ -115,8 +115,8 @@ impl LockRecord {
         };
         let (owner, numbers) = head.split_once(' ')?;
         let [holds, deadline, token, keep] = read_exact(numbers)?;
-        let owner = OwnerId(read_id(owner)?);
-        let record = LockRecord { owner, holds, deadline, token, keep, done: done? };
+        let record =
+            LockRecord { owner: owner.parse().ok()?, holds, deadline, token, keep, done: done? };
         (record.done.len() <= REMEMBERED).then_some(record)
     }
 }
@@ -129,7 +129,7 @@ impl Done {
         let deadline = Timestamp::computed(deadline)?;
         Some(Done {
             kind: Kind::of_letter(letter)?,
-            id: OperationId(read_id(id)?),
+            id: id.parse().ok()?,
             hold: Hold { token, holds, deadline },
         })
     }
@@ -140,13 +140,4 @@ fn read_exact<const N: usize>(text: &str) -> Option<[u64; N]> {
     let read = |number| read_number(number).filter(|&number| number < MAX_EXACT);
     let numbers: Option<Vec<u64>> = text.split(' ').map(read).collect();
     numbers?.try_into().ok()
-}
-
-/// 32 hexadecimal digits in lower case.
-pub(super) fn read_id(text: &str) -> Option<u128> {
-    let hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    if text.len() != 32 || !text.bytes().all(hex) {
-        return None;
-    }
-    u128::from_str_radix(text, 16).ok()
 }

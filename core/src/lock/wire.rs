@@ -55,6 +55,10 @@ impl Command for Operation {
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Reply, RecordError> {
         self.run(slot, now)
     }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
 }
 
 impl Command for Inspect {
@@ -73,6 +77,10 @@ impl Command for Inspect {
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Inspection, RecordError> {
         self.run(slot, now)
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
     }
 }
 

@@ -122,7 +122,7 @@ impl<K: Key> Subject for OnKey<K> {
                     Answer::TooLate => Outcome::TooLate,
                 }
             }
-            Err(error) if error.contains("the operation id was used before") => Outcome::Reused,
+            Err(error) if error.contains("the id was used before") => Outcome::Reused,
             Err(error) => Outcome::Failed(error),
         }
     }
