@@ -44,16 +44,36 @@ pub use wait::{Step, Wait};
 
 use core::time::Duration;
 
-/// `first` doubled `times` times, at most `most`.
-fn doubled(first: Duration, times: u32, most: Duration) -> Duration {
-    let factor = 2u32.saturating_pow(times);
-    first.saturating_mul(factor).min(most)
+/// The span of exponential backoff after so many rounds: `first`, then `growth` times as long with
+/// each, at most `longest`.
+fn backoff(first: Duration, growth: u32, rounds: u32, longest: Duration) -> Duration {
+    first.saturating_mul(growth.saturating_pow(rounds)).min(longest)
 }
 
-/// A time from zero to `span`, as far along it as `random` is in its own range.
+/// A time from zero on and below `span`, as far along it as `random` is along its own range.
 fn part_of(span: Duration, random: u64) -> Duration {
-    // Thirty bits are fine enough, and the product fits: no span has more than 94 bits of nanoseconds.
-    let share = random >> 34;
-    let nanos = span.as_nanos() * u128::from(share) / u128::from(u64::MAX >> 34);
-    Duration::new((nanos / 1_000_000_000) as u64, (nanos % 1_000_000_000) as u32)
+    let nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+    let part = (u128::from(nanos) * u128::from(random)) >> 64;
+    Duration::from_nanos(part as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_grow_to_their_longest_and_never_overflow() {
+        let span = |rounds| backoff(Duration::from_millis(5), 2, rounds, Duration::from_millis(30));
+        let millis = [0, 1, 2, 3, 4, u32::MAX].map(|rounds| span(rounds).as_millis());
+        assert_eq!(millis, [5, 10, 20, 30, 30, 30]);
+        assert_eq!(backoff(Duration::MAX, u32::MAX, u32::MAX, Duration::MAX), Duration::MAX);
+    }
+
+    #[test]
+    fn a_part_is_as_far_along_as_its_random_number() {
+        let span = Duration::from_millis(100);
+        let parts = [0, 1 << 62, 1 << 63, u64::MAX].map(|random| part_of(span, random).as_nanos());
+        assert_eq!(parts, [0, 25_000_000, 50_000_000, 99_999_999]);
+        assert!(part_of(Duration::MAX, u64::MAX) < Duration::MAX);
+    }
 }

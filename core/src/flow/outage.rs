@@ -56,6 +56,10 @@ impl Default for OutageConfig {
 /// Ask for a [`Route`] before each call, and report by [`answered`](Outage::answered) or
 /// [`failed`](Outage::failed) what came of it, with the route that it took. It is slow to believe
 /// both: one lost call does not send callers away, and one answered probe does not send them back.
+///
+/// While it is away, only probes count: a call that was sent before says nothing of the store now.
+/// It stays away for at least `return_after * probe_every` (1.5 s by default), so where no call takes
+/// longer than that, none of before reports after the return either.
 #[derive(Clone, Debug)]
 pub struct Outage {
     config: OutageConfig,
@@ -100,8 +104,6 @@ impl Outage {
     }
 
     /// The store answered a call that took this route, be it by an error of its own.
-    ///
-    /// A call that was sent before the store was away says nothing of it now, and is not counted.
     pub fn answered(&mut self, route: Route, _now: Duration) {
         match (&mut self.state, route) {
             (State::Present { failures }, Route::Store) => *failures = 0,
@@ -133,5 +135,150 @@ impl Outage {
     /// Whether callers stay away from the store, but for probes.
     pub fn is_away(&self) -> bool {
         matches!(self.state, State::Away { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Route::{Away, Probe, Store};
+
+    fn at(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    /// What is done at a time, and for a route, which it must be.
+    #[derive(Debug)]
+    enum Do {
+        Asks(Route),
+        Answered(Route),
+        Failed(Route),
+    }
+    use Do::{Answered, Asks, Failed};
+
+    /// Does each step of a table and compares whether the store is away after it.
+    fn follow(outage: &mut Outage, table: &[(u64, Do, bool)]) {
+        for (row, (millis, step, away)) in table.iter().enumerate() {
+            let now = at(*millis);
+            match step {
+                Asks(expected) => assert_eq!(outage.route(now), *expected, "row {row}: {step:?}"),
+                Answered(route) => outage.answered(*route, now),
+                Failed(route) => outage.failed(*route, now),
+            }
+            assert_eq!(outage.is_away(), *away, "row {row}: {step:?}");
+        }
+    }
+
+    /// Away since 0.
+    fn away() -> Outage {
+        let mut outage = Outage::new(OutageConfig::default());
+        (0..3).for_each(|_| outage.failed(Store, at(0)));
+        assert!(outage.is_away());
+        outage
+    }
+
+    #[test]
+    fn only_failures_in_a_row_send_callers_away() {
+        let table = [
+            (0, Asks(Store), false),
+            (0, Failed(Store), false),
+            (1, Failed(Store), false),
+            (2, Answered(Store), false),
+            (3, Failed(Store), false),
+            (4, Failed(Store), false),
+            (5, Asks(Store), false),
+            (6, Failed(Store), true),
+            (6, Asks(Away), true),
+        ];
+        follow(&mut Outage::new(OutageConfig::default()), &table);
+    }
+
+    #[test]
+    fn only_probes_answered_in_a_row_bring_them_back() {
+        let table = [
+            (499, Asks(Away), true),
+            (500, Asks(Probe), true),
+            (500, Asks(Away), true),
+            (510, Answered(Probe), true),
+            (999, Asks(Away), true),
+            (1000, Asks(Probe), true),
+            (1010, Answered(Probe), true),
+            (1500, Asks(Probe), true),
+            (1510, Failed(Probe), true),
+            (2000, Asks(Probe), true),
+            (2010, Answered(Probe), true),
+            (2500, Asks(Probe), true),
+            (2510, Answered(Probe), true),
+            (3000, Asks(Probe), true),
+            (3010, Answered(Probe), false),
+            (3010, Asks(Store), false),
+            (3011, Failed(Store), false),
+            (3012, Failed(Store), false),
+            (3013, Failed(Store), true),
+            (3512, Asks(Away), true),
+            (3513, Asks(Probe), true),
+            (3514, Answered(Probe), true),
+        ];
+        follow(&mut away(), &table);
+    }
+
+    #[test]
+    fn a_call_of_before_changes_nothing_while_the_store_is_away() {
+        let table = [
+            (1, Failed(Store), true),
+            (2, Answered(Store), true),
+            (3, Answered(Store), true),
+            (4, Answered(Store), true),
+            (500, Asks(Probe), true),
+            (501, Answered(Probe), true),
+            (502, Failed(Store), true),
+            (1000, Asks(Probe), true),
+            (1001, Answered(Probe), true),
+            (1500, Asks(Probe), true),
+            (1501, Answered(Probe), false),
+        ];
+        follow(&mut away(), &table);
+    }
+
+    #[test]
+    fn a_late_probe_changes_nothing_once_the_store_is_back() {
+        let mut outage = Outage::new(OutageConfig::default());
+        let table = [
+            (0, Failed(Store), false),
+            (0, Failed(Store), false),
+            (1, Failed(Probe), false),
+            (2, Answered(Probe), false),
+            (3, Failed(Store), true),
+        ];
+        follow(&mut outage, &table);
+    }
+
+    #[test]
+    fn a_probe_that_is_never_reported_holds_nothing_up() {
+        let table = [
+            (500, Asks(Probe), true),
+            (999, Asks(Away), true),
+            (1000, Asks(Probe), true),
+            (7000, Asks(Probe), true),
+            (7499, Asks(Away), true),
+            (7500, Asks(Probe), true),
+        ];
+        follow(&mut away(), &table);
+    }
+
+    #[test]
+    fn a_configuration_of_zero_is_refused_and_the_largest_is_not() {
+        let one = Duration::from_nanos(1);
+        for (config, what) in [
+            (OutageConfig::new(0, one, 1), "number of failures"),
+            (OutageConfig::new(1, Duration::ZERO, 1), "time between probes"),
+            (OutageConfig::new(1, one, 0), "number of answered probes"),
+        ] {
+            assert_eq!(config, Err(ConfigError::Zero { what }));
+        }
+        let config = OutageConfig::new(1, Duration::MAX, u32::MAX).unwrap();
+        let mut outage = Outage::new(config);
+        outage.failed(Store, Duration::MAX);
+        assert_eq!(outage.route(Duration::MAX), Probe);
     }
 }

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{doubled, part_of};
+use super::{backoff, part_of};
 
 /// The most that a call is sent, the first time included.
 const ATTEMPTS: u32 = 8;
@@ -58,9 +58,76 @@ impl Retry {
         if failure == Failure::Unknown && !self.repeatable {
             return None;
         }
-        let sleep = part_of(doubled(FIRST_SLEEP, self.failures, LONGEST_SLEEP), random);
+        let sleep = part_of(backoff(FIRST_SLEEP, 2, self.failures, LONGEST_SLEEP), random);
         self.failures = self.failures.saturating_add(1);
         let fits = sleep < self.deadline.saturating_sub(now);
         (fits && self.failures < ATTEMPTS).then_some(sleep)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::from_secs(1000);
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn what_may_be_done_is_sent_again_only_where_it_is_repeatable() {
+        for (repeatable, failure, again) in [
+            (true, Failure::NotDone, true),
+            (true, Failure::Unknown, true),
+            (false, Failure::NotDone, true),
+            (false, Failure::Unknown, false),
+        ] {
+            let mut retry = Retry::new(NOW, SECOND, repeatable);
+            let sleep = retry.after(failure, NOW, 0);
+            assert_eq!(sleep.is_some(), again, "{failure:?}, repeatable: {repeatable}");
+        }
+    }
+
+    #[test]
+    fn a_repeatable_attempt_gets_a_quarter_and_another_one_all_that_is_left() {
+        let patience = |repeatable, passed| {
+            Retry::new(NOW, SECOND, repeatable).patience(NOW + Duration::from_millis(passed))
+        };
+        let millis = [0, 600, 900, 1000, 5000].map(|passed| patience(true, passed).as_millis());
+        assert_eq!(millis, [250, 250, 100, 0, 0]);
+        let millis = [0, 600, 900, 1000, 5000].map(|passed| patience(false, passed).as_millis());
+        assert_eq!(millis, [1000, 400, 100, 0, 0]);
+    }
+
+    #[test]
+    fn sleeps_grow_and_attempts_end() {
+        let mut retry = Retry::new(NOW, Duration::from_secs(60), false);
+        // As large as random numbers get, so that each sleep is its span but for a nanosecond.
+        let mut sleep = || retry.after(Failure::NotDone, NOW, u64::MAX);
+        let millis = [(); 8].map(|()| sleep().map(|time| time.as_nanos().div_ceil(1_000_000)));
+        assert_eq!(
+            millis,
+            [Some(5), Some(10), Some(20), Some(40), Some(80), Some(160), Some(200), None]
+        );
+        assert_eq!(sleep(), None);
+    }
+
+    #[test]
+    fn there_is_no_attempt_without_time_for_it() {
+        let millis = Duration::from_millis;
+        let random = 1 << 63; // a sleep of half its span: 2.5 ms
+        for (passed, sleep) in [(997, Some(Duration::from_micros(2500))), (998, None), (1000, None)]
+        {
+            let mut retry = Retry::new(NOW, SECOND, true);
+            assert_eq!(retry.after(Failure::Unknown, NOW + millis(passed), random), sleep);
+        }
+        assert_eq!(Retry::new(NOW, Duration::ZERO, true).after(Failure::NotDone, NOW, 0), None);
+    }
+
+    #[test]
+    fn no_time_is_too_long() {
+        for now in [Duration::ZERO, NOW, Duration::MAX] {
+            let mut retry = Retry::new(now, Duration::MAX, true);
+            assert!(retry.patience(now) <= Duration::MAX / 4);
+            retry.after(Failure::Unknown, Duration::MAX, u64::MAX);
+        }
     }
 }

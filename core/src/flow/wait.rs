@@ -2,19 +2,41 @@
 
 use core::time::Duration;
 
-use super::{doubled, part_of};
+use super::{backoff, part_of};
 use crate::decision::{Decision, Verdict};
 
-/// The shortest sleep after the first denial, so that no limit however fast makes a caller spin.
-const FIRST_SLEEP: Duration = Duration::from_millis(1);
-/// What the shortest sleep grows to, doubling with each denial.
-const LONGEST_FLOOR: Duration = Duration::from_millis(32);
-/// Over how much time the sleeps of the first denial are spread.
-const FIRST_SPREAD: Duration = Duration::from_millis(4);
-/// What the spread grows to, doubling with each denial.
-const LONGEST_SPREAD: Duration = Duration::from_millis(500);
+/// How much longer both spans get with each denial.
+const GROWTH: u32 = 4;
+/// The least that is slept after the first denial, however soon the limit has a permit again.
+const FIRST_LEAST: Duration = Duration::from_millis(1);
+/// What that grows to.
+const LONGEST_LEAST: Duration = Duration::from_millis(32);
+/// The span of the first denial's jitter, where a quarter of its `retry_after` is not more.
+const FIRST_JITTER: Duration = Duration::from_millis(4);
+/// What that grows to.
+const LONGEST_JITTER: Duration = Duration::from_millis(500);
 
 /// One caller's wait for a permit: ask, hand in the [`Decision`], do what the [`Step`] says, repeat.
+///
+/// A denied caller sleeps for the decision's `retry_after`, before which asking is in vain, and then
+/// for a jitter: a time drawn evenly from a span. The span is a quarter of `retry_after` at first
+/// (at least 4 ms), four times as long with each further denial, and at most 500 ms. This is
+/// exponential backoff with *full jitter*, of which Marc Brooker's "Exponential Backoff and Jitter"
+/// (AWS Architecture Blog, 2015) shows that it needs the fewest calls of its kind. What it does here:
+///
+/// - Many callers that are denied at one moment have the same `retry_after`. The jitter keeps them
+///   from coming back in one herd.
+/// - To be denied again means that others took the permit. The more often, the more of them there
+///   are, so the span grows, and the calls per permit with the logarithm of their number.
+/// - A caller who is alone pays for it with an eighth of `retry_after` on average.
+///
+/// A sleep is at least 1 ms, growing likewise to 32 ms, so that no caller spins on a fast limit: a
+/// wait is at most 5 calls and one for each 32 ms of its timeout.
+///
+/// It gives up as soon as the permit cannot come before the deadline; the decision then still tells
+/// `retry_after`. No sleep ends after the deadline: where there is less time left than the jitter's
+/// span, it is drawn from what is left, and where there is less than the least sleep, the question
+/// after it is the last. An answer may come later than the deadline, by as long as the store takes.
 #[derive(Clone, Debug)]
 pub struct Wait {
     deadline: Duration,
@@ -46,11 +68,108 @@ impl Wait {
         if left.is_zero() || retry_after > left {
             return Step::Done;
         }
-        let floor = doubled(FIRST_SLEEP, self.denials, LONGEST_FLOOR);
-        let spread = doubled(FIRST_SPREAD, self.denials, LONGEST_SPREAD);
+        let least = backoff(FIRST_LEAST, GROWTH, self.denials, LONGEST_LEAST);
+        let first_jitter = FIRST_JITTER.max(retry_after / 4);
+        let jitter = backoff(first_jitter, GROWTH, self.denials, LONGEST_JITTER);
         self.denials = self.denials.saturating_add(1);
-        let least = if floor <= left { retry_after.max(floor) } else { retry_after };
-        let most = least.saturating_add(spread).min(left);
-        Step::Sleep(least + part_of(most - least, random))
+
+        let is_last = least >= left;
+        let from = if is_last { retry_after } else { retry_after.max(least) };
+        let sleep = from + part_of(jitter.min(left - from), random);
+        if is_last {
+            self.deadline = now.saturating_add(sleep);
+        }
+        Step::Sleep(sleep)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::from_secs(1000);
+
+    fn decision(verdict: Verdict) -> Decision {
+        Decision { verdict, limit: 1, remaining: 0, reset_after: Duration::from_secs(1) }
+    }
+
+    fn denied(retry_after: Duration) -> Decision {
+        decision(Verdict::Denied { retry_after })
+    }
+
+    /// The milliseconds of the first sleeps of a wait of `timeout`, all with one random number.
+    fn sleeps(timeout: Duration, retry_after: Duration, random: u64) -> [f64; 6] {
+        let mut wait = Wait::new(NOW, timeout);
+        [(); 6].map(|()| match wait.after(&denied(retry_after), NOW, random) {
+            Step::Sleep(time) => time.as_secs_f64() * 1000.0,
+            Step::Done => f64::NAN,
+        })
+    }
+
+    #[test]
+    fn what_cannot_get_better_is_done_at_once() {
+        let second = Duration::from_secs(1);
+        for (verdict, timeout) in [
+            (Verdict::Allowed, second),
+            (Verdict::Never, second),
+            (Verdict::Denied { retry_after: second + Duration::from_nanos(1) }, second),
+            (Verdict::Denied { retry_after: Duration::MAX }, Duration::MAX),
+            (Verdict::Denied { retry_after: Duration::from_micros(1) }, Duration::ZERO),
+            (Verdict::Denied { retry_after: Duration::ZERO }, Duration::ZERO),
+        ] {
+            let step = Wait::new(NOW, timeout).after(&decision(verdict), NOW, 0);
+            assert_eq!(step, Step::Done, "{verdict:?} with a timeout of {timeout:?}");
+        }
+    }
+
+    #[test]
+    fn a_permit_that_comes_just_in_time_is_waited_for() {
+        let second = Duration::from_secs(1);
+        let mut wait = Wait::new(NOW, second);
+        assert_eq!(wait.after(&denied(second), NOW, u64::MAX), Step::Sleep(second));
+        assert_eq!(wait.after(&denied(Duration::ZERO), NOW + second, 0), Step::Done);
+    }
+
+    #[test]
+    fn sleeps_and_their_jitter_grow_with_each_denial() {
+        let (minute, middle) = (Duration::from_secs(60), 1 << 63);
+        let soon = Duration::from_micros(1);
+        assert_eq!(sleeps(minute, soon, 0), [1.0, 4.0, 16.0, 32.0, 32.0, 32.0]);
+        assert_eq!(sleeps(minute, soon, middle), [3.0, 12.0, 48.0, 160.0, 282.0, 282.0]);
+        let later = Duration::from_millis(40);
+        assert_eq!(sleeps(minute, later, 0), [40.0; 6]);
+        assert_eq!(sleeps(minute, later, middle), [45.0, 60.0, 120.0, 290.0, 290.0, 290.0]);
+    }
+
+    #[test]
+    fn the_jitter_is_drawn_from_what_is_left() {
+        let (timeout, later) = (Duration::from_millis(60), Duration::from_millis(40));
+        assert_eq!(sleeps(timeout, later, 1 << 63), [45.0, 50.0, 50.0, 50.0, 50.0, 50.0]);
+    }
+
+    #[test]
+    fn where_the_least_sleep_does_not_fit_one_question_is_left() {
+        let (millis, micros) = (Duration::from_millis, Duration::from_micros);
+        let mut wait = Wait::new(NOW, micros(500));
+        assert_eq!(wait.after(&denied(micros(100)), NOW, 1 << 63), Step::Sleep(micros(300)));
+        assert_eq!(wait.after(&denied(micros(1)), NOW + micros(300), 0), Step::Done);
+
+        let mut wait = Wait::new(NOW, millis(1));
+        assert_eq!(wait.after(&denied(micros(1)), NOW, 0), Step::Sleep(micros(1)));
+        assert_eq!(wait.after(&denied(micros(1)), NOW + micros(1), 0), Step::Done);
+    }
+
+    #[test]
+    fn no_time_is_too_long() {
+        let half = Duration::MAX / 2;
+        for now in [Duration::ZERO, half, Duration::MAX] {
+            for timeout in [Duration::ZERO, half, Duration::MAX] {
+                for retry_after in [Duration::ZERO, half, Duration::MAX] {
+                    let mut wait = Wait::new(now, timeout);
+                    wait.after(&denied(retry_after), now, u64::MAX);
+                    wait.after(&denied(retry_after), Duration::MAX, u64::MAX);
+                }
+            }
+        }
     }
 }
