@@ -132,8 +132,7 @@ async fn it_takes_several_failures_to_leave_and_several_answers_to_return() {
 #[tokio::test(start_paused = true)]
 async fn shares_together_stay_within_the_limit() {
     let store = Flaky::new(memory());
-    let processes: Vec<_> =
-        (0..4).map(|_| process(&store, WhenAway::share(4, memory()))).collect();
+    let processes: Vec<_> = (0..4).map(|_| process(&store, WhenAway::share(4, memory()))).collect();
     let mut admitted = 0;
     let mut spend = async |calls: u32| {
         let before = admitted;

@@ -151,6 +151,9 @@ fn blocking_callers_wait() {
     let limit = "token-bucket 1/h burst 1".parse().unwrap();
     let limiter = BlockingLimiter::new(store.clone(), limit, SECOND);
     limiter.try_acquire("id", 1).unwrap();
-    assert!(!limiter.acquire("id", 1, SECOND * 3599).unwrap().is_allowed(), "and it is told at once");
+    assert!(
+        !limiter.acquire("id", 1, SECOND * 3599).unwrap().is_allowed(),
+        "and it is told at once"
+    );
     assert_eq!(store.calls(), 2);
 }

@@ -4,8 +4,6 @@ use core::time::Duration;
 
 use super::{backoff, part_of};
 
-/// The most that a call is sent, the first time included.
-const ATTEMPTS: u32 = 8;
 /// The longest sleep after the first failure.
 const FIRST_SLEEP: Duration = Duration::from_millis(5);
 /// What the longest sleep grows to, doubling with each failure.
@@ -15,9 +13,10 @@ const SHARES: u32 = 4;
 
 /// One call: how long each attempt may take, and whether and when there is another.
 ///
-/// All attempts and the sleeps between them fit in the timeout, and there are at most eight attempts.
-/// A sleep is drawn from zero to 5 ms, 10 ms, 20 ms and so on up to 200 ms (exponential backoff with
-/// full jitter).
+/// All attempts and the sleeps between them fit in the timeout. A sleep is drawn from the upper half
+/// of 5 ms, 10 ms, 20 ms and so on up to 200 ms (exponential backoff with equal jitter), so that
+/// attempts are few however chance falls: about seven in the first half second, then at most ten in
+/// each second.
 #[derive(Clone, Debug)]
 pub struct Retry {
     deadline: Duration,
@@ -58,10 +57,10 @@ impl Retry {
         if failure == Failure::Unknown && !self.repeatable {
             return None;
         }
-        let sleep = part_of(backoff(FIRST_SLEEP, 2, self.failures, LONGEST_SLEEP), random);
+        let half = backoff(FIRST_SLEEP, 2, self.failures, LONGEST_SLEEP) / 2;
+        let sleep = half + part_of(half, random);
         self.failures = self.failures.saturating_add(1);
-        let fits = sleep < self.deadline.saturating_sub(now);
-        (fits && self.failures < ATTEMPTS).then_some(sleep)
+        (sleep < self.deadline.saturating_sub(now)).then_some(sleep)
     }
 }
 
@@ -98,26 +97,25 @@ mod tests {
     }
 
     #[test]
-    fn sleeps_grow_and_attempts_end() {
-        let mut retry = Retry::new(NOW, Duration::from_secs(60), false);
-        // As large as random numbers get, so that each sleep is its span but for a nanosecond.
-        let mut sleep = || retry.after(Failure::NotDone, NOW, u64::MAX);
-        let millis = [(); 8].map(|()| sleep().map(|time| time.as_nanos().div_ceil(1_000_000)));
-        assert_eq!(
-            millis,
-            [Some(5), Some(10), Some(20), Some(40), Some(80), Some(160), Some(200), None]
-        );
-        assert_eq!(sleep(), None);
+    fn sleeps_grow_to_a_fifth_of_a_second() {
+        for (random, expected) in [
+            // As large as random numbers get, so that each sleep is its span but for a nanosecond.
+            (u64::MAX, [5000, 10_000, 20_000, 40_000, 80_000, 160_000, 200_000, 200_000]),
+            (0, [2500, 5000, 10_000, 20_000, 40_000, 80_000, 100_000, 100_000]),
+        ] {
+            let mut retry = Retry::new(NOW, Duration::from_secs(60), false);
+            let mut sleep = || retry.after(Failure::NotDone, NOW, random).unwrap();
+            assert_eq!([(); 8].map(|()| sleep().as_nanos().div_ceil(1000)), expected);
+        }
     }
 
     #[test]
     fn there_is_no_attempt_without_time_for_it() {
         let millis = Duration::from_millis;
-        let random = 1 << 63; // a sleep of half its span: 2.5 ms
         for (passed, sleep) in [(997, Some(Duration::from_micros(2500))), (998, None), (1000, None)]
         {
             let mut retry = Retry::new(NOW, SECOND, true);
-            assert_eq!(retry.after(Failure::Unknown, NOW + millis(passed), random), sleep);
+            assert_eq!(retry.after(Failure::Unknown, NOW + millis(passed), 0), sleep);
         }
         assert_eq!(Retry::new(NOW, Duration::ZERO, true).after(Failure::NotDone, NOW, 0), None);
     }
