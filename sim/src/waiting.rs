@@ -237,3 +237,78 @@ impl Herd {
         self.largest = self.largest.max(self.recent.len() as u64);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::EngineKind;
+    use crate::trace::{Request, TraceBuilder};
+
+    const MILLI: Duration = Duration::from_millis(1);
+
+    fn waited(times_us: &[u64], limit: &str, waiting: &Waiting) -> Waited {
+        let mut builder = TraceBuilder::default();
+        for &micros in times_us {
+            let key = builder.key("a");
+            builder.push(Request { at: Timestamp::from_micros(micros).unwrap(), key, cost: 1 });
+        }
+        let (limit, mut engine) = (limit.parse().unwrap(), EngineKind::Model.build().unwrap());
+        let mut progress = 0;
+        let trace = builder.finish();
+        let waited = replay_waiting(&trace, &limit, &mut *engine, waiting, || progress += 1);
+        assert_eq!(progress, times_us.len());
+        waited.unwrap()
+    }
+
+    #[test]
+    fn a_wait_takes_the_sleep_and_each_round_trip() {
+        let waiting = Waiting { timeout: 3000 * MILLI, round_trip: 10 * MILLI, seed: 1 };
+        let waited = waited(&[0, 0], "token-bucket 1/s burst 1", &waiting);
+        let [first, second] = waited.settled[..] else { panic!("two requests") };
+        assert_eq!(first, Settled { outcome: Outcome::Admitted, after: 10 * MILLI, calls: 1 });
+        assert_eq!((second.outcome, second.calls), (Outcome::Admitted, 2));
+        // A second and two round trips, and the jitter of a quarter of a second.
+        let expected = 1020 * MILLI..1270 * MILLI;
+        assert!(expected.contains(&second.after), "{:?}", second.after);
+        assert_eq!((waited.calls_in_10ms, waited.repeats_in_10ms), (2, 1));
+    }
+
+    #[test]
+    fn without_a_timeout_each_request_asks_once() {
+        let waiting = Waiting { timeout: Duration::ZERO, round_trip: Duration::ZERO, seed: 1 };
+        let waited = waited(&[0, 0, 999_999, 1_000_000], "fixed-window 1/s", &waiting);
+        use Outcome::{Admitted, Denied};
+        assert_eq!(waited.outcomes(), [Admitted, Denied, Denied, Admitted]);
+        assert!(waited.settled.iter().all(|settled| settled.calls == 1));
+    }
+
+    #[test]
+    fn waiting_ends_at_the_end_of_all_time() {
+        let waiting = Waiting { timeout: 3000 * MILLI, round_trip: Duration::ZERO, seed: 1 };
+        let end = Timestamp::MAX.as_micros();
+        let waited = waited(&[end, end], "token-bucket 1/s burst 1", &waiting);
+        assert_eq!(waited.outcomes(), [Outcome::Admitted, Outcome::Denied]);
+    }
+
+    #[test]
+    fn a_herd_is_within_less_than_its_span() {
+        let mut herd = Herd::default();
+        let sizes = [0, 0, 5, 9, 10, 14, 15, 40].map(|millis| {
+            herd.call(millis * MILLI);
+            herd.recent.len()
+        });
+        assert_eq!(sizes, [1, 2, 3, 4, 3, 4, 4, 1]);
+        assert_eq!(herd.largest, 4);
+    }
+
+    #[test]
+    fn times_are_of_the_nearest_rank() {
+        let times = |count: u32| WaitTimes::of((1..=count).rev().map(|i| i * MILLI).collect());
+        let millis =
+            |p50, p99, max| WaitTimes { p50: p50 * MILLI, p99: p99 * MILLI, max: max * MILLI };
+        assert_eq!(times(0), None);
+        assert_eq!(times(1), Some(millis(1, 1, 1)));
+        assert_eq!(times(10), Some(millis(5, 10, 10)));
+        assert_eq!(times(200), Some(millis(100, 198, 200)));
+    }
+}
