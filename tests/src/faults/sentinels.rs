@@ -40,8 +40,11 @@ pub async fn failed_over_by_hand<S: Store + Clone + 'static>(
     store: S,
 ) {
     let limiter = limiter(store);
+    let old = blocking(|| sentinels.master());
     during(name, &limiter, ID, async || {
         blocking(|| sentinels.fail_over());
+        // Until then this client may be right, as far as it can know.
+        blocking(|| sentinels.wait_until_replica(old));
         u64::MAX / 2
     })
     .await;
