@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{Ask, Move, Remember, Step, Trace, config, cost, moved, plain_ask, start};
+use super::{Ask, Cost, Move, Remember, Step, Trace, config, cost, moved, plain_ask, start};
 use crate::config::Kind;
 
 /// Traces in which some requests have an id; some of those are sent again, some for another cost.
@@ -51,5 +51,8 @@ fn step(ask: impl Strategy<Value = Ask>) -> impl Strategy<Value = Step> {
 }
 
 fn request() -> impl Strategy<Value = Ask> {
-    (cost(), remember()).prop_map(|(cost, remember)| Ask::Request(cost, remember))
+    let any = (cost(), remember()).prop_map(|(cost, remember)| Ask::Request(cost, remember));
+    // Small and remembered for long, so that there come to be more than a record remembers.
+    let small = Just(Ask::Request(Cost::Units(1), Remember::Micros(1 << 50)));
+    prop_oneof![any, small]
 }
