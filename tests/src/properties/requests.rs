@@ -79,9 +79,9 @@ impl Owed {
 ///
 /// # Errors
 /// What was answered instead.
-pub fn d11_a_denied_id_is_a_new_attempt<S: Subject>(
-    denied: &mut S,
-    fresh: &mut S,
+pub fn d11_a_denied_id_is_a_new_attempt(
+    denied: &mut impl Subject,
+    fresh: &mut impl Subject,
     trace: &Trace,
 ) -> Check {
     let now_us = end(denied, trace);
@@ -113,9 +113,9 @@ pub fn d11_a_denied_id_is_a_new_attempt<S: Subject>(
 ///
 /// # Errors
 /// What was answered instead.
-pub fn d11_after_r_an_id_is_new<S: Subject>(
-    again: &mut S,
-    fresh: &mut S,
+pub fn d11_after_r_an_id_is_new(
+    again: &mut impl Subject,
+    fresh: &mut impl Subject,
     trace: &Trace,
     (cost, remember_us): (u64, u64),
 ) -> Check {
@@ -142,9 +142,9 @@ pub fn d11_after_r_an_id_is_new<S: Subject>(
 ///
 /// # Errors
 /// What was answered instead.
-pub fn d11_after_k_others_an_id_is_new<S: Subject>(
-    again: &mut S,
-    fresh: &mut S,
+pub fn d11_after_k_others_an_id_is_new(
+    again: &mut impl Subject,
+    fresh: &mut impl Subject,
     now_us: u64,
 ) -> Check {
     let request = |id| Op::Request { cost: 1, id, remember_us: 1_000_000 };
@@ -168,9 +168,9 @@ pub fn d11_after_k_others_an_id_is_new<S: Subject>(
 ///
 /// # Errors
 /// What then remained.
-pub fn d11_without_an_id_a_retry_costs_itself<S: Subject>(
-    once: &mut S,
-    twice: &mut S,
+pub fn d11_without_an_id_a_retry_costs_itself(
+    once: &mut impl Subject,
+    twice: &mut impl Subject,
     trace: &Trace,
     (cost, wait_us, later_us): (u64, u64, u64),
 ) -> Check {
@@ -182,7 +182,7 @@ pub fn d11_without_an_id_a_retry_costs_itself<S: Subject>(
     twice.acquire(cost, now_us);
     let retry = twice.acquire(cost, retry_us);
     let charge = if retry.is_allowed() { cost } else { 0 };
-    let [most, least] = [once, twice].map(|subject| subject.peek(1, then_us).remaining);
+    let (most, least) = (once.peek(1, then_us).remaining, twice.peek(1, then_us).remaining);
     require(least <= most && most - least <= charge, || {
         format!(
             "{cost} at {now_us}, again at {retry_us} ({retry:?}): at {then_us} {least} remain of {most}"
@@ -190,7 +190,7 @@ pub fn d11_without_an_id_a_retry_costs_itself<S: Subject>(
     })
 }
 
-fn peeks_agree<S: Subject>(one: &mut S, other: &mut S, now_us: u64) -> Check {
+fn peeks_agree(one: &mut impl Subject, other: &mut impl Subject, now_us: u64) -> Check {
     let (seen, expected) = (one.peek(1, now_us), other.peek(1, now_us));
     require(seen == expected, || format!("a peek at {now_us} is {seen:?}, not {expected:?}"))
 }

@@ -157,7 +157,12 @@ pub fn trace(kind: Kind, max_steps: usize) -> impl Strategy<Value = Trace> {
 
 /// The same, with a clock that never steps back.
 pub fn forward_trace(kind: Kind, max_steps: usize) -> impl Strategy<Value = Trace> {
-    trace(kind, max_steps).prop_map(|mut trace| {
+    forward(trace(kind, max_steps))
+}
+
+/// Traces of which the clock never steps back.
+pub fn forward(traces: impl Strategy<Value = Trace>) -> impl Strategy<Value = Trace> {
+    traces.prop_map(|mut trace| {
         for step in &mut trace.steps {
             step.moved = step.moved.forward();
         }
