@@ -1,0 +1,150 @@
+//! What a [`FredStore`](crate::FredStore) sends through.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fred::clients::{Client, Pool};
+use fred::error::{Error, ErrorKind};
+use fred::interfaces::{ClientLike, ClusterInterface};
+use fred::types::config::{Config, Options, Server};
+use fred::types::{ClusterHash, CustomCommand, Value};
+use fred::util::redis_keyslot;
+use lockage::adapter::Renewed;
+use lockage::{Command, Key};
+use lockage_lua::Call;
+
+use crate::outcome::{is_lost, is_timeout};
+use crate::own::Own;
+
+/// Carries one call to the server that has its key, at most once.
+pub trait Link: Send + Sync {
+    /// Sends a call and waits for its reply, which may be an error of the server.
+    ///
+    /// # Errors
+    /// [`LinkError`], which tells whether anything can have been sent.
+    fn send(&self, request: Request) -> impl Future<Output = Result<Value, LinkError>> + Send;
+}
+
+/// Why there is no reply.
+#[derive(Debug)]
+pub enum LinkError {
+    /// There was no connection to send on.
+    NotSent(Error),
+    /// What the client reports; the call may have been sent.
+    Failed(Error),
+}
+
+/// A script call.
+#[derive(Clone, Debug)]
+pub struct Request {
+    name: &'static str,
+    arguments: Vec<Value>,
+    slot: u16,
+    deadline: Option<Instant>,
+    follows: bool,
+}
+
+impl Request {
+    pub(crate) fn new<M: Command>(
+        call: &Call<'_, M>,
+        key: &Key,
+        deadline: Option<Instant>,
+        follows: bool,
+    ) -> Self {
+        let mut arguments = Vec::with_capacity(3 + call.arguments().len());
+        arguments.push(Value::from_static_str(call.script()));
+        arguments.extend([Value::from_static_str("1"), key.as_str().into()]);
+        arguments.extend(call.arguments().map(Value::from));
+        let slot = redis_keyslot(key.as_str().as_bytes());
+        Request { name: call.name(), arguments, slot, deadline, follows }
+    }
+
+    async fn send_once(self, client: &Client) -> Result<Value, Error> {
+        // No timeout at all is what zero means to the client.
+        let left = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
+        let timeout = self.deadline.map(|deadline| left(deadline).max(Duration::from_millis(1)));
+        let options = Options {
+            max_attempts: Some(1),
+            max_redirections: Some(0),
+            timeout,
+            fail_fast: true,
+            ..Options::default()
+        };
+        let command = CustomCommand::new_static(self.name, ClusterHash::Custom(self.slot), false);
+        client.with_options(&options).custom(command, self.arguments).await
+    }
+}
+
+impl Link for Client {
+    async fn send(&self, request: Request) -> Result<Value, LinkError> {
+        if self.is_clustered() && self.connection_config().max_redirections != 0 {
+            return Err(not_sent("a client of a cluster needs max_redirections: 0"));
+        }
+        match request.follows {
+            false => request.send_once(self).await.map_err(LinkError::Failed),
+            true => follow(self, request).await,
+        }
+    }
+}
+
+/// Each call goes to the next client that is connected.
+impl Link for Pool {
+    async fn send(&self, request: Request) -> Result<Value, LinkError> {
+        self.next_connected().send(request).await
+    }
+}
+
+/// Sends to the node that takes over the slot. The cluster's client does not tell which it is, but
+/// clients of single nodes do.
+async fn follow(client: &Client, request: Request) -> Result<Value, LinkError> {
+    let slots = client.cached_cluster_state();
+    let owner = slots.as_ref().and_then(|slots| slots.get_server(request.slot));
+    let owner = owner.ok_or_else(|| not_sent("the client does not know who has the slot"))?;
+    let node = Own::node(client, owner.clone()).await.map_err(LinkError::NotSent)?;
+    let error = match request.clone().send_once(&node).await {
+        Err(error) if error.is_ask() => error,
+        result => return result.map_err(LinkError::Failed),
+    };
+    let address = error.details().rsplit(' ').next().and_then(|address| address.rsplit_once(':'));
+    let (host, port) = address.ok_or_else(|| not_sent("no address after ASK"))?;
+    let host = if host.is_empty() { &owner.host } else { host };
+    let port = port.parse().map_err(|_| not_sent("no port after ASK"))?;
+    let node = Own::node(client, Server::new(host, port)).await.map_err(LinkError::NotSent)?;
+    // It holds for the next call on this connection, which is nobody else's.
+    let asking = CustomCommand::new_static("ASKING", ClusterHash::Random, false);
+    let asked = node.custom::<Value, Value>(asking, vec![]).await;
+    asked.map_err(LinkError::NotSent)?;
+    request.send_once(&node).await.map_err(LinkError::Failed)
+}
+
+fn not_sent(why: &'static str) -> LinkError {
+    LinkError::NotSent(Error::new(ErrorKind::Config, why))
+}
+
+/// A client that is made at the first call, and made anew by the next call after it has stopped,
+/// was silent for several calls in a row, or turned out to lead to a server that takes no writes.
+/// A connection that is lost it makes anew itself. Nothing is sent again. Clones share the client.
+#[derive(Clone, Debug)]
+pub struct Reconnecting(Renewed<Result<Arc<Own>, Error>>);
+
+impl Reconnecting {
+    /// Connects as this configuration says.
+    pub fn new(config: Config) -> Self {
+        Reconnecting(Renewed::new(move || Own::connect(config.clone())))
+    }
+}
+
+impl Link for Reconnecting {
+    async fn send(&self, request: Request) -> Result<Value, LinkError> {
+        let begun = self.0.begin();
+        let (result, stopped) = match begun.get().await {
+            Ok(own) => (own.send(request).await, own.has_stopped()),
+            Err(error) => (Err(LinkError::NotSent(error)), true),
+        };
+        // A single one that is late is no sign yet: it counts as one that nobody waited for.
+        if stopped || !result.as_ref().is_err_and(is_timeout) {
+            begun.end(stopped || result.as_ref().is_err_and(is_lost));
+        }
+        result
+    }
+}

@@ -1,0 +1,98 @@
+//! Clients that the store makes itself.
+
+use std::future::poll_fn;
+use std::ops::Deref;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use fred::clients::Client;
+use fred::error::Error;
+use fred::interfaces::ClientLike;
+use fred::types::ConnectHandle;
+use fred::types::config::{
+    Config, ConnectionConfig, PerformanceConfig, ReconnectPolicy, Server, ServerConfig,
+    UnresponsiveConfig,
+};
+
+const CONNECT: Duration = Duration::from_secs(1);
+const REPLY: Duration = Duration::from_millis(500);
+
+/// A client that ends with its last user, and its connections with it.
+pub(crate) struct Own {
+    client: Client,
+    task: ConnectHandle,
+}
+
+impl Own {
+    /// A client that connects again by itself.
+    pub(crate) async fn connect(config: Config) -> Result<Arc<Self>, Error> {
+        let connection = ConnectionConfig {
+            connection_timeout: CONNECT,
+            internal_command_timeout: CONNECT,
+            max_redirections: 0,
+            unresponsive: UnresponsiveConfig { max_timeout: Some(4 * REPLY), interval: REPLY },
+            ..ConnectionConfig::default()
+        };
+        // From 1 ms to 500 ms, for ever. At first it is soon: until then, calls wait in a queue.
+        let mut policy = ReconnectPolicy::new_exponential(0, 1, 500, 2);
+        policy.set_jitter(10);
+        Self::start(config, connection, Some(policy)).await.map(Arc::new)
+    }
+
+    /// A client of one node of the cluster that this one is for.
+    pub(crate) async fn node(of: &Client, server: Server) -> Result<Self, Error> {
+        let config = Config { server: ServerConfig::Centralized { server }, ..of.client_config() };
+        Self::start(config, of.connection_config().clone(), None).await
+    }
+
+    async fn start(
+        config: Config,
+        connection: ConnectionConfig,
+        policy: Option<ReconnectPolicy>,
+    ) -> Result<Self, Error> {
+        let config = Config { fail_fast: true, ..config };
+        let performance =
+            PerformanceConfig { default_command_timeout: REPLY, ..PerformanceConfig::default() };
+        let client = Client::new(config, Some(performance), Some(connection), policy);
+        let mut own = Own { task: client.connect(), client };
+        own.connected().await?;
+        Ok(own)
+    }
+
+    async fn connected(&mut self) -> Result<(), Error> {
+        let Own { client, task } = self;
+        let mut connected = pin!(client.wait_for_connect());
+        poll_fn(|context| match connected.as_mut().poll(context) {
+            Poll::Ready(result) => Poll::Ready(result),
+            // The client may have said so before it was listened to.
+            Poll::Pending if client.is_connected() => Poll::Ready(Ok(())),
+            Poll::Pending => Pin::new(&mut *task).poll(context).map(|ended| {
+                ended??;
+                Err(Error::new_canceled())
+            }),
+        })
+        .await
+    }
+
+    /// Whether it has given up for good.
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.task.is_finished()
+    }
+}
+
+impl Deref for Own {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        // Nothing else ends it where the server is silent.
+        self.task.abort();
+    }
+}
