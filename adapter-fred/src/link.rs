@@ -9,11 +9,11 @@ use fred::interfaces::{ClientLike, ClusterInterface};
 use fred::types::config::{Config, Options, Server};
 use fred::types::{ClusterHash, CustomCommand, Value};
 use fred::util::redis_keyslot;
-use lockage::adapter::Renewed;
+use lockage::adapter::{Renewed, Verdict};
 use lockage::{Command, Key};
 use lockage_lua::Call;
 
-use crate::outcome::{is_lost, is_timeout};
+use crate::outcome::verdict;
 use crate::own::Own;
 
 /// Carries one call to the server that has its key, at most once.
@@ -125,7 +125,7 @@ fn not_sent(why: &'static str) -> LinkError {
 /// was silent for several calls in a row, or turned out to lead to a server that takes no writes.
 /// A connection that is lost it makes anew itself. Nothing is sent again. Clones share the client.
 #[derive(Clone, Debug)]
-pub struct Reconnecting(Renewed<Result<Arc<Own>, Error>>);
+pub struct Reconnecting(Renewed<Arc<Own>, Error>);
 
 impl Reconnecting {
     /// Connects as this configuration says.
@@ -136,15 +136,14 @@ impl Reconnecting {
 
 impl Link for Reconnecting {
     async fn send(&self, request: Request) -> Result<Value, LinkError> {
-        let begun = self.0.begin();
-        let (result, stopped) = match begun.get().await {
-            Ok(own) => (own.client.send(request).await, own.has_stopped()),
-            Err(error) => (Err(LinkError::NotSent(error)), true),
+        let send = async |own: Result<Arc<Own>, Error>| match own {
+            Ok(own) => {
+                let result = own.client.send(request).await;
+                let verdict = if own.has_stopped() { Verdict::Lost } else { verdict(&result) };
+                (result, verdict)
+            }
+            Err(error) => (Err(LinkError::NotSent(error)), Verdict::Lost),
         };
-        // A single one that is late is no sign yet: it counts as one that nobody waited for.
-        if stopped || !result.as_ref().is_err_and(is_timeout) {
-            begun.end(stopped || result.as_ref().is_err_and(is_lost));
-        }
-        result
+        self.0.with(send).await
     }
 }

@@ -2,6 +2,7 @@
 
 use fred::error::{Error, ErrorKind};
 use fred::types::Value;
+use lockage::adapter::Verdict;
 use lockage::{Command, StoreError};
 use lockage_lua::Call;
 
@@ -52,14 +53,14 @@ fn code_of(error: &Error) -> Option<&str> {
     (word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase())).then_some(word)
 }
 
-/// Whether no reply came in time.
-pub(crate) fn is_timeout(error: &LinkError) -> bool {
-    matches!(error, LinkError::Failed(error) if *error.kind() == ErrorKind::Timeout)
-}
-
-/// Whether a new client is called for: this one leads to a server that is no master any more.
-pub(crate) fn is_lost(error: &LinkError) -> bool {
-    matches!(code(error), Some("READONLY" | "MASTERDOWN"))
+/// What a call's result says of the client that it took.
+pub(crate) fn verdict(result: &Result<Value, LinkError>) -> Verdict {
+    match result {
+        Err(LinkError::Failed(error)) if *error.kind() == ErrorKind::Timeout => Verdict::Doubtful,
+        // It leads to a server that is no master any more.
+        Err(error) if matches!(code(error), Some("READONLY" | "MASTERDOWN")) => Verdict::Lost,
+        _ => Verdict::Good,
+    }
 }
 
 /// What a failed call says about the state.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use lockage::adapter::Verdict;
 use lockage::{BlockingStore, Clock, Command, Key, StoreError};
 use lockage_lua::{Call, TimeSource};
 use redis::{Client, Connection, RedisResult};
@@ -100,15 +101,15 @@ impl<D: Dial> BlockingStore for BlockingRedisStore<D> {
             if error.code() == Some("NOSCRIPT") && call.again_after("NOSCRIPT") {
                 continue;
             }
-            let error = LinkError::Failed(error);
+            let result = Err(LinkError::Failed(error));
             let mut idle = lock(&self.idle);
-            if outcome::is_lost(&error) {
+            match outcome::verdict(&result) {
+                Verdict::Good => idle.push(connection),
+                Verdict::Doubtful => {}
                 // The others are likely to lead nowhere as well.
-                idle.clear();
-            } else {
-                idle.push(connection);
+                Verdict::Lost => idle.clear(),
             }
-            return Err(outcome::failure(error));
+            return result.map_err(outcome::failure).and_then(|reply| outcome::read(&call, reply));
         }
     }
 }

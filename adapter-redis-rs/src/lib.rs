@@ -79,14 +79,13 @@ impl RedisStore<Reconnecting> {
 
 #[cfg(feature = "cluster")]
 impl RedisStore<Cluster> {
-    /// A store on a cluster. Whatever the builder says, the client sends nothing again by itself.
+    /// A store on a cluster, which is connected to at the first call. Whatever the builder says, the
+    /// client sends nothing again by itself.
     ///
     /// # Errors
-    /// Those of the client, where no node answers.
-    pub async fn cluster(
-        builder: redis::cluster::ClusterClientBuilder,
-    ) -> redis::RedisResult<Self> {
-        Ok(RedisStore::new(Cluster::connect(builder).await?))
+    /// Those of the client, where the builder's addresses or options are not accepted.
+    pub fn cluster(builder: redis::cluster::ClusterClientBuilder) -> redis::RedisResult<Self> {
+        Ok(RedisStore::new(Cluster::new(builder)?))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Replies and errors of the client as outcomes and errors of lockage.
 
+use lockage::adapter::Verdict;
 use lockage::{Command, StoreError};
 use lockage_lua::Call;
 use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
@@ -37,13 +38,15 @@ pub(crate) fn next_node(error: &LinkError, asked: Option<String>) -> Option<Stri
     }
 }
 
-/// Whether a new connection is called for: this one is of no more use, or leads to a server that
-/// is no master any more.
-pub(crate) fn is_lost(error: &LinkError) -> bool {
+/// What a call's result says of the connection that it took.
+pub(crate) fn verdict(result: &Result<Value, LinkError>) -> Verdict {
+    let Err(error) = result else { return Verdict::Good };
     match error.cause().kind() {
-        ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown) => true,
-        ErrorKind::Server(_) | ErrorKind::Extension => false,
-        _ => true,
+        // It leads to a server that is no master any more.
+        ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown) => Verdict::Lost,
+        ErrorKind::Server(_) | ErrorKind::Extension => Verdict::Good,
+        _ if error.cause().is_timeout() => Verdict::Doubtful,
+        _ => Verdict::Lost,
     }
 }
 

@@ -1,156 +1,217 @@
-//! For those who write adapters: a connection that is made anew when it is lost.
+//! For those who write adapters: a connection that is made anew when it is lost, or in doubt.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 
-/// After so many uses in a row that nobody waited for to the end, a connection counts as lost: a
-/// server that is cut off says nothing, and a caller's timeout may be shorter than the client's.
-const ABANDONED: u32 = 3;
+/// After so many doubts, and no sooner than so long after it was made, another connection is made
+/// behind the one in doubt.
+const DOUBTS: u32 = 3;
+const DOUBTED_AFTER: Duration = Duration::from_secs(1);
 
-/// A connection (or the error of making one) that is made at its first use, and anew by the next
-/// use after it was lost. All who wait for it wait for one attempt. Clones share it.
-pub struct Renewed<T>(Arc<Inner<T>>);
+/// A connection that is made at its first use.
+///
+/// Once it is lost, the next use makes a new one, and all who wait for it wait for one attempt. A
+/// server that is cut off says nothing, though: after several uses that got no answer the connection
+/// is in doubt, and a new one is made while the old one stays in use, so that a doubt about one node
+/// holds nobody up at the others. Clones share the connection.
+pub struct Renewed<C, E>(Arc<Inner<C, E>>);
 
-struct Inner<T> {
-    make: Box<dyn Fn() -> BoxFuture<'static, T> + Send + Sync>,
-    current: Mutex<Arc<Attempt<T>>>,
+struct Inner<C, E> {
+    make: Box<dyn Fn() -> Making<C, E> + Send + Sync>,
+    state: Mutex<State<C, E>>,
+}
+
+type Making<C, E> = BoxFuture<'static, Result<C, E>>;
+
+struct State<C, E> {
+    current: Attempt<C, E>,
+    /// Made behind the current one.
+    next: Option<Attempt<C, E>>,
+    doubts: u32,
+    since: Instant,
 }
 
 /// One connection, from the attempt to make it on.
-struct Attempt<T> {
-    made: Shared<BoxFuture<'static, T>>,
-    abandoned: AtomicU32,
+type Attempt<C, E> = Shared<Making<C, E>>;
+
+/// What a use says of its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It carried an answer.
+    Good,
+    /// It carried none in time. So do all uses that are dropped before their end.
+    Doubtful,
+    /// It is of no more use to anybody.
+    Lost,
 }
 
-impl<T: Clone + Send + Sync + 'static> Renewed<T> {
-    /// Made by `make`, which is not asked before the first use.
+impl<C, E> Renewed<C, E>
+where
+    C: Clone + Send + Sync + 'static,
+    E: Clone + Send + Sync + 'static,
+{
+    /// Made by `make`, whose futures are asked for nothing before the first use.
     pub fn new<F>(make: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
-        F: Future<Output = T> + Send + 'static,
+        F: Future<Output = Result<C, E>> + Send + 'static,
     {
-        let make = Box::new(move || make().boxed());
-        let current = Mutex::new(Attempt::new(make()));
-        Renewed(Arc::new(Inner { make, current }))
+        let make: Box<dyn Fn() -> Making<C, E> + Send + Sync> = Box::new(move || make().boxed());
+        let state = Mutex::new(State::of(make().shared()));
+        Renewed(Arc::new(Inner { make, state }))
     }
 
-    /// Begins a use of the present one.
-    pub fn begin(&self) -> Use<'_, T> {
-        Use { all: self, attempt: Arc::clone(&self.current()), ended: false }
+    /// Uses the present connection, or the error of making it, for `call`, which says what it
+    /// found of it.
+    pub async fn with<T, F>(&self, call: impl FnOnce(Result<C, E>) -> F) -> T
+    where
+        F: Future<Output = (T, Verdict)>,
+    {
+        let (attempt, mut next) = {
+            let state = self.state();
+            (state.current.clone(), state.next.clone())
+        };
+        let mut using = Use { all: self, attempt: attempt.clone(), verdict: Verdict::Doubtful };
+        let mut call = pin!(async move { call(attempt.await).await });
+        let (output, verdict) = std::future::poll_fn(|context| {
+            // Somebody has to go on making the next connection: all who wait for something.
+            if next.as_mut().is_some_and(|next| next.poll_unpin(context).is_ready()) {
+                next = None;
+                self.take_next();
+            }
+            call.as_mut().poll(context)
+        })
+        .await;
+        using.verdict = verdict;
+        output
     }
 
-    fn current(&self) -> MutexGuard<'_, Arc<Attempt<T>>> {
-        self.0.current.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Makes the next use begin with a new one, unless another use has seen to that already.
-    fn leave(&self, lost: &Arc<Attempt<T>>) {
-        let mut current = self.current();
-        if Arc::ptr_eq(&current, lost) {
-            *current = Attempt::new((self.0.make)());
+    /// Takes the next connection, which is ready, or forgets an attempt that failed.
+    fn take_next(&self) {
+        let mut state = self.state();
+        match state.next.take() {
+            Some(next) if next.peek().is_some_and(Result::is_ok) => *state = State::of(next),
+            Some(next) if next.peek().is_none() => state.next = Some(next),
+            _ => {}
         }
     }
-}
 
-impl<T: Clone> Attempt<T> {
-    fn new(making: BoxFuture<'static, T>) -> Arc<Self> {
-        Arc::new(Attempt { made: making.shared(), abandoned: AtomicU32::new(0) })
-    }
-}
-
-/// A use that is under way. Dropped without [`Use::end`] it was abandoned; after several of those
-/// in a row, the next use begins with a new connection.
-pub struct Use<'a, T: Clone + Send + Sync + 'static> {
-    all: &'a Renewed<T>,
-    attempt: Arc<Attempt<T>>,
-    ended: bool,
-}
-
-impl<T: Clone + Send + Sync + 'static> Use<'_, T> {
-    /// The connection, once it is made.
-    pub async fn get(&self) -> T {
-        self.attempt.made.clone().await
-    }
-
-    /// Ends the use. `lost` says that the connection is of no more use to anybody.
-    pub fn end(mut self, lost: bool) {
-        self.ended = true;
-        self.attempt.abandoned.store(0, Ordering::Relaxed);
-        if lost {
-            self.all.leave(&self.attempt);
+    fn judge(&self, attempt: &Attempt<C, E>, verdict: Verdict) {
+        let mut state = self.state();
+        if verdict == Verdict::Good || !state.current.ptr_eq(attempt) {
+            return;
+        }
+        if verdict == Verdict::Lost {
+            *state = State::of(state.next.take().unwrap_or_else(|| (self.0.make)().shared()));
+            return;
+        }
+        state.doubts += 1;
+        if state.doubts >= DOUBTS && state.next.is_none() && state.since.elapsed() >= DOUBTED_AFTER
+        {
+            state.next = Some((self.0.make)().shared());
+            (state.doubts, state.since) = (0, Instant::now());
         }
     }
+
+    fn state(&self) -> MutexGuard<'_, State<C, E>> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-impl<T: Clone + Send + Sync + 'static> Drop for Use<'_, T> {
+impl<C, E> State<C, E> {
+    fn of(current: Attempt<C, E>) -> Self {
+        State { current, next: None, doubts: 0, since: Instant::now() }
+    }
+}
+
+/// A use that is under way. One that is dropped before its end leaves its doubt.
+struct Use<'a, C, E>
+where
+    C: Clone + Send + Sync + 'static,
+    E: Clone + Send + Sync + 'static,
+{
+    all: &'a Renewed<C, E>,
+    attempt: Attempt<C, E>,
+    verdict: Verdict,
+}
+
+impl<C, E> Drop for Use<'_, C, E>
+where
+    C: Clone + Send + Sync + 'static,
+    E: Clone + Send + Sync + 'static,
+{
     fn drop(&mut self) {
-        if !self.ended && self.attempt.abandoned.fetch_add(1, Ordering::Relaxed) + 1 >= ABANDONED {
-            self.all.leave(&self.attempt);
-        }
+        self.all.judge(&self.attempt, self.verdict);
     }
 }
 
-impl<T> Clone for Renewed<T> {
+impl<C, E> Clone for Renewed<C, E> {
     fn clone(&self) -> Self {
         Renewed(Arc::clone(&self.0))
     }
 }
 
-impl<T> fmt::Debug for Renewed<T> {
+impl<C, E> fmt::Debug for Renewed<C, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Renewed").finish_non_exhaustive()
     }
 }
 
-impl<T: Clone + Send + Sync + 'static> fmt::Debug for Use<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Use").field("ended", &self.ended).finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use super::*;
 
     /// Counts how often it was made.
-    fn counted() -> Renewed<u32> {
+    fn counted() -> Renewed<u32, ()> {
         let count = Arc::new(AtomicU32::new(0));
         Renewed::new(move || {
             let count = Arc::clone(&count);
-            async move { count.fetch_add(1, Ordering::Relaxed) + 1 }
+            async move { Ok(count.fetch_add(1, Ordering::Relaxed) + 1) }
         })
     }
 
-    fn current(renewed: &Renewed<u32>) -> u32 {
-        let begun = renewed.begin();
-        let made = pollster::block_on(begun.get());
-        begun.end(false);
-        made
+    fn used(renewed: &Renewed<u32, ()>, verdict: Verdict) -> u32 {
+        pollster::block_on(renewed.with(async |made| (made.unwrap(), verdict)))
     }
 
     #[test]
     fn it_is_made_once_until_it_is_lost() {
         let renewed = counted();
-        assert_eq!((current(&renewed), current(&renewed)), (1, 1));
-        let (first, second) = (renewed.begin(), renewed.begin());
-        pollster::block_on(first.get());
-        first.end(true);
-        assert_eq!(current(&renewed), 2);
-        // This one was lost with it, and is no news of the new one.
-        second.end(true);
-        assert_eq!(current(&renewed), 2);
+        assert_eq!(used(&renewed, Verdict::Good), 1);
+        let other = pollster::block_on(renewed.with(async |made| {
+            // Two find it lost, and one new one is made.
+            assert_eq!(used(&renewed, Verdict::Lost), 1);
+            assert_eq!(used(&renewed, Verdict::Good), 2);
+            (made.unwrap(), Verdict::Lost)
+        }));
+        assert_eq!((other, used(&renewed, Verdict::Good)), (1, 2));
     }
 
     #[test]
-    fn one_that_nobody_waits_for_is_lost() {
+    fn one_in_doubt_is_replaced_behind_those_who_use_it() {
         let renewed = counted();
-        assert_eq!(current(&renewed), 1);
-        drop((renewed.begin(), renewed.begin()));
-        assert_eq!(current(&renewed), 1, "an answer in between starts the count anew");
-        drop((renewed.begin(), renewed.begin(), renewed.begin()));
-        assert_eq!(current(&renewed), 2);
+        renewed.state().since = Instant::now() - DOUBTED_AFTER;
+        for verdict in [Verdict::Doubtful, Verdict::Good, Verdict::Doubtful] {
+            assert_eq!(used(&renewed, verdict), 1);
+        }
+        // A use that nobody waits for to its end is a doubt as well.
+        let mut dropped = Box::pin(renewed.with(async |_| std::future::pending().await));
+        let _: std::task::Poll<()> =
+            dropped.poll_unpin(&mut std::task::Context::from_waker(std::task::Waker::noop()));
+        drop(dropped);
+        assert_eq!(used(&renewed, Verdict::Good), 1, "this one makes it on its way");
+        assert_eq!(used(&renewed, Verdict::Good), 2);
+    }
+
+    #[test]
+    fn a_young_one_is_given_time() {
+        let renewed = counted();
+        (0..9).for_each(|_| assert_eq!(used(&renewed, Verdict::Doubtful), 1));
     }
 }

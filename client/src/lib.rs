@@ -46,6 +46,7 @@
 //! before anything was sent, what was certainly not done, and what may have been done:
 //! see [`StoreError`].
 
+#[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 pub mod adapter;
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 mod blocking;

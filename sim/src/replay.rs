@@ -1,6 +1,6 @@
 //! A trace put through one limit, request by request.
 
-use lockage_core::{Limit, Verdict};
+use lockage_core::{Decision, Limit, Timestamp, Verdict};
 use thiserror::Error;
 
 use crate::engine::{Engine, EngineError};
@@ -16,6 +16,17 @@ pub enum Outcome {
     Denied,
     /// It was denied, and always will be: its cost is above the limit's capacity.
     Never,
+}
+
+impl Outcome {
+    /// What a verdict comes to.
+    pub(crate) fn of(verdict: Verdict) -> Outcome {
+        match verdict {
+            Verdict::Allowed => Outcome::Admitted,
+            Verdict::Denied { .. } => Outcome::Denied,
+            Verdict::Never => Outcome::Never,
+        }
+    }
 }
 
 /// An engine that gave no decision.
@@ -41,26 +52,32 @@ pub fn replay(
     engine: &mut dyn Engine,
     mut progress: impl FnMut(),
 ) -> Result<Vec<Outcome>, ReplayError> {
-    let total = trace.requests().len();
-    let mut outcomes = Vec::with_capacity(total);
-    for request in trace.requests() {
-        let key = trace.key(request.key);
-        let decision =
-            engine.acquire(limit, key, request.cost, request.at).map_err(|source| ReplayError {
-                number: outcomes.len() + 1,
-                total,
-                key: key.to_owned(),
-                cost: request.cost,
-                source,
-            })?;
-        outcomes.push(match decision.verdict {
-            Verdict::Allowed => Outcome::Admitted,
-            Verdict::Denied { .. } => Outcome::Denied,
-            Verdict::Never => Outcome::Never,
-        });
+    let mut outcomes = Vec::with_capacity(trace.requests().len());
+    for (index, request) in trace.requests().iter().enumerate() {
+        let decision = decide(trace, limit, engine, index, request.at)?;
+        outcomes.push(Outcome::of(decision.verdict));
         progress();
     }
     Ok(outcomes)
+}
+
+/// Decides the request of this index as if it came at `at`.
+pub(crate) fn decide(
+    trace: &Trace,
+    limit: &Limit,
+    engine: &mut dyn Engine,
+    index: usize,
+    at: Timestamp,
+) -> Result<Decision, ReplayError> {
+    let request = trace.requests()[index];
+    let key = trace.key(request.key);
+    engine.acquire(limit, key, request.cost, at).map_err(|source| ReplayError {
+        number: index + 1,
+        total: trace.requests().len(),
+        key: key.to_owned(),
+        cost: request.cost,
+        source,
+    })
 }
 
 /// Counts over the outcomes of one limit.

@@ -2,8 +2,10 @@
 
 pub mod config;
 pub mod envelope;
+pub mod faults;
 pub mod flaky;
 pub mod key;
+pub mod load;
 pub mod lock;
 pub mod properties;
 pub mod reference;

@@ -1,8 +1,9 @@
 //! What the properties look at: anything that decides requests for one key at given times.
 
 use std::fmt;
+use std::time::Duration;
 
-use lockage_core::{Acquire, AcquireEach, Decision, Limit, Peek, Reset};
+use lockage_core::{Acquire, AcquireEach, Decision, Limit, Peek, RequestId, Reset};
 
 use crate::key::{Key, Slot, time};
 
@@ -11,7 +12,16 @@ use crate::key::{Key, Slot, time};
 pub enum Op {
     /// Charge a cost if it fits.
     Acquire(u64),
-    /// Several of those, in order, at one time.
+    /// Charge a cost if it fits, unless that was done before under this id.
+    Request {
+        /// The cost.
+        cost: u64,
+        /// The id.
+        id: u128,
+        /// For how long it is to be remembered, in microseconds.
+        remember_us: u64,
+    },
+    /// Several acquires, in order, at one time.
     AcquireEach(Vec<u64>),
     /// As acquire, without the charge.
     Peek(u64),
@@ -51,11 +61,19 @@ impl Answer {
     pub fn is_allowed(&self) -> bool {
         self.verdict == Verdict::Allowed
     }
+
+    /// How long to wait for it where it was denied for now, in microseconds.
+    pub fn retry_after_us(&self) -> Option<u64> {
+        match self.verdict {
+            Verdict::Denied { retry_after_us } => Some(retry_after_us),
+            Verdict::Allowed | Verdict::Never => None,
+        }
+    }
 }
 
 impl From<Decision> for Answer {
     fn from(decision: Decision) -> Self {
-        let whole_us = |span: std::time::Duration| {
+        let whole_us = |span: Duration| {
             assert_eq!(span.subsec_nanos() % 1000, 0, "times are whole microseconds");
             u64::try_from(span.as_micros()).expect("no machine waits for longer than it remembers")
         };
@@ -160,6 +178,12 @@ impl<K: Key> Subject for Limiter<K> {
             Op::Acquire(cost) => {
                 let command = Acquire::new(limit, *cost).expect("costs are above zero");
                 self.key.execute(&command, now).map(one)
+            }
+            Op::Request { cost, id, remember_us } => {
+                let acquire = Acquire::new(limit, *cost).expect("costs are above zero");
+                let remember = Duration::from_micros(*remember_us);
+                let command = acquire.with_request(RequestId::from_u128(*id), remember);
+                self.key.execute(&command.expect("remembered within the bounds"), now).map(one)
             }
             Op::AcquireEach(costs) => {
                 let command =

@@ -1,10 +1,13 @@
-//! The properties of the limiters (E1 to E5, D1 to D10, D12), on the Rust machines.
+//! The properties of the limiters (E1 to E5, D1 to D12), on the Rust machines.
 //!
 //! Each runs on every limiter that it speaks of. `PROPTEST_CASES` says how many cases per limiter.
 
 use lockage_tests::config::{Config, Kind};
 use lockage_tests::properties::{self, cases, property};
-use lockage_tests::strategies::{self, forward_trace, moved, steps, trace};
+use lockage_tests::strategies::{
+    self, MAX_REMEMBER_US, forward_trace, moved, request_steps, request_trace, steps, trace,
+    unrepeated_request_trace,
+};
 use lockage_tests::subject::{Failure, Machine, Op, Outcome, Subject};
 use proptest::prelude::*;
 
@@ -72,7 +75,8 @@ fn d4_remaining_is_exact() {
 
 #[test]
 fn d4_reset_after_is_exact() {
-    let input = |kind| (trace(kind, STEPS), steps(STEPS));
+    // What is remembered of requests with an id does not count.
+    let input = |kind| (request_trace(kind, STEPS), steps(STEPS));
     each("d4_reset_after", Kind::ALL, input, |(trace, then)| {
         let fresh = machine(&trace.config);
         properties::d4_reset_after_is_exact(&mut machine(&trace.config), fresh, &trace, &then)
@@ -135,7 +139,7 @@ fn d8_less_cost_more_tokens_and_more_time_never_deny() {
 
 #[test]
 fn d9_a_key_that_may_be_forgotten_acts_like_a_fresh_one() {
-    let input = |kind| (trace(kind, STEPS), steps(STEPS));
+    let input = |kind| (request_trace(kind, STEPS), request_steps(STEPS));
     each("d9_forgettable", Kind::ALL, input, |(trace, then)| {
         properties::d9_a_forgettable_key_is_fresh(machine(&trace.config), &trace, &then)
     });
@@ -143,7 +147,7 @@ fn d9_a_key_that_may_be_forgotten_acts_like_a_fresh_one() {
 
 #[test]
 fn d9_memory_is_bounded_by_the_configuration() {
-    let input = |kind| trace(kind, 2 * STEPS);
+    let input = |kind| request_trace(kind, 2 * STEPS);
     each("d9_memory", Kind::ALL, input, |trace| {
         properties::d9_memory_is_bounded(&mut machine(&trace.config), &trace)
     });
@@ -189,6 +193,60 @@ fn d10_stored_time_never_decreases() {
         |kind| trace(kind, STEPS),
         |trace| properties::d10_stored_time_never_decreases(&mut machine(&trace.config), &trace),
     );
+}
+
+#[test]
+fn d11_decisions_on_requests_equal_the_reference() {
+    each(
+        "d11_reference",
+        Kind::ALL,
+        |kind| request_trace(kind, 2 * STEPS),
+        |trace| properties::d1_equals_the_reference(&mut machine(&trace.config), &trace),
+    );
+}
+
+#[test]
+fn d11_repeats_change_nothing() {
+    let shift = prop_oneof![Just(0), -30..=30_i64, any::<i64>()];
+    let repeats = prop::collection::vec((0..STEPS, 0..8_usize, shift), 1..16);
+    let input = |kind| (unrepeated_request_trace(kind, STEPS), repeats.clone());
+    each("d11_repeats", Kind::ALL, input, |(trace, repeats)| {
+        let (mut plain, mut repeated) = (machine(&trace.config), machine(&trace.config));
+        properties::d11_repeats_change_nothing(&mut plain, &mut repeated, &trace, &repeats)
+    });
+}
+
+#[test]
+fn d11_a_denied_id_is_a_new_attempt() {
+    let input = |kind| request_trace(kind, STEPS);
+    each("d11_denied", Kind::ALL, input, |trace| {
+        let (mut denied, mut fresh) = (machine(&trace.config), machine(&trace.config));
+        properties::d11_a_denied_id_is_a_new_attempt(&mut denied, &mut fresh, &trace)
+    });
+}
+
+#[test]
+fn d11_after_r_or_k_others_an_id_is_new() {
+    let remember = prop_oneof![1..=40_u64, 1..=MAX_REMEMBER_US];
+    let input = |kind| (with_cost(request_trace(kind, STEPS)), remember.clone());
+    each("d11_forgotten", Kind::ALL, input, |((trace, cost), remember_us)| {
+        let [mut again, mut fresh] = [(); 2].map(|()| machine(&trace.config));
+        let request = (cost, remember_us);
+        properties::d11_after_r_an_id_is_new(&mut again, &mut fresh, &trace, request)?;
+        let [mut again, mut fresh] = [(); 2].map(|()| machine(&trace.config));
+        properties::d11_after_k_others_an_id_is_new(&mut again, &mut fresh, trace.start_us)
+    });
+}
+
+#[test]
+fn d11_without_an_id_a_retry_only_under_admits() {
+    let wait = || prop_oneof![0..=40_u64, any::<u64>()];
+    let input = |kind| (with_cost(trace(kind, STEPS)), wait(), wait());
+    each("d11_no_id", Kind::ALL, input, |((trace, cost), wait_us, later_us)| {
+        let (mut once, mut twice) = (machine(&trace.config), machine(&trace.config));
+        let request = (cost, wait_us, later_us);
+        properties::d11_without_an_id_a_retry_costs_itself(&mut once, &mut twice, &trace, request)
+    });
 }
 
 #[test]

@@ -11,8 +11,11 @@ use lockage_sim::store::SimStore;
 use lockage_tests::config::{Config, Kind};
 use lockage_tests::properties::{self, Check, try_out};
 use lockage_tests::stores::{Foreign, Simulated, Time};
-use lockage_tests::strategies::{self, Ask, Cost, Move, Step, Trace, forward_trace};
-use lockage_tests::subject::Limiter;
+use lockage_tests::strategies::{
+    self, Ask, Cost, Move, Step, Trace, forward, forward_trace, request_trace,
+    unrepeated_request_trace,
+};
+use lockage_tests::subject::{Limiter, Machine};
 use proptest::prelude::*;
 
 const CASES: u32 = 600;
@@ -176,6 +179,67 @@ fn bug_22_seconds_mixed_with_milliseconds_are_killed_by_e2() {
     killed(LOG, &mutant, plain_trace(Kind::SlidingLog, MS), |source, trace| {
         properties::admitted_stays_within_the_envelope(&mut foreign(source, trace, MS), trace)
     });
+}
+
+#[test]
+fn denied_ids_that_are_remembered_are_killed_by_d11() {
+    for (id, kind, admitted) in [
+        (ScriptId::TokenBucketAcquire, Kind::TokenBucket, "if admitted then"),
+        (ScriptId::SlidingLogAcquire, Kind::SlidingLog, "if #admitted > 0 then"),
+    ] {
+        let mutant = Shipped::broken(id, admitted, &admitted.replace("then", "or id then"));
+        mutant.killed(forward(request_trace(kind, STEPS)), |simulated, trace| {
+            let fresh = &mut Machine::new(trace.config.limit());
+            properties::d11_a_denied_id_is_a_new_attempt(simulated, fresh, trace)
+        });
+    }
+}
+
+#[test]
+fn a_request_that_is_charged_twice_is_killed_by_d11() {
+    for (id, kind) in REQUESTED {
+        let mutant = Shipped::broken(id, "  if id then\n", "  if false then\n");
+        mutant.killed(with_repeats(kind), |simulated, (trace, repeats)| {
+            let plain = &mut Machine::new(trace.config.limit());
+            properties::d11_repeats_change_nothing(plain, simulated, trace, repeats)
+        });
+    }
+}
+
+#[test]
+fn a_ttl_that_leaves_out_what_is_remembered_is_killed_by_d11() {
+    for (id, kind) in REQUESTED {
+        let mutant = Shipped::broken(id, "(requests, '|'), till", "(requests, '|'), 0");
+        mutant.killed(with_repeats(kind), |simulated, (trace, repeats)| {
+            let plain = &mut Machine::new(trace.config.limit());
+            properties::d11_repeats_change_nothing(plain, simulated, trace, repeats)
+        });
+    }
+}
+
+#[test]
+fn an_id_that_is_remembered_for_too_long_is_killed_by_d11() {
+    for (id, kind) in REQUESTED {
+        let mutant = Shipped::broken(id, "if now < tonumber(till) then", "if till then");
+        let input = (forward(request_trace(kind, STEPS)), 1..=40_u64);
+        mutant.killed(input, |simulated, (trace, remember_us)| {
+            let fresh = &mut Machine::new(trace.config.limit());
+            properties::d11_after_r_an_id_is_new(simulated, fresh, trace, (1, *remember_us))
+        });
+    }
+}
+
+/// One script of each kind of record that remembers requests.
+const REQUESTED: [(ScriptId, Kind); 2] = [
+    (ScriptId::FixedWindowAcquire, Kind::FixedWindow),
+    (ScriptId::SlidingLogAcquire, Kind::SlidingLog),
+];
+
+/// Traces, and what is sent again in them: before which step, which request, and how far off.
+fn with_repeats(kind: Kind) -> impl Strategy<Value = (Trace, Vec<(usize, usize, i64)>)> {
+    let shift = prop_oneof![Just(0), any::<i64>()];
+    let repeats = prop::collection::vec((0..STEPS, 0..8_usize, shift), 1..16);
+    (forward(unrepeated_request_trace(kind, STEPS)), repeats)
 }
 
 /// A shipped script, and the same with one text replaced.

@@ -16,6 +16,7 @@ use lockage_tests::server::{Server, VirtualClock};
 use lockage_tests::suite::simulated::Simulated;
 use lockage_tests::suite::{Bench, START_US};
 use redis::Client;
+use redis::cluster::ClusterClientBuilder;
 
 fn manual_clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::new(Timestamp::from_micros(START_US).unwrap()))
@@ -63,10 +64,8 @@ async fn redis_rs_manager_over_a_unix_socket() {
 async fn redis_rs_cluster() {
     let clock = VirtualClock::new(START_US);
     let server = Server::cluster_of_one(&clock);
-    let client =
-        redis::cluster::ClusterClientBuilder::new([server.url()]).retries(0).build().unwrap();
-    let connection = client.get_async_connection().await.unwrap();
-    run("cluster", RedisStore::new(connection), &|now| clock.set(now)).await;
+    let store = RedisStore::cluster(ClusterClientBuilder::new([server.url()])).unwrap();
+    run("cluster", store, &|now| clock.set(now)).await;
 }
 
 /// The caller's clock decides; the server goes by its own, which is off by a year.

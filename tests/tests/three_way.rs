@@ -11,7 +11,7 @@ use lockage_tests::config::Kind;
 use lockage_tests::lock;
 use lockage_tests::properties::{self, cases, equals_the_model, property};
 use lockage_tests::stores::{Model, Real, Session, Simulated, Time};
-use lockage_tests::strategies::{forward_trace, trace};
+use lockage_tests::strategies::{forward_trace, request_trace, trace};
 use lockage_tests::subject::Limiter;
 use proptest::prelude::*;
 
@@ -86,7 +86,9 @@ fn three_way(kind: Kind) {
     let simulated = simulated_store();
     let session = RefCell::new(Session::start());
     let name = format!("three_way_{}", kind.name());
-    property(&name, cases(DEFAULT_CASES), &(trace(kind, STEPS), time()), |(trace, time)| {
+    // Half of the traffic has no ids at all: its records are those of a store that knows none.
+    let traces = prop_oneof![trace(kind, STEPS), request_trace(kind, 2 * STEPS)];
+    property(&name, cases(DEFAULT_CASES), &(traces, time()), |(trace, time)| {
         let limit = trace.config.limit();
         let model = || Limiter::on(Model::new(time), limit);
         let mut on_simulated = Limiter::on(emptied(&simulated, time), limit);

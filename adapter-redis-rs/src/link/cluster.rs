@@ -1,36 +1,57 @@
 //! A cluster.
 
-use std::fmt;
+use std::sync::Arc;
 
+use lockage::adapter::{Renewed, Verdict};
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::SingleNodeRoutingInfo;
-use redis::{Cmd, Pipeline, RedisResult, Value};
+use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
 
 use super::{Link, LinkError, plain};
+use crate::outcome;
 
 /// A connection to a cluster that sends nothing a second time by itself. Clones share it.
-#[derive(Clone)]
-pub struct Cluster(ClusterConnection);
+///
+/// The client follows the cluster where a node answers, or is gone. A node that is silent it asks
+/// for ever; after several calls without an answer the cluster is therefore asked anew who has
+/// which slots.
+#[derive(Clone, Debug)]
+pub struct Cluster(Renewed<ClusterConnection, RedisError>);
 
 impl Cluster {
-    /// Connects as this builder says, with the client's own retries turned off: they run scripts
-    /// twice.
+    /// Connects as this builder says, once there is something to send, with the client's own retries
+    /// turned off: they run scripts twice.
     ///
     /// # Errors
-    /// Those of the client, where no node answers.
-    pub async fn connect(builder: ClusterClientBuilder) -> RedisResult<Self> {
-        let client = builder.retries(0).build()?;
-        Ok(Cluster(client.get_async_connection().await?))
+    /// Those of the client, where the builder's addresses or options are not accepted.
+    pub fn new(builder: ClusterClientBuilder) -> RedisResult<Self> {
+        let client = Arc::new(builder.retries(0).build()?);
+        Ok(Cluster(Renewed::new(move || {
+            let client = Arc::clone(&client);
+            async move { client.get_async_connection().await }
+        })))
     }
 }
 
 impl Link for Cluster {
     async fn send(&self, call: &Cmd, asking: Option<&str>) -> Result<Value, LinkError> {
-        match asking {
-            None => plain::send(self.0.clone(), call).await,
-            Some(node) => ask(self.0.clone(), call, node).await.map_err(LinkError::Failed),
-        }
+        let send = async |connection| {
+            let result = match (connection, asking) {
+                (Ok(connection), None) => plain::send(connection, call).await,
+                (Ok(connection), Some(node)) => {
+                    ask(connection, call, node).await.map_err(LinkError::Failed)
+                }
+                (Err(error), _) => Err(LinkError::NotSent(error)),
+            };
+            // Of a cluster's connections one may be lost, but not all.
+            let verdict = match outcome::verdict(&result) {
+                Verdict::Lost if matches!(result, Err(LinkError::Failed(_))) => Verdict::Doubtful,
+                verdict => verdict,
+            };
+            (result, verdict)
+        };
+        self.0.with(send).await
     }
 }
 
@@ -43,10 +64,4 @@ async fn ask(mut connection: ClusterConnection, call: &Cmd, node: &str) -> Redis
     let node = SingleNodeRoutingInfo::ByAddress { host, port };
     let replies = connection.route_pipeline(both, 0, 2, node).await?;
     replies.into_iter().next_back().unwrap_or(Value::Nil).extract_error()
-}
-
-impl fmt::Debug for Cluster {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cluster").finish_non_exhaustive()
-    }
 }

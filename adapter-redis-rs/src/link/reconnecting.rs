@@ -2,16 +2,16 @@
 
 use lockage::adapter::Renewed;
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, RedisResult, Value};
+use redis::{Cmd, RedisError, RedisResult, Value};
 
 use super::{Link, LinkError, plain};
-use crate::outcome::is_lost;
+use crate::outcome;
 
-/// A connection that is made at the first call, and made anew by the next call after it was lost,
-/// did not answer in time, or turned out to lead to a server that takes no writes. Nothing is sent
-/// again. Clones share the connection.
+/// A connection that is made at the first call, and made anew by the next call after it was lost or
+/// turned out to lead to a server that takes no writes. One that leaves several calls without an
+/// answer is replaced as well. Nothing is sent again. Clones share the connection.
 #[derive(Clone, Debug)]
-pub struct Reconnecting(Renewed<RedisResult<MultiplexedConnection>>);
+pub struct Reconnecting(Renewed<MultiplexedConnection, RedisError>);
 
 impl Reconnecting {
     /// Connects by `connect`, which leads to the server that takes writes at that time.
@@ -25,12 +25,14 @@ impl Reconnecting {
 
 impl Link for Reconnecting {
     async fn send(&self, call: &Cmd, _asking: Option<&str>) -> Result<Value, LinkError> {
-        let begun = self.0.begin();
-        let result = match begun.get().await {
-            Ok(connection) => plain::send(connection, call).await,
-            Err(error) => Err(LinkError::NotSent(error)),
+        let send = async |connection| {
+            let result = match connection {
+                Ok(connection) => plain::send(connection, call).await,
+                Err(error) => Err(LinkError::NotSent(error)),
+            };
+            let verdict = outcome::verdict(&result);
+            (result, verdict)
         };
-        begun.end(result.as_ref().is_err_and(is_lost));
-        result
+        self.0.with(send).await
     }
 }

@@ -19,6 +19,7 @@ use crate::replay::{Tally, replay};
 use crate::report::{self, Limiter, Report, Source};
 use crate::trace::Trace;
 use crate::traffic::{Plan, Shape, TrafficError};
+use crate::waiting::{WaitTally, Waiting, replay_waiting};
 use progress::Progress;
 
 /// See how rate limits behave on real or made-up traffic before you ship them.
@@ -47,6 +48,9 @@ struct ReplayArgs {
     /// What of a log's line is the key that limits are kept per
     #[arg(long, value_enum, default_value_t)]
     by: By,
+    /// What decides the waiting callers' jitter: one seed, one report
+    #[arg(long, default_value_t = 1, requires = "wait")]
+    seed: u64,
     #[command(flatten)]
     common: CommonArgs,
 }
@@ -88,6 +92,13 @@ struct CommonArgs {
     /// What decides: the shipped Lua scripts on a simulated store, or the Rust machines
     #[arg(long, value_enum, default_value_t = EngineKind::Lua)]
     engine: EngineKind,
+    /// Let denied requests wait for their permits as the clients do, each at most so long
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    wait: Option<Duration>,
+    /// From when a waiting caller asks the store until it has the answer
+    #[arg(long, value_name = "DURATION", default_value = "0ms", requires = "wait")]
+    #[arg(value_parser = parse_duration)]
+    round_trip: Duration,
     /// How many of the keys that were denied most are named per limit
     #[arg(long, value_name = "N", default_value_t = 5)]
     top: usize,
@@ -120,18 +131,20 @@ impl<T: FromStr> FromStr for Given<T> {
 /// A [`clap::Error`] where the arguments contradict themselves; otherwise what could not be read,
 /// decided or written, in words that say what would be right.
 pub fn run(cli: Cli) -> Result<()> {
-    let (trace, source, common) = match cli.command {
+    let (trace, source, seed, common) = match cli.command {
         Command::Replay(args) => {
             let (trace, source) = read(&args)?;
-            (trace, source, args.common)
+            (trace, source, args.seed, args.common)
         }
         Command::Explore(args) => {
             let (trace, source) = make_up(&args)?;
-            (trace, source, args.common)
+            (trace, source, args.seed, args.common)
         }
     };
-    let limiters = replay_all(&trace, &common)?;
-    print(&Report { trace, source, engine: common.engine, limiters }, &common)
+    let round_trip = common.round_trip;
+    let waiting = common.wait.map(|timeout| Waiting { timeout, round_trip, seed });
+    let limiters = replay_all(&trace, &common, waiting.as_ref())?;
+    print(&Report { trace, source, engine: common.engine, waiting, limiters }, &common)
 }
 
 fn read(args: &ReplayArgs) -> Result<(Trace, Source)> {
@@ -186,20 +199,29 @@ fn usage_error(command: &str, error: &TrafficError) -> clap::Error {
     command.error(ErrorKind::ValueValidation, error)
 }
 
-fn replay_all(trace: &Trace, common: &CommonArgs) -> Result<Vec<Limiter>> {
+fn replay_all(
+    trace: &Trace,
+    common: &CommonArgs,
+    waiting: Option<&Waiting>,
+) -> Result<Vec<Limiter>> {
     let total = trace.requests().len() as u64 * common.limits.len() as u64;
     let mut progress = Progress::decisions(total);
     let mut done = 0;
+    let mut count = || {
+        done += 1;
+        progress.at(done);
+    };
     let replay_one = |Given { text, value }: &Given<Limit>| {
         // An engine each: limiters must not share keys.
         let mut engine = common.engine.build()?;
-        let outcomes = replay(trace, value, &mut *engine, || {
-            done += 1;
-            progress.at(done);
-        });
-        let outcomes = outcomes.with_context(|| format!("--limit {text:?}"))?;
+        let replayed = match waiting {
+            None => replay(trace, value, &mut *engine, &mut count).map(|outcomes| (outcomes, None)),
+            Some(waiting) => replay_waiting(trace, value, &mut *engine, waiting, &mut count)
+                .map(|waited| (waited.outcomes(), Some(WaitTally::of(&waited)))),
+        };
+        let (outcomes, waits) = replayed.with_context(|| format!("--limit {text:?}"))?;
         let tally = Tally::of(trace, &outcomes, common.top);
-        Ok(Limiter { spec: text.clone(), outcomes, tally })
+        Ok(Limiter { spec: text.clone(), outcomes, tally, waits })
     };
     let limiters = common.limits.iter().map(replay_one).collect();
     progress.finish();

@@ -9,6 +9,7 @@
 //! | `unparsed` | lines of the file that are no requests; 0 for traffic that was made up |
 //! | `unparsed_lines` | the first five of them: `line` (from 1), `reason`, `text` (its beginning) |
 //! | `traffic`, `seed` | of traffic that was made up: its shape as given, and the seed |
+//! | `waiting` | where callers waited: `timeout_us`, `round_trip_us`, and the `seed` of their jitter |
 //! | `limiters` | one object per `--limit`, in their order |
 //!
 //! And of each limiter:
@@ -20,8 +21,22 @@
 //! | `never` | those of `denied` whose cost is above the limit's capacity |
 //! | `keys_denied` | keys that were denied at least once |
 //! | `worst` | the keys that were denied most, at most `--top`: `key`, `requests`, `denied` |
+//! | `waits` | where callers waited: what came of it |
+//!
+//! And of `waits`:
+//!
+//! | field | meaning |
+//! |---|---|
+//! | `at_once`, `after_waiting` | requests that were admitted; they add up to `admitted` |
+//! | `gave_up` | requests that were denied to the last; with `never` they add up to `denied` |
+//! | `p50_us`, `p99_us`, `max_us` | how long those waited that were admitted after waiting; null where none was |
+//! | `calls` | calls to the store |
+//! | `calls_per_admitted` | how many of them for each admitted request; null where none was |
+//! | `calls_in_10ms` | the most calls within 10 ms |
+//! | `repeats_in_10ms` | the most calls within 10 ms that were not the first of their request |
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -30,6 +45,7 @@ use super::{Limiter, Report, Source};
 use crate::dates;
 use crate::input::{Unparsed, UnparsedLine};
 use crate::trace::Trace;
+use crate::waiting::{WaitTally, WaitTimes};
 
 /// Writes the report as one JSON object and a line's end.
 ///
@@ -53,6 +69,11 @@ pub fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
             .map_or(String::new(), |engine| engine.get_name().to_owned()),
         traffic,
         seed,
+        waiting: report.waiting.as_ref().map(|waiting| WaitingObject {
+            timeout_us: waiting.timeout.as_micros(),
+            round_trip_us: waiting.round_trip.as_micros(),
+            seed: waiting.seed,
+        }),
         unparsed: unparsed.count,
         unparsed_lines: &unparsed.samples,
         limiters: report
@@ -76,9 +97,18 @@ struct Object<'a> {
     traffic: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     seed: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting: Option<WaitingObject>,
     unparsed: u64,
     unparsed_lines: &'a [UnparsedLine],
     limiters: Vec<LimiterObject<'a>>,
+}
+
+#[derive(Serialize)]
+struct WaitingObject {
+    timeout_us: u128,
+    round_trip_us: u128,
+    seed: u64,
 }
 
 #[derive(Serialize)]
@@ -89,6 +119,8 @@ struct LimiterObject<'a> {
     never: u64,
     keys_denied: u64,
     worst: Vec<KeyObject<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits: Option<WaitsObject>,
 }
 
 #[derive(Serialize)]
@@ -96,6 +128,20 @@ struct KeyObject<'a> {
     key: &'a str,
     requests: u64,
     denied: u64,
+}
+
+#[derive(Serialize)]
+struct WaitsObject {
+    at_once: u64,
+    after_waiting: u64,
+    gave_up: u64,
+    p50_us: Option<u128>,
+    p99_us: Option<u128>,
+    max_us: Option<u128>,
+    calls: u64,
+    calls_per_admitted: Option<f64>,
+    calls_in_10ms: u64,
+    repeats_in_10ms: u64,
 }
 
 fn limiter_object<'a>(limiter: &'a Limiter, trace: &'a Trace) -> LimiterObject<'a> {
@@ -112,5 +158,22 @@ fn limiter_object<'a>(limiter: &'a Limiter, trace: &'a Trace) -> LimiterObject<'
         never: tally.never,
         keys_denied: tally.keys_denied,
         worst: worst.collect(),
+        waits: limiter.waits.as_ref().map(waits_object),
+    }
+}
+
+fn waits_object(waits: &WaitTally) -> WaitsObject {
+    let micros = |time: fn(WaitTimes) -> Duration| waits.times.map(|times| time(times).as_micros());
+    WaitsObject {
+        at_once: waits.at_once,
+        after_waiting: waits.after_waiting,
+        gave_up: waits.gave_up,
+        p50_us: micros(|times| times.p50),
+        p99_us: micros(|times| times.p99),
+        max_us: micros(|times| times.max),
+        calls: waits.calls,
+        calls_per_admitted: waits.calls_per_admitted(),
+        calls_in_10ms: waits.calls_in_10ms,
+        repeats_in_10ms: waits.repeats_in_10ms,
     }
 }

@@ -13,6 +13,7 @@ use crate::engine::EngineKind;
 use crate::input::{Unparsed, printable, shorten};
 use crate::replay::{Outcome, Tally};
 use crate::trace::Trace;
+use crate::waiting::{WaitTally, Waiting};
 
 /// All that a report is made of.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub struct Report {
     pub source: Source,
     /// What decided.
     pub engine: EngineKind,
+    /// How callers waited, where they did.
+    pub waiting: Option<Waiting>,
     /// What came of each limit, in the order in which they were given.
     pub limiters: Vec<Limiter>,
 }
@@ -55,6 +58,8 @@ pub struct Limiter {
     pub outcomes: Vec<Outcome>,
     /// The counts.
     pub tally: Tally,
+    /// What came of the waiting, where callers waited.
+    pub waits: Option<WaitTally>,
 }
 
 impl Report {

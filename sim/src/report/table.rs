@@ -1,6 +1,7 @@
 //! The counts, as tables for people.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
@@ -9,7 +10,7 @@ use super::{Report, Source, counted, grouped, key_name, percent};
 use crate::engine::EngineKind;
 use crate::input::{Unparsed, printable};
 
-/// Writes the headline, the lines that could not be read, the counts per limiter and the keys that
+/// Writes the headline, the lines that could not be read, the counts per limiter, what came of waiting, and the keys that
 /// were denied most, in tables of at most `width` columns.
 ///
 /// # Errors
@@ -24,6 +25,10 @@ pub fn write(report: &Report, width: u16, out: &mut dyn Write) -> io::Result<()>
         write_unparsed(unparsed, out)?;
     }
     writeln!(out, "{}", counts(report, width))?;
+    if let Some(waiting) = &report.waiting {
+        let timeout = format!("Waiting for at most {:?}", waiting.timeout);
+        writeln!(out, "\n{}\n{}", heading(&timeout), waits(report, width))?;
+    }
     match worst(report, width) {
         Some(table) => writeln!(out, "\n{}\n{table}", heading("Denied most")),
         None => writeln!(out, "\nNo key was denied."),
@@ -63,6 +68,29 @@ fn counts(report: &Report, width: u16) -> Table {
         row.extend([requests, keys, tally.admitted, tally.denied].map(grouped));
         row.extend(never.then(|| grouped(tally.never)));
         row.extend([percent(tally.denied, requests), grouped(tally.keys_denied)]);
+        table.add_row(row);
+    }
+    table
+}
+
+fn waits(report: &Report, width: u16) -> Table {
+    let header = ["limit", "at once", "after\nwaiting", "gave up"];
+    let times = ["p50 ms", "p99 ms", "max ms"];
+    let calls = ["calls per\nadmitted", "calls in\n10 ms"];
+    let mut table = new_table(&[&header[..], &times, &calls].concat(), 1, width);
+    for limiter in &report.limiters {
+        let Some(waits) = &limiter.waits else { continue };
+        let millis = |time: Duration| format!("{:.1}", time.as_secs_f64() * 1000.0);
+        let times = match waits.times {
+            Some(times) => [times.p50, times.p99, times.max].map(millis),
+            None => ["-"; 3].map(str::to_owned),
+        };
+        let per_admitted = waits.calls_per_admitted();
+        let per_admitted = per_admitted.map_or("-".to_owned(), |calls| format!("{calls:.1}"));
+        let mut row = vec![printable(&limiter.spec).into_owned()];
+        row.extend([waits.at_once, waits.after_waiting, waits.gave_up].map(grouped));
+        row.extend(times);
+        row.extend([per_admitted, grouped(waits.calls_in_10ms)]);
         table.add_row(row);
     }
     table

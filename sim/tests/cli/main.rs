@@ -4,6 +4,7 @@ mod input;
 mod refusals;
 mod reports;
 mod traffic;
+mod waits;
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};

@@ -5,6 +5,7 @@
 mod decisions;
 mod envelopes;
 mod equality;
+mod requests;
 mod run;
 mod time;
 
@@ -17,6 +18,10 @@ pub use decisions::{
 };
 pub use envelopes::{admitted_stays_within_the_envelope, d10_a_lost_record_grants_one_allowance};
 pub use equality::{d12_keys_are_independent, equals_the_model};
+pub use requests::{
+    d11_a_denied_id_is_a_new_attempt, d11_after_k_others_an_id_is_new, d11_after_r_an_id_is_new,
+    d11_repeats_change_nothing, d11_without_an_id_a_retry_costs_itself,
+};
 pub use run::{cases, property, try_out};
 pub use time::{
     d6_refill_composes, d9_a_forgettable_key_is_fresh, d9_memory_is_bounded,

@@ -67,13 +67,14 @@ pub fn d9_a_forgettable_key_is_fresh(mut machine: Machine, trace: &Trace, then: 
 }
 
 /// D9: what is held for a key is bounded by its configuration: a short text, or a log of at most
-/// `limit` entries and a head.
+/// `limit` entries and a head, and eight requests.
 ///
 /// # Errors
 /// The record that is too large.
 pub fn d9_memory_is_bounded(machine: &mut Machine, trace: &Trace) -> Check {
-    // A tag, and at most six numbers of up to 16 digits.
+    // A tag, and at most six numbers of up to 16 digits; a request is an id and six at most.
     const TEXT_BYTES_MAX: usize = 2 + 6 * 17;
+    const REQUESTS_BYTES_MAX: usize = 8 * (1 + 32 + 6 * 17);
     trace.play(machine, |machine, op, now_us, _| {
         let texts = match machine.key.0.as_ref().map(Record::stored) {
             None => return Ok(()),
@@ -81,7 +82,11 @@ pub fn d9_memory_is_bounded(machine: &mut Machine, trace: &Trace) -> Check {
             Some(Stored::List(texts)) => texts,
         };
         let entries = u64::try_from(texts.len() - 1).expect("few");
-        let small = texts.iter().all(|text| text.len() <= TEXT_BYTES_MAX);
+        let small = |text: &str| {
+            let (state, requests) = text.split_at(text.find('|').unwrap_or(text.len()));
+            state.len() <= TEXT_BYTES_MAX && requests.len() <= REQUESTS_BYTES_MAX
+        };
+        let small = texts.iter().all(|text| small(text));
         require(small && entries <= trace.config.amount, || {
             format!("{op:?} at {now_us} leaves {texts:?}")
         })

@@ -10,12 +10,19 @@
 mod buckets;
 mod gcra;
 mod log;
+mod requests;
 mod windows;
 
 use crate::config::{Config, Kind};
 use crate::subject::{Answer, Op, Outcome, Subject, Verdict};
 
+use requests::Requests;
+
 pub use gcra::Gcra;
+
+/// What a caller is told whose id was used for another cost.
+const OTHER_COST: &str =
+    "the id was used before, for another operation or request: make a new one for each";
 
 /// What one limiter is, from its history alone. Times are microseconds.
 pub trait Model {
@@ -34,6 +41,7 @@ pub struct Reference {
     capacity: i128,
     fresh: Box<dyn Fn() -> Box<dyn Model>>,
     model: Box<dyn Model>,
+    requests: Requests,
 }
 
 impl Reference {
@@ -58,7 +66,8 @@ impl Reference {
     /// A fresh key of which `fresh` makes the model.
     pub fn of(capacity: u64, fresh: Box<dyn Fn() -> Box<dyn Model>>) -> Self {
         let model = fresh();
-        Reference { capacity: i128::from(capacity), fresh, model }
+        let requests = Requests::default();
+        Reference { capacity: i128::from(capacity), fresh, model, requests }
     }
 
     /// Decides one request at the caller's raw `now_us`; with `charge` it is admitted if it fits.
@@ -74,6 +83,7 @@ impl Reference {
         };
         if charge && verdict == Verdict::Allowed {
             self.model.admit(cost, now.max(self.model.last()));
+            self.requests.pass(now_us);
         }
         // As fresh: everything fits again.
         let fresh_at = first_from(now, |time| self.available(time) == self.capacity);
@@ -82,6 +92,21 @@ impl Reference {
             limit: whole(self.capacity),
             remaining: whole(self.available(now)),
             reset_after_us: whole(fresh_at - now),
+        }
+    }
+
+    /// Decides a request under an id, or tells what it was told when it was admitted (D11).
+    fn request(&mut self, cost: u64, id: u128, remember_us: u64, now_us: u64) -> Outcome {
+        match self.requests.told(id, now_us) {
+            Some((told_for, answer)) if told_for == cost => Outcome::Decided(vec![answer]),
+            Some(_) => Outcome::Refused(OTHER_COST.to_owned()),
+            None => {
+                let answer = self.decide(cost, now_us, true);
+                if answer.is_allowed() {
+                    self.requests.remember(id, cost, now_us + remember_us, answer.clone());
+                }
+                Outcome::Decided(vec![answer])
+            }
         }
     }
 
@@ -94,6 +119,7 @@ impl Subject for Reference {
     fn run(&mut self, op: &Op, now_us: u64) -> Outcome {
         match op {
             Op::Acquire(cost) => Outcome::Decided(vec![self.decide(*cost, now_us, true)]),
+            Op::Request { cost, id, remember_us } => self.request(*cost, *id, *remember_us, now_us),
             Op::AcquireEach(costs) => Outcome::Decided(
                 costs.iter().map(|cost| self.decide(*cost, now_us, true)).collect(),
             ),
@@ -108,6 +134,7 @@ impl Subject for Reference {
 
     fn forget(&mut self) {
         self.model = (self.fresh)();
+        self.requests = Requests::default();
     }
 }
 

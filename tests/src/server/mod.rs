@@ -179,13 +179,22 @@ impl Server {
         assert!(self.wait_until_up(), "port {} was taken by another program", self.port);
     }
 
-    /// Like [`restart`](Self::restart), and its keys are kept; its scripts are gone.
+    /// Like [`restart`](Self::restart), and its keys are kept, all that it ever answered for; its
+    /// scripts are gone.
     ///
     /// # Panics
     ///
     /// As [`restart`](Self::restart), and when the server is down.
     pub fn restart_with_keys(&mut self) {
-        redis::cmd("SAVE").exec(&mut self.connection()).expect("the folder can be written");
+        let mut connection = self.connection();
+        // So that nothing is written between the snapshot and the end.
+        redis::cmd("CLIENT")
+            .arg("PAUSE")
+            .arg(60_000)
+            .arg("WRITE")
+            .exec(&mut connection)
+            .expect("it is up");
+        redis::cmd("SAVE").exec(&mut connection).expect("the folder can be written");
         self.restart();
         std::fs::remove_file(self.folder.path().join("dump.rdb")).expect("the keys were saved");
     }

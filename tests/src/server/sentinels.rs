@@ -117,6 +117,20 @@ impl Sentinels {
         self.wait_for_failover();
     }
 
+    /// Waits until a former master has been told that it is one no more.
+    ///
+    /// # Panics
+    ///
+    /// When that does not happen.
+    pub fn wait_until_replica(&self, index: usize) {
+        until(&format!("server {index} is a replica"), || {
+            match info(&mut self.connection(index), "role")?.as_str() {
+                "slave" => Ok(()),
+                role => Err(format!("it is a {role}")),
+            }
+        });
+    }
+
     /// Starts a killed server again on the same port and waits until the service is whole: a former
     /// master has become a replica. That takes about three seconds, and ten before Redis 7.0.
     ///

@@ -6,6 +6,7 @@
 //! operations at times.
 
 mod configs;
+mod requests;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -14,9 +15,13 @@ use crate::config::{Config, Kind};
 use crate::subject::{Answer, Op, Outcome, Subject, Verdict};
 
 pub use configs::config;
+pub use requests::{remember, request_steps, request_trace, unrepeated_request_trace};
 
 /// The latest time that the machines take, in microseconds.
 pub const MAX_TIME_US: u64 = (1 << 53) - (1 << 51) - 1;
+
+/// The longest time for which a request is remembered, in microseconds.
+pub const MAX_REMEMBER_US: u64 = 1 << 50;
 
 /// Some traffic for one key.
 #[derive(Clone, Debug)]
@@ -57,6 +62,8 @@ pub enum Move {
     Edge(i64),
     /// To one span after the latest admitted request.
     Expiry(i64),
+    /// To the moment at which the latest admitted request with an id is forgotten.
+    Forgotten(i64),
     /// Far ahead, in thousandths of all time left.
     Far(u64),
 }
@@ -66,12 +73,28 @@ pub enum Move {
 pub enum Ask {
     /// Acquire one cost.
     Acquire(Cost),
+    /// Acquire one cost under a new id, to be remembered for so long.
+    Request(Cost, Remember),
+    /// The request under the id that was sent so many ids before this one, once more; a new one
+    /// where there were fewer.
+    Repeat(usize),
+    /// Another cost under such an id.
+    Misuse(usize),
     /// Acquire several in one call.
     AcquireEach(Vec<Cost>),
     /// Peek.
     Peek(Cost),
     /// Reset.
     Reset,
+}
+
+/// How long to remember a request.
+#[derive(Clone, Copy, Debug)]
+pub enum Remember {
+    /// So many microseconds.
+    Micros(u64),
+    /// So many eighths of the window, period or interval.
+    Eighths(u64),
 }
 
 /// A cost, in terms of what the limiter has.
@@ -102,7 +125,7 @@ impl Trace {
             let now_us = memory.time(step.moved);
             let op = memory.op(&step.ask);
             let outcome = subject.run(&op, now_us);
-            memory.learn(now_us, outcome.answers());
+            memory.learn(now_us, &op, outcome.answers());
             seen(subject, &op, now_us, outcome)?;
         }
         Ok(())
@@ -134,7 +157,12 @@ pub fn trace(kind: Kind, max_steps: usize) -> impl Strategy<Value = Trace> {
 
 /// The same, with a clock that never steps back.
 pub fn forward_trace(kind: Kind, max_steps: usize) -> impl Strategy<Value = Trace> {
-    trace(kind, max_steps).prop_map(|mut trace| {
+    forward(trace(kind, max_steps))
+}
+
+/// Traces of which the clock never steps back.
+pub fn forward(traces: impl Strategy<Value = Trace>) -> impl Strategy<Value = Trace> {
+    traces.prop_map(|mut trace| {
         for step in &mut trace.steps {
             step.moved = step.moved.forward();
         }
@@ -179,13 +207,17 @@ pub fn cost() -> impl Strategy<Value = Cost> {
 
 /// One operation, some time after the one before.
 pub fn step() -> impl Strategy<Value = Step> {
-    let ask = prop_oneof![
+    (moved(), plain_ask()).prop_map(|(moved, ask)| Step { moved, ask })
+}
+
+/// What may be asked without an id.
+fn plain_ask() -> impl Strategy<Value = Ask> {
+    prop_oneof![
         24 => cost().prop_map(Ask::Acquire),
         5 => vec(cost(), 1..=5).prop_map(Ask::AcquireEach),
         8 => cost().prop_map(Ask::Peek),
         1 => Just(Ask::Reset),
-    ];
-    (moved(), ask).prop_map(|(moved, ask)| Step { moved, ask })
+    ]
 }
 
 /// Where a clock may begin: today, at the epoch, and near the end of the range.
@@ -218,7 +250,17 @@ struct Memory {
     retry_us: u64,
     fresh_us: u64,
     admitted_us: u64,
+    forgotten_us: u64,
     remaining: u64,
+    /// The requests with an id, each once.
+    requests: Vec<Request>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    cost: u64,
+    id: u128,
+    remember_us: u64,
 }
 
 impl Memory {
@@ -238,7 +280,9 @@ impl Memory {
             retry_us: now_us,
             fresh_us: now_us,
             admitted_us: now_us,
+            forgotten_us: now_us,
             remaining: trace.config.capacity(),
+            requests: Vec::new(),
         }
     }
 
@@ -254,6 +298,7 @@ impl Memory {
             Move::Fresh(offset) => i128::from(self.fresh_us) + i128::from(offset),
             Move::Edge(offset) => (now / span + 1) * span + i128::from(offset),
             Move::Expiry(offset) => i128::from(self.admitted_us) + span + i128::from(offset),
+            Move::Forgotten(offset) => i128::from(self.forgotten_us) + i128::from(offset),
             Move::Far(thousandths) => {
                 now + (i128::from(MAX_TIME_US) - now) * i128::from(thousandths) / 1000
             }
@@ -263,14 +308,38 @@ impl Memory {
         u64::try_from(clamped).expect("clamped into the range of time")
     }
 
-    fn op(&self, ask: &Ask) -> Op {
+    fn op(&mut self, ask: &Ask) -> Op {
         match ask {
             Ask::Acquire(cost) => Op::Acquire(self.cost(*cost)),
+            Ask::Request(cost, remember) => self.request(*cost, *remember),
+            Ask::Repeat(back) => self.repeat(*back, 0),
+            Ask::Misuse(back) => self.repeat(*back, 1),
             Ask::AcquireEach(costs) => {
                 Op::AcquireEach(costs.iter().map(|cost| self.cost(*cost)).collect())
             }
             Ask::Peek(cost) => Op::Peek(self.cost(*cost)),
             Ask::Reset => Op::Reset,
+        }
+    }
+
+    fn request(&mut self, cost: Cost, remember: Remember) -> Op {
+        let remember_us = match remember {
+            Remember::Micros(micros) => micros,
+            Remember::Eighths(eighths) => self.config.span_us / 8 * eighths,
+        };
+        // Ids differ in their upper half too.
+        let id = (self.requests.len() as u128 + 1) << 96 | 0xfeed;
+        let remember_us = remember_us.clamp(1, MAX_REMEMBER_US);
+        self.requests.push(Request { cost: self.cost(cost), id, remember_us });
+        self.repeat(0, 0)
+    }
+
+    fn repeat(&mut self, back: usize, extra_cost: u64) -> Op {
+        match self.requests.iter().rev().nth(back) {
+            Some(&Request { cost, id, remember_us }) => {
+                Op::Request { cost: cost.saturating_add(extra_cost), id, remember_us }
+            }
+            None => self.request(Cost::Units(1), Remember::Eighths(8)),
         }
     }
 
@@ -287,8 +356,13 @@ impl Memory {
         units.max(1)
     }
 
-    fn learn(&mut self, now_us: u64, answers: &[Answer]) {
+    fn learn(&mut self, now_us: u64, op: &Op, answers: &[Answer]) {
         self.now_us = now_us;
+        if let (Op::Request { remember_us, .. }, [Answer { verdict: Verdict::Allowed, .. }]) =
+            (op, answers)
+        {
+            self.forgotten_us = now_us.saturating_add(*remember_us);
+        }
         for answer in answers {
             self.remaining = answer.remaining;
             self.fresh_us = now_us.saturating_add(answer.reset_after_us);

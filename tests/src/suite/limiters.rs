@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lockage::{Store, Verdict};
+use lockage::{Key, Store, Verdict};
+use lockage_core::{Acquire, Decision, RequestId};
 
 use super::{Bench, LIMITS};
 
@@ -99,6 +100,40 @@ pub(super) async fn keys_are_independent<S: Store + Clone>(bench: &Bench<'_, S>)
             let decision = limiter.try_acquire(id, 5).await.unwrap();
             assert!(decision.is_allowed(), "{limit}: {id}");
         }
+    }
+}
+
+/// D11: a request that is sent again under its id gets the same answer and is charged once; one that
+/// was denied is a new attempt.
+pub(super) async fn a_request_id_is_charged_once<S: Store + Clone>(bench: &Bench<'_, S>) {
+    for (index, limit) in LIMITS.into_iter().enumerate() {
+        let prefix = format!("{}-request-{index}", bench.name);
+        let limiter = bench.limiter("request", limit).with_prefix(&prefix).unwrap();
+        let key = Key::new(&prefix, "id").unwrap();
+        let send = async |id: u128, cost: u64| -> Decision {
+            let acquire = Acquire::new(limiter.limit(), cost).unwrap();
+            let id = RequestId::from_u128(id << 64 | 0xFEED);
+            let request = acquire.with_request(id, Duration::from_secs(60)).unwrap();
+            bench.store.execute(&key, &request).await.unwrap()
+        };
+        let first = send(1, 3).await;
+        assert!(first.is_allowed(), "{limit}");
+        bench.at(Duration::from_millis(1));
+        assert_eq!(send(1, 3).await, first, "{limit}");
+        assert_eq!(limiter.peek("id", 1).await.unwrap().remaining, 2, "{limit}");
+
+        let denied = send(2, 5).await;
+        bench.at(Duration::from_millis(1) + denied.retry_after().unwrap());
+        let admitted = send(2, 5).await;
+        assert!(admitted.is_allowed(), "{limit}");
+        // Long after all of it is back, both are still remembered.
+        bench.at(Duration::from_secs(59));
+        for (id, cost, told) in [(1, 3, first), (2, 5, admitted)] {
+            assert_eq!(send(id, cost).await, told, "{limit}");
+        }
+        assert_eq!(limiter.peek("id", 1).await.unwrap().remaining, 5, "{limit}");
+        bench.at(Duration::from_secs(60));
+        assert_eq!(send(1, 3).await.remaining, 2, "{limit}: a new attempt");
     }
 }
 

@@ -33,6 +33,7 @@ impl<S: Store + Clone> Bench<'_, S> {
         limiters::peeks_and_denials_change_nothing(self).await;
         limiters::resets_forget(self).await;
         limiters::keys_are_independent(self).await;
+        limiters::a_request_id_is_charged_once(self).await;
         limiters::many_expired_entries_are_no_trouble(self).await;
         refusals::bad_input_is_refused_before_it_is_sent(self).await;
         refusals::another_record_is_refused_and_kept(self).await;

@@ -1,0 +1,314 @@
+//! A trace put through one limit by callers that wait for their permits, in virtual time.
+//!
+//! Each waits as [`lockage_core::flow::Wait`] says, which is what the clients of a real store do.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use lockage_core::flow::{Step, Wait};
+use lockage_core::{Limit, Timestamp};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use crate::engine::Engine;
+use crate::replay::{Outcome, ReplayError, decide};
+use crate::trace::Trace;
+
+/// The span in which calls count as one herd.
+const HERD_SPAN: Duration = Duration::from_millis(10);
+
+/// How callers wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// For how long each waits at most; with zero it asks once.
+    pub timeout: Duration,
+    /// From when a caller asks until it has the answer. The store decides half way.
+    pub round_trip: Duration,
+    /// What decides the jitter. It is drawn from a stream of its own.
+    pub seed: u64,
+}
+
+/// What became of a request whose caller was ready to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// The last decision.
+    pub outcome: Outcome,
+    /// From the request to that decision's arrival.
+    pub after: Duration,
+    /// How often the store was asked.
+    pub calls: u32,
+}
+
+/// What became of all requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waited {
+    /// Of each request, in the order of the trace.
+    pub settled: Vec<Settled>,
+    /// The most calls to the store within 10 ms.
+    pub calls_in_10ms: u64,
+    /// The most of them that had been denied before.
+    pub repeats_in_10ms: u64,
+}
+
+impl Waited {
+    /// What became of each request, in the order of the trace.
+    pub fn outcomes(&self) -> Vec<Outcome> {
+        self.settled.iter().map(|settled| settled.outcome).collect()
+    }
+}
+
+/// Puts every request of a trace through a limit and lets those that are denied wait.
+///
+/// Calls are decided in the order of their times. Of those of one instant, new requests come before
+/// waiting ones, and these in the order in which they were denied. `progress` is called after each
+/// request that is settled.
+///
+/// # Errors
+/// [`ReplayError`] at the first request for which the engine gives no decision.
+pub fn replay_waiting(
+    trace: &Trace,
+    limit: &Limit,
+    engine: &mut dyn Engine,
+    waiting: &Waiting,
+    mut progress: impl FnMut(),
+) -> Result<Waited, ReplayError> {
+    let mut random = ChaCha8Rng::seed_from_u64(waiting.seed);
+    // Traffic is drawn from the streams 0 and 1.
+    random.set_stream(2);
+    let nothing = Settled { outcome: Outcome::Denied, after: Duration::ZERO, calls: 0 };
+    let mut settled = vec![nothing; trace.requests().len()];
+    let (mut all, mut repeats) = (Herd::default(), Herd::default());
+    let mut queue = Queue::new(trace, waiting.timeout);
+    while let Some((asks_at, mut caller)) = queue.next() {
+        all.call(asks_at);
+        if caller.calls > 0 {
+            repeats.call(asks_at);
+        }
+        caller.calls += 1;
+        let decides_at = Timestamp::EPOCH.saturating_add(asks_at + waiting.round_trip / 2);
+        let decision = decide(trace, limit, engine, caller.request, decides_at)?;
+        let now = asks_at + waiting.round_trip;
+        match caller.wait.after(&decision, now, random.next_u64()) {
+            Step::Sleep(time) => queue.push(now + time, caller),
+            Step::Done => {
+                settled[caller.request] = Settled {
+                    outcome: Outcome::of(decision.verdict),
+                    after: now - arrival(trace, caller.request),
+                    calls: caller.calls,
+                };
+                progress();
+            }
+        }
+    }
+    Ok(Waited { settled, calls_in_10ms: all.largest, repeats_in_10ms: repeats.largest })
+}
+
+/// Counts over what became of the requests of one limit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WaitTally {
+    /// Requests that were admitted when they came.
+    pub at_once: u64,
+    /// Requests that were denied at first and admitted later.
+    pub after_waiting: u64,
+    /// Requests that were denied to the last, but for those that can never be admitted.
+    pub gave_up: u64,
+    /// How long those waited that were admitted later; none where there were none.
+    pub times: Option<WaitTimes>,
+    /// Calls to the store.
+    pub calls: u64,
+    /// The most calls to the store within 10 ms.
+    pub calls_in_10ms: u64,
+    /// The most of them that had been denied before.
+    pub repeats_in_10ms: u64,
+}
+
+/// Order statistics of waiting times, by nearest rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitTimes {
+    /// Half waited no longer than this.
+    pub p50: Duration,
+    /// 99 of 100 waited no longer than this.
+    pub p99: Duration,
+    /// The longest.
+    pub max: Duration,
+}
+
+impl WaitTally {
+    /// Counts over a replay.
+    pub fn of(waited: &Waited) -> WaitTally {
+        let (mut at_once, mut gave_up, mut calls, mut times) = (0, 0, 0, Vec::new());
+        for settled in &waited.settled {
+            calls += u64::from(settled.calls);
+            match settled.outcome {
+                Outcome::Admitted if settled.calls == 1 => at_once += 1,
+                Outcome::Admitted => times.push(settled.after),
+                Outcome::Denied => gave_up += 1,
+                Outcome::Never => {}
+            }
+        }
+        WaitTally {
+            at_once,
+            after_waiting: times.len() as u64,
+            gave_up,
+            times: WaitTimes::of(times),
+            calls,
+            calls_in_10ms: waited.calls_in_10ms,
+            repeats_in_10ms: waited.repeats_in_10ms,
+        }
+    }
+
+    /// Calls to the store for each request that was admitted; none where none was.
+    pub fn calls_per_admitted(&self) -> Option<f64> {
+        let admitted = self.at_once + self.after_waiting;
+        (admitted > 0).then(|| self.calls as f64 / admitted as f64)
+    }
+}
+
+impl WaitTimes {
+    fn of(mut times: Vec<Duration>) -> Option<WaitTimes> {
+        times.sort_unstable();
+        let rank = |percent: usize| times[(times.len() * percent).div_ceil(100) - 1];
+        let max = *times.last()?;
+        Some(WaitTimes { p50: rank(50), p99: rank(99), max })
+    }
+}
+
+/// Callers in the order in which they ask. Times count from the epoch.
+struct Queue<'a> {
+    trace: &'a Trace,
+    timeout: Duration,
+    /// How many requests have come.
+    arrived: usize,
+    /// By the time at which they ask, and then in the order of their denials.
+    waiting: BTreeMap<(Duration, u64), Caller>,
+    denials: u64,
+}
+
+struct Caller {
+    request: usize,
+    wait: Wait,
+    calls: u32,
+}
+
+impl<'a> Queue<'a> {
+    fn new(trace: &'a Trace, timeout: Duration) -> Self {
+        Queue { trace, timeout, arrived: 0, waiting: BTreeMap::new(), denials: 0 }
+    }
+
+    fn push(&mut self, asks_at: Duration, caller: Caller) {
+        self.waiting.insert((asks_at, self.denials), caller);
+        self.denials += 1;
+    }
+
+    /// The caller who asks next, and when.
+    fn next(&mut self) -> Option<(Duration, Caller)> {
+        let has_arrival = self.arrived < self.trace.requests().len();
+        let arrives_at = has_arrival.then(|| arrival(self.trace, self.arrived));
+        let waits_until = self.waiting.first_key_value().map(|((asks_at, _), _)| *asks_at);
+        match arrives_at {
+            Some(now) if waits_until.is_none_or(|asks_at| now <= asks_at) => {
+                let wait = Wait::new(now, self.timeout);
+                let caller = Caller { request: self.arrived, wait, calls: 0 };
+                self.arrived += 1;
+                Some((now, caller))
+            }
+            _ => self.waiting.pop_first().map(|((asks_at, _), caller)| (asks_at, caller)),
+        }
+    }
+}
+
+fn arrival(trace: &Trace, request: usize) -> Duration {
+    Duration::from_micros(trace.requests()[request].at.as_micros())
+}
+
+/// Counts calls within any [`HERD_SPAN`]. They come in the order of their times.
+#[derive(Default)]
+struct Herd {
+    recent: VecDeque<Duration>,
+    largest: u64,
+}
+
+impl Herd {
+    fn call(&mut self, at: Duration) {
+        self.recent.push_back(at);
+        while self.recent.front().is_some_and(|first| at - *first >= HERD_SPAN) {
+            self.recent.pop_front();
+        }
+        self.largest = self.largest.max(self.recent.len() as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::EngineKind;
+    use crate::trace::{Request, TraceBuilder};
+
+    const MILLI: Duration = Duration::from_millis(1);
+
+    fn waited(times_us: &[u64], limit: &str, waiting: &Waiting) -> Waited {
+        let mut builder = TraceBuilder::default();
+        for &micros in times_us {
+            let key = builder.key("a");
+            builder.push(Request { at: Timestamp::from_micros(micros).unwrap(), key, cost: 1 });
+        }
+        let (limit, mut engine) = (limit.parse().unwrap(), EngineKind::Model.build().unwrap());
+        let mut progress = 0;
+        let trace = builder.finish();
+        let waited = replay_waiting(&trace, &limit, &mut *engine, waiting, || progress += 1);
+        assert_eq!(progress, times_us.len());
+        waited.unwrap()
+    }
+
+    #[test]
+    fn a_wait_takes_the_sleep_and_each_round_trip() {
+        let waiting = Waiting { timeout: 3000 * MILLI, round_trip: 10 * MILLI, seed: 1 };
+        let waited = waited(&[0, 0], "token-bucket 1/s burst 1", &waiting);
+        let [first, second] = waited.settled[..] else { panic!("two requests") };
+        assert_eq!(first, Settled { outcome: Outcome::Admitted, after: 10 * MILLI, calls: 1 });
+        assert_eq!((second.outcome, second.calls), (Outcome::Admitted, 2));
+        // A second and two round trips, and the jitter of a quarter of a second.
+        let expected = 1020 * MILLI..1270 * MILLI;
+        assert!(expected.contains(&second.after), "{:?}", second.after);
+        assert_eq!((waited.calls_in_10ms, waited.repeats_in_10ms), (2, 1));
+    }
+
+    #[test]
+    fn without_a_timeout_each_request_asks_once() {
+        let waiting = Waiting { timeout: Duration::ZERO, round_trip: Duration::ZERO, seed: 1 };
+        let waited = waited(&[0, 0, 999_999, 1_000_000], "fixed-window 1/s", &waiting);
+        use Outcome::{Admitted, Denied};
+        assert_eq!(waited.outcomes(), [Admitted, Denied, Denied, Admitted]);
+        assert!(waited.settled.iter().all(|settled| settled.calls == 1));
+    }
+
+    #[test]
+    fn waiting_ends_at_the_end_of_all_time() {
+        let waiting = Waiting { timeout: 3000 * MILLI, round_trip: Duration::ZERO, seed: 1 };
+        let end = Timestamp::MAX.as_micros();
+        let waited = waited(&[end, end], "token-bucket 1/s burst 1", &waiting);
+        assert_eq!(waited.outcomes(), [Outcome::Admitted, Outcome::Denied]);
+    }
+
+    #[test]
+    fn a_herd_is_within_less_than_its_span() {
+        let mut herd = Herd::default();
+        let sizes = [0, 0, 5, 9, 10, 14, 15, 40].map(|millis| {
+            herd.call(millis * MILLI);
+            herd.recent.len()
+        });
+        assert_eq!(sizes, [1, 2, 3, 4, 3, 4, 4, 1]);
+        assert_eq!(herd.largest, 4);
+    }
+
+    #[test]
+    fn times_are_of_the_nearest_rank() {
+        let times = |count: u32| WaitTimes::of((1..=count).rev().map(|i| i * MILLI).collect());
+        let millis =
+            |p50, p99, max| WaitTimes { p50: p50 * MILLI, p99: p99 * MILLI, max: max * MILLI };
+        assert_eq!(times(0), None);
+        assert_eq!(times(1), Some(millis(1, 1, 1)));
+        assert_eq!(times(10), Some(millis(5, 10, 10)));
+        assert_eq!(times(200), Some(millis(100, 198, 200)));
+    }
+}

@@ -1,0 +1,88 @@
+//! Callers who wait.
+
+use super::{LIMITS, SAMPLE, json, refused, run, text};
+
+#[test]
+fn both_engines_agree_on_those_who_wait_and_the_counts_add_up() {
+    let with = |engine| {
+        let args = ["replay", SAMPLE, "--wait", "2s", "--round-trip", "1ms", "--engine", engine];
+        let mut report = json(&[&args[..], &LIMITS].concat());
+        assert_eq!(report["engine"].take(), engine);
+        report
+    };
+    let report = with("lua");
+    assert_eq!(report, with("model"));
+    let waiting = serde_json::json!({"timeout_us": 2_000_000, "round_trip_us": 1000, "seed": 1});
+    assert_eq!(report["waiting"], waiting);
+    for limiter in report["limiters"].as_array().unwrap() {
+        let waits = &limiter["waits"];
+        let count = |name: &str| waits[name].as_u64().unwrap_or_else(|| panic!("{name}: {waits}"));
+        assert_eq!(limiter["admitted"], count("at_once") + count("after_waiting"));
+        assert_eq!(limiter["denied"], count("gave_up"));
+        assert!(count("after_waiting") > 0 && count("gave_up") > 0, "{waits}");
+        assert!(count("p50_us") <= count("p99_us") && count("p99_us") <= count("max_us"));
+        assert!(count("max_us") <= 2_001_000, "{waits}");
+        assert!(count("calls") > 600 && waits["calls_per_admitted"].as_f64().unwrap() > 1.0);
+        assert!(count("repeats_in_10ms") <= count("calls_in_10ms"));
+    }
+}
+
+#[test]
+fn those_who_wait_are_admitted_as_arithmetic_says() {
+    let report = json(&[
+        "explore",
+        "--traffic",
+        "burst 50 every 10s",
+        "--duration",
+        "1min",
+        "--wait",
+        "30s",
+        "--limit",
+        "token-bucket 5/s burst 20",
+        "--limit",
+        "fixed-window 30/day",
+    ]);
+    // Six bursts of 50, and 5 a second for the 30 each has no permit for: all of them, in time.
+    let patient = &report["limiters"][0];
+    assert_eq!((&patient["admitted"], &patient["denied"]), (&300.into(), &0.into()));
+    assert!(patient["waits"]["at_once"].as_u64().unwrap() >= 20);
+    // Whoever would have to wait until tomorrow gives up at once, with one call each.
+    let hopeless = &report["limiters"][1]["waits"];
+    assert_eq!((&hopeless["at_once"], &hopeless["gave_up"]), (&30.into(), &270.into()));
+    assert_eq!((&hopeless["calls"], &hopeless["p50_us"]), (&300.into(), &().into()));
+}
+
+#[test]
+fn one_seed_gives_one_report() {
+    let with = |seed| {
+        let args = ["replay", SAMPLE, "--wait", "2s", "--seed", seed];
+        json(&[&args[..], &LIMITS].concat())["limiters"].take()
+    };
+    assert_eq!(with("7"), with("7"));
+    assert_ne!(with("7"), with("8"));
+}
+
+#[test]
+fn the_report_for_people_shows_what_waiting_came_to() {
+    let output =
+        run(&["replay", SAMPLE, "--limit", "token-bucket 1/s burst 20", "--wait", "1500ms"]);
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
+    let report = text(&output.stdout);
+    for expected in ["Waiting for at most 1.5s", "at once", "gave up", "p99 ms", "calls"] {
+        assert!(report.contains(expected), "{expected} in\n{report}");
+    }
+    assert!(report.lines().all(|line| line.chars().count() <= 100), "{report}");
+    let without = run(&["replay", SAMPLE, "--limit", "token-bucket 1/s burst 20"]);
+    assert!(!text(&without.stdout).contains("Waiting"));
+}
+
+#[test]
+fn what_only_waiting_needs_is_refused_without_it() {
+    for option in [["--round-trip", "1ms"], ["--seed", "3"]] {
+        let limit = ["replay", SAMPLE, "--limit", "fixed-window 1/s"];
+        let error = refused(&[&limit[..], &option].concat(), 2);
+        assert!(error.contains("--wait <DURATION>"), "{error}");
+    }
+    let error = refused(&["replay", SAMPLE, "--limit", "fixed-window 1/s", "--wait", "long"], 2);
+    assert!(error.contains("a duration"), "{error}");
+}

@@ -1,0 +1,206 @@
+//! Faults of one server, and of the way to it.
+
+use std::time::Duration;
+
+use lockage::Store;
+
+use super::{blocking, during};
+use crate::load::{Load, ROOMY, TIMEOUT, Told, call, limiter, limiter_of, used};
+use crate::server::{Proxy, Server};
+
+const ID: &str = "id";
+
+/// Killed without a word, and back later with nothing.
+pub async fn killed_and_back<S: Store + Clone + 'static>(
+    name: &str,
+    server: &mut Server,
+    store: S,
+) {
+    let limiter = limiter(store);
+    let tally = during(name, &limiter, ID, async || {
+        blocking(|| server.kill());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        blocking(|| server.restart());
+        u64::MAX / 2
+    })
+    .await;
+    assert!(tally.count(Told::NotDone) + tally.count(Told::Unknown) > 0, "callers were told");
+}
+
+/// Restarted with its keys: nothing is lost, and the scripts are sent again.
+pub async fn restarted_with_its_keys<S: Store + Clone + 'static>(
+    name: &str,
+    server: &mut Server,
+    store: S,
+) {
+    let limiter = limiter(store);
+    during(name, &limiter, ID, async || {
+        blocking(|| server.restart_with_keys());
+        0
+    })
+    .await;
+}
+
+/// Frozen for longer than callers wait: what they sent is done later, and they were told that it
+/// may be.
+pub async fn frozen<S: Store + Clone + 'static>(name: &str, server: &Server, store: S) {
+    let limiter = limiter(store);
+    let tally = during(name, &limiter, ID, async || {
+        server.freeze();
+        tokio::time::sleep(TIMEOUT * 3).await;
+        server.thaw();
+        0
+    })
+    .await;
+    assert!(tally.count(Told::Unknown) > 0, "{tally}");
+}
+
+/// `SCRIPT FLUSH`, again and again: nobody notices.
+pub async fn scripts_flushed<S: Store + Clone + 'static>(name: &str, server: &Server, store: S) {
+    let limiter = limiter(store);
+    let tally = during(name, &limiter, ID, async || {
+        for _ in 0..50 {
+            blocking(|| command(server, &["SCRIPT", "FLUSH"]));
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        0
+    })
+    .await;
+    assert_eq!(tally.count(Told::Admitted), tally.calls.len() as u64, "{tally}");
+}
+
+/// Full, by `maxmemory` with `noeviction`: nothing is done, and callers are told so.
+pub async fn out_of_memory<S: Store + Clone + 'static>(name: &str, server: &Server, store: S) {
+    let limiter = limiter(store);
+    let tally = during(name, &limiter, ID, async || {
+        blocking(|| command(server, &["CONFIG", "SET", "maxmemory", "1"]));
+        tokio::time::sleep(TIMEOUT * 2).await;
+        blocking(|| command(server, &["CONFIG", "SET", "maxmemory", "0"]));
+        0
+    })
+    .await;
+    assert!(tally.count(Told::NotDone) > 0 && tally.count(Told::Unknown) == 0, "{tally}");
+}
+
+/// Busy with somebody's endless script, until it is killed: nothing is done.
+pub async fn busy<S: Store + Clone + 'static>(name: &str, server: &Server, store: S) {
+    blocking(|| command(server, &["CONFIG", "SET", "lua-time-limit", "50"]));
+    let limiter = limiter(store);
+    let tally = during(name, &limiter, ID, async || {
+        let mut endless = blocking(|| server.connection());
+        let endless = std::thread::spawn(move || {
+            // It ends by an error, which is what it is for.
+            let _ = redis::cmd("EVAL").arg("while true do end").arg(0).exec(&mut endless);
+        });
+        tokio::time::sleep(TIMEOUT * 3).await;
+        blocking(|| {
+            command(server, &["SCRIPT", "KILL"]);
+            endless.join().expect("it ends by an error, not a panic");
+        });
+        0
+    })
+    .await;
+    assert!(tally.count(Told::NotDone) > 0, "{tally}");
+}
+
+/// `CLIENT PAUSE`: what was sent is done after it, and callers were told that it may be.
+pub async fn paused<S: Store + Clone + 'static>(name: &str, server: &Server, store: S) {
+    let limiter = limiter(store);
+    let tally = during(name, &limiter, ID, async || {
+        blocking(|| command(server, &["CLIENT", "PAUSE", "60000", "WRITE"]));
+        tokio::time::sleep(TIMEOUT * 3).await;
+        blocking(|| command(server, &["CLIENT", "UNPAUSE"]));
+        0
+    })
+    .await;
+    assert!(tally.count(Told::Unknown) > 0, "{tally}");
+}
+
+/// At most once, behind a proxy that loses replies, cuts connections before and after a request, is
+/// late, refuses connections and swallows everything: never more executions than calls, and what
+/// callers were told adds up.
+pub async fn behind_a_faulty_proxy<S: Store + Clone + 'static>(
+    name: &str,
+    server: &Server,
+    proxy: &Proxy,
+    store: S,
+) {
+    let limiter = limiter(store);
+    let executions = server.executions();
+    let tally = during(name, &limiter, ID, async || {
+        for _ in 0..3 {
+            proxy.swallow_replies(5);
+            tokio::time::sleep(TIMEOUT + TIMEOUT / 2).await;
+            proxy.cut_after_request(5);
+            tokio::time::sleep(Duration::from_millis(150)).await;
+            proxy.cut_before_request(5);
+            tokio::time::sleep(Duration::from_millis(150)).await;
+            proxy.delay_replies(Duration::from_millis(40));
+            tokio::time::sleep(Duration::from_millis(150)).await;
+            proxy.delay_replies(Duration::ZERO);
+            blocking(|| proxy.refuse(true));
+            tokio::time::sleep(Duration::from_millis(150)).await;
+            blocking(|| proxy.refuse(false));
+            tokio::time::sleep(Duration::from_millis(150)).await;
+        }
+        proxy.black_hole(true);
+        tokio::time::sleep(TIMEOUT * 3).await;
+        proxy.black_hole(false);
+        0
+    })
+    .await;
+    let (calls, executions) = (tally.calls.len() as u64, server.executions() - executions);
+    let sent = proxy.commands("EVALSHA") + proxy.commands("EVAL");
+    let swallowed = proxy.swallowed();
+    println!(
+        "{name}: {calls} calls, {sent} scripts sent, {swallowed} replies swallowed, {executions} executed"
+    );
+    // The question for what was used, at the end, is one more.
+    assert!(executions <= calls + 1, "{executions} executions of {calls} calls");
+    assert!(tally.count(Told::Unknown) > 0 && swallowed >= 15, "the faults were there: {tally}");
+}
+
+/// D11: the same with request ids. Every call gets its answer in the end, and is charged once.
+pub async fn behind_a_faulty_proxy_with_request_ids<S: Store + Clone + 'static>(
+    name: &str,
+    proxy: &Proxy,
+    store: S,
+) {
+    let limiter = limiter_of(store, ROOMY).with_request_ids(Duration::from_secs(60)).expect("60 s");
+    let mut told = Vec::new();
+    for _ in 0..5 {
+        proxy.swallow_replies(1);
+        told.push(call(&limiter, ID).await.told);
+        proxy.cut_after_request(1);
+        told.push(call(&limiter, ID).await.told);
+        proxy.cut_before_request(1);
+        told.push(call(&limiter, ID).await.told);
+    }
+    assert_eq!(told, [Told::Admitted; 15], "{name}");
+    assert_eq!(used(&limiter, ID).await, 15, "{name}");
+}
+
+/// E1: however a server fails, with its keys kept it never admits more than the limit.
+pub async fn never_more_than_the_limit<S: Store + Clone + 'static>(
+    name: &str,
+    server: &mut Server,
+    store: S,
+) {
+    let limiter = limiter_of(store, "fixed-window 300/day");
+    let load = Load::start(&limiter, ID);
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_millis(40)).await;
+        blocking(|| server.restart_with_keys());
+    }
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let tally = load.stop().await;
+    println!("{name}: {tally}");
+    let (admitted, unknown) = (tally.count(Told::Admitted), tally.count(Told::Unknown));
+    assert!(admitted <= 300 && admitted + unknown >= 300, "{tally}");
+    assert!(tally.count(Told::Denied) > 0, "{tally}");
+}
+
+fn command(server: &Server, words: &[&str]) {
+    let mut command = redis::cmd(words[0]);
+    command.arg(&words[1..]).exec(&mut server.connection()).expect("the server does as it is told");
+}

@@ -1,0 +1,181 @@
+//! Callers that go on while a store has its troubles, and the account of what they were told.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use lockage::runtime::Tokio;
+use lockage::{Error, Limiter, Store, StoreError, Timed, Verdict};
+use tokio::task::JoinHandle;
+
+/// A limit under which nothing is denied or refilled while a test runs.
+pub const ROOMY: &str = "fixed-window 1000000/day";
+
+/// How long a call may take.
+pub const TIMEOUT: Duration = Duration::from_millis(500);
+
+/// How many callers there are, and how long each pauses after a call.
+const CALLERS: usize = 8;
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// A limiter that callers share.
+pub type Shared<S> = Limiter<Timed<S, Tokio>>;
+
+/// A limiter on this store, with [`TIMEOUT`], under [`ROOMY`].
+pub fn limiter<S: Store>(store: S) -> Shared<S> {
+    limiter_of(store, ROOMY)
+}
+
+/// The same under another limit.
+pub fn limiter_of<S: Store>(store: S, limit: &str) -> Shared<S> {
+    Limiter::new(Timed::new(store, Tokio, TIMEOUT), limit.parse().expect("a test's limit"))
+}
+
+/// Callers that are under way.
+#[derive(Debug)]
+pub struct Load {
+    stop: Arc<AtomicBool>,
+    callers: Vec<JoinHandle<Vec<Call>>>,
+}
+
+/// What callers were told.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// All calls, in the order of their ends.
+    pub calls: Vec<Call>,
+}
+
+/// One call.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// When it began.
+    pub began: Instant,
+    /// When its answer came.
+    pub ended: Instant,
+    /// What the answer was.
+    pub told: Told,
+}
+
+/// What one caller was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Admitted, and charged.
+    Admitted,
+    /// Denied, and not charged.
+    Denied,
+    /// Certainly not charged.
+    NotDone,
+    /// Perhaps charged.
+    Unknown,
+}
+
+impl Load {
+    /// Starts callers that take one permit for `id` at a time, until they are stopped.
+    pub fn start<S: Store + Clone + 'static>(limiter: &Shared<S>, id: &'static str) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let caller = |_| {
+            let (stop, limiter) = (Arc::clone(&stop), limiter.clone());
+            tokio::spawn(async move {
+                let mut calls = Vec::new();
+                while !stop.load(Ordering::Relaxed) {
+                    calls.push(call(&limiter, id).await);
+                    tokio::time::sleep(PAUSE).await;
+                }
+                calls
+            })
+        };
+        Load { callers: (0..CALLERS).map(caller).collect(), stop }
+    }
+
+    /// Stops them and waits for their last answers.
+    pub async fn stop(self) -> Tally {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut calls = Vec::new();
+        for caller in self.callers {
+            calls.extend(caller.await.expect("a caller does not panic"));
+        }
+        calls.sort_by_key(|call| call.ended);
+        Tally { calls }
+    }
+}
+
+/// One call of one permit, and what it was told.
+///
+/// # Panics
+/// Where the store refuses the record or the input, which no trouble of a store explains.
+pub async fn call<S: Store>(limiter: &Shared<S>, id: &str) -> Call {
+    let began = Instant::now();
+    let told = match limiter.try_acquire(id, 1).await {
+        Ok(decision) => match decision.verdict {
+            Verdict::Allowed => Told::Admitted,
+            _ => Told::Denied,
+        },
+        Err(Error::Store(StoreError::NotDone(_))) => Told::NotDone,
+        Err(Error::Store(StoreError::Unknown(_))) => Told::Unknown,
+        Err(error) => panic!("{error}"),
+    };
+    Call { began, ended: Instant::now(), told }
+}
+
+impl Tally {
+    /// How many callers were told so.
+    pub fn count(&self, told: Told) -> u64 {
+        self.calls.iter().filter(|call| call.told == told).count() as u64
+    }
+
+    /// The longest time without an admission.
+    pub fn longest_gap(&self) -> Duration {
+        let admitted: Vec<Instant> = self
+            .calls
+            .iter()
+            .filter(|call| call.told == Told::Admitted)
+            .map(|call| call.ended)
+            .collect();
+        let gaps = admitted.windows(2).map(|pair| pair[1] - pair[0]);
+        gaps.max().unwrap_or_default()
+    }
+
+    /// The longest that one call took.
+    pub fn longest_call(&self) -> Duration {
+        self.calls.iter().map(|call| call.ended - call.began).max().unwrap_or_default()
+    }
+
+    /// Checks `used`, what the store says was charged, against what callers were told: every
+    /// admission once, nothing that was told as not done, and of the unknown ones any.
+    ///
+    /// `lost`: how many of the admissions the store may have forgotten.
+    ///
+    /// # Panics
+    /// Where the account does not add up.
+    pub fn check(&self, used: u64, lost: u64) {
+        let (admitted, unknown) = (self.count(Told::Admitted), self.count(Told::Unknown));
+        let account = format!("{used} charged, {self}");
+        assert!(admitted <= used + lost, "an admission was not charged: {account}");
+        assert!(used <= admitted + unknown, "charged twice, or in silence: {account}");
+        let longest = self.longest_call();
+        assert!(longest < TIMEOUT * 3, "a call took {longest:?}, and its timeout was {TIMEOUT:?}");
+    }
+}
+
+impl std::fmt::Display for Tally {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{} admitted, {} denied, {} not done, {} unknown; {} ms without an admission",
+            self.count(Told::Admitted),
+            self.count(Told::Denied),
+            self.count(Told::NotDone),
+            self.count(Told::Unknown),
+            self.longest_gap().as_millis()
+        )
+    }
+}
+
+/// What the store says was charged under [`ROOMY`].
+///
+/// # Panics
+/// Where the store does not answer.
+pub async fn used<S: Store>(limiter: &Shared<S>, id: &str) -> u64 {
+    let decision = limiter.peek(id, 0).await.expect("the store has recovered");
+    decision.limit - decision.remaining
+}
