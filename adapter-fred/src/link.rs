@@ -101,7 +101,7 @@ async fn follow(client: &Client, request: Request) -> Result<Value, LinkError> {
     let owner = slots.as_ref().and_then(|slots| slots.get_server(request.slot));
     let owner = owner.ok_or_else(|| not_sent("the client does not know who has the slot"))?;
     let node = Own::node(client, owner.clone()).await.map_err(LinkError::NotSent)?;
-    let error = match request.clone().send_once(&node).await {
+    let error = match request.clone().send_once(&node.client).await {
         Err(error) if error.is_ask() => error,
         result => return result.map_err(LinkError::Failed),
     };
@@ -112,9 +112,9 @@ async fn follow(client: &Client, request: Request) -> Result<Value, LinkError> {
     let node = Own::node(client, Server::new(host, port)).await.map_err(LinkError::NotSent)?;
     // It holds for the next call on this connection, which is nobody else's.
     let asking = CustomCommand::new_static("ASKING", ClusterHash::Random, false);
-    let asked = node.custom::<Value, Value>(asking, vec![]).await;
+    let asked = node.client.custom::<Value, Value>(asking, vec![]).await;
     asked.map_err(LinkError::NotSent)?;
-    request.send_once(&node).await.map_err(LinkError::Failed)
+    request.send_once(&node.client).await.map_err(LinkError::Failed)
 }
 
 fn not_sent(why: &'static str) -> LinkError {
@@ -138,7 +138,7 @@ impl Link for Reconnecting {
     async fn send(&self, request: Request) -> Result<Value, LinkError> {
         let send = async |own: Result<Arc<Own>, Error>| match own {
             Ok(own) => {
-                let result = own.send(request).await;
+                let result = own.client.send(request).await;
                 let verdict = if own.has_stopped() { Verdict::Lost } else { verdict(&result) };
                 (result, verdict)
             }

@@ -81,3 +81,108 @@ fn was_not_done(error: &Error) -> bool {
         None => NOT_SENT.contains(&error.details()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lockage::{Limit, RecordError};
+    use lockage_core::{Acquire, Reset};
+    use lockage_lua::TimeSource;
+
+    use super::*;
+
+    fn limit() -> Limit {
+        "fixed-window 5/s".parse().unwrap()
+    }
+
+    /// The client's errors as it words them, with what they say about the state.
+    #[test]
+    fn what_was_not_sent_is_not_done_and_what_was_cut_off_is_unknown() {
+        use ErrorKind::{Auth, Backpressure, Canceled, Cluster, Config, IO, InvalidArgument};
+        use ErrorKind::{InvalidCommand, Protocol, Routing, Timeout, Unknown};
+        let table = [
+            // Replies of the server.
+            (Unknown, "ERR Error running script", true),
+            (Config, "ERR This instance has cluster support disabled", true),
+            (InvalidArgument, "WRONGTYPE Operation against a key holding the wrong kind", true),
+            (Unknown, "NOSCRIPT No matching script.", true),
+            (Unknown, "READONLY You can't write against a read only replica.", true),
+            (Unknown, "OOM command not allowed when used memory > 'maxmemory'.", true),
+            (Unknown, "BUSY Redis is busy running a script.", true),
+            (Unknown, "LOADING Redis is loading the dataset in memory", true),
+            (Unknown, "MASTERDOWN Link with MASTER is down", true),
+            (Unknown, "NOPERM this user has no permissions to run the 'evalsha' command", true),
+            (Unknown, "NOREPLICAS Not enough good replicas to write.", true),
+            (Cluster, "MOVED 3999 127.0.0.1:6381", true),
+            (Cluster, "ASK 3999 127.0.0.1:6381", true),
+            // Replies that the client gives to calls that got another one, or none.
+            (Cluster, "CLUSTERDOWN The cluster is down", false),
+            (Auth, "NOAUTH Authentication required.", false),
+            (Auth, "WRONGPASS invalid username-password pair", false),
+            // Raised before anything was sent, or when a node said where to go.
+            (Canceled, "Connection closed unexpectedly.", true),
+            (Unknown, "Failed to route command.", true),
+            (Unknown, "Failed to send command to router.", true),
+            (Canceled, "Canceled.", true),
+            (Backpressure, "Max in-flight commands reached.", true),
+            (InvalidCommand, "Error sending command while connection is blocked.", true),
+            (Routing, "Too many redirections.", true),
+            // Raised after it may have been.
+            (Timeout, "Request timed out.", false),
+            (IO, "Connection closed.", false),
+            (IO, "Unresponsive connection.", false),
+            (IO, "Kind(ConnectionReset)", false),
+            (IO, "Os { code: 104, kind: ConnectionReset, message: \"reset\" }", false),
+            (Unknown, "Too many failed write attempts.", false),
+            (Unknown, "channel closed", false),
+            (Protocol, "Invalid frame.", false),
+            (Unknown, "", false),
+            (Unknown, "A reply", false),
+        ];
+        for (kind, details, is_not_done) in table {
+            let error = failure(LinkError::Failed(Error::new(kind, details)));
+            match error {
+                StoreError::NotDone(_) => assert!(is_not_done, "{details}"),
+                StoreError::Unknown(_) => assert!(!is_not_done, "{details}"),
+                other => panic!("{details}: {other:?}"),
+            }
+            let error = failure(LinkError::NotSent(Error::new(ErrorKind::IO, details)));
+            assert!(matches!(error, StoreError::NotDone(_)), "{details}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn only_replies_of_the_server_have_codes() {
+        let coded = |details| {
+            let error = LinkError::Failed(Error::new(ErrorKind::Unknown, details));
+            code(&error).map(str::to_owned)
+        };
+        assert_eq!(coded("NOSCRIPT No matching script.").as_deref(), Some("NOSCRIPT"));
+        assert_eq!(coded("BUSY").as_deref(), Some("BUSY"));
+        assert_eq!(coded("Too many redirections.").as_deref(), Some("MOVED"));
+        for details in ["Too many failed write attempts.", "channel closed", "", "A reply", "Os {"]
+        {
+            assert_eq!(coded(details), None);
+        }
+        assert_eq!(code(&LinkError::NotSent(Error::new(ErrorKind::Unknown, "ERR auth"))), None);
+    }
+
+    #[test]
+    fn a_reply_of_another_form_is_unknown_and_never_a_denial() {
+        let command = Acquire::new(limit(), 1).unwrap();
+        let call = Call::new(&command, &TimeSource::SERVER);
+        let ok = Value::from_static_str("OK");
+        let nested = Value::Array(vec![Value::Integer(0), Value::Null]);
+        let short = Value::Array(vec![Value::Integer(0)]);
+        for reply in [ok, nested, short, Value::Null] {
+            assert!(matches!(read(&call, reply), Err(StoreError::Unknown(_))));
+        }
+    }
+
+    #[test]
+    fn a_refused_record_is_told_by_its_status() {
+        let reply = Value::Array(vec![Value::Integer(1)]);
+        let command = Reset::new(limit());
+        let error = read(&Call::new(&command, &TimeSource::SERVER), reply).unwrap_err();
+        assert!(matches!(error, StoreError::Record(RecordError::OtherKind)));
+    }
+}

@@ -1,10 +1,6 @@
 //! Clients that the store makes itself.
 
-use std::future::poll_fn;
-use std::ops::Deref;
-use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use fred::clients::Client;
@@ -21,7 +17,7 @@ const REPLY: Duration = Duration::from_millis(500);
 
 /// A client that ends with its last user, and its connections with it.
 pub(crate) struct Own {
-    client: Client,
+    pub(crate) client: Client,
     task: ConnectHandle,
 }
 
@@ -56,37 +52,14 @@ impl Own {
         let performance =
             PerformanceConfig { default_command_timeout: REPLY, ..PerformanceConfig::default() };
         let client = Client::new(config, Some(performance), Some(connection), policy);
-        let mut own = Own { task: client.connect(), client };
-        own.connected().await?;
-        Ok(own)
-    }
-
-    async fn connected(&mut self) -> Result<(), Error> {
-        let Own { client, task } = self;
-        let mut connected = pin!(client.wait_for_connect());
-        poll_fn(|context| match connected.as_mut().poll(context) {
-            Poll::Ready(result) => Poll::Ready(result),
-            // The client may have said so before it was listened to.
-            Poll::Pending if client.is_connected() => Poll::Ready(Ok(())),
-            Poll::Pending => Pin::new(&mut *task).poll(context).map(|ended| {
-                ended??;
-                Err(Error::new_canceled())
-            }),
-        })
-        .await
+        // A task of its own, so that a client that nobody waits for any more is ended too.
+        let started = tokio::spawn(async move { Ok(Own { task: client.init().await?, client }) });
+        started.await?
     }
 
     /// Whether it has given up for good.
     pub(crate) fn has_stopped(&self) -> bool {
         self.task.is_finished()
-    }
-}
-
-impl Deref for Own {
-    type Target = Client;
-
-    fn deref(&self) -> &Client {
-        &self.client
     }
 }
 

@@ -3,14 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fred::clients::Pool;
+use fred::interfaces::ClientLike;
+use fred::types::Builder;
+use fred::types::config::{Config, ReconnectPolicy};
 use lockage::{Clock, Store};
 use lockage_core::{ManualClock, Timestamp};
+use lockage_fred::FredStore;
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::RedisStore;
 use lockage_tests::server::{Server, VirtualClock};
 use lockage_tests::suite::simulated::Simulated;
 use lockage_tests::suite::{Bench, START_US};
 use redis::Client;
+use redis::cluster::ClusterClientBuilder;
 
 fn manual_clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::new(Timestamp::from_micros(START_US).unwrap()))
@@ -58,10 +64,8 @@ async fn redis_rs_manager_over_a_unix_socket() {
 async fn redis_rs_cluster() {
     let clock = VirtualClock::new(START_US);
     let server = Server::cluster_of_one(&clock);
-    let client =
-        redis::cluster::ClusterClientBuilder::new([server.url()]).retries(0).build().unwrap();
-    let connection = client.get_async_connection().await.unwrap();
-    run("cluster", RedisStore::new(connection), &|now| clock.set(now)).await;
+    let store = RedisStore::cluster(ClusterClientBuilder::new([server.url()])).unwrap();
+    run("cluster", store, &|now| clock.set(now)).await;
 }
 
 /// The caller's clock decides; the server goes by its own, which is off by a year.
@@ -74,4 +78,57 @@ async fn redis_rs_with_the_callers_clock() {
     let injected: Arc<dyn Clock> = Arc::clone(&clock) as _;
     let store = RedisStore::new(connection).with_clock(injected, Duration::from_secs(3600));
     run("callers clock", store, &|now| set(&clock, now)).await;
+}
+
+fn fred_config(url: &str) -> Config {
+    Config::from_url(url).unwrap()
+}
+
+#[tokio::test]
+async fn fred_client() {
+    let clock = VirtualClock::new(START_US);
+    let server = Server::with_clock(&clock);
+    let client = Builder::from_config(fred_config(&server.url()))
+        .set_policy(ReconnectPolicy::default())
+        .build()
+        .unwrap();
+    client.init().await.unwrap();
+    run("fred client", FredStore::new(client), &|now| clock.set(now)).await;
+}
+
+#[tokio::test]
+async fn fred_over_a_unix_socket() {
+    let clock = VirtualClock::new(START_US);
+    let server = Server::with_clock(&clock);
+    let store = FredStore::connect(fred_config(&server.unix_url()));
+    run("fred by itself", store, &|now| clock.set(now)).await;
+}
+
+#[tokio::test]
+async fn fred_pool() {
+    let clock = VirtualClock::new(START_US);
+    let server = Server::with_clock(&clock);
+    let pool = Pool::new(fred_config(&server.url()), None, None, None, 3).unwrap();
+    pool.init().await.unwrap();
+    run("fred pool", FredStore::new(pool), &|now| clock.set(now)).await;
+}
+
+#[tokio::test]
+async fn fred_cluster_of_one() {
+    let clock = VirtualClock::new(START_US);
+    let server = Server::cluster_of_one(&clock);
+    let url = server.url().replace("redis://", "redis-cluster://");
+    let store = FredStore::connect(fred_config(&url));
+    run("fred cluster", store, &|now| clock.set(now)).await;
+}
+
+/// The client runs on tokio, which async-std brings with it by its feature `tokio1`.
+#[test]
+fn fred_under_async_std() {
+    async_std::task::block_on(async {
+        let clock = VirtualClock::new(START_US);
+        let server = Server::with_clock(&clock);
+        let store = FredStore::connect(fred_config(&server.url()));
+        run("fred under async-std", store, &|now| clock.set(now)).await;
+    });
 }
