@@ -130,7 +130,9 @@ pub struct Reconnecting(Renewed<Arc<Own>, Error>);
 impl Reconnecting {
     /// Connects as this configuration says.
     pub fn new(config: Config) -> Self {
-        Reconnecting(Renewed::new(move || Own::connect(config.clone())))
+        let clustered = config.server.is_clustered();
+        let clients = Renewed::new(move || Own::connect(config.clone()));
+        Reconnecting(if clustered { clients.behind() } else { clients })
     }
 }
 

@@ -59,6 +59,8 @@ pub(crate) fn verdict(result: &Result<Value, LinkError>) -> Verdict {
         Err(LinkError::Failed(error)) if *error.kind() == ErrorKind::Timeout => Verdict::Doubtful,
         // It leads to a server that is no master any more.
         Err(error) if matches!(code(error), Some("READONLY" | "MASTERDOWN")) => Verdict::Lost,
+        // Up to Redis 6.2 a script's caller is told so within another error.
+        Err(LinkError::Failed(error)) if error.details().contains("-READONLY") => Verdict::Lost,
         _ => Verdict::Good,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lockage::adapter::Verdict;
 use lockage::{BlockingStore, Clock, Command, Key, StoreError};
@@ -17,25 +17,27 @@ use crate::{outcome, packed};
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// Where blocking connections come from.
-pub trait Dial: Send {
+pub trait Dial: Send + Sync {
     /// A new connection to the server that now takes writes.
     ///
     /// # Errors
     /// Those of the client.
-    fn dial(&mut self, patience: Duration) -> RedisResult<Connection>;
+    fn dial(&self, patience: Duration) -> RedisResult<Connection>;
 }
 
 impl Dial for Client {
-    fn dial(&mut self, patience: Duration) -> RedisResult<Connection> {
+    fn dial(&self, patience: Duration) -> RedisResult<Connection> {
         self.get_connection_with_timeout(patience)
     }
 }
 
-/// The master that the sentinels name at that time.
+/// The master that the sentinels name at that time. They are asked by one caller at a time, and have
+/// the client's own time to answer.
 #[cfg(feature = "sentinel")]
-impl Dial for redis::sentinel::SentinelClient {
-    fn dial(&mut self, patience: Duration) -> RedisResult<Connection> {
-        self.get_client()?.get_connection_with_timeout(patience)
+impl Dial for Mutex<redis::sentinel::SentinelClient> {
+    fn dial(&self, patience: Duration) -> RedisResult<Connection> {
+        let master = lock(self).get_client()?;
+        master.get_connection_with_timeout(patience)
     }
 }
 
@@ -45,17 +47,17 @@ impl Dial for redis::sentinel::SentinelClient {
 /// It opens as many connections as there are calls at one time, keeps them, and drops those that
 /// failed or did not answer in time. Share it by an `Arc`.
 pub struct BlockingRedisStore<D> {
-    dial: Mutex<D>,
+    dial: D,
     idle: Mutex<Vec<Connection>>,
     time: TimeSource,
 }
 
 impl<D: Dial> BlockingRedisStore<D> {
-    /// A store on the server that a [`Client`] or, by the feature `sentinel`, a `SentinelClient`
-    /// leads to; it is connected to at the first call. The server's clock decides.
+    /// A store on the server that a [`Client`] or, by the feature `sentinel`, a `SentinelClient` in a
+    /// mutex leads to; it is connected to at the first call. The server's clock decides.
     pub fn new(dial: D) -> Self {
         let idle = Mutex::default();
-        BlockingRedisStore { dial: Mutex::new(dial), idle, time: TimeSource::SERVER }
+        BlockingRedisStore { dial, idle, time: TimeSource::SERVER }
     }
 
     /// Lets the caller's clock decide instead of the server's: see [`TimeSource::caller`].
@@ -63,11 +65,15 @@ impl<D: Dial> BlockingRedisStore<D> {
         BlockingRedisStore { time: TimeSource::caller(clock, skew), ..self }
     }
 
-    fn connection(&self, patience: Duration) -> RedisResult<Connection> {
-        if let Some(connection) = lock(&self.idle).pop() {
-            return Ok(connection);
-        }
-        lock(&self.dial).dial(patience)
+    /// An idle connection or a new one, which waits for no longer than until `deadline`.
+    fn connection(&self, deadline: Instant) -> RedisResult<Connection> {
+        // The client takes no timeout of zero.
+        let left = || (deadline - Instant::now()).max(Duration::from_millis(1));
+        let idle = lock(&self.idle).pop();
+        let connection = idle.map_or_else(|| self.dial.dial(left()), Ok)?;
+        connection.set_read_timeout(Some(left()))?;
+        connection.set_write_timeout(Some(left()))?;
+        Ok(connection)
     }
 }
 
@@ -78,16 +84,9 @@ impl<D: Dial> BlockingStore for BlockingRedisStore<D> {
         command: &M,
         patience: Duration,
     ) -> Result<M::Outcome, StoreError> {
-        // The client takes no timeout of zero, and none is not what was asked for.
-        let patience = patience.clamp(Duration::from_millis(1), LONGEST);
-        let mut connection = self
-            .connection(patience)
-            .and_then(|connection| {
-                connection.set_read_timeout(Some(patience))?;
-                connection.set_write_timeout(Some(patience))?;
-                Ok(connection)
-            })
-            .map_err(|error| outcome::failure(LinkError::NotSent(error)))?;
+        let connection = self.connection(Instant::now() + patience.min(LONGEST));
+        let mut connection =
+            connection.map_err(|error| outcome::failure(LinkError::NotSent(error)))?;
         let mut call = Call::new(command, &self.time);
         loop {
             let error = match packed(&call, key).query(&mut connection) {

@@ -44,6 +44,12 @@ pub(crate) fn verdict(result: &Result<Value, LinkError>) -> Verdict {
     match error.cause().kind() {
         // It leads to a server that is no master any more.
         ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown) => Verdict::Lost,
+        // Up to Redis 6.2 a script's caller is told so within another error.
+        ErrorKind::Server(_)
+            if error.cause().detail().is_some_and(|text| text.contains("-READONLY")) =>
+        {
+            Verdict::Lost
+        }
         ErrorKind::Server(_) | ErrorKind::Extension => Verdict::Good,
         _ if error.cause().is_timeout() => Verdict::Doubtful,
         _ => Verdict::Lost,

@@ -1,15 +1,13 @@
 //! For those who write adapters: a connection that is made anew when it is lost, or in doubt.
 
 use std::fmt;
-use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 
-/// After so many doubts, and no sooner than so long after it was made, another connection is made
-/// behind the one in doubt.
+/// After so many doubts, and no sooner than so long after it was made, a connection is replaced.
 const DOUBTS: u32 = 3;
 const DOUBTED_AFTER: Duration = Duration::from_secs(1);
 
@@ -17,9 +15,11 @@ const DOUBTED_AFTER: Duration = Duration::from_secs(1);
 ///
 /// Once it is lost, the next use makes a new one, and all who wait for it wait for one attempt. A
 /// server that is cut off says nothing, though: after several uses that got no answer the connection
-/// is in doubt, and a new one is made while the old one stays in use, so that a doubt about one node
-/// holds nobody up at the others. Clones share the connection.
-pub struct Renewed<C, E>(Arc<Inner<C, E>>);
+/// counts as lost too. Clones share the connection.
+pub struct Renewed<C, E> {
+    inner: Arc<Inner<C, E>>,
+    behind: bool,
+}
 
 struct Inner<C, E> {
     make: Box<dyn Fn() -> Making<C, E> + Send + Sync>,
@@ -62,28 +62,36 @@ where
     {
         let make: Box<dyn Fn() -> Making<C, E> + Send + Sync> = Box::new(move || make().boxed());
         let state = Mutex::new(State::of(make().shared()));
-        Renewed(Arc::new(Inner { make, state }))
+        Renewed { inner: Arc::new(Inner { make, state }), behind: false }
+    }
+
+    /// The same for a connection to several nodes, of which a single one may be silent: it is
+    /// replaced behind those who use it, so that a doubt about one node holds nobody up at the others.
+    pub fn behind(self) -> Self {
+        Renewed { behind: true, ..self }
     }
 
     /// Uses the present connection, or the error of making it, for `call`, which says what it
     /// found of it.
-    pub async fn with<T, F>(&self, call: impl FnOnce(Result<C, E>) -> F) -> T
+    pub async fn with<T, F>(&self, call: impl FnOnce(Result<C, E>) -> F + Send) -> T
     where
-        F: Future<Output = (T, Verdict)>,
+        F: Future<Output = (T, Verdict)> + Send,
     {
         let (attempt, mut next) = {
             let state = self.state();
             (state.current.clone(), state.next.clone())
         };
         let mut using = Use { all: self, attempt: attempt.clone(), verdict: Verdict::Doubtful };
-        let mut call = pin!(async move { call(attempt.await).await });
+        // Boxed, since a program's futures, with a client's below them, would nest too deep for the
+        // compiler's usual limit.
+        let mut call: BoxFuture<'_, (T, Verdict)> = async { call(attempt.await).await }.boxed();
         let (output, verdict) = std::future::poll_fn(|context| {
             // Somebody has to go on making the next connection: all who wait for something.
             if next.as_mut().is_some_and(|next| next.poll_unpin(context).is_ready()) {
                 next = None;
                 self.take_next();
             }
-            call.as_mut().poll(context)
+            call.poll_unpin(context)
         })
         .await;
         using.verdict = verdict;
@@ -105,20 +113,22 @@ where
         if verdict == Verdict::Good || !state.current.ptr_eq(attempt) {
             return;
         }
-        if verdict == Verdict::Lost {
-            *state = State::of(state.next.take().unwrap_or_else(|| (self.0.make)().shared()));
-            return;
-        }
         state.doubts += 1;
-        if state.doubts >= DOUBTS && state.next.is_none() && state.since.elapsed() >= DOUBTED_AFTER
-        {
-            state.next = Some((self.0.make)().shared());
+        let replace = state.doubts >= DOUBTS && state.since.elapsed() >= DOUBTED_AFTER;
+        if verdict == Verdict::Lost || (replace && !self.behind) {
+            *state = State::of(state.next.take().unwrap_or_else(|| self.make()));
+        } else if replace && state.next.is_none() {
+            state.next = Some(self.make());
             (state.doubts, state.since) = (0, Instant::now());
         }
     }
 
+    fn make(&self) -> Attempt<C, E> {
+        (self.inner.make)().shared()
+    }
+
     fn state(&self) -> MutexGuard<'_, State<C, E>> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -151,7 +161,7 @@ where
 
 impl<C, E> Clone for Renewed<C, E> {
     fn clone(&self) -> Self {
-        Renewed(Arc::clone(&self.0))
+        Renewed { inner: Arc::clone(&self.inner), behind: self.behind }
     }
 }
 
@@ -195,7 +205,7 @@ mod tests {
 
     #[test]
     fn one_in_doubt_is_replaced_behind_those_who_use_it() {
-        let renewed = counted();
+        let renewed = counted().behind();
         renewed.state().since = Instant::now() - DOUBTED_AFTER;
         for verdict in [Verdict::Doubtful, Verdict::Good, Verdict::Doubtful] {
             assert_eq!(used(&renewed, verdict), 1);
@@ -206,6 +216,14 @@ mod tests {
             dropped.poll_unpin(&mut std::task::Context::from_waker(std::task::Waker::noop()));
         drop(dropped);
         assert_eq!(used(&renewed, Verdict::Good), 1, "this one makes it on its way");
+        assert_eq!(used(&renewed, Verdict::Good), 2);
+    }
+
+    #[test]
+    fn one_in_doubt_is_replaced() {
+        let renewed = counted();
+        renewed.state().since = Instant::now() - DOUBTED_AFTER;
+        (0..3).for_each(|_| assert_eq!(used(&renewed, Verdict::Doubtful), 1));
         assert_eq!(used(&renewed, Verdict::Good), 2);
     }
 

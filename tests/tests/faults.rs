@@ -1,82 +1,254 @@
 //! One server and its faults, on each client: what callers are told adds up, nothing is done twice,
 //! and everybody recovers without help. `--nocapture` prints each account.
 
-use lockage_redis_rs::{Reconnecting, RedisStore};
+use lockage::Store;
 use lockage_tests::faults::single;
 use lockage_tests::server::{Proxy, Server};
-use redis::Client;
+
+/// A client, and how it connects.
+trait Client {
+    const NAME: &'static str;
+    fn store(url: String) -> impl Store + Clone + 'static;
+}
+
+fn name<C: Client>(fault: &str) -> String {
+    format!("{}, {fault}", C::NAME)
+}
+
+async fn killed_and_back<C: Client>() {
+    let mut server = Server::start();
+    let store = C::store(server.url());
+    single::killed_and_back(&name::<C>("killed and back"), &mut server, store).await;
+}
+
+async fn restarted_with_its_keys<C: Client>() {
+    let mut server = Server::start();
+    let store = C::store(server.url());
+    single::restarted_with_its_keys(&name::<C>("restarted"), &mut server, store).await;
+}
+
+async fn frozen<C: Client>() {
+    let server = Server::start();
+    single::frozen(&name::<C>("frozen"), &server, C::store(server.url())).await;
+}
+
+async fn scripts_flushed<C: Client>() {
+    let server = Server::start();
+    let store = C::store(server.url());
+    single::scripts_flushed(&name::<C>("SCRIPT FLUSH"), &server, store).await;
+}
+
+async fn out_of_memory<C: Client>() {
+    let server = Server::start();
+    single::out_of_memory(&name::<C>("maxmemory"), &server, C::store(server.url())).await;
+}
+
+async fn busy<C: Client>() {
+    let server = Server::start();
+    single::busy(&name::<C>("BUSY"), &server, C::store(server.url())).await;
+}
+
+async fn paused<C: Client>() {
+    let server = Server::start();
+    single::paused(&name::<C>("CLIENT PAUSE"), &server, C::store(server.url())).await;
+}
+
+async fn behind_a_faulty_proxy<C: Client>() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let store = C::store(proxy.url());
+    single::behind_a_faulty_proxy(&name::<C>("proxy"), &server, &proxy, store).await;
+}
+
+async fn behind_a_faulty_proxy_with_request_ids<C: Client>() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let store = C::store(proxy.url());
+    single::behind_a_faulty_proxy_with_request_ids(&name::<C>("ids"), &proxy, store).await;
+}
+
+async fn never_more_than_the_limit<C: Client>() {
+    let mut server = Server::start();
+    let store = C::store(server.url());
+    single::never_more_than_the_limit(&name::<C>("limit"), &mut server, store).await;
+}
 
 mod redis_rs {
+    use lockage_redis_rs::RedisStore;
+
     use super::*;
 
-    fn store(url: String) -> RedisStore<Reconnecting> {
-        RedisStore::connect(Client::open(url).unwrap())
+    struct This;
+
+    impl Client for This {
+        const NAME: &'static str = "redis-rs";
+
+        fn store(url: String) -> impl Store + Clone + 'static {
+            RedisStore::connect(redis::Client::open(url).unwrap())
+        }
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn killed_and_back() {
-        let mut server = Server::start();
-        let store = store(server.url());
-        single::killed_and_back("redis-rs, killed", &mut server, store).await;
+    async fn is_killed_and_back() {
+        killed_and_back::<This>().await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn restarted_with_its_keys() {
-        let mut server = Server::start();
-        let store = store(server.url());
-        single::restarted_with_its_keys("redis-rs, restarted", &mut server, store).await;
+    async fn is_restarted_with_its_keys() {
+        restarted_with_its_keys::<This>().await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn frozen() {
-        let server = Server::start();
-        single::frozen("redis-rs, frozen", &server, store(server.url())).await;
+    async fn is_frozen() {
+        frozen::<This>().await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn scripts_flushed() {
-        let server = Server::start();
-        single::scripts_flushed("redis-rs, flushed", &server, store(server.url())).await;
+    async fn has_its_scripts_flushed() {
+        scripts_flushed::<This>().await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn out_of_memory() {
-        let server = Server::start();
-        single::out_of_memory("redis-rs, out of memory", &server, store(server.url())).await;
+    async fn is_out_of_memory() {
+        out_of_memory::<This>().await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn busy() {
-        let server = Server::start();
-        single::busy("redis-rs, busy", &server, store(server.url())).await;
+    async fn is_busy() {
+        busy::<This>().await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn paused() {
-        let server = Server::start();
-        single::paused("redis-rs, paused", &server, store(server.url())).await;
+    async fn is_paused() {
+        paused::<This>().await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn behind_a_faulty_proxy() {
-        let server = Server::start();
-        let proxy = Proxy::start(server.port());
-        let store = store(proxy.url());
-        single::behind_a_faulty_proxy("redis-rs, proxy", &server, &proxy, store).await;
+    async fn is_behind_a_faulty_proxy() {
+        behind_a_faulty_proxy::<This>().await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn behind_a_faulty_proxy_with_request_ids() {
-        let server = Server::start();
-        let proxy = Proxy::start(server.port());
-        let store = store(proxy.url());
-        single::behind_a_faulty_proxy_with_request_ids("redis-rs, ids", &proxy, store).await;
+    async fn is_behind_a_faulty_proxy_with_request_ids() {
+        behind_a_faulty_proxy_with_request_ids::<This>().await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn never_more_than_the_limit() {
-        let mut server = Server::start();
-        let store = store(server.url());
-        single::never_more_than_the_limit("redis-rs, limit", &mut server, store).await;
+    async fn never_admits_more_than_the_limit() {
+        never_more_than_the_limit::<This>().await;
+    }
+}
+
+mod redis_rs_sync {
+    use lockage_redis_rs::BlockingRedisStore;
+    use lockage_tests::suite::blocking::Blocking;
+
+    use super::*;
+
+    struct This;
+
+    impl Client for This {
+        const NAME: &'static str = "redis-rs, sync";
+
+        fn store(url: String) -> impl Store + Clone + 'static {
+            Blocking::new(BlockingRedisStore::new(redis::Client::open(url).unwrap()))
+        }
+    }
+
+    /// Each caller blocks a thread.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
+    async fn is_killed_and_back() {
+        killed_and_back::<This>().await;
+    }
+
+    /// Each caller blocks a thread.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
+    async fn is_frozen() {
+        frozen::<This>().await;
+    }
+
+    /// Each caller blocks a thread.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
+    async fn is_behind_a_faulty_proxy() {
+        behind_a_faulty_proxy::<This>().await;
+    }
+
+    /// Each caller blocks a thread.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
+    async fn is_behind_a_faulty_proxy_with_request_ids() {
+        behind_a_faulty_proxy_with_request_ids::<This>().await;
+    }
+
+    /// Each caller blocks a thread.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
+    async fn never_admits_more_than_the_limit() {
+        never_more_than_the_limit::<This>().await;
+    }
+}
+
+mod fred {
+    use ::fred::types::config::Config;
+    use lockage_fred::FredStore;
+
+    use super::*;
+
+    struct This;
+
+    impl Client for This {
+        const NAME: &'static str = "fred";
+
+        fn store(url: String) -> impl Store + Clone + 'static {
+            FredStore::connect(Config::from_url(&url).unwrap())
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn is_killed_and_back() {
+        killed_and_back::<This>().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn is_restarted_with_its_keys() {
+        restarted_with_its_keys::<This>().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn is_frozen() {
+        frozen::<This>().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn has_its_scripts_flushed() {
+        scripts_flushed::<This>().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn is_out_of_memory() {
+        out_of_memory::<This>().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn is_busy() {
+        busy::<This>().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn is_paused() {
+        paused::<This>().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn is_behind_a_faulty_proxy() {
+        behind_a_faulty_proxy::<This>().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn is_behind_a_faulty_proxy_with_request_ids() {
+        behind_a_faulty_proxy_with_request_ids::<This>().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn never_admits_more_than_the_limit() {
+        never_more_than_the_limit::<This>().await;
     }
 }

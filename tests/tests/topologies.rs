@@ -2,7 +2,7 @@
 //!
 //! The servers keep their own time here, and the caller's clock decides.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockage::{Clock, Store, Timestamp};
@@ -59,7 +59,7 @@ fn redis_rs_sync() {
 #[test]
 fn redis_rs_sync_sentinel() {
     let all = Sentinels::start();
-    let store = BlockingRedisStore::new(sentinel_client(&all));
+    let store = BlockingRedisStore::new(Mutex::new(sentinel_client(&all)));
     pollster::block_on(run("sync sentinel", |clock| Blocking::new(store.with_clock(clock, SKEW))));
 }
 

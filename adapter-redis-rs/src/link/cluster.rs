@@ -27,10 +27,11 @@ impl Cluster {
     /// Those of the client, where the builder's addresses or options are not accepted.
     pub fn new(builder: ClusterClientBuilder) -> RedisResult<Self> {
         let client = Arc::new(builder.retries(0).build()?);
-        Ok(Cluster(Renewed::new(move || {
+        let connect = move || {
             let client = Arc::clone(&client);
             async move { client.get_async_connection().await }
-        })))
+        };
+        Ok(Cluster(Renewed::new(connect).behind()))
     }
 }
 

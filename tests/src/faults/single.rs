@@ -167,8 +167,10 @@ pub async fn behind_a_faulty_proxy_with_request_ids<S: Store + Clone + 'static>(
     store: S,
 ) {
     let limiter = limiter_of(store, ROOMY).with_request_ids(Duration::from_secs(60)).expect("60 s");
-    let mut told = Vec::new();
-    for _ in 0..5 {
+    let mut told = vec![call(&limiter, ID).await.told];
+    for _ in 0..3 {
+        // The connection goes silent, and is replaced after a few attempts: not more than once a second.
+        tokio::time::sleep(Duration::from_millis(1100)).await;
         proxy.swallow_replies(1);
         told.push(call(&limiter, ID).await.told);
         proxy.cut_after_request(1);
@@ -176,8 +178,8 @@ pub async fn behind_a_faulty_proxy_with_request_ids<S: Store + Clone + 'static>(
         proxy.cut_before_request(1);
         told.push(call(&limiter, ID).await.told);
     }
-    assert_eq!(told, [Told::Admitted; 15], "{name}");
-    assert_eq!(used(&limiter, ID).await, 15, "{name}");
+    assert_eq!(told, [Told::Admitted; 10], "{name}");
+    assert_eq!(used(&limiter, ID).await, 10, "{name}");
 }
 
 /// E1: however a server fails, with its keys kept it never admits more than the limit.
