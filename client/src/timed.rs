@@ -103,22 +103,27 @@ impl<S: Store, R: Runtime> Store for Timed<S, R> {
     {
         let timeout = patience.min(self.timeout);
         let mut retry = Retry::new(self.runtime.now(), timeout, command.is_repeatable());
-        // A failure that leaves it open whether the call was done stays so, whatever comes after.
-        let mut unknown = None;
+        let mut last = None;
         loop {
             let patience = retry.patience(self.runtime.now());
+            if patience.is_zero() {
+                // To send it now would be to know nothing of it.
+                let no_time = || StoreError::NotDone(Box::new(NoAnswer { after: patience }));
+                return Err(last.unwrap_or_else(no_time));
+            }
             let (failure, error) = match self.attempt(key, command, patience).await {
                 Err(error @ StoreError::NotDone(_)) => (Failure::NotDone, error),
                 Err(error @ StoreError::Unknown(_)) => (Failure::Unknown, error),
                 answered => return answered,
             };
-            let next = retry.after(failure, self.runtime.now(), self.runtime.random());
-            let Some(pause) = next else {
-                return Err(unknown.unwrap_or(error));
+            // A failure that leaves it open whether the call was done stays so, whatever comes after.
+            let error = match last.take() {
+                Some(unknown @ StoreError::Unknown(_)) => unknown,
+                _ => error,
             };
-            if failure == Failure::Unknown {
-                unknown = Some(error);
-            }
+            let next = retry.after(failure, self.runtime.now(), self.runtime.random());
+            let Some(pause) = next else { return Err(error) };
+            last = Some(error);
             self.runtime.sleep(pause).await;
         }
     }

@@ -17,6 +17,8 @@ pub struct Decision {
     /// How long until the limiter is as if never used, provided nothing more is admitted. The ids
     /// of requests do not count: they are remembered for as long as each request asked.
     pub reset_after: Duration,
+    /// Whether it was made without the store, by a limiter's policy for its absence.
+    pub degraded: bool,
 }
 
 /// Whether a request may go ahead.

@@ -48,6 +48,16 @@ async fn silence_is_unknown_after_the_timeout() {
     }
 }
 
+/// With no time left nothing is sent: what would come of it could not be known.
+#[tokio::test(start_paused = true)]
+async fn without_time_nothing_is_sent() {
+    let store = store();
+    let limiter = Limiter::new(Timed::new(store.clone(), Tokio, Duration::ZERO), limit());
+    let error = limiter.try_acquire("id", 1).await.unwrap_err();
+    assert!(matches!(error, Error::Store(StoreError::NotDone(_))), "{error:?}");
+    assert_eq!(store.calls(), 0);
+}
+
 /// What was certainly not done is tried again, and done once.
 #[tokio::test(start_paused = true)]
 async fn what_was_not_done_is_tried_again() {

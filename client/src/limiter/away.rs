@@ -15,7 +15,8 @@ use crate::store::BlockingStore;
 
 /// What a limiter decides while its store does not answer.
 ///
-/// A call whose outcome is `NotDone` or `Unknown` is answered by this policy. After several of them
+/// A call whose outcome is `NotDone` or `Unknown` is answered by this policy, and its decision says
+/// so ([`Decision::degraded`]). After several of them
 /// in a row the store counts as away: calls no longer ask it and no longer wait for it, but for a
 /// probe now and then, until several probes in a row were answered (see [`OutageConfig`]).
 ///
@@ -130,13 +131,19 @@ pub(super) enum Standby {
 impl Standby {
     /// A decision for each cost.
     pub(super) fn acquire(&self, key: &Key, costs: &[u64]) -> Result<Vec<Decision>, StoreError> {
-        match self {
-            Standby::Share(limit, store) => store.acquire(*limit, key, costs),
-            _ => costs.iter().map(|&cost| self.peek(key, cost)).collect(),
-        }
+        let decisions = match self {
+            Standby::Share(limit, store) => store.acquire(*limit, key, costs)?,
+            _ => return costs.iter().map(|&cost| self.peek(key, cost)).collect(),
+        };
+        let degraded = |decision| Decision { degraded: true, ..decision };
+        Ok(decisions.into_iter().map(degraded).collect())
     }
 
     pub(super) fn peek(&self, key: &Key, cost: u64) -> Result<Decision, StoreError> {
+        Ok(Decision { degraded: true, ..self.asked(key, cost)? })
+    }
+
+    fn asked(&self, key: &Key, cost: u64) -> Result<Decision, StoreError> {
         match self {
             Standby::Share(limit, store) => store.peek(*limit, key, cost),
             // What a key gets that was never used.

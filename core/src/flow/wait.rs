@@ -90,7 +90,13 @@ mod tests {
     const NOW: Duration = Duration::from_secs(1000);
 
     fn decision(verdict: Verdict) -> Decision {
-        Decision { verdict, limit: 1, remaining: 0, reset_after: Duration::from_secs(1) }
+        Decision {
+            verdict,
+            limit: 1,
+            remaining: 0,
+            reset_after: Duration::from_secs(1),
+            degraded: false,
+        }
     }
 
     fn denied(retry_after: Duration) -> Decision {

@@ -178,6 +178,7 @@ fn decision<M: Counter>(
         limit: machine.capacity(),
         remaining: machine.remaining(state),
         reset_after: after(machine.fresh_at(state)),
+        degraded: false,
     }
 }
 

@@ -204,6 +204,7 @@ impl SlidingLog {
             limit: self.limit,
             remaining: self.limit - used,
             reset_after: after(fresh_at),
+            degraded: false,
         }
     }
 

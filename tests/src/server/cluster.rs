@@ -25,13 +25,13 @@ const OPTIONS: [&str; 8] = [
 ];
 
 /// How long a node goes on trying a manual failover.
-const FAILOVER_ATTEMPT: Duration = Duration::from_secs(6);
+const FAILOVER_ATTEMPT: Duration = Duration::from_secs(2);
 
 /// A running cluster: nodes 0 to 2 start as masters, node `n + 3` as the replica of node `n`.
 /// Dropping it kills every node.
 ///
 /// What changes the cluster waits until every live node sees it, and panics when that takes longer
-/// than 20 seconds.
+/// than 40 seconds.
 #[derive(Debug)]
 pub struct Cluster {
     nodes: Vec<Server>,
@@ -168,6 +168,7 @@ impl Cluster {
     ///
     /// When the master has no live replica.
     pub fn fail_over(&self, key: &str) {
+        self.wait_until_settled();
         let slot = self.slot_of(key);
         let old = self.master_of(key);
         let nodes = self.nodes_seen_by(old);
@@ -211,6 +212,7 @@ impl Cluster {
     ///
     /// When `to` is no other master.
     pub fn begin_migration(&self, key: &str, to: usize) {
+        self.wait_until_settled();
         let (slot, from) = (self.slot_of(key).to_string(), self.master_of(key));
         let (from_id, to_id) = (&self.ids[from], &self.ids[to]);
         self.cluster::<()>(to, &["SETSLOT", &slot, "IMPORTING", from_id])

@@ -35,7 +35,7 @@ pub use proxy::Proxy;
 pub use sentinels::Sentinels;
 
 /// How long anything may take that is waited for.
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(40);
 
 /// A running server; dropping it kills the process and removes its folder.
 #[derive(Debug)]

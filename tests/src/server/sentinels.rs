@@ -14,7 +14,7 @@ const SERVICE: &str = "lockage";
 /// A running service: server 0 starts as the master. Dropping it kills every server and sentinel.
 ///
 /// What changes the service waits until a majority of the sentinels sees it, and panics when that
-/// takes longer than 20 seconds.
+/// takes longer than 40 seconds.
 #[derive(Debug)]
 pub struct Sentinels {
     servers: Vec<Server>,
@@ -30,14 +30,12 @@ impl Sentinels {
     ///
     /// As [`Server::start`].
     pub fn start() -> Self {
-        let master = Server::start();
+        let master = launch_server("");
         let port = master.port().to_string();
         let mut servers = vec![master];
         for _ in 1..SERVERS {
             // In the file, where a sentinel can change it for good.
-            let file = &format!("replicaof 127.0.0.1 {port}\n");
-            let options = &["--repl-diskless-sync-delay", "0"];
-            servers.push(Server::launch(Setup { file, options, ..Setup::default() }));
+            servers.push(launch_server(&format!("replicaof 127.0.0.1 {port}\n")));
         }
         let sentinels = (0..SENTINELS).map(|_| launch_sentinel(&port)).collect();
         let service = Self { servers, sentinels, master: 0 };
@@ -78,7 +76,7 @@ impl Sentinels {
         self.servers[index].connection()
     }
 
-    /// Kills a server (SIGKILL). The sentinels notice after about a second.
+    /// Kills a server (SIGKILL). The sentinels notice after one and a half seconds.
     pub fn kill(&mut self, index: usize) {
         self.servers[index].kill();
     }
@@ -110,6 +108,7 @@ impl Sentinels {
     ///
     /// When that does not happen.
     pub fn fail_over(&mut self) {
+        self.master = self.master();
         until("a sentinel begins a failover", || {
             // Right after an earlier one, it knows of no good replica yet.
             ask::<()>(&self.sentinels[0], "FAILOVER")
@@ -132,7 +131,7 @@ impl Sentinels {
     }
 
     /// Starts a killed server again on the same port and waits until the service is whole: a former
-    /// master has become a replica. That takes about three seconds, and ten before Redis 7.0.
+    /// master has become a replica. That takes about five seconds, and twenty before Redis 7.0.
     ///
     /// # Panics
     ///
@@ -140,6 +139,7 @@ impl Sentinels {
     pub fn restart(&mut self, index: usize) {
         self.servers[index].restart();
         self.wait_until_settled();
+        self.master = self.master();
     }
 
     fn wait_until_settled(&self) {
@@ -196,17 +196,23 @@ impl Sentinels {
     }
 }
 
+fn launch_server(file: &str) -> Server {
+    let options = &["--repl-diskless-sync-delay", "0"];
+    Server::launch(Setup { file, options, ..Setup::default() })
+}
+
 fn launch_sentinel(master_port: &str) -> Server {
+    // Longer than the second between two pings, or a server whose role has just changed is taken for
+    // down.
     let file = &format!(
         "sentinel monitor {SERVICE} 127.0.0.1 {master_port} {QUORUM}\n\
-         sentinel down-after-milliseconds {SERVICE} 1000\n\
+         sentinel down-after-milliseconds {SERVICE} 1500\n\
          sentinel failover-timeout {SERVICE} 3000\n"
     );
     let server = Server::launch(Setup { file, options: &["--sentinel"], ..Setup::default() });
     if program::major_version() >= 7 {
-        // They speak to each other four times as often as they would, so that who they are and a
-        // change of roles are known four times as soon.
-        let periods = ("DEBUG", "PUBLISH-PERIOD", 500, "INFO-PERIOD", 1000);
+        // A new sentinel and a change of roles are otherwise known after up to ten seconds.
+        let periods = ("DEBUG", "PUBLISH-PERIOD", 500, "INFO-PERIOD", 500);
         redis::cmd("SENTINEL").arg(periods).exec(&mut server.connection()).expect("since 7.0");
     }
     server

@@ -1,5 +1,6 @@
 //! The suite: scenarios that every store passes, through the API that users call.
 
+pub mod blocking;
 mod limiters;
 mod locks;
 mod refusals;

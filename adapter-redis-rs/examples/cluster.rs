@@ -1,0 +1,43 @@
+//! On a cluster: `cargo run --example cluster -p lockage-redis-rs --features cluster`, with
+//! `REDIS_URLS` naming some of its nodes (redis://127.0.0.1:7000 where it is not set). Kill a master
+//! while it runs: callers of its keys are told, and go on once a replica has taken over.
+
+#![allow(clippy::print_stdout)]
+
+use std::time::{Duration, Instant};
+
+use lockage::runtime::Tokio;
+use lockage::{Error, Limiter, StoreError, Timed};
+use lockage_redis_rs::RedisStore;
+use redis::cluster::ClusterClientBuilder;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let urls = std::env::var("REDIS_URLS").unwrap_or_else(|_| "redis://127.0.0.1:7000".to_owned());
+    let builder = ClusterClientBuilder::new(urls.split(','));
+    // How long it runs, in seconds.
+    let seconds = std::env::args().nth(1).map_or(Ok(60), |text| text.parse())?;
+
+    let store = Timed::new(RedisStore::cluster(builder)?, Tokio, Duration::from_millis(500));
+    // A call whose answer was lost is sent again, and charged once.
+    let limiter = Limiter::new(store, "sliding-window 1000/min".parse()?)
+        .with_prefix("cluster")?
+        .with_request_ids(Duration::from_secs(10))?;
+
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(seconds) {
+        let (mut admitted, mut denied, mut not_done, mut unknown) = (0, 0, 0, 0);
+        for user in 0..20 {
+            match limiter.try_acquire(&format!("user:{user}"), 1).await {
+                Ok(decision) if decision.is_allowed() => admitted += 1,
+                Ok(_) => denied += 1,
+                Err(Error::Store(StoreError::NotDone(_))) => not_done += 1,
+                Err(Error::Store(StoreError::Unknown(_))) => unknown += 1,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        println!("{admitted} admitted, {denied} denied, {not_done} not done, {unknown} unknown");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    Ok(())
+}

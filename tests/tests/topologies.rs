@@ -1,0 +1,93 @@
+//! The suite on clusters and under sentinels, for callers that block, and in every runtime.
+//!
+//! The servers keep their own time here, and the caller's clock decides.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockage::{Clock, Store, Timestamp};
+use lockage_core::ManualClock;
+use lockage_redis_rs::{BlockingRedisStore, RedisStore};
+use lockage_tests::server::{Cluster, Sentinels, Server};
+use lockage_tests::suite::blocking::Blocking;
+use lockage_tests::suite::{Bench, START_US};
+use redis::Client;
+use redis::cluster::ClusterClientBuilder;
+use redis::sentinel::{SentinelClient, SentinelServerType};
+
+/// How far the caller's clock may be off the server's: much, here.
+const SKEW: Duration = Duration::from_secs(3600);
+
+/// Runs the suite on a store that goes by this clock.
+async fn run<S: Store + Clone>(name: &str, store: impl FnOnce(Arc<dyn Clock>) -> S) {
+    let clock = Arc::new(ManualClock::new(Timestamp::from_micros(START_US).unwrap()));
+    let store = store(Arc::clone(&clock) as Arc<dyn Clock>);
+    let set_us = |now_us| clock.set(Timestamp::from_micros(now_us).unwrap());
+    Bench { name, store, set_us: &set_us }.run().await;
+}
+
+fn redis(server: &Server) -> Client {
+    Client::open(server.url()).unwrap()
+}
+
+fn sentinel_client(all: &Sentinels) -> SentinelClient {
+    let (urls, name) = (all.sentinel_urls(), all.service_name().to_owned());
+    SentinelClient::build(urls, name, None, SentinelServerType::Master).unwrap()
+}
+
+#[tokio::test]
+async fn redis_rs_cluster_of_six() {
+    let all = Cluster::start();
+    let store = RedisStore::cluster(ClusterClientBuilder::new(all.urls())).unwrap();
+    run("cluster", |clock| store.with_clock(clock, SKEW)).await;
+}
+
+#[tokio::test]
+async fn redis_rs_sentinel() {
+    let all = Sentinels::start();
+    let store = RedisStore::sentinel(sentinel_client(&all));
+    run("sentinel", |clock| store.with_clock(clock, SKEW)).await;
+}
+
+#[test]
+fn redis_rs_sync() {
+    let server = Server::start();
+    let store = BlockingRedisStore::new(redis(&server));
+    pollster::block_on(run("sync", |clock| Blocking::new(store.with_clock(clock, SKEW))));
+}
+
+#[test]
+fn redis_rs_sync_sentinel() {
+    let all = Sentinels::start();
+    let store = BlockingRedisStore::new(sentinel_client(&all));
+    pollster::block_on(run("sync sentinel", |clock| Blocking::new(store.with_clock(clock, SKEW))));
+}
+
+/// Through `smol-comp`, with `tokio-comp` on beside it.
+#[test]
+fn redis_rs_in_async_std() {
+    let server = Server::start();
+    let store = RedisStore::connect(redis(&server));
+    async_std::task::block_on(run("async-std", |clock| store.with_clock(clock, SKEW)));
+}
+
+#[test]
+fn redis_rs_in_smol() {
+    let server = Server::start();
+    let store = RedisStore::connect(redis(&server));
+    smol::block_on(run("smol", |clock| store.with_clock(clock, SKEW)));
+}
+
+#[test]
+fn redis_rs_cluster_in_async_std() {
+    let all = Cluster::start();
+    let store = RedisStore::cluster(ClusterClientBuilder::new(all.urls())).unwrap();
+    async_std::task::block_on(run("cluster", |clock| store.with_clock(clock, SKEW)));
+}
+
+#[test]
+fn redis_rs_sentinel_in_async_std() {
+    let all = Sentinels::start();
+    let store = RedisStore::sentinel(sentinel_client(&all));
+    async_std::task::block_on(run("sentinel", |clock| store.with_clock(clock, SKEW)));
+}
