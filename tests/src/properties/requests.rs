@@ -48,24 +48,30 @@ pub fn d11_repeats_change_nothing(
     })
 }
 
-/// The least that a key must remember, and until when.
+/// The latest admitted requests, each with its answer and until when it must be remembered: that
+/// is over for good once the clock was past it.
 #[derive(Debug, Default)]
-struct Owed(Vec<(Op, Outcome, u64)>);
+struct Owed(Vec<(Op, Outcome, Option<u64>)>);
 
 impl Owed {
-    fn get(&self, which: usize) -> Option<&(Op, Outcome, u64)> {
-        self.0.get(which % self.0.len().max(1))
+    fn get(&self, which: usize) -> Option<(&Op, &Outcome, u64)> {
+        let mut owed =
+            self.0.iter().filter_map(|(op, told, until_us)| Some((op, told, (*until_us)?)));
+        let count = owed.clone().count().max(1);
+        owed.nth(which % count)
     }
 
     fn pass(&mut self, now_us: u64) {
-        self.0.retain(|(.., until_us)| now_us < *until_us);
+        for (.., until_us) in &mut self.0 {
+            *until_us = until_us.filter(|until_us| now_us < *until_us);
+        }
     }
 
     fn learn(&mut self, op: &Op, now_us: u64, outcome: &Outcome) {
         match op {
             Op::Reset => self.0.clear(),
             Op::Request { remember_us, .. } if !charged(op, now_us, outcome).is_empty() => {
-                self.0.push((op.clone(), outcome.clone(), now_us + remember_us));
+                self.0.push((op.clone(), outcome.clone(), Some(now_us + remember_us)));
                 let dropped = self.0.len().saturating_sub(REMEMBERED);
                 self.0.drain(..dropped);
             }
