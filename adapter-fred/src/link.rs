@@ -71,7 +71,8 @@ impl Request {
             ..Options::default()
         };
         let command = CustomCommand::new_static(self.name, ClusterHash::Custom(self.slot), false);
-        client.with_options(&options).custom(command, self.arguments).await
+        // In a box, or futures around it are too deep for the compiler.
+        Box::pin(client.with_options(&options).custom(command, self.arguments)).await
     }
 }
 
@@ -82,7 +83,7 @@ impl Link for Client {
         }
         match request.follows {
             false => request.send_once(self).await.map_err(LinkError::Failed),
-            true => follow(self, request).await,
+            true => Box::pin(follow(self, request)).await,
         }
     }
 }

@@ -11,9 +11,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```
 //!
-//! The store decides where the state lives: `lockage-memory` in this process, `lockage-redis-rs`
-//! on Redis or Valkey through the `redis` crate. This crate waits for nothing, spawns nothing and
-//! needs no particular runtime.
+//! The store decides where the state lives: `lockage-memory` in this process, `lockage-redis-rs` and
+//! `lockage-fred` on Redis or Valkey through the `redis` or the `fred` crate. This crate waits for
+//! nothing, spawns nothing and needs no particular runtime.
 //!
 //! # Locks
 //!

@@ -88,7 +88,8 @@ impl Server {
     ///
     /// As [`Server::with_clock`].
     pub fn cluster_of_one(clock: &VirtualClock) -> Self {
-        let options = &["--cluster-enabled", "yes"];
+        // Alone, it would never learn its own address, which clients ask it for.
+        let options = &["--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1"];
         let server = Self::launch(Setup { clock: Some(clock), options, ..Setup::default() });
         let mut connection = server.connection();
         let slots: Vec<u16> = (0..16_384).collect();

@@ -1,0 +1,145 @@
+//! redis-rs and fred on one server at once: one limiter, one lock, and the same bytes.
+
+use std::time::Duration;
+
+use fred::types::config::Config;
+use lockage::lock::{Answer, Lock, Operation, OperationId, OwnerId};
+use lockage::{Key, Limit, Limiter, Store};
+use lockage_core::Timestamp;
+use lockage_fred::FredStore;
+use lockage_redis_rs::RedisStore;
+use lockage_tests::server::{Server, VirtualClock};
+use lockage_tests::suite::START_US;
+
+const LIMITS: [&str; 5] = [
+    "fixed-window 7/60s",
+    "sliding-log 7/60s",
+    "sliding-window 7/60s",
+    "token-bucket 7/60s burst 7",
+    "token-bucket 7 every 60s burst 7",
+];
+
+fn redis_rs(server: &Server) -> RedisStore<lockage_redis_rs::Reconnecting> {
+    RedisStore::connect(redis::Client::open(server.url()).unwrap())
+}
+
+fn fred(server: &Server) -> FredStore<lockage_fred::Reconnecting> {
+    FredStore::connect(Config::from_url(&server.url()).unwrap())
+}
+
+/// The bytes of a record, with its type.
+fn bytes(server: &Server, key: &str) -> Vec<u8> {
+    redis::cmd("DUMP").arg(key).query(&mut server.connection()).unwrap()
+}
+
+/// What one has charged the other counts, and either gives the answers that one alone would give.
+#[tokio::test]
+async fn a_limiter_is_one() {
+    let clock = VirtualClock::new(START_US);
+    let server = Server::with_clock(&clock);
+    for (index, limit) in LIMITS.into_iter().enumerate() {
+        let limit: Limit = limit.parse().unwrap();
+        let prefix = format!("one{index}");
+        let first = Limiter::new(redis_rs(&server), limit).with_prefix(prefix.as_str()).unwrap();
+        let second = Limiter::new(fred(&server), limit).with_prefix(prefix.as_str()).unwrap();
+        for step in 0..4 {
+            clock.set(START_US + step * 1_000_000);
+            let mixed = match step % 2 {
+                0 => first.try_acquire("mixed", 2).await.unwrap(),
+                _ => second.try_acquire("mixed", 2).await.unwrap(),
+            };
+            assert_eq!(mixed, first.try_acquire("first", 2).await.unwrap(), "{limit}");
+            assert_eq!(mixed, second.try_acquire("second", 2).await.unwrap(), "{limit}");
+            assert_eq!(mixed.is_allowed(), step < 3, "{limit}");
+            let record = |id: &str| bytes(&server, &format!("{prefix}:{{{id}}}"));
+            assert_eq!(record("mixed"), record("first"), "{limit}");
+            assert_eq!(record("mixed"), record("second"), "{limit}");
+            assert_eq!(
+                first.peek("mixed", 1).await.unwrap(),
+                second.peek("mixed", 1).await.unwrap(),
+                "{limit}"
+            );
+        }
+    }
+}
+
+/// E1: callers of both together are admitted as often as the limit says.
+#[tokio::test]
+async fn together_they_admit_the_limit() {
+    let server = Server::start();
+    let limit: Limit = "fixed-window 50/day".parse().unwrap();
+    let first = Limiter::new(redis_rs(&server), limit);
+    let second = Limiter::new(fred(&server), limit);
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..50 {
+        let (first, second) = (first.clone(), second.clone());
+        calls.spawn(async move { first.try_acquire("id", 1).await.unwrap().is_allowed() });
+        calls.spawn(async move { second.try_acquire("id", 1).await.unwrap().is_allowed() });
+    }
+    assert_eq!(calls.join_all().await.into_iter().filter(|allowed| *allowed).count(), 50);
+}
+
+/// L1 to L3, L5: who has it through one has it for the other.
+#[tokio::test]
+async fn a_lock_is_one() {
+    let clock = VirtualClock::new(START_US);
+    let server = Server::with_clock(&clock);
+    let (first, second) = (redis_rs(&server), fred(&server));
+    let lock = Lock::new(Duration::from_secs(30), Duration::from_secs(60)).unwrap();
+    let (alice, bob) = (OwnerId::from_u128(0xA11CE), OwnerId::from_u128(0xB0B));
+    let id = OperationId::from_u128;
+    let acquire = |owner, number| lock.acquire(owner, id(number), Timestamp::MAX);
+
+    let Answer::Done(held) = answer(&first, acquire(alice, 1)).await else { panic!("it is free") };
+    for refused in [acquire(bob, 2), lock.release(bob, None, id(3))] {
+        let Answer::Refused(Some(holder)) = answer(&second, refused).await else {
+            panic!("L1, L3")
+        };
+        assert_eq!((holder.owner, holder.hold.token), (alice, held.token));
+    }
+    let Answer::Done(again) = answer(&second, acquire(alice, 4)).await else { panic!("L2") };
+    assert_eq!((again.holds, again.token), (2, held.token), "L2");
+    // L10: the same operation through the other one is done once.
+    assert_eq!(answer(&first, acquire(alice, 4)).await, Answer::Done(again));
+    for (number, holds) in [(5, 1), (6, 0)] {
+        let release = lock.release(alice, Some(held.token), id(number));
+        let Answer::Done(left) = answer(&second, release).await else { panic!("L3") };
+        assert_eq!(left.holds, holds);
+    }
+    let Answer::Done(next) = answer(&second, acquire(bob, 7)).await else { panic!("it is free") };
+    assert!(next.token > held.token, "L5");
+    let (key, inspect) = (key("lock"), lock.inspect());
+    assert_eq!(
+        first.execute(&key, &inspect).await.unwrap(),
+        second.execute(&key, &inspect).await.unwrap()
+    );
+}
+
+/// The same operations at the same times leave the same bytes.
+#[tokio::test]
+async fn locks_have_the_same_bytes() {
+    let clock = VirtualClock::new(START_US);
+    let server = Server::with_clock(&clock);
+    let lock = Lock::new(Duration::from_secs(30), Duration::from_secs(60)).unwrap();
+    let owner = OwnerId::from_u128(7);
+    let operations = [
+        lock.acquire(owner, OperationId::from_u128(1), Timestamp::MAX),
+        lock.acquire(owner, OperationId::from_u128(2), Timestamp::MAX),
+        lock.renew(owner, None, OperationId::from_u128(3)),
+        lock.release(owner, None, OperationId::from_u128(4)),
+    ];
+    for (step, operation) in operations.iter().enumerate() {
+        clock.set(START_US + step as u64 * 1_000_000);
+        let first = redis_rs(&server).execute(&key("first"), operation).await.unwrap();
+        assert_eq!(first, fred(&server).execute(&key("second"), operation).await.unwrap());
+        assert_eq!(bytes(&server, "both:{first}"), bytes(&server, "both:{second}"));
+    }
+}
+
+async fn answer(store: &impl Store, operation: Operation) -> Answer {
+    store.execute(&key("lock"), &operation).await.unwrap().answer
+}
+
+fn key(id: &str) -> Key {
+    Key::new("both", id).unwrap()
+}

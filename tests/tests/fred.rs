@@ -1,0 +1,113 @@
+//! What the store on fred makes of fred's own ways: its retries, its queue, its redirections.
+
+use std::time::{Duration, Instant};
+
+use fred::clients::Client;
+use fred::interfaces::ClientLike;
+use fred::types::config::{Config, ConnectionConfig, ReconnectPolicy};
+use lockage::runtime::Tokio;
+use lockage::{Error, Limiter, Store, StoreError, Timed};
+use lockage_fred::FredStore;
+use lockage_tests::server::{Proxy, Server, VirtualClock};
+use lockage_tests::suite::START_US;
+
+/// A client as an application has it, with fred's default of three attempts for each command.
+async fn client(url: &str, policy: ReconnectPolicy) -> Client {
+    let config = Config::from_url(url).unwrap();
+    let client = Client::new(config, None, Some(ConnectionConfig::default()), Some(policy));
+    client.init().await.unwrap();
+    client
+}
+
+fn limiter<S: Store>(store: S) -> Limiter<S> {
+    Limiter::new(store, "fixed-window 100/day".parse().unwrap())
+}
+
+async fn store_error<S: Store>(limiter: &Limiter<S>) -> StoreError {
+    match limiter.try_acquire("id", 1).await {
+        Err(Error::Store(error)) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// At most once: fred's own retries are off for these calls, whatever the client's configuration.
+#[tokio::test]
+async fn a_call_whose_connection_is_lost_is_not_sent_again() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let store = FredStore::new(client(&proxy.url(), ReconnectPolicy::new_constant(0, 1)).await);
+    let limiter = limiter(store);
+    limiter.try_acquire("id", 1).await.unwrap();
+    let before = server.executions();
+    proxy.cut_after_request(1);
+    let error = store_error(&limiter).await;
+    assert!(matches!(error, StoreError::Unknown(_)), "{error:?}");
+    while limiter.peek("id", 1).await.is_err() {}
+    assert_eq!(limiter.peek("id", 1).await.unwrap().remaining, 98, "charged once each");
+    assert_eq!(server.executions() - before, 3, "the call and two peeks");
+}
+
+/// A call that waits for the connection to come back is not sent after its timeout.
+#[tokio::test]
+async fn a_call_in_the_queue_is_forgotten_with_its_timeout() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let mut policy = ReconnectPolicy::new_constant(0, 500);
+    policy.set_jitter(0);
+    let client = client(&proxy.url(), policy).await;
+    let store = Timed::new(FredStore::new(client), Tokio, Duration::from_millis(50));
+    let limiter = limiter(store);
+    limiter.try_acquire("id", 1).await.unwrap();
+    let before = server.executions();
+    proxy.disconnect();
+    let lost = Instant::now();
+    // Until fred has noticed, calls end at once.
+    while !takes_its_time(&limiter).await {}
+    assert!(lost.elapsed() < Duration::from_millis(400), "before fred connects again");
+    while limiter.peek("id", 1).await.is_err() {}
+    assert_eq!(limiter.peek("id", 1).await.unwrap().remaining, 99);
+    assert_eq!(server.executions() - before, 2, "two peeks");
+}
+
+async fn takes_its_time<S: Store>(limiter: &Limiter<S>) -> bool {
+    let start = Instant::now();
+    let error = store_error(limiter).await;
+    matches!(error, StoreError::Unknown(_)) && start.elapsed() > Duration::from_millis(40)
+}
+
+/// A client that follows redirections by itself sends twice, or stops for good at the first `ASK`.
+#[tokio::test]
+async fn a_clusters_client_that_follows_redirections_is_refused() {
+    let clock = VirtualClock::new(START_US);
+    let server = Server::cluster_of_one(&clock);
+    let url = server.url().replace("redis://", "redis-cluster://");
+    let limiter = limiter(FredStore::new(client(&url, ReconnectPolicy::default()).await));
+    let before = server.executions();
+    let StoreError::NotDone(cause) = store_error(&limiter).await else { panic!("it was sent") };
+    assert!(cause.to_string().contains("max_redirections: 0"), "{cause}");
+    assert_eq!(server.executions(), before);
+}
+
+/// A store that is dropped leaves no connection behind, also where the server is silent.
+#[tokio::test]
+async fn a_dropped_store_leaves_no_connection() {
+    let server = Server::start();
+    let clients = || -> usize {
+        let list: String =
+            redis::cmd("CLIENT").arg("LIST").query(&mut server.connection()).unwrap();
+        list.lines().filter(|line| !line.contains("cmd=client|list")).count()
+    };
+    let store = FredStore::connect(Config::from_url(&server.url()).unwrap());
+    let limiter = limiter(Timed::new(store, Tokio, Duration::from_millis(50)));
+    limiter.try_acquire("id", 1).await.unwrap();
+    assert_eq!(clients(), 1);
+    server.freeze();
+    assert!(matches!(store_error(&limiter).await, StoreError::Unknown(_)));
+    drop(limiter);
+    server.thaw();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while clients() > 0 {
+        assert!(Instant::now() < deadline, "it is still connected");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
