@@ -1,43 +1,134 @@
 //! A cluster of three masters and three replicas and its faults, on each client. `--nocapture`
 //! prints each account.
 
-use lockage_redis_rs::{Cluster as Link, RedisStore};
+use lockage::Store;
 use lockage_tests::faults::cluster;
 use lockage_tests::server::Cluster;
-use redis::cluster::ClusterClientBuilder;
+
+/// A client, and how it connects.
+trait Client {
+    const NAME: &'static str;
+    fn store(cluster: &Cluster) -> impl Store + Clone + 'static;
+}
+
+fn name<C: Client>(fault: &str) -> String {
+    format!("{} on a cluster, {fault}", C::NAME)
+}
+
+async fn slot_moved<C: Client>() {
+    let all = Cluster::start();
+    let store = C::store(&all);
+    cluster::slot_moved(&name::<C>("slot moved"), &all, store).await;
+}
+
+async fn failed_over_by_hand<C: Client>() {
+    let all = Cluster::start();
+    let store = C::store(&all);
+    cluster::failed_over_by_hand(&name::<C>("CLUSTER FAILOVER"), &all, store).await;
+}
+
+async fn master_killed<C: Client>() {
+    let mut all = Cluster::start();
+    let store = C::store(&all);
+    cluster::master_killed(&name::<C>("master killed"), &mut all, store).await;
+}
+
+async fn master_frozen<C: Client>() {
+    let mut all = Cluster::start();
+    let store = C::store(&all);
+    cluster::master_frozen(&name::<C>("master frozen"), &mut all, store).await;
+}
+
+async fn behind_faulty_proxies<C: Client>() {
+    let all = Cluster::start_behind_proxies();
+    let store = C::store(&all);
+    cluster::behind_faulty_proxies(&name::<C>("proxies"), &all, store).await;
+}
 
 mod redis_rs {
+    use lockage_redis_rs::RedisStore;
+    use redis::cluster::ClusterClientBuilder;
+
     use super::*;
 
-    fn store(cluster: &Cluster) -> RedisStore<Link> {
-        RedisStore::cluster(ClusterClientBuilder::new(cluster.urls())).unwrap()
+    struct This;
+
+    impl Client for This {
+        const NAME: &'static str = "redis-rs";
+
+        fn store(cluster: &Cluster) -> impl Store + Clone + 'static {
+            RedisStore::cluster(ClusterClientBuilder::new(cluster.urls())).unwrap()
+        }
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn slot_moved() {
-        let all = Cluster::start();
-        let store = store(&all);
-        cluster::slot_moved("redis-rs, slot moved", &all, store).await;
+    async fn has_a_slot_moved() {
+        slot_moved::<This>().await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn failed_over_by_hand() {
-        let all = Cluster::start();
-        let store = store(&all);
-        cluster::failed_over_by_hand("redis-rs, manual failover", &all, store).await;
+    async fn is_failed_over_by_hand() {
+        failed_over_by_hand::<This>().await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn master_killed() {
-        let mut all = Cluster::start();
-        let store = store(&all);
-        cluster::master_killed("redis-rs, master killed", &mut all, store).await;
+    async fn has_a_master_killed() {
+        master_killed::<This>().await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn master_frozen() {
-        let mut all = Cluster::start();
-        let store = store(&all);
-        cluster::master_frozen("redis-rs, master frozen", &mut all, store).await;
+    async fn has_a_master_frozen() {
+        master_frozen::<This>().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn is_behind_faulty_proxies() {
+        behind_faulty_proxies::<This>().await;
+    }
+}
+
+mod fred {
+    use ::fred::types::config::Config;
+    use lockage_fred::FredStore;
+
+    use super::*;
+
+    struct This;
+
+    impl Client for This {
+        const NAME: &'static str = "fred";
+
+        fn store(cluster: &Cluster) -> impl Store + Clone + 'static {
+            let nodes = cluster.urls();
+            let nodes: Vec<&str> =
+                nodes.iter().map(|url| url.trim_start_matches("redis://")).collect();
+            let url = format!("redis-cluster://{}?node={}", nodes[0], nodes[1..].join("&node="));
+            FredStore::connect(Config::from_url(&url).unwrap())
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn has_a_slot_moved() {
+        slot_moved::<This>().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn is_failed_over_by_hand() {
+        failed_over_by_hand::<This>().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn has_a_master_killed() {
+        master_killed::<This>().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn has_a_master_frozen() {
+        master_frozen::<This>().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn is_behind_faulty_proxies() {
+        behind_faulty_proxies::<This>().await;
     }
 }

@@ -5,8 +5,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use ::fred::types::config::Config;
 use lockage::{Clock, Store, Timestamp};
 use lockage_core::ManualClock;
+use lockage_fred::FredStore;
 use lockage_redis_rs::{BlockingRedisStore, RedisStore};
 use lockage_tests::server::{Cluster, Sentinels, Server};
 use lockage_tests::suite::blocking::Blocking;
@@ -24,6 +26,13 @@ async fn run<S: Store + Clone>(name: &str, store: impl FnOnce(Arc<dyn Clock>) ->
     let store = store(Arc::clone(&clock) as Arc<dyn Clock>);
     let set_us = |now_us| clock.set(Timestamp::from_micros(now_us).unwrap());
     Bench { name, store, set_us: &set_us }.run().await;
+}
+
+/// The client's configuration for these nodes, by a URL of this kind.
+fn fred(scheme: &str, urls: &[String], more: &str) -> Config {
+    let nodes: Vec<&str> = urls.iter().map(|url| url.trim_start_matches("redis://")).collect();
+    let url = format!("{scheme}://{}?node={}{more}", nodes[0], nodes[1..].join("&node="));
+    Config::from_url(&url).unwrap()
 }
 
 fn redis(server: &Server) -> Client {
@@ -61,6 +70,45 @@ fn redis_rs_sync_sentinel() {
     let all = Sentinels::start();
     let store = BlockingRedisStore::new(Mutex::new(sentinel_client(&all)));
     pollster::block_on(run("sync sentinel", |clock| Blocking::new(store.with_clock(clock, SKEW))));
+}
+
+#[tokio::test]
+async fn fred_cluster_of_six() {
+    let all = Cluster::start();
+    let store = FredStore::connect(fred("redis-cluster", &all.urls(), ""));
+    run("fred cluster", |clock| store.with_clock(clock, SKEW)).await;
+}
+
+#[tokio::test]
+async fn fred_sentinel() {
+    let all = Sentinels::start();
+    let service = format!("&sentinelServiceName={}", all.service_name());
+    let store = FredStore::connect(fred("redis-sentinel", &all.sentinel_urls(), &service));
+    run("fred sentinel", |clock| store.with_clock(clock, SKEW)).await;
+}
+
+#[test]
+fn fred_cluster_in_async_std() {
+    let all = Cluster::start();
+    let store = FredStore::connect(fred("redis-cluster", &all.urls(), ""));
+    async_std::task::block_on(run("fred cluster", |clock| store.with_clock(clock, SKEW)));
+}
+
+#[test]
+fn fred_sentinel_in_async_std() {
+    let all = Sentinels::start();
+    let service = format!("&sentinelServiceName={}", all.service_name());
+    let store = FredStore::connect(fred("redis-sentinel", &all.sentinel_urls(), &service));
+    async_std::task::block_on(run("fred sentinel", |clock| store.with_clock(clock, SKEW)));
+}
+
+/// Tokio's part is played by `async-compat`.
+#[test]
+fn fred_in_smol() {
+    let server = Server::start();
+    let store = FredStore::connect(Config::from_url(&server.url()).unwrap());
+    let suite = run("fred in smol", |clock| store.with_clock(clock, SKEW));
+    smol::block_on(async_compat::Compat::new(suite));
 }
 
 /// Through `smol-comp`, with `tokio-comp` on beside it.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockage::{Key, Store};
 
 use super::{blocking, during};
-use crate::load::{Told, limiter};
+use crate::load::{TIMEOUT, Told, limiter};
 use crate::server::Cluster;
 
 const ID: &str = "id";
@@ -70,6 +70,43 @@ pub async fn slot_moved<S: Store + Clone + 'static>(name: &str, cluster: &Cluste
     .await;
     let admitted = tally.count(Told::Admitted);
     assert_eq!(admitted, tally.calls.len() as u64, "nobody notices: {tally}");
+}
+
+/// At most once, with a proxy before each node that loses replies and cuts connections before and
+/// after a request: never more executions than calls.
+pub async fn behind_faulty_proxies<S: Store + Clone + 'static>(
+    name: &str,
+    cluster: &Cluster,
+    store: S,
+) {
+    let limiter = limiter(store);
+    let proxy = cluster.proxy(blocking(|| cluster.master_of(&key())));
+    let before = blocking(|| cluster.executions());
+    let tally = during(name, &limiter, ID, async || {
+        for _ in 0..3 {
+            proxy.swallow_replies(5);
+            tokio::time::sleep(TIMEOUT + TIMEOUT / 2).await;
+            blocking(|| proxy.disconnect());
+            proxy.cut_after_request(5);
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            proxy.cut_before_request(5);
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+        0
+    })
+    .await;
+    let executions = blocking(|| cluster.executions()) - before;
+    let (calls, swallowed) = (tally.calls.len() as u64, proxy.swallowed());
+    let sent: u64 = (0..6)
+        .map(|index| cluster.proxy(index))
+        .map(|proxy| proxy.commands("EVALSHA") + proxy.commands("EVAL"))
+        .sum();
+    println!(
+        "{name}: {calls} calls, {sent} scripts sent, {swallowed} replies swallowed, {executions} executed"
+    );
+    // The question for what was used, at the end, is one more.
+    assert!(executions <= calls + 1, "{executions} executions of {calls} calls");
+    assert!(tally.count(Told::Unknown) > 0 && swallowed >= 15, "the faults were there: {tally}");
 }
 
 /// A master stops answering without a word, and a replica takes its place.
