@@ -142,7 +142,7 @@ impl Link for Reconnecting {
         let send = async |own: Result<Arc<Own>, Error>| match own {
             Ok(own) => {
                 let result = own.client.send(request).await;
-                let verdict = if own.has_stopped() { Verdict::Lost } else { verdict(&result) };
+                let verdict = if own.task.is_finished() { Verdict::Lost } else { verdict(&result) };
                 (result, verdict)
             }
             Err(error) => (Err(LinkError::NotSent(error)), Verdict::Lost),

@@ -18,7 +18,8 @@ const REPLY: Duration = Duration::from_millis(500);
 /// A client that ends with its last user, and its connections with it.
 pub(crate) struct Own {
     pub(crate) client: Client,
-    task: ConnectHandle,
+    /// Runs for as long as the client does not give up for good.
+    pub(crate) task: ConnectHandle,
 }
 
 impl Own {
@@ -55,11 +56,6 @@ impl Own {
         // A task of its own, so that a client that nobody waits for any more is ended too.
         let started = tokio::spawn(async move { Ok(Own { task: client.init().await?, client }) });
         started.await?
-    }
-
-    /// Whether it has given up for good.
-    pub(crate) fn has_stopped(&self) -> bool {
-        self.task.is_finished()
     }
 }
 
