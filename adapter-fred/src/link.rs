@@ -26,13 +26,7 @@ pub trait Link: Send + Sync {
 }
 
 /// Why there is no reply.
-#[derive(Debug)]
-pub enum LinkError {
-    /// There was no connection to send on.
-    NotSent(Error),
-    /// What the client reports; the call may have been sent.
-    Failed(Error),
-}
+pub type LinkError = lockage::adapter::LinkError<Error>;
 
 /// A script call.
 #[derive(Clone, Debug)]

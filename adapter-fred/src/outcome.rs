@@ -24,16 +24,11 @@ const REDIRECTED: &str = "Too many redirections.";
 
 /// The outcome that a script's reply stands for.
 pub(crate) fn read<M: Command>(call: &Call<'_, M>, reply: Value) -> Result<M::Outcome, StoreError> {
-    Ok(call.outcome(integers(reply).as_deref())?)
-}
-
-fn integers(reply: Value) -> Option<Vec<i64>> {
-    let Value::Array(values) = reply else { return None };
-    let integer = |value| match value {
-        Value::Integer(number) => Some(number),
+    let Value::Array(values) = reply else { return Ok(call.outcome([None])?) };
+    Ok(call.outcome(values.iter().map(|value| match value {
+        Value::Integer(number) => Some(*number),
         _ => None,
-    };
-    values.into_iter().map(integer).collect()
+    }))?)
 }
 
 /// The first word of the server's error reply, where this is one.
@@ -67,11 +62,7 @@ pub(crate) fn verdict(result: &Result<Value, LinkError>) -> Verdict {
 
 /// What a failed call says about the state.
 pub(crate) fn failure(error: LinkError) -> StoreError {
-    match error {
-        LinkError::NotSent(error) => StoreError::NotDone(Box::new(error)),
-        LinkError::Failed(error) if was_not_done(&error) => StoreError::NotDone(Box::new(error)),
-        LinkError::Failed(error) => StoreError::Unknown(Box::new(error)),
-    }
+    error.into_store_error(was_not_done)
 }
 
 fn was_not_done(error: &Error) -> bool {

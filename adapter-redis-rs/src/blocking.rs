@@ -1,10 +1,9 @@
 //! The store for callers that block.
 
-use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lockage::adapter::Verdict;
+use lockage::adapter::Idle;
 use lockage::{BlockingStore, Clock, Command, Key, StoreError};
 use lockage_lua::{Call, TimeSource};
 use redis::{Client, Connection, RedisResult};
@@ -34,9 +33,9 @@ impl Dial for Client {
 /// The master that the sentinels name at that time. They are asked by one caller at a time, and have
 /// the client's own time to answer.
 #[cfg(feature = "sentinel")]
-impl Dial for Mutex<redis::sentinel::SentinelClient> {
+impl Dial for std::sync::Mutex<redis::sentinel::SentinelClient> {
     fn dial(&self, patience: Duration) -> RedisResult<Connection> {
-        let master = lock(self).get_client()?;
+        let master = self.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_client()?;
         master.get_connection_with_timeout(patience)
     }
 }
@@ -46,9 +45,10 @@ impl Dial for Mutex<redis::sentinel::SentinelClient> {
 ///
 /// It opens as many connections as there are calls at one time, keeps them, and drops those that
 /// failed or did not answer in time. Share it by an `Arc`.
+#[derive(Debug)]
 pub struct BlockingRedisStore<D> {
     dial: D,
-    idle: Mutex<Vec<Connection>>,
+    idle: Idle<Connection>,
     time: TimeSource,
 }
 
@@ -56,8 +56,7 @@ impl<D: Dial> BlockingRedisStore<D> {
     /// A store on the server that a [`Client`] or, by the feature `sentinel`, a `SentinelClient` in a
     /// mutex leads to; it is connected to at the first call. The server's clock decides.
     pub fn new(dial: D) -> Self {
-        let idle = Mutex::default();
-        BlockingRedisStore { dial, idle, time: TimeSource::SERVER }
+        BlockingRedisStore { dial, idle: Idle::new(), time: TimeSource::SERVER }
     }
 
     /// Lets the caller's clock decide instead of the server's: see [`TimeSource::caller`].
@@ -69,8 +68,7 @@ impl<D: Dial> BlockingRedisStore<D> {
     fn connection(&self, deadline: Instant) -> RedisResult<Connection> {
         // The client takes no timeout of zero.
         let left = || (deadline - Instant::now()).max(Duration::from_millis(1));
-        let idle = lock(&self.idle).pop();
-        let connection = idle.map_or_else(|| self.dial.dial(left()), Ok)?;
+        let connection = self.idle.take().map_or_else(|| self.dial.dial(left()), Ok)?;
         connection.set_read_timeout(Some(left()))?;
         connection.set_write_timeout(Some(left()))?;
         Ok(connection)
@@ -89,36 +87,15 @@ impl<D: Dial> BlockingStore for BlockingRedisStore<D> {
             connection.map_err(|error| outcome::failure(LinkError::NotSent(error)))?;
         let mut call = Call::new(command, &self.time);
         loop {
-            let error = match packed(&call, key).query(&mut connection) {
-                Ok(reply) => {
-                    lock(&self.idle).push(connection);
-                    return outcome::read(&call, reply);
-                }
-                Err(error) => error,
-            };
+            let result = packed(&call, key).query(&mut connection);
             // A slot that is elsewhere is for callers with a cluster's connection.
-            if error.code() == Some("NOSCRIPT") && call.again_after("NOSCRIPT") {
+            let code = result.as_ref().err().and_then(redis::RedisError::code);
+            if code == Some("NOSCRIPT") && call.again_after("NOSCRIPT") {
                 continue;
             }
-            let result = Err(LinkError::Failed(error));
-            let mut idle = lock(&self.idle);
-            match outcome::verdict(&result) {
-                Verdict::Good => idle.push(connection),
-                Verdict::Doubtful => {}
-                // The others are likely to lead nowhere as well.
-                Verdict::Lost => idle.clear(),
-            }
-            return result.map_err(outcome::failure).and_then(|reply| outcome::read(&call, reply));
+            let result = result.map_err(LinkError::Failed);
+            self.idle.give(connection, outcome::verdict(&result));
+            return outcome::read(&call, result.map_err(outcome::failure)?);
         }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl<D> fmt::Debug for BlockingRedisStore<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BlockingRedisStore").field("time", &self.time).finish_non_exhaustive()
     }
 }

@@ -113,7 +113,7 @@ impl<L: Link> Store for RedisStore<L> {
                 Ok(reply) => return outcome::read(&call, reply),
                 Err(error) => error,
             };
-            match outcome::code(&error) {
+            match error.cause().code() {
                 Some(code) if call.again_after(code) => asking = outcome::next_node(&error, asking),
                 _ => return Err(outcome::failure(error)),
             }
@@ -125,8 +125,6 @@ impl<L: Link> Store for RedisStore<L> {
 fn packed<M: Command>(call: &Call<'_, M>, key: &Key) -> Cmd {
     let mut packed = redis::cmd(call.name());
     packed.arg(call.script()).arg(1).arg(key.as_str());
-    for argument in call.arguments() {
-        packed.arg(argument);
-    }
+    call.arguments().for_each(|argument| _ = packed.arg(argument));
     packed
 }

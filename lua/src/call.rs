@@ -68,12 +68,17 @@ impl<'a, C: Command> Call<'a, C> {
         }
     }
 
-    /// The outcome that this reply stands for: its integers, or nothing where it had another form.
+    /// The outcome that this reply stands for: its integers, with nothing in the place of what is
+    /// none.
     ///
     /// # Errors
     /// As [`Command::outcome`].
-    pub fn outcome(&self, reply: Option<&[i64]>) -> Result<C::Outcome, ReplyError> {
-        self.command.outcome(reply.ok_or(ReplyError::Unexpected)?)
+    pub fn outcome(
+        &self,
+        reply: impl IntoIterator<Item = Option<i64>>,
+    ) -> Result<C::Outcome, ReplyError> {
+        let integers: Option<Vec<i64>> = reply.into_iter().collect();
+        self.command.outcome(&integers.ok_or(ReplyError::Unexpected)?)
     }
 }
 

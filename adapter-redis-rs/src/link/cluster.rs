@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockage::adapter::{Renewed, Verdict};
+use lockage::adapter::Renewed;
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::SingleNodeRoutingInfo;
@@ -45,11 +45,7 @@ impl Link for Cluster {
                 }
                 (Err(error), _) => Err(LinkError::NotSent(error)),
             };
-            // Of a cluster's connections one may be lost, but not all.
-            let verdict = match outcome::verdict(&result) {
-                Verdict::Lost if matches!(result, Err(LinkError::Failed(_))) => Verdict::Doubtful,
-                verdict => verdict,
-            };
+            let verdict = outcome::verdict(&result);
             (result, verdict)
         };
         self.0.with(send).await
@@ -61,8 +57,8 @@ async fn ask(mut connection: ClusterConnection, call: &Cmd, node: &str) -> Redis
     let mut both = Pipeline::with_capacity(2);
     both.cmd("ASKING").add_command(call.clone());
     let (host, port) = node.rsplit_once(':').unwrap_or((node, ""));
-    let (host, port) = (host.to_owned(), port.parse().unwrap_or(6379));
-    let node = SingleNodeRoutingInfo::ByAddress { host, port };
+    let port = port.parse().unwrap_or(6379);
+    let node = SingleNodeRoutingInfo::ByAddress { host: host.to_owned(), port };
     let replies = connection.route_pipeline(both, 0, 2, node).await?;
     replies.into_iter().next_back().unwrap_or(Value::Nil).extract_error()
 }

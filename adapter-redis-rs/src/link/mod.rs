@@ -7,6 +7,9 @@ mod reconnecting;
 
 use redis::{Cmd, RedisError, Value};
 
+/// Why there is no reply.
+pub type LinkError = lockage::adapter::LinkError<RedisError>;
+
 #[cfg(feature = "cluster")]
 pub use cluster::Cluster;
 pub use reconnecting::Reconnecting;
@@ -25,21 +28,4 @@ pub trait Link: Send + Sync {
         call: &Cmd,
         asking: Option<&str>,
     ) -> impl Future<Output = Result<Value, LinkError>> + Send;
-}
-
-/// Why there is no reply.
-#[derive(Debug)]
-pub enum LinkError {
-    /// There was no connection to send on.
-    NotSent(RedisError),
-    /// What the client reports; the call may have been sent.
-    Failed(RedisError),
-}
-
-impl LinkError {
-    pub(crate) fn cause(&self) -> &RedisError {
-        match self {
-            LinkError::NotSent(cause) | LinkError::Failed(cause) => cause,
-        }
-    }
 }

@@ -2,9 +2,9 @@
 //!
 //! | feature | type | its timers run |
 //! |---|---|---|
-//! | `tokio` | [`Tokio`] | within a tokio runtime |
-//! | `async-std` | [`AsyncStd`] | anywhere: it starts its own threads |
-//! | `smol` | [`Smol`] | anywhere: it starts its own thread |
+//! | `tokio` | `Tokio` | within a tokio runtime |
+//! | `async-std` | `AsyncStd` | anywhere: it starts its own threads |
+//! | `smol` | `Smol` | anywhere: it starts its own thread |
 //!
 //! The features add up: all can be on at once, and each [`Timed`](crate::Timed) store says which it
 //! uses. Other executors implement [`Runtime`].

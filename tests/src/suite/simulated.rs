@@ -60,7 +60,7 @@ impl Store for Simulated {
                         return Err(StoreError::NotDone(error.into()));
                     }
                 }
-                reply => return Ok(call.outcome(integers(&reply).as_deref())?),
+                reply => return Ok(call.outcome(integers(&reply))?),
             }
         }
     }
@@ -83,8 +83,8 @@ impl Simulated {
     }
 }
 
-fn integers(reply: &RespValue) -> Option<Vec<i64>> {
-    let RespValue::Array(values) = reply else { return None };
+fn integers(reply: &RespValue) -> Vec<Option<i64>> {
+    let RespValue::Array(values) = reply else { return vec![None] };
     let integer = |value: &RespValue| match value {
         RespValue::Integer(number) => Some(*number),
         _ => None,

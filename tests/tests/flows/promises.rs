@@ -14,8 +14,6 @@ const DEFAULT_CASES: u32 = 2000;
 /// How often a waiting caller asks, at most, beyond once for each 32 ms of its timeout.
 const CALLS_BESIDE_TIME: u128 = 5;
 
-/// The most that a call is sent.
-
 /// A wait: each answer takes a while, denies for a while, and meets a random number.
 type Answers = Vec<(Duration, Duration, u64)>;
 

@@ -1,4 +1,4 @@
-//! For those who write adapters: a connection that is made anew when it is lost, or in doubt.
+//! A connection that is made anew when it is lost, or in doubt.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
+
+use super::Verdict;
 
 /// After so many doubts, and no sooner than so long after it was made, a connection is replaced.
 const DOUBTS: u32 = 3;
@@ -38,17 +40,6 @@ struct State<C, E> {
 
 /// One connection, from the attempt to make it on.
 type Attempt<C, E> = Shared<Making<C, E>>;
-
-/// What a use says of its connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It carried an answer.
-    Good,
-    /// It carried none in time. So do all uses that are dropped before their end.
-    Doubtful,
-    /// It is of no more use to anybody.
-    Lost,
-}
 
 impl<C, E> Renewed<C, E>
 where
@@ -113,9 +104,11 @@ where
         if verdict == Verdict::Good || !state.current.ptr_eq(attempt) {
             return;
         }
+        // Of a connection to several nodes a part may be lost, but not all, once it was made.
+        let whole = !self.behind || attempt.peek().is_some_and(Result::is_err);
         state.doubts += 1;
         let replace = state.doubts >= DOUBTS && state.since.elapsed() >= DOUBTED_AFTER;
-        if verdict == Verdict::Lost || (replace && !self.behind) {
+        if whole && (replace || verdict == Verdict::Lost) {
             *state = State::of(state.next.take().unwrap_or_else(|| self.make()));
         } else if replace && state.next.is_none() {
             state.next = Some(self.make());

@@ -1,0 +1,53 @@
+//! For those who write adapters: what stands between a client of a server and a
+//! [`Store`](crate::Store).
+
+mod idle;
+mod renewed;
+
+use std::error::Error;
+
+pub use idle::Idle;
+pub use renewed::Renewed;
+
+use crate::error::StoreError;
+
+/// What a call says of the connection that it took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It carried an answer.
+    Good,
+    /// It carried none in time. So do all calls that are dropped before their end.
+    Doubtful,
+    /// It is of no more use to anybody.
+    Lost,
+}
+
+/// Why a call got no reply.
+#[derive(Debug)]
+pub enum LinkError<E> {
+    /// There was no connection to send on.
+    NotSent(E),
+    /// What the client reports; the call may have been sent.
+    Failed(E),
+}
+
+impl<E: Error + Send + Sync + 'static> LinkError<E> {
+    /// The client's error.
+    pub fn cause(&self) -> &E {
+        match self {
+            LinkError::NotSent(cause) | LinkError::Failed(cause) => cause,
+        }
+    }
+
+    /// What it says about the state. `was_not_done` tells of the client's error whether it is one by
+    /// which nothing can have been done.
+    pub fn into_store_error(self, was_not_done: impl FnOnce(&E) -> bool) -> StoreError {
+        match self {
+            LinkError::NotSent(cause) => StoreError::NotDone(Box::new(cause)),
+            LinkError::Failed(cause) if was_not_done(&cause) => {
+                StoreError::NotDone(Box::new(cause))
+            }
+            LinkError::Failed(cause) => StoreError::Unknown(Box::new(cause)),
+        }
+    }
+}
