@@ -110,7 +110,7 @@ impl Away {
                 instead(&self.standby)
             }
             answered => {
-                self.outage().answered(route, (self.now)());
+                self.outage().answered(route);
                 answered
             }
         }

@@ -104,7 +104,7 @@ impl Outage {
     }
 
     /// The store answered a call that took this route, be it by an error of its own.
-    pub fn answered(&mut self, route: Route, _now: Duration) {
+    pub fn answered(&mut self, route: Route) {
         match (&mut self.state, route) {
             (State::Present { failures }, Route::Store) => *failures = 0,
             (State::Away { answered, .. }, Route::Probe) => {
@@ -162,7 +162,7 @@ mod tests {
             let now = at(*millis);
             match step {
                 Asks(expected) => assert_eq!(outage.route(now), *expected, "row {row}: {step:?}"),
-                Answered(route) => outage.answered(*route, now),
+                Answered(route) => outage.answered(*route),
                 Failed(route) => outage.failed(*route, now),
             }
             assert_eq!(outage.is_away(), *away, "row {row}: {step:?}");

@@ -280,6 +280,7 @@ impl Cluster {
             .map(|index| cluster.cluster(index, &["MYID"]).expect("the node is up"))
             .collect();
         cluster.join();
+        cluster.nodes[..MASTERS].iter().for_each(|master| master.wait_for_replicas(1));
         cluster
     }
 

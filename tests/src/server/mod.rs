@@ -218,6 +218,15 @@ impl Server {
         self.signal(Signal::CONT);
     }
 
+    /// Waits until this many replicas have what this server is told, and not only say that they are
+    /// linked: up to a second after its first copy a replica is sent nothing. The server is empty.
+    fn wait_for_replicas(&self, count: usize) {
+        let mut connection = self.connection();
+        redis::cmd("FLUSHALL").exec(&mut connection).expect("it is up");
+        let waited = redis::cmd("WAIT").arg(count).arg(10_000).query(&mut connection);
+        assert_eq!(waited, Ok(count), "replicas that follow");
+    }
+
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.process), signal).expect("the server is up");
     }

@@ -40,6 +40,7 @@ impl Sentinels {
         let sentinels = (0..SENTINELS).map(|_| launch_sentinel(&port)).collect();
         let service = Self { servers, sentinels, master: 0 };
         service.wait_until_settled();
+        service.servers[0].wait_for_replicas(SERVERS - 1);
         service
     }
 

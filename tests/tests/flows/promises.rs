@@ -137,7 +137,7 @@ fn an_outage_begins_and_ends_by_counts_and_is_probed_by_one_at_a_time() {
                         next_probe = Some(now + probe_every);
                     }
                 }
-                Event::Answered(route) => outage.answered(route, now),
+                Event::Answered(route) => outage.answered(route),
                 Event::Failed(route) => outage.failed(route, now),
             }
             match (next_probe, event) {
