@@ -12,8 +12,15 @@
 //! ```
 //!
 //! The store decides where the state lives: `lockage-memory` in this process, `lockage-redis-rs` and
-//! `lockage-fred` on Redis or Valkey through the `redis` or the `fred` crate. This crate waits for
-//! nothing, spawns nothing and needs no particular runtime.
+//! `lockage-fred` on Redis or Valkey through the `redis` or the `fred` crate. This crate spawns
+//! nothing and needs no particular runtime.
+//!
+//! # Time
+//!
+//! A [`Timed`] store gives each call a timeout, by a [`runtime`] of your choice, and tries again what
+//! was not done. On such a store a limiter can wait for a permit ([`Limiter::acquire`]), make
+//! retries harmless ([`Limiter::with_request_ids`]) and go on without its store
+//! ([`Limiter::when_away`]). Callers that block take a `BlockingLimiter`.
 //!
 //! # Locks
 //!
