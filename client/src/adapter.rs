@@ -44,7 +44,8 @@ type Attempt<C, E> = Shared<Making<C, E>>;
 pub enum Verdict {
     /// It carried an answer.
     Good,
-    /// It carried none in time. So do all uses that are dropped before their end.
+    /// It carried none in time, or one by which another server may have taken over. So do all uses
+    /// that are dropped before their end.
     Doubtful,
     /// It is of no more use to anybody.
     Lost,
