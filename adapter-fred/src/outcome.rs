@@ -53,11 +53,19 @@ pub(crate) fn verdict(result: &Result<Value, LinkError>) -> Verdict {
     match result {
         Err(LinkError::Failed(error)) if *error.kind() == ErrorKind::Timeout => Verdict::Doubtful,
         // It leads to a server that is no master any more.
-        Err(error) if matches!(code(error), Some("READONLY" | "MASTERDOWN")) => Verdict::Lost,
-        // Up to Redis 6.2 a script's caller is told so within another error.
-        Err(LinkError::Failed(error)) if error.details().contains("-READONLY") => Verdict::Lost,
+        Err(LinkError::Failed(error)) if says(error, "READONLY") || says(error, "MASTERDOWN") => {
+            Verdict::Lost
+        }
+        // Its replicas have left it: another one may be the master.
+        Err(LinkError::Failed(error)) if says(error, "NOREPLICAS") => Verdict::Doubtful,
         _ => Verdict::Good,
     }
+}
+
+/// Whether the server replied an error of this code. Up to Redis 6.2 a script's caller is told so
+/// within another error.
+fn says(error: &Error, code: &str) -> bool {
+    code_of(error) == Some(code) || error.details().contains(&format!("-{code} "))
 }
 
 /// What a failed call says about the state.
@@ -177,5 +185,21 @@ mod tests {
         let command = Reset::new(limit());
         let error = read(&Call::new(&command, &TimeSource::SERVER), reply).unwrap_err();
         assert!(matches!(error, StoreError::Record(RecordError::OtherKind)));
+    }
+
+    #[test]
+    fn a_server_that_may_be_no_master_any_more_is_told_by_its_errors() {
+        for (reply, expected) in [
+            ("READONLY You can't write against a read only replica.", Verdict::Lost),
+            ("MASTERDOWN Link with MASTER is down", Verdict::Lost),
+            ("NOREPLICAS Not enough good replicas to write.", Verdict::Doubtful),
+            ("ERR Error running script: @user_script: 9: -READONLY You can't write", Verdict::Lost),
+            ("ERR Error running script: @user_script: 9: -NOREPLICAS Not", Verdict::Doubtful),
+            ("OOM command not allowed when used memory > 'maxmemory'.", Verdict::Good),
+            ("ERR Error running script", Verdict::Good),
+        ] {
+            let error = LinkError::Failed(Error::new(ErrorKind::Unknown, reply));
+            assert_eq!(verdict(&Err(error)), expected, "{reply}");
+        }
     }
 }

@@ -31,19 +31,23 @@ pub(crate) fn next_node(error: &LinkError, asked: Option<String>) -> Option<Stri
 /// What a call's result says of the connection that it took.
 pub(crate) fn verdict(result: &Result<Value, LinkError>) -> Verdict {
     let Err(error) = result else { return Verdict::Good };
-    match error.cause().kind() {
+    let error = error.cause();
+    match error.kind() {
         // It leads to a server that is no master any more.
-        ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown) => Verdict::Lost,
-        // Up to Redis 6.2 a script's caller is told so within another error.
-        ErrorKind::Server(_)
-            if error.cause().detail().is_some_and(|text| text.contains("-READONLY")) =>
-        {
-            Verdict::Lost
-        }
+        _ if says(error, "READONLY") || says(error, "MASTERDOWN") => Verdict::Lost,
+        // Its replicas have left it: another one may be the master.
+        _ if says(error, "NOREPLICAS") => Verdict::Doubtful,
         ErrorKind::Server(_) | ErrorKind::Extension => Verdict::Good,
-        _ if error.cause().is_timeout() => Verdict::Doubtful,
+        _ if error.is_timeout() => Verdict::Doubtful,
         _ => Verdict::Lost,
     }
+}
+
+/// Whether the server replied an error of this code. Up to Redis 6.2 a script's caller is told so
+/// within another error.
+fn says(error: &RedisError, code: &str) -> bool {
+    let within = |text: &str| text.contains(&format!("-{code} "));
+    error.code() == Some(code) || error.detail().is_some_and(within)
 }
 
 /// What a failed call says about the state.
@@ -117,5 +121,22 @@ mod tests {
         let command = Reset::new(limit());
         let error = read(&Call::new(&command, &TimeSource::SERVER), reply).unwrap_err();
         assert!(matches!(error, StoreError::Record(RecordError::OtherKind)));
+    }
+
+    #[test]
+    fn a_server_that_may_be_no_master_any_more_is_told_by_its_errors() {
+        for (reply, expected) in [
+            ("READONLY You can't write against a read only replica.", Verdict::Lost),
+            ("MASTERDOWN Link with MASTER is down", Verdict::Lost),
+            ("NOREPLICAS Not enough good replicas to write.", Verdict::Doubtful),
+            ("ERR Error running script: @user_script: 9: -READONLY You can't write", Verdict::Lost),
+            ("ERR Error running script: @user_script: 9: -NOREPLICAS Not", Verdict::Doubtful),
+            ("OOM command not allowed when used memory > 'maxmemory'.", Verdict::Good),
+            ("ERR Error running script", Verdict::Good),
+        ] {
+            let reply = redis::parse_redis_value(format!("-{reply}\r\n").as_bytes()).unwrap();
+            let result = reply.extract_error().map_err(LinkError::Failed);
+            assert_eq!(verdict(&result), expected, "{result:?}");
+        }
     }
 }

@@ -179,3 +179,36 @@ pub async fn used<S: Store>(limiter: &Shared<S>, id: &str) -> u64 {
     let decision = limiter.peek(id, 0).await.expect("the store has recovered");
     decision.limit - decision.remaining
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(told: &[(Told, usize)], took: Duration) -> Tally {
+        let began = Instant::now();
+        let call = |told| Call { began, ended: began + took, told };
+        let calls = told.iter().flat_map(|&(told, count)| vec![call(told); count]).collect();
+        Tally { calls }
+    }
+
+    fn adds_up(tally: &Tally, used: u64, lost: u64) -> bool {
+        std::panic::catch_unwind(|| tally.check(used, lost)).is_ok()
+    }
+
+    #[test]
+    fn every_admission_counts_once_and_of_the_unknown_ones_any() {
+        let told =
+            [(Told::Admitted, 10), (Told::Unknown, 3), (Told::Denied, 50), (Told::NotDone, 50)];
+        let tally = tally(&told, TIMEOUT);
+        for used in 0..30 {
+            assert_eq!(adds_up(&tally, used, 0), (10..=13).contains(&used), "{used}");
+            assert_eq!(adds_up(&tally, used, 2), (8..=13).contains(&used), "{used}, 2 lost");
+        }
+    }
+
+    #[test]
+    fn a_call_far_beyond_its_timeout_is_found() {
+        assert!(adds_up(&tally(&[(Told::Unknown, 1)], TIMEOUT), 1, 0));
+        assert!(!adds_up(&tally(&[(Told::Unknown, 1)], TIMEOUT * 3), 1, 0));
+    }
+}

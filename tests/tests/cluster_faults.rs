@@ -17,8 +17,8 @@ fn name<C: Client>(fault: &str) -> String {
 
 async fn slot_moved<C: Client>() {
     let all = Cluster::start();
-    let store = C::store(&all);
-    cluster::slot_moved(&name::<C>("slot moved"), &all, store).await;
+    let stores = [C::store(&all), C::store(&all)];
+    cluster::slot_moved(&name::<C>("slot moved"), &all, stores).await;
 }
 
 async fn failed_over_by_hand<C: Client>() {

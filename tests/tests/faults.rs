@@ -67,6 +67,13 @@ async fn behind_a_faulty_proxy_with_request_ids<C: Client>() {
     single::behind_a_faulty_proxy_with_request_ids(&name::<C>("ids"), &proxy, store).await;
 }
 
+async fn moved_behind_its_address<C: Client>() {
+    let servers = [Server::start(), Server::start()];
+    let proxy = Proxy::start(servers[0].port());
+    let store = C::store(proxy.url());
+    single::moved_behind_its_address(&name::<C>("moved"), servers.each_ref(), &proxy, store).await;
+}
+
 async fn never_more_than_the_limit<C: Client>() {
     let mut server = Server::start();
     let store = C::store(server.url());
@@ -134,6 +141,11 @@ mod redis_rs {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn is_moved_behind_its_address() {
+        moved_behind_its_address::<This>().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn never_admits_more_than_the_limit() {
         never_more_than_the_limit::<This>().await;
     }
@@ -177,6 +189,12 @@ mod redis_rs_sync {
     #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
     async fn is_behind_a_faulty_proxy_with_request_ids() {
         behind_a_faulty_proxy_with_request_ids::<This>().await;
+    }
+
+    /// Each caller blocks a thread.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
+    async fn is_moved_behind_its_address() {
+        moved_behind_its_address::<This>().await;
     }
 
     /// Each caller blocks a thread.
@@ -245,6 +263,11 @@ mod fred {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn is_behind_a_faulty_proxy_with_request_ids() {
         behind_a_faulty_proxy_with_request_ids::<This>().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn is_moved_behind_its_address() {
+        moved_behind_its_address::<This>().await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -27,6 +27,13 @@ async fn failed_over_by_hand<C: Client>() {
     sentinels::failed_over_by_hand(&name::<C>("SENTINEL FAILOVER"), &mut all, store).await;
 }
 
+async fn failed_over_by_hand_with_min_replicas<C: Client>() {
+    let mut all = Sentinels::start();
+    let store = C::store(&all);
+    let name = name::<C>("SENTINEL FAILOVER, min-replicas");
+    sentinels::failed_over_by_hand_with_min_replicas(&name, &mut all, store).await;
+}
+
 mod redis_rs {
     use lockage_redis_rs::RedisStore;
     use redis::sentinel::{SentinelClient, SentinelServerType};
@@ -54,6 +61,11 @@ mod redis_rs {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn is_failed_over_by_hand() {
         failed_over_by_hand::<This>().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn is_failed_over_by_hand_with_min_replicas() {
+        failed_over_by_hand_with_min_replicas::<This>().await;
     }
 }
 
@@ -90,5 +102,10 @@ mod fred {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn is_failed_over_by_hand() {
         failed_over_by_hand::<This>().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn is_failed_over_by_hand_with_min_replicas() {
+        failed_over_by_hand_with_min_replicas::<This>().await;
     }
 }

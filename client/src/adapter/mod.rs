@@ -16,7 +16,8 @@ use crate::error::StoreError;
 pub enum Verdict {
     /// It carried an answer.
     Good,
-    /// It carried none in time. So do all calls that are dropped before their end.
+    /// It carried none in time, or one by which another server may have taken over. So do all calls
+    /// that are dropped before their end.
     Doubtful,
     /// It is of no more use to anybody.
     Lost,

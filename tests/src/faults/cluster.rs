@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use lockage::{Key, Store};
+use lockage::{Key, Limiter, Store};
 
-use super::{blocking, during};
-use crate::load::{TIMEOUT, Told, limiter};
+use super::{blocking, during, one_by_one};
+use crate::load::{ROOMY, TIMEOUT, Told, limiter};
 use crate::server::Cluster;
 
 const ID: &str = "id";
@@ -53,8 +53,16 @@ pub async fn failed_over_by_hand<S: Store + Clone + 'static>(
 }
 
 /// The slot moves to another master while callers go on: nothing is lost and nothing is done twice.
-pub async fn slot_moved<S: Store + Clone + 'static>(name: &str, cluster: &Cluster, store: S) {
+/// Nor does it take a retry: the other client's only call at each stage, which has no timeout, finds
+/// its way by itself.
+pub async fn slot_moved<S: Store + Clone + 'static>(
+    name: &str,
+    cluster: &Cluster,
+    [store, other]: [S; 2],
+) {
     let limiter = limiter(store);
+    let other = Limiter::new(other, ROOMY.parse().expect("a test's limit"));
+    other.peek(ID, 1).await.expect("it knows where the slot is");
     let tally = during(name, &limiter, ID, async || {
         let from = blocking(|| cluster.master_of(&key()));
         let to = blocking(|| cluster.master_of("another")); // of another slot
@@ -62,9 +70,11 @@ pub async fn slot_moved<S: Store + Clone + 'static>(name: &str, cluster: &Cluste
         blocking(|| cluster.begin_migration(&key(), to));
         tokio::time::sleep(Duration::from_millis(150)).await;
         assert_eq!(blocking(|| cluster.move_keys(&key())), 1);
-        // The key is there, and everybody is sent after it by ASK.
+        // The key is there, and everybody is sent after it.
+        other.peek(ID, 1).await.expect("it follows ASK");
         tokio::time::sleep(Duration::from_millis(150)).await;
         blocking(|| cluster.end_migration(&key()));
+        other.peek(ID, 1).await.expect("it follows MOVED");
         0
     })
     .await;
@@ -81,6 +91,7 @@ pub async fn behind_faulty_proxies<S: Store + Clone + 'static>(
 ) {
     let limiter = limiter(store);
     let proxy = cluster.proxy(blocking(|| cluster.master_of(&key())));
+    one_by_one(name, &limiter, ID, proxy, || cluster.executions()).await;
     let before = blocking(|| cluster.executions());
     let tally = during(name, &limiter, ID, async || {
         for _ in 0..3 {

@@ -1,9 +1,11 @@
 //! Faults of a master that sentinels watch.
 
+use std::time::Duration;
+
 use lockage::Store;
 
 use super::{blocking, during};
-use crate::load::{Told, limiter};
+use crate::load::{Told, limiter, used};
 use crate::server::Sentinels;
 
 const ID: &str = "id";
@@ -39,13 +41,50 @@ pub async fn failed_over_by_hand<S: Store + Clone + 'static>(
     sentinels: &mut Sentinels,
     store: S,
 ) {
+    lost_by_hand(name, sentinels, store).await;
+}
+
+/// The same where a server takes writes only while a replica follows it: the old master stops soon
+/// after its replicas have left it, says so, and the client asks who is master now.
+pub async fn failed_over_by_hand_with_min_replicas<S: Store + Clone + 'static>(
+    name: &str,
+    sentinels: &mut Sentinels,
+    store: S,
+) {
+    for server in sentinels.nodes() {
+        for (option, value) in [("min-replicas-max-lag", 1), ("min-replicas-to-write", 1)] {
+            let mut command = redis::cmd("CONFIG");
+            command.arg("SET").arg(option).arg(value);
+            command.exec(&mut server.connection()).expect("it has this option");
+        }
+    }
+    let lost = lost_by_hand(name, sentinels, store).await;
+    assert!(lost < LOST_FOR_AT_MOST, "{name}: what was admitted in {lost:?} is lost");
+}
+
+/// A replica counts as one for a second after its last sign, and for another until it is looked at.
+const LOST_FOR_AT_MOST: Duration = Duration::from_secs(2);
+
+/// The time for which admissions were lost by a failover on request.
+async fn lost_by_hand<S: Store + Clone + 'static>(
+    name: &str,
+    sentinels: &mut Sentinels,
+    store: S,
+) -> Duration {
     let limiter = limiter(store);
     let old = blocking(|| sentinels.master());
-    during(name, &limiter, ID, async || {
+    let tally = during(name, &limiter, ID, async || {
         blocking(|| sentinels.fail_over());
         // Until then this client may be right, as far as it can know.
         blocking(|| sentinels.wait_until_replica(old));
         u64::MAX / 2
     })
     .await;
+    let admitted = tally.count(Told::Admitted);
+    let lost = admitted.saturating_sub(used(&limiter, ID).await);
+    let calls = &tally.calls;
+    let took = calls[calls.len() - 1].ended - calls[0].began - tally.longest_gap();
+    let lost_for = took.mul_f64(lost as f64 / admitted as f64);
+    println!("{name}: {lost} admissions lost, of about {} ms", lost_for.as_millis());
+    lost_for
 }

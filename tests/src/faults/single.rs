@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockage::Store;
 
-use super::{blocking, during};
+use super::{blocking, during, one_by_one};
 use crate::load::{Load, ROOMY, TIMEOUT, Told, call, limiter, limiter_of, used};
 use crate::server::{Proxy, Server};
 
@@ -126,6 +126,7 @@ pub async fn behind_a_faulty_proxy<S: Store + Clone + 'static>(
     store: S,
 ) {
     let limiter = limiter(store);
+    one_by_one(name, &limiter, ID, proxy, || server.executions()).await;
     let executions = server.executions();
     let tally = during(name, &limiter, ID, async || {
         for _ in 0..3 {
@@ -201,6 +202,45 @@ pub async fn never_more_than_the_limit<S: Store + Clone + 'static>(
     assert!(admitted <= 300 && admitted + unknown >= 300, "{tally}");
     assert!(tally.count(Told::Denied) > 0, "{tally}");
 }
+
+/// Another server takes over behind the address, as behind a name or a balancer. The old one goes on
+/// as its replica, keeps its connections and takes no writes.
+pub async fn moved_behind_its_address<S: Store + Clone + 'static>(
+    name: &str,
+    [old, new]: [&Server; 2],
+    proxy: &Proxy,
+    store: S,
+) {
+    let replicate = |server: &Server, of: &Server| {
+        command(server, &["REPLICAOF", "127.0.0.1", &of.port().to_string()]);
+    };
+    let limiter = limiter(store);
+    blocking(|| {
+        // Otherwise it waits five seconds for more replicas.
+        command(old, &["CONFIG", "SET", "repl-diskless-sync-delay", "0"]);
+        replicate(new, old);
+        // It is a replica after the first, and after the second told of all that follows.
+        for _ in 0..2 {
+            let mut write = redis::pipe();
+            write.cmd("SET").arg("any").arg("thing").cmd("WAIT").arg(1).arg(20_000);
+            write.exec(&mut old.connection()).expect("it is up");
+        }
+    });
+    during(name, &limiter, ID, async || {
+        blocking(|| {
+            command(old, &["CLIENT", "PAUSE", "60000", "WRITE"]);
+            command(new, &["REPLICAOF", "NO", "ONE"]);
+            proxy.lead_to(new.port());
+            replicate(old, new);
+            command(old, &["CLIENT", "UNPAUSE"]);
+        });
+        ON_THEIR_WAY
+    })
+    .await;
+}
+
+/// More than there can be writes that a replica has not heard of, on one machine.
+const ON_THEIR_WAY: u64 = 50;
 
 fn command(server: &Server, words: &[&str]) {
     let mut command = redis::cmd(words[0]);

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -37,7 +37,8 @@ impl Proxy {
     pub fn start(target_port: u16) -> Self {
         let listener = on_free_port(|port| TcpListener::bind(("127.0.0.1", port)).ok());
         let port = listener.local_addr().expect("a bound listener has an address").port();
-        let shared = Arc::new(Shared { target_port, state: Mutex::default() });
+        let shared = Shared { target_port: target_port.into(), state: Mutex::default() };
+        let shared = Arc::new(shared);
         let acceptor = Mutex::new(Some(shared.accept(listener)));
         Self { port, shared, acceptor }
     }
@@ -118,6 +119,11 @@ impl Proxy {
         }
     }
 
+    /// Leads new connections to the server on another port; those that are open stay where they are.
+    pub fn lead_to(&self, target_port: u16) {
+        self.shared.target_port.store(target_port, Ordering::SeqCst);
+    }
+
     /// Closes every connection of a client, once.
     pub fn disconnect(&self) {
         let open = self.shared.state().open();
@@ -145,7 +151,7 @@ impl Drop for Proxy {
 /// What the test thread and the connections share.
 #[derive(Debug)]
 struct Shared {
-    target_port: u16,
+    target_port: AtomicU16,
     state: Mutex<State>,
 }
 
@@ -195,7 +201,8 @@ impl Shared {
     }
 
     fn connect(self: &Arc<Self>, client: TcpStream) -> std::io::Result<Arc<Connection>> {
-        let server = TcpStream::connect(("127.0.0.1", self.target_port))?;
+        let target_port = self.target_port.load(Ordering::SeqCst);
+        let server = TcpStream::connect(("127.0.0.1", target_port))?;
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
         let (shared, awaited) = (Arc::clone(self), Mutex::default());

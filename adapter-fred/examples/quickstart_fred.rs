@@ -1,4 +1,4 @@
-//! A first decision on Redis: `cargo run --example quickstart -p lockage-fred`, with `REDIS_URL`
+//! A first decision on Redis: `cargo run --example quickstart_fred -p lockage-fred`, with `REDIS_URL`
 //! naming the server (redis://127.0.0.1:6379 where it is not set).
 
 #![allow(clippy::print_stdout)]

@@ -1,4 +1,4 @@
-//! A first decision on Redis: `cargo run --example quickstart -p lockage-redis-rs`, with
+//! A first decision on Redis: `cargo run --example quickstart_redis -p lockage-redis-rs`, with
 //! `REDIS_URL` naming the server (redis://127.0.0.1:6379 where it is not set).
 
 #![allow(clippy::print_stdout)]
@@ -10,12 +10,10 @@ use lockage_redis_rs::RedisStore;
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1:6379".to_owned());
     let client = redis::Client::open(url.as_str()).map_err(|error| format!("{url}: {error}"))?;
-    let connection = client.get_multiplexed_async_connection().await;
-    let connection = connection.map_err(|error| format!("{url}: {error}"))?;
+    let store = RedisStore::connect(client);
 
     let limiter =
-        Limiter::new(RedisStore::new(connection), "token-bucket 100/min burst 5".parse()?)
-            .with_prefix("quickstart")?;
+        Limiter::new(store, "token-bucket 100/min burst 5".parse()?).with_prefix("quickstart")?;
     for request in 1..=7 {
         let decision = limiter.try_acquire("user:42", 1).await?;
         match decision.verdict {
