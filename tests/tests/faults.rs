@@ -74,6 +74,13 @@ async fn moved_behind_its_address<C: Client>() {
     single::moved_behind_its_address(&name::<C>("moved"), servers.each_ref(), &proxy, store).await;
 }
 
+async fn left_by_its_replicas<C: Client>() {
+    let servers = [Server::start(), Server::start()];
+    let proxy = Proxy::start(servers[0].port());
+    let store = C::store(proxy.url());
+    single::left_by_its_replicas(&name::<C>("left"), servers.each_ref(), &proxy, store).await;
+}
+
 async fn never_more_than_the_limit<C: Client>() {
     let mut server = Server::start();
     let store = C::store(server.url());
@@ -146,6 +153,11 @@ mod redis_rs {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn is_left_by_its_replicas() {
+        left_by_its_replicas::<This>().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn never_admits_more_than_the_limit() {
         never_more_than_the_limit::<This>().await;
     }
@@ -195,6 +207,12 @@ mod redis_rs_sync {
     #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
     async fn is_moved_behind_its_address() {
         moved_behind_its_address::<This>().await;
+    }
+
+    /// Each caller blocks a thread.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
+    async fn is_left_by_its_replicas() {
+        left_by_its_replicas::<This>().await;
     }
 
     /// Each caller blocks a thread.
@@ -268,6 +286,11 @@ mod fred {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn is_moved_behind_its_address() {
         moved_behind_its_address::<This>().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn is_left_by_its_replicas() {
+        left_by_its_replicas::<This>().await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

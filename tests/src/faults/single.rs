@@ -242,6 +242,24 @@ pub async fn moved_behind_its_address<S: Store + Clone + 'static>(
 /// More than there can be writes that a replica has not heard of, on one machine.
 const ON_THEIR_WAY: u64 = 50;
 
+/// A master that its replicas left takes no writes, for good, and another server takes over behind the
+/// address, here with nothing.
+pub async fn left_by_its_replicas<S: Store + Clone + 'static>(
+    name: &str,
+    [old, new]: [&Server; 2],
+    proxy: &Proxy,
+    store: S,
+) {
+    let limiter = limiter(store);
+    let tally = during(name, &limiter, ID, async || {
+        blocking(|| command(old, &["CONFIG", "SET", "min-replicas-to-write", "1"]));
+        proxy.lead_to(new.port());
+        u64::MAX / 2
+    })
+    .await;
+    assert_eq!(tally.count(Told::Unknown), 0, "{tally}");
+}
+
 fn command(server: &Server, words: &[&str]) {
     let mut command = redis::cmd(words[0]);
     command.arg(&words[1..]).exec(&mut server.connection()).expect("the server does as it is told");
