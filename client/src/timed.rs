@@ -51,16 +51,6 @@ impl<S, R> Timed<S, R> {
         Timed { store, runtime, timeout }
     }
 
-    /// The longest that a call takes.
-    pub fn timeout(&self) -> Duration {
-        self.timeout
-    }
-
-    /// The store below.
-    pub fn inner(&self) -> &S {
-        &self.store
-    }
-
     pub(crate) fn runtime(&self) -> &R {
         &self.runtime
     }
