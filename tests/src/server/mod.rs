@@ -133,6 +133,13 @@ impl Server {
     ///
     /// When the server is down.
     pub fn connection(&self) -> Connection {
+        // Sentinels cut all connections of a server whose role they change, a new one too.
+        for _ in 0..10 {
+            if let Ok(connection) = self.try_connection() {
+                return connection;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
         self.try_connection().expect("the server is up")
     }
 
