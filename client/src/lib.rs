@@ -72,8 +72,8 @@ pub use limiter::{Limiter, WhenAway};
 pub use lockage_core::flow::OutageConfig;
 pub use lockage_core::{
     Clock, Command, ConfigError, CostError, Decision, FixedWindow, IntervalBucket, Limit,
-    ParseError, RecordError, RequestId, SlidingLog, SlidingWindow, Timestamp, TokenBucket, Verdict,
-    lock,
+    ParseError, Part, RecordError, RequestId, SlidingLog, SlidingWindow, Timestamp, TokenBucket,
+    Verdict, lock,
 };
 pub use store::{BlockingStore, Store};
 pub use timed::{NoAnswer, Timed};

@@ -1,12 +1,13 @@
 //! What a limiter says of one request.
 
+use alloc::boxed::Box;
 use core::time::Duration;
 
 /// The answer to one request against one limit.
 ///
 /// All times count from the moment of the decision, as the store's clock showed it; for a request
 /// that was sent again under its id, that is the first decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Whether the request may go ahead.
     pub verdict: Verdict,
@@ -17,8 +18,31 @@ pub struct Decision {
     /// How long until the limiter is as if never used, provided nothing more is admitted. The ids
     /// of requests do not count: they are remembered for as long as each request asked.
     pub reset_after: Duration,
+    /// Of a leaky bucket: how long until it is the turn of the request that was admitted. Zero for
+    /// all others.
+    pub turn_after: Duration,
+    /// Of several limits in one: which one binds, as an index into `parts`. Of those that deny, it
+    /// is the one that does so for longest; where all admit, the one with the least left.
+    pub binding: Option<usize>,
+    /// Of several limits in one: each by itself, in their order. Empty for a single limit.
+    pub parts: Box<[Part]>,
     /// Whether it was made without the store, by a limiter's policy for its absence.
     pub degraded: bool,
+    /// Of a limiter that enforces nothing: what the verdict was. The one above is then `Allowed`.
+    pub shadowed: Option<Verdict>,
+}
+
+/// One of several limits that are applied together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// What it would say of the request, if it were alone.
+    pub verdict: Verdict,
+    /// Its capacity.
+    pub limit: u64,
+    /// What remains of it right after the decision: nothing is charged unless all admit.
+    pub remaining: u64,
+    /// How long until it is as if never used.
+    pub reset_after: Duration,
 }
 
 /// Whether a request may go ahead.
@@ -37,6 +61,21 @@ pub enum Verdict {
 }
 
 impl Decision {
+    /// A decision of one limit, made by its store and enforced.
+    pub fn new(verdict: Verdict, limit: u64, remaining: u64, reset_after: Duration) -> Self {
+        Decision {
+            verdict,
+            limit,
+            remaining,
+            reset_after,
+            turn_after: Duration::ZERO,
+            binding: None,
+            parts: Box::default(),
+            degraded: false,
+            shadowed: None,
+        }
+    }
+
     /// Whether the request may go ahead.
     pub fn is_allowed(&self) -> bool {
         self.verdict == Verdict::Allowed

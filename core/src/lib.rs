@@ -43,7 +43,7 @@ mod record;
 mod time;
 
 pub use command::{Arguments, Command, ScriptId};
-pub use decision::{Decision, Verdict};
+pub use decision::{Decision, Part, Verdict};
 pub use error::{ConfigError, CostError, RecordError, ReplyError};
 pub use id::IdError;
 pub use limit::{

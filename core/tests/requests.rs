@@ -88,7 +88,7 @@ fn d11_a_remembered_request_gets_the_same_answer() {
         acquire(text, 1, &mut slot, 300);
         let kept = slot.clone();
         for now in [300, 599, 0] {
-            assert_eq!(request.apply(&mut slot, at(now)), Ok(first), "{text} at {now}");
+            assert_eq!(request.apply(&mut slot, at(now)), Ok(first.clone()), "{text} at {now}");
             assert_eq!(slot, kept, "{text} at {now}");
         }
         let again = request.apply(&mut slot, at(600)).unwrap();

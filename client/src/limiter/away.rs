@@ -139,6 +139,11 @@ impl Standby {
         Ok(decisions.into_iter().map(degraded).collect())
     }
 
+    pub(super) fn acquire_one(&self, key: &Key, cost: u64) -> Result<Decision, StoreError> {
+        let mut decisions = self.acquire(key, &[cost])?;
+        Ok(decisions.pop().expect("one cost gets one decision"))
+    }
+
     pub(super) fn peek(&self, key: &Key, cost: u64) -> Result<Decision, StoreError> {
         Ok(Decision { degraded: true, ..self.asked(key, cost)? })
     }

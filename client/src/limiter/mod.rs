@@ -139,7 +139,7 @@ impl<S: Store> Limiter<S> {
         let Some(away) = &self.away else {
             return Ok(call().await?);
         };
-        let instead = |standby: &away::Standby| Ok(standby.acquire(&key, &[cost])?[0]);
+        let instead = |standby: &away::Standby| standby.acquire_one(&key, cost);
         Ok(away.or_else(call, instead).await?)
     }
 

@@ -90,13 +90,7 @@ mod tests {
     const NOW: Duration = Duration::from_secs(1000);
 
     fn decision(verdict: Verdict) -> Decision {
-        Decision {
-            verdict,
-            limit: 1,
-            remaining: 0,
-            reset_after: Duration::from_secs(1),
-            degraded: false,
-        }
+        Decision::new(verdict, 1, 0, Duration::from_secs(1))
     }
 
     fn denied(retry_after: Duration) -> Decision {

@@ -173,13 +173,8 @@ fn decision<M: Counter>(
     } else {
         Verdict::Denied { retry_after: after(machine.admitted_at(state, cost)) }
     };
-    Decision {
-        verdict,
-        limit: machine.capacity(),
-        remaining: machine.remaining(state),
-        reset_after: after(machine.fresh_at(state)),
-        degraded: false,
-    }
+    let reset_after = after(machine.fresh_at(state));
+    Decision::new(verdict, machine.capacity(), machine.remaining(state), reset_after)
 }
 
 /// A time that a record can carry.

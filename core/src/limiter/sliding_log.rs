@@ -199,13 +199,7 @@ impl SlidingLog {
         } else {
             Verdict::Denied { retry_after: after(freed_at) }
         };
-        Decision {
-            verdict,
-            limit: self.limit,
-            remaining: self.limit - used,
-            reset_after: after(fresh_at),
-            degraded: false,
-        }
+        Decision::new(verdict, self.limit, self.limit - used, after(fresh_at))
     }
 
     /// One outcome of a script's reply: admitted (0 or 1), the total cost that counts after it,

@@ -167,7 +167,7 @@ fn ensure(held: bool, seen: impl FnOnce() -> String) -> Check {
 
 fn denied(retry_after: Duration) -> Decision {
     let verdict = Verdict::Denied { retry_after };
-    Decision { verdict, limit: 1, remaining: 0, reset_after: retry_after, degraded: false }
+    Decision::new(verdict, 1, 0, retry_after)
 }
 
 /// Spans around all those that the flows know, from nothing to minutes.
