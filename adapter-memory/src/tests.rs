@@ -76,7 +76,7 @@ fn resets_leave_nothing_behind() {
     let limit = limit("sliding-log 5/day");
     for _ in 0..1000 {
         acquire(&store, "key", limit);
-        assert!(store.run("key", &Reset::new(limit)).unwrap());
+        assert!(store.run("key", &Reset).unwrap());
     }
     assert!(store.is_empty());
     let queued: usize = store.shards.shards.iter().map(|s| sync::lock(s).queued()).sum();

@@ -193,7 +193,7 @@ impl<K: Key> Subject for Limiter<K> {
             }
             Op::Peek(cost) => self.key.execute(&Peek::new(limit, *cost), now).map(one),
             Op::Reset => {
-                let existed = self.key.execute(&Reset::new(limit), now);
+                let existed = self.key.execute(&Reset, now);
                 existed.map(|existed| Outcome::Reset { existed })
             }
         };
