@@ -64,6 +64,9 @@ pub enum ScriptId {
     CounterPeek,
     SlidingLogAcquire,
     SlidingLogPeek,
+    LimiterAcquire,
+    LimiterPeek,
+    LimiterAdjust,
     LimiterReset,
     LockAcquire,
     LockRenew,
@@ -74,7 +77,7 @@ pub enum ScriptId {
 
 impl ScriptId {
     /// Every script.
-    pub const ALL: [ScriptId; 13] = [
+    pub const ALL: [ScriptId; 16] = [
         ScriptId::FixedWindowAcquire,
         ScriptId::SlidingWindowAcquire,
         ScriptId::TokenBucketAcquire,
@@ -82,6 +85,9 @@ impl ScriptId {
         ScriptId::CounterPeek,
         ScriptId::SlidingLogAcquire,
         ScriptId::SlidingLogPeek,
+        ScriptId::LimiterAcquire,
+        ScriptId::LimiterPeek,
+        ScriptId::LimiterAdjust,
         ScriptId::LimiterReset,
         ScriptId::LockAcquire,
         ScriptId::LockRenew,
@@ -100,6 +106,9 @@ impl ScriptId {
             ScriptId::CounterPeek => "counter_peek",
             ScriptId::SlidingLogAcquire => "sliding_log_acquire",
             ScriptId::SlidingLogPeek => "sliding_log_peek",
+            ScriptId::LimiterAcquire => "limiter_acquire",
+            ScriptId::LimiterPeek => "limiter_peek",
+            ScriptId::LimiterAdjust => "limiter_adjust",
             ScriptId::LimiterReset => "limiter_reset",
             ScriptId::LockAcquire => "lock_acquire",
             ScriptId::LockRenew => "lock_renew",
