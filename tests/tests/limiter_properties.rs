@@ -2,11 +2,16 @@
 //!
 //! Each runs on every limiter that it speaks of. `PROPTEST_CASES` says how many cases per limiter.
 
+use std::time::Duration;
+
+use lockage_core::Timestamp;
+use lockage_core::lock::{Lock, OperationId, OwnerId};
 use lockage_tests::config::{Config, Kind};
+use lockage_tests::key::{Key, Slot};
 use lockage_tests::properties::{self, cases, property};
 use lockage_tests::strategies::{
-    self, MAX_REMEMBER_US, forward_trace, moved, request_steps, request_trace, steps, trace,
-    unrepeated_request_trace,
+    self, MAX_REMEMBER_US, MAX_TIME_US, forward_trace, moved, request_steps, request_trace, steps,
+    trace, unrepeated_request_trace,
 };
 use lockage_tests::subject::{Failure, Machine, Op, Outcome, Subject};
 use proptest::prelude::*;
@@ -251,31 +256,24 @@ fn d11_without_an_id_a_retry_only_under_admits() {
 
 #[test]
 fn d12_a_refused_operation_changes_nothing() {
-    let other = (0..Kind::ALL.len(), any::<bool>());
-    let input = |kind| (trace(kind, STEPS), other.clone(), moved());
-    each("d12_refused", Kind::ALL, input, |(trace, (other, same_kind), _)| {
-        let mut machine = machine(&trace.config);
-        let operations = trace.resolve(&mut machine);
-        let (Some(before), Some((_, now_us))) = (machine.key.0.clone(), operations.last()) else {
-            return Ok(());
-        };
-        let config = trace.config;
-        let kind = if same_kind { config.kind } else { Kind::ALL[other] };
-        let stranger = Config { kind, amount: 1, span_us: config.span_us % 1_000 + 1, burst: 1 };
-        if stranger == config {
-            return Ok(());
-        }
-        let mut visitor = Machine::new(stranger.limit());
-        visitor.key.0 = Some(before.clone());
-        for op in [Op::Acquire(1), Op::AcquireEach(vec![1, 2]), Op::Peek(1)] {
-            let outcome = visitor.run(&op, *now_us);
+    let lock = Lock::new(Duration::from_secs(1), Duration::from_secs(1)).unwrap();
+    let (owner, id) = (OwnerId::from_u128(1), OperationId::from_u128(1));
+    let input = |kind| (trace(kind, STEPS), 0..MAX_TIME_US);
+    each("d12_refused", Kind::ALL, input, |(trace, now_us)| {
+        let mut held = Slot::default();
+        let now = Timestamp::from_micros(now_us).expect("within the range");
+        held.execute(&lock.acquire(owner, id, Timestamp::MAX), now).expect("it is free");
+        let mut visitor = Machine::new(trace.config.limit());
+        visitor.key = held.clone();
+        for (op, now_us) in trace.resolve(&mut visitor) {
+            let outcome = visitor.run(&op, now_us);
             if !matches!(outcome, Outcome::Refused(_)) {
-                return Err(Failure::new(format!("{op:?} under {stranger:?} is {outcome:?}")));
+                return Err(Failure::new(format!("{op:?} on a lock is {outcome:?}")));
             }
         }
-        let same = visitor.key.0.as_ref() == Some(&before);
+        let same = visitor.key.0 == held.0;
         same.then_some(())
-            .ok_or_else(|| Failure::new(format!("{before:?} became {:?}", visitor.key.0)))
+            .ok_or_else(|| Failure::new(format!("{held:?} became {:?}", visitor.key.0)))
     });
 }
 
