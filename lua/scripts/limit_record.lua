@@ -32,7 +32,7 @@ local function read_parts(words, from)
     end
     local name = tag .. ' ' .. table.concat(config, ' ')
     for i = 1, size do config[i] = tonumber(config[i]) end
-    local part = machine and new_counter(tag, config) or {capacity = config[1], window = config[2], most = EXACT}
+    local part = machine and new_counter(tag, config) or {capacity = config[1], window = config[2], unit = 1, most = EXACT}
     part.tag, part.config, part.name, part.is_log = tag, config, name, not machine
     read[#read + 1], place = part, place + 1 + size
   until #read == most or not find(words[place] or '', '^%u')
