@@ -27,13 +27,13 @@ local function read_parts(words, from)
     end
     local size = machine and machine.config or 2
     for i = 1, size do
-      config[i] = match(words[place + i] or '', '^%d+$')
-      if not config[i] or tonumber(config[i]) < 1 then return nil, place + i, DAMAGED end
+      config[i] = tonumber(match(words[place + i] or '', '^%d+$'))
+      if not config[i] or config[i] < 1 or config[i] > EXACT then return nil, place + i, DAMAGED end
     end
-    local name = tag .. ' ' .. table.concat(config, ' ')
-    for i = 1, size do config[i] = tonumber(config[i]) end
-    local part = machine and new_counter(tag, config) or {capacity = config[1], window = config[2], most = EXACT}
-    part.tag, part.config, part.name, part.is_log = tag, config, name, not machine
+    local part = machine and new_counter(tag, config)
+      or {is_log = true, capacity = config[1], window = config[2], unit = 1, most = EXACT}
+    if part.window and part.window > SPAN then return nil, place + 2, DAMAGED end
+    part.tag, part.name = tag, table.concat(words, ' ', place, place + size)
     read[#read + 1], place = part, place + 1 + size
   until #read == most or not find(words[place] or '', '^%u')
   if most > 1 and #read < 2 then return nil, place, DAMAGED end

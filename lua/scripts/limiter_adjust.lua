@@ -53,17 +53,23 @@ function change.f()
 end
 
 function change.p()
-  local cost, most = 0, amount   -- the cost of the logs' entry
   for _, part in ipairs(parts) do
-    local units = math.min(amount, room(part))
-    if part.is_log then
-      cost, most = max(cost, units), math.min(most, EXACT - part.used)
-    else
-      done = max(done, units)
+    if not part.is_log then
+      local units = math.min(amount, room(part))
       counter_add(part, units)
+      done = max(done, units)
     end
   end
-  cost = math.min(cost, most)
+  if not logs[1] then return end
+  -- One entry for all logs. The one with the longest window decides, so that their number is bounded.
+  local longest, cost = logs[1], amount
+  for _, log in ipairs(logs) do
+    if log.window > longest.window or log.window == longest.window and room(log) > room(longest) then
+      longest = log
+    end
+    cost = math.min(cost, EXACT - log.used)
+  end
+  cost = math.min(cost, room(longest))
   if cost > 0 then add_entry(logs, cost) end
   done = max(done, cost)
 end
