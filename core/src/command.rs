@@ -73,6 +73,7 @@ pub enum ScriptId {
     LimiterAcquire,
     LimiterPeek,
     LimiterAdjust,
+    LimiterSettle,
     LimiterReset,
     LockAcquire,
     LockRenew,
@@ -83,7 +84,7 @@ pub enum ScriptId {
 
 impl ScriptId {
     /// Every script.
-    pub const ALL: [ScriptId; 16] = [
+    pub const ALL: [ScriptId; 17] = [
         ScriptId::FixedWindowAcquire,
         ScriptId::SlidingWindowAcquire,
         ScriptId::TokenBucketAcquire,
@@ -94,6 +95,7 @@ impl ScriptId {
         ScriptId::LimiterAcquire,
         ScriptId::LimiterPeek,
         ScriptId::LimiterAdjust,
+        ScriptId::LimiterSettle,
         ScriptId::LimiterReset,
         ScriptId::LockAcquire,
         ScriptId::LockRenew,
@@ -115,6 +117,7 @@ impl ScriptId {
             ScriptId::LimiterAcquire => "limiter_acquire",
             ScriptId::LimiterPeek => "limiter_peek",
             ScriptId::LimiterAdjust => "limiter_adjust",
+            ScriptId::LimiterSettle => "limiter_settle",
             ScriptId::LimiterReset => "limiter_reset",
             ScriptId::LockAcquire => "lock_acquire",
             ScriptId::LockRenew => "lock_renew",

@@ -51,7 +51,8 @@ pub use limit::{
     TokenBucket, parse_duration, parse_rate,
 };
 pub use limiter::{
-    Acquire, AcquireEach, Adjust, Adjusted, MAX_COSTS, Peek, REMEMBERED_REQUESTS, RequestId, Reset,
+    Acquire, AcquireEach, Adjust, Adjusted, MAX_COSTS, MAX_RESERVATIONS, Peek, REMEMBERED_REQUESTS,
+    RequestId, Reservation, Reserve, Reserved, Reset, Settle, Settlement,
 };
 pub use record::{Record, Stored};
 #[cfg(target_has_atomic = "64")]

@@ -3,7 +3,8 @@
 -- or LINDEX and LRANGE; SET, or with a log what `store_entries` calls, where anything was admitted or
 -- converted.
 --
--- ARGV[3]  empty, or an id for a request that may be sent again, which `read_request` describes
+-- ARGV[3]  empty, or an id for a request that may be sent again, which `read_request` describes; or r and
+--          the same for a reservation, whose cost is an estimate that can be settled for so long
 -- ARGV[4]  and on: the limit: a tag and its configuration; or C1, then two to four of these
 -- ARGV[..] one or more costs, each at least 1
 -- Reply    {0, now}; each part's state before this call, settled, which is a log's used and last; then
@@ -15,10 +16,16 @@ local first, refused = read_limit(4)
 if refused then return refused end
 local wrong = not_whole(first, max(first, #ARGV))
 if wrong then return wrong_argument(wrong, 'a whole number') end
+local reserves = find(ARGV[3] or '', '^r.') ~= nil
+if reserves then ARGV[3] = sub(ARGV[3], 2) end
 refused = read_request(first) or read_record()
 if refused then return refused end
 
-local again = repeated(ARGV[first])
+local again = repeated(ARGV[first], reserves and 'r')
+if reserves and reserved and reserved.places
+    and reserved[2] == tonumber(ARGV[first]) and reserved[1] - reserved[3] == remember then
+  again = {0, unpack(reserved, 3, reserved.places)}
+end
 if again then
   if again[1] == 0 then
     for _ = 1, #logs do again[#again + 1] = 0 end
@@ -27,9 +34,9 @@ if again then
 end
 
 local reply = blocked and {BLOCKED, now, blocked} or {0, now}
-local from = #reply + 1
-add_states(reply)
-local told = as_text(reply, from)
+local told = {}
+add_states(told)
+for i = 1, #told do reply[#reply + 1] = told[i] end
 local admitted = false
 for i = first, #ARGV do
   local cost = tonumber(ARGV[i])
@@ -42,6 +49,7 @@ for i = first, #ARGV do
 end
 
 if broken then return {DAMAGED} end
-if not admitted then id = nil end   -- a request that was not admitted is not remembered
-if admitted or converted then store(ARGV[first], told) end
+if reserves and admitted and not reserve(tonumber(ARGV[first]), told, parts) then return {TOO_MANY} end
+if reserves or not admitted then id = nil end   -- a request that was not admitted is not remembered
+if admitted or converted then store(ARGV[first], as_text(told, 1)) end
 return reply

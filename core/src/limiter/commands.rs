@@ -23,8 +23,8 @@ pub const MAX_COSTS: usize = 1000;
 /// [`Acquire::with_request`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acquire {
-    limit: Limit,
-    cost: u64,
+    pub(super) limit: Limit,
+    pub(super) cost: u64,
     request: Option<Request>,
 }
 
@@ -70,7 +70,7 @@ impl Acquire {
         if !record.is_of(&limits) {
             return Ok(None);
         }
-        let Some(known) = record.requests.find(request.id, now) else { return Ok(None) };
+        let Some(known) = record.known(request.id, now)? else { return Ok(None) };
         if known.what != What::Acquire(self.cost) {
             return Err(RecordError::OperationReused);
         }
@@ -276,7 +276,7 @@ fn check_costs(costs: &[u64]) -> Result<(), CostError> {
 }
 
 /// The limit and the costs, which stand behind the request.
-fn push_acquire(limit: &Limit, costs: &[u64], arguments: &mut Arguments) {
+pub(super) fn push_acquire(limit: &Limit, costs: &[u64], arguments: &mut Arguments) {
     push_limit(limit, arguments);
     for cost in costs {
         arguments.push(cost);
@@ -291,8 +291,8 @@ fn only_counter(limits: &Singles) -> Option<&dyn Machine> {
     }
 }
 
-/// The machine and the state where that is all there is: one counter, a record of its own or none, and no
-/// block. What most calls find takes a shorter way.
+/// The machine and the state where that is all there is: one counter, a record of its own or none, no
+/// block and no reservations. What most calls find takes a shorter way.
 fn plain<'a>(
     limits: &'a Singles,
     slot: &Option<Record>,
@@ -301,8 +301,10 @@ fn plain<'a>(
     let machine = only_counter(limits)?;
     match slot {
         None => Some((machine, None)),
-        Some(Record { body: Body::Counter(record), blocked_until, .. })
-            if record.is_of(machine) && *blocked_until <= now.as_micros() =>
+        Some(Record { body: Body::Counter(record), blocked_until, reservations, .. })
+            if record.is_of(machine)
+                && *blocked_until <= now.as_micros()
+                && reservations.is_empty() =>
         {
             Some((machine, Some(record.state)))
         }
