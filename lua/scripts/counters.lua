@@ -28,7 +28,8 @@ local function new_counter(tag, config)
   local part = {counted = kind.counted, latest = kind.latest, size = kind.size}
   part.capacity, part.window = config[kind.capacity], kind.window and config[kind.window]
   part.unit, part.most = kind.unit and config[kind.unit] or 1, kind.most(unpack(config))
-  part.settle, part.charge, part.fresh_at, part.estimate = machines[tag].new(unpack(config))
+  local settle, _, fresh_at, estimate = machines[tag].new(unpack(config))
+  part.settle, part.fresh_at, part.estimate = settle, fresh_at, estimate
   return part
 end
 

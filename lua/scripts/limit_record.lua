@@ -86,23 +86,30 @@ local function told_numbers(all)
   return most, 2 + most + #logs_of(all)
 end
 
--- The parts of a record and how it begins, up to their states; or nothing and why it cannot be read.
+-- The parts of a record with their states, and whether they are those of the limit in ARGV; or nothing
+-- and why it cannot be read.
 local function read_stored(record)
   local bar = find(record, '|', 1, true) or #record + 1
-  local text, words = sub(record, 1, bar - 1), {}
+  -- Behind the same head stands a state, or another part of a longer limit.
+  local same = sub(record, 1, #head) == head and find(record, '^%d', #head + 1) ~= nil
+  local from = same and #head + 1 or 1
+  local text, words, stored, place = sub(record, from, bar - 1), {}, parts, 1
   for word in string.gmatch(text, '%S+') do words[#words + 1] = word end
-  local stored, behind, status = read_parts(words, 1)
-  if not stored then return nil, {status} end
+  if not same then
+    local status
+    stored, place, status = read_parts(words, 1)
+    if not stored then return nil, {status} end
+  end
   local is_list = #logs_of(stored) > 0
   if table.concat(words, ' ') ~= text or is_list ~= (form == 'list') then return nil, {DAMAGED} end
-  if not read_states(words, behind, stored) then return nil, {DAMAGED} end
+  if not read_states(words, place, stored) then return nil, {DAMAGED} end
   if bar <= #record then
     local most, adjusted = told_numbers(stored)
-    local fewest = words[1] ~= 'C1' and not is_list and 0 or most
+    local fewest = #stored == 1 and not is_list and 0 or most
     local refused = read_behind(sub(record, bar), most, fewest, adjusted)
     if refused then return nil, refused end
   end
-  return stored, table.concat(words, ' ', 1, behind - 1) .. ' '
+  return stored, same
 end
 
 local function settle(all)
@@ -122,11 +129,11 @@ local function read_record()
     return settle(parts)
   end
   entries = form == 'list' and math.huge or 0
-  local stored, stored_head = read_stored(record)
-  if not stored then return stored_head end
+  local stored, same = read_stored(record)
+  if not stored then return same end
   settle(stored)
-  converted = stored_head ~= head
-  if converted then convert(stored) else parts, logs = stored, logs_of(stored) end
+  converted = not same
+  if converted then convert(stored) end
   if broken then return {DAMAGED} end
 end
 

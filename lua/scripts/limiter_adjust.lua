@@ -19,9 +19,9 @@
 local letter, done = ARGV[4], 0
 if not find(letter or '', '^[tfpbu]$') then return wrong_argument(4, 't, f, p, b or u') end
 if not_whole(5, 5) then return wrong_argument(5, 'a whole number') end
-local amount, largest = tonumber(ARGV[5]), letter == 'b' and SPAN or EXACT
+local amount, largest = tonumber(ARGV[5]), letter == 'b' and LONGEST or EXACT
 if (letter == 'u') ~= (amount == 0) or amount > largest then
-  return wrong_argument(5, '0 to unblock, else 1 to 2^53 - 1, of a block to 2^51 us')
+  return wrong_argument(5, '0 to unblock, else 1 to 2^53 - 1, of a block to 2^50 us')
 end
 local behind, refused = read_limit(6)
 if refused then return refused end
@@ -62,14 +62,13 @@ function change.p()
   end
   if not logs[1] then return end
   -- One entry for all logs. The one with the longest window decides, so that their number is bounded.
-  local longest, cost = logs[1], amount
+  local longest = logs[1]
   for _, log in ipairs(logs) do
     if log.window > longest.window or log.window == longest.window and room(log) > room(longest) then
       longest = log
     end
-    cost = math.min(cost, EXACT - log.used)
   end
-  cost = math.min(cost, room(longest))
+  local cost = math.min(amount, room(longest))
   if cost > 0 then add_entry(logs, cost) end
   done = max(done, cost)
 end

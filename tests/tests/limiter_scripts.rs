@@ -212,6 +212,35 @@ fn adjustments_change_a_log_as_told() {
         assert_eq!(both.adjust(1055, change, limit)[2..], numbers(told), "{change}");
         assert_eq!(both.records().join(", "), after, "{change}");
     }
+    // Of two logs with windows of one length, the one with the most room decides.
+    both.clear();
+    let equal = "C1 L1 5 100 L1 8 100";
+    assert_eq!(both.adjust(1055, "p 99", equal)[2..], [16, 0, 16, 1055, 16, 1055, 1155, 1155]);
+}
+
+#[test]
+fn an_adjusted_record_lives_until_nothing_of_it_counts() {
+    let mut both = Both::new();
+    for (record, change, limit, ttl) in [
+        ("F1 9 9000 14000 4", "f 1", "F1 9 9000", 8),
+        ("F1 9 9000 14000 4", "f 4", "F1 9 9000", 1),
+        ("S1 9 10000 4 3 15000", "f 2", "S1 9 10000", 15),
+        ("S1 9 10000 4 3 15000", "f 3", "S1 9 10000", 5), // the running window is free again
+        ("S1 9 10000 4 3 15000", "f 9", "S1 9 10000", 1),
+        ("T1 1 2000 9 10000 15000", "f 2", "T1 1 2000 9", 6),
+        ("T1 1 2000 9 10000 15000", "p 2", "T1 1 2000 9", 14),
+        ("I1 2 5000 9 3 14000", "p 2", "I1 2 5000 9", 14),
+        ("I1 2 5000 9 3 14000", "b 20000", "I1 2 5000 9", 20),
+        ("C1 F1 9 9000 T1 1 2000 9 14000 4 10000 15000", "f 2", "C1 F1 9 9000 T1 1 2000 9", 8),
+        // Times that went back: what is empty still holds back an earlier time (D10).
+        ("T1 1 2000 9 10000 25000", "f 9", "T1 1 2000 9", 10),
+        ("L1 9 2000 3 25000", "f 9", "L1 9 2000", 10),
+    ] {
+        let elements = [record, "25000:3"];
+        both.put(if record.starts_with('L') { &elements } else { &elements[..1] });
+        both.adjust(15_000, change, limit);
+        assert_eq!(both.ttl(), ttl, "{record} {change}");
+    }
 }
 
 #[test]
@@ -276,6 +305,7 @@ fn a_record_of_another_limit_is_converted() {
         ("F1 9 1000 4500 6", "F1 3 600", "4900 6"),
         ("F1 9 1000 4500 6", "F1 3 9000", "0 6"),
         ("F1 9 1000 4500 0", "F1 3 600", "5000 0"),
+        ("F1 9 1000 6755399441055000 6", "F1 3 1", "6755399441055743 6"),
         ("I1 2 1000 9 5 4500", "I1 3 700 4", "5 4800"),
         ("I1 2 1000 9 0 4500", "I1 3 700 4", "0 5000"),
         ("S1 9 1000 4 3 5000", "S1 2 1000", "4 3 5000"),
@@ -497,7 +527,7 @@ fn wrong_arguments_are_errors_and_write_nothing() {
         (LimiterAdjust, 5, "- t 0 F1 9 1000"),
         (LimiterAdjust, 5, "- u 1 F1 9 1000"),
         (LimiterAdjust, 5, "- p 9007199254740992 F1 9 1000"),
-        (LimiterAdjust, 5, "- b 2251799813685249 F1 9 1000"),
+        (LimiterAdjust, 5, "- b 1125899906842625 F1 9 1000"),
         (LimiterAdjust, 6, "- t 1"),
         (LimiterAdjust, 9, "- t 1 F1 9 1000 1"),
         (LimiterAdjust, 3, "x t 1 F1 9 1000"),
