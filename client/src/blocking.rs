@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use lockage_core::{Command, ConfigError, Decision, Limit, RequestId};
+use lockage_core::{Adjusted, Command, ConfigError, Decision, Limit, RequestId};
 
 use crate::error::{Error, StoreError};
 use crate::key::{Key, KeyError};
@@ -116,6 +116,46 @@ impl<S: BlockingStore> BlockingLimiter<S> {
     /// [`Error`].
     pub fn peek(&self, id: &str, cost: u64) -> Result<Decision, Error> {
         ready(self.0.peek(id, cost))
+    }
+
+    /// As [`Limiter::take_up_to`].
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn take_up_to(&self, id: &str, most: u64) -> Result<Adjusted, Error> {
+        ready(self.0.take_up_to(id, most))
+    }
+
+    /// As [`Limiter::refund`].
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn refund(&self, id: &str, cost: u64) -> Result<Adjusted, Error> {
+        ready(self.0.refund(id, cost))
+    }
+
+    /// As [`Limiter::penalty`].
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn penalty(&self, id: &str, cost: u64) -> Result<Adjusted, Error> {
+        ready(self.0.penalty(id, cost))
+    }
+
+    /// As [`Limiter::block`].
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn block(&self, id: &str, span: Duration) -> Result<Adjusted, Error> {
+        ready(self.0.block(id, span))
+    }
+
+    /// As [`Limiter::unblock`].
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn unblock(&self, id: &str) -> Result<Adjusted, Error> {
+        ready(self.0.unblock(id))
     }
 
     /// As [`Limiter::reset`].

@@ -26,6 +26,8 @@ pub struct Decision {
     pub binding: Option<usize>,
     /// Of several limits in one: each by itself, in their order. Empty for a single limit.
     pub parts: Box<[Part]>,
+    /// Whether it is denied because the key is blocked, whatever the limit says.
+    pub blocked: bool,
     /// Whether it was made without the store, by a limiter's policy for its absence.
     pub degraded: bool,
     /// Of a limiter that enforces nothing: what the verdict was. The one above is then `Allowed`.
@@ -71,6 +73,7 @@ impl Decision {
             turn_after: Duration::ZERO,
             binding: None,
             parts: Box::default(),
+            blocked: false,
             degraded: false,
             shadowed: None,
         }

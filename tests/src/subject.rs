@@ -316,7 +316,7 @@ impl<K: Key> Subject for Limiter<K> {
                 Ok(Outcome::Changed)
             }
             Op::Reset => {
-                let existed = self.key.execute(&Reset::new(limit), now);
+                let existed = self.key.execute(&Reset, now);
                 existed.map(|existed| Outcome::Reset { existed })
             }
         };

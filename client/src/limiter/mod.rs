@@ -1,5 +1,6 @@
 //! A rate limiter on any store.
 
+mod adjusting;
 mod away;
 mod waiting;
 
@@ -21,8 +22,9 @@ const DEFAULT_PREFIX: &str = "lockage";
 
 /// One limit, applied to each id by itself.
 ///
-/// Two limiters share their state where they share store, prefix, id and limit. Give each limit a
-/// prefix of its own: a key that was written under another limit is refused, not converted.
+/// Two limiters share their state where they share store, prefix and id. Those of one prefix should have
+/// one limit: where it changes, what was used stays used, and right after the change at most the new
+/// capacity less what was used remains (see [`Limit`]).
 ///
 /// On a [`Timed`](crate::Timed) store it can also wait ([`Limiter::acquire`]), retry with request
 /// ids ([`Limiter::with_request_ids`]), and go on without its store ([`Limiter::when_away`]).
@@ -130,7 +132,7 @@ impl<S: Store> Limiter<S> {
     /// # Errors
     /// [`Error`]; nothing stands in for an absent store here.
     pub async fn reset(&self, id: &str) -> Result<bool, Error> {
-        Ok(self.store.execute(&self.key(id)?, &Reset::new(self.limit)).await?)
+        Ok(self.store.execute(&self.key(id)?, &Reset).await?)
     }
 
     async fn decide(&self, id: &str, command: Acquire, cost: u64) -> Result<Decision, Error> {

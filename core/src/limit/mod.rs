@@ -1,12 +1,16 @@
 //! A limit of any kind, as configuration files and command lines write it.
 
+mod composite;
 mod parse;
 mod print;
 mod share;
 
 pub use parse::{ParseError, parse_duration, parse_rate};
 
-use crate::limiter::Machine;
+pub use composite::Composite;
+pub(crate) use composite::{Single, Singles};
+
+use crate::error::ConfigError;
 pub use crate::limiter::{FixedWindow, IntervalBucket, SlidingLog, SlidingWindow, TokenBucket};
 
 /// A limit of any kind.
@@ -20,6 +24,7 @@ pub use crate::limiter::{FixedWindow, IntervalBucket, SlidingLog, SlidingWindow,
 /// | [`SlidingWindow`] | `sliding-window 100/min` |
 /// | [`TokenBucket`] | `token-bucket 100/min burst 20`; without `burst`, the amount |
 /// | [`IntervalBucket`] | `token-bucket 8 every 2s burst 8`; without `burst`, the amount |
+/// | [`Composite`] | `sliding-log 3/7s + fixed-window 20/h`: two to four of the others |
 ///
 /// `per` may stand for `/`, numbers may be grouped as `1_000_000`, and a duration is a unit
 /// (`us`, `ms`, `s`, `min`, `h`, `day`, `week`, and their common spellings), a number with a
@@ -49,10 +54,38 @@ pub enum Limit {
     TokenBucket(TokenBucket),
     /// See [`IntervalBucket`].
     IntervalBucket(IntervalBucket),
+    /// See [`Limit::all`].
+    Composite(Composite),
 }
 
 impl Limit {
-    /// The most that can be admitted at once: a window's limit, a bucket's burst.
+    /// All of these limits together: what is admitted is admitted by each of them, and charged to
+    /// each; what any of them denies is charged to none.
+    ///
+    /// All of it is one key and one call. One limit is that limit itself; a composite is of two to four.
+    ///
+    /// ```
+    /// use lockage_core::Limit;
+    ///
+    /// let bursts: Limit = "token-bucket 10/s burst 50".parse()?;
+    /// let all = Limit::all(&[bursts, "fixed-window 1000/h".parse()?])?;
+    /// assert_eq!(all.to_string(), "token-bucket 10/s burst 50 + fixed-window 1000/h");
+    /// assert_eq!(all.capacity(), 50);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ConfigError::LimitCount`] for none or more than four, [`ConfigError::Nested`] for a composite
+    /// among them.
+    pub fn all(limits: &[Limit]) -> Result<Limit, ConfigError> {
+        match limits {
+            [only] => Ok(*only),
+            _ => Composite::new(limits).map(Limit::Composite),
+        }
+    }
+
+    /// The most that can be admitted at once: a window's limit, a bucket's burst, the least of those
+    /// of a composite.
     pub fn capacity(&self) -> u64 {
         match self {
             Limit::FixedWindow(window) => window.limit(),
@@ -60,16 +93,20 @@ impl Limit {
             Limit::SlidingWindow(window) => window.limit(),
             Limit::TokenBucket(bucket) => bucket.burst(),
             Limit::IntervalBucket(bucket) => bucket.burst(),
+            Limit::Composite(all) => {
+                all.limits().map(|limit| limit.capacity()).min().unwrap_or_default()
+            }
         }
     }
 
-    pub(crate) fn machine(&self) -> &dyn Machine {
-        match self {
-            Limit::FixedWindow(machine) => machine,
-            Limit::SlidingLog(machine) => machine,
-            Limit::SlidingWindow(machine) => machine,
-            Limit::TokenBucket(machine) => machine,
-            Limit::IntervalBucket(machine) => machine,
+    pub(crate) fn singles(&self) -> Singles {
+        match *self {
+            Limit::FixedWindow(window) => Single::FixedWindow(window).into(),
+            Limit::SlidingLog(log) => Single::SlidingLog(log).into(),
+            Limit::SlidingWindow(window) => Single::SlidingWindow(window).into(),
+            Limit::TokenBucket(bucket) => Single::TokenBucket(bucket).into(),
+            Limit::IntervalBucket(bucket) => Single::IntervalBucket(bucket).into(),
+            Limit::Composite(all) => all.singles(),
         }
     }
 }

@@ -31,6 +31,13 @@ impl fmt::Display for Limit {
                 Span(bucket.interval()),
                 bucket.burst()
             ),
+            Limit::Composite(all) => {
+                for (index, limit) in all.limits().enumerate() {
+                    let plus = if index > 0 { " + " } else { "" };
+                    write!(f, "{plus}{limit}")?;
+                }
+                Ok(())
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A part of a limit, for each of several processes that cannot ask their common store.
 
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::{FixedWindow, IntervalBucket, Limit, SlidingLog, SlidingWindow, TokenBucket};
@@ -48,6 +49,11 @@ impl Limit {
             Limit::IntervalBucket(all) => {
                 let amount = part("amount", all.amount())?;
                 IntervalBucket::new(amount, all.interval(), part("burst", all.burst())?)?.into()
+            }
+            Limit::Composite(all) => {
+                let parts: Result<Vec<Limit>, _> =
+                    all.limits().map(|limit| limit.share(shares)).collect();
+                Limit::all(&parts?)?
             }
         })
     }

@@ -3,12 +3,15 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::request::{Request, RequestId};
+use super::group::Opened;
+use super::request::{Request, RequestId, What};
+use super::wire::{self, push_limit};
+use super::{CounterRecord, Fields, Machine};
 use crate::command::{Arguments, Command, ScriptId, read_head};
 use crate::decision::Decision;
 use crate::error::{ConfigError, CostError, RecordError, ReplyError};
-use crate::limit::Limit;
-use crate::record::Record;
+use crate::limit::{Limit, Single, Singles};
+use crate::record::{Body, Record};
 use crate::time::Timestamp;
 
 /// The most costs that one [`AcquireEach`] carries.
@@ -63,13 +66,16 @@ impl Acquire {
         now: Timestamp,
     ) -> Result<Option<Decision>, RecordError> {
         let (Some(request), Some(record)) = (self.request, slot) else { return Ok(None) };
-        let machine = self.limit.machine();
-        machine.check(record)?;
+        let limits = self.limit.singles();
+        if !record.is_of(&limits) {
+            return Ok(None);
+        }
         let Some(known) = record.requests.find(request.id, now) else { return Ok(None) };
-        if known.cost != self.cost {
+        if known.what != What::Acquire(self.cost) {
             return Err(RecordError::OperationReused);
         }
-        machine.recall(known.cost, known.now, &known.told).map(Some).ok_or(RecordError::Damaged)
+        let decision = wire::recall(&limits, self.cost, known.now, &known.told);
+        decision.map(Some).ok_or(RecordError::Damaged)
     }
 }
 
@@ -77,7 +83,11 @@ impl Command for Acquire {
     type Outcome = Decision;
 
     fn script(&self) -> ScriptId {
-        self.limit.machine().acquire_script()
+        wire::acquire_script(&self.limit)
+    }
+
+    fn fallback(&self) -> Option<ScriptId> {
+        Some(ScriptId::LimiterAcquire)
     }
 
     fn arguments(&self, arguments: &mut Arguments) {
@@ -136,7 +146,11 @@ impl Command for AcquireEach {
     type Outcome = Vec<Decision>;
 
     fn script(&self) -> ScriptId {
-        self.limit.machine().acquire_script()
+        wire::acquire_script(&self.limit)
+    }
+
+    fn fallback(&self) -> Option<ScriptId> {
+        Some(ScriptId::LimiterAcquire)
     }
 
     fn arguments(&self, arguments: &mut Arguments) {
@@ -179,7 +193,11 @@ impl Command for Peek {
     type Outcome = Decision;
 
     fn script(&self) -> ScriptId {
-        self.limit.machine().peek_script()
+        wire::peek_script(&self.limit)
+    }
+
+    fn fallback(&self) -> Option<ScriptId> {
+        Some(ScriptId::LimiterPeek)
     }
 
     fn arguments(&self, arguments: &mut Arguments) {
@@ -188,12 +206,23 @@ impl Command for Peek {
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Decision, ReplyError> {
-        let (now, rest) = read_head(reply)?;
-        self.limit.machine().read_peek(self.cost, now, rest)
+        let reply = wire::Reply::read(reply)?;
+        if let Some(machine) = only_counter(&self.limit.singles())
+            && reply.is_plain()
+        {
+            return Ok(machine.decide_only(reply.prior(machine)?, reply.now, self.cost));
+        }
+        let (standing, freed) = reply.standing(&self.limit, 1)?;
+        Ok(standing.peek(self.cost, &freed[0]))
     }
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Decision, RecordError> {
-        self.limit.machine().peek(slot, now, self.cost)
+        let limits = self.limit.singles();
+        if let Some((machine, prior)) = plain(&limits, slot, now) {
+            return Ok(machine.decide_only(prior, now, self.cost));
+        }
+        let opened = Opened::new(&limits, slot, now)?;
+        Ok(opened.standing.peek(self.cost, &opened.freed_at(self.cost)))
     }
 
     fn is_repeatable(&self) -> bool {
@@ -204,19 +233,9 @@ impl Command for Peek {
 /// Forget what was admitted, request ids among it: the key is fresh again. Tells whether anything
 /// was stored.
 ///
-/// Works on records of the same kind under any limit, so it also clears one that was written
-/// under another limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reset {
-    limit: Limit,
-}
-
-impl Reset {
-    /// A reset of the key of such a limiter.
-    pub fn new(limit: impl Into<Limit>) -> Self {
-        Reset { limit: limit.into() }
-    }
-}
+/// Works on the record of any limiter, under whichever limit it was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reset;
 
 impl Command for Reset {
     type Outcome = bool;
@@ -225,9 +244,7 @@ impl Command for Reset {
         ScriptId::LimiterReset
     }
 
-    fn arguments(&self, arguments: &mut Arguments) {
-        arguments.push(self.limit.machine().tag());
-    }
+    fn arguments(&self, _arguments: &mut Arguments) {}
 
     fn outcome(&self, reply: &[i64]) -> Result<bool, ReplyError> {
         match read_head(reply)? {
@@ -239,9 +256,7 @@ impl Command for Reset {
 
     fn apply(&self, slot: &mut Option<Record>, _now: Timestamp) -> Result<bool, RecordError> {
         match slot {
-            Some(record) if record.tag() != self.limit.machine().tag() => {
-                Err(RecordError::OtherKind)
-            }
+            Some(Record { body: Body::Lock(_), .. }) => Err(RecordError::OtherKind),
             _ => Ok(slot.take().is_some()),
         }
     }
@@ -268,17 +283,35 @@ fn push_acquire(limit: &Limit, costs: &[u64], arguments: &mut Arguments) {
     }
 }
 
-/// The record's tag, then the configuration: together the head of the record that it may read.
-fn push_limit(limit: &Limit, arguments: &mut Arguments) {
-    let machine = limit.machine();
-    arguments.push(machine.tag());
-    for number in machine.config().iter() {
-        arguments.push(number);
+/// The machine of a limit that is a single counter's, borrowed from `limits`.
+fn only_counter(limits: &Singles) -> Option<&dyn Machine> {
+    match &limits[..] {
+        [only] => only.machine().ok(),
+        _ => None,
     }
 }
 
-/// Decides each cost. Where any was admitted, the record drops the requests that it no longer
-/// remembers, and remembers this one, whose only cost that was.
+/// The machine and the state where that is all there is: one counter, a record of its own or none, and no
+/// block. What most calls find takes a shorter way.
+fn plain<'a>(
+    limits: &'a Singles,
+    slot: &Option<Record>,
+    now: Timestamp,
+) -> Option<(&'a dyn Machine, Option<Fields>)> {
+    let machine = only_counter(limits)?;
+    match slot {
+        None => Some((machine, None)),
+        Some(Record { body: Body::Counter(record), blocked_until, .. })
+            if record.is_of(machine) && *blocked_until <= now.as_micros() =>
+        {
+            Some((machine, Some(record.state)))
+        }
+        Some(_) => None,
+    }
+}
+
+/// Decides each cost. Where any was admitted, the record drops what it no longer needs to remember, and
+/// remembers this request, whose only cost that was.
 fn apply_acquire(
     limit: &Limit,
     slot: &mut Option<Record>,
@@ -287,13 +320,52 @@ fn apply_acquire(
     request: Option<Request>,
     decided: &mut dyn FnMut(Decision),
 ) -> Result<(), RecordError> {
-    let told = limit.machine().acquire(slot, now, costs, decided)?;
-    let (Some(told), Some(record)) = (told, slot) else { return Ok(()) };
-    record.requests.prune(now);
-    if let (Some(request), &[cost]) = (request, costs) {
-        record.requests.remember(request, cost, now, told);
+    let limits = limit.singles();
+    let told = match plain(&limits, slot, now) {
+        Some((machine, prior)) => {
+            let Some(charged) = machine.decide_each(prior, now, costs, decided) else {
+                return Ok(());
+            };
+            Record::put(slot, Body::Counter(CounterRecord::new(machine, charged)), now);
+            prior.map(|prior| prior.to_vec()).unwrap_or_default()
+        }
+        None => match apply_to_any(&limits, slot, now, costs, decided)? {
+            Some(told) => told,
+            None => return Ok(()),
+        },
+    };
+    if let (Some(request), &[cost], Some(record)) = (request, costs, slot) {
+        record.requests.remember(request, What::Acquire(cost), now, told);
     }
     Ok(())
+}
+
+/// The same for any limits and any record. Where any was admitted, the numbers that the decision follows
+/// from, of a single cost.
+fn apply_to_any(
+    limits: &[Single],
+    slot: &mut Option<Record>,
+    now: Timestamp,
+    costs: &[u64],
+    decided: &mut dyn FnMut(Decision),
+) -> Result<Option<Vec<u64>>, RecordError> {
+    let mut opened = Opened::new(limits, slot, now)?;
+    let told = opened.standing.numbers();
+    let mut any_allowed = false;
+    for &cost in costs {
+        let freed = opened.freed_at(cost);
+        let (allowed, decision) = opened.standing.decide(cost, &freed);
+        if allowed {
+            opened.add_entry(cost);
+            any_allowed = true;
+        }
+        decided(decision);
+    }
+    let mut closed = opened.close();
+    if any_allowed || closed.converted {
+        closed.write(slot, now);
+    }
+    Ok(any_allowed.then_some(told))
 }
 
 fn read_acquire(
@@ -302,6 +374,16 @@ fn read_acquire(
     reply: &[i64],
     decided: &mut dyn FnMut(Decision),
 ) -> Result<(), ReplyError> {
-    let (now, rest) = read_head(reply)?;
-    limit.machine().read_acquire(costs, now, rest, decided)
+    let reply = wire::Reply::read(reply)?;
+    if let Some(machine) = only_counter(&limit.singles())
+        && reply.is_plain()
+    {
+        machine.decide_each(reply.prior(machine)?, reply.now, costs, decided);
+        return Ok(());
+    }
+    let (mut standing, freed) = reply.standing(limit, costs.len())?;
+    for (&cost, freed) in costs.iter().zip(&freed) {
+        decided(standing.decide(cost, freed).1);
+    }
+    Ok(())
 }
