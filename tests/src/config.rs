@@ -115,8 +115,7 @@ impl Limits {
     /// Where the machine refuses a configuration that the documented bounds allow.
     pub fn limit(&self) -> Limit {
         let parts: Vec<Limit> = self.parts.iter().map(Config::limit).collect();
-        assert_eq!(parts.len(), 1, "composites to come");
-        parts[0]
+        Limit::all(&parts).unwrap_or_else(|error| panic!("one to four single limits: {error}"))
     }
 }
 

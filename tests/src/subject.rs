@@ -3,7 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use lockage_core::{Acquire, AcquireEach, Decision, Limit, Peek, RequestId, Reset};
+use lockage_core::{
+    Acquire, AcquireEach, Adjust, Adjusted, Decision, Limit, Peek, RequestId, Reset,
+};
 
 use crate::config::Limits;
 use crate::key::{Key, Slot, time};
@@ -148,7 +150,7 @@ impl From<Decision> for Answer {
             limit: decision.limit,
             remaining: decision.remaining,
             reset_after_us: whole_us(decision.reset_after),
-            blocked: false,
+            blocked: decision.blocked,
             binding: decision.binding,
             parts: decision.parts.iter().map(PartAnswer::from).collect(),
         }
@@ -310,7 +312,14 @@ impl<K: Key> Subject for Limiter<K> {
                 decisions.map(|all| Outcome::Decided(all.into_iter().map(Answer::from).collect()))
             }
             Op::Peek(cost) => self.key.execute(&Peek::new(limit, *cost), now).map(one),
-            Op::Adjust { .. } => todo!("adjustments"),
+            Op::Adjust { adjustment, request } => {
+                let command = command(limit, *adjustment, *request);
+                let adjusted = self.key.execute(&command, now);
+                adjusted.map(|Adjusted { amount, after }| {
+                    let after = after.into();
+                    Outcome::Adjusted { amount, after }
+                })
+            }
             Op::Change(limits) => {
                 self.limit = limits.limit();
                 Ok(Outcome::Changed)
@@ -326,6 +335,23 @@ impl<K: Key> Subject for Limiter<K> {
     fn forget(&mut self) {
         self.key.forget();
     }
+}
+
+fn command(limit: Limit, adjustment: Adjustment, request: Option<(u128, u64)>) -> Adjust {
+    let positive = "amounts are above zero";
+    let command = match adjustment {
+        Adjustment::TakeUpTo(most) => Adjust::take_up_to(limit, most).expect(positive),
+        Adjustment::Refund(cost) => Adjust::refund(limit, cost).expect(positive),
+        Adjustment::Penalty(cost) => Adjust::penalty(limit, cost).expect(positive),
+        Adjustment::Block(span_us) => {
+            let span = Duration::from_micros(span_us);
+            Adjust::block(limit, span).expect("blocked within the bounds")
+        }
+        Adjustment::Unblock => Adjust::unblock(limit),
+    };
+    let Some((id, remember_us)) = request else { return command };
+    let remember = Duration::from_micros(remember_us);
+    command.with_request(RequestId::from_u128(id), remember).expect("remembered within the bounds")
 }
 
 /// A property that does not hold: which one, and what was seen.

@@ -169,9 +169,9 @@ pub fn d4_reset_after_is_exact<S: Subject>(
     let is_used = |answer: &Answer| {
         answer.blocked || answer.each().iter().any(|(limit, remaining)| remaining < limit)
     };
-    // Once all is given back, it can be the stored time alone that a step back has to wait for.
+    // With adjustments, it can be the stored time alone that a step back has to wait for.
     let stepped_back = operations.iter().any(|(_, time_us)| *time_us > now_us);
-    let early = trace.gives_back() && (trace.limits.has_log() || stepped_back);
+    let early = trace.gives_back() && trace.limits.has_log() || trace.adjusts() && stepped_back;
     if now.reset_after_us > 0 && !early {
         let before = subject.peek(1, fresh_us - 1);
         require(is_used(&before), || format!("as fresh at {} already: {before:?}", fresh_us - 1))?;

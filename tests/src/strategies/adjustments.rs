@@ -49,7 +49,7 @@ fn change() -> impl Strategy<Value = Change> {
     let block = prop_oneof![
         2 => (1..=20_u64).prop_map(Lasting::Micros),
         3 => (1..=24_u64).prop_map(Lasting::Eighths),
-        1 => (0..=51_u32).prop_map(|shift| Lasting::Micros(1 << shift)),
+        1 => (0..=50_u32).prop_map(|shift| Lasting::Micros(1 << shift)),
     ];
     prop_oneof![
         3 => amount().prop_map(Change::TakeUpTo),

@@ -11,7 +11,7 @@ use crate::config::{Config, Kind, Limits, Shape};
 pub(super) const MAX_COUNT: u64 = (1 << 53) - 1;
 
 /// The longest span that is remembered, in microseconds.
-pub(super) const MAX_SPAN_US: u64 = 1 << 51;
+const MAX_SPAN_US: u64 = 1 << 51;
 
 /// Accepted limits of one shape.
 pub fn limits(shape: Shape) -> BoxedStrategy<Limits> {

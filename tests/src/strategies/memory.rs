@@ -1,6 +1,6 @@
 //! What the steps of a trace refer back to, and what they come to by it.
 
-use super::configs::{MAX_COUNT, MAX_SPAN_US};
+use super::configs::MAX_COUNT;
 use super::{Ask, Change, Cost, Lasting, MAX_REMEMBER_US, MAX_TIME_US, Move, Step, Trace};
 use crate::config::Limits;
 use crate::subject::{Adjustment, Answer, Asked, Op, Outcome};
@@ -108,7 +108,7 @@ impl Memory {
     fn once(&mut self, asked: Asked, remember: Lasting) -> Op {
         // Ids differ in their upper half too.
         let id = (self.requests.len() as u128 + 1) << 96 | 0xfeed;
-        let remember_us = self.lasting_us(remember, MAX_REMEMBER_US);
+        let remember_us = self.lasting_us(remember);
         self.requests.push(Request { asked, id, remember_us });
         self.repeat(0, 0)
     }
@@ -132,7 +132,7 @@ impl Memory {
             Change::TakeUpTo(cost) => Adjustment::TakeUpTo(amount(cost)),
             Change::Refund(cost) => Adjustment::Refund(amount(cost)),
             Change::Penalty(cost) => Adjustment::Penalty(amount(cost)),
-            Change::Block(lasting) => Adjustment::Block(self.lasting_us(lasting, MAX_SPAN_US)),
+            Change::Block(lasting) => Adjustment::Block(self.lasting_us(lasting)),
             Change::Unblock => Adjustment::Unblock,
         }
     }
@@ -151,12 +151,12 @@ impl Memory {
         units.max(1)
     }
 
-    fn lasting_us(&self, lasting: Lasting, longest_us: u64) -> u64 {
+    fn lasting_us(&self, lasting: Lasting) -> u64 {
         let micros = match lasting {
             Lasting::Micros(micros) => micros,
             Lasting::Eighths(eighths) => (self.span_us() / 8).saturating_mul(eighths),
         };
-        micros.clamp(1, longest_us)
+        micros.clamp(1, MAX_REMEMBER_US)
     }
 
     fn span_us(&self) -> u64 {

@@ -27,7 +27,7 @@ pub use requests::{remember, request_steps, request_trace, unrepeated_request_tr
 /// The latest time that the machines take, in microseconds.
 pub const MAX_TIME_US: u64 = (1 << 53) - (1 << 51) - 1;
 
-/// The longest time for which a request is remembered, in microseconds.
+/// The longest time for which a request is remembered, or a key blocked, in microseconds.
 pub const MAX_REMEMBER_US: u64 = 1 << 50;
 
 /// Some traffic for one key.
