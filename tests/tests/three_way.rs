@@ -71,7 +71,7 @@ fn d12_keys_are_independent() {
         .prop_flat_map(|(one, other)| (forward_trace(one, STEPS), forward_trace(other, STEPS)));
     property("d12_independence", cases(DEFAULT_CASES), &traces, |(one, other)| {
         let sent = Time::Caller { store_ahead_us: 0, skew_ms: 0 };
-        let limits = (one.config.limit(), other.config.limit());
+        let limits = (one.limits.limit(), other.limits.limit());
         simulated.borrow_mut().flush_all();
         let mut first = Limiter::on(Simulated::new(&simulated, sent, "one"), limits.0);
         let mut second = Limiter::on(Simulated::new(&simulated, sent, "other"), limits.1);
@@ -89,7 +89,7 @@ fn three_way(kind: Kind) {
     // Half of the traffic has no ids at all: its records are those of a store that knows none.
     let traces = prop_oneof![trace(kind, STEPS), request_trace(kind, 2 * STEPS)];
     property(&name, cases(DEFAULT_CASES), &(traces, time()), |(trace, time)| {
-        let limit = trace.config.limit();
+        let limit = trace.limits.limit();
         let model = || Limiter::on(Model::new(time), limit);
         let mut on_simulated = Limiter::on(emptied(&simulated, time), limit);
         equals_the_model(&mut model(), &mut on_simulated, &trace)?;

@@ -249,6 +249,7 @@ impl Closed {
             _ => VecDeque::new(),
         };
         let edit = core::mem::take(&mut self.edit);
+        entries.extend(edit.added);
         entries.truncate(entries.len() - edit.removed);
         if let Some(latest) = entries.back_mut() {
             latest.cost -= edit.lowered;
@@ -256,7 +257,6 @@ impl Closed {
         let skips = parts.iter().filter_map(Standpoint::log).map(|(_, state)| state.skip);
         let expired = skips.min().unwrap_or_default();
         entries.drain(..expired);
-        entries.extend(edit.added);
         for part in parts.iter_mut() {
             if let State::Log(state) = &mut part.state {
                 state.skip -= expired;
