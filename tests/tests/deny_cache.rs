@@ -255,6 +255,7 @@ async fn what_the_store_did_not_decide_is_not_learned() {
     assert!(allowed(&limiter, 1).await);
 
     // And one that is known holds while the store is away.
+    advance(SECOND).await;
     assert!(!allowed(&limiter, 1).await);
     store.always(Fate::Lost);
     let denied = limiter.try_acquire("id", 1).await.unwrap();

@@ -362,7 +362,8 @@ struct Denial {
 }
 
 impl Denial {
-    /// Whether it does for at least the microsecond that a `retry_after` must be.
+    /// Whether there is a whole microsecond to tell. The store's time is rounded down, so that less
+    /// than one may be over there.
     fn holds(&self, now: Duration) -> bool {
         self.believed_until.saturating_sub(now) >= MICROSECOND
     }
@@ -388,9 +389,9 @@ const MICROSECOND: Duration = Duration::from_micros(1);
 const DRIFT_PART: u32 = 1000;
 
 /// A time of this process that is not after the store's "`span` after it decided", for a call that
-/// was sent at `sent`. A microsecond less, because the store's time is that much rounded down.
+/// was sent at `sent`; but for the fraction of a microsecond that the store does not count.
 fn not_after(sent: Duration, span: Duration) -> Duration {
-    sent.saturating_add((span - span / DRIFT_PART).saturating_sub(MICROSECOND))
+    sent.saturating_add(span - span / DRIFT_PART)
 }
 
 /// Rounded down, as all spans of decisions are whole microseconds.
