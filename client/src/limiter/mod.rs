@@ -1,6 +1,7 @@
 //! A rate limiter on any store.
 
 mod away;
+mod denials;
 mod deny_cache;
 mod shadow;
 mod waiting;
@@ -19,7 +20,7 @@ use crate::error::{Error, StoreError};
 use crate::key::{Key, KeyError, check_prefix};
 use crate::store::Store;
 use away::Away;
-use deny_cache::Denials;
+use denials::Denials;
 use shadow::Shadow;
 
 /// The prefix of a limiter that was given none.
