@@ -113,6 +113,8 @@ async fn a_denied_cost_answers_for_larger_ones_alone() {
     limiter.peek("id", 9).await.unwrap();
     assert!(!allowed(&limiter, 1).await && !allowed(&limiter, 2).await);
     assert_eq!(store.executions(), 6);
+    let seen = stats(&limiter);
+    assert_eq!((seen.entries, seen.evictions), (1, 0), "one key, and room for it");
 }
 
 /// A list is answered here where all of it is denied. What the store says of each is learned.
@@ -192,7 +194,19 @@ async fn a_denial_from_before_a_reset_is_not_believed_after_it() {
     assert!(allowed(&limiter, 1).await);
 }
 
-/// Nor is one that is learned while the reset is under way, however that ends.
+/// What was known before a reset is not told once it is under way, for it may be done.
+#[tokio::test(start_paused = true)]
+async fn what_was_known_is_not_told_while_a_reset_is_under_way() {
+    let (limiter, store) = limiter("fixed-window 1/h");
+    assert!(allowed(&limiter, 1).await && !allowed(&limiter, 1).await);
+    let mut reset = pin!(limiter.reset("id"));
+    assert!(poll_times(reset.as_mut(), 2).is_none());
+    assert_eq!(store.executions(), 3, "it is done, and its answer under way");
+    assert!(allowed(&limiter, 1).await);
+    assert!(reset.await.unwrap());
+}
+
+/// Nor is a denial believed that is learned while the reset is under way, however that ends.
 #[tokio::test(start_paused = true)]
 async fn a_denial_from_during_a_reset_is_not_believed_after_it() {
     for (fate, polls) in [(Fate::Answered, 9), (Fate::AnswerLost, 9), (Fate::DoneInSilence, 3)] {
