@@ -165,7 +165,8 @@ impl Standby {
     }
 }
 
-fn unused(limit: Limit, cost: u64) -> Result<Decision, StoreError> {
+/// The decision on a key that was never used.
+pub(super) fn unused(limit: Limit, cost: u64) -> Result<Decision, StoreError> {
     let mut decision = Peek::new(limit, cost).apply(&mut None, Timestamp::EPOCH)?;
     if let (Verdict::Allowed, Ok(acquire)) = (decision.verdict, Acquire::new(limit, cost)) {
         decision = acquire.apply(&mut None, Timestamp::EPOCH)?;

@@ -30,9 +30,11 @@ impl<S: Store, R: Runtime> Limiter<Timed<S, R>> {
     /// [`Error`], of the first call that fails.
     pub async fn acquire(&self, id: &str, cost: u64, timeout: Duration) -> Result<Decision, Error> {
         let runtime = self.store.runtime();
-        let mut wait = Wait::new(runtime.now(), timeout);
+        let start = runtime.now();
+        let mut wait = Wait::new(start, timeout);
         loop {
-            let decision = self.try_acquire(id, cost).await?;
+            let left = timeout.saturating_sub(runtime.now().saturating_sub(start));
+            let decision = self.try_acquire_within(id, cost, left).await?;
             match wait.after(&decision, runtime.now(), runtime.random()) {
                 Step::Done => return Ok(decision),
                 Step::Sleep(duration) => runtime.sleep(duration).await,
