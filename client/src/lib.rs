@@ -68,7 +68,7 @@ mod timed;
 pub use blocking::BlockingLimiter;
 pub use error::{Error, StoreError};
 pub use key::{Key, KeyError};
-pub use limiter::{Limiter, WhenAway};
+pub use limiter::{Coalescing, Limiter, QueueFull, WhenAway};
 pub use lockage_core::flow::OutageConfig;
 pub use lockage_core::{
     Clock, Command, ConfigError, CostError, Decision, FixedWindow, IntervalBucket, Limit,

@@ -43,6 +43,13 @@ pub enum ConfigError {
         /// How many shares were asked for.
         shares: u64,
     },
+    /// Two things that exclude each other.
+    Conflict {
+        /// What was asked for.
+        what: &'static str,
+        /// What was there before.
+        with: &'static str,
+    },
 }
 
 impl fmt::Display for ConfigError {
@@ -68,6 +75,9 @@ impl fmt::Display for ConfigError {
                 f,
                 "the {what} of {value} leaves nothing for each of {shares}: it must be at least {shares}"
             ),
+            ConfigError::Conflict { what, with } => {
+                write!(f, "{what} cannot be had together with {with}: choose one of them")
+            }
         }
     }
 }

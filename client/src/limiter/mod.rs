@@ -1,6 +1,7 @@
 //! A rate limiter on any store.
 
 mod away;
+mod coalesce;
 mod waiting;
 
 use std::fmt;
@@ -10,11 +11,13 @@ use std::time::Duration;
 use lockage_core::{Acquire, AcquireEach, Decision, Limit, Peek, RequestId, Reset};
 
 pub use away::WhenAway;
+pub use coalesce::{Coalescing, QueueFull};
 
 use crate::error::Error;
 use crate::key::{Key, KeyError, check_prefix};
 use crate::store::Store;
 use away::Away;
+use coalesce::Coalescer;
 
 /// The prefix of a limiter that was given none.
 const DEFAULT_PREFIX: &str = "lockage";
@@ -25,7 +28,9 @@ const DEFAULT_PREFIX: &str = "lockage";
 /// prefix of its own: a key that was written under another limit is refused, not converted.
 ///
 /// On a [`Timed`](crate::Timed) store it can also wait ([`Limiter::acquire`]), retry with request
-/// ids ([`Limiter::with_request_ids`]), and go on without its store ([`Limiter::when_away`]).
+/// ids ([`Limiter::with_request_ids`]), and go on without its store ([`Limiter::when_away`]). On a
+/// store far away it can put the requests of many callers into one call
+/// ([`Limiter::with_coalescing`]).
 #[derive(Clone)]
 pub struct Limiter<S> {
     store: S,
@@ -33,6 +38,7 @@ pub struct Limiter<S> {
     prefix: Box<str>,
     ids: Option<Ids>,
     away: Option<Arc<Away>>,
+    coalescer: Option<Arc<Coalescer>>,
 }
 
 /// Gives each acquire an id of its own.
@@ -45,7 +51,8 @@ struct Ids {
 impl<S: Store> Limiter<S> {
     /// A limiter with the prefix `lockage`.
     pub fn new(store: S, limit: Limit) -> Self {
-        Limiter { store, limit, prefix: DEFAULT_PREFIX.into(), ids: None, away: None }
+        let prefix = DEFAULT_PREFIX.into();
+        Limiter { store, limit, prefix, ids: None, away: None, coalescer: None }
     }
 
     /// The same with another prefix: its keys are `prefix:{id}`.
@@ -68,6 +75,9 @@ impl<S: Store> Limiter<S> {
     /// [`Error`]; a denied request is none.
     pub async fn try_acquire(&self, id: &str, cost: u64) -> Result<Decision, Error> {
         let mut command = Acquire::new(self.limit, cost)?;
+        if let Some(coalescer) = &self.coalescer {
+            return coalescer.decide(self.key(id)?, cost, self.away.as_ref()).await;
+        }
         if let Some(ids) = &self.ids {
             command = command.with_request(ids.next(), ids.remember)?;
         }
@@ -162,6 +172,7 @@ impl<S: fmt::Debug> fmt::Debug for Limiter<S> {
             .field("prefix", &self.prefix)
             .field("request_ids", &self.ids.as_ref().map(|ids| ids.remember))
             .field("away", &self.away)
+            .field("coalescing", &self.coalescer)
             .finish()
     }
 }
