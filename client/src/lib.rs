@@ -20,7 +20,8 @@
 //! A [`Timed`] store gives each call a timeout, by a [`runtime`] of your choice, and tries again what
 //! was not done. On such a store a limiter can wait for a permit ([`Limiter::acquire`]), make
 //! retries harmless ([`Limiter::with_request_ids`]) and go on without its store
-//! ([`Limiter::when_away`]). Callers that block take a `BlockingLimiter`.
+//! ([`Limiter::when_away`]). Callers that block take a `BlockingLimiter`. Where many ask for one id at
+//! once, [`Limiter::with_coalescing`] puts their requests into one call.
 //!
 //! # Locks
 //!

@@ -84,12 +84,14 @@ pub(super) enum Turn {
 #[derive(Default)]
 #[must_use]
 pub(super) struct After {
+    /// Before anybody is woken for the next call.
+    dropped: (Option<Call>, Option<Waiter>, Option<Line>),
     wake: Vec<Waker>,
-    _dropped: (Option<Call>, Option<Waiter>, Option<Line>),
 }
 
 impl After {
     pub(super) fn perform(self) {
+        drop(self.dropped);
         self.wake.into_iter().for_each(Waker::wake);
     }
 }
@@ -120,15 +122,12 @@ impl Lines {
             self.told.refused += 1;
             return Err(QueueFull { max_waiting: self.max_waiting });
         }
-        if !self.lines.contains_key(key) {
-            let line = Line { waiters: BTreeMap::new(), call: None, bell: bell() };
-            self.lines.insert(key.clone(), line);
-        }
         self.told.requests += 1;
         self.told.waiting += 1;
         let ticket = self.told.requests;
         let waiter = Waiter { cost, report, waker: None, stage: Stage::Queued, result: None };
-        self.line(key).waiters.insert(ticket, waiter);
+        let new = || Line { waiters: BTreeMap::new(), call: None, bell: bell() };
+        self.lines.entry(key.clone()).or_insert_with(new).waiters.insert(ticket, waiter);
         if !in_flight {
             self.begin(key);
         }
@@ -198,13 +197,12 @@ impl Lines {
             (Stage::Riding(_), Some(call)) => call.riders -= 1,
             _ => {}
         }
+        let mut after = After { dropped: (None, Some(waiter), None), ..After::default() };
         if line.waiters.is_empty() {
-            return After {
-                wake: Vec::new(),
-                _dropped: (None, Some(waiter), self.lines.remove(key)),
-            };
+            after.dropped.2 = self.lines.remove(key);
+            return after;
         }
-        self.drop_abandoned(key, After { _dropped: (None, Some(waiter), None), ..After::default() })
+        self.drop_abandoned(key, after)
     }
 
     /// Drops a call whose outcome nobody waits for any more, and begins the next. One that is being polled
@@ -214,7 +212,7 @@ impl Lines {
         let abandoned = line.call.take_if(|call| call.riders == 0 && call.sending.is_some());
         if abandoned.is_some() {
             after.wake.append(&mut line.wakers());
-            after._dropped.0 = abandoned;
+            after.dropped.0 = abandoned;
             self.begin(key);
         }
         after

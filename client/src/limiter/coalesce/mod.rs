@@ -40,7 +40,7 @@ impl<S: Store + Clone + 'static> Limiter<S> {
     /// It is for [`Limiter::try_acquire`] and `acquire`; all others go by themselves and do not queue. At most
     /// `max_waiting` callers (at least 1) wait for a call in flight to end, for all ids together; one more
     /// gets [`Error::QueueFull`], also where a policy stands in for an absent store, since the store is not
-    /// away. Clones share the queue.
+    /// away. Clones share the queue. Callers that block have nothing like it.
     ///
     /// On a [`Timed`](crate::Timed) store the one who waits has an answer within two timeouts: that of the
     /// call in flight, and its own. There is one more for each thousand who wait for the same id before it.
