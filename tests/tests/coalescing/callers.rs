@@ -133,6 +133,23 @@ fn a_full_queue_refuses_the_newest_alone() {
     }
 }
 
+/// Those who go before their call is sent take their requests with them; when all of a call have gone, the
+/// next is sent, also where the store is silent.
+#[test]
+fn a_call_is_dropped_with_the_last_of_its_callers() {
+    let world = world(10);
+    let callers = [1, 2, 3, 4].map(|cost| world.arrive("id", cost));
+    world.cancel(callers[2]);
+    world.cancel(callers[0]);
+    world.poll(callers[1]);
+    assert_eq!(world.gate.sent(), [vec![1], vec![2, 4]]);
+    assert!(world.gate.calls(|calls| !calls[0].live));
+    world.cancel(callers[1]);
+    assert!(world.gate.calls(|calls| calls[1].live), "somebody waits for it");
+    world.settle(|_| false);
+    assert_eq!(world.told(callers[3]).unwrap().remaining, 4994, "2 and 4 were charged");
+}
+
 /// A caller who is alive and not polled any more holds up nobody behind it.
 #[test]
 fn nobody_depends_on_a_caller_who_is_not_polled() {

@@ -73,7 +73,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// - One in a call that failed gets its error; one that is refused finds the queue full. One that finds its key
 ///   idle is sent at once.
 /// - No request is sent twice, or at all once it is dropped from the queue; of one key no two calls are in
-///   flight.
+///   flight, and none whose callers have all gone.
 /// - Those who are polled come to their end, whoever else is dropped or not polled any more.
 /// - No more wait than may, and in the end nothing is left.
 fn holds(limit: Limit, (max_waiting, acts, stalled): Story) -> Check {
@@ -85,6 +85,7 @@ fn holds(limit: Limit, (max_waiting, acts, stalled): Story) -> Check {
         let after = told(&world);
         require(after.waiting <= max_waiting, || format!("{after:?} of {max_waiting}"))?;
         one_call_in_flight(&world)?;
+        somebody_waits_for_it(&world)?;
         if let Act::Arrive(..) = act {
             is_treated_well(&world, newest, idle, before.waiting == max_waiting)?;
         }
@@ -98,8 +99,7 @@ fn holds(limit: Limit, (max_waiting, acts, stalled): Story) -> Check {
     world.alive(false).into_iter().for_each(|index| world.cancel(index));
     let left = told(&world);
     require((left.waiting, left.ids) == (0, 0), || format!("left behind: {left:?}"))?;
-    let in_flight = world.gate.calls(|calls| calls.iter().any(|call| call.live));
-    require(!in_flight, || "a call that nobody waits for is in flight".into())
+    somebody_waits_for_it(&world)
 }
 
 /// Whether nobody waits for the key that the act is about.
@@ -126,6 +126,16 @@ fn one_call_in_flight(world: &World) -> Check {
     });
     let twice = keys.iter().any(|key| keys.iter().filter(|other| *other == key).count() > 1);
     require(!twice, || format!("two calls for one key are in flight: {keys:?}"))
+}
+
+fn somebody_waits_for_it(world: &World) -> Check {
+    let waits = |cost: &u64| {
+        world.callers(|all| all.iter().any(|caller| caller.cost == *cost && caller.end.is_none()))
+    };
+    let left = world
+        .gate
+        .calls(|calls| calls.iter().any(|call| call.live && !call.costs.iter().any(waits)));
+    require(!left, || "a call that nobody waits for holds up the others".into())
 }
 
 fn everyone_is_told_what_is_theirs(world: &World, limit: Limit, max_waiting: usize) -> Check {

@@ -134,7 +134,7 @@ impl Lines {
         Ok(ticket)
     }
 
-    /// What this caller is to do, who is woken by `waker` from now on, and gets the one before for it.
+    /// What this caller is to do. Where it is to wait it is woken by `waker`, and gets the one before for it.
     pub(super) fn turn(&mut self, key: &Key, ticket: u64, waker: &mut Option<Waker>) -> Turn {
         let line = self.line(key);
         let waiter =
@@ -142,20 +142,32 @@ impl Lines {
         if let Some(result) = waiter.result.take() {
             return Turn::Decided(result);
         }
-        std::mem::swap(&mut waiter.waker, waker);
         let due = line.call.as_mut().filter(|call| call.due);
         match due.and_then(|call| Some((call.sending.take()?, call))) {
             Some((sending, call)) => {
                 call.due = false;
                 Turn::Drive(sending, line.bell.clone())
             }
-            None => Turn::Wait,
+            None => {
+                std::mem::swap(&mut waiter.waker, waker);
+                Turn::Wait
+            }
         }
     }
 
-    /// Keeps a call that has been polled and is not at its end.
-    pub(super) fn put_back(&mut self, key: &Key, sending: Sending) -> After {
+    /// Keeps a call that this caller has polled, and that is not at its end. It waits now, as after
+    /// [`turn`](Self::turn).
+    pub(super) fn put_back(
+        &mut self,
+        key: &Key,
+        ticket: u64,
+        sending: Sending,
+        waker: &mut Option<Waker>,
+    ) -> After {
         let line = self.line(key);
+        let waiter =
+            line.waiters.get_mut(&ticket).expect("a caller is in the line until it leaves");
+        std::mem::swap(&mut waiter.waker, waker);
         let call = line.call.as_mut().expect("a call in flight stays until its end");
         call.sending = Some(sending);
         let wake = match call.due {

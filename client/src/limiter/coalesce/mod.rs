@@ -200,7 +200,10 @@ impl Waiting<'_> {
             let mut context = Context::from_waker(&bell);
             match catch_unwind(AssertUnwindSafe(|| sending.as_mut().poll(&mut context))) {
                 Ok(Poll::Pending) => {
-                    self.coalescer.change(|lines| lines.put_back(self.key, sending));
+                    let put = |lines: &mut Lines| {
+                        lines.put_back(self.key, self.ticket, sending, &mut waker)
+                    };
+                    self.coalescer.change(put);
                     return Poll::Pending;
                 }
                 Ok(Poll::Ready(result)) => {
