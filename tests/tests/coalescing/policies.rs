@@ -1,9 +1,10 @@
 //! Coalescing beside the rest: an absent store, and callers who wait for their permit.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockage::runtime::Tokio;
+use lockage::runtime::{AsyncStd, Runtime, Smol, Tokio};
 use lockage::{
     Command, Decision, Error, Key, Limiter, OutageConfig, Store, StoreError, Timed, Timestamp,
     WhenAway,
@@ -13,20 +14,20 @@ use lockage_memory::MemoryStore;
 use lockage_tests::flaky::{Fate, Flaky};
 
 type Memory = Flaky<MemoryStore<Arc<ManualClock>>>;
-type Limited = Limiter<Timed<Far, Tokio>>;
+type Limited = Limiter<Timed<Far<Tokio>, Tokio>>;
 
 /// A store far away.
 #[derive(Clone)]
-struct Far(Memory);
+struct Far<R>(Memory, R);
 
-impl Store for Far {
+impl<R: Runtime> Store for Far<R> {
     async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
     where
         C: Command<Outcome: Send> + Sync,
     {
-        tokio::time::sleep(WAY).await;
+        self.1.sleep(WAY).await;
         let answer = self.0.execute(key, command).await;
-        tokio::time::sleep(WAY).await;
+        self.1.sleep(WAY).await;
         answer
     }
 }
@@ -34,14 +35,23 @@ impl Store for Far {
 /// From here to the store.
 const WAY: Duration = Duration::from_millis(5);
 
-const TIMEOUT: Duration = Duration::from_millis(100);
+/// Long: some of these tests run in real time.
+const TIMEOUT: Duration = Duration::from_secs(20);
 const PROBE: Duration = Duration::from_secs(1);
 
 fn limiter(limit: &str, max_waiting: usize) -> (Limited, Memory, Arc<ManualClock>) {
+    limiter_on(Tokio, limit, max_waiting)
+}
+
+fn limiter_on<R: Runtime>(
+    runtime: R,
+    limit: &str,
+    max_waiting: usize,
+) -> (Limiter<Timed<Far<R>, R>>, Memory, Arc<ManualClock>) {
     let clock = ManualClock::new(Timestamp::from_micros(1_763_697_600_000_000).unwrap());
     let clock = Arc::new(clock);
     let store = Flaky::new(MemoryStore::with_clock(Arc::clone(&clock)));
-    let timed = Timed::new(Far(store.clone()), Tokio, TIMEOUT);
+    let timed = Timed::new(Far(store.clone(), runtime.clone()), runtime, TIMEOUT);
     let limiter = Limiter::new(timed, limit.parse().unwrap()).with_coalescing(max_waiting);
     (limiter.unwrap(), store, clock)
 }
@@ -133,4 +143,31 @@ async fn those_who_wait_for_a_permit_ask_together() {
     let told = limiter.coalescing().unwrap();
     assert_eq!(told.calls, store.calls());
     assert!(told.largest_call >= 99, "those who came at once asked at once: {told:?}");
+}
+
+/// Each runtime does, with its real timers; no caller's task is needed but those that wait.
+#[test]
+fn every_runtime_coalesces() {
+    async fn thirty<R: Runtime, T: Future<Output = bool>>(
+        runtime: R,
+        spawn: impl Fn(Pin<Box<dyn Future<Output = bool> + Send>>) -> T,
+    ) {
+        let (limiter, store, _) = limiter_on(runtime, "fixed-window 20/h", 100);
+        let tasks = (0..30).map(|_| {
+            let limiter = limiter.clone();
+            spawn(Box::pin(async move { limiter.try_acquire("id", 1).await.unwrap().is_allowed() }))
+        });
+        let mut admitted = 0;
+        for task in tasks.collect::<Vec<_>>() {
+            admitted += u64::from(task.await);
+        }
+        assert_eq!(admitted, 20);
+        assert!(store.calls() < 30, "{} calls for 30", store.calls());
+    }
+    tokio::runtime::Runtime::new().unwrap().block_on(thirty(Tokio, |task| {
+        let task = tokio::spawn(task);
+        async { task.await.unwrap() }
+    }));
+    async_std::task::block_on(thirty(AsyncStd, async_std::task::spawn));
+    smol::block_on(thirty(Smol, smol::spawn));
 }

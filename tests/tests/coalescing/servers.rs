@@ -15,9 +15,9 @@ use lockage_tests::server::Server;
 
 const KEYS: u64 = 3;
 const CALLERS: u64 = 200;
-const ROUNDS: u64 = 40;
+const ROUNDS: u64 = 200;
 /// Some callers are denied.
-const CAPACITY: u64 = 1500;
+const CAPACITY: u64 = 7500;
 /// How long it may take at most: somebody would wait for ever.
 const DEADLINE: Duration = Duration::from_secs(60);
 
