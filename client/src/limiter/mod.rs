@@ -2,6 +2,7 @@
 
 mod adjusting;
 mod away;
+mod coalesce;
 mod denials;
 mod deny_cache;
 mod shadow;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use lockage_core::{Acquire, AcquireEach, Decision, Limit, Peek, RequestId, Reset};
 
 pub use away::WhenAway;
+pub use coalesce::{Coalescing, QueueFull};
 pub use deny_cache::{DenyCache, DenyCacheStats};
 pub use shadow::ShadowStats;
 
@@ -21,6 +23,7 @@ use crate::error::{Error, StoreError};
 use crate::key::{Key, KeyError, check_prefix};
 use crate::store::Store;
 use away::Away;
+use coalesce::Coalescer;
 use denials::Denials;
 use shadow::Shadow;
 
@@ -35,7 +38,8 @@ const DEFAULT_PREFIX: &str = "lockage";
 ///
 /// On a [`Timed`](crate::Timed) store it can also wait ([`Limiter::acquire`]), retry with request
 /// ids ([`Limiter::with_request_ids`]), go on without its store ([`Limiter::when_away`]), and answer
-/// by itself what is known to be denied ([`Limiter::with_deny_cache`]).
+/// by itself what is known to be denied ([`Limiter::with_deny_cache`]). On a store far away it can put
+/// the requests of many callers into one call ([`Limiter::with_coalescing`]).
 ///
 /// [`Limiter::in_shadow`] tries a limit without enforcing it.
 #[derive(Clone)]
@@ -47,6 +51,7 @@ pub struct Limiter<S> {
     away: Option<Arc<Away>>,
     denials: Option<Arc<Denials>>,
     shadow: Option<Arc<Shadow>>,
+    coalescer: Option<Arc<Coalescer>>,
 }
 
 /// Gives each acquire an id of its own.
@@ -67,6 +72,7 @@ impl<S: Store> Limiter<S> {
             away: None,
             denials: None,
             shadow: None,
+            coalescer: None,
         }
     }
 
@@ -181,10 +187,35 @@ impl<S: Store> Limiter<S> {
         if let Some(denied) = known {
             return self.tell(id, cost, Ok(denied));
         }
+        if let Some(coalescer) = &self.coalescer {
+            return self.tell(id, cost, self.decide_with_others(coalescer, &key, cost).await?);
+        }
         if let Some(ids) = &self.ids {
             command = command.with_request(ids.next(), ids.remember)?;
         }
         self.tell(id, cost, self.decide(&key, command, cost).await)
+    }
+
+    /// In one call with the requests of others. A full queue is an error for the caller, but in shadow
+    /// mode, which turns nobody away.
+    async fn decide_with_others(
+        &self,
+        coalescer: &Arc<Coalescer>,
+        key: &Key,
+        cost: u64,
+    ) -> Result<Result<Decision, StoreError>, Error> {
+        let asking = self.asking(key);
+        match coalescer.decide(key.clone(), cost, self.away.as_ref()).await {
+            Ok(decision) => {
+                asking.learn(cost, &decision);
+                Ok(Ok(decision))
+            }
+            Err(Error::Store(error)) => Ok(Err(error)),
+            Err(Error::QueueFull(full)) if self.shadow.is_some() => {
+                Ok(Err(StoreError::NotDone(Box::new(full))))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     async fn decide(&self, key: &Key, command: Acquire, cost: u64) -> Result<Decision, StoreError> {
@@ -220,6 +251,7 @@ impl<S: fmt::Debug> fmt::Debug for Limiter<S> {
             .field("away", &self.away)
             .field("deny_cache", &self.denials)
             .field("shadow", &self.shadow)
+            .field("coalescing", &self.coalescer)
             .finish()
     }
 }

@@ -7,6 +7,7 @@ use lockage_core::flow::{Step, Wait};
 use lockage_core::{Acquire, ConfigError, Decision};
 
 use super::away::{Away, WhenAway};
+use super::coalesce::{COALESCING, REQUEST_IDS};
 use super::{Ids, Limiter};
 use crate::error::Error;
 use crate::runtime::Runtime;
@@ -51,8 +52,11 @@ impl<S: Store, R: Runtime> Limiter<Timed<S, R>> {
     /// for one id between a call and its repetition, the repetition is charged again.
     ///
     /// # Errors
-    /// [`ConfigError`] for a `remember` out of range.
+    /// [`ConfigError`] for a `remember` out of range, and for a limiter that coalesces.
     pub fn with_request_ids(self, remember: Duration) -> Result<Self, ConfigError> {
+        if self.coalescer.is_some() {
+            return Err(ConfigError::Conflict { what: REQUEST_IDS, with: COALESCING });
+        }
         let runtime = self.store.runtime().clone();
         let ids = Ids { remember, random: Arc::new(move || runtime.random()) };
         // Checked here, so that no call need fail.
