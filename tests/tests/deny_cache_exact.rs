@@ -91,7 +91,7 @@ struct Process {
 impl Process {
     fn new(trace: &Trace, conditions: Conditions) -> Self {
         let (real, start_us) = (RealTime::default(), trace.start_us);
-        let limit = trace.config.limit();
+        let limit = trace.limits.limit();
         let clock = StoreClock { real: real.clone(), start_us };
         let store = Distant::new(MemoryStore::with_clock(clock), real.clone());
         let local = LocalClock { real: real.clone(), slow_ppm: conditions.slow_ppm };
@@ -187,6 +187,7 @@ async fn ask<S: lockage::Store>(limiter: &Limiter<S>, op: &Op) -> Outcome {
         }
         Op::Peek(cost) => limiter.peek("id", *cost).await.map(one),
         Op::Reset => limiter.reset("id").await.map(|existed| Outcome::Reset { existed }),
+        Op::Adjust { .. } | Op::Change(_) => unreachable!("not in these traces"),
     };
     outcome.unwrap_or_else(|error| match error {
         Error::Store(lockage::StoreError::Record(error)) => Outcome::Refused(error.to_string()),
