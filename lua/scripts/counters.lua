@@ -1,7 +1,7 @@
 -- What only the general scripts need of the machines whose state is a few integers. A part of a limit
 -- with such a machine has in `state` its numbers, settled, and in `counted` which of them a charge adds
 -- to, `unit` for each unit of cost.
-local EXACT, SPAN = 9007199254740991, 2251799813685248   -- 2^53 - 1; the longest time remembered, 2^51 us
+local SPAN = 2251799813685248   -- the longest time that is remembered, 2^51 us
 
 -- Of each: how many numbers a state has, which of them is counted, and which is the latest time that
 -- counts; of the configuration, which is the capacity, the length of a window, the unit; and `most`,
@@ -28,7 +28,8 @@ local function new_counter(tag, config)
   local part = {counted = kind.counted, latest = kind.latest, size = kind.size}
   part.capacity, part.window = config[kind.capacity], kind.window and config[kind.window]
   part.unit, part.most = kind.unit and config[kind.unit] or 1, kind.most(unpack(config))
-  part.settle, part.charge, part.fresh_at, part.estimate = machines[tag].new(unpack(config))
+  local settle, _, fresh_at, estimate = machines[tag].new(unpack(config))
+  part.settle, part.fresh_at, part.estimate = settle, fresh_at, estimate
   return part
 end
 

@@ -27,13 +27,13 @@ local function read_parts(words, from)
     end
     local size = machine and machine.config or 2
     for i = 1, size do
-      config[i] = match(words[place + i] or '', '^%d+$')
-      if not config[i] or tonumber(config[i]) < 1 then return nil, place + i, DAMAGED end
+      config[i] = tonumber(match(words[place + i] or '', '^%d+$'))
+      if not config[i] or config[i] < 1 or config[i] > EXACT then return nil, place + i, DAMAGED end
     end
-    local name = tag .. ' ' .. table.concat(config, ' ')
-    for i = 1, size do config[i] = tonumber(config[i]) end
-    local part = machine and new_counter(tag, config) or {capacity = config[1], window = config[2], most = EXACT}
-    part.tag, part.config, part.name, part.is_log = tag, config, name, not machine
+    local part = machine and new_counter(tag, config)
+      or {is_log = true, capacity = config[1], window = config[2], unit = 1, most = EXACT}
+    if part.window and part.window > SPAN then return nil, place + 2, DAMAGED end
+    part.tag, part.name = tag, table.concat(words, ' ', place, place + size)
     read[#read + 1], place = part, place + 1 + size
   until #read == most or not find(words[place] or '', '^%u')
   if most > 1 and #read < 2 then return nil, place, DAMAGED end
@@ -86,23 +86,30 @@ local function told_numbers(all)
   return most, 2 + most + #logs_of(all)
 end
 
--- The parts of a record and how it begins, up to their states; or nothing and why it cannot be read.
+-- The parts of a record with their states, and whether they are those of the limit in ARGV; or nothing
+-- and why it cannot be read.
 local function read_stored(record)
   local bar = find(record, '|', 1, true) or #record + 1
-  local text, words = sub(record, 1, bar - 1), {}
+  -- Behind the same head stands a state, or another part of a longer limit.
+  local same = sub(record, 1, #head) == head and find(record, '^%d', #head + 1) ~= nil
+  local from = same and #head + 1 or 1
+  local text, words, stored, place = sub(record, from, bar - 1), {}, parts, 1
   for word in string.gmatch(text, '%S+') do words[#words + 1] = word end
-  local stored, behind, status = read_parts(words, 1)
-  if not stored then return nil, {status} end
+  if not same then
+    local status
+    stored, place, status = read_parts(words, 1)
+    if not stored then return nil, {status} end
+  end
   local is_list = #logs_of(stored) > 0
   if table.concat(words, ' ') ~= text or is_list ~= (form == 'list') then return nil, {DAMAGED} end
-  if not read_states(words, behind, stored) then return nil, {DAMAGED} end
+  if not read_states(words, place, stored) then return nil, {DAMAGED} end
   if bar <= #record then
     local most, adjusted = told_numbers(stored)
-    local fewest = words[1] ~= 'C1' and not is_list and 0 or most
+    local fewest = #stored == 1 and not is_list and 0 or most
     local refused = read_behind(sub(record, bar), most, fewest, adjusted)
     if refused then return nil, refused end
   end
-  return stored, table.concat(words, ' ', 1, behind - 1) .. ' '
+  return stored, same
 end
 
 local function settle(all)
@@ -122,11 +129,11 @@ local function read_record()
     return settle(parts)
   end
   entries = form == 'list' and math.huge or 0
-  local stored, stored_head = read_stored(record)
-  if not stored then return stored_head end
+  local stored, same = read_stored(record)
+  if not stored then return same end
   settle(stored)
-  converted = stored_head ~= head
-  if converted then convert(stored) else parts, logs = stored, logs_of(stored) end
+  converted = not same
+  if converted then convert(stored) end
   if broken then return {DAMAGED} end
 end
 

@@ -19,9 +19,9 @@
 local letter, done = ARGV[4], 0
 if not find(letter or '', '^[tfpbu]$') then return wrong_argument(4, 't, f, p, b or u') end
 if not_whole(5, 5) then return wrong_argument(5, 'a whole number') end
-local amount, largest = tonumber(ARGV[5]), letter == 'b' and SPAN or EXACT
+local amount, largest = tonumber(ARGV[5]), letter == 'b' and LONGEST or EXACT
 if (letter == 'u') ~= (amount == 0) or amount > largest then
-  return wrong_argument(5, '0 to unblock, else 1 to 2^53 - 1, of a block to 2^51 us')
+  return wrong_argument(5, '0 to unblock, else 1 to 2^53 - 1, of a block to 2^50 us')
 end
 local behind, refused = read_limit(6)
 if refused then return refused end
@@ -53,17 +53,22 @@ function change.f()
 end
 
 function change.p()
-  local cost, most = 0, amount   -- the cost of the logs' entry
   for _, part in ipairs(parts) do
-    local units = math.min(amount, room(part))
-    if part.is_log then
-      cost, most = max(cost, units), math.min(most, EXACT - part.used)
-    else
-      done = max(done, units)
+    if not part.is_log then
+      local units = math.min(amount, room(part))
       counter_add(part, units)
+      done = max(done, units)
     end
   end
-  cost = math.min(cost, most)
+  if not logs[1] then return end
+  -- One entry for all logs. The one with the longest window decides, so that their number is bounded.
+  local longest = logs[1]
+  for _, log in ipairs(logs) do
+    if log.window > longest.window or log.window == longest.window and room(log) > room(longest) then
+      longest = log
+    end
+  end
+  local cost = math.min(amount, room(longest))
   if cost > 0 then add_entry(logs, cost) end
   done = max(done, cost)
 end

@@ -22,8 +22,9 @@ local function read_entries(first, final)
   local piece = redis.call('LRANGE', key, format('%.0f', first), format('%.0f', final))
   for i = 1, #piece do
     local time, cost = match(piece[i], '^(%d+):?(%d*)$')
-    broken = broken or not time
-    times[first + i - 1], costs[first + i - 1] = tonumber(time or 0), tonumber(cost) or 1
+    time, cost = tonumber(time), tonumber(cost) or 1
+    broken = broken or not time or time > EXACT or cost > EXACT
+    times[first + i - 1], costs[first + i - 1] = time or 0, cost
   end
   if first + #piece <= final then entries = math.min(entries, first + #piece - 1) end
 end

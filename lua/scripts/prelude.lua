@@ -14,6 +14,7 @@ local key = KEYS[1]
 local find, match, sub, format = string.find, string.match, string.sub, string.format
 local floor, ceil, max = math.floor, math.ceil, math.max
 local OTHER_KIND, OTHER_VERSION, DAMAGED, OPERATION_REUSED, BLOCKED = 1, 2, 4, 5, 6
+local EXACT = 9007199254740991   -- 2^53 - 1: what a record holds is never more
 local machines = {}   -- of the limiters, by the tag of their records: each machine's part adds its own
 
 local function wrong_argument(at, expected)

@@ -43,6 +43,7 @@ local function read_behind(text, most, fewest, adjusted)
   if till then
     text = sub(text, #'|blocked ' + #till + 1)
     till = tonumber(till)
+    if till > EXACT then return {DAMAGED} end
     if now < till then blocked = till end
   end
   if find(text, '^[^|]') then return {DAMAGED} end
@@ -54,6 +55,7 @@ local function read_behind(text, most, fewest, adjusted)
     if letter ~= '' then told = numbers == adjusted end
     count = count + 1
     if not is_id(name) or left ~= '' or not told or count > REMEMBERED then return {DAMAGED} end
+    if tonumber(till) > EXACT then return {DAMAGED} end
     if now < tonumber(till) then
       requests[#requests + 1] = request
       if name == id then known = request end

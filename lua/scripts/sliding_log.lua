@@ -43,6 +43,7 @@ local function open_log(first)
   local total, latest = match(state, '^(%d+) (%d+)$')
   if not total then return nil, {DAMAGED} end
   used, last = tonumber(total), tonumber(latest)
+  if last > EXACT then return nil, {DAMAGED} end
   at = max(now, last)
   local size = FIRST_PIECE
   repeat

@@ -220,7 +220,11 @@ fn a_ttl_that_leaves_out_what_is_remembered_is_killed_by_d11() {
 #[test]
 fn an_id_that_is_remembered_for_too_long_is_killed_by_d11() {
     for (id, kind) in REQUESTED {
-        let mutant = Shipped::broken(id, "if now < tonumber(till) then", "if till then");
+        let mutant = Shipped::broken(
+            id,
+            "    if now < till then\n      requests",
+            "    if till then\n      requests",
+        );
         let input = (forward(request_trace(kind, STEPS)), 1..=40_u64);
         mutant.killed(input, |simulated, (trace, remember_us)| {
             let fresh = &mut Machine::new(trace.limits.limit());
