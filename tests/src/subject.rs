@@ -77,7 +77,7 @@ pub struct Answer {
     pub remaining: u64,
     /// From the caller's time to the first moment at which the key is as fresh.
     pub reset_after_us: u64,
-    /// Whether it was denied by a block.
+    /// Whether the key is blocked.
     pub blocked: bool,
     /// Of several limits: the one that binds.
     pub binding: Option<usize>,

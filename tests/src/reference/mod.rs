@@ -34,13 +34,14 @@ pub trait Model {
     /// penalties left a debt.
     fn available(&self, now: i128) -> i128;
 
-    /// Remembers that `cost` was charged at `now`.
+    /// Remembers that `cost` was charged at `now`, after [`Model::touch`].
     fn admit(&mut self, cost: i128, now: i128);
 
-    /// Remembers that up to `cost` of what counts at `now` was given back then.
+    /// Remembers that up to `cost` of what counts at `now` was given back then, after
+    /// [`Model::touch`].
     fn refund(&mut self, cost: i128, now: i128);
 
-    /// Remembers that the key was written at `now`.
+    /// Remembers that the key is written at `now`, before whatever is changed then.
     fn touch(&mut self, now: i128);
 
     /// The stored time that a step back does not pass (D10).
@@ -98,10 +99,10 @@ impl Reference {
             Verdict::Denied { retry_after_us: whole(admitted_at - now) }
         };
         if charge && verdict == Verdict::Allowed {
+            self.begin_write(now_us);
             for part in &mut self.parts {
                 part.admit(cost, now);
             }
-            self.written(now_us);
         }
         // As fresh: everything fits again, and no stored time holds it back.
         let fresh_at = first_from(now, |time| self.is_fresh(now, time));
@@ -112,7 +113,7 @@ impl Reference {
             limit: whole(self.capacity),
             remaining: whole(self.remaining(now)),
             reset_after_us: whole(fresh_at - now),
-            blocked: self.is_blocked(now) && verdict != Verdict::Never,
+            blocked: self.is_blocked(now),
             binding: several.then(|| self.binding(&alone, now)),
             parts: parts.filter(|_| several).collect(),
         }
@@ -178,8 +179,8 @@ impl Reference {
         !self.is_blocked(time) && self.parts.iter().all(|part| part.is_fresh(now, time))
     }
 
-    /// The key was written at `now_us`: what is over by then goes for good.
-    fn written(&mut self, now_us: u64) {
+    /// The key is to be written at `now_us`: what is over by then goes for good.
+    fn begin_write(&mut self, now_us: u64) {
         for part in &mut self.parts {
             part.touch(i128::from(now_us));
         }
