@@ -45,7 +45,8 @@ fn code_of(error: &Error) -> Option<&str> {
         return Some("MOVED");
     }
     let word = error.details().split(' ').next()?;
-    (word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')).then_some(word)
+    (word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_'))
+        .then_some(word)
 }
 
 /// What a call's result says of the client that it took.

@@ -8,7 +8,7 @@ use lockage_core::{Adjusted, Command, ConfigError, Decision, Limit, RequestId};
 
 use crate::error::{Error, StoreError};
 use crate::key::{Key, KeyError};
-use crate::limiter::{Limiter, WhenAway};
+use crate::limiter::{DenyCache, DenyCacheStats, Limiter, ShadowStats, WhenAway};
 use crate::runtime::Runtime;
 use crate::store::{BlockingStore, Store};
 use crate::timed::Timed;
@@ -65,6 +65,37 @@ impl<S: BlockingStore> BlockingLimiter<S> {
     /// As [`Limiter::is_away`].
     pub fn is_away(&self) -> bool {
         self.0.is_away()
+    }
+
+    /// As [`Limiter::with_deny_cache`].
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn with_deny_cache(self, cache: DenyCache) -> Result<Self, ConfigError> {
+        Ok(BlockingLimiter(self.0.with_deny_cache(cache)?))
+    }
+
+    /// As [`Limiter::deny_cache_stats`].
+    pub fn deny_cache_stats(&self) -> Option<DenyCacheStats> {
+        self.0.deny_cache_stats()
+    }
+
+    /// As [`Limiter::in_shadow`].
+    pub fn in_shadow(self) -> Self {
+        BlockingLimiter(self.0.in_shadow())
+    }
+
+    /// As [`Limiter::in_shadow_with`].
+    pub fn in_shadow_with(
+        self,
+        observer: impl Fn(&str, Result<&Decision, &StoreError>) + Send + Sync + 'static,
+    ) -> Self {
+        BlockingLimiter(self.0.in_shadow_with(observer))
+    }
+
+    /// As [`Limiter::shadow_stats`].
+    pub fn shadow_stats(&self) -> Option<ShadowStats> {
+        self.0.shadow_stats()
     }
 
     /// The limit.

@@ -30,7 +30,8 @@ pub struct Decision {
     pub blocked: bool,
     /// Whether it was made without the store, by a limiter's policy for its absence.
     pub degraded: bool,
-    /// Of a limiter that enforces nothing: what the verdict was. The one above is then `Allowed`.
+    /// Of a limiter that enforces nothing, for a request that it would not have admitted: what the
+    /// verdict was. The one above is then `Allowed`.
     pub shadowed: Option<Verdict>,
 }
 
@@ -82,6 +83,11 @@ impl Decision {
     /// Whether the request may go ahead.
     pub fn is_allowed(&self) -> bool {
         self.verdict == Verdict::Allowed
+    }
+
+    /// Whether the request goes ahead only because the limiter enforces nothing (shadow mode).
+    pub fn would_deny(&self) -> bool {
+        self.shadowed.is_some_and(|verdict| verdict != Verdict::Allowed)
     }
 
     /// How long to wait before the same request can be admitted: zero where it was, nothing

@@ -50,6 +50,13 @@ pub enum ConfigError {
     },
     /// A composite within a composite.
     Nested,
+    /// Two things that exclude each other.
+    Conflict {
+        /// What was asked for.
+        what: &'static str,
+        /// What was there before.
+        with: &'static str,
+    },
 }
 
 impl fmt::Display for ConfigError {
@@ -80,6 +87,9 @@ impl fmt::Display for ConfigError {
             }
             ConfigError::Nested => {
                 f.write_str("a composite within a composite: list all its limits, up to four")
+            }
+            ConfigError::Conflict { what, with } => {
+                write!(f, "{what} cannot be had together with {with}: choose one of them")
             }
         }
     }

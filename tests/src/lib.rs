@@ -1,5 +1,6 @@
 //! The suite of lockage: one set of scenarios and properties, run on every store.
 
+pub mod clocks;
 pub mod config;
 pub mod envelope;
 pub mod faults;
@@ -20,4 +21,5 @@ pub mod vectors;
 /// The README's programs compile, and the first one runs.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
+#[doc = include_str!("../../docs/limiters.md")]
 struct Readme;

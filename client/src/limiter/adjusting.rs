@@ -61,6 +61,8 @@ impl<S: Store> Limiter<S> {
             Some(ids) => command.with_request(ids.next(), ids.remember)?,
             None => command,
         };
-        Ok(self.store.execute(&self.key(id)?, &command).await?)
+        let key = self.key(id)?;
+        let _forgetting = self.forget_denial(&key);
+        Ok(self.store.execute(&key, &command).await?)
     }
 }

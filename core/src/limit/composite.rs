@@ -8,18 +8,14 @@ use crate::error::ConfigError;
 use crate::limiter::{Counter, Fields, Machine};
 
 /// Two to four limits of any kinds that are applied together: a request is admitted where each of them
-/// admits it, and is then charged to each; otherwise nothing is charged. See [`Limit::all`].
+/// admits it, and is then charged to each; otherwise nothing is charged. See [`Limit::all`] and
+/// [`Limit::parts`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Composite(Singles);
 
 impl Composite {
     /// The most limits that are applied together.
     pub const MAX_LIMITS: usize = 4;
-
-    /// The limits, in the order in which they were given.
-    pub fn limits(&self) -> impl ExactSizeIterator<Item = Limit> {
-        self.0.iter().map(|single| Limit::from(*single))
-    }
 
     pub(super) fn new(limits: &[Limit]) -> Result<Self, ConfigError> {
         let count = limits.len();

@@ -93,10 +93,16 @@ impl Limit {
             Limit::SlidingWindow(window) => window.limit(),
             Limit::TokenBucket(bucket) => bucket.burst(),
             Limit::IntervalBucket(bucket) => bucket.burst(),
-            Limit::Composite(all) => {
-                all.limits().map(|limit| limit.capacity()).min().unwrap_or_default()
+            Limit::Composite(_) => {
+                self.parts().map(|limit| limit.capacity()).min().unwrap_or_default()
             }
         }
+    }
+
+    /// The limits of which it consists: those of a composite in their order, else itself.
+    pub fn parts(&self) -> impl ExactSizeIterator<Item = Limit> {
+        let singles = self.singles();
+        (0..singles.len()).map(move |index| singles[index].into())
     }
 
     pub(crate) fn singles(&self) -> Singles {

@@ -31,8 +31,8 @@ impl fmt::Display for Limit {
                 Span(bucket.interval()),
                 bucket.burst()
             ),
-            Limit::Composite(all) => {
-                for (index, limit) in all.limits().enumerate() {
+            Limit::Composite(_) => {
+                for (index, limit) in self.parts().enumerate() {
                     let plus = if index > 0 { " + " } else { "" };
                     write!(f, "{plus}{limit}")?;
                 }

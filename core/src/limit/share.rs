@@ -50,9 +50,9 @@ impl Limit {
                 let amount = part("amount", all.amount())?;
                 IntervalBucket::new(amount, all.interval(), part("burst", all.burst())?)?.into()
             }
-            Limit::Composite(all) => {
+            Limit::Composite(_) => {
                 let parts: Result<Vec<Limit>, _> =
-                    all.limits().map(|limit| limit.share(shares)).collect();
+                    self.parts().map(|limit| limit.share(shares)).collect();
                 Limit::all(&parts?)?
             }
         })

@@ -1,0 +1,66 @@
+//! Adjustments, by their definitions: taking what there is, giving back, penalties and blocks.
+
+use super::{Part, Reference, whole};
+use crate::subject::{Adjustment, Outcome};
+
+/// The largest number that is exact in a double.
+const MAX_EXACT: i128 = (1 << 53) - 1;
+
+impl Reference {
+    /// Does it, and tells what it came to and what a peek of 1 is told right after.
+    pub(super) fn adjust(&mut self, adjustment: Adjustment, now_us: u64) -> Outcome {
+        let now = i128::from(now_us);
+        let (amount, penalties) = match adjustment {
+            Adjustment::TakeUpTo(most) => (i128::from(most).min(self.remaining(now)), Vec::new()),
+            Adjustment::Refund(cost) => (self.used_of(cost.into(), now), Vec::new()),
+            Adjustment::Penalty(cost) => {
+                let penalties = self.penalties(cost.into(), now);
+                (penalties.iter().copied().max().expect("there is a part"), penalties)
+            }
+            Adjustment::Block(span_us) => {
+                let until = self.blocked_until.unwrap_or(0).max(now + i128::from(span_us));
+                (until - now, Vec::new())
+            }
+            Adjustment::Unblock => (self.is_blocked(now).into(), Vec::new()),
+        };
+        if amount > 0 {
+            self.begin_write(now_us);
+            match adjustment {
+                Adjustment::TakeUpTo(_) => self.each(|part, _| part.admit(amount, now)),
+                Adjustment::Refund(cost) => self.each(|part, _| part.refund(cost.into(), now)),
+                Adjustment::Penalty(_) => self.each(|part, at| part.admit(penalties[at], now)),
+                Adjustment::Block(_) => self.blocked_until = Some(now + amount),
+                Adjustment::Unblock => self.blocked_until = None,
+            }
+        }
+        Outcome::Adjusted { amount: whole(amount), after: self.decide(1, now_us, false) }
+    }
+
+    /// As much of `cost` as any part has used.
+    fn used_of(&self, cost: i128, now: i128) -> i128 {
+        let used = self.parts.iter().map(|part| cost.min(part.used(now)));
+        used.max().expect("there is a part")
+    }
+
+    /// What each part is charged: as far as its debt allows. All logs keep the same entry, as large as
+    /// the log with the longest window takes, which remembers it for longest.
+    fn penalties(&self, cost: i128, now: i128) -> Vec<i128> {
+        let logs = || self.parts.iter().filter(|part| part.log_window.is_some());
+        let longest = logs().map(|part| part.log_window).max();
+        let longest_logs = logs().filter(|part| Some(part.log_window) == longest);
+        let room = longest_logs.map(|part| part.room(now)).max().unwrap_or(0);
+        let exact = logs().map(|part| MAX_EXACT - part.used(now)).min().unwrap_or(0);
+        let entry = cost.min(room).min(exact);
+        let charge = |part: &Part| match part.log_window {
+            Some(_) => entry,
+            None => cost.min(part.room(now)),
+        };
+        self.parts.iter().map(charge).collect()
+    }
+
+    fn each(&mut self, mut change: impl FnMut(&mut Part, usize)) {
+        for (at, part) in self.parts.iter_mut().enumerate() {
+            change(part, at);
+        }
+    }
+}
