@@ -78,8 +78,8 @@ pub use limiter::{
 pub use lockage_core::flow::OutageConfig;
 pub use lockage_core::{
     Adjust, Adjusted, Clock, Command, Composite, ConfigError, CostError, Decision, FixedWindow,
-    IntervalBucket, Limit, ParseError, Part, RecordError, RequestId, SlidingLog, SlidingWindow,
-    Timestamp, TokenBucket, Verdict, lock,
+    IntervalBucket, Limit, ParseError, Part, RecordError, RequestId, Reservation, Reserve,
+    Reserved, Settle, Settlement, SlidingLog, SlidingWindow, Timestamp, TokenBucket, Verdict, lock,
 };
 pub use store::{BlockingStore, Store};
 pub use timed::{NoAnswer, Timed};

@@ -272,7 +272,7 @@ pub fn settled_is_as_if_charged(key: &mut impl Key, estimates: &Estimates) -> Ch
                 if twins.on_key(&Acquire::new(limit, cost).expect("above zero"), now)?.is_allowed()
                 {
                     twins.charge(cost, now)?;
-                    charged.push((now_us, cost));
+                    charged.push((now_us, i128::from(cost)));
                 }
             }
             Estimate::Reserve(cost, actual) => {
@@ -284,7 +284,7 @@ pub fn settled_is_as_if_charged(key: &mut impl Key, estimates: &Estimates) -> Ch
                     open.push((reservation, actual));
                     if actual > 0 {
                         twins.charge(actual, now)?;
-                        charged.push((now_us, actual));
+                        charged.push((now_us, i128::from(actual)));
                     }
                 }
             }

@@ -4,6 +4,7 @@ pub mod blocking;
 mod limiters;
 mod locks;
 mod refusals;
+mod reservations;
 pub mod simulated;
 
 use std::time::Duration;
@@ -38,6 +39,7 @@ impl<S: Store + Clone> Bench<'_, S> {
         limiters::many_expired_entries_are_no_trouble(self).await;
         refusals::bad_input_is_refused_before_it_is_sent(self).await;
         refusals::another_record_is_refused_and_kept(self).await;
+        reservations::a_reservation_is_settled_once(self).await;
         locks::a_lock_is_taken_held_and_given_back(self).await;
         locks::a_repeated_operation_is_done_once(self).await;
     }
