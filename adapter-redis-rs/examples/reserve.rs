@@ -24,10 +24,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 async fn run(store: impl Store) -> Result<(), Box<dyn std::error::Error>> {
     let store = Timed::new(store, Tokio, Duration::from_millis(250));
     let limiter =
-        Limiter::new(store, "token-bucket 10000/min burst 10000".parse()?).with_prefix("tokens")?;
+        Limiter::new(store, "token-bucket 12000/min burst 12000".parse()?).with_prefix("tokens")?;
     limiter.reset("team:7").await?;
 
-    for prompt in ["hello", "a poem", "", "a novel"] {
+    for prompt in ["hello", "a poem", "", "a novel", "a saga"] {
         let reserved = limiter.reserve("team:7", MOST_TOKENS, Duration::from_secs(120)).await?;
         let Some(reservation) = reserved.reservation else {
             if let Verdict::Denied { retry_after } = reserved.decision.verdict {
@@ -35,13 +35,18 @@ async fn run(store: impl Store) -> Result<(), Box<dyn std::error::Error>> {
             }
             continue;
         };
-        let settlement = match answer(prompt).await {
+        let tokens = answer(prompt).await;
+        let settlement = match tokens {
             Some(tokens) => limiter.commit("team:7", &reservation, tokens).await?,
             None => limiter.cancel("team:7", &reservation).await?,
         };
         match settlement {
-            Settlement::Settled { amount, after } => {
-                println!("{prompt:?}: {amount} tokens given back, {} left", after.remaining);
+            Settlement::Settled { after, .. } => {
+                println!(
+                    "{prompt:?}: {} tokens used, {} left",
+                    tokens.unwrap_or(0),
+                    after.remaining
+                );
             }
             late => println!("{prompt:?}: stays charged as estimated, {late:?}"),
         }
