@@ -49,6 +49,28 @@ fn what_people_write_is_read() {
 }
 
 #[test]
+fn several_limits_are_written_with_a_plus() {
+    let (log, window) = (parsed("sliding-log 3/7s"), parsed("fixed-window 20/h"));
+    for text in ["sliding-log 3/7s + fixed-window 20/3600s", "sliding-log 3/7s+fixed-window 20/h"] {
+        let both = parsed(text);
+        assert_eq!(both, Limit::all(&[log, window]).unwrap(), "{text}");
+        assert_eq!(both.to_string(), "sliding-log 3/7s + fixed-window 20/h");
+        assert_eq!((both.capacity(), both.parts().len()), (3, 2));
+        assert_eq!(parsed(&both.to_string()), both);
+    }
+    let bursts =
+        parsed("token-bucket 10/s burst 50 + token-bucket 8 every 2s + sliding-window 9/s");
+    assert_eq!(bursts.capacity(), 8);
+    assert_eq!(bursts.share(2).unwrap().to_string().matches(" + ").count(), 2);
+    assert_eq!(Limit::all(&[log]), Ok(log));
+    assert_eq!(Limit::all(&[]), Err(ConfigError::LimitCount { count: 0 }));
+    assert_eq!(Limit::all(&[log; 5]), Err(ConfigError::LimitCount { count: 5 }));
+    assert_eq!(Limit::all(&[bursts, log]), Err(ConfigError::Nested));
+    assert!(refused("sliding-log 3/7s +").contains("column 19: expected a kind of limit"));
+    assert!(refused("sliding-log 3/7s fixed-window 20/h").contains("+ and another limit"));
+}
+
+#[test]
 fn a_million_a_day_is_accepted_by_every_limiter() {
     for text in [
         "fixed-window 1_000_000/day",

@@ -34,8 +34,9 @@ fn the_json_of_the_sample_has_its_documented_shape() {
 #[test]
 fn both_engines_agree_on_the_sample() {
     let with = |engine| {
-        let mut report =
-            json(&[&["replay", SAMPLE, "--top", "1000", "--engine", engine][..], &LIMITS].concat());
+        let several = ["--limit", "sliding-log 3/7s + fixed-window 20/3600s"];
+        let args = ["replay", SAMPLE, "--top", "1000", "--engine", engine];
+        let mut report = json(&[&args[..], &LIMITS, &several].concat());
         assert_eq!(report["engine"].take(), engine);
         report
     };
