@@ -8,12 +8,12 @@ use std::cell::RefCell;
 
 use lockage_core::ScriptId;
 use lockage_sim::store::SimStore;
-use lockage_tests::config::{Config, Kind, Limits};
+use lockage_tests::config::{Config, Kind, Limits, Shape};
 use lockage_tests::properties::{self, Check, try_out};
 use lockage_tests::stores::{Foreign, Simulated, Time};
 use lockage_tests::strategies::{
-    self, Ask, Cost, Move, Step, Trace, forward, forward_trace, request_trace,
-    unrepeated_request_trace,
+    self, Ask, Cost, Move, Step, Trace, adjusted_trace, forward, forward_trace, request_trace,
+    unrepeated_adjusted_trace, unrepeated_request_trace,
 };
 use lockage_tests::subject::{Limiter, Machine};
 use proptest::prelude::*;
@@ -48,6 +48,84 @@ fn bug_2_a_ttl_that_every_hit_refreshes_is_killed_by_d1() {
         |source| properties::d1_denies_as_the_reference(&mut foreign(source, &story, MS), &story);
     assert_eq!(told(COUNTER), Ok(()));
     assert!(told(&mutant).is_err());
+}
+
+#[test]
+fn bug_3_denied_requests_that_burn_what_is_left_are_killed_by_d5() {
+    let burned = "if remaining() > 0 and not blocked then cost = math.min(cost, remaining())";
+    killed_by_d5(&Shipped::broken(ScriptId::LimiterAcquire, ADMITS, burned));
+}
+
+#[test]
+fn bug_4_a_check_that_ignores_the_cost_is_killed_by_d5() {
+    let ignored = "if remaining() >= 1 and not blocked then";
+    killed_by_d5(&Shipped::broken(ScriptId::LimiterAcquire, ADMITS, ignored));
+}
+
+#[test]
+fn bug_6_an_off_by_one_is_killed_by_d1() {
+    let mutant = Shipped::broken(
+        ScriptId::LimiterAcquire,
+        ADMITS,
+        "if cost < remaining() and not blocked then",
+    );
+    mutant.killed(forward_trace(Shape::Several, STEPS), |simulated, trace| {
+        properties::d1_equals_the_reference(simulated, trace)
+    });
+    let mutant = Shipped::broken(
+        ScriptId::LimiterAdjust,
+        "math.min(amount, remaining())",
+        "math.min(amount, max(0, remaining() - 1))",
+    );
+    for kind in Kind::ALL {
+        mutant.killed(forward(adjusted_trace(kind, STEPS)), |simulated, trace| {
+            properties::d1_equals_the_reference(simulated, trace)
+        });
+    }
+}
+
+#[test]
+fn bug_21_a_refund_that_comes_back_a_second_time_is_killed_by_e2() {
+    let mutant = Shipped::broken(
+        ScriptId::LimiterAdjust,
+        "removed, place = removed + 1, place - 1",
+        "place = place - 1",
+    );
+    let traces = forward(unrepeated_adjusted_trace(Kind::SlidingLog, 2 * STEPS));
+    mutant.killed(traces, |simulated, trace| {
+        properties::admitted_stays_within_the_envelope(simulated, trace)
+    });
+}
+
+#[test]
+fn bug_21_a_refund_that_is_done_again_is_killed_by_d11() {
+    let mutant = Shipped::broken(
+        ScriptId::LimiterAdjust,
+        "local again = repeated(amount, letter)",
+        "local again",
+    );
+    let shift = prop_oneof![Just(0), any::<i64>()];
+    let repeats = prop::collection::vec((0..STEPS, 0..8_usize, shift), 1..16);
+    let traces = forward(unrepeated_adjusted_trace(Shape::Several, STEPS));
+    mutant.killed((traces, repeats), |simulated, (trace, repeats)| {
+        let plain = &mut Machine::new(trace.limits.limit());
+        properties::d11_repeats_change_nothing(plain, simulated, trace, repeats)
+    });
+}
+
+/// Where the script for any limit decides.
+const ADMITS: &str = "if cost <= remaining() and not blocked then";
+
+fn killed_by_d5(mutant: &Shipped) {
+    // At the times of the steps: what a store lets expire, a step back does not bring back.
+    let probes = prop::collection::vec((0..STEPS, Just(0), 1..=20_u64), 1..8);
+    let input = (forward_trace(Shape::Several, STEPS), probes);
+    killed(mutant.source, &mutant.mutated, input, |source, (trace, probes)| {
+        let (store, limit) = (mutant.store(source), trace.limits.limit());
+        let plain = Limiter::on(Simulated::new(&store, Time::Store, "plain"), limit);
+        let mut probed = Limiter::on(Simulated::new(&store, Time::Store, "probed"), limit);
+        properties::d5_probes_are_transparent(plain, &mut probed, trace, probes)
+    });
 }
 
 #[test]
