@@ -47,10 +47,13 @@ pub use decision::{Decision, Part, Verdict};
 pub use error::{ConfigError, CostError, RecordError, ReplyError};
 pub use id::IdError;
 pub use limit::{
-    FixedWindow, IntervalBucket, Limit, ParseError, SlidingLog, SlidingWindow, TokenBucket,
-    parse_duration, parse_rate,
+    FixedWindow, IntervalBucket, LeakyBucket, Limit, ParseError, SlidingLog, SlidingWindow,
+    TokenBucket, parse_duration, parse_rate,
 };
-pub use limiter::{Acquire, AcquireEach, MAX_COSTS, Peek, REMEMBERED_REQUESTS, RequestId, Reset};
+pub use limiter::{
+    Acquire, AcquireEach, CancelTurn, Cancellation, MAX_COSTS, Peek, REMEMBERED_REQUESTS,
+    RequestId, Reset, TakeTurn, Ticket, Turn,
+};
 pub use record::{Record, Stored};
 #[cfg(target_has_atomic = "64")]
 pub use time::ManualClock;

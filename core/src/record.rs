@@ -7,7 +7,9 @@ use core::fmt::Write;
 use core::time::Duration;
 
 use crate::error::RecordError;
-use crate::limit::{FixedWindow, IntervalBucket, SlidingLog, SlidingWindow, TokenBucket};
+use crate::limit::{
+    FixedWindow, IntervalBucket, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket,
+};
 use crate::limiter::{Counter, CounterRecord, Entry, LogRecord, Machine, Requests};
 use crate::lock::LockRecord;
 use crate::time::Timestamp;
@@ -137,7 +139,7 @@ fn entry_text(entry: &Entry) -> String {
 }
 
 fn check_tag(tag: &str, is_list: bool) -> Result<(), RecordError> {
-    let kinds = if is_list { "L" } else { "FSTIK" };
+    let kinds = if is_list { "L" } else { "FSTIQK" };
     let mut letters = tag.chars();
     let known = letters.next().is_some_and(|kind| kinds.contains(kind));
     let version = letters.as_str();
@@ -167,6 +169,9 @@ fn read_counter_text(tag: &str, rest: &str) -> Option<Record> {
         (IntervalBucket::TAG, &[amount, interval, burst, ref state @ ..]) => {
             let bucket = IntervalBucket::new(amount, micros(interval), burst).ok()?;
             read_counter(bucket, state, requests)
+        }
+        (LeakyBucket::TAG, &[amount, period, queue, ref state @ ..]) => {
+            read_counter(LeakyBucket::new(amount, micros(period), queue).ok()?, state, requests)
         }
         _ => None,
     }

@@ -6,8 +6,12 @@ mod share;
 
 pub use parse::{ParseError, parse_duration, parse_rate};
 
+use core::time::Duration;
+
 use crate::limiter::Machine;
-pub use crate::limiter::{FixedWindow, IntervalBucket, SlidingLog, SlidingWindow, TokenBucket};
+pub use crate::limiter::{
+    FixedWindow, IntervalBucket, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket,
+};
 
 /// A limit of any kind.
 ///
@@ -20,6 +24,7 @@ pub use crate::limiter::{FixedWindow, IntervalBucket, SlidingLog, SlidingWindow,
 /// | [`SlidingWindow`] | `sliding-window 100/min` |
 /// | [`TokenBucket`] | `token-bucket 100/min burst 20`; without `burst`, the amount |
 /// | [`IntervalBucket`] | `token-bucket 8 every 2s burst 8`; without `burst`, the amount |
+/// | [`LeakyBucket`] | `leaky-bucket 10/s queue 20`; without `queue`, the amount |
 ///
 /// `per` may stand for `/`, numbers may be grouped as `1_000_000`, and a duration is a unit
 /// (`us`, `ms`, `s`, `min`, `h`, `day`, `week`, and their common spellings), a number with a
@@ -49,10 +54,12 @@ pub enum Limit {
     TokenBucket(TokenBucket),
     /// See [`IntervalBucket`].
     IntervalBucket(IntervalBucket),
+    /// See [`LeakyBucket`].
+    LeakyBucket(LeakyBucket),
 }
 
 impl Limit {
-    /// The most that can be admitted at once: a window's limit, a bucket's burst.
+    /// The most that can be admitted at once: a window's limit, a bucket's burst or queue.
     pub fn capacity(&self) -> u64 {
         match self {
             Limit::FixedWindow(window) => window.limit(),
@@ -60,6 +67,15 @@ impl Limit {
             Limit::SlidingWindow(window) => window.limit(),
             Limit::TokenBucket(bucket) => bucket.burst(),
             Limit::IntervalBucket(bucket) => bucket.burst(),
+            Limit::LeakyBucket(bucket) => bucket.queue(),
+        }
+    }
+
+    /// The same for a caller who waits no longer than this for a turn.
+    pub(crate) fn within(self, patience: Duration) -> Limit {
+        match self {
+            Limit::LeakyBucket(bucket) => bucket.within(patience).into(),
+            others => others,
         }
     }
 
@@ -70,6 +86,7 @@ impl Limit {
             Limit::SlidingWindow(machine) => machine,
             Limit::TokenBucket(machine) => machine,
             Limit::IntervalBucket(machine) => machine,
+            Limit::LeakyBucket(machine) => machine,
         }
     }
 }
@@ -101,6 +118,12 @@ impl From<TokenBucket> for Limit {
 impl From<IntervalBucket> for Limit {
     fn from(bucket: IntervalBucket) -> Self {
         Limit::IntervalBucket(bucket)
+    }
+}
+
+impl From<LeakyBucket> for Limit {
+    fn from(bucket: LeakyBucket) -> Self {
+        Limit::LeakyBucket(bucket)
     }
 }
 

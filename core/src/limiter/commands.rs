@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::request::{Request, RequestId};
+use super::request::{Remembered, Request, RequestId};
 use crate::command::{Arguments, Command, ScriptId, read_head};
 use crate::decision::Decision;
 use crate::error::{ConfigError, CostError, RecordError, ReplyError};
@@ -56,20 +56,36 @@ impl Acquire {
         Ok(Acquire { request: Some(Request::new(id, remember)?), ..self })
     }
 
-    /// The answer that this request got when it was admitted, if it is still remembered.
-    fn repeated(
+    /// The same request of a caller who waits no longer than `patience` for its turn, in whole
+    /// microseconds: a [`LeakyBucket`](crate::LeakyBucket) denies it where its turn would be later. What
+    /// it says of `remaining` is the room in the queue, whatever the patience. Limits without turns take
+    /// no notice.
+    ///
+    /// Sent again under its id, a request must have the same patience.
+    pub fn within(self, patience: Duration) -> Self {
+        Acquire { limit: self.limit.within(patience), ..self }
+    }
+
+    pub(super) fn limit(&self) -> Limit {
+        self.limit
+    }
+
+    pub(super) fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// This request as it was admitted, if it is still remembered.
+    pub(super) fn known<'a>(
         &self,
-        slot: &Option<Record>,
+        slot: &'a Option<Record>,
         now: Timestamp,
-    ) -> Result<Option<Decision>, RecordError> {
+    ) -> Result<Option<&'a Remembered>, RecordError> {
         let (Some(request), Some(record)) = (self.request, slot) else { return Ok(None) };
-        let machine = self.limit.machine();
-        machine.check(record)?;
-        let Some(known) = record.requests.find(request.id, now) else { return Ok(None) };
-        if known.cost != self.cost {
-            return Err(RecordError::OperationReused);
+        self.limit.machine().check(record)?;
+        match record.requests.find(request.id, now) {
+            Some(known) if known.cost != self.cost => Err(RecordError::OperationReused),
+            known => Ok(known),
         }
-        machine.recall(known.cost, known.now, &known.told).map(Some).ok_or(RecordError::Damaged)
     }
 }
 
@@ -95,8 +111,10 @@ impl Command for Acquire {
     }
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Decision, RecordError> {
-        if let Some(decision) = self.repeated(slot, now)? {
-            return Ok(decision);
+        if let Some(known) = self.known(slot, now)? {
+            // The answer that it got.
+            let told = self.limit.machine().recall(known.cost, known.now, &known.told);
+            return told.ok_or(RecordError::Damaged);
         }
         let mut decision = None;
         let costs = [self.cost];
@@ -260,11 +278,11 @@ fn check_costs(costs: &[u64]) -> Result<(), CostError> {
     Ok(())
 }
 
-/// The limit and the costs, which stand behind the request.
+/// The limit, its terms and the costs, which stand behind the request.
 fn push_acquire(limit: &Limit, costs: &[u64], arguments: &mut Arguments) {
     push_limit(limit, arguments);
-    for cost in costs {
-        arguments.push(cost);
+    for number in limit.machine().terms().iter().chain(costs) {
+        arguments.push(number);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the four machines with a constant-size state have in common.
+//! What the five machines with a constant-size state have in common.
 //!
 //! Such a machine is a few integers of configuration and a few of state. A script replies the
 //! prior state and the store's time, and the decision is computed from those here: it costs the
@@ -42,8 +42,18 @@ pub(crate) trait Counter: Copy {
     /// The first time from which the state acts like a fresh one; it may be forgotten from then on.
     fn fresh_at(self, state: Self::State) -> u64;
 
+    /// When it is the turn of what is charged next: all that is charged now is then gone. Most machines
+    /// have no turns: what they admit may go ahead at once.
+    fn turn_at(self, _state: Self::State) -> u64 {
+        0
+    }
+
     /// The configuration as integers, reduced: equal for limits that act alike.
     fn config(self) -> Fields;
+    /// See [`Machine::terms`].
+    fn terms(self) -> Fields {
+        [].into()
+    }
     fn fields(state: Self::State) -> Fields;
     /// The state of these fields, which a record or a reply carried; nothing where no state of
     /// this configuration has them, so that no step can overflow.
@@ -57,6 +67,10 @@ impl<M: Counter> Machine for M {
 
     fn config(&self) -> Fields {
         Counter::config(*self)
+    }
+
+    fn terms(&self) -> Fields {
+        Counter::terms(*self)
     }
 
     fn acquire_script(&self) -> ScriptId {
@@ -136,12 +150,13 @@ fn decide_each<M: Counter>(
     let mut state = machine.settle(prior, now.as_micros());
     let mut charged = None;
     for &cost in costs {
-        let after = machine.charge(state, cost);
+        let before = state;
+        let after = machine.charge(before, cost);
         if let Some(after) = after {
             state = after;
             charged = Some(after);
         }
-        decided(decision(machine, state, cost, after.is_some(), now));
+        decided(decision(machine, (before, state), cost, after.is_some(), now));
     }
     charged
 }
@@ -155,12 +170,13 @@ fn decide_only<M: Counter>(
 ) -> Decision {
     let state = machine.settle(prior, now.as_micros());
     let allowed = machine.charge(state, cost).is_some();
-    decision(machine, state, cost, allowed, now)
+    decision(machine, (state, state), cost, allowed, now)
 }
 
+/// What is said of `cost`, given the states before it and after it.
 fn decision<M: Counter>(
     machine: M,
-    state: M::State,
+    (before, state): (M::State, M::State),
     cost: u64,
     allowed: bool,
     now: Timestamp,
@@ -173,8 +189,13 @@ fn decision<M: Counter>(
     } else {
         Verdict::Denied { retry_after: after(machine.admitted_at(state, cost)) }
     };
+    let turn_after = match verdict {
+        Verdict::Never => Duration::ZERO,
+        Verdict::Allowed | Verdict::Denied { .. } => after(machine.turn_at(before)),
+    };
     let reset_after = after(machine.fresh_at(state));
-    Decision::new(verdict, machine.capacity(), machine.remaining(state), reset_after)
+    let (limit, remaining) = (machine.capacity(), machine.remaining(state));
+    Decision { turn_after, ..Decision::new(verdict, limit, remaining, reset_after) }
 }
 
 /// A time that a record can carry.
@@ -224,7 +245,7 @@ pub(crate) struct CounterRecord {
 }
 
 impl CounterRecord {
-    fn new<M: Counter>(machine: M, state: M::State) -> Self {
+    pub(super) fn new<M: Counter>(machine: M, state: M::State) -> Self {
         let forget_at = machine.fresh_at(state);
         CounterRecord {
             tag: M::TAG,
@@ -246,7 +267,7 @@ impl CounterRecord {
 }
 
 /// The state that a record holds for this machine.
-fn load<M: Counter>(machine: M, record: &Record) -> Result<M::State, RecordError> {
+pub(super) fn load<M: Counter>(machine: M, record: &Record) -> Result<M::State, RecordError> {
     let record = match &record.body {
         Body::Counter(record) if record.tag == M::TAG => record,
         _ => return Err(RecordError::OtherKind),

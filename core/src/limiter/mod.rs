@@ -4,18 +4,22 @@ mod commands;
 mod counter;
 mod fixed_window;
 mod interval_bucket;
+mod leaky_bucket;
 mod request;
 mod sliding_log;
 mod sliding_window;
 mod token_bucket;
+mod turn;
 
 pub use commands::{Acquire, AcquireEach, MAX_COSTS, Peek, Reset};
 pub use fixed_window::FixedWindow;
 pub use interval_bucket::IntervalBucket;
+pub use leaky_bucket::LeakyBucket;
 pub use request::{REMEMBERED_REQUESTS, RequestId};
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
 pub use token_bucket::TokenBucket;
+pub use turn::{CancelTurn, Cancellation, TakeTurn, Ticket, Turn};
 
 pub(crate) use counter::{Counter, CounterRecord, Fields};
 pub(crate) use request::Requests;
@@ -33,6 +37,10 @@ pub(crate) trait Machine {
     fn tag(&self) -> &'static str;
     /// Its configuration as integers, equal for limits that act alike.
     fn config(&self) -> Fields;
+    /// What an acquire says beside its costs, behind the configuration.
+    fn terms(&self) -> Fields {
+        [].into()
+    }
 
     fn acquire_script(&self) -> ScriptId;
     fn peek_script(&self) -> ScriptId;

@@ -33,9 +33,19 @@ impl TokenBucket {
     /// # Errors
     /// [`ConfigError`] for zero, a fraction of a microsecond, or a value out of range.
     pub fn new(amount: u64, period: Duration, burst: u64) -> Result<Self, ConfigError> {
+        TokenBucket::sized(amount, period, "burst", burst)
+    }
+
+    /// The same, where `what` is the name of the burst.
+    pub(super) fn sized(
+        amount: u64,
+        period: Duration,
+        what: &'static str,
+        burst: u64,
+    ) -> Result<Self, ConfigError> {
         let amount = config_count("amount", amount)?;
         let period_us = config_micros("period", period)?;
-        let burst = config_count("burst", burst)?;
+        let burst = config_count(what, burst)?;
         let divisor = gcd(amount, period_us);
         let (numerator, denominator) = (amount / divisor, period_us / divisor);
         let exact = (MAX_EXACT - 1) / denominator;
@@ -44,10 +54,10 @@ impl TokenBucket {
             let bound = if exact <= filled_in_time {
                 "the exact range of 2^53 for the fractions of a token at this rate"
             } else {
-                "the longest time that is remembered (here, to fill the bucket), 2^51 us"
+                "the longest time that is remembered (here, to fill the bucket, or to empty it), 2^51 us"
             };
             let max = exact.min(filled_in_time);
-            return Err(ConfigError::TooLarge { what: "burst", max, unit: "", bound });
+            return Err(ConfigError::TooLarge { what, max, unit: "", bound });
         }
         Ok(TokenBucket { amount, period_us, burst, numerator, denominator })
     }
@@ -71,9 +81,15 @@ impl TokenBucket {
     fn parts(self) -> u64 {
         self.burst * self.denominator
     }
+
+    /// The state without `cost`, which was charged last, unless all that was missing before it is back.
+    pub(super) fn give_back(self, state: State, cost: u64) -> Option<State> {
+        let parts = cost * self.denominator;
+        (state.deficit > parts).then(|| State { deficit: state.deficit - parts, ..state })
+    }
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct State {
     /// What is missing from a full bucket, in parts.
     deficit: u64,
