@@ -71,9 +71,9 @@ pub use key::{Key, KeyError};
 pub use limiter::{Limiter, WhenAway};
 pub use lockage_core::flow::OutageConfig;
 pub use lockage_core::{
-    Clock, Command, ConfigError, CostError, Decision, FixedWindow, IntervalBucket, Limit,
-    ParseError, Part, RecordError, RequestId, SlidingLog, SlidingWindow, Timestamp, TokenBucket,
-    Verdict, lock,
+    Cancellation, Clock, Command, ConfigError, CostError, Decision, FixedWindow, IntervalBucket,
+    LeakyBucket, Limit, ParseError, Part, RecordError, RequestId, SlidingLog, SlidingWindow,
+    Ticket, Timestamp, TokenBucket, Turn, Verdict, lock,
 };
 pub use store::{BlockingStore, Store};
 pub use timed::{NoAnswer, Timed};

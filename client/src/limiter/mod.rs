@@ -1,6 +1,7 @@
 //! A rate limiter on any store.
 
 mod away;
+mod turns;
 mod waiting;
 
 use std::fmt;
@@ -64,13 +65,14 @@ impl<S: Store> Limiter<S> {
 
     /// Admits a request of `cost` (at least 1) for `id` and charges it, or changes nothing.
     ///
+    /// A [`LeakyBucket`](crate::LeakyBucket) admits it **to a queue**: the caller must not go ahead before
+    /// its turn, which is after [`Decision::turn_after`], and waits for it himself. [`Limiter::acquire`]
+    /// does that for him; [`Limiter::take_turn`] is for those who may give the turn back.
+    ///
     /// # Errors
     /// [`Error`]; a denied request is none.
     pub async fn try_acquire(&self, id: &str, cost: u64) -> Result<Decision, Error> {
-        let mut command = Acquire::new(self.limit, cost)?;
-        if let Some(ids) = &self.ids {
-            command = command.with_request(ids.next(), ids.remember)?;
-        }
+        let command = self.request(cost)?;
         self.decide(id, command, cost).await
     }
 
@@ -131,6 +133,15 @@ impl<S: Store> Limiter<S> {
     /// [`Error`]; nothing stands in for an absent store here.
     pub async fn reset(&self, id: &str) -> Result<bool, Error> {
         Ok(self.store.execute(&self.key(id)?, &Reset::new(self.limit)).await?)
+    }
+
+    /// A new request, with an id where this limiter gives each one.
+    fn request(&self, cost: u64) -> Result<Acquire, Error> {
+        let command = Acquire::new(self.limit, cost)?;
+        match &self.ids {
+            Some(ids) => Ok(command.with_request(ids.next(), ids.remember)?),
+            None => Ok(command),
+        }
     }
 
     async fn decide(&self, id: &str, command: Acquire, cost: u64) -> Result<Decision, Error> {
