@@ -78,13 +78,15 @@ fn who_has_less_patience_than_it_takes_is_not_admitted() {
 #[test]
 fn d14_the_last_turn_that_has_not_come_is_given_back() {
     let mut slot = None;
-    let (first, second) = (take(1, &mut slot, 1000), take(2, &mut slot, 1000));
-    let before = slot.clone();
-    assert_eq!(cancel(first, &mut slot, 1000), Cancellation::TooLate, "it had its turn at once");
-    assert_eq!(slot, before);
+    assert_eq!(take(1, &mut slot, 1000).ticket, None, "it has its turn at once");
+    let alone = slot.clone();
+    let second = take(2, &mut slot, 1050);
+    let both = slot.clone();
+    let third = take(1, &mut slot, 1070);
+    assert_eq!(cancel(third, &mut slot, 1080), Cancellation::GivenBack);
+    assert_eq!(slot, both, "as if it had never been asked for");
     assert_eq!(cancel(second, &mut slot, 1099), Cancellation::GivenBack);
-    let left = Peek::new(queue(), 1).apply(&mut slot, at(1099)).unwrap();
-    assert_eq!((left.remaining, left.turn_after), (4, MICRO), "as if it had never been asked for");
+    assert_eq!(slot, alone);
 }
 
 #[test]

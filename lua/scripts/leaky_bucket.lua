@@ -10,10 +10,5 @@ function machine.new(numerator, denominator, queue, patience)
   local function charge_in_time(cost, deficit, last)
     if fresh_at(deficit, last) - now <= patience then return charge(cost, deficit, last) end
   end
-  -- The state without `cost`, which was charged last, unless its turn has come.
-  local function give_back(cost, deficit, last)
-    local parts = cost * denominator
-    if deficit > parts then return deficit - parts, last end
-  end
-  return settle, charge_in_time, fresh_at, give_back
+  return settle, charge_in_time, fresh_at
 end

@@ -1,26 +1,24 @@
 -- Gives the turn of an admitted request back, as if it had never been asked for, where nobody was admitted
 -- since and its turn has not come. GET, and SET with an expiry where it is given back.
 --
--- ARGV[3]  the record's tag, then the configuration, which the machine's part describes
--- ARGV[7]  the request's cost, then the state that its admission left
+-- ARGV[3]  the record's tag, then the configuration: three numbers
+-- ARGV[7]  when the turn is (us), the state before the request was admitted (deficit, last), and the one after
 -- Reply    {0, now, outcome}: 0 it is given back, 1 others were admitted since, or the key was reset, 2 its
 --          turn has come. Only the first changes anything.
-local first, last = 3, 3 + machine.config
-if ARGV[3] ~= machine.tag then return wrong_argument(3, machine.tag) end
-local wrong = not_whole(first + 1, last + 3)
+if ARGV[3] ~= 'Q1' then return wrong_argument(3, 'Q1') end
+local wrong = not_whole(4, 11)
 if wrong then return wrong_argument(wrong, 'a whole number') end
+local turn, before, after = tonumber(ARGV[7]), ARGV[8] .. ' ' .. ARGV[9], ARGV[10] .. ' ' .. ARGV[11]
 
-local head, refused, state = read_counter(first, last)
+local head, refused, state = read_counter(3, 6)
 if refused then return refused end
-if state and not find(state, machine.state) then return {DAMAGED} end
-
-local settle, _, fresh_at, give_back = machine.new(tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]))
-local deficit, at = give_back(tonumber(ARGV[7]), settle(tonumber(ARGV[8]), tonumber(ARGV[9])))
-if not deficit then return {0, now, 2} end
+if state and not find(state, '^%d+ %d+$') then return {DAMAGED} end
+-- First, so that it does not matter whether the record is still there.
+if now >= turn then return {0, now, 2} end
 -- Only an admission changes a state.
-if state ~= ARGV[8] .. ' ' .. ARGV[9] then return {0, now, 1} end
+if state ~= after then return {0, now, 1} end
 
+-- The state from before is fresh when the turn comes.
 local behind, till = remembered()
-local record = head .. format(machine.format, deficit, at) .. behind
-redis.call('SET', key, record, 'PX', ttl_ms(max(fresh_at(deficit, at), till)))
+redis.call('SET', key, head .. before .. behind, 'PX', ttl_ms(max(turn, till)))
 return {0, now, 0}

@@ -43,8 +43,6 @@ pub(crate) const fn source(id: ScriptId) -> &'static str {
         ),
         ScriptId::LeakyBucketCancel => concat!(
             include_str!("../scripts/prelude.lua"),
-            include_str!("../scripts/token_bucket.lua"),
-            include_str!("../scripts/leaky_bucket.lua"),
             include_str!("../scripts/requests.lua"),
             include_str!("../scripts/counter_record.lua"),
             include_str!("../scripts/leaky_bucket_cancel.lua"),

@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use lockage_core::{
-    ConfigError, FixedWindow, IntervalBucket, Limit, SlidingLog, SlidingWindow, TokenBucket,
+    ConfigError, FixedWindow, IntervalBucket, LeakyBucket, Limit, SlidingLog, SlidingWindow,
+    TokenBucket,
 };
 
-/// The five limiters.
+/// The six limiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Opened by the first admitted request.
@@ -20,16 +21,19 @@ pub enum Kind {
     TokenBucket,
     /// Whole tokens at the end of each interval.
     IntervalBucket,
+    /// Continuous drain, as a queue.
+    LeakyBucket,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 5] = [
+    pub const ALL: [Kind; 6] = [
         Kind::FixedWindow,
         Kind::SlidingLog,
         Kind::SlidingWindow,
         Kind::TokenBucket,
         Kind::IntervalBucket,
+        Kind::LeakyBucket,
     ];
 
     /// A name for messages and file names, such as `sliding_log`.
@@ -40,6 +44,7 @@ impl Kind {
             Kind::SlidingWindow => "sliding_window",
             Kind::TokenBucket => "token_bucket",
             Kind::IntervalBucket => "interval_bucket",
+            Kind::LeakyBucket => "leaky_bucket",
         }
     }
 }
@@ -49,11 +54,11 @@ impl Kind {
 pub struct Config {
     /// Which limiter.
     pub kind: Kind,
-    /// The limit of a window or a log, or the tokens that a bucket gains per span.
+    /// The limit of a window or a log, or the tokens that a bucket gains per span, or that a queue loses.
     pub amount: u64,
     /// The window, the period or the interval, in microseconds.
     pub span_us: u64,
-    /// What a bucket holds; for the others the same as `amount`.
+    /// What a bucket or a queue holds; for the others the same as `amount`.
     pub burst: u64,
 }
 
@@ -85,6 +90,7 @@ impl Config {
             Kind::SlidingWindow => SlidingWindow::new(self.amount, span)?.into(),
             Kind::TokenBucket => TokenBucket::new(self.amount, span, self.burst)?.into(),
             Kind::IntervalBucket => IntervalBucket::new(self.amount, span, self.burst)?.into(),
+            Kind::LeakyBucket => LeakyBucket::new(self.amount, span, self.burst)?.into(),
         })
     }
 

@@ -61,7 +61,7 @@ fn within(config: &Config, total: u128, length_us: u64, extra: u64) -> bool {
         }
         Kind::SlidingLog => total <= amount * ceil(&length, &span),
         Kind::SlidingWindow => total * &span <= amount * (span + length),
-        Kind::TokenBucket => total <= burst + amount * (length - 1) / span,
+        Kind::TokenBucket | Kind::LeakyBucket => total <= burst + amount * (length - 1) / span,
         Kind::IntervalBucket => total <= burst + amount * ((length - 1) / span + 1),
     }
 }

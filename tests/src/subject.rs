@@ -3,7 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use lockage_core::{Acquire, AcquireEach, Decision, Limit, Peek, RequestId, Reset};
+use lockage_core::{
+    Acquire, AcquireEach, CancelTurn, Cancellation, Decision, Limit, Peek, RequestId, Reset,
+    TakeTurn, Ticket,
+};
 
 use crate::key::{Key, Slot, time};
 
@@ -23,6 +26,16 @@ pub enum Op {
     },
     /// Several acquires, in order, at one time.
     AcquireEach(Vec<u64>),
+    /// As acquire, with a ticket for the turn, if that comes within so much.
+    TakeTurn {
+        /// The cost.
+        cost: u64,
+        /// The longest that the turn may be away, in microseconds.
+        patience_us: u64,
+    },
+    /// Give back the turn that was taken by the operation of this number among those that take turns; not
+    /// once more.
+    CancelTurn(usize),
     /// As acquire, without the charge.
     Peek(u64),
     /// Forget the key.
@@ -40,6 +53,8 @@ pub struct Answer {
     pub remaining: u64,
     /// From the caller's time to the first moment at which the key is as fresh.
     pub reset_after_us: u64,
+    /// From the caller's time to the turn of the request, where there is a queue; else zero.
+    pub turn_after_us: u64,
 }
 
 /// See [`lockage_core::Verdict`].
@@ -89,6 +104,7 @@ impl From<Decision> for Answer {
             limit: decision.limit,
             remaining: decision.remaining,
             reset_after_us: whole_us(decision.reset_after),
+            turn_after_us: whole_us(decision.turn_after),
         }
     }
 }
@@ -103,6 +119,8 @@ pub enum Outcome {
         /// Whether there was a record to forget.
         existed: bool,
     },
+    /// What became of a turn that was to be given back; nothing where there was no ticket for it.
+    Cancelled(Option<Cancellation>),
     /// The operation was refused with an error.
     Refused(String),
 }
@@ -112,7 +130,7 @@ impl Outcome {
     pub fn answers(&self) -> &[Answer] {
         match self {
             Outcome::Decided(answers) => answers,
-            Outcome::Reset { .. } | Outcome::Refused(_) => &[],
+            Outcome::Reset { .. } | Outcome::Cancelled(_) | Outcome::Refused(_) => &[],
         }
     }
 
@@ -146,11 +164,13 @@ pub trait Subject {
 }
 
 /// A limiter on one key of some store.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Limiter<K> {
     limit: Limit,
     /// The key.
     pub key: K,
+    /// Of each operation that took a turn.
+    tickets: Vec<Option<Ticket>>,
 }
 
 /// The Rust machine on a slot that forgets nothing by itself.
@@ -159,7 +179,7 @@ pub type Machine = Limiter<Slot>;
 impl<K: Key> Limiter<K> {
     /// A limiter of `limit` on a fresh key.
     pub fn on(key: K, limit: Limit) -> Self {
-        Limiter { limit, key }
+        Limiter { limit, key, tickets: Vec::new() }
     }
 }
 
@@ -167,6 +187,13 @@ impl Machine {
     /// The Rust machine on a fresh slot.
     pub fn new(limit: Limit) -> Self {
         Limiter::on(Slot::default(), limit)
+    }
+}
+
+/// Without the tickets, which are good for one use.
+impl<K: Key + Clone> Clone for Limiter<K> {
+    fn clone(&self) -> Self {
+        Limiter::on(self.key.clone(), self.limit)
     }
 }
 
@@ -191,6 +218,22 @@ impl<K: Key> Subject for Limiter<K> {
                 let decisions = self.key.execute(&command, now);
                 decisions.map(|all| Outcome::Decided(all.into_iter().map(Answer::from).collect()))
             }
+            Op::TakeTurn { cost, patience_us } => {
+                let acquire = Acquire::new(limit, *cost).expect("costs are above zero");
+                let patience = Duration::from_micros(*patience_us);
+                let turn = self.key.execute(&TakeTurn::new(acquire.within(patience)), now);
+                turn.map(|turn| {
+                    self.tickets.push(turn.ticket);
+                    one(turn.decision)
+                })
+            }
+            Op::CancelTurn(number) => match self.tickets.get_mut(*number).and_then(Option::take) {
+                None => Ok(Outcome::Cancelled(None)),
+                Some(ticket) => {
+                    let cancelled = self.key.execute(&CancelTurn::new(ticket), now);
+                    cancelled.map(|cancellation| Outcome::Cancelled(Some(cancellation)))
+                }
+            },
             Op::Peek(cost) => self.key.execute(&Peek::new(limit, *cost), now).map(one),
             Op::Reset => {
                 let existed = self.key.execute(&Reset::new(limit), now);

@@ -245,7 +245,7 @@ pub(crate) struct CounterRecord {
 }
 
 impl CounterRecord {
-    pub(super) fn new<M: Counter>(machine: M, state: M::State) -> Self {
+    fn new<M: Counter>(machine: M, state: M::State) -> Self {
         let forget_at = machine.fresh_at(state);
         CounterRecord {
             tag: M::TAG,

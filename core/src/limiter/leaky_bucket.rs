@@ -62,15 +62,9 @@ impl LeakyBucket {
         let patience_us = u64::try_from(patience.as_micros()).unwrap_or(u64::MAX);
         LeakyBucket { patience_us: patience_us.min(MAX_EXACT - 1), ..self }
     }
-
-    /// The state without `cost`, which was charged last, unless its turn has come.
-    pub(super) fn give_back(self, state: State, cost: u64) -> Option<State> {
-        let bucket = self.bucket.give_back(state.bucket, cost)?;
-        Some(State { bucket, ..state })
-    }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) struct State {
     bucket: token_bucket::State,
     /// The time as the request sees it, which may be before the state's: patience counts from it.

@@ -81,15 +81,9 @@ impl TokenBucket {
     fn parts(self) -> u64 {
         self.burst * self.denominator
     }
-
-    /// The state without `cost`, which was charged last, unless all that was missing before it is back.
-    pub(super) fn give_back(self, state: State, cost: u64) -> Option<State> {
-        let parts = cost * self.denominator;
-        (state.deficit > parts).then(|| State { deficit: state.deficit - parts, ..state })
-    }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) struct State {
     /// What is missing from a full bucket, in parts.
     deficit: u64,

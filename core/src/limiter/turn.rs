@@ -24,7 +24,7 @@ impl TakeTurn {
     /// The decision with its ticket, given when it was made and the prior state.
     fn turn(&self, decision: Decision, at: Timestamp, prior: &[u64]) -> Turn {
         let ticket = match self.0.limit() {
-            Limit::LeakyBucket(bucket) if decision.is_allowed() => {
+            Limit::LeakyBucket(bucket) if !decision.turn_after.is_zero() => {
                 Ticket::new(bucket, self.0.cost(), at, prior)
             }
             _ => None,
@@ -39,8 +39,8 @@ pub struct Turn {
     /// The decision. Where it is `Allowed`, the turn is after its
     /// [`turn_after`](Decision::turn_after).
     pub decision: Decision,
-    /// What gives the turn back: none where the request was not admitted, where the limit has no turns,
-    /// or where it was decided without the store.
+    /// What gives the turn back: none where the request was not admitted, where it has its turn at once, and
+    /// where it was decided without the store.
     pub ticket: Option<Ticket>,
 }
 
@@ -48,20 +48,21 @@ pub struct Turn {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Ticket {
     bucket: LeakyBucket,
-    cost: u64,
+    /// When the turn is, in microseconds since the epoch.
+    turn_at: u64,
+    /// The state before its admission.
+    before: Fields,
     /// The state that its admission left: the key's, for as long as nobody else is admitted.
-    left: Fields,
+    after: Fields,
 }
 
 impl Ticket {
-    /// The ticket of a cost that was admitted at this time in this state.
+    /// The ticket of a cost that was decided at this time in this state, where it was admitted.
     fn new(bucket: LeakyBucket, cost: u64, at: Timestamp, prior: &[u64]) -> Option<Ticket> {
-        let prior = match prior {
-            [] => None,
-            fields => Some(bucket.state(fields)?),
-        };
-        let charged = bucket.charge(bucket.settle(prior, at.as_micros()), cost)?;
-        Some(Ticket { bucket, cost, left: LeakyBucket::fields(charged) })
+        let before = bucket.settle(Some(bucket.state(prior)?), at.as_micros());
+        let after = LeakyBucket::fields(bucket.charge(before, cost)?);
+        let turn_at = bucket.turn_at(before);
+        Some(Ticket { bucket, turn_at, before: Fields::read(prior)?, after })
     }
 }
 
@@ -99,17 +100,17 @@ impl Command for TakeTurn {
     }
 }
 
-/// Give a turn back, as if it had never been asked for (D14): no decision from then on can tell, at any
-/// time that is not before this one.
+/// Give a turn back, as if it had never been asked for (D14): the record is what it would be.
 ///
 /// That is exact only while nobody was admitted later, whose turn would have to move, and while the turn
-/// has not come; otherwise nothing changes, and the outcome says why. A request with an id stays remembered:
-/// sent again, it is told of the turn that it had, so another attempt needs another id.
+/// has not come; otherwise nothing changes, and the outcome says why. Those who were admitted later and gave
+/// their turns back do not count. A request with an id stays remembered: sent again, it is told of the turn
+/// that it had, so another attempt needs another id.
 ///
-/// Do not send it again where the answer was lost. It would as a rule be told [`Cancellation::NotLast`],
-/// whatever became of it; and it would take back another's turn, where one of the same cost was given in the
-/// microsecond of the first one, which was given back before. (So would a ticket that is older than a
-/// [`Reset`](crate::Reset) in its own microsecond.)
+/// Do not send it again where the answer was lost: it would be told [`Cancellation::NotLast`] where it had
+/// been done before. And where a second one of the same cost was admitted in the very microsecond of the
+/// first, after that was given back, it would give back the second one's turn: the two are alike to the
+/// record. (So they are where the key was reset between them.)
 #[derive(Debug, PartialEq, Eq)]
 pub struct CancelTurn {
     ticket: Ticket,
@@ -129,7 +130,7 @@ pub enum Cancellation {
     GivenBack,
     /// Nothing changed: others were admitted since, or the key was reset.
     NotLast,
-    /// Nothing changed: its turn has come. Of one that had its turn at once, it always has.
+    /// Nothing changed: its turn has come.
     TooLate,
 }
 
@@ -141,10 +142,10 @@ impl Command for CancelTurn {
     }
 
     fn arguments(&self, arguments: &mut Arguments) {
-        let Ticket { bucket, cost, left } = &self.ticket;
+        let Ticket { bucket, turn_at, before, after } = &self.ticket;
         arguments.push(LeakyBucket::TAG);
         let config = Counter::config(*bucket);
-        for number in config.iter().chain([cost]).chain(left.iter()) {
+        for number in config.iter().chain([turn_at]).chain(before.iter()).chain(after.iter()) {
             arguments.push(number);
         }
     }
@@ -163,20 +164,19 @@ impl Command for CancelTurn {
         slot: &mut Option<Record>,
         now: Timestamp,
     ) -> Result<Cancellation, RecordError> {
-        let &Ticket { bucket, cost, left } = &self.ticket;
-        let state = slot.as_ref().map(|record| load(bucket, record)).transpose()?;
-        let settled = bucket.settle(bucket.state(&left), now.as_micros());
+        let Ticket { bucket, turn_at, before, after } = &self.ticket;
+        let state = slot.as_ref().map(|record| load(*bucket, record)).transpose()?;
         // First, so that it does not matter whether the record is still there.
-        let Some(without) = bucket.give_back(settled, cost) else {
+        if now.as_micros() >= *turn_at {
             return Ok(Cancellation::TooLate);
-        };
-        match (state, slot) {
-            (Some(state), Some(record)) if LeakyBucket::fields(state) == left => {
-                record.body = Body::Counter(CounterRecord::new(bucket, without));
-                record.requests.prune(now);
-                Ok(Cancellation::GivenBack)
-            }
-            _ => Ok(Cancellation::NotLast),
         }
+        let record = match (state, slot) {
+            (Some(state), Some(record)) if LeakyBucket::fields(state) == *after => record,
+            _ => return Ok(Cancellation::NotLast),
+        };
+        let body = CounterRecord::read(*bucket, before).ok_or(RecordError::Damaged)?;
+        record.body = Body::Counter(body);
+        record.requests.prune(now);
+        Ok(Cancellation::GivenBack)
     }
 }

@@ -10,12 +10,16 @@
 mod buckets;
 mod gcra;
 mod log;
+mod queue;
 mod requests;
 mod windows;
+
+use lockage_core::Cancellation;
 
 use crate::config::{Config, Kind};
 use crate::subject::{Answer, Op, Outcome, Subject, Verdict};
 
+use queue::Turns;
 use requests::Requests;
 
 pub use gcra::Gcra;
@@ -34,6 +38,17 @@ pub trait Model {
 
     /// The stored time that a step back does not pass (D10).
     fn last(&self) -> i128;
+
+    /// Of a queue: when the turn of a request is that is admitted at `now`, which is not before
+    /// [`Model::last`].
+    fn turn(&self, _now: i128) -> Option<i128> {
+        None
+    }
+
+    /// Of a queue: forgets what was admitted last.
+    fn cancel(&mut self) {
+        unreachable!("only a queue gives turns");
+    }
 }
 
 /// One key under one limit, as the contract says it behaves.
@@ -42,6 +57,7 @@ pub struct Reference {
     fresh: Box<dyn Fn() -> Box<dyn Model>>,
     model: Box<dyn Model>,
     requests: Requests,
+    turns: Turns,
 }
 
 impl Reference {
@@ -59,6 +75,7 @@ impl Reference {
             Kind::IntervalBucket => {
                 Box::new(move || Box::new(buckets::Interval::new(amount, span, burst)))
             }
+            Kind::LeakyBucket => Box::new(move || Box::new(queue::Queue::new(amount, span, burst))),
         };
         Self::of(config.capacity(), fresh)
     }
@@ -66,24 +83,31 @@ impl Reference {
     /// A fresh key of which `fresh` makes the model.
     pub fn of(capacity: u64, fresh: Box<dyn Fn() -> Box<dyn Model>>) -> Self {
         let model = fresh();
-        let requests = Requests::default();
-        Reference { capacity: i128::from(capacity), fresh, model, requests }
+        let (requests, turns) = (Requests::default(), Turns::default());
+        Reference { capacity: i128::from(capacity), fresh, model, requests, turns }
     }
 
     /// Decides one request at the caller's raw `now_us`; with `charge` it is admitted if it fits.
     pub fn decide(&mut self, cost: u64, now_us: u64, charge: bool) -> Answer {
+        self.decide_within(cost, now_us, charge, i128::MAX)
+    }
+
+    /// The same for a caller who waits no longer than `patience` for its turn.
+    fn decide_within(&mut self, cost: u64, now_us: u64, charge: bool, patience: i128) -> Answer {
         let (cost, now) = (i128::from(cost), i128::from(now_us));
+        let fits = |time| cost <= self.available(time) && self.turn_after(time) <= patience;
         let verdict = if cost > self.capacity {
             Verdict::Never
-        } else if cost <= self.available(now) {
+        } else if fits(now) {
             Verdict::Allowed
         } else {
-            let admitted_at = first_from(now, |time| cost <= self.available(time));
-            Verdict::Denied { retry_after_us: whole(admitted_at - now) }
+            Verdict::Denied { retry_after_us: whole(first_from(now, fits) - now) }
         };
+        let turn_after = if verdict == Verdict::Never { 0 } else { self.turn_after(now) };
         if charge && verdict == Verdict::Allowed {
             self.model.admit(cost, now.max(self.model.last()));
             self.requests.pass(now_us);
+            self.turns.admitted();
         }
         // As fresh: everything fits again.
         let fresh_at = first_from(now, |time| self.available(time) == self.capacity);
@@ -92,6 +116,7 @@ impl Reference {
             limit: whole(self.capacity),
             remaining: whole(self.available(now)),
             reset_after_us: whole(fresh_at - now),
+            turn_after_us: whole(turn_after),
         }
     }
 
@@ -110,8 +135,22 @@ impl Reference {
         }
     }
 
+    /// Gives a turn back by the definition (D14): what was admitted last, was not.
+    fn cancel(&mut self, number: usize, now_us: u64) -> Option<Cancellation> {
+        let ended = self.turns.cancel(number, i128::from(now_us))?;
+        if ended == Cancellation::GivenBack {
+            self.model.cancel();
+            self.requests.pass(now_us);
+        }
+        Some(ended)
+    }
+
     fn available(&self, now: i128) -> i128 {
         self.model.available(now.max(self.model.last()))
+    }
+
+    fn turn_after(&self, now: i128) -> i128 {
+        self.model.turn(now.max(self.model.last())).map_or(0, |turn| turn - now)
     }
 }
 
@@ -123,6 +162,12 @@ impl Subject for Reference {
             Op::AcquireEach(costs) => Outcome::Decided(
                 costs.iter().map(|cost| self.decide(*cost, now_us, true)).collect(),
             ),
+            Op::TakeTurn { cost, patience_us } => {
+                let answer = self.decide_within(*cost, now_us, true, i128::from(*patience_us));
+                self.turns.take(&answer, i128::from(now_us));
+                Outcome::Decided(vec![answer])
+            }
+            Op::CancelTurn(number) => Outcome::Cancelled(self.cancel(*number, now_us)),
             Op::Peek(cost) => Outcome::Decided(vec![self.decide(*cost, now_us, false)]),
             Op::Reset => {
                 let existed = self.model.last() > 0;
@@ -135,6 +180,7 @@ impl Subject for Reference {
     fn forget(&mut self) {
         self.model = (self.fresh)();
         self.requests = Requests::default();
+        self.turns.forget();
     }
 }
 

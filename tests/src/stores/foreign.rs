@@ -45,7 +45,7 @@ impl Foreign {
             _ => Verdict::Allowed,
         };
         let remaining = u64::try_from(remaining).map_err(|_| format!("{remaining} remain"))?;
-        Ok(Answer { verdict, limit: burst, remaining, reset_after_us: 0 })
+        Ok(Answer { verdict, limit: burst, remaining, reset_after_us: 0, turn_after_us: 0 })
     }
 }
 
@@ -53,9 +53,12 @@ impl Subject for Foreign {
     fn run(&mut self, op: &Op, now_us: u64) -> Outcome {
         self.store.set_now(time(now_us * self.tick_us));
         let (costs, charge) = match op {
-            Op::Acquire(cost) | Op::Request { cost, .. } => (vec![*cost], true),
+            Op::Acquire(cost) | Op::Request { cost, .. } | Op::TakeTurn { cost, .. } => {
+                (vec![*cost], true)
+            }
             Op::AcquireEach(costs) => (costs.clone(), true),
             Op::Peek(cost) => (vec![*cost], false),
+            Op::CancelTurn(_) => return Outcome::Cancelled(None),
             Op::Reset => {
                 self.forget();
                 return Outcome::Reset { existed: true };
