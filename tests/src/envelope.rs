@@ -1,4 +1,4 @@
-//! The envelopes E1 to E5: how much a limiter may admit in any span of time, whatever the traffic.
+//! The envelopes E1 to E6: how much a limiter may admit in any span of time, whatever the traffic.
 //!
 //! A(T) is the largest total cost that was admitted in any half-open interval of T microseconds. It
 //! only grows at those T at which an interval comes to hold one more pair of admitted requests, so
@@ -42,6 +42,26 @@ pub fn check(config: &Config, admitted: &[(u64, u64)], extra: u64) -> Result<(),
             if !within(config, total, length_us, extra) {
                 return Err(Excess { start_us, length_us, admitted: total });
             }
+        }
+    }
+    Ok(())
+}
+
+/// E6: looks at all intervals of turns (time in microseconds, cost), in their order. In T microseconds
+/// those whose turn it is cost less than the rate allows in T, the last of them not counted.
+///
+/// # Errors
+/// The first interval found with too much in it.
+pub fn check_turns(config: &Config, turns: &[(u64, u64)]) -> Result<(), Excess> {
+    for (index, &(start_us, first)) in turns.iter().enumerate() {
+        let mut admitted = u128::from(first);
+        for &(end_us, cost) in &turns[index + 1..] {
+            let length_us = end_us - start_us + 1;
+            let drained = BigInt::from(config.amount) * length_us;
+            if BigInt::from(admitted) * config.span_us >= drained {
+                return Err(Excess { start_us, length_us, admitted });
+            }
+            admitted += u128::from(cost);
         }
     }
     Ok(())
@@ -98,6 +118,17 @@ mod tests {
         let config = Config::bucket(Kind::TokenBucket, 1, 10, 3);
         assert_eq!(check(&config, &[(0, 3), (10, 1)], 0), Ok(()));
         assert!(check(&config, &[(0, 3), (9, 1)], 0).is_err());
+    }
+
+    #[test]
+    fn e6_counts_all_but_the_last_and_is_attained() {
+        let config = Config::bucket(Kind::LeakyBucket, 2, 10, 9);
+        assert_eq!(check_turns(&config, &[(0, 1), (5, 2), (15, 9)]), Ok(()));
+        assert_eq!(check_turns(&config, &[(0, 1), (5, 2), (14, 9)]).unwrap_err().start_us, 5);
+        // Turns are whole microseconds, rounded up: one of three every 10 us may be 3 us after the last.
+        let config = Config::bucket(Kind::LeakyBucket, 3, 10, 9);
+        assert_eq!(check_turns(&config, &[(0, 1), (4, 1), (7, 1), (10, 1)]), Ok(()));
+        assert!(check_turns(&config, &[(0, 1), (4, 1), (6, 1)]).is_err());
     }
 
     #[test]

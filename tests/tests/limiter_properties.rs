@@ -101,7 +101,7 @@ fn d6_refill_composes() {
     let input = |kind| (strategies::config(kind), 0..1_u64 << 50, polls.clone(), 0..=40_u64);
     each(
         "d6_refill",
-        [Kind::TokenBucket, Kind::IntervalBucket],
+        [Kind::TokenBucket, Kind::IntervalBucket, Kind::LeakyBucket],
         input,
         |(config, start_us, polls, later)| {
             let token_us = (config.span_us / config.amount).max(1);

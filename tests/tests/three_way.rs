@@ -11,7 +11,7 @@ use lockage_tests::config::Kind;
 use lockage_tests::lock;
 use lockage_tests::properties::{self, cases, equals_the_model, property};
 use lockage_tests::stores::{Model, Real, Session, Simulated, Time};
-use lockage_tests::strategies::{forward_trace, request_trace, trace};
+use lockage_tests::strategies::{Trace, forward_trace, mixed_turn_trace, request_trace, trace};
 use lockage_tests::subject::Limiter;
 use proptest::prelude::*;
 
@@ -44,6 +44,16 @@ fn the_token_bucket_is_one_machine_in_three_places() {
 #[test]
 fn the_interval_bucket_is_one_machine_in_three_places() {
     three_way(Kind::IntervalBucket);
+}
+
+#[test]
+fn the_leaky_bucket_is_one_machine_in_three_places() {
+    three_way(Kind::LeakyBucket);
+}
+
+#[test]
+fn turns_of_the_leaky_bucket_are_one_machine_in_three_places() {
+    three_way_on("three_way_turns", mixed_turn_trace(2 * STEPS));
 }
 
 #[test]
@@ -83,12 +93,15 @@ fn d12_keys_are_independent() {
 }
 
 fn three_way(kind: Kind) {
-    let simulated = simulated_store();
-    let session = RefCell::new(Session::start());
-    let name = format!("three_way_{}", kind.name());
     // Half of the traffic has no ids at all: its records are those of a store that knows none.
     let traces = prop_oneof![trace(kind, STEPS), request_trace(kind, 2 * STEPS)];
-    property(&name, cases(DEFAULT_CASES), &(traces, time()), |(trace, time)| {
+    three_way_on(&format!("three_way_{}", kind.name()), traces);
+}
+
+fn three_way_on(name: &str, traces: impl Strategy<Value = Trace>) {
+    let simulated = simulated_store();
+    let session = RefCell::new(Session::start());
+    property(name, cases(DEFAULT_CASES), &(traces, time()), |(trace, time)| {
         let limit = trace.config.limit();
         let model = || Limiter::on(Model::new(time), limit);
         let mut on_simulated = Limiter::on(emptied(&simulated, time), limit);

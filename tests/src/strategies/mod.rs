@@ -7,6 +7,7 @@
 
 mod configs;
 mod requests;
+mod turns;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -16,6 +17,7 @@ use crate::subject::{Answer, Op, Outcome, Subject, Verdict};
 
 pub use configs::config;
 pub use requests::{remember, request_steps, request_trace, unrepeated_request_trace};
+pub use turns::{mixed_turn_trace, turn_trace};
 
 /// The latest time that the machines take, in microseconds.
 pub const MAX_TIME_US: u64 = (1 << 53) - (1 << 51) - 1;
@@ -64,6 +66,8 @@ pub enum Move {
     Expiry(i64),
     /// To the moment at which the latest admitted request with an id is forgotten.
     Forgotten(i64),
+    /// To the turn of the latest admitted request.
+    Turn(i64),
     /// Far ahead, in thousandths of all time left.
     Far(u64),
 }
@@ -82,6 +86,10 @@ pub enum Ask {
     Misuse(usize),
     /// Acquire several in one call.
     AcquireEach(Vec<Cost>),
+    /// Take a turn of one cost.
+    TakeTurn(Cost, Patience),
+    /// Give back the turn that was taken so many turns before the latest.
+    CancelTurn(usize),
     /// Peek.
     Peek(Cost),
     /// Reset.
@@ -95,6 +103,17 @@ pub enum Remember {
     Micros(u64),
     /// So many eighths of the window, period or interval.
     Eighths(u64),
+}
+
+/// How long a request waits for its turn at most.
+#[derive(Clone, Copy, Debug)]
+pub enum Patience {
+    /// For ever.
+    Endless,
+    /// So many eighths of the period.
+    Eighths(u64),
+    /// As far as the turn of the latest answer was away, and this much more or less, in microseconds.
+    Turn(i64),
 }
 
 /// A cost, in terms of what the limiter has.
@@ -251,6 +270,10 @@ struct Memory {
     fresh_us: u64,
     admitted_us: u64,
     forgotten_us: u64,
+    turn_us: u64,
+    turn_after_us: u64,
+    /// How many turns were taken.
+    turns: usize,
     remaining: u64,
     /// The requests with an id, each once.
     requests: Vec<Request>,
@@ -281,6 +304,9 @@ impl Memory {
             fresh_us: now_us,
             admitted_us: now_us,
             forgotten_us: now_us,
+            turn_us: now_us,
+            turn_after_us: 0,
+            turns: 0,
             remaining: trace.config.capacity(),
             requests: Vec::new(),
         }
@@ -299,6 +325,7 @@ impl Memory {
             Move::Edge(offset) => (now / span + 1) * span + i128::from(offset),
             Move::Expiry(offset) => i128::from(self.admitted_us) + span + i128::from(offset),
             Move::Forgotten(offset) => i128::from(self.forgotten_us) + i128::from(offset),
+            Move::Turn(offset) => i128::from(self.turn_us) + i128::from(offset),
             Move::Far(thousandths) => {
                 now + (i128::from(MAX_TIME_US) - now) * i128::from(thousandths) / 1000
             }
@@ -317,6 +344,11 @@ impl Memory {
             Ask::AcquireEach(costs) => {
                 Op::AcquireEach(costs.iter().map(|cost| self.cost(*cost)).collect())
             }
+            Ask::TakeTurn(cost, patience) => {
+                self.turns += 1;
+                Op::TakeTurn { cost: self.cost(*cost), patience_us: self.patience_us(*patience) }
+            }
+            Ask::CancelTurn(back) => Op::CancelTurn(self.turns.saturating_sub(back + 1)),
             Ask::Peek(cost) => Op::Peek(self.cost(*cost)),
             Ask::Reset => Op::Reset,
         }
@@ -343,6 +375,14 @@ impl Memory {
         }
     }
 
+    fn patience_us(&self, patience: Patience) -> u64 {
+        match patience {
+            Patience::Endless => u64::MAX,
+            Patience::Eighths(eighths) => self.config.span_us / 8 * eighths,
+            Patience::Turn(offset) => self.turn_after_us.saturating_add_signed(offset),
+        }
+    }
+
     fn cost(&self, cost: Cost) -> u64 {
         let capacity = self.config.capacity();
         let units = match cost {
@@ -366,11 +406,15 @@ impl Memory {
         for answer in answers {
             self.remaining = answer.remaining;
             self.fresh_us = now_us.saturating_add(answer.reset_after_us);
+            self.turn_after_us = answer.turn_after_us;
             match answer.verdict {
                 Verdict::Denied { retry_after_us } => {
                     self.retry_us = now_us.saturating_add(retry_after_us);
                 }
-                Verdict::Allowed => self.admitted_us = now_us,
+                Verdict::Allowed => {
+                    self.admitted_us = now_us;
+                    self.turn_us = now_us.saturating_add(answer.turn_after_us);
+                }
                 Verdict::Never => {}
             }
         }

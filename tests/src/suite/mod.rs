@@ -59,10 +59,11 @@ impl<S> Bench<'_, S> {
 }
 
 /// A limit of each kind, with capacity 5.
-const LIMITS: [&str; 5] = [
+const LIMITS: [&str; 6] = [
     "fixed-window 5/10s",
     "sliding-log 5/10s",
     "sliding-window 5/10s",
     "token-bucket 5/10s burst 5",
     "token-bucket 2 every 3s burst 5",
+    "leaky-bucket 5/10s queue 5",
 ];

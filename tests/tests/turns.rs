@@ -1,0 +1,95 @@
+//! The properties of turns in the queue of a leaky bucket (D13, D14, E6), on the Rust machine.
+
+use lockage_tests::config::Kind;
+use lockage_tests::properties::{self, cases, property};
+use lockage_tests::strategies::{Ask, Trace, forward, mixed_turn_trace, trace, turn_trace};
+use lockage_tests::subject::{Failure, Machine};
+use proptest::prelude::*;
+
+/// Cases per property when nothing is asked for.
+const DEFAULT_CASES: u32 = 1000;
+
+/// The longest trace.
+const STEPS: usize = 32;
+
+#[test]
+fn d1_turns_and_patience_equal_the_reference() {
+    // Two turns in one microsecond with a reset between them can be alike; the reference tells them apart.
+    let no_resets = without(mixed_turn_trace(STEPS), |ask| matches!(ask, Ask::Reset));
+    property("turns_d1_reference", cases(DEFAULT_CASES), &no_resets, |trace| {
+        properties::d1_equals_the_reference(&mut machine(&trace), &trace)
+    });
+}
+
+#[test]
+fn d13_turns_are_in_order_and_bounded() {
+    let traces = forward(turn_trace(2 * STEPS));
+    property("turns_d13_order", cases(DEFAULT_CASES), &traces, |trace| {
+        properties::d13_turns_are_in_order_and_bounded(&mut machine(&trace), &trace)
+    });
+}
+
+#[test]
+fn e6_turns_are_spaced_by_the_rate() {
+    property("turns_e6_spacing", cases(DEFAULT_CASES), &turn_trace(2 * STEPS), |trace| {
+        properties::e6_turns_are_spaced_by_the_rate(&mut machine(&trace), &trace)
+    });
+}
+
+#[test]
+fn d14_a_cancelled_turn_was_never_asked_for() {
+    let cost = || prop_oneof![1..=9_u64, any::<u64>().prop_map(|bits| (bits >> 20).max(1))];
+    let later = prop_oneof![Just(0), 0..=40_u64, any::<u64>()];
+    let other = (0..STEPS, [cost(), cost()], later);
+    let input = (trace(Kind::LeakyBucket, STEPS), prop::collection::vec(other, 1..16));
+    property("turns_d14_cancelled", cases(DEFAULT_CASES), &input, |(trace, others)| {
+        let (mut plain, mut cancelling) = (machine(&trace), machine(&trace));
+        properties::d14_a_cancelled_turn_was_never_asked_for(
+            &mut plain,
+            &mut cancelling,
+            &trace,
+            &others,
+        )?;
+        // The records too are what they would be.
+        let records = [plain.key.0, cancelling.key.0];
+        let held = records[0] == records[1];
+        held.then_some(()).ok_or_else(|| Failure::new(format!("{records:?}")))
+    });
+}
+
+#[test]
+fn d14_what_is_not_exact_changes_nothing() {
+    let traces = without(turn_trace(STEPS), |ask| matches!(ask, Ask::CancelTurn(_)));
+    let input = (traces, prop::collection::vec((0..STEPS, 0..STEPS), 1..16));
+    property("turns_d14_not_exact", cases(DEFAULT_CASES), &input, |(trace, cancels)| {
+        let (mut plain, mut cancelling) = (machine(&trace), machine(&trace));
+        properties::d14_what_is_not_exact_changes_nothing(
+            &mut plain,
+            &mut cancelling,
+            &trace,
+            &cancels,
+        )
+    });
+}
+
+#[test]
+fn d9_cancels_do_not_see_expiry() {
+    let traces = forward(turn_trace(2 * STEPS));
+    property("turns_d9_expiry", cases(DEFAULT_CASES), &traces, |trace| {
+        properties::d9_cancels_do_not_see_expiry(&trace)
+    });
+}
+
+fn machine(trace: &Trace) -> Machine {
+    Machine::new(trace.config.limit())
+}
+
+fn without(
+    traces: impl Strategy<Value = Trace>,
+    left_out: impl Fn(&Ask) -> bool,
+) -> impl Strategy<Value = Trace> {
+    traces.prop_map(move |mut trace| {
+        trace.steps.retain(|step| !left_out(&step.ask));
+        trace
+    })
+}
