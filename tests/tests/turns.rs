@@ -1,9 +1,9 @@
 //! The properties of turns in the queue of a leaky bucket (D13, D14, E6), on the Rust machine.
 
-use lockage_tests::config::Kind;
-use lockage_tests::properties::{self, cases, property};
+use lockage_tests::config::{Config, Kind};
+use lockage_tests::properties::{self, Check, cases, property, try_out};
 use lockage_tests::strategies::{Ask, Trace, forward, mixed_turn_trace, trace, turn_trace};
-use lockage_tests::subject::{Failure, Machine};
+use lockage_tests::subject::{Failure, Machine, Op, Outcome, Subject};
 use proptest::prelude::*;
 
 /// Cases per property when nothing is asked for.
@@ -78,6 +78,60 @@ fn d9_cancels_do_not_see_expiry() {
     property("turns_d9_expiry", cases(DEFAULT_CASES), &traces, |trace| {
         properties::d9_cancels_do_not_see_expiry(&trace)
     });
+}
+
+/// The checks of turns see a turn that is a microsecond early, late ones, and a queue that is a stack.
+#[test]
+fn turns_that_are_not_right_are_seen() {
+    let early = |_: &Trace, turn_us: u64| turn_us.saturating_sub(1);
+    let late = |_: &Trace, turn_us: u64| turn_us * 2;
+    let reversed = |trace: &Trace, turn_us: u64| longest_us(trace).saturating_sub(turn_us);
+    let traces = forward(turn_trace(2 * STEPS));
+    let seen = |bend: fn(&Trace, u64) -> u64, check: fn(&mut Bent<'_>, &Trace) -> Check| {
+        try_out(DEFAULT_CASES, &traces, |trace| {
+            check(&mut Bent { machine: machine(&trace), trace: &trace, bend }, &trace)
+        })
+    };
+    let order = |bent: &mut Bent<'_>, trace: &Trace| {
+        properties::d13_turns_are_in_order_and_bounded(bent, trace)
+    };
+    let spacing = |bent: &mut Bent<'_>, trace: &Trace| {
+        properties::e6_turns_are_spaced_by_the_rate(bent, trace)
+    };
+    assert_eq!(seen(|_, turn_us| turn_us, order), Ok(()));
+    assert_eq!(seen(|_, turn_us| turn_us, spacing), Ok(()));
+    assert!(seen(late, order).is_err(), "D13 does not see turns that are late");
+    assert!(seen(reversed, order).is_err(), "D13 does not see turns out of order");
+    assert!(seen(early, spacing).is_err(), "E6 does not see turns that are early");
+}
+
+/// A machine that tells other turns than it has.
+struct Bent<'a> {
+    machine: Machine,
+    trace: &'a Trace,
+    bend: fn(&Trace, u64) -> u64,
+}
+
+impl Subject for Bent<'_> {
+    fn run(&mut self, op: &Op, now_us: u64) -> Outcome {
+        let mut outcome = self.machine.run(op, now_us);
+        if let Outcome::Decided(answers) = &mut outcome {
+            for answer in answers {
+                answer.turn_after_us = (self.bend)(self.trace, answer.turn_after_us);
+            }
+        }
+        outcome
+    }
+
+    fn forget(&mut self) {
+        self.machine.forget();
+    }
+}
+
+/// How long a full queue takes to drain.
+fn longest_us(trace: &Trace) -> u64 {
+    let Config { amount, span_us, burst, .. } = trace.config;
+    u64::try_from(u128::from(burst) * u128::from(span_us) / u128::from(amount)).unwrap()
 }
 
 fn machine(trace: &Trace) -> Machine {

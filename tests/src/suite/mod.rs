@@ -5,6 +5,7 @@ mod limiters;
 mod locks;
 mod refusals;
 pub mod simulated;
+mod turns;
 
 use std::time::Duration;
 
@@ -36,6 +37,7 @@ impl<S: Store + Clone> Bench<'_, S> {
         limiters::keys_are_independent(self).await;
         limiters::a_request_id_is_charged_once(self).await;
         limiters::many_expired_entries_are_no_trouble(self).await;
+        turns::turns_are_in_order_and_given_back(self).await;
         refusals::bad_input_is_refused_before_it_is_sent(self).await;
         refusals::another_record_is_refused_and_kept(self).await;
         locks::a_lock_is_taken_held_and_given_back(self).await;
