@@ -124,7 +124,7 @@ mod tests {
     fn e6_counts_all_but_the_last_and_is_attained() {
         let config = Config::bucket(Kind::LeakyBucket, 2, 10, 9);
         assert_eq!(check_turns(&config, &[(0, 1), (5, 2), (15, 9)]), Ok(()));
-        assert_eq!(check_turns(&config, &[(0, 1), (5, 2), (14, 9)]).unwrap_err().start_us, 5);
+        assert_eq!(check_turns(&config, &[(0, 1), (5, 2), (14, 9)]).unwrap_err().length_us, 15);
         // Turns are whole microseconds, rounded up: one of three every 10 us may be 3 us after the last.
         let config = Config::bucket(Kind::LeakyBucket, 3, 10, 9);
         assert_eq!(check_turns(&config, &[(0, 1), (4, 1), (7, 1), (10, 1)]), Ok(()));
