@@ -45,7 +45,8 @@ fn code_of(error: &Error) -> Option<&str> {
         return Some("MOVED");
     }
     let word = error.details().split(' ').next()?;
-    (word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase())).then_some(word)
+    (word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_'))
+        .then_some(word)
 }
 
 /// What a call's result says of the client that it took.
@@ -159,6 +160,7 @@ mod tests {
         };
         assert_eq!(coded("NOSCRIPT No matching script.").as_deref(), Some("NOSCRIPT"));
         assert_eq!(coded("BUSY").as_deref(), Some("BUSY"));
+        assert_eq!(coded("LOCKAGE_OTHER_LIMIT x").as_deref(), Some("LOCKAGE_OTHER_LIMIT"));
         assert_eq!(coded("Too many redirections.").as_deref(), Some("MOVED"));
         for details in ["Too many failed write attempts.", "channel closed", "", "A reply", "Os {"]
         {
@@ -182,7 +184,7 @@ mod tests {
     #[test]
     fn a_refused_record_is_told_by_its_status() {
         let reply = Value::Array(vec![Value::Integer(1)]);
-        let command = Reset::new(limit());
+        let command = Reset;
         let error = read(&Call::new(&command, &TimeSource::SERVER), reply).unwrap_err();
         assert!(matches!(error, StoreError::Record(RecordError::OtherKind)));
     }

@@ -62,7 +62,7 @@ fn a_reset_is_atomic() {
         let beside = store.clone();
         let thread = loom::thread::spawn(move || {
             let limit: lockage::Limit = "fixed-window 3/s".parse().unwrap();
-            beside.run("key", &Reset::new(limit)).unwrap()
+            beside.run("key", &Reset).unwrap()
         });
         acquire(&store, "key");
         assert!(thread.join().unwrap());

@@ -76,7 +76,7 @@ fn resets_leave_nothing_behind() {
     let limit = limit("sliding-log 5/day");
     for _ in 0..1000 {
         acquire(&store, "key", limit);
-        assert!(store.run("key", &Reset::new(limit)).unwrap());
+        assert!(store.run("key", &Reset).unwrap());
     }
     assert!(store.is_empty());
     let queued: usize = store.shards.shards.iter().map(|s| sync::lock(s).queued()).sum();
@@ -92,10 +92,11 @@ fn d12_peeks_and_refusals_store_nothing() {
     assert!(!store.run("key", &Acquire::new(five, 6).unwrap()).unwrap().is_allowed());
     assert!(store.is_empty());
     acquire(&store, "key", five);
-    let other = Acquire::new(limit("sliding-log 6/s"), 1).unwrap();
-    assert_eq!(store.run("key", &other), Err(RecordError::OtherLimit));
-    let window = Acquire::new(limit("fixed-window 5/s"), 1).unwrap();
-    assert_eq!(store.run("key", &window), Err(RecordError::OtherKind));
+    let span = Duration::from_secs(1);
+    let lock = Lock::new(span, span).unwrap();
+    assert_eq!(store.run("key", &lock.inspect()), Err(RecordError::OtherKind));
+    let six = Peek::new(limit("fixed-window 6/s"), 1);
+    assert_eq!(store.run("key", &six).unwrap().remaining, 5);
     assert_eq!(store.run("key", &Peek::new(five, 1)).unwrap().remaining, 4);
 }
 

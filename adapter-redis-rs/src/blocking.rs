@@ -90,7 +90,7 @@ impl<D: Dial> BlockingStore for BlockingRedisStore<D> {
             let result = packed(&call, key).query(&mut connection);
             // A slot that is elsewhere is for callers with a cluster's connection.
             let code = result.as_ref().err().and_then(redis::RedisError::code);
-            if code == Some("NOSCRIPT") && call.again_after("NOSCRIPT") {
+            if code.is_some_and(|code| !matches!(code, "MOVED" | "ASK") && call.again_after(code)) {
                 continue;
             }
             let result = result.map_err(LinkError::Failed);

@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_refused_record_is_told_by_its_status() {
         let reply = Value::Array(vec![Value::Int(1)]);
-        let command = Reset::new(limit());
+        let command = Reset;
         let error = read(&Call::new(&command, &TimeSource::SERVER), reply).unwrap_err();
         assert!(matches!(error, StoreError::Record(RecordError::OtherKind)));
     }

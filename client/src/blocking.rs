@@ -4,11 +4,13 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use lockage_core::{Cancellation, Command, ConfigError, Decision, Limit, RequestId, Ticket, Turn};
+use lockage_core::{
+    Adjusted, Cancellation, Command, ConfigError, Decision, Limit, RequestId, Ticket, Turn,
+};
 
 use crate::error::{Error, StoreError};
 use crate::key::{Key, KeyError};
-use crate::limiter::{Limiter, WhenAway};
+use crate::limiter::{DenyCache, DenyCacheStats, Limiter, ShadowStats, WhenAway};
 use crate::runtime::Runtime;
 use crate::store::{BlockingStore, Store};
 use crate::timed::Timed;
@@ -65,6 +67,37 @@ impl<S: BlockingStore> BlockingLimiter<S> {
     /// As [`Limiter::is_away`].
     pub fn is_away(&self) -> bool {
         self.0.is_away()
+    }
+
+    /// As [`Limiter::with_deny_cache`].
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn with_deny_cache(self, cache: DenyCache) -> Result<Self, ConfigError> {
+        Ok(BlockingLimiter(self.0.with_deny_cache(cache)?))
+    }
+
+    /// As [`Limiter::deny_cache_stats`].
+    pub fn deny_cache_stats(&self) -> Option<DenyCacheStats> {
+        self.0.deny_cache_stats()
+    }
+
+    /// As [`Limiter::in_shadow`].
+    pub fn in_shadow(self) -> Self {
+        BlockingLimiter(self.0.in_shadow())
+    }
+
+    /// As [`Limiter::in_shadow_with`].
+    pub fn in_shadow_with(
+        self,
+        observer: impl Fn(&str, Result<&Decision, &StoreError>) + Send + Sync + 'static,
+    ) -> Self {
+        BlockingLimiter(self.0.in_shadow_with(observer))
+    }
+
+    /// As [`Limiter::shadow_stats`].
+    pub fn shadow_stats(&self) -> Option<ShadowStats> {
+        self.0.shadow_stats()
     }
 
     /// The limit.
@@ -132,6 +165,46 @@ impl<S: BlockingStore> BlockingLimiter<S> {
     /// [`Error`].
     pub fn peek(&self, id: &str, cost: u64) -> Result<Decision, Error> {
         ready(self.0.peek(id, cost))
+    }
+
+    /// As [`Limiter::take_up_to`].
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn take_up_to(&self, id: &str, most: u64) -> Result<Adjusted, Error> {
+        ready(self.0.take_up_to(id, most))
+    }
+
+    /// As [`Limiter::refund`].
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn refund(&self, id: &str, cost: u64) -> Result<Adjusted, Error> {
+        ready(self.0.refund(id, cost))
+    }
+
+    /// As [`Limiter::penalty`].
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn penalty(&self, id: &str, cost: u64) -> Result<Adjusted, Error> {
+        ready(self.0.penalty(id, cost))
+    }
+
+    /// As [`Limiter::block`].
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn block(&self, id: &str, span: Duration) -> Result<Adjusted, Error> {
+        ready(self.0.block(id, span))
+    }
+
+    /// As [`Limiter::unblock`].
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn unblock(&self, id: &str) -> Result<Adjusted, Error> {
+        ready(self.0.unblock(id))
     }
 
     /// As [`Limiter::reset`].

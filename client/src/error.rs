@@ -3,6 +3,7 @@
 use lockage_core::{ConfigError, CostError, RecordError, ReplyError};
 
 use crate::key::KeyError;
+use crate::limiter::QueueFull;
 
 /// Why a call has no outcome.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +18,9 @@ pub enum Error {
     /// The request id cannot be remembered for so long. Nothing was sent.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// Too many callers of a limiter that coalesces wait already. Nothing was sent.
+    #[error(transparent)]
+    QueueFull(#[from] QueueFull),
     /// The store has not answered with an outcome.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -37,6 +41,13 @@ pub enum StoreError {
     /// carried out.
     #[error("unknown whether it was done: {0}")]
     Unknown(#[source] Cause),
+}
+
+impl StoreError {
+    /// Whether it says that the store was not reached, or has not answered.
+    pub(crate) fn is_absence(&self) -> bool {
+        matches!(self, StoreError::NotDone(_) | StoreError::Unknown(_))
+    }
 }
 
 /// The error of the client that talks to the store.

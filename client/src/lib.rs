@@ -20,7 +20,11 @@
 //! A [`Timed`] store gives each call a timeout, by a [`runtime`] of your choice, and tries again what
 //! was not done. On such a store a limiter can wait for a permit ([`Limiter::acquire`]), make
 //! retries harmless ([`Limiter::with_request_ids`]) and go on without its store
-//! ([`Limiter::when_away`]). Callers that block take a `BlockingLimiter`.
+//! ([`Limiter::when_away`]), and answer by itself what is known to be denied
+//! ([`Limiter::with_deny_cache`]). Callers that block take a `BlockingLimiter`. Where many ask for one id
+//! at once, [`Limiter::with_coalescing`] puts their requests into one call.
+//!
+//! A limit can be tried on live traffic before it is enforced: [`Limiter::in_shadow`].
 //!
 //! # Locks
 //!
@@ -68,12 +72,14 @@ mod timed;
 pub use blocking::BlockingLimiter;
 pub use error::{Error, StoreError};
 pub use key::{Key, KeyError};
-pub use limiter::{Limiter, WhenAway};
+pub use limiter::{
+    Coalescing, DenyCache, DenyCacheStats, Limiter, QueueFull, ShadowStats, WhenAway,
+};
 pub use lockage_core::flow::OutageConfig;
 pub use lockage_core::{
-    Cancellation, Clock, Command, ConfigError, CostError, Decision, FixedWindow, IntervalBucket,
-    LeakyBucket, Limit, ParseError, Part, RecordError, RequestId, SlidingLog, SlidingWindow,
-    Ticket, Timestamp, TokenBucket, Turn, Verdict, lock,
+    Adjust, Adjusted, Cancellation, Clock, Command, Composite, ConfigError, CostError, Decision,
+    FixedWindow, IntervalBucket, LeakyBucket, Limit, ParseError, Part, RecordError, RequestId,
+    SlidingLog, SlidingWindow, Ticket, Timestamp, TokenBucket, Turn, Verdict, lock,
 };
 pub use store::{BlockingStore, Store};
 pub use timed::{NoAnswer, Timed};

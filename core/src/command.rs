@@ -20,6 +20,12 @@ pub trait Command {
     /// The script that runs this command.
     fn script(&self) -> ScriptId;
 
+    /// The script that works where that one does not: it takes a record that was written under any other
+    /// limit, with the same arguments and a reply of the same form.
+    fn fallback(&self) -> Option<ScriptId> {
+        None
+    }
+
     /// Appends the script's own arguments, which stand after the two that every script takes
     /// (the time, and the skew: see [`Arguments::new`]).
     fn arguments(&self, arguments: &mut Arguments);
@@ -66,6 +72,9 @@ pub enum ScriptId {
     CounterPeek,
     SlidingLogAcquire,
     SlidingLogPeek,
+    LimiterAcquire,
+    LimiterPeek,
+    LimiterAdjust,
     LimiterReset,
     LockAcquire,
     LockRenew,
@@ -76,7 +85,7 @@ pub enum ScriptId {
 
 impl ScriptId {
     /// Every script.
-    pub const ALL: [ScriptId; 15] = [
+    pub const ALL: [ScriptId; 18] = [
         ScriptId::FixedWindowAcquire,
         ScriptId::SlidingWindowAcquire,
         ScriptId::TokenBucketAcquire,
@@ -86,6 +95,9 @@ impl ScriptId {
         ScriptId::CounterPeek,
         ScriptId::SlidingLogAcquire,
         ScriptId::SlidingLogPeek,
+        ScriptId::LimiterAcquire,
+        ScriptId::LimiterPeek,
+        ScriptId::LimiterAdjust,
         ScriptId::LimiterReset,
         ScriptId::LockAcquire,
         ScriptId::LockRenew,
@@ -106,6 +118,9 @@ impl ScriptId {
             ScriptId::CounterPeek => "counter_peek",
             ScriptId::SlidingLogAcquire => "sliding_log_acquire",
             ScriptId::SlidingLogPeek => "sliding_log_peek",
+            ScriptId::LimiterAcquire => "limiter_acquire",
+            ScriptId::LimiterPeek => "limiter_peek",
+            ScriptId::LimiterAdjust => "limiter_adjust",
             ScriptId::LimiterReset => "limiter_reset",
             ScriptId::LockAcquire => "lock_acquire",
             ScriptId::LockRenew => "lock_renew",
@@ -191,6 +206,6 @@ mod tests {
         assert_eq!(read_head(&[0]), Err(ReplyError::Unexpected));
         assert_eq!(read_head(&[0, -1]), Err(ReplyError::Unexpected));
         assert_eq!(read_head(&[99, 1]), Err(ReplyError::Unexpected));
-        assert_eq!(read_head(&[3, 1]), Err(RecordError::OtherLimit.into()));
+        assert_eq!(read_head(&[2, 1]), Err(RecordError::OtherVersion.into()));
     }
 }

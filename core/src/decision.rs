@@ -27,9 +27,12 @@ pub struct Decision {
     pub binding: Option<usize>,
     /// Of several limits in one: each by itself, in their order. Empty for a single limit.
     pub parts: Box<[Part]>,
+    /// Whether it is denied because the key is blocked, whatever the limit says.
+    pub blocked: bool,
     /// Whether it was made without the store, by a limiter's policy for its absence.
     pub degraded: bool,
-    /// Of a limiter that enforces nothing: what the verdict was. The one above is then `Allowed`.
+    /// Of a limiter that enforces nothing, for a request that it would not have admitted: what the
+    /// verdict was. The one above is then `Allowed`.
     pub shadowed: Option<Verdict>,
 }
 
@@ -72,6 +75,7 @@ impl Decision {
             turn_after: Duration::ZERO,
             binding: None,
             parts: Box::default(),
+            blocked: false,
             degraded: false,
             shadowed: None,
         }
@@ -80,6 +84,11 @@ impl Decision {
     /// Whether the request may go ahead.
     pub fn is_allowed(&self) -> bool {
         self.verdict == Verdict::Allowed
+    }
+
+    /// Whether the request goes ahead only because the limiter enforces nothing (shadow mode).
+    pub fn would_deny(&self) -> bool {
+        self.shadowed.is_some_and(|verdict| verdict != Verdict::Allowed)
     }
 
     /// How long to wait before the same request can be admitted: zero where it was, nothing

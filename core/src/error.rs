@@ -43,6 +43,20 @@ pub enum ConfigError {
         /// How many shares were asked for.
         shares: u64,
     },
+    /// More limits than are applied together, or none.
+    LimitCount {
+        /// How many there were.
+        count: usize,
+    },
+    /// A composite within a composite.
+    Nested,
+    /// Two things that exclude each other.
+    Conflict {
+        /// What was asked for.
+        what: &'static str,
+        /// What was there before.
+        with: &'static str,
+    },
 }
 
 impl fmt::Display for ConfigError {
@@ -68,6 +82,15 @@ impl fmt::Display for ConfigError {
                 f,
                 "the {what} of {value} leaves nothing for each of {shares}: it must be at least {shares}"
             ),
+            ConfigError::LimitCount { count } => {
+                write!(f, "{count} limits together: there must be one to four of them")
+            }
+            ConfigError::Nested => {
+                f.write_str("a composite within a composite: list all its limits, up to four")
+            }
+            ConfigError::Conflict { what, with } => {
+                write!(f, "{what} cannot be had together with {with}: choose one of them")
+            }
         }
     }
 }
@@ -107,12 +130,11 @@ impl core::error::Error for CostError {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// The key holds another kind of limiter, a lock, or no record of lockage at all.
+    /// The key holds a lock where a limiter is wanted, or the other way round, or no record of
+    /// lockage at all.
     OtherKind,
     /// The record is of another version of its format.
     OtherVersion,
-    /// The record was written under another limit.
-    OtherLimit,
     /// The record's head is right and the rest is not.
     Damaged,
     /// The id was used before: for another operation on a lock, or a limiter's request of another
@@ -122,10 +144,9 @@ pub enum RecordError {
 
 impl RecordError {
     /// The status that scripts reply for each error; 0 is success.
-    const STATUS: [(i64, RecordError); 5] = [
+    const STATUS: [(i64, RecordError); 4] = [
         (1, RecordError::OtherKind),
         (2, RecordError::OtherVersion),
-        (3, RecordError::OtherLimit),
         (4, RecordError::Damaged),
         (5, RecordError::OperationReused),
     ];
@@ -140,13 +161,10 @@ impl fmt::Display for RecordError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             RecordError::OtherKind => {
-                "the key holds something else: use another prefix or id for each limit and lock"
+                "the key holds something else: use another prefix for limits, for locks and for all else"
             }
             RecordError::OtherVersion => {
                 "the key's record is of another version of lockage: upgrade all its users alike"
-            }
-            RecordError::OtherLimit => {
-                "the key's record was written under another limit: reset it, or let it expire"
             }
             RecordError::Damaged => "the key's record cannot be read: somebody else wrote to it",
             RecordError::OperationReused => {

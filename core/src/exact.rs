@@ -7,6 +7,9 @@ use crate::error::ConfigError;
 /// 2^53: below it every whole number is exact in a Lua double, and so is floor(a / b).
 pub(crate) const MAX_EXACT: u64 = 1 << 53;
 
+/// The largest count.
+pub(crate) const MAX_COUNT: u64 = MAX_EXACT - 1;
+
 /// [`crate::MAX_SPAN`] in microseconds.
 pub(crate) const MAX_SPAN_US: u64 = 1 << 51;
 

@@ -7,10 +7,11 @@ use core::fmt::Write;
 use core::time::Duration;
 
 use crate::error::RecordError;
-use crate::limit::{
-    FixedWindow, IntervalBucket, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket,
+use crate::exact::MAX_EXACT;
+use crate::limit::{Composite, Single};
+use crate::limiter::{
+    COMPOSITE_TAG, CounterRecord, Entry, GroupRecord, LogState, Requests, Standpoint, State,
 };
-use crate::limiter::{Counter, CounterRecord, Entry, LogRecord, Machine, Requests};
 use crate::lock::LockRecord;
 use crate::time::Timestamp;
 
@@ -21,6 +22,8 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     pub(crate) body: Body,
+    /// Before this time, in microseconds, a limiter admits nothing; zero where it is not blocked.
+    pub(crate) blocked_until: u64,
     /// What a limiter remembers; a lock has operations instead.
     pub(crate) requests: Requests,
 }
@@ -29,7 +32,8 @@ pub struct Record {
 pub(crate) enum Body {
     /// A fixed window, a sliding window or a bucket.
     Counter(CounterRecord),
-    Log(LogRecord),
+    /// A sliding log, or several limits together.
+    Group(GroupRecord),
     Lock(LockRecord),
 }
 
@@ -47,10 +51,12 @@ impl Record {
     pub fn forget_at(&self) -> Timestamp {
         let fresh_at = match &self.body {
             Body::Counter(record) => record.forget_at(),
-            Body::Log(record) => record.forget_at(),
+            Body::Group(record) => record.forget_at(),
             Body::Lock(record) => record.forget_at(),
         };
-        fresh_at.max(self.requests.until())
+        let blocked = Timestamp::computed(self.blocked_until)
+            .expect("a block ends within MAX_SPAN of an accepted time");
+        fresh_at.max(blocked).max(self.requests.until())
     }
 
     /// The time to live, in milliseconds, of a record that is written at `now`: until
@@ -64,7 +70,10 @@ impl Record {
     pub fn tag(&self) -> &'static str {
         match &self.body {
             Body::Counter(record) => record.tag,
-            Body::Log(record) => record.log.tag(),
+            Body::Group(record) => match &record.parts[..] {
+                [only] => only.limit.id().0,
+                _ => COMPOSITE_TAG,
+            },
             Body::Lock(_) => LockRecord::TAG,
         }
     }
@@ -74,11 +83,17 @@ impl Record {
         match &self.body {
             Body::Counter(record) => {
                 let fields = record.config.iter().chain(record.state.iter());
-                Stored::Text(join(record.tag, fields.copied(), &self.requests))
+                let mut text = record.tag.to_string();
+                push_all(&mut text, fields.copied());
+                self.push_extras(&mut text);
+                Stored::Text(text)
             }
-            Body::Log(record) => {
-                let fields = [record.log.limit(), record.log.window_us(), record.used, record.last];
-                let head = join(record.log.tag(), fields, &self.requests);
+            Body::Group(record) => {
+                let mut head = group_head(record);
+                self.push_extras(&mut head);
+                if !record.has_log() {
+                    return Stored::Text(head);
+                }
                 let entries = record.entries.iter().map(entry_text);
                 Stored::List(core::iter::once(head).chain(entries).collect())
             }
@@ -102,32 +117,89 @@ impl Record {
         };
         let (tag, rest) = head.split_once(' ').ok_or(RecordError::OtherKind)?;
         check_tag(tag, entries.is_some())?;
-        let record = match entries {
-            Some(entries) => read_log(rest, entries),
-            None if tag == LockRecord::TAG => LockRecord::from_text(rest)
-                .map(|lock| Record { body: Body::Lock(lock), requests: Requests::default() }),
-            None => read_counter_text(tag, rest),
+        let record = match tag {
+            LockRecord::TAG => LockRecord::from_text(rest).map(Record::of_lock),
+            _ => read_limiter(tag, rest, entries),
         };
         record.ok_or(RecordError::Damaged)
     }
-}
 
-/// Puts a body into a slot, and keeps what its record remembers.
-pub(crate) fn put(slot: &mut Option<Record>, body: Body) {
-    match slot {
-        Some(record) => record.body = body,
-        None => *slot = Some(Record { body, requests: Requests::default() }),
+    pub(crate) fn of_lock(lock: LockRecord) -> Self {
+        Record { body: Body::Lock(lock), blocked_until: 0, requests: Requests::default() }
+    }
+
+    /// Whether it was written under these limits.
+    pub(crate) fn is_of(&self, limits: &[Single]) -> bool {
+        let own = |part: &Standpoint| part.limit.id();
+        match &self.body {
+            Body::Counter(record) => {
+                matches!(limits, [only] if only.machine().is_ok_and(|machine| record.is_of(machine)))
+            }
+            Body::Group(record) => record.parts.iter().map(own).eq(limits.iter().map(Single::id)),
+            Body::Lock(_) => false,
+        }
+    }
+
+    /// Puts a body into a slot at `now`, and keeps of what its record remembers what is still needed.
+    pub(crate) fn put(slot: &mut Option<Record>, body: Body, now: Timestamp) {
+        match slot {
+            Some(record) => {
+                record.body = body;
+                record.requests.prune(now);
+                if record.blocked_until <= now.as_micros() {
+                    record.blocked_until = 0;
+                }
+            }
+            None => *slot = Some(Record { body, blocked_until: 0, requests: Requests::default() }),
+        }
+    }
+
+    /// A block, and the requests that it remembers, as they stand behind the state.
+    fn push_extras(&self, text: &mut String) {
+        // Invariant: writing to a `String` cannot fail.
+        if self.blocked_until > 0 {
+            let _ = write!(text, "|{BLOCKED} {}", self.blocked_until);
+        }
+        let _ = write!(text, "{}", self.requests);
     }
 }
 
-fn join(tag: &str, fields: impl IntoIterator<Item = u64>, requests: &Requests) -> String {
-    let mut text = tag.to_string();
-    // Invariant: writing to a `String` cannot fail.
-    for field in fields {
-        let _ = write!(text, " {field}");
+/// The word before the time until which a key is blocked.
+const BLOCKED: &str = "blocked";
+
+/// The tags and configurations of the limits, and their states.
+fn group_head(record: &GroupRecord) -> String {
+    let mut head = String::new();
+    if record.parts.len() > 1 {
+        head.push_str(COMPOSITE_TAG);
+        head.push(' ');
     }
-    let _ = write!(text, "{requests}");
-    text
+    for (index, part) in record.parts.iter().enumerate() {
+        let (tag, config) = part.limit.id();
+        let space = if index > 0 { " " } else { "" };
+        let _ = write!(head, "{space}{tag}");
+        push_all(&mut head, config.iter().copied());
+    }
+    for part in &record.parts {
+        match part.state {
+            State::Counter(state) => push_all(&mut head, state.iter().copied()),
+            State::Log(log) => {
+                push_all(&mut head, [log.used, log.last]);
+                // Of a log by itself nothing is skipped whenever it is written.
+                if record.parts.len() > 1 {
+                    push_all(&mut head, [log.skip as u64]);
+                }
+            }
+        }
+    }
+    head
+}
+
+fn push_all(text: &mut String, numbers: impl IntoIterator<Item = u64>) {
+    for number in numbers {
+        // Invariant: writing to a `String` cannot fail.
+        let _ = write!(text, " {number}");
+    }
 }
 
 /// An entry of cost 1, which most are, is its time alone.
@@ -139,7 +211,7 @@ fn entry_text(entry: &Entry) -> String {
 }
 
 fn check_tag(tag: &str, is_list: bool) -> Result<(), RecordError> {
-    let kinds = if is_list { "L" } else { "FSTIQK" };
+    let kinds = if is_list { "LC" } else { "FSTIQCK" };
     let mut letters = tag.chars();
     let known = letters.next().is_some_and(|kind| kinds.contains(kind));
     let version = letters.as_str();
@@ -152,60 +224,72 @@ fn check_tag(tag: &str, is_list: bool) -> Result<(), RecordError> {
     Ok(())
 }
 
-fn read_counter_text(tag: &str, rest: &str) -> Option<Record> {
-    let (numbers, requests) = split_requests(rest);
-    let numbers = read_numbers(numbers)?;
-    let micros = Duration::from_micros;
-    match (tag, &numbers[..]) {
-        (FixedWindow::TAG, &[limit, window, ref state @ ..]) => {
-            read_counter(FixedWindow::new(limit, micros(window)).ok()?, state, requests)
-        }
-        (SlidingWindow::TAG, &[limit, window, ref state @ ..]) => {
-            read_counter(SlidingWindow::new(limit, micros(window)).ok()?, state, requests)
-        }
-        (TokenBucket::TAG, &[amount, period, burst, ref state @ ..]) => {
-            read_counter(TokenBucket::new(amount, micros(period), burst).ok()?, state, requests)
-        }
-        (IntervalBucket::TAG, &[amount, interval, burst, ref state @ ..]) => {
-            let bucket = IntervalBucket::new(amount, micros(interval), burst).ok()?;
-            read_counter(bucket, state, requests)
-        }
-        (LeakyBucket::TAG, &[amount, period, queue, ref state @ ..]) => {
-            read_counter(LeakyBucket::new(amount, micros(period), queue).ok()?, state, requests)
-        }
-        _ => None,
+/// The record of a limiter, of whose head `rest` stands behind the tag.
+fn read_limiter(tag: &str, rest: &str, entries: Option<&[String]>) -> Option<Record> {
+    let mut pieces = rest.split('|');
+    let state = pieces.next()?;
+    let mut pieces = pieces.peekable();
+    let blocked = pieces.peek().and_then(|piece| piece.strip_prefix(BLOCKED)?.strip_prefix(' '));
+    let blocked_until = blocked.map_or(Some(0), read_number).filter(|until| *until < MAX_EXACT)?;
+    if blocked.is_some() {
+        pieces.next();
     }
+    let parts = read_parts(tag, state)?;
+    let limits: Vec<Single> = parts.iter().map(|part| part.limit).collect();
+    let requests = Requests::read(pieces, &limits)?;
+    let body = match (&parts[..], entries) {
+        (&[Standpoint { limit, state: State::Counter(state) }], None) => {
+            Body::Counter(CounterRecord::new(limit.machine().ok()?, state))
+        }
+        _ => {
+            let texts = entries.unwrap_or_default();
+            let entries_read = texts.iter().map(|text| read_entry(text)).collect::<Option<_>>()?;
+            let group = GroupRecord { parts: parts.into(), entries: entries_read };
+            let is_right = group.has_log() == entries.is_some() && group.is_sound();
+            Body::Group(is_right.then_some(group)?)
+        }
+    };
+    Some(Record { body, blocked_until, requests })
 }
 
-fn read_log(rest: &str, texts: &[String]) -> Option<Record> {
-    let (numbers, requests) = split_requests(rest);
-    let &[limit, window, used, last] = &read_numbers(numbers)?[..] else { return None };
-    let log = SlidingLog::new(limit, Duration::from_micros(window)).ok()?;
-    let entries = texts.iter().map(|text| read_entry(text)).collect::<Option<_>>()?;
-    let requests = read_requests(requests, &log)?;
-    let record = LogRecord { log, used, last, entries };
-    record.is_sound().then_some(Record { body: Body::Log(record), requests })
-}
-
-fn read_counter<M: Counter>(machine: M, state: &[u64], requests: Option<&str>) -> Option<Record> {
-    let requests = read_requests(requests, &machine)?;
-    let record = CounterRecord::read(machine, state)?;
-    Some(Record { body: Body::Counter(record), requests })
-}
-
-/// The numbers of a text, and the requests that stand behind them, if there are any.
-fn split_requests(rest: &str) -> (&str, Option<&str>) {
-    match rest.split_once('|') {
-        Some((numbers, requests)) => (numbers, Some(requests)),
-        None => (rest, None),
+/// The limits that a head names, and their states behind all of them.
+fn read_parts(tag: &str, rest: &str) -> Option<Vec<Standpoint>> {
+    let is_composite = tag == COMPOSITE_TAG;
+    let mut words = rest.split(' ').peekable();
+    let mut limits = Vec::new();
+    let mut next_tag = if is_composite { words.next()? } else { tag };
+    loop {
+        let len = Single::config_len(next_tag)?;
+        let config = words.by_ref().take(len).map(read_number).collect::<Option<Vec<u64>>>()?;
+        limits.push(Single::read(next_tag, &config)?);
+        let more =
+            words.peek().is_some_and(|word| word.starts_with(|c: char| c.is_ascii_uppercase()));
+        if !is_composite || !more {
+            break;
+        }
+        next_tag = words.next()?;
     }
-}
-
-fn read_requests(text: Option<&str>, machine: &dyn Machine) -> Option<Requests> {
-    match text {
-        Some(text) => Requests::read(text, machine),
-        None => Some(Requests::default()),
+    if is_composite && !(2..=Composite::MAX_LIMITS).contains(&limits.len()) {
+        return None;
     }
+    let numbers = words.map(read_number).collect::<Option<Vec<u64>>>()?;
+    let mut numbers = &numbers[..];
+    let mut parts = Vec::new();
+    for limit in limits {
+        let len = limit.machine().map_or(if is_composite { 3 } else { 2 }, |m| m.state_len());
+        let (state, rest) = numbers.split_at_checked(len)?;
+        let state = match (limit.machine(), state) {
+            (Ok(machine), state) => State::Counter(machine.state(state)?),
+            (Err(_), &[used, last]) => State::Log(LogState { used, last, skip: 0 }),
+            (Err(_), &[used, last, skip]) => {
+                State::Log(LogState { used, last, skip: usize::try_from(skip).ok()? })
+            }
+            _ => return None,
+        };
+        parts.push(Standpoint { limit, state });
+        numbers = rest;
+    }
+    numbers.is_empty().then_some(parts)
 }
 
 fn read_entry(text: &str) -> Option<Entry> {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use lockage_core::lock::{Answer, Lock, OperationId, OwnerId};
 use lockage_core::{
-    Acquire, AcquireEach, Command, CostError, Limit, MAX_COSTS, Peek, Record, RecordError, Reset,
-    Stored, Timestamp, Verdict,
+    Acquire, AcquireEach, Adjust, Command, CostError, Limit, MAX_COSTS, Peek, Record, RecordError,
+    Reset, Stored, Timestamp, Verdict,
 };
 
 fn at(micros: u64) -> Timestamp {
@@ -83,14 +83,14 @@ fn what_is_no_record_is_told_apart() {
         (text("F2 10 60000000 100 5"), OtherVersion),
         (list(&["L9 anything"]), OtherVersion),
         (text("F1 10 60000000 100"), Damaged),
-        (text("F1 10 60000000 100 11"), Damaged),
+        (text("F1 10 60000000 100 9007199254740992"), Damaged),
         (text("F1 0 60000000 100 0"), Damaged),
         (text("F1 10 60000000 100 0x5"), Damaged),
         (text("F1 10 60000000 100 +5"), Damaged),
         (text("F1 10 60000000 99999999999999999999 5"), Damaged),
-        (text("T1 1 2 10 21 1050"), Damaged),
-        (text("S1 10 1000 11 2 1050"), Damaged),
-        (text("I1 2 100 5 6 1050"), Damaged),
+        (text("T1 1 2 10 2251799813685249 1050"), Damaged),
+        (text("S1 10 1125899906842624 32 2 1050"), Damaged),
+        (text("I1 2 100 5 45035996273705 1050"), Damaged),
         (list(&["L1 10 60000000 5 1050"]), Damaged),
         (list(&["L1 10 60000000 4 1050", "100:3", "1050", "1050"]), Damaged),
         (list(&["L1 10 60000000 5 1050", "1050:3", "100", "1050"]), Damaged),
@@ -108,27 +108,29 @@ fn what_is_no_record_is_told_apart() {
 /// D12: a command on a record that is not its own fails and leaves the record as it was.
 #[test]
 fn d12_another_record_is_refused_and_kept() {
-    let kept = record("fixed-window 10/60s", &[(3, 100)]);
-    let mut slot = Some(kept.clone());
-    let now = at(200);
-    for (other, error) in [
-        ("fixed-window 11/60s", RecordError::OtherLimit),
-        ("fixed-window 10/61s", RecordError::OtherLimit),
-        ("sliding-window 10/60s", RecordError::OtherKind),
-        ("sliding-log 10/60s", RecordError::OtherKind),
-    ] {
-        let acquire = Acquire::new(limit(other), 1).unwrap();
-        assert_eq!(acquire.apply(&mut slot, now), Err(error), "{other}");
-        assert_eq!(Peek::new(limit(other), 1).apply(&mut slot, now), Err(error), "{other}");
-    }
-    let log = Reset::new(limit("sliding-log 10/60s"));
-    assert_eq!(log.apply(&mut slot, now), Err(RecordError::OtherKind));
     let lock = Lock::new(Duration::from_secs(1), Duration::from_secs(1)).unwrap();
-    assert_eq!(lock.inspect().apply(&mut slot, now), Err(RecordError::OtherKind));
-    assert_eq!(slot, Some(kept));
-    // A reset clears a record of its kind, also one of another limit.
-    assert_eq!(Reset::new(limit("fixed-window 11/60s")).apply(&mut slot, now), Ok(true));
-    assert_eq!(slot, None);
+    let (owner, id) = (OwnerId::from_u128(1), OperationId::from_u128(1));
+    let now = at(200);
+    let mut held = None;
+    lock.acquire(owner, id, Timestamp::MAX).apply(&mut held, now).unwrap();
+    let kept = held.clone();
+    for text in ["fixed-window 10/60s", "sliding-log 10/60s", "fixed-window 9/s + sliding-log 1/s"]
+    {
+        let (other, refused) = (limit(text), RecordError::OtherKind);
+        assert_eq!(Acquire::new(other, 1).unwrap().apply(&mut held, now), Err(refused), "{text}");
+        assert_eq!(Peek::new(other, 1).apply(&mut held, now), Err(refused), "{text}");
+        let refund = Adjust::refund(other, 1).unwrap().apply(&mut held, now);
+        assert_eq!(refund, Err(refused), "{text}");
+        assert_eq!(Reset.apply(&mut held, now), Err(refused), "{text}");
+        assert_eq!(held, kept);
+        let used = record(text, &[(1, 100)]);
+        let mut slot = Some(used.clone());
+        assert_eq!(lock.inspect().apply(&mut slot, now), Err(refused), "{text}");
+        assert_eq!(slot, Some(used));
+        // A reset clears the record of any limiter.
+        assert_eq!(Reset.apply(&mut slot, now), Ok(true));
+        assert_eq!(slot, None);
+    }
 }
 
 /// Rates that are the same rate are one limit, however they are written.

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use lockage_core::lock::{Lock, OperationId, OwnerId};
 use lockage_core::{
-    Acquire, AcquireEach, CancelTurn, Cancellation, Command, Limit, Peek, Record, RequestId, Reset,
-    TakeTurn, Timestamp, Turn, Verdict,
+    Acquire, AcquireEach, Adjust, CancelTurn, Cancellation, Command, Limit, Peek, Record,
+    RecordError, RequestId, Reset, TakeTurn, Timestamp, Turn, Verdict,
 };
 
 const MICRO: Duration = Duration::from_micros(1);
@@ -71,8 +72,102 @@ fn who_has_less_patience_than_it_takes_is_not_admitted() {
     assert_eq!((denied.retry_after(), denied.turn_after), (Some(MICRO), 1300 * MICRO));
     let now = acquire(1).within(Duration::ZERO).apply(&mut None, at(7)).unwrap();
     assert!(now.is_allowed() && acquire(1).within(Duration::MAX).apply(&mut slot, at(1)).is_ok());
-    let other = Acquire::new("fixed-window 1/s".parse::<Limit>().unwrap(), 1).unwrap();
-    assert_eq!(other.within(Duration::ZERO), other, "it has no turns");
+    let (mut slot, other) = (None, "token-bucket 10/1ms burst 5".parse::<Limit>().unwrap());
+    Acquire::new(other, 4).unwrap().apply(&mut slot, at(1000)).unwrap();
+    let impatient = Acquire::new(other, 1).unwrap().within(Duration::ZERO);
+    assert!(impatient.apply(&mut slot, at(1000)).unwrap().is_allowed(), "it has no turns");
+}
+
+#[test]
+fn of_several_limits_the_turn_comes_in_every_queue() {
+    let slow: Limit = "leaky-bucket 1/1ms queue 9".parse().unwrap();
+    let all = Limit::all(&[queue(), "fixed-window 4/1s".parse().unwrap(), slow]).unwrap();
+    let ask = |cost| Acquire::new(all, cost).unwrap();
+    let mut slot = None;
+    for turn in 0..3 {
+        let peeked = Peek::new(all, 1).apply(&mut slot, at(1000)).unwrap();
+        let decision = ask(1).apply(&mut slot, at(1000)).unwrap();
+        assert_eq!(
+            (decision.turn_after, peeked.turn_after),
+            (turn * 1000 * MICRO, turn * 1000 * MICRO)
+        );
+    }
+    let late = ask(1).within(2999 * MICRO).apply(&mut slot, at(1000)).unwrap();
+    assert_eq!((late.retry_after(), late.binding, late.remaining), (Some(MICRO), Some(2), 1));
+    let own: Vec<_> = late.parts.iter().map(|part| part.verdict).collect();
+    let denied = Verdict::Denied { retry_after: MICRO };
+    assert_eq!(own, [Verdict::Allowed, Verdict::Allowed, denied]);
+    let turn = TakeTurn::new(ask(1).within(2999 * MICRO)).apply(&mut slot, at(1001)).unwrap();
+    assert!(turn.decision.is_allowed() && turn.ticket.is_none());
+}
+
+/// A block does not move turns that were told, and nobody takes one meanwhile.
+#[test]
+fn a_blocked_queue_gives_no_turns_and_takes_them_back() {
+    let mut slot = None;
+    take(2, &mut slot, 1000);
+    let told = take(1, &mut slot, 1000);
+    Adjust::block(queue(), 50 * MICRO).unwrap().apply(&mut slot, at(1000)).unwrap();
+    let denied = take(1, &mut slot, 1020);
+    assert!(denied.decision.blocked && denied.ticket.is_none());
+    assert_eq!(denied.decision.turn_after, Duration::ZERO);
+    assert_eq!(cancel(told, &mut slot, 1030), Cancellation::GivenBack);
+    assert!(Peek::new(queue(), 1).apply(&mut slot, at(1030)).unwrap().blocked, "it stays blocked");
+    assert_eq!(take(1, &mut slot, 1050).decision.turn_after, 150 * MICRO);
+}
+
+/// A refund moves up those who come later, a penalty moves them back, and neither those who were told.
+#[test]
+fn adjustments_move_later_turns() {
+    let mut slot = None;
+    take(4, &mut slot, 1000);
+    let told = take(1, &mut slot, 1000);
+    let refunded = Adjust::refund(queue(), 2).unwrap().apply(&mut slot, at(1000)).unwrap();
+    assert_eq!((refunded.amount, refunded.after.turn_after), (2, 300 * MICRO));
+    let before = slot.clone();
+    assert_eq!(cancel(told, &mut slot, 1000), Cancellation::NotLast);
+    assert_eq!(slot, before);
+    let punished = Adjust::penalty(queue(), 9).unwrap().apply(&mut slot, at(1000)).unwrap();
+    assert_eq!((punished.amount, punished.after.turn_after), (7, 1000 * MICRO));
+}
+
+#[test]
+fn a_turn_under_another_limit_is_not_given_back() {
+    let other: Limit = "leaky-bucket 10/1ms queue 9".parse().unwrap();
+    let window: Limit = "sliding-log 10/1ms".parse().unwrap();
+    for new in [other, window] {
+        let mut slot = None;
+        take(2, &mut slot, 1000);
+        let told = take(1, &mut slot, 1000);
+        Acquire::new(new, 1).unwrap().apply(&mut slot, at(1000)).unwrap();
+        let before = slot.clone();
+        assert_eq!(cancel(told, &mut slot, 1010), Cancellation::NotLast);
+        assert_eq!(slot, before);
+    }
+    // What was converted stays so.
+    let mut slot = None;
+    Acquire::new(other, 3).unwrap().apply(&mut slot, at(1000)).unwrap();
+    let turn = take(1, &mut slot, 1000);
+    assert_eq!(turn.decision.turn_after, 300 * MICRO, "what was queued stays queued");
+    assert_eq!(cancel(turn, &mut slot, 1010), Cancellation::GivenBack);
+    let mut expected = None;
+    acquire(3).apply(&mut expected, at(1000)).unwrap();
+    assert_eq!(slot, expected);
+}
+
+#[test]
+fn a_turn_of_a_key_that_holds_a_lock_is_an_error() {
+    let mut slot = None;
+    take(2, &mut slot, 1000);
+    let told = take(1, &mut slot, 1000);
+    let lock = Lock::new(Duration::from_secs(1), MICRO).unwrap();
+    let mut slot = None;
+    lock.acquire(OwnerId::from_u128(1), OperationId::from_u128(2), Timestamp::MAX)
+        .apply(&mut slot, at(1000))
+        .unwrap();
+    let before = slot.clone();
+    let ended = CancelTurn::new(told.ticket.unwrap()).apply(&mut slot, at(1010));
+    assert_eq!((ended, slot), (Err(RecordError::OtherKind), before));
 }
 
 #[test]
@@ -102,7 +197,7 @@ fn d14_what_is_not_exact_changes_nothing() {
 
     let [reset, expired] = [1200, 1200].map(|now| take(1, &mut slot, now));
     assert_eq!(cancel(expired, &mut None, 1600), Cancellation::TooLate, "there or not");
-    Reset::new(queue()).apply(&mut slot, at(1201)).unwrap();
+    Reset.apply(&mut slot, at(1201)).unwrap();
     assert_eq!(cancel(reset, &mut slot, 1202), Cancellation::NotLast);
     assert_eq!(slot, None);
 }

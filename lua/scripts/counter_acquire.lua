@@ -5,10 +5,12 @@
 -- ARGV[4]  the record's tag, then the configuration, which the machine's part describes
 -- ARGV[..] the machine's terms, if it has any, then one or more costs, each at least 1
 -- Reply    {0, now} and, where there was a record, its state before this call: every decision
---          follows from these. A request that is remembered gets the reply that it got.
+--          follows from these; {6, now, until} and the same where the key is blocked: nothing is
+--          admitted. A request that is remembered gets the reply that it got.
+local machine = machines[ARGV[4]]
+if not machine then return wrong_argument(4, 'the tag of this script') end
 local first, last = 4, 4 + machine.config
 local costs = last + 1 + (machine.terms or 0)
-if ARGV[4] ~= machine.tag then return wrong_argument(4, machine.tag) end
 local wrong = not_whole(first + 1, max(costs, #ARGV))
 if wrong then return wrong_argument(wrong, 'a whole number') end
 wrong = read_request(costs)
@@ -22,7 +24,7 @@ if state then
   s1, s2, s3 = match(state, machine.state)
   if not s1 then return {DAMAGED} end
   s1, s2, s3 = tonumber(s1), tonumber(s2), tonumber(s3)
-  reply = {0, now, s1, s2, s3}
+  reply = blocked and {BLOCKED, now, blocked, s1, s2, s3} or {0, now, s1, s2, s3}
 end
 
 local again = repeated(ARGV[costs])
@@ -37,7 +39,7 @@ for at = costs, #ARGV do
   local cost = tonumber(ARGV[at])
   if cost < 1 then return wrong_argument(at, 'at least 1') end
   local c1, c2, c3 = charge(cost, s1, s2, s3)
-  if c1 then
+  if c1 and not blocked then
     admitted, s1, s2, s3 = true, c1, c2, c3
   end
 end

@@ -2,9 +2,9 @@
 -- of each interval), interval (us), burst.
 -- State: deficit (tokens missing from a full bucket), anchor (us, where the running interval began).
 -- A full bucket counts its intervals anew from its next use, as a forgotten one does.
-local machine = {tag = 'I1', config = 3, state = '^(%d+) (%d+)$', format = '%.0f %.0f'}
+machines.I1 = {config = 3, state = '^(%d+) (%d+)$', format = '%.0f %.0f'}
 
-function machine.new(amount, interval, burst)
+function machines.I1.new(amount, interval, burst)
   local function settle(deficit, anchor)
     if not anchor then return 0, now end
     local intervals = floor(max(0, now - anchor) / interval)

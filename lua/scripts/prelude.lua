@@ -4,14 +4,18 @@
 -- ARGV[1]  the time in microseconds since the epoch, or empty: then the server's clock decides
 -- ARGV[2]  milliseconds added to every expiry: by how much an injected time may be off the server's
 --
--- Every reply is {0, now, ...} or, where the key holds something that the script cannot work on,
--- {status}: 1 another kind of record (or of key), 2 another version, 3 another limit, 4 damaged,
--- 5 the id was used before, for another operation or another cost. Nothing is written then. A wrong argument is
--- an error reply that begins with LOCKAGE_ARGUMENT; nothing is written then either.
+-- Every reply is {0, now, ...}, from a limiter whose key is blocked {6, now, until, ...}, or, where
+-- the key holds something that the script cannot work on, {status}: 1 another kind of record (or of
+-- key), 2 another version, 4 damaged, 5 the id was used before, for another operation or another
+-- cost. Nothing is written then. Nothing is written either where the reply is an error that begins with
+-- LOCKAGE_ARGUMENT, for a wrong argument, or with LOCKAGE_OTHER_LIMIT, for a record that only the
+-- general scripts (limiter_*.lua) can work on.
 local key = KEYS[1]
 local find, match, sub, format = string.find, string.match, string.sub, string.format
 local floor, ceil, max = math.floor, math.ceil, math.max
-local OTHER_KIND, OTHER_VERSION, OTHER_LIMIT, DAMAGED, OPERATION_REUSED = 1, 2, 3, 4, 5
+local OTHER_KIND, OTHER_VERSION, DAMAGED, OPERATION_REUSED, BLOCKED = 1, 2, 4, 5, 6
+local EXACT = 9007199254740991   -- 2^53 - 1: what a record holds is never more
+local machines = {}   -- of the limiters, by the tag of their records: each machine's part adds its own
 
 local function wrong_argument(at, expected)
   return redis.error_reply(format('LOCKAGE_ARGUMENT ARGV[%d] must be %s', at, expected))

@@ -3,8 +3,10 @@
 --                                       entries, when the latest was admitted (us)
 --   1763700000123456                    an entry: when it was admitted (us); its cost is 1
 --   1763700000123456:6                  an entry of another cost
--- in the order of admission. Behind the head stand the requests that it remembers. An entry at t counts for every time in [t, t + window). Expired
--- entries go when the next request is admitted, so there are never more than `limit`.
+-- in the order of admission. Behind the head stands what `requests` describes. An entry at t counts
+-- for every time in [t, t + window). Expired entries go when the next request is admitted, so there are
+-- never more than `limit` without a penalty. The latest admission can be newer than the last entry,
+-- which a refund may have removed.
 --
 -- Read in pieces, as far as needed: usually the first one. However many entries have expired at
 -- once, no command returns or takes more than 1,000 of them.
@@ -33,17 +35,15 @@ local function open_log(first)
   limit, window = tonumber(ARGV[first + 1]), tonumber(ARGV[first + 2])
   head = table.concat(ARGV, ' ', first, first + 2) .. ' '
   at = now
-  local record, refused = read('LINDEX', key, '0')
+  local record, refused = read_under(head, 'LINDEX', key, '0')
   if refused then return nil, refused end
   if not record then return false end
-  if sub(record, 1, #head) ~= head then
-    return nil, unlike(record, ARGV[first]) or {OTHER_LIMIT}
-  end
-  local state, broken = read_state(record, #head + 1, 2)
+  local state, broken = read_state(record, #head + 1, 2, 1)
   if broken then return nil, broken end
   local total, latest = match(state, '^(%d+) (%d+)$')
   if not total then return nil, {DAMAGED} end
   used, last = tonumber(total), tonumber(latest)
+  if last > EXACT then return nil, {DAMAGED} end
   at = max(now, last)
   local size = FIRST_PIECE
   repeat
@@ -74,15 +74,18 @@ local function freed_at(missing)
   return times[entry] + window
 end
 
--- One outcome: admitted (0 or 1), the cost that counts after it, when enough has expired for it
--- (0 where it was admitted or never can be), when all has (0 where nothing counts).
-local function outcome(reply, admitted, cost)
-  local n, free = #reply, 0
-  if not admitted and cost <= limit then
-    local broken
+-- Adds to the reply when enough will have expired for `cost`, 0 where it fits now or never can.
+local function add_freed_at(reply, cost)
+  local free, broken = 0, nil
+  if cost <= limit and cost > max(0, limit - used) then
     free, broken = freed_at(used - (limit - cost))
     if broken then return broken end
   end
-  reply[n + 1], reply[n + 2], reply[n + 3] = admitted and 1 or 0, used, free
-  reply[n + 4] = used > 0 and last + window or 0
+  reply[#reply + 1] = free
+end
+
+-- The reply's begin: what counts now, and when the latest request was admitted.
+local function begin_reply()
+  if blocked then return {BLOCKED, now, blocked, used, last} end
+  return {0, now, used, last}
 end

@@ -1,9 +1,9 @@
 -- The machine of the sliding window counter. Configuration: limit, window (us).
 -- State: previous, current (admitted in the window before the latest request's, and in that one),
 -- last (us, when the latest request was admitted). Windows are aligned to the epoch.
-local machine = {tag = 'S1', config = 2, state = '^(%d+) (%d+) (%d+)$', format = '%.0f %.0f %.0f'}
+machines.S1 = {config = 2, state = '^(%d+) (%d+) (%d+)$', format = '%.0f %.0f %.0f'}
 
-function machine.new(limit, window)
+function machines.S1.new(limit, window)
   local function settle(previous, current, last)
     if not last then return 0, 0, now end
     local at = max(now, last)
@@ -13,26 +13,26 @@ function machine.new(limit, window)
     return 0, 0, at
   end
 
-  -- ceil(previous * left / window) in two steps, each exact below 2^53. With previous = a * split + b
-  -- it is split * (a * left) / window + (b * left) / window. a * left < 2^53 and split * window
-  -- <= 2^52 are what the configuration was checked for.
+  -- What counts: current + ceil(previous * left / window), the latter in two steps, each exact below
+  -- 2^53. With previous = a * split + b it is split * (a * left) / window + (b * left) / window.
+  -- a * left < 2^53 and split * window <= 2^52 are what the configuration was checked for.
   local split = floor(4503599627370496 / window)
-  local function weighted(previous, left)
+  local function estimate(previous, current, last)
+    local left = window - (last - floor(last / window) * window)
     local a = floor(previous / split)
     local b = previous - a * split
     local whole = floor(a * left / window)
     local rest = a * left - whole * window
-    return whole * split + ceil((split * rest + b * left) / window)
+    return whole * split + ceil((split * rest + b * left) / window) + current
   end
 
   local function charge(cost, previous, current, last)
-    local left = window - (last - floor(last / window) * window)
-    if cost <= limit - current - weighted(previous, left) then
+    if cost <= limit - estimate(previous, current, last) then
       return previous, current + cost, last
     end
   end
   local function fresh_at(_, _, last)
     return (floor(last / window) + 2) * window
   end
-  return settle, charge, fresh_at
+  return settle, charge, fresh_at, estimate
 end

@@ -2,9 +2,9 @@
 -- (the rate in tokens per microsecond, a reduced fraction), burst. A token is `denominator` parts,
 -- and each microsecond brings `numerator` parts; burst * denominator < 2^53.
 -- State: deficit (parts missing from a full bucket), last (us, when the latest was admitted).
-local machine = {tag = 'T1', config = 3, state = '^(%d+) (%d+)$', format = '%.0f %.0f'}
+machines.T1 = {config = 3, state = '^(%d+) (%d+)$', format = '%.0f %.0f'}
 
-function machine.new(numerator, denominator, burst)
+function machines.T1.new(numerator, denominator, burst)
   local function settle(deficit, last)
     if not last then return 0, now end
     local at = max(now, last)

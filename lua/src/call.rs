@@ -12,6 +12,10 @@ use crate::{Script, script};
 /// reported as not done.
 const REDIRECTIONS: u8 = 8;
 
+/// The first word of the error that a script replies where the key was written under another limit,
+/// and another script is to be called: see [`lockage_core::Command::fallback`].
+pub const OTHER_LIMIT: &str = "LOCKAGE_OTHER_LIMIT";
+
 /// One command as a script call: what to send, whether an error reply asks for sending again, and
 /// what a reply says.
 ///
@@ -55,11 +59,16 @@ impl<'a, C: Command> Call<'a, C> {
     /// Whether to send this call again, at once, after an error reply whose first word is `code`.
     ///
     /// Whatever the code, nothing was done: no script of lockage fails once it has written. Again
-    /// is right where the server did not know the script (the text is sent then) and where the
+    /// is right where the server did not know the script (the text is sent then), where a limiter's key
+    /// was written under another limit (the script that converts it is called then), and where the
     /// slot is with another node (`MOVED`, `ASK`), for as often as a sane cluster needs.
     pub fn again_after(&mut self, code: &str) -> bool {
         match code {
             "NOSCRIPT" => !std::mem::replace(&mut self.with_text, true),
+            OTHER_LIMIT => self.command.fallback().is_some_and(|fallback| {
+                self.with_text = false;
+                std::mem::replace(&mut self.script, script(fallback)).id() != fallback
+            }),
             "MOVED" | "ASK" => {
                 self.redirections += 1;
                 self.redirections <= REDIRECTIONS
@@ -143,6 +152,19 @@ mod tests {
             assert_eq!(call.name(), "EVAL");
             assert!(call.script().contains("KEYS[1]"));
             assert!(!call.again_after("NOSCRIPT"));
+        });
+    }
+
+    #[test]
+    fn a_record_of_another_limit_is_for_the_script_that_converts_once() {
+        with_call(|mut call| {
+            let first = call.script();
+            assert!(call.again_after("NOSCRIPT"));
+            assert!(call.again_after("LOCKAGE_OTHER_LIMIT"));
+            assert_eq!((call.name(), call.script().len()), ("EVALSHA", 40));
+            assert_ne!(call.script(), first);
+            assert!(call.again_after("NOSCRIPT"));
+            assert!(!call.again_after("LOCKAGE_OTHER_LIMIT"));
         });
     }
 

@@ -23,7 +23,7 @@ use std::sync::LazyLock;
 
 use lockage_core::ScriptId;
 
-pub use call::{Call, TimeSource};
+pub use call::{Call, OTHER_LIMIT, TimeSource};
 
 /// A script as it is shipped.
 #[derive(Debug)]

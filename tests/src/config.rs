@@ -1,4 +1,4 @@
-//! A limit as the suite writes it down: plain integers, told apart from the machines' own types so
+//! Limits as the suite writes them down: plain integers, told apart from the machines' own types so
 //! that the references need nothing of theirs.
 
 use std::time::Duration;
@@ -46,6 +46,88 @@ impl Kind {
             Kind::IntervalBucket => "interval_bucket",
             Kind::LeakyBucket => "leaky_bucket",
         }
+    }
+}
+
+/// What a key is under: one limiter, or several in one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// One of this kind.
+    One(Kind),
+    /// Two to four of any kind.
+    Several,
+}
+
+impl Shape {
+    /// Each kind by itself, and several of them in one.
+    pub const ALL: [Shape; 7] = [
+        Shape::One(Kind::FixedWindow),
+        Shape::One(Kind::SlidingLog),
+        Shape::One(Kind::SlidingWindow),
+        Shape::One(Kind::TokenBucket),
+        Shape::One(Kind::IntervalBucket),
+        Shape::One(Kind::LeakyBucket),
+        Shape::Several,
+    ];
+
+    /// A name for messages and file names, such as `sliding_log`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Shape::One(kind) => kind.name(),
+            Shape::Several => "several",
+        }
+    }
+}
+
+impl From<Kind> for Shape {
+    fn from(kind: Kind) -> Self {
+        Shape::One(kind)
+    }
+}
+
+/// What a key is under: a request is admitted where each of these admits it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// One to four limits.
+    pub parts: Vec<Config>,
+}
+
+impl Limits {
+    /// The most that can be admitted at once.
+    pub fn capacity(&self) -> u64 {
+        let least = self.parts.iter().map(Config::capacity).min();
+        least.expect("there is at least one limit")
+    }
+
+    /// The limit, where there is one alone.
+    ///
+    /// # Panics
+    /// Where there are several.
+    pub fn only(&self) -> &Config {
+        match &self.parts[..] {
+            [config] => config,
+            several => panic!("one limit, not {several:?}"),
+        }
+    }
+
+    /// Whether any of them keeps a log.
+    pub fn has_log(&self) -> bool {
+        self.parts.iter().any(|part| part.kind == Kind::SlidingLog)
+    }
+
+    /// The machine's own type.
+    ///
+    /// # Panics
+    /// Where the machine refuses a configuration that the documented bounds allow.
+    pub fn limit(&self) -> Limit {
+        let parts: Vec<Limit> = self.parts.iter().map(Config::limit).collect();
+        Limit::all(&parts).unwrap_or_else(|error| panic!("one to four single limits: {error}"))
+    }
+}
+
+impl From<Config> for Limits {
+    fn from(config: Config) -> Self {
+        Limits { parts: vec![config] }
     }
 }
 

@@ -16,18 +16,19 @@ pub struct Excess {
     pub start_us: u64,
     /// Its length T in microseconds.
     pub length_us: u64,
-    /// What was admitted in it.
-    pub admitted: u128,
+    /// What was admitted in it, less what was given back.
+    pub admitted: i128,
 }
 
-/// Looks at all intervals of `admitted` (time in microseconds, cost), in the order of admission, on
-/// the running maximum of the times (D10), with `extra` on top of every bound.
+/// Looks at all intervals of `admitted` (time in microseconds, cost; below zero what was given back),
+/// in the order in which that was done, on the running maximum of the times (D10), with `extra` on
+/// top of every bound.
 ///
 /// # Errors
 /// The first interval found with too much in it.
-pub fn check(config: &Config, admitted: &[(u64, u64)], extra: u64) -> Result<(), Excess> {
+pub fn check(config: &Config, admitted: &[(u64, i128)], extra: u64) -> Result<(), Excess> {
     let mut latest_us = 0;
-    let admitted: Vec<(u64, u64)> = admitted
+    let admitted: Vec<(u64, i128)> = admitted
         .iter()
         .map(|&(time_us, cost)| {
             latest_us = time_us.max(latest_us);
@@ -35,9 +36,9 @@ pub fn check(config: &Config, admitted: &[(u64, u64)], extra: u64) -> Result<(),
         })
         .collect();
     for (index, &(start_us, _)) in admitted.iter().enumerate() {
-        let mut total: u128 = 0;
+        let mut total: i128 = 0;
         for &(end_us, cost) in &admitted[index..] {
-            total += u128::from(cost);
+            total += cost;
             let length_us = end_us - start_us + 1;
             if !within(config, total, length_us, extra) {
                 return Err(Excess { start_us, length_us, admitted: total });
@@ -54,21 +55,21 @@ pub fn check(config: &Config, admitted: &[(u64, u64)], extra: u64) -> Result<(),
 /// The first interval found with too much in it.
 pub fn check_turns(config: &Config, turns: &[(u64, u64)]) -> Result<(), Excess> {
     for (index, &(start_us, first)) in turns.iter().enumerate() {
-        let mut admitted = u128::from(first);
+        let mut admitted = i128::from(first);
         for &(end_us, cost) in &turns[index + 1..] {
             let length_us = end_us - start_us + 1;
             let drained = BigInt::from(config.amount) * length_us;
             if BigInt::from(admitted) * config.span_us >= drained {
                 return Err(Excess { start_us, length_us, admitted });
             }
-            admitted += u128::from(cost);
+            admitted += i128::from(cost);
         }
     }
     Ok(())
 }
 
 /// Whether the envelope allows `total` in `length_us` microseconds, and `extra` more.
-fn within(config: &Config, total: u128, length_us: u64, extra: u64) -> bool {
+fn within(config: &Config, total: i128, length_us: u64, extra: u64) -> bool {
     let Config { kind, amount, span_us, burst } = *config;
     let (length, span) = (BigInt::from(length_us), BigInt::from(span_us));
     let (amount, burst) = (BigInt::from(amount), BigInt::from(burst));

@@ -1,5 +1,6 @@
 //! The suite of lockage: one set of scenarios and properties, run on every store.
 
+pub mod clocks;
 pub mod config;
 pub mod envelope;
 pub mod faults;

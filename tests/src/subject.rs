@@ -4,10 +4,11 @@ use std::fmt;
 use std::time::Duration;
 
 use lockage_core::{
-    Acquire, AcquireEach, CancelTurn, Cancellation, Decision, Limit, Peek, RequestId, Reset,
-    TakeTurn, Ticket,
+    Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, Decision, Limit, Peek,
+    RequestId, Reset, TakeTurn, Ticket,
 };
 
+use crate::config::Limits;
 use crate::key::{Key, Slot, time};
 
 /// One operation on one key.
@@ -38,8 +39,42 @@ pub enum Op {
     CancelTurn(usize),
     /// As acquire, without the charge.
     Peek(u64),
+    /// Change what was charged, or block.
+    Adjust {
+        /// What is changed.
+        adjustment: Adjustment,
+        /// The id under which that is done once, and for how long that is to be remembered, in
+        /// microseconds.
+        request: Option<(u128, u64)>,
+    },
+    /// From now on the key is under these limits.
+    Change(Limits),
     /// Forget the key.
     Reset,
+}
+
+/// See [`lockage_core::Adjust`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Adjustment {
+    /// Charge so many, or as many as fit.
+    TakeUpTo(u64),
+    /// Give back so many.
+    Refund(u64),
+    /// Charge so many, whether they fit or not.
+    Penalty(u64),
+    /// Admit nothing for so many microseconds.
+    Block(u64),
+    /// End the block.
+    Unblock,
+}
+
+/// What was asked under an id: it is not to be asked anything else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// An acquire of this cost.
+    Acquire(u64),
+    /// This adjustment.
+    Adjust(Adjustment),
 }
 
 /// The answer to one request, in whole microseconds.
@@ -55,6 +90,25 @@ pub struct Answer {
     pub reset_after_us: u64,
     /// From the caller's time to the turn of the request, where there is a queue; else zero.
     pub turn_after_us: u64,
+    /// Whether it was denied by a block.
+    pub blocked: bool,
+    /// Of several limits: the one that binds.
+    pub binding: Option<usize>,
+    /// Of several limits: what each says by itself.
+    pub parts: Vec<PartAnswer>,
+}
+
+/// What one of several limits says by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartAnswer {
+    /// What it would say alone.
+    pub verdict: Verdict,
+    /// Its capacity.
+    pub limit: u64,
+    /// What remains of it after the decision of all.
+    pub remaining: u64,
+    /// From the caller's time to the first moment at which it is as fresh.
+    pub reset_after_us: u64,
 }
 
 /// See [`lockage_core::Verdict`].
@@ -86,27 +140,64 @@ impl Answer {
     }
 }
 
+impl Answer {
+    /// An answer of one limit.
+    pub fn single(verdict: Verdict, limit: u64, remaining: u64, reset_after_us: u64) -> Self {
+        let (blocked, binding, parts) = (false, None, Vec::new());
+        let turn_after_us = 0;
+        Answer { verdict, limit, remaining, reset_after_us, turn_after_us, blocked, binding, parts }
+    }
+
+    /// Each limit's capacity, and what remains of it.
+    pub fn each(&self) -> Vec<(u64, u64)> {
+        match &self.parts[..] {
+            [] => vec![(self.limit, self.remaining)],
+            parts => parts.iter().map(|part| (part.limit, part.remaining)).collect(),
+        }
+    }
+}
+
 impl From<Decision> for Answer {
     fn from(decision: Decision) -> Self {
-        let whole_us = |span: Duration| {
-            assert_eq!(span.subsec_nanos() % 1000, 0, "times are whole microseconds");
-            u64::try_from(span.as_micros()).expect("no machine waits for longer than it remembers")
-        };
-        let verdict = match decision.verdict {
+        Answer {
+            verdict: decision.verdict.into(),
+            limit: decision.limit,
+            remaining: decision.remaining,
+            reset_after_us: whole_us(decision.reset_after),
+            turn_after_us: whole_us(decision.turn_after),
+            blocked: decision.blocked,
+            binding: decision.binding,
+            parts: decision.parts.iter().map(PartAnswer::from).collect(),
+        }
+    }
+}
+
+impl From<&lockage_core::Part> for PartAnswer {
+    fn from(part: &lockage_core::Part) -> Self {
+        PartAnswer {
+            verdict: part.verdict.into(),
+            limit: part.limit,
+            remaining: part.remaining,
+            reset_after_us: whole_us(part.reset_after),
+        }
+    }
+}
+
+impl From<lockage_core::Verdict> for Verdict {
+    fn from(verdict: lockage_core::Verdict) -> Self {
+        match verdict {
             lockage_core::Verdict::Allowed => Verdict::Allowed,
             lockage_core::Verdict::Denied { retry_after } => {
                 Verdict::Denied { retry_after_us: whole_us(retry_after) }
             }
             lockage_core::Verdict::Never => Verdict::Never,
-        };
-        Answer {
-            verdict,
-            limit: decision.limit,
-            remaining: decision.remaining,
-            reset_after_us: whole_us(decision.reset_after),
-            turn_after_us: whole_us(decision.turn_after),
         }
     }
+}
+
+fn whole_us(span: Duration) -> u64 {
+    assert_eq!(span.subsec_nanos() % 1000, 0, "times are whole microseconds");
+    u64::try_from(span.as_micros()).expect("no machine waits for longer than it remembers")
 }
 
 /// What an operation came to.
@@ -114,6 +205,15 @@ impl From<Decision> for Answer {
 pub enum Outcome {
     /// One answer per cost.
     Decided(Vec<Answer>),
+    /// The key was adjusted.
+    Adjusted {
+        /// By how much: units, or for a block its microseconds.
+        amount: u64,
+        /// What a peek of 1 is told right after.
+        after: Answer,
+    },
+    /// The key is under other limits.
+    Changed,
     /// The key was forgotten.
     Reset {
         /// Whether there was a record to forget.
@@ -130,7 +230,19 @@ impl Outcome {
     pub fn answers(&self) -> &[Answer] {
         match self {
             Outcome::Decided(answers) => answers,
-            Outcome::Reset { .. } | Outcome::Cancelled(_) | Outcome::Refused(_) => &[],
+            Outcome::Adjusted { .. }
+            | Outcome::Changed
+            | Outcome::Cancelled(_)
+            | Outcome::Reset { .. }
+            | Outcome::Refused(_) => &[],
+        }
+    }
+
+    /// Whether anything was charged, given back, blocked or unblocked: what an id remembers.
+    pub fn has_effect(&self) -> bool {
+        match self {
+            Outcome::Adjusted { amount, .. } => *amount > 0,
+            other => other.answers().iter().any(Answer::is_allowed),
         }
     }
 
@@ -160,6 +272,14 @@ pub trait Subject {
     /// Decides one cost without a charge.
     fn peek(&mut self, cost: u64, now_us: u64) -> Answer {
         only(self.run(&Op::Peek(cost), now_us))
+    }
+
+    /// Adjusts the key: by how much, and what a peek of 1 is told right after.
+    fn adjust(&mut self, adjustment: Adjustment, now_us: u64) -> (u64, Answer) {
+        match self.run(&Op::Adjust { adjustment, request: None }, now_us) {
+            Outcome::Adjusted { amount, after } => (amount, after),
+            other => panic!("an adjustment comes to an amount, not {other:?}"),
+        }
     }
 }
 
@@ -235,8 +355,20 @@ impl<K: Key> Subject for Limiter<K> {
                 }
             },
             Op::Peek(cost) => self.key.execute(&Peek::new(limit, *cost), now).map(one),
+            Op::Adjust { adjustment, request } => {
+                let command = command(limit, *adjustment, *request);
+                let adjusted = self.key.execute(&command, now);
+                adjusted.map(|Adjusted { amount, after }| {
+                    let after = after.into();
+                    Outcome::Adjusted { amount, after }
+                })
+            }
+            Op::Change(limits) => {
+                self.limit = limits.limit();
+                Ok(Outcome::Changed)
+            }
             Op::Reset => {
-                let existed = self.key.execute(&Reset::new(limit), now);
+                let existed = self.key.execute(&Reset, now);
                 existed.map(|existed| Outcome::Reset { existed })
             }
         };
@@ -246,6 +378,23 @@ impl<K: Key> Subject for Limiter<K> {
     fn forget(&mut self) {
         self.key.forget();
     }
+}
+
+fn command(limit: Limit, adjustment: Adjustment, request: Option<(u128, u64)>) -> Adjust {
+    let positive = "amounts are above zero";
+    let command = match adjustment {
+        Adjustment::TakeUpTo(most) => Adjust::take_up_to(limit, most).expect(positive),
+        Adjustment::Refund(cost) => Adjust::refund(limit, cost).expect(positive),
+        Adjustment::Penalty(cost) => Adjust::penalty(limit, cost).expect(positive),
+        Adjustment::Block(span_us) => {
+            let span = Duration::from_micros(span_us);
+            Adjust::block(limit, span).expect("blocked within the bounds")
+        }
+        Adjustment::Unblock => Adjust::unblock(limit),
+    };
+    let Some((id, remember_us)) = request else { return command };
+    let remember = Duration::from_micros(remember_us);
+    command.with_request(RequestId::from_u128(id), remember).expect("remembered within the bounds")
 }
 
 /// A property that does not hold: which one, and what was seen.

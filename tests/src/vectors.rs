@@ -159,8 +159,8 @@ fn limiter_vectors(text: &str) -> Vec<Value> {
         "acquire 1 under fixed-window 77/s".into(),
         &Acquire::new(other, 1).expect("above 0"),
     );
-    keys.record("reset".into(), &Reset::new(limit));
-    keys.record("reset".into(), &Reset::new(limit));
+    keys.record("reset".into(), &Reset);
+    keys.record("reset".into(), &Reset);
     keys.vectors
 }
 
@@ -194,7 +194,7 @@ fn request_vectors(text: &str) -> Vec<Value> {
     keys.peek(limit, full);
     keys.request(limit, full, 2, 100);
     // More than it remembers.
-    keys.record("reset".into(), &Reset::new(limit));
+    keys.record("reset".into(), &Reset);
     keys.now_us += 1;
     for id in 10..20 {
         let admitted = keys.request(limit, 1, id, 1 << 50).expect("it is decided");
@@ -227,7 +227,7 @@ fn turn_vectors() -> Vec<Value> {
     let fourth = keys.take(limit, 2, u64::MAX).ticket;
     keys.cancel("of the last, after a request with an id", fourth);
     let fifth = keys.take(limit, 2, u64::MAX).ticket;
-    keys.record("reset".into(), &Reset::new(limit));
+    keys.record("reset".into(), &Reset);
     keys.cancel("after a reset", fifth);
     keys.vectors
 }

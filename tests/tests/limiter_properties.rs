@@ -2,13 +2,13 @@
 //!
 //! Each runs on every limiter that it speaks of. `PROPTEST_CASES` says how many cases per limiter.
 
-use lockage_tests::config::{Config, Kind};
-use lockage_tests::properties::{self, cases, property};
+use lockage_tests::config::{Kind, Limits, Shape};
+use lockage_tests::properties::{self, cases};
 use lockage_tests::strategies::{
-    self, MAX_REMEMBER_US, forward_trace, moved, request_steps, request_trace, steps, trace,
-    unrepeated_request_trace,
+    self, MAX_REMEMBER_US, forward_trace, request_steps, request_trace, steps, trace,
+    unrepeated_request_trace, with_cost,
 };
-use lockage_tests::subject::{Failure, Machine, Op, Outcome, Subject};
+use lockage_tests::subject::Machine;
 use proptest::prelude::*;
 
 /// Cases per limiter and property when nothing is asked for: a few seconds in all.
@@ -21,9 +21,9 @@ const STEPS: usize = 24;
 fn e1_to_e5_no_interval_holds_more_than_the_envelope() {
     each(
         "e1_to_e5_envelope",
-        Kind::ALL,
-        |kind| trace(kind, 2 * STEPS),
-        |trace| properties::admitted_stays_within_the_envelope(&mut machine(&trace.config), &trace),
+        Shape::ALL,
+        |shape| trace(shape, 2 * STEPS),
+        |trace| properties::admitted_stays_within_the_envelope(&mut machine(&trace.limits), &trace),
     );
 }
 
@@ -31,9 +31,9 @@ fn e1_to_e5_no_interval_holds_more_than_the_envelope() {
 fn d1_decisions_equal_the_reference() {
     each(
         "d1_reference",
-        Kind::ALL,
-        |kind| trace(kind, STEPS),
-        |trace| properties::d1_equals_the_reference(&mut machine(&trace.config), &trace),
+        Shape::ALL,
+        |shape| trace(shape, STEPS),
+        |trace| properties::d1_equals_the_reference(&mut machine(&trace.limits), &trace),
     );
 }
 
@@ -41,17 +41,17 @@ fn d1_decisions_equal_the_reference() {
 fn d1_denies_exactly_when_the_reference_does() {
     each(
         "d1_denials",
-        Kind::ALL,
-        |kind| trace(kind, 2 * STEPS),
-        |trace| properties::d1_denies_as_the_reference(&mut machine(&trace.config), &trace),
+        Shape::ALL,
+        |shape| trace(shape, 2 * STEPS),
+        |trace| properties::d1_denies_as_the_reference(&mut machine(&trace.limits), &trace),
     );
 }
 
 #[test]
 fn d2_retry_after_is_minimal() {
-    let input = |kind| with_cost(trace(kind, STEPS));
-    each("d2_retry_after", Kind::ALL, input, |(trace, cost)| {
-        properties::d2_retry_after_is_minimal(&mut machine(&trace.config), &trace, cost)
+    let input = |shape| with_cost(trace(shape, STEPS));
+    each("d2_retry_after", Shape::ALL, input, |(trace, cost)| {
+        properties::d2_retry_after_is_minimal(&mut machine(&trace.limits), &trace, cost)
     });
 }
 
@@ -59,27 +59,27 @@ fn d2_retry_after_is_minimal() {
 fn d3_retry_after_is_the_expiry_of_the_smallest_prefix_that_frees_enough() {
     each(
         "d3_weighted_log",
-        [Kind::SlidingLog],
-        |kind| trace(kind, 2 * STEPS),
-        |trace| properties::d3_retry_after_frees_a_prefix(&mut machine(&trace.config), &trace),
+        [Shape::One(Kind::SlidingLog)],
+        |shape| trace(shape, 2 * STEPS),
+        |trace| properties::d3_retry_after_frees_a_prefix(&mut machine(&trace.limits), &trace),
     );
 }
 
 #[test]
 fn d4_remaining_is_exact() {
-    let input = |kind| with_cost(trace(kind, STEPS));
-    each("d4_remaining", Kind::ALL, input, |(trace, cost)| {
-        properties::d4_remaining_is_exact(&mut machine(&trace.config), &trace, cost)
+    let input = |shape| with_cost(trace(shape, STEPS));
+    each("d4_remaining", Shape::ALL, input, |(trace, cost)| {
+        properties::d4_remaining_is_exact(&mut machine(&trace.limits), &trace, cost)
     });
 }
 
 #[test]
 fn d4_reset_after_is_exact() {
     // What is remembered of requests with an id does not count.
-    let input = |kind| (request_trace(kind, STEPS), steps(STEPS));
-    each("d4_reset_after", Kind::ALL, input, |(trace, then)| {
-        let fresh = machine(&trace.config);
-        properties::d4_reset_after_is_exact(&mut machine(&trace.config), fresh, &trace, &then)
+    let input = |shape| (request_trace(shape, STEPS), steps(STEPS));
+    each("d4_reset_after", Shape::ALL, input, |(trace, then)| {
+        let fresh = machine(&trace.limits);
+        properties::d4_reset_after_is_exact(&mut machine(&trace.limits), fresh, &trace, &then)
     });
 }
 
@@ -87,10 +87,10 @@ fn d4_reset_after_is_exact() {
 fn d5_probes_are_transparent() {
     let shift = prop_oneof![Just(0), -30..=30_i64, any::<i64>()];
     let probes = prop::collection::vec((0..STEPS, shift, 1..=u64::MAX), 1..8);
-    let input = |kind| (trace(kind, STEPS), probes.clone());
-    each("d5_probes", Kind::ALL, input, |(trace, probes)| {
-        let plain = machine(&trace.config);
-        properties::d5_probes_are_transparent(plain, &mut machine(&trace.config), &trace, &probes)
+    let input = |shape| (trace(shape, STEPS), probes.clone());
+    each("d5_probes", Shape::ALL, input, |(trace, probes)| {
+        let plain = machine(&trace.limits);
+        properties::d5_probes_are_transparent(plain, &mut machine(&trace.limits), &trace, &probes)
     });
 }
 
@@ -98,20 +98,21 @@ fn d5_probes_are_transparent() {
 fn d6_refill_composes() {
     // Waits in sixteenths of what a token takes, so that most polls see a part of one.
     let polls = prop::collection::vec((0..=40_u64, 1..=3_u64), 1..STEPS);
-    let input = |kind| (strategies::config(kind), 0..1_u64 << 50, polls.clone(), 0..=40_u64);
+    let input = |shape| (strategies::limits(shape), 0..1_u64 << 50, polls.clone(), 0..=40_u64);
     each(
         "d6_refill",
-        [Kind::TokenBucket, Kind::IntervalBucket, Kind::LeakyBucket],
+        [Kind::TokenBucket, Kind::IntervalBucket, Kind::LeakyBucket].map(Shape::One),
         input,
-        |(config, start_us, polls, later)| {
-            let token_us = (config.span_us / config.amount).max(1);
+        |(limits, start_us, polls, later)| {
+            let bucket = limits.only();
+            let token_us = (bucket.span_us / bucket.amount).max(1);
             let scaled = |sixteenths: u64| {
                 u64::try_from(u128::from(sixteenths) * u128::from(token_us) / 16).unwrap()
             };
             let polls: Vec<(u64, u64)> =
                 polls.into_iter().map(|(wait, cost)| (scaled(wait), cost)).collect();
-            let (mut polled, mut alone) = (machine(&config), machine(&config));
-            let start = (config.capacity(), start_us);
+            let (mut polled, mut alone) = (machine(&limits), machine(&limits));
+            let start = (limits.capacity(), start_us);
             properties::d6_refill_composes(&mut polled, &mut alone, start, &polls, scaled(later))
         },
     );
@@ -121,50 +122,50 @@ fn d6_refill_composes() {
 fn d7_gcra_and_the_token_bucket_decide_alike() {
     each(
         "d7_gcra",
-        [Kind::TokenBucket],
-        |kind| trace(kind, STEPS),
-        |trace| properties::d7_gcra_decides_alike(&mut machine(&trace.config), &trace),
+        [Shape::One(Kind::TokenBucket)],
+        |shape| trace(shape, STEPS),
+        |trace| properties::d7_gcra_decides_alike(&mut machine(&trace.limits), &trace),
     );
 }
 
 #[test]
 fn d8_less_cost_more_tokens_and_more_time_never_deny() {
     let later = prop_oneof![0..=40_u64, any::<u64>()];
-    let input = |kind| (with_cost(trace(kind, STEPS)), spend(), later.clone());
-    each("d8_monotone", Kind::ALL, input, |((trace, cost), spent, later_us)| {
-        let (mut more, mut less) = (machine(&trace.config), machine(&trace.config));
+    let input = |shape| (with_cost(trace(shape, STEPS)), spend(), later.clone());
+    each("d8_monotone", Shape::ALL, input, |((trace, cost), spent, later_us)| {
+        let (mut more, mut less) = (machine(&trace.limits), machine(&trace.limits));
         properties::d8_monotone_in_one_state(&mut more, &mut less, &trace, (cost, spent, later_us))
     });
 }
 
 #[test]
 fn d9_a_key_that_may_be_forgotten_acts_like_a_fresh_one() {
-    let input = |kind| (request_trace(kind, STEPS), request_steps(STEPS));
-    each("d9_forgettable", Kind::ALL, input, |(trace, then)| {
-        properties::d9_a_forgettable_key_is_fresh(machine(&trace.config), &trace, &then)
+    let input = |shape| (request_trace(shape, STEPS), request_steps(STEPS));
+    each("d9_forgettable", Shape::ALL, input, |(trace, then)| {
+        properties::d9_a_forgettable_key_is_fresh(machine(&trace.limits), &trace, &then)
     });
 }
 
 #[test]
 fn d9_memory_is_bounded_by_the_configuration() {
-    let input = |kind| request_trace(kind, 2 * STEPS);
-    each("d9_memory", Kind::ALL, input, |trace| {
-        properties::d9_memory_is_bounded(&mut machine(&trace.config), &trace)
+    let input = |shape| request_trace(shape, 2 * STEPS);
+    each("d9_memory", Shape::ALL, input, |trace| {
+        properties::d9_memory_is_bounded(&mut machine(&trace.limits), &trace)
     });
 }
 
 #[test]
 fn d10_a_lost_record_grants_at_most_one_fresh_allowance() {
-    let no_resets = |kind| {
-        forward_trace(kind, 2 * STEPS).prop_map(|mut trace| {
+    let no_resets = |shape| {
+        forward_trace(shape, 2 * STEPS).prop_map(|mut trace| {
             trace.steps.retain(|step| !matches!(step.ask, strategies::Ask::Reset));
             trace
         })
     };
-    let input = |kind| (no_resets(kind), 0..2 * STEPS);
-    each("d10_lost_record", Kind::ALL, input, |(trace, lost_before)| {
+    let input = |shape| (no_resets(shape), 0..2 * STEPS);
+    each("d10_lost_record", Shape::ALL, input, |(trace, lost_before)| {
         properties::d10_a_lost_record_grants_one_allowance(
-            &mut machine(&trace.config),
+            &mut machine(&trace.limits),
             &trace,
             lost_before,
         )
@@ -174,9 +175,9 @@ fn d10_a_lost_record_grants_at_most_one_fresh_allowance() {
 #[test]
 fn d10_a_step_back_stalls_no_longer_than_itself() {
     let back = prop_oneof![0..=40_u64, 0..1_u64 << 53];
-    let input = |kind| (with_cost(trace(kind, STEPS)), back.clone());
-    each("d10_stall", Kind::ALL, input, |((trace, cost), back_us)| {
-        let mut machine = machine(&trace.config);
+    let input = |shape| (with_cost(trace(shape, STEPS)), back.clone());
+    each("d10_stall", Shape::ALL, input, |((trace, cost), back_us)| {
+        let mut machine = machine(&trace.limits);
         properties::d10_a_step_back_stalls_no_longer_than_itself(
             &mut machine,
             &trace,
@@ -189,9 +190,9 @@ fn d10_a_step_back_stalls_no_longer_than_itself() {
 fn d10_stored_time_never_decreases() {
     each(
         "d10_stored_time",
-        Kind::ALL,
-        |kind| trace(kind, STEPS),
-        |trace| properties::d10_stored_time_never_decreases(&mut machine(&trace.config), &trace),
+        Shape::ALL,
+        |shape| trace(shape, STEPS),
+        |trace| properties::d10_stored_time_never_decreases(&mut machine(&trace.limits), &trace),
     );
 }
 
@@ -199,9 +200,9 @@ fn d10_stored_time_never_decreases() {
 fn d11_decisions_on_requests_equal_the_reference() {
     each(
         "d11_reference",
-        Kind::ALL,
-        |kind| request_trace(kind, 2 * STEPS),
-        |trace| properties::d1_equals_the_reference(&mut machine(&trace.config), &trace),
+        Shape::ALL,
+        |shape| request_trace(shape, 2 * STEPS),
+        |trace| properties::d1_equals_the_reference(&mut machine(&trace.limits), &trace),
     );
 }
 
@@ -209,18 +210,18 @@ fn d11_decisions_on_requests_equal_the_reference() {
 fn d11_repeats_change_nothing() {
     let shift = prop_oneof![Just(0), -30..=30_i64, any::<i64>()];
     let repeats = prop::collection::vec((0..STEPS, 0..8_usize, shift), 1..16);
-    let input = |kind| (unrepeated_request_trace(kind, STEPS), repeats.clone());
-    each("d11_repeats", Kind::ALL, input, |(trace, repeats)| {
-        let (mut plain, mut repeated) = (machine(&trace.config), machine(&trace.config));
+    let input = |shape| (unrepeated_request_trace(shape, STEPS), repeats.clone());
+    each("d11_repeats", Shape::ALL, input, |(trace, repeats)| {
+        let (mut plain, mut repeated) = (machine(&trace.limits), machine(&trace.limits));
         properties::d11_repeats_change_nothing(&mut plain, &mut repeated, &trace, &repeats)
     });
 }
 
 #[test]
 fn d11_a_denied_id_is_a_new_attempt() {
-    let input = |kind| request_trace(kind, STEPS);
-    each("d11_denied", Kind::ALL, input, |trace| {
-        let (mut denied, mut fresh) = (machine(&trace.config), machine(&trace.config));
+    let input = |shape| request_trace(shape, STEPS);
+    each("d11_denied", Shape::ALL, input, |trace| {
+        let (mut denied, mut fresh) = (machine(&trace.limits), machine(&trace.limits));
         properties::d11_a_denied_id_is_a_new_attempt(&mut denied, &mut fresh, &trace)
     });
 }
@@ -228,12 +229,12 @@ fn d11_a_denied_id_is_a_new_attempt() {
 #[test]
 fn d11_after_r_or_k_others_an_id_is_new() {
     let remember = prop_oneof![1..=40_u64, 1..=MAX_REMEMBER_US];
-    let input = |kind| (with_cost(request_trace(kind, STEPS)), remember.clone());
-    each("d11_forgotten", Kind::ALL, input, |((trace, cost), remember_us)| {
-        let [mut again, mut fresh] = [(); 2].map(|()| machine(&trace.config));
+    let input = |shape| (with_cost(request_trace(shape, STEPS)), remember.clone());
+    each("d11_forgotten", Shape::ALL, input, |((trace, cost), remember_us)| {
+        let [mut again, mut fresh] = [(); 2].map(|()| machine(&trace.limits));
         let request = (cost, remember_us);
         properties::d11_after_r_an_id_is_new(&mut again, &mut fresh, &trace, request)?;
-        let [mut again, mut fresh] = [(); 2].map(|()| machine(&trace.config));
+        let [mut again, mut fresh] = [(); 2].map(|()| machine(&trace.limits));
         properties::d11_after_k_others_an_id_is_new(&mut again, &mut fresh, trace.start_us)
     });
 }
@@ -241,9 +242,9 @@ fn d11_after_r_or_k_others_an_id_is_new() {
 #[test]
 fn d11_without_an_id_a_retry_only_under_admits() {
     let wait = || prop_oneof![0..=40_u64, any::<u64>()];
-    let input = |kind| (with_cost(trace(kind, STEPS)), wait(), wait());
-    each("d11_no_id", Kind::ALL, input, |((trace, cost), wait_us, later_us)| {
-        let (mut once, mut twice) = (machine(&trace.config), machine(&trace.config));
+    let input = |shape| (with_cost(trace(shape, STEPS)), wait(), wait());
+    each("d11_no_id", Shape::ALL, input, |((trace, cost), wait_us, later_us)| {
+        let (mut once, mut twice) = (machine(&trace.limits), machine(&trace.limits));
         let request = (cost, wait_us, later_us);
         properties::d11_without_an_id_a_retry_costs_itself(&mut once, &mut twice, &trace, request)
     });
@@ -251,67 +252,28 @@ fn d11_without_an_id_a_retry_only_under_admits() {
 
 #[test]
 fn d12_a_refused_operation_changes_nothing() {
-    let other = (0..Kind::ALL.len(), any::<bool>());
-    let input = |kind| (trace(kind, STEPS), other.clone(), moved());
-    each("d12_refused", Kind::ALL, input, |(trace, (other, same_kind), _)| {
-        let mut machine = machine(&trace.config);
-        let operations = trace.resolve(&mut machine);
-        let (Some(before), Some((_, now_us))) = (machine.key.0.clone(), operations.last()) else {
-            return Ok(());
-        };
-        let config = trace.config;
-        let kind = if same_kind { config.kind } else { Kind::ALL[other] };
-        let stranger = Config { kind, amount: 1, span_us: config.span_us % 1_000 + 1, burst: 1 };
-        if stranger == config {
-            return Ok(());
-        }
-        let mut visitor = Machine::new(stranger.limit());
-        visitor.key.0 = Some(before.clone());
-        for op in [Op::Acquire(1), Op::AcquireEach(vec![1, 2]), Op::Peek(1)] {
-            let outcome = visitor.run(&op, *now_us);
-            if !matches!(outcome, Outcome::Refused(_)) {
-                return Err(Failure::new(format!("{op:?} under {stranger:?} is {outcome:?}")));
-            }
-        }
-        let same = visitor.key.0.as_ref() == Some(&before);
-        same.then_some(())
-            .ok_or_else(|| Failure::new(format!("{before:?} became {:?}", visitor.key.0)))
-    });
+    each(
+        "d12_refused",
+        Shape::ALL,
+        |shape| request_trace(shape, 2 * STEPS),
+        |trace| properties::d12_a_refusal_changes_nothing(&mut machine(&trace.limits), &trace),
+    );
 }
 
-/// Checks one property on each of `kinds`.
+/// Checks one property on each of `shapes`.
 fn each<S: Strategy>(
     name: &str,
-    kinds: impl IntoIterator<Item = Kind>,
-    input: impl Fn(Kind) -> S,
+    shapes: impl IntoIterator<Item = Shape>,
+    input: impl Fn(Shape) -> S,
     check: impl Fn(S::Value) -> properties::Check,
 ) where
     S::Value: std::fmt::Debug,
 {
-    for kind in kinds {
-        let name = format!("{name}_{}", kind.name());
-        property(&name, cases(DEFAULT_CASES), &input(kind), &check);
-    }
+    properties::each(name, cases(DEFAULT_CASES), shapes, input, check);
 }
 
-fn machine(config: &Config) -> Machine {
-    Machine::new(config.limit())
-}
-
-/// A trace, and a cost to ask for at its end.
-fn with_cost(
-    traces: impl Strategy<Value = strategies::Trace>,
-) -> impl Strategy<Value = (strategies::Trace, u64)> {
-    let share = prop_oneof![
-        3 => (0..=9_u64).prop_map(|ninths| (ninths, 0)),
-        2 => (1..=9_u64).prop_map(|units| (0, units)),
-        1 => Just((9, 1)),
-    ];
-    (traces, share).prop_map(|(trace, (ninths, units))| {
-        let part = u128::from(trace.config.capacity()) * u128::from(ninths) / 9;
-        let cost = u64::try_from(part).unwrap() + units;
-        (trace, cost.max(1))
-    })
+fn machine(limits: &Limits) -> Machine {
+    Machine::new(limits.limit())
 }
 
 fn spend() -> impl Strategy<Value = u64> {

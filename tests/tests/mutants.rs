@@ -8,7 +8,7 @@ use std::cell::RefCell;
 
 use lockage_core::ScriptId;
 use lockage_sim::store::SimStore;
-use lockage_tests::config::{Config, Kind};
+use lockage_tests::config::{Config, Kind, Limits};
 use lockage_tests::properties::{self, Check, try_out};
 use lockage_tests::stores::{Foreign, Simulated, Time};
 use lockage_tests::strategies::{
@@ -43,7 +43,7 @@ fn bug_2_a_ttl_that_every_hit_refreshes_is_killed_by_d1() {
     let config = Config::window(Kind::FixedWindow, 2, 6_000);
     let every_5_s = Step { moved: Move::Tick(5_000), ask: Ask::Acquire(Cost::Units(1)) };
     let steps = vec![every_5_s; 6];
-    let story = Trace { config, start_us: 1_763_700_000_000, earliest_us: 0, steps };
+    let story = Trace { limits: config.into(), start_us: 1_763_700_000_000, earliest_us: 0, steps };
     let told =
         |source| properties::d1_denies_as_the_reference(&mut foreign(source, &story, MS), &story);
     assert_eq!(told(COUNTER), Ok(()));
@@ -189,7 +189,7 @@ fn denied_ids_that_are_remembered_are_killed_by_d11() {
     ] {
         let mutant = Shipped::broken(id, admitted, &admitted.replace("then", "or id then"));
         mutant.killed(forward(request_trace(kind, STEPS)), |simulated, trace| {
-            let fresh = &mut Machine::new(trace.config.limit());
+            let fresh = &mut Machine::new(trace.limits.limit());
             properties::d11_a_denied_id_is_a_new_attempt(simulated, fresh, trace)
         });
     }
@@ -200,7 +200,7 @@ fn a_request_that_is_charged_twice_is_killed_by_d11() {
     for (id, kind) in REQUESTED {
         let mutant = Shipped::broken(id, "  if id then\n", "  if false then\n");
         mutant.killed(with_repeats(kind), |simulated, (trace, repeats)| {
-            let plain = &mut Machine::new(trace.config.limit());
+            let plain = &mut Machine::new(trace.limits.limit());
             properties::d11_repeats_change_nothing(plain, simulated, trace, repeats)
         });
     }
@@ -211,7 +211,7 @@ fn a_ttl_that_leaves_out_what_is_remembered_is_killed_by_d11() {
     for (id, kind) in REQUESTED {
         let mutant = Shipped::broken(id, "(requests, '|'), till", "(requests, '|'), 0");
         mutant.killed(with_repeats(kind), |simulated, (trace, repeats)| {
-            let plain = &mut Machine::new(trace.config.limit());
+            let plain = &mut Machine::new(trace.limits.limit());
             properties::d11_repeats_change_nothing(plain, simulated, trace, repeats)
         });
     }
@@ -223,7 +223,7 @@ fn an_id_that_is_remembered_for_too_long_is_killed_by_d11() {
         let mutant = Shipped::broken(id, "if now < tonumber(till) then", "if till then");
         let input = (forward(request_trace(kind, STEPS)), 1..=40_u64);
         mutant.killed(input, |simulated, (trace, remember_us)| {
-            let fresh = &mut Machine::new(trace.config.limit());
+            let fresh = &mut Machine::new(trace.limits.limit());
             properties::d11_after_r_an_id_is_new(simulated, fresh, trace, (1, *remember_us))
         });
     }
@@ -236,7 +236,7 @@ fn patience_that_does_not_count_is_killed_by_d1() {
         "fresh_at(deficit, last) - now <= patience",
         "last - now <= patience",
     );
-    mutant.killed(forward(turn_trace(STEPS)), |simulated, trace| {
+    mutant.killed(forward(turn_trace(Kind::LeakyBucket, STEPS)), |simulated, trace| {
         properties::d1_equals_the_reference(simulated, trace)
     });
 }
@@ -257,7 +257,7 @@ fn a_cancel_that_forgets_requests_is_killed_by_d1() {
 #[test]
 fn cancels_that_are_not_exact_are_killed_by_d14() {
     let taken = || {
-        forward(turn_trace(STEPS)).prop_map(|mut trace| {
+        forward(turn_trace(Kind::LeakyBucket, STEPS)).prop_map(|mut trace| {
             trace.steps.retain(|step| !matches!(step.ask, Ask::CancelTurn(_)));
             trace
         })
@@ -269,7 +269,7 @@ fn cancels_that_are_not_exact_are_killed_by_d14() {
         let mutant = Shipped::broken(ScriptId::LeakyBucketCancel, from, to);
         let input = (taken(), prop::collection::vec((0..STEPS, 0..STEPS), 1..32));
         mutant.killed(input, |simulated, (trace, cancels)| {
-            let plain = &mut Machine::new(trace.config.limit());
+            let plain = &mut Machine::new(trace.limits.limit());
             properties::d14_what_is_not_exact_changes_nothing(plain, simulated, trace, cancels)
         });
     }
@@ -285,7 +285,7 @@ fn a_cancel_that_keeps_the_charge_is_killed_by_d14() {
     let others = (0..STEPS, [1..=9_u64, 1..=9_u64], 0..=40_u64);
     let input = (forward_trace(Kind::LeakyBucket, STEPS), prop::collection::vec(others, 1..16));
     mutant.killed(input, |simulated, (trace, others)| {
-        let plain = &mut Machine::new(trace.config.limit());
+        let plain = &mut Machine::new(trace.limits.limit());
         properties::d14_a_cancelled_turn_was_never_asked_for(plain, simulated, trace, others)
     });
 }
@@ -325,30 +325,30 @@ impl Shipped {
     fn killed<S>(&self, input: S, check: impl Fn(&mut Limiter<Simulated<'_>>, &S::Value) -> Check)
     where
         S: Strategy,
-        S::Value: HasConfig,
+        S::Value: HasLimits,
     {
         killed(self.source, &self.mutated, input, |source, input| {
             let store = self.store(source);
             let key = Simulated::new(&store, Time::Store, "one");
-            check(&mut Limiter::on(key, input.config().limit()), input)
+            check(&mut Limiter::on(key, input.limits().limit()), input)
         });
     }
 }
 
-/// An input that says which limit it is for.
-trait HasConfig: std::fmt::Debug {
-    fn config(&self) -> Config;
+/// An input that says which limits it is for.
+trait HasLimits: std::fmt::Debug {
+    fn limits(&self) -> &Limits;
 }
 
-impl HasConfig for Trace {
-    fn config(&self) -> Config {
-        self.config
+impl HasLimits for Trace {
+    fn limits(&self) -> &Limits {
+        &self.limits
     }
 }
 
-impl<T: std::fmt::Debug> HasConfig for (Trace, T) {
-    fn config(&self) -> Config {
-        self.0.config
+impl<T: std::fmt::Debug> HasLimits for (Trace, T) {
+    fn limits(&self) -> &Limits {
+        &self.0.limits
     }
 }
 
@@ -373,7 +373,7 @@ fn killed<S: Strategy>(
 }
 
 fn foreign(source: &str, trace: &Trace, tick_us: u64) -> Foreign {
-    Foreign::new(source, trace.config, tick_us)
+    Foreign::new(source, *trace.limits.only(), tick_us)
 }
 
 /// Traces that plain scripts understand: costs of 1 one at a time, small limits, times that their
@@ -392,6 +392,6 @@ fn plain_trace(kind: Kind, tick_us: u64) -> impl Strategy<Value = Trace> {
                 step.moved = Move::Stay;
             }
         }
-        Trace { config, start_us, ..trace }
+        Trace { limits: config.into(), start_us, ..trace }
     })
 }

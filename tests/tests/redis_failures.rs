@@ -78,7 +78,7 @@ async fn a_record_of_another_version_or_a_damaged_one_is_refused_and_kept() {
     for (text, expected) in [
         ("T2 1 720000000 5 1 1", RecordError::OtherVersion),
         ("T1 1 720000000 5 nonsense", RecordError::Damaged),
-        ("T1 1 720000000 6 1 1", RecordError::OtherLimit),
+        ("C1 T1 1 720000000 5 F1 5 60000000 1 1 1", RecordError::Damaged),
     ] {
         redis::cmd("SET").arg("lockage:{id}").arg(text).exec(&mut plain).unwrap();
         match store_error(&limiter).await {

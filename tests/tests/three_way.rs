@@ -11,7 +11,9 @@ use lockage_tests::config::Kind;
 use lockage_tests::lock;
 use lockage_tests::properties::{self, cases, equals_the_model, property};
 use lockage_tests::stores::{Model, Real, Session, Simulated, Time};
-use lockage_tests::strategies::{Trace, forward_trace, mixed_turn_trace, request_trace, trace};
+use lockage_tests::strategies::{
+    Trace, any_turn_trace, forward_trace, mixed_turn_trace, request_trace, trace,
+};
 use lockage_tests::subject::Limiter;
 use proptest::prelude::*;
 
@@ -57,6 +59,11 @@ fn turns_of_the_leaky_bucket_are_one_machine_in_three_places() {
 }
 
 #[test]
+fn turns_are_one_machine_in_three_places_whatever_else_becomes_of_the_key() {
+    three_way_on("three_way_any_turns", any_turn_trace(2 * STEPS));
+}
+
+#[test]
 fn the_lock_is_one_machine_in_three_places() {
     let simulated = simulated_store();
     let session = RefCell::new(Session::start());
@@ -81,7 +88,7 @@ fn d12_keys_are_independent() {
         .prop_flat_map(|(one, other)| (forward_trace(one, STEPS), forward_trace(other, STEPS)));
     property("d12_independence", cases(DEFAULT_CASES), &traces, |(one, other)| {
         let sent = Time::Caller { store_ahead_us: 0, skew_ms: 0 };
-        let limits = (one.config.limit(), other.config.limit());
+        let limits = (one.limits.limit(), other.limits.limit());
         simulated.borrow_mut().flush_all();
         let mut first = Limiter::on(Simulated::new(&simulated, sent, "one"), limits.0);
         let mut second = Limiter::on(Simulated::new(&simulated, sent, "other"), limits.1);
@@ -102,7 +109,7 @@ fn three_way_on(name: &str, traces: impl Strategy<Value = Trace>) {
     let simulated = simulated_store();
     let session = RefCell::new(Session::start());
     property(name, cases(DEFAULT_CASES), &(traces, time()), |(trace, time)| {
-        let limit = trace.config.limit();
+        let limit = trace.limits.limit();
         let model = || Limiter::on(Model::new(time), limit);
         let mut on_simulated = Limiter::on(emptied(&simulated, time), limit);
         equals_the_model(&mut model(), &mut on_simulated, &trace)?;

@@ -23,7 +23,7 @@ fn d1_turns_and_patience_equal_the_reference() {
 
 #[test]
 fn d13_turns_are_in_order_and_bounded() {
-    let traces = forward(turn_trace(2 * STEPS));
+    let traces = forward(turn_trace(Kind::LeakyBucket, 2 * STEPS));
     property("turns_d13_order", cases(DEFAULT_CASES), &traces, |trace| {
         properties::d13_turns_are_in_order_and_bounded(&mut machine(&trace), &trace)
     });
@@ -31,9 +31,12 @@ fn d13_turns_are_in_order_and_bounded() {
 
 #[test]
 fn e6_turns_are_spaced_by_the_rate() {
-    property("turns_e6_spacing", cases(DEFAULT_CASES), &turn_trace(2 * STEPS), |trace| {
-        properties::e6_turns_are_spaced_by_the_rate(&mut machine(&trace), &trace)
-    });
+    property(
+        "turns_e6_spacing",
+        cases(DEFAULT_CASES),
+        &turn_trace(Kind::LeakyBucket, 2 * STEPS),
+        |trace| properties::e6_turns_are_spaced_by_the_rate(&mut machine(&trace), &trace),
+    );
 }
 
 #[test]
@@ -59,7 +62,8 @@ fn d14_a_cancelled_turn_was_never_asked_for() {
 
 #[test]
 fn d14_what_is_not_exact_changes_nothing() {
-    let traces = without(turn_trace(STEPS), |ask| matches!(ask, Ask::CancelTurn(_)));
+    let traces =
+        without(turn_trace(Kind::LeakyBucket, STEPS), |ask| matches!(ask, Ask::CancelTurn(_)));
     let input = (traces, prop::collection::vec((0..STEPS, 0..STEPS), 1..16));
     property("turns_d14_not_exact", cases(DEFAULT_CASES), &input, |(trace, cancels)| {
         let (mut plain, mut cancelling) = (machine(&trace), machine(&trace));
@@ -74,7 +78,7 @@ fn d14_what_is_not_exact_changes_nothing() {
 
 #[test]
 fn d9_cancels_do_not_see_expiry() {
-    let traces = forward(turn_trace(2 * STEPS));
+    let traces = forward(turn_trace(Kind::LeakyBucket, 2 * STEPS));
     property("turns_d9_expiry", cases(DEFAULT_CASES), &traces, |trace| {
         properties::d9_cancels_do_not_see_expiry(&trace)
     });
@@ -86,7 +90,7 @@ fn turns_that_are_not_right_are_seen() {
     let early = |_: &Trace, turn_us: u64| turn_us.saturating_sub(1);
     let late = |_: &Trace, turn_us: u64| turn_us * 2;
     let reversed = |trace: &Trace, turn_us: u64| longest_us(trace).saturating_sub(turn_us);
-    let traces = forward(turn_trace(2 * STEPS));
+    let traces = forward(turn_trace(Kind::LeakyBucket, 2 * STEPS));
     let seen = |bend: fn(&Trace, u64) -> u64, check: fn(&mut Bent<'_>, &Trace) -> Check| {
         try_out(DEFAULT_CASES, &traces, |trace| {
             check(&mut Bent { machine: machine(&trace), trace: &trace, bend }, &trace)
@@ -130,12 +134,12 @@ impl Subject for Bent<'_> {
 
 /// How long a full queue takes to drain.
 fn longest_us(trace: &Trace) -> u64 {
-    let Config { amount, span_us, burst, .. } = trace.config;
+    let Config { amount, span_us, burst, .. } = *trace.limits.only();
     u64::try_from(u128::from(burst) * u128::from(span_us) / u128::from(amount)).unwrap()
 }
 
 fn machine(trace: &Trace) -> Machine {
-    Machine::new(trace.config.limit())
+    Machine::new(trace.limits.limit())
 }
 
 fn without(

@@ -100,20 +100,34 @@ impl Away {
     where
         F: Future<Output = Result<T, StoreError>>,
     {
-        let route = self.outage().route((self.now)());
+        let route = self.route();
         if route == Route::Away {
             return instead(&self.standby);
         }
-        match call().await {
-            Err(StoreError::NotDone(_) | StoreError::Unknown(_)) => {
-                self.outage().failed(route, (self.now)());
-                instead(&self.standby)
-            }
-            answered => {
-                self.outage().answered(route);
-                answered
-            }
+        let result = call().await;
+        self.report(route, &result);
+        match result {
+            Err(error) if error.is_absence() => instead(&self.standby),
+            answered => answered,
         }
+    }
+
+    /// Where a call that begins now goes.
+    pub(super) fn route(&self) -> Route {
+        self.outage().route((self.now)())
+    }
+
+    /// Says what came of a call that took this route.
+    pub(super) fn report<T>(&self, route: Route, result: &Result<T, StoreError>) {
+        match result {
+            Err(error) if error.is_absence() => self.outage().failed(route, (self.now)()),
+            _ => self.outage().answered(route),
+        }
+    }
+
+    /// Who decides where the store does not.
+    pub(super) fn standby(&self) -> &Standby {
+        &self.standby
     }
 
     fn outage(&self) -> MutexGuard<'_, Outage> {
@@ -178,7 +192,8 @@ impl Standby {
     }
 }
 
-fn unused(limit: Limit, cost: u64) -> Result<Decision, StoreError> {
+/// The decision on a key that was never used.
+pub(super) fn unused(limit: Limit, cost: u64) -> Result<Decision, StoreError> {
     let mut decision = Peek::new(limit, cost).apply(&mut None, Timestamp::EPOCH)?;
     if let (Verdict::Allowed, Ok(acquire)) = (decision.verdict, Acquire::new(limit, cost)) {
         decision = acquire.apply(&mut None, Timestamp::EPOCH)?;

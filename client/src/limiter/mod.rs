@@ -1,6 +1,11 @@
 //! A rate limiter on any store.
 
+mod adjusting;
 mod away;
+mod coalesce;
+mod denials;
+mod deny_cache;
+mod shadow;
 mod turns;
 mod waiting;
 
@@ -11,22 +16,33 @@ use std::time::Duration;
 use lockage_core::{Acquire, AcquireEach, Decision, Limit, Peek, RequestId, Reset};
 
 pub use away::WhenAway;
+pub use coalesce::{Coalescing, QueueFull};
+pub use deny_cache::{DenyCache, DenyCacheStats};
+pub use shadow::ShadowStats;
 
-use crate::error::Error;
+use crate::error::{Error, StoreError};
 use crate::key::{Key, KeyError, check_prefix};
 use crate::store::Store;
 use away::Away;
+use coalesce::Coalescer;
+use denials::Denials;
+use shadow::Shadow;
 
 /// The prefix of a limiter that was given none.
 const DEFAULT_PREFIX: &str = "lockage";
 
 /// One limit, applied to each id by itself.
 ///
-/// Two limiters share their state where they share store, prefix, id and limit. Give each limit a
-/// prefix of its own: a key that was written under another limit is refused, not converted.
+/// Two limiters share their state where they share store, prefix and id. Those of one prefix should have
+/// one limit: where it changes, what was used stays used, and right after the change at most the new
+/// capacity less what was used remains (see [`Limit`]).
 ///
 /// On a [`Timed`](crate::Timed) store it can also wait ([`Limiter::acquire`]), retry with request
-/// ids ([`Limiter::with_request_ids`]), and go on without its store ([`Limiter::when_away`]).
+/// ids ([`Limiter::with_request_ids`]), go on without its store ([`Limiter::when_away`]), and answer
+/// by itself what is known to be denied ([`Limiter::with_deny_cache`]). On a store far away it can put
+/// the requests of many callers into one call ([`Limiter::with_coalescing`]).
+///
+/// [`Limiter::in_shadow`] tries a limit without enforcing it.
 #[derive(Clone)]
 pub struct Limiter<S> {
     store: S,
@@ -34,6 +50,9 @@ pub struct Limiter<S> {
     prefix: Box<str>,
     ids: Option<Ids>,
     away: Option<Arc<Away>>,
+    denials: Option<Arc<Denials>>,
+    shadow: Option<Arc<Shadow>>,
+    coalescer: Option<Arc<Coalescer>>,
 }
 
 /// Gives each acquire an id of its own.
@@ -46,7 +65,16 @@ struct Ids {
 impl<S: Store> Limiter<S> {
     /// A limiter with the prefix `lockage`.
     pub fn new(store: S, limit: Limit) -> Self {
-        Limiter { store, limit, prefix: DEFAULT_PREFIX.into(), ids: None, away: None }
+        Limiter {
+            store,
+            limit,
+            prefix: DEFAULT_PREFIX.into(),
+            ids: None,
+            away: None,
+            denials: None,
+            shadow: None,
+            coalescer: None,
+        }
     }
 
     /// The same with another prefix: its keys are `prefix:{id}`.
@@ -72,8 +100,7 @@ impl<S: Store> Limiter<S> {
     /// # Errors
     /// [`Error`]; a denied request is none.
     pub async fn try_acquire(&self, id: &str, cost: u64) -> Result<Decision, Error> {
-        let command = self.request(cost)?;
-        self.decide(id, command, cost).await
+        self.try_acquire_within(id, cost, None).await
     }
 
     /// The same under an id that the caller chose: within `remember` (1 us to 2^50 us), a repetition
@@ -93,7 +120,8 @@ impl<S: Store> Limiter<S> {
         remember: Duration,
     ) -> Result<Decision, Error> {
         let command = Acquire::new(self.limit, cost)?.with_request(request, remember)?;
-        self.decide(id, command, cost).await
+        let key = self.key(id)?;
+        self.tell(id, cost, self.decide(&key, command, cost).await)
     }
 
     /// Decides several requests for `id` in one call: in order, at one time, each as if sent
@@ -105,11 +133,20 @@ impl<S: Store> Limiter<S> {
     pub async fn try_acquire_each(&self, id: &str, costs: &[u64]) -> Result<Vec<Decision>, Error> {
         let command = AcquireEach::new(self.limit, costs.to_vec())?;
         let key = self.key(id)?;
-        let call = || self.store.execute(&key, &command);
-        match &self.away {
-            None => Ok(call().await?),
-            Some(away) => Ok(away.or_else(call, |standby| standby.acquire(&key, costs)).await?),
+        if let Some(denied) = self.denials.as_ref().and_then(|known| known.answer_each(&key, costs))
+        {
+            return self.tell_each(id, costs, Ok(denied));
         }
+        let asking = self.asking(&key);
+        let call = || self.store.execute(&key, &command);
+        let decided = match &self.away {
+            None => call().await,
+            Some(away) => away.or_else(call, |standby| standby.acquire(&key, costs)).await,
+        };
+        for (&cost, decision) in costs.iter().zip(decided.iter().flatten()) {
+            asking.learn(cost, decision);
+        }
+        self.tell_each(id, costs, decided)
     }
 
     /// Tells what [`Limiter::try_acquire`] would be told now, and charges nothing. A `cost` of
@@ -120,11 +157,16 @@ impl<S: Store> Limiter<S> {
     pub async fn peek(&self, id: &str, cost: u64) -> Result<Decision, Error> {
         let key = self.key(id)?;
         let command = Peek::new(self.limit, cost);
+        let asking = self.asking(&key);
         let call = || self.store.execute(&key, &command);
-        match &self.away {
-            None => Ok(call().await?),
-            Some(away) => Ok(away.or_else(call, |standby| standby.peek(&key, cost)).await?),
+        let decided = match &self.away {
+            None => call().await,
+            Some(away) => away.or_else(call, |standby| standby.peek(&key, cost)).await,
+        };
+        if let Ok(decision) = &decided {
+            asking.learn(cost, decision);
         }
+        self.tell_peeked(id, cost, decided)
     }
 
     /// Forgets what `id` has used; tells whether anything was known of it.
@@ -132,26 +174,75 @@ impl<S: Store> Limiter<S> {
     /// # Errors
     /// [`Error`]; nothing stands in for an absent store here.
     pub async fn reset(&self, id: &str) -> Result<bool, Error> {
-        Ok(self.store.execute(&self.key(id)?, &Reset::new(self.limit)).await?)
+        let key = self.key(id)?;
+        let _forgetting = self.forget_denial(&key);
+        Ok(self.store.execute(&key, &Reset).await?)
     }
 
-    /// A new request, with an id where this limiter gives each one.
-    fn request(&self, cost: u64) -> Result<Acquire, Error> {
+    /// As [`Limiter::try_acquire`], for a caller who would wait for `patience` to be admitted, and for its
+    /// turn.
+    async fn try_acquire_within(
+        &self,
+        id: &str,
+        cost: u64,
+        patience: Option<Duration>,
+    ) -> Result<Decision, Error> {
         let command = Acquire::new(self.limit, cost)?;
+        let key = self.key(id)?;
+        if let Some(denied) = self.known_denial(&key, cost, patience.unwrap_or_default()) {
+            return self.tell(id, cost, Ok(denied));
+        }
+        if let Some(patience) = patience.filter(|_| self.has_turns()) {
+            let command = self.with_own_id(command)?.within(patience);
+            return self.tell(id, cost, self.decide_within(&key, command, cost, patience).await);
+        }
+        if let Some(coalescer) = &self.coalescer {
+            return self.tell(id, cost, self.decide_with_others(coalescer, &key, cost).await?);
+        }
+        let command = self.with_own_id(command)?;
+        self.tell(id, cost, self.decide(&key, command, cost).await)
+    }
+
+    /// The same request under an id, where this limiter gives each one.
+    fn with_own_id(&self, command: Acquire) -> Result<Acquire, Error> {
         match &self.ids {
             Some(ids) => Ok(command.with_request(ids.next(), ids.remember)?),
             None => Ok(command),
         }
     }
 
-    async fn decide(&self, id: &str, command: Acquire, cost: u64) -> Result<Decision, Error> {
-        let key = self.key(id)?;
-        let call = || self.store.execute(&key, &command);
-        let Some(away) = &self.away else {
-            return Ok(call().await?);
+    /// In one call with the requests of others. A full queue is an error for the caller, but in shadow
+    /// mode, which turns nobody away.
+    async fn decide_with_others(
+        &self,
+        coalescer: &Arc<Coalescer>,
+        key: &Key,
+        cost: u64,
+    ) -> Result<Result<Decision, StoreError>, Error> {
+        let asking = self.asking(key);
+        match coalescer.decide(key.clone(), cost, self.away.as_ref()).await {
+            Ok(decision) => {
+                asking.learn(cost, &decision);
+                Ok(Ok(decision))
+            }
+            Err(Error::Store(error)) => Ok(Err(error)),
+            Err(Error::QueueFull(full)) if self.shadow.is_some() => {
+                Ok(Err(StoreError::NotDone(Box::new(full))))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn decide(&self, key: &Key, command: Acquire, cost: u64) -> Result<Decision, StoreError> {
+        let asking = self.asking(key);
+        let call = || self.store.execute(key, &command);
+        let instead = |standby: &away::Standby| standby.acquire_one(key, cost);
+        let decision = match &self.away {
+            None => call().await?,
+            Some(away) => away.or_else(call, instead).await?,
         };
-        let instead = |standby: &away::Standby| standby.acquire_one(&key, cost);
-        Ok(away.or_else(call, instead).await?)
+        asking.learn(cost, &decision);
+        Ok(decision)
     }
 
     fn key(&self, id: &str) -> Result<Key, KeyError> {
@@ -173,6 +264,9 @@ impl<S: fmt::Debug> fmt::Debug for Limiter<S> {
             .field("prefix", &self.prefix)
             .field("request_ids", &self.ids.as_ref().map(|ids| ids.remember))
             .field("away", &self.away)
+            .field("deny_cache", &self.denials)
+            .field("shadow", &self.shadow)
+            .field("coalescing", &self.coalescer)
             .finish()
     }
 }

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use lockage_core::{CancelTurn, Cancellation, Decision, Limit, TakeTurn, Ticket, Turn};
+use lockage_core::{Acquire, CancelTurn, Cancellation, Decision, Limit, TakeTurn, Ticket, Turn};
 
 use super::Limiter;
-use crate::error::Error;
+use super::away::Standby;
+use crate::error::{Error, StoreError};
+use crate::key::Key;
 use crate::store::Store;
 
 impl<S: Store> Limiter<S> {
@@ -32,46 +34,69 @@ impl<S: Store> Limiter<S> {
     /// # Errors
     /// [`Error`]; a denied request is none.
     pub async fn take_turn(&self, id: &str, cost: u64) -> Result<Turn, Error> {
-        let (key, command) = (self.key(id)?, TakeTurn::new(self.request(cost)?));
+        let acquire = Acquire::new(self.limit, cost)?;
+        let key = self.key(id)?;
+        if let Some(denied) = self.known_denial(&key, cost, Duration::ZERO) {
+            return Ok(Turn { decision: self.tell(id, cost, Ok(denied))?, ticket: None });
+        }
+        let command = TakeTurn::new(self.with_own_id(acquire)?);
+        let asking = self.asking(&key);
         let call = || self.store.execute(&key, &command);
-        let Some(away) = &self.away else {
-            return Ok(call().await?);
-        };
-        let instead = |standby: &super::away::Standby| {
+        let instead = |standby: &Standby| {
             Ok(Turn { decision: standby.acquire_one(&key, cost)?, ticket: None })
         };
-        Ok(away.or_else(call, instead).await?)
+        let taken = match &self.away {
+            None => call().await,
+            Some(away) => away.or_else(call, instead).await,
+        };
+        let (decided, ticket) = match taken {
+            Ok(Turn { decision, ticket }) => {
+                asking.learn(cost, &decision);
+                (Ok(decision), ticket)
+            }
+            Err(error) => (Err(error), None),
+        };
+        Ok(Turn { decision: self.tell(id, cost, decided)?, ticket })
     }
 
     /// Gives a turn of `id` back, as if it had never been asked for, where that is exact: nobody was
     /// admitted since, and it has not come. Otherwise nothing changes, and those behind it do not move up.
+    /// See [`CancelTurn`].
     ///
     /// # Errors
     /// [`Error`]; after [`StoreError::Unknown`](crate::StoreError::Unknown) it may be given back or not.
     /// Nothing stands in for an absent store here.
     pub async fn cancel_turn(&self, id: &str, ticket: Ticket) -> Result<Cancellation, Error> {
-        Ok(self.store.execute(&self.key(id)?, &CancelTurn::new(ticket)).await?)
+        let key = self.key(id)?;
+        let _forgetting = self.forget_denial(&key);
+        Ok(self.store.execute(&key, &CancelTurn::new(ticket)).await?)
     }
 
-    /// One attempt of a caller who waits no longer than `patience` for its turn, if there are turns.
-    pub(super) async fn acquire_within(
+    /// Decides a request of a caller who waits no longer than `patience` for its turn. It goes by itself,
+    /// as those that share a call would have one patience.
+    pub(super) async fn decide_within(
         &self,
-        id: &str,
+        key: &Key,
+        command: Acquire,
         cost: u64,
         patience: Duration,
-    ) -> Result<Decision, Error> {
-        let Limit::LeakyBucket(_) = self.limit else {
-            return self.try_acquire(id, cost).await;
+    ) -> Result<Decision, StoreError> {
+        let asking = self.asking(key);
+        let call = || self.store.execute(key, &command);
+        let instead = |standby: &Standby| standby.acquire_within(key, cost, patience);
+        let decision = match &self.away {
+            None => call().await?,
+            Some(away) => away.or_else(call, instead).await?,
         };
-        let (key, command) = (self.key(id)?, self.request(cost)?.within(patience));
-        let call = || self.store.execute(&key, &command);
-        match &self.away {
-            None => Ok(call().await?),
-            Some(away) => {
-                let decision =
-                    away.or_else(call, |standby| standby.acquire_within(&key, cost, patience));
-                Ok(decision.await?)
-            }
+        // A denial may be for want of patience, and does not hold for those who have more.
+        if decision.is_allowed() {
+            asking.learn(cost, &decision);
         }
+        Ok(decision)
+    }
+
+    /// Whether what the limit admits waits for its turn.
+    pub(super) fn has_turns(&self) -> bool {
+        self.limit.parts().any(|limit| matches!(limit, Limit::LeakyBucket(_)))
     }
 }

@@ -7,6 +7,7 @@ use lockage_core::flow::{Step, Wait};
 use lockage_core::{Acquire, ConfigError, Decision};
 
 use super::away::{Away, WhenAway};
+use super::coalesce::{COALESCING, REQUEST_IDS};
 use super::{Ids, Limiter};
 use crate::error::Error;
 use crate::runtime::Runtime;
@@ -39,7 +40,7 @@ impl<S: Store, R: Runtime> Limiter<Timed<S, R>> {
         let mut wait = Wait::new(runtime.now(), timeout);
         loop {
             let patience = wait.patience(runtime.now());
-            let decision = self.acquire_within(id, cost, patience).await?;
+            let decision = self.try_acquire_within(id, cost, Some(patience)).await?;
             match wait.after(&decision, runtime.now(), runtime.random()) {
                 Step::Done => return Ok(decision),
                 Step::Sleep(duration) => runtime.sleep(duration).await,
@@ -60,8 +61,11 @@ impl<S: Store, R: Runtime> Limiter<Timed<S, R>> {
     /// for one id between a call and its repetition, the repetition is charged again.
     ///
     /// # Errors
-    /// [`ConfigError`] for a `remember` out of range.
+    /// [`ConfigError`] for a `remember` out of range, and for a limiter that coalesces.
     pub fn with_request_ids(self, remember: Duration) -> Result<Self, ConfigError> {
+        if self.coalescer.is_some() {
+            return Err(ConfigError::Conflict { what: REQUEST_IDS, with: COALESCING });
+        }
         let runtime = self.store.runtime().clone();
         let ids = Ids { remember, random: Arc::new(move || runtime.random()) };
         // Checked here, so that no call need fail.

@@ -1,14 +1,16 @@
 //! A limit of any kind, as configuration files and command lines write it.
 
+mod composite;
 mod parse;
 mod print;
 mod share;
 
 pub use parse::{ParseError, parse_duration, parse_rate};
 
-use core::time::Duration;
+pub use composite::Composite;
+pub(crate) use composite::{Single, Singles};
 
-use crate::limiter::Machine;
+use crate::error::ConfigError;
 pub use crate::limiter::{
     FixedWindow, IntervalBucket, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket,
 };
@@ -25,6 +27,7 @@ pub use crate::limiter::{
 /// | [`TokenBucket`] | `token-bucket 100/min burst 20`; without `burst`, the amount |
 /// | [`IntervalBucket`] | `token-bucket 8 every 2s burst 8`; without `burst`, the amount |
 /// | [`LeakyBucket`] | `leaky-bucket 10/s queue 20`; without `queue`, the amount |
+/// | [`Composite`] | `sliding-log 3/7s + fixed-window 20/h`: two to four of the others |
 ///
 /// `per` may stand for `/`, numbers may be grouped as `1_000_000`, and a duration is a unit
 /// (`us`, `ms`, `s`, `min`, `h`, `day`, `week`, and their common spellings), a number with a
@@ -56,10 +59,39 @@ pub enum Limit {
     IntervalBucket(IntervalBucket),
     /// See [`LeakyBucket`].
     LeakyBucket(LeakyBucket),
+    /// See [`Limit::all`].
+    Composite(Composite),
 }
 
 impl Limit {
-    /// The most that can be admitted at once: a window's limit, a bucket's burst or queue.
+    /// All of these limits together: what is admitted is admitted by each of them, and charged to
+    /// each; what any of them denies is charged to none. With [`LeakyBucket`]s among them, a request has
+    /// its turn when it has it in every queue.
+    ///
+    /// All of it is one key and one call. One limit is that limit itself; a composite is of two to four.
+    ///
+    /// ```
+    /// use lockage_core::Limit;
+    ///
+    /// let bursts: Limit = "token-bucket 10/s burst 50".parse()?;
+    /// let all = Limit::all(&[bursts, "fixed-window 1000/h".parse()?])?;
+    /// assert_eq!(all.to_string(), "token-bucket 10/s burst 50 + fixed-window 1000/h");
+    /// assert_eq!(all.capacity(), 50);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ConfigError::LimitCount`] for none or more than four, [`ConfigError::Nested`] for a composite
+    /// among them.
+    pub fn all(limits: &[Limit]) -> Result<Limit, ConfigError> {
+        match limits {
+            [only] => Ok(*only),
+            _ => Composite::new(limits).map(Limit::Composite),
+        }
+    }
+
+    /// The most that can be admitted at once: a window's limit, a bucket's burst or queue, the least of
+    /// those of a composite.
     pub fn capacity(&self) -> u64 {
         match self {
             Limit::FixedWindow(window) => window.limit(),
@@ -68,25 +100,27 @@ impl Limit {
             Limit::TokenBucket(bucket) => bucket.burst(),
             Limit::IntervalBucket(bucket) => bucket.burst(),
             Limit::LeakyBucket(bucket) => bucket.queue(),
+            Limit::Composite(_) => {
+                self.parts().map(|limit| limit.capacity()).min().unwrap_or_default()
+            }
         }
     }
 
-    /// The same for a caller who waits no longer than this for a turn.
-    pub(crate) fn within(self, patience: Duration) -> Limit {
-        match self {
-            Limit::LeakyBucket(bucket) => bucket.within(patience).into(),
-            others => others,
-        }
+    /// The limits of which it consists: those of a composite in their order, else itself.
+    pub fn parts(&self) -> impl ExactSizeIterator<Item = Limit> {
+        let singles = self.singles();
+        (0..singles.len()).map(move |index| singles[index].into())
     }
 
-    pub(crate) fn machine(&self) -> &dyn Machine {
-        match self {
-            Limit::FixedWindow(machine) => machine,
-            Limit::SlidingLog(machine) => machine,
-            Limit::SlidingWindow(machine) => machine,
-            Limit::TokenBucket(machine) => machine,
-            Limit::IntervalBucket(machine) => machine,
-            Limit::LeakyBucket(machine) => machine,
+    pub(crate) fn singles(&self) -> Singles {
+        match *self {
+            Limit::FixedWindow(window) => Single::FixedWindow(window).into(),
+            Limit::SlidingLog(log) => Single::SlidingLog(log).into(),
+            Limit::SlidingWindow(window) => Single::SlidingWindow(window).into(),
+            Limit::TokenBucket(bucket) => Single::TokenBucket(bucket).into(),
+            Limit::IntervalBucket(bucket) => Single::IntervalBucket(bucket).into(),
+            Limit::LeakyBucket(bucket) => Single::LeakyBucket(bucket).into(),
+            Limit::Composite(all) => all.singles(),
         }
     }
 }

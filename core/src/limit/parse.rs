@@ -3,6 +3,7 @@
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec;
 use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
@@ -17,9 +18,12 @@ impl FromStr for Limit {
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let mut input = Input::new(text);
-        let limit = read_limit(&mut input)?;
-        input.end("the end, or, for a bucket, its burst or queue and a number")?;
-        Ok(limit)
+        let mut limits = vec![read_limit(&mut input)?];
+        while input.sign('+') {
+            limits.push(read_limit(&mut input)?);
+        }
+        input.end("the end, + and another limit, or, for a bucket, burst or queue and a number")?;
+        input.built(0, Limit::all(&limits))
     }
 }
 
@@ -195,6 +199,14 @@ impl<'a> Input<'a> {
         taken
     }
 
+    /// Takes this sign where it comes next.
+    fn sign(&mut self, sign: char) -> bool {
+        self.skip_spaces();
+        let found = self.rest().starts_with(sign);
+        self.offset += if found { sign.len_utf8() } else { 0 };
+        found
+    }
+
     /// Takes this word where it comes next.
     fn word(&mut self, word: &str) -> bool {
         let start = self.skip_spaces();
@@ -221,10 +233,7 @@ impl<'a> Input<'a> {
     }
 
     fn per_or(&mut self, expected: &'static str) -> Result<Duration, ParseError> {
-        self.skip_spaces();
-        if self.rest().starts_with('/') {
-            self.offset += 1;
-        } else if !self.word("per") {
+        if !self.sign('/') && !self.word("per") {
             return Err(self.expected(expected));
         }
         self.duration()

@@ -38,6 +38,13 @@ impl fmt::Display for Limit {
                 Per(bucket.period()),
                 bucket.queue()
             ),
+            Limit::Composite(_) => {
+                for (index, limit) in self.parts().enumerate() {
+                    let plus = if index > 0 { " + " } else { "" };
+                    write!(f, "{plus}{limit}")?;
+                }
+                Ok(())
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A part of a limit, for each of several processes that cannot ask their common store.
 
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::{
@@ -55,6 +56,11 @@ impl Limit {
                 let queue = part("queue", all.queue())?;
                 let (amount, period_us) = divided(all.amount(), all.period(), shares);
                 LeakyBucket::new(amount, Duration::from_micros(period_us), queue)?.into()
+            }
+            Limit::Composite(_) => {
+                let parts: Result<Vec<Limit>, _> =
+                    self.parts().map(|limit| limit.share(shares)).collect();
+                Limit::all(&parts?)?
             }
         })
     }

@@ -3,12 +3,16 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::request::{Remembered, Request, RequestId};
+use super::group::Opened;
+use super::patience::Patience;
+use super::request::{Remembered, Request, RequestId, What};
+use super::wire::{self, push_limit};
+use super::{CounterRecord, Fields, Machine};
 use crate::command::{Arguments, Command, ScriptId, read_head};
 use crate::decision::Decision;
 use crate::error::{ConfigError, CostError, RecordError, ReplyError};
-use crate::limit::Limit;
-use crate::record::Record;
+use crate::limit::{Limit, Single, Singles};
+use crate::record::{Body, Record};
 use crate::time::Timestamp;
 
 /// The most costs that one [`AcquireEach`] carries.
@@ -22,6 +26,7 @@ pub const MAX_COSTS: usize = 1000;
 pub struct Acquire {
     limit: Limit,
     cost: u64,
+    patience: Patience,
     request: Option<Request>,
 }
 
@@ -33,7 +38,7 @@ impl Acquire {
     /// [`CostError::Zero`].
     pub fn new(limit: impl Into<Limit>, cost: u64) -> Result<Self, CostError> {
         check_costs(&[cost])?;
-        Ok(Acquire { limit: limit.into(), cost, request: None })
+        Ok(Acquire { limit: limit.into(), cost, patience: Patience::ENDLESS, request: None })
     }
 
     /// The same request under an id, so that it can be sent again (D11): once it was admitted, and
@@ -57,35 +62,63 @@ impl Acquire {
     }
 
     /// The same request of a caller who waits no longer than `patience` for its turn, in whole
-    /// microseconds: a [`LeakyBucket`](crate::LeakyBucket) denies it where its turn would be later. What
-    /// it says of `remaining` is the room in the queue, whatever the patience. Limits without turns take
-    /// no notice.
+    /// microseconds: a [`LeakyBucket`](crate::LeakyBucket), of several each of them, denies it where its
+    /// turn would be later. What is said of `remaining` is the room in the queue, whatever the patience.
+    /// Limits without turns take no notice.
     ///
     /// Sent again under its id, a request must have the same patience.
     pub fn within(self, patience: Duration) -> Self {
-        Acquire { limit: self.limit.within(patience), ..self }
+        Acquire { patience: Patience::of(patience), ..self }
     }
 
-    pub(super) fn limit(&self) -> Limit {
-        self.limit
+    pub(super) fn limit(&self) -> &Limit {
+        &self.limit
     }
 
     pub(super) fn cost(&self) -> u64 {
         self.cost
     }
 
+    /// Decides it, and tells what its answer follows from where it is admitted, or was under its id: when
+    /// that was, and the numbers of a reply.
+    pub(super) fn admit(
+        &self,
+        slot: &mut Option<Record>,
+        now: Timestamp,
+    ) -> Result<(Decision, Option<(Timestamp, Vec<u64>)>), RecordError> {
+        if let Some(known) = self.known(slot, now)? {
+            let decision = wire::recall(&self.limit.singles(), self.cost, known.now, &known.told);
+            let told = (known.now, known.told.clone());
+            return Ok((decision.ok_or(RecordError::Damaged)?, Some(told)));
+        }
+        let mut decision = None;
+        let told = apply_acquire(&self.limit, slot, now, self.costs(), self.request, &mut |one| {
+            decision = Some(one)
+        })?;
+        let decision = decision.expect("one cost gets one decision: each cost is decided once");
+        Ok((decision, told.map(|told| (now, told))))
+    }
+
     /// This request as it was admitted, if it is still remembered.
-    pub(super) fn known<'a>(
+    fn known<'a>(
         &self,
         slot: &'a Option<Record>,
         now: Timestamp,
     ) -> Result<Option<&'a Remembered>, RecordError> {
         let (Some(request), Some(record)) = (self.request, slot) else { return Ok(None) };
-        self.limit.machine().check(record)?;
+        if !record.is_of(&self.limit.singles()) {
+            return Ok(None);
+        }
         match record.requests.find(request.id, now) {
-            Some(known) if known.cost != self.cost => Err(RecordError::OperationReused),
+            Some(known) if known.what != What::Acquire(self.cost) => {
+                Err(RecordError::OperationReused)
+            }
             known => Ok(known),
         }
+    }
+
+    fn costs(&self) -> Costs<'_> {
+        Costs { each: core::slice::from_ref(&self.cost), patience: self.patience }
     }
 }
 
@@ -93,7 +126,11 @@ impl Command for Acquire {
     type Outcome = Decision;
 
     fn script(&self) -> ScriptId {
-        self.limit.machine().acquire_script()
+        wire::acquire_script(&self.limit)
+    }
+
+    fn fallback(&self) -> Option<ScriptId> {
+        Some(ScriptId::LimiterAcquire)
     }
 
     fn arguments(&self, arguments: &mut Arguments) {
@@ -101,27 +138,17 @@ impl Command for Acquire {
             Some(request) => arguments.push(request),
             None => arguments.push(""),
         }
-        push_acquire(&self.limit, &[self.cost], arguments);
+        push_acquire(&self.limit, self.costs(), arguments);
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Decision, ReplyError> {
         let mut decision = None;
-        read_acquire(&self.limit, &[self.cost], reply, &mut |one| decision = Some(one))?;
+        read_acquire(&self.limit, self.costs(), reply, &mut |one| decision = Some(one))?;
         decision.ok_or(ReplyError::Unexpected)
     }
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Decision, RecordError> {
-        if let Some(known) = self.known(slot, now)? {
-            // The answer that it got.
-            let told = self.limit.machine().recall(known.cost, known.now, &known.told);
-            return told.ok_or(RecordError::Damaged);
-        }
-        let mut decision = None;
-        let costs = [self.cost];
-        apply_acquire(&self.limit, slot, now, &costs, self.request, &mut |one| {
-            decision = Some(one)
-        })?;
-        Ok(decision.expect("one cost gets one decision: each cost is decided once"))
+        Ok(self.admit(slot, now)?.0)
     }
 
     fn is_repeatable(&self) -> bool {
@@ -148,23 +175,31 @@ impl AcquireEach {
         check_costs(&costs)?;
         Ok(AcquireEach { limit: limit.into(), costs })
     }
+
+    fn costs(&self) -> Costs<'_> {
+        Costs { each: &self.costs, patience: Patience::ENDLESS }
+    }
 }
 
 impl Command for AcquireEach {
     type Outcome = Vec<Decision>;
 
     fn script(&self) -> ScriptId {
-        self.limit.machine().acquire_script()
+        wire::acquire_script(&self.limit)
+    }
+
+    fn fallback(&self) -> Option<ScriptId> {
+        Some(ScriptId::LimiterAcquire)
     }
 
     fn arguments(&self, arguments: &mut Arguments) {
         arguments.push(""); // no request id
-        push_acquire(&self.limit, &self.costs, arguments);
+        push_acquire(&self.limit, self.costs(), arguments);
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Vec<Decision>, ReplyError> {
         let mut decisions = Vec::with_capacity(self.costs.len());
-        read_acquire(&self.limit, &self.costs, reply, &mut |one| decisions.push(one))?;
+        read_acquire(&self.limit, self.costs(), reply, &mut |one| decisions.push(one))?;
         Ok(decisions)
     }
 
@@ -174,7 +209,7 @@ impl Command for AcquireEach {
         now: Timestamp,
     ) -> Result<Vec<Decision>, RecordError> {
         let mut decisions = Vec::with_capacity(self.costs.len());
-        apply_acquire(&self.limit, slot, now, &self.costs, None, &mut |one| decisions.push(one))?;
+        apply_acquire(&self.limit, slot, now, self.costs(), None, &mut |one| decisions.push(one))?;
         Ok(decisions)
     }
 }
@@ -197,7 +232,11 @@ impl Command for Peek {
     type Outcome = Decision;
 
     fn script(&self) -> ScriptId {
-        self.limit.machine().peek_script()
+        wire::peek_script(&self.limit)
+    }
+
+    fn fallback(&self) -> Option<ScriptId> {
+        Some(ScriptId::LimiterPeek)
     }
 
     fn arguments(&self, arguments: &mut Arguments) {
@@ -206,12 +245,23 @@ impl Command for Peek {
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Decision, ReplyError> {
-        let (now, rest) = read_head(reply)?;
-        self.limit.machine().read_peek(self.cost, now, rest)
+        let reply = wire::Reply::read(reply)?;
+        if let Some(machine) = only_counter(&self.limit.singles())
+            && reply.is_plain()
+        {
+            return Ok(machine.decide_only(reply.prior(machine)?, reply.now, self.cost));
+        }
+        let (standing, freed) = reply.standing(&self.limit, 1)?;
+        Ok(standing.peek(self.cost, &freed[0]))
     }
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Decision, RecordError> {
-        self.limit.machine().peek(slot, now, self.cost)
+        let limits = self.limit.singles();
+        if let Some((machine, prior)) = plain(&limits, slot, now) {
+            return Ok(machine.decide_only(prior, now, self.cost));
+        }
+        let opened = Opened::new(&limits, slot, now)?;
+        Ok(opened.standing.peek(self.cost, &opened.freed_at(self.cost)))
     }
 
     fn is_repeatable(&self) -> bool {
@@ -222,19 +272,9 @@ impl Command for Peek {
 /// Forget what was admitted, request ids among it: the key is fresh again. Tells whether anything
 /// was stored.
 ///
-/// Works on records of the same kind under any limit, so it also clears one that was written
-/// under another limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reset {
-    limit: Limit,
-}
-
-impl Reset {
-    /// A reset of the key of such a limiter.
-    pub fn new(limit: impl Into<Limit>) -> Self {
-        Reset { limit: limit.into() }
-    }
-}
+/// Works on the record of any limiter, under whichever limit it was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reset;
 
 impl Command for Reset {
     type Outcome = bool;
@@ -243,9 +283,7 @@ impl Command for Reset {
         ScriptId::LimiterReset
     }
 
-    fn arguments(&self, arguments: &mut Arguments) {
-        arguments.push(self.limit.machine().tag());
-    }
+    fn arguments(&self, _arguments: &mut Arguments) {}
 
     fn outcome(&self, reply: &[i64]) -> Result<bool, ReplyError> {
         match read_head(reply)? {
@@ -257,9 +295,7 @@ impl Command for Reset {
 
     fn apply(&self, slot: &mut Option<Record>, _now: Timestamp) -> Result<bool, RecordError> {
         match slot {
-            Some(record) if record.tag() != self.limit.machine().tag() => {
-                Err(RecordError::OtherKind)
-            }
+            Some(Record { body: Body::Lock(_), .. }) => Err(RecordError::OtherKind),
             _ => Ok(slot.take().is_some()),
         }
     }
@@ -278,48 +314,126 @@ fn check_costs(costs: &[u64]) -> Result<(), CostError> {
     Ok(())
 }
 
-/// The limit, its terms and the costs, which stand behind the request.
-fn push_acquire(limit: &Limit, costs: &[u64], arguments: &mut Arguments) {
+/// What is asked for in one call.
+#[derive(Clone, Copy)]
+struct Costs<'a> {
+    each: &'a [u64],
+    patience: Patience,
+}
+
+/// The limit, the patience where there are turns, and the costs, which stand behind the request.
+fn push_acquire(limit: &Limit, costs: Costs<'_>, arguments: &mut Arguments) {
     push_limit(limit, arguments);
-    for number in limit.machine().terms().iter().chain(costs) {
-        arguments.push(number);
+    if limit.singles().iter().any(Single::has_turns) {
+        arguments.push(costs.patience);
+    }
+    for cost in costs.each {
+        arguments.push(cost);
     }
 }
 
-/// The record's tag, then the configuration: together the head of the record that it may read.
-fn push_limit(limit: &Limit, arguments: &mut Arguments) {
-    let machine = limit.machine();
-    arguments.push(machine.tag());
-    for number in machine.config().iter() {
-        arguments.push(number);
+/// The machine of a limit that is a single counter's, borrowed from `limits`.
+fn only_counter(limits: &Singles) -> Option<&dyn Machine> {
+    match &limits[..] {
+        [only] => only.machine().ok(),
+        _ => None,
     }
 }
 
-/// Decides each cost. Where any was admitted, the record drops the requests that it no longer
-/// remembers, and remembers this one, whose only cost that was.
+/// The machine and the state where that is all there is: one counter, a record of its own or none, and no
+/// block. What most calls find takes a shorter way.
+fn plain<'a>(
+    limits: &'a Singles,
+    slot: &Option<Record>,
+    now: Timestamp,
+) -> Option<(&'a dyn Machine, Option<Fields>)> {
+    let machine = only_counter(limits)?;
+    match slot {
+        None => Some((machine, None)),
+        Some(Record { body: Body::Counter(record), blocked_until, .. })
+            if record.is_of(machine) && *blocked_until <= now.as_micros() =>
+        {
+            Some((machine, Some(record.state)))
+        }
+        Some(_) => None,
+    }
+}
+
+/// Decides each cost. Where any was admitted, the record drops what it no longer needs to remember, and
+/// remembers this request, whose only cost that was; and the numbers are those that the decision follows
+/// from, of a single cost.
 fn apply_acquire(
     limit: &Limit,
     slot: &mut Option<Record>,
     now: Timestamp,
-    costs: &[u64],
+    costs: Costs<'_>,
     request: Option<Request>,
     decided: &mut dyn FnMut(Decision),
-) -> Result<(), RecordError> {
-    let told = limit.machine().acquire(slot, now, costs, decided)?;
-    let (Some(told), Some(record)) = (told, slot) else { return Ok(()) };
-    record.requests.prune(now);
-    if let (Some(request), &[cost]) = (request, costs) {
-        record.requests.remember(request, cost, now, told);
+) -> Result<Option<Vec<u64>>, RecordError> {
+    let limits = limit.singles();
+    let told = match plain(&limits, slot, now) {
+        Some((machine, prior)) => {
+            let charged = machine.decide_each(prior, now, costs.each, costs.patience, decided);
+            let Some(charged) = charged else { return Ok(None) };
+            Record::put(slot, Body::Counter(CounterRecord::new(machine, charged)), now);
+            prior.map(|prior| prior.to_vec()).unwrap_or_default()
+        }
+        None => match apply_to_any(&limits, slot, now, costs, decided)? {
+            Some(told) => told,
+            None => return Ok(None),
+        },
+    };
+    if let (Some(request), &[cost], Some(record)) = (request, costs.each, slot) {
+        record.requests.remember(request, What::Acquire(cost), now, told.clone());
     }
-    Ok(())
+    Ok(Some(told))
+}
+
+/// The same for any limits and any record, but for the request.
+fn apply_to_any(
+    limits: &[Single],
+    slot: &mut Option<Record>,
+    now: Timestamp,
+    costs: Costs<'_>,
+    decided: &mut dyn FnMut(Decision),
+) -> Result<Option<Vec<u64>>, RecordError> {
+    let mut opened = Opened::new(limits, slot, now)?;
+    opened.standing.patience = costs.patience;
+    let told = opened.standing.numbers();
+    let mut any_allowed = false;
+    for &cost in costs.each {
+        let freed = opened.freed_at(cost);
+        let (allowed, decision) = opened.standing.decide(cost, &freed);
+        if allowed {
+            opened.add_entry(cost);
+            any_allowed = true;
+        }
+        decided(decision);
+    }
+    let mut closed = opened.close();
+    if any_allowed || closed.converted {
+        closed.write(slot, now);
+    }
+    Ok(any_allowed.then_some(told))
 }
 
 fn read_acquire(
     limit: &Limit,
-    costs: &[u64],
+    costs: Costs<'_>,
     reply: &[i64],
     decided: &mut dyn FnMut(Decision),
 ) -> Result<(), ReplyError> {
-    let (now, rest) = read_head(reply)?;
-    limit.machine().read_acquire(costs, now, rest, decided)
+    let reply = wire::Reply::read(reply)?;
+    if let Some(machine) = only_counter(&limit.singles())
+        && reply.is_plain()
+    {
+        machine.decide_each(reply.prior(machine)?, reply.now, costs.each, costs.patience, decided);
+        return Ok(());
+    }
+    let (mut standing, freed) = reply.standing(limit, costs.each.len())?;
+    standing.patience = costs.patience;
+    for (&cost, freed) in costs.each.iter().zip(&freed) {
+        decided(standing.decide(cost, freed).1);
+    }
+    Ok(())
 }

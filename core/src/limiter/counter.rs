@@ -7,11 +7,12 @@
 use core::ops::Deref;
 use core::time::Duration;
 
-use super::Machine;
-use crate::command::{ScriptId, read_whole};
+use super::patience::Patience;
+use super::standing::{Standpoint, State};
+use crate::command::ScriptId;
 use crate::decision::{Decision, Verdict};
-use crate::error::{RecordError, ReplyError};
-use crate::record::{Body, Record, put};
+use crate::error::RecordError;
+use crate::limit::Single;
 use crate::time::Timestamp;
 
 /// A machine with a constant-size state. Times are microseconds since the epoch.
@@ -30,8 +31,22 @@ pub(crate) trait Counter: Copy {
     /// The state as it counts at `now`; a fresh one where there is none.
     fn settle(self, state: Option<Self::State>, now: u64) -> Self::State;
 
-    /// The state with `cost` charged, or nothing where it does not fit.
-    fn charge(self, state: Self::State, cost: u64) -> Option<Self::State>;
+    /// The state with `cost` charged, whether it fits or not, of at most [`Counter::holds`] in all.
+    fn charge(self, state: Self::State, cost: u64) -> Self::State;
+
+    /// The state with up to `cost` of what was charged given back, the latest first.
+    fn give_back(self, state: Self::State, cost: u64) -> Self::State;
+
+    /// How much is charged, a fraction rounded up. It can be more than the capacity, after a
+    /// penalty or a change of the limit.
+    fn used(self, state: Self::State) -> u64;
+
+    /// The most that a fresh state can be charged, so that every step stays exact.
+    fn holds(self) -> u64;
+
+    /// A settled state of a limit of this kind under another configuration, as one of this: with as
+    /// much charged, a fraction rounded up. `fresh` is this one's state if it was never used.
+    fn carry(self, old: Self, state: Self::State, fresh: Self::State) -> Self::State;
 
     /// The largest cost that fits.
     fn remaining(self, state: Self::State) -> u64;
@@ -50,14 +65,49 @@ pub(crate) trait Counter: Copy {
 
     /// The configuration as integers, reduced: equal for limits that act alike.
     fn config(self) -> Fields;
-    /// See [`Machine::terms`].
-    fn terms(self) -> Fields {
-        [].into()
-    }
     fn fields(state: Self::State) -> Fields;
     /// The state of these fields, which a record or a reply carried; nothing where no state of
     /// this configuration has them, so that no step can overflow.
     fn state(self, fields: &[u64]) -> Option<Self::State>;
+}
+
+/// A [`Counter`] whose states are [`Fields`], whichever it is. They are of its own making, or read by
+/// [`Machine::state`].
+pub(crate) trait Machine {
+    /// The kind and version of its record, such as `F1`.
+    fn tag(&self) -> &'static str;
+    fn acquire_script(&self) -> ScriptId;
+    /// See [`Counter::config`].
+    fn config(&self) -> Fields;
+    /// The state of these numbers, if it is one.
+    fn state(&self, numbers: &[u64]) -> Option<Fields>;
+    /// How many numbers a state has.
+    fn state_len(&self) -> usize;
+
+    fn capacity(&self) -> u64;
+    fn settle(&self, state: Option<Fields>, now: u64) -> Fields;
+    fn charge(&self, state: Fields, cost: u64) -> Fields;
+    fn give_back(&self, state: Fields, cost: u64) -> Fields;
+    fn used(&self, state: Fields) -> u64;
+    fn holds(&self) -> u64;
+    fn remaining(&self, state: Fields) -> u64;
+    fn admitted_at(&self, state: Fields, cost: u64) -> u64;
+    fn fresh_at(&self, state: Fields) -> u64;
+    fn turn_at(&self, state: Fields) -> u64;
+
+    /// Decides each cost in order at one `now`, charges those that fit and whose turn is within
+    /// `patience`, and tells `decided`. The state after it all, where anything was charged.
+    fn decide_each(
+        &self,
+        prior: Option<Fields>,
+        now: Timestamp,
+        costs: &[u64],
+        patience: Patience,
+        decided: &mut dyn FnMut(Decision),
+    ) -> Option<Fields>;
+
+    /// Decides one cost and charges nothing.
+    fn decide_only(&self, prior: Option<Fields>, now: Timestamp, cost: u64) -> Decision;
 }
 
 impl<M: Counter> Machine for M {
@@ -65,112 +115,96 @@ impl<M: Counter> Machine for M {
         M::TAG
     }
 
-    fn config(&self) -> Fields {
-        Counter::config(*self)
-    }
-
-    fn terms(&self) -> Fields {
-        Counter::terms(*self)
-    }
-
     fn acquire_script(&self) -> ScriptId {
         M::ACQUIRE
     }
 
-    fn peek_script(&self) -> ScriptId {
-        ScriptId::CounterPeek
+    fn config(&self) -> Fields {
+        Counter::config(*self)
     }
 
-    fn check(&self, record: &Record) -> Result<(), RecordError> {
-        load(*self, record).map(drop)
+    fn state(&self, numbers: &[u64]) -> Option<Fields> {
+        Counter::state(*self, numbers).map(M::fields)
     }
 
-    /// What is told is the prior state.
-    fn acquire(
+    fn state_len(&self) -> usize {
+        M::fields(Counter::settle(*self, None, 0)).len()
+    }
+
+    fn capacity(&self) -> u64 {
+        Counter::capacity(*self)
+    }
+
+    fn settle(&self, state: Option<Fields>, now: u64) -> Fields {
+        M::fields(Counter::settle(*self, state.map(|state| typed(*self, state)), now))
+    }
+
+    fn charge(&self, state: Fields, cost: u64) -> Fields {
+        M::fields(Counter::charge(*self, typed(*self, state), cost))
+    }
+
+    fn give_back(&self, state: Fields, cost: u64) -> Fields {
+        M::fields(Counter::give_back(*self, typed(*self, state), cost))
+    }
+
+    fn used(&self, state: Fields) -> u64 {
+        Counter::used(*self, typed(*self, state))
+    }
+
+    fn holds(&self) -> u64 {
+        Counter::holds(*self)
+    }
+
+    fn remaining(&self, state: Fields) -> u64 {
+        Counter::remaining(*self, typed(*self, state))
+    }
+
+    fn admitted_at(&self, state: Fields, cost: u64) -> u64 {
+        Counter::admitted_at(*self, typed(*self, state), cost)
+    }
+
+    fn fresh_at(&self, state: Fields) -> u64 {
+        Counter::fresh_at(*self, typed(*self, state))
+    }
+
+    fn turn_at(&self, state: Fields) -> u64 {
+        Counter::turn_at(*self, typed(*self, state))
+    }
+
+    fn decide_each(
         &self,
-        slot: &mut Option<Record>,
+        prior: Option<Fields>,
         now: Timestamp,
         costs: &[u64],
+        patience: Patience,
         decided: &mut dyn FnMut(Decision),
-    ) -> Result<Option<Fields>, RecordError> {
-        let prior = slot.as_ref().map(|record| load(*self, record)).transpose()?;
-        let charged = decide_each(*self, prior, now, costs, decided);
-        Ok(charged.map(|charged| {
-            put(slot, Body::Counter(CounterRecord::new(*self, charged)));
-            prior.map_or([].into(), M::fields)
-        }))
-    }
-
-    fn recall(&self, cost: u64, now: Timestamp, told: &[u64]) -> Option<Decision> {
-        let prior = match told {
-            [] => None,
-            told => Some(self.state(told)?),
-        };
-        let mut decision = None;
-        decide_each(*self, prior, now, &[cost], &mut |one| decision = Some(one));
-        decision
-    }
-
-    fn peek(
-        &self,
-        slot: &Option<Record>,
-        now: Timestamp,
-        cost: u64,
-    ) -> Result<Decision, RecordError> {
-        let prior = slot.as_ref().map(|record| load(*self, record)).transpose()?;
-        Ok(decide_only(*self, prior, now, cost))
-    }
-
-    fn read_acquire(
-        &self,
-        costs: &[u64],
-        now: Timestamp,
-        rest: &[i64],
-        decided: &mut dyn FnMut(Decision),
-    ) -> Result<(), ReplyError> {
-        let prior = read_state(*self, rest)?;
-        decide_each(*self, prior, now, costs, decided);
-        Ok(())
-    }
-
-    fn read_peek(&self, cost: u64, now: Timestamp, rest: &[i64]) -> Result<Decision, ReplyError> {
-        Ok(decide_only(*self, read_state(*self, rest)?, now, cost))
-    }
-}
-
-/// Decides each cost in order, charging those that fit.
-/// The state after it all, where anything was charged.
-fn decide_each<M: Counter>(
-    machine: M,
-    prior: Option<M::State>,
-    now: Timestamp,
-    costs: &[u64],
-    decided: &mut dyn FnMut(Decision),
-) -> Option<M::State> {
-    let mut state = machine.settle(prior, now.as_micros());
-    let mut charged = None;
-    for &cost in costs {
-        let before = state;
-        let after = machine.charge(before, cost);
-        if let Some(after) = after {
-            state = after;
-            charged = Some(after);
+    ) -> Option<Fields> {
+        let prior = prior.map(|state| typed(*self, state));
+        let mut state = Counter::settle(*self, prior, now.as_micros());
+        let mut charged = false;
+        for &cost in costs {
+            let before = state;
+            let in_time = patience.in_time_at(Counter::turn_at(*self, before)) <= now.as_micros();
+            let allowed = in_time && cost <= Counter::remaining(*self, before);
+            if allowed {
+                state = Counter::charge(*self, before, cost);
+                charged = true;
+            }
+            decided(decision(*self, (before, state), cost, allowed, patience, now));
         }
-        decided(decision(machine, (before, state), cost, after.is_some(), now));
+        charged.then(|| M::fields(state))
     }
-    charged
+
+    fn decide_only(&self, prior: Option<Fields>, now: Timestamp, cost: u64) -> Decision {
+        let prior = prior.map(|state| typed(*self, state));
+        let state = Counter::settle(*self, prior, now.as_micros());
+        let allowed = cost <= Counter::remaining(*self, state);
+        decision(*self, (state, state), cost, allowed, Patience::ENDLESS, now)
+    }
 }
 
-/// Decides one cost and charges nothing.
-fn decide_only<M: Counter>(
-    machine: M,
-    prior: Option<M::State>,
-    now: Timestamp,
-    cost: u64,
-) -> Decision {
-    let state = machine.settle(prior, now.as_micros());
-    let allowed = machine.charge(state, cost).is_some();
-    decision(machine, (state, state), cost, allowed, now)
+fn typed<M: Counter>(machine: M, state: Fields) -> M::State {
+    machine.state(&state).expect("states are of the machine's own making, or were read by it")
 }
 
 /// What is said of `cost`, given the states before it and after it.
@@ -179,6 +213,7 @@ fn decision<M: Counter>(
     (before, state): (M::State, M::State),
     cost: u64,
     allowed: bool,
+    patience: Patience,
     now: Timestamp,
 ) -> Decision {
     let after = |time: u64| Duration::from_micros(time.saturating_sub(now.as_micros()));
@@ -187,7 +222,11 @@ fn decision<M: Counter>(
     } else if cost > machine.capacity() {
         Verdict::Never
     } else {
-        Verdict::Denied { retry_after: after(machine.admitted_at(state, cost)) }
+        let has_room = cost <= machine.remaining(state);
+        let room_at = if has_room { 0 } else { machine.admitted_at(state, cost) };
+        // A turn stays where it is, and comes closer.
+        let in_time_at = patience.in_time_at(machine.turn_at(state));
+        Verdict::Denied { retry_after: after(room_at.max(in_time_at)) }
     };
     let turn_after = match verdict {
         Verdict::Never => Duration::ZERO,
@@ -218,15 +257,6 @@ impl<const N: usize> From<[u64; N]> for Fields {
     }
 }
 
-impl Fields {
-    /// These numbers, where they are few enough.
-    pub(crate) fn read(numbers: &[u64]) -> Option<Fields> {
-        let mut values = [0; 3];
-        values.get_mut(..numbers.len())?.copy_from_slice(numbers);
-        Some(Fields { values, len: numbers.len() })
-    }
-}
-
 impl Deref for Fields {
     type Target = [u64];
 
@@ -245,48 +275,25 @@ pub(crate) struct CounterRecord {
 }
 
 impl CounterRecord {
-    fn new<M: Counter>(machine: M, state: M::State) -> Self {
-        let forget_at = machine.fresh_at(state);
-        CounterRecord {
-            tag: M::TAG,
-            config: Counter::config(machine),
-            state: M::fields(state),
-            forget_at: Timestamp::computed(forget_at)
-                .expect("within MAX_SPAN of an accepted time: every configuration's bound"),
-        }
-    }
-
-    /// The record of this state, as a store kept it.
-    pub(crate) fn read<M: Counter>(machine: M, state: &[u64]) -> Option<Self> {
-        machine.state(state).map(|state| CounterRecord::new(machine, state))
+    /// The record of a state, which the machine made or read.
+    pub(crate) fn new(machine: &dyn Machine, state: Fields) -> Self {
+        let forget_at = Timestamp::computed(machine.fresh_at(state))
+            .expect("within MAX_SPAN of an accepted time: every configuration's bound");
+        CounterRecord { tag: machine.tag(), config: machine.config(), state, forget_at }
     }
 
     pub(crate) fn forget_at(&self) -> Timestamp {
         self.forget_at
     }
-}
 
-/// The state that a record holds for this machine.
-pub(super) fn load<M: Counter>(machine: M, record: &Record) -> Result<M::State, RecordError> {
-    let record = match &record.body {
-        Body::Counter(record) if record.tag == M::TAG => record,
-        _ => return Err(RecordError::OtherKind),
-    };
-    if record.config != Counter::config(machine) {
-        return Err(RecordError::OtherLimit);
+    /// The limit that it was written under, and its state.
+    pub(super) fn standpoint(&self) -> Result<Standpoint, RecordError> {
+        let limit = Single::read(self.tag, &self.config).ok_or(RecordError::Damaged)?;
+        Ok(Standpoint { limit, state: State::Counter(self.state) })
     }
-    machine.state(&record.state).ok_or(RecordError::Damaged)
-}
 
-/// The prior state in a script's reply, behind its head: no integers where there was none.
-fn read_state<M: Counter>(machine: M, rest: &[i64]) -> Result<Option<M::State>, ReplyError> {
-    if rest.is_empty() {
-        return Ok(None);
+    /// Whether it was written under this machine's configuration.
+    pub(crate) fn is_of(&self, machine: &dyn Machine) -> bool {
+        self.tag == machine.tag() && self.config == machine.config()
     }
-    let mut values = [0; 3];
-    let fields = values.get_mut(..rest.len()).ok_or(ReplyError::Unexpected)?;
-    for (field, number) in fields.iter_mut().zip(rest) {
-        *field = read_whole(*number)?;
-    }
-    machine.state(fields).map(Some).ok_or(ReplyError::Unexpected)
 }

@@ -5,7 +5,8 @@ use core::time::Duration;
 use super::counter::{Counter, Fields, is_time};
 use crate::command::ScriptId;
 use crate::error::ConfigError;
-use crate::exact::{config_count, config_micros};
+use crate::exact::{MAX_COUNT, config_count, config_micros};
+use crate::time::Timestamp;
 
 /// At most `limit` in each window, where a window is opened by the first request that is
 /// admitted outside of one.
@@ -59,17 +60,36 @@ impl Counter for FixedWindow {
     fn settle(self, state: Option<State>, now: u64) -> State {
         match state {
             // A `now` before the opening counts as the opening (D10): it is in the window.
-            Some(state) if now < state.opened + self.window_us => state,
-            _ => State { opened: now, used: 0 },
+            Some(state) if state.used > 0 && now < state.opened + self.window_us => state,
+            Some(state) => State { opened: now.max(state.opened), used: 0 },
+            None => State { opened: now, used: 0 },
         }
     }
 
-    fn charge(self, state: State, cost: u64) -> Option<State> {
-        (cost <= self.remaining(state)).then(|| State { used: state.used + cost, ..state })
+    fn charge(self, state: State, cost: u64) -> State {
+        State { used: state.used + cost, ..state }
+    }
+
+    fn give_back(self, state: State, cost: u64) -> State {
+        State { used: state.used.saturating_sub(cost), ..state }
+    }
+
+    fn used(self, state: State) -> u64 {
+        state.used
+    }
+
+    fn holds(self) -> u64 {
+        MAX_COUNT
+    }
+
+    /// The running window ends when it would have ended.
+    fn carry(self, old: Self, state: State, _fresh: State) -> State {
+        let opened = (state.opened + old.window_us).saturating_sub(self.window_us);
+        State { opened: opened.min(Timestamp::MAX.as_micros()), ..state }
     }
 
     fn remaining(self, state: State) -> u64 {
-        self.limit - state.used
+        self.limit.saturating_sub(state.used)
     }
 
     fn admitted_at(self, state: State, _cost: u64) -> u64 {
@@ -78,7 +98,7 @@ impl Counter for FixedWindow {
 
     fn fresh_at(self, state: State) -> u64 {
         match state.used {
-            0 => 0,
+            0 => state.opened,
             _ => state.opened + self.window_us,
         }
     }
@@ -93,6 +113,6 @@ impl Counter for FixedWindow {
 
     fn state(self, fields: &[u64]) -> Option<State> {
         let &[opened, used] = fields else { return None };
-        (is_time(opened) && used <= self.limit).then_some(State { opened, used })
+        (is_time(opened) && used <= MAX_COUNT).then_some(State { opened, used })
     }
 }

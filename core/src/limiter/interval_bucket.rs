@@ -5,7 +5,8 @@ use core::time::Duration;
 use super::counter::{Counter, Fields, is_time};
 use crate::command::ScriptId;
 use crate::error::ConfigError;
-use crate::exact::{MAX_SPAN_US, config_count, config_micros};
+use crate::exact::{MAX_COUNT, MAX_SPAN_US, config_count, config_micros};
+use crate::time::Timestamp;
 
 /// A bucket of `burst` tokens that starts full; at the end of each `interval`, `amount` arrive.
 ///
@@ -94,12 +95,31 @@ impl Counter for IntervalBucket {
         }
     }
 
-    fn charge(self, state: State, cost: u64) -> Option<State> {
-        (cost <= self.remaining(state)).then(|| State { deficit: state.deficit + cost, ..state })
+    fn charge(self, state: State, cost: u64) -> State {
+        State { deficit: state.deficit + cost, ..state }
+    }
+
+    fn give_back(self, state: State, cost: u64) -> State {
+        State { deficit: state.deficit.saturating_sub(cost), ..state }
+    }
+
+    fn used(self, state: State) -> u64 {
+        state.deficit
+    }
+
+    fn holds(self) -> u64 {
+        (MAX_SPAN_US / self.interval_us).saturating_mul(self.amount).min(MAX_COUNT)
+    }
+
+    /// The next tokens arrive when they would have arrived.
+    fn carry(self, old: Self, state: State, _fresh: State) -> State {
+        let anchor = (state.anchor + old.interval_us).saturating_sub(self.interval_us);
+        let anchor = anchor.min(Timestamp::MAX.as_micros());
+        State { deficit: state.deficit.min(self.holds()), anchor }
     }
 
     fn remaining(self, state: State) -> u64 {
-        self.burst - state.deficit
+        self.burst.saturating_sub(state.deficit)
     }
 
     fn admitted_at(self, state: State, cost: u64) -> u64 {
@@ -109,7 +129,7 @@ impl Counter for IntervalBucket {
 
     fn fresh_at(self, state: State) -> u64 {
         match state.deficit {
-            0 => 0,
+            0 => state.anchor,
             deficit => state.anchor + deficit.div_ceil(self.amount) * self.interval_us,
         }
     }
@@ -124,6 +144,6 @@ impl Counter for IntervalBucket {
 
     fn state(self, fields: &[u64]) -> Option<State> {
         let &[deficit, anchor] = fields else { return None };
-        (is_time(anchor) && deficit <= self.burst).then_some(State { deficit, anchor })
+        (is_time(anchor) && deficit <= self.holds()).then_some(State { deficit, anchor })
     }
 }

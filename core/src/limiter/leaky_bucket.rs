@@ -6,7 +6,6 @@ use super::counter::{Counter, Fields};
 use super::token_bucket::{self, TokenBucket};
 use crate::command::ScriptId;
 use crate::error::ConfigError;
-use crate::exact::MAX_EXACT;
 
 /// A queue that drains continuously, `amount` per `period`, and has room for `queue` units, those of the
 /// request that comes among them.
@@ -20,13 +19,11 @@ use crate::exact::MAX_EXACT;
 /// A request of cost c waits for at most `(queue - c) * period / amount` (D13). Envelope (E6): in any
 /// span of T microseconds, those whose turn it is cost less than `amount * T / period` in all, the last
 /// of them not counted. What is admitted stays within E4, with `queue` as the burst.
+///
+/// A refund makes the queue shorter for those who come later, and a penalty longer; turns that have been
+/// told stay as they are, so that after a refund E6 holds for those that are told from then on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct LeakyBucket {
-    /// What is missing from it is what waits here.
-    bucket: TokenBucket,
-    /// The longest that a turn may be away, in microseconds: of one request, no part of the configuration.
-    patience_us: u64,
-}
+pub struct LeakyBucket(TokenBucket);
 
 impl LeakyBucket {
     /// A queue of `queue` units that drains `amount` of them per `period` (whole microseconds, at most
@@ -38,92 +35,84 @@ impl LeakyBucket {
     /// # Errors
     /// [`ConfigError`] for zero, a fraction of a microsecond, or a value out of range.
     pub fn new(amount: u64, period: Duration, queue: u64) -> Result<Self, ConfigError> {
-        let bucket = TokenBucket::sized(amount, period, "queue", queue)?;
-        Ok(LeakyBucket { bucket, patience_us: MAX_EXACT - 1 })
+        TokenBucket::sized(amount, period, "queue", queue).map(LeakyBucket)
     }
 
     /// Units that drain per period.
     pub fn amount(&self) -> u64 {
-        self.bucket.amount()
+        self.0.amount()
     }
 
     /// The period of the drain.
     pub fn period(&self) -> Duration {
-        self.bucket.period()
+        self.0.period()
     }
 
     /// The units that there is room for.
     pub fn queue(&self) -> u64 {
-        self.bucket.burst()
-    }
-
-    /// The same for a request that waits no longer than this for its turn.
-    pub(crate) fn within(self, patience: Duration) -> Self {
-        let patience_us = u64::try_from(patience.as_micros()).unwrap_or(u64::MAX);
-        LeakyBucket { patience_us: patience_us.min(MAX_EXACT - 1), ..self }
+        self.0.burst()
     }
 }
 
-#[derive(Clone, Copy)]
-pub(crate) struct State {
-    bucket: token_bucket::State,
-    /// The time as the request sees it, which may be before the state's: patience counts from it.
-    now: u64,
-}
-
+/// What is missing from the token bucket is what waits here.
 impl Counter for LeakyBucket {
     const TAG: &'static str = "Q1";
     const ACQUIRE: ScriptId = ScriptId::LeakyBucketAcquire;
-    type State = State;
+    type State = token_bucket::State;
 
     fn capacity(self) -> u64 {
-        self.bucket.capacity()
+        self.0.capacity()
     }
 
-    fn settle(self, state: Option<State>, now: u64) -> State {
-        State { bucket: self.bucket.settle(state.map(|state| state.bucket), now), now }
+    fn settle(self, state: Option<Self::State>, now: u64) -> Self::State {
+        self.0.settle(state, now)
     }
 
-    fn charge(self, state: State, cost: u64) -> Option<State> {
-        let wait = self.turn_at(state).saturating_sub(state.now);
-        let bucket = self.bucket.charge(state.bucket, cost)?;
-        (wait <= self.patience_us).then_some(State { bucket, ..state })
+    fn charge(self, state: Self::State, cost: u64) -> Self::State {
+        self.0.charge(state, cost)
     }
 
-    fn remaining(self, state: State) -> u64 {
-        self.bucket.remaining(state.bucket)
+    fn give_back(self, state: Self::State, cost: u64) -> Self::State {
+        self.0.give_back(state, cost)
     }
 
-    fn admitted_at(self, state: State, cost: u64) -> u64 {
-        let room_at = match cost <= self.remaining(state) {
-            true => 0,
-            false => self.bucket.admitted_at(state.bucket, cost),
-        };
-        // Its turn stays where it is, and comes closer.
-        room_at.max(self.turn_at(state).saturating_sub(self.patience_us))
+    fn used(self, state: Self::State) -> u64 {
+        self.0.used(state)
     }
 
-    fn fresh_at(self, state: State) -> u64 {
-        self.bucket.fresh_at(state.bucket)
+    fn holds(self) -> u64 {
+        self.0.holds()
     }
 
-    fn turn_at(self, state: State) -> u64 {
-        self.bucket.fresh_at(state.bucket)
+    fn carry(self, old: Self, state: Self::State, fresh: Self::State) -> Self::State {
+        self.0.carry(old.0, state, fresh)
+    }
+
+    fn remaining(self, state: Self::State) -> u64 {
+        self.0.remaining(state)
+    }
+
+    fn admitted_at(self, state: Self::State, cost: u64) -> u64 {
+        self.0.admitted_at(state, cost)
+    }
+
+    fn fresh_at(self, state: Self::State) -> u64 {
+        self.0.fresh_at(state)
+    }
+
+    fn turn_at(self, state: Self::State) -> u64 {
+        self.0.fresh_at(state)
     }
 
     fn config(self) -> Fields {
-        Counter::config(self.bucket)
+        Counter::config(self.0)
     }
 
-    fn terms(self) -> Fields {
-        [self.patience_us].into()
+    fn fields(state: Self::State) -> Fields {
+        TokenBucket::fields(state)
     }
 
-    fn fields(state: State) -> Fields {
-        TokenBucket::fields(state.bucket)
-    }
-
-    fn state(self, fields: &[u64]) -> Option<State> {
-        Some(State { bucket: self.bucket.state(fields)?, now: 0 })
+    fn state(self, fields: &[u64]) -> Option<Self::State> {
+        Counter::state(self.0, fields)
     }
 }

@@ -6,11 +6,13 @@ use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
 
-use super::{Fields, Machine};
+use super::adjust::{self, Operation};
+use super::wire;
 use crate::error::ConfigError;
 use crate::exact::half_span;
 use crate::id::{IdError, read_id, write_id};
-use crate::record::read_numbers;
+use crate::limit::Single;
+use crate::record::{read_number, read_numbers};
 use crate::time::Timestamp;
 
 /// How many of the latest admitted requests with an id a limiter's record remembers.
@@ -68,16 +70,44 @@ impl fmt::Display for Request {
     }
 }
 
-/// A request that was admitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A request that was admitted, or an adjustment that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Remembered {
     id: RequestId,
     until: Timestamp,
-    pub(super) cost: u64,
+    pub(super) what: What,
     /// When it was decided.
     pub(super) now: Timestamp,
-    /// What else its answer follows from: see [`Machine::recall`].
-    pub(super) told: Fields,
+    /// What else its answer follows from: see [`wire::recall`] and [`adjust::recall`].
+    pub(super) told: Vec<u64>,
+}
+
+/// What was asked for under an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// An acquire of this cost.
+    Acquire(u64),
+    /// An adjustment, by so much.
+    Adjust(Operation, u64),
+}
+
+/// As records have it.
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            What::Acquire(cost) => cost.fmt(f),
+            What::Adjust(operation, amount) => write!(f, "{}{amount}", operation.letter()),
+        }
+    }
+}
+
+impl What {
+    fn read(text: &str) -> Option<What> {
+        let Some(operation) = text.chars().next().and_then(Operation::of_letter) else {
+            return read_number(text).map(What::Acquire);
+        };
+        Some(What::Adjust(operation, read_number(&text[1..])?))
+    }
 }
 
 /// The requests that a record remembers, the oldest first.
@@ -96,23 +126,32 @@ impl Requests {
     }
 
     /// Drops those that are no longer remembered.
-    pub(super) fn prune(&mut self, now: Timestamp) {
+    pub(crate) fn prune(&mut self, now: Timestamp) {
         self.0.retain(|request| now < request.until);
     }
 
-    pub(super) fn remember(&mut self, request: Request, cost: u64, now: Timestamp, told: Fields) {
+    pub(super) fn remember(
+        &mut self,
+        request: Request,
+        what: What,
+        now: Timestamp,
+        told: Vec<u64>,
+    ) {
         if self.0.len() == REMEMBERED_REQUESTS {
             self.0.remove(0);
         }
         let until = Timestamp::computed(now.as_micros() + request.remember_us)
             .expect("at most half of MAX_SPAN after an accepted time");
-        self.0.push(Remembered { id: request.id, until, cost, now, told });
+        self.0.push(Remembered { id: request.id, until, what, now, told });
     }
 
-    /// Reads what stands behind the state of a record of this machine and the first `|`.
-    pub(crate) fn read(text: &str, machine: &dyn Machine) -> Option<Requests> {
+    /// Reads what stands behind the state of a record of these limits, each in a text of its own.
+    pub(crate) fn read<'a>(
+        texts: impl Iterator<Item = &'a str>,
+        limits: &[Single],
+    ) -> Option<Requests> {
         let requests: Vec<_> =
-            text.split('|').map(|text| Remembered::read(text, machine)).collect::<Option<_>>()?;
+            texts.map(|text| Remembered::read(text, limits)).collect::<Option<_>>()?;
         (requests.len() <= REMEMBERED_REQUESTS).then_some(Requests(requests))
     }
 }
@@ -120,8 +159,8 @@ impl Requests {
 /// As it stands behind the state of a record.
 impl fmt::Display for Requests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Remembered { id, until, cost, now, told } in &self.0 {
-            write!(f, "|{id} {} {cost} {}", until.as_micros(), now.as_micros())?;
+        for Remembered { id, until, what, now, told } in &self.0 {
+            write!(f, "|{id} {} {what} {}", until.as_micros(), now.as_micros())?;
             for number in told.iter() {
                 write!(f, " {number}")?;
             }
@@ -131,13 +170,20 @@ impl fmt::Display for Requests {
 }
 
 impl Remembered {
-    fn read(text: &str, machine: &dyn Machine) -> Option<Remembered> {
-        let (id, numbers) = text.split_once(' ')?;
-        let &[until, cost, now, ref told @ ..] = &read_numbers(numbers)?[..] else { return None };
-        let until = Timestamp::computed(until)?;
+    fn read(text: &str, limits: &[Single]) -> Option<Remembered> {
+        let mut fields = text.splitn(4, ' ');
+        let id = fields.next()?.parse().ok()?;
+        let until = Timestamp::computed(read_number(fields.next()?)?)?;
+        let what = What::read(fields.next()?)?;
+        let &[now, ref told @ ..] = &read_numbers(fields.next()?)?[..] else { return None };
         let now = Timestamp::from_micros(now).ok()?;
-        // Only what was admitted is remembered.
-        machine.recall(cost, now, told).filter(|decision| cost > 0 && decision.is_allowed())?;
-        Some(Remembered { id: id.parse().ok()?, until, cost, now, told: Fields::read(told)? })
+        // Only what was admitted or done is remembered.
+        match what {
+            What::Acquire(cost) => {
+                drop(wire::recall(limits, cost, now, told).filter(|_| cost > 0)?)
+            }
+            What::Adjust(..) => drop(adjust::recall(limits, now, told).filter(|a| a.amount > 0)?),
+        }
+        Some(Remembered { id, until, what, now, told: told.to_vec() })
     }
 }

@@ -7,7 +7,9 @@ use core::time::Duration;
 use super::counter::{Counter, Fields, is_time};
 use crate::command::ScriptId;
 use crate::error::ConfigError;
-use crate::exact::{MAX_EXACT, config_count, config_micros, mul_div_ceil, mul_div_floor};
+use crate::exact::{
+    MAX_COUNT, MAX_EXACT, config_count, config_micros, mul_div_ceil, mul_div_floor,
+};
 
 /// At most `limit` by an estimate: what the running window admitted, plus the share of the
 /// previous window's that the last `window` still covers.
@@ -41,10 +43,7 @@ impl SlidingWindow {
                 bound: "half of the longest time that is remembered (two windows are), 2^50 us",
             });
         }
-        // The script splits the previous count into a * S + b and divides in two steps; see
-        // lua/scripts/sliding_window.lua for why these bounds keep each step exact.
-        let split = (MAX_EXACT / 2) / window_us;
-        let max = ((MAX_EXACT - 1) / window_us).saturating_mul(split).saturating_add(split - 1);
+        let max = max_count(window_us);
         if limit > max {
             return Err(ConfigError::TooLarge {
                 what: "limit",
@@ -68,6 +67,13 @@ impl SlidingWindow {
 }
 
 const MAX_WINDOW_US: u64 = 1 << 50;
+
+/// The largest count of one window. The script splits the previous count into a * S + b and divides
+/// in two steps; see lua/scripts/sliding_window.lua for why these bounds keep each step exact.
+fn max_count(window_us: u64) -> u64 {
+    let split = (MAX_EXACT / 2) / window_us;
+    (MAX_COUNT / window_us).saturating_mul(split).saturating_add(split - 1).min(MAX_COUNT)
+}
 
 #[derive(Clone, Copy)]
 pub(crate) struct State {
@@ -119,12 +125,37 @@ impl Counter for SlidingWindow {
         }
     }
 
-    fn charge(self, state: State, cost: u64) -> Option<State> {
-        (cost <= self.remaining(state)).then(|| State { current: state.current + cost, ..state })
+    fn charge(self, state: State, cost: u64) -> State {
+        State { current: state.current + cost, ..state }
+    }
+
+    fn give_back(self, state: State, cost: u64) -> State {
+        let older = cost.saturating_sub(state.current);
+        State {
+            previous: state.previous.saturating_sub(older),
+            current: state.current.saturating_sub(cost),
+            ..state
+        }
+    }
+
+    fn used(self, state: State) -> u64 {
+        self.estimate(state)
+    }
+
+    fn holds(self) -> u64 {
+        max_count(self.window_us)
+    }
+
+    /// Windows of another length are others: there, all of it counts for the running one.
+    fn carry(self, old: Self, state: State, fresh: State) -> State {
+        if self.window_us == old.window_us {
+            return state;
+        }
+        State { current: old.used(state).min(self.holds()), ..fresh }
     }
 
     fn remaining(self, state: State) -> u64 {
-        self.limit - self.estimate(state)
+        self.limit.saturating_sub(self.estimate(state))
     }
 
     fn admitted_at(self, state: State, cost: u64) -> u64 {
@@ -149,7 +180,7 @@ impl Counter for SlidingWindow {
         } else if state.previous > 0 {
             start + self.window_us
         } else {
-            0
+            state.last
         }
     }
 
@@ -164,7 +195,7 @@ impl Counter for SlidingWindow {
     fn state(self, fields: &[u64]) -> Option<State> {
         let &[previous, current, last] = fields else { return None };
         let state = State { previous, current, last };
-        let counts = previous <= self.limit && current <= self.limit;
-        (is_time(last) && counts && self.estimate(state) <= self.limit).then_some(state)
+        let counted = previous <= self.holds() && current <= self.holds();
+        (is_time(last) && counted).then_some(state)
     }
 }

@@ -6,7 +6,9 @@ use core::time::Duration;
 use super::counter::{Counter, Fields, is_time};
 use crate::command::ScriptId;
 use crate::error::ConfigError;
-use crate::exact::{MAX_EXACT, MAX_SPAN_US, config_count, config_micros, gcd, mul_div_floor};
+use crate::exact::{
+    MAX_COUNT, MAX_SPAN_US, config_count, config_micros, gcd, mul_div_ceil, mul_div_floor,
+};
 
 /// A bucket of `burst` tokens that starts full and refills continuously, `amount` per `period`.
 ///
@@ -48,7 +50,7 @@ impl TokenBucket {
         let burst = config_count(what, burst)?;
         let divisor = gcd(amount, period_us);
         let (numerator, denominator) = (amount / divisor, period_us / divisor);
-        let exact = (MAX_EXACT - 1) / denominator;
+        let exact = MAX_COUNT / denominator;
         let filled_in_time = mul_div_floor(MAX_SPAN_US, numerator, denominator);
         if burst > exact.min(filled_in_time) {
             let bound = if exact <= filled_in_time {
@@ -81,6 +83,11 @@ impl TokenBucket {
     fn parts(self) -> u64 {
         self.burst * self.denominator
     }
+
+    /// The most that can be missing: exact, and back within the longest time that is remembered.
+    pub(super) fn max_deficit(self) -> u64 {
+        MAX_SPAN_US.saturating_mul(self.numerator).min(MAX_COUNT)
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -108,13 +115,32 @@ impl Counter for TokenBucket {
         State { deficit: state.deficit.saturating_sub(refill), last: now }
     }
 
-    fn charge(self, state: State, cost: u64) -> Option<State> {
-        (cost <= self.remaining(state))
-            .then(|| State { deficit: state.deficit + cost * self.denominator, ..state })
+    fn charge(self, state: State, cost: u64) -> State {
+        State { deficit: state.deficit + cost * self.denominator, ..state }
+    }
+
+    fn give_back(self, state: State, cost: u64) -> State {
+        let parts = cost.saturating_mul(self.denominator);
+        State { deficit: state.deficit.saturating_sub(parts), ..state }
+    }
+
+    fn used(self, state: State) -> u64 {
+        state.deficit.div_ceil(self.denominator)
+    }
+
+    fn holds(self) -> u64 {
+        self.max_deficit() / self.denominator
+    }
+
+    fn carry(self, old: Self, state: State, _fresh: State) -> State {
+        let (whole, rest) = (state.deficit / old.denominator, state.deficit % old.denominator);
+        let rest = mul_div_ceil(rest, self.denominator, old.denominator);
+        let deficit = whole.saturating_mul(self.denominator).saturating_add(rest);
+        State { deficit: deficit.min(self.max_deficit()), ..state }
     }
 
     fn remaining(self, state: State) -> u64 {
-        (self.parts() - state.deficit) / self.denominator
+        self.parts().saturating_sub(state.deficit) / self.denominator
     }
 
     fn admitted_at(self, state: State, cost: u64) -> u64 {
@@ -124,7 +150,7 @@ impl Counter for TokenBucket {
 
     fn fresh_at(self, state: State) -> u64 {
         match state.deficit {
-            0 => 0,
+            0 => state.last,
             deficit => state.last + deficit.div_ceil(self.numerator),
         }
     }
@@ -139,6 +165,6 @@ impl Counter for TokenBucket {
 
     fn state(self, fields: &[u64]) -> Option<State> {
         let &[deficit, last] = fields else { return None };
-        (is_time(last) && deficit <= self.parts()).then_some(State { deficit, last })
+        (is_time(last) && deficit <= self.max_deficit()).then_some(State { deficit, last })
     }
 }

@@ -2,8 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::counter::{Counter, CounterRecord, Fields, load};
-use super::{Acquire, LeakyBucket};
+use super::{Acquire, Counter, CounterRecord, Fields, LeakyBucket, Machine};
 use crate::command::{Arguments, Command, ScriptId, read_head, read_whole};
 use crate::decision::Decision;
 use crate::error::{RecordError, ReplyError};
@@ -16,16 +15,16 @@ use crate::time::Timestamp;
 pub struct TakeTurn(Acquire);
 
 impl TakeTurn {
-    /// This request. Where its limit is no [`LeakyBucket`], its answer never has a ticket.
+    /// This request. Where its limit is no [`LeakyBucket`] by itself, its answer never has a ticket.
     pub fn new(acquire: Acquire) -> Self {
         TakeTurn(acquire)
     }
 
-    /// The decision with its ticket, given when it was made and the prior state.
+    /// The decision, which admits, with its ticket, given when it was made and the prior state.
     fn turn(&self, decision: Decision, at: Timestamp, prior: &[u64]) -> Turn {
         let ticket = match self.0.limit() {
             Limit::LeakyBucket(bucket) if !decision.turn_after.is_zero() => {
-                Ticket::new(bucket, self.0.cost(), at, prior)
+                Ticket::new(*bucket, self.0.cost(), at, prior)
             }
             _ => None,
         };
@@ -57,12 +56,13 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// The ticket of a cost that was decided at this time in this state, where it was admitted.
+    /// The ticket of a cost that was admitted at this time in this state.
     fn new(bucket: LeakyBucket, cost: u64, at: Timestamp, prior: &[u64]) -> Option<Ticket> {
-        let before = bucket.settle(Some(bucket.state(prior)?), at.as_micros());
-        let after = LeakyBucket::fields(bucket.charge(before, cost)?);
-        let turn_at = bucket.turn_at(before);
-        Some(Ticket { bucket, turn_at, before: Fields::read(prior)?, after })
+        let queue: &dyn Machine = &bucket;
+        let before = queue.state(prior)?;
+        let settled = queue.settle(Some(before), at.as_micros());
+        let (turn_at, after) = (queue.turn_at(settled), queue.charge(settled, cost));
+        Some(Ticket { bucket, turn_at, before, after })
     }
 }
 
@@ -73,26 +73,29 @@ impl Command for TakeTurn {
         self.0.script()
     }
 
+    fn fallback(&self) -> Option<ScriptId> {
+        self.0.fallback()
+    }
+
     fn arguments(&self, arguments: &mut Arguments) {
         self.0.arguments(arguments);
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Turn, ReplyError> {
         let decision = self.0.outcome(reply)?;
+        if !decision.is_allowed() {
+            return Ok(Turn { decision, ticket: None });
+        }
         let (at, prior) = read_head(reply)?;
-        let prior: Vec<u64> =
-            prior.iter().map(|&field| read_whole(field)).collect::<Result<_, _>>()?;
-        Ok(self.turn(decision, at, &prior))
+        let prior = prior.iter().map(|&number| read_whole(number));
+        Ok(self.turn(decision, at, &prior.collect::<Result<Vec<u64>, _>>()?))
     }
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Turn, RecordError> {
-        let (at, prior) = match (self.0.known(slot, now)?, &*slot) {
-            (Some(known), _) => (known.now, known.told),
-            (None, Some(Record { body: Body::Counter(record), .. })) => (now, record.state),
-            _ => (now, [].into()),
-        };
-        let decision = self.0.apply(slot, now)?;
-        Ok(self.turn(decision, at, &prior))
+        Ok(match self.0.admit(slot, now)? {
+            (decision, None) => Turn { decision, ticket: None },
+            (decision, Some((at, prior))) => self.turn(decision, at, &prior),
+        })
     }
 
     fn is_repeatable(&self) -> bool {
@@ -102,15 +105,16 @@ impl Command for TakeTurn {
 
 /// Give a turn back, as if it had never been asked for (D14): the record is what it would be.
 ///
-/// That is exact only while nobody was admitted later, whose turn would have to move, and while the turn
-/// has not come; otherwise nothing changes, and the outcome says why. Those who were admitted later and gave
-/// their turns back do not count. A request with an id stays remembered: sent again, it is told of the turn
-/// that it had, so another attempt needs another id.
+/// That is exact only while nobody was admitted later, whose turn would have to move, while the key was not
+/// adjusted, reset or put under another limit, and while the turn has not come; otherwise nothing changes,
+/// and the outcome says why. Those who were admitted later and gave their turns back do not count. A block
+/// stays as it is. A request with an id stays remembered: sent again, it is told of the turn that it had, so
+/// another attempt needs another id.
 ///
 /// Do not send it again where the answer was lost: it would be told [`Cancellation::NotLast`] where it had
 /// been done before. And where a second one of the same cost was admitted in the very microsecond of the
 /// first, after that was given back, it would give back the second one's turn: the two are alike to the
-/// record. (So they are where the key was reset between them.)
+/// record. (So they are where the key was reset or the first one refunded between them.)
 #[derive(Debug, PartialEq, Eq)]
 pub struct CancelTurn {
     ticket: Ticket,
@@ -128,7 +132,8 @@ impl CancelTurn {
 pub enum Cancellation {
     /// It is given back.
     GivenBack,
-    /// Nothing changed: others were admitted since, or the key was reset.
+    /// Nothing changed: others were admitted since, or the key was adjusted, reset, or put under another
+    /// limit.
     NotLast,
     /// Nothing changed: its turn has come.
     TooLate,
@@ -165,18 +170,19 @@ impl Command for CancelTurn {
         now: Timestamp,
     ) -> Result<Cancellation, RecordError> {
         let Ticket { bucket, turn_at, before, after } = &self.ticket;
-        let state = slot.as_ref().map(|record| load(*bucket, record)).transpose()?;
+        if let Some(Record { body: Body::Lock(_), .. }) = slot {
+            return Err(RecordError::OtherKind);
+        }
         // First, so that it does not matter whether the record is still there.
         if now.as_micros() >= *turn_at {
             return Ok(Cancellation::TooLate);
         }
-        let record = match (state, slot) {
-            (Some(state), Some(record)) if LeakyBucket::fields(state) == *after => record,
+        match slot {
+            Some(Record { body: Body::Counter(record), .. })
+                if record.is_of(bucket) && record.state == *after => {}
             _ => return Ok(Cancellation::NotLast),
-        };
-        let body = CounterRecord::read(*bucket, before).ok_or(RecordError::Damaged)?;
-        record.body = Body::Counter(body);
-        record.requests.prune(now);
+        }
+        Record::put(slot, Body::Counter(CounterRecord::new(bucket, *before)), now);
         Ok(Cancellation::GivenBack)
     }
 }

@@ -3,7 +3,7 @@
 use super::record::{Done, Kind, LockRecord};
 use super::{Action, Answer, Hold, Holder, Inspect, Inspection, Lock, Operation, OwnerId, Reply};
 use crate::error::RecordError;
-use crate::record::{Body, Record, put};
+use crate::record::{Body, Record};
 use crate::time::Timestamp;
 
 impl Operation {
@@ -37,7 +37,7 @@ impl Operation {
         let hold = record.hold();
         record.remember(Done { kind: self.kind(), id: self.id, hold });
         record.keep = self.lock.keep(&record, micros);
-        put(slot, Body::Lock(record));
+        *slot = Some(Record::of_lock(record));
         Ok(reply(Answer::Done(hold)))
     }
 

@@ -119,10 +119,24 @@ impl SimStore {
     /// [`SimError`]. A [`SimError::Reply`] means that the script refused and changed nothing
     /// (property D12).
     pub fn run<C: Command>(&mut self, key: &str, command: &C) -> Result<C::Outcome, SimError> {
-        let script = command.script();
         let mut arguments = Arguments::new(self.injected_now, self.skew_ms);
         command.arguments(&mut arguments);
         let argv: Vec<&[u8]> = arguments.iter().map(str::as_bytes).collect();
+        let mut reply = self.call(command.script(), key, &argv)?;
+        if let (RespValue::Error(message), Some(fallback)) = (&reply, command.fallback())
+            && message.starts_with(lockage_lua::OTHER_LIMIT)
+        {
+            reply = self.call(fallback, key, &argv)?;
+        }
+        match reply {
+            RespValue::Error(message) => {
+                Err(SimError::Script { script: command.script(), message })
+            }
+            reply => Ok(command.outcome(&integers(reply)?)?),
+        }
+    }
+
+    fn call(&mut self, script: ScriptId, key: &str, argv: &[&[u8]]) -> Result<RespValue, SimError> {
         let function = match self.compiled.get(&script) {
             Some(function) => function,
             None => {
@@ -137,10 +151,7 @@ impl SimStore {
                 self.compiled.entry(script).or_insert(function)
             }
         };
-        match self.interpreter.call(function, &[key.as_bytes()], &argv)? {
-            RespValue::Error(message) => Err(SimError::Script { script, message }),
-            reply => Ok(command.outcome(&integers(reply)?)?),
-        }
+        Ok(self.interpreter.call(function, &[key.as_bytes()], argv)?)
     }
 
     /// `EVAL`: compiles a script unless it is cached, and runs it.

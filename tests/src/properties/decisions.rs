@@ -4,14 +4,14 @@ use super::{Check, require};
 use crate::config::Config;
 use crate::reference::{Gcra, Reference};
 use crate::strategies::{MAX_TIME_US, Step, Trace};
-use crate::subject::{Answer, Op, Outcome, Subject, Verdict};
+use crate::subject::{Adjustment, Answer, Op, Outcome, Subject, Verdict};
 
 /// D1: every decision, and all that it says, equals the reference's.
 ///
 /// # Errors
 /// The first operation on which they differ.
 pub fn d1_equals_the_reference(subject: &mut impl Subject, trace: &Trace) -> Check {
-    agrees_with(&mut Reference::new(&trace.config), subject, trace)
+    agrees_with(&mut Reference::new(&trace.limits), subject, trace)
 }
 
 /// D1 in its narrow sense: a request is denied exactly when the reference denies it.
@@ -19,12 +19,16 @@ pub fn d1_equals_the_reference(subject: &mut impl Subject, trace: &Trace) -> Che
 /// # Errors
 /// The first operation on which they differ.
 pub fn d1_denies_as_the_reference(subject: &mut impl Subject, trace: &Trace) -> Check {
-    let admitted = |outcome: &Outcome| -> Option<Vec<bool>> {
-        let decided = !matches!(outcome, Outcome::Refused(_));
-        decided.then(|| outcome.answers().iter().map(Answer::is_allowed).collect())
+    let admitted = |outcome: &Outcome| -> Option<(Vec<bool>, u64)> {
+        let decided = outcome.answers().iter().map(Answer::is_allowed).collect();
+        match outcome {
+            Outcome::Refused(_) => None,
+            Outcome::Adjusted { amount, .. } => Some((decided, *amount)),
+            _ => Some((decided, 0)),
+        }
     };
     let mut step = 0;
-    trace.play(&mut Reference::new(&trace.config), |_, op, now_us, outcome| {
+    trace.play(&mut Reference::new(&trace.limits), |_, op, now_us, outcome| {
         step += 1;
         let seen = subject.run(op, now_us);
         require(admitted(&seen) == admitted(&outcome), || {
@@ -38,7 +42,7 @@ pub fn d1_denies_as_the_reference(subject: &mut impl Subject, trace: &Trace) -> 
 /// # Errors
 /// The first operation on which they differ.
 pub fn d7_gcra_decides_alike(subject: &mut impl Subject, trace: &Trace) -> Check {
-    agrees_with(&mut Gcra::reference(&trace.config), subject, trace)
+    agrees_with(&mut Gcra::reference(trace.limits.only()), subject, trace)
 }
 
 /// Every outcome of `subject` equals that of `expected`, whose answers the trace follows.
@@ -68,9 +72,9 @@ pub fn agrees_with(
 pub fn d2_retry_after_is_minimal(subject: &mut impl Subject, trace: &Trace, cost: u64) -> Check {
     let now_us = end(subject, trace);
     let answer = subject.peek(cost, now_us);
-    let never = cost > trace.config.capacity();
+    let never = cost > trace.limits.capacity();
     require((answer.verdict == Verdict::Never) == never, || {
-        format!("{cost} of at most {} is {answer:?}", trace.config.capacity())
+        format!("{cost} of at most {} is {answer:?}", trace.limits.capacity())
     })?;
     let Verdict::Denied { retry_after_us } = answer.verdict else { return Ok(()) };
     require(retry_after_us > 0, || {
@@ -92,7 +96,7 @@ pub fn d2_retry_after_is_minimal(subject: &mut impl Subject, trace: &Trace, cost
 /// # Errors
 /// The first denial that says otherwise.
 pub fn d3_retry_after_frees_a_prefix(subject: &mut impl Subject, trace: &Trace) -> Check {
-    let Config { span_us, amount: limit, .. } = trace.config;
+    let Config { span_us, amount: limit, .. } = *trace.limits.only();
     let mut entries: Vec<(u64, u64)> = Vec::new();
     trace.play(subject, |_, op, raw_us, outcome| {
         if *op == Op::Reset {
@@ -130,7 +134,7 @@ pub fn d4_remaining_is_exact(subject: &mut impl Subject, trace: &Trace, cost: u6
     let now_us = end(subject, trace);
     let peeked = subject.peek(cost, now_us);
     let (limit, remaining) = (peeked.limit, peeked.remaining);
-    let capacity = trace.config.capacity();
+    let capacity = trace.limits.capacity();
     require(limit == capacity, || format!("the limit is {limit}, the capacity {capacity}"))?;
     let fits = remaining == 0 || subject.peek(remaining, now_us).is_allowed();
     require(fits, || format!("{remaining} remain at {now_us} and do not fit"))?;
@@ -147,7 +151,8 @@ pub fn d4_remaining_is_exact(subject: &mut impl Subject, trace: &Trace, cost: u6
 }
 
 /// D4: at `now + reset_after` the key acts as a fresh one does, whatever follows, and not one
-/// microsecond before.
+/// microsecond before. (A log that gave something back may be as fresh before.) Of several limits
+/// all are as fresh then, and one is not before.
 ///
 /// # Errors
 /// What told them apart, or that nothing did too early.
@@ -157,14 +162,19 @@ pub fn d4_reset_after_is_exact<S: Subject>(
     trace: &Trace,
     then: &[Step],
 ) -> Check {
-    let now_us = end(subject, trace);
-    let reset_after_us = subject.peek(1, now_us).reset_after_us;
-    let Some(fresh_us) = within_time(now_us, reset_after_us) else { return Ok(()) };
-    if reset_after_us > 0 {
-        let before = subject.peek(trace.config.capacity(), fresh_us - 1);
-        require(!before.is_allowed(), || {
-            format!("as fresh at {} already: {before:?}", fresh_us - 1)
-        })?;
+    let operations = trace.resolve(subject);
+    let now_us = operations.last().map_or(trace.start_us, |(_, now_us)| *now_us);
+    let now = subject.peek(1, now_us);
+    let Some(fresh_us) = within_time(now_us, now.reset_after_us) else { return Ok(()) };
+    let is_used = |answer: &Answer| {
+        answer.blocked || answer.each().iter().any(|(limit, remaining)| remaining < limit)
+    };
+    // With adjustments, it can be the stored time alone that a step back has to wait for.
+    let stepped_back = operations.iter().any(|(_, time_us)| *time_us > now_us);
+    let early = trace.gives_back() && trace.limits.has_log() || trace.adjusts() && stepped_back;
+    if now.reset_after_us > 0 && !early {
+        let before = subject.peek(1, fresh_us - 1);
+        require(is_used(&before), || format!("as fresh at {} already: {before:?}", fresh_us - 1))?;
     }
     agrees_with(&mut fresh, subject, &trace.continued(fresh_us, then))
 }
@@ -242,7 +252,7 @@ pub(super) fn costs(op: &Op) -> Vec<u64> {
         | Op::TakeTurn { cost, .. }
         | Op::Peek(cost) => vec![*cost],
         Op::AcquireEach(costs) => costs.clone(),
-        Op::CancelTurn(_) | Op::Reset => Vec::new(),
+        Op::CancelTurn(_) | Op::Adjust { .. } | Op::Change(_) | Op::Reset => Vec::new(),
     }
 }
 
@@ -251,11 +261,19 @@ pub(super) fn within_time(now_us: u64, wait_us: u64) -> Option<u64> {
     now_us.checked_add(wait_us).filter(|time_us| *time_us <= MAX_TIME_US)
 }
 
-/// What an outcome charged: times and costs.
-pub(super) fn charged(op: &Op, now_us: u64, outcome: &Outcome) -> Vec<(u64, u64)> {
-    if matches!(op, Op::Peek(_)) {
-        return Vec::new();
+/// What an outcome admitted and, below zero, gave back: times and costs. A penalty admits nothing.
+pub(super) fn charged(op: &Op, now_us: u64, outcome: &Outcome) -> Vec<(u64, i128)> {
+    match (op, outcome) {
+        (Op::Peek(_), _) => Vec::new(),
+        (Op::Adjust { adjustment, .. }, Outcome::Adjusted { amount, .. }) => match adjustment {
+            Adjustment::TakeUpTo(_) => vec![(now_us, i128::from(*amount))],
+            Adjustment::Refund(_) => vec![(now_us, -i128::from(*amount))],
+            Adjustment::Penalty(_) | Adjustment::Block(_) | Adjustment::Unblock => Vec::new(),
+        },
+        _ => {
+            let decided = costs(op).into_iter().zip(outcome.answers());
+            let admitted = decided.filter(|(_, answer)| answer.is_allowed());
+            admitted.map(|(cost, _)| (now_us, i128::from(cost))).collect()
+        }
     }
-    let decided = costs(op).into_iter().zip(outcome.answers());
-    decided.filter(|(_, answer)| answer.is_allowed()).map(|(cost, _)| (now_us, cost)).collect()
 }

@@ -2,12 +2,14 @@
 
 use super::decisions::charged;
 use super::{Check, require};
+use crate::config::Config;
 use crate::envelope;
 use crate::strategies::Trace;
 use crate::subject::{Op, Subject};
 
-/// E1 to E5: no interval of any length holds more than the limiter's envelope, on the running
-/// maximum of the times of the admitted requests (D10). A reset begins anew.
+/// E1 to E5: no interval of any length holds more than the limiter's envelope, of several limits
+/// each one's, on the running maximum of the times of the admitted requests (D10). What was given
+/// back does not count, from when it was (bug 21: not twice). A reset begins anew.
 ///
 /// # Errors
 /// The interval with too much in it.
@@ -18,7 +20,7 @@ pub fn admitted_stays_within_the_envelope(subject: &mut impl Subject, trace: &Tr
             admitted.clear();
         }
         admitted.extend(charged(op, now_us, &outcome));
-        within(trace, &admitted, 0)
+        within(trace, &admitted, |_| 0)
     })
 }
 
@@ -39,11 +41,14 @@ pub fn d10_a_lost_record_grants_one_allowance(
         if index == lost_before {
             subject.forget();
         }
-        within(trace, &admitted, trace.config.capacity())
+        within(trace, &admitted, Config::capacity)
     })
 }
 
-fn within(trace: &Trace, admitted: &[(u64, u64)], extra: u64) -> Check {
-    let checked = envelope::check(&trace.config, admitted, extra);
-    require(checked.is_ok(), || format!("{checked:?} of {admitted:?}"))
+/// With `extra` on top of each part's bound.
+fn within(trace: &Trace, admitted: &[(u64, i128)], extra: impl Fn(&Config) -> u64) -> Check {
+    trace.limits.parts.iter().try_for_each(|part| {
+        let checked = envelope::check(part, admitted, extra(part));
+        require(checked.is_ok(), || format!("{part:?}: {checked:?} of {admitted:?}"))
+    })
 }

@@ -53,10 +53,27 @@ pub fn d12_keys_are_independent<S: Subject>(
     Ok(())
 }
 
+/// D12: an operation that is refused leaves the record as it was.
+///
+/// # Errors
+/// What was changed by an error.
+pub fn d12_a_refusal_changes_nothing(machine: &mut Machine, trace: &Trace) -> Check {
+    let mut before = None;
+    trace.play(machine, |machine, op, now_us, outcome| {
+        let after = machine.key.0.clone();
+        let held = !matches!(outcome, Outcome::Refused(_)) || after == before;
+        require(held, || {
+            format!("{op:?} at {now_us} is {outcome:?}, and {before:?} is {after:?}")
+        })?;
+        before = after;
+        Ok(())
+    })
+}
+
 /// What a trace comes to on a machine of its own.
 fn alone(trace: &Trace) -> Vec<(Op, u64, Outcome)> {
     let mut steps = Vec::new();
-    let mut machine = Machine::new(trace.config.limit());
+    let mut machine = Machine::new(trace.limits.limit());
     let _: Check = trace.play(&mut machine, |_, op, now_us, outcome| {
         steps.push((op.clone(), now_us, outcome));
         Ok(())

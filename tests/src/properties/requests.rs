@@ -70,7 +70,10 @@ impl Owed {
     fn learn(&mut self, op: &Op, now_us: u64, outcome: &Outcome) {
         match op {
             Op::Reset => self.0.clear(),
-            Op::Request { remember_us, .. } if !charged(op, now_us, outcome).is_empty() => {
+            Op::Request { remember_us, .. }
+            | Op::Adjust { request: Some((_, remember_us)), .. }
+                if outcome.has_effect() =>
+            {
                 self.0.push((op.clone(), outcome.clone(), Some(now_us + remember_us)));
                 let dropped = self.0.len().saturating_sub(REMEMBERED);
                 self.0.drain(..dropped);
@@ -93,7 +96,7 @@ pub fn d11_a_denied_id_is_a_new_attempt(
     let now_us = end(denied, trace);
     end(fresh, trace);
     let cost = denied.peek(1, now_us).remaining + 1;
-    if cost > trace.config.capacity() {
+    if cost > trace.limits.capacity() {
         return Ok(()); // all of it is left: nothing can be denied
     }
     let [request, other] = IDS.map(|id| Op::Request { cost, id, remember_us: MAX_REMEMBER_US });

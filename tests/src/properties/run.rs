@@ -9,6 +9,7 @@ use proptest::test_runner::{
 };
 
 use super::Check;
+use crate::config::Shape;
 
 /// How many cases to run: `$PROPTEST_CASES`, or else `default`.
 pub fn cases(default: u32) -> u32 {
@@ -45,6 +46,23 @@ where
              is tried first from now on"
         ),
         Err(TestError::Abort(reason)) => panic!("{name} could not be checked: {reason}"),
+    }
+}
+
+/// Checks a property on each of `shapes`, under the name of both.
+pub fn each<S>(
+    name: &str,
+    cases: u32,
+    shapes: impl IntoIterator<Item = Shape>,
+    input: impl Fn(Shape) -> S,
+    check: impl Fn(S::Value) -> Check,
+) where
+    S: Strategy,
+    S::Value: Debug,
+{
+    for shape in shapes {
+        let name = format!("{name}_{}", shape.name());
+        property(&name, cases, &input(shape), &check);
     }
 }
 

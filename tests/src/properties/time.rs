@@ -4,6 +4,7 @@ use lockage_core::{Record, Stored};
 
 use super::decisions::{agrees_with, costs, end, within_time};
 use super::{Check, require};
+use crate::config::Kind;
 use crate::strategies::{MAX_TIME_US, Step, Trace};
 use crate::subject::{Answer, Machine, Op, Subject, Verdict};
 
@@ -66,15 +67,22 @@ pub fn d9_a_forgettable_key_is_fresh(mut machine: Machine, trace: &Trace, then: 
     agrees_with(&mut forgotten, &mut machine, &trace.continued(forget_at_us, then))
 }
 
-/// D9: what is held for a key is bounded by its configuration: a short text, or a log of at most
-/// `limit` entries and a head, and eight requests.
+/// D9: what is held for a key is bounded by its configuration: a short text, eight requests, and of
+/// logs an entry for each unit that the one of the longest window holds with its debt.
 ///
 /// # Errors
 /// The record that is too large.
 pub fn d9_memory_is_bounded(machine: &mut Machine, trace: &Trace) -> Check {
-    // A tag, and at most six numbers of up to 16 digits; a request is an id and six at most.
-    const TEXT_BYTES_MAX: usize = 2 + 6 * 17;
-    const REQUESTS_BYTES_MAX: usize = 8 * (1 + 32 + 6 * 17);
+    let parts = &trace.limits.parts;
+    // For each part a tag and at most six numbers of up to 16 digits, and a tag before several; a
+    // block; a request is an id, a letter, and what was told of all parts and five numbers more.
+    let text_bytes_max = 3 + parts.len() * (3 + 6 * 17);
+    let extras_bytes_max = 8 + 17 + 8 * (1 + 32 + 1 + (5 + 4 * parts.len()) * 17);
+    let logs = parts.iter().filter(|part| part.kind == Kind::SlidingLog);
+    let longest_us = logs.clone().map(|part| part.span_us).max();
+    let longest = logs.filter(|part| Some(part.span_us) == longest_us);
+    let units = longest.map(|part| part.amount).max().unwrap_or(0);
+    let entries_max = if trace.adjusts() { units.saturating_mul(2) } else { units };
     trace.play(machine, |machine, op, now_us, _| {
         let texts = match machine.key.0.as_ref().map(Record::stored) {
             None => return Ok(()),
@@ -83,13 +91,11 @@ pub fn d9_memory_is_bounded(machine: &mut Machine, trace: &Trace) -> Check {
         };
         let entries = u64::try_from(texts.len() - 1).expect("few");
         let small = |text: &str| {
-            let (state, requests) = text.split_at(text.find('|').unwrap_or(text.len()));
-            state.len() <= TEXT_BYTES_MAX && requests.len() <= REQUESTS_BYTES_MAX
+            let (state, extras) = text.split_at(text.find('|').unwrap_or(text.len()));
+            state.len() <= text_bytes_max && extras.len() <= extras_bytes_max
         };
         let small = texts.iter().all(|text| small(text));
-        require(small && entries <= trace.config.amount, || {
-            format!("{op:?} at {now_us} leaves {texts:?}")
-        })
+        require(small && entries <= entries_max, || format!("{op:?} at {now_us} leaves {texts:?}"))
     })
 }
 

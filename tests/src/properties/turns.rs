@@ -34,7 +34,7 @@ impl Turns {
 /// # Errors
 /// The turns that are not so.
 pub fn d13_turns_are_in_order_and_bounded(subject: &mut impl Subject, trace: &Trace) -> Check {
-    let Config { amount, span_us, burst: queue, .. } = trace.config;
+    let Config { amount, span_us, burst: queue, .. } = *trace.limits.only();
     let mut turns = Turns::default();
     trace.play(subject, |_, op, now_us, outcome| {
         turns.learn(op, now_us, &outcome);
@@ -59,7 +59,7 @@ pub fn e6_turns_are_spaced_by_the_rate(subject: &mut impl Subject, trace: &Trace
     let mut turns = Turns::default();
     trace.play(subject, |_, op, now_us, outcome| {
         turns.learn(op, now_us, &outcome);
-        let checked = envelope::check_turns(&trace.config, &turns.0);
+        let checked = envelope::check_turns(trace.limits.only(), &turns.0);
         require(checked.is_ok(), || format!("{checked:?} of {turns:?}"))
     })
 }
@@ -161,7 +161,7 @@ pub fn d14_what_is_not_exact_changes_nothing(
 /// # Errors
 /// The first operation that the machine decides differently whose record goes as early as it may.
 pub fn d9_cancels_do_not_see_expiry(trace: &Trace) -> Check {
-    let [mut keeps, mut drops] = [(); 2].map(|()| Machine::new(trace.config.limit()));
+    let [mut keeps, mut drops] = [(); 2].map(|()| Machine::new(trace.limits.limit()));
     trace.play(&mut keeps, |_, op, now_us, outcome| {
         if drops.key.forget_at_us().is_some_and(|forget_at_us| forget_at_us <= now_us) {
             drops.forget();

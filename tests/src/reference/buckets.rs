@@ -9,10 +9,15 @@ use num_traits::ToPrimitive;
 
 use super::Model;
 
+/// The largest number that is exact in a double, and the longest span.
+const MAX_EXACT: i128 = (1 << 53) - 1;
+const MAX_SPAN_US: i128 = 1 << 51;
+
+#[derive(Clone, Copy)]
 struct Busy {
     began: i128,
+    /// Less what was given back.
     spent: i128,
-    last: i128,
 }
 
 /// Continuous refill: after t microseconds exactly `amount * t / period` tokens came back.
@@ -21,11 +26,12 @@ pub(super) struct Continuous {
     period: i128,
     burst: i128,
     busy: Option<Busy>,
+    last: i128,
 }
 
 impl Continuous {
     pub(super) fn new(amount: i128, period: i128, burst: i128) -> Self {
-        Continuous { amount, period, burst, busy: None }
+        Continuous { amount, period, burst, busy: None, last: 0 }
     }
 }
 
@@ -39,12 +45,35 @@ impl Model for Continuous {
 
     fn admit(&mut self, cost: i128, now: i128) {
         let full = self.available(now) == self.burst;
-        self.busy = Some(spend(self.busy.take().filter(|_| !full), cost, now));
+        self.busy = Some(spend(self.busy.filter(|_| !full), cost, now));
+        self.last = now;
+    }
+
+    fn refund(&mut self, cost: i128, now: i128) {
+        self.busy = self.busy.map(|busy| Busy { spent: busy.spent - cost, ..busy });
+        self.touch(now);
+    }
+
+    fn touch(&mut self, now: i128) {
+        let full = self.available(now) == self.burst;
+        self.busy = self.busy.filter(|_| !full);
+        self.last = now;
     }
 
     fn last(&self) -> i128 {
-        self.busy.as_ref().map_or(0, |busy| busy.last)
+        self.last
     }
+
+    fn holds(&self) -> i128 {
+        bucket_holds(self.amount, self.period)
+    }
+}
+
+/// As many tokens as are exact in parts and come back within the longest span.
+pub(super) fn bucket_holds(amount: i128, period: i128) -> i128 {
+    let divisor = gcd(amount, period);
+    let (numerator, denominator) = (amount / divisor, period / divisor);
+    MAX_EXACT.min(MAX_SPAN_US * numerator) / denominator
 }
 
 /// Interval refill: `amount` whole tokens at the end of each interval of the busy period.
@@ -53,15 +82,21 @@ pub(super) struct Interval {
     interval: i128,
     burst: i128,
     busy: Option<Busy>,
+    /// The end of the last interval that was seen to end; of a full bucket, when it was last seen.
+    anchor: i128,
 }
 
 impl Interval {
     pub(super) fn new(amount: i128, interval: i128, burst: i128) -> Self {
-        Interval { amount, interval, burst, busy: None }
+        Interval { amount, interval, burst, busy: None, anchor: 0 }
     }
 
     fn ended(&self, busy: &Busy, now: i128) -> i128 {
         (now - busy.began).div_euclid(self.interval)
+    }
+
+    fn is_full(&self, now: i128) -> bool {
+        self.available(now) == self.burst
     }
 }
 
@@ -73,25 +108,49 @@ impl Model for Interval {
     }
 
     fn admit(&mut self, cost: i128, now: i128) {
-        let full = self.available(now) == self.burst;
-        self.busy = Some(spend(self.busy.take().filter(|_| !full), cost, now));
+        self.touch(now);
+        self.busy = Some(spend(self.busy, cost, now));
     }
 
-    /// The anchor: the end of the last interval that the latest admitted request saw end.
+    /// A bucket that is full by it keeps the running interval in mind until its next use.
+    fn refund(&mut self, cost: i128, now: i128) {
+        self.touch(now);
+        self.busy = self.busy.map(|busy| Busy { spent: busy.spent - cost, ..busy });
+        let full = self.is_full(now);
+        self.busy = self.busy.filter(|_| !full);
+    }
+
+    fn touch(&mut self, now: i128) {
+        if self.is_full(now) {
+            self.busy = None;
+        }
+        self.anchor = match &self.busy {
+            Some(busy) => busy.began + self.ended(busy, now) * self.interval,
+            None => now,
+        };
+    }
+
     fn last(&self) -> i128 {
-        let anchor = |busy: &Busy| busy.began + self.ended(busy, busy.last) * self.interval;
-        self.busy.as_ref().map_or(0, anchor)
+        self.anchor
+    }
+
+    fn holds(&self) -> i128 {
+        MAX_EXACT.min(MAX_SPAN_US / self.interval * self.amount)
     }
 }
 
 fn tokens(burst: i128, spent: i128, refilled: &BigInt) -> i128 {
     let held: BigInt = BigInt::from(burst) - spent + refilled;
-    held.min(BigInt::from(burst)).to_i128().expect("a bucket holds between nothing and its burst")
+    held.min(BigInt::from(burst)).to_i128().expect("a bucket holds at most its burst")
 }
 
 fn spend(busy: Option<Busy>, cost: i128, now: i128) -> Busy {
     match busy {
-        Some(busy) => Busy { spent: busy.spent + cost, last: now, ..busy },
-        None => Busy { began: now, spent: cost, last: now },
+        Some(busy) => Busy { spent: busy.spent + cost, ..busy },
+        None => Busy { began: now, spent: cost },
     }
+}
+
+fn gcd(a: i128, b: i128) -> i128 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }

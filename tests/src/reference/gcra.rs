@@ -5,7 +5,8 @@ use num_bigint::BigInt;
 use num_rational::BigRational;
 use num_traits::ToPrimitive;
 
-use super::{Model, Reference};
+use super::buckets::bucket_holds;
+use super::{Model, Part, Reference};
 use crate::config::Config;
 
 /// Keeps one theoretical arrival time: when the bucket would be full again.
@@ -15,45 +16,62 @@ pub struct Gcra {
     burst: BigRational,
     theoretical_arrival: Option<BigRational>,
     last: i128,
+    holds: i128,
 }
 
 impl Gcra {
     /// A fresh key under a token bucket's configuration.
     pub fn reference(config: &Config) -> Reference {
         let Config { amount, span_us, burst, .. } = *config;
-        let fresh = move || -> Box<dyn Model> {
-            Box::new(Gcra {
-                emission: BigRational::new(BigInt::from(span_us), BigInt::from(amount)),
-                burst: BigRational::from_integer(BigInt::from(burst)),
-                theoretical_arrival: None,
-                last: 0,
-            })
+        let model = move || Gcra {
+            emission: BigRational::new(BigInt::from(span_us), BigInt::from(amount)),
+            burst: whole(burst.into()),
+            theoretical_arrival: None,
+            last: 0,
+            holds: bucket_holds(amount.into(), span_us.into()),
         };
-        Reference::of(burst, Box::new(fresh))
+        let part =
+            move || Part { capacity: burst.into(), log_window: None, model: Box::new(model()) };
+        Reference::of(Box::new(move || vec![part()]))
     }
 
     /// `max(theoretical arrival, now)`.
     fn arrival(&self, now: i128) -> BigRational {
-        let now = BigRational::from_integer(BigInt::from(now));
-        self.theoretical_arrival.clone().map_or(now.clone(), |arrival| arrival.max(now))
+        self.theoretical_arrival.clone().map_or(whole(now), |arrival| arrival.max(whole(now)))
     }
 }
 
 impl Model for Gcra {
     /// A cost fits when `arrival + cost * emission <= now + burst * emission`.
     fn available(&self, now: i128) -> i128 {
-        let ahead = self.arrival(now) - BigRational::from_integer(BigInt::from(now));
+        let ahead = self.arrival(now) - whole(now);
         let fits: BigRational = &self.burst - ahead / &self.emission;
-        fits.floor().to_integer().to_i128().expect("between nothing and the burst")
+        fits.floor().to_integer().to_i128().expect("at most the burst")
     }
 
     fn admit(&mut self, cost: i128, now: i128) {
-        let cost = BigRational::from_integer(BigInt::from(cost));
-        self.theoretical_arrival = Some(self.arrival(now) + cost * &self.emission);
+        self.theoretical_arrival = Some(self.arrival(now) + whole(cost) * &self.emission);
+        self.last = now;
+    }
+
+    fn refund(&mut self, cost: i128, now: i128) {
+        self.theoretical_arrival = Some(self.arrival(now) - whole(cost) * &self.emission);
+        self.last = now;
+    }
+
+    fn touch(&mut self, now: i128) {
         self.last = now;
     }
 
     fn last(&self) -> i128 {
         self.last
     }
+
+    fn holds(&self) -> i128 {
+        self.holds
+    }
+}
+
+fn whole(number: i128) -> BigRational {
+    BigRational::from_integer(BigInt::from(number))
 }

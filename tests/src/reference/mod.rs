@@ -5,39 +5,58 @@
 //! forgets only where the contract says that a limiter starts afresh). Everything else follows here
 //! from that answer by definition: a request fits or not (D1), `retry_after` and `reset_after` are
 //! found by searching for the first moment that has the property (D2, D4), and time is the later of
-//! the caller's and the stored one (D10).
+//! the caller's and the stored one (D10). Several limits in one are several models.
 
+mod adjustments;
 mod buckets;
 mod gcra;
 mod log;
+mod part;
 mod queue;
 mod requests;
 mod windows;
 
 use lockage_core::Cancellation;
 
-use crate::config::{Config, Kind};
-use crate::subject::{Answer, Op, Outcome, Subject, Verdict};
+use crate::config::Limits;
+use crate::subject::{Answer, Asked, Op, Outcome, Subject, Verdict};
 
+use part::Part;
 use queue::Turns;
 use requests::Requests;
 
 pub use gcra::Gcra;
 
-/// What a caller is told whose id was used for another cost.
-const OTHER_COST: &str =
+/// What a caller is told whose id was used for something else.
+const OTHER_USE: &str =
     "the id was used before, for another operation or request: make a new one for each";
 
-/// What one limiter is, from its history alone. Times are microseconds.
+/// What one limiter is, from its history alone. Times are microseconds; those of the calls that
+/// change it are not before [`Model::last`].
 pub trait Model {
-    /// The largest cost that fits at `now`, which is not before [`Model::last`].
+    /// The largest cost that fits at `now`, which is not before [`Model::last`]. Below zero where
+    /// penalties left a debt.
     fn available(&self, now: i128) -> i128;
 
-    /// Remembers that `cost` was admitted at `now`.
+    /// Remembers that `cost` was charged at `now`.
     fn admit(&mut self, cost: i128, now: i128);
+
+    /// Remembers that up to `cost` of what counts at `now` was given back then.
+    fn refund(&mut self, cost: i128, now: i128);
+
+    /// Remembers that the key was written at `now`.
+    fn touch(&mut self, now: i128);
 
     /// The stored time that a step back does not pass (D10).
     fn last(&self) -> i128;
+
+    /// The most units that can count at once: what the exact range holds.
+    fn holds(&self) -> i128;
+
+    /// Whether all that counts at `now` is over at `time`.
+    fn is_over(&self, _now: i128, time: i128, capacity: i128) -> bool {
+        self.available(time) == capacity
+    }
 
     /// Of a queue: when the turn of a request is that is admitted at `now`, which is not before
     /// [`Model::last`].
@@ -51,40 +70,36 @@ pub trait Model {
     }
 }
 
-/// One key under one limit, as the contract says it behaves.
+/// One key under its limits, as the contract says it behaves.
 pub struct Reference {
     capacity: i128,
-    fresh: Box<dyn Fn() -> Box<dyn Model>>,
-    model: Box<dyn Model>,
+    fresh: Box<dyn Fn() -> Vec<Part>>,
+    parts: Vec<Part>,
+    /// Until when nothing is admitted.
+    blocked_until: Option<i128>,
     requests: Requests,
     turns: Turns,
 }
 
 impl Reference {
-    /// A fresh key under `config`.
-    pub fn new(config: &Config) -> Self {
-        let Config { kind, amount, span_us, burst } = *config;
-        let (amount, span, burst) = (i128::from(amount), i128::from(span_us), i128::from(burst));
-        let fresh: Box<dyn Fn() -> Box<dyn Model>> = match kind {
-            Kind::FixedWindow => Box::new(move || Box::new(windows::Fixed::new(amount, span))),
-            Kind::SlidingLog => Box::new(move || Box::new(log::Log::new(amount, span))),
-            Kind::SlidingWindow => Box::new(move || Box::new(windows::Sliding::new(amount, span))),
-            Kind::TokenBucket => {
-                Box::new(move || Box::new(buckets::Continuous::new(amount, span, burst)))
-            }
-            Kind::IntervalBucket => {
-                Box::new(move || Box::new(buckets::Interval::new(amount, span, burst)))
-            }
-            Kind::LeakyBucket => Box::new(move || Box::new(queue::Queue::new(amount, span, burst))),
-        };
-        Self::of(config.capacity(), fresh)
+    /// A fresh key under `limits`.
+    pub fn new(limits: &Limits) -> Self {
+        let limits = limits.clone();
+        Self::of(Box::new(move || limits.parts.iter().map(Part::new).collect()))
     }
 
-    /// A fresh key of which `fresh` makes the model.
-    pub fn of(capacity: u64, fresh: Box<dyn Fn() -> Box<dyn Model>>) -> Self {
-        let model = fresh();
-        let (requests, turns) = (Requests::default(), Turns::default());
-        Reference { capacity: i128::from(capacity), fresh, model, requests, turns }
+    /// A fresh key of which `fresh` makes the parts.
+    fn of(fresh: Box<dyn Fn() -> Vec<Part>>) -> Self {
+        let parts = fresh();
+        let capacity = parts.iter().map(|part| part.capacity).min();
+        Reference {
+            capacity: capacity.expect("there is at least one limit"),
+            fresh,
+            parts,
+            blocked_until: None,
+            requests: Requests::default(),
+            turns: Turns::default(),
+        }
     }
 
     /// Decides one request at the caller's raw `now_us`; with `charge` it is admitted if it fits.
@@ -95,62 +110,131 @@ impl Reference {
     /// The same for a caller who waits no longer than `patience` for its turn.
     fn decide_within(&mut self, cost: u64, now_us: u64, charge: bool, patience: i128) -> Answer {
         let (cost, now) = (i128::from(cost), i128::from(now_us));
-        let fits = |time| cost <= self.available(time) && self.turn_after(time) <= patience;
+        let alone: Vec<Verdict> =
+            self.parts.iter().map(|part| part.verdict(cost, now, patience)).collect();
         let verdict = if cost > self.capacity {
             Verdict::Never
-        } else if fits(now) {
+        } else if self.admits(cost, now, patience) {
             Verdict::Allowed
         } else {
-            Verdict::Denied { retry_after_us: whole(first_from(now, fits) - now) }
+            let admitted_at = first_from(now, |time| self.admits(cost, time, patience));
+            Verdict::Denied { retry_after_us: whole(admitted_at - now) }
         };
         let turn_after = if verdict == Verdict::Never { 0 } else { self.turn_after(now) };
         if charge && verdict == Verdict::Allowed {
-            self.model.admit(cost, now.max(self.model.last()));
-            self.requests.pass(now_us);
+            for part in &mut self.parts {
+                part.admit(cost, now);
+            }
             self.turns.admitted();
+            self.written(now_us);
         }
-        // As fresh: everything fits again.
-        let fresh_at = first_from(now, |time| self.available(time) == self.capacity);
+        // As fresh: everything fits again, and no stored time holds it back.
+        let fresh_at = first_from(now, |time| self.is_fresh(now, time));
+        let several = self.parts.len() > 1;
+        let parts = alone.iter().zip(&self.parts).map(|(verdict, part)| part.answer(*verdict, now));
         Answer {
             verdict,
             limit: whole(self.capacity),
-            remaining: whole(self.available(now)),
+            remaining: whole(self.remaining(now)),
             reset_after_us: whole(fresh_at - now),
             turn_after_us: whole(turn_after),
+            blocked: self.is_blocked(now) && verdict != Verdict::Never,
+            binding: several.then(|| self.binding(&alone, now)),
+            parts: parts.filter(|_| several).collect(),
         }
     }
 
-    /// Decides a request under an id, or tells what it was told when it was admitted (D11).
-    fn request(&mut self, cost: u64, id: u128, remember_us: u64, now_us: u64) -> Outcome {
+    /// What is asked once, or tells what it came to when it was done under this id (D11).
+    fn once(
+        &mut self,
+        (id, remember_us): (u128, u64),
+        asked: Asked,
+        now_us: u64,
+        act: impl FnOnce(&mut Self) -> Outcome,
+    ) -> Outcome {
         match self.requests.told(id, now_us) {
-            Some((told_for, answer)) if told_for == cost => Outcome::Decided(vec![answer]),
-            Some(_) => Outcome::Refused(OTHER_COST.to_owned()),
+            Some((told_for, outcome)) if told_for == asked => outcome,
+            Some(_) => Outcome::Refused(OTHER_USE.to_owned()),
             None => {
-                let answer = self.decide(cost, now_us, true);
-                if answer.is_allowed() {
-                    self.requests.remember(id, cost, now_us + remember_us, answer.clone());
+                let outcome = act(self);
+                if outcome.has_effect() {
+                    self.requests.remember(id, asked, now_us + remember_us, outcome.clone());
                 }
-                Outcome::Decided(vec![answer])
+                outcome
             }
         }
     }
 
-    /// Gives a turn back by the definition (D14): what was admitted last, was not.
+    /// Gives a turn back by the definition (D14): what was admitted last, was not. For keys that are not
+    /// adjusted.
     fn cancel(&mut self, number: usize, now_us: u64) -> Option<Cancellation> {
         let ended = self.turns.cancel(number, i128::from(now_us))?;
         if ended == Cancellation::GivenBack {
-            self.model.cancel();
+            self.parts[0].model.cancel();
             self.requests.pass(now_us);
         }
         Some(ended)
     }
 
-    fn available(&self, now: i128) -> i128 {
-        self.model.available(now.max(self.model.last()))
+    /// The part that denies for longest or, where all admit, has the least left; of several the
+    /// first.
+    fn binding(&self, alone: &[Verdict], now: i128) -> usize {
+        let wait = |verdict: &Verdict| match verdict {
+            Verdict::Allowed => 0,
+            Verdict::Denied { retry_after_us } => i128::from(*retry_after_us),
+            Verdict::Never => i128::MAX,
+        };
+        let longest = alone.iter().map(wait).max().expect("there is a part");
+        let first = if longest > 0 {
+            alone.iter().position(|verdict| wait(verdict) == longest)
+        } else {
+            let left = |part: &Part| part.remaining(now);
+            let least = self.parts.iter().map(left).min();
+            self.parts.iter().position(|part| Some(left(part)) == least)
+        };
+        first.expect("some part has it")
     }
 
+    fn admits(&self, cost: i128, now: i128, patience: i128) -> bool {
+        !self.is_blocked(now) && self.parts.iter().all(|part| part.admits(cost, now, patience))
+    }
+
+    fn remaining(&self, now: i128) -> i128 {
+        if self.is_blocked(now) {
+            return 0;
+        }
+        let least = self.parts.iter().map(|part| part.remaining(now)).min();
+        least.expect("there is a part")
+    }
+
+    /// In every queue.
     fn turn_after(&self, now: i128) -> i128 {
-        self.model.turn(now.max(self.model.last())).map_or(0, |turn| turn - now)
+        if self.is_blocked(now) {
+            return 0;
+        }
+        let latest = self.parts.iter().map(|part| part.turn_after(now)).max();
+        latest.expect("there is a part")
+    }
+
+    fn is_blocked(&self, now: i128) -> bool {
+        self.blocked_until.is_some_and(|until| now < until)
+    }
+
+    fn is_fresh(&self, now: i128, time: i128) -> bool {
+        !self.is_blocked(time) && self.parts.iter().all(|part| part.is_fresh(now, time))
+    }
+
+    /// The key was written at `now_us`: what is over by then goes for good.
+    fn written(&mut self, now_us: u64) {
+        for part in &mut self.parts {
+            part.touch(i128::from(now_us));
+        }
+        self.blocked_until = self.blocked_until.filter(|until| i128::from(now_us) < *until);
+        self.requests.pass(now_us);
+    }
+
+    fn existed(&self) -> bool {
+        self.blocked_until.is_some() || self.parts.iter().any(|part| part.model.last() > 0)
     }
 }
 
@@ -158,19 +242,32 @@ impl Subject for Reference {
     fn run(&mut self, op: &Op, now_us: u64) -> Outcome {
         match op {
             Op::Acquire(cost) => Outcome::Decided(vec![self.decide(*cost, now_us, true)]),
-            Op::Request { cost, id, remember_us } => self.request(*cost, *id, *remember_us, now_us),
+            Op::Request { cost, id, remember_us } => {
+                let request = (*id, *remember_us);
+                self.once(request, Asked::Acquire(*cost), now_us, |key| {
+                    Outcome::Decided(vec![key.decide(*cost, now_us, true)])
+                })
+            }
             Op::AcquireEach(costs) => Outcome::Decided(
                 costs.iter().map(|cost| self.decide(*cost, now_us, true)).collect(),
             ),
             Op::TakeTurn { cost, patience_us } => {
                 let answer = self.decide_within(*cost, now_us, true, i128::from(*patience_us));
-                self.turns.take(&answer, i128::from(now_us));
+                let alone = self.parts.len() == 1;
+                self.turns.take(&answer, i128::from(now_us), alone);
                 Outcome::Decided(vec![answer])
             }
             Op::CancelTurn(number) => Outcome::Cancelled(self.cancel(*number, now_us)),
             Op::Peek(cost) => Outcome::Decided(vec![self.decide(*cost, now_us, false)]),
+            Op::Adjust { adjustment, request: None } => self.adjust(*adjustment, now_us),
+            Op::Adjust { adjustment, request: Some(request) } => {
+                self.once(*request, Asked::Adjust(*adjustment), now_us, |key| {
+                    key.adjust(*adjustment, now_us)
+                })
+            }
+            Op::Change(limits) => panic!("a reference is of one limit, not of {limits:?} too"),
             Op::Reset => {
-                let existed = self.model.last() > 0;
+                let existed = self.existed();
                 self.forget();
                 Outcome::Reset { existed }
             }
@@ -178,7 +275,8 @@ impl Subject for Reference {
     }
 
     fn forget(&mut self) {
-        self.model = (self.fresh)();
+        self.parts = (self.fresh)();
+        self.blocked_until = None;
         self.requests = Requests::default();
         self.turns.forget();
     }

@@ -7,27 +7,33 @@ use num_rational::BigRational;
 use num_traits::ToPrimitive;
 
 use super::Model;
+use super::buckets::bucket_holds;
 use crate::subject::Answer;
 
 struct Served {
-    arrived: i128,
+    /// The stored time before it came.
+    before: i128,
+    /// Less what was given back.
     cost: BigRational,
     /// When its service ends.
     until: BigRational,
 }
 
-/// Every request that was admitted, in that order.
+/// Every request that was admitted or charged by force, in that order.
 pub(super) struct Queue {
     /// Microseconds of service for one unit.
     service: BigRational,
     room: i128,
     served: Vec<Served>,
+    last: i128,
+    holds: i128,
 }
 
 impl Queue {
     pub(super) fn new(amount: i128, span: i128, room: i128) -> Self {
         let service = BigRational::new(BigInt::from(span), BigInt::from(amount));
-        Queue { service, room, served: Vec::new() }
+        let holds = bucket_holds(amount, span);
+        Queue { service, room, served: Vec::new(), last: 0, holds }
     }
 
     /// When the service of a request begins that comes at `now`.
@@ -47,17 +53,45 @@ impl Model for Queue {
             left += units.min(request.cost.clone());
         }
         let free: BigRational = whole(self.room) - left;
-        free.floor().to_integer().to_i128().expect("between nothing and all of it")
+        free.floor().to_integer().to_i128().expect("at most the room, and a debt within bounds")
     }
 
     fn admit(&mut self, cost: i128, now: i128) {
         let cost = whole(cost);
         let until = self.begins(now) + &cost * &self.service;
-        self.served.push(Served { arrived: now, cost, until });
+        self.served.push(Served { before: self.last, cost, until });
+        self.last = now;
+    }
+
+    /// The latest are served for less time, or not at all.
+    fn refund(&mut self, cost: i128, now: i128) {
+        let mut left = whole(cost);
+        while let Some(latest) = self.served.last_mut() {
+            let waiting = (&latest.until - whole(now)) / &self.service;
+            if waiting <= whole(0) || left == whole(0) {
+                break;
+            }
+            let part = waiting.min(latest.cost.clone()).min(left.clone());
+            latest.cost -= &part;
+            latest.until -= &part * &self.service;
+            left -= part;
+            if latest.cost == whole(0) {
+                self.served.pop();
+            }
+        }
+        self.last = now;
+    }
+
+    fn touch(&mut self, now: i128) {
+        self.last = now;
     }
 
     fn last(&self) -> i128 {
-        self.served.last().map_or(0, |last| last.arrived)
+        self.last
+    }
+
+    fn holds(&self) -> i128 {
+        self.holds
     }
 
     fn turn(&self, now: i128) -> Option<i128> {
@@ -65,7 +99,8 @@ impl Model for Queue {
     }
 
     fn cancel(&mut self) {
-        self.served.pop().expect("there is a turn to cancel");
+        let cancelled = self.served.pop().expect("there is a turn to cancel");
+        self.last = cancelled.before;
     }
 }
 
@@ -89,8 +124,9 @@ impl Turns {
         self.admitted.push(self.count);
     }
 
-    pub(super) fn take(&mut self, answer: &Answer, now: i128) {
-        let waits = answer.is_allowed() && answer.turn_after_us > 0;
+    /// Only a queue that is `alone` gives a ticket.
+    pub(super) fn take(&mut self, answer: &Answer, now: i128, alone: bool) {
+        let waits = alone && answer.is_allowed() && answer.turn_after_us > 0;
         self.taken.push(waits.then(|| (self.count, now + i128::from(answer.turn_after_us))));
     }
 

@@ -6,25 +6,28 @@ use num_traits::ToPrimitive;
 use super::Model;
 
 /// Opened by the first request that is admitted outside of a window; covers `[opened, opened +
-/// window)`.
+/// window)`. A window in which nothing is left has not been opened.
 pub(super) struct Fixed {
     limit: i128,
     window: i128,
-    admitted: Vec<(i128, i128)>,
+    /// What was charged and, below zero, given back.
+    changes: Vec<(i128, i128)>,
 }
 
 impl Fixed {
     pub(super) fn new(limit: i128, window: i128) -> Self {
-        Fixed { limit, window, admitted: Vec::new() }
+        Fixed { limit, window, changes: Vec::new() }
     }
 
     /// When the latest window opened, and what was admitted in it.
     fn latest(&self) -> Option<(i128, i128)> {
         let mut latest: Option<(i128, i128)> = None;
-        for &(time, cost) in &self.admitted {
+        for &(time, change) in &self.changes {
             latest = match latest {
-                Some((opened, used)) if time < opened + self.window => Some((opened, used + cost)),
-                _ => Some((time, cost)),
+                Some((opened, used)) if used > 0 && time < opened + self.window => {
+                    Some((opened, used + change))
+                }
+                _ => Some((time, change)),
             };
         }
         latest
@@ -40,11 +43,24 @@ impl Model for Fixed {
     }
 
     fn admit(&mut self, cost: i128, now: i128) {
-        self.admitted.push((now, cost));
+        self.changes.push((now, cost));
+    }
+
+    fn refund(&mut self, cost: i128, now: i128) {
+        let used = self.limit - self.available(now);
+        self.changes.push((now, -cost.min(used)));
+    }
+
+    fn touch(&mut self, now: i128) {
+        self.changes.push((now, 0));
     }
 
     fn last(&self) -> i128 {
         self.latest().map_or(0, |(opened, _)| opened)
+    }
+
+    fn holds(&self) -> i128 {
+        (1 << 53) - 1
     }
 }
 
@@ -54,11 +70,12 @@ pub(super) struct Sliding {
     limit: i128,
     window: i128,
     admitted: Vec<(i128, i128)>,
+    last: i128,
 }
 
 impl Sliding {
     pub(super) fn new(limit: i128, window: i128) -> Self {
-        Sliding { limit, window, admitted: Vec::new() }
+        Sliding { limit, window, admitted: Vec::new(), last: 0 }
     }
 
     fn admitted_in(&self, index: i128) -> i128 {
@@ -76,14 +93,40 @@ impl Model for Sliding {
         let estimate = rounded_up + self.admitted_in(index);
         (BigInt::from(self.limit) - estimate)
             .to_i128()
-            .expect("an estimate is about a limit at most")
+            .expect("an estimate is about two limits at most")
     }
 
     fn admit(&mut self, cost: i128, now: i128) {
         self.admitted.push((now, cost));
+        self.last = now;
+    }
+
+    /// The newest go first, as far back as the previous window.
+    fn refund(&mut self, cost: i128, now: i128) {
+        let previous = now.div_euclid(self.window) - 1;
+        let mut left = cost;
+        for (time, cost) in self.admitted.iter_mut().rev() {
+            if time.div_euclid(self.window) < previous {
+                break;
+            }
+            let back = left.min(*cost);
+            *cost -= back;
+            left -= back;
+        }
+    }
+
+    fn touch(&mut self, now: i128) {
+        self.last = now;
     }
 
     fn last(&self) -> i128 {
-        self.admitted.last().map_or(0, |(time, _)| *time)
+        self.last
+    }
+
+    /// The largest limit that this window allows.
+    fn holds(&self) -> i128 {
+        let split = (1 << 52) / self.window;
+        let most = ((1 << 53) - 1) / self.window * split + split - 1;
+        most.min((1 << 53) - 1)
     }
 }

@@ -45,7 +45,7 @@ impl Foreign {
             _ => Verdict::Allowed,
         };
         let remaining = u64::try_from(remaining).map_err(|_| format!("{remaining} remain"))?;
-        Ok(Answer { verdict, limit: burst, remaining, reset_after_us: 0, turn_after_us: 0 })
+        Ok(Answer::single(verdict, burst, remaining, 0))
     }
 }
 
@@ -59,6 +59,9 @@ impl Subject for Foreign {
             Op::AcquireEach(costs) => (costs.clone(), true),
             Op::Peek(cost) => (vec![*cost], false),
             Op::CancelTurn(_) => return Outcome::Cancelled(None),
+            Op::Adjust { .. } | Op::Change(_) => {
+                return Outcome::Refused("such scripts cannot do that".to_owned());
+            }
             Op::Reset => {
                 self.forget();
                 return Outcome::Reset { existed: true };

@@ -9,6 +9,11 @@ use super::Time;
 use crate::key::{Held, Holds, Key};
 use crate::server::{Server, VirtualClock};
 
+/// What a key holds, a string or a list: its record may change from one to the other.
+const LOOK: &str = "
+if redis.call('TYPE', KEYS[1]).ok == 'list' then return redis.call('LRANGE', KEYS[1], 0, -1) end
+return redis.call('GET', KEYS[1])";
+
 /// A fresh key of a real server, which it may share with others; dropped when this is.
 pub struct Real<'s> {
     session: &'s RefCell<Session>,
@@ -54,11 +59,7 @@ impl Session {
         for argument in arguments.iter() {
             calls.arg(argument);
         }
-        // A log's tag is in every call that is made on one.
-        match arguments.iter().any(|argument| argument == "L1") {
-            true => calls.cmd("LRANGE").arg(key).arg(0).arg(-1),
-            false => calls.cmd("GET").arg(key),
-        };
+        calls.cmd("EVAL").arg(LOOK).arg(1).arg(key);
         calls.cmd("PTTL").arg(key);
         let (reply, value, ttl_ms): (Vec<i64>, Value, i64) =
             calls.query(&mut self.connection).map_err(|error| error.to_string())?;
@@ -94,7 +95,13 @@ impl Key for Real<'_> {
         let (sent, skew_ms) = self.time.sent(now);
         let mut arguments = Arguments::new(sent, skew_ms);
         command.arguments(&mut arguments);
-        let (reply, held) = session.call(command.script(), &self.key, &arguments)?;
+        let mut called = session.call(command.script(), &self.key, &arguments);
+        if let (Err(error), Some(fallback)) = (&called, command.fallback())
+            && error.contains(lockage_lua::OTHER_LIMIT)
+        {
+            called = session.call(fallback, &self.key, &arguments);
+        }
+        let (reply, held) = called?;
         self.held = held;
         command.outcome(&reply).map_err(|error| error.to_string())
     }

@@ -1,16 +1,41 @@
 //! Every configuration that the machines accept: tiny, mainstream, arbitrary, and at the documented
 //! bounds.
 
+use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::Union;
 
-use crate::config::{Config, Kind};
+use crate::config::{Config, Kind, Limits, Shape};
 
-/// Above the largest count that is exact in a double.
-const MAX_COUNT: u64 = (1 << 53) - 1;
+/// The largest count that is exact in a double.
+pub(super) const MAX_COUNT: u64 = (1 << 53) - 1;
 
 /// The longest span that is remembered, in microseconds.
 const MAX_SPAN_US: u64 = 1 << 51;
+
+/// Accepted limits of one shape.
+pub fn limits(shape: Shape) -> BoxedStrategy<Limits> {
+    let any = || any_kind().prop_flat_map(config);
+    // Small ones bind in turns.
+    let small = (any_kind(), 1..=10_u64, 1..=60_u64, 1..=15_u64)
+        .prop_map(|(kind, amount, span_us, burst)| fit(kind, amount, span_us, burst));
+    let equal = (any(), 2..=4_usize).prop_map(|(config, count)| vec![config; count]);
+    let parts = Union::new_weighted(vec![
+        (4, vec(small, 2..=4).boxed()),
+        (2, vec(any(), 2..=4).boxed()),
+        (1, equal.boxed()),
+        (1, vec(config(Kind::SlidingLog), 2..=4).boxed()),
+    ]);
+    match shape {
+        Shape::One(kind) => config(kind).prop_map(Limits::from).boxed(),
+        Shape::Several => parts.prop_map(|parts| Limits { parts }).boxed(),
+    }
+}
+
+/// Any of the kinds.
+pub(super) fn any_kind() -> impl Strategy<Value = Kind> {
+    prop::sample::select(&Kind::ALL[..])
+}
 
 /// Accepted configurations of one kind.
 pub fn config(kind: Kind) -> BoxedStrategy<Config> {
@@ -53,6 +78,12 @@ fn span() -> impl Strategy<Value = u64> {
 
 fn magnitudes(max: u64) -> impl Strategy<Value = u64> {
     (0..64_u32, any::<u64>()).prop_map(move |(shift, bits)| (bits >> shift).clamp(1, max))
+}
+
+/// The nearest accepted configuration, from numbers that may be zero or too large.
+pub(super) fn nearest(kind: Kind, amount: u64, span_us: u64, burst: u64) -> Config {
+    let count = |number: u64| number.clamp(1, MAX_COUNT);
+    fit(kind, count(amount), span_us.clamp(1, MAX_SPAN_US), count(burst))
 }
 
 /// The nearest configuration that the documented bounds allow; a burst or limit of `u64::MAX`

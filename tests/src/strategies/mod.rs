@@ -5,31 +5,38 @@
 //! `retry_after`"), so that a shrunk trace keeps its meaning; [`Trace::play`] turns it into
 //! operations at times.
 
+mod adjustments;
+mod changes;
 mod configs;
+mod memory;
 mod requests;
 mod turns;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::config::{Config, Kind};
-use crate::subject::{Answer, Op, Outcome, Subject, Verdict};
+use crate::config::{Limits, Shape};
+use crate::subject::{Op, Outcome, Subject};
 
-pub use configs::config;
+use memory::Memory;
+
+pub use adjustments::{adjusted_trace, adjustment_steps, unrepeated_adjusted_trace};
+pub use changes::{any_limits, changing_trace};
+pub use configs::{config, limits};
 pub use requests::{remember, request_steps, request_trace, unrepeated_request_trace};
-pub use turns::{mixed_turn_trace, turn_trace};
+pub use turns::{any_turn_trace, mixed_turn_trace, turn_trace};
 
 /// The latest time that the machines take, in microseconds.
 pub const MAX_TIME_US: u64 = (1 << 53) - (1 << 51) - 1;
 
-/// The longest time for which a request is remembered, in microseconds.
+/// The longest time for which a request is remembered, or a key blocked, in microseconds.
 pub const MAX_REMEMBER_US: u64 = 1 << 50;
 
 /// Some traffic for one key.
 #[derive(Clone, Debug)]
 pub struct Trace {
-    /// The limit.
-    pub config: Config,
+    /// The limits.
+    pub limits: Limits,
     /// Where the clock begins, in microseconds.
     pub start_us: u64,
     /// No time is before this one, in microseconds.
@@ -68,6 +75,8 @@ pub enum Move {
     Forgotten(i64),
     /// To the turn of the latest admitted request.
     Turn(i64),
+    /// To the end of the latest block.
+    Unblocked(i64),
     /// Far ahead, in thousandths of all time left.
     Far(u64),
 }
@@ -78,7 +87,7 @@ pub enum Ask {
     /// Acquire one cost.
     Acquire(Cost),
     /// Acquire one cost under a new id, to be remembered for so long.
-    Request(Cost, Remember),
+    Request(Cost, Lasting),
     /// The request under the id that was sent so many ids before this one, once more; a new one
     /// where there were fewer.
     Repeat(usize),
@@ -92,13 +101,34 @@ pub enum Ask {
     CancelTurn(usize),
     /// Peek.
     Peek(Cost),
+    /// Adjust the key.
+    Adjust(Change),
+    /// Adjust it under a new id, to be remembered for so long.
+    AdjustOnce(Change, Lasting),
+    /// From now on these limits.
+    Under(Limits),
     /// Reset.
     Reset,
 }
 
-/// How long to remember a request.
+/// How to adjust a key.
 #[derive(Clone, Copy, Debug)]
-pub enum Remember {
+pub enum Change {
+    /// Take so many, or as many as there are.
+    TakeUpTo(Cost),
+    /// Give back so many.
+    Refund(Cost),
+    /// Charge so many, whether they fit or not.
+    Penalty(Cost),
+    /// Admit nothing for so long.
+    Block(Lasting),
+    /// End the block.
+    Unblock,
+}
+
+/// How long to remember a request, or to block.
+#[derive(Clone, Copy, Debug)]
+pub enum Lasting {
     /// So many microseconds.
     Micros(u64),
     /// So many eighths of the window, period or interval.
@@ -127,6 +157,8 @@ pub enum Cost {
     Capacity(i64),
     /// What remained at the latest answer, and this much more or less.
     Remaining(i64),
+    /// What was used at the latest answer, and this much more or less.
+    Used(i64),
 }
 
 impl Trace {
@@ -144,16 +176,33 @@ impl Trace {
             let now_us = memory.time(step.moved);
             let op = memory.op(&step.ask);
             let outcome = subject.run(&op, now_us);
-            memory.learn(now_us, &op, outcome.answers());
+            memory.learn(now_us, &op, &outcome);
             seen(subject, &op, now_us, outcome)?;
         }
         Ok(())
     }
 
-    /// The same limit from `start_us` on and never before it, with other steps.
+    /// The same limits from `start_us` on and never before it, with other steps.
     pub fn continued(&self, start_us: u64, steps: &[Step]) -> Self {
         let start_us = start_us.min(MAX_TIME_US);
-        Trace { config: self.config, start_us, earliest_us: start_us, steps: steps.to_vec() }
+        let limits = self.limits.clone();
+        Trace { limits, start_us, earliest_us: start_us, steps: steps.to_vec() }
+    }
+
+    /// Whether it adjusts the key.
+    pub fn adjusts(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.ask, Ask::Adjust(_) | Ask::AdjustOnce(..)))
+    }
+
+    /// Whether it gives back what was charged.
+    pub fn gives_back(&self) -> bool {
+        let refund = |step: &Step| {
+            matches!(
+                step.ask,
+                Ask::Adjust(Change::Refund(_)) | Ask::AdjustOnce(Change::Refund(_), _)
+            )
+        };
+        self.steps.iter().any(refund)
     }
 
     /// The operations and times that the trace comes to with `subject`.
@@ -168,15 +217,27 @@ impl Trace {
     }
 }
 
-/// Traces of up to `max_steps` for limiters of one kind.
-pub fn trace(kind: Kind, max_steps: usize) -> impl Strategy<Value = Trace> {
-    (config(kind), start(), vec(step(), 1..=max_steps))
-        .prop_map(|(config, start_us, steps)| Trace { config, start_us, earliest_us: 0, steps })
+/// Traces of up to `max_steps` for keys under limits of this shape.
+pub fn trace(shape: impl Into<Shape>, max_steps: usize) -> impl Strategy<Value = Trace> {
+    trace_of(shape, steps(max_steps))
+}
+
+/// Traces of these steps for keys under limits of this shape.
+fn trace_of(
+    shape: impl Into<Shape>,
+    steps: impl Strategy<Value = Vec<Step>>,
+) -> impl Strategy<Value = Trace> {
+    (limits(shape.into()), start(), steps).prop_map(|(limits, start_us, steps)| Trace {
+        limits,
+        start_us,
+        earliest_us: 0,
+        steps,
+    })
 }
 
 /// The same, with a clock that never steps back.
-pub fn forward_trace(kind: Kind, max_steps: usize) -> impl Strategy<Value = Trace> {
-    forward(trace(kind, max_steps))
+pub fn forward_trace(shape: impl Into<Shape>, max_steps: usize) -> impl Strategy<Value = Trace> {
+    forward(trace(shape, max_steps))
 }
 
 /// Traces of which the clock never steps back.
@@ -192,6 +253,20 @@ pub fn forward(traces: impl Strategy<Value = Trace>) -> impl Strategy<Value = Tr
 /// Some steps to continue a trace with.
 pub fn steps(max_steps: usize) -> impl Strategy<Value = Vec<Step>> {
     vec(step(), 1..=max_steps)
+}
+
+/// Traces, each with a cost to ask for at its end.
+pub fn with_cost(traces: impl Strategy<Value = Trace>) -> impl Strategy<Value = (Trace, u64)> {
+    let share = prop_oneof![
+        3 => (0..=9_u64).prop_map(|ninths| (ninths, 0)),
+        2 => (1..=9_u64).prop_map(|units| (0, units)),
+        1 => Just((9, 1)),
+    ];
+    (traces, share).prop_map(|(trace, (ninths, units))| {
+        let part = u128::from(trace.limits.capacity()) * u128::from(ninths) / 9;
+        let cost = u64::try_from(part).expect("a part of the capacity") + units;
+        (trace, cost.max(1))
+    })
 }
 
 /// How the clock may move.
@@ -255,168 +330,6 @@ impl Move {
             Move::Tick(ticks) => Move::Tick(ticks.abs()),
             Move::Span(eighths, offset) => Move::Span(eighths.abs(), offset),
             other => other,
-        }
-    }
-}
-
-/// What a trace refers back to.
-#[derive(Debug)]
-struct Memory {
-    config: Config,
-    forward: bool,
-    earliest_us: u64,
-    now_us: u64,
-    retry_us: u64,
-    fresh_us: u64,
-    admitted_us: u64,
-    forgotten_us: u64,
-    turn_us: u64,
-    turn_after_us: u64,
-    /// How many turns were taken.
-    turns: usize,
-    remaining: u64,
-    /// The requests with an id, each once.
-    requests: Vec<Request>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Request {
-    cost: u64,
-    id: u128,
-    remember_us: u64,
-}
-
-impl Memory {
-    fn new(trace: &Trace) -> Self {
-        let now_us = trace.start_us;
-        let back = |step: &Step| match step.moved {
-            Move::Tick(ticks) => ticks < 0,
-            Move::Span(eighths, _) => eighths < 0,
-            _ => false,
-        };
-        Memory {
-            config: trace.config,
-            // A trace steps back only where it says so, not because a boundary lies behind.
-            forward: !trace.steps.iter().any(back),
-            earliest_us: trace.earliest_us,
-            now_us,
-            retry_us: now_us,
-            fresh_us: now_us,
-            admitted_us: now_us,
-            forgotten_us: now_us,
-            turn_us: now_us,
-            turn_after_us: 0,
-            turns: 0,
-            remaining: trace.config.capacity(),
-            requests: Vec::new(),
-        }
-    }
-
-    fn time(&self, moved: Move) -> u64 {
-        let (now, span) = (i128::from(self.now_us), i128::from(self.config.span_us));
-        let moved_to = match moved {
-            Move::Stay => now,
-            Move::Tick(ticks) => now + i128::from(ticks),
-            Move::Span(eighths, offset) => {
-                now + span * i128::from(eighths) / 8 + i128::from(offset)
-            }
-            Move::Retry(offset) => i128::from(self.retry_us) + i128::from(offset),
-            Move::Fresh(offset) => i128::from(self.fresh_us) + i128::from(offset),
-            Move::Edge(offset) => (now / span + 1) * span + i128::from(offset),
-            Move::Expiry(offset) => i128::from(self.admitted_us) + span + i128::from(offset),
-            Move::Forgotten(offset) => i128::from(self.forgotten_us) + i128::from(offset),
-            Move::Turn(offset) => i128::from(self.turn_us) + i128::from(offset),
-            Move::Far(thousandths) => {
-                now + (i128::from(MAX_TIME_US) - now) * i128::from(thousandths) / 1000
-            }
-        };
-        let earliest = if self.forward { now } else { i128::from(self.earliest_us) };
-        let clamped = moved_to.clamp(earliest, i128::from(MAX_TIME_US));
-        u64::try_from(clamped).expect("clamped into the range of time")
-    }
-
-    fn op(&mut self, ask: &Ask) -> Op {
-        match ask {
-            Ask::Acquire(cost) => Op::Acquire(self.cost(*cost)),
-            Ask::Request(cost, remember) => self.request(*cost, *remember),
-            Ask::Repeat(back) => self.repeat(*back, 0),
-            Ask::Misuse(back) => self.repeat(*back, 1),
-            Ask::AcquireEach(costs) => {
-                Op::AcquireEach(costs.iter().map(|cost| self.cost(*cost)).collect())
-            }
-            Ask::TakeTurn(cost, patience) => {
-                self.turns += 1;
-                Op::TakeTurn { cost: self.cost(*cost), patience_us: self.patience_us(*patience) }
-            }
-            Ask::CancelTurn(back) => Op::CancelTurn(self.turns.saturating_sub(back + 1)),
-            Ask::Peek(cost) => Op::Peek(self.cost(*cost)),
-            Ask::Reset => Op::Reset,
-        }
-    }
-
-    fn request(&mut self, cost: Cost, remember: Remember) -> Op {
-        let remember_us = match remember {
-            Remember::Micros(micros) => micros,
-            Remember::Eighths(eighths) => self.config.span_us / 8 * eighths,
-        };
-        // Ids differ in their upper half too.
-        let id = (self.requests.len() as u128 + 1) << 96 | 0xfeed;
-        let remember_us = remember_us.clamp(1, MAX_REMEMBER_US);
-        self.requests.push(Request { cost: self.cost(cost), id, remember_us });
-        self.repeat(0, 0)
-    }
-
-    fn repeat(&mut self, back: usize, extra_cost: u64) -> Op {
-        match self.requests.iter().rev().nth(back) {
-            Some(&Request { cost, id, remember_us }) => {
-                Op::Request { cost: cost.saturating_add(extra_cost), id, remember_us }
-            }
-            None => self.request(Cost::Units(1), Remember::Eighths(8)),
-        }
-    }
-
-    fn patience_us(&self, patience: Patience) -> u64 {
-        match patience {
-            Patience::Endless => u64::MAX,
-            Patience::Eighths(eighths) => self.config.span_us / 8 * eighths,
-            Patience::Turn(offset) => self.turn_after_us.saturating_add_signed(offset),
-        }
-    }
-
-    fn cost(&self, cost: Cost) -> u64 {
-        let capacity = self.config.capacity();
-        let units = match cost {
-            Cost::Units(units) => units,
-            Cost::Eighths(eighths) => {
-                u64::try_from(u128::from(capacity) * u128::from(eighths) / 8).expect("a part of it")
-            }
-            Cost::Capacity(offset) => capacity.saturating_add_signed(offset),
-            Cost::Remaining(offset) => self.remaining.saturating_add_signed(offset),
-        };
-        units.max(1)
-    }
-
-    fn learn(&mut self, now_us: u64, op: &Op, answers: &[Answer]) {
-        self.now_us = now_us;
-        if let (Op::Request { remember_us, .. }, [Answer { verdict: Verdict::Allowed, .. }]) =
-            (op, answers)
-        {
-            self.forgotten_us = now_us.saturating_add(*remember_us);
-        }
-        for answer in answers {
-            self.remaining = answer.remaining;
-            self.fresh_us = now_us.saturating_add(answer.reset_after_us);
-            self.turn_after_us = answer.turn_after_us;
-            match answer.verdict {
-                Verdict::Denied { retry_after_us } => {
-                    self.retry_us = now_us.saturating_add(retry_after_us);
-                }
-                Verdict::Allowed => {
-                    self.admitted_us = now_us;
-                    self.turn_us = now_us.saturating_add(answer.turn_after_us);
-                }
-                Verdict::Never => {}
-            }
         }
     }
 }

@@ -3,17 +3,20 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{Ask, Cost, Move, Remember, Step, Trace, config, cost, moved, plain_ask, start};
-use crate::config::Kind;
+use super::{Ask, Cost, Lasting, Move, Step, Trace, cost, moved, plain_ask, trace_of};
+use crate::config::Shape;
 
 /// Traces in which some requests have an id; some of those are sent again, some for another cost.
-pub fn request_trace(kind: Kind, max_steps: usize) -> impl Strategy<Value = Trace> {
-    trace_of(kind, request_steps(max_steps))
+pub fn request_trace(shape: impl Into<Shape>, max_steps: usize) -> impl Strategy<Value = Trace> {
+    trace_of(shape, request_steps(max_steps))
 }
 
 /// Traces in which some requests have an id, and none is sent again.
-pub fn unrepeated_request_trace(kind: Kind, max_steps: usize) -> impl Strategy<Value = Trace> {
-    trace_of(kind, vec(step(prop_oneof![1 => plain_ask(), 2 => request()]), 1..=max_steps))
+pub fn unrepeated_request_trace(
+    shape: impl Into<Shape>,
+    max_steps: usize,
+) -> impl Strategy<Value = Trace> {
+    trace_of(shape, vec(step(prop_oneof![1 => plain_ask(), 2 => request()]), 1..=max_steps))
 }
 
 /// Some steps to continue a trace with. Their ids are those of the trace, from the first on.
@@ -28,31 +31,22 @@ pub fn request_steps(max_steps: usize) -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// How long to remember: a few ticks, some of the span, up to the longest.
-pub fn remember() -> impl Strategy<Value = Remember> {
+pub fn remember() -> impl Strategy<Value = Lasting> {
     prop_oneof![
-        2 => (1..=20_u64).prop_map(Remember::Micros),
-        4 => (1..=24_u64).prop_map(Remember::Eighths),
-        2 => (0..=50_u32).prop_map(|shift| Remember::Micros(1 << shift)),
+        2 => (1..=20_u64).prop_map(Lasting::Micros),
+        4 => (1..=24_u64).prop_map(Lasting::Eighths),
+        2 => (0..=50_u32).prop_map(|shift| Lasting::Micros(1 << shift)),
     ]
 }
 
-fn trace_of(kind: Kind, steps: impl Strategy<Value = Vec<Step>>) -> impl Strategy<Value = Trace> {
-    (config(kind), start(), steps).prop_map(|(config, start_us, steps)| Trace {
-        config,
-        start_us,
-        earliest_us: 0,
-        steps,
-    })
-}
-
-fn step(ask: impl Strategy<Value = Ask>) -> impl Strategy<Value = Step> {
+pub(super) fn step(ask: impl Strategy<Value = Ask>) -> impl Strategy<Value = Step> {
     let moved = prop_oneof![8 => moved(), 1 => (-1..=1_i64).prop_map(Move::Forgotten)];
     (moved, ask).prop_map(|(moved, ask)| Step { moved, ask })
 }
 
-fn request() -> impl Strategy<Value = Ask> {
+pub(super) fn request() -> impl Strategy<Value = Ask> {
     let any = (cost(), remember()).prop_map(|(cost, remember)| Ask::Request(cost, remember));
     // Small and remembered for long, so that there come to be more than a record remembers.
-    let small = Just(Ask::Request(Cost::Units(1), Remember::Micros(1 << 50)));
+    let small = Just(Ask::Request(Cost::Units(1), Lasting::Micros(1 << 50)));
     prop_oneof![any, small]
 }

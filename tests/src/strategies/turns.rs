@@ -3,27 +3,31 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{Ask, Move, Patience, Step, Trace, config, cost, moved, request_steps, start};
-use crate::config::Kind;
+use super::{
+    Ask, Move, Patience, Step, Trace, changing_trace, cost, moved, request_steps, trace_of,
+};
+use crate::config::{Kind, Shape};
 
-/// Traces of a leaky bucket in which turns are taken and given back: with no ids and no reset.
-pub fn turn_trace(max_steps: usize) -> impl Strategy<Value = Trace> {
-    trace_of(vec(step(), 1..=max_steps))
+/// Traces in which turns are taken and given back: with no ids and no reset.
+pub fn turn_trace(shape: impl Into<Shape>, max_steps: usize) -> impl Strategy<Value = Trace> {
+    trace_of(shape, vec(step(), 1..=max_steps))
 }
 
-/// The same, with all else that can be asked.
+/// The same of a leaky bucket, with requests of all kinds.
 pub fn mixed_turn_trace(max_steps: usize) -> impl Strategy<Value = Trace> {
     let step =
         prop_oneof![3 => step(), 2 => request_steps(1).prop_map(|mut steps| steps.remove(0))];
-    trace_of(vec(step, 1..=max_steps))
+    trace_of(Kind::LeakyBucket, vec(step, 1..=max_steps))
 }
 
-fn trace_of(steps: impl Strategy<Value = Vec<Step>>) -> impl Strategy<Value = Trace> {
-    (config(Kind::LeakyBucket), start(), steps).prop_map(|(config, start_us, steps)| Trace {
-        config,
-        start_us,
-        earliest_us: 0,
-        steps,
+/// The same of any limits, with all else that can be done to a key.
+pub fn any_turn_trace(max_steps: usize) -> impl Strategy<Value = Trace> {
+    let turns = vec((0..max_steps, step()), max_steps / 2);
+    (changing_trace(max_steps), turns).prop_map(|(mut trace, turns)| {
+        for (at, step) in turns {
+            trace.steps.insert(at.min(trace.steps.len()), step);
+        }
+        trace
     })
 }
 

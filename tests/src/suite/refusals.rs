@@ -1,6 +1,7 @@
 //! What is refused on every store, and leaves everything as it was.
 
-use lockage::{CostError, Error, Key, KeyError, RecordError, Store, StoreError, lock};
+use lockage::lock::{OperationId, OwnerId};
+use lockage::{CostError, Error, Key, KeyError, RecordError, Store, StoreError, Timestamp, lock};
 
 use super::{Bench, LIMITS};
 use std::time::Duration;
@@ -21,32 +22,27 @@ pub(super) async fn bad_input_is_refused_before_it_is_sent<S: Store + Clone>(ben
 
 /// D12: a key that holds something else is refused by its name, and kept.
 pub(super) async fn another_record_is_refused_and_kept<S: Store + Clone>(bench: &Bench<'_, S>) {
-    for (index, holder) in LIMITS.into_iter().enumerate() {
+    let span = Duration::from_secs(1);
+    let lock = lock::Lock::new(span, span).unwrap();
+    for (index, limit) in LIMITS.into_iter().enumerate() {
         let prefix = format!("{}-other-{index}", bench.name);
-        let on_same_keys =
-            |limit: &str| bench.limiter("other", limit).with_prefix(&prefix).unwrap();
-        let first = on_same_keys(holder);
-        first.try_acquire("id", 2).await.unwrap();
-
-        for other in LIMITS.into_iter().filter(|other| *other != holder) {
-            let other = on_same_keys(other);
-            for refused in [other.try_acquire("id", 1).await, other.peek("id", 1).await] {
-                assert_record_error(refused, RecordError::OtherKind);
-            }
-            assert_record_error(other.reset("id").await, RecordError::OtherKind);
-        }
-        let faster = on_same_keys(&holder.replacen("5", "6", 1).replacen("burst 5", "burst 6", 1));
-        assert_record_error(faster.try_acquire("id", 1).await, RecordError::OtherLimit);
-
-        let key = Key::new(&prefix, "id").unwrap();
-        let lock = lock::Lock::new(Duration::from_secs(1), Duration::from_secs(1)).unwrap();
+        let limiter = bench.limiter("other", limit).with_prefix(&prefix).unwrap();
+        limiter.try_acquire("used", 2).await.unwrap();
+        let key = Key::new(&prefix, "used").unwrap();
         let inspected = bench.store.execute(&key, &lock.inspect()).await;
         assert!(matches!(inspected, Err(StoreError::Record(RecordError::OtherKind))));
+        assert_eq!(limiter.peek("used", 1).await.unwrap().remaining, 3, "{limit}");
 
-        assert_eq!(first.peek("id", 1).await.unwrap().remaining, 3, "{holder}");
-        // A reset serves whichever limit of its kind wrote the record.
-        assert!(faster.reset("id").await.unwrap(), "{holder}");
-        assert!(faster.try_acquire("id", 1).await.unwrap().is_allowed(), "{holder}");
+        let (owner, id) = (OwnerId::from_u128(1), OperationId::from_u128(1));
+        let key = Key::new(&prefix, "held").unwrap();
+        let acquire = lock.acquire(owner, id, Timestamp::MAX);
+        let held = bench.store.execute(&key, &acquire).await.unwrap();
+        for refused in [limiter.try_acquire("held", 1).await, limiter.peek("held", 1).await] {
+            assert_record_error(refused, RecordError::OtherKind);
+        }
+        assert_record_error(limiter.refund("held", 1).await, RecordError::OtherKind);
+        assert_record_error(limiter.reset("held").await, RecordError::OtherKind);
+        assert_eq!(bench.store.execute(&key, &acquire).await.unwrap(), held, "{limit}");
     }
 }
 

@@ -29,7 +29,7 @@ fn e1_to_e5_hold_with_callers_who_wait() {
     for config in limits().into_iter().chain([bucket_of_one()]) {
         let trace = traffic("poisson 100/s", 5);
         let waited = wait(&trace, config.limit(), EngineKind::Model, TIMEOUT);
-        let mut admitted: Vec<(u64, u64)> = settled(&trace, &waited)
+        let mut admitted: Vec<(u64, i128)> = settled(&trace, &waited)
             .filter(|(_, settled)| settled.outcome == Outcome::Admitted)
             .map(|(arrived, settled)| ((arrived + settled.after).as_nanos().div_ceil(1000), 1))
             .map(|(time_us, cost)| (u64::try_from(time_us).expect("a few hours"), cost))

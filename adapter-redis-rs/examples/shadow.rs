@@ -1,0 +1,59 @@
+//! Try a limit without enforcing it: `cargo run --example shadow -p lockage-redis-rs`, in this process
+//! or, with `REDIS_URL` naming a server, there. Run it several times at once against a server: all of
+//! them share the limit.
+
+#![allow(clippy::print_stdout)]
+
+use std::time::Duration;
+
+use lockage::{Limit, Limiter, Store};
+use lockage_memory::MemoryStore;
+use lockage_redis_rs::RedisStore;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let limit = "token-bucket 20/s burst 10".parse()?;
+    match std::env::var("REDIS_URL") {
+        Ok(url) => {
+            let client =
+                redis::Client::open(url.as_str()).map_err(|error| format!("{url}: {error}"))?;
+            try_out(RedisStore::connect(client), limit).await
+        }
+        Err(_) => try_out(MemoryStore::new(), limit).await,
+    }
+}
+
+/// Two seconds of traffic: one user who behaves, one who does not, and one who asks for too much.
+async fn try_out(store: impl Store, limit: Limit) -> Result<(), Box<dyn std::error::Error>> {
+    let limiter = Limiter::new(store, limit).with_prefix("shadow")?.in_shadow_with(
+        |id, outcome| match outcome {
+            Ok(decision) => println!("{id} would not be admitted: {:?}", decision.shadowed),
+            Err(error) => println!("{id}: no decision: {error}"),
+        },
+    );
+    for round in 0..20 {
+        serve(&limiter, "user:1", 1).await?;
+        for _ in 0..3 {
+            serve(&limiter, "user:2", 1).await?;
+        }
+        if round % 10 == 9 {
+            serve(&limiter, "user:3", 11).await?;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let stats = limiter.shadow_stats().unwrap_or_default();
+    println!(
+        "{limit}: {} admitted, {} would have been denied, {} cost more than it ever admits, {} were \
+         not decided",
+        stats.allowed, stats.would_deny, stats.never, stats.failed
+    );
+    Ok(())
+}
+
+/// What a program does once the limit is enforced; until then nobody is turned away.
+async fn serve(limiter: &Limiter<impl Store>, user: &str, cost: u64) -> Result<(), lockage::Error> {
+    if !limiter.try_acquire(user, cost).await?.is_allowed() {
+        println!("{user} is turned away");
+    }
+    Ok(())
+}

@@ -1,0 +1,252 @@
+//! The memory of a deny cache.
+
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lockage_core::{ConfigError, Decision, Verdict};
+use lru::LruCache;
+
+use super::deny_cache::{DenyCache, DenyCacheStats};
+use crate::key::Key;
+
+/// So many keys share a lock, at least where there are so many.
+const KEYS_PER_SHARD: usize = 1024;
+const MAX_SHARDS: usize = 64;
+
+/// What one limiter and its clones know.
+pub(super) struct Denials {
+    shards: Box<[Mutex<Shard>]>,
+    hasher: RandomState,
+    max_age: Duration,
+    capacity: u64,
+    now: Box<dyn Fn() -> Duration + Send + Sync>,
+}
+
+impl Denials {
+    pub(super) fn new(
+        cache: DenyCache,
+        capacity: u64,
+        now: impl Fn() -> Duration + Send + Sync + 'static,
+    ) -> Result<Self, ConfigError> {
+        if cache.max_age.is_zero() {
+            return Err(ConfigError::Zero { what: "longest age of a denial" });
+        }
+        let count = cache.max_keys.div_ceil(KEYS_PER_SHARD).clamp(1, MAX_SHARDS);
+        let max_keys = NonZeroUsize::new(cache.max_keys / count)
+            .ok_or(ConfigError::Zero { what: "number of keys with denials" })?;
+        Ok(Denials {
+            shards: (0..count).map(|_| Mutex::new(Shard::new(max_keys))).collect(),
+            hasher: RandomState::new(),
+            max_age: cache.max_age,
+            capacity,
+            now: Box::new(now),
+        })
+    }
+
+    /// The decision on `cost`, for a caller who would wait for `patience`. See
+    /// [`Shard::known`].
+    pub(super) fn answer(&self, key: &Key, cost: u64, patience: Duration) -> Option<Decision> {
+        let now = (self.now)();
+        let mut shard = self.shard(key);
+        shard.known(key, cost, patience, now).map(|denial| denial.answer(cost, self.capacity, now))
+    }
+
+    /// The decisions on all of these costs, where all of them are denied.
+    pub(super) fn answer_each(&self, key: &Key, costs: &[u64]) -> Option<Vec<Decision>> {
+        let now = (self.now)();
+        let least = *costs.iter().min()?;
+        let mut shard = self.shard(key);
+        let denial = shard.known(key, least, Duration::ZERO, now)?;
+        Some(costs.iter().map(|&cost| denial.answer(cost, self.capacity, now)).collect())
+    }
+
+    pub(super) fn ticket(&self, key: &Key) -> Ticket {
+        Ticket { sent: (self.now)(), generation: self.shard(key).generation }
+    }
+
+    pub(super) fn learn(&self, key: &Key, ticket: Ticket, cost: u64, decision: &Decision) {
+        if decision.degraded {
+            return;
+        }
+        let now = (self.now)();
+        let mut shard = self.shard(key);
+        shard.correct(key, cost, decision);
+        // A denial from before something was given back may be over.
+        if ticket.generation != shard.generation {
+            return;
+        }
+        if let Verdict::Denied { retry_after } = decision.verdict {
+            let until = not_after(ticket.sent, retry_after);
+            let denial = Denial {
+                cost,
+                until,
+                believed_until: until.min(ticket.sent.saturating_add(self.max_age)),
+                reset_at: not_after(ticket.sent, decision.reset_after),
+                turn_at: not_after(ticket.sent, decision.turn_after),
+                told: decision.clone(),
+            };
+            shard.keep(key, denial, now);
+        }
+    }
+
+    pub(super) fn forget(&self, key: &Key) {
+        let mut shard = self.shard(key);
+        shard.generation += 1;
+        shard.denials.pop(key);
+    }
+
+    pub(super) fn stats(&self) -> DenyCacheStats {
+        let mut sum = DenyCacheStats::default();
+        for shard in &self.shards {
+            let shard = lock(shard);
+            sum.hits += shard.hits;
+            sum.misses += shard.misses;
+            sum.entries += shard.denials.len();
+            sum.evictions += shard.evictions;
+        }
+        sum
+    }
+
+    fn shard(&self, key: &Key) -> MutexGuard<'_, Shard> {
+        let index = self.hasher.hash_one(key) as usize % self.shards.len();
+        lock(&self.shards[index])
+    }
+}
+
+/// What was known when the store was asked.
+#[derive(Clone, Copy)]
+pub(super) struct Ticket {
+    sent: Duration,
+    generation: u64,
+}
+
+/// A shard is whole whenever its lock is free: nothing below panics halfway.
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Shard {
+    denials: LruCache<Key, Denial, RandomState>,
+    /// Goes up with each key of this shard that is forgotten.
+    generation: u64,
+    hits: u64,
+    misses: u64,
+    evictions: u64,
+}
+
+impl Shard {
+    fn new(max_keys: NonZeroUsize) -> Self {
+        // One with a capacity from the start would take all its memory at once.
+        let mut denials = LruCache::unbounded_with_hasher(RandomState::new());
+        denials.resize(max_keys);
+        Shard { denials, generation: 0, hits: 0, misses: 0, evictions: 0 }
+    }
+
+    /// What is known to deny `cost` now. To a caller who would wait for less than the denial lasts
+    /// it is as good as the store's; one who may wait longer is told no other cost's, because the
+    /// store might say at once that his own takes too long.
+    fn known(
+        &mut self,
+        key: &Key,
+        cost: u64,
+        patience: Duration,
+        now: Duration,
+    ) -> Option<&Denial> {
+        let known = self.denials.get(key).filter(|denial| {
+            let telling = denial.cost == cost || denial.until.saturating_sub(now) > patience;
+            denial.holds(now) && denial.cost <= cost && telling
+        });
+        match known {
+            Some(_) => self.hits += 1,
+            None => self.misses += 1,
+        }
+        known
+    }
+
+    /// Drops what this decision shows to be over. It may be an older one than what it contradicts;
+    /// then the store is asked once more than it need be.
+    fn correct(&mut self, key: &Key, cost: u64, decision: &Decision) {
+        let admitted = if decision.is_allowed() { cost } else { 0 };
+        let fits = decision.remaining.max(admitted);
+        if self.denials.peek(key).is_some_and(|known| known.cost <= fits) {
+            self.denials.pop(key);
+        }
+    }
+
+    /// Keeps the denial of the smallest cost, and of the same cost the one that lasts longer.
+    fn keep(&mut self, key: &Key, denial: Denial, now: Duration) {
+        let better = |known: &Denial| {
+            let longer = known.cost == denial.cost && known.believed_until >= denial.believed_until;
+            known.holds(now) && (known.cost < denial.cost || longer)
+        };
+        if !denial.holds(now) || self.denials.peek(key).is_some_and(better) {
+            return;
+        }
+        let dropped = self.denials.push(key.clone(), denial);
+        self.evictions += u64::from(dropped.is_some_and(|(other, _)| other != *key));
+    }
+}
+
+/// Times are the runtime's.
+struct Denial {
+    /// The smallest cost that is denied.
+    cost: u64,
+    /// Not after the store admits it.
+    until: Duration,
+    /// The same or, where that is earlier, when the denial is too old.
+    believed_until: Duration,
+    /// Not after the store counts the limiter as never used.
+    reset_at: Duration,
+    /// Not after the turn of what is admitted next.
+    turn_at: Duration,
+    told: Decision,
+}
+
+impl Denial {
+    /// Whether there is a whole microsecond to tell. The store's time is rounded down, so that less
+    /// than one may be over there.
+    fn holds(&self, now: Duration) -> bool {
+        self.believed_until.saturating_sub(now) >= MICROSECOND
+    }
+
+    /// The decision on `cost`, which is at least this one's.
+    fn answer(&self, cost: u64, capacity: u64, now: Duration) -> Decision {
+        let after = |time: Duration| whole_micros(time.saturating_sub(now));
+        let (verdict, turn_after) = match cost > capacity {
+            true => (Verdict::Never, Duration::ZERO),
+            false => (Verdict::Denied { retry_after: after(self.until) }, after(self.turn_at)),
+        };
+        Decision {
+            verdict,
+            remaining: self.cost - 1,
+            reset_after: after(self.reset_at),
+            turn_after,
+            ..self.told.clone()
+        }
+    }
+}
+
+const MICROSECOND: Duration = Duration::from_micros(1);
+/// What is taken off a span because the clocks may differ: a thousandth, which covers two clocks
+/// that are off by 500 ppm each, the most for which ntpd can make up.
+const DRIFT_PART: u32 = 1000;
+
+/// A time of this process that is not after the store's "`span` after it decided", for a call that
+/// was sent at `sent`; but for the fraction of a microsecond that the store does not count.
+fn not_after(sent: Duration, span: Duration) -> Duration {
+    sent.saturating_add(span - span / DRIFT_PART)
+}
+
+/// Rounded down, as all spans of decisions are whole microseconds.
+fn whole_micros(span: Duration) -> Duration {
+    span - Duration::from_nanos(u64::from(span.subsec_nanos() % 1000))
+}
+
+impl fmt::Debug for Denials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Denials").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,175 @@
+//! Denials that still hold, so that the store need not be asked again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockage_core::{ConfigError, Decision};
+
+use super::Limiter;
+use super::denials::{Denials, Ticket};
+use crate::key::Key;
+use crate::runtime::Runtime;
+use crate::store::Store;
+use crate::timed::Timed;
+
+/// A limiter's memory of denials: what is known to be denied is answered in this process, and costs
+/// the store nothing.
+///
+/// A denial says when the same request would be admitted. Until then that cost, and every larger
+/// one, is denied by the store too, because other traffic can only make it later. So a local verdict
+/// is the one that the store would give. The rest of the decision is a bound: `retry_after`, `turn_after` and
+/// `reset_after` are never above what the store would say, and `remaining` never below. `binding`
+/// and `parts` are those of the denial that is remembered.
+///
+/// Only denials are remembered, of each key one: that of the smallest cost. `try_acquire`,
+/// `acquire` and `try_acquire_each` are answered from it. All decisions of the store teach it, but
+/// none that a policy made in its place ([`WhenAway`](crate::WhenAway)), and none to an `acquire` in a
+/// queue, whose turn may only have been too late for that caller. A request under an id of
+/// the caller's ([`Limiter::try_acquire_once`]) always asks the store, which may remember it.
+///
+/// # What can make it wrong
+///
+/// It may deny what the store would admit, and never the reverse:
+///
+/// - Something is given back to the key. What this limiter and its clones do themselves, such as
+///   [`Limiter::reset`], is heeded. What others do is not known here until the denial ends, or until
+///   a decision of the store contradicts it. The same goes for a store that loses its data.
+/// - The store's clock is set forward, or a server takes over whose clock is ahead: by as much.
+/// - This machine's clock runs slower than the store's by more than a thousandth (clocks that NTP
+///   keeps differ by less), or stands still while the machine is suspended.
+///
+/// [`DenyCache::with_max_age`] bounds each of them. Where a key's record is replaced by one of
+/// another limit or kind, the error is seen once the denial has ended.
+///
+/// # Examples
+///
+/// ```
+/// # #[cfg(feature = "tokio")] {
+/// use std::time::Duration;
+/// use lockage::runtime::Tokio;
+/// use lockage::{DenyCache, Limiter, Timed};
+/// # use lockage_memory::MemoryStore;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// # let store = MemoryStore::new();
+/// let store = Timed::new(store, Tokio, Duration::from_millis(250));
+/// let limiter = Limiter::new(store, "fixed-window 2/h".parse()?)
+///     .with_deny_cache(DenyCache::new(10_000).with_max_age(Duration::from_secs(5)))?;
+/// for _ in 0..100 {
+///     limiter.try_acquire("user:42", 1).await?;
+/// }
+/// // Two were admitted, and one was told until when the others are denied.
+/// let stats = limiter.deny_cache_stats().expect("it has one");
+/// assert_eq!((stats.misses, stats.hits, stats.entries), (3, 97, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap(); }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DenyCache {
+    pub(super) max_keys: usize,
+    pub(super) max_age: Duration,
+}
+
+impl DenyCache {
+    /// Remembers denials of at most `max_keys` keys (at least 1), each until it ends. A denial takes
+    /// its key and about 300 bytes. Where there are more, the least recently used are dropped.
+    pub fn new(max_keys: usize) -> Self {
+        DenyCache { max_keys, max_age: Duration::MAX }
+    }
+
+    /// Asks the store again after `max_age` (above zero), however long the denial would last: for
+    /// limits that others reset or refund.
+    pub fn with_max_age(self, max_age: Duration) -> Self {
+        DenyCache { max_age, ..self }
+    }
+}
+
+/// What a limiter's deny cache has done so far, and holds now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DenyCacheStats {
+    /// Calls that were answered here.
+    pub hits: u64,
+    /// Calls that might have been, and asked the store.
+    pub misses: u64,
+    /// Denials that are remembered, those included that have ended since.
+    pub entries: usize,
+    /// Denials that were dropped to make room.
+    pub evictions: u64,
+}
+
+impl<S: Store, R: Runtime> Limiter<Timed<S, R>> {
+    /// Answers here what is known to be denied: see [`DenyCache`]. Clones of the limiter share what
+    /// they know.
+    ///
+    /// # Errors
+    /// [`ConfigError::Zero`] for no keys, or an age of zero.
+    pub fn with_deny_cache(self, cache: DenyCache) -> Result<Self, ConfigError> {
+        let runtime = self.store.runtime().clone();
+        let denials = Denials::new(cache, self.limit.capacity(), move || runtime.now())?;
+        Ok(Limiter { denials: Some(Arc::new(denials)), ..self })
+    }
+}
+
+impl<S> Limiter<S> {
+    /// What the deny cache has done so far; nothing where there is none.
+    pub fn deny_cache_stats(&self) -> Option<DenyCacheStats> {
+        self.denials.as_ref().map(|denials| denials.stats())
+    }
+
+    /// The denial of `cost` that is known here, for a caller who would wait for `patience`.
+    pub(super) fn known_denial(
+        &self,
+        key: &Key,
+        cost: u64,
+        patience: Duration,
+    ) -> Option<Decision> {
+        self.denials.as_ref().and_then(|known| known.answer(key, cost, patience))
+    }
+
+    /// Forgets what is denied to `key`, at once and when the returned value is dropped. Whatever
+    /// gives something back to a key holds it while it asks the store to.
+    pub(super) fn forget_denial<'a>(&'a self, key: &'a Key) -> Forgetting<'a> {
+        let forgetting = Forgetting { denials: self.denials.as_deref(), key };
+        forgetting.forget();
+        forgetting
+    }
+
+    /// To be called before the store is asked, so that what it says can be learned.
+    pub(super) fn asking<'a>(&'a self, key: &'a Key) -> Asking<'a> {
+        Asking(self.denials.as_deref().map(|denials| (denials, key, denials.ticket(key))))
+    }
+}
+
+/// See [`Limiter::forget_denial`].
+#[must_use]
+pub(super) struct Forgetting<'a> {
+    denials: Option<&'a Denials>,
+    key: &'a Key,
+}
+
+impl Forgetting<'_> {
+    fn forget(&self) {
+        if let Some(denials) = self.denials {
+            denials.forget(self.key);
+        }
+    }
+}
+
+/// Also where the call is given up or fails: it may have been done.
+impl Drop for Forgetting<'_> {
+    fn drop(&mut self) {
+        self.forget();
+    }
+}
+
+/// A call that is under way, where there is a cache to learn from it.
+pub(super) struct Asking<'a>(Option<(&'a Denials, &'a Key, Ticket)>);
+
+impl Asking<'_> {
+    /// Takes in what the store has decided on a request of `cost`.
+    pub(super) fn learn(&self, cost: u64, decision: &Decision) {
+        if let Some((denials, key, ticket)) = self.0 {
+            denials.learn(key, ticket, cost, decision);
+        }
+    }
+}

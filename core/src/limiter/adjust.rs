@@ -1,0 +1,279 @@
+//! What can be done to a key besides admitting single requests.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::group::Opened;
+use super::request::{Request, RequestId, What};
+use super::standing::{Freed, Standing, Standpoint, State};
+use super::wire;
+use crate::command::{Arguments, Command, ScriptId, read_head, read_whole};
+use crate::decision::Decision;
+use crate::error::{ConfigError, CostError, RecordError, ReplyError};
+use crate::exact::{MAX_COUNT, half_span};
+use crate::limit::{Limit, Single};
+use crate::record::Record;
+use crate::time::Timestamp;
+
+/// Something that is done to a key besides admitting single requests: taking what there is, giving back,
+/// charging by force, and blocking.
+///
+/// Sent again, because its answer was lost, it is done once more, unless it has an id: see
+/// [`Adjust::with_request`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Adjust {
+    limit: Limit,
+    operation: Operation,
+    /// Units; of a block, microseconds.
+    amount: u64,
+    request: Option<Request>,
+}
+
+/// What an [`Adjust`] came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Adjusted {
+    /// How much was taken, given back or charged, in units, of several limits the most of any; for how
+    /// long the key is blocked now, in microseconds; of an unblocking 1 where the key was blocked.
+    /// With zero nothing was changed.
+    pub amount: u64,
+    /// What a peek of cost 1 is told right after it.
+    pub after: Decision,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    TakeUpTo,
+    Refund,
+    Penalty,
+    Block,
+    Unblock,
+}
+
+impl Operation {
+    const ALL: [Operation; 5] = [
+        Operation::TakeUpTo,
+        Operation::Refund,
+        Operation::Penalty,
+        Operation::Block,
+        Operation::Unblock,
+    ];
+
+    /// As scripts and records have it.
+    pub(super) fn letter(self) -> char {
+        match self {
+            Operation::TakeUpTo => 't',
+            Operation::Refund => 'f',
+            Operation::Penalty => 'p',
+            Operation::Block => 'b',
+            Operation::Unblock => 'u',
+        }
+    }
+
+    pub(super) fn of_letter(letter: char) -> Option<Operation> {
+        Operation::ALL.into_iter().find(|operation| operation.letter() == letter)
+    }
+}
+
+impl Adjust {
+    /// Takes as much as there is, up to `most` (at least 1): it is admitted and charged as one request
+    /// of that cost. Its turn in a [`LeakyBucket`](crate::LeakyBucket) is not told.
+    ///
+    /// # Errors
+    /// [`CostError::Zero`].
+    pub fn take_up_to(limit: impl Into<Limit>, most: u64) -> Result<Self, CostError> {
+        Adjust::new(limit, Operation::TakeUpTo, most)
+    }
+
+    /// Gives back up to `cost` (at least 1) of what is charged now, the latest first, and never more
+    /// than that: a key that was never used has nothing to give back, and what is given back does not
+    /// come back a second time when it would have.
+    ///
+    /// # Errors
+    /// [`CostError::Zero`].
+    pub fn refund(limit: impl Into<Limit>, cost: u64) -> Result<Self, CostError> {
+        Adjust::new(limit, Operation::Refund, cost)
+    }
+
+    /// Charges `cost` (at least 1) whether it fits or not, so that less, or nothing, is admitted for
+    /// longer. A limit is charged up to twice its capacity; what is beyond that is not charged.
+    ///
+    /// # Errors
+    /// [`CostError::Zero`].
+    pub fn penalty(limit: impl Into<Limit>, cost: u64) -> Result<Self, CostError> {
+        Adjust::new(limit, Operation::Penalty, cost)
+    }
+
+    /// Admits nothing for `span` from now on (whole microseconds, at most half of
+    /// [`MAX_SPAN`](crate::MAX_SPAN)), whatever the limit says. A block that lasts longer stays.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for zero, a fraction of a microsecond, or a span out of range.
+    pub fn block(limit: impl Into<Limit>, span: Duration) -> Result<Self, ConfigError> {
+        let amount = half_span("time to block", span)?;
+        let limit = limit.into();
+        Ok(Adjust { limit, operation: Operation::Block, amount, request: None })
+    }
+
+    /// Ends a block.
+    pub fn unblock(limit: impl Into<Limit>) -> Self {
+        let limit = limit.into();
+        Adjust { limit, operation: Operation::Unblock, amount: 0, request: None }
+    }
+
+    /// The same under an id, so that it can be sent again: once it was done, and while it is remembered,
+    /// it gets the same answer and is not done again. As
+    /// [`Acquire::with_request`](crate::Acquire::with_request).
+    ///
+    /// # Errors
+    /// [`ConfigError`] for a time to remember of zero, with a fraction of a microsecond, or out of
+    /// range.
+    pub fn with_request(self, id: RequestId, remember: Duration) -> Result<Self, ConfigError> {
+        Ok(Adjust { request: Some(Request::new(id, remember)?), ..self })
+    }
+
+    fn new(limit: impl Into<Limit>, operation: Operation, amount: u64) -> Result<Self, CostError> {
+        if amount == 0 {
+            return Err(CostError::Zero);
+        }
+        // No limit has more.
+        let amount = amount.min(MAX_COUNT);
+        Ok(Adjust { limit: limit.into(), operation, amount, request: None })
+    }
+
+    fn what(&self) -> What {
+        What::Adjust(self.operation, self.amount)
+    }
+
+    /// Does it, and tells how much of it was done.
+    fn run(&self, opened: &mut Opened<'_>) -> u64 {
+        let standing = &mut opened.standing;
+        match self.operation {
+            Operation::TakeUpTo => {
+                let taken = self.amount.min(standing.remaining());
+                if taken > 0 {
+                    standing.charge(taken);
+                    opened.add_entry(taken);
+                }
+                taken
+            }
+            Operation::Refund => refund(opened, self.amount),
+            Operation::Penalty => penalty(opened, self.amount),
+            Operation::Block => {
+                standing.blocked_until = standing.blocked_until.max(standing.now + self.amount);
+                standing.blocked_until - standing.now
+            }
+            Operation::Unblock => u64::from(core::mem::take(&mut standing.blocked_until) > 0),
+        }
+    }
+}
+
+fn refund(opened: &mut Opened<'_>, cost: u64) -> u64 {
+    let used = opened.standing.parts.iter().map(Standpoint::used).max().unwrap_or_default();
+    for part in &mut opened.standing.parts {
+        if let (Ok(machine), State::Counter(state)) = (part.limit.machine(), part.state) {
+            part.state = State::Counter(machine.give_back(state, cost));
+        }
+    }
+    opened.give_back_entries(cost);
+    cost.min(used)
+}
+
+fn penalty(opened: &mut Opened<'_>, cost: u64) -> u64 {
+    let standing = &mut opened.standing;
+    let logs = || standing.parts.iter().filter_map(|part| Some((part, part.log()?.0.window())));
+    // Logs share their entries, so all are charged alike: as the one is that keeps them for longest,
+    // which bounds their number.
+    let longest = logs().map(|(log, window)| (window, log.room())).max();
+    let exact = logs().map(|(log, _)| MAX_COUNT - log.used()).min();
+    let room = longest.map_or(0, |(_, room)| room).min(exact.unwrap_or_default());
+    let entry = cost.min(room);
+    let mut most = entry;
+    for part in &mut standing.parts {
+        let charged = match part.state {
+            State::Counter(_) => cost.min(part.room()),
+            State::Log(_) => entry,
+        };
+        if charged > 0 {
+            part.charge(charged, standing.now);
+        }
+        most = most.max(charged);
+    }
+    if entry > 0 {
+        opened.add_entry(entry);
+    }
+    most
+}
+
+impl Command for Adjust {
+    type Outcome = Adjusted;
+
+    fn script(&self) -> ScriptId {
+        ScriptId::LimiterAdjust
+    }
+
+    fn arguments(&self, arguments: &mut Arguments) {
+        match self.request {
+            Some(request) => arguments.push(request),
+            None => arguments.push(""),
+        }
+        arguments.push(self.operation.letter());
+        arguments.push(self.amount);
+        wire::push_limit(&self.limit, arguments);
+    }
+
+    fn outcome(&self, reply: &[i64]) -> Result<Adjusted, ReplyError> {
+        let (now, rest) = read_head(reply)?;
+        let numbers = rest.iter().map(|number| read_whole(*number));
+        let numbers = numbers.collect::<Result<Vec<u64>, _>>()?;
+        recall(&self.limit.singles(), now, &numbers).ok_or(ReplyError::Unexpected)
+    }
+
+    fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Adjusted, RecordError> {
+        let limits = self.limit.singles();
+        if let (Some(request), Some(record)) = (self.request, &*slot)
+            && record.is_of(&limits)
+            && let Some(known) = record.requests.find(request.id, now)
+        {
+            if known.what != self.what() {
+                return Err(RecordError::OperationReused);
+            }
+            return recall(&limits, known.now, &known.told).ok_or(RecordError::Damaged);
+        }
+        let mut opened = Opened::new(&limits, slot, now)?;
+        let amount = self.run(&mut opened);
+        let freed = opened.freed_at(1);
+        let mut closed = opened.close();
+        let after = closed.standing.peek(1, &freed);
+        if amount > 0 || closed.converted {
+            closed.write(slot, now);
+        }
+        if let (Some(request), Some(record), 1..) = (self.request, slot, amount) {
+            let told = told(amount, &closed.standing, &freed);
+            record.requests.remember(request, self.what(), now, told);
+        }
+        Ok(Adjusted { amount, after })
+    }
+
+    fn is_repeatable(&self) -> bool {
+        self.request.is_some()
+    }
+}
+
+/// The numbers of the reply, behind its head.
+fn told(amount: u64, standing: &Standing, freed: &Freed) -> Vec<u64> {
+    let mut told = vec![amount, standing.blocked_until];
+    told.extend(standing.numbers());
+    let logs = standing.parts.iter().zip(freed);
+    told.extend(logs.filter(|(part, _)| matches!(part.state, State::Log(_))).map(|(_, at)| *at));
+    told
+}
+
+/// What those numbers say.
+pub(super) fn recall(limits: &[Single], now: Timestamp, told: &[u64]) -> Option<Adjusted> {
+    let &[amount, blocked_until, ref rest @ ..] = told else { return None };
+    let (standing, times) = Standing::read(limits, now, rest)?;
+    let freed = wire::read_freed(&standing, 1, times)?;
+    let standing = Standing { blocked_until, ..standing };
+    Some(Adjusted { amount, after: standing.peek(1, &freed[0]) })
+}

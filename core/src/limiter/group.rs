@@ -1,0 +1,279 @@
+//! Records of one to four limits on one key: how they are read, converted and written.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use super::sliding_log::{Entry, LogState};
+use super::standing::{Freed, Standing, Standpoint, State};
+use super::{CounterRecord, SlidingLog, convert};
+use crate::error::RecordError;
+use crate::limit::Single;
+use crate::record::{Body, Record};
+use crate::time::Timestamp;
+
+/// What is stored under the key of a sliding log, or of several limits together.
+///
+/// A request that is admitted is charged to all of them, so that all logs share their entries: each knows
+/// how many of the oldest have expired for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GroupRecord {
+    pub(crate) parts: Box<[Standpoint]>,
+    /// In the order of admission. Those that have expired for every log go when the record is next
+    /// written.
+    pub(crate) entries: VecDeque<Entry>,
+}
+
+impl GroupRecord {
+    pub(crate) fn forget_at(&self) -> Timestamp {
+        let fresh_at = self.parts.iter().map(Standpoint::fresh_at).max().unwrap_or_default();
+        Timestamp::computed(fresh_at).expect("within MAX_SPAN of an accepted time")
+    }
+
+    pub(crate) fn has_log(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part.state, State::Log(_)))
+    }
+
+    /// Whether some sequence of calls can have written it, so that no step can overflow.
+    pub(crate) fn is_sound(&self) -> bool {
+        let logs = || self.parts.iter().filter_map(Standpoint::log);
+        let Some((_, LogState { last, .. })) = logs().next() else {
+            return self.entries.is_empty();
+        };
+        let counts = |state: &LogState| {
+            let counted = self.entries.iter().skip(state.skip);
+            let total = counted.fold(0_u64, |sum, entry| sum.saturating_add(entry.cost));
+            state.is_sound() && state.skip <= self.entries.len() && total == state.used
+        };
+        self.entries.iter().all(|entry| entry.cost > 0 && entry.at <= last)
+            && self.entries.iter().is_sorted_by_key(|entry| entry.at)
+            && logs().all(|(_, state)| state.last == last && counts(&state))
+            && logs().any(|(_, state)| state.skip == 0)
+    }
+}
+
+impl Standpoint {
+    pub(super) fn log(&self) -> Option<(&SlidingLog, LogState)> {
+        match (self.limit.machine(), self.state) {
+            (Err(log), State::Log(state)) => Some((log, state)),
+            _ => None,
+        }
+    }
+}
+
+/// A key's record for one operation: how its limits stand, and what becomes of its entries.
+pub(crate) struct Opened<'r> {
+    pub(crate) standing: Standing,
+    /// Whether the record was written under another limit. It is then to be written, whatever comes of
+    /// the operation.
+    pub(crate) converted: bool,
+    stored: Option<&'r VecDeque<Entry>>,
+    edit: Edit,
+}
+
+/// What becomes of a record's entries.
+#[derive(Default)]
+struct Edit {
+    /// How many of the latest are removed.
+    removed: usize,
+    /// How much is taken off the latest that is left.
+    lowered: u64,
+    added: VecDeque<Entry>,
+}
+
+impl<'r> Opened<'r> {
+    /// How the limits stand at `now` by what the slot holds, converted where that is of another limit.
+    pub(crate) fn new(
+        limits: &[Single],
+        slot: &'r Option<Record>,
+        now: Timestamp,
+    ) -> Result<Self, RecordError> {
+        let mut standing = Standing::fresh(limits, now);
+        let edit = Edit::default();
+        let Some(record) = slot else {
+            return Ok(Opened { standing, converted: false, stored: None, edit });
+        };
+        if record.blocked_until > now.as_micros() {
+            standing.blocked_until = record.blocked_until;
+        }
+        let (own, stored) = match &record.body {
+            Body::Counter(record) => (alloc::vec![record.standpoint()?], None),
+            Body::Group(group) => (group.parts.to_vec(), group.has_log().then_some(&group.entries)),
+            Body::Lock(_) => return Err(RecordError::OtherKind),
+        };
+        let settled = own.iter().map(|part| settle(part, stored, standing.now)).collect();
+        let mut opened = Opened { standing, converted: false, stored, edit };
+        if own.iter().map(|part| part.limit.id()).eq(limits.iter().map(Single::id)) {
+            opened.standing.parts = settled;
+        } else {
+            opened.convert(settled);
+        }
+        Ok(opened)
+    }
+
+    fn convert(&mut self, old: Vec<Standpoint>) {
+        self.converted = true;
+        let now = self.standing.now;
+        let most = old.iter().map(Standpoint::used).max().unwrap_or_default();
+        let mut parts = convert::convert(&self.standing.parts, &old, most);
+        let is_log = |part: &Standpoint| matches!(part.state, State::Log(_));
+        if !parts.iter().any(|part| part.is_none_or(|part| is_log(&part))) {
+            self.stored = None;
+        }
+        let last = old.iter().find_map(Standpoint::log).map_or(0, |(_, state)| state.last);
+        for (part, fresh) in parts.iter_mut().zip(&self.standing.parts) {
+            // What is left are logs that the old record knows nothing of, but for its entries.
+            part.get_or_insert_with(|| match self.stored {
+                Some(entries) => {
+                    let used = entries.iter().map(|entry| entry.cost).sum();
+                    let state = State::Log(LogState { used, last, skip: 0 });
+                    settle(&Standpoint { state, ..*fresh }, self.stored, now)
+                }
+                None => {
+                    let mut part = *fresh;
+                    if most > 0 {
+                        part.charge(most, now);
+                    }
+                    part
+                }
+            });
+        }
+        let parts: Vec<Standpoint> = parts.into_iter().flatten().collect();
+        if self.stored.is_none() && most > 0 && parts.iter().any(is_log) {
+            self.edit.added.push_back(Entry { at: now, cost: most });
+        }
+        self.standing.parts = parts;
+    }
+
+    /// When each log has room for `cost`.
+    pub(crate) fn freed_at(&self, cost: u64) -> Freed {
+        let freed_at = |part: &Standpoint| match part.log() {
+            Some((log, state)) if log.remaining(state.used) < cost && cost <= log.limit() => {
+                log.freed_at(state.used, cost, self.entries().skip(state.skip))
+            }
+            _ => 0,
+        };
+        self.standing.parts.iter().map(freed_at).collect()
+    }
+
+    /// Keeps an entry of a cost that was just charged to each log.
+    pub(crate) fn add_entry(&mut self, cost: u64) {
+        let log = self.standing.parts.iter().find_map(Standpoint::log);
+        if let Some((_, LogState { last: at, .. })) = log {
+            self.edit.added.push_back(Entry { at, cost });
+        }
+    }
+
+    /// Gives back up to `cost` of the logs' latest entries.
+    pub(crate) fn give_back_entries(&mut self, cost: u64) {
+        let oldest = self.standing.parts.iter().filter_map(Standpoint::log);
+        let Some(oldest) = oldest.map(|(_, state)| state.skip).min() else { return };
+        let entries: Vec<Entry> = self.entries().collect();
+        let (mut left, mut count) = (cost, entries.len());
+        while left > 0 && count > oldest {
+            let entry = entries[count - 1];
+            let part = entry.cost.min(left);
+            left -= part;
+            for standpoint in &mut self.standing.parts {
+                if let State::Log(state) = &mut standpoint.state
+                    && state.skip < count
+                {
+                    state.used -= part;
+                }
+            }
+            if part < entry.cost {
+                self.edit.lowered = part;
+                break;
+            }
+            count -= 1;
+        }
+        self.edit.removed = entries.len() - count;
+        for standpoint in &mut self.standing.parts {
+            if let State::Log(state) = &mut standpoint.state {
+                state.skip = state.skip.min(count);
+            }
+        }
+    }
+
+    /// The entries, the oldest first.
+    fn entries(&self) -> impl Iterator<Item = Entry> {
+        let stored = self.stored.into_iter().flatten().copied();
+        stored.chain(self.edit.added.iter().copied())
+    }
+
+    /// Ends the operation, without a borrow of the slot.
+    pub(crate) fn close(self) -> Closed {
+        Closed {
+            standing: self.standing,
+            converted: self.converted,
+            keeps_entries: self.stored.is_some(),
+            edit: self.edit,
+        }
+    }
+}
+
+/// How a key stands after an operation, and what is to be written.
+pub(crate) struct Closed {
+    pub(crate) standing: Standing,
+    pub(crate) converted: bool,
+    keeps_entries: bool,
+    edit: Edit,
+}
+
+impl Closed {
+    /// Writes the record. What it remembers and no longer needs is dropped; requests also where it is
+    /// converted, since their answers were made from other numbers.
+    pub(crate) fn write(&mut self, slot: &mut Option<Record>, now: Timestamp) {
+        let old = slot.take();
+        let (old_body, mut requests) = match old {
+            Some(record) => (Some(record.body), record.requests),
+            None => Default::default(),
+        };
+        if self.converted {
+            requests = Default::default();
+        }
+        requests.prune(now);
+        let body = self.body(old_body);
+        *slot = Some(Record { body, blocked_until: self.standing.blocked_until, requests });
+    }
+
+    fn body(&mut self, old: Option<Body>) -> Body {
+        let parts = &mut self.standing.parts;
+        if let [Standpoint { limit, state: State::Counter(state) }] = parts[..]
+            && let Ok(machine) = limit.machine()
+        {
+            return Body::Counter(CounterRecord::new(machine, state));
+        }
+        let mut entries = match old {
+            Some(Body::Group(group)) if self.keeps_entries => group.entries,
+            _ => VecDeque::new(),
+        };
+        let edit = core::mem::take(&mut self.edit);
+        entries.extend(edit.added);
+        entries.truncate(entries.len() - edit.removed);
+        if let Some(latest) = entries.back_mut() {
+            latest.cost -= edit.lowered;
+        }
+        let skips = parts.iter().filter_map(Standpoint::log).map(|(_, state)| state.skip);
+        let expired = skips.min().unwrap_or_default();
+        entries.drain(..expired);
+        for part in parts.iter_mut() {
+            if let State::Log(state) = &mut part.state {
+                state.skip -= expired;
+            }
+        }
+        Body::Group(GroupRecord { parts: parts.clone().into(), entries })
+    }
+}
+
+fn settle(part: &Standpoint, entries: Option<&VecDeque<Entry>>, now: u64) -> Standpoint {
+    let state = match (part.limit.machine(), part.state) {
+        (Ok(machine), State::Counter(state)) => State::Counter(machine.settle(Some(state), now)),
+        (Err(log), State::Log(state)) => {
+            let counted = entries.into_iter().flatten().skip(state.skip).copied();
+            State::Log(log.settle(state, counted, now))
+        }
+        (_, state) => state,
+    };
+    Standpoint { state, ..*part }
+}

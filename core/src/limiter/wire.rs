@@ -1,0 +1,124 @@
+//! What the limiters' commands have in common on the wire.
+
+use alloc::vec::Vec;
+
+use super::standing::{Freed, Standing, State};
+use super::{Fields, Machine};
+use crate::command::{Arguments, ScriptId, read_head, read_whole};
+use crate::decision::Decision;
+use crate::error::ReplyError;
+use crate::limit::{Limit, Single};
+use crate::time::Timestamp;
+
+/// The script that admits requests to a limit.
+pub(super) fn acquire_script(limit: &Limit) -> ScriptId {
+    match *limit.singles() {
+        [only] => only.machine().map_or(ScriptId::SlidingLogAcquire, |m| m.acquire_script()),
+        _ => ScriptId::LimiterAcquire,
+    }
+}
+
+/// The script that peeks at a limit.
+pub(super) fn peek_script(limit: &Limit) -> ScriptId {
+    match *limit.singles() {
+        [only] => only.machine().map_or(ScriptId::SlidingLogPeek, |_| ScriptId::CounterPeek),
+        _ => ScriptId::LimiterPeek,
+    }
+}
+
+/// The tags and configurations, which are the head of the record that is looked for.
+pub(super) fn push_limit(limit: &Limit, arguments: &mut Arguments) {
+    let singles = limit.singles();
+    if singles.len() > 1 {
+        arguments.push(COMPOSITE_TAG);
+    }
+    for (tag, config) in singles.iter().map(Single::id) {
+        arguments.push(tag);
+        config.iter().for_each(|number| arguments.push(number));
+    }
+}
+
+/// The tag of a record of several limits.
+pub(crate) const COMPOSITE_TAG: &str = "C1";
+
+/// What the reply of an acquire or a peek says, but for its decisions.
+pub(super) struct Reply {
+    pub(super) now: Timestamp,
+    /// Zero where the key is not blocked.
+    blocked_until: u64,
+    numbers: Vec<u64>,
+}
+
+/// The status of a reply that tells of a blocked key: when that ends stands behind the time.
+const BLOCKED: i64 = 6;
+
+impl Reply {
+    pub(super) fn read(reply: &[i64]) -> Result<Self, ReplyError> {
+        let (now, blocked_until, rest) = match reply {
+            &[BLOCKED, now, until, ref rest @ ..] => {
+                (read_head(&[0, now])?.0, read_whole(until)?.max(1), rest)
+            }
+            reply => {
+                let (now, rest) = read_head(reply)?;
+                (now, 0, rest)
+            }
+        };
+        let numbers = rest.iter().map(|number| read_whole(*number));
+        Ok(Reply { now, blocked_until, numbers: numbers.collect::<Result<_, _>>()? })
+    }
+
+    /// The prior state of a limit that is a single counter's, of a key that is not blocked.
+    pub(super) fn prior(&self, machine: &dyn Machine) -> Result<Option<Fields>, ReplyError> {
+        match &self.numbers[..] {
+            [] => Ok(None),
+            numbers => machine.state(numbers).map(Some).ok_or(ReplyError::Unexpected),
+        }
+    }
+
+    /// Whether [`Reply::prior`] says it all.
+    pub(super) fn is_plain(&self) -> bool {
+        self.blocked_until == 0
+    }
+
+    /// How the limits stood, and behind it when each log has room for each of `costs` costs.
+    pub(super) fn standing(
+        &self,
+        limit: &Limit,
+        costs: usize,
+    ) -> Result<(Standing, Vec<Freed>), ReplyError> {
+        let read = Standing::read(&limit.singles(), self.now, &self.numbers);
+        let (standing, times) = read.ok_or(ReplyError::Unexpected)?;
+        let standing = Standing { blocked_until: self.blocked_until, ..standing };
+        let freed = read_freed(&standing, costs, times).ok_or(ReplyError::Unexpected)?;
+        Ok((standing, freed))
+    }
+}
+
+/// When each log has room for each cost, from one number for each log and cost.
+pub(super) fn read_freed(standing: &Standing, costs: usize, times: &[u64]) -> Option<Vec<Freed>> {
+    let mut times = times.iter();
+    let mut next = |part: &super::Standpoint| match part.state {
+        State::Counter(_) => Some(0),
+        State::Log(_) => times.next().copied(),
+    };
+    let freed: Option<Vec<Freed>> =
+        (0..costs).map(|_| standing.parts.iter().map(&mut next).collect()).collect();
+    freed.filter(|_| times.next().is_none())
+}
+
+/// The decision that was made of what a record remembers of a request.
+pub(super) fn recall(
+    limits: &[Single],
+    cost: u64,
+    now: Timestamp,
+    told: &[u64],
+) -> Option<Decision> {
+    let mut standing = match (limits, told) {
+        // A counter that had no record.
+        ([only], []) if only.machine().is_ok() => Standing::fresh(limits, now),
+        _ => Standing::read(limits, now, told).filter(|(_, rest)| rest.is_empty())?.0,
+    };
+    let none: Freed = limits.iter().map(|_| 0).collect();
+    let (allowed, decision) = standing.decide(cost, &none);
+    allowed.then_some(decision)
+}

@@ -1,0 +1,215 @@
+-- The record of any limit, of one part or of several: what the general scripts work on.
+--
+-- A limit of one part has the record that its own script writes. A limit of several is
+--   C1 F1 10 60000000 T1 1 10 20 1763700000123456 3 30 1763700000123456
+-- that is the tag, each part's tag and configuration, then each part's state, of which every request
+-- is charged to every part or to none; then what `requests` describes. It is a string; with a log
+-- among its parts the head of a list, whose entries `log_entries` describes. The state of a log is
+--   used last skip     the total cost of the entries that count for it, when the latest request was
+--                      admitted (us), and how many of the entries have expired for it
+-- and without the third number where the log is the only part, since it is 0 there.
+local head             -- the limit in ARGV, as a record of it begins
+local parts, logs      -- its parts, each with its settled state, and those that are logs
+local form             -- of the record: 'string', 'list', or nothing where there is none
+local converted        -- whether the record was of another limit
+local convert          -- see conversion.lua
+
+-- The parts of the limit that begins at words[from], and what stands behind it; or nothing, where it
+-- cannot be read, and why.
+local function read_parts(words, from)
+  local read, most, place = {}, 1, from
+  if words[place] == 'C1' then most, place = 4, place + 1 end
+  repeat
+    local tag, config = words[place] or '', {}
+    local machine = machines[tag]
+    if not machine and tag ~= 'L1' then
+      return nil, place, find(tag, '^[FSTIQL]%d+$') and OTHER_VERSION or OTHER_KIND
+    end
+    local size = machine and machine.config or 2
+    for i = 1, size do
+      config[i] = tonumber(match(words[place + i] or '', '^%d+$'))
+      if not config[i] or config[i] < 1 or config[i] > EXACT then return nil, place + i, DAMAGED end
+    end
+    local part = machine and new_counter(tag, config)
+      or {is_log = true, capacity = config[1], window = config[2], unit = 1, most = EXACT}
+    if part.window and part.window > SPAN then return nil, place + 2, DAMAGED end
+    part.tag, part.name = tag, table.concat(words, ' ', place, place + size)
+    read[#read + 1], place = part, place + 1 + size
+  until #read == most or not find(words[place] or '', '^%u')
+  if most > 1 and #read < 2 then return nil, place, DAMAGED end
+  return read, place
+end
+
+local function logs_of(all)
+  local found = {}
+  for _, part in ipairs(all) do
+    if part.is_log then found[#found + 1] = part end
+  end
+  return found
+end
+
+-- Reads the limit in ARGV, from `first` on: what stands behind it; or nothing and why it is wrong.
+local function read_limit(first)
+  local read, behind = read_parts(ARGV, first)
+  if not read then return nil, wrong_argument(behind, 'part of a limit, whose tags this script knows') end
+  parts, logs = read, logs_of(read)
+  head = table.concat(ARGV, ' ', first, behind - 1) .. ' '
+  return behind
+end
+
+-- Takes the states of a record's parts out of its words, or tells that they cannot be.
+local function read_states(words, from, all)
+  local place, latest = from, nil
+  local function take()
+    local number = tonumber(match(words[place] or '', '^%d+$'))
+    place, broken = place + 1, broken or not number or number > EXACT
+    return number
+  end
+  for _, part in ipairs(all) do
+    if part.is_log then
+      part.used = take()
+      last = take() or 0
+      part.skip = #all > 1 and take() or 0
+      broken, latest = broken or latest and latest ~= last, last
+    else
+      part.state = {}
+      for i = 1, part.size do part.state[i] = take() end
+    end
+  end
+  return not broken and not words[place]
+end
+
+-- How many numbers a request's reply was made from, and an adjustment's.
+local function told_numbers(all)
+  local most = 0
+  for _, part in ipairs(all) do most = most + (part.size or 2) end
+  return most, 2 + most + #logs_of(all)
+end
+
+-- The parts of a record with their states, and whether they are those of the limit in ARGV; or nothing
+-- and why it cannot be read.
+local function read_stored(record)
+  local bar = find(record, '|', 1, true) or #record + 1
+  -- Behind the same head stands a state, or another part of a longer limit.
+  local same = sub(record, 1, #head) == head and find(record, '^%d', #head + 1) ~= nil
+  local from = same and #head + 1 or 1
+  local text, words, stored, place = sub(record, from, bar - 1), {}, parts, 1
+  for word in string.gmatch(text, '%S+') do words[#words + 1] = word end
+  if not same then
+    local status
+    stored, place, status = read_parts(words, 1)
+    if not stored then return nil, {status} end
+  end
+  local is_list = #logs_of(stored) > 0
+  if table.concat(words, ' ') ~= text or is_list ~= (form == 'list') then return nil, {DAMAGED} end
+  if not read_states(words, place, stored) then return nil, {DAMAGED} end
+  if bar <= #record then
+    local most, adjusted = told_numbers(stored)
+    local fewest = #stored == 1 and not is_list and 0 or most
+    local refused = read_behind(sub(record, bar), most, fewest, adjusted)
+    if refused then return nil, refused end
+  end
+  return stored, same
+end
+
+local function settle(all)
+  at = max(now, last)
+  for _, part in ipairs(all) do
+    if part.is_log then log_settle(part) else part.state = {part.settle(unpack(part.state))} end
+  end
+end
+
+-- Reads what is stored and settles it, for the limit that `read_limit` has read; or why it cannot be.
+local function read_record()
+  local record, found, refused = read_any()
+  if refused then return refused end
+  form = found
+  if not record then
+    for _, part in ipairs(parts) do part.state, part.used, part.skip = {}, 0, 0 end
+    return settle(parts)
+  end
+  entries = form == 'list' and math.huge or 0
+  local stored, same = read_stored(record)
+  if not stored then return same end
+  settle(stored)
+  converted = not same
+  if converted then convert(stored) end
+  if broken then return {DAMAGED} end
+end
+
+local function used(part)
+  if part.is_log then return part.used end
+  return counter_used(part)
+end
+
+-- The largest cost that every part admits.
+local function remaining()
+  local least = EXACT
+  for _, part in ipairs(parts) do least = math.min(least, part.capacity - used(part)) end
+  return max(0, least)
+end
+
+local function has_queues()
+  for _, part in ipairs(parts) do
+    if part.tag == 'Q1' then return true end
+  end
+  return false
+end
+
+-- When it is the turn of what is charged next: when every queue has drained.
+local function turn_at()
+  local latest = 0
+  for _, part in ipairs(parts) do
+    if part.tag == 'Q1' then latest = max(latest, part.fresh_at(unpack(part.state))) end
+  end
+  return latest
+end
+
+local function charge(cost)
+  for _, part in ipairs(parts) do
+    if not part.is_log then counter_add(part, cost) end
+  end
+  if logs[1] then add_entry(logs, cost) end
+end
+
+-- Adds each part's state to the reply.
+local function add_states(reply)
+  for _, part in ipairs(parts) do
+    local state = part.is_log and {part.used, last} or part.state
+    for i = 1, #state do reply[#reply + 1] = state[i] end
+  end
+end
+
+-- Adds for each log when enough will have expired for `cost`.
+local function add_freed_at(reply, cost)
+  for _, log in ipairs(logs) do reply[#reply + 1] = log_freed_at(log, cost) end
+end
+
+-- The numbers from the reply's `from` on, as a record has them.
+local function as_text(reply, from)
+  local numbers = {}
+  for i = from, #reply do numbers[#numbers + 1] = format('%.0f', reply[i]) end
+  return table.concat(numbers, ' ')
+end
+
+-- Writes the record. The rest is what `remembered` takes.
+local function store(cost, told, letter)
+  local behind, keep = remembered(cost, told, letter)
+  local numbers, drop = {}, logs[1] and smallest_skip(logs) or 0
+  for _, part in ipairs(parts) do
+    local state = part.state
+    if part.is_log then
+      state = {part.used, last, #parts > 1 and part.skip - drop or nil}
+      keep = max(keep, last + (part.used > 0 and part.window or 0))
+    else
+      keep = max(keep, counter_fresh_at(part))
+    end
+    numbers[#numbers + 1] = as_text(state, 1)
+  end
+  local record = head .. table.concat(numbers, ' ') .. behind
+  if logs[1] then
+    store_entries(record, drop, form == 'list', ttl_ms(keep))
+  else
+    redis.call('SET', key, record, 'PX', ttl_ms(keep))
+  end
+end

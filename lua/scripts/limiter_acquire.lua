@@ -1,0 +1,53 @@
+-- Admits each of several costs, in order, at one time, each as if sent singly, under any limit and
+-- whatever limit the record was written under: it is converted, which `conversion` describes. TYPE, GET
+-- or LINDEX and LRANGE; SET, or with a log what `store_entries` calls, where anything was admitted or
+-- converted.
+--
+-- ARGV[3]  empty, or an id for a request that may be sent again, which `read_request` describes
+-- ARGV[4]  and on: the limit: a tag and its configuration; or C1, then two to four of these
+-- ARGV[..] with leaky buckets among it the patience (us), the longest that the turn of a request may be away
+--          when it is admitted; then one or more costs, each at least 1
+-- Reply    {0, now}; each part's state before this call, settled, which is a log's used and last; then
+--          for each cost, for each log, when enough will have expired for it, 0 where it fits or never
+--          can: every decision follows from these. {6, now, until} and the same where the key is
+--          blocked: nothing is admitted. A request that is remembered gets the reply that it got, which
+--          was made from the states.
+local first, refused = read_limit(4)
+if refused then return refused end
+local patience = has_queues() and first
+local costs = patience and first + 1 or first
+local wrong = not_whole(first, max(costs, #ARGV))
+if wrong then return wrong_argument(wrong, 'a whole number') end
+refused = read_request(costs) or read_record()
+if refused then return refused end
+
+local again = repeated(ARGV[costs])
+if again then
+  if again[1] == 0 then
+    for _ = 1, #logs do again[#again + 1] = 0 end
+  end
+  return again
+end
+
+local reply = blocked and {BLOCKED, now, blocked} or {0, now}
+local from = #reply + 1
+add_states(reply)
+local told = as_text(reply, from)
+local admitted = false
+local function in_time()
+  return not patience or turn_at() - now <= tonumber(ARGV[patience])
+end
+for i = costs, #ARGV do
+  local cost = tonumber(ARGV[i])
+  if cost < 1 then return wrong_argument(i, 'at least 1') end
+  add_freed_at(reply, cost)
+  if cost <= remaining() and in_time() and not blocked then
+    admitted = true
+    charge(cost)
+  end
+end
+
+if broken then return {DAMAGED} end
+if not admitted then id = nil end   -- a request that was not admitted is not remembered
+if admitted or converted then store(ARGV[costs], told) end
+return reply

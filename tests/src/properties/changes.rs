@@ -1,0 +1,172 @@
+//! A change of a key's limits: what it carries over.
+
+use super::decisions::{d2_retry_after_is_minimal, d4_remaining_is_exact, end};
+use super::{Check, require};
+use crate::config::{Config, Kind, Limits};
+use crate::strategies::{Step, Trace};
+use crate::subject::{Adjustment, Op, Outcome, Subject};
+
+/// Right after any change of the limits no part has more left than its capacity less what was used
+/// under the old ones: of the same limit, else of the one of its kind in its place, else the most
+/// that any of them had used. (A log that was a log before counts its own window instead: see
+/// [`a_log_with_a_shorter_window_counts_its_own_entries`].) No operation is refused.
+///
+/// # Errors
+/// The change that gave something away, or the operation that was refused.
+pub fn a_change_gives_nothing_away<S: Subject>(subject: &mut S, trace: &Trace) -> Check {
+    let mut limits = trace.limits.clone();
+    let (mut misuses, mut step) = (0, 0);
+    trace.play(subject, |subject, op, now_us, outcome| {
+        step += 1;
+        if let Outcome::Refused(error) = &outcome {
+            misuses += 1;
+            // An id that is used for something else is.
+            let with_id = matches!(op, Op::Request { .. } | Op::Adjust { request: Some(_), .. });
+            require(with_id, || format!("step {step}, {op:?} at {now_us}: {error}"))?;
+        }
+        let Op::Change(new) = op else { return Ok(()) };
+        let after = subject.peek(1, now_us).each();
+        subject.run(&Op::Change(limits.clone()), now_us);
+        let before = subject.peek(1, now_us).each();
+        subject.run(op, now_us);
+        let used: Vec<u64> = before.iter().map(|(limit, remaining)| limit - remaining).collect();
+        let kept = kept(&limits, new, &used);
+        for (part, (kept, (limit, remaining))) in kept.iter().zip(&after).enumerate() {
+            require(*remaining <= limit.saturating_sub(*kept), || {
+                format!(
+                    "step {step}, at {now_us}: {before:?} under {limits:?} became {after:?} under \
+                     {new:?}; part {part} must keep {kept}"
+                )
+            })?;
+        }
+        limits = new.clone();
+        Ok(())
+    })
+}
+
+/// For each new part, what counts of the old ones, of which `used` was used: at least.
+fn kept(old: &Limits, new: &Limits, used: &[u64]) -> Vec<u64> {
+    let mut taken = vec![false; old.parts.len()];
+    let mut sources: Vec<Option<usize>> = vec![None; new.parts.len()];
+    for (source, part) in sources.iter_mut().zip(&new.parts) {
+        let same = |at: &usize| !taken[*at] && acts_like(&old.parts[*at], part);
+        *source = (0..old.parts.len()).find(same);
+        source.iter().for_each(|at| taken[*at] = true);
+    }
+    for (at, (source, part)) in sources.iter_mut().zip(&new.parts).enumerate() {
+        let in_place = old.parts.get(at).is_some_and(|old| old.kind == part.kind);
+        if source.is_none() && in_place && !taken[at] {
+            taken[at] = true;
+            *source = Some(at);
+        }
+    }
+    let most = used.iter().max().copied().unwrap_or(0);
+    let each = sources.into_iter().zip(&new.parts);
+    each.map(|(source, part)| {
+        if part.kind == Kind::SlidingLog && old.has_log() {
+            return of_logs(old, part, used);
+        }
+        source.map_or(most, |at| used[at])
+    })
+    .collect()
+}
+
+/// What a log counts at least, of what logs counted before: what those of no longer windows did.
+fn of_logs(old: &Limits, log: &Config, used: &[u64]) -> u64 {
+    let logs = old.parts.iter().zip(used);
+    let within = |old: &Config| old.kind == Kind::SlidingLog && old.span_us <= log.span_us;
+    logs.filter(|(old, _)| within(old)).map(|(_, used)| *used).max().unwrap_or(0)
+}
+
+/// Whether two limits are one to the machines: rates are reduced.
+fn acts_like(one: &Config, other: &Config) -> bool {
+    let rate = |config: &Config| u128::from(config.amount) * u128::from(other.span_us);
+    let other_rate = u128::from(other.amount) * u128::from(one.span_us);
+    let same_rate = match one.kind {
+        Kind::TokenBucket | Kind::LeakyBucket => rate(one) == other_rate,
+        _ => (one.amount, one.span_us) == (other.amount, other.span_us),
+    };
+    one.kind == other.kind && one.burst == other.burst && same_rate
+}
+
+/// A log that becomes one with a shorter window counts exactly what it admitted in that window (E2).
+///
+/// # Errors
+/// What remained instead.
+pub fn a_log_with_a_shorter_window_counts_its_own_entries(
+    subject: &mut impl Subject,
+    trace: &Trace,
+    log: &Config,
+) -> Check {
+    let mut entries: Vec<(u64, u64)> = Vec::new();
+    let mut now_us = trace.start_us;
+    trace.play(subject, |_, op, raw_us, outcome| {
+        now_us = raw_us;
+        if *op == Op::Reset {
+            entries.clear();
+        }
+        let at_us = entries.last().map_or(raw_us, |(last, _)| raw_us.max(*last));
+        for (cost, answer) in super::decisions::costs(op).iter().zip(outcome.answers()) {
+            if answer.is_allowed() && !matches!(op, Op::Peek(_)) {
+                entries.push((at_us, *cost));
+            }
+        }
+        Ok(())
+    })?;
+    subject.run(&Op::Change((*log).into()), now_us);
+    let at_us = entries.last().map_or(now_us, |(last, _)| now_us.max(*last));
+    let live = entries.iter().filter(|(time, _)| at_us < time + log.span_us);
+    let used: u64 = live.map(|(_, cost)| cost).sum();
+    let remaining = subject.peek(1, now_us).remaining;
+    require(remaining == log.amount.saturating_sub(used), || {
+        format!("under {log:?} at {now_us} {remaining} remain where {used} count, of {entries:?}")
+    })
+}
+
+/// D2 and D4 hold right after a change, and after the first acquire under the new limits.
+///
+/// # Errors
+/// What was answered instead.
+pub fn d2_and_d4_hold_after_a_change<S: Subject + Clone>(
+    subject: &mut S,
+    trace: &Trace,
+    (new, cost): (&Limits, u64),
+) -> Check {
+    let now_us = end(subject, trace);
+    subject.run(&Op::Change(new.clone()), now_us);
+    let after = Trace { limits: new.clone(), ..trace.continued(now_us, &[]) };
+    d2_retry_after_is_minimal(&mut subject.clone(), &after, cost)?;
+    d4_remaining_is_exact(&mut subject.clone(), &after, cost)?;
+    subject.acquire(1, now_us);
+    d2_retry_after_is_minimal(&mut subject.clone(), &after, cost)?;
+    d4_remaining_is_exact(subject, &after, cost)
+}
+
+/// A block outlasts a change of the limits, and ends when it would have ended.
+///
+/// # Errors
+/// What was answered instead.
+pub fn a_block_outlasts_a_change(
+    subject: &mut impl Subject,
+    trace: &Trace,
+    (new, span_us): (&Limits, u64),
+    write: &[Step],
+) -> Check {
+    let now_us = end(subject, trace);
+    let (left_us, _) = subject.adjust(Adjustment::Block(span_us), now_us);
+    let Some(end_us) = super::decisions::within_time(now_us, left_us) else { return Ok(()) };
+    subject.run(&Op::Change(new.clone()), now_us);
+    // Some of it writes the record under the new limits.
+    let writes = Trace { limits: new.clone(), ..trace.continued(now_us, write) };
+    for (op, time_us) in writes.resolve(subject) {
+        let lifts = matches!(op, Op::Reset | Op::Adjust { .. } | Op::Change(_));
+        if lifts || time_us >= end_us {
+            return Ok(());
+        }
+    }
+    subject.adjust(Adjustment::Penalty(1), now_us);
+    let (before, then) = (subject.peek(1, end_us - 1), subject.peek(1, end_us));
+    require(before.blocked && !then.blocked, || {
+        format!("blocked until {end_us}: one before {before:?}, then {then:?}")
+    })
+}

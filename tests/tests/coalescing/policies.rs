@@ -1,0 +1,173 @@
+//! Coalescing beside the rest: an absent store, and callers who wait for their permit.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockage::runtime::{AsyncStd, Runtime, Smol, Tokio};
+use lockage::{
+    Command, Decision, Error, Key, Limiter, OutageConfig, Store, StoreError, Timed, Timestamp,
+    WhenAway,
+};
+use lockage_core::ManualClock;
+use lockage_memory::MemoryStore;
+use lockage_tests::flaky::{Fate, Flaky};
+
+type Memory = Flaky<MemoryStore<Arc<ManualClock>>>;
+type Limited = Limiter<Timed<Far<Tokio>, Tokio>>;
+
+/// A store far away.
+#[derive(Clone)]
+struct Far<R>(Memory, R);
+
+impl<R: Runtime> Store for Far<R> {
+    async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        self.1.sleep(WAY).await;
+        let answer = self.0.execute(key, command).await;
+        self.1.sleep(WAY).await;
+        answer
+    }
+}
+
+/// From here to the store.
+const WAY: Duration = Duration::from_millis(5);
+
+/// Long: some of these tests run in real time.
+const TIMEOUT: Duration = Duration::from_secs(20);
+const PROBE: Duration = Duration::from_secs(1);
+
+fn limiter(limit: &str, max_waiting: usize) -> (Limited, Memory, Arc<ManualClock>) {
+    limiter_on(Tokio, limit, max_waiting)
+}
+
+fn limiter_on<R: Runtime>(
+    runtime: R,
+    limit: &str,
+    max_waiting: usize,
+) -> (Limiter<Timed<Far<R>, R>>, Memory, Arc<ManualClock>) {
+    let clock = ManualClock::new(Timestamp::from_micros(1_763_697_600_000_000).unwrap());
+    let clock = Arc::new(clock);
+    let store = Flaky::new(MemoryStore::with_clock(Arc::clone(&clock)));
+    let timed = Timed::new(Far(store.clone(), runtime.clone()), runtime, TIMEOUT);
+    let limiter = Limiter::new(timed, limit.parse().unwrap()).with_coalescing(max_waiting);
+    (limiter.unwrap(), store, clock)
+}
+
+/// What so many callers at once are told.
+async fn at_once(limiter: &Limited, callers: usize) -> Vec<Result<Decision, Error>> {
+    let tasks = (0..callers).map(|_| {
+        let limiter = limiter.clone();
+        tokio::spawn(async move { limiter.try_acquire("id", 1).await })
+    });
+    let mut told = Vec::new();
+    for task in tasks.collect::<Vec<_>>() {
+        told.push(task.await.unwrap());
+    }
+    told
+}
+
+/// One failed call is one failure, however many wait for it, and each of them gets what the policy says.
+#[tokio::test(start_paused = true)]
+async fn one_failed_call_is_one_failure() {
+    let (limiter, store, _) = limiter("fixed-window 40/h", 100);
+    let outage = OutageConfig::new(3, PROBE, 1).unwrap();
+    let limiter = limiter.when_away(WhenAway::allow().with_outage(outage)).unwrap();
+    let degraded = async |callers: usize| {
+        let told = at_once(&limiter, callers).await;
+        told.iter().filter(|told| told.as_ref().unwrap().degraded).count()
+    };
+    store.next([Fate::Lost, Fate::Lost]);
+    assert_eq!(degraded(50).await, 50);
+    assert_eq!((store.calls(), limiter.is_away()), (2, false), "two calls failed");
+    store.next([Fate::Answered, Fate::Lost]);
+    assert_eq!(degraded(20).await, 19);
+    store.next([Fate::Lost, Fate::Lost]);
+    assert_eq!(degraded(2).await, 2);
+    assert_eq!((store.calls(), limiter.is_away()), (6, true), "three in a row");
+    assert_eq!(degraded(30).await, 30);
+    assert_eq!(store.calls(), 6, "nobody asks it");
+    tokio::time::advance(PROBE).await;
+    assert_eq!(degraded(30).await, 29, "one is the probe");
+    assert_eq!((store.calls(), limiter.is_away()), (7, false));
+}
+
+/// A full queue is not the store's absence: no policy answers it, and nothing is counted.
+#[tokio::test(start_paused = true)]
+async fn a_full_queue_is_no_absence() {
+    let (limiter, store, _) = limiter("fixed-window 40/h", 4);
+    let outage = OutageConfig::new(1, PROBE, 1).unwrap();
+    let limiter = limiter.when_away(WhenAway::allow().with_outage(outage)).unwrap();
+    let told = at_once(&limiter, 20).await;
+    let refused = told.iter().filter(|told| matches!(told, Err(Error::QueueFull(_)))).count();
+    let decided = told.iter().filter(|told| told.as_ref().is_ok_and(|one| !one.degraded)).count();
+    assert_eq!((decided, refused, limiter.is_away()), (5, 15, false));
+    assert_eq!(store.calls(), 2);
+}
+
+/// A silent store holds those who wait up for two timeouts, and no longer.
+#[tokio::test(start_paused = true)]
+async fn a_silent_store_costs_two_timeouts() {
+    let (limiter, store, _) = limiter("fixed-window 40/h", 100);
+    store.always(Fate::Silence);
+    let start = tokio::time::Instant::now();
+    assert!(at_once(&limiter, 50).await.iter().all(Result::is_err));
+    assert_eq!((start.elapsed(), store.calls()), (2 * TIMEOUT, 2));
+}
+
+/// E4: those who wait for their permit ask together, and are admitted as the limit says.
+#[tokio::test(start_paused = true)]
+async fn those_who_wait_for_a_permit_ask_together() {
+    let (limiter, store, clock) = limiter("token-bucket 50/s burst 10", 1000);
+    let start = tokio::time::Instant::now();
+    // The store's clock goes with tokio's.
+    let ticking = tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            clock.advance(Duration::from_millis(1));
+        }
+    });
+    let waits = (0..100).map(|_| {
+        let limiter = limiter.clone();
+        tokio::spawn(async move { limiter.acquire("id", 1, Duration::from_secs(4)).await })
+    });
+    let mut admitted = 0;
+    for wait in waits.collect::<Vec<_>>() {
+        admitted += u64::from(wait.await.unwrap().unwrap().is_allowed());
+    }
+    let elapsed = u64::try_from(start.elapsed().as_millis()).unwrap();
+    ticking.abort();
+    assert!((90..=10 + (50 * elapsed).div_ceil(1000)).contains(&admitted), "{admitted}");
+    let told = limiter.coalescing().unwrap();
+    assert_eq!(told.calls, store.calls());
+    assert!(told.largest_call >= 99, "those who came at once asked at once: {told:?}");
+}
+
+/// Each runtime does, with its real timers; no caller's task is needed but those that wait.
+#[test]
+fn every_runtime_coalesces() {
+    async fn thirty<R: Runtime, T: Future<Output = bool>>(
+        runtime: R,
+        spawn: impl Fn(Pin<Box<dyn Future<Output = bool> + Send>>) -> T,
+    ) {
+        let (limiter, store, _) = limiter_on(runtime, "fixed-window 20/h", 100);
+        let tasks = (0..30).map(|_| {
+            let limiter = limiter.clone();
+            spawn(Box::pin(async move { limiter.try_acquire("id", 1).await.unwrap().is_allowed() }))
+        });
+        let mut admitted = 0;
+        for task in tasks.collect::<Vec<_>>() {
+            admitted += u64::from(task.await);
+        }
+        assert_eq!(admitted, 20);
+        assert!(store.calls() < 30, "{} calls for 30", store.calls());
+    }
+    tokio::runtime::Runtime::new().unwrap().block_on(thirty(Tokio, |task| {
+        let task = tokio::spawn(task);
+        async { task.await.unwrap() }
+    }));
+    async_std::task::block_on(thirty(AsyncStd, async_std::task::spawn));
+    smol::block_on(thirty(Smol, smol::spawn));
+}

@@ -1,0 +1,290 @@
+//! Shadow mode: nothing is enforced, and what is recorded is what an enforced limiter decides.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lockage::runtime::Tokio;
+use lockage::{
+    BlockingLimiter, Decision, DenyCache, Error, Limiter, RecordError, RequestId, ShadowStats,
+    StoreError, Timed, Timestamp, Verdict, WhenAway,
+};
+use lockage_core::ManualClock;
+use lockage_core::lock::{Lock, OperationId, OwnerId};
+use lockage_memory::MemoryStore;
+use lockage_tests::config::Kind;
+use lockage_tests::flaky::{Fate, Flaky};
+use lockage_tests::properties::{Check, cases, property};
+use lockage_tests::strategies::{Trace, forward, request_trace};
+use lockage_tests::subject::{Answer, Failure, Machine, Op, Outcome, Subject};
+use tokio::time::Instant;
+
+/// Cases per limiter when nothing is asked for.
+const DEFAULT_CASES: u32 = 300;
+const STEPS: usize = 30;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+type Memory = MemoryStore<Arc<ManualClock>>;
+
+fn memory() -> (Memory, Arc<ManualClock>) {
+    let start = Timestamp::from_micros(1_763_697_600_000_000).unwrap();
+    let clock = Arc::new(ManualClock::new(start));
+    (MemoryStore::with_clock(Arc::clone(&clock)), clock)
+}
+
+/// What an observer was told: the id, and the original verdict or the error.
+type Log = Arc<Mutex<Vec<(String, Result<Option<Verdict>, String>)>>>;
+
+fn observed<S>(limiter: Limiter<S>) -> (Limiter<S>, Log) {
+    let log = Log::default();
+    let told = Arc::clone(&log);
+    let limiter = limiter.in_shadow_with(move |id, outcome| {
+        let what = outcome.map(|decision| decision.shadowed).map_err(ToString::to_string);
+        told.lock().unwrap().push((id.to_owned(), what));
+    });
+    (limiter, log)
+}
+
+fn stats<S>(limiter: &Limiter<S>) -> [u64; 4] {
+    let stats = limiter.shadow_stats().unwrap();
+    [stats.allowed, stats.would_deny, stats.never, stats.failed]
+}
+
+/// Whatever is asked, of every limiter, everything is let through; what it says, counts and tells
+/// the observer is what the enforced limiter on a twin key decides.
+#[test]
+fn what_is_recorded_is_what_an_enforced_limiter_decides() {
+    for kind in Kind::ALL {
+        let name = format!("shadow_{}", kind.name());
+        property(&name, cases(DEFAULT_CASES), &forward(request_trace(kind, STEPS)), |trace| {
+            Process::new(&trace).check(&trace)
+        });
+    }
+}
+
+struct Process {
+    clock: Arc<ManualClock>,
+    limiter: Limiter<Memory>,
+    log: Log,
+    twin: Machine,
+    /// What the twin's answers come to.
+    expected: ShadowStats,
+    seen: Check,
+}
+
+impl Process {
+    fn new(trace: &Trace) -> Self {
+        let (store, clock) = memory();
+        clock.set(Timestamp::from_micros(trace.start_us).unwrap());
+        let (limiter, log) = observed(Limiter::new(store, trace.limits.limit()));
+        let twin = Machine::new(trace.limits.limit());
+        Process { clock, limiter, log, twin, expected: ShadowStats::default(), seen: Ok(()) }
+    }
+
+    fn check(&mut self, trace: &Trace) -> Check {
+        trace.play(self, |process, _, _, _| process.seen.clone())?;
+        let (stats, told) = (self.limiter.shadow_stats().unwrap(), self.log.lock().unwrap().len());
+        let to_tell = self.expected.would_deny + self.expected.never + self.expected.failed;
+        match stats == self.expected && told as u64 == to_tell {
+            true => Ok(()),
+            false => Err(Failure::new(format!("{stats:?}, {told} told, not {:?}", self.expected))),
+        }
+    }
+
+    fn expect(&mut self, op: &Op, twin: &Outcome) {
+        if matches!(twin, Outcome::Refused(_)) {
+            self.expected.failed += 1;
+        }
+        for answer in twin.answers().iter().filter(|_| !matches!(op, Op::Peek(_))) {
+            *match (answer.is_allowed(), answer.retry_after_us()) {
+                (true, _) => &mut self.expected.allowed,
+                (false, Some(_)) => &mut self.expected.would_deny,
+                (false, None) => &mut self.expected.never,
+            } += 1;
+        }
+    }
+}
+
+impl Subject for Process {
+    fn run(&mut self, op: &Op, now_us: u64) -> Outcome {
+        self.clock.set(Timestamp::from_micros(now_us).unwrap());
+        let twin = self.twin.run(op, now_us);
+        self.expect(op, &twin);
+        let told = pollster::block_on(ask(&self.limiter, op));
+        let through = told.iter().all(|decision| {
+            let refused = matches!(twin, Outcome::Refused(_));
+            decision.is_allowed() && decision.degraded == refused
+        });
+        let originals = told.iter().cloned().map(original).collect::<Vec<_>>();
+        let alike = match &twin {
+            Outcome::Decided(answers) => originals == *answers,
+            Outcome::Reset { .. } => told.is_empty(),
+            Outcome::Refused(_) => told.len() == 1,
+            Outcome::Adjusted { .. } | Outcome::Changed => false,
+        };
+        if !through || !alike {
+            self.seen =
+                Err(Failure::new(format!("{op:?}: {told:?}, where its twin says {twin:?}")));
+        }
+        twin
+    }
+
+    fn forget(&mut self) {
+        unreachable!("traces do not");
+    }
+}
+
+/// What would have been said without the shadow.
+fn original(decision: Decision) -> Answer {
+    assert_eq!(decision.would_deny(), decision.shadowed.is_some());
+    Decision { verdict: decision.shadowed.unwrap_or(decision.verdict), ..decision }.into()
+}
+
+async fn ask(limiter: &Limiter<Memory>, op: &Op) -> Vec<Decision> {
+    let decided = match op {
+        Op::Acquire(cost) => limiter.try_acquire("id", *cost).await,
+        Op::Request { cost, id, remember_us } => {
+            let (id, remember) = (RequestId::from_u128(*id), Duration::from_micros(*remember_us));
+            limiter.try_acquire_once("id", *cost, id, remember).await
+        }
+        Op::AcquireEach(costs) => return limiter.try_acquire_each("id", costs).await.unwrap(),
+        Op::Peek(cost) => limiter.peek("id", *cost).await,
+        Op::Adjust { .. } | Op::Change(_) => unreachable!("not in these traces"),
+        Op::Reset => {
+            limiter.reset("id").await.unwrap();
+            return Vec::new();
+        }
+    };
+    vec![decided.unwrap()]
+}
+
+/// A wait comes back at once, and says for how long it would have been.
+#[tokio::test(start_paused = true)]
+async fn nobody_waits() {
+    let store = Flaky::new(memory().0);
+    let timed = Timed::new(store.clone(), Tokio, SECOND);
+    let limiter = Limiter::new(timed, "fixed-window 1/min".parse().unwrap()).in_shadow();
+    let start = Instant::now();
+    for request in 0..3 {
+        let decision = limiter.acquire("id", 1, SECOND * 300).await.unwrap();
+        assert!(decision.is_allowed());
+        let expected = (request > 0).then_some(Verdict::Denied { retry_after: SECOND * 60 });
+        assert_eq!(decision.shadowed, expected);
+    }
+    assert!(limiter.acquire("id", 2, SECOND * 300).await.unwrap().would_deny());
+    assert_eq!((start.elapsed(), store.calls()), (Duration::ZERO, 4));
+    assert_eq!(stats(&limiter), [1, 2, 1, 0]);
+}
+
+/// What the store cannot say hurts nobody: it is let through, counted, and the observer gets to
+/// know why.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_fails_hurts_nobody() {
+    let store = Flaky::new(memory().0);
+    let timed = Timed::new(store.clone(), Tokio, SECOND / 10);
+    let limit = "fixed-window 5/min".parse().unwrap();
+    let (limiter, log) = observed(Limiter::new(timed, limit));
+    let through = |decision: &Decision| {
+        decision.is_allowed() && decision.degraded && !decision.would_deny() && decision.limit == 5
+    };
+    for (calls, fate) in [Fate::NotDone, Fate::Lost, Fate::Silence].into_iter().enumerate() {
+        store.always(fate);
+        let once = limiter.try_acquire_once("id", 1, RequestId::from_u128(1), SECOND);
+        assert!(through(&once.await.unwrap()));
+        assert!(through(&limiter.try_acquire("id", 1).await.unwrap()));
+        assert!(through(&limiter.try_acquire("id", 6).await.unwrap()), "whatever the cost");
+        assert!(through(&limiter.acquire("id", 1, SECOND).await.unwrap()));
+        assert!(through(&limiter.peek("id", 0).await.unwrap()));
+        let each = limiter.try_acquire_each("id", &[1, 6]).await.unwrap();
+        assert!(each.len() == 2 && each.iter().all(through));
+        assert_eq!(stats(&limiter), [0, 0, 0, 7 * (calls as u64 + 1)]);
+        assert_eq!(log.lock().unwrap().len(), 6 * (calls + 1), "a list is one call");
+    }
+    assert!(log.lock().unwrap().iter().all(|(id, told)| id == "id" && told.is_err()));
+    assert!(limiter.reset("id").await.is_err(), "a reset is no decision");
+}
+
+/// A key that holds something else hurts nobody either. It is not a decision, and said to be none.
+#[tokio::test]
+async fn a_key_of_another_kind_hurts_nobody() {
+    let (store, _clock) = memory();
+    let lock = Lock::new(Duration::from_secs(60), Duration::from_secs(60)).unwrap();
+    let (owner, id) = (OwnerId::from_u128(1), OperationId::from_u128(1));
+    store.run("lockage:{id}", &lock.acquire(owner, id, Timestamp::MAX)).unwrap();
+    let enforced = Limiter::new(store, "fixed-window 5/min".parse().unwrap());
+    let error = enforced.try_acquire("id", 1).await.unwrap_err();
+    assert!(matches!(error, Error::Store(StoreError::Record(RecordError::OtherKind))));
+    let (limiter, log) = observed(enforced);
+    let decision = limiter.try_acquire("id", 1).await.unwrap();
+    assert!(decision.is_allowed() && decision.degraded);
+    assert_eq!(stats(&limiter), [0, 0, 0, 1]);
+    let told = Err(StoreError::Record(RecordError::OtherKind).to_string());
+    assert_eq!(*log.lock().unwrap(), [("id".to_owned(), told)]);
+}
+
+/// What is refused before the store is asked is a mistake in the program, and stays one.
+#[tokio::test]
+async fn bad_input_stays_an_error() {
+    let (limiter, log) = observed(Limiter::new(memory().0, "fixed-window 5/min".parse().unwrap()));
+    assert!(matches!(limiter.try_acquire("", 1).await, Err(Error::Key(_))));
+    assert!(matches!(limiter.peek("}", 1).await, Err(Error::Key(_))));
+    assert!(matches!(limiter.try_acquire("id", 0).await, Err(Error::Cost(_))));
+    assert!(matches!(limiter.try_acquire_each("id", &[]).await, Err(Error::Cost(_))));
+    let once = limiter.try_acquire_once("id", 1, RequestId::from_u128(1), Duration::ZERO);
+    assert!(matches!(once.await, Err(Error::Config(_))));
+    assert_eq!((stats(&limiter), log.lock().unwrap().len()), ([0; 4], 0));
+}
+
+/// Clones record together, and outside shadow mode there is nothing to tell.
+#[tokio::test]
+async fn clones_record_together() {
+    let enforced = Limiter::new(memory().0, "fixed-window 1/min".parse().unwrap());
+    let limiter = enforced.clone().in_shadow();
+    for _ in 0..2 {
+        assert!(limiter.clone().try_acquire("id", 1).await.unwrap().is_allowed());
+    }
+    assert_eq!(stats(&limiter), [1, 1, 0, 0]);
+    assert_eq!(enforced.shadow_stats(), None);
+    let decision = enforced.try_acquire("id", 1).await.unwrap();
+    assert!(!decision.is_allowed() && decision.shadowed.is_none() && !decision.would_deny());
+}
+
+/// The shadow lies over all else: what a deny cache or a policy decides is let through as well.
+#[tokio::test(start_paused = true)]
+async fn the_shadow_is_outermost() {
+    let store = Flaky::new(memory().0);
+    let timed = Timed::new(store.clone(), Tokio, SECOND / 10);
+    let limiter = Limiter::new(timed, "fixed-window 1/h".parse().unwrap())
+        .in_shadow()
+        .with_deny_cache(DenyCache::new(10))
+        .unwrap()
+        .when_away(WhenAway::deny())
+        .unwrap();
+    for _ in 0..5 {
+        assert!(limiter.try_acquire("id", 1).await.unwrap().is_allowed());
+        assert!(limiter.try_acquire_each("id", &[1]).await.unwrap()[0].is_allowed());
+    }
+    assert_eq!((store.executions(), stats(&limiter)), (2, [1, 9, 0, 0]));
+    store.always(Fate::Lost);
+    let decision = limiter.try_acquire("other", 1).await.unwrap();
+    assert!(decision.is_allowed() && decision.degraded && decision.would_deny());
+    assert_eq!(stats(&limiter), [1, 10, 0, 0], "the policy would have denied it");
+}
+
+/// For callers that block, likewise; nobody sleeps.
+#[test]
+fn blocking_callers_are_let_through() {
+    let limit = "fixed-window 1/5s".parse().unwrap();
+    let limiter = BlockingLimiter::new(MemoryStore::new(), limit, SECOND).in_shadow();
+    assert!(!limiter.try_acquire("id", 1).unwrap().would_deny());
+    assert!(limiter.acquire("id", 1, SECOND * 60).unwrap().would_deny());
+    let stats = limiter.shadow_stats().unwrap();
+    assert_eq!((stats.allowed, stats.would_deny), (1, 1));
+    let told = Log::default();
+    let log = Arc::clone(&told);
+    let limiter = limiter.in_shadow_with(move |id, outcome| {
+        log.lock().unwrap().push((id.to_owned(), Ok(outcome.unwrap().shadowed)));
+    });
+    assert!(limiter.try_acquire("id", 2).unwrap().is_allowed());
+    assert_eq!(*told.lock().unwrap(), [("id".to_owned(), Ok(Some(Verdict::Never)))]);
+}
