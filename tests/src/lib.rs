@@ -20,4 +20,5 @@ pub mod vectors;
 /// The README's programs compile, and the first one runs.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
+#[doc = include_str!("../../docs/limiters.md")]
 struct Readme;

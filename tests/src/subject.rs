@@ -90,7 +90,7 @@ pub struct Answer {
     pub reset_after_us: u64,
     /// From the caller's time to the turn of the request, where there is a queue; else zero.
     pub turn_after_us: u64,
-    /// Whether it was denied by a block.
+    /// Whether the key is blocked.
     pub blocked: bool,
     /// Of several limits: the one that binds.
     pub binding: Option<usize>,

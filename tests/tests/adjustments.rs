@@ -22,7 +22,7 @@ const STEPS: usize = 24;
 fn e1_to_e5_what_was_given_back_does_not_come_back_twice() {
     each(
         "adjusted_envelope",
-        |shape| unrepeated_adjusted_trace(shape, 2 * STEPS),
+        |shape| forward(unrepeated_adjusted_trace(shape, 2 * STEPS)),
         |trace| properties::admitted_stays_within_the_envelope(&mut machine(&trace.limits), &trace),
     );
 }

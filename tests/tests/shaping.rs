@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockage::runtime::Tokio;
-use lockage::{BlockingLimiter, Cancellation, Clock, Limiter, Timed, Timestamp, Verdict, WhenAway};
+use lockage::{
+    BlockingLimiter, Cancellation, Clock, DenyCache, Limiter, Timed, Timestamp, Verdict, WhenAway,
+};
 use lockage_memory::MemoryStore;
 use lockage_tests::flaky::{Fate, Flaky};
 use tokio::time::Instant;
@@ -86,6 +88,71 @@ async fn who_finds_no_room_comes_back() {
     assert!(limiter.acquire("id", 1, SECOND * 2).await.unwrap().is_allowed());
     assert!(is_at(start.elapsed(), SECOND), "{:?}", start.elapsed());
     assert_eq!(store.calls(), 4);
+}
+
+/// Callers of different patience do not share a call.
+#[tokio::test(start_paused = true)]
+async fn each_patience_goes_by_itself() {
+    let (limiter, store) = limiter("leaky-bucket 2/s queue 5");
+    let limiter = limiter.with_coalescing(10).unwrap();
+    limiter.try_acquire("id", 3).await.unwrap();
+    let (short, long) =
+        tokio::join!(limiter.acquire("id", 1, SECOND), limiter.acquire("id", 1, SECOND * 9));
+    assert_eq!((short.unwrap().is_allowed(), long.unwrap().is_allowed()), (false, true));
+    assert_eq!((limiter.coalescing().unwrap().requests, store.calls()), (1, 3));
+}
+
+/// A deny cache learns nothing from a turn that is too late for one caller, and nothing stale stays in it
+/// when a turn is given back.
+#[tokio::test(start_paused = true)]
+async fn a_deny_cache_knows_of_room_and_not_of_patience() {
+    let (limiter, _) = limiter("leaky-bucket 2/s queue 5");
+    let limiter = limiter.with_deny_cache(DenyCache::new(10)).unwrap();
+    let entries = || limiter.deny_cache_stats().unwrap().entries;
+    limiter.try_acquire("id", 3).await.unwrap();
+    assert!(!limiter.acquire("id", 1, SECOND).await.unwrap().is_allowed());
+    assert_eq!(entries(), 0);
+    let last = limiter.take_turn("id", 2).await.unwrap();
+    let denied = limiter.try_acquire("id", 1).await.unwrap();
+    assert_eq!((denied.is_allowed(), denied.turn_after, entries()), (false, SECOND * 5 / 2, 1));
+    tokio::time::advance(SECOND / 4).await;
+    let known = limiter.take_turn("id", 1).await.unwrap();
+    assert!(!known.decision.is_allowed() && known.ticket.is_none());
+    assert!((SECOND * 2..=SECOND * 9 / 4).contains(&known.decision.turn_after), "{known:?}");
+    assert_eq!(limiter.deny_cache_stats().unwrap().hits, 1);
+    let given_back = limiter.cancel_turn("id", last.ticket.unwrap()).await.unwrap();
+    assert_eq!((given_back, entries()), (Cancellation::GivenBack, 0));
+    assert!(limiter.try_acquire("id", 1).await.unwrap().is_allowed());
+}
+
+/// In shadow mode everybody's turn is at once, and it says who would have been denied.
+#[tokio::test(start_paused = true)]
+async fn a_shadow_waits_for_no_turn() {
+    let (limiter, _) = limiter("leaky-bucket 2/s queue 5");
+    let limiter = limiter.in_shadow();
+    let start = Instant::now();
+    limiter.try_acquire("id", 3).await.unwrap();
+    let in_time = limiter.acquire("id", 1, SECOND * 9).await.unwrap();
+    assert!(in_time.is_allowed() && !in_time.would_deny());
+    assert_eq!((in_time.turn_after, in_time.reset_after), (Duration::ZERO, SECOND * 2));
+    let late = limiter.acquire("id", 1, SECOND).await.unwrap();
+    assert!(late.is_allowed() && late.would_deny());
+    let turn = limiter.take_turn("id", 1).await.unwrap();
+    assert!(turn.decision.is_allowed() && turn.decision.turn_after.is_zero());
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+/// In a composite the wait is for the turn in every queue, and patience counts for each.
+#[tokio::test(start_paused = true)]
+async fn several_queues_are_waited_for_together() {
+    let (limiter, _) =
+        limiter("leaky-bucket 2/s queue 5 + fixed-window 9/h + leaky-bucket 1/s queue 5");
+    limiter.try_acquire("id", 2).await.unwrap();
+    let start = Instant::now();
+    assert!(!limiter.acquire("id", 1, SECOND * 3 / 2).await.unwrap().is_allowed());
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    assert!(limiter.acquire("id", 1, SECOND * 2).await.unwrap().is_allowed());
+    assert!(is_at(start.elapsed(), SECOND * 2), "{:?}", start.elapsed());
 }
 
 /// D14, through a limiter.

@@ -7,12 +7,13 @@
 use std::cell::RefCell;
 
 use lockage_sim::store::SimStore;
-use lockage_tests::config::Kind;
+use lockage_tests::config::{Kind, Shape};
 use lockage_tests::lock;
 use lockage_tests::properties::{self, cases, equals_the_model, property};
 use lockage_tests::stores::{Model, Real, Session, Simulated, Time};
 use lockage_tests::strategies::{
-    Trace, any_turn_trace, forward_trace, mixed_turn_trace, request_trace, trace,
+    Trace, adjusted_trace, any_turn_trace, changing_trace, forward, mixed_turn_trace,
+    request_trace, trace,
 };
 use lockage_tests::subject::Limiter;
 use proptest::prelude::*;
@@ -54,13 +55,35 @@ fn the_leaky_bucket_is_one_machine_in_three_places() {
 }
 
 #[test]
+fn several_limits_in_one_are_one_machine_in_three_places() {
+    three_way(Shape::Several);
+}
+
+#[test]
+fn adjustments_of_each_limiter_are_one_machine_in_three_places() {
+    for kind in Kind::ALL {
+        adjusted_three_way(kind);
+    }
+}
+
+#[test]
+fn adjustments_of_several_limits_are_one_machine_in_three_places() {
+    adjusted_three_way(Shape::Several);
+}
+
+#[test]
+fn changes_of_limits_are_one_machine_in_three_places() {
+    check_three_way("three_way_changes", cases(2 * DEFAULT_CASES), changing_trace(2 * STEPS));
+}
+
+#[test]
 fn turns_of_the_leaky_bucket_are_one_machine_in_three_places() {
-    three_way_on("three_way_turns", mixed_turn_trace(2 * STEPS));
+    check_three_way("three_way_turns", cases(DEFAULT_CASES), mixed_turn_trace(2 * STEPS));
 }
 
 #[test]
 fn turns_are_one_machine_in_three_places_whatever_else_becomes_of_the_key() {
-    three_way_on("three_way_any_turns", any_turn_trace(2 * STEPS));
+    check_three_way("three_way_any_turns", cases(DEFAULT_CASES), any_turn_trace(2 * STEPS));
 }
 
 #[test]
@@ -81,11 +104,12 @@ fn the_lock_is_one_machine_in_three_places() {
 fn d12_keys_are_independent() {
     let simulated = simulated_store();
     let session = RefCell::new(Session::start());
-    let kind = || prop::sample::select(&Kind::ALL[..]);
+    let shape = || prop::sample::select(&Shape::ALL[..]);
     // Both keys share one clock, which only goes on: a step back past an expiry tells a key in a
     // store from one alone.
-    let traces = (kind(), kind())
-        .prop_flat_map(|(one, other)| (forward_trace(one, STEPS), forward_trace(other, STEPS)));
+    let traces = (shape(), shape()).prop_flat_map(|(one, other)| {
+        (forward(adjusted_trace(one, STEPS)), forward(adjusted_trace(other, STEPS)))
+    });
     property("d12_independence", cases(DEFAULT_CASES), &traces, |(one, other)| {
         let sent = Time::Caller { store_ahead_us: 0, skew_ms: 0 };
         let limits = (one.limits.limit(), other.limits.limit());
@@ -99,16 +123,23 @@ fn d12_keys_are_independent() {
     });
 }
 
-fn three_way(kind: Kind) {
+fn three_way(shape: impl Into<Shape>) {
+    let shape = shape.into();
     // Half of the traffic has no ids at all: its records are those of a store that knows none.
-    let traces = prop_oneof![trace(kind, STEPS), request_trace(kind, 2 * STEPS)];
-    three_way_on(&format!("three_way_{}", kind.name()), traces);
+    let traces = prop_oneof![trace(shape, STEPS), request_trace(shape, 2 * STEPS)];
+    check_three_way(&format!("three_way_{}", shape.name()), cases(DEFAULT_CASES), traces);
 }
 
-fn three_way_on(name: &str, traces: impl Strategy<Value = Trace>) {
+fn adjusted_three_way(shape: impl Into<Shape>) {
+    let shape = shape.into();
+    let name = format!("three_way_adjusted_{}", shape.name());
+    check_three_way(&name, cases(DEFAULT_CASES), adjusted_trace(shape, 2 * STEPS));
+}
+
+fn check_three_way(name: &str, cases: u32, traces: impl Strategy<Value = Trace>) {
     let simulated = simulated_store();
     let session = RefCell::new(Session::start());
-    property(name, cases(DEFAULT_CASES), &(traces, time()), |(trace, time)| {
+    property(name, cases, &(traces, time()), |(trace, time)| {
         let limit = trace.limits.limit();
         let model = || Limiter::on(Model::new(time), limit);
         let mut on_simulated = Limiter::on(emptied(&simulated, time), limit);

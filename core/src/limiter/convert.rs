@@ -45,9 +45,6 @@ fn carried(new: &Standpoint, old: &Standpoint) -> Option<State> {
     let (State::Counter(fresh), State::Counter(state)) = (new.state, old.state) else {
         return None;
     };
-    if new.limit.id().0 == old.limit.id().0 && old.used() == 0 {
-        return Some(old.state);
-    }
     let state = match (new.limit, old.limit) {
         (Single::FixedWindow(new), Single::FixedWindow(old)) => carry(new, old, state, fresh),
         (Single::SlidingWindow(new), Single::SlidingWindow(old)) => carry(new, old, state, fresh),

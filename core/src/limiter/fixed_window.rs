@@ -84,6 +84,9 @@ impl Counter for FixedWindow {
 
     /// The running window ends when it would have ended.
     fn carry(self, old: Self, state: State, _fresh: State) -> State {
+        if state.used == 0 {
+            return state;
+        }
         let opened = (state.opened + old.window_us).saturating_sub(self.window_us);
         State { opened: opened.min(Timestamp::MAX.as_micros()), ..state }
     }

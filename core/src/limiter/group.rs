@@ -120,14 +120,14 @@ impl<'r> Opened<'r> {
         if !parts.iter().any(|part| part.is_none_or(|part| is_log(&part))) {
             self.stored = None;
         }
-        let last = old.iter().find_map(Standpoint::log).map_or(0, |(_, state)| state.last);
+        // What counted for any of the old logs.
+        let longest = old.iter().filter_map(Standpoint::log).map(|(_, state)| state);
+        let longest = longest.min_by_key(|state| state.skip).unwrap_or_default();
         for (part, fresh) in parts.iter_mut().zip(&self.standing.parts) {
             // What is left are logs that the old record knows nothing of, but for its entries.
             part.get_or_insert_with(|| match self.stored {
-                Some(entries) => {
-                    let used = entries.iter().map(|entry| entry.cost).sum();
-                    let state = State::Log(LogState { used, last, skip: 0 });
-                    settle(&Standpoint { state, ..*fresh }, self.stored, now)
+                Some(_) => {
+                    settle(&Standpoint { state: State::Log(longest), ..*fresh }, self.stored, now)
                 }
                 None => {
                     let mut part = *fresh;

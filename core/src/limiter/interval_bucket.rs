@@ -113,6 +113,9 @@ impl Counter for IntervalBucket {
 
     /// The next tokens arrive when they would have arrived.
     fn carry(self, old: Self, state: State, _fresh: State) -> State {
+        if state.deficit == 0 {
+            return state;
+        }
         let anchor = (state.anchor + old.interval_us).saturating_sub(self.interval_us);
         let anchor = anchor.min(Timestamp::MAX.as_micros());
         State { deficit: state.deficit.min(self.holds()), anchor }

@@ -266,6 +266,7 @@ pub(super) fn charged(op: &Op, now_us: u64, outcome: &Outcome) -> Vec<(u64, i128
     match (op, outcome) {
         (Op::Peek(_), _) => Vec::new(),
         (Op::Adjust { adjustment, .. }, Outcome::Adjusted { amount, .. }) => match adjustment {
+            _ if *amount == 0 => Vec::new(),
             Adjustment::TakeUpTo(_) => vec![(now_us, i128::from(*amount))],
             Adjustment::Refund(_) => vec![(now_us, -i128::from(*amount))],
             Adjustment::Penalty(_) | Adjustment::Block(_) | Adjustment::Unblock => Vec::new(),

@@ -9,7 +9,8 @@ use crate::subject::{Op, Subject};
 
 /// E1 to E5: no interval of any length holds more than the limiter's envelope, of several limits
 /// each one's, on the running maximum of the times of the admitted requests (D10). What was given
-/// back does not count, from when it was (bug 21: not twice). A reset begins anew.
+/// back does not count, from when it was (bug 21: not twice); where some is, the clock must not step
+/// back, since limiters differ in whether that moves their time on. A reset begins anew.
 ///
 /// # Errors
 /// The interval with too much in it.

@@ -10,62 +10,57 @@ impl Reference {
     /// Does it, and tells what it came to and what a peek of 1 is told right after.
     pub(super) fn adjust(&mut self, adjustment: Adjustment, now_us: u64) -> Outcome {
         let now = i128::from(now_us);
-        let amount = match adjustment {
-            Adjustment::TakeUpTo(most) => self.take_up_to(most.into(), now),
-            Adjustment::Refund(cost) => self.refund(cost.into(), now),
-            Adjustment::Penalty(cost) => self.penalty(cost.into(), now),
+        let (amount, penalties) = match adjustment {
+            Adjustment::TakeUpTo(most) => (i128::from(most).min(self.remaining(now)), Vec::new()),
+            Adjustment::Refund(cost) => (self.used_of(cost.into(), now), Vec::new()),
+            Adjustment::Penalty(cost) => {
+                let penalties = self.penalties(cost.into(), now);
+                (penalties.iter().copied().max().expect("there is a part"), penalties)
+            }
             Adjustment::Block(span_us) => {
                 let until = self.blocked_until.unwrap_or(0).max(now + i128::from(span_us));
-                self.blocked_until = Some(until);
-                until - now
+                (until - now, Vec::new())
             }
-            Adjustment::Unblock => {
-                let was_blocked = self.is_blocked(now);
-                self.blocked_until = self.blocked_until.filter(|_| !was_blocked);
-                was_blocked.into()
-            }
+            Adjustment::Unblock => (self.is_blocked(now).into(), Vec::new()),
         };
         if amount > 0 {
-            self.written(now_us);
+            self.begin_write(now_us);
+            match adjustment {
+                Adjustment::TakeUpTo(_) => self.each(|part, _| part.admit(amount, now)),
+                Adjustment::Refund(cost) => self.each(|part, _| part.refund(cost.into(), now)),
+                Adjustment::Penalty(_) => self.each(|part, at| part.admit(penalties[at], now)),
+                Adjustment::Block(_) => self.blocked_until = Some(now + amount),
+                Adjustment::Unblock => self.blocked_until = None,
+            }
         }
         Outcome::Adjusted { amount: whole(amount), after: self.decide(1, now_us, false) }
     }
 
-    fn take_up_to(&mut self, most: i128, now: i128) -> i128 {
-        let granted = most.min(self.remaining(now));
-        if granted > 0 {
-            for part in &mut self.parts {
-                part.admit(granted, now);
-            }
-        }
-        granted
+    /// As much of `cost` as any part has used.
+    fn used_of(&self, cost: i128, now: i128) -> i128 {
+        let used = self.parts.iter().map(|part| cost.min(part.used(now)));
+        used.max().expect("there is a part")
     }
 
-    fn refund(&mut self, cost: i128, now: i128) -> i128 {
-        let given_back = self.parts.iter().map(|part| cost.min(part.used(now))).max();
-        for part in &mut self.parts {
-            part.refund(cost, now);
-        }
-        given_back.expect("there is a part")
-    }
-
-    /// Each part is charged as far as its debt allows. All logs keep the same entry: as large as the
-    /// log with the longest window takes, which remembers it for longest.
-    fn penalty(&mut self, cost: i128, now: i128) -> i128 {
+    /// What each part is charged: as far as its debt allows. All logs keep the same entry, as large as
+    /// the log with the longest window takes, which remembers it for longest.
+    fn penalties(&self, cost: i128, now: i128) -> Vec<i128> {
         let logs = || self.parts.iter().filter(|part| part.log_window.is_some());
         let longest = logs().map(|part| part.log_window).max();
         let longest_logs = logs().filter(|part| Some(part.log_window) == longest);
         let room = longest_logs.map(|part| part.room(now)).max().unwrap_or(0);
         let exact = logs().map(|part| MAX_EXACT - part.used(now)).min().unwrap_or(0);
         let entry = cost.min(room).min(exact);
-        let charge = |part: &mut Part| {
-            let is_log = part.log_window.is_some();
-            let charged = if is_log { entry } else { cost.min(part.room(now)) };
-            if charged > 0 {
-                part.admit(charged, now);
-            }
-            charged
+        let charge = |part: &Part| match part.log_window {
+            Some(_) => entry,
+            None => cost.min(part.room(now)),
         };
-        self.parts.iter_mut().map(charge).max().expect("there is a part")
+        self.parts.iter().map(charge).collect()
+    }
+
+    fn each(&mut self, mut change: impl FnMut(&mut Part, usize)) {
+        for (at, part) in self.parts.iter_mut().enumerate() {
+            change(part, at);
+        }
     }
 }

@@ -44,14 +44,13 @@ impl Model for Continuous {
     }
 
     fn admit(&mut self, cost: i128, now: i128) {
-        let full = self.available(now) == self.burst;
-        self.busy = Some(spend(self.busy.filter(|_| !full), cost, now));
-        self.last = now;
+        self.busy = Some(spend(self.busy, cost, now));
     }
 
     fn refund(&mut self, cost: i128, now: i128) {
         self.busy = self.busy.map(|busy| Busy { spent: busy.spent - cost, ..busy });
-        self.touch(now);
+        let full = self.available(now) == self.burst;
+        self.busy = self.busy.filter(|_| !full);
     }
 
     fn touch(&mut self, now: i128) {
@@ -108,13 +107,10 @@ impl Model for Interval {
     }
 
     fn admit(&mut self, cost: i128, now: i128) {
-        self.touch(now);
         self.busy = Some(spend(self.busy, cost, now));
     }
 
-    /// A bucket that is full by it keeps the running interval in mind until its next use.
     fn refund(&mut self, cost: i128, now: i128) {
-        self.touch(now);
         self.busy = self.busy.map(|busy| Busy { spent: busy.spent - cost, ..busy });
         let full = self.is_full(now);
         self.busy = self.busy.filter(|_| !full);

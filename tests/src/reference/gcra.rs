@@ -51,12 +51,10 @@ impl Model for Gcra {
 
     fn admit(&mut self, cost: i128, now: i128) {
         self.theoretical_arrival = Some(self.arrival(now) + whole(cost) * &self.emission);
-        self.last = now;
     }
 
     fn refund(&mut self, cost: i128, now: i128) {
         self.theoretical_arrival = Some(self.arrival(now) - whole(cost) * &self.emission);
-        self.last = now;
     }
 
     fn touch(&mut self, now: i128) {

@@ -42,7 +42,10 @@ impl Model for Log {
         }
     }
 
-    fn touch(&mut self, _now: i128) {}
+    /// What has expired when the key is written is gone for good, even if the clock is then set back.
+    fn touch(&mut self, now: i128) {
+        self.admitted.retain(|(time, _)| now < time + self.window);
+    }
 
     fn last(&self) -> i128 {
         self.last

@@ -38,13 +38,14 @@ pub trait Model {
     /// penalties left a debt.
     fn available(&self, now: i128) -> i128;
 
-    /// Remembers that `cost` was charged at `now`.
+    /// Remembers that `cost` was charged at `now`, after [`Model::touch`].
     fn admit(&mut self, cost: i128, now: i128);
 
-    /// Remembers that up to `cost` of what counts at `now` was given back then.
+    /// Remembers that up to `cost` of what counts at `now` was given back then, after
+    /// [`Model::touch`].
     fn refund(&mut self, cost: i128, now: i128);
 
-    /// Remembers that the key was written at `now`.
+    /// Remembers that the key is written at `now`, before whatever is changed then.
     fn touch(&mut self, now: i128);
 
     /// The stored time that a step back does not pass (D10).
@@ -122,11 +123,11 @@ impl Reference {
         };
         let turn_after = if verdict == Verdict::Never { 0 } else { self.turn_after(now) };
         if charge && verdict == Verdict::Allowed {
+            self.begin_write(now_us);
             for part in &mut self.parts {
                 part.admit(cost, now);
             }
             self.turns.admitted();
-            self.written(now_us);
         }
         // As fresh: everything fits again, and no stored time holds it back.
         let fresh_at = first_from(now, |time| self.is_fresh(now, time));
@@ -138,7 +139,7 @@ impl Reference {
             remaining: whole(self.remaining(now)),
             reset_after_us: whole(fresh_at - now),
             turn_after_us: whole(turn_after),
-            blocked: self.is_blocked(now) && verdict != Verdict::Never,
+            blocked: self.is_blocked(now),
             binding: several.then(|| self.binding(&alone, now)),
             parts: parts.filter(|_| several).collect(),
         }
@@ -224,8 +225,8 @@ impl Reference {
         !self.is_blocked(time) && self.parts.iter().all(|part| part.is_fresh(now, time))
     }
 
-    /// The key was written at `now_us`: what is over by then goes for good.
-    fn written(&mut self, now_us: u64) {
+    /// The key is to be written at `now_us`: what is over by then goes for good.
+    fn begin_write(&mut self, now_us: u64) {
         for part in &mut self.parts {
             part.touch(i128::from(now_us));
         }

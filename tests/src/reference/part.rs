@@ -80,8 +80,11 @@ impl Part {
         time >= last && self.model.is_over(now.max(last), time, self.capacity)
     }
 
+    /// Charges a cost, which may be none.
     pub(super) fn admit(&mut self, cost: i128, now: i128) {
-        self.model.admit(cost, self.time(now));
+        if cost > 0 {
+            self.model.admit(cost, self.time(now));
+        }
     }
 
     pub(super) fn refund(&mut self, cost: i128, now: i128) {

@@ -26,6 +26,8 @@ pub(super) struct Queue {
     room: i128,
     served: Vec<Served>,
     last: i128,
+    /// The same before the latest write.
+    before: i128,
     holds: i128,
 }
 
@@ -33,7 +35,7 @@ impl Queue {
     pub(super) fn new(amount: i128, span: i128, room: i128) -> Self {
         let service = BigRational::new(BigInt::from(span), BigInt::from(amount));
         let holds = bucket_holds(amount, span);
-        Queue { service, room, served: Vec::new(), last: 0, holds }
+        Queue { service, room, served: Vec::new(), last: 0, before: 0, holds }
     }
 
     /// When the service of a request begins that comes at `now`.
@@ -59,8 +61,7 @@ impl Model for Queue {
     fn admit(&mut self, cost: i128, now: i128) {
         let cost = whole(cost);
         let until = self.begins(now) + &cost * &self.service;
-        self.served.push(Served { before: self.last, cost, until });
-        self.last = now;
+        self.served.push(Served { before: self.before, cost, until });
     }
 
     /// The latest are served for less time, or not at all.
@@ -79,10 +80,10 @@ impl Model for Queue {
                 self.served.pop();
             }
         }
-        self.last = now;
     }
 
     fn touch(&mut self, now: i128) {
+        self.before = self.last;
         self.last = now;
     }
 

@@ -98,7 +98,6 @@ impl Model for Sliding {
 
     fn admit(&mut self, cost: i128, now: i128) {
         self.admitted.push((now, cost));
-        self.last = now;
     }
 
     /// The newest go first, as far back as the previous window.

@@ -1,6 +1,6 @@
 //! The Rust machines over a key that expires as Redis has it.
 
-use lockage_core::{Command, Timestamp};
+use lockage_core::{Arguments, Command, ScriptId, Timestamp};
 
 use super::Time;
 use crate::key::{Held, Holds, Key, Slot};
@@ -29,8 +29,7 @@ impl Key for Model {
         }
         let before = self.slot.0.clone();
         let outcome = self.slot.execute(command, now);
-        // Every command that writes changes the record.
-        if self.slot.0 != before
+        if (self.slot.0 != before || blocks(command))
             && let Some(forget_at_us) = self.slot.forget_at_us()
         {
             // TTL = forget time - raw now, rounded up to ms and never 0 (D2).
@@ -43,6 +42,15 @@ impl Key for Model {
     fn forget(&mut self) {
         self.slot.forget();
     }
+}
+
+/// Whether it is a block without an id: the only write that may leave the record as it was, where the key
+/// is blocked for longer. Its expiry is then set anew.
+fn blocks(command: &impl Command) -> bool {
+    let mut arguments = Arguments::new(None, 0);
+    command.arguments(&mut arguments);
+    let own = arguments.iter().skip(2).take(2);
+    command.script() == ScriptId::LimiterAdjust && own.eq(["", "b"])
 }
 
 impl Holds for Model {

@@ -233,7 +233,8 @@ impl Memory {
 /// What an id that was used for this adjustment must not be used for.
 fn other(adjustment: Adjustment) -> Adjustment {
     match adjustment {
-        Adjustment::TakeUpTo(most) => Adjustment::TakeUpTo(most.saturating_add(1)),
+        // No more than this is told apart.
+        Adjustment::TakeUpTo(most) => Adjustment::TakeUpTo(most % MAX_COUNT + 1),
         Adjustment::Refund(cost) => Adjustment::Penalty(cost),
         Adjustment::Penalty(cost) => Adjustment::Refund(cost),
         Adjustment::Block(_) => Adjustment::Unblock,

@@ -4,8 +4,10 @@ use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockage::{ConfigError, Error, Limit, Limiter, RecordError, RequestId, StoreError, Timed};
-use lockage_core::Acquire;
+use lockage::lock::{Lock, OperationId, OwnerId};
+use lockage::{
+    ConfigError, Error, Limit, Limiter, RecordError, RequestId, StoreError, Timed, Timestamp,
+};
 use lockage_memory::MemoryStore;
 
 use crate::gate::Step;
@@ -93,8 +95,10 @@ fn an_error_is_every_callers() {
 #[test]
 fn a_refused_record_is_every_callers() {
     let world = world(10);
-    let other = Acquire::new("sliding-log 5/s".parse::<Limit>().unwrap(), 1).unwrap();
-    world.gate.memory.run("lockage:{id}", &other).unwrap();
+    let lock = Lock::new(Duration::from_secs(60), Duration::from_secs(60)).unwrap();
+    let (owner, id) = (OwnerId::from_u128(1), OperationId::from_u128(1));
+    let held = lock.acquire(owner, id, Timestamp::MAX);
+    world.gate.memory.run("lockage:{id}", &held).unwrap();
     let callers = [1, 2, 3].map(|cost| world.arrive("id", cost));
     world.settle(|_| false);
     for caller in callers {
