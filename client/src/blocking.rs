@@ -4,7 +4,9 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use lockage_core::{Adjusted, Command, ConfigError, Decision, Limit, RequestId};
+use lockage_core::{
+    Adjusted, Cancellation, Command, ConfigError, Decision, Limit, RequestId, Ticket, Turn,
+};
 
 use crate::error::{Error, StoreError};
 use crate::key::{Key, KeyError};
@@ -139,6 +141,22 @@ impl<S: BlockingStore> BlockingLimiter<S> {
     /// [`Error`].
     pub fn acquire(&self, id: &str, cost: u64, timeout: Duration) -> Result<Decision, Error> {
         ready(self.0.acquire(id, cost, timeout))
+    }
+
+    /// As [`Limiter::take_turn`].
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn take_turn(&self, id: &str, cost: u64) -> Result<Turn, Error> {
+        ready(self.0.take_turn(id, cost))
+    }
+
+    /// As [`Limiter::cancel_turn`].
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn cancel_turn(&self, id: &str, ticket: Ticket) -> Result<Cancellation, Error> {
+        ready(self.0.cancel_turn(id, ticket))
     }
 
     /// As [`Limiter::peek`].

@@ -77,9 +77,9 @@ pub use limiter::{
 };
 pub use lockage_core::flow::OutageConfig;
 pub use lockage_core::{
-    Adjust, Adjusted, Clock, Command, Composite, ConfigError, CostError, Decision, FixedWindow,
-    IntervalBucket, Limit, ParseError, Part, RecordError, RequestId, SlidingLog, SlidingWindow,
-    Timestamp, TokenBucket, Verdict, lock,
+    Adjust, Adjusted, Cancellation, Clock, Command, Composite, ConfigError, CostError, Decision,
+    FixedWindow, IntervalBucket, LeakyBucket, Limit, ParseError, Part, RecordError, RequestId,
+    SlidingLog, SlidingWindow, Ticket, Timestamp, TokenBucket, Turn, Verdict, lock,
 };
 pub use store::{BlockingStore, Store};
 pub use timed::{NoAnswer, Timed};

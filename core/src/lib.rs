@@ -47,11 +47,12 @@ pub use decision::{Decision, Part, Verdict};
 pub use error::{ConfigError, CostError, RecordError, ReplyError};
 pub use id::IdError;
 pub use limit::{
-    Composite, FixedWindow, IntervalBucket, Limit, ParseError, SlidingLog, SlidingWindow,
-    TokenBucket, parse_duration, parse_rate,
+    Composite, FixedWindow, IntervalBucket, LeakyBucket, Limit, ParseError, SlidingLog,
+    SlidingWindow, TokenBucket, parse_duration, parse_rate,
 };
 pub use limiter::{
-    Acquire, AcquireEach, Adjust, Adjusted, MAX_COSTS, Peek, REMEMBERED_REQUESTS, RequestId, Reset,
+    Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, MAX_COSTS, Peek,
+    REMEMBERED_REQUESTS, RequestId, Reset, TakeTurn, Ticket, Turn,
 };
 pub use record::{Record, Stored};
 #[cfg(target_has_atomic = "64")]

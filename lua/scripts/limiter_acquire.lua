@@ -5,7 +5,8 @@
 --
 -- ARGV[3]  empty, or an id for a request that may be sent again, which `read_request` describes
 -- ARGV[4]  and on: the limit: a tag and its configuration; or C1, then two to four of these
--- ARGV[..] one or more costs, each at least 1
+-- ARGV[..] with leaky buckets among it the patience (us), the longest that the turn of a request may be away
+--          when it is admitted; then one or more costs, each at least 1
 -- Reply    {0, now}; each part's state before this call, settled, which is a log's used and last; then
 --          for each cost, for each log, when enough will have expired for it, 0 where it fits or never
 --          can: every decision follows from these. {6, now, until} and the same where the key is
@@ -13,12 +14,14 @@
 --          was made from the states.
 local first, refused = read_limit(4)
 if refused then return refused end
-local wrong = not_whole(first, max(first, #ARGV))
+local patience = has_queues() and first
+local costs = patience and first + 1 or first
+local wrong = not_whole(first, max(costs, #ARGV))
 if wrong then return wrong_argument(wrong, 'a whole number') end
-refused = read_request(first) or read_record()
+refused = read_request(costs) or read_record()
 if refused then return refused end
 
-local again = repeated(ARGV[first])
+local again = repeated(ARGV[costs])
 if again then
   if again[1] == 0 then
     for _ = 1, #logs do again[#again + 1] = 0 end
@@ -31,11 +34,14 @@ local from = #reply + 1
 add_states(reply)
 local told = as_text(reply, from)
 local admitted = false
-for i = first, #ARGV do
+local function in_time()
+  return not patience or turn_at() - now <= tonumber(ARGV[patience])
+end
+for i = costs, #ARGV do
   local cost = tonumber(ARGV[i])
   if cost < 1 then return wrong_argument(i, 'at least 1') end
   add_freed_at(reply, cost)
-  if cost <= remaining() and not blocked then
+  if cost <= remaining() and in_time() and not blocked then
     admitted = true
     charge(cost)
   end
@@ -43,5 +49,5 @@ end
 
 if broken then return {DAMAGED} end
 if not admitted then id = nil end   -- a request that was not admitted is not remembered
-if admitted or converted then store(ARGV[first], told) end
+if admitted or converted then store(ARGV[costs], told) end
 return reply

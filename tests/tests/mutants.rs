@@ -12,8 +12,8 @@ use lockage_tests::config::{Config, Kind, Limits, Shape};
 use lockage_tests::properties::{self, Check, try_out};
 use lockage_tests::stores::{Foreign, Simulated, Time};
 use lockage_tests::strategies::{
-    self, Ask, Cost, Move, Step, Trace, adjusted_trace, forward, forward_trace, request_trace,
-    unrepeated_adjusted_trace, unrepeated_request_trace,
+    self, Ask, Cost, Move, Step, Trace, adjusted_trace, forward, forward_trace, mixed_turn_trace,
+    request_trace, turn_trace, unrepeated_adjusted_trace, unrepeated_request_trace,
 };
 use lockage_tests::subject::{Limiter, Machine};
 use proptest::prelude::*;
@@ -305,6 +305,67 @@ fn an_id_that_is_remembered_for_too_long_is_killed_by_d11() {
             properties::d11_after_r_an_id_is_new(simulated, fresh, trace, (1, *remember_us))
         });
     }
+}
+
+#[test]
+fn patience_that_does_not_count_is_killed_by_d1() {
+    let mutant = Shipped::broken(
+        ScriptId::LeakyBucketAcquire,
+        "fresh_at(deficit, last) - now <= patience",
+        "last - now <= patience",
+    );
+    mutant.killed(forward(turn_trace(Kind::LeakyBucket, STEPS)), |simulated, trace| {
+        properties::d1_equals_the_reference(simulated, trace)
+    });
+}
+
+#[test]
+fn a_cancel_that_forgets_requests_is_killed_by_d1() {
+    let mutant =
+        Shipped::broken(ScriptId::LeakyBucketCancel, "head .. before .. behind", "head .. before");
+    let no_resets = forward(mixed_turn_trace(2 * STEPS)).prop_map(|mut trace| {
+        trace.steps.retain(|step| !matches!(step.ask, Ask::Reset));
+        trace
+    });
+    mutant.killed(no_resets, |simulated, trace| {
+        properties::d1_equals_the_reference(simulated, trace)
+    });
+}
+
+#[test]
+fn cancels_that_are_not_exact_are_killed_by_d14() {
+    let taken = || {
+        forward(turn_trace(Kind::LeakyBucket, STEPS)).prop_map(|mut trace| {
+            trace.steps.retain(|step| !matches!(step.ask, Ask::CancelTurn(_)));
+            trace
+        })
+    };
+    for (from, to) in [
+        ("if now >= turn then", "if now > turn then"),
+        ("if state ~= after then", "if not state then"),
+    ] {
+        let mutant = Shipped::broken(ScriptId::LeakyBucketCancel, from, to);
+        let input = (taken(), prop::collection::vec((0..STEPS, 0..STEPS), 1..32));
+        mutant.killed(input, |simulated, (trace, cancels)| {
+            let plain = &mut Machine::new(trace.limits.limit());
+            properties::d14_what_is_not_exact_changes_nothing(plain, simulated, trace, cancels)
+        });
+    }
+}
+
+#[test]
+fn a_cancel_that_keeps_the_charge_is_killed_by_d14() {
+    let mutant = Shipped::broken(
+        ScriptId::LeakyBucketCancel,
+        "head .. before .. behind",
+        "head .. after .. behind",
+    );
+    let others = (0..STEPS, [1..=9_u64, 1..=9_u64], 0..=40_u64);
+    let input = (forward_trace(Kind::LeakyBucket, STEPS), prop::collection::vec(others, 1..16));
+    mutant.killed(input, |simulated, (trace, others)| {
+        let plain = &mut Machine::new(trace.limits.limit());
+        properties::d14_a_cancelled_turn_was_never_asked_for(plain, simulated, trace, others)
+    });
 }
 
 /// One script of each kind of record that remembers requests.

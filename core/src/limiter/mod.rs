@@ -7,21 +7,26 @@ mod counter;
 mod fixed_window;
 mod group;
 mod interval_bucket;
+mod leaky_bucket;
+mod patience;
 mod request;
 mod sliding_log;
 mod sliding_window;
 mod standing;
 mod token_bucket;
+mod turn;
 mod wire;
 
 pub use adjust::{Adjust, Adjusted};
 pub use commands::{Acquire, AcquireEach, MAX_COSTS, Peek, Reset};
 pub use fixed_window::FixedWindow;
 pub use interval_bucket::IntervalBucket;
+pub use leaky_bucket::LeakyBucket;
 pub use request::{REMEMBERED_REQUESTS, RequestId};
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
 pub use token_bucket::TokenBucket;
+pub use turn::{CancelTurn, Cancellation, TakeTurn, Ticket, Turn};
 
 pub(crate) use counter::{Counter, CounterRecord, Fields, Machine};
 pub(crate) use group::GroupRecord;

@@ -17,7 +17,7 @@ fn the_json_of_the_sample_has_its_documented_shape() {
     assert_eq!(report["to"], "2026-03-02T09:24:30Z");
     assert!(report.get("seed").is_none());
     let limiters = report["limiters"].as_array().unwrap();
-    assert_eq!(limiters.len(), 5);
+    assert_eq!(limiters.len(), 6);
     for (limiter, spec) in limiters.iter().zip(LIMITS.chunks(2)) {
         let count =
             |name: &str| limiter[name].as_u64().unwrap_or_else(|| panic!("{name} of {limiter}"));

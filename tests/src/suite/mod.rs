@@ -6,6 +6,7 @@ mod limiters;
 mod locks;
 mod refusals;
 pub mod simulated;
+mod turns;
 
 use std::time::Duration;
 
@@ -40,6 +41,7 @@ impl<S: Store + Clone> Bench<'_, S> {
         adjustments::what_is_used_can_be_adjusted(self).await;
         adjustments::a_block_ends_to_the_microsecond(self).await;
         adjustments::limits_change_and_keep_what_was_used(self).await;
+        turns::turns_are_in_order_and_given_back(self).await;
         refusals::bad_input_is_refused_before_it_is_sent(self).await;
         refusals::another_record_is_refused_and_kept(self).await;
         locks::a_lock_is_taken_held_and_given_back(self).await;
@@ -63,12 +65,13 @@ impl<S> Bench<'_, S> {
 }
 
 /// A limit of each kind, and several together, with capacity 5.
-const LIMITS: [&str; 7] = [
+const LIMITS: [&str; 8] = [
     "fixed-window 5/10s",
     "sliding-log 5/10s",
     "sliding-window 5/10s",
     "token-bucket 5/10s burst 5",
     "token-bucket 2 every 3s burst 5",
+    "leaky-bucket 5/10s queue 5",
     "fixed-window 5/10s + token-bucket 5/10s burst 5",
     "sliding-log 5/10s + sliding-window 5/10s + sliding-log 5/3s",
 ];
