@@ -5,7 +5,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use lockage_core::{
-    Adjusted, Cancellation, Command, ConfigError, Decision, Limit, RequestId, Ticket, Turn,
+    Adjusted, Cancellation, Command, ConfigError, Decision, Limit, RequestId, Reservation,
+    Reserved, Settlement, Ticket, Turn,
 };
 
 use crate::error::{Error, StoreError};
@@ -205,6 +206,49 @@ impl<S: BlockingStore> BlockingLimiter<S> {
     /// [`Error`].
     pub fn unblock(&self, id: &str) -> Result<Adjusted, Error> {
         ready(self.0.unblock(id))
+    }
+
+    /// As [`Limiter::reserve`].
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn reserve(&self, id: &str, cost: u64, hold: Duration) -> Result<Reserved, Error> {
+        ready(self.0.reserve(id, cost, hold))
+    }
+
+    /// As [`Limiter::reserve_as`].
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn reserve_as(
+        &self,
+        id: &str,
+        cost: u64,
+        request: RequestId,
+        hold: Duration,
+    ) -> Result<Reserved, Error> {
+        ready(self.0.reserve_as(id, cost, request, hold))
+    }
+
+    /// As [`Limiter::commit`].
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn commit(
+        &self,
+        id: &str,
+        reservation: &Reservation,
+        actual: u64,
+    ) -> Result<Settlement, Error> {
+        ready(self.0.commit(id, reservation, actual))
+    }
+
+    /// As [`Limiter::cancel`].
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn cancel(&self, id: &str, reservation: &Reservation) -> Result<Settlement, Error> {
+        ready(self.0.cancel(id, reservation))
     }
 
     /// As [`Limiter::reset`].

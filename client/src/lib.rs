@@ -79,7 +79,8 @@ pub use lockage_core::flow::OutageConfig;
 pub use lockage_core::{
     Adjust, Adjusted, Cancellation, Clock, Command, Composite, ConfigError, CostError, Decision,
     FixedWindow, IntervalBucket, LeakyBucket, Limit, ParseError, Part, RecordError, RequestId,
-    SlidingLog, SlidingWindow, Ticket, Timestamp, TokenBucket, Turn, Verdict, lock,
+    Reservation, Reserve, Reserved, Settle, Settlement, SlidingLog, SlidingWindow, Ticket,
+    Timestamp, TokenBucket, Turn, Verdict, lock,
 };
 pub use store::{BlockingStore, Store};
 pub use timed::{NoAnswer, Timed};

@@ -75,6 +75,7 @@ pub enum ScriptId {
     LimiterAcquire,
     LimiterPeek,
     LimiterAdjust,
+    LimiterSettle,
     LimiterReset,
     LockAcquire,
     LockRenew,
@@ -85,7 +86,7 @@ pub enum ScriptId {
 
 impl ScriptId {
     /// Every script.
-    pub const ALL: [ScriptId; 18] = [
+    pub const ALL: [ScriptId; 19] = [
         ScriptId::FixedWindowAcquire,
         ScriptId::SlidingWindowAcquire,
         ScriptId::TokenBucketAcquire,
@@ -98,6 +99,7 @@ impl ScriptId {
         ScriptId::LimiterAcquire,
         ScriptId::LimiterPeek,
         ScriptId::LimiterAdjust,
+        ScriptId::LimiterSettle,
         ScriptId::LimiterReset,
         ScriptId::LockAcquire,
         ScriptId::LockRenew,
@@ -121,6 +123,7 @@ impl ScriptId {
             ScriptId::LimiterAcquire => "limiter_acquire",
             ScriptId::LimiterPeek => "limiter_peek",
             ScriptId::LimiterAdjust => "limiter_adjust",
+            ScriptId::LimiterSettle => "limiter_settle",
             ScriptId::LimiterReset => "limiter_reset",
             ScriptId::LockAcquire => "lock_acquire",
             ScriptId::LockRenew => "lock_renew",

@@ -140,15 +140,18 @@ pub enum RecordError {
     /// The id was used before: for another operation on a lock, or a limiter's request of another
     /// cost.
     OperationReused,
+    /// As many reservations of this key as it keeps are open: see [`crate::MAX_RESERVATIONS`].
+    TooManyReservations,
 }
 
 impl RecordError {
     /// The status that scripts reply for each error; 0 is success.
-    const STATUS: [(i64, RecordError); 4] = [
+    const STATUS: [(i64, RecordError); 5] = [
         (1, RecordError::OtherKind),
         (2, RecordError::OtherVersion),
         (4, RecordError::Damaged),
         (5, RecordError::OperationReused),
+        (7, RecordError::TooManyReservations),
     ];
 
     pub(crate) fn from_status(status: i64) -> Option<RecordError> {
@@ -169,6 +172,9 @@ impl fmt::Display for RecordError {
             RecordError::Damaged => "the key's record cannot be read: somebody else wrote to it",
             RecordError::OperationReused => {
                 "the id was used before, for another operation or request: make a new one for each"
+            }
+            RecordError::TooManyReservations => {
+                "too many reservations of this key are open: settle them, or hold them for less time"
             }
         })
     }

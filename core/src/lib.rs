@@ -51,8 +51,9 @@ pub use limit::{
     SlidingWindow, TokenBucket, parse_duration, parse_rate,
 };
 pub use limiter::{
-    Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, MAX_COSTS, Peek,
-    REMEMBERED_REQUESTS, RequestId, Reset, TakeTurn, Ticket, Turn,
+    Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, MAX_COSTS, MAX_RESERVATIONS,
+    Peek, REMEMBERED_REQUESTS, RequestId, Reservation, Reserve, Reserved, Reset, Settle,
+    Settlement, TakeTurn, Ticket, Turn,
 };
 pub use record::{Record, Stored};
 #[cfg(target_has_atomic = "64")]

@@ -10,7 +10,8 @@ use crate::error::RecordError;
 use crate::exact::MAX_EXACT;
 use crate::limit::{Composite, Single};
 use crate::limiter::{
-    COMPOSITE_TAG, CounterRecord, Entry, GroupRecord, LogState, Requests, Standpoint, State,
+    COMPOSITE_TAG, CounterRecord, Entry, GroupRecord, LogState, Requests, Reservations, Standpoint,
+    State,
 };
 use crate::lock::LockRecord;
 use crate::time::Timestamp;
@@ -26,6 +27,8 @@ pub struct Record {
     pub(crate) blocked_until: u64,
     /// What a limiter remembers; a lock has operations instead.
     pub(crate) requests: Requests,
+    /// What was charged as an estimate.
+    pub(crate) reservations: Reservations,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +59,7 @@ impl Record {
         };
         let blocked = Timestamp::computed(self.blocked_until)
             .expect("a block ends within MAX_SPAN of an accepted time");
-        fresh_at.max(blocked).max(self.requests.until())
+        fresh_at.max(blocked).max(self.requests.until()).max(self.reservations.until())
     }
 
     /// The time to live, in milliseconds, of a record that is written at `now`: until
@@ -125,7 +128,12 @@ impl Record {
     }
 
     pub(crate) fn of_lock(lock: LockRecord) -> Self {
-        Record { body: Body::Lock(lock), blocked_until: 0, requests: Requests::default() }
+        Record::with(Body::Lock(lock))
+    }
+
+    fn with(body: Body) -> Self {
+        let (requests, reservations) = Default::default();
+        Record { body, blocked_until: 0, requests, reservations }
     }
 
     /// Whether it was written under these limits.
@@ -150,22 +158,26 @@ impl Record {
                     record.blocked_until = 0;
                 }
             }
-            None => *slot = Some(Record { body, blocked_until: 0, requests: Requests::default() }),
+            None => *slot = Some(Record::with(body)),
         }
     }
 
-    /// A block, and the requests that it remembers, as they stand behind the state.
+    /// A block, the requests that it remembers, and reservations, as they stand behind the state.
     fn push_extras(&self, text: &mut String) {
         // Invariant: writing to a `String` cannot fail.
         if self.blocked_until > 0 {
             let _ = write!(text, "|{BLOCKED} {}", self.blocked_until);
         }
-        let _ = write!(text, "{}", self.requests);
+        let _ = write!(text, "{}{}", self.requests, self.reservations);
     }
 }
 
 /// The word before the time until which a key is blocked.
 const BLOCKED: &str = "blocked";
+
+fn is_reservation(piece: &&str) -> bool {
+    piece.starts_with(['r', 's'])
+}
 
 /// The tags and configurations of the limits, and their states.
 fn group_head(record: &GroupRecord) -> String {
@@ -236,7 +248,9 @@ fn read_limiter(tag: &str, rest: &str, entries: Option<&[String]>) -> Option<Rec
     }
     let parts = read_parts(tag, state)?;
     let limits: Vec<Single> = parts.iter().map(|part| part.limit).collect();
-    let requests = Requests::read(pieces, &limits)?;
+    let (reservations, requests): (Vec<&str>, Vec<&str>) = pieces.partition(is_reservation);
+    let requests = Requests::read(requests.into_iter(), &limits)?;
+    let reservations = Reservations::read(&reservations, &limits)?;
     let body = match (&parts[..], entries) {
         (&[Standpoint { limit, state: State::Counter(state) }], None) => {
             Body::Counter(CounterRecord::new(limit.machine().ok()?, state))
@@ -249,7 +263,7 @@ fn read_limiter(tag: &str, rest: &str, entries: Option<&[String]>) -> Option<Rec
             Body::Group(is_right.then_some(group)?)
         }
     };
-    Some(Record { body, blocked_until, requests })
+    Some(Record { body, blocked_until, requests, reservations })
 }
 
 /// The limits that a head names, and their states behind all of them.

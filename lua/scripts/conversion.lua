@@ -4,7 +4,7 @@
 --
 -- Each new part takes over: the state of an old part that is the same; else that of the old part in its
 -- place, if that is of the same kind; else it is fresh, charged with the most that any old part had used.
--- Logs take over the entries. A block stays; requests are forgotten.
+-- Logs take over the entries. A block stays; requests and reservations are forgotten.
 
 local TIME_MAX = EXACT - SPAN   -- the latest accepted time (us)
 
@@ -92,5 +92,5 @@ function convert(old)
     end
   end
   convert_logs(logs_of(old), most)
-  requests, known = {}, nil
+  requests, known, reservations, reserved = {}, nil, {}, nil
 end

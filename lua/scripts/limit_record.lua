@@ -106,7 +106,8 @@ local function read_stored(record)
   if bar <= #record then
     local most, adjusted = told_numbers(stored)
     local fewest = #stored == 1 and not is_list and 0 or most
-    local refused = read_behind(sub(record, bar), most, fewest, adjusted)
+    local behind = read_reservations(sub(record, bar), stored, most, adjusted)
+    local refused = not behind and {DAMAGED} or read_behind(behind, most, fewest, adjusted)
     if refused then return nil, refused end
   end
   return stored, same
@@ -133,7 +134,7 @@ local function read_record()
   if not stored then return same end
   settle(stored)
   converted = not same
-  if converted then convert(stored) end
+  if converted then convert(stored) else lower_reservations(parts) end
   if broken then return {DAMAGED} end
 end
 
@@ -185,21 +186,16 @@ local function add_freed_at(reply, cost)
   for _, log in ipairs(logs) do reply[#reply + 1] = log_freed_at(log, cost) end
 end
 
--- The numbers from the reply's `from` on, as a record has them.
-local function as_text(reply, from)
-  local numbers = {}
-  for i = from, #reply do numbers[#numbers + 1] = format('%.0f', reply[i]) end
-  return table.concat(numbers, ' ')
-end
-
 -- Writes the record. The rest is what `remembered` takes.
 local function store(cost, told, letter)
   local behind, keep = remembered(cost, told, letter)
+  local more, till = reservations_behind(parts)
+  behind, keep = behind .. more, max(keep, till)
   local numbers, drop = {}, logs[1] and smallest_skip(logs) or 0
   for _, part in ipairs(parts) do
     local state = part.state
     if part.is_log then
-      state = {part.used, last, #parts > 1 and part.skip - drop or nil}
+      state = {part.used, last, #parts > 1 and uncut(part.skip) - drop or nil}
       keep = max(keep, last + (part.used > 0 and part.window or 0))
     else
       keep = max(keep, counter_fresh_at(part))

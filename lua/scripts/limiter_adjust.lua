@@ -32,11 +32,6 @@ if refused then return refused end
 local again = repeated(amount, letter)
 if again then return again end
 
--- What a penalty may add to a part.
-local function room(part)
-  return max(0, math.min(2 * part.capacity, floor(part.most / part.unit)) - used(part))
-end
-
 local change = {}
 
 function change.t()
@@ -53,24 +48,7 @@ function change.f()
 end
 
 function change.p()
-  for _, part in ipairs(parts) do
-    if not part.is_log then
-      local units = math.min(amount, room(part))
-      counter_add(part, units)
-      done = max(done, units)
-    end
-  end
-  if not logs[1] then return end
-  -- One entry for all logs. The one with the longest window decides, so that their number is bounded.
-  local longest = logs[1]
-  for _, log in ipairs(logs) do
-    if log.window > longest.window or log.window == longest.window and room(log) > room(longest) then
-      longest = log
-    end
-  end
-  local cost = math.min(amount, room(longest))
-  if cost > 0 then add_entry(logs, cost) end
-  done = max(done, cost)
+  done = penalize(amount)
 end
 
 function change.b()

@@ -13,6 +13,7 @@ local broken = false            -- whether an entry could not be read; then noth
 local last, at = 0, now         -- when the latest was admitted; the time that counts for the logs
 local added = {}                -- the costs of new entries, all at `at`
 local removed, lowered = 0, nil -- how many of the newest entries go, and what the next one becomes
+local cut = {first = 0, removed = 0}   -- the same in their middle, from the `first` on
 
 local function entry_text(time, cost)
   return format(cost == 1 and '%.0f' or '%.0f:%.0f', time, cost)
@@ -24,7 +25,8 @@ local function read_entries(first, final)
     local time, cost = match(piece[i], '^(%d+):?(%d*)$')
     time, cost = tonumber(time), tonumber(cost) or 1
     broken = broken or not time or time > EXACT or cost > EXACT
-    times[first + i - 1], costs[first + i - 1] = time or 0, cost
+    local place = first + i - 1
+    times[place], costs[place] = times[place] or time or 0, costs[place] or cost
   end
   if first + #piece <= final then entries = math.min(entries, first + #piece - 1) end
 end
@@ -98,9 +100,49 @@ local function take_back(logs, cost)
   for _, log in ipairs(logs) do log.skip = math.min(log.skip, place) end
 end
 
+-- Takes up to `cost` out of the entries of one time, as far as they count for any log; how much that was.
+-- What goes keeps its place until it is written.
+local function cut_entries(logs, time, cost)
+  entries = redis.call('LLEN', key) - 1
+  local place, behind = smallest_skip(logs) + 1, entries + 1
+  while place < behind do
+    local middle = floor((place + behind) / 2)
+    if not times[middle] then read_entries(middle, middle) end
+    if times[middle] < time then place = middle + 1 else behind = middle end
+  end
+  cut.first = place
+  local left = cost
+  while left > 0 and entry_time(place) == time do
+    local part = math.min(left, costs[place])
+    for _, log in ipairs(logs) do
+      if place > log.skip then log.used = log.used - part end
+    end
+    left, costs[place] = left - part, costs[place] - part
+    if costs[place] > 0 then
+      cut.lowered = entry_text(time, costs[place])
+    else
+      cut.removed, place = cut.removed + 1, place + 1
+    end
+  end
+  return cost - left
+end
+
+-- How many of the first `count` entries are left.
+local function uncut(count)
+  return count - max(0, math.min(count - cut.first + 1, cut.removed))
+end
+
+local function store_cut()
+  local behind = cut.first + cut.removed
+  for place = cut.first, behind - 1 do redis.call('LSET', key, format('%.0f', place), '') end
+  if cut.lowered then redis.call('LSET', key, format('%.0f', behind), cut.lowered) end
+  if cut.removed > 0 then redis.call('LREM', key, format('%.0f', cut.removed), '') end
+end
+
 -- Writes the head and the entries. `is_list`: whether they are stored already, else nothing is.
 local function store_entries(head, drop, is_list, ttl)
   if is_list then
+    store_cut()
     -- The last expired entry stays in the head's place, and is overwritten by it.
     if drop + removed > 0 then
       redis.call('LTRIM', key, format('%.0f', drop), format('%.0f', -1 - removed))

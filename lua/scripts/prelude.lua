@@ -7,7 +7,7 @@
 -- Every reply is {0, now, ...}, from a limiter whose key is blocked {6, now, until, ...}, or, where
 -- the key holds something that the script cannot work on, {status}: 1 another kind of record (or of
 -- key), 2 another version, 4 damaged, 5 the id was used before, for another operation or another
--- cost. Nothing is written then. Nothing is written either where the reply is an error that begins with
+-- cost, 7 as many reservations are open as there can be. Nothing is written then. Nothing is written either where the reply is an error that begins with
 -- LOCKAGE_ARGUMENT, for a wrong argument, or with LOCKAGE_OTHER_LIMIT, for a record that only the
 -- general scripts (limiter_*.lua) can work on.
 local key = KEYS[1]

@@ -10,6 +10,7 @@ pub mod load;
 pub mod lock;
 pub mod properties;
 pub mod reference;
+pub mod reservations;
 pub mod server;
 pub mod stores;
 pub mod strategies;

@@ -5,7 +5,7 @@
 
 use lockage_core::ScriptId::{
     self, CounterPeek, FixedWindowAcquire, LimiterAcquire, LimiterAdjust, LimiterPeek,
-    LimiterReset, SlidingLogAcquire, SlidingLogPeek, TokenBucketAcquire,
+    LimiterReset, LimiterSettle, SlidingLogAcquire, SlidingLogPeek, TokenBucketAcquire,
 };
 use lockage_core::Timestamp;
 use lockage_sim::store::{RespValue, SimStore};
@@ -427,6 +427,54 @@ fn hot_scripts_leave_other_limits_to_the_general_ones() {
 }
 
 #[test]
+fn a_reservation_is_taken_out_of_thousands_of_entries() {
+    let mut both = Both::new();
+    let limit = "L1 9000 100000";
+    let thousand = vec!["1"; 1000].join(" ");
+    both.acquire(1000, limit, &thousand);
+    for id in [ID, OTHER_ID] {
+        both.call(LimiterAcquire, 1001, &format!("r{id}:9000 {limit} 5"));
+    }
+    for now in [1001, 1002] {
+        both.acquire(now, limit, &thousand);
+    }
+    let settled = both.call(LimiterSettle, 1003, &format!("{ID} 10001 0 {limit}"));
+    assert_eq!(settled, [0, 1003, 1, 5, 0, 3005, 1002, 0]);
+    let settled = both.call(LimiterSettle, 1003, &format!("{OTHER_ID} 10001 3 {limit}"));
+    assert_eq!(settled, [0, 1003, 1, 2, 0, 3003, 1002, 0]);
+    let records = both.records();
+    assert_eq!((records.len(), records[1001].as_str()), (3002, "1001:3"));
+}
+
+#[test]
+fn hot_scripts_leave_reservations_to_the_general_ones() {
+    let mut both = Both::new();
+    for (script, peek, limit) in [
+        (FixedWindowAcquire, CounterPeek, "F1 9 1000"),
+        (TokenBucketAcquire, CounterPeek, "T1 1 100 9"),
+        (SlidingLogAcquire, SlidingLogPeek, "L1 9 1000"),
+    ] {
+        both.clear();
+        both.call(LimiterAcquire, 5000, &format!("r{ID}:9000 {limit} 1"));
+        both.call(LimiterSettle, 5000, &format!("{ID} 14000 1 {limit}"));
+        let before = both.stored();
+        for (script, arguments) in [(script, format!("- {limit} 1")), (peek, format!("{limit} 1"))]
+        {
+            let refused = both.refused(script, &arguments);
+            assert!(refused.starts_with("LOCKAGE_OTHER_LIMIT "), "{refused}");
+            assert_eq!(both.stored(), before);
+        }
+        // An id is for one thing.
+        for arguments in [format!("{ID}:9000 {limit} 1"), format!("r{ID}:9000 {limit} 1")] {
+            assert_eq!(both.call(LimiterAcquire, 5001, &arguments), [5]);
+        }
+        // Once it is forgotten, they take over again.
+        both.call(LimiterAcquire, 14_000, &format!("- {limit} 1"));
+        both.call(script, 14_000, &format!("- {limit} 1"));
+    }
+}
+
+#[test]
 fn a_reset_drops_any_limiter_s_record_and_nothing_else() {
     let mut both = Both::new();
     assert_eq!(both.call(LimiterReset, 5000, ""), [0, 5000, 0]);
@@ -483,6 +531,14 @@ fn records_that_cannot_be_read_are_refused_and_stay() {
         (&[&format!("{head}{}", remembered.replace(" 1 ", " t1 "))], 4),
         (&[&format!("{head}{}", remembered.replace(" 1 ", " x1 "))], 4),
         (&[&format!("{head}{}", remembered.repeat(9))], 4),
+        (&[&format!("{head}|r{ID}")], 4),
+        (&[&format!("{head}|r{ID} 9000 1 5000 5000 5 6")], 4),
+        (&[&format!("{head}|r{ID} 9000 1 5000 5000 5 6 0 0")], 4),
+        (&[&format!("{head}|r{ID} 9000 0 5000 5000 5 6 0")], 4),
+        (&[&format!("{head}|r{ID} 4999 1 5000 5000 5 6 0")], 4),
+        (&[&format!("{head}|r{ID} 9000 1 5000 5000 5 9007199254740992 0")], 4),
+        (&[&format!("{head}|s{ID} 9000 1 5000 1 0 5000 5 6")], 4),
+        (&[&format!("{head}{}", format!("|s{ID} 9000 1 5000 1 0 5000 5").repeat(65))], 4),
         (&["L1 9 1000 6 5"], 4), // not a list
         (&["F1 9 1000 5 6", "5"], 4),
         (&["L1 9 1000 6 4999", "x"], 4),
@@ -498,6 +554,8 @@ fn records_that_cannot_be_read_are_refused_and_stay() {
                 (LimiterPeek, format!("{limit} 1")),
                 (LimiterAdjust, format!("- f 1 {limit}")),
                 (LimiterAdjust, format!("- b 1 {limit}")),
+                (LimiterAcquire, format!("r{ID}:9000 {limit} 1")),
+                (LimiterSettle, format!("{ID} 9000 1 {limit}")),
             ] {
                 both.put(record);
                 if record == ["L1 9 1000 6 5"] {
@@ -552,6 +610,16 @@ fn wrong_arguments_are_errors_and_write_nothing() {
         (LimiterAdjust, 6, "- t 1"),
         (LimiterAdjust, 9, "- t 1 F1 9 1000 1"),
         (LimiterAdjust, 3, "x t 1 F1 9 1000"),
+        (LimiterAcquire, 3, "r F1 9 1000 1"),
+        (LimiterAcquire, 3, &format!("r{ID} F1 9 1000 1")),
+        (LimiterAcquire, 3, &format!("r{ID}:5 F1 9 1000 1 1")),
+        (FixedWindowAcquire, 3, &format!("r{ID}:5 F1 9 1000 1")),
+        (LimiterSettle, 3, "x 9000 1 F1 9 1000"),
+        (LimiterSettle, 4, &format!("{ID} x 1 F1 9 1000")),
+        (LimiterSettle, 5, &format!("{ID} 9000 -1 F1 9 1000")),
+        (LimiterSettle, 5, &format!("{ID} 9000 9007199254740992 F1 9 1000")),
+        (LimiterSettle, 6, &format!("{ID} 9000 1")),
+        (LimiterSettle, 9, &format!("{ID} 9000 1 F1 9 1000 1")),
     ] {
         let refused = both.refused(script, arguments);
         let expected = format!("LOCKAGE_ARGUMENT ARGV[{at}] must be ");

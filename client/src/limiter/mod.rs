@@ -5,6 +5,7 @@ mod away;
 mod coalesce;
 mod denials;
 mod deny_cache;
+mod reserving;
 mod shadow;
 mod turns;
 mod waiting;

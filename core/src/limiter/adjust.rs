@@ -179,7 +179,7 @@ fn refund(opened: &mut Opened<'_>, cost: u64) -> u64 {
     cost.min(used)
 }
 
-fn penalty(opened: &mut Opened<'_>, cost: u64) -> u64 {
+pub(super) fn penalty(opened: &mut Opened<'_>, cost: u64) -> u64 {
     let standing = &mut opened.standing;
     let logs = || standing.parts.iter().filter_map(|part| Some((part, part.log()?.0.window())));
     // Logs share their entries, so all are charged alike: as the one is that keeps them for longest,
@@ -233,7 +233,7 @@ impl Command for Adjust {
         let limits = self.limit.singles();
         if let (Some(request), Some(record)) = (self.request, &*slot)
             && record.is_of(&limits)
-            && let Some(known) = record.requests.find(request.id, now)
+            && let Some(known) = record.known(request.id, now)?
         {
             if known.what != self.what() {
                 return Err(RecordError::OperationReused);
@@ -261,7 +261,7 @@ impl Command for Adjust {
 }
 
 /// The numbers of the reply, behind its head.
-fn told(amount: u64, standing: &Standing, freed: &Freed) -> Vec<u64> {
+pub(super) fn told(amount: u64, standing: &Standing, freed: &Freed) -> Vec<u64> {
     let mut told = vec![amount, standing.blocked_until];
     told.extend(standing.numbers());
     let logs = standing.parts.iter().zip(freed);

@@ -109,7 +109,7 @@ impl Acquire {
         if !record.is_of(&self.limit.singles()) {
             return Ok(None);
         }
-        match record.requests.find(request.id, now) {
+        match record.known(request.id, now)? {
             Some(known) if known.what != What::Acquire(self.cost) => {
                 Err(RecordError::OperationReused)
             }
@@ -177,7 +177,7 @@ impl AcquireEach {
     }
 
     fn costs(&self) -> Costs<'_> {
-        Costs { each: &self.costs, patience: Patience::ENDLESS }
+        Costs::patient(&self.costs)
     }
 }
 
@@ -316,13 +316,20 @@ fn check_costs(costs: &[u64]) -> Result<(), CostError> {
 
 /// What is asked for in one call.
 #[derive(Clone, Copy)]
-struct Costs<'a> {
+pub(super) struct Costs<'a> {
     each: &'a [u64],
     patience: Patience,
 }
 
+impl<'a> Costs<'a> {
+    /// Of callers who wait for any turn.
+    pub(super) fn patient(each: &'a [u64]) -> Self {
+        Costs { each, patience: Patience::ENDLESS }
+    }
+}
+
 /// The limit, the patience where there are turns, and the costs, which stand behind the request.
-fn push_acquire(limit: &Limit, costs: Costs<'_>, arguments: &mut Arguments) {
+pub(super) fn push_acquire(limit: &Limit, costs: Costs<'_>, arguments: &mut Arguments) {
     push_limit(limit, arguments);
     if limit.singles().iter().any(Single::has_turns) {
         arguments.push(costs.patience);
@@ -340,8 +347,8 @@ fn only_counter(limits: &Singles) -> Option<&dyn Machine> {
     }
 }
 
-/// The machine and the state where that is all there is: one counter, a record of its own or none, and no
-/// block. What most calls find takes a shorter way.
+/// The machine and the state where that is all there is: one counter, a record of its own or none, no
+/// block and no reservations. What most calls find takes a shorter way.
 fn plain<'a>(
     limits: &'a Singles,
     slot: &Option<Record>,
@@ -350,8 +357,10 @@ fn plain<'a>(
     let machine = only_counter(limits)?;
     match slot {
         None => Some((machine, None)),
-        Some(Record { body: Body::Counter(record), blocked_until, .. })
-            if record.is_of(machine) && *blocked_until <= now.as_micros() =>
+        Some(Record { body: Body::Counter(record), blocked_until, reservations, .. })
+            if record.is_of(machine)
+                && *blocked_until <= now.as_micros()
+                && reservations.is_empty() =>
         {
             Some((machine, Some(record.state)))
         }

@@ -37,6 +37,18 @@ pub(crate) trait Counter: Copy {
     /// The state with up to `cost` of what was charged given back, the latest first.
     fn give_back(self, state: Self::State, cost: u64) -> Self::State;
 
+    /// Which of the fields counts what was charged in the window of this number; none where that does
+    /// not count any more. What a unit of cost is there: see [`Counter::unit`].
+    fn counted(self, state: Self::State, window: u64) -> Option<usize>;
+
+    /// The number of the window that the state is in; zero where windows do not matter for it.
+    fn window_number(self, _state: Self::State) -> u64 {
+        0
+    }
+
+    /// What a unit of cost is in the field that counts it.
+    fn unit(self) -> u64;
+
     /// How much is charged, a fraction rounded up. It can be more than the capacity, after a
     /// penalty or a change of the limit.
     fn used(self, state: Self::State) -> u64;
@@ -88,6 +100,9 @@ pub(crate) trait Machine {
     fn settle(&self, state: Option<Fields>, now: u64) -> Fields;
     fn charge(&self, state: Fields, cost: u64) -> Fields;
     fn give_back(&self, state: Fields, cost: u64) -> Fields;
+    fn counted(&self, state: Fields, window: u64) -> Option<usize>;
+    fn window_number(&self, state: Fields) -> u64;
+    fn unit(&self) -> u64;
     fn used(&self, state: Fields) -> u64;
     fn holds(&self) -> u64;
     fn remaining(&self, state: Fields) -> u64;
@@ -145,6 +160,18 @@ impl<M: Counter> Machine for M {
 
     fn give_back(&self, state: Fields, cost: u64) -> Fields {
         M::fields(Counter::give_back(*self, typed(*self, state), cost))
+    }
+
+    fn counted(&self, state: Fields, window: u64) -> Option<usize> {
+        Counter::counted(*self, typed(*self, state), window)
+    }
+
+    fn window_number(&self, state: Fields) -> u64 {
+        Counter::window_number(*self, typed(*self, state))
+    }
+
+    fn unit(&self) -> u64 {
+        Counter::unit(*self)
     }
 
     fn used(&self, state: Fields) -> u64 {
@@ -254,6 +281,14 @@ impl<const N: usize> From<[u64; N]> for Fields {
         let mut values = [0; 3];
         values[..N].copy_from_slice(&fields);
         Fields { values, len: N }
+    }
+}
+
+impl Fields {
+    /// The same but for one of them.
+    pub(super) fn with(mut self, index: usize, value: u64) -> Self {
+        self.values[index] = value;
+        self
     }
 }
 

@@ -74,6 +74,14 @@ impl Counter for FixedWindow {
         State { used: state.used.saturating_sub(cost), ..state }
     }
 
+    fn counted(self, _state: State, _window: u64) -> Option<usize> {
+        Some(1)
+    }
+
+    fn unit(self) -> u64 {
+        1
+    }
+
     fn used(self, state: State) -> u64 {
         state.used
     }

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use super::reservations::Reservations;
 use super::sliding_log::{Entry, LogState};
 use super::standing::{Freed, Standing, Standpoint, State};
 use super::{CounterRecord, SlidingLog, convert};
@@ -67,6 +68,8 @@ pub(crate) struct Opened<'r> {
     /// Whether the record was written under another limit. It is then to be written, whatever comes of
     /// the operation.
     pub(crate) converted: bool,
+    /// What the record knows of its reservations, as far as it still counts.
+    pub(super) reservations: Reservations,
     stored: Option<&'r VecDeque<Entry>>,
     edit: Edit,
 }
@@ -79,6 +82,34 @@ struct Edit {
     /// How much is taken off the latest that is left.
     lowered: u64,
     added: VecDeque<Entry>,
+    cut: Cut,
+}
+
+/// What is taken out of the entries' middle.
+#[derive(Clone, Copy, Default)]
+struct Cut {
+    /// The first entry of which anything is taken.
+    first: usize,
+    /// How many, from that one on, are removed.
+    removed: usize,
+    /// How much is taken off the next one.
+    lowered: u64,
+}
+
+impl Cut {
+    /// What is left of the cost of the entry at `index`.
+    fn left(&self, index: usize, cost: u64) -> u64 {
+        match index.checked_sub(self.first) {
+            Some(behind) if behind < self.removed => 0,
+            Some(behind) if behind == self.removed => cost - self.lowered,
+            _ => cost,
+        }
+    }
+
+    /// How many of the first `count` entries are left.
+    fn left_of(&self, count: usize) -> usize {
+        count - count.saturating_sub(self.first).min(self.removed)
+    }
 }
 
 impl<'r> Opened<'r> {
@@ -91,7 +122,8 @@ impl<'r> Opened<'r> {
         let mut standing = Standing::fresh(limits, now);
         let edit = Edit::default();
         let Some(record) = slot else {
-            return Ok(Opened { standing, converted: false, stored: None, edit });
+            let reservations = Reservations::default();
+            return Ok(Opened { standing, converted: false, reservations, stored: None, edit });
         };
         if record.blocked_until > now.as_micros() {
             standing.blocked_until = record.blocked_until;
@@ -102,9 +134,11 @@ impl<'r> Opened<'r> {
             Body::Lock(_) => return Err(RecordError::OtherKind),
         };
         let settled = own.iter().map(|part| settle(part, stored, standing.now)).collect();
-        let mut opened = Opened { standing, converted: false, stored, edit };
+        let reservations = Reservations::default();
+        let mut opened = Opened { standing, converted: false, reservations, stored, edit };
         if own.iter().map(|part| part.limit.id()).eq(limits.iter().map(Single::id)) {
             opened.standing.parts = settled;
+            opened.reservations = record.reservations.at(now, &opened.standing.parts);
         } else {
             opened.convert(settled);
         }
@@ -195,15 +229,47 @@ impl<'r> Opened<'r> {
         }
     }
 
-    /// The entries, the oldest first.
+    /// Takes up to `cost` out of the entries of one time, as far as they count for any log; how much
+    /// that was.
+    pub(super) fn cut_entries(&mut self, at: u64, cost: u64) -> u64 {
+        let oldest = self.standing.parts.iter().filter_map(Standpoint::log);
+        let oldest = oldest.map(|(_, state)| state.skip).min();
+        let (Some(stored), Some(oldest)) = (self.stored, oldest) else { return 0 };
+        let first = stored.partition_point(|entry| entry.at < at).max(oldest);
+        let mut cut = Cut { first, ..Cut::default() };
+        let mut left = cost;
+        for entry in stored.iter().skip(first).take_while(|entry| entry.at == at) {
+            let part = entry.cost.min(left);
+            left -= part;
+            for standpoint in &mut self.standing.parts {
+                if let State::Log(state) = &mut standpoint.state
+                    && state.skip <= first + cut.removed
+                {
+                    state.used -= part;
+                }
+            }
+            if part < entry.cost {
+                cut.lowered = part;
+                break;
+            }
+            cut.removed += 1;
+        }
+        self.edit.cut = cut;
+        cost - left
+    }
+
+    /// The entries, the oldest first. What is cut out keeps its place, and costs nothing.
     fn entries(&self) -> impl Iterator<Item = Entry> {
-        let stored = self.stored.into_iter().flatten().copied();
+        let stored = self.stored.into_iter().flatten().enumerate();
+        let stored = stored
+            .map(|(index, entry)| Entry { cost: self.edit.cut.left(index, entry.cost), ..*entry });
         stored.chain(self.edit.added.iter().copied())
     }
 
     /// Ends the operation, without a borrow of the slot.
     pub(crate) fn close(self) -> Closed {
         Closed {
+            reservations: self.reservations.lowered(&self.standing.parts),
             standing: self.standing,
             converted: self.converted,
             keeps_entries: self.stored.is_some(),
@@ -216,6 +282,7 @@ impl<'r> Opened<'r> {
 pub(crate) struct Closed {
     pub(crate) standing: Standing,
     pub(crate) converted: bool,
+    reservations: Reservations,
     keeps_entries: bool,
     edit: Edit,
 }
@@ -234,7 +301,9 @@ impl Closed {
         }
         requests.prune(now);
         let body = self.body(old_body);
-        *slot = Some(Record { body, blocked_until: self.standing.blocked_until, requests });
+        let reservations = core::mem::take(&mut self.reservations);
+        let blocked_until = self.standing.blocked_until;
+        *slot = Some(Record { body, blocked_until, requests, reservations });
     }
 
     fn body(&mut self, old: Option<Body>) -> Body {
@@ -249,10 +318,20 @@ impl Closed {
             _ => VecDeque::new(),
         };
         let edit = core::mem::take(&mut self.edit);
+        let Cut { first, removed, lowered } = edit.cut;
+        if let Some(entry) = entries.get_mut(first + removed) {
+            entry.cost -= lowered;
+        }
+        entries.drain(first..first + removed);
         entries.extend(edit.added);
         entries.truncate(entries.len() - edit.removed);
         if let Some(latest) = entries.back_mut() {
             latest.cost -= edit.lowered;
+        }
+        for part in parts.iter_mut() {
+            if let State::Log(state) = &mut part.state {
+                state.skip = edit.cut.left_of(state.skip);
+            }
         }
         let skips = parts.iter().filter_map(Standpoint::log).map(|(_, state)| state.skip);
         let expired = skips.min().unwrap_or_default();

@@ -103,6 +103,14 @@ impl Counter for IntervalBucket {
         State { deficit: state.deficit.saturating_sub(cost), ..state }
     }
 
+    fn counted(self, _state: State, _window: u64) -> Option<usize> {
+        Some(0)
+    }
+
+    fn unit(self) -> u64 {
+        1
+    }
+
     fn used(self, state: State) -> u64 {
         state.deficit
     }

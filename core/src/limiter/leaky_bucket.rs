@@ -76,6 +76,14 @@ impl Counter for LeakyBucket {
         self.0.give_back(state, cost)
     }
 
+    fn counted(self, state: Self::State, window: u64) -> Option<usize> {
+        self.0.counted(state, window)
+    }
+
+    fn unit(self) -> u64 {
+        self.0.unit()
+    }
+
     fn used(self, state: Self::State) -> u64 {
         self.0.used(state)
     }

@@ -53,13 +53,19 @@ impl FromStr for RequestId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) id: RequestId,
-    remember_us: u64,
+    pub(super) remember_us: u64,
 }
 
 impl Request {
     pub(super) fn new(id: RequestId, remember: Duration) -> Result<Self, ConfigError> {
         let remember_us = half_span("time to remember a request", remember)?;
         Ok(Request { id, remember_us })
+    }
+
+    /// Until when one that was decided at `now` is remembered.
+    pub(super) fn until(&self, now: Timestamp) -> Timestamp {
+        Timestamp::computed(now.as_micros() + self.remember_us)
+            .expect("at most half of MAX_SPAN after an accepted time")
     }
 }
 
@@ -140,8 +146,7 @@ impl Requests {
         if self.0.len() == REMEMBERED_REQUESTS {
             self.0.remove(0);
         }
-        let until = Timestamp::computed(now.as_micros() + request.remember_us)
-            .expect("at most half of MAX_SPAN after an accepted time");
+        let until = request.until(now);
         self.0.push(Remembered { id: request.id, until, what, now, told });
     }
 

@@ -138,6 +138,22 @@ impl Counter for SlidingWindow {
         }
     }
 
+    fn counted(self, state: State, window: u64) -> Option<usize> {
+        match self.window_number(state).checked_sub(window)? {
+            0 => Some(1),
+            1 => Some(0),
+            _ => None,
+        }
+    }
+
+    fn window_number(self, state: State) -> u64 {
+        state.last / self.window_us
+    }
+
+    fn unit(self) -> u64 {
+        1
+    }
+
     fn used(self, state: State) -> u64 {
         self.estimate(state)
     }

@@ -124,6 +124,14 @@ impl Counter for TokenBucket {
         State { deficit: state.deficit.saturating_sub(parts), ..state }
     }
 
+    fn counted(self, _state: State, _window: u64) -> Option<usize> {
+        Some(0)
+    }
+
+    fn unit(self) -> u64 {
+        self.denominator
+    }
+
     fn used(self, state: State) -> u64 {
         state.deficit.div_ceil(self.denominator)
     }

@@ -54,6 +54,7 @@ const COMMANDS: &[CommandSpec] = &[
     row("lpop", -2, lists::lpop),
     row("lpush", -3, lists::lpush),
     row("lrange", 4, lists::lrange),
+    row("lrem", 4, lists::lrem),
     row("lset", 4, lists::lset),
     row("ltrim", 4, lists::ltrim),
     row("persist", 2, keys::persist),

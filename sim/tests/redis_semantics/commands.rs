@@ -120,6 +120,7 @@ const LISTS: &[Pattern] = &[
     ("LLEN", &[Key]),
     ("LRANGE", &[Key, Index, Index]),
     ("LINDEX", &[Key, Index]),
+    ("LREM", &[Key, Index, Value]),
     ("LSET", &[Key, Index, Value]),
     ("LTRIM", &[Key, Index, Index]),
     ("LPOP", &[Key]),

@@ -5,6 +5,7 @@ pub mod blocking;
 mod limiters;
 mod locks;
 mod refusals;
+mod reservations;
 pub mod simulated;
 mod turns;
 
@@ -44,6 +45,7 @@ impl<S: Store + Clone> Bench<'_, S> {
         turns::turns_are_in_order_and_given_back(self).await;
         refusals::bad_input_is_refused_before_it_is_sent(self).await;
         refusals::another_record_is_refused_and_kept(self).await;
+        reservations::a_reservation_is_settled_once(self).await;
         locks::a_lock_is_taken_held_and_given_back(self).await;
         locks::a_repeated_operation_is_done_once(self).await;
     }

@@ -52,6 +52,28 @@ pub(super) fn lindex(keyspace: &mut Keyspace, args: &[&[u8]]) -> Outcome {
     Ok(RespValue::bulk_or_nil(at.and_then(|at| list.get(at)).cloned()))
 }
 
+/// Removes elements that are equal: so many from the left or, below zero, from the right; all for zero.
+pub(super) fn lrem(keyspace: &mut Keyspace, args: &[&[u8]]) -> Outcome {
+    let count = integer(args[1])?;
+    let Some(list) = keyspace.edit::<List>(args[0])? else { return Ok(RespValue::count(0)) };
+    let equal = (0..list.len()).filter(|&at| list[at] == args[2]);
+    let mut places: Vec<usize> = equal.collect();
+    let most = if count == 0 {
+        places.len()
+    } else {
+        count.unsigned_abs().try_into().unwrap_or(usize::MAX)
+    };
+    if count < 0 {
+        places.drain(..places.len().saturating_sub(most));
+    }
+    places.truncate(most);
+    for &at in places.iter().rev() {
+        list.remove(at);
+    }
+    keyspace.drop_if_empty(args[0]);
+    Ok(RespValue::count(places.len()))
+}
+
 pub(super) fn lset(keyspace: &mut Keyspace, args: &[&[u8]]) -> Outcome {
     let list: &mut List = keyspace.edit(args[0])?.ok_or(CommandError::NoSuchKey)?;
     let at = position(integer(args[1])?, list.len());

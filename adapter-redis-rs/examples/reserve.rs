@@ -1,0 +1,56 @@
+//! Reserve, then commit or cancel, as for the tokens of a language model's answers: `cargo run --example
+//! reserve -p lockage-redis-rs`, in this process, or with `REDIS_URL` naming a server.
+
+#![allow(clippy::print_stdout)]
+
+use std::time::Duration;
+
+use lockage::runtime::Tokio;
+use lockage::{Limiter, Settlement, Store, Timed, Verdict};
+use lockage_memory::MemoryStore;
+use lockage_redis_rs::RedisStore;
+
+/// What an answer may have at most, which is what it is estimated at.
+const MOST_TOKENS: u64 = 4_000;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    match std::env::var("REDIS_URL") {
+        Ok(url) => run(RedisStore::connect(redis::Client::open(url)?)).await,
+        Err(_) => run(MemoryStore::new()).await,
+    }
+}
+
+async fn run(store: impl Store) -> Result<(), Box<dyn std::error::Error>> {
+    let store = Timed::new(store, Tokio, Duration::from_millis(250));
+    let limiter =
+        Limiter::new(store, "token-bucket 10000/min burst 10000".parse()?).with_prefix("tokens")?;
+    limiter.reset("team:7").await?;
+
+    for prompt in ["hello", "a poem", "", "a novel"] {
+        let reserved = limiter.reserve("team:7", MOST_TOKENS, Duration::from_secs(120)).await?;
+        let Some(reservation) = reserved.reservation else {
+            if let Verdict::Denied { retry_after } = reserved.decision.verdict {
+                println!("{prompt:?}: {MOST_TOKENS} tokens are free in {retry_after:?}");
+            }
+            continue;
+        };
+        let settlement = match answer(prompt).await {
+            Some(tokens) => limiter.commit("team:7", &reservation, tokens).await?,
+            None => limiter.cancel("team:7", &reservation).await?,
+        };
+        match settlement {
+            Settlement::Settled { amount, after } => {
+                println!("{prompt:?}: {amount} tokens given back, {} left", after.remaining);
+            }
+            late => println!("{prompt:?}: stays charged as estimated, {late:?}"),
+        }
+    }
+    Ok(())
+}
+
+/// How many tokens the answer has; none where the model fails.
+async fn answer(prompt: &str) -> Option<u64> {
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    (!prompt.is_empty()).then(|| prompt.len() as u64 * 600)
+}
