@@ -81,7 +81,8 @@ impl Recorder {
         Recorder { store, config: config.to_owned(), now_us: START_US, vectors: Vec::new() }
     }
 
-    /// Runs the command's script and records it; its outcome, unless the script refused.
+    /// Runs the command's script, or where that leaves the record to it the one for any limit, and records
+    /// it; its outcome, unless the script refused.
     fn record<C>(&mut self, name: String, command: &C) -> Option<C::Outcome>
     where
         C: Command<Outcome: PartialEq + std::fmt::Debug>,
@@ -91,11 +92,19 @@ impl Recorder {
         let before = self.store.stored(KEY);
         let mut arguments = Arguments::new(None, 0);
         command.arguments(&mut arguments);
-        let script = command.script();
         let bytes: Vec<&[u8]> = arguments.iter().map(str::as_bytes).collect();
-        let source = lockage_lua::script(script).source();
-        let reply =
-            self.store.eval(source, &[KEY.as_bytes()], &bytes).expect("Lua gets its memory");
+        let mut eval = |script| {
+            let source = lockage_lua::script(script).source();
+            self.store.eval(source, &[KEY.as_bytes()], &bytes).expect("Lua gets its memory")
+        };
+        let mut script = command.script();
+        let mut reply = eval(script);
+        if let (RespValue::Error(error), Some(fallback)) = (&reply, command.fallback())
+            && error.starts_with(lockage_lua::OTHER_LIMIT)
+        {
+            script = fallback;
+            reply = eval(script);
+        }
         let reply = integers(reply);
         let after = self.store.stored(KEY);
         let outcome = command.outcome(&reply);
