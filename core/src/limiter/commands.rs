@@ -79,16 +79,15 @@ impl Acquire {
         self.cost
     }
 
-    /// Decides it, and tells what its answer follows from where it is admitted, or was under its id: when
-    /// that was, and the numbers of a reply.
+    /// Decides it, and tells what its answer follows from where it is admitted, or was under its id.
     pub(super) fn admit(
         &self,
         slot: &mut Option<Record>,
         now: Timestamp,
-    ) -> Result<(Decision, Option<(Timestamp, Vec<u64>)>), RecordError> {
+    ) -> Result<(Decision, Option<Told>), RecordError> {
         if let Some(known) = self.known(slot, now)? {
             let decision = wire::recall(&self.limit.singles(), self.cost, known.now, &known.told);
-            let told = (known.now, known.told.clone());
+            let told = Told { now: known.now, numbers: known.told.clone() };
             return Ok((decision.ok_or(RecordError::Damaged)?, Some(told)));
         }
         let mut decision = None;
@@ -96,7 +95,7 @@ impl Acquire {
             decision = Some(one)
         })?;
         let decision = decision.expect("one cost gets one decision: each cost is decided once");
-        Ok((decision, told.map(|told| (now, told))))
+        Ok((decision, told.map(|numbers| Told { now, numbers })))
     }
 
     /// This request as it was admitted, if it is still remembered.
@@ -120,6 +119,14 @@ impl Acquire {
     fn costs(&self) -> Costs<'_> {
         Costs { each: core::slice::from_ref(&self.cost), patience: self.patience }
     }
+}
+
+/// What the answer to a request follows from that was admitted.
+pub(super) struct Told {
+    /// When that was.
+    pub(super) now: Timestamp,
+    /// The numbers of a script's reply.
+    pub(super) numbers: Vec<u64>,
 }
 
 impl Command for Acquire {

@@ -94,7 +94,7 @@ impl Command for TakeTurn {
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Turn, RecordError> {
         Ok(match self.0.admit(slot, now)? {
             (decision, None) => Turn { decision, ticket: None },
-            (decision, Some((at, prior))) => self.turn(decision, at, &prior),
+            (decision, Some(told)) => self.turn(decision, told.now, &told.numbers),
         })
     }
 
