@@ -5,7 +5,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use lockage_core::{
-    Adjusted, Command, ConfigError, Decision, Limit, RequestId, Reservation, Reserved, Settlement,
+    Adjusted, Cancellation, Command, ConfigError, Decision, Limit, RequestId, Reservation,
+    Reserved, Settlement, Ticket, Turn,
 };
 
 use crate::error::{Error, StoreError};
@@ -141,6 +142,22 @@ impl<S: BlockingStore> BlockingLimiter<S> {
     /// [`Error`].
     pub fn acquire(&self, id: &str, cost: u64, timeout: Duration) -> Result<Decision, Error> {
         ready(self.0.acquire(id, cost, timeout))
+    }
+
+    /// As [`Limiter::take_turn`].
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn take_turn(&self, id: &str, cost: u64) -> Result<Turn, Error> {
+        ready(self.0.take_turn(id, cost))
+    }
+
+    /// As [`Limiter::cancel_turn`].
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn cancel_turn(&self, id: &str, ticket: Ticket) -> Result<Cancellation, Error> {
+        ready(self.0.cancel_turn(id, ticket))
     }
 
     /// As [`Limiter::peek`].

@@ -77,9 +77,10 @@ pub use limiter::{
 };
 pub use lockage_core::flow::OutageConfig;
 pub use lockage_core::{
-    Adjust, Adjusted, Clock, Command, Composite, ConfigError, CostError, Decision, FixedWindow,
-    IntervalBucket, Limit, ParseError, Part, RecordError, RequestId, Reservation, Reserve,
-    Reserved, Settle, Settlement, SlidingLog, SlidingWindow, Timestamp, TokenBucket, Verdict, lock,
+    Adjust, Adjusted, Cancellation, Clock, Command, Composite, ConfigError, CostError, Decision,
+    FixedWindow, IntervalBucket, LeakyBucket, Limit, ParseError, Part, RecordError, RequestId,
+    Reservation, Reserve, Reserved, Settle, Settlement, SlidingLog, SlidingWindow, Ticket,
+    Timestamp, TokenBucket, Turn, Verdict, lock,
 };
 pub use store::{BlockingStore, Store};
 pub use timed::{NoAnswer, Timed};

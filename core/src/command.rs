@@ -67,6 +67,8 @@ pub enum ScriptId {
     SlidingWindowAcquire,
     TokenBucketAcquire,
     IntervalBucketAcquire,
+    LeakyBucketAcquire,
+    LeakyBucketCancel,
     CounterPeek,
     SlidingLogAcquire,
     SlidingLogPeek,
@@ -84,11 +86,13 @@ pub enum ScriptId {
 
 impl ScriptId {
     /// Every script.
-    pub const ALL: [ScriptId; 17] = [
+    pub const ALL: [ScriptId; 19] = [
         ScriptId::FixedWindowAcquire,
         ScriptId::SlidingWindowAcquire,
         ScriptId::TokenBucketAcquire,
         ScriptId::IntervalBucketAcquire,
+        ScriptId::LeakyBucketAcquire,
+        ScriptId::LeakyBucketCancel,
         ScriptId::CounterPeek,
         ScriptId::SlidingLogAcquire,
         ScriptId::SlidingLogPeek,
@@ -111,6 +115,8 @@ impl ScriptId {
             ScriptId::SlidingWindowAcquire => "sliding_window_acquire",
             ScriptId::TokenBucketAcquire => "token_bucket_acquire",
             ScriptId::IntervalBucketAcquire => "interval_bucket_acquire",
+            ScriptId::LeakyBucketAcquire => "leaky_bucket_acquire",
+            ScriptId::LeakyBucketCancel => "leaky_bucket_cancel",
             ScriptId::CounterPeek => "counter_peek",
             ScriptId::SlidingLogAcquire => "sliding_log_acquire",
             ScriptId::SlidingLogPeek => "sliding_log_peek",

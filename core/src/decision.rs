@@ -18,8 +18,9 @@ pub struct Decision {
     /// How long until the limiter is as if never used, provided nothing more is admitted. The ids
     /// of requests do not count: they are remembered for as long as each request asked.
     pub reset_after: Duration,
-    /// Of a leaky bucket: how long until it is the turn of the request that was admitted. Zero for
-    /// all others.
+    /// Of a leaky bucket: how long until it is the turn of the request that was admitted, which must not
+    /// go ahead before; of one that was denied, the earliest that its turn could be, unless others give
+    /// theirs back. Zero for all others.
     pub turn_after: Duration,
     /// Of several limits in one: which one binds, as an index into `parts`. Of those that deny, it
     /// is the one that does so for longest; where all admit, the one with the least left.

@@ -47,12 +47,13 @@ pub use decision::{Decision, Part, Verdict};
 pub use error::{ConfigError, CostError, RecordError, ReplyError};
 pub use id::IdError;
 pub use limit::{
-    Composite, FixedWindow, IntervalBucket, Limit, ParseError, SlidingLog, SlidingWindow,
-    TokenBucket, parse_duration, parse_rate,
+    Composite, FixedWindow, IntervalBucket, LeakyBucket, Limit, ParseError, SlidingLog,
+    SlidingWindow, TokenBucket, parse_duration, parse_rate,
 };
 pub use limiter::{
-    Acquire, AcquireEach, Adjust, Adjusted, MAX_COSTS, MAX_RESERVATIONS, Peek, REMEMBERED_REQUESTS,
-    RequestId, Reservation, Reserve, Reserved, Reset, Settle, Settlement,
+    Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, MAX_COSTS, MAX_RESERVATIONS,
+    Peek, REMEMBERED_REQUESTS, RequestId, Reservation, Reserve, Reserved, Reset, Settle,
+    Settlement, TakeTurn, Ticket, Turn,
 };
 pub use record::{Record, Stored};
 #[cfg(target_has_atomic = "64")]

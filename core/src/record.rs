@@ -223,7 +223,7 @@ fn entry_text(entry: &Entry) -> String {
 }
 
 fn check_tag(tag: &str, is_list: bool) -> Result<(), RecordError> {
-    let kinds = if is_list { "LC" } else { "FSTICK" };
+    let kinds = if is_list { "LC" } else { "FSTIQCK" };
     let mut letters = tag.chars();
     let known = letters.next().is_some_and(|kind| kinds.contains(kind));
     let version = letters.as_str();

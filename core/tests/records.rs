@@ -40,6 +40,7 @@ fn records_are_readable_and_read_back() {
         ("sliding-window 10/1ms", text("S1 10 1000 3 2 1050")),
         ("token-bucket 10/20us burst 10", text("T1 1 2 10 4 1050")),
         ("token-bucket 2 every 100us burst 5", text("I1 2 100 5 2 1050")),
+        ("leaky-bucket 10/20us queue 10", text("Q1 1 2 10 4 1050")),
         ("sliding-log 10/60s", list(&["L1 10 60000000 5 1050", "100:3", "1050", "1050"])),
     ];
     for (limit, stored) in cases {
@@ -155,6 +156,7 @@ fn costs_are_checked_before_anything_else() {
         "sliding-window 10/s",
         "token-bucket 10/s",
         "token-bucket 10 every s",
+        "leaky-bucket 10/s",
     ] {
         let mut slot = None;
         let decision =
@@ -174,6 +176,7 @@ fn the_latest_time_is_exact() {
         "sliding-window 10/71day",
         "token-bucket 10/71day",
         "token-bucket 10 every 71day",
+        "leaky-bucket 10/71day",
     ] {
         for now in [Timestamp::EPOCH, Timestamp::MAX] {
             let mut slot = None;

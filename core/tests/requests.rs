@@ -8,12 +8,13 @@ use lockage_core::{
     REMEMBERED_REQUESTS, Record, RecordError, RequestId, Reset, Stored, Timestamp,
 };
 
-const LIMITS: [&str; 5] = [
+const LIMITS: [&str; 6] = [
     "fixed-window 10/1ms",
     "sliding-log 10/1ms",
     "sliding-window 10/1ms",
     "token-bucket 10/1ms burst 10",
     "token-bucket 2 every 100us burst 10",
+    "leaky-bucket 10/1ms queue 10",
 ];
 
 fn at(micros: u64) -> Timestamp {
@@ -44,7 +45,7 @@ fn records_show_what_they_remember_and_read_back() {
         (
             LIMITS[1],
             vec![
-                format!("L1 10 1000 6 200{id} 600 3 100 4 1100{other} 700 2 200 6 1200"),
+                format!("L1 10 1000 6 200{id} 600 3 100 1 50{other} 700 2 200 4 100"),
                 "50".into(),
                 "100:3".into(),
                 "200:2".into(),
@@ -59,6 +60,10 @@ fn records_show_what_they_remember_and_read_back() {
             vec![format!("T1 1 100 10 450 200{id} 600 3 100 100 50{other} 700 2 200 350 100")],
         ),
         (LIMITS[4], vec![format!("I1 2 100 10 4 150{id} 600 3 100 1 50{other} 700 2 200 4 50")]),
+        (
+            LIMITS[5],
+            vec![format!("Q1 1 100 10 450 200{id} 600 3 100 100 50{other} 700 2 200 350 100")],
+        ),
     ];
     for (text, mut stored) in cases {
         let mut slot = None;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lockage_core::{
-    ConfigError, FixedWindow, IntervalBucket, Limit, SlidingLog, SlidingWindow, TokenBucket,
-    parse_duration, parse_rate,
+    ConfigError, FixedWindow, IntervalBucket, LeakyBucket, Limit, SlidingLog, SlidingWindow,
+    TokenBucket, parse_duration, parse_rate,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -46,6 +46,33 @@ fn what_people_write_is_read() {
     let interval: Limit = IntervalBucket::new(8, 2 * SECOND, 8).unwrap().into();
     assert_eq!(parsed("token-bucket 8 every 2s burst 8"), interval);
     assert_eq!(parsed("token-bucket 8 every 2s"), interval);
+    let queue = LeakyBucket::new(10, SECOND, 20).unwrap();
+    assert_eq!(parsed("leaky-bucket 10/s queue 20"), queue.into());
+    assert_eq!(parsed("Leaky_Bucket 10 per s  QUEUE 2_0"), queue.into());
+    let short = LeakyBucket::new(10, SECOND, 10).unwrap();
+    assert_eq!(parsed("leaky-bucket 10/s"), short.into());
+}
+
+#[test]
+fn several_limits_are_written_with_a_plus() {
+    let (log, window) = (parsed("sliding-log 3/7s"), parsed("fixed-window 20/h"));
+    for text in ["sliding-log 3/7s + fixed-window 20/3600s", "sliding-log 3/7s+fixed-window 20/h"] {
+        let both = parsed(text);
+        assert_eq!(both, Limit::all(&[log, window]).unwrap(), "{text}");
+        assert_eq!(both.to_string(), "sliding-log 3/7s + fixed-window 20/h");
+        assert_eq!((both.capacity(), both.parts().len()), (3, 2));
+        assert_eq!(parsed(&both.to_string()), both);
+    }
+    let bursts =
+        parsed("token-bucket 10/s burst 50 + token-bucket 8 every 2s + sliding-window 9/s");
+    assert_eq!(bursts.capacity(), 8);
+    assert_eq!(bursts.share(2).unwrap().to_string().matches(" + ").count(), 2);
+    assert_eq!(Limit::all(&[log]), Ok(log));
+    assert_eq!(Limit::all(&[]), Err(ConfigError::LimitCount { count: 0 }));
+    assert_eq!(Limit::all(&[log; 5]), Err(ConfigError::LimitCount { count: 5 }));
+    assert_eq!(Limit::all(&[bursts, log]), Err(ConfigError::Nested));
+    assert!(refused("sliding-log 3/7s +").contains("column 19: expected a kind of limit"));
+    assert!(refused("sliding-log 3/7s fixed-window 20/h").contains("+ and another limit"));
 }
 
 #[test]
@@ -56,6 +83,7 @@ fn a_million_a_day_is_accepted_by_every_limiter() {
         "sliding-window 1_000_000/day",
         "token-bucket 1_000_000/day",
         "token-bucket 1_000_000 every day burst 1_000_000",
+        "leaky-bucket 1_000_000/day",
     ] {
         assert_eq!(parsed(text).capacity(), 1_000_000, "{text}");
     }
@@ -72,6 +100,8 @@ fn a_printed_limit_reads_as_the_same_limit() {
         ("token-bucket 8 every 1m30s", "token-bucket 8 every 90s burst 8"),
         ("token-bucket 8 every h burst 9", "token-bucket 8 every 1h burst 9"),
         ("token-bucket 3/week", "token-bucket 3/7day burst 3"),
+        ("leaky-bucket 10/60s", "leaky-bucket 10/min queue 10"),
+        ("leaky-bucket 10 per 90s queue 2", "leaky-bucket 10/90s queue 2"),
     ] {
         assert_eq!(parsed(text).to_string(), printed);
         assert_eq!(parsed(printed), parsed(text));
@@ -82,8 +112,8 @@ fn a_printed_limit_reads_as_the_same_limit() {
 fn an_error_shows_where_and_what_was_expected() {
     assert_eq!(
         refused(""),
-        "\"\", column 1: expected a kind of limit: fixed-window, sliding-log, sliding-window or \
-         token-bucket, found the end"
+        "\"\", column 1: expected a kind of limit: fixed-window, sliding-log, sliding-window, \
+         token-bucket or leaky-bucket, found the end"
     );
     assert_eq!(
         refused("fixed-window 10/fortnight"),
@@ -95,7 +125,11 @@ fn an_error_shows_where_and_what_was_expected() {
         "\"fixed-window 10\", column 16: expected / and a period, as in 10/60s, found the end"
     );
     assert!(refused("10/s").contains("column 1: expected a kind of limit"));
-    assert!(refused("leaky-bucket 10/s").contains("found \"leaky-bucket\""));
+    assert!(refused("dripping-bucket 10/s").contains("found \"dripping-bucket\""));
+    assert!(refused("leaky-bucket 10/s burst 5").contains("column 19: expected the end"));
+    assert!(refused("token-bucket 10/s queue 5").contains("column 19: expected the end"));
+    assert!(refused("leaky-bucket 8 every s").contains("column 16: expected / and a period"));
+    assert!(refused("leaky-bucket 10/s queue").contains("column 24: expected a whole number"));
     assert!(refused("fixed-window 10/s burst 5").contains("column 19: expected the end"));
     assert!(refused("token-bucket 10/s burst").contains("column 24: expected a whole number"));
     assert!(refused("token-bucket 10").contains("or an interval, as in 8 every 2s"));
@@ -121,6 +155,7 @@ fn values_that_no_machine_accepts_name_the_bound() {
     assert_eq!(config("fixed-window 0/s"), Some(ConfigError::Zero { what: "limit" }));
     assert_eq!(config("fixed-window 1/0s"), Some(ConfigError::Zero { what: "window" }));
     assert_eq!(config("token-bucket 1/s burst 0"), Some(ConfigError::Zero { what: "burst" }));
+    assert_eq!(config("leaky-bucket 1/s queue 0"), Some(ConfigError::Zero { what: "queue" }));
     assert_eq!(config("token-bucket 1 every 0s"), Some(ConfigError::Zero { what: "interval" }));
     assert!(refused("fixed-window 9007199254740992/s").contains("at most 9007199254740991"));
     assert!(refused("fixed-window 1/26100day").contains("2^51 us (71 years)"));
@@ -129,6 +164,8 @@ fn values_that_no_machine_accepts_name_the_bound() {
     assert!(year.contains("at most 40469 fits within the exact range of 2^53"), "{year}");
     assert!(refused("token-bucket 999_983/day").contains("at most 104249 fits"));
     assert!(refused("token-bucket 1/day burst 1_000_000").contains("to fill the bucket"));
+    let queue = refused("leaky-bucket 1/day queue 1_000_000");
+    assert!(queue.contains("the queue is too large") && queue.contains("to empty it"), "{queue}");
 }
 
 /// The bound that an error names is the exact one.
@@ -174,6 +211,9 @@ fn serde_uses_the_same_strings() {
     let json = serde_json::to_string(&limit).unwrap();
     assert_eq!(json, "\"token-bucket 100/min burst 20\"");
     assert_eq!(serde_json::from_str::<Limit>(&json).unwrap(), limit);
+    let json = "\"leaky-bucket 10/s queue 20\"";
+    let limit = serde_json::from_str::<Limit>(json).unwrap();
+    assert_eq!(serde_json::to_string(&limit).unwrap(), json);
     let error = serde_json::from_str::<Limit>("\"fixed-window 0/s\"").unwrap_err().to_string();
     assert!(error.contains("the limit is zero"), "{error}");
     assert!(serde_json::from_str::<lockage_core::Timestamp>("9007199254740993").is_err());

@@ -150,6 +150,22 @@ local function remaining()
   return max(0, least)
 end
 
+local function has_queues()
+  for _, part in ipairs(parts) do
+    if part.tag == 'Q1' then return true end
+  end
+  return false
+end
+
+-- When it is the turn of what is charged next: when every queue has drained.
+local function turn_at()
+  local latest = 0
+  for _, part in ipairs(parts) do
+    if part.tag == 'Q1' then latest = max(latest, part.fresh_at(unpack(part.state))) end
+  end
+  return latest
+end
+
 local function charge(cost)
   for _, part in ipairs(parts) do
     if not part.is_log then counter_add(part, cost) end

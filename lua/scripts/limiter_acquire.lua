@@ -6,7 +6,8 @@
 -- ARGV[3]  empty, or an id for a request that may be sent again, which `read_request` describes; or r and
 --          the same for a reservation, whose cost is an estimate that can be settled for so long
 -- ARGV[4]  and on: the limit: a tag and its configuration; or C1, then two to four of these
--- ARGV[..] one or more costs, each at least 1
+-- ARGV[..] with leaky buckets among it the patience (us), the longest that the turn of a request may be away
+--          when it is admitted; then one or more costs, each at least 1
 -- Reply    {0, now}; each part's state before this call, settled, which is a log's used and last; then
 --          for each cost, for each log, when enough will have expired for it, 0 where it fits or never
 --          can: every decision follows from these. {6, now, until} and the same where the key is
@@ -14,16 +15,18 @@
 --          was made from the states.
 local first, refused = read_limit(4)
 if refused then return refused end
-local wrong = not_whole(first, max(first, #ARGV))
+local patience = has_queues() and first
+local costs = patience and first + 1 or first
+local wrong = not_whole(first, max(costs, #ARGV))
 if wrong then return wrong_argument(wrong, 'a whole number') end
 local reserves = find(ARGV[3] or '', '^r.') ~= nil
 if reserves then ARGV[3] = sub(ARGV[3], 2) end
-refused = read_request(first) or read_record()
+refused = read_request(costs) or read_record()
 if refused then return refused end
 
-local again = repeated(ARGV[first], reserves and 'r')
+local again = repeated(ARGV[costs], reserves and 'r')
 if reserves and reserved and reserved.places
-    and reserved[2] == tonumber(ARGV[first]) and reserved[1] - reserved[3] == remember then
+    and reserved[2] == tonumber(ARGV[costs]) and reserved[1] - reserved[3] == remember then
   again = {0, unpack(reserved, 3, reserved.places)}
 end
 if again then
@@ -38,18 +41,21 @@ local told = {}
 add_states(told)
 for i = 1, #told do reply[#reply + 1] = told[i] end
 local admitted = false
-for i = first, #ARGV do
+local function in_time()
+  return not patience or turn_at() - now <= tonumber(ARGV[patience])
+end
+for i = costs, #ARGV do
   local cost = tonumber(ARGV[i])
   if cost < 1 then return wrong_argument(i, 'at least 1') end
   add_freed_at(reply, cost)
-  if cost <= remaining() and not blocked then
+  if cost <= remaining() and in_time() and not blocked then
     admitted = true
     charge(cost)
   end
 end
 
 if broken then return {DAMAGED} end
-if reserves and admitted and not reserve(tonumber(ARGV[first]), told, parts) then return {TOO_MANY} end
+if reserves and admitted and not reserve(tonumber(ARGV[costs]), told, parts) then return {TOO_MANY} end
 if reserves or not admitted then id = nil end   -- a request that was not admitted is not remembered
-if admitted or converted then store(ARGV[first], as_text(told, 1)) end
+if admitted or converted then store(ARGV[costs], as_text(told, 1)) end
 return reply

@@ -33,6 +33,20 @@ pub(crate) const fn source(id: ScriptId) -> &'static str {
             include_str!("../scripts/counter_record.lua"),
             include_str!("../scripts/counter_acquire.lua"),
         ),
+        ScriptId::LeakyBucketAcquire => concat!(
+            include_str!("../scripts/prelude.lua"),
+            include_str!("../scripts/token_bucket.lua"),
+            include_str!("../scripts/leaky_bucket.lua"),
+            include_str!("../scripts/requests.lua"),
+            include_str!("../scripts/counter_record.lua"),
+            include_str!("../scripts/counter_acquire.lua"),
+        ),
+        ScriptId::LeakyBucketCancel => concat!(
+            include_str!("../scripts/prelude.lua"),
+            include_str!("../scripts/requests.lua"),
+            include_str!("../scripts/any_record.lua"),
+            include_str!("../scripts/leaky_bucket_cancel.lua"),
+        ),
         ScriptId::CounterPeek => concat!(
             include_str!("../scripts/prelude.lua"),
             include_str!("../scripts/requests.lua"),

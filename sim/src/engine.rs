@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use clap::ValueEnum;
-use lockage_core::{Acquire, Command, CostError, Decision, Limit, Record, RecordError, Timestamp};
+use lockage_core::{Acquire, Command, CostError, Decision, Record, RecordError, Timestamp};
 use thiserror::Error;
 
 use crate::store::{SimError, SimStore};
@@ -14,15 +14,14 @@ const SWEEP_FLOOR: usize = 1024;
 
 /// Decides requests, one key at a time, at given times.
 pub trait Engine {
-    /// Charges `cost` to a key's limit if it fits at `now`, and says what came of it.
+    /// Runs `request` on a key at `now`, and says what came of it.
     ///
     /// # Errors
     /// [`EngineError`]; the key is then as it was.
     fn acquire(
         &mut self,
-        limit: &Limit,
         key: &str,
-        cost: u64,
+        request: &Acquire,
         now: Timestamp,
     ) -> Result<Decision, EngineError>;
 }
@@ -84,13 +83,12 @@ impl LuaEngine {
 impl Engine for LuaEngine {
     fn acquire(
         &mut self,
-        limit: &Limit,
         key: &str,
-        cost: u64,
+        request: &Acquire,
         now: Timestamp,
     ) -> Result<Decision, EngineError> {
         self.store.set_now(now);
-        Ok(self.store.run(key, &Acquire::new(*limit, cost)?)?)
+        Ok(self.store.run(key, request)?)
     }
 }
 
@@ -104,18 +102,16 @@ pub struct ModelEngine {
 impl Engine for ModelEngine {
     fn acquire(
         &mut self,
-        limit: &Limit,
         key: &str,
-        cost: u64,
+        request: &Acquire,
         now: Timestamp,
     ) -> Result<Decision, EngineError> {
-        let acquire = Acquire::new(*limit, cost)?;
         if let Some(slot) = self.records.get_mut(key) {
-            return Ok(acquire.apply(slot, now)?);
+            return Ok(request.apply(slot, now)?);
         }
         self.sweep_when_grown(now);
         let slot = self.records.entry(key.to_owned()).or_default();
-        Ok(acquire.apply(slot, now)?)
+        Ok(request.apply(slot, now)?)
     }
 }
 
@@ -133,15 +129,20 @@ impl ModelEngine {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use lockage_core::Limit;
+
     use super::*;
 
     const START_US: u64 = 1_763_700_000_000_000;
-    const LIMITS: [&str; 5] = [
+    const LIMITS: [&str; 6] = [
         "fixed-window 3/s",
         "sliding-log 3/s",
         "sliding-window 3/s",
         "token-bucket 3/s burst 2",
         "token-bucket 2 every 1s burst 3",
+        "leaky-bucket 3/s queue 2",
     ];
 
     fn at(micros: u64) -> Timestamp {
@@ -162,8 +163,10 @@ mod tests {
                 let random = seed >> 33;
                 let (key, cost) = (["a", "b", "c"][(random % 3) as usize], 1 + random / 3 % 4);
                 let now = at(step * 100_000 + random % 150_000);
-                let decided = lua.acquire(&limit, key, cost, now);
-                assert_eq!(decided, model.acquire(&limit, key, cost, now), "{text}, step {step}");
+                let patience = Duration::from_micros(random % 1_000_000);
+                let request = Acquire::new(limit, cost).unwrap().within(patience);
+                let decided = lua.acquire(key, &request, now);
+                assert_eq!(decided, model.acquire(key, &request, now), "{text}, step {step}");
                 assert!(decided.is_ok());
             }
         }
@@ -173,18 +176,10 @@ mod tests {
     fn the_model_keeps_only_the_keys_that_matter() {
         let mut engine = ModelEngine::default();
         let limit: Limit = "fixed-window 3/s".parse().unwrap();
+        let request = Acquire::new(limit, 1).unwrap();
         for i in 0..100_000 {
-            engine.acquire(&limit, &format!("key {i}"), 1, at(i * 10_000)).unwrap();
+            engine.acquire(&format!("key {i}"), &request, at(i * 10_000)).unwrap();
             assert!(engine.records.len() <= SWEEP_FLOOR);
-        }
-    }
-
-    #[test]
-    fn a_cost_of_zero_is_refused_by_both() {
-        let limit: Limit = LIMITS[0].parse().unwrap();
-        for kind in [EngineKind::Lua, EngineKind::Model] {
-            let refused = kind.build().unwrap().acquire(&limit, "a", 0, at(0));
-            assert!(matches!(refused, Err(EngineError::Cost(_))), "{refused:?}");
         }
     }
 }

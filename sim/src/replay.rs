@@ -1,6 +1,8 @@
 //! A trace put through one limit, request by request.
 
-use lockage_core::{Decision, Limit, Timestamp, Verdict};
+use std::time::Duration;
+
+use lockage_core::{Acquire, Decision, Limit, Timestamp, Verdict};
 use thiserror::Error;
 
 use crate::engine::{Engine, EngineError};
@@ -10,7 +12,7 @@ use crate::trace::Trace;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Outcome {
-    /// It was admitted.
+    /// It was admitted, to a queue too.
     Admitted,
     /// It was denied, and would have been admitted at some later time.
     Denied,
@@ -54,24 +56,27 @@ pub fn replay(
 ) -> Result<Vec<Outcome>, ReplayError> {
     let mut outcomes = Vec::with_capacity(trace.requests().len());
     for (index, request) in trace.requests().iter().enumerate() {
-        let decision = decide(trace, limit, engine, index, request.at)?;
+        let decision = decide(trace, limit, engine, index, request.at, Duration::MAX)?;
         outcomes.push(Outcome::of(decision.verdict));
         progress();
     }
     Ok(outcomes)
 }
 
-/// Decides the request of this index as if it came at `at`.
+/// Decides the request of this index as if it came at `at`, of a caller with so much patience for its turn.
 pub(crate) fn decide(
     trace: &Trace,
     limit: &Limit,
     engine: &mut dyn Engine,
     index: usize,
     at: Timestamp,
+    patience: Duration,
 ) -> Result<Decision, ReplayError> {
     let request = trace.requests()[index];
     let key = trace.key(request.key);
-    engine.acquire(limit, key, request.cost, at).map_err(|source| ReplayError {
+    let acquire = Acquire::new(*limit, request.cost).map_err(EngineError::from);
+    let decision = acquire.and_then(|acquire| engine.acquire(key, &acquire.within(patience), at));
+    decision.map_err(|source| ReplayError {
         number: index + 1,
         total: trace.requests().len(),
         key: key.to_owned(),
@@ -173,6 +178,15 @@ mod tests {
             assert_eq!(outcomes, [Admitted, Denied, Admitted, Denied, Never, Admitted]);
             assert_eq!(calls, 6);
         }
+    }
+
+    #[test]
+    fn a_cost_of_zero_is_refused() {
+        let trace = trace(&[(1, "a", 0)]);
+        let mut engine = EngineKind::Model.build().unwrap();
+        let limit = "fixed-window 2/s".parse().unwrap();
+        let refused = replay(&trace, &limit, &mut *engine, || ()).unwrap_err();
+        assert!(matches!(refused.source, EngineError::Cost(_)), "{refused:?}");
     }
 
     #[test]

@@ -33,8 +33,10 @@ pub struct Waiting {
 pub struct Settled {
     /// The last decision.
     pub outcome: Outcome,
-    /// From the request to that decision's arrival.
+    /// From the request to that decision's arrival, and to its turn where it was admitted to a queue.
     pub after: Duration,
+    /// How much of that was the way to its turn in a queue.
+    pub queued: Duration,
     /// How often the store was asked.
     pub calls: u32,
 }
@@ -75,7 +77,8 @@ pub fn replay_waiting(
     let mut random = ChaCha8Rng::seed_from_u64(waiting.seed);
     // Traffic is drawn from the streams 0 and 1.
     random.set_stream(2);
-    let nothing = Settled { outcome: Outcome::Denied, after: Duration::ZERO, calls: 0 };
+    let zero = Duration::ZERO;
+    let nothing = Settled { outcome: Outcome::Denied, after: zero, queued: zero, calls: 0 };
     let mut settled = vec![nothing; trace.requests().len()];
     let (mut all, mut repeats) = (Herd::default(), Herd::default());
     let mut queue = Queue::new(trace, waiting.timeout);
@@ -86,19 +89,24 @@ pub fn replay_waiting(
         }
         caller.calls += 1;
         let decides_at = Timestamp::EPOCH.saturating_add(asks_at + waiting.round_trip / 2);
-        let decision = decide(trace, limit, engine, caller.request, decides_at)?;
+        let patience = caller.wait.patience(asks_at);
+        let decision = decide(trace, limit, engine, caller.request, decides_at, patience)?;
         let now = asks_at + waiting.round_trip;
-        match caller.wait.after(&decision, now, random.next_u64()) {
-            Step::Sleep(time) => queue.push(now + time, caller),
-            Step::Done => {
-                settled[caller.request] = Settled {
-                    outcome: Outcome::of(decision.verdict),
-                    after: now - arrival(trace, caller.request),
-                    calls: caller.calls,
-                };
-                progress();
+        let queued = match caller.wait.after(&decision, now, random.next_u64()) {
+            Step::Sleep(time) => {
+                queue.push(now + time, caller);
+                continue;
             }
-        }
+            Step::Turn(time) => time,
+            Step::Done => Duration::ZERO,
+        };
+        settled[caller.request] = Settled {
+            outcome: Outcome::of(decision.verdict),
+            after: now + queued - arrival(trace, caller.request),
+            queued,
+            calls: caller.calls,
+        };
+        progress();
     }
     Ok(Waited { settled, calls_in_10ms: all.largest, repeats_in_10ms: repeats.largest })
 }
@@ -106,9 +114,9 @@ pub fn replay_waiting(
 /// Counts over what became of the requests of one limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaitTally {
-    /// Requests that were admitted when they came.
+    /// Requests that were admitted when they came, and had their turn then.
     pub at_once: u64,
-    /// Requests that were denied at first and admitted later.
+    /// Requests that were denied at first and admitted later, or were in a queue until their turn.
     pub after_waiting: u64,
     /// Requests that were denied to the last, but for those that can never be admitted.
     pub gave_up: u64,
@@ -140,7 +148,7 @@ impl WaitTally {
         for settled in &waited.settled {
             calls += u64::from(settled.calls);
             match settled.outcome {
-                Outcome::Admitted if settled.calls == 1 => at_once += 1,
+                Outcome::Admitted if settled.calls == 1 && settled.queued.is_zero() => at_once += 1,
                 Outcome::Admitted => times.push(settled.after),
                 Outcome::Denied => gave_up += 1,
                 Outcome::Never => {}
@@ -265,12 +273,35 @@ mod tests {
         let waiting = Waiting { timeout: 3000 * MILLI, round_trip: 10 * MILLI, seed: 1 };
         let waited = waited(&[0, 0], "token-bucket 1/s burst 1", &waiting);
         let [first, second] = waited.settled[..] else { panic!("two requests") };
-        assert_eq!(first, Settled { outcome: Outcome::Admitted, after: 10 * MILLI, calls: 1 });
+        let (outcome, queued) = (Outcome::Admitted, Duration::ZERO);
+        assert_eq!(first, Settled { outcome, after: 10 * MILLI, queued, calls: 1 });
         assert_eq!((second.outcome, second.calls), (Outcome::Admitted, 2));
         // A second and two round trips, and the jitter of a quarter of a second.
         let expected = 1020 * MILLI..1270 * MILLI;
         assert!(expected.contains(&second.after), "{:?}", second.after);
         assert_eq!((waited.calls_in_10ms, waited.repeats_in_10ms), (2, 1));
+    }
+
+    #[test]
+    fn a_wait_takes_the_way_to_the_turn() {
+        let waiting = Waiting { timeout: 1500 * MILLI, round_trip: 10 * MILLI, seed: 1 };
+        let waited = waited(&[0, 0, 0], "leaky-bucket 1/s queue 5", &waiting);
+        let settled = |outcome, queued: Duration| Settled {
+            outcome,
+            after: queued + 10 * MILLI,
+            queued,
+            calls: 1,
+        };
+        // The third one's turn would come after its timeout, so it takes none.
+        let expected = [
+            settled(Outcome::Admitted, Duration::ZERO),
+            settled(Outcome::Admitted, 1000 * MILLI),
+            settled(Outcome::Denied, Duration::ZERO),
+        ];
+        assert_eq!(waited.settled, expected);
+        let tally = WaitTally::of(&waited);
+        assert_eq!((tally.at_once, tally.after_waiting, tally.gave_up), (1, 1, 1));
+        assert_eq!(tally.times, WaitTimes::of(vec![1010 * MILLI]));
     }
 
     #[test]

@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use lockage_core::{
-    ConfigError, FixedWindow, IntervalBucket, Limit, SlidingLog, SlidingWindow, TokenBucket,
+    ConfigError, FixedWindow, IntervalBucket, LeakyBucket, Limit, SlidingLog, SlidingWindow,
+    TokenBucket,
 };
 
-/// The five limiters.
+/// The six limiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Opened by the first admitted request.
@@ -20,16 +21,19 @@ pub enum Kind {
     TokenBucket,
     /// Whole tokens at the end of each interval.
     IntervalBucket,
+    /// Continuous drain, as a queue.
+    LeakyBucket,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 5] = [
+    pub const ALL: [Kind; 6] = [
         Kind::FixedWindow,
         Kind::SlidingLog,
         Kind::SlidingWindow,
         Kind::TokenBucket,
         Kind::IntervalBucket,
+        Kind::LeakyBucket,
     ];
 
     /// A name for messages and file names, such as `sliding_log`.
@@ -40,6 +44,7 @@ impl Kind {
             Kind::SlidingWindow => "sliding_window",
             Kind::TokenBucket => "token_bucket",
             Kind::IntervalBucket => "interval_bucket",
+            Kind::LeakyBucket => "leaky_bucket",
         }
     }
 }
@@ -55,12 +60,13 @@ pub enum Shape {
 
 impl Shape {
     /// Each kind by itself, and several of them in one.
-    pub const ALL: [Shape; 6] = [
+    pub const ALL: [Shape; 7] = [
         Shape::One(Kind::FixedWindow),
         Shape::One(Kind::SlidingLog),
         Shape::One(Kind::SlidingWindow),
         Shape::One(Kind::TokenBucket),
         Shape::One(Kind::IntervalBucket),
+        Shape::One(Kind::LeakyBucket),
         Shape::Several,
     ];
 
@@ -130,11 +136,11 @@ impl From<Config> for Limits {
 pub struct Config {
     /// Which limiter.
     pub kind: Kind,
-    /// The limit of a window or a log, or the tokens that a bucket gains per span.
+    /// The limit of a window or a log, or the tokens that a bucket gains per span, or that a queue loses.
     pub amount: u64,
     /// The window, the period or the interval, in microseconds.
     pub span_us: u64,
-    /// What a bucket holds; for the others the same as `amount`.
+    /// What a bucket or a queue holds; for the others the same as `amount`.
     pub burst: u64,
 }
 
@@ -166,6 +172,7 @@ impl Config {
             Kind::SlidingWindow => SlidingWindow::new(self.amount, span)?.into(),
             Kind::TokenBucket => TokenBucket::new(self.amount, span, self.burst)?.into(),
             Kind::IntervalBucket => IntervalBucket::new(self.amount, span, self.burst)?.into(),
+            Kind::LeakyBucket => LeakyBucket::new(self.amount, span, self.burst)?.into(),
         })
     }
 

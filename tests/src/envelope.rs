@@ -1,4 +1,4 @@
-//! The envelopes E1 to E5: how much a limiter may admit in any span of time, whatever the traffic.
+//! The envelopes E1 to E6: how much a limiter may admit in any span of time, whatever the traffic.
 //!
 //! A(T) is the largest total cost that was admitted in any half-open interval of T microseconds. It
 //! only grows at those T at which an interval comes to hold one more pair of admitted requests, so
@@ -48,6 +48,26 @@ pub fn check(config: &Config, admitted: &[(u64, i128)], extra: u64) -> Result<()
     Ok(())
 }
 
+/// E6: looks at all intervals of turns (time in microseconds, cost), in their order. In T microseconds
+/// those whose turn it is cost less than the rate allows in T, the last of them not counted.
+///
+/// # Errors
+/// The first interval found with too much in it.
+pub fn check_turns(config: &Config, turns: &[(u64, u64)]) -> Result<(), Excess> {
+    for (index, &(start_us, first)) in turns.iter().enumerate() {
+        let mut admitted = i128::from(first);
+        for &(end_us, cost) in &turns[index + 1..] {
+            let length_us = end_us - start_us + 1;
+            let drained = BigInt::from(config.amount) * length_us;
+            if BigInt::from(admitted) * config.span_us >= drained {
+                return Err(Excess { start_us, length_us, admitted });
+            }
+            admitted += i128::from(cost);
+        }
+    }
+    Ok(())
+}
+
 /// Whether the envelope allows `total` in `length_us` microseconds, and `extra` more.
 fn within(config: &Config, total: i128, length_us: u64, extra: u64) -> bool {
     let Config { kind, amount, span_us, burst } = *config;
@@ -62,7 +82,7 @@ fn within(config: &Config, total: i128, length_us: u64, extra: u64) -> bool {
         }
         Kind::SlidingLog => total <= amount * ceil(&length, &span),
         Kind::SlidingWindow => total * &span <= amount * (span + length),
-        Kind::TokenBucket => total <= burst + amount * (length - 1) / span,
+        Kind::TokenBucket | Kind::LeakyBucket => total <= burst + amount * (length - 1) / span,
         Kind::IntervalBucket => total <= burst + amount * ((length - 1) / span + 1),
     }
 }
@@ -99,6 +119,17 @@ mod tests {
         let config = Config::bucket(Kind::TokenBucket, 1, 10, 3);
         assert_eq!(check(&config, &[(0, 3), (10, 1)], 0), Ok(()));
         assert!(check(&config, &[(0, 3), (9, 1)], 0).is_err());
+    }
+
+    #[test]
+    fn e6_counts_all_but_the_last_and_is_attained() {
+        let config = Config::bucket(Kind::LeakyBucket, 2, 10, 9);
+        assert_eq!(check_turns(&config, &[(0, 1), (5, 2), (15, 9)]), Ok(()));
+        assert_eq!(check_turns(&config, &[(0, 1), (5, 2), (14, 9)]).unwrap_err().length_us, 15);
+        // Turns are whole microseconds, rounded up: one of three every 10 us may be 3 us after the last.
+        let config = Config::bucket(Kind::LeakyBucket, 3, 10, 9);
+        assert_eq!(check_turns(&config, &[(0, 1), (4, 1), (7, 1), (10, 1)]), Ok(()));
+        assert!(check_turns(&config, &[(0, 1), (4, 1), (6, 1)]).is_err());
     }
 
     #[test]

@@ -4,7 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use lockage_core::{
-    Acquire, AcquireEach, Adjust, Adjusted, Decision, Limit, Peek, RequestId, Reset,
+    Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, Decision, Limit, Peek,
+    RequestId, Reset, TakeTurn, Ticket,
 };
 
 use crate::config::Limits;
@@ -26,6 +27,16 @@ pub enum Op {
     },
     /// Several acquires, in order, at one time.
     AcquireEach(Vec<u64>),
+    /// As acquire, with a ticket for the turn, if that comes within so much.
+    TakeTurn {
+        /// The cost.
+        cost: u64,
+        /// The longest that the turn may be away, in microseconds.
+        patience_us: u64,
+    },
+    /// Give back the turn that was taken by the operation of this number among those that take turns; not
+    /// once more.
+    CancelTurn(usize),
     /// As acquire, without the charge.
     Peek(u64),
     /// Change what was charged, or block.
@@ -77,6 +88,8 @@ pub struct Answer {
     pub remaining: u64,
     /// From the caller's time to the first moment at which the key is as fresh.
     pub reset_after_us: u64,
+    /// From the caller's time to the turn of the request, where there is a queue; else zero.
+    pub turn_after_us: u64,
     /// Whether the key is blocked.
     pub blocked: bool,
     /// Of several limits: the one that binds.
@@ -131,7 +144,8 @@ impl Answer {
     /// An answer of one limit.
     pub fn single(verdict: Verdict, limit: u64, remaining: u64, reset_after_us: u64) -> Self {
         let (blocked, binding, parts) = (false, None, Vec::new());
-        Answer { verdict, limit, remaining, reset_after_us, blocked, binding, parts }
+        let turn_after_us = 0;
+        Answer { verdict, limit, remaining, reset_after_us, turn_after_us, blocked, binding, parts }
     }
 
     /// Each limit's capacity, and what remains of it.
@@ -150,6 +164,7 @@ impl From<Decision> for Answer {
             limit: decision.limit,
             remaining: decision.remaining,
             reset_after_us: whole_us(decision.reset_after),
+            turn_after_us: whole_us(decision.turn_after),
             blocked: decision.blocked,
             binding: decision.binding,
             parts: decision.parts.iter().map(PartAnswer::from).collect(),
@@ -204,6 +219,8 @@ pub enum Outcome {
         /// Whether there was a record to forget.
         existed: bool,
     },
+    /// What became of a turn that was to be given back; nothing where there was no ticket for it.
+    Cancelled(Option<Cancellation>),
     /// The operation was refused with an error.
     Refused(String),
 }
@@ -215,6 +232,7 @@ impl Outcome {
             Outcome::Decided(answers) => answers,
             Outcome::Adjusted { .. }
             | Outcome::Changed
+            | Outcome::Cancelled(_)
             | Outcome::Reset { .. }
             | Outcome::Refused(_) => &[],
         }
@@ -266,11 +284,13 @@ pub trait Subject {
 }
 
 /// A limiter on one key of some store.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Limiter<K> {
     limit: Limit,
     /// The key.
     pub key: K,
+    /// Of each operation that took a turn.
+    tickets: Vec<Option<Ticket>>,
 }
 
 /// The Rust machine on a slot that forgets nothing by itself.
@@ -279,7 +299,7 @@ pub type Machine = Limiter<Slot>;
 impl<K: Key> Limiter<K> {
     /// A limiter of `limit` on a fresh key.
     pub fn on(key: K, limit: Limit) -> Self {
-        Limiter { limit, key }
+        Limiter { limit, key, tickets: Vec::new() }
     }
 }
 
@@ -287,6 +307,13 @@ impl Machine {
     /// The Rust machine on a fresh slot.
     pub fn new(limit: Limit) -> Self {
         Limiter::on(Slot::default(), limit)
+    }
+}
+
+/// Without the tickets, which are good for one use.
+impl<K: Key + Clone> Clone for Limiter<K> {
+    fn clone(&self) -> Self {
+        Limiter::on(self.key.clone(), self.limit)
     }
 }
 
@@ -311,6 +338,22 @@ impl<K: Key> Subject for Limiter<K> {
                 let decisions = self.key.execute(&command, now);
                 decisions.map(|all| Outcome::Decided(all.into_iter().map(Answer::from).collect()))
             }
+            Op::TakeTurn { cost, patience_us } => {
+                let acquire = Acquire::new(limit, *cost).expect("costs are above zero");
+                let patience = Duration::from_micros(*patience_us);
+                let turn = self.key.execute(&TakeTurn::new(acquire.within(patience)), now);
+                turn.map(|turn| {
+                    self.tickets.push(turn.ticket);
+                    one(turn.decision)
+                })
+            }
+            Op::CancelTurn(number) => match self.tickets.get_mut(*number).and_then(Option::take) {
+                None => Ok(Outcome::Cancelled(None)),
+                Some(ticket) => {
+                    let cancelled = self.key.execute(&CancelTurn::new(ticket), now);
+                    cancelled.map(|cancellation| Outcome::Cancelled(Some(cancellation)))
+                }
+            },
             Op::Peek(cost) => self.key.execute(&Peek::new(limit, *cost), now).map(one),
             Op::Adjust { adjustment, request } => {
                 let command = command(limit, *adjustment, *request);

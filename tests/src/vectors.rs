@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use lockage_core::lock::{Lock, OperationId, OwnerId};
 use lockage_core::{
-    Acquire, AcquireEach, Arguments, Command, Decision, Limit, Peek, Record, RequestId, Reset,
-    Stored, Timestamp, Verdict,
+    Acquire, AcquireEach, Arguments, CancelTurn, Command, Decision, Limit, Peek, Record, RequestId,
+    Reset, Stored, TakeTurn, Ticket, Timestamp, Turn, Verdict,
 };
 use lockage_sim::store::{RespValue, SimStore};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ const KEY: &str = "lockage:{vector}";
 const START_US: u64 = 1_763_697_600_000_000;
 
 /// The limits that have vectors, and the file that each kind's are in.
-const LIMITS: [(&str, &[&str]); 5] = [
+const LIMITS: [(&str, &[&str]); 6] = [
     ("fixed-window", &["fixed-window 10/60s", "fixed-window 3/7us", "fixed-window 1000000/day"]),
     ("sliding-log", &["sliding-log 10/60s", "sliding-log 3/7us", "sliding-log 1000000/day"]),
     (
@@ -41,6 +41,14 @@ const LIMITS: [(&str, &[&str]); 5] = [
             "token-bucket 1000000 every day burst 1000000",
         ],
     ),
+    (
+        "leaky-bucket",
+        &[
+            "leaky-bucket 10/s queue 20",
+            "leaky-bucket 3/7us queue 5",
+            "leaky-bucket 1000000/day queue 1000000",
+        ],
+    ),
 ];
 
 /// The name and the contents of every file of vectors.
@@ -49,7 +57,7 @@ pub fn files() -> Vec<(String, String)> {
         let decisions = limits.iter().flat_map(|limit| limiter_vectors(limit));
         (name, decisions.chain(request_vectors(limits[0])).collect())
     });
-    let all = limiters.chain([("lock", lock_vectors())]);
+    let all = limiters.chain([("turns", turn_vectors()), ("lock", lock_vectors())]);
     all.map(|(name, vectors)| (format!("{name}.json"), file(vectors))).collect()
 }
 
@@ -73,7 +81,8 @@ impl Recorder {
         Recorder { store, config: config.to_owned(), now_us: START_US, vectors: Vec::new() }
     }
 
-    /// Runs the command's script and records it; its outcome, unless the script refused.
+    /// Runs the command's script, or where that leaves the record to it the one for any limit, and records
+    /// it; its outcome, unless the script refused.
     fn record<C>(&mut self, name: String, command: &C) -> Option<C::Outcome>
     where
         C: Command<Outcome: PartialEq + std::fmt::Debug>,
@@ -83,11 +92,19 @@ impl Recorder {
         let before = self.store.stored(KEY);
         let mut arguments = Arguments::new(None, 0);
         command.arguments(&mut arguments);
-        let script = command.script();
         let bytes: Vec<&[u8]> = arguments.iter().map(str::as_bytes).collect();
-        let source = lockage_lua::script(script).source();
-        let reply =
-            self.store.eval(source, &[KEY.as_bytes()], &bytes).expect("Lua gets its memory");
+        let mut eval = |script| {
+            let source = lockage_lua::script(script).source();
+            self.store.eval(source, &[KEY.as_bytes()], &bytes).expect("Lua gets its memory")
+        };
+        let mut script = command.script();
+        let mut reply = eval(script);
+        if let (RespValue::Error(error), Some(fallback)) = (&reply, command.fallback())
+            && error.starts_with(lockage_lua::OTHER_LIMIT)
+        {
+            script = fallback;
+            reply = eval(script);
+        }
         let reply = integers(reply);
         let after = self.store.stored(KEY);
         let outcome = command.outcome(&reply);
@@ -197,7 +214,49 @@ fn request_vectors(text: &str) -> Vec<Value> {
     keys.vectors
 }
 
+/// Turns in a queue: taken within a patience, and given back or not.
+fn turn_vectors() -> Vec<Value> {
+    let text = "leaky-bucket 10/s queue 5";
+    let limit: Limit = text.parse().expect("well formed");
+    let mut keys = Recorder::new(text);
+
+    assert_eq!(keys.take(limit, 2, u64::MAX).ticket, None, "it has its turn at once");
+    keys.now_us += 50_000;
+    keys.take(limit, 1, 149_999);
+    let first = keys.take(limit, 1, 150_000).ticket;
+    let second = keys.take(limit, 1, u64::MAX).ticket;
+    let third = keys.take(limit, 1, u64::MAX).ticket;
+    keys.take(limit, 1, u64::MAX);
+    keys.cancel("of one who is not the last", second);
+    keys.now_us += 10_000;
+    keys.cancel("of the last", third);
+    keys.now_us += 140_000;
+    keys.cancel("whose turn has come", first);
+    keys.request(limit, 1, 1, 400_000);
+    let fourth = keys.take(limit, 2, u64::MAX).ticket;
+    keys.cancel("of the last, after a request with an id", fourth);
+    let fifth = keys.take(limit, 2, u64::MAX).ticket;
+    keys.record("reset".into(), &Reset);
+    keys.cancel("after a reset", fifth);
+    keys.vectors
+}
+
 impl Recorder {
+    fn take(&mut self, limit: Limit, cost: u64, patience_us: u64) -> Turn {
+        let acquire = Acquire::new(limit, cost).expect("above 0");
+        let patience = Duration::from_micros(patience_us);
+        let name = match patience_us {
+            u64::MAX => format!("acquire {cost}"),
+            _ => format!("acquire {cost} within {patience:?}"),
+        };
+        self.record(name, &TakeTurn::new(acquire.within(patience))).expect("it is decided")
+    }
+
+    fn cancel(&mut self, which: &str, ticket: Option<Ticket>) {
+        let command = CancelTurn::new(ticket.expect("it waits for its turn"));
+        self.record(format!("cancel the turn {which}"), &command);
+    }
+
     /// Nothing where the id was used for another cost.
     fn request(&mut self, limit: Limit, cost: u64, id: u128, remember_us: u64) -> Option<Decision> {
         let remember = Duration::from_micros(remember_us);

@@ -11,12 +11,13 @@ use lockage_redis_rs::RedisStore;
 use lockage_tests::server::{Server, VirtualClock};
 use lockage_tests::suite::START_US;
 
-const LIMITS: [&str; 5] = [
+const LIMITS: [&str; 6] = [
     "fixed-window 7/60s",
     "sliding-log 7/60s",
     "sliding-window 7/60s",
     "token-bucket 7/60s burst 7",
     "token-bucket 7 every 60s burst 7",
+    "leaky-bucket 7/60s queue 7",
 ];
 
 fn redis_rs(server: &Server) -> RedisStore<lockage_redis_rs::Reconnecting> {

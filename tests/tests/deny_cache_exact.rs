@@ -166,6 +166,7 @@ fn bounds(local: &[Answer], store: &[Answer]) -> Result<(), String> {
             || local.limit != store.limit
             || local.remaining < store.remaining
             || local.reset_after_us > store.reset_after_us
+            || local.turn_after_us > store.turn_after_us
         {
             return Err("not a bound".to_owned());
         }
@@ -187,7 +188,9 @@ async fn ask<S: lockage::Store>(limiter: &Limiter<S>, op: &Op) -> Outcome {
         }
         Op::Peek(cost) => limiter.peek("id", *cost).await.map(one),
         Op::Reset => limiter.reset("id").await.map(|existed| Outcome::Reset { existed }),
-        Op::Adjust { .. } | Op::Change(_) => unreachable!("not in these traces"),
+        Op::Adjust { .. } | Op::Change(_) | Op::TakeTurn { .. } | Op::CancelTurn(_) => {
+            unreachable!("not in these traces")
+        }
     };
     outcome.unwrap_or_else(|error| match error {
         Error::Store(lockage::StoreError::Record(error)) => Outcome::Refused(error.to_string()),

@@ -387,6 +387,27 @@ fn a_conversion_keeps_a_block_and_forgets_requests() {
 }
 
 #[test]
+fn patience_counts_in_every_queue_of_a_limit() {
+    let mut both = Both::new();
+    let two = "C1 Q1 1 100 9 F1 20 1000 Q1 1 300 9";
+    both.acquire(5000, two, "2");
+    let before = both.record();
+    assert_eq!(before, format!("{two} 200 5000 5000 2 600 5000"));
+    for (limit, patience, turn) in [(two, 599, 5600), ("Q1 1 300 9", 599, 5600)] {
+        both.put_text(&before);
+        both.call(LimiterAcquire, 5000, &format!("- {limit} {patience} 1"));
+        let refused = both.record();
+        both.call(LimiterAcquire, 5001, &format!("- {limit} {patience} 1"));
+        assert_ne!(both.record(), refused, "{limit}: a turn at {turn}");
+        assert!(refused.ends_with("600 5000"), "{limit}: {refused}");
+    }
+    for arguments in ["- Q1 1 100 9 5", "- C1 Q1 1 100 9 F1 1 10 5", "- Q1 1 100 9 x 1"] {
+        let error = both.refused(LimiterAcquire, arguments);
+        assert!(error.contains("LOCKAGE_ARGUMENT"), "{arguments}: {error}");
+    }
+}
+
+#[test]
 fn hot_scripts_leave_other_limits_to_the_general_ones() {
     let mut both = Both::new();
     for record in
@@ -649,7 +670,9 @@ impl Both {
     }
 
     fn acquire(&mut self, now: i64, limit: &str, costs: &str) -> Vec<i64> {
-        self.call(LimiterAcquire, now, &format!("- {limit} {costs}"))
+        // A queue takes a patience first.
+        let patience = if limit.contains("Q1") { "9007199254740991 " } else { "" };
+        self.call(LimiterAcquire, now, &format!("- {limit} {patience}{costs}"))
     }
 
     fn peek(&mut self, now: i64, limit: &str, cost: &str) -> Vec<i64> {

@@ -8,12 +8,12 @@ use std::cell::RefCell;
 
 use lockage_core::ScriptId;
 use lockage_sim::store::SimStore;
-use lockage_tests::config::{Config, Kind, Limits};
+use lockage_tests::config::{Config, Kind, Limits, Shape};
 use lockage_tests::properties::{self, Check, try_out};
 use lockage_tests::stores::{Foreign, Simulated, Time};
 use lockage_tests::strategies::{
-    self, Ask, Cost, Move, Step, Trace, forward, forward_trace, request_trace,
-    unrepeated_request_trace,
+    self, Ask, Cost, Move, Step, Trace, adjusted_trace, forward, forward_trace, mixed_turn_trace,
+    request_trace, turn_trace, unrepeated_adjusted_trace, unrepeated_request_trace,
 };
 use lockage_tests::subject::{Limiter, Machine};
 use proptest::prelude::*;
@@ -48,6 +48,84 @@ fn bug_2_a_ttl_that_every_hit_refreshes_is_killed_by_d1() {
         |source| properties::d1_denies_as_the_reference(&mut foreign(source, &story, MS), &story);
     assert_eq!(told(COUNTER), Ok(()));
     assert!(told(&mutant).is_err());
+}
+
+#[test]
+fn bug_3_denied_requests_that_burn_what_is_left_are_killed_by_d5() {
+    let burned = "if remaining() > 0 and not blocked then cost = math.min(cost, remaining())";
+    killed_by_d5(&Shipped::broken(ScriptId::LimiterAcquire, ADMITS, burned));
+}
+
+#[test]
+fn bug_4_a_check_that_ignores_the_cost_is_killed_by_d5() {
+    let ignored = "if remaining() >= 1 and not blocked then";
+    killed_by_d5(&Shipped::broken(ScriptId::LimiterAcquire, ADMITS, ignored));
+}
+
+#[test]
+fn bug_6_an_off_by_one_is_killed_by_d1() {
+    let mutant = Shipped::broken(
+        ScriptId::LimiterAcquire,
+        ADMITS,
+        "if cost < remaining() and not blocked then",
+    );
+    mutant.killed(forward_trace(Shape::Several, STEPS), |simulated, trace| {
+        properties::d1_equals_the_reference(simulated, trace)
+    });
+    let mutant = Shipped::broken(
+        ScriptId::LimiterAdjust,
+        "math.min(amount, remaining())",
+        "math.min(amount, max(0, remaining() - 1))",
+    );
+    for kind in Kind::ALL {
+        mutant.killed(forward(adjusted_trace(kind, STEPS)), |simulated, trace| {
+            properties::d1_equals_the_reference(simulated, trace)
+        });
+    }
+}
+
+#[test]
+fn bug_21_a_refund_that_comes_back_a_second_time_is_killed_by_e2() {
+    let mutant = Shipped::broken(
+        ScriptId::LimiterAdjust,
+        "removed, place = removed + 1, place - 1",
+        "place = place - 1",
+    );
+    let traces = forward(unrepeated_adjusted_trace(Kind::SlidingLog, 2 * STEPS));
+    mutant.killed(traces, |simulated, trace| {
+        properties::admitted_stays_within_the_envelope(simulated, trace)
+    });
+}
+
+#[test]
+fn bug_21_a_refund_that_is_done_again_is_killed_by_d11() {
+    let mutant = Shipped::broken(
+        ScriptId::LimiterAdjust,
+        "local again = repeated(amount, letter)",
+        "local again",
+    );
+    let shift = prop_oneof![Just(0), any::<i64>()];
+    let repeats = prop::collection::vec((0..STEPS, 0..8_usize, shift), 1..16);
+    let traces = forward(unrepeated_adjusted_trace(Shape::Several, STEPS));
+    mutant.killed((traces, repeats), |simulated, (trace, repeats)| {
+        let plain = &mut Machine::new(trace.limits.limit());
+        properties::d11_repeats_change_nothing(plain, simulated, trace, repeats)
+    });
+}
+
+/// Where the script for any limit decides.
+const ADMITS: &str = "if cost <= remaining() and not blocked then";
+
+fn killed_by_d5(mutant: &Shipped) {
+    // At the times of the steps: what a store lets expire, a step back does not bring back.
+    let probes = prop::collection::vec((0..STEPS, Just(0), 1..=20_u64), 1..8);
+    let input = (forward_trace(Shape::Several, STEPS), probes);
+    killed(mutant.source, &mutant.mutated, input, |source, (trace, probes)| {
+        let (store, limit) = (mutant.store(source), trace.limits.limit());
+        let plain = Limiter::on(Simulated::new(&store, Time::Store, "plain"), limit);
+        let mut probed = Limiter::on(Simulated::new(&store, Time::Store, "probed"), limit);
+        properties::d5_probes_are_transparent(plain, &mut probed, trace, probes)
+    });
 }
 
 #[test]
@@ -227,6 +305,67 @@ fn an_id_that_is_remembered_for_too_long_is_killed_by_d11() {
             properties::d11_after_r_an_id_is_new(simulated, fresh, trace, (1, *remember_us))
         });
     }
+}
+
+#[test]
+fn patience_that_does_not_count_is_killed_by_d1() {
+    let mutant = Shipped::broken(
+        ScriptId::LeakyBucketAcquire,
+        "fresh_at(deficit, last) - now <= patience",
+        "last - now <= patience",
+    );
+    mutant.killed(forward(turn_trace(Kind::LeakyBucket, STEPS)), |simulated, trace| {
+        properties::d1_equals_the_reference(simulated, trace)
+    });
+}
+
+#[test]
+fn a_cancel_that_forgets_requests_is_killed_by_d1() {
+    let mutant =
+        Shipped::broken(ScriptId::LeakyBucketCancel, "head .. before .. behind", "head .. before");
+    let no_resets = forward(mixed_turn_trace(2 * STEPS)).prop_map(|mut trace| {
+        trace.steps.retain(|step| !matches!(step.ask, Ask::Reset));
+        trace
+    });
+    mutant.killed(no_resets, |simulated, trace| {
+        properties::d1_equals_the_reference(simulated, trace)
+    });
+}
+
+#[test]
+fn cancels_that_are_not_exact_are_killed_by_d14() {
+    let taken = || {
+        forward(turn_trace(Kind::LeakyBucket, STEPS)).prop_map(|mut trace| {
+            trace.steps.retain(|step| !matches!(step.ask, Ask::CancelTurn(_)));
+            trace
+        })
+    };
+    for (from, to) in [
+        ("if now >= turn then", "if now > turn then"),
+        ("if state ~= after then", "if not state then"),
+    ] {
+        let mutant = Shipped::broken(ScriptId::LeakyBucketCancel, from, to);
+        let input = (taken(), prop::collection::vec((0..STEPS, 0..STEPS), 1..32));
+        mutant.killed(input, |simulated, (trace, cancels)| {
+            let plain = &mut Machine::new(trace.limits.limit());
+            properties::d14_what_is_not_exact_changes_nothing(plain, simulated, trace, cancels)
+        });
+    }
+}
+
+#[test]
+fn a_cancel_that_keeps_the_charge_is_killed_by_d14() {
+    let mutant = Shipped::broken(
+        ScriptId::LeakyBucketCancel,
+        "head .. before .. behind",
+        "head .. after .. behind",
+    );
+    let others = (0..STEPS, [1..=9_u64, 1..=9_u64], 0..=40_u64);
+    let input = (forward_trace(Kind::LeakyBucket, STEPS), prop::collection::vec(others, 1..16));
+    mutant.killed(input, |simulated, (trace, others)| {
+        let plain = &mut Machine::new(trace.limits.limit());
+        properties::d14_a_cancelled_turn_was_never_asked_for(plain, simulated, trace, others)
+    });
 }
 
 /// One script of each kind of record that remembers requests.

@@ -13,7 +13,7 @@ const NOW_US: u64 = 1_763_700_000_000_000;
 
 /// 10 in a second or at once, for each kind; a record of it whose state is right, and what an
 /// admitted request was told.
-fn limiters() -> [(Config, &'static str, &'static str); 5] {
+fn limiters() -> [(Config, &'static str, &'static str); 6] {
     let window = |kind| Config::window(kind, 10, 1_000_000);
     let bucket = |kind| Config::bucket(kind, 2, 1_000_000, 10);
     [
@@ -30,6 +30,11 @@ fn limiters() -> [(Config, &'static str, &'static str); 5] {
             " 500000 1763700000000000",
         ),
         (bucket(Kind::IntervalBucket), "I1 2 1000000 10 4 1763700000000000", " 1 1763700000000000"),
+        (
+            bucket(Kind::LeakyBucket),
+            "Q1 1 500000 10 2000000 1763700000000000",
+            " 500000 1763700000000000",
+        ),
     ]
 }
 

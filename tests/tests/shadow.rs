@@ -113,14 +113,19 @@ impl Subject for Process {
         let told = pollster::block_on(ask(&self.limiter, op));
         let through = told.iter().all(|decision| {
             let refused = matches!(twin, Outcome::Refused(_));
-            decision.is_allowed() && decision.degraded == refused
+            // In a queue too it goes ahead at once.
+            let at_once = decision.is_allowed() && decision.turn_after.is_zero();
+            at_once && decision.degraded == refused
         });
         let originals = told.iter().cloned().map(original).collect::<Vec<_>>();
         let alike = match &twin {
-            Outcome::Decided(answers) => originals == *answers,
+            Outcome::Decided(answers) => {
+                let at_once = |answer: &Answer| Answer { turn_after_us: 0, ..answer.clone() };
+                originals == answers.iter().map(at_once).collect::<Vec<_>>()
+            }
             Outcome::Reset { .. } => told.is_empty(),
             Outcome::Refused(_) => told.len() == 1,
-            Outcome::Adjusted { .. } | Outcome::Changed => false,
+            Outcome::Adjusted { .. } | Outcome::Changed | Outcome::Cancelled(_) => false,
         };
         if !through || !alike {
             self.seen =
@@ -149,7 +154,9 @@ async fn ask(limiter: &Limiter<Memory>, op: &Op) -> Vec<Decision> {
         }
         Op::AcquireEach(costs) => return limiter.try_acquire_each("id", costs).await.unwrap(),
         Op::Peek(cost) => limiter.peek("id", *cost).await,
-        Op::Adjust { .. } | Op::Change(_) => unreachable!("not in these traces"),
+        Op::Adjust { .. } | Op::Change(_) | Op::TakeTurn { .. } | Op::CancelTurn(_) => {
+            unreachable!("not in these traces")
+        }
         Op::Reset => {
             limiter.reset("id").await.unwrap();
             return Vec::new();

@@ -12,7 +12,8 @@ use lockage_tests::lock;
 use lockage_tests::properties::{self, cases, equals_the_model, property};
 use lockage_tests::stores::{Model, Real, Session, Simulated, Time};
 use lockage_tests::strategies::{
-    Trace, adjusted_trace, changing_trace, forward, request_trace, trace,
+    Trace, adjusted_trace, any_turn_trace, changing_trace, forward, mixed_turn_trace,
+    request_trace, trace,
 };
 use lockage_tests::subject::Limiter;
 use proptest::prelude::*;
@@ -49,6 +50,11 @@ fn the_interval_bucket_is_one_machine_in_three_places() {
 }
 
 #[test]
+fn the_leaky_bucket_is_one_machine_in_three_places() {
+    three_way(Kind::LeakyBucket);
+}
+
+#[test]
 fn several_limits_in_one_are_one_machine_in_three_places() {
     three_way(Shape::Several);
 }
@@ -68,6 +74,16 @@ fn adjustments_of_several_limits_are_one_machine_in_three_places() {
 #[test]
 fn changes_of_limits_are_one_machine_in_three_places() {
     check_three_way("three_way_changes", cases(2 * DEFAULT_CASES), changing_trace(2 * STEPS));
+}
+
+#[test]
+fn turns_of_the_leaky_bucket_are_one_machine_in_three_places() {
+    check_three_way("three_way_turns", cases(DEFAULT_CASES), mixed_turn_trace(2 * STEPS));
+}
+
+#[test]
+fn turns_are_one_machine_in_three_places_whatever_else_becomes_of_the_key() {
+    check_three_way("three_way_any_turns", cases(DEFAULT_CASES), any_turn_trace(2 * STEPS));
 }
 
 #[test]

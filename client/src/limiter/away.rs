@@ -158,6 +158,19 @@ impl Standby {
         Ok(decisions.pop().expect("one cost gets one decision"))
     }
 
+    /// The same for a caller who waits no longer than `patience` for its turn in a queue.
+    pub(super) fn acquire_within(
+        &self,
+        key: &Key,
+        cost: u64,
+        patience: Duration,
+    ) -> Result<Decision, StoreError> {
+        let Standby::Share(limit, store) = self else { return self.peek(key, cost) };
+        let command = Acquire::new(*limit, cost).expect("checked before the store was asked");
+        let decision = store.acquire_one(key, &command.within(patience))?;
+        Ok(Decision { degraded: true, ..decision })
+    }
+
     pub(super) fn peek(&self, key: &Key, cost: u64) -> Result<Decision, StoreError> {
         Ok(Decision { degraded: true, ..self.asked(key, cost)? })
     }
@@ -191,6 +204,7 @@ pub(super) fn unused(limit: Limit, cost: u64) -> Result<Decision, StoreError> {
 /// A store of this process, whatever its type.
 pub(super) trait Decide: Send + Sync {
     fn acquire(&self, limit: Limit, key: &Key, costs: &[u64]) -> Result<Vec<Decision>, StoreError>;
+    fn acquire_one(&self, key: &Key, command: &Acquire) -> Result<Decision, StoreError>;
     fn peek(&self, limit: Limit, key: &Key, cost: u64) -> Result<Decision, StoreError>;
 }
 
@@ -199,6 +213,10 @@ impl<S: BlockingStore> Decide for S {
         let command =
             AcquireEach::new(limit, costs.to_vec()).expect("checked before the store was asked");
         self.execute(key, &command, Duration::MAX)
+    }
+
+    fn acquire_one(&self, key: &Key, command: &Acquire) -> Result<Decision, StoreError> {
+        self.execute(key, command, Duration::MAX)
     }
 
     fn peek(&self, limit: Limit, key: &Key, cost: u64) -> Result<Decision, StoreError> {

@@ -85,6 +85,7 @@ impl Denials {
                 until,
                 believed_until: until.min(ticket.sent.saturating_add(self.max_age)),
                 reset_at: not_after(ticket.sent, decision.reset_after),
+                turn_at: not_after(ticket.sent, decision.turn_after),
                 told: decision.clone(),
             };
             shard.keep(key, denial, now);
@@ -199,6 +200,8 @@ struct Denial {
     believed_until: Duration,
     /// Not after the store counts the limiter as never used.
     reset_at: Duration,
+    /// Not after the turn of what is admitted next.
+    turn_at: Duration,
     told: Decision,
 }
 
@@ -211,14 +214,16 @@ impl Denial {
 
     /// The decision on `cost`, which is at least this one's.
     fn answer(&self, cost: u64, capacity: u64, now: Duration) -> Decision {
-        let verdict = match cost > capacity {
-            true => Verdict::Never,
-            false => Verdict::Denied { retry_after: whole_micros(self.until.saturating_sub(now)) },
+        let after = |time: Duration| whole_micros(time.saturating_sub(now));
+        let (verdict, turn_after) = match cost > capacity {
+            true => (Verdict::Never, Duration::ZERO),
+            false => (Verdict::Denied { retry_after: after(self.until) }, after(self.turn_at)),
         };
         Decision {
             verdict,
             remaining: self.cost - 1,
-            reset_after: whole_micros(self.reset_at.saturating_sub(now)),
+            reset_after: after(self.reset_at),
+            turn_after,
             ..self.told.clone()
         }
     }

@@ -17,13 +17,14 @@ use crate::timed::Timed;
 ///
 /// A denial says when the same request would be admitted. Until then that cost, and every larger
 /// one, is denied by the store too, because other traffic can only make it later. So a local verdict
-/// is the one that the store would give. The rest of the decision is a bound: `retry_after` and
+/// is the one that the store would give. The rest of the decision is a bound: `retry_after`, `turn_after` and
 /// `reset_after` are never above what the store would say, and `remaining` never below. `binding`
 /// and `parts` are those of the denial that is remembered.
 ///
 /// Only denials are remembered, of each key one: that of the smallest cost. `try_acquire`,
 /// `acquire` and `try_acquire_each` are answered from it. All decisions of the store teach it, but
-/// none that a policy made in its place ([`WhenAway`](crate::WhenAway)). A request under an id of
+/// none that a policy made in its place ([`WhenAway`](crate::WhenAway)), and none to an `acquire` in a
+/// queue, whose turn may only have been too late for that caller. A request under an id of
 /// the caller's ([`Limiter::try_acquire_once`]) always asks the store, which may remember it.
 ///
 /// # What can make it wrong
@@ -113,6 +114,16 @@ impl<S> Limiter<S> {
     /// What the deny cache has done so far; nothing where there is none.
     pub fn deny_cache_stats(&self) -> Option<DenyCacheStats> {
         self.denials.as_ref().map(|denials| denials.stats())
+    }
+
+    /// The denial of `cost` that is known here, for a caller who would wait for `patience`.
+    pub(super) fn known_denial(
+        &self,
+        key: &Key,
+        cost: u64,
+        patience: Duration,
+    ) -> Option<Decision> {
+        self.denials.as_ref().and_then(|known| known.answer(key, cost, patience))
     }
 
     /// Forgets what is denied to `key`, at once and when the returned value is dropped. Whatever

@@ -7,6 +7,7 @@ mod denials;
 mod deny_cache;
 mod reserving;
 mod shadow;
+mod turns;
 mod waiting;
 
 use std::fmt;
@@ -93,10 +94,14 @@ impl<S: Store> Limiter<S> {
 
     /// Admits a request of `cost` (at least 1) for `id` and charges it, or changes nothing.
     ///
+    /// A [`LeakyBucket`](crate::LeakyBucket) admits it **to a queue**: the caller must not go ahead before
+    /// its turn, which is after [`Decision::turn_after`], and waits for it himself. [`Limiter::acquire`]
+    /// does that for him; [`Limiter::take_turn`] is for those who may give the turn back.
+    ///
     /// # Errors
     /// [`Error`]; a denied request is none.
     pub async fn try_acquire(&self, id: &str, cost: u64) -> Result<Decision, Error> {
-        self.try_acquire_within(id, cost, Duration::ZERO).await
+        self.try_acquire_within(id, cost, None).await
     }
 
     /// The same under an id that the caller chose: within `remember` (1 us to 2^50 us), a repetition
@@ -175,26 +180,36 @@ impl<S: Store> Limiter<S> {
         Ok(self.store.execute(&key, &Reset).await?)
     }
 
-    /// As [`Limiter::try_acquire`], for a caller who would wait for `patience` to be admitted.
+    /// As [`Limiter::try_acquire`], for a caller who would wait for `patience` to be admitted, and for its
+    /// turn.
     async fn try_acquire_within(
         &self,
         id: &str,
         cost: u64,
-        patience: Duration,
+        patience: Option<Duration>,
     ) -> Result<Decision, Error> {
-        let mut command = Acquire::new(self.limit, cost)?;
+        let command = Acquire::new(self.limit, cost)?;
         let key = self.key(id)?;
-        let known = self.denials.as_ref().and_then(|known| known.answer(&key, cost, patience));
-        if let Some(denied) = known {
+        if let Some(denied) = self.known_denial(&key, cost, patience.unwrap_or_default()) {
             return self.tell(id, cost, Ok(denied));
+        }
+        if let Some(patience) = patience.filter(|_| self.has_turns()) {
+            let command = self.with_own_id(command)?.within(patience);
+            return self.tell(id, cost, self.decide_within(&key, command, cost, patience).await);
         }
         if let Some(coalescer) = &self.coalescer {
             return self.tell(id, cost, self.decide_with_others(coalescer, &key, cost).await?);
         }
-        if let Some(ids) = &self.ids {
-            command = command.with_request(ids.next(), ids.remember)?;
-        }
+        let command = self.with_own_id(command)?;
         self.tell(id, cost, self.decide(&key, command, cost).await)
+    }
+
+    /// The same request under an id, where this limiter gives each one.
+    fn with_own_id(&self, command: Acquire) -> Result<Acquire, Error> {
+        match &self.ids {
+            Some(ids) => Ok(command.with_request(ids.next(), ids.remember)?),
+            None => Ok(command),
+        }
     }
 
     /// In one call with the requests of others. A full queue is an error for the caller, but in shadow

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use lockage_core::{Decision, Limit, Verdict};
 
@@ -29,7 +30,9 @@ impl<S> Limiter<S> {
     /// The store is asked and charged as ever. A request that would have been denied is charged
     /// nothing: the limiter counts what it would have admitted, and decides as it will when it is
     /// enforced. [`Limiter::acquire`] does not wait: where it would have, it says so in
-    /// [`Decision::shadowed`], and charges nothing.
+    /// [`Decision::shadowed`], and charges nothing. In the queue of a
+    /// [`LeakyBucket`](crate::LeakyBucket) everybody's turn is at once; `reset_after` tells how long the
+    /// queue would be.
     ///
     /// Where the store does not decide (see [`StoreError`]), the request comes back as allowed and
     /// [degraded](Decision::degraded), also where the key holds something else. Input that is refused
@@ -167,6 +170,7 @@ impl Shadow {
 }
 
 fn let_through(decision: Decision) -> Decision {
+    let decision = Decision { turn_after: Duration::ZERO, ..decision };
     match decision.verdict {
         Verdict::Allowed => decision,
         verdict => Decision { verdict: Verdict::Allowed, shadowed: Some(verdict), ..decision },

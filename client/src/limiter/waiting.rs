@@ -15,7 +15,8 @@ use crate::store::Store;
 use crate::timed::Timed;
 
 impl<S: Store, R: Runtime> Limiter<Timed<S, R>> {
-    /// Waits until a request of `cost` (at least 1) for `id` is admitted, and charges it.
+    /// Waits until a request of `cost` (at least 1) for `id` is admitted, and charges it. In the queue of a
+    /// [`LeakyBucket`](crate::LeakyBucket) it waits until its turn, too.
     ///
     /// The decision is a denial where it was not admitted: the wait would have been longer than
     /// `timeout`, which is told at once and not at its end, or others were faster until then. The
@@ -24,21 +25,29 @@ impl<S: Store, R: Runtime> Limiter<Timed<S, R>> {
     /// It sleeps for as long as the store says plus some chance, so that of many who wait not all
     /// come back at once; nobody is promised to be first. See [`Wait`].
     ///
-    /// Dropped while it sleeps, nothing has been charged. Dropped while it waits for the store's
-    /// answer, that one call may be charged, as every call that gets no answer.
+    /// The queue of a leaky bucket is in order: who has been admitted to it sleeps once, until its turn, and
+    /// [`Decision::turn_after`] is then zero. The store does not admit it to a turn after `timeout`, so none
+    /// is taken in vain. Who finds no room in the queue comes back as above.
+    ///
+    /// Dropped while it sleeps, nothing has been charged, but for a turn in a queue, which stays taken: see
+    /// [`Limiter::take_turn`]. Dropped while it waits for the store's answer, that one call may be charged,
+    /// as every call that gets no answer.
     ///
     /// # Errors
     /// [`Error`], of the first call that fails.
     pub async fn acquire(&self, id: &str, cost: u64, timeout: Duration) -> Result<Decision, Error> {
         let runtime = self.store.runtime();
-        let start = runtime.now();
-        let mut wait = Wait::new(start, timeout);
+        let mut wait = Wait::new(runtime.now(), timeout);
         loop {
-            let left = timeout.saturating_sub(runtime.now().saturating_sub(start));
-            let decision = self.try_acquire_within(id, cost, left).await?;
+            let patience = wait.patience(runtime.now());
+            let decision = self.try_acquire_within(id, cost, Some(patience)).await?;
             match wait.after(&decision, runtime.now(), runtime.random()) {
                 Step::Done => return Ok(decision),
                 Step::Sleep(duration) => runtime.sleep(duration).await,
+                Step::Turn(duration) => {
+                    runtime.sleep(duration).await;
+                    return Ok(Decision { turn_after: Duration::ZERO, ..decision });
+                }
             }
         }
     }

@@ -28,6 +28,10 @@
 //!     match wait.after(&decision, now, 0x9E37_79B9_7F4A_7C15) {
 //!         Step::Done => break decision,
 //!         Step::Sleep(time) => now += time, // a program would sleep
+//!         Step::Turn(time) => {
+//!             now += time; // in the queue of a leaky bucket
+//!             break decision;
+//!         }
 //!     }
 //! };
 //! assert!(decision.is_allowed());

@@ -33,6 +33,10 @@ const LONGEST_JITTER: Duration = Duration::from_millis(500);
 /// A sleep is at least 1 ms, growing likewise to 32 ms, so that no caller spins on a fast limit: a
 /// wait is at most 5 calls and one for each 32 ms of its timeout.
 ///
+/// In the queue of a leaky bucket it asks with its patience ([`Wait::patience`]), so that it is not
+/// admitted to a turn after its deadline. One that is admitted sleeps until its turn; one for which there is
+/// no room comes back as above, for as long as its turn could come in time.
+///
 /// It gives up as soon as the permit cannot come before the deadline; the decision then still tells
 /// `retry_after`. No sleep ends after the deadline: where there is less time left than the jitter's
 /// span, it is drawn from what is left, and where there is less than the least sleep, the question
@@ -48,6 +52,8 @@ pub struct Wait {
 pub enum Step {
     /// The decision is the answer: it was admitted, never can be, or the wait does not fit.
     Done,
+    /// It was admitted, and its turn is after this time: then the decision is the answer.
+    Turn(Duration),
     /// Ask again after this time.
     Sleep(Duration),
 }
@@ -59,13 +65,23 @@ impl Wait {
         Wait { deadline: now.saturating_add(timeout), denials: 0 }
     }
 
+    /// How long the next question may wait for its turn: see
+    /// [`Acquire::within`](crate::Acquire::within).
+    pub fn patience(&self, now: Duration) -> Duration {
+        self.deadline.saturating_sub(now)
+    }
+
     /// What follows from the latest decision.
     pub fn after(&mut self, decision: &Decision, now: Duration, random: u64) -> Step {
-        let Verdict::Denied { retry_after } = decision.verdict else {
-            return Step::Done;
+        let retry_after = match decision.verdict {
+            Verdict::Denied { retry_after } => retry_after,
+            Verdict::Allowed if !decision.turn_after.is_zero() => {
+                return Step::Turn(decision.turn_after);
+            }
+            Verdict::Allowed | Verdict::Never => return Step::Done,
         };
-        let left = self.deadline.saturating_sub(now);
-        if left.is_zero() || retry_after > left {
+        let left = self.patience(now);
+        if left.is_zero() || retry_after.max(decision.turn_after) > left {
             return Step::Done;
         }
         let least = backoff(FIRST_LEAST, GROWTH, self.denials, LONGEST_LEAST);
@@ -102,7 +118,7 @@ mod tests {
         let mut wait = Wait::new(NOW, timeout);
         [(); 6].map(|()| match wait.after(&denied(retry_after), NOW, random) {
             Step::Sleep(time) => time.as_secs_f64() * 1000.0,
-            Step::Done => f64::NAN,
+            Step::Done | Step::Turn(_) => f64::NAN,
         })
     }
 
@@ -128,6 +144,23 @@ mod tests {
         let mut wait = Wait::new(NOW, second);
         assert_eq!(wait.after(&denied(second), NOW, u64::MAX), Step::Sleep(second));
         assert_eq!(wait.after(&denied(Duration::ZERO), NOW + second, 0), Step::Done);
+    }
+
+    #[test]
+    fn who_is_in_the_queue_waits_for_its_turn_alone() {
+        let (second, turn_after) = (Duration::from_secs(1), Duration::from_millis(700));
+        let queued = |verdict| Decision { turn_after, ..decision(verdict) };
+        let mut wait = Wait::new(NOW, second);
+        assert_eq!(wait.patience(NOW), second);
+        // The answer took a while: what was asked in time is answered in time.
+        let later = NOW + Duration::from_millis(400);
+        assert_eq!(wait.patience(later), second - Duration::from_millis(400));
+        assert_eq!(wait.after(&queued(Verdict::Allowed), later, 0), Step::Turn(turn_after));
+
+        // There would be room soon, but for a turn that comes too late.
+        let denied = queued(Verdict::Denied { retry_after: Duration::from_millis(1) });
+        assert_eq!(wait.after(&denied, later, 0), Step::Done);
+        assert!(matches!(wait.after(&denied, NOW, 0), Step::Sleep(_)));
     }
 
     #[test]

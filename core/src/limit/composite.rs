@@ -3,7 +3,9 @@
 use core::ops::Deref;
 use core::time::Duration;
 
-use super::{FixedWindow, IntervalBucket, Limit, SlidingLog, SlidingWindow, TokenBucket};
+use super::{
+    FixedWindow, IntervalBucket, LeakyBucket, Limit, SlidingLog, SlidingWindow, TokenBucket,
+};
 use crate::error::ConfigError;
 use crate::limiter::{Counter, Fields, Machine};
 
@@ -44,6 +46,7 @@ pub(crate) enum Single {
     SlidingWindow(SlidingWindow),
     TokenBucket(TokenBucket),
     IntervalBucket(IntervalBucket),
+    LeakyBucket(LeakyBucket),
 }
 
 impl Single {
@@ -55,6 +58,7 @@ impl Single {
             Single::SlidingWindow(machine) => Ok(machine),
             Single::TokenBucket(machine) => Ok(machine),
             Single::IntervalBucket(machine) => Ok(machine),
+            Single::LeakyBucket(machine) => Ok(machine),
         }
     }
 }
@@ -68,11 +72,16 @@ impl Single {
         }
     }
 
+    /// Whether what it admits waits for its turn.
+    pub(crate) fn has_turns(&self) -> bool {
+        matches!(self, Single::LeakyBucket(_))
+    }
+
     /// How many numbers the configuration of this tag's limit has, if there is such a tag.
     pub(crate) fn config_len(tag: &str) -> Option<usize> {
         Some(match tag {
             FixedWindow::TAG | SlidingLog::TAG | SlidingWindow::TAG => 2,
-            TokenBucket::TAG | IntervalBucket::TAG => 3,
+            TokenBucket::TAG | IntervalBucket::TAG | LeakyBucket::TAG => 3,
             _ => return None,
         })
     }
@@ -96,6 +105,9 @@ impl Single {
             (IntervalBucket::TAG, &[amount, interval, burst]) => {
                 Single::IntervalBucket(IntervalBucket::new(amount, micros(interval), burst).ok()?)
             }
+            (LeakyBucket::TAG, &[amount, period, queue]) => {
+                Single::LeakyBucket(LeakyBucket::new(amount, micros(period), queue).ok()?)
+            }
             _ => return None,
         })
     }
@@ -109,6 +121,7 @@ impl From<Single> for Limit {
             Single::SlidingWindow(window) => window.into(),
             Single::TokenBucket(bucket) => bucket.into(),
             Single::IntervalBucket(bucket) => bucket.into(),
+            Single::LeakyBucket(bucket) => bucket.into(),
         }
     }
 }

@@ -11,7 +11,9 @@ pub use composite::Composite;
 pub(crate) use composite::{Single, Singles};
 
 use crate::error::ConfigError;
-pub use crate::limiter::{FixedWindow, IntervalBucket, SlidingLog, SlidingWindow, TokenBucket};
+pub use crate::limiter::{
+    FixedWindow, IntervalBucket, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket,
+};
 
 /// A limit of any kind.
 ///
@@ -24,6 +26,7 @@ pub use crate::limiter::{FixedWindow, IntervalBucket, SlidingLog, SlidingWindow,
 /// | [`SlidingWindow`] | `sliding-window 100/min` |
 /// | [`TokenBucket`] | `token-bucket 100/min burst 20`; without `burst`, the amount |
 /// | [`IntervalBucket`] | `token-bucket 8 every 2s burst 8`; without `burst`, the amount |
+/// | [`LeakyBucket`] | `leaky-bucket 10/s queue 20`; without `queue`, the amount |
 /// | [`Composite`] | `sliding-log 3/7s + fixed-window 20/h`: two to four of the others |
 ///
 /// `per` may stand for `/`, numbers may be grouped as `1_000_000`, and a duration is a unit
@@ -54,13 +57,16 @@ pub enum Limit {
     TokenBucket(TokenBucket),
     /// See [`IntervalBucket`].
     IntervalBucket(IntervalBucket),
+    /// See [`LeakyBucket`].
+    LeakyBucket(LeakyBucket),
     /// See [`Limit::all`].
     Composite(Composite),
 }
 
 impl Limit {
     /// All of these limits together: what is admitted is admitted by each of them, and charged to
-    /// each; what any of them denies is charged to none.
+    /// each; what any of them denies is charged to none. With [`LeakyBucket`]s among them, a request has
+    /// its turn when it has it in every queue.
     ///
     /// All of it is one key and one call. One limit is that limit itself; a composite is of two to four.
     ///
@@ -84,8 +90,8 @@ impl Limit {
         }
     }
 
-    /// The most that can be admitted at once: a window's limit, a bucket's burst, the least of those
-    /// of a composite.
+    /// The most that can be admitted at once: a window's limit, a bucket's burst or queue, the least of
+    /// those of a composite.
     pub fn capacity(&self) -> u64 {
         match self {
             Limit::FixedWindow(window) => window.limit(),
@@ -93,6 +99,7 @@ impl Limit {
             Limit::SlidingWindow(window) => window.limit(),
             Limit::TokenBucket(bucket) => bucket.burst(),
             Limit::IntervalBucket(bucket) => bucket.burst(),
+            Limit::LeakyBucket(bucket) => bucket.queue(),
             Limit::Composite(_) => {
                 self.parts().map(|limit| limit.capacity()).min().unwrap_or_default()
             }
@@ -112,6 +119,7 @@ impl Limit {
             Limit::SlidingWindow(window) => Single::SlidingWindow(window).into(),
             Limit::TokenBucket(bucket) => Single::TokenBucket(bucket).into(),
             Limit::IntervalBucket(bucket) => Single::IntervalBucket(bucket).into(),
+            Limit::LeakyBucket(bucket) => Single::LeakyBucket(bucket).into(),
             Limit::Composite(all) => all.singles(),
         }
     }
@@ -144,6 +152,12 @@ impl From<TokenBucket> for Limit {
 impl From<IntervalBucket> for Limit {
     fn from(bucket: IntervalBucket) -> Self {
         Limit::IntervalBucket(bucket)
+    }
+}
+
+impl From<LeakyBucket> for Limit {
+    fn from(bucket: LeakyBucket) -> Self {
+        Limit::LeakyBucket(bucket)
     }
 }
 

@@ -8,7 +8,9 @@ use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
 
-use super::{FixedWindow, IntervalBucket, Limit, SlidingLog, SlidingWindow, TokenBucket};
+use super::{
+    FixedWindow, IntervalBucket, LeakyBucket, Limit, SlidingLog, SlidingWindow, TokenBucket,
+};
 use crate::error::ConfigError;
 
 impl FromStr for Limit {
@@ -20,7 +22,7 @@ impl FromStr for Limit {
         while input.sign('+') {
             limits.push(read_limit(&mut input)?);
         }
-        input.end("the end, + and another limit, or, for a token bucket, burst and a number")?;
+        input.end("the end, + and another limit, or, for a bucket, burst or queue and a number")?;
         input.built(0, Limit::all(&limits))
     }
 }
@@ -98,7 +100,8 @@ impl fmt::Display for ParseError {
 
 impl core::error::Error for ParseError {}
 
-const KIND: &str = "a kind of limit: fixed-window, sliding-log, sliding-window or token-bucket";
+const KIND: &str =
+    "a kind of limit: fixed-window, sliding-log, sliding-window, token-bucket or leaky-bucket";
 const NUMBER: &str = "a whole number such as 100 or 1_000_000";
 const DURATION: &str = "a duration such as 60s, 5min, 1h30m or day";
 
@@ -110,6 +113,7 @@ fn read_limit(input: &mut Input<'_>) -> Result<Limit, ParseError> {
         "sliding-log" => read_window(input, SlidingLog::new),
         "sliding-window" => read_window(input, SlidingWindow::new),
         "token-bucket" => read_bucket(input),
+        "leaky-bucket" => read_queue(input),
         _ => Err(input.error(at, Problem::Expected(KIND))),
     }
 }
@@ -129,16 +133,25 @@ fn read_bucket(input: &mut Input<'_>) -> Result<Limit, ParseError> {
     let amount = input.number()?;
     if input.word("every") {
         let interval = input.duration()?;
-        let burst = read_burst(input, amount)?;
+        let burst = read_size(input, "burst", amount)?;
         return input.built(at, IntervalBucket::new(amount, interval, burst));
     }
     let period = input.per_or("/ and a period, as in 100/min, or an interval, as in 8 every 2s")?;
-    let burst = read_burst(input, amount)?;
+    let burst = read_size(input, "burst", amount)?;
     input.built(at, TokenBucket::new(amount, period, burst))
 }
 
-fn read_burst(input: &mut Input<'_>, amount: u64) -> Result<u64, ParseError> {
-    if input.word("burst") { input.number() } else { Ok(amount) }
+fn read_queue(input: &mut Input<'_>) -> Result<Limit, ParseError> {
+    let at = input.skip_spaces();
+    let amount = input.number()?;
+    let period = input.per()?;
+    let queue = read_size(input, "queue", amount)?;
+    input.built(at, LeakyBucket::new(amount, period, queue))
+}
+
+/// What a bucket holds, behind this word; without it the amount.
+fn read_size(input: &mut Input<'_>, word: &str, amount: u64) -> Result<u64, ParseError> {
+    if input.word(word) { input.number() } else { Ok(amount) }
 }
 
 /// A text, and how much of it has been read.

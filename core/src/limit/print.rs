@@ -31,6 +31,13 @@ impl fmt::Display for Limit {
                 Span(bucket.interval()),
                 bucket.burst()
             ),
+            Limit::LeakyBucket(bucket) => write!(
+                f,
+                "leaky-bucket {}/{} queue {}",
+                bucket.amount(),
+                Per(bucket.period()),
+                bucket.queue()
+            ),
             Limit::Composite(_) => {
                 for (index, limit) in self.parts().enumerate() {
                     let plus = if index > 0 { " + " } else { "" };

@@ -3,7 +3,9 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::{FixedWindow, IntervalBucket, Limit, SlidingLog, SlidingWindow, TokenBucket};
+use super::{
+    FixedWindow, IntervalBucket, LeakyBucket, Limit, SlidingLog, SlidingWindow, TokenBucket,
+};
 use crate::error::ConfigError;
 
 impl Limit {
@@ -50,6 +52,11 @@ impl Limit {
                 let amount = part("amount", all.amount())?;
                 IntervalBucket::new(amount, all.interval(), part("burst", all.burst())?)?.into()
             }
+            Limit::LeakyBucket(all) => {
+                let queue = part("queue", all.queue())?;
+                let (amount, period_us) = divided(all.amount(), all.period(), shares);
+                LeakyBucket::new(amount, Duration::from_micros(period_us), queue)?.into()
+            }
             Limit::Composite(_) => {
                 let parts: Result<Vec<Limit>, _> =
                     self.parts().map(|limit| limit.share(shares)).collect();
@@ -86,6 +93,7 @@ mod tests {
             ("token-bucket 10/s burst 9", 4, "token-bucket 10/4s burst 2"),
             ("token-bucket 9 every 2s burst 12", 4, "token-bucket 2 every 2s burst 3"),
             ("token-bucket 100/s", 1, "token-bucket 100/s"),
+            ("leaky-bucket 10/s queue 9", 4, "leaky-bucket 10/4s queue 2"),
         ] {
             let expected: Limit = expected.parse().unwrap();
             assert_eq!(share(limit, shares).unwrap().to_string(), expected.to_string(), "{limit}");
@@ -100,6 +108,7 @@ mod tests {
         );
         assert!(share("token-bucket 100/s burst 3", 4).is_err());
         assert!(share("token-bucket 3 every 1s burst 100", 4).is_err());
+        assert!(share("leaky-bucket 100/s queue 3", 4).is_err());
         assert_eq!(
             share("sliding-log 3/min", 0),
             Err(ConfigError::Zero { what: "number of shares" })

@@ -77,7 +77,7 @@ impl Operation {
 
 impl Adjust {
     /// Takes as much as there is, up to `most` (at least 1): it is admitted and charged as one request
-    /// of that cost.
+    /// of that cost. Its turn in a [`LeakyBucket`](crate::LeakyBucket) is not told.
     ///
     /// # Errors
     /// [`CostError::Zero`].

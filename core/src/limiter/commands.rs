@@ -4,7 +4,8 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::group::Opened;
-use super::request::{Request, RequestId, What};
+use super::patience::Patience;
+use super::request::{Remembered, Request, RequestId, What};
 use super::wire::{self, push_limit};
 use super::{CounterRecord, Fields, Machine};
 use crate::command::{Arguments, Command, ScriptId, read_head};
@@ -23,8 +24,9 @@ pub const MAX_COSTS: usize = 1000;
 /// [`Acquire::with_request`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acquire {
-    pub(super) limit: Limit,
-    pub(super) cost: u64,
+    limit: Limit,
+    cost: u64,
+    patience: Patience,
     request: Option<Request>,
 }
 
@@ -36,7 +38,7 @@ impl Acquire {
     /// [`CostError::Zero`].
     pub fn new(limit: impl Into<Limit>, cost: u64) -> Result<Self, CostError> {
         check_costs(&[cost])?;
-        Ok(Acquire { limit: limit.into(), cost, request: None })
+        Ok(Acquire { limit: limit.into(), cost, patience: Patience::ENDLESS, request: None })
     }
 
     /// The same request under an id, so that it can be sent again (D11): once it was admitted, and
@@ -59,24 +61,72 @@ impl Acquire {
         Ok(Acquire { request: Some(Request::new(id, remember)?), ..self })
     }
 
-    /// The answer that this request got when it was admitted, if it is still remembered.
-    fn repeated(
+    /// The same request of a caller who waits no longer than `patience` for its turn, in whole
+    /// microseconds: a [`LeakyBucket`](crate::LeakyBucket), of several each of them, denies it where its
+    /// turn would be later. What is said of `remaining` is the room in the queue, whatever the patience.
+    /// Limits without turns take no notice.
+    ///
+    /// Sent again under its id, a request must have the same patience.
+    pub fn within(self, patience: Duration) -> Self {
+        Acquire { patience: Patience::of(patience), ..self }
+    }
+
+    pub(super) fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    pub(super) fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// Decides it, and tells what its answer follows from where it is admitted, or was under its id.
+    pub(super) fn admit(
         &self,
-        slot: &Option<Record>,
+        slot: &mut Option<Record>,
         now: Timestamp,
-    ) -> Result<Option<Decision>, RecordError> {
+    ) -> Result<(Decision, Option<Told>), RecordError> {
+        if let Some(known) = self.known(slot, now)? {
+            let decision = wire::recall(&self.limit.singles(), self.cost, known.now, &known.told);
+            let told = Told { now: known.now, numbers: known.told.clone() };
+            return Ok((decision.ok_or(RecordError::Damaged)?, Some(told)));
+        }
+        let mut decision = None;
+        let told = apply_acquire(&self.limit, slot, now, self.costs(), self.request, &mut |one| {
+            decision = Some(one)
+        })?;
+        let decision = decision.expect("one cost gets one decision: each cost is decided once");
+        Ok((decision, told.map(|numbers| Told { now, numbers })))
+    }
+
+    /// This request as it was admitted, if it is still remembered.
+    fn known<'a>(
+        &self,
+        slot: &'a Option<Record>,
+        now: Timestamp,
+    ) -> Result<Option<&'a Remembered>, RecordError> {
         let (Some(request), Some(record)) = (self.request, slot) else { return Ok(None) };
-        let limits = self.limit.singles();
-        if !record.is_of(&limits) {
+        if !record.is_of(&self.limit.singles()) {
             return Ok(None);
         }
-        let Some(known) = record.known(request.id, now)? else { return Ok(None) };
-        if known.what != What::Acquire(self.cost) {
-            return Err(RecordError::OperationReused);
+        match record.known(request.id, now)? {
+            Some(known) if known.what != What::Acquire(self.cost) => {
+                Err(RecordError::OperationReused)
+            }
+            known => Ok(known),
         }
-        let decision = wire::recall(&limits, self.cost, known.now, &known.told);
-        decision.map(Some).ok_or(RecordError::Damaged)
     }
+
+    fn costs(&self) -> Costs<'_> {
+        Costs { each: core::slice::from_ref(&self.cost), patience: self.patience }
+    }
+}
+
+/// What the answer to a request follows from that was admitted.
+pub(super) struct Told {
+    /// When that was.
+    pub(super) now: Timestamp,
+    /// The numbers of a script's reply.
+    pub(super) numbers: Vec<u64>,
 }
 
 impl Command for Acquire {
@@ -95,25 +145,17 @@ impl Command for Acquire {
             Some(request) => arguments.push(request),
             None => arguments.push(""),
         }
-        push_acquire(&self.limit, &[self.cost], arguments);
+        push_acquire(&self.limit, self.costs(), arguments);
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Decision, ReplyError> {
         let mut decision = None;
-        read_acquire(&self.limit, &[self.cost], reply, &mut |one| decision = Some(one))?;
+        read_acquire(&self.limit, self.costs(), reply, &mut |one| decision = Some(one))?;
         decision.ok_or(ReplyError::Unexpected)
     }
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Decision, RecordError> {
-        if let Some(decision) = self.repeated(slot, now)? {
-            return Ok(decision);
-        }
-        let mut decision = None;
-        let costs = [self.cost];
-        apply_acquire(&self.limit, slot, now, &costs, self.request, &mut |one| {
-            decision = Some(one)
-        })?;
-        Ok(decision.expect("one cost gets one decision: each cost is decided once"))
+        Ok(self.admit(slot, now)?.0)
     }
 
     fn is_repeatable(&self) -> bool {
@@ -140,6 +182,10 @@ impl AcquireEach {
         check_costs(&costs)?;
         Ok(AcquireEach { limit: limit.into(), costs })
     }
+
+    fn costs(&self) -> Costs<'_> {
+        Costs::patient(&self.costs)
+    }
 }
 
 impl Command for AcquireEach {
@@ -155,12 +201,12 @@ impl Command for AcquireEach {
 
     fn arguments(&self, arguments: &mut Arguments) {
         arguments.push(""); // no request id
-        push_acquire(&self.limit, &self.costs, arguments);
+        push_acquire(&self.limit, self.costs(), arguments);
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Vec<Decision>, ReplyError> {
         let mut decisions = Vec::with_capacity(self.costs.len());
-        read_acquire(&self.limit, &self.costs, reply, &mut |one| decisions.push(one))?;
+        read_acquire(&self.limit, self.costs(), reply, &mut |one| decisions.push(one))?;
         Ok(decisions)
     }
 
@@ -170,7 +216,7 @@ impl Command for AcquireEach {
         now: Timestamp,
     ) -> Result<Vec<Decision>, RecordError> {
         let mut decisions = Vec::with_capacity(self.costs.len());
-        apply_acquire(&self.limit, slot, now, &self.costs, None, &mut |one| decisions.push(one))?;
+        apply_acquire(&self.limit, slot, now, self.costs(), None, &mut |one| decisions.push(one))?;
         Ok(decisions)
     }
 }
@@ -275,10 +321,27 @@ fn check_costs(costs: &[u64]) -> Result<(), CostError> {
     Ok(())
 }
 
-/// The limit and the costs, which stand behind the request.
-pub(super) fn push_acquire(limit: &Limit, costs: &[u64], arguments: &mut Arguments) {
+/// What is asked for in one call.
+#[derive(Clone, Copy)]
+pub(super) struct Costs<'a> {
+    each: &'a [u64],
+    patience: Patience,
+}
+
+impl<'a> Costs<'a> {
+    /// Of callers who wait for any turn.
+    pub(super) fn patient(each: &'a [u64]) -> Self {
+        Costs { each, patience: Patience::ENDLESS }
+    }
+}
+
+/// The limit, the patience where there are turns, and the costs, which stand behind the request.
+pub(super) fn push_acquire(limit: &Limit, costs: Costs<'_>, arguments: &mut Arguments) {
     push_limit(limit, arguments);
-    for cost in costs {
+    if limit.singles().iter().any(Single::has_turns) {
+        arguments.push(costs.patience);
+    }
+    for cost in costs.each {
         arguments.push(cost);
     }
 }
@@ -313,48 +376,48 @@ fn plain<'a>(
 }
 
 /// Decides each cost. Where any was admitted, the record drops what it no longer needs to remember, and
-/// remembers this request, whose only cost that was.
+/// remembers this request, whose only cost that was; and the numbers are those that the decision follows
+/// from, of a single cost.
 fn apply_acquire(
     limit: &Limit,
     slot: &mut Option<Record>,
     now: Timestamp,
-    costs: &[u64],
+    costs: Costs<'_>,
     request: Option<Request>,
     decided: &mut dyn FnMut(Decision),
-) -> Result<(), RecordError> {
+) -> Result<Option<Vec<u64>>, RecordError> {
     let limits = limit.singles();
     let told = match plain(&limits, slot, now) {
         Some((machine, prior)) => {
-            let Some(charged) = machine.decide_each(prior, now, costs, decided) else {
-                return Ok(());
-            };
+            let charged = machine.decide_each(prior, now, costs.each, costs.patience, decided);
+            let Some(charged) = charged else { return Ok(None) };
             Record::put(slot, Body::Counter(CounterRecord::new(machine, charged)), now);
             prior.map(|prior| prior.to_vec()).unwrap_or_default()
         }
         None => match apply_to_any(&limits, slot, now, costs, decided)? {
             Some(told) => told,
-            None => return Ok(()),
+            None => return Ok(None),
         },
     };
-    if let (Some(request), &[cost], Some(record)) = (request, costs, slot) {
-        record.requests.remember(request, What::Acquire(cost), now, told);
+    if let (Some(request), &[cost], Some(record)) = (request, costs.each, slot) {
+        record.requests.remember(request, What::Acquire(cost), now, told.clone());
     }
-    Ok(())
+    Ok(Some(told))
 }
 
-/// The same for any limits and any record. Where any was admitted, the numbers that the decision follows
-/// from, of a single cost.
+/// The same for any limits and any record, but for the request.
 fn apply_to_any(
     limits: &[Single],
     slot: &mut Option<Record>,
     now: Timestamp,
-    costs: &[u64],
+    costs: Costs<'_>,
     decided: &mut dyn FnMut(Decision),
 ) -> Result<Option<Vec<u64>>, RecordError> {
     let mut opened = Opened::new(limits, slot, now)?;
+    opened.standing.patience = costs.patience;
     let told = opened.standing.numbers();
     let mut any_allowed = false;
-    for &cost in costs {
+    for &cost in costs.each {
         let freed = opened.freed_at(cost);
         let (allowed, decision) = opened.standing.decide(cost, &freed);
         if allowed {
@@ -372,7 +435,7 @@ fn apply_to_any(
 
 fn read_acquire(
     limit: &Limit,
-    costs: &[u64],
+    costs: Costs<'_>,
     reply: &[i64],
     decided: &mut dyn FnMut(Decision),
 ) -> Result<(), ReplyError> {
@@ -380,11 +443,12 @@ fn read_acquire(
     if let Some(machine) = only_counter(&limit.singles())
         && reply.is_plain()
     {
-        machine.decide_each(reply.prior(machine)?, reply.now, costs, decided);
+        machine.decide_each(reply.prior(machine)?, reply.now, costs.each, costs.patience, decided);
         return Ok(());
     }
-    let (mut standing, freed) = reply.standing(limit, costs.len())?;
-    for (&cost, freed) in costs.iter().zip(&freed) {
+    let (mut standing, freed) = reply.standing(limit, costs.each.len())?;
+    standing.patience = costs.patience;
+    for (&cost, freed) in costs.each.iter().zip(&freed) {
         decided(standing.decide(cost, freed).1);
     }
     Ok(())

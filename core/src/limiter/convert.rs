@@ -50,6 +50,7 @@ fn carried(new: &Standpoint, old: &Standpoint) -> Option<State> {
         (Single::SlidingWindow(new), Single::SlidingWindow(old)) => carry(new, old, state, fresh),
         (Single::TokenBucket(new), Single::TokenBucket(old)) => carry(new, old, state, fresh),
         (Single::IntervalBucket(new), Single::IntervalBucket(old)) => carry(new, old, state, fresh),
+        (Single::LeakyBucket(new), Single::LeakyBucket(old)) => carry(new, old, state, fresh),
         _ => return None,
     };
     Some(State::Counter(state))

@@ -1,4 +1,4 @@
-//! What the four machines with a constant-size state have in common.
+//! What the five machines with a constant-size state have in common.
 //!
 //! Such a machine is a few integers of configuration and a few of state. A script replies the
 //! prior state and the store's time, and the decision is computed from those here: it costs the
@@ -7,6 +7,7 @@
 use core::ops::Deref;
 use core::time::Duration;
 
+use super::patience::Patience;
 use super::standing::{Standpoint, State};
 use crate::command::ScriptId;
 use crate::decision::{Decision, Verdict};
@@ -68,6 +69,12 @@ pub(crate) trait Counter: Copy {
     /// The first time from which the state acts like a fresh one; it may be forgotten from then on.
     fn fresh_at(self, state: Self::State) -> u64;
 
+    /// When it is the turn of what is charged next: all that is charged now is then gone. Most machines
+    /// have no turns: what they admit may go ahead at once.
+    fn turn_at(self, _state: Self::State) -> u64 {
+        0
+    }
+
     /// The configuration as integers, reduced: equal for limits that act alike.
     fn config(self) -> Fields;
     fn fields(state: Self::State) -> Fields;
@@ -101,14 +108,16 @@ pub(crate) trait Machine {
     fn remaining(&self, state: Fields) -> u64;
     fn admitted_at(&self, state: Fields, cost: u64) -> u64;
     fn fresh_at(&self, state: Fields) -> u64;
+    fn turn_at(&self, state: Fields) -> u64;
 
-    /// Decides each cost in order at one `now`, charges those that fit, and tells `decided`. The
-    /// state after it all, where anything was charged.
+    /// Decides each cost in order at one `now`, charges those that fit and whose turn is within
+    /// `patience`, and tells `decided`. The state after it all, where anything was charged.
     fn decide_each(
         &self,
         prior: Option<Fields>,
         now: Timestamp,
         costs: &[u64],
+        patience: Patience,
         decided: &mut dyn FnMut(Decision),
     ) -> Option<Fields>;
 
@@ -185,23 +194,30 @@ impl<M: Counter> Machine for M {
         Counter::fresh_at(*self, typed(*self, state))
     }
 
+    fn turn_at(&self, state: Fields) -> u64 {
+        Counter::turn_at(*self, typed(*self, state))
+    }
+
     fn decide_each(
         &self,
         prior: Option<Fields>,
         now: Timestamp,
         costs: &[u64],
+        patience: Patience,
         decided: &mut dyn FnMut(Decision),
     ) -> Option<Fields> {
         let prior = prior.map(|state| typed(*self, state));
         let mut state = Counter::settle(*self, prior, now.as_micros());
         let mut charged = false;
         for &cost in costs {
-            let allowed = cost <= Counter::remaining(*self, state);
+            let before = state;
+            let in_time = patience.in_time_at(Counter::turn_at(*self, before)) <= now.as_micros();
+            let allowed = in_time && cost <= Counter::remaining(*self, before);
             if allowed {
-                state = Counter::charge(*self, state, cost);
+                state = Counter::charge(*self, before, cost);
                 charged = true;
             }
-            decided(decision(*self, state, cost, allowed, now));
+            decided(decision(*self, (before, state), cost, allowed, patience, now));
         }
         charged.then(|| M::fields(state))
     }
@@ -210,7 +226,7 @@ impl<M: Counter> Machine for M {
         let prior = prior.map(|state| typed(*self, state));
         let state = Counter::settle(*self, prior, now.as_micros());
         let allowed = cost <= Counter::remaining(*self, state);
-        decision(*self, state, cost, allowed, now)
+        decision(*self, (state, state), cost, allowed, Patience::ENDLESS, now)
     }
 }
 
@@ -218,11 +234,13 @@ fn typed<M: Counter>(machine: M, state: Fields) -> M::State {
     machine.state(&state).expect("states are of the machine's own making, or were read by it")
 }
 
+/// What is said of `cost`, given the states before it and after it.
 fn decision<M: Counter>(
     machine: M,
-    state: M::State,
+    (before, state): (M::State, M::State),
     cost: u64,
     allowed: bool,
+    patience: Patience,
     now: Timestamp,
 ) -> Decision {
     let after = |time: u64| Duration::from_micros(time.saturating_sub(now.as_micros()));
@@ -231,10 +249,19 @@ fn decision<M: Counter>(
     } else if cost > machine.capacity() {
         Verdict::Never
     } else {
-        Verdict::Denied { retry_after: after(machine.admitted_at(state, cost)) }
+        let has_room = cost <= machine.remaining(state);
+        let room_at = if has_room { 0 } else { machine.admitted_at(state, cost) };
+        // A turn stays where it is, and comes closer.
+        let in_time_at = patience.in_time_at(machine.turn_at(state));
+        Verdict::Denied { retry_after: after(room_at.max(in_time_at)) }
+    };
+    let turn_after = match verdict {
+        Verdict::Never => Duration::ZERO,
+        Verdict::Allowed | Verdict::Denied { .. } => after(machine.turn_at(before)),
     };
     let reset_after = after(machine.fresh_at(state));
-    Decision::new(verdict, machine.capacity(), machine.remaining(state), reset_after)
+    let (limit, remaining) = (machine.capacity(), machine.remaining(state));
+    Decision { turn_after, ..Decision::new(verdict, limit, remaining, reset_after) }
 }
 
 /// A time that a record can carry.

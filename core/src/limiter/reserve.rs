@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::commands::push_acquire;
+use super::commands::{Costs, push_acquire};
 use super::group::Opened;
 use super::request::{Request, RequestId};
 use super::reservations::{Stage, recall};
@@ -78,7 +78,7 @@ impl Acquire {
     /// [`ConfigError`] for a time to hold of zero, with a fraction of a microsecond, or out of range.
     pub fn reserve(self, id: RequestId, hold: Duration) -> Result<Reserve, ConfigError> {
         let request = Request::new(id, hold)?;
-        Ok(Reserve { limit: self.limit, cost: self.cost, request })
+        Ok(Reserve { limit: *self.limit(), cost: self.cost(), request })
     }
 }
 
@@ -125,7 +125,7 @@ impl Command for Reserve {
 
     fn arguments(&self, arguments: &mut Arguments) {
         arguments.push(format_args!("r{}", self.request));
-        push_acquire(&self.limit, &[self.cost], arguments);
+        push_acquire(&self.limit, Costs::patient(&[self.cost]), arguments);
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Reserved, ReplyError> {

@@ -6,6 +6,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use super::patience::Patience;
 use super::sliding_log::LogState;
 use super::{Fields, SlidingLog};
 use crate::decision::{Decision, Part, Verdict};
@@ -18,6 +19,8 @@ use crate::time::Timestamp;
 pub(crate) struct Standing {
     /// The caller's raw time, in microseconds.
     pub(crate) now: u64,
+    /// How long the caller waits for its turn.
+    pub(crate) patience: Patience,
     /// Nothing is admitted before this time, in microseconds; zero where the key is not blocked.
     pub(crate) blocked_until: u64,
     pub(crate) parts: Vec<Standpoint>,
@@ -45,12 +48,13 @@ impl Standing {
     pub(crate) fn fresh(limits: &[Single], now: Timestamp) -> Self {
         let now = now.as_micros();
         let parts = limits.iter().map(|limit| Standpoint::fresh(*limit, now)).collect();
-        Standing { now, blocked_until: 0, parts }
+        Standing { now, patience: Patience::ENDLESS, blocked_until: 0, parts }
     }
 
     /// Whether a request of `cost` is admitted.
     fn admits(&self, cost: u64) -> bool {
-        self.blocked_until == 0 && cost <= self.unblocked_remaining()
+        let in_time = self.patience.in_time_at(self.turn_at()) <= self.now;
+        self.blocked_until == 0 && in_time && cost <= self.unblocked_remaining()
     }
 
     /// The largest cost that is admitted.
@@ -62,6 +66,11 @@ impl Standing {
         self.parts.iter().map(Standpoint::remaining).min().unwrap_or_default()
     }
 
+    /// When it is the turn of what is charged next, in every queue.
+    fn turn_at(&self) -> u64 {
+        self.parts.iter().map(Standpoint::turn_at).max().unwrap_or_default()
+    }
+
     /// Charges `cost` to each limit.
     pub(crate) fn charge(&mut self, cost: u64) {
         for part in &mut self.parts {
@@ -69,11 +78,14 @@ impl Standing {
         }
     }
 
-    /// The decision on `cost`, which has been charged where it was `allowed`.
-    fn decision(&self, cost: u64, allowed: bool, freed: &Freed) -> Decision {
+    /// The decision on `cost`, which has been charged where it was `allowed`; before that its turn would
+    /// have been at `turn_at`.
+    fn decision(&self, cost: u64, allowed: bool, turn_at: u64, freed: &Freed) -> Decision {
         let after = |time: u64| Duration::from_micros(time.saturating_sub(self.now));
         let capacity = self.parts.iter().map(Standpoint::capacity).min().unwrap_or_default();
-        let admitted_at = |(part, freed): (&Standpoint, &u64)| part.admitted_at(cost, *freed);
+        let admitted_at = |(part, freed): (&Standpoint, &u64)| {
+            part.admitted_at(cost, *freed, self.patience, self.now)
+        };
         let verdict = if allowed {
             Verdict::Allowed
         } else if cost > capacity {
@@ -85,12 +97,17 @@ impl Standing {
         let fresh_at =
             self.parts.iter().map(Standpoint::fresh_at).fold(self.blocked_until, u64::max);
         let decision = Decision::new(verdict, capacity, self.remaining(), after(fresh_at));
-        let decision = Decision { blocked: self.blocked_until > 0, ..decision };
+        let turn_after = match verdict {
+            Verdict::Never => Duration::ZERO,
+            _ if self.blocked_until > 0 => Duration::ZERO,
+            _ => after(turn_at),
+        };
+        let decision = Decision { blocked: self.blocked_until > 0, turn_after, ..decision };
         if self.parts.len() == 1 {
             return decision;
         }
         let parts = self.parts.iter().zip(freed).map(|(part, freed)| Part {
-            verdict: match part.admitted_at(cost, *freed) {
+            verdict: match admitted_at((part, freed)) {
                 None if cost > part.capacity() => Verdict::Never,
                 Some(time) if !allowed => Verdict::Denied { retry_after: after(time) },
                 _ => Verdict::Allowed,
@@ -134,16 +151,16 @@ impl Standing {
 
     /// Decides `cost`, and charges it where it is admitted.
     pub(crate) fn decide(&mut self, cost: u64, freed: &Freed) -> (bool, Decision) {
-        let allowed = self.admits(cost);
+        let (allowed, turn_at) = (self.admits(cost), self.turn_at());
         if allowed {
             self.charge(cost);
         }
-        (allowed, self.decision(cost, allowed, freed))
+        (allowed, self.decision(cost, allowed, turn_at, freed))
     }
 
     /// Decides `cost`, and charges nothing.
     pub(crate) fn peek(&self, cost: u64, freed: &Freed) -> Decision {
-        self.decision(cost, self.admits(cost), freed)
+        self.decision(cost, self.admits(cost), self.turn_at(), freed)
     }
 }
 
@@ -222,13 +239,26 @@ impl Standpoint {
         }
     }
 
-    /// The first time at which `cost` fits; nothing where it fits now or never can.
-    fn admitted_at(&self, cost: u64, freed_at: u64) -> Option<u64> {
-        let waits = self.remaining() < cost && cost <= self.capacity();
-        waits.then(|| match self.seen() {
+    /// The first time at which `cost` fits and its turn is within `patience`; nothing where that is so
+    /// `now`, or never can be.
+    fn admitted_at(&self, cost: u64, freed_at: u64, patience: Patience, now: u64) -> Option<u64> {
+        if cost > self.capacity() {
+            return None;
+        }
+        let room_at = (self.remaining() < cost).then(|| match self.seen() {
             Seen::Counter(machine, state) => machine.admitted_at(state, cost),
             Seen::Log(..) => freed_at,
-        })
+        });
+        let in_time_at = Some(patience.in_time_at(self.turn_at())).filter(|at| *at > now);
+        room_at.max(in_time_at)
+    }
+
+    /// When it is the turn of what is charged next; zero where there are no turns.
+    fn turn_at(&self) -> u64 {
+        match self.seen() {
+            Seen::Counter(machine, state) => machine.turn_at(state),
+            Seen::Log(..) => 0,
+        }
     }
 
     pub(crate) fn fresh_at(&self) -> u64 {

@@ -35,9 +35,19 @@ impl TokenBucket {
     /// # Errors
     /// [`ConfigError`] for zero, a fraction of a microsecond, or a value out of range.
     pub fn new(amount: u64, period: Duration, burst: u64) -> Result<Self, ConfigError> {
+        TokenBucket::sized(amount, period, "burst", burst)
+    }
+
+    /// The same, where `what` is the name of the burst.
+    pub(super) fn sized(
+        amount: u64,
+        period: Duration,
+        what: &'static str,
+        burst: u64,
+    ) -> Result<Self, ConfigError> {
         let amount = config_count("amount", amount)?;
         let period_us = config_micros("period", period)?;
-        let burst = config_count("burst", burst)?;
+        let burst = config_count(what, burst)?;
         let divisor = gcd(amount, period_us);
         let (numerator, denominator) = (amount / divisor, period_us / divisor);
         let exact = MAX_COUNT / denominator;
@@ -46,10 +56,10 @@ impl TokenBucket {
             let bound = if exact <= filled_in_time {
                 "the exact range of 2^53 for the fractions of a token at this rate"
             } else {
-                "the longest time that is remembered (here, to fill the bucket), 2^51 us"
+                "the longest time that is remembered (here, to fill the bucket, or to empty it), 2^51 us"
             };
             let max = exact.min(filled_in_time);
-            return Err(ConfigError::TooLarge { what: "burst", max, unit: "", bound });
+            return Err(ConfigError::TooLarge { what, max, unit: "", bound });
         }
         Ok(TokenBucket { amount, period_us, burst, numerator, denominator })
     }

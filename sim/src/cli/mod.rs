@@ -86,7 +86,8 @@ struct ExploreArgs {
 #[derive(Debug, Args)]
 struct CommonArgs {
     /// A limit, as often as you like: "fixed-window 10/60s", "sliding-log 5/s",
-    /// "sliding-window 100/min", "token-bucket 100/min burst 20", "token-bucket 8 every 2s burst 8"
+    /// "sliding-window 100/min", "token-bucket 100/min burst 20", "token-bucket 8 every 2s burst 8",
+    /// "leaky-bucket 10/s queue 20", or several together: "sliding-log 3/7s + fixed-window 20/h"
     #[arg(long = "limit", value_name = "SPEC", required = true)]
     limits: Vec<Given<Limit>>,
     /// What decides: the shipped Lua scripts on a simulated store, or the Rust machines

@@ -27,7 +27,7 @@
 //!
 //! | field | meaning |
 //! |---|---|
-//! | `at_once`, `after_waiting` | requests that were admitted; they add up to `admitted` |
+//! | `at_once`, `after_waiting` | requests that were admitted and had their turn at once, and the others that were admitted; they add up to `admitted` |
 //! | `gave_up` | requests that were denied to the last; with `never` they add up to `denied` |
 //! | `p50_us`, `p99_us`, `max_us` | how long those waited that were admitted after waiting; null where none was |
 //! | `calls` | calls to the store |

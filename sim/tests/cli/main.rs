@@ -67,7 +67,7 @@ fn file(name: &str, content: &[u8]) -> (TempDir, String) {
 }
 
 /// One limit of each kind that the sample trace runs into.
-const LIMITS: [&str; 10] = [
+const LIMITS: [&str; 12] = [
     "--limit",
     "fixed-window 20/10s",
     "--limit",
@@ -78,4 +78,6 @@ const LIMITS: [&str; 10] = [
     "token-bucket 2/s burst 20",
     "--limit",
     "token-bucket 20 every 10s burst 20",
+    "--limit",
+    "leaky-bucket 2/s queue 20",
 ];

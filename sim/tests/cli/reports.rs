@@ -17,7 +17,7 @@ fn the_json_of_the_sample_has_its_documented_shape() {
     assert_eq!(report["to"], "2026-03-02T09:24:30Z");
     assert!(report.get("seed").is_none());
     let limiters = report["limiters"].as_array().unwrap();
-    assert_eq!(limiters.len(), 5);
+    assert_eq!(limiters.len(), 6);
     for (limiter, spec) in limiters.iter().zip(LIMITS.chunks(2)) {
         let count =
             |name: &str| limiter[name].as_u64().unwrap_or_else(|| panic!("{name} of {limiter}"));
@@ -34,8 +34,9 @@ fn the_json_of_the_sample_has_its_documented_shape() {
 #[test]
 fn both_engines_agree_on_the_sample() {
     let with = |engine| {
-        let mut report =
-            json(&[&["replay", SAMPLE, "--top", "1000", "--engine", engine][..], &LIMITS].concat());
+        let several = ["--limit", "sliding-log 3/7s + fixed-window 20/3600s"];
+        let args = ["replay", SAMPLE, "--top", "1000", "--engine", engine];
+        let mut report = json(&[&args[..], &LIMITS, &several].concat());
         assert_eq!(report["engine"].take(), engine);
         report
     };

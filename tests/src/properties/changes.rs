@@ -105,7 +105,7 @@ fn acts_like(one: &Config, other: &Config) -> bool {
     let rate = |config: &Config| u128::from(config.amount) * u128::from(other.span_us);
     let other_rate = u128::from(other.amount) * u128::from(one.span_us);
     let same_rate = match one.kind {
-        Kind::TokenBucket => rate(one) == other_rate,
+        Kind::TokenBucket | Kind::LeakyBucket => rate(one) == other_rate,
         _ => (one.amount, one.span_us) == (other.amount, other.span_us),
     };
     one.kind == other.kind && one.burst == other.burst && same_rate

@@ -247,9 +247,12 @@ pub(super) fn end(subject: &mut impl Subject, trace: &Trace) -> u64 {
 /// The costs that an operation asks for, in the order of its answers.
 pub(super) fn costs(op: &Op) -> Vec<u64> {
     match op {
-        Op::Acquire(cost) | Op::Request { cost, .. } | Op::Peek(cost) => vec![*cost],
+        Op::Acquire(cost)
+        | Op::Request { cost, .. }
+        | Op::TakeTurn { cost, .. }
+        | Op::Peek(cost) => vec![*cost],
         Op::AcquireEach(costs) => costs.clone(),
-        Op::Adjust { .. } | Op::Change(_) | Op::Reset => Vec::new(),
+        Op::CancelTurn(_) | Op::Adjust { .. } | Op::Change(_) | Op::Reset => Vec::new(),
     }
 }
 

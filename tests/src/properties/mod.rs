@@ -10,6 +10,7 @@ mod equality;
 mod requests;
 mod run;
 mod time;
+mod turns;
 
 use crate::subject::Failure;
 
@@ -37,6 +38,12 @@ pub use run::{cases, each, property, try_out};
 pub use time::{
     d6_refill_composes, d9_a_forgettable_key_is_fresh, d9_memory_is_bounded,
     d10_a_step_back_stalls_no_longer_than_itself, d10_stored_time_never_decreases,
+};
+
+pub use turns::{
+    d9_cancels_do_not_see_expiry, d13_turns_are_in_order_and_bounded,
+    d14_a_cancelled_turn_was_never_asked_for, d14_what_is_not_exact_changes_nothing,
+    e6_turns_are_spaced_by_the_rate,
 };
 
 /// Whether a property held.

@@ -12,13 +12,17 @@ mod buckets;
 mod gcra;
 mod log;
 mod part;
+mod queue;
 mod requests;
 mod windows;
+
+use lockage_core::Cancellation;
 
 use crate::config::Limits;
 use crate::subject::{Answer, Asked, Op, Outcome, Subject, Verdict};
 
 use part::Part;
+use queue::Turns;
 use requests::Requests;
 
 pub use gcra::Gcra;
@@ -54,6 +58,17 @@ pub trait Model {
     fn is_over(&self, _now: i128, time: i128, capacity: i128) -> bool {
         self.available(time) == capacity
     }
+
+    /// Of a queue: when the turn of a request is that is admitted at `now`, which is not before
+    /// [`Model::last`].
+    fn turn(&self, _now: i128) -> Option<i128> {
+        None
+    }
+
+    /// Of a queue: forgets what was admitted last.
+    fn cancel(&mut self) {
+        unreachable!("only a queue gives turns");
+    }
 }
 
 /// One key under its limits, as the contract says it behaves.
@@ -64,6 +79,7 @@ pub struct Reference {
     /// Until when nothing is admitted.
     blocked_until: Option<i128>,
     requests: Requests,
+    turns: Turns,
 }
 
 impl Reference {
@@ -83,26 +99,35 @@ impl Reference {
             parts,
             blocked_until: None,
             requests: Requests::default(),
+            turns: Turns::default(),
         }
     }
 
     /// Decides one request at the caller's raw `now_us`; with `charge` it is admitted if it fits.
     pub fn decide(&mut self, cost: u64, now_us: u64, charge: bool) -> Answer {
+        self.decide_within(cost, now_us, charge, i128::MAX)
+    }
+
+    /// The same for a caller who waits no longer than `patience` for its turn.
+    fn decide_within(&mut self, cost: u64, now_us: u64, charge: bool, patience: i128) -> Answer {
         let (cost, now) = (i128::from(cost), i128::from(now_us));
-        let alone: Vec<Verdict> = self.parts.iter().map(|part| part.verdict(cost, now)).collect();
+        let alone: Vec<Verdict> =
+            self.parts.iter().map(|part| part.verdict(cost, now, patience)).collect();
         let verdict = if cost > self.capacity {
             Verdict::Never
-        } else if self.admits(cost, now) {
+        } else if self.admits(cost, now, patience) {
             Verdict::Allowed
         } else {
-            let admitted_at = first_from(now, |time| self.admits(cost, time));
+            let admitted_at = first_from(now, |time| self.admits(cost, time, patience));
             Verdict::Denied { retry_after_us: whole(admitted_at - now) }
         };
+        let turn_after = if verdict == Verdict::Never { 0 } else { self.turn_after(now) };
         if charge && verdict == Verdict::Allowed {
             self.begin_write(now_us);
             for part in &mut self.parts {
                 part.admit(cost, now);
             }
+            self.turns.admitted();
         }
         // As fresh: everything fits again, and no stored time holds it back.
         let fresh_at = first_from(now, |time| self.is_fresh(now, time));
@@ -113,6 +138,7 @@ impl Reference {
             limit: whole(self.capacity),
             remaining: whole(self.remaining(now)),
             reset_after_us: whole(fresh_at - now),
+            turn_after_us: whole(turn_after),
             blocked: self.is_blocked(now),
             binding: several.then(|| self.binding(&alone, now)),
             parts: parts.filter(|_| several).collect(),
@@ -140,6 +166,17 @@ impl Reference {
         }
     }
 
+    /// Gives a turn back by the definition (D14): what was admitted last, was not. For keys that are not
+    /// adjusted.
+    fn cancel(&mut self, number: usize, now_us: u64) -> Option<Cancellation> {
+        let ended = self.turns.cancel(number, i128::from(now_us))?;
+        if ended == Cancellation::GivenBack {
+            self.parts[0].model.cancel();
+            self.requests.pass(now_us);
+        }
+        Some(ended)
+    }
+
     /// The part that denies for longest or, where all admit, has the least left; of several the
     /// first.
     fn binding(&self, alone: &[Verdict], now: i128) -> usize {
@@ -159,8 +196,8 @@ impl Reference {
         first.expect("some part has it")
     }
 
-    fn admits(&self, cost: i128, now: i128) -> bool {
-        !self.is_blocked(now) && self.parts.iter().all(|part| cost <= part.remaining(now))
+    fn admits(&self, cost: i128, now: i128, patience: i128) -> bool {
+        !self.is_blocked(now) && self.parts.iter().all(|part| part.admits(cost, now, patience))
     }
 
     fn remaining(&self, now: i128) -> i128 {
@@ -169,6 +206,15 @@ impl Reference {
         }
         let least = self.parts.iter().map(|part| part.remaining(now)).min();
         least.expect("there is a part")
+    }
+
+    /// In every queue.
+    fn turn_after(&self, now: i128) -> i128 {
+        if self.is_blocked(now) {
+            return 0;
+        }
+        let latest = self.parts.iter().map(|part| part.turn_after(now)).max();
+        latest.expect("there is a part")
     }
 
     fn is_blocked(&self, now: i128) -> bool {
@@ -206,6 +252,13 @@ impl Subject for Reference {
             Op::AcquireEach(costs) => Outcome::Decided(
                 costs.iter().map(|cost| self.decide(*cost, now_us, true)).collect(),
             ),
+            Op::TakeTurn { cost, patience_us } => {
+                let answer = self.decide_within(*cost, now_us, true, i128::from(*patience_us));
+                let alone = self.parts.len() == 1;
+                self.turns.take(&answer, i128::from(now_us), alone);
+                Outcome::Decided(vec![answer])
+            }
+            Op::CancelTurn(number) => Outcome::Cancelled(self.cancel(*number, now_us)),
             Op::Peek(cost) => Outcome::Decided(vec![self.decide(*cost, now_us, false)]),
             Op::Adjust { adjustment, request: None } => self.adjust(*adjustment, now_us),
             Op::Adjust { adjustment, request: Some(request) } => {
@@ -226,6 +279,7 @@ impl Subject for Reference {
         self.parts = (self.fresh)();
         self.blocked_until = None;
         self.requests = Requests::default();
+        self.turns.forget();
     }
 }
 

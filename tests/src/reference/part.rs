@@ -1,6 +1,6 @@
 //! One limit of a key: a model, with time that does not run back (D10).
 
-use super::{Model, buckets, first_from, log, whole, windows};
+use super::{Model, buckets, first_from, log, queue, whole, windows};
 use crate::config::{Config, Kind};
 use crate::subject::{PartAnswer, Verdict};
 
@@ -22,19 +22,20 @@ impl Part {
             Kind::SlidingWindow => Box::new(windows::Sliding::new(amount, span)),
             Kind::TokenBucket => Box::new(buckets::Continuous::new(amount, span, burst)),
             Kind::IntervalBucket => Box::new(buckets::Interval::new(amount, span, burst)),
+            Kind::LeakyBucket => Box::new(queue::Queue::new(amount, span, burst)),
         };
         let log_window = (kind == Kind::SlidingLog).then_some(span_us);
         Part { capacity: config.capacity().into(), log_window, model }
     }
 
-    /// What it says of a cost by itself.
-    pub(super) fn verdict(&self, cost: i128, now: i128) -> Verdict {
+    /// What it says of a cost by itself, to a caller who waits no longer than `patience` for its turn.
+    pub(super) fn verdict(&self, cost: i128, now: i128, patience: i128) -> Verdict {
         if cost > self.capacity {
             Verdict::Never
-        } else if cost <= self.remaining(now) {
+        } else if self.admits(cost, now, patience) {
             Verdict::Allowed
         } else {
-            let admitted_at = first_from(now, |time| cost <= self.remaining(time));
+            let admitted_at = first_from(now, |time| self.admits(cost, time, patience));
             Verdict::Denied { retry_after_us: whole(admitted_at - now) }
         }
     }
@@ -47,6 +48,15 @@ impl Part {
             remaining: whole(self.remaining(now)),
             reset_after_us: whole(fresh_at - now),
         }
+    }
+
+    pub(super) fn admits(&self, cost: i128, now: i128, patience: i128) -> bool {
+        cost <= self.remaining(now) && self.turn_after(now) <= patience
+    }
+
+    /// How long it is until the turn of a request that is admitted now.
+    pub(super) fn turn_after(&self, now: i128) -> i128 {
+        self.model.turn(self.time(now)).map_or(0, |turn| turn - now)
     }
 
     /// The largest cost that fits.

@@ -53,9 +53,12 @@ impl Subject for Foreign {
     fn run(&mut self, op: &Op, now_us: u64) -> Outcome {
         self.store.set_now(time(now_us * self.tick_us));
         let (costs, charge) = match op {
-            Op::Acquire(cost) | Op::Request { cost, .. } => (vec![*cost], true),
+            Op::Acquire(cost) | Op::Request { cost, .. } | Op::TakeTurn { cost, .. } => {
+                (vec![*cost], true)
+            }
             Op::AcquireEach(costs) => (costs.clone(), true),
             Op::Peek(cost) => (vec![*cost], false),
+            Op::CancelTurn(_) => return Outcome::Cancelled(None),
             Op::Adjust { .. } | Op::Change(_) => {
                 return Outcome::Refused("such scripts cannot do that".to_owned());
             }

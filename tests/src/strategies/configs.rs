@@ -106,7 +106,7 @@ fn fit(kind: Kind, amount: u64, span_us: u64, burst: u64) -> Config {
             let max = u64::try_from(max.min(MAX_COUNT.into())).expect("at most the largest count");
             Config::window(kind, if at_bound { max } else { amount.min(max) }, window_us)
         }
-        Kind::TokenBucket => {
+        Kind::TokenBucket | Kind::LeakyBucket => {
             let divisor = gcd(amount, span_us);
             let (numerator, denominator) = (amount / divisor, span_us / divisor);
             // Within the exact range, and full again within the longest span.

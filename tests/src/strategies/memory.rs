@@ -1,7 +1,9 @@
 //! What the steps of a trace refer back to, and what they come to by it.
 
 use super::configs::MAX_COUNT;
-use super::{Ask, Change, Cost, Lasting, MAX_REMEMBER_US, MAX_TIME_US, Move, Step, Trace};
+use super::{
+    Ask, Change, Cost, Lasting, MAX_REMEMBER_US, MAX_TIME_US, Move, Patience, Step, Trace,
+};
 use crate::config::Limits;
 use crate::subject::{Adjustment, Answer, Asked, Op, Outcome};
 
@@ -19,6 +21,11 @@ pub(super) struct Memory {
     admitted_us: u64,
     forgotten_us: u64,
     unblocked_us: u64,
+    /// The turn of the latest admitted request, and how far away the latest answer said one is.
+    turn_us: u64,
+    turn_after_us: u64,
+    /// How many turns were taken.
+    turns: usize,
     remaining: u64,
     /// The requests with an id, each once.
     requests: Vec<Request>,
@@ -51,6 +58,9 @@ impl Memory {
             admitted_us: now_us,
             forgotten_us: now_us,
             unblocked_us: now_us,
+            turn_us: now_us,
+            turn_after_us: 0,
+            turns: 0,
             remaining: trace.limits.capacity(),
             requests: Vec::new(),
         }
@@ -71,6 +81,7 @@ impl Memory {
             Move::Expiry(offset) => i128::from(self.admitted_us) + span + i128::from(offset),
             Move::Forgotten(offset) => i128::from(self.forgotten_us) + i128::from(offset),
             Move::Unblocked(offset) => i128::from(self.unblocked_us) + i128::from(offset),
+            Move::Turn(offset) => i128::from(self.turn_us) + i128::from(offset),
             Move::Far(thousandths) => {
                 now + (i128::from(MAX_TIME_US) - now) * i128::from(thousandths) / 1000
             }
@@ -92,6 +103,11 @@ impl Memory {
             Ask::AcquireEach(costs) => {
                 Op::AcquireEach(costs.iter().map(|cost| self.cost(*cost)).collect())
             }
+            Ask::TakeTurn(cost, patience) => {
+                self.turns += 1;
+                Op::TakeTurn { cost: self.cost(*cost), patience_us: self.patience_us(*patience) }
+            }
+            Ask::CancelTurn(back) => Op::CancelTurn(self.turns.saturating_sub(back + 1)),
             Ask::Peek(cost) => Op::Peek(self.cost(*cost)),
             Ask::Adjust(change) => {
                 Op::Adjust { adjustment: self.adjustment(*change), request: None }
@@ -159,6 +175,14 @@ impl Memory {
         micros.clamp(1, MAX_REMEMBER_US)
     }
 
+    fn patience_us(&self, patience: Patience) -> u64 {
+        match patience {
+            Patience::Endless => u64::MAX,
+            Patience::Eighths(eighths) => (self.span_us() / 8).saturating_mul(eighths),
+            Patience::Turn(offset) => self.turn_after_us.saturating_add_signed(offset),
+        }
+    }
+
     fn span_us(&self) -> u64 {
         let parts = &self.limits.parts;
         parts[self.turn % parts.len()].span_us
@@ -189,8 +213,10 @@ impl Memory {
         }
         for answer in outcome.answers() {
             self.learn_times(now_us, answer);
+            self.turn_after_us = answer.turn_after_us;
             if answer.is_allowed() {
                 self.admitted_us = now_us;
+                self.turn_us = now_us.saturating_add(answer.turn_after_us);
             }
         }
     }

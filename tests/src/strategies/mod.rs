@@ -10,6 +10,7 @@ mod changes;
 mod configs;
 mod memory;
 mod requests;
+mod turns;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -23,6 +24,7 @@ pub use adjustments::{adjusted_trace, adjustment_steps, unrepeated_adjusted_trac
 pub use changes::{any_limits, changing_trace};
 pub use configs::{config, limits};
 pub use requests::{remember, request_steps, request_trace, unrepeated_request_trace};
+pub use turns::{any_turn_trace, mixed_turn_trace, turn_trace};
 
 /// The latest time that the machines take, in microseconds.
 pub const MAX_TIME_US: u64 = (1 << 53) - (1 << 51) - 1;
@@ -71,6 +73,8 @@ pub enum Move {
     Expiry(i64),
     /// To the moment at which the latest admitted request with an id is forgotten.
     Forgotten(i64),
+    /// To the turn of the latest admitted request.
+    Turn(i64),
     /// To the end of the latest block.
     Unblocked(i64),
     /// Far ahead, in thousandths of all time left.
@@ -91,6 +95,10 @@ pub enum Ask {
     Misuse(usize),
     /// Acquire several in one call.
     AcquireEach(Vec<Cost>),
+    /// Take a turn of one cost.
+    TakeTurn(Cost, Patience),
+    /// Give back the turn that was taken so many turns before the latest.
+    CancelTurn(usize),
     /// Peek.
     Peek(Cost),
     /// Adjust the key.
@@ -125,6 +133,17 @@ pub enum Lasting {
     Micros(u64),
     /// So many eighths of the window, period or interval.
     Eighths(u64),
+}
+
+/// How long a request waits for its turn at most.
+#[derive(Clone, Copy, Debug)]
+pub enum Patience {
+    /// For ever.
+    Endless,
+    /// So many eighths of the period.
+    Eighths(u64),
+    /// As far as the turn of the latest answer was away, and this much more or less, in microseconds.
+    Turn(i64),
 }
 
 /// A cost, in terms of what the limiter has.

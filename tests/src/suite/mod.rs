@@ -1,11 +1,13 @@
 //! The suite: scenarios that every store passes, through the API that users call.
 
+mod adjustments;
 pub mod blocking;
 mod limiters;
 mod locks;
 mod refusals;
 mod reservations;
 pub mod simulated;
+mod turns;
 
 use std::time::Duration;
 
@@ -37,6 +39,10 @@ impl<S: Store + Clone> Bench<'_, S> {
         limiters::keys_are_independent(self).await;
         limiters::a_request_id_is_charged_once(self).await;
         limiters::many_expired_entries_are_no_trouble(self).await;
+        adjustments::what_is_used_can_be_adjusted(self).await;
+        adjustments::a_block_ends_to_the_microsecond(self).await;
+        adjustments::limits_change_and_keep_what_was_used(self).await;
+        turns::turns_are_in_order_and_given_back(self).await;
         refusals::bad_input_is_refused_before_it_is_sent(self).await;
         refusals::another_record_is_refused_and_kept(self).await;
         reservations::a_reservation_is_settled_once(self).await;
@@ -60,11 +66,14 @@ impl<S> Bench<'_, S> {
     }
 }
 
-/// A limit of each kind, with capacity 5.
-const LIMITS: [&str; 5] = [
+/// A limit of each kind, and several together, with capacity 5.
+const LIMITS: [&str; 8] = [
     "fixed-window 5/10s",
     "sliding-log 5/10s",
     "sliding-window 5/10s",
     "token-bucket 5/10s burst 5",
     "token-bucket 2 every 3s burst 5",
+    "leaky-bucket 5/10s queue 5",
+    "fixed-window 5/10s + token-bucket 5/10s burst 5",
+    "sliding-log 5/10s + sliding-window 5/10s + sliding-log 5/3s",
 ];

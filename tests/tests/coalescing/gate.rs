@@ -61,8 +61,10 @@ pub(crate) struct Gate {
     /// How many arguments stand before the costs.
     head: usize,
     calls: Arc<Mutex<Vec<Call>>>,
-    meanwhile: Arc<OnceLock<Box<dyn Fn(Act) + Send + Sync>>>,
+    meanwhile: Arc<OnceLock<Meanwhile>>,
 }
+
+type Meanwhile = Box<dyn Fn(Act) + Send + Sync>;
 
 impl Gate {
     pub(crate) fn new(limit: Limit) -> Self {

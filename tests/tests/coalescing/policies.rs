@@ -14,7 +14,7 @@ use lockage_memory::MemoryStore;
 use lockage_tests::flaky::{Fate, Flaky};
 
 type Memory = Flaky<MemoryStore<Arc<ManualClock>>>;
-type Limited = Limiter<Timed<Far<Tokio>, Tokio>>;
+type Limited<R = Tokio> = Limiter<Timed<Far<R>, R>>;
 
 /// A store far away.
 #[derive(Clone)]
@@ -47,7 +47,7 @@ fn limiter_on<R: Runtime>(
     runtime: R,
     limit: &str,
     max_waiting: usize,
-) -> (Limiter<Timed<Far<R>, R>>, Memory, Arc<ManualClock>) {
+) -> (Limited<R>, Memory, Arc<ManualClock>) {
     let clock = ManualClock::new(Timestamp::from_micros(1_763_697_600_000_000).unwrap());
     let clock = Arc::new(clock);
     let store = Flaky::new(MemoryStore::with_clock(Arc::clone(&clock)));

@@ -27,7 +27,7 @@ fn a_wait_sleeps_long_enough_and_never_past_its_deadline() {
         for (took, retry_after, random) in answers {
             now += took;
             match wait.after(&denied(retry_after), now, random) {
-                Step::Done => return Ok(()),
+                Step::Done | Step::Turn(_) => return Ok(()),
                 Step::Sleep(time) => {
                     ensure(time >= retry_after, || format!("{time:?} of {retry_after:?}"))?;
                     ensure(now + time <= deadline, || format!("until {:?}", now + time))?;
@@ -51,7 +51,7 @@ fn a_wait_never_spins() {
         for random in randoms.iter().cycle() {
             calls += 1;
             match wait.after(&denied(Duration::from_micros(1)), now, *random) {
-                Step::Done => break,
+                Step::Done | Step::Turn(_) => break,
                 Step::Sleep(time) => now += time,
             }
             ensure(calls <= most, || format!("{calls} calls in {now:?}"))?;

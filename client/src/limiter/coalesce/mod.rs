@@ -37,7 +37,8 @@ impl<S: Store + Clone + 'static> Limiter<S> {
     /// those after it. Each caller gets exactly the decision that it would have got by itself. A
     /// request that finds no call in flight is sent at once.
     ///
-    /// It is for [`Limiter::try_acquire`] and `acquire`; all others go by themselves and do not queue. At most
+    /// It is for [`Limiter::try_acquire`] and `acquire`; all others go by themselves and do not queue, and so
+    /// does an `acquire` that waits for its turn in a [`LeakyBucket`](crate::LeakyBucket). At most
     /// `max_waiting` callers (at least 1) wait for a call in flight to end, for all ids together; one more
     /// gets [`Error::QueueFull`], also where a policy stands in for an absent store, since the store is not
     /// away. Clones share the queue. Callers that block have nothing like it.

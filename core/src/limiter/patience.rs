@@ -1,0 +1,33 @@
+//! How long a caller waits for its turn.
+
+use core::fmt;
+use core::time::Duration;
+
+use crate::exact::MAX_COUNT;
+
+/// The longest that the turn of a request may be away when it is admitted, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Patience(u64);
+
+impl Patience {
+    /// No turn is further away.
+    pub(crate) const ENDLESS: Patience = Patience(MAX_COUNT);
+
+    /// So much, in whole microseconds.
+    pub(crate) fn of(longest: Duration) -> Self {
+        let micros = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
+        Patience(micros.min(MAX_COUNT))
+    }
+
+    /// The first time at which it is enough for this turn.
+    pub(crate) fn in_time_at(self, turn_at: u64) -> u64 {
+        turn_at.saturating_sub(self.0)
+    }
+}
+
+/// As scripts take it.
+impl fmt::Display for Patience {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

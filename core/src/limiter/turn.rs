@@ -1,0 +1,188 @@
+//! Turns that can be given back: an acquire whose answer has what that takes, and the command that does it.
+
+use alloc::vec::Vec;
+
+use super::{Acquire, Counter, CounterRecord, Fields, LeakyBucket, Machine};
+use crate::command::{Arguments, Command, ScriptId, read_head, read_whole};
+use crate::decision::Decision;
+use crate::error::{RecordError, ReplyError};
+use crate::limit::Limit;
+use crate::record::{Body, Record};
+use crate::time::Timestamp;
+
+/// An [`Acquire`] by a caller who may give its turn back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TakeTurn(Acquire);
+
+impl TakeTurn {
+    /// This request. Where its limit is no [`LeakyBucket`] by itself, its answer never has a ticket.
+    pub fn new(acquire: Acquire) -> Self {
+        TakeTurn(acquire)
+    }
+
+    /// The decision, which admits, with its ticket, given when it was made and the prior state.
+    fn turn(&self, decision: Decision, at: Timestamp, prior: &[u64]) -> Turn {
+        let ticket = match self.0.limit() {
+            Limit::LeakyBucket(bucket) if !decision.turn_after.is_zero() => {
+                Ticket::new(*bucket, self.0.cost(), at, prior)
+            }
+            _ => None,
+        };
+        Turn { decision, ticket }
+    }
+}
+
+/// What a caller is told who asked for a turn.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// The decision. Where it is `Allowed`, the turn is after its
+    /// [`turn_after`](Decision::turn_after).
+    pub decision: Decision,
+    /// What gives the turn back: none where the request was not admitted, where it has its turn at once, and
+    /// where it was decided without the store.
+    pub ticket: Option<Ticket>,
+}
+
+/// One turn in the queue of a leaky bucket. It is good for one [`CancelTurn`].
+#[derive(Debug, PartialEq, Eq)]
+pub struct Ticket {
+    bucket: LeakyBucket,
+    /// When the turn is, in microseconds since the epoch.
+    turn_at: u64,
+    /// The state before its admission.
+    before: Fields,
+    /// The state that its admission left: the key's, for as long as nobody else is admitted.
+    after: Fields,
+}
+
+impl Ticket {
+    /// The ticket of a cost that was admitted at this time in this state.
+    fn new(bucket: LeakyBucket, cost: u64, at: Timestamp, prior: &[u64]) -> Option<Ticket> {
+        let queue: &dyn Machine = &bucket;
+        let before = queue.state(prior)?;
+        let settled = queue.settle(Some(before), at.as_micros());
+        let (turn_at, after) = (queue.turn_at(settled), queue.charge(settled, cost));
+        Some(Ticket { bucket, turn_at, before, after })
+    }
+}
+
+impl Command for TakeTurn {
+    type Outcome = Turn;
+
+    fn script(&self) -> ScriptId {
+        self.0.script()
+    }
+
+    fn fallback(&self) -> Option<ScriptId> {
+        self.0.fallback()
+    }
+
+    fn arguments(&self, arguments: &mut Arguments) {
+        self.0.arguments(arguments);
+    }
+
+    fn outcome(&self, reply: &[i64]) -> Result<Turn, ReplyError> {
+        let decision = self.0.outcome(reply)?;
+        if !decision.is_allowed() {
+            return Ok(Turn { decision, ticket: None });
+        }
+        let (at, prior) = read_head(reply)?;
+        let prior = prior.iter().map(|&number| read_whole(number));
+        Ok(self.turn(decision, at, &prior.collect::<Result<Vec<u64>, _>>()?))
+    }
+
+    fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Turn, RecordError> {
+        Ok(match self.0.admit(slot, now)? {
+            (decision, None) => Turn { decision, ticket: None },
+            (decision, Some(told)) => self.turn(decision, told.now, &told.numbers),
+        })
+    }
+
+    fn is_repeatable(&self) -> bool {
+        self.0.is_repeatable()
+    }
+}
+
+/// Give a turn back, as if it had never been asked for (D14): the record is what it would be.
+///
+/// That is exact only while nobody was admitted later, whose turn would have to move, while the key was not
+/// adjusted, reset or put under another limit, and while the turn has not come; otherwise nothing changes,
+/// and the outcome says why. Those who were admitted later and gave their turns back do not count. A block
+/// stays as it is. A request with an id stays remembered: sent again, it is told of the turn that it had, so
+/// another attempt needs another id.
+///
+/// Do not send it again where the answer was lost: it would be told [`Cancellation::NotLast`] where it had
+/// been done before. And where a second one of the same cost was admitted in the very microsecond of the
+/// first, after that was given back, it would give back the second one's turn: the two are alike to the
+/// record. (So they are where the key was reset or the first one refunded between them.)
+#[derive(Debug, PartialEq, Eq)]
+pub struct CancelTurn {
+    ticket: Ticket,
+}
+
+impl CancelTurn {
+    /// Gives the turn of this ticket back, on the key that it was taken from.
+    pub fn new(ticket: Ticket) -> Self {
+        CancelTurn { ticket }
+    }
+}
+
+/// What became of a turn that was to be given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancellation {
+    /// It is given back.
+    GivenBack,
+    /// Nothing changed: others were admitted since, or the key was adjusted, reset, or put under another
+    /// limit.
+    NotLast,
+    /// Nothing changed: its turn has come.
+    TooLate,
+}
+
+impl Command for CancelTurn {
+    type Outcome = Cancellation;
+
+    fn script(&self) -> ScriptId {
+        ScriptId::LeakyBucketCancel
+    }
+
+    fn arguments(&self, arguments: &mut Arguments) {
+        let Ticket { bucket, turn_at, before, after } = &self.ticket;
+        arguments.push(LeakyBucket::TAG);
+        let config = Counter::config(*bucket);
+        for number in config.iter().chain([turn_at]).chain(before.iter()).chain(after.iter()) {
+            arguments.push(number);
+        }
+    }
+
+    fn outcome(&self, reply: &[i64]) -> Result<Cancellation, ReplyError> {
+        match read_head(reply)? {
+            (_, [0]) => Ok(Cancellation::GivenBack),
+            (_, [1]) => Ok(Cancellation::NotLast),
+            (_, [2]) => Ok(Cancellation::TooLate),
+            _ => Err(ReplyError::Unexpected),
+        }
+    }
+
+    fn apply(
+        &self,
+        slot: &mut Option<Record>,
+        now: Timestamp,
+    ) -> Result<Cancellation, RecordError> {
+        let Ticket { bucket, turn_at, before, after } = &self.ticket;
+        if let Some(Record { body: Body::Lock(_), .. }) = slot {
+            return Err(RecordError::OtherKind);
+        }
+        // First, so that it does not matter whether the record is still there.
+        if now.as_micros() >= *turn_at {
+            return Ok(Cancellation::TooLate);
+        }
+        match slot {
+            Some(Record { body: Body::Counter(record), .. })
+                if record.is_of(bucket) && record.state == *after => {}
+            _ => return Ok(Cancellation::NotLast),
+        }
+        Record::put(slot, Body::Counter(CounterRecord::new(bucket, *before)), now);
+        Ok(Cancellation::GivenBack)
+    }
+}

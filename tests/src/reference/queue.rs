@@ -1,0 +1,150 @@
+//! The leaky bucket as a queue with one server: each request is served after those before it, for as
+//! long as its cost takes at the rate, and its turn is when its service begins.
+
+use lockage_core::Cancellation;
+use num_bigint::BigInt;
+use num_rational::BigRational;
+use num_traits::ToPrimitive;
+
+use super::Model;
+use super::buckets::bucket_holds;
+use crate::subject::Answer;
+
+struct Served {
+    /// The stored time before it came.
+    before: i128,
+    /// Less what was given back.
+    cost: BigRational,
+    /// When its service ends.
+    until: BigRational,
+}
+
+/// Every request that was admitted or charged by force, in that order.
+pub(super) struct Queue {
+    /// Microseconds of service for one unit.
+    service: BigRational,
+    room: i128,
+    served: Vec<Served>,
+    last: i128,
+    /// The same before the latest write.
+    before: i128,
+    holds: i128,
+}
+
+impl Queue {
+    pub(super) fn new(amount: i128, span: i128, room: i128) -> Self {
+        let service = BigRational::new(BigInt::from(span), BigInt::from(amount));
+        let holds = bucket_holds(amount, span);
+        Queue { service, room, served: Vec::new(), last: 0, before: 0, holds }
+    }
+
+    /// When the service of a request begins that comes at `now`.
+    fn begins(&self, now: i128) -> BigRational {
+        let now = whole(now);
+        self.served.last().map_or(now.clone(), |last| last.until.clone().max(now))
+    }
+}
+
+impl Model for Queue {
+    /// The room that is not taken by what is left to serve of each.
+    fn available(&self, now: i128) -> i128 {
+        let (mut left, now) = (whole(0), whole(now));
+        // Those from the end on: nobody before one who is served is in the queue.
+        for request in self.served.iter().rev().take_while(|request| request.until > now) {
+            let units = (&request.until - &now) / &self.service;
+            left += units.min(request.cost.clone());
+        }
+        let free: BigRational = whole(self.room) - left;
+        free.floor().to_integer().to_i128().expect("at most the room, and a debt within bounds")
+    }
+
+    fn admit(&mut self, cost: i128, now: i128) {
+        let cost = whole(cost);
+        let until = self.begins(now) + &cost * &self.service;
+        self.served.push(Served { before: self.before, cost, until });
+    }
+
+    /// The latest are served for less time, or not at all.
+    fn refund(&mut self, cost: i128, now: i128) {
+        let mut left = whole(cost);
+        while let Some(latest) = self.served.last_mut() {
+            let waiting = (&latest.until - whole(now)) / &self.service;
+            if waiting <= whole(0) || left == whole(0) {
+                break;
+            }
+            let part = waiting.min(latest.cost.clone()).min(left.clone());
+            latest.cost -= &part;
+            latest.until -= &part * &self.service;
+            left -= part;
+            if latest.cost == whole(0) {
+                self.served.pop();
+            }
+        }
+    }
+
+    fn touch(&mut self, now: i128) {
+        self.before = self.last;
+        self.last = now;
+    }
+
+    fn last(&self) -> i128 {
+        self.last
+    }
+
+    fn holds(&self) -> i128 {
+        self.holds
+    }
+
+    fn turn(&self, now: i128) -> Option<i128> {
+        self.begins(now).ceil().to_integer().to_i128()
+    }
+
+    fn cancel(&mut self) {
+        let cancelled = self.served.pop().expect("there is a turn to cancel");
+        self.last = cancelled.before;
+    }
+}
+
+fn whole(number: i128) -> BigRational {
+    BigRational::from_integer(BigInt::from(number))
+}
+
+/// The turns that were taken, and who is in the queue.
+#[derive(Default)]
+pub(super) struct Turns {
+    /// Of each who took one: who it is, and when it is, if it is still to come and can be given back.
+    taken: Vec<Option<(u64, i128)>>,
+    /// All who were admitted and did not give their turns back, in that order.
+    admitted: Vec<u64>,
+    count: u64,
+}
+
+impl Turns {
+    pub(super) fn admitted(&mut self) {
+        self.count += 1;
+        self.admitted.push(self.count);
+    }
+
+    /// Only a queue that is `alone` gives a ticket.
+    pub(super) fn take(&mut self, answer: &Answer, now: i128, alone: bool) {
+        let waits = alone && answer.is_allowed() && answer.turn_after_us > 0;
+        self.taken.push(waits.then(|| (self.count, now + i128::from(answer.turn_after_us))));
+    }
+
+    /// Nothing where there was no ticket, or it was used.
+    pub(super) fn cancel(&mut self, number: usize, now: i128) -> Option<Cancellation> {
+        let (who, turn) = self.taken.get_mut(number)?.take()?;
+        if now >= turn {
+            return Some(Cancellation::TooLate);
+        }
+        if self.admitted.last() != Some(&who) {
+            return Some(Cancellation::NotLast);
+        }
+        self.admitted.pop();
+        Some(Cancellation::GivenBack)
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.admitted.clear();
+    }
+}

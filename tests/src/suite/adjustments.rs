@@ -1,0 +1,89 @@
+//! What can be done to a key besides admitting its requests, and limits that change, on every store.
+
+use std::time::Duration;
+
+use lockage::{Store, Verdict};
+
+use super::{Bench, LIMITS};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What there is is taken, given back and charged, by as much as is told.
+pub(super) async fn what_is_used_can_be_adjusted<S: Store + Clone>(bench: &Bench<'_, S>) {
+    for limit in LIMITS {
+        let limiter = bench.limiter("adjust", limit);
+        let unused = limiter.refund("id", 1).await.unwrap();
+        assert_eq!(
+            (unused.amount, unused.after.remaining),
+            (0, 5),
+            "{limit}: nothing to give back"
+        );
+        assert!(!limiter.reset("id").await.unwrap(), "{limit}: and nothing was written");
+
+        limiter.try_acquire("id", 2).await.unwrap();
+        let taken = limiter.take_up_to("id", 100).await.unwrap();
+        assert_eq!((taken.amount, taken.after.remaining), (3, 0), "{limit}");
+        assert_eq!(limiter.take_up_to("id", 1).await.unwrap().amount, 0, "{limit}");
+        let refund = limiter.refund("id", 4).await.unwrap();
+        assert_eq!((refund.amount, refund.after.remaining), (4, 4), "{limit}");
+        let penalty = limiter.penalty("id", 100).await.unwrap();
+        assert_eq!(
+            (penalty.amount, penalty.after.remaining),
+            (9, 0),
+            "{limit}: twice the capacity"
+        );
+        let all = limiter.refund("id", 100).await.unwrap();
+        assert_eq!((all.amount, all.after.remaining), (10, 5), "{limit}");
+    }
+}
+
+/// D2: a blocked key admits nothing until the end of the block, and is then as if never blocked.
+pub(super) async fn a_block_ends_to_the_microsecond<S: Store + Clone>(bench: &Bench<'_, S>) {
+    for limit in LIMITS {
+        let limiter = bench.limiter("block", limit);
+        limiter.try_acquire("id", 1).await.unwrap();
+        limiter.block("id", 20 * SECOND).await.unwrap();
+        let shorter = limiter.block("id", SECOND).await.unwrap();
+        assert_eq!(shorter.amount, 20_000_000, "{limit}: a block only grows");
+        for decision in [limiter.try_acquire("id", 1).await, limiter.peek("id", 5).await] {
+            let decision = decision.unwrap();
+            assert_eq!(decision.verdict, Verdict::Denied { retry_after: 20 * SECOND }, "{limit}");
+            assert!(decision.blocked && decision.remaining == 0, "{limit}");
+        }
+        bench.at(20 * SECOND - Duration::from_micros(1));
+        assert!(!limiter.try_acquire("id", 1).await.unwrap().is_allowed(), "{limit}");
+        bench.at(20 * SECOND);
+        let free = limiter.try_acquire("id", 5).await.unwrap();
+        assert!(free.is_allowed() && !free.blocked, "{limit}");
+
+        bench.at(Duration::ZERO);
+        limiter.block("other", 20 * SECOND).await.unwrap();
+        assert_eq!(limiter.unblock("other").await.unwrap().amount, 1, "{limit}");
+        assert_eq!(limiter.unblock("other").await.unwrap().amount, 0, "{limit}");
+        assert!(limiter.try_acquire("other", 5).await.unwrap().is_allowed(), "{limit}");
+    }
+}
+
+/// A key goes from any limit to any other, and what was used stays used.
+pub(super) async fn limits_change_and_keep_what_was_used<S: Store + Clone>(bench: &Bench<'_, S>) {
+    for (index, old) in LIMITS.into_iter().enumerate() {
+        for (to, new) in LIMITS.into_iter().enumerate() {
+            let prefix = format!("{}-change-{index}-{to}", bench.name);
+            let under = |limit: &str| bench.limiter("change", limit).with_prefix(&prefix).unwrap();
+            // All of them admit 5; the new one 2 more.
+            let new = new.replace("5/", "7/").replace("burst 5", "burst 7");
+            under(old).try_acquire("id", 3).await.unwrap();
+            let peeked = under(&new).peek("id", 1).await.unwrap();
+            assert_eq!((peeked.limit, peeked.remaining), (7, 4), "{old} to {new}");
+            assert_eq!(
+                under(old).peek("id", 1).await.unwrap().remaining,
+                2,
+                "a peek changes nothing"
+            );
+            assert!(under(&new).try_acquire("id", 4).await.unwrap().is_allowed(), "{old} to {new}");
+            let denied = under(&new).try_acquire("id", 1).await.unwrap();
+            assert!(!denied.is_allowed(), "{old} to {new}");
+            assert!(!under(old).try_acquire("id", 1).await.unwrap().is_allowed(), "{new} to {old}");
+        }
+    }
+}
