@@ -72,6 +72,7 @@ pub(super) async fn limits_change_and_keep_what_was_used<S: Store + Clone>(bench
             let under = |limit: &str| bench.limiter("change", limit).with_prefix(&prefix).unwrap();
             // All of them admit 5; the new one 2 more.
             let new = new.replace("5/", "7/").replace("burst 5", "burst 7");
+            let new = new.replace("queue 5", "queue 7");
             under(old).try_acquire("id", 3).await.unwrap();
             let peeked = under(&new).peek("id", 1).await.unwrap();
             assert_eq!((peeked.limit, peeked.remaining), (7, 4), "{old} to {new}");
