@@ -31,15 +31,15 @@ use crate::timed::Timed;
 ///
 /// It may deny what the store would admit, and never the reverse:
 ///
-/// - Something is given back to the key. What this limiter and its clones do themselves, such as
+/// - Something is given back to the key, or it is put under another limit. What this limiter and its clones do themselves, such as
 ///   [`Limiter::reset`], is heeded. What others do is not known here until the denial ends, or until
 ///   a decision of the store contradicts it. The same goes for a store that loses its data.
 /// - The store's clock is set forward, or a server takes over whose clock is ahead: by as much.
 /// - This machine's clock runs slower than the store's by more than a thousandth (clocks that NTP
 ///   keeps differ by less), or stands still while the machine is suspended.
 ///
-/// [`DenyCache::with_max_age`] bounds each of them. Where a key's record is replaced by one of
-/// another limit or kind, the error is seen once the denial has ended.
+/// [`DenyCache::with_max_age`] bounds each of them. Where a key's record is replaced by what is no
+/// limiter's, the error is seen once the denial has ended.
 ///
 /// # Examples
 ///
