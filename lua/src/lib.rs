@@ -29,7 +29,7 @@ pub use call::{Call, OTHER_LIMIT, TimeSource};
 #[derive(Debug)]
 pub struct Script {
     id: ScriptId,
-    source: &'static str,
+    source: String,
     digest: String,
 }
 
@@ -40,8 +40,8 @@ impl Script {
     }
 
     /// The Lua text.
-    pub fn source(&self) -> &'static str {
-        self.source
+    pub fn source(&self) -> &str {
+        &self.source
     }
 
     /// The SHA-1 of the text, in 40 hexadecimal digits: what `EVALSHA` takes.
@@ -60,7 +60,7 @@ pub fn script(id: ScriptId) -> &'static Script {
 static SCRIPTS: LazyLock<Vec<Script>> = LazyLock::new(|| {
     let scripts = ScriptId::ALL.into_iter().map(|id| {
         let source = sources::source(id);
-        let digest = sha1_smol::Sha1::from(source).hexdigest();
+        let digest = sha1_smol::Sha1::from(&source).hexdigest();
         Script { id, source, digest }
     });
     scripts.collect()

@@ -2,161 +2,82 @@
 
 use lockage_core::ScriptId;
 
+const PRELUDE: &str = include_str!("../scripts/prelude.lua");
+const REQUESTS: &str = include_str!("../scripts/requests.lua");
+const COUNTER_RECORD: &str = include_str!("../scripts/counter_record.lua");
+const COUNTER_ACQUIRE: &str = include_str!("../scripts/counter_acquire.lua");
+const FIXED_WINDOW: &str = include_str!("../scripts/fixed_window.lua");
+const SLIDING_WINDOW: &str = include_str!("../scripts/sliding_window.lua");
+const TOKEN_BUCKET: &str = include_str!("../scripts/token_bucket.lua");
+const LEAKY_BUCKET: &str = include_str!("../scripts/leaky_bucket.lua");
+const INTERVAL_BUCKET: &str = include_str!("../scripts/interval_bucket.lua");
+const SLIDING_LOG: &str = include_str!("../scripts/sliding_log.lua");
+const ANY_RECORD: &str = include_str!("../scripts/any_record.lua");
+const PENALTY: &str = include_str!("../scripts/penalty.lua");
+const LOCK_RECORD: &str = include_str!("../scripts/lock_record.lua");
+
+/// What a script needs that works on any limit and any limiter's record.
+const ANY_LIMIT: [&str; 12] = [
+    PRELUDE,
+    FIXED_WINDOW,
+    SLIDING_WINDOW,
+    TOKEN_BUCKET,
+    INTERVAL_BUCKET,
+    REQUESTS,
+    include_str!("../scripts/counters.lua"),
+    include_str!("../scripts/log_entries.lua"),
+    ANY_RECORD,
+    include_str!("../scripts/reservations.lua"),
+    include_str!("../scripts/limit_record.lua"),
+    include_str!("../scripts/conversion.lua"),
+];
+
 /// The text of a script: its parts, one after the other.
-pub(crate) const fn source(id: ScriptId) -> &'static str {
+pub(crate) fn source(id: ScriptId) -> String {
     match id {
-        ScriptId::FixedWindowAcquire => concat!(
-            include_str!("../scripts/prelude.lua"),
-            include_str!("../scripts/fixed_window.lua"),
-            include_str!("../scripts/requests.lua"),
-            include_str!("../scripts/counter_record.lua"),
-            include_str!("../scripts/counter_acquire.lua"),
-        ),
-        ScriptId::SlidingWindowAcquire => concat!(
-            include_str!("../scripts/prelude.lua"),
-            include_str!("../scripts/sliding_window.lua"),
-            include_str!("../scripts/requests.lua"),
-            include_str!("../scripts/counter_record.lua"),
-            include_str!("../scripts/counter_acquire.lua"),
-        ),
-        ScriptId::TokenBucketAcquire => concat!(
-            include_str!("../scripts/prelude.lua"),
-            include_str!("../scripts/token_bucket.lua"),
-            include_str!("../scripts/requests.lua"),
-            include_str!("../scripts/counter_record.lua"),
-            include_str!("../scripts/counter_acquire.lua"),
-        ),
-        ScriptId::IntervalBucketAcquire => concat!(
-            include_str!("../scripts/prelude.lua"),
-            include_str!("../scripts/interval_bucket.lua"),
-            include_str!("../scripts/requests.lua"),
-            include_str!("../scripts/counter_record.lua"),
-            include_str!("../scripts/counter_acquire.lua"),
-        ),
-        ScriptId::LeakyBucketAcquire => concat!(
-            include_str!("../scripts/prelude.lua"),
-            include_str!("../scripts/token_bucket.lua"),
-            include_str!("../scripts/leaky_bucket.lua"),
-            include_str!("../scripts/requests.lua"),
-            include_str!("../scripts/counter_record.lua"),
-            include_str!("../scripts/counter_acquire.lua"),
-        ),
-        ScriptId::LeakyBucketCancel => concat!(
-            include_str!("../scripts/prelude.lua"),
-            include_str!("../scripts/requests.lua"),
-            include_str!("../scripts/any_record.lua"),
-            include_str!("../scripts/leaky_bucket_cancel.lua"),
-        ),
-        ScriptId::CounterPeek => concat!(
-            include_str!("../scripts/prelude.lua"),
-            include_str!("../scripts/requests.lua"),
-            include_str!("../scripts/counter_record.lua"),
-            include_str!("../scripts/counter_peek.lua"),
-        ),
-        ScriptId::SlidingLogAcquire => concat!(
-            include_str!("../scripts/prelude.lua"),
-            include_str!("../scripts/requests.lua"),
-            include_str!("../scripts/sliding_log.lua"),
-            include_str!("../scripts/sliding_log_acquire.lua"),
-        ),
-        ScriptId::SlidingLogPeek => concat!(
-            include_str!("../scripts/prelude.lua"),
-            include_str!("../scripts/requests.lua"),
-            include_str!("../scripts/sliding_log.lua"),
-            include_str!("../scripts/sliding_log_peek.lua"),
-        ),
-        ScriptId::LimiterAcquire => concat!(
-            include_str!("../scripts/prelude.lua"),
-            include_str!("../scripts/fixed_window.lua"),
-            include_str!("../scripts/sliding_window.lua"),
-            include_str!("../scripts/token_bucket.lua"),
-            include_str!("../scripts/interval_bucket.lua"),
-            include_str!("../scripts/requests.lua"),
-            include_str!("../scripts/counters.lua"),
-            include_str!("../scripts/log_entries.lua"),
-            include_str!("../scripts/any_record.lua"),
-            include_str!("../scripts/reservations.lua"),
-            include_str!("../scripts/limit_record.lua"),
-            include_str!("../scripts/conversion.lua"),
-            include_str!("../scripts/limiter_acquire.lua"),
-        ),
-        ScriptId::LimiterPeek => concat!(
-            include_str!("../scripts/prelude.lua"),
-            include_str!("../scripts/fixed_window.lua"),
-            include_str!("../scripts/sliding_window.lua"),
-            include_str!("../scripts/token_bucket.lua"),
-            include_str!("../scripts/interval_bucket.lua"),
-            include_str!("../scripts/requests.lua"),
-            include_str!("../scripts/counters.lua"),
-            include_str!("../scripts/log_entries.lua"),
-            include_str!("../scripts/any_record.lua"),
-            include_str!("../scripts/reservations.lua"),
-            include_str!("../scripts/limit_record.lua"),
-            include_str!("../scripts/conversion.lua"),
-            include_str!("../scripts/limiter_peek.lua"),
-        ),
-        ScriptId::LimiterAdjust => concat!(
-            include_str!("../scripts/prelude.lua"),
-            include_str!("../scripts/fixed_window.lua"),
-            include_str!("../scripts/sliding_window.lua"),
-            include_str!("../scripts/token_bucket.lua"),
-            include_str!("../scripts/interval_bucket.lua"),
-            include_str!("../scripts/requests.lua"),
-            include_str!("../scripts/counters.lua"),
-            include_str!("../scripts/log_entries.lua"),
-            include_str!("../scripts/any_record.lua"),
-            include_str!("../scripts/reservations.lua"),
-            include_str!("../scripts/limit_record.lua"),
-            include_str!("../scripts/conversion.lua"),
-            include_str!("../scripts/penalty.lua"),
-            include_str!("../scripts/limiter_adjust.lua"),
-        ),
-        ScriptId::LimiterSettle => concat!(
-            include_str!("../scripts/prelude.lua"),
-            include_str!("../scripts/fixed_window.lua"),
-            include_str!("../scripts/sliding_window.lua"),
-            include_str!("../scripts/token_bucket.lua"),
-            include_str!("../scripts/interval_bucket.lua"),
-            include_str!("../scripts/requests.lua"),
-            include_str!("../scripts/counters.lua"),
-            include_str!("../scripts/log_entries.lua"),
-            include_str!("../scripts/any_record.lua"),
-            include_str!("../scripts/reservations.lua"),
-            include_str!("../scripts/limit_record.lua"),
-            include_str!("../scripts/conversion.lua"),
-            include_str!("../scripts/penalty.lua"),
-            include_str!("../scripts/limiter_settle.lua"),
-        ),
-        ScriptId::LimiterReset => concat!(
-            include_str!("../scripts/prelude.lua"),
-            include_str!("../scripts/any_record.lua"),
-            include_str!("../scripts/limiter_reset.lua"),
-        ),
-        ScriptId::LockAcquire => concat!(
-            include_str!("../scripts/prelude.lua"),
-            include_str!("../scripts/lock_record.lua"),
-            include_str!("../scripts/lock_acquire.lua"),
-        ),
-        ScriptId::LockRenew => concat!(
-            include_str!("../scripts/prelude.lua"),
-            include_str!("../scripts/lock_record.lua"),
-            include_str!("../scripts/lock_renew.lua"),
-        ),
-        ScriptId::LockRelease => concat!(
-            include_str!("../scripts/prelude.lua"),
-            include_str!("../scripts/lock_record.lua"),
-            include_str!("../scripts/lock_release.lua"),
-        ),
-        ScriptId::LockForceRelease => concat!(
-            include_str!("../scripts/prelude.lua"),
-            include_str!("../scripts/lock_record.lua"),
-            include_str!("../scripts/lock_force_release.lua"),
-        ),
-        ScriptId::LockInspect => concat!(
-            include_str!("../scripts/prelude.lua"),
-            include_str!("../scripts/lock_record.lua"),
-            include_str!("../scripts/lock_inspect.lua"),
-        ),
+        ScriptId::FixedWindowAcquire => counter(&[FIXED_WINDOW]),
+        ScriptId::SlidingWindowAcquire => counter(&[SLIDING_WINDOW]),
+        ScriptId::TokenBucketAcquire => counter(&[TOKEN_BUCKET]),
+        ScriptId::IntervalBucketAcquire => counter(&[INTERVAL_BUCKET]),
+        ScriptId::LeakyBucketAcquire => counter(&[TOKEN_BUCKET, LEAKY_BUCKET]),
+        ScriptId::LeakyBucketCancel => {
+            let cancel = include_str!("../scripts/leaky_bucket_cancel.lua");
+            [PRELUDE, REQUESTS, ANY_RECORD, cancel].concat()
+        }
+        ScriptId::CounterPeek => {
+            let peek = include_str!("../scripts/counter_peek.lua");
+            [PRELUDE, REQUESTS, COUNTER_RECORD, peek].concat()
+        }
+        ScriptId::SlidingLogAcquire => log(include_str!("../scripts/sliding_log_acquire.lua")),
+        ScriptId::SlidingLogPeek => log(include_str!("../scripts/sliding_log_peek.lua")),
+        ScriptId::LimiterAcquire => any(&[include_str!("../scripts/limiter_acquire.lua")]),
+        ScriptId::LimiterPeek => any(&[include_str!("../scripts/limiter_peek.lua")]),
+        ScriptId::LimiterAdjust => any(&[PENALTY, include_str!("../scripts/limiter_adjust.lua")]),
+        ScriptId::LimiterSettle => any(&[PENALTY, include_str!("../scripts/limiter_settle.lua")]),
+        ScriptId::LimiterReset => {
+            [PRELUDE, ANY_RECORD, include_str!("../scripts/limiter_reset.lua")].concat()
+        }
+        ScriptId::LockAcquire => lock(include_str!("../scripts/lock_acquire.lua")),
+        ScriptId::LockRenew => lock(include_str!("../scripts/lock_renew.lua")),
+        ScriptId::LockRelease => lock(include_str!("../scripts/lock_release.lua")),
+        ScriptId::LockForceRelease => lock(include_str!("../scripts/lock_force_release.lua")),
+        ScriptId::LockInspect => lock(include_str!("../scripts/lock_inspect.lua")),
         _ => panic!("a script without a text"),
     }
+}
+
+fn counter(machine: &[&str]) -> String {
+    [&[PRELUDE], machine, &[REQUESTS, COUNTER_RECORD, COUNTER_ACQUIRE]].concat().concat()
+}
+
+fn log(operation: &str) -> String {
+    [PRELUDE, REQUESTS, SLIDING_LOG, operation].concat()
+}
+
+fn any(operation: &[&str]) -> String {
+    [&ANY_LIMIT, operation].concat().concat()
+}
+
+fn lock(operation: &str) -> String {
+    [PRELUDE, LOCK_RECORD, operation].concat()
 }
