@@ -1,17 +1,18 @@
-//! The commands that every limiter takes: acquire, peek and reset.
+//! The commands that admit requests, one or several.
 
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use super::CounterRecord;
 use super::group::Opened;
 use super::patience::Patience;
+use super::plain::{only_counter, plain};
 use super::request::{Remembered, Request, RequestId, What};
 use super::wire::{self, push_limit};
-use super::{CounterRecord, Fields, Machine};
-use crate::command::{Arguments, Command, ScriptId, read_head};
+use crate::command::{Arguments, Command, ScriptId};
 use crate::decision::Decision;
 use crate::error::{ConfigError, CostError, RecordError, ReplyError};
-use crate::limit::{Limit, Single, Singles};
+use crate::limit::{Limit, Single};
 use crate::record::{Body, Record};
 use crate::time::Timestamp;
 
@@ -50,7 +51,7 @@ impl Acquire {
     /// that were admitted with an id, each for `remember` (whole microseconds, at most half of
     /// [`MAX_SPAN`](crate::MAX_SPAN)); that should be at least the longest time that a repeated
     /// request can be under way: the call's timeout and the network's delay. The record lives for at
-    /// least as long. A [`Reset`] forgets requests too.
+    /// least as long. A [`Reset`](crate::Reset) forgets requests too.
     ///
     /// An id that is remembered for another cost is [`RecordError::OperationReused`].
     ///
@@ -221,93 +222,6 @@ impl Command for AcquireEach {
     }
 }
 
-/// Ask what an [`Acquire`] would be told, without the charge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peek {
-    limit: Limit,
-    cost: u64,
-}
-
-impl Peek {
-    /// A question for `cost`; a cost of zero asks for `remaining` and `reset_after` alone.
-    pub fn new(limit: impl Into<Limit>, cost: u64) -> Self {
-        Peek { limit: limit.into(), cost }
-    }
-}
-
-impl Command for Peek {
-    type Outcome = Decision;
-
-    fn script(&self) -> ScriptId {
-        wire::peek_script(&self.limit)
-    }
-
-    fn fallback(&self) -> Option<ScriptId> {
-        Some(ScriptId::LimiterPeek)
-    }
-
-    fn arguments(&self, arguments: &mut Arguments) {
-        push_limit(&self.limit, arguments);
-        arguments.push(self.cost);
-    }
-
-    fn outcome(&self, reply: &[i64]) -> Result<Decision, ReplyError> {
-        let reply = wire::Reply::read(reply)?;
-        if let Some(machine) = only_counter(&self.limit.singles())
-            && reply.is_plain()
-        {
-            return Ok(machine.decide_only(reply.prior(machine)?, reply.now, self.cost));
-        }
-        let (standing, freed) = reply.standing(&self.limit, 1)?;
-        Ok(standing.peek(self.cost, &freed[0]))
-    }
-
-    fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Decision, RecordError> {
-        let limits = self.limit.singles();
-        if let Some((machine, prior)) = plain(&limits, slot, now) {
-            return Ok(machine.decide_only(prior, now, self.cost));
-        }
-        let opened = Opened::new(&limits, slot, now)?;
-        Ok(opened.standing.peek(self.cost, &opened.freed_at(self.cost)))
-    }
-
-    fn is_repeatable(&self) -> bool {
-        true
-    }
-}
-
-/// Forget what was admitted, request ids among it: the key is fresh again. Tells whether anything
-/// was stored.
-///
-/// Works on the record of any limiter, under whichever limit it was written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reset;
-
-impl Command for Reset {
-    type Outcome = bool;
-
-    fn script(&self) -> ScriptId {
-        ScriptId::LimiterReset
-    }
-
-    fn arguments(&self, _arguments: &mut Arguments) {}
-
-    fn outcome(&self, reply: &[i64]) -> Result<bool, ReplyError> {
-        match read_head(reply)? {
-            (_, [0]) => Ok(false),
-            (_, [1]) => Ok(true),
-            _ => Err(ReplyError::Unexpected),
-        }
-    }
-
-    fn apply(&self, slot: &mut Option<Record>, _now: Timestamp) -> Result<bool, RecordError> {
-        match slot {
-            Some(Record { body: Body::Lock(_), .. }) => Err(RecordError::OtherKind),
-            _ => Ok(slot.take().is_some()),
-        }
-    }
-}
-
 fn check_costs(costs: &[u64]) -> Result<(), CostError> {
     if costs.is_empty() {
         return Err(CostError::Empty);
@@ -343,35 +257,6 @@ pub(super) fn push_acquire(limit: &Limit, costs: Costs<'_>, arguments: &mut Argu
     }
     for cost in costs.each {
         arguments.push(cost);
-    }
-}
-
-/// The machine of a limit that is a single counter's, borrowed from `limits`.
-fn only_counter(limits: &Singles) -> Option<&dyn Machine> {
-    match &limits[..] {
-        [only] => only.machine().ok(),
-        _ => None,
-    }
-}
-
-/// The machine and the state where that is all there is: one counter, a record of its own or none, no
-/// block and no reservations. What most calls find takes a shorter way.
-fn plain<'a>(
-    limits: &'a Singles,
-    slot: &Option<Record>,
-    now: Timestamp,
-) -> Option<(&'a dyn Machine, Option<Fields>)> {
-    let machine = only_counter(limits)?;
-    match slot {
-        None => Some((machine, None)),
-        Some(Record { body: Body::Counter(record), blocked_until, reservations, .. })
-            if record.is_of(machine)
-                && *blocked_until <= now.as_micros()
-                && reservations.is_empty() =>
-        {
-            Some((machine, Some(record.state)))
-        }
-        Some(_) => None,
     }
 }
 
