@@ -76,6 +76,7 @@ pub enum ScriptId {
     LimiterPeek,
     LimiterAdjust,
     LimiterSettle,
+    LimiterSet,
     LimiterReset,
     LockAcquire,
     LockRenew,
@@ -86,7 +87,7 @@ pub enum ScriptId {
 
 impl ScriptId {
     /// Every script.
-    pub const ALL: [ScriptId; 19] = [
+    pub const ALL: [ScriptId; 20] = [
         ScriptId::FixedWindowAcquire,
         ScriptId::SlidingWindowAcquire,
         ScriptId::TokenBucketAcquire,
@@ -100,6 +101,7 @@ impl ScriptId {
         ScriptId::LimiterPeek,
         ScriptId::LimiterAdjust,
         ScriptId::LimiterSettle,
+        ScriptId::LimiterSet,
         ScriptId::LimiterReset,
         ScriptId::LockAcquire,
         ScriptId::LockRenew,
@@ -124,6 +126,7 @@ impl ScriptId {
             ScriptId::LimiterPeek => "limiter_peek",
             ScriptId::LimiterAdjust => "limiter_adjust",
             ScriptId::LimiterSettle => "limiter_settle",
+            ScriptId::LimiterSet => "limiter_set",
             ScriptId::LimiterReset => "limiter_reset",
             ScriptId::LockAcquire => "lock_acquire",
             ScriptId::LockRenew => "lock_renew",

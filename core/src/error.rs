@@ -142,16 +142,20 @@ pub enum RecordError {
     OperationReused,
     /// As many reservations of this key as it keeps are open: see [`crate::MAX_RESERVATIONS`].
     TooManyReservations,
+    /// The key's limit is stored with it, for all to follow, and the command says itself which limit it
+    /// is under: see [`crate::SetLimit`].
+    LimitIsStored,
 }
 
 impl RecordError {
     /// The status that scripts reply for each error; 0 is success.
-    const STATUS: [(i64, RecordError); 5] = [
+    const STATUS: [(i64, RecordError); 6] = [
         (1, RecordError::OtherKind),
         (2, RecordError::OtherVersion),
         (4, RecordError::Damaged),
         (5, RecordError::OperationReused),
         (7, RecordError::TooManyReservations),
+        (8, RecordError::LimitIsStored),
     ];
 
     pub(crate) fn from_status(status: i64) -> Option<RecordError> {
@@ -175,6 +179,9 @@ impl fmt::Display for RecordError {
             }
             RecordError::TooManyReservations => {
                 "too many reservations of this key are open: settle them, or hold them for less time"
+            }
+            RecordError::LimitIsStored => {
+                "the key's limit is stored with it: follow that one, or reset the key to be rid of it"
             }
         })
     }

@@ -51,9 +51,9 @@ pub use limit::{
     SlidingWindow, TokenBucket, parse_duration, parse_rate,
 };
 pub use limiter::{
-    Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, MAX_COSTS, MAX_RESERVATIONS,
-    Peek, REMEMBERED_REQUESTS, RequestId, Reservation, Reserve, Reserved, Reset, Settle,
-    Settlement, TakeTurn, Ticket, Turn,
+    Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, Follow, Followed, MAX_COSTS,
+    MAX_RESERVATIONS, OnLimit, Peek, REMEMBERED_REQUESTS, RequestId, Reservation, Reserve,
+    Reserved, Reset, Scope, SetLimit, Settle, Settlement, StoredLimit, TakeTurn, Ticket, Turn,
 };
 pub use record::{Record, Stored};
 #[cfg(target_has_atomic = "64")]

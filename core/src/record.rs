@@ -10,8 +10,8 @@ use crate::error::RecordError;
 use crate::exact::MAX_EXACT;
 use crate::limit::{Composite, Single};
 use crate::limiter::{
-    COMPOSITE_TAG, CounterRecord, Entry, GroupRecord, LogState, Requests, Reservations, Standpoint,
-    State,
+    COMPOSITE_TAG, CounterRecord, Entry, GroupRecord, LogState, Policy, Requests, Reservations,
+    Standpoint, State,
 };
 use crate::lock::LockRecord;
 use crate::time::Timestamp;
@@ -29,6 +29,8 @@ pub struct Record {
     pub(crate) requests: Requests,
     /// What was charged as an estimate.
     pub(crate) reservations: Reservations,
+    /// Of a limit that is stored for all to follow.
+    pub(crate) policy: Option<Policy>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +61,10 @@ impl Record {
         };
         let blocked = Timestamp::computed(self.blocked_until)
             .expect("a block ends within MAX_SPAN of an accepted time");
-        fresh_at.max(blocked).max(self.requests.until()).max(self.reservations.until())
+        let kept = Timestamp::computed(self.policy.map_or(0, |policy| policy.until))
+            .expect("a limit is kept for less than MAX_SPAN after an accepted time");
+        let remembered = self.requests.until().max(self.reservations.until());
+        fresh_at.max(blocked).max(remembered).max(kept)
     }
 
     /// The time to live, in milliseconds, of a record that is written at `now`: until
@@ -69,7 +74,7 @@ impl Record {
         left.as_micros().div_ceil(1000) as u64 // at most MAX_SPAN
     }
 
-    /// The kind and version of its format, such as `F1`.
+    /// The kind and version of its format, such as `F1`; behind that of a stored limit.
     pub fn tag(&self) -> &'static str {
         match &self.body {
             Body::Counter(record) => record.tag,
@@ -86,13 +91,14 @@ impl Record {
         match &self.body {
             Body::Counter(record) => {
                 let fields = record.config.iter().chain(record.state.iter());
-                let mut text = record.tag.to_string();
+                let mut text = self.policy_text();
+                text.push_str(record.tag);
                 push_all(&mut text, fields.copied());
                 self.push_extras(&mut text);
                 Stored::Text(text)
             }
             Body::Group(record) => {
-                let mut head = group_head(record);
+                let mut head = self.policy_text() + &group_head(record);
                 self.push_extras(&mut head);
                 if !record.has_log() {
                     return Stored::Text(head);
@@ -122,6 +128,7 @@ impl Record {
         check_tag(tag, entries.is_some())?;
         let record = match tag {
             LockRecord::TAG => LockRecord::from_text(rest).map(Record::of_lock),
+            Policy::TAG => read_followed(rest, entries)?,
             _ => read_limiter(tag, rest, entries),
         };
         record.ok_or(RecordError::Damaged)
@@ -132,8 +139,8 @@ impl Record {
     }
 
     fn with(body: Body) -> Self {
-        let (requests, reservations) = Default::default();
-        Record { body, blocked_until: 0, requests, reservations }
+        let (requests, reservations, policy) = Default::default();
+        Record { body, blocked_until: 0, requests, reservations, policy }
     }
 
     /// Whether it was written under these limits.
@@ -153,6 +160,7 @@ impl Record {
         match slot {
             Some(record) => {
                 record.body = body;
+                record.policy = record.policy.map(Policy::written);
                 record.requests.prune(now);
                 if record.blocked_until <= now.as_micros() {
                     record.blocked_until = 0;
@@ -160,6 +168,11 @@ impl Record {
             }
             None => *slot = Some(Record::with(body)),
         }
+    }
+
+    /// What stands before the record of a limit that is stored.
+    fn policy_text(&self) -> String {
+        self.policy.map(|policy| policy.to_string()).unwrap_or_default()
     }
 
     /// A block, the requests that it remembers, and reservations, as they stand behind the state.
@@ -223,7 +236,7 @@ fn entry_text(entry: &Entry) -> String {
 }
 
 fn check_tag(tag: &str, is_list: bool) -> Result<(), RecordError> {
-    let kinds = if is_list { "LC" } else { "FSTIQCK" };
+    let kinds = if is_list { "LCP" } else { "FSTIQCKP" };
     let mut letters = tag.chars();
     let known = letters.next().is_some_and(|kind| kinds.contains(kind));
     let version = letters.as_str();
@@ -234,6 +247,21 @@ fn check_tag(tag: &str, is_list: bool) -> Result<(), RecordError> {
         return Err(RecordError::OtherVersion);
     }
     Ok(())
+}
+
+/// The record of a limiter whose limit is stored, of whose head `rest` stands behind the tag; none where
+/// it is damaged.
+fn read_followed(rest: &str, entries: Option<&[String]>) -> Result<Option<Record>, RecordError> {
+    let Some((policy, text)) = Policy::read(rest) else { return Ok(None) };
+    let Some((tag, rest)) = text.split_once(' ') else { return Ok(None) };
+    match check_tag(tag, entries.is_some()) {
+        Err(RecordError::OtherVersion) => return Err(RecordError::OtherVersion),
+        Err(_) => return Ok(None),
+        Ok(()) if [LockRecord::TAG, Policy::TAG].contains(&tag) => return Ok(None),
+        Ok(()) => {}
+    }
+    let record = read_limiter(tag, rest, entries);
+    Ok(record.map(|record| Record { policy: Some(policy), ..record }))
 }
 
 /// The record of a limiter, of whose head `rest` stands behind the tag.
@@ -263,7 +291,7 @@ fn read_limiter(tag: &str, rest: &str, entries: Option<&[String]>) -> Option<Rec
             Body::Group(is_right.then_some(group)?)
         }
     };
-    Some(Record { body, blocked_until, requests, reservations })
+    Some(Record { body, blocked_until, requests, reservations, policy: None })
 }
 
 /// The limits that a head names, and their states behind all of them.

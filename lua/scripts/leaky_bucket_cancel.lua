@@ -14,6 +14,7 @@ local turn, before = tonumber(ARGV[7]), ARGV[8] .. ' ' .. ARGV[9]
 
 local record, _, refused = read_any()
 if refused then return refused end
+if policy then return {LIMIT_IS_STORED} end
 local state
 if record and sub(record, 1, #head) == head then
   state, refused = read_state(record, #head + 1, 0, 0)

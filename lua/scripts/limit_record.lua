@@ -13,6 +13,11 @@ local parts, logs      -- its parts, each with its settled state, and those that
 local form             -- of the record: 'string', 'list', or nothing where there is none
 local converted        -- whether the record was of another limit
 local convert          -- see conversion.lua
+-- Of a call under the limit that is stored with the record, not under the one in ARGV: how long the caller
+-- waits for its turn (us); and under `default`, if it has one, the terms on which the limit in ARGV is
+-- stored where there is no record.
+local follows
+local only_asks, sets  -- whether this script writes nothing, and whether it stores the limit in ARGV
 
 -- The parts of the limit that begins at words[from], and what stands behind it; or nothing, where it
 -- cannot be read, and why.
@@ -48,8 +53,27 @@ local function logs_of(all)
   return found
 end
 
+-- Takes the last argument away where it says to follow the stored limit: as *patience, or with a default as
+-- *patience:scope:keep, such as *0:o:60000000.
+local function read_follow()
+  local patience, default = match(ARGV[#ARGV] or '', '^%*(%d+)(.*)$')
+  if not patience then return end
+  follows = {patience = tonumber(patience)}
+  if default ~= '' then
+    local scope, keep = match(default, '^:([oc]):(%d+)$')
+    keep = tonumber(keep)
+    if not keep or keep < 1 or keep > LONGEST then
+      return wrong_argument(#ARGV, '*, a patience in us, and with a default :, o or c, : and up to 2^50 us')
+    end
+    follows.default = {scope = scope, keep = keep}
+  end
+  ARGV[#ARGV] = nil
+end
+
 -- Reads the limit in ARGV, from `first` on: what stands behind it; or nothing and why it is wrong.
 local function read_limit(first)
+  local wrong = read_follow()
+  if wrong then return nil, wrong end
   local read, behind = read_parts(ARGV, first)
   if not read then return nil, wrong_argument(behind, 'part of a limit, whose tags this script knows') end
   parts, logs = read, logs_of(read)
@@ -86,12 +110,12 @@ local function told_numbers(all)
   return most, 2 + most + #logs_of(all)
 end
 
--- The parts of a record with their states, and whether they are those of the limit in ARGV; or nothing
+-- The parts of a record with their states, and whether they are those of the limit that counts; or nothing
 -- and why it cannot be read.
 local function read_stored(record)
   local bar = find(record, '|', 1, true) or #record + 1
   -- Behind the same head stands a state, or another part of a longer limit.
-  local same = sub(record, 1, #head) == head and find(record, '^%d', #head + 1) ~= nil
+  local same = not follows and sub(record, 1, #head) == head and find(record, '^%d', #head + 1) ~= nil
   local from = same and #head + 1 or 1
   local text, words, stored, place = sub(record, from, bar - 1), {}, parts, 1
   for word in string.gmatch(text, '%S+') do words[#words + 1] = word end
@@ -99,6 +123,10 @@ local function read_stored(record)
     local status
     stored, place, status = read_parts(words, 1)
     if not stored then return nil, {status} end
+    if follows then
+      parts, logs, same = stored, logs_of(stored), true
+      head = table.concat(words, ' ', 1, place - 1) .. ' '
+    end
   end
   local is_list = #logs_of(stored) > 0
   if table.concat(words, ' ') ~= text or is_list ~= (form == 'list') then return nil, {DAMAGED} end
@@ -118,24 +146,6 @@ local function settle(all)
   for _, part in ipairs(all) do
     if part.is_log then log_settle(part) else part.state = {part.settle(unpack(part.state))} end
   end
-end
-
--- Reads what is stored and settles it, for the limit that `read_limit` has read; or why it cannot be.
-local function read_record()
-  local record, found, refused = read_any()
-  if refused then return refused end
-  form = found
-  if not record then
-    for _, part in ipairs(parts) do part.state, part.used, part.skip = {}, 0, 0 end
-    return settle(parts)
-  end
-  entries = form == 'list' and math.huge or 0
-  local stored, same = read_stored(record)
-  if not stored then return same end
-  settle(stored)
-  converted = not same
-  if converted then convert(stored) else lower_reservations(parts) end
-  if broken then return {DAMAGED} end
 end
 
 local function used(part)
@@ -203,9 +213,66 @@ local function store(cost, told, letter)
     numbers[#numbers + 1] = as_text(state, 1)
   end
   local record = head .. table.concat(numbers, ' ') .. behind
+  if policy then
+    keep = max(keep, now + policy.keep)
+    record = format('P1 %s %.0f %.0f ', policy.scope, policy.keep, keep) .. record
+  end
   if logs[1] then
     store_entries(record, drop, form == 'list', ttl_ms(keep))
   else
     redis.call('SET', key, record, 'PX', ttl_ms(keep))
   end
+end
+
+-- The reply. Of a call under the stored limit, that limit follows: 1 if it is per client, else 0; for how
+-- long it is kept; of each part the code of its tag's letter, and its configuration; and how many numbers
+-- these are.
+local function told(reply)
+  if not follows or #reply == 1 then return reply end
+  local before = #reply
+  reply[#reply + 1] = policy.scope == 'c' and 1 or 0
+  reply[#reply + 1] = policy.keep
+  for _, part in ipairs(parts) do
+    reply[#reply + 1] = string.byte(part.tag)
+    for number in string.gmatch(part.name, ' (%d+)') do reply[#reply + 1] = tonumber(number) end
+  end
+  reply[#reply + 1] = #reply - before
+  return reply
+end
+
+-- What to reply at once about whose limit counts, if anything: {0, now} where the call is under a stored
+-- limit and there is none.
+local function other_policy(record)
+  if not follows then return policy and not sets and {LIMIT_IS_STORED} end
+  if record and not policy or not record and not follows.default then return {0, now} end
+  policy = policy or follows.default
+end
+
+-- A limit per client is for another key: it is told, and kept.
+local function tell_per_client()
+  id = nil
+  if not only_asks then store() end
+  return told({0, now})
+end
+
+-- Reads what is stored and settles it, for the limit that `read_limit` has read or the stored one that it
+-- follows; or what to reply instead.
+local function read_record()
+  local record, found, refused = read_any()
+  refused = refused or other_policy(record)
+  if refused then return refused end
+  form = found
+  if not record then
+    for _, part in ipairs(parts) do part.state, part.used, part.skip = {}, 0, 0 end
+    settle(parts)
+  else
+    entries = form == 'list' and math.huge or 0
+    local stored, same = read_stored(record)
+    if not stored then return same end
+    settle(stored)
+    converted = not same
+    if converted then convert(stored) else lower_reservations(parts) end
+    if broken then return {DAMAGED} end
+  end
+  if follows and policy.scope == 'c' then return tell_per_client() end
 end

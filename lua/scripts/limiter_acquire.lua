@@ -33,16 +33,17 @@ if again then
   if again[1] == 0 then
     for _ = 1, #logs do again[#again + 1] = 0 end
   end
-  return again
+  return told(again)
 end
 
 local reply = blocked and {BLOCKED, now, blocked} or {0, now}
-local told = {}
-add_states(told)
-for i = 1, #told do reply[#reply + 1] = told[i] end
+local before = {}
+add_states(before)
+for i = 1, #before do reply[#reply + 1] = before[i] end
 local admitted = false
+local longest = follows and follows.patience or patience and tonumber(ARGV[patience])
 local function in_time()
-  return not patience or turn_at() - now <= tonumber(ARGV[patience])
+  return not longest or turn_at() - now <= longest
 end
 for i = costs, #ARGV do
   local cost = tonumber(ARGV[i])
@@ -55,7 +56,9 @@ for i = costs, #ARGV do
 end
 
 if broken then return {DAMAGED} end
-if reserves and admitted and not reserve(tonumber(ARGV[costs]), told, parts) then return {TOO_MANY} end
+if reserves and admitted and not reserve(tonumber(ARGV[costs]), before, parts) then return {TOO_MANY} end
 if reserves or not admitted then id = nil end   -- a request that was not admitted is not remembered
-if admitted or converted then store(ARGV[costs], as_text(told, 1)) end
-return reply
+-- What follows from a fresh state alone is not remembered where that is a single counter's.
+local made_from = (form or logs[1] or parts[2]) and as_text(before, 1)
+if admitted or converted then store(ARGV[costs], made_from) end
+return told(reply)

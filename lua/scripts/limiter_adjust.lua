@@ -30,7 +30,7 @@ refused = read_request(#ARGV) or read_record()
 if refused then return refused end
 
 local again = repeated(amount, letter)
-if again then return again end
+if again then return told(again) end
 
 local change = {}
 
@@ -67,4 +67,4 @@ add_freed_at(reply, 1)
 if broken then return {DAMAGED} end
 if done == 0 then id = nil end   -- what did nothing is not remembered
 if done > 0 or converted then store(amount, as_text(reply, 3), letter) end
-return reply
+return told(reply)

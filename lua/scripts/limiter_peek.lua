@@ -5,6 +5,7 @@
 local cost, refused = read_limit(3)
 if refused then return refused end
 if not_whole(cost, max(cost, #ARGV)) or #ARGV > cost then return wrong_argument(cost, 'one whole number') end
+only_asks = true
 refused = read_record()
 if refused then return refused end
 
@@ -12,4 +13,4 @@ local reply = blocked and {BLOCKED, now, blocked} or {0, now}
 add_states(reply)
 add_freed_at(reply, tonumber(ARGV[cost]))
 if broken then return {DAMAGED} end
-return reply
+return told(reply)

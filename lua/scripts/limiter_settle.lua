@@ -23,10 +23,10 @@ if ARGV[behind] then return wrong_argument(behind, 'absent') end
 refused = read_record()
 if refused then return refused end
 
-if not reserved then return {0, now, now < till and UNKNOWN or EXPIRED} end
+if not reserved then return told({0, now, now < till and UNKNOWN or EXPIRED}) end
 if not reserved.places then
-  if actual ~= reserved[2] then return {0, now, ALREADY_SETTLED} end
-  return {0, reserved[3], SETTLED, unpack(reserved, 4)}
+  if actual ~= reserved[2] then return told({0, now, ALREADY_SETTLED}) end
+  return told({0, reserved[3], SETTLED, unpack(reserved, 4)})
 end
 
 local index
@@ -73,4 +73,4 @@ if broken then return {DAMAGED} end
 reservations[index] = {id = id, now + reserved[1] - reserved[3], actual, now, unpack(reply, 4)}
 id = nil
 store()
-return reply
+return told(reply)

@@ -7,14 +7,16 @@
 -- Every reply is {0, now, ...}, from a limiter whose key is blocked {6, now, until, ...}, or, where
 -- the key holds something that the script cannot work on, {status}: 1 another kind of record (or of
 -- key), 2 another version, 4 damaged, 5 the id was used before, for another operation or another
--- cost, 7 as many reservations are open as there can be. Nothing is written then. Nothing is written either where the reply is an error that begins with
--- LOCKAGE_ARGUMENT, for a wrong argument, or with LOCKAGE_OTHER_LIMIT, for a record that only the
--- general scripts (limiter_*.lua) can work on.
+-- cost, 7 as many reservations are open as there can be, 8 the key's limit is stored with it. Nothing is
+-- written then. Nothing is written either where the reply is an error that begins with LOCKAGE_ARGUMENT,
+-- for a wrong argument, or with LOCKAGE_OTHER_LIMIT, for a record that only the general scripts
+-- (limiter_*.lua) can work on.
 local key = KEYS[1]
 local find, match, sub, format = string.find, string.match, string.sub, string.format
 local floor, ceil, max = math.floor, math.ceil, math.max
 local OTHER_KIND, OTHER_VERSION, DAMAGED, OPERATION_REUSED, BLOCKED = 1, 2, 4, 5, 6
 local EXACT = 9007199254740991   -- 2^53 - 1: what a record holds is never more
+local LONGEST = 1125899906842624   -- 2^50: the longest time that a call can ask for (us)
 local machines = {}   -- of the limiters, by the tag of their records: each machine's part adds its own
 
 local function wrong_argument(at, expected)

@@ -8,7 +8,7 @@
 -- that is its id (32 hex digits), until when it is remembered (us), its cost, or of an adjustment its
 -- letter and amount such as t3, the time that was replied (us), and the numbers that the reply was made
 -- from: see the acquire scripts and limiter_adjust.
-local REMEMBERED, LONGEST = 8, 1125899906842624
+local REMEMBERED = 8
 local id, remember    -- of this request, if it has an id; remember in us
 local requests = {}   -- those that are remembered now, as text
 local known           -- this one, if it is among them

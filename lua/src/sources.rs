@@ -54,6 +54,7 @@ pub(crate) fn source(id: ScriptId) -> String {
         ScriptId::LimiterPeek => any(&[include_str!("../scripts/limiter_peek.lua")]),
         ScriptId::LimiterAdjust => any(&[PENALTY, include_str!("../scripts/limiter_adjust.lua")]),
         ScriptId::LimiterSettle => any(&[PENALTY, include_str!("../scripts/limiter_settle.lua")]),
+        ScriptId::LimiterSet => any(&[include_str!("../scripts/limiter_set.lua")]),
         ScriptId::LimiterReset => {
             [PRELUDE, ANY_RECORD, include_str!("../scripts/limiter_reset.lua")].concat()
         }

@@ -12,6 +12,7 @@ pub mod properties;
 pub mod reference;
 pub mod reservations;
 pub mod server;
+pub mod stored;
 pub mod stores;
 pub mod strategies;
 pub mod subject;

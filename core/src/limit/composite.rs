@@ -77,6 +77,19 @@ impl Single {
         matches!(self, Single::LeakyBucket(_))
     }
 
+    /// The tag that begins with this letter, if there is one.
+    pub(crate) fn tag_of(letter: char) -> Option<&'static str> {
+        let tags = [
+            FixedWindow::TAG,
+            SlidingLog::TAG,
+            SlidingWindow::TAG,
+            TokenBucket::TAG,
+            IntervalBucket::TAG,
+            LeakyBucket::TAG,
+        ];
+        tags.into_iter().find(|tag| tag.starts_with(letter))
+    }
+
     /// How many numbers the configuration of this tag's limit has, if there is such a tag.
     pub(crate) fn config_len(tag: &str) -> Option<usize> {
         Some(match tag {

@@ -10,6 +10,8 @@ pub use parse::{ParseError, parse_duration, parse_rate};
 pub use composite::Composite;
 pub(crate) use composite::{Single, Singles};
 
+use alloc::vec::Vec;
+
 use crate::error::ConfigError;
 pub use crate::limiter::{
     FixedWindow, IntervalBucket, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket,
@@ -110,6 +112,16 @@ impl Limit {
     pub fn parts(&self) -> impl ExactSizeIterator<Item = Limit> {
         let singles = self.singles();
         (0..singles.len()).map(move |index| singles[index].into())
+    }
+
+    /// The one of those that act alike that is read back from what is stored.
+    pub(crate) fn in_lowest_terms(&self) -> Limit {
+        let read = |single: &Single| {
+            let (tag, config) = single.id();
+            Single::read(tag, &config).map_or(Limit::from(*single), Limit::from)
+        };
+        let limits: Vec<Limit> = self.singles().iter().map(read).collect();
+        Limit::all(&limits).unwrap_or(*self)
     }
 
     pub(crate) fn singles(&self) -> Singles {

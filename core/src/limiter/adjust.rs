@@ -4,9 +4,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use super::follow::OnLimit;
+use super::follow::run::Run;
 use super::group::Opened;
 use super::request::{Request, RequestId, What};
 use super::standing::{Freed, Standing, Standpoint, State};
+use super::stored::under_own_limit;
 use super::wire;
 use crate::command::{Arguments, Command, ScriptId, read_head, read_whole};
 use crate::decision::Decision;
@@ -146,7 +149,7 @@ impl Adjust {
     }
 
     /// Does it, and tells how much of it was done.
-    fn run(&self, opened: &mut Opened<'_>) -> u64 {
+    fn carry_out(&self, opened: &mut Opened<'_>) -> u64 {
         let standing = &mut opened.standing;
         match self.operation {
             Operation::TakeUpTo => {
@@ -230,6 +233,22 @@ impl Command for Adjust {
     }
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Adjusted, RecordError> {
+        under_own_limit(slot, now, |slot| self.run(slot, now))
+    }
+
+    fn is_repeatable(&self) -> bool {
+        self.request.is_some()
+    }
+}
+
+impl OnLimit for Adjust {
+    fn under(&self, limit: Limit) -> Self {
+        Adjust { limit, ..*self }
+    }
+}
+
+impl Run for Adjust {
+    fn run(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Adjusted, RecordError> {
         let limits = self.limit.singles();
         if let (Some(request), Some(record)) = (self.request, &*slot)
             && record.is_of(&limits)
@@ -241,7 +260,7 @@ impl Command for Adjust {
             return recall(&limits, known.now, &known.told).ok_or(RecordError::Damaged);
         }
         let mut opened = Opened::new(&limits, slot, now)?;
-        let amount = self.run(&mut opened);
+        let amount = self.carry_out(&mut opened);
         let freed = opened.freed_at(1);
         let mut closed = opened.close();
         let after = closed.standing.peek(1, &freed);
@@ -253,10 +272,6 @@ impl Command for Adjust {
             record.requests.remember(request, self.what(), now, told);
         }
         Ok(Adjusted { amount, after })
-    }
-
-    fn is_repeatable(&self) -> bool {
-        self.request.is_some()
     }
 }
 

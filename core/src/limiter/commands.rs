@@ -4,10 +4,13 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::CounterRecord;
+use super::follow::OnLimit;
+use super::follow::run::Run;
 use super::group::Opened;
 use super::patience::Patience;
 use super::plain::{only_counter, plain};
 use super::request::{Remembered, Request, RequestId, What};
+use super::stored::under_own_limit;
 use super::wire::{self, push_limit};
 use crate::command::{Arguments, Command, ScriptId};
 use crate::decision::Decision;
@@ -156,11 +159,27 @@ impl Command for Acquire {
     }
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Decision, RecordError> {
-        Ok(self.admit(slot, now)?.0)
+        under_own_limit(slot, now, |slot| self.run(slot, now))
     }
 
     fn is_repeatable(&self) -> bool {
         self.request.is_some()
+    }
+}
+
+impl OnLimit for Acquire {
+    fn under(&self, limit: Limit) -> Self {
+        Acquire { limit, ..*self }
+    }
+}
+
+impl Run for Acquire {
+    fn run(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Decision, RecordError> {
+        Ok(self.admit(slot, now)?.0)
+    }
+
+    fn patience(&self) -> Patience {
+        self.patience
     }
 }
 
@@ -216,6 +235,18 @@ impl Command for AcquireEach {
         slot: &mut Option<Record>,
         now: Timestamp,
     ) -> Result<Vec<Decision>, RecordError> {
+        under_own_limit(slot, now, |slot| self.run(slot, now))
+    }
+}
+
+impl OnLimit for AcquireEach {
+    fn under(&self, limit: Limit) -> Self {
+        AcquireEach { limit, ..self.clone() }
+    }
+}
+
+impl Run for AcquireEach {
+    fn run(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Vec<Decision>, RecordError> {
         let mut decisions = Vec::with_capacity(self.costs.len());
         apply_acquire(&self.limit, slot, now, self.costs(), None, &mut |one| decisions.push(one))?;
         Ok(decisions)

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use super::reservations::Reservations;
 use super::sliding_log::{Entry, LogState};
 use super::standing::{Freed, Standing, Standpoint, State};
+use super::stored::Policy;
 use super::{CounterRecord, SlidingLog, convert};
 use crate::error::RecordError;
 use crate::limit::Single;
@@ -292,8 +293,8 @@ impl Closed {
     /// converted, since their answers were made from other numbers.
     pub(crate) fn write(&mut self, slot: &mut Option<Record>, now: Timestamp) {
         let old = slot.take();
-        let (old_body, mut requests) = match old {
-            Some(record) => (Some(record.body), record.requests),
+        let (old_body, mut requests, policy) = match old {
+            Some(record) => (Some(record.body), record.requests, record.policy),
             None => Default::default(),
         };
         if self.converted {
@@ -303,7 +304,8 @@ impl Closed {
         let body = self.body(old_body);
         let reservations = core::mem::take(&mut self.reservations);
         let blocked_until = self.standing.blocked_until;
-        *slot = Some(Record { body, blocked_until, requests, reservations });
+        let policy = policy.map(Policy::written);
+        *slot = Some(Record { body, blocked_until, requests, reservations, policy });
     }
 
     fn body(&mut self, old: Option<Body>) -> Body {

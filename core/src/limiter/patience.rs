@@ -7,7 +7,7 @@ use crate::exact::MAX_COUNT;
 
 /// The longest that the turn of a request may be away when it is admitted, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Patience(u64);
+pub struct Patience(u64);
 
 impl Patience {
     /// No turn is further away.

@@ -1,7 +1,10 @@
 //! The commands that admit nothing: asking, and forgetting.
 
+use super::follow::OnLimit;
+use super::follow::run::Run;
 use super::group::Opened;
 use super::plain::{only_counter, plain};
+use super::stored::under_own_limit;
 use super::wire;
 use crate::command::{Arguments, Command, ScriptId, read_head};
 use crate::decision::Decision;
@@ -52,6 +55,22 @@ impl Command for Peek {
     }
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Decision, RecordError> {
+        under_own_limit(slot, now, |slot| self.run(slot, now))
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+}
+
+impl OnLimit for Peek {
+    fn under(&self, limit: Limit) -> Self {
+        Peek { limit, ..*self }
+    }
+}
+
+impl Run for Peek {
+    fn run(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Decision, RecordError> {
         let limits = self.limit.singles();
         if let Some((machine, prior)) = plain(&limits, slot, now) {
             return Ok(machine.decide_only(prior, now, self.cost));
@@ -60,7 +79,7 @@ impl Command for Peek {
         Ok(opened.standing.peek(self.cost, &opened.freed_at(self.cost)))
     }
 
-    fn is_repeatable(&self) -> bool {
+    fn only_asks(&self) -> bool {
         true
     }
 }
@@ -68,7 +87,8 @@ impl Command for Peek {
 /// Forget what was admitted, request ids among it: the key is fresh again. Tells whether anything
 /// was stored.
 ///
-/// Works on the record of any limiter, under whichever limit it was written.
+/// Works on the record of any limiter, under whichever limit it was written. One that is stored with it
+/// (see [`SetLimit`](crate::SetLimit)) is forgotten too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reset;
 
@@ -89,9 +109,10 @@ impl Command for Reset {
         }
     }
 
-    fn apply(&self, slot: &mut Option<Record>, _now: Timestamp) -> Result<bool, RecordError> {
+    fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<bool, RecordError> {
         match slot {
             Some(Record { body: Body::Lock(_), .. }) => Err(RecordError::OtherKind),
+            Some(record) if record.is_over(now) => Ok(false),
             _ => Ok(slot.take().is_some()),
         }
     }

@@ -14,7 +14,7 @@ pub(super) fn only_counter(limits: &Singles) -> Option<&dyn Machine> {
 }
 
 /// The machine and the state where that is all there is: one counter, a record of its own or none, no
-/// block and no reservations.
+/// block, no reservations and no stored limit.
 pub(super) fn plain<'a>(
     limits: &'a Singles,
     slot: &Option<Record>,
@@ -23,10 +23,15 @@ pub(super) fn plain<'a>(
     let machine = only_counter(limits)?;
     match slot {
         None => Some((machine, None)),
-        Some(Record { body: Body::Counter(record), blocked_until, reservations, .. })
-            if record.is_of(machine)
-                && *blocked_until <= now.as_micros()
-                && reservations.is_empty() =>
+        Some(Record {
+            body: Body::Counter(record),
+            blocked_until,
+            reservations,
+            policy: None,
+            ..
+        }) if record.is_of(machine)
+            && *blocked_until <= now.as_micros()
+            && reservations.is_empty() =>
         {
             Some((machine, Some(record.state)))
         }

@@ -4,9 +4,12 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::commands::{Costs, push_acquire};
+use super::follow::OnLimit;
+use super::follow::run::Run;
 use super::group::Opened;
 use super::request::{Request, RequestId};
 use super::reservations::{Stage, recall};
+use super::stored::under_own_limit;
 use super::{Acquire, adjust, wire};
 use crate::command::{Arguments, Command, ScriptId, read_head, read_whole};
 use crate::decision::Decision;
@@ -135,6 +138,22 @@ impl Command for Reserve {
     }
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Reserved, RecordError> {
+        under_own_limit(slot, now, |slot| self.run(slot, now))
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+}
+
+impl OnLimit for Reserve {
+    fn under(&self, limit: Limit) -> Self {
+        Reserve { limit, ..*self }
+    }
+}
+
+impl Run for Reserve {
+    fn run(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Reserved, RecordError> {
         let limits = self.limit.singles();
         if let Some(reserved) = self.repeated(slot, &limits, now)? {
             return Ok(reserved);
@@ -153,10 +172,6 @@ impl Command for Reserve {
             closed.write(slot, now);
         }
         Ok(self.reserved(now, decision))
-    }
-
-    fn is_repeatable(&self) -> bool {
-        true
     }
 }
 
@@ -252,6 +267,22 @@ impl Command for Settle {
     }
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Settlement, RecordError> {
+        under_own_limit(slot, now, |slot| self.run(slot, now))
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+}
+
+impl OnLimit for Settle {
+    fn under(&self, limit: Limit) -> Self {
+        Settle { limit, ..*self }
+    }
+}
+
+impl Run for Settle {
+    fn run(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Settlement, RecordError> {
         let (limits, id) = (self.limit.singles(), self.reservation.id);
         let Some(record) = slot else { return Ok(self.gone(now)) };
         if let Body::Lock(_) = record.body {
@@ -281,10 +312,6 @@ impl Command for Settle {
         let after = opened.standing.peek(1, &freed);
         opened.close().write(slot, now);
         Ok(Settlement::Settled { amount, after })
-    }
-
-    fn is_repeatable(&self) -> bool {
-        true
     }
 }
 

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use super::stored::under_own_limit;
 use super::{Acquire, Counter, CounterRecord, Fields, LeakyBucket, Machine};
 use crate::command::{Arguments, Command, ScriptId, read_head, read_whole};
 use crate::decision::Decision;
@@ -92,7 +93,8 @@ impl Command for TakeTurn {
     }
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Turn, RecordError> {
-        Ok(match self.0.admit(slot, now)? {
+        let admitted = under_own_limit(slot, now, |slot| self.0.admit(slot, now))?;
+        Ok(match admitted {
             (decision, None) => Turn { decision, ticket: None },
             (decision, Some(told)) => self.turn(decision, told.now, &told.numbers),
         })
@@ -169,6 +171,12 @@ impl Command for CancelTurn {
         slot: &mut Option<Record>,
         now: Timestamp,
     ) -> Result<Cancellation, RecordError> {
+        under_own_limit(slot, now, |slot| self.run(slot, now))
+    }
+}
+
+impl CancelTurn {
+    fn run(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Cancellation, RecordError> {
         let Ticket { bucket, turn_at, before, after } = &self.ticket;
         if let Some(Record { body: Body::Lock(_), .. }) = slot {
             return Err(RecordError::OtherKind);

@@ -75,6 +75,7 @@ fn kept(old: &Limits, new: &Limits, used: &[u64]) -> Vec<u64> {
         *source = (0..old.parts.len()).find(same);
         source.iter().for_each(|at| taken[*at] = true);
     }
+    let stays: Vec<bool> = sources.iter().map(Option::is_some).collect();
     for (at, (source, part)) in sources.iter_mut().zip(&new.parts).enumerate() {
         let in_place = old.parts.get(at).is_some_and(|old| old.kind == part.kind);
         if source.is_none() && in_place && !taken[at] {
@@ -83,9 +84,10 @@ fn kept(old: &Limits, new: &Limits, used: &[u64]) -> Vec<u64> {
         }
     }
     let most = used.iter().max().copied().unwrap_or(0);
-    let each = sources.into_iter().zip(&new.parts);
-    each.map(|(source, part)| {
-        if part.kind == Kind::SlidingLog && old.has_log() {
+    let each = sources.into_iter().zip(stays).zip(&new.parts);
+    each.map(|((source, stays), part)| {
+        // One of two alike can have forgotten more than the other, where the clock stepped back.
+        if part.kind == Kind::SlidingLog && old.has_log() && !stays {
             return of_logs(old, part, used);
         }
         source.map_or(most, |at| used[at])

@@ -1,6 +1,6 @@
 //! The Rust machines over a key that expires as Redis has it.
 
-use lockage_core::{Arguments, Command, ScriptId, Timestamp};
+use lockage_core::{Arguments, Command, ScriptId, Stored, Timestamp};
 
 use super::Time;
 use crate::key::{Held, Holds, Key, Slot};
@@ -29,9 +29,9 @@ impl Key for Model {
         }
         let before = self.slot.0.clone();
         let outcome = self.slot.execute(command, now);
-        if (self.slot.0 != before || blocks(command))
-            && let Some(forget_at_us) = self.slot.forget_at_us()
-        {
+        let written =
+            self.slot.0 != before || outcome.is_ok() && self.writes_the_same(command, now);
+        if let (true, Some(forget_at_us)) = (written, self.slot.forget_at_us()) {
             // TTL = forget time - raw now, rounded up to ms and never 0 (D2).
             let ttl_ms = forget_at_us.saturating_sub(now.as_micros()).div_ceil(1000).max(1);
             self.expire_ms = store_ms + ttl_ms + self.time.sent(now).1;
@@ -44,13 +44,30 @@ impl Key for Model {
     }
 }
 
-/// Whether it is a block without an id: the only write that may leave the record as it was, where the key
-/// is blocked for longer. Its expiry is then set anew.
-fn blocks(command: &impl Command) -> bool {
-    let mut arguments = Arguments::new(None, 0);
-    command.arguments(&mut arguments);
-    let own = arguments.iter().skip(2).take(2);
-    command.script() == ScriptId::LimiterAdjust && own.eq(["", "b"])
+impl Model {
+    /// Whether this command, which has left the record as it was, has written it nevertheless, so that its
+    /// expiry is set anew: as a block does, without an id, of a key that is blocked for longer; a limit that
+    /// is stored and was before; and a call that has learned of a limit per client.
+    fn writes_the_same(&self, command: &impl Command, now: Timestamp) -> bool {
+        let Some(record) = &self.slot.0 else { return false };
+        let head = match record.stored() {
+            Stored::Text(text) => text,
+            Stored::List(list) => list[0].clone(),
+        };
+        let mut arguments = Arguments::new(None, 0);
+        command.arguments(&mut arguments);
+        let own: Vec<&str> = arguments.iter().skip(2).collect();
+        let blocks = command.script() == ScriptId::LimiterAdjust && own[..2] == ["", "b"];
+        let follows = own.last().is_some_and(|last| last.starts_with('*'));
+        let live = self.slot.forget_at_us() > Some(now.as_micros());
+        let per_client = head.starts_with("P1 c") && live;
+        match command.script() {
+            ScriptId::LimiterSet => own[0] != "a",
+            ScriptId::LimiterPeek => false,
+            _ if follows => per_client || blocks && head.starts_with("P1 o") && live,
+            _ => blocks,
+        }
+    }
 }
 
 impl Holds for Model {

@@ -1,0 +1,177 @@
+//! Commands under the limit that is stored, whichever that is.
+
+use super::SetLimit;
+use super::patience::Patience;
+use super::stored::{Policy, StoredLimit, on_empty};
+use crate::command::{Arguments, Command, ScriptId, read_head};
+use crate::error::{RecordError, ReplyError};
+use crate::limit::Limit;
+use crate::record::{Body, Record};
+use crate::time::Timestamp;
+
+/// A command on a key that is under some limit, which [`Follow`] can run under the stored one.
+pub trait OnLimit: Command + run::Run {
+    /// The same under another limit.
+    fn under(&self, limit: Limit) -> Self;
+}
+
+/// Keeps the trait to those here.
+pub(super) mod run {
+    use super::{Command, Patience, Record, RecordError, Timestamp};
+
+    pub trait Run: Command {
+        /// As [`Command::apply`], whether or not the key's limit is stored.
+        fn run(
+            &self,
+            slot: &mut Option<Record>,
+            now: Timestamp,
+        ) -> Result<Self::Outcome, RecordError>;
+
+        /// How long the caller waits for its turn.
+        fn patience(&self) -> Patience {
+            Patience::ENDLESS
+        }
+
+        /// Whether it never writes.
+        fn only_asks(&self) -> bool {
+            false
+        }
+    }
+}
+
+/// Run a command under the limit that is stored under its key (see [`SetLimit`]), in the same call.
+///
+/// ```
+/// use core::time::Duration;
+/// use lockage_core::{
+///     Acquire, Command, Follow, Followed, FixedWindow, Limit, SetLimit, StoredLimit, Timestamp,
+/// };
+///
+/// let (mut slot, now) = (None, Timestamp::from_micros(1_763_700_000_000_000)?);
+/// let limit: Limit = "sliding-log 1/min".parse()?;
+/// SetLimit::new(StoredLimit::new(limit)).apply(&mut slot, now)?;
+///
+/// // Its own limit does not count.
+/// let acquire = Follow::new(Acquire::new(FixedWindow::new(9, Duration::from_secs(1))?, 1)?);
+/// for allowed in [true, false] {
+///     let Followed::Done { outcome, limit: stored } = acquire.apply(&mut slot, now)? else { panic!() };
+///     assert_eq!((outcome.is_allowed(), stored.limit()), (allowed, limit));
+/// }
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+///
+/// A key that was used under no stored limit has none, whatever it was used for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Follow<C> {
+    command: C,
+    default: Option<StoredLimit>,
+}
+
+/// What a [`Follow`] came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Followed<T> {
+    /// No limit is stored, and nothing was done.
+    NoLimit,
+    /// The limit that is stored is for each client by itself, and nothing was done: the command is for the
+    /// client's own key, under this limit.
+    PerClient(StoredLimit),
+    /// It was run.
+    Done {
+        /// What came of it.
+        outcome: T,
+        /// The limit that is stored.
+        limit: StoredLimit,
+    },
+}
+
+impl<C: OnLimit> Follow<C> {
+    /// This command, whose own limit does not count.
+    pub fn new(command: C) -> Self {
+        Follow { command, default: None }
+    }
+
+    /// The same; where the key holds nothing, under `default`, which is stored with what the command
+    /// writes.
+    pub fn or_under(command: &C, default: StoredLimit) -> Self {
+        Follow { command: command.under(default.limit()), default: Some(default) }
+    }
+
+    fn command_under(&self, limit: StoredLimit) -> C {
+        self.command.under(limit.limit())
+    }
+}
+
+impl<C: OnLimit> Command for Follow<C> {
+    type Outcome = Followed<C::Outcome>;
+
+    fn script(&self) -> ScriptId {
+        // The one that takes any limit.
+        self.command.fallback().unwrap_or(self.command.script())
+    }
+
+    fn arguments(&self, arguments: &mut Arguments) {
+        self.command.arguments(arguments);
+        let patience = self.command.patience();
+        match self.default {
+            None => arguments.push(format_args!("*{patience}")),
+            Some(default) => arguments.push(format_args!("*{patience}:{}", default.terms())),
+        }
+    }
+
+    fn outcome(&self, reply: &[i64]) -> Result<Self::Outcome, ReplyError> {
+        // As of the command itself, then the limit's numbers, and how many these are.
+        let (reply, numbers) = match *reply {
+            [_] | [_, _] => {
+                let (_, rest) = read_head(reply)?;
+                return if rest.is_empty() {
+                    Ok(Followed::NoLimit)
+                } else {
+                    Err(ReplyError::Unexpected)
+                };
+            }
+            [ref rest @ .., count] => {
+                let count = usize::try_from(count).ok();
+                let at = count.and_then(|count| rest.len().checked_sub(count));
+                rest.split_at(at.ok_or(ReplyError::Unexpected)?)
+            }
+            [] => return Err(ReplyError::Unexpected),
+        };
+        let limit = StoredLimit::read(numbers).ok_or(ReplyError::Unexpected)?;
+        if limit.terms().is_per_client() {
+            return Ok(Followed::PerClient(limit));
+        }
+        Ok(Followed::Done { outcome: self.command_under(limit).outcome(reply)?, limit })
+    }
+
+    fn apply(
+        &self,
+        slot: &mut Option<Record>,
+        now: Timestamp,
+    ) -> Result<Self::Outcome, RecordError> {
+        let limit = match slot {
+            Some(record) if record.is_over(now) => {
+                return on_empty(slot, |empty| self.apply(empty, now));
+            }
+            Some(Record { body: Body::Lock(_), .. }) => return Err(RecordError::OtherKind),
+            Some(record) => StoredLimit::of(record),
+            None => self.default,
+        };
+        let Some(limit) = limit else { return Ok(Followed::NoLimit) };
+        if limit.terms().is_per_client() {
+            if !self.command.only_asks() {
+                SetLimit::new(limit).apply(slot, now)?;
+            }
+            return Ok(Followed::PerClient(limit));
+        }
+        let outcome = self.command_under(limit).run(slot, now)?;
+        if let Some(record) = slot {
+            record.policy.get_or_insert(Policy::new(limit.terms()));
+            record.settle_policy(now);
+        }
+        Ok(Followed::Done { outcome, limit })
+    }
+
+    fn is_repeatable(&self) -> bool {
+        self.command.is_repeatable()
+    }
+}

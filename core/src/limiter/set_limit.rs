@@ -1,0 +1,105 @@
+//! Storing a limit with its key.
+
+use super::group::Opened;
+use super::stored::{Policy, StoredLimit, on_empty};
+use super::wire;
+use crate::command::{Arguments, Command, ScriptId, read_head};
+use crate::error::{RecordError, ReplyError};
+use crate::record::{Body, Record};
+use crate::time::Timestamp;
+
+/// Store a limit under the key that it is for. Tells whether it was stored.
+///
+/// From then on whoever asks with a [`Follow`](crate::Follow) is under it, and a command that says itself
+/// which limit it is under is refused ([`RecordError::LimitIsStored`]). A [`Reset`](crate::Reset) forgets
+/// it together with what was used.
+///
+/// What was used of another limit stays used, as where any limit changes (see
+/// [`Limit`](crate::Limit)), also of one that was not stored; a block stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetLimit {
+    limit: StoredLimit,
+    mode: Mode,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Keep,
+    IfAbsent,
+    Afresh,
+}
+
+impl Mode {
+    /// As scripts take it.
+    fn letter(self) -> char {
+        match self {
+            Mode::Keep => 'k',
+            Mode::IfAbsent => 'a',
+            Mode::Afresh => 'f',
+        }
+    }
+}
+
+impl SetLimit {
+    /// Stores this one, in the place of any other.
+    pub fn new(limit: StoredLimit) -> Self {
+        SetLimit { limit, mode: Mode::Keep }
+    }
+
+    /// Stores this one where none is stored.
+    pub fn if_absent(limit: StoredLimit) -> Self {
+        SetLimit { limit, mode: Mode::IfAbsent }
+    }
+
+    /// Stores this one and forgets all else that the key holds: what was used, requests, and a block.
+    pub fn afresh(limit: StoredLimit) -> Self {
+        SetLimit { limit, mode: Mode::Afresh }
+    }
+
+    fn set(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<bool, RecordError> {
+        Opened::new(&self.limit.limit().singles(), slot, now)?.close().write(slot, now);
+        if let Some(record) = slot {
+            record.policy = Some(Policy::new(self.limit.terms()));
+            record.settle_policy(now);
+        }
+        Ok(true)
+    }
+}
+
+impl Command for SetLimit {
+    type Outcome = bool;
+
+    fn script(&self) -> ScriptId {
+        ScriptId::LimiterSet
+    }
+
+    fn arguments(&self, arguments: &mut Arguments) {
+        arguments.push(self.mode.letter());
+        arguments.push(self.limit.terms());
+        wire::push_limit(&self.limit.limit(), arguments);
+    }
+
+    fn outcome(&self, reply: &[i64]) -> Result<bool, ReplyError> {
+        match read_head(reply)? {
+            (_, [0]) => Ok(false),
+            (_, [1]) => Ok(true),
+            _ => Err(ReplyError::Unexpected),
+        }
+    }
+
+    fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<bool, RecordError> {
+        match slot {
+            Some(Record { body: Body::Lock(_), .. }) => Err(RecordError::OtherKind),
+            Some(record) if record.is_over(now) || self.mode == Mode::Afresh => {
+                on_empty(slot, |empty| self.set(empty, now))
+            }
+            Some(Record { policy: Some(_), .. }) if self.mode == Mode::IfAbsent => Ok(false),
+            _ => self.set(slot, now),
+        }
+    }
+
+    /// Set once more, it is set.
+    fn is_repeatable(&self) -> bool {
+        self.mode == Mode::Keep
+    }
+}

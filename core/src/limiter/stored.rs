@@ -1,0 +1,240 @@
+//! Limits that are stored with their keys, so that whoever asks is under the same one.
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+
+use crate::command::read_whole;
+use crate::error::{ConfigError, RecordError};
+use crate::exact::{MAX_EXACT, MAX_SPAN_US, half_span};
+use crate::limit::{Limit, Single};
+use crate::record::{Body, Record, read_number};
+use crate::time::Timestamp;
+
+/// A limit as it is stored under the key that it is for.
+///
+/// [`SetLimit`](crate::SetLimit) stores it, and who asks with [`Follow`](crate::Follow) is under it,
+/// whichever it is by then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StoredLimit {
+    limit: Limit,
+    terms: Terms,
+}
+
+/// Whose use counts towards a stored limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// That of all clients together.
+    #[default]
+    Overall,
+    /// That of each client by itself.
+    PerClient,
+}
+
+impl StoredLimit {
+    /// How long a limit is kept that was given no time: the longest there is, half of
+    /// [`MAX_SPAN`](crate::MAX_SPAN) or 35 years.
+    pub const LONGEST_KEPT: Duration = Duration::from_micros(MAX_SPAN_US / 2);
+
+    /// This limit on what all clients use together, kept for [`StoredLimit::LONGEST_KEPT`]. Its rate is
+    /// told in lowest terms: 60 in a minute as 1 in a second.
+    pub fn new(limit: impl Into<Limit>) -> Self {
+        let terms = Terms { scope: Scope::Overall, keep_us: MAX_SPAN_US / 2 };
+        StoredLimit { limit: limit.into().in_lowest_terms(), terms }
+    }
+
+    /// The same on what each client uses by itself.
+    pub fn per_client(self) -> Self {
+        let terms = Terms { scope: Scope::PerClient, ..self.terms };
+        StoredLimit { terms, ..self }
+    }
+
+    /// The same, kept for `keep` (whole microseconds, at most half of [`MAX_SPAN`](crate::MAX_SPAN))
+    /// after the last request that was admitted or changed anything, of a limit per client after the last
+    /// request; and for as long as what was used counts. Then it is gone.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for a time of zero, with a fraction of a microsecond, or out of range.
+    pub fn kept_for(self, keep: Duration) -> Result<Self, ConfigError> {
+        let keep_us = half_span("time to keep a limit", keep)?;
+        Ok(StoredLimit { terms: Terms { keep_us, ..self.terms }, ..self })
+    }
+
+    /// The limit.
+    pub fn limit(&self) -> Limit {
+        self.limit
+    }
+
+    /// Whose use counts.
+    pub fn scope(&self) -> Scope {
+        self.terms.scope
+    }
+
+    /// For how long it is kept.
+    pub fn keep(&self) -> Duration {
+        Duration::from_micros(self.terms.keep_us)
+    }
+
+    pub(super) fn terms(&self) -> Terms {
+        self.terms
+    }
+
+    /// The one that this record has, if it has any.
+    pub(super) fn of(record: &Record) -> Option<Self> {
+        Some(StoredLimit { terms: record.policy?.terms, ..StoredLimit::new(record.limit()?) })
+    }
+
+    /// From the numbers of a reply: 1 if it is per client, for how long it is kept (us), then of each limit
+    /// the code of its tag's letter and its configuration.
+    pub(super) fn read(numbers: &[i64]) -> Option<Self> {
+        let numbers = numbers.iter().map(|number| read_whole(*number).ok());
+        let numbers = numbers.collect::<Option<Vec<u64>>>()?;
+        let &[per_client, keep_us, ref rest @ ..] = &numbers[..] else { return None };
+        let scope = if per_client == 1 { Scope::PerClient } else { Scope::Overall };
+        let (mut rest, mut limits) = (rest, Vec::new());
+        while let Some((&letter, behind)) = rest.split_first() {
+            let tag = Single::tag_of(u8::try_from(letter).ok()?.into())?;
+            let (config, behind) = behind.split_at_checked(Single::config_len(tag)?)?;
+            limits.push(Single::read(tag, config)?.into());
+            rest = behind;
+        }
+        let terms = Terms { scope, keep_us };
+        Some(StoredLimit { limit: Limit::all(&limits).ok()?, terms })
+    }
+}
+
+/// What is stored of a limit besides itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Terms {
+    scope: Scope,
+    /// How long it is kept, in microseconds.
+    keep_us: u64,
+}
+
+impl Terms {
+    pub(super) fn is_per_client(&self) -> bool {
+        self.scope == Scope::PerClient
+    }
+}
+
+/// As scripts take them.
+impl fmt::Display for Terms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.scope.letter(), self.keep_us)
+    }
+}
+
+impl Scope {
+    /// As scripts and records have it.
+    pub(super) fn letter(self) -> char {
+        match self {
+            Scope::Overall => 'o',
+            Scope::PerClient => 'c',
+        }
+    }
+}
+
+/// What a record says whose limit is stored for all to follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Policy {
+    pub(super) terms: Terms,
+    /// When the record is over, in microseconds: it then acts as if it were not there. Zero in a record
+    /// that was just written, until [`Record::settle_policy`].
+    pub(crate) until: u64,
+}
+
+impl Policy {
+    /// The tag before the record's own.
+    pub(crate) const TAG: &str = "P1";
+
+    pub(super) fn new(terms: Terms) -> Self {
+        Policy { terms, until: 0 }
+    }
+
+    /// The same in a record that is written now.
+    pub(crate) fn written(self) -> Self {
+        Policy { until: 0, ..self }
+    }
+
+    /// Reads what stands behind the tag: this, and the record's own text.
+    pub(crate) fn read(text: &str) -> Option<(Self, &str)> {
+        let mut words = text.splitn(4, ' ');
+        let scope = match words.next()? {
+            "o" => Scope::Overall,
+            "c" => Scope::PerClient,
+            _ => return None,
+        };
+        let keep_us = words.next().and_then(read_number)?;
+        let until = words.next().and_then(read_number).filter(|until| *until < MAX_EXACT)?;
+        if !(1..=MAX_SPAN_US / 2).contains(&keep_us) {
+            return None;
+        }
+        Some((Policy { terms: Terms { scope, keep_us }, until }, words.next()?))
+    }
+
+    fn is_over(&self, now: Timestamp) -> bool {
+        self.until <= now.as_micros()
+    }
+}
+
+/// As it stands before the record's own text.
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Terms { scope, keep_us } = self.terms;
+        write!(f, "{} {} {keep_us} {} ", Self::TAG, scope.letter(), self.until)
+    }
+}
+
+impl Record {
+    /// The limit that it was written under; none of a lock.
+    fn limit(&self) -> Option<Limit> {
+        match &self.body {
+            Body::Counter(record) => Some(record.standpoint().ok()?.limit.into()),
+            Body::Group(record) => {
+                let limits: Vec<Limit> =
+                    record.parts.iter().map(|part| part.limit.into()).collect();
+                Limit::all(&limits).ok()
+            }
+            Body::Lock(_) => None,
+        }
+    }
+
+    /// Whether it is over, with the limit that was stored with it.
+    pub(super) fn is_over(&self, now: Timestamp) -> bool {
+        self.policy.is_some_and(|policy| policy.is_over(now))
+    }
+
+    /// Ends an operation at `now`: where that has written the record, its limit is kept from now on.
+    pub(super) fn settle_policy(&mut self, now: Timestamp) {
+        if let Some(Policy { terms, until: 0 }) = self.policy {
+            let until = self.forget_at().as_micros().max(now.as_micros() + terms.keep_us);
+            self.policy = Some(Policy { terms, until });
+        }
+    }
+}
+
+/// Runs a command that says itself which limit it is under, which a stored one excludes.
+pub(super) fn under_own_limit<T>(
+    slot: &mut Option<Record>,
+    now: Timestamp,
+    run: impl FnOnce(&mut Option<Record>) -> Result<T, RecordError>,
+) -> Result<T, RecordError> {
+    match slot {
+        Some(record) if record.is_over(now) => on_empty(slot, run),
+        Some(Record { policy: Some(_), .. }) => Err(RecordError::LimitIsStored),
+        _ => run(slot),
+    }
+}
+
+/// Runs as if there were nothing; what there is stays, unless something is written.
+pub(super) fn on_empty<T>(
+    slot: &mut Option<Record>,
+    run: impl FnOnce(&mut Option<Record>) -> Result<T, RecordError>,
+) -> Result<T, RecordError> {
+    let mut empty = None;
+    let outcome = run(&mut empty)?;
+    if empty.is_some() {
+        *slot = empty;
+    }
+    Ok(outcome)
+}
