@@ -1,5 +1,7 @@
 //! Limiters for callers that block.
 
+mod stored;
+
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -8,6 +10,8 @@ use lockage_core::{
     Adjusted, Cancellation, Command, ConfigError, Decision, Limit, RequestId, Reservation,
     Reserved, Settlement, Ticket, Turn,
 };
+
+pub use stored::BlockingStoredLimiter;
 
 use crate::error::{Error, StoreError};
 use crate::key::{Key, KeyError};

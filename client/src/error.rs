@@ -21,6 +21,12 @@ pub enum Error {
     /// Too many callers of a limiter that coalesces wait already. Nothing was sent.
     #[error(transparent)]
     QueueFull(#[from] QueueFull),
+    /// No limit is stored for the id, and the limiter has no default. Nothing was changed.
+    #[error("no limit is stored for this id: set one, or give the limiter a default")]
+    NoLimit,
+    /// The limit that is stored is for each client by itself, and this one has no name. Nothing was charged.
+    #[error("the limit is for each client by itself: say which one this is")]
+    NoClient,
     /// The store has not answered with an outcome.
     #[error(transparent)]
     Store(#[from] StoreError),

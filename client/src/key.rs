@@ -26,6 +26,11 @@ impl Key {
         Ok(Key(format!("{prefix}:{{{id}}}")))
     }
 
+    /// The key of what one client by itself uses of this id, on the same node.
+    pub(crate) fn of_client(&self, client: &str) -> Key {
+        Key(format!("{self}:{client}"))
+    }
+
     /// The key as it is stored.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -49,6 +54,17 @@ pub(crate) fn check_prefix(prefix: &str) -> Result<(), KeyError> {
     Ok(())
 }
 
+/// Checks the name of a client: without a brace at its end, no key of a client is that of another id.
+pub(crate) fn check_client(client: &str) -> Result<(), KeyError> {
+    if client.is_empty() {
+        return Err(KeyError::EmptyClient);
+    }
+    if client.contains(['{', '}']) {
+        return Err(KeyError::BraceInClient);
+    }
+    Ok(())
+}
+
 /// A prefix or an id that makes no key. Nothing was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -59,6 +75,12 @@ pub enum KeyError {
     /// The prefix has a brace.
     #[error("the prefix has a brace: braces mark the id in a key")]
     BraceInPrefix,
+    /// The name of the client is empty.
+    #[error("the client's name is empty: name it, such as \"worker-1\"")]
+    EmptyClient,
+    /// The name of the client has a brace.
+    #[error("the client's name has a brace: braces mark the id in a key")]
+    BraceInClient,
     /// The id is empty.
     #[error("the id is empty: name whom the limit is for, such as \"user:42\"")]
     EmptyId,

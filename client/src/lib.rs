@@ -69,18 +69,18 @@ mod store;
 mod timed;
 
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
-pub use blocking::BlockingLimiter;
+pub use blocking::{BlockingLimiter, BlockingStoredLimiter};
 pub use error::{Error, StoreError};
 pub use key::{Key, KeyError};
 pub use limiter::{
-    Coalescing, DenyCache, DenyCacheStats, Limiter, QueueFull, ShadowStats, WhenAway,
+    Coalescing, DenyCache, DenyCacheStats, Limiter, QueueFull, ShadowStats, StoredLimiter, WhenAway,
 };
 pub use lockage_core::flow::OutageConfig;
 pub use lockage_core::{
     Adjust, Adjusted, Cancellation, Clock, Command, Composite, ConfigError, CostError, Decision,
     FixedWindow, IntervalBucket, LeakyBucket, Limit, ParseError, Part, RecordError, RequestId,
-    Reservation, Reserve, Reserved, Settle, Settlement, SlidingLog, SlidingWindow, Ticket,
-    Timestamp, TokenBucket, Turn, Verdict, lock,
+    Reservation, Reserve, Reserved, Scope, Settle, Settlement, SlidingLog, SlidingWindow,
+    StoredLimit, Ticket, Timestamp, TokenBucket, Turn, Verdict, lock,
 };
 pub use store::{BlockingStore, Store};
 pub use timed::{NoAnswer, Timed};

@@ -7,6 +7,7 @@ mod denials;
 mod deny_cache;
 mod reserving;
 mod shadow;
+mod stored;
 mod turns;
 mod waiting;
 
@@ -20,6 +21,7 @@ pub use away::WhenAway;
 pub use coalesce::{Coalescing, QueueFull};
 pub use deny_cache::{DenyCache, DenyCacheStats};
 pub use shadow::ShadowStats;
+pub use stored::StoredLimiter;
 
 use crate::error::{Error, StoreError};
 use crate::key::{Key, KeyError, check_prefix};
@@ -253,8 +255,12 @@ impl<S: Store> Limiter<S> {
 
 impl Ids {
     fn next(&self) -> RequestId {
-        RequestId::from_u128(u128::from((self.random)()) << 64 | u128::from((self.random)()))
+        random_id(&*self.random)
     }
+}
+
+fn random_id(random: impl Fn() -> u64) -> RequestId {
+    RequestId::from_u128(u128::from(random()) << 64 | u128::from(random()))
 }
 
 impl<S: fmt::Debug> fmt::Debug for Limiter<S> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockage_core::{Acquire, RequestId, Reservation, Reserved, Settle, Settlement};
 
-use super::Limiter;
+use super::{Limiter, random_id};
 use crate::error::Error;
 use crate::runtime::Runtime;
 use crate::store::Store;
@@ -76,8 +76,7 @@ impl<S: Store, R: Runtime> Limiter<Timed<S, R>> {
     /// # Errors
     /// [`Error`].
     pub async fn reserve(&self, id: &str, cost: u64, hold: Duration) -> Result<Reserved, Error> {
-        let half = || u128::from(self.store.runtime().random());
-        let request = RequestId::from_u128(half() << 64 | half());
+        let request = random_id(|| self.store.runtime().random());
         self.reserve_as(id, cost, request, hold).await
     }
 }

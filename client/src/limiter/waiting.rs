@@ -36,20 +36,8 @@ impl<S: Store, R: Runtime> Limiter<Timed<S, R>> {
     /// # Errors
     /// [`Error`], of the first call that fails.
     pub async fn acquire(&self, id: &str, cost: u64, timeout: Duration) -> Result<Decision, Error> {
-        let runtime = self.store.runtime();
-        let mut wait = Wait::new(runtime.now(), timeout);
-        loop {
-            let patience = wait.patience(runtime.now());
-            let decision = self.try_acquire_within(id, cost, Some(patience)).await?;
-            match wait.after(&decision, runtime.now(), runtime.random()) {
-                Step::Done => return Ok(decision),
-                Step::Sleep(duration) => runtime.sleep(duration).await,
-                Step::Turn(duration) => {
-                    runtime.sleep(duration).await;
-                    return Ok(Decision { turn_after: Duration::ZERO, ..decision });
-                }
-            }
-        }
+        let ask = |patience| self.try_acquire_within(id, cost, Some(patience));
+        wait(self.store.runtime(), timeout, ask).await
     }
 
     /// Gives each acquire of a single cost an id that the store remembers for `remember` (1 us to
@@ -87,5 +75,28 @@ impl<S: Store, R: Runtime> Limiter<Timed<S, R>> {
     /// Whether decisions are being made without the store, by the policy for its absence.
     pub fn is_away(&self) -> bool {
         self.away.as_ref().is_some_and(|away| away.is_away())
+    }
+}
+
+/// Asks, with what is left of the patience, until it is admitted or that is no use.
+pub(super) async fn wait<F>(
+    runtime: &impl Runtime,
+    timeout: Duration,
+    ask: impl Fn(Duration) -> F,
+) -> Result<Decision, Error>
+where
+    F: Future<Output = Result<Decision, Error>>,
+{
+    let mut wait = Wait::new(runtime.now(), timeout);
+    loop {
+        let decision = ask(wait.patience(runtime.now())).await?;
+        match wait.after(&decision, runtime.now(), runtime.random()) {
+            Step::Done => return Ok(decision),
+            Step::Sleep(duration) => runtime.sleep(duration).await,
+            Step::Turn(duration) => {
+                runtime.sleep(duration).await;
+                return Ok(Decision { turn_after: Duration::ZERO, ..decision });
+            }
+        }
     }
 }

@@ -103,6 +103,12 @@ impl StoredLimit {
     }
 }
 
+impl<L: Into<Limit>> From<L> for StoredLimit {
+    fn from(limit: L) -> Self {
+        StoredLimit::new(limit)
+    }
+}
+
 /// What is stored of a limit besides itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Terms {

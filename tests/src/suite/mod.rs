@@ -7,6 +7,7 @@ mod locks;
 mod refusals;
 mod reservations;
 pub mod simulated;
+mod stored;
 mod turns;
 
 use std::time::Duration;
@@ -46,6 +47,9 @@ impl<S: Store + Clone> Bench<'_, S> {
         refusals::bad_input_is_refused_before_it_is_sent(self).await;
         refusals::another_record_is_refused_and_kept(self).await;
         reservations::a_reservation_is_settled_once(self).await;
+        stored::all_clients_follow_the_stored_limit(self).await;
+        stored::one_message_per_number_and_minute(self).await;
+        stored::each_client_has_a_limit_of_its_own(self).await;
         locks::a_lock_is_taken_held_and_given_back(self).await;
         locks::a_repeated_operation_is_done_once(self).await;
     }
