@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use lockage::runtime::{AsyncStd, Runtime, Smol, Tokio};
-use lockage::{BlockingLimiter, Clock, Limit, Limiter, Timed, Timestamp, Verdict};
+use lockage::{BlockingLimiter, Clock, Limit, Limiter, StoredLimiter, Timed, Timestamp, Verdict};
 use lockage_memory::MemoryStore;
 use lockage_tests::flaky::{Flaky, yield_now};
 use tokio::time::Instant;
@@ -24,6 +24,10 @@ impl Clock for TokioClock {
 }
 
 type Limited = Limiter<Timed<Flaky<MemoryStore<Arc<TokioClock>>>, Tokio>>;
+
+fn parsed(limit: &str) -> Limit {
+    limit.parse().unwrap()
+}
 
 fn limiter(limit: &str) -> (Limited, Flaky<MemoryStore<Arc<TokioClock>>>) {
     let clock = Arc::new(TokioClock(Instant::now()));
@@ -43,6 +47,34 @@ async fn a_wait_ends_when_the_permit_is_there() {
     // The chance is up to a quarter of what the store said; timers count in milliseconds.
     assert!((SECOND / 2..SECOND * 63 / 100).contains(&waited), "{waited:?}");
     assert_eq!(store.calls(), 3, "one to be told when, and one then");
+}
+
+/// Whoever waits comes back under the limit that is stored by then.
+#[tokio::test(start_paused = true)]
+async fn a_wait_is_under_the_limit_that_is_stored_by_then() {
+    let clock = Arc::new(TokioClock(Instant::now()));
+    let store = Timed::new(MemoryStore::with_clock(clock), Tokio, SECOND);
+    let limiter = StoredLimiter::new(store).with_default(parsed("token-bucket 1/s burst 1"));
+    limiter.try_acquire("id", 1).await.unwrap();
+    let start = Instant::now();
+    let waiter = limiter.clone();
+    let wait = tokio::spawn(async move { waiter.acquire("id", 1, SECOND * 10).await });
+    yield_now().await;
+    limiter.set("id", parsed("fixed-window 2/4s")).await.unwrap();
+    assert!(wait.await.unwrap().unwrap().is_allowed());
+    assert!(limiter.try_acquire("id", 1).await.unwrap().retry_after() > Some(SECOND));
+    // In a queue nobody is admitted to a turn that he would not wait for.
+    limiter.set_afresh("id", parsed("leaky-bucket 1/s queue 9")).await.unwrap();
+    assert!(start.elapsed() < SECOND * 2);
+    for turn in 0..3 {
+        let allowed = limiter.try_acquire("id", 1).await.unwrap();
+        assert_eq!(allowed.turn_after, SECOND * turn);
+    }
+    let queued = Instant::now();
+    let denied = limiter.acquire("id", 1, SECOND * 3 - Duration::from_millis(1)).await.unwrap();
+    assert!(!denied.is_allowed());
+    assert!(limiter.acquire("id", 1, SECOND * 3).await.unwrap().is_allowed());
+    assert!(queued.elapsed() <= SECOND * 3 + Duration::from_millis(1));
 }
 
 /// A wait that cannot fit ends at once, and one for more than the capacity never begins.

@@ -1,0 +1,60 @@
+//! One text message per telephone number and minute, under limits that stand in the store: `cargo run
+//! --example sms -p lockage-redis-rs`, in this process, or with `REDIS_URL` naming a server, where several
+//! of it follow the same limits.
+
+#![allow(clippy::print_stdout)]
+
+use std::time::Duration;
+
+use lockage::{Limit, Store, StoredLimit, StoredLimiter, Verdict};
+use lockage_memory::MemoryStore;
+use lockage_redis_rs::RedisStore;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    match std::env::var("REDIS_URL") {
+        Ok(url) => {
+            let client =
+                redis::Client::open(url.as_str()).map_err(|error| format!("{url}: {error}"))?;
+            run(RedisStore::connect(client)).await
+        }
+        Err(_) => run(MemoryStore::new()).await,
+    }
+}
+
+async fn run(store: impl Store) -> Result<(), Box<dyn std::error::Error>> {
+    // Every number has this limit, until it is given another one; unused for an hour, it is forgotten.
+    let once: Limit = "sliding-log 1/60s".parse()?;
+    let once = StoredLimit::new(once).kept_for(Duration::from_secs(3600))?;
+    let limiter = StoredLimiter::new(store).with_prefix("sms")?.with_default(once);
+    for number in ["+1-555-0100", "+1-555-0101"] {
+        limiter.remove(number).await?;
+    }
+
+    for number in ["+1-555-0100", "+1-555-0100", "+1-555-0101"] {
+        send(&limiter, number).await?;
+    }
+    // Somebody at the help desk, from any other process: three in an hour, of which one is used.
+    let three: Limit = "sliding-log 3/h".parse()?;
+    limiter.set("+1-555-0100", three).await?;
+    println!("{three} for +1-555-0100 from now on");
+    for _ in 0..3 {
+        send(&limiter, "+1-555-0100").await?;
+    }
+    Ok(())
+}
+
+async fn send(
+    limiter: &StoredLimiter<impl Store>,
+    number: &str,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let decision = limiter.try_acquire(number, 1).await?;
+    match decision.verdict {
+        Verdict::Allowed => println!("{number}: sent, {} left", decision.remaining),
+        Verdict::Denied { retry_after } => {
+            println!("{number}: not sent, again in {} s", retry_after.as_secs_f64().ceil());
+        }
+        Verdict::Never => println!("{number}: never"),
+    }
+    Ok(())
+}
