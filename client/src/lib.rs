@@ -24,6 +24,8 @@
 //! ([`Limiter::with_deny_cache`]). Callers that block take a `BlockingLimiter`. Where many ask for one id
 //! at once, [`Limiter::with_coalescing`] puts their requests into one call.
 //!
+//! Limits can stand in the store, one for each id, for all clients to follow: [`StoredLimiter`].
+//!
 //! A limit can be tried on live traffic before it is enforced: [`Limiter::in_shadow`].
 //!
 //! # Locks
