@@ -66,6 +66,7 @@ mod blocking;
 mod error;
 mod key;
 mod limiter;
+mod locks;
 pub mod runtime;
 mod store;
 mod timed;
@@ -84,5 +85,6 @@ pub use lockage_core::{
     Reservation, Reserve, Reserved, Scope, Settle, Settlement, SlidingLog, SlidingWindow,
     StoredLimit, Ticket, Timestamp, TokenBucket, Turn, Verdict, lock,
 };
+pub use locks::{LockGuard, Locks, Loss, NamedLock, Released, TryLock};
 pub use store::{BlockingStore, Store};
 pub use timed::{NoAnswer, Timed};

@@ -54,6 +54,10 @@ impl<S, R> Timed<S, R> {
     pub(crate) fn runtime(&self) -> &R {
         &self.runtime
     }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
 }
 
 impl<S: Store, R: Runtime> Timed<S, R> {

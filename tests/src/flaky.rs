@@ -40,6 +40,25 @@ struct Shared {
     usual: Mutex<Option<Fate>>,
     calls: AtomicU64,
     executions: AtomicU64,
+    at_once: AtomicU64,
+    most_at_once: AtomicU64,
+}
+
+/// A call that is under way.
+struct UnderWay<'a>(&'a Shared);
+
+impl Shared {
+    fn under_way(&self) -> UnderWay<'_> {
+        let now = self.at_once.fetch_add(1, Ordering::Relaxed) + 1;
+        self.most_at_once.fetch_max(now, Ordering::Relaxed);
+        UnderWay(self)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.at_once.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl<S> Flaky<S> {
@@ -61,6 +80,11 @@ impl<S> Flaky<S> {
     /// How many calls there were.
     pub fn calls(&self) -> u64 {
         self.shared.calls.load(Ordering::Relaxed)
+    }
+
+    /// How many were under way at once at most, of those that could be.
+    pub fn most_at_once(&self) -> u64 {
+        self.shared.most_at_once.load(Ordering::Relaxed)
     }
 
     /// How many of them were done.
@@ -92,6 +116,7 @@ impl<S: Store> Store for Flaky<S> {
         C: Command<Outcome: Send> + Sync,
     {
         let fate = self.fate();
+        let _under_way = self.shared.under_way();
         yield_now().await;
         let answer = match self.done(fate) {
             true => Some(self.store.execute(key, command).await),

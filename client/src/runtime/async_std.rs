@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{Runtime, since_start};
+use super::{Runtime, Spawn, since_start};
 
 /// async-std.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,5 +17,11 @@ impl Runtime for AsyncStd {
 
     fn random(&self) -> u64 {
         rand::random()
+    }
+}
+
+impl Spawn for AsyncStd {
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        async_std::task::spawn(task);
     }
 }

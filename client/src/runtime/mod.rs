@@ -1,10 +1,10 @@
-//! What waiting and timeouts need of an executor: sleep, the time, and chance.
+//! What waiting and timeouts need of an executor: sleep, the time, and chance; and locks, tasks.
 //!
-//! | feature | type | its timers run |
+//! | feature | type | its timers and tasks run |
 //! |---|---|---|
 //! | `tokio` | `Tokio` | within a tokio runtime |
 //! | `async-std` | `AsyncStd` | anywhere: it starts its own threads |
-//! | `smol` | `Smol` | anywhere: it starts its own thread |
+//! | `smol` | `Smol` | anywhere: it starts its own threads |
 //!
 //! The features add up: all can be on at once, and each [`Timed`](crate::Timed) store says which it
 //! uses. Other executors implement [`Runtime`].
@@ -37,6 +37,12 @@ pub trait Runtime: Clone + Send + Sync + 'static {
 
     /// 64 bits that nobody can foresee: they spread callers over time, and make ids.
     fn random(&self) -> u64;
+}
+
+/// An executor that runs tasks beside those that wait for them.
+pub trait Spawn: Runtime {
+    /// Runs `task`. It may be dropped with the executor, before its end.
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static);
 }
 
 /// What `future` gives, or nothing where it takes longer than `patience`. It is asked once before

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
-use super::{Runtime, since_start};
+use super::{Runtime, Spawn, since_start};
 
-/// Smol's timers. They need no executor of its own.
+/// Smol's timers, and its global executor for tasks. Callers need not run in it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Smol;
 
@@ -12,10 +12,16 @@ impl Runtime for Smol {
     }
 
     async fn sleep(&self, duration: Duration) {
-        async_io::Timer::after(duration).await;
+        smol::Timer::after(duration).await;
     }
 
     fn random(&self) -> u64 {
         rand::random()
+    }
+}
+
+impl Spawn for Smol {
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        smol::spawn(task).detach();
     }
 }

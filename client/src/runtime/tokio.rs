@@ -3,7 +3,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Runtime;
+use super::{Runtime, Spawn};
+
+const LONG_AGO: Duration = Duration::from_secs(3600);
 
 /// Tokio, in whose runtime the caller must be. Its time can be paused, for tests.
 #[derive(Clone, Copy, Debug, Default)]
@@ -11,7 +13,11 @@ pub struct Tokio;
 
 impl Runtime for Tokio {
     fn now(&self) -> Duration {
-        static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+        // Long ago, so that it is before the time of each runtime, also of those that were paused.
+        static START: LazyLock<Instant> = LazyLock::new(|| {
+            let now = std::time::Instant::now();
+            now.checked_sub(LONG_AGO).unwrap_or(now).into()
+        });
         START.elapsed()
     }
 
@@ -21,5 +27,11 @@ impl Runtime for Tokio {
 
     fn random(&self) -> u64 {
         rand::random()
+    }
+}
+
+impl Spawn for Tokio {
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        tokio::spawn(task);
     }
 }

@@ -1,0 +1,151 @@
+//! Locks that are taken, kept and given back: handles, guards, and the one task that renews leases.
+
+mod guard;
+mod hold;
+mod keeper;
+mod named;
+mod task;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockage_core::lock::{Lock, OwnerId};
+use lockage_core::{ConfigError, MAX_SPAN};
+
+pub use guard::{LockGuard, Released};
+pub use hold::Loss;
+pub use named::{NamedLock, TryLock};
+
+use crate::key::{Key, KeyError, check_prefix};
+use crate::runtime::{Runtime, Spawn};
+use crate::store::Store;
+use crate::timed::Timed;
+use keeper::Keeper;
+
+/// The prefix of locks that were given none.
+const DEFAULT_PREFIX: &str = "lock";
+
+/// How often a waiting caller asks at least, where nothing else is said.
+const DEFAULT_POLL: Duration = Duration::from_millis(100);
+
+/// The locks of one store.
+///
+/// A lock is held under a lease that one task in the background renews, for all locks of these and their
+/// clones. A holder that crashes, or is cut off, loses its locks when their leases end, and knows that by its
+/// own clock: see [`LockGuard::lost`].
+///
+/// ```
+/// # #[cfg(feature = "tokio")] {
+/// use std::time::Duration;
+/// use lockage::runtime::Tokio;
+/// use lockage::{Locks, Timed};
+/// # use lockage_memory::MemoryStore;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// # let store = MemoryStore::new();
+/// let store = Timed::new(store, Tokio, Duration::from_secs(1));
+/// let locks = Locks::new(store, Duration::from_secs(30))?;
+/// let lock = locks.lock("invoices")?;
+///
+/// let guard = lock.acquire().await?;
+/// let sum = guard.run(async { 40 + 2 }).await?; // stopped where the lock is lost
+/// println!("write {sum} with the fencing token {}", guard.token());
+/// guard.release().await?;
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap(); }
+/// ```
+///
+/// **What it promises.** At most one owner has a live lease by the store's clock (L1), and until the
+/// guard's deadline, by the holder's own clock, that is the guard's owner (L6). It does not promise that
+/// nobody else acts before a holder notices that its time is over: for that, give the fencing token
+/// ([`LockGuard::token`]) to what is protected. Nor does a lock outlast a failover that loses its grant.
+pub struct Locks<S, R> {
+    keeper: Arc<Keeper<S, R>>,
+    prefix: Box<str>,
+    poll: Duration,
+}
+
+impl<S, R> Locks<S, R>
+where
+    S: Store + 'static,
+    R: Spawn,
+{
+    /// Locks with the prefix `lock`, whose grants last for `lease` (whole microseconds, at most 2^50 us)
+    /// unless they are renewed. Each is renewed after a third of it.
+    ///
+    /// The lease is how long a lock stays taken whose holder has crashed. It should be several times the
+    /// store's timeout: between two renewals there must be time for a few calls.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for a lease of zero, with a fraction of a microsecond, or out of range.
+    pub fn new(store: Timed<S, R>, lease: Duration) -> Result<Self, ConfigError> {
+        // A call is repeated within its timeout, and what a lost one has taken is looked for as long as it
+        // could be held.
+        let remember = store.timeout().saturating_mul(4).max(Duration::from_secs(1));
+        let micros = u64::try_from(remember.as_micros()).unwrap_or(u64::MAX);
+        let longest = MAX_SPAN / 2;
+        let lock = Lock::new(lease, Duration::from_micros(micros).min(longest))?;
+        let keeper = Keeper::new(store, lock, None);
+        Ok(Locks { keeper, prefix: DEFAULT_PREFIX.into(), poll: DEFAULT_POLL })
+    }
+
+    /// The same with another prefix: its keys are `prefix:{name}`.
+    ///
+    /// # Errors
+    /// [`KeyError`] for an empty prefix, or one with a brace.
+    pub fn with_prefix(self, prefix: &str) -> Result<Self, KeyError> {
+        check_prefix(prefix)?;
+        Ok(Locks { prefix: prefix.into(), ..self })
+    }
+
+    /// The same, whose waiting callers ask at least once in each `poll`, and more often at first.
+    pub fn with_poll(self, poll: Duration) -> Self {
+        Locks { poll, ..self }
+    }
+
+    /// The same, of which nobody holds one for longer than `longest` after he acquired it: it is not renewed
+    /// beyond that, and lost when it is over. They have a task of their own.
+    pub fn with_longest_hold(self, longest: Duration) -> Self
+    where
+        S: Clone,
+    {
+        let shared = &self.keeper.shared;
+        let keeper = Keeper::new(shared.store.clone(), shared.lock, Some(longest));
+        Locks { keeper, ..self }
+    }
+
+    /// The lock of this name. Each acquire of it is by an owner of its own: who has it and asks again waits
+    /// for itself, unless it asks [as the same owner](NamedLock::as_owner).
+    ///
+    /// # Errors
+    /// [`KeyError`] for an empty name, or one that begins with a closing brace.
+    pub fn lock(&self, name: &str) -> Result<NamedLock<S, R>, KeyError> {
+        let key = Key::new(&self.prefix, name)?;
+        Ok(NamedLock::new(Arc::clone(&self.keeper), key, self.poll))
+    }
+
+    /// An owner that nobody else is.
+    pub fn new_owner(&self) -> OwnerId {
+        OwnerId::from_u128(random_bits(self.keeper.runtime()))
+    }
+}
+
+/// What owners and operations are named by.
+fn random_bits(runtime: &impl Runtime) -> u128 {
+    u128::from(runtime.random()) << 64 | u128::from(runtime.random())
+}
+
+impl<S, R> Clone for Locks<S, R> {
+    fn clone(&self) -> Self {
+        Locks { keeper: Arc::clone(&self.keeper), prefix: self.prefix.clone(), poll: self.poll }
+    }
+}
+
+impl<S, R> fmt::Debug for Locks<S, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locks")
+            .field("prefix", &self.prefix)
+            .field("poll", &self.poll)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,411 @@
+//! Locks in virtual time: guards, renewal, loss, and what is given back, with a store that fails as it is
+//! told.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use lockage::lock::{Holder, Lock, OperationId, OwnerId};
+use lockage::runtime::{AsyncStd, Smol, Spawn, Tokio};
+use lockage::{Clock, Key, LockGuard, Locks, Loss, Released, Store, Timed, Timestamp, TryLock};
+use lockage_memory::MemoryStore;
+use lockage_tests::flaky::{Fate, Flaky, yield_now};
+use tokio::time::{Instant, advance, sleep};
+
+const START_US: u64 = 1_763_697_600_000_000;
+const SECOND: Duration = Duration::from_secs(1);
+const MILLI: Duration = Duration::from_millis(1);
+const LEASE: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_millis(100);
+
+/// The store's clock, which goes with tokio's virtual time.
+struct TokioClock(Instant);
+
+impl Clock for TokioClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(START_US).unwrap().saturating_add(self.0.elapsed())
+    }
+}
+
+type Memory = Flaky<MemoryStore<Arc<TokioClock>>>;
+type Guard = LockGuard<Memory, Tokio>;
+
+fn locks() -> (Locks<Memory, Tokio>, Memory) {
+    let store = Flaky::new(MemoryStore::with_clock(Arc::new(TokioClock(Instant::now()))));
+    let timed = Timed::new(store.clone(), Tokio, SECOND);
+    (Locks::new(timed, LEASE).unwrap(), store)
+}
+
+/// Who holds it by the store, which is asked directly.
+async fn holder(store: &Memory) -> Option<Holder> {
+    let inspect = Lock::new(LEASE, SECOND).unwrap().inspect();
+    let key = Key::new("lock", "one").unwrap();
+    store.execute(&key, &inspect).await.unwrap().holder
+}
+
+fn taken(outcome: TryLock<Memory, Tokio>) -> Guard {
+    outcome.taken().expect("it is free")
+}
+
+async fn refused(locks: &Locks<Memory, Tokio>) -> Holder {
+    match locks.lock("one").unwrap().try_acquire().await.unwrap() {
+        TryLock::Held(holder) => holder,
+        TryLock::Taken(guard) => panic!("it was free: {guard:?}"),
+    }
+}
+
+/// L1, L5: one at a time, with larger tokens, for two calls each.
+#[tokio::test(start_paused = true)]
+async fn a_lock_is_taken_and_given_back_with_two_calls() {
+    let (locks, store) = locks();
+    let lock = locks.lock("one").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    assert_eq!(refused(&locks).await.owner, guard.owner());
+    assert_eq!(holder(&store).await.unwrap().hold.token, guard.token());
+    let (token, calls) = (guard.token(), store.calls());
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+    let again = taken(lock.try_acquire().await.unwrap());
+    assert!(again.token() > token);
+    assert_eq!(store.calls(), calls + 2);
+    assert_eq!((again.holds(), lock.inspect().await.unwrap().unwrap().owner), (1, again.owner()));
+}
+
+/// L2: an owner holds as often as it acquired, less what it released.
+#[tokio::test(start_paused = true)]
+async fn an_owner_takes_it_more_than_once() {
+    let (locks, _) = locks();
+    let owner = locks.new_owner();
+    let lock = locks.lock("one").unwrap().as_owner(owner);
+    let (outer, inner) = (lock.acquire().await.unwrap(), lock.acquire().await.unwrap());
+    assert_eq!((outer.holds(), inner.holds(), inner.token()), (1, 2, outer.token()));
+    assert_eq!(outer.release().await.unwrap(), Released::Held(1));
+    assert_eq!(refused(&locks).await.owner, owner);
+    // Held for longer than a lease by what is left.
+    sleep(LEASE * 3).await;
+    assert_eq!(inner.time_left().map(|left| left > LEASE / 2), Ok(true));
+    assert_eq!(inner.release().await.unwrap(), Released::Free);
+}
+
+/// L6: a hold is renewed for as long as it is held, each third of the lease, and not once more.
+#[tokio::test(start_paused = true)]
+async fn a_hold_is_renewed_until_it_is_released() {
+    let (locks, store) = locks();
+    let guard = locks.lock("one").unwrap().acquire().await.unwrap();
+    let calls = store.calls();
+    for _ in 0..100 {
+        sleep(LEASE / 10).await;
+        let left = guard.time_left().unwrap();
+        assert!(left > LEASE * 6 / 10 && left < LEASE, "{left:?}");
+        let own = guard.deadline().unwrap() - lockage::runtime::Runtime::now(&Tokio);
+        assert_eq!(own, left);
+    }
+    let renewals = store.calls() - calls;
+    assert!((29..=31).contains(&renewals), "{renewals} renewals in ten leases");
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+    let calls = store.calls();
+    sleep(LEASE * 5).await;
+    assert_eq!(store.calls(), calls, "bug 25: nobody renews what was given back");
+}
+
+/// L6: with no answer any more, the holder knows by his own clock that it is lost, before it is.
+#[tokio::test(start_paused = true)]
+async fn a_loss_is_noticed_without_the_store() {
+    for fate in [Fate::Silence, Fate::NotDone, Fate::Lost] {
+        let (locks, store) = locks();
+        let guard = locks.lock("one").unwrap().acquire().await.unwrap();
+        sleep(LEASE / 2).await; // once renewed, after a third
+        let renewed = holder(&store).await.unwrap();
+        let deadline = guard.deadline().unwrap();
+        store.always(fate);
+        assert_eq!(guard.lost().await, Loss::Expired, "{fate:?}");
+        store.always(Fate::Answered);
+        let now = lockage::runtime::Runtime::now(&Tokio);
+        assert!(now >= deadline && now < deadline + MILLI * 2, "{fate:?}: {now:?}, {deadline:?}");
+        assert_eq!(holder(&store).await.map(|it| it.owner), Some(renewed.owner), "{fate:?}");
+        assert_eq!(guard.deadline(), Err(Loss::Expired));
+        assert_eq!(guard.lost().await, Loss::Expired, "once lost, it stays lost");
+    }
+}
+
+/// An outage that is over in time goes unnoticed.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_fails_is_repeated_until_it_is_done() {
+    let (locks, store) = locks();
+    let guard = locks.lock("one").unwrap().acquire().await.unwrap();
+    store.always(Fate::Silence);
+    sleep(LEASE * 9 / 10).await;
+    store.always(Fate::Answered);
+    sleep(LEASE).await;
+    assert!(guard.deadline().is_ok());
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+}
+
+/// Work ends with the lock, and says why.
+#[tokio::test(start_paused = true)]
+async fn work_is_stopped_when_the_lock_is_lost() {
+    let (locks, store) = locks();
+    let lock = locks.lock("one").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    assert_eq!(guard.run(async { 42 }).await, Ok(42));
+    let work = async {
+        sleep(LEASE * 2).await;
+        assert!(lock.force_release(guard.token()).await.unwrap());
+        assert!(!lock.force_release(guard.token()).await.unwrap());
+        let next = lock.acquire().await.unwrap();
+        std::mem::forget(next);
+        sleep(LEASE * 9).await;
+        panic!("it has no lock any more");
+    };
+    let start = Instant::now();
+    let Err(Loss::Refused(Some(next))) = guard.run(work).await else { panic!("it was lost") };
+    assert!(start.elapsed() <= LEASE * 2 + LEASE / 3 + SECOND, "with the next renewal");
+    assert_eq!(holder(&store).await.map(|it| it.hold.token), Some(next.hold.token));
+    // Nothing of it is done by who has lost it before.
+    let never = async { panic!("it has no lock") };
+    assert_eq!(guard.run(never).await, Err(Loss::Refused(Some(next))));
+    let released = guard.release().await.unwrap();
+    assert!(matches!(released, Released::NotHeld(Some(it)) if it.owner == next.owner));
+}
+
+/// A longest hold is not renewed beyond its end.
+#[tokio::test(start_paused = true)]
+async fn a_longest_hold_ends() {
+    let (locks, store) = locks();
+    let locks = locks.with_longest_hold(LEASE * 2);
+    let start = Instant::now();
+    let guard = locks.lock("one").unwrap().acquire().await.unwrap();
+    assert_eq!(guard.lost().await, Loss::HeldTooLong);
+    assert!((LEASE * 2..LEASE * 2 + MILLI * 2).contains(&start.elapsed()), "{:?}", start.elapsed());
+    drop(guard);
+    sleep(SECOND).await;
+    assert_eq!(holder(&store).await, None, "dropped, it is given back");
+}
+
+/// Dropped, a guard gives the lock back in the background, also when the store is away for a while.
+#[tokio::test(start_paused = true)]
+async fn a_dropped_guard_is_given_back() {
+    let (locks, store) = locks();
+    let lock = locks.lock("one").unwrap();
+    drop(lock.acquire().await.unwrap());
+    sleep(MILLI).await;
+    assert_eq!(holder(&store).await, None);
+
+    let guard = lock.acquire().await.unwrap();
+    store.always(Fate::Silence);
+    drop(guard);
+    // Nor does it need its locks any more.
+    drop((lock, locks));
+    sleep(LEASE / 3).await;
+    store.always(Fate::Answered);
+    assert!(holder(&store).await.is_some());
+    sleep(SECOND * 3).await;
+    assert_eq!(holder(&store).await, None);
+    sleep(LEASE * 2).await;
+    assert_eq!(
+        tokio::runtime::Handle::current().metrics().num_alive_tasks(),
+        0,
+        "the task has ended"
+    );
+}
+
+/// A release without an answer is repeated, and done once.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_fails_is_repeated() {
+    let (locks, store) = locks();
+    let lock = locks.lock("one").unwrap().as_owner(locks.new_owner());
+    let (outer, inner) = (lock.acquire().await.unwrap(), lock.acquire().await.unwrap());
+    // Done, without an answer until long after its caller has given up.
+    store.next([Fate::DoneInSilence; 4]);
+    assert!(inner.release().await.is_err());
+    sleep(SECOND).await;
+    assert_eq!(holder(&store).await.map(|it| it.hold.holds), Some(1), "L10");
+    assert_eq!(outer.release().await.unwrap(), Released::Free);
+}
+
+/// What a call without an answer has taken is given back, and nothing else.
+#[tokio::test(start_paused = true)]
+async fn what_an_unanswered_call_has_taken_is_given_back() {
+    let (locks, store) = locks();
+    let lock = locks.lock("one").unwrap().as_owner(locks.new_owner());
+    let outer = lock.acquire().await.unwrap();
+    for fate in [Fate::DoneInSilence, Fate::AnswerLost, Fate::Lost, Fate::Silence] {
+        store.always(fate);
+        assert!(lock.acquire().await.is_err(), "{fate:?}");
+        store.always(Fate::Answered);
+        sleep(SECOND * 4).await;
+        assert_eq!(holder(&store).await.map(|it| it.hold.holds), Some(1), "{fate:?}");
+    }
+    assert_eq!(outer.release().await.unwrap(), Released::Free);
+}
+
+/// A caller who is dropped at any point leaves nothing behind.
+#[tokio::test(start_paused = true)]
+async fn a_dropped_attempt_leaves_nothing_held() {
+    let (locks, store) = locks();
+    let lock = locks.lock("one").unwrap();
+    let mut ended = 0;
+    for polls in 0..12 {
+        let held = polls % 2 == 1;
+        let other = if held { Some(lock.acquire().await.unwrap()) } else { None };
+        {
+            let mut attempt = pin!(lock.acquire_within(SECOND * 5));
+            for _ in 0..polls {
+                let mut context = Context::from_waker(Waker::noop());
+                if let Poll::Ready(outcome) = attempt.as_mut().poll(&mut context) {
+                    ended += 1;
+                    assert!(outcome.unwrap().taken().is_some());
+                    break;
+                }
+                advance(MILLI * 10).await;
+            }
+        }
+        if let Some(other) = other {
+            assert_eq!(other.release().await.unwrap(), Released::Free);
+        }
+        sleep(SECOND * 3).await;
+        assert_eq!(holder(&store).await, None, "after {polls} polls");
+    }
+    assert!(ended > 0, "some attempts come to their end");
+}
+
+/// L8: when its holder is gone, who waits has the lock within its lease and one poll.
+#[tokio::test(start_paused = true)]
+async fn who_waits_has_it_within_the_lease_and_one_poll() {
+    let (locks, store) = locks();
+    let key = Key::new("lock", "one").unwrap();
+    let crashed = Lock::new(LEASE, SECOND).unwrap();
+    let acquire = crashed.acquire(OwnerId::from_u128(7), OperationId::from_u128(7), Timestamp::MAX);
+    store.execute(&key, &acquire).await.unwrap();
+    let start = Instant::now();
+    let waits = (0..20).map(|_| {
+        let lock = locks.lock("one").unwrap();
+        tokio::spawn(async move {
+            let guard = lock.acquire().await.unwrap();
+            let had = start.elapsed();
+            guard.release().await.unwrap();
+            had
+        })
+    });
+    let mut had = Vec::new();
+    for wait in waits.collect::<Vec<_>>() {
+        had.push(wait.await.unwrap());
+    }
+    had.sort();
+    assert!((LEASE..LEASE + POLL).contains(&had[0]), "{had:?}");
+    assert!(had[19] < LEASE + POLL * 2, "{had:?}");
+    // One question in each half of a poll at most, but for the first ones.
+    let most = 20 * (LEASE.as_millis() / (POLL.as_millis() / 2) + 10);
+    assert!(u128::from(store.calls()) < most, "{} calls", store.calls());
+}
+
+/// A wait that is over is told who has it.
+#[tokio::test(start_paused = true)]
+async fn a_wait_ends_with_its_timeout() {
+    let (locks, _) = locks();
+    let lock = locks.lock("one").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let start = Instant::now();
+    let outcome = lock.acquire_within(SECOND * 3).await.unwrap();
+    let TryLock::Held(holder) = outcome else { panic!("{outcome:?}") };
+    assert_eq!((holder.owner, holder.hold.token), (guard.owner(), guard.token()));
+    assert!((SECOND * 3..SECOND * 3 + MILLI * 2).contains(&start.elapsed()));
+}
+
+/// Bug 26: what is granted too late is not held.
+#[tokio::test(start_paused = true)]
+async fn a_grant_whose_lease_is_over_is_given_back() {
+    let store = Flaky::new(MemoryStore::with_clock(Arc::new(TokioClock(Instant::now()))));
+    let slow = Slow(store.clone());
+    let locks = Locks::new(Timed::new(slow, Tokio, SECOND * 60), SECOND).unwrap();
+    let outcome = locks.lock("one").unwrap().acquire_within(SECOND * 5).await;
+    assert!(outcome.is_err(), "{outcome:?}");
+    sleep(SECOND * 60).await;
+    assert_eq!(holder(&store).await, None);
+}
+
+/// Its answers take longer than the leases.
+#[derive(Clone)]
+struct Slow(Memory);
+
+impl Store for Slow {
+    async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, lockage::StoreError>
+    where
+        C: lockage::Command<Outcome: Send> + Sync,
+    {
+        let answer = self.0.execute(key, command).await;
+        sleep(SECOND * 2).await;
+        answer
+    }
+}
+
+/// Thousands of holds are renewed together.
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_holds_are_renewed_a_thousand_at_a_time() {
+    let (locks, store) = locks();
+    let mut guards = Vec::new();
+    for name in 0..10_000 {
+        guards.push(locks.lock(&name.to_string()).unwrap().acquire().await.unwrap());
+    }
+    let calls = store.calls();
+    sleep(LEASE).await;
+    assert!(guards.iter().all(|guard| guard.deadline().is_ok()));
+    let renewals = store.calls() - calls;
+    assert!((20_000..=30_000).contains(&renewals), "{renewals} in a lease");
+    assert_eq!(store.most_at_once(), 1000);
+}
+
+/// Bug 25: however releases and renewals meet, nothing is renewed or held once all is given back.
+#[tokio::test(start_paused = true)]
+async fn releases_and_renewals_that_meet_leave_nothing_behind() {
+    let (locks, store) = locks();
+    let lock = locks.lock("one").unwrap();
+    for round in 0..200_u32 {
+        let guard = lock.acquire().await.unwrap();
+        // Just before, at and after its renewal, of which each call takes a few polls.
+        advance(LEASE / 3 - MILLI).await;
+        for _ in 0..round % 20 {
+            yield_now().await;
+        }
+        advance(MILLI * (round % 3)).await;
+        for _ in 0..round % 7 {
+            yield_now().await;
+        }
+        match round % 2 {
+            0 => assert_eq!(guard.release().await.unwrap(), Released::Free),
+            _ => drop(guard),
+        }
+        sleep(SECOND).await;
+        assert_eq!(holder(&store).await, None, "round {round}");
+        let calls = store.calls();
+        sleep(LEASE).await;
+        assert_eq!(store.calls(), calls, "round {round}");
+    }
+}
+
+/// The same program in a runtime, with its real timers.
+async fn holds_for_more_than_a_lease<R: Spawn>(runtime: R) {
+    let lease = SECOND * 2;
+    let store = Flaky::new(MemoryStore::new());
+    let locks = Locks::new(Timed::new(store.clone(), runtime.clone(), SECOND), lease).unwrap();
+    let guard = locks.lock("one").unwrap().acquire().await.unwrap();
+    runtime.sleep(lease * 3 / 2).await;
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+}
+
+#[test]
+fn every_runtime_renews() {
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            tokio::runtime::Runtime::new().unwrap().block_on(async {
+                tokio::spawn(holds_for_more_than_a_lease(Tokio)).await.unwrap();
+            });
+        });
+        threads.spawn(|| {
+            let holds = holds_for_more_than_a_lease(AsyncStd);
+            async_std::task::block_on(async_std::task::spawn(holds));
+        });
+        threads.spawn(|| smol::block_on(smol::spawn(holds_for_more_than_a_lease(Smol))));
+        threads.spawn(|| pollster::block_on(holds_for_more_than_a_lease(Smol)));
+    });
+}
