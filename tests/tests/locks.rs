@@ -1,16 +1,20 @@
 //! Locks in virtual time: guards, renewal, loss, and what is given back, with a store that fails as it is
 //! told.
 
+use std::iter::Cycle;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use std::vec::IntoIter;
 
 use lockage::lock::{Holder, Lock, OperationId, OwnerId};
 use lockage::runtime::{AsyncStd, Smol, Spawn, Tokio};
 use lockage::{Clock, Key, LockGuard, Locks, Loss, Released, Store, Timed, Timestamp, TryLock};
 use lockage_memory::MemoryStore;
 use lockage_tests::flaky::{Fate, Flaky, yield_now};
+use lockage_tests::properties::{Check, cases, property, require};
+use proptest::prelude::*;
 use tokio::time::{Instant, advance, sleep};
 
 const START_US: u64 = 1_763_697_600_000_000;
@@ -20,6 +24,7 @@ const LEASE: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(100);
 
 /// The store's clock, which goes with tokio's virtual time.
+#[derive(Debug)]
 struct TokioClock(Instant);
 
 impl Clock for TokioClock {
@@ -239,6 +244,22 @@ async fn what_an_unanswered_call_has_taken_is_given_back() {
     assert_eq!(outer.release().await.unwrap(), Released::Free);
 }
 
+/// To look for what a call may have taken takes nothing itself.
+#[tokio::test(start_paused = true)]
+async fn what_was_never_taken_stays_free() {
+    let (locks, store) = locks();
+    let lock = locks.lock("one").unwrap();
+    for fate in [Fate::Lost, Fate::Silence] {
+        store.always(fate);
+        assert!(lock.acquire().await.is_err(), "{fate:?}");
+        store.always(Fate::Answered);
+        for _ in 0..1000 {
+            assert_eq!(holder(&store).await, None, "{fate:?}");
+            sleep(MILLI * 3).await;
+        }
+    }
+}
+
 /// A caller who is dropped at any point leaves nothing behind.
 #[tokio::test(start_paused = true)]
 async fn a_dropped_attempt_leaves_nothing_held() {
@@ -316,7 +337,7 @@ async fn a_wait_ends_with_its_timeout() {
 #[tokio::test(start_paused = true)]
 async fn a_grant_whose_lease_is_over_is_given_back() {
     let store = Flaky::new(MemoryStore::with_clock(Arc::new(TokioClock(Instant::now()))));
-    let slow = Slow(store.clone());
+    let slow = Slow::new(&store, vec![(Duration::ZERO, SECOND * 2)]);
     let locks = Locks::new(Timed::new(slow, Tokio, SECOND * 60), SECOND).unwrap();
     let outcome = locks.lock("one").unwrap().acquire_within(SECOND * 5).await;
     assert!(outcome.is_err(), "{outcome:?}");
@@ -324,17 +345,71 @@ async fn a_grant_whose_lease_is_over_is_given_back() {
     assert_eq!(holder(&store).await, None);
 }
 
-/// Its answers take longer than the leases.
-#[derive(Clone)]
-struct Slow(Memory);
+/// L6: for as long as a holder is sure of his lock, it is his by the store, however long its calls and
+/// answers are under way.
+#[test]
+fn l6_who_is_sure_of_a_lock_has_it() {
+    let delays = prop::collection::vec((0..4_000_u64, 0..4_000_u64), 1..20);
+    property("l6_own_deadline", cases(60), &(delays, 1..8_u64), |(delays, lease)| {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_time().start_paused(true).build().expect("a runtime");
+        runtime.block_on(sure_of_a_lock(delays, SECOND * u32::try_from(lease).expect("a few")))
+    });
+}
+
+/// Each call of this store takes so many milliseconds on its way there, and back.
+async fn sure_of_a_lock(delays: Vec<(u64, u64)>, lease: Duration) -> Check {
+    let direct = Flaky::new(MemoryStore::with_clock(Arc::new(TokioClock(Instant::now()))));
+    let millis = |(there, back)| (Duration::from_millis(there), Duration::from_millis(back));
+    let slow = Slow::new(&direct, delays.into_iter().map(millis).collect());
+    let locks = Locks::new(Timed::new(slow, Tokio, SECOND * 5), lease).expect("a lease");
+    for _ in 0..5 {
+        let outcome = locks.lock("one").expect("a name").acquire_within(SECOND * 10).await;
+        let Ok(TryLock::Taken(guard)) = outcome else { continue };
+        for _ in 0..200 {
+            if guard.deadline().is_err() {
+                break;
+            }
+            let by_the_store = holder(&direct).await.map(|it| it.hold.token);
+            require(by_the_store == Some(guard.token()), || {
+                format!(
+                    "sure of {:?} by {:?}, and it has {by_the_store:?}",
+                    guard.token(),
+                    guard.deadline()
+                )
+            })?;
+            sleep(lease / 40).await;
+        }
+    }
+    Ok(())
+}
+
+#[derive(Clone, Debug)]
+struct Slow {
+    store: Memory,
+    delays: Arc<Mutex<Cycle<IntoIter<(Duration, Duration)>>>>,
+}
+
+impl Slow {
+    /// Whose calls take these times there and back, again and again.
+    fn new(store: &Memory, delays: Vec<(Duration, Duration)>) -> Self {
+        let delays = Arc::new(Mutex::new(delays.into_iter().cycle()));
+        Slow { store: store.clone(), delays }
+    }
+}
 
 impl Store for Slow {
     async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, lockage::StoreError>
     where
         C: lockage::Command<Outcome: Send> + Sync,
     {
-        let answer = self.0.execute(key, command).await;
-        sleep(SECOND * 2).await;
+        let (there, back) = {
+            let mut delays = self.delays.lock().expect("no panic while held");
+            delays.next().expect("it goes on for ever")
+        };
+        sleep(there).await;
+        let answer = self.store.execute(key, command).await;
+        sleep(back).await;
         answer
     }
 }

@@ -50,6 +50,10 @@ pub use turns::{
 pub type Check = Result<(), Failure>;
 
 /// Fails with what `seen` says unless `held`.
-pub(crate) fn require(held: bool, seen: impl FnOnce() -> String) -> Check {
+/// Fails with what was seen, unless it held.
+///
+/// # Errors
+/// What was seen.
+pub fn require(held: bool, seen: impl FnOnce() -> String) -> Check {
     if held { Ok(()) } else { Err(Failure::new(seen())) }
 }
