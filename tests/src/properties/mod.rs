@@ -49,7 +49,6 @@ pub use turns::{
 /// Whether a property held.
 pub type Check = Result<(), Failure>;
 
-/// Fails with what `seen` says unless `held`.
 /// Fails with what was seen, unless it held.
 ///
 /// # Errors
