@@ -30,7 +30,9 @@
 //!
 //! # Locks
 //!
-//! The reentrant lock is here as its commands, which every [`Store`] executes; see [`lock`].
+//! [`Locks`] are held under leases that are renewed in the background, by guards that tell when they are lost.
+//!
+//! Below them the reentrant lock is here as its commands, which every [`Store`] executes; see [`lock`].
 //!
 //! ```
 //! use std::time::Duration;

@@ -23,4 +23,5 @@ pub mod vectors;
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 #[doc = include_str!("../../docs/limiters.md")]
+#[doc = include_str!("../../docs/locks.md")]
 struct Readme;

@@ -1,0 +1,128 @@
+//! Locks that are held on real servers, through both clients.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use fred::types::config::Config;
+use lockage::runtime::Tokio;
+use lockage::{Locks, Loss, Released, Store, Timed};
+use lockage_fred::FredStore;
+use lockage_redis_rs::RedisStore;
+use lockage_tests::server::Server;
+use redis::AsyncCommands;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn redis_rs(server: &Server) -> RedisStore<lockage_redis_rs::Reconnecting> {
+    RedisStore::connect(redis::Client::open(server.url()).unwrap())
+}
+
+fn fred(server: &Server) -> FredStore<lockage_fred::Reconnecting> {
+    FredStore::connect(Config::from_url(&server.url()).unwrap())
+}
+
+fn locks<S: Store + 'static>(store: S, lease: Duration) -> Locks<S, Tokio> {
+    let locks = Locks::new(Timed::new(store, Tokio, SECOND), lease).unwrap();
+    locks.with_poll(Duration::from_millis(10))
+}
+
+/// One hold that nobody else wants costs the server two calls.
+#[tokio::test]
+async fn an_uncontended_hold_is_two_calls() {
+    let server = Server::start();
+    two_calls(&server, redis_rs(&server)).await;
+    two_calls(&server, fred(&server)).await;
+}
+
+async fn two_calls(server: &Server, store: impl Store + 'static) {
+    let lock = locks(store, SECOND * 30).lock("one").unwrap();
+    // The server learns the scripts.
+    lock.acquire().await.unwrap().release().await.unwrap();
+    let mut monitor = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    monitor.write_all(b"MONITOR\r\n").unwrap();
+    let mut lines = BufReader::new(monitor).lines().map(Result::unwrap);
+    assert_eq!(lines.next().unwrap(), "+OK");
+    lock.acquire().await.unwrap().release().await.unwrap();
+    redis::cmd("ECHO").arg("end").exec(&mut server.connection()).unwrap();
+    let calls: Vec<String> = lines
+        .take_while(|line| !line.contains("\"end\""))
+        .filter(|line| !line.contains(" lua] ") && !line.contains("\"CLIENT\""))
+        .collect();
+    assert!(calls.len() == 2 && calls.iter().all(|line| line.contains("\"EVALSHA\"")), "{calls:?}");
+}
+
+/// L1: an update that is guarded by the lock is never lost, whichever client it goes through.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_guarded_update_is_lost() {
+    const TASKS: u64 = 8;
+    const UPDATES: u64 = 20;
+    let server = Server::start();
+    let tasks: Vec<_> = (0..TASKS)
+        .flat_map(|_| {
+            [
+                tokio::spawn(count(server.url(), locks(redis_rs(&server), SECOND * 10), UPDATES)),
+                tokio::spawn(count(server.url(), locks(fred(&server), SECOND * 10), UPDATES)),
+            ]
+        })
+        .collect();
+    let mut tokens = Vec::new();
+    for task in tasks {
+        tokens.extend(task.await.unwrap());
+    }
+    let counted: u64 = redis::cmd("GET").arg("counter").query(&mut server.connection()).unwrap();
+    assert_eq!(counted, TASKS * 2 * UPDATES);
+    // L5: in the order of the counts that they guarded, the tokens grow.
+    tokens.sort();
+    assert!(tokens.is_sorted_by(|(_, one), (_, next)| one < next), "{tokens:?}");
+}
+
+/// Adds to a counter, each time under the lock, in two steps: each count with the token it was under.
+async fn count<S: Store + 'static>(
+    url: String,
+    locks: Locks<S, Tokio>,
+    updates: u64,
+) -> Vec<(u64, u64)> {
+    let client = redis::Client::open(url).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let lock = locks.lock("counter").unwrap();
+    let mut tokens = Vec::new();
+    for _ in 0..updates {
+        let guard = lock.acquire().await.unwrap();
+        let update = async {
+            let count: Option<u64> = connection.get("counter").await.unwrap();
+            tokio::task::yield_now().await;
+            let next = count.unwrap_or_default() + 1;
+            let _: () = connection.set("counter", next).await.unwrap();
+            next
+        };
+        tokens.push((guard.run(update).await.expect("it is renewed"), guard.token()));
+        assert_eq!(guard.release().await.unwrap(), Released::Free);
+    }
+    tokens
+}
+
+/// A server that is silent for longer than the lease costs the holder his lock, and he knows it in time.
+#[tokio::test]
+async fn a_silent_server_costs_the_lock() {
+    let server = Server::start();
+    let lock = locks(redis_rs(&server), SECOND * 2).lock("one").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    server.freeze();
+    assert_eq!(guard.lost().await, Loss::Expired);
+    server.thaw();
+    drop(guard);
+    let other = lock.acquire().await.unwrap();
+    assert_eq!(other.release().await.unwrap(), Released::Free);
+}
+
+/// A server that has lost its keys does not know of the lock any more, and the holder learns of it.
+#[tokio::test]
+async fn a_server_that_forgets_costs_the_lock() {
+    let mut server = Server::start();
+    let lock = locks(fred(&server), SECOND * 3).lock("one").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    server.restart();
+    assert_eq!(guard.lost().await, Loss::Refused(None));
+    assert_eq!(guard.release().await.unwrap(), Released::NotHeld(None));
+}
