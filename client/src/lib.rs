@@ -66,6 +66,7 @@ pub mod adapter;
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 mod blocking;
 mod error;
+mod fenced;
 mod key;
 mod limiter;
 mod locks;
@@ -76,10 +77,12 @@ mod timed;
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 pub use blocking::{BlockingLimiter, BlockingStoredLimiter};
 pub use error::{Error, StoreError};
+pub use fenced::Fenced;
 pub use key::{Key, KeyError};
 pub use limiter::{
     Coalescing, DenyCache, DenyCacheStats, Limiter, QueueFull, ShadowStats, StoredLimiter, WhenAway,
 };
+pub use lockage_core::fenced::{Access, Kept};
 pub use lockage_core::flow::OutageConfig;
 pub use lockage_core::{
     Adjust, Adjusted, Cancellation, Clock, Command, Composite, ConfigError, CostError, Decision,

@@ -83,11 +83,13 @@ pub enum ScriptId {
     LockRelease,
     LockForceRelease,
     LockInspect,
+    FencedWrite,
+    FencedRead,
 }
 
 impl ScriptId {
     /// Every script.
-    pub const ALL: [ScriptId; 20] = [
+    pub const ALL: [ScriptId; 22] = [
         ScriptId::FixedWindowAcquire,
         ScriptId::SlidingWindowAcquire,
         ScriptId::TokenBucketAcquire,
@@ -108,6 +110,8 @@ impl ScriptId {
         ScriptId::LockRelease,
         ScriptId::LockForceRelease,
         ScriptId::LockInspect,
+        ScriptId::FencedWrite,
+        ScriptId::FencedRead,
     ];
 
     /// The script's name in lower case, such as `token_bucket_acquire`.
@@ -133,6 +137,8 @@ impl ScriptId {
             ScriptId::LockRelease => "lock_release",
             ScriptId::LockForceRelease => "lock_force_release",
             ScriptId::LockInspect => "lock_inspect",
+            ScriptId::FencedWrite => "fenced_write",
+            ScriptId::FencedRead => "fenced_read",
         }
     }
 }

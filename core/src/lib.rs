@@ -34,6 +34,7 @@ mod command;
 mod decision;
 mod error;
 mod exact;
+pub mod fenced;
 pub mod flow;
 mod id;
 mod limit;

@@ -8,6 +8,7 @@ use core::time::Duration;
 
 use crate::error::RecordError;
 use crate::exact::MAX_EXACT;
+use crate::fenced::FencedRecord;
 use crate::limit::{Composite, Single};
 use crate::limiter::{
     COMPOSITE_TAG, CounterRecord, Entry, GroupRecord, LogState, Policy, Requests, Reservations,
@@ -40,6 +41,7 @@ pub(crate) enum Body {
     /// A sliding log, or several limits together.
     Group(GroupRecord),
     Lock(LockRecord),
+    Fenced(FencedRecord),
 }
 
 /// A record as a store keeps it.
@@ -58,6 +60,7 @@ impl Record {
             Body::Counter(record) => record.forget_at(),
             Body::Group(record) => record.forget_at(),
             Body::Lock(record) => record.forget_at(),
+            Body::Fenced(record) => record.forget_at(),
         };
         let blocked = Timestamp::computed(self.blocked_until)
             .expect("a block ends within MAX_SPAN of an accepted time");
@@ -83,6 +86,7 @@ impl Record {
                 _ => COMPOSITE_TAG,
             },
             Body::Lock(_) => LockRecord::TAG,
+            Body::Fenced(_) => FencedRecord::TAG,
         }
     }
 
@@ -107,6 +111,7 @@ impl Record {
                 Stored::List(core::iter::once(head).chain(entries).collect())
             }
             Body::Lock(record) => Stored::Text(record.to_text()),
+            Body::Fenced(record) => Stored::Text(record.to_text()),
         }
     }
 
@@ -128,6 +133,7 @@ impl Record {
         check_tag(tag, entries.is_some())?;
         let record = match tag {
             LockRecord::TAG => LockRecord::from_text(rest).map(Record::of_lock),
+            FencedRecord::TAG => FencedRecord::from_text(rest).map(Record::of_fenced),
             Policy::TAG => read_followed(rest, entries)?,
             _ => read_limiter(tag, rest, entries),
         };
@@ -136,6 +142,15 @@ impl Record {
 
     pub(crate) fn of_lock(lock: LockRecord) -> Self {
         Record::with(Body::Lock(lock))
+    }
+
+    pub(crate) fn of_fenced(value: FencedRecord) -> Self {
+        Record::with(Body::Fenced(value))
+    }
+
+    /// Whether a limiter wrote it.
+    pub(crate) fn is_limiter(&self) -> bool {
+        matches!(self.body, Body::Counter(_) | Body::Group(_))
     }
 
     fn with(body: Body) -> Self {
@@ -151,7 +166,7 @@ impl Record {
                 matches!(limits, [only] if only.machine().is_ok_and(|machine| record.is_of(machine)))
             }
             Body::Group(record) => record.parts.iter().map(own).eq(limits.iter().map(Single::id)),
-            Body::Lock(_) => false,
+            Body::Lock(_) | Body::Fenced(_) => false,
         }
     }
 
@@ -236,7 +251,7 @@ fn entry_text(entry: &Entry) -> String {
 }
 
 fn check_tag(tag: &str, is_list: bool) -> Result<(), RecordError> {
-    let kinds = if is_list { "LCP" } else { "FSTIQCKP" };
+    let kinds = if is_list { "LCP" } else { "FSTIQCKPV" };
     let mut letters = tag.chars();
     let known = letters.next().is_some_and(|kind| kinds.contains(kind));
     let version = letters.as_str();
@@ -257,7 +272,9 @@ fn read_followed(rest: &str, entries: Option<&[String]>) -> Result<Option<Record
     match check_tag(tag, entries.is_some()) {
         Err(RecordError::OtherVersion) => return Err(RecordError::OtherVersion),
         Err(_) => return Ok(None),
-        Ok(()) if [LockRecord::TAG, Policy::TAG].contains(&tag) => return Ok(None),
+        Ok(()) if [LockRecord::TAG, FencedRecord::TAG, Policy::TAG].contains(&tag) => {
+            return Ok(None);
+        }
         Ok(()) => {}
     }
     let record = read_limiter(tag, rest, entries);

@@ -63,6 +63,8 @@ pub(crate) fn source(id: ScriptId) -> String {
         ScriptId::LockRelease => lock(include_str!("../scripts/lock_release.lua")),
         ScriptId::LockForceRelease => lock(include_str!("../scripts/lock_force_release.lua")),
         ScriptId::LockInspect => lock(include_str!("../scripts/lock_inspect.lua")),
+        ScriptId::FencedWrite => fenced(include_str!("../scripts/fenced_write.lua")),
+        ScriptId::FencedRead => fenced(include_str!("../scripts/fenced_read.lua")),
         _ => panic!("a script without a text"),
     }
 }
@@ -77,6 +79,10 @@ fn log(operation: &str) -> String {
 
 fn any(operation: &[&str]) -> String {
     [&ANY_LIMIT, operation].concat().concat()
+}
+
+fn fenced(operation: &str) -> String {
+    [PRELUDE, include_str!("../scripts/fenced_record.lua"), operation].concat()
 }
 
 fn lock(operation: &str) -> String {

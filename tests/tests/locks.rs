@@ -386,15 +386,18 @@ async fn sure_of_a_lock(delays: Vec<(u64, u64)>, lease: Duration) -> Check {
     Ok(())
 }
 
+/// On the way there, and back.
+type Delays = (Duration, Duration);
+
 #[derive(Clone, Debug)]
 struct Slow {
     store: Memory,
-    delays: Arc<Mutex<Cycle<IntoIter<(Duration, Duration)>>>>,
+    delays: Arc<Mutex<Cycle<IntoIter<Delays>>>>,
 }
 
 impl Slow {
     /// Whose calls take these times there and back, again and again.
-    fn new(store: &Memory, delays: Vec<(Duration, Duration)>) -> Self {
+    fn new(store: &Memory, delays: Vec<Delays>) -> Self {
         let delays = Arc::new(Mutex::new(delays.into_iter().cycle()));
         Slow { store: store.clone(), delays }
     }

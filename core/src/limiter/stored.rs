@@ -201,7 +201,7 @@ impl Record {
                     record.parts.iter().map(|part| part.limit.into()).collect();
                 Limit::all(&limits).ok()
             }
-            Body::Lock(_) => None,
+            Body::Lock(_) | Body::Fenced(_) => None,
         }
     }
 

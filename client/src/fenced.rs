@@ -1,0 +1,91 @@
+//! Values that refuse whoever has lost his lock and does not know it yet.
+
+use std::time::Duration;
+
+use lockage_core::ConfigError;
+use lockage_core::fenced::{Access, FencedPeek, FencedRead, FencedWrite, Kept};
+
+use crate::error::Error;
+use crate::key::{Key, KeyError, check_prefix};
+use crate::store::Store;
+
+/// The prefix of values that were given none.
+const DEFAULT_PREFIX: &str = "fenced";
+
+/// Values, each by its id, that are written and read with the fencing token of a lock, and accept none that
+/// is older than the newest that they have seen (L7). See [`lockage_core::fenced`].
+///
+/// ```
+/// use std::time::Duration;
+/// use lockage::{Access, Fenced};
+/// # use lockage_memory::MemoryStore;
+///
+/// # pollster::block_on(async {
+/// # let store = MemoryStore::new();
+/// let reports = Fenced::new(store, Duration::from_secs(24 * 3600))?;
+/// let (paused, next) = (33, 34); // of `LockGuard::token`
+/// assert_eq!(reports.write("today", next, "finished").await?, Access::Accepted(()));
+/// assert_eq!(reports.write("today", paused, "begun").await?, Access::Stale { newest: 34 });
+/// assert_eq!(reports.peek("today").await?.expect("it is kept").value, "finished");
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Fenced<S> {
+    store: S,
+    prefix: Box<str>,
+    keep: Duration,
+}
+
+impl<S: Store> Fenced<S> {
+    /// Values with the prefix `fenced`, each kept for `keep` (whole microseconds, at most 2^50 us) after it was
+    /// written last, or read with a newer token. That should be longer than anybody is paused, since
+    /// the newest token is then forgotten, too.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for a time out of range.
+    pub fn new(store: S, keep: Duration) -> Result<Self, ConfigError> {
+        FencedRead::new(0, keep)?;
+        Ok(Fenced { store, prefix: DEFAULT_PREFIX.into(), keep })
+    }
+
+    /// The same with another prefix: its keys are `prefix:{id}`.
+    ///
+    /// # Errors
+    /// [`KeyError`] for an empty prefix, or one with a brace.
+    pub fn with_prefix(self, prefix: &str) -> Result<Self, KeyError> {
+        check_prefix(prefix)?;
+        Ok(Fenced { prefix: prefix.into(), ..self })
+    }
+
+    /// Writes the value of `id`, at most [`MAX_VALUE`](lockage_core::fenced::MAX_VALUE) bytes.
+    ///
+    /// # Errors
+    /// [`Error`]; to be refused for an old token is none. A write without an answer
+    /// ([`StoreError::Unknown`](crate::StoreError::Unknown)) is not repeated: a late duplicate
+    /// could undo a later one of the same holder.
+    pub async fn write(&self, id: &str, token: u64, value: &str) -> Result<Access<()>, Error> {
+        let command = FencedWrite::new(token, value, self.keep)?;
+        Ok(self.store.execute(&self.key(id)?, &command).await?)
+    }
+
+    /// Reads the value of `id`; from then on nothing with an older token is accepted.
+    ///
+    /// # Errors
+    /// [`Error`]; to be refused for an old token is none.
+    pub async fn read(&self, id: &str, token: u64) -> Result<Access<Option<Kept>>, Error> {
+        let command = FencedRead::new(token, self.keep)?;
+        Ok(self.store.execute(&self.key(id)?, &command).await?)
+    }
+
+    /// Reads the value of `id` for anybody.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn peek(&self, id: &str) -> Result<Option<Kept>, Error> {
+        Ok(self.store.execute(&self.key(id)?, &FencedPeek).await?)
+    }
+
+    fn key(&self, id: &str) -> Result<Key, KeyError> {
+        Key::new(&self.prefix, id)
+    }
+}

@@ -1,0 +1,327 @@
+//! A value that accepts only those whose fencing token is at least as new as the newest that it has seen.
+//!
+//! A lock cannot keep a holder who was paused from acting after his lease has ended; what the lock
+//! protects can. Each grant of a lock has a larger token (L5), and a value here is told the token with each
+//! write and each read: once it has seen a newer one, the older holder is refused (L7). What it promises is
+//! order: nothing is accepted with a token below one that was accepted before. It is not exclusion: what an
+//! older holder writes before the newer one has touched the value is accepted.
+//!
+//! ```
+//! use core::time::Duration;
+//! use lockage_core::fenced::{Access, FencedRead, FencedWrite};
+//! use lockage_core::{Command, Timestamp};
+//!
+//! let (now, keep) = (Timestamp::from_micros(1_000_000)?, Duration::from_secs(3600));
+//! let mut slot = None;
+//! let (old, new) = (33, 34);
+//! assert_eq!(FencedRead::new(new, keep)?.apply(&mut slot, now)?, Access::Accepted(None));
+//! let late = FencedWrite::new(old, "by one who was paused", keep)?;
+//! assert_eq!(late.apply(&mut slot, now)?, Access::Stale { newest: 34 });
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+//!
+//! The newest token is remembered for as long as the value is kept; choose that longer than the longest pause.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::command::{Arguments, Command, ScriptId, read_head, read_whole};
+use crate::error::{ConfigError, RecordError, ReplyError};
+use crate::exact::{MAX_COUNT, MAX_EXACT, half_span};
+use crate::record::{Body, Record, read_number};
+use crate::time::Timestamp;
+
+/// The most bytes that a value has.
+pub const MAX_VALUE: usize = 64 * 1024;
+
+/// What became of a write or a read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Access<T> {
+    /// It was accepted. Nothing with an older token is, from now on.
+    Accepted(T),
+    /// It was refused: a newer token was seen. Nothing was changed.
+    Stale {
+        /// The newest token.
+        newest: u64,
+    },
+}
+
+/// A value that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The value.
+    pub value: String,
+    /// For how long it is kept from now on, if it is not written before.
+    pub left: Duration,
+}
+
+/// Write a value, unless a newer token was seen.
+///
+/// Sent again, it is written again: over what the same holder has written meanwhile, too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FencedWrite {
+    fence: Fence,
+    value: String,
+}
+
+/// Read the value, and refuse what is older from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FencedRead(Fence);
+
+/// Read the value without a token; nothing is refused for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FencedPeek;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Fence {
+    token: u64,
+    keep_us: u64,
+}
+
+impl FencedWrite {
+    /// Writes `value` (at most [`MAX_VALUE`] bytes) for the holder of this token (below 2^53). Value and
+    /// token are kept for `keep` after this write (whole microseconds, at most half of
+    /// [`MAX_SPAN`](crate::MAX_SPAN)).
+    ///
+    /// # Errors
+    /// [`ConfigError`] for a value, a token or a time out of range.
+    pub fn new(token: u64, value: &str, keep: Duration) -> Result<Self, ConfigError> {
+        if value.len() > MAX_VALUE {
+            return Err(ConfigError::TooLarge {
+                what: "value",
+                max: MAX_VALUE as u64,
+                unit: " bytes",
+                bound: "one record",
+            });
+        }
+        Ok(FencedWrite { fence: Fence::new(token, keep)?, value: value.to_string() })
+    }
+}
+
+impl FencedRead {
+    /// Reads for the holder of this token (below 2^53). Value and token are kept for `keep` after that, if
+    /// the token is a newer one.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for a token or a time out of range.
+    pub fn new(token: u64, keep: Duration) -> Result<Self, ConfigError> {
+        Ok(FencedRead(Fence::new(token, keep)?))
+    }
+}
+
+impl Fence {
+    fn new(token: u64, keep: Duration) -> Result<Self, ConfigError> {
+        if token > MAX_COUNT {
+            let (what, max, unit) = ("fencing token", MAX_COUNT, "");
+            return Err(ConfigError::TooLarge {
+                what,
+                max,
+                unit,
+                bound: "the exact range of 2^53",
+            });
+        }
+        Ok(Fence { token, keep_us: half_span("time to keep a fenced value", keep)? })
+    }
+
+    fn push(self, arguments: &mut Arguments) {
+        arguments.push(self.token);
+        arguments.push(self.keep_us);
+    }
+
+    /// The record once this token is accepted.
+    fn accept(self, known: &FencedRecord, value: Option<String>, now: Timestamp) -> FencedRecord {
+        let until = known.until.max(now.as_micros() + self.keep_us);
+        FencedRecord { token: self.token, until, value }
+    }
+}
+
+/// What is stored under the key of a fenced value.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FencedRecord {
+    /// The newest that was seen.
+    token: u64,
+    /// From then on, in microseconds, it is as if it were not there.
+    until: u64,
+    /// Nothing where it was only read.
+    value: Option<String>,
+}
+
+impl FencedRecord {
+    pub(crate) const TAG: &'static str = "V1";
+
+    pub(crate) fn forget_at(&self) -> Timestamp {
+        Timestamp::computed(self.until).expect("within MAX_SPAN of an accepted time")
+    }
+
+    /// The text that the scripts read and write: see fenced_record.lua.
+    pub(crate) fn to_text(&self) -> String {
+        let (sign, value) = match &self.value {
+            Some(value) => ('=', value.as_str()),
+            None => ('-', ""),
+        };
+        format!("{} {} {} {sign}{value}", Self::TAG, self.token, self.until)
+    }
+
+    /// Reads what follows the tag of such a text.
+    pub(crate) fn from_text(rest: &str) -> Option<Self> {
+        let mut words = rest.splitn(3, ' ');
+        let mut number = || words.next().and_then(read_number).filter(|it| *it < MAX_EXACT);
+        let (token, until) = (number()?, number()?);
+        let value = match words.next()? {
+            "-" => None,
+            value => Some(value.strip_prefix('=')?.to_string()),
+        };
+        Some(FencedRecord { token, until, value })
+    }
+
+    /// The value, where there is one, as it is at `now`.
+    fn kept(self, now: Timestamp) -> Option<Kept> {
+        let left = Duration::from_micros(self.until.saturating_sub(now.as_micros()));
+        self.value.map(|value| Kept { value, left })
+    }
+
+    /// The one that counts at `now`.
+    fn load(slot: &Option<Record>, now: Timestamp) -> Result<FencedRecord, RecordError> {
+        match slot {
+            Some(Record { body: Body::Fenced(record), .. }) if now.as_micros() < record.until => {
+                Ok(record.clone())
+            }
+            None | Some(Record { body: Body::Fenced(_), .. }) => Ok(FencedRecord::default()),
+            Some(_) => Err(RecordError::OtherKind),
+        }
+    }
+}
+
+impl Command for FencedWrite {
+    type Outcome = Access<()>;
+
+    fn script(&self) -> ScriptId {
+        ScriptId::FencedWrite
+    }
+
+    fn arguments(&self, arguments: &mut Arguments) {
+        self.fence.push(arguments);
+        arguments.push(&self.value);
+    }
+
+    fn outcome(&self, reply: &[i64]) -> Result<Access<()>, ReplyError> {
+        match read_head(reply)? {
+            (_, [ACCEPTED]) => Ok(Access::Accepted(())),
+            (_, [STALE, newest]) => Ok(Access::Stale { newest: read_whole(*newest)? }),
+            _ => Err(ReplyError::Unexpected),
+        }
+    }
+
+    fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Access<()>, RecordError> {
+        let known = FencedRecord::load(slot, now)?;
+        if self.fence.token < known.token {
+            return Ok(Access::Stale { newest: known.token });
+        }
+        let record = self.fence.accept(&known, Some(self.value.clone()), now);
+        *slot = Some(Record::of_fenced(record));
+        Ok(Access::Accepted(()))
+    }
+}
+
+impl Command for FencedRead {
+    type Outcome = Access<Option<Kept>>;
+
+    fn script(&self) -> ScriptId {
+        ScriptId::FencedRead
+    }
+
+    fn arguments(&self, arguments: &mut Arguments) {
+        self.0.push(arguments);
+    }
+
+    fn outcome(&self, reply: &[i64]) -> Result<Access<Option<Kept>>, ReplyError> {
+        match read_head(reply)? {
+            (now, [ACCEPTED, kept @ ..]) => Ok(Access::Accepted(read_kept(kept, now)?)),
+            (_, [STALE, newest]) => Ok(Access::Stale { newest: read_whole(*newest)? }),
+            _ => Err(ReplyError::Unexpected),
+        }
+    }
+
+    fn apply(
+        &self,
+        slot: &mut Option<Record>,
+        now: Timestamp,
+    ) -> Result<Access<Option<Kept>>, RecordError> {
+        let mut known = FencedRecord::load(slot, now)?;
+        if self.0.token < known.token {
+            return Ok(Access::Stale { newest: known.token });
+        }
+        if self.0.token > known.token {
+            known = self.0.accept(&known, known.value.clone(), now);
+            *slot = Some(Record::of_fenced(known.clone()));
+        }
+        Ok(Access::Accepted(known.kept(now)))
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+}
+
+impl Command for FencedPeek {
+    type Outcome = Option<Kept>;
+
+    fn script(&self) -> ScriptId {
+        ScriptId::FencedRead
+    }
+
+    fn arguments(&self, arguments: &mut Arguments) {
+        arguments.push("");
+        arguments.push("");
+    }
+
+    fn outcome(&self, reply: &[i64]) -> Result<Option<Kept>, ReplyError> {
+        match read_head(reply)? {
+            (now, [ACCEPTED, kept @ ..]) => read_kept(kept, now),
+            _ => Err(ReplyError::Unexpected),
+        }
+    }
+
+    fn apply(
+        &self,
+        slot: &mut Option<Record>,
+        now: Timestamp,
+    ) -> Result<Option<Kept>, RecordError> {
+        Ok(FencedRecord::load(slot, now)?.kept(now))
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+}
+
+const STALE: i64 = 0;
+const ACCEPTED: i64 = 1;
+
+/// How many bytes of a value one number of a reply has.
+const PACKED: usize = 6;
+
+/// A value as a reply has it: when it is over, how many bytes it has, then these, six in a number, the first
+/// one the highest. Nothing where there is none.
+fn read_kept(numbers: &[i64], now: Timestamp) -> Result<Option<Kept>, ReplyError> {
+    let (until, len, packed) = match numbers {
+        [] => return Ok(None),
+        &[until, len, ref packed @ ..] => (read_whole(until)?, len, packed),
+        _ => return Err(ReplyError::Unexpected),
+    };
+    let len = usize::try_from(len).map_err(|_| ReplyError::Unexpected)?;
+    if packed.len() != len.div_ceil(PACKED) {
+        return Err(ReplyError::Unexpected);
+    }
+    let mut bytes = Vec::with_capacity(len);
+    for &number in packed {
+        let number = read_whole(number)?.to_be_bytes();
+        let taken = PACKED.min(len - bytes.len());
+        bytes.extend(&number[8 - taken..]);
+    }
+    let value = String::from_utf8(bytes).map_err(|_| ReplyError::Unexpected)?;
+    let left = Duration::from_micros(until.saturating_sub(now.as_micros()));
+    Ok(Some(Kept { value, left }))
+}
