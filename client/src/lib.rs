@@ -90,6 +90,8 @@ pub use lockage_core::{
     Reservation, Reserve, Reserved, Scope, Settle, Settlement, SlidingLog, SlidingWindow,
     StoredLimit, Ticket, Timestamp, TokenBucket, Turn, Verdict, lock,
 };
-pub use locks::{LockGuard, Locks, Loss, NamedLock, Released, TryLock};
+pub use locks::{
+    Alone, Cached, LockGuard, Locks, Loss, NamedLock, Once, Ran, Released, TryLock, WorkError,
+};
 pub use store::{BlockingStore, Store};
 pub use timed::{NoAnswer, Timed};

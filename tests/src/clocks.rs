@@ -7,7 +7,9 @@ use std::time::Duration;
 use lockage::runtime::Runtime;
 use lockage::{Clock, Command, Key, Store, StoreError, Timestamp};
 
+use crate::key::time;
 use crate::strategies::MAX_TIME_US;
+use crate::suite::START_US;
 
 /// What the process's clock shows at the beginning.
 const BEGIN: Duration = Duration::from_secs(3600);
@@ -30,6 +32,23 @@ impl RealTime {
     /// Lets some nanoseconds pass.
     pub fn pass_ns(&self, ns: u64) {
         self.0.fetch_add(ns, Ordering::Relaxed);
+    }
+}
+
+/// A store's clock that goes with tokio's time, which tests can pause.
+#[derive(Clone, Copy, Debug)]
+pub struct TokioClock(tokio::time::Instant);
+
+impl TokioClock {
+    /// A clock that shows [`START_US`] now.
+    pub fn start() -> Self {
+        TokioClock(tokio::time::Instant::now())
+    }
+}
+
+impl Clock for TokioClock {
+    fn now(&self) -> Timestamp {
+        time(START_US).saturating_add(self.0.elapsed())
     }
 }
 

@@ -7,32 +7,22 @@ use std::time::Duration;
 
 use lockage::runtime::Tokio;
 use lockage::{
-    BlockingLimiter, Clock, ConfigError, DenyCache, DenyCacheStats, Limiter, RequestId, Timed,
-    Timestamp, Verdict, WhenAway,
+    BlockingLimiter, ConfigError, DenyCache, DenyCacheStats, Limiter, RequestId, Timed, Verdict,
+    WhenAway,
 };
 use lockage_memory::MemoryStore;
+use lockage_tests::clocks::TokioClock;
 use lockage_tests::flaky::{Fate, Flaky};
 use tokio::time::{Instant, advance};
 
-const START_US: u64 = 1_763_697_600_000_000;
 const SECOND: Duration = Duration::from_secs(1);
 const MICROSECOND: Duration = Duration::from_micros(1);
-
-/// The store's clock, which goes with tokio's virtual time.
-#[derive(Debug)]
-struct TokioClock(Instant);
-
-impl Clock for TokioClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_micros(START_US).unwrap().saturating_add(self.0.elapsed())
-    }
-}
 
 type Store = Flaky<MemoryStore<Arc<TokioClock>>>;
 type Limited = Limiter<Timed<Store, Tokio>>;
 
 fn store() -> Store {
-    Flaky::new(MemoryStore::with_clock(Arc::new(TokioClock(Instant::now()))))
+    Flaky::new(MemoryStore::with_clock(Arc::new(TokioClock::start())))
 }
 
 fn limiter_on(store: &Store, limit: &str) -> Limited {

@@ -11,7 +11,6 @@ use lockage_sim::store::{RespValue, SimStore};
 use lockage_tests::key::{Holds, Key, Slot};
 use lockage_tests::properties::{Check, cases, property, require, try_out};
 use lockage_tests::stores::{Model, Real, Session, Simulated, Time};
-use lockage_tests::subject::Failure;
 use proptest::prelude::*;
 
 const START_US: u64 = 1_763_700_000_000_000;
@@ -169,7 +168,7 @@ fn broken_fences_are_killed() {
             try_out(400, &trace(), |trace| {
                 store.borrow_mut().flush_all();
                 let mut key = Simulated::new(&store, Time::Store, "one");
-                l7_order(&mut key, &trace).map_err(|Failure(seen)| Failure(seen))
+                l7_order(&mut key, &trace)
             })
         };
         assert_eq!(on(source), Ok(()), "the source as it stands");

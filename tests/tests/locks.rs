@@ -10,34 +10,24 @@ use std::vec::IntoIter;
 
 use lockage::lock::{Holder, Lock, OperationId, OwnerId};
 use lockage::runtime::{AsyncStd, Smol, Spawn, Tokio};
-use lockage::{Clock, Key, LockGuard, Locks, Loss, Released, Store, Timed, Timestamp, TryLock};
+use lockage::{Key, LockGuard, Locks, Loss, Released, Store, Timed, Timestamp, TryLock};
 use lockage_memory::MemoryStore;
+use lockage_tests::clocks::TokioClock;
 use lockage_tests::flaky::{Fate, Flaky, yield_now};
 use lockage_tests::properties::{Check, cases, property, require};
 use proptest::prelude::*;
 use tokio::time::{Instant, advance, sleep};
 
-const START_US: u64 = 1_763_697_600_000_000;
 const SECOND: Duration = Duration::from_secs(1);
 const MILLI: Duration = Duration::from_millis(1);
 const LEASE: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(100);
 
-/// The store's clock, which goes with tokio's virtual time.
-#[derive(Debug)]
-struct TokioClock(Instant);
-
-impl Clock for TokioClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_micros(START_US).unwrap().saturating_add(self.0.elapsed())
-    }
-}
-
 type Memory = Flaky<MemoryStore<Arc<TokioClock>>>;
 type Guard = LockGuard<Memory, Tokio>;
 
 fn locks() -> (Locks<Memory, Tokio>, Memory) {
-    let store = Flaky::new(MemoryStore::with_clock(Arc::new(TokioClock(Instant::now()))));
+    let store = Flaky::new(MemoryStore::with_clock(Arc::new(TokioClock::start())));
     let timed = Timed::new(store.clone(), Tokio, SECOND);
     (Locks::new(timed, LEASE).unwrap(), store)
 }
@@ -338,7 +328,7 @@ async fn a_wait_ends_with_its_timeout() {
 /// Bug 26: what is granted too late is not held.
 #[tokio::test(start_paused = true)]
 async fn a_grant_whose_lease_is_over_is_given_back() {
-    let store = Flaky::new(MemoryStore::with_clock(Arc::new(TokioClock(Instant::now()))));
+    let store = Flaky::new(MemoryStore::with_clock(Arc::new(TokioClock::start())));
     let slow = Slow::new(&store, vec![(Duration::ZERO, SECOND * 2)]);
     let locks = Locks::new(Timed::new(slow, Tokio, SECOND * 60), SECOND).unwrap();
     let outcome = locks.lock("one").unwrap().acquire_within(SECOND * 5).await;
@@ -361,7 +351,7 @@ fn l6_who_is_sure_of_a_lock_has_it() {
 
 /// Each call of this store takes so many milliseconds on its way there, and back.
 async fn sure_of_a_lock(delays: Vec<(u64, u64)>, lease: Duration) -> Check {
-    let direct = Flaky::new(MemoryStore::with_clock(Arc::new(TokioClock(Instant::now()))));
+    let direct = Flaky::new(MemoryStore::with_clock(Arc::new(TokioClock::start())));
     let millis = |(there, back)| (Duration::from_millis(there), Duration::from_millis(back));
     let slow = Slow::new(&direct, delays.into_iter().map(millis).collect());
     let locks = Locks::new(Timed::new(slow, Tokio, SECOND * 5), lease).expect("a lease");

@@ -4,30 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockage::runtime::Tokio;
-use lockage::{
-    BlockingLimiter, Cancellation, Clock, DenyCache, Limiter, Timed, Timestamp, Verdict, WhenAway,
-};
+use lockage::{BlockingLimiter, Cancellation, DenyCache, Limiter, Timed, Verdict, WhenAway};
 use lockage_memory::MemoryStore;
+use lockage_tests::clocks::TokioClock;
 use lockage_tests::flaky::{Fate, Flaky};
 use tokio::time::Instant;
 
-const START_US: u64 = 1_763_697_600_000_000;
 const SECOND: Duration = Duration::from_secs(1);
-
-/// The store's clock, which goes with tokio's virtual time.
-struct TokioClock(Instant);
-
-impl Clock for TokioClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_micros(START_US).unwrap().saturating_add(self.0.elapsed())
-    }
-}
 
 type Memory = MemoryStore<Arc<TokioClock>>;
 type Limited = Limiter<Timed<Flaky<Memory>, Tokio>>;
 
 fn memory() -> Memory {
-    MemoryStore::with_clock(Arc::new(TokioClock(Instant::now())))
+    MemoryStore::with_clock(Arc::new(TokioClock::start()))
 }
 
 fn limiter(limit: &str) -> (Limited, Flaky<Memory>) {

@@ -6,22 +6,13 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use lockage::runtime::{AsyncStd, Runtime, Smol, Tokio};
-use lockage::{BlockingLimiter, Clock, Limit, Limiter, StoredLimiter, Timed, Timestamp, Verdict};
+use lockage::{BlockingLimiter, Limit, Limiter, StoredLimiter, Timed, Verdict};
 use lockage_memory::MemoryStore;
+use lockage_tests::clocks::TokioClock;
 use lockage_tests::flaky::{Flaky, yield_now};
 use tokio::time::Instant;
 
-const START_US: u64 = 1_763_697_600_000_000;
 const SECOND: Duration = Duration::from_secs(1);
-
-/// The store's clock, which goes with tokio's virtual time.
-struct TokioClock(Instant);
-
-impl Clock for TokioClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_micros(START_US).unwrap().saturating_add(self.0.elapsed())
-    }
-}
 
 type Limited = Limiter<Timed<Flaky<MemoryStore<Arc<TokioClock>>>, Tokio>>;
 
@@ -30,7 +21,7 @@ fn parsed(limit: &str) -> Limit {
 }
 
 fn limiter(limit: &str) -> (Limited, Flaky<MemoryStore<Arc<TokioClock>>>) {
-    let clock = Arc::new(TokioClock(Instant::now()));
+    let clock = Arc::new(TokioClock::start());
     let store = Flaky::new(MemoryStore::with_clock(clock));
     let timed = Timed::new(store.clone(), Tokio, SECOND);
     (Limiter::new(timed, limit.parse().unwrap()), store)
@@ -52,7 +43,7 @@ async fn a_wait_ends_when_the_permit_is_there() {
 /// Whoever waits comes back under the limit that is stored by then.
 #[tokio::test(start_paused = true)]
 async fn a_wait_is_under_the_limit_that_is_stored_by_then() {
-    let clock = Arc::new(TokioClock(Instant::now()));
+    let clock = Arc::new(TokioClock::start());
     let store = Timed::new(MemoryStore::with_clock(clock), Tokio, SECOND);
     let limiter = StoredLimiter::new(store).with_default(parsed("token-bucket 1/s burst 1"));
     limiter.try_acquire("id", 1).await.unwrap();

@@ -1,9 +1,11 @@
 //! Locks that are taken, kept and given back: handles, guards, and the one task that renews leases.
 
+mod cached;
 mod guard;
 mod hold;
 mod keeper;
 mod named;
+mod once;
 mod task;
 
 use std::fmt;
@@ -13,10 +15,13 @@ use std::time::Duration;
 use lockage_core::lock::{Lock, OwnerId};
 use lockage_core::{ConfigError, MAX_SPAN};
 
+pub use cached::Cached;
 pub use guard::{LockGuard, Released};
 pub use hold::Loss;
-pub use named::{NamedLock, TryLock};
+pub use named::{Alone, NamedLock, TryLock};
+pub use once::{Once, Ran};
 
+use crate::error::Error;
 use crate::key::{Key, KeyError, check_prefix};
 use crate::runtime::{Runtime, Spawn};
 use crate::store::Store;
@@ -124,10 +129,29 @@ where
         Ok(NamedLock::new(Arc::clone(&self.keeper), key, self.poll))
     }
 
+    pub(super) fn store(&self) -> &Timed<S, R> {
+        &self.keeper.shared.store
+    }
+
     /// An owner that nobody else is.
     pub fn new_owner(&self) -> OwnerId {
         OwnerId::from_u128(random_bits(self.keeper.runtime()))
     }
+}
+
+/// Why there is no result of work that is done under a lock.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorkError<E> {
+    /// The work has failed.
+    #[error("the work has failed: {0}")]
+    Work(E),
+    /// The lock was lost, and the work was stopped, or its result refused.
+    #[error(transparent)]
+    Lost(#[from] Loss),
+    /// The store has not answered as it should.
+    #[error(transparent)]
+    Store(#[from] Error),
 }
 
 /// What owners and operations are named by.

@@ -8,6 +8,7 @@ use lockage_core::flow::{Polling, own_deadline};
 use lockage_core::lock::{Answer, Holder, OperationId, OwnerId, Reply};
 
 use super::guard::LockGuard;
+use super::hold::Loss;
 use super::keeper::{Errand, Keeper, Return};
 use super::random_bits;
 use crate::error::{Error, StoreError};
@@ -29,6 +30,17 @@ pub enum TryLock<S, R> {
     Taken(LockGuard<S, R>),
     /// Somebody else holds it.
     Held(Holder),
+}
+
+/// What became of work for one instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alone<T> {
+    /// It was done here.
+    Done(T),
+    /// It was begun here, and stopped when the lock was lost.
+    Lost(Loss),
+    /// It is somebody else's, who holds the lock.
+    Elsewhere(Holder),
 }
 
 impl<S, R> TryLock<S, R> {
@@ -88,6 +100,25 @@ where
     /// As [`NamedLock::acquire`].
     pub async fn acquire_within(&self, timeout: Duration) -> Result<TryLock<S, R>, Error> {
         self.wait(Some(self.keeper.runtime().now().saturating_add(timeout))).await
+    }
+
+    /// Does `work` if the lock is free, under it, and not at all where somebody else holds it: the job of
+    /// one instance among many. `work` gets the fencing token.
+    ///
+    /// # Errors
+    /// [`Error`]; to be elsewhere, or to be stopped, is none.
+    pub async fn run_alone<T>(&self, work: impl AsyncFnOnce(u64) -> T) -> Result<Alone<T>, Error> {
+        let guard = match self.try_acquire().await? {
+            TryLock::Taken(guard) => guard,
+            TryLock::Held(holder) => return Ok(Alone::Elsewhere(holder)),
+        };
+        let outcome = guard.run(work(guard.token())).await;
+        // Where that fails it is done in the background.
+        let _ = guard.release().await;
+        Ok(match outcome {
+            Ok(output) => Alone::Done(output),
+            Err(loss) => Alone::Lost(loss),
+        })
     }
 
     /// Who holds the lock now, if anyone.

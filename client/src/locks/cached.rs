@@ -1,0 +1,115 @@
+//! Values that one builds for all.
+
+use std::fmt;
+use std::time::Duration;
+
+use lockage_core::ConfigError;
+use lockage_core::fenced::Access;
+
+use super::{LockGuard, Locks, TryLock, WorkError};
+use crate::error::Error;
+use crate::fenced::Fenced;
+use crate::key::KeyError;
+use crate::runtime::Spawn;
+use crate::store::Store;
+use crate::timed::Timed;
+
+/// Values that are kept for all processes, and built by one of them at a time (single flight).
+///
+/// A value that has been fresh for its time is built anew by the first who asks; the others get the old one
+/// until that is done. Where there is none, they wait.
+///
+/// ```
+/// # #[cfg(feature = "tokio")] {
+/// use std::time::Duration;
+/// use lockage::runtime::Tokio;
+/// use lockage::{Cached, Locks, Timed};
+/// # use lockage_memory::MemoryStore;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// # let store = MemoryStore::new();
+/// let store = Timed::new(store, Tokio, Duration::from_secs(1));
+/// let locks = Locks::new(store, Duration::from_secs(30))?.with_prefix("cache-locks")?;
+/// let (fresh, stale) = (Duration::from_secs(60), Duration::from_secs(600));
+/// let cached = Cached::new(&locks, fresh, stale)?;
+/// let page = cached.get("home", async || Ok::<_, String>("<html>".into())).await?;
+/// assert_eq!(page, "<html>");
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap(); }
+/// ```
+pub struct Cached<S, R> {
+    locks: Locks<S, R>,
+    values: Fenced<Timed<S, R>>,
+    stale: Duration,
+}
+
+impl<S, R> Cached<S, R>
+where
+    S: Store + Clone + 'static,
+    R: Spawn,
+{
+    /// Values under the prefix `cached` that are `fresh` for so long and, after that, given out for as long
+    /// as `stale` while they are built anew (whole microseconds, together at most 2^50 us).
+    ///
+    /// # Errors
+    /// [`ConfigError`] for times out of range.
+    pub fn new(locks: &Locks<S, R>, fresh: Duration, stale: Duration) -> Result<Self, ConfigError> {
+        let values = Fenced::new(locks.store().clone(), fresh.saturating_add(stale))?;
+        let values = values.with_prefix("cached").expect("it is a prefix");
+        Ok(Cached { locks: locks.clone(), values, stale })
+    }
+
+    /// The same under another prefix.
+    ///
+    /// # Errors
+    /// [`KeyError`] for an empty prefix, or one with a brace.
+    pub fn with_prefix(self, prefix: &str) -> Result<Self, KeyError> {
+        Ok(Cached { values: self.values.with_prefix(prefix)?, ..self })
+    }
+
+    /// The value of this id, at most [`MAX_VALUE`](lockage_core::fenced::MAX_VALUE) bytes: one that is
+    /// kept, or what `build` makes now. A fresh one is one call to the store.
+    ///
+    /// # Errors
+    /// [`WorkError`]; what `build` fails with is told to the caller whose it was, and the next one builds.
+    pub async fn get<E>(
+        &self,
+        id: &str,
+        build: impl AsyncFnOnce() -> Result<String, E>,
+    ) -> Result<String, WorkError<E>> {
+        let lock = self.locks.lock(id).map_err(Error::from)?;
+        let guard = match self.values.peek(id).await? {
+            Some(kept) if kept.left > self.stale => return Ok(kept.value),
+            Some(kept) => match lock.try_acquire().await? {
+                TryLock::Taken(guard) => guard,
+                TryLock::Held(_) => return Ok(kept.value),
+            },
+            None => lock.acquire().await?,
+        };
+        // Somebody may have built it meanwhile.
+        if let Some(kept) = self.values.peek(id).await?
+            && kept.left > self.stale
+        {
+            guard.release().await?;
+            return Ok(kept.value);
+        }
+        let value = guard.run(build()).await?.map_err(WorkError::Work)?;
+        self.keep(id, guard, &value).await?;
+        Ok(value)
+    }
+
+    /// Keeps what was built. One that took longer than its lock was held is good for its caller alone.
+    async fn keep(&self, id: &str, guard: LockGuard<S, R>, value: &str) -> Result<(), Error> {
+        let _: Access<()> = self.values.write(id, guard.token(), value).await?;
+        guard.release().await?;
+        Ok(())
+    }
+}
+
+impl<S, R> fmt::Debug for Cached<S, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cached")
+            .field("locks", &self.locks)
+            .field("stale", &self.stale)
+            .finish_non_exhaustive()
+    }
+}

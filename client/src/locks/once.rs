@@ -1,0 +1,136 @@
+//! Work that is done once, and whose result is remembered.
+
+use std::fmt;
+use std::time::Duration;
+
+use lockage_core::ConfigError;
+use lockage_core::fenced::{Access, Kept};
+
+use super::{Locks, Loss, WorkError};
+use crate::fenced::Fenced;
+use crate::key::KeyError;
+use crate::runtime::Spawn;
+use crate::store::Store;
+use crate::timed::Timed;
+
+/// Does work once for each id, whichever process is asked, and remembers what came of it: the callback of a
+/// payment, an order, the job of this hour.
+///
+/// ```
+/// # #[cfg(feature = "tokio")] {
+/// use std::time::Duration;
+/// use lockage::runtime::Tokio;
+/// use lockage::{Locks, Once, Timed};
+/// # use lockage_memory::MemoryStore;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// # let store = MemoryStore::new();
+/// let store = Timed::new(store, Tokio, Duration::from_secs(1));
+/// let locks = Locks::new(store, Duration::from_secs(30))?.with_prefix("payments")?;
+/// let once = Once::new(&locks, Duration::from_secs(7 * 24 * 3600))?.with_prefix("payments-done")?;
+///
+/// for delivery in 1..=2 {
+///     let ran = once.run("charge:8241", async |_token| Ok::<_, String>("receipt 77".into())).await?;
+///     assert_eq!((ran.result.as_str(), ran.is_new), ("receipt 77", delivery == 1));
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap(); }
+/// ```
+///
+/// Those who ask while it is being done wait for it, and get its result. What fails, or is dropped, or loses
+/// its lock, is not remembered, and is done again by whoever asks next: work that has crashed half way is
+/// begun anew, so each of its parts must bear that. Only a result of the newest attempt is remembered.
+pub struct Once<S, R> {
+    locks: Locks<S, R>,
+    results: Fenced<Timed<S, R>>,
+}
+
+/// What came of work that is done once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ran {
+    /// Its result.
+    pub result: String,
+    /// Whether it was done by this call; else it is remembered from an earlier one.
+    pub is_new: bool,
+}
+
+impl<S, R> Once<S, R>
+where
+    S: Store + Clone + 'static,
+    R: Spawn,
+{
+    /// Does work under these locks, and remembers each result for `remember` (whole microseconds, at most
+    /// 2^50 us) under the prefix `once`.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for a time out of range.
+    pub fn new(locks: &Locks<S, R>, remember: Duration) -> Result<Self, ConfigError> {
+        let results = Fenced::new(locks.store().clone(), remember)?;
+        let results = results.with_prefix("once").expect("it is a prefix");
+        Ok(Once { locks: locks.clone(), results })
+    }
+
+    /// The same that remembers under another prefix.
+    ///
+    /// # Errors
+    /// [`KeyError`] for an empty prefix, or one with a brace.
+    pub fn with_prefix(self, prefix: &str) -> Result<Self, KeyError> {
+        Ok(Once { results: self.results.with_prefix(prefix)?, ..self })
+    }
+
+    /// The result of the work of this id: remembered, or done now. `work` gets the fencing token that it
+    /// is done under; its result has at most
+    /// [`MAX_VALUE`](lockage_core::fenced::MAX_VALUE) bytes.
+    ///
+    /// One call to the store where it is remembered, else five.
+    ///
+    /// # Errors
+    /// [`WorkError`]; the work's own is not remembered.
+    pub async fn run<E>(
+        &self,
+        id: &str,
+        work: impl AsyncFnOnce(u64) -> Result<String, E>,
+    ) -> Result<Ran, WorkError<E>> {
+        if let Some(known) = self.results.peek(id).await? {
+            return Ok(known.into());
+        }
+        let guard = self.locks.lock(id).map_err(crate::Error::from)?.acquire().await?;
+        // From here on nothing of an earlier attempt is remembered any more.
+        match self.results.read(id, guard.token()).await? {
+            Access::Accepted(Some(known)) => {
+                guard.release().await?;
+                return Ok(known.into());
+            }
+            Access::Accepted(None) => {}
+            Access::Stale { .. } => return Err(WorkError::Lost(Loss::Refused(None))),
+        }
+        let result = guard.run(work(guard.token())).await?.map_err(WorkError::Work)?;
+        match self.results.write(id, guard.token(), &result).await? {
+            Access::Accepted(()) => {}
+            Access::Stale { .. } => return Err(WorkError::Lost(Loss::Refused(None))),
+        }
+        // It is done: what becomes of the lock changes nothing.
+        drop(guard);
+        Ok(Ran { result, is_new: true })
+    }
+}
+
+impl From<Kept> for Ran {
+    fn from(known: Kept) -> Self {
+        Ran { result: known.value, is_new: false }
+    }
+}
+
+impl<S, R> Clone for Once<S, R>
+where
+    Fenced<Timed<S, R>>: Clone,
+{
+    fn clone(&self) -> Self {
+        Once { locks: self.locks.clone(), results: self.results.clone() }
+    }
+}
+
+impl<S, R> fmt::Debug for Once<S, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Once").field("locks", &self.locks).finish_non_exhaustive()
+    }
+}

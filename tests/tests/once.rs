@@ -1,0 +1,200 @@
+//! Work under locks, in virtual time: done once, by one instance, or by one for all.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use lockage::runtime::Tokio;
+use lockage::{Alone, Cached, Locks, Loss, Once, Ran, Timed, WorkError};
+use lockage_memory::MemoryStore;
+use lockage_tests::clocks::TokioClock;
+use lockage_tests::flaky::{Fate, Flaky};
+use tokio::time::{Instant, sleep};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MILLI: Duration = Duration::from_millis(1);
+const LEASE: Duration = Duration::from_secs(30);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+type Memory = Flaky<MemoryStore<Arc<TokioClock>>>;
+
+fn locks() -> (Locks<Memory, Tokio>, Memory) {
+    let store = Flaky::new(MemoryStore::with_clock(Arc::new(TokioClock::start())));
+    let locks = Locks::new(Timed::new(store.clone(), Tokio, SECOND), LEASE).unwrap();
+    (locks, store)
+}
+
+/// Counts how often the work was begun.
+#[derive(Clone, Default)]
+struct Work(Arc<AtomicU64>);
+
+impl Work {
+    /// Takes a second.
+    async fn run(&self) -> Result<String, String> {
+        let begun = self.0.fetch_add(1, Ordering::Relaxed) + 1;
+        sleep(SECOND).await;
+        Ok(format!("result {begun}"))
+    }
+
+    fn begun(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// However many ask, at once and later, it is done once, and all get the same.
+#[tokio::test(start_paused = true)]
+async fn work_is_done_once_for_all_who_ask() {
+    let (locks, store) = locks();
+    let (once, work) = (Once::new(&locks, DAY).unwrap(), Work::default());
+    let callers = (0..20).map(|_| {
+        let (once, work) = (once.clone(), work.clone());
+        tokio::spawn(async move { once.run("callback", async |_| work.run().await).await.unwrap() })
+    });
+    let mut new = 0;
+    for caller in callers.collect::<Vec<_>>() {
+        let ran = caller.await.unwrap();
+        assert_eq!(ran.result, "result 1");
+        new += u64::from(ran.is_new);
+    }
+    assert_eq!((new, work.begun()), (1, 1));
+
+    let calls = store.calls();
+    let ran = once.run("callback", async |_| work.run().await).await.unwrap();
+    assert_eq!(ran, Ran { result: "result 1".into(), is_new: false });
+    assert_eq!(store.calls(), calls + 1, "what is remembered is one call");
+    assert!(once.run("other", async |_| work.run().await).await.unwrap().is_new);
+    sleep(DAY).await;
+    assert!(once.run("callback", async |_| work.run().await).await.unwrap().is_new, "in time");
+}
+
+/// What fails, or is dropped, is not remembered, and done anew.
+#[tokio::test(start_paused = true)]
+async fn work_that_fails_is_done_again() {
+    let (locks, _) = locks();
+    let (once, work) = (Once::new(&locks, DAY).unwrap(), Work::default());
+    let failed = once.run("callback", async |_| Err::<String, _>("no money")).await;
+    assert!(matches!(failed, Err(WorkError::Work("no money"))), "{failed:?}");
+    {
+        let dropped = once.run("callback", async |_| work.run().await);
+        assert!(tokio::time::timeout(SECOND / 2, dropped).await.is_err());
+    }
+    let start = Instant::now();
+    let ran = once.run("callback", async |_| work.run().await).await.unwrap();
+    assert_eq!((ran.result.as_str(), ran.is_new), ("result 2", true));
+    assert!(start.elapsed() < SECOND * 2, "the lock was given back");
+}
+
+/// L7: an attempt that has lost its lock, and does not know it, cannot have its result remembered once a newer
+/// one has begun.
+#[tokio::test(start_paused = true)]
+async fn only_the_newest_attempt_is_remembered() {
+    let (locks, _) = locks();
+    let once = Once::new(&locks, DAY).unwrap();
+    let old = once.run("callback", async |token| {
+        let lock = locks.lock("callback").unwrap();
+        // By force, or by a failover: the holder has not heard of it yet.
+        assert!(lock.force_release(token).await.unwrap());
+        let newer = once.run("callback", async |newer| {
+            assert!(newer > token);
+            Ok::<_, String>("by the newer one".into())
+        });
+        assert!(newer.await.unwrap().is_new);
+        Ok::<_, String>("by the old one".into())
+    });
+    let old = Box::pin(old).await;
+    assert!(matches!(old, Err(WorkError::Lost(_))), "{old:?}");
+    let ran = once.run("callback", async |_| Err("it is done")).await.unwrap();
+    assert_eq!(ran.result, "by the newer one");
+}
+
+/// Work without its lock is stopped.
+#[tokio::test(start_paused = true)]
+async fn work_that_loses_its_lock_is_stopped() {
+    let (locks, store) = locks();
+    let (once, work) = (Once::new(&locks, DAY).unwrap(), Work::default());
+    let stopped = once.run("callback", async |_| {
+        store.always(Fate::Silence);
+        sleep(LEASE * 2).await;
+        work.run().await
+    });
+    let stopped = stopped.await;
+    assert!(matches!(stopped, Err(WorkError::Lost(Loss::Expired))), "{stopped:?}");
+    store.always(Fate::Answered);
+    let ran = once.run("callback", async |_| work.run().await).await.unwrap();
+    assert_eq!((ran.is_new, work.begun()), (true, 1));
+}
+
+/// The job of one instance: the others do without.
+#[tokio::test(start_paused = true)]
+async fn one_instance_does_the_job() {
+    let (locks, _) = locks();
+    let (lock, work) = (locks.lock("job").unwrap(), Work::default());
+    let (first, second) = tokio::join!(
+        lock.run_alone(async |_| work.run().await),
+        lock.run_alone(async |_| work.run().await),
+    );
+    let outcomes = [first.unwrap(), second.unwrap()];
+    assert!(outcomes.iter().any(|outcome| *outcome == Alone::Done(Ok("result 1".into()))));
+    assert!(outcomes.iter().any(|outcome| matches!(outcome, Alone::Elsewhere(_))));
+    assert_eq!(work.begun(), 1);
+    let third = lock.run_alone(async |_| work.run().await).await.unwrap();
+    assert_eq!(third, Alone::Done(Ok("result 2".into())));
+}
+
+/// One builds, the others wait where there is nothing, or take the old one.
+#[tokio::test(start_paused = true)]
+async fn a_value_is_built_by_one_for_all() {
+    let (locks, store) = locks();
+    let cached = Arc::new(Cached::new(&locks, SECOND * 60, SECOND * 600).unwrap());
+    let work = Work::default();
+    let ask = |count: usize| {
+        let asked = (0..count).map(|_| {
+            let (cached, work) = (Arc::clone(&cached), work.clone());
+            tokio::spawn(async move {
+                let start = Instant::now();
+                let value = cached.get("page", async || work.run().await).await.unwrap();
+                (value, start.elapsed())
+            })
+        });
+        let asked: Vec<_> = asked.collect();
+        async move {
+            let mut all = Vec::new();
+            for one in asked {
+                all.push(one.await.unwrap());
+            }
+            all
+        }
+    };
+    // Nothing is there: all wait for the first.
+    let all = ask(20).await;
+    assert!(all.iter().all(|(value, waited)| value == "result 1" && *waited >= SECOND));
+    assert_eq!(work.begun(), 1);
+    // It is fresh.
+    sleep(SECOND * 57).await;
+    let calls = store.calls();
+    assert!(ask(5).await.iter().all(|(value, waited)| value == "result 1" && waited.is_zero()));
+    assert_eq!((work.begun(), store.calls() - calls), (1, 5));
+    // It is old: one builds, and the others take the old one meanwhile.
+    sleep(SECOND * 10).await;
+    let mut all = ask(5).await;
+    all.sort();
+    let waited = all.iter().filter(|(_, waited)| *waited >= SECOND).count();
+    assert_eq!((all[0].0.as_str(), all[4].0.as_str(), waited), ("result 1", "result 2", 1));
+    assert_eq!(work.begun(), 2);
+    assert_eq!(ask(1).await[0].0, "result 2");
+    // It is gone.
+    sleep(SECOND * 700).await;
+    assert_eq!(ask(1).await[0].0, "result 3");
+}
+
+/// Who fails to build is told, and the next one builds.
+#[tokio::test(start_paused = true)]
+async fn a_build_that_fails_is_made_again() {
+    let (locks, _) = locks();
+    let cached = Cached::new(&locks, SECOND * 60, SECOND * 600).unwrap();
+    let failed = cached.get("page", async || Err::<String, _>("no disk")).await;
+    assert!(matches!(failed, Err(WorkError::Work("no disk"))), "{failed:?}");
+    sleep(MILLI * 10).await;
+    let work = Work::default();
+    assert_eq!(cached.get("page", async || work.run().await).await.unwrap(), "result 1");
+}
