@@ -1,13 +1,13 @@
 -- The record of the reentrant lock: a string, which `GET key` shows, such as
---   K1 0000000000000000000000000000a11c 1 1763700030000000 1763700000000000 1763700090000000|a00...
+--   K1 0000000000000000000000000000a11c 1 1763700030000000 1763700000000000 1763700090000000 0|a00...
 -- that is its tag; the owner (32 hex digits; zeros where it is free); how often it is held; the end
--- of the lease (us); the latest fencing token; and from when on the record is as if it were not
--- there (us). Behind each | stands one of the last four operations that changed it, the oldest first:
+-- of the lease (us); the latest fencing token; from when on the record is as if it were not there (us); and
+-- until when somebody waits, who is to be woken (us). Behind each | stands one of the last four operations that changed it, the oldest first:
 -- its letter (a acquire, n renew, r release, f force-release) and id, and the answer it was given:
 -- holds, deadline, token.
 local REMEMBERED = 4
 local NOBODY = '00000000000000000000000000000000'
-local owner, holds, deadline, token, keep = NOBODY, 0, 0, 0, 0
+local owner, holds, deadline, token, keep, wake = NOBODY, 0, 0, 0, 0, 0
 local done = {}   -- the remembered operations, as text
 
 local REFUSED, DONE, TOO_LATE = 0, 1, 2
@@ -19,10 +19,11 @@ local function read_lock()
   if not record then return end
   refused = unlike(record, 'K1')
   if refused then return refused end
-  local o, h, d, t, k, operations = match(record, '^K1 (%x+) (%d+) (%d+) (%d+) (%d+)(.*)$')
+  local o, h, d, t, k, w, operations = match(record, '^K1 (%x+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$')
   if not o then return {DAMAGED} end
   if now >= tonumber(k) then return end
-  owner, holds, deadline, token, keep = o, tonumber(h), tonumber(d), tonumber(t), tonumber(k)
+  owner, holds, deadline = o, tonumber(h), tonumber(d)
+  token, keep, wake = tonumber(t), tonumber(k), tonumber(w)
   for operation in string.gmatch(operations, '|([^|]+)') do done[#done + 1] = operation end
 end
 
@@ -67,13 +68,17 @@ local function free()
   owner, holds, deadline = NOBODY, 0, 0
 end
 
+local function store()
+  local head = format('K1 %s %.0f %.0f %.0f %.0f %.0f', owner, holds, deadline, token, keep, wake)
+  redis.call('SET', key, head .. '|' .. table.concat(done, '|'), 'PX', ttl_ms(keep))
+end
+
 -- Writes the record with this operation remembered for at least `remember` microseconds, and replies.
 -- The record is kept until no lease, operation or token in it matters.
 local function commit(letter, id, remember)
   if #done == REMEMBERED then table.remove(done, 1) end
   done[#done + 1] = format('%s%s %.0f %.0f %.0f', letter, id, holds, deadline, token)
   keep = max(keep, max(now, deadline) + remember, token + 1)
-  local head = format('K1 %s %.0f %.0f %.0f %.0f|', owner, holds, deadline, token, keep)
-  redis.call('SET', key, head .. table.concat(done, '|'), 'PX', ttl_ms(keep))
+  store()
   return {0, now, DONE, token, holds, deadline}
 end

@@ -32,13 +32,27 @@ impl Operation {
             Action::ForceRelease { token } => broken(&mut record, token, micros),
         };
         if !allowed {
-            return Ok(reply(Answer::Refused(record.holder(micros))));
+            let holder = record.holder(micros);
+            if self.is_to_be_woken(&mut record, micros) {
+                *slot = Some(Record::of_lock(record));
+            }
+            return Ok(reply(Answer::Refused(holder)));
         }
         let hold = record.hold();
         record.remember(Done { kind: self.kind(), id: self.id, hold });
         record.keep = self.lock.keep(&record, micros);
         *slot = Some(Record::of_lock(record));
         Ok(reply(Answer::Done(hold)))
+    }
+
+    /// Whether the record now says that somebody waits, and did not before, or not for long enough.
+    fn is_to_be_woken(&self, record: &mut LockRecord, now: u64) -> bool {
+        let Action::Acquire { waits_us, .. } = self.action else { return false };
+        let is_new = waits_us > 0 && record.wake < now + waits_us / 2;
+        if is_new {
+            record.wake = now + waits_us;
+        }
+        is_new
     }
 
     fn kind(&self) -> Kind {

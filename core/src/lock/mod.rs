@@ -44,7 +44,7 @@ use core::str::FromStr;
 use core::time::Duration;
 
 use crate::error::ConfigError;
-use crate::exact::half_span;
+use crate::exact::{MAX_SPAN_US, half_span};
 use crate::id::{read_id, write_id};
 use crate::time::Timestamp;
 
@@ -92,7 +92,7 @@ impl Lock {
     /// A request that arrives after `not_after`, by the store's time, is refused, so that a
     /// delayed duplicate cannot take the lock for somebody who has given up.
     pub fn acquire(&self, owner: OwnerId, id: OperationId, not_after: Timestamp) -> Operation {
-        self.operation(id, Action::Acquire { owner, not_after })
+        self.operation(id, Action::Acquire { owner, not_after, waits_us: 0 })
     }
 
     /// Extend the lease to at least now + lease. With `token`, only that grant's.
@@ -131,10 +131,28 @@ pub struct Operation {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
-    Acquire { owner: OwnerId, not_after: Timestamp },
+    Acquire { owner: OwnerId, not_after: Timestamp, waits_us: u64 },
     Renew { owner: OwnerId, token: Option<u64> },
     Release { owner: OwnerId, token: Option<u64> },
     ForceRelease { token: u64 },
+}
+
+impl Operation {
+    /// The same acquire of a caller who waits and is back within `span` (at most half of
+    /// [`MAX_SPAN`](crate::MAX_SPAN)): where it is refused, the record says so, and when the lock becomes
+    /// free within that, those who listen are told. Others are as they were.
+    ///
+    /// It is written down no more often than once in half of that, however many wait.
+    pub fn waiting(self, span: Duration) -> Self {
+        let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+        let waits_us = micros.min(MAX_SPAN_US / 2);
+        match self.action {
+            Action::Acquire { owner, not_after, .. } => {
+                Operation { action: Action::Acquire { owner, not_after, waits_us }, ..self }
+            }
+            _ => self,
+        }
+    }
 }
 
 /// Asks who holds the lock and changes nothing.

@@ -22,6 +22,8 @@ pub(crate) struct LockRecord {
     pub(super) token: u64,
     /// From when on the record is as if it were not there.
     pub(super) keep: u64,
+    /// Until when somebody waits, who is to be woken.
+    pub(super) wake: u64,
     /// The oldest first.
     pub(super) done: Vec<Done>,
 }
@@ -61,7 +63,8 @@ impl Kind {
 impl Default for LockRecord {
     /// A lock that was never used: its first token is at least 1.
     fn default() -> Self {
-        LockRecord { owner: OwnerId(0), holds: 0, deadline: 0, token: 0, keep: 0, done: Vec::new() }
+        let (owner, done) = (OwnerId(0), Vec::new());
+        LockRecord { owner, holds: 0, deadline: 0, token: 0, keep: 0, wake: 0, done }
     }
 }
 
@@ -87,13 +90,14 @@ impl LockRecord {
     /// The text that the scripts read and write: see lock_record.lua.
     pub(crate) fn to_text(&self) -> String {
         let mut text = format!(
-            "{} {} {} {} {} {}",
+            "{} {} {} {} {} {} {}",
             Self::TAG,
             self.owner,
             self.holds,
             self.deadline,
             self.token,
-            self.keep
+            self.keep,
+            self.wake
         );
         for Done { kind, id, hold } in &self.done {
             text += &format!(
@@ -114,9 +118,9 @@ impl LockRecord {
             None => (rest, Some(Vec::new())),
         };
         let (owner, numbers) = head.split_once(' ')?;
-        let [holds, deadline, token, keep] = read_exact(numbers)?;
-        let record =
-            LockRecord { owner: owner.parse().ok()?, holds, deadline, token, keep, done: done? };
+        let [holds, deadline, token, keep, wake] = read_exact(numbers)?;
+        let (owner, done) = (owner.parse().ok()?, done?);
+        let record = LockRecord { owner, holds, deadline, token, keep, wake, done };
         (record.done.len() <= REMEMBERED).then_some(record)
     }
 }

@@ -23,10 +23,11 @@ impl Command for Operation {
         arguments.push(self.id);
         arguments.push(self.lock.remember_us);
         match self.action {
-            Action::Acquire { owner, not_after } => {
+            Action::Acquire { owner, not_after, waits_us } => {
                 arguments.push(owner);
                 arguments.push(self.lock.lease_us);
                 arguments.push(not_after.as_micros());
+                arguments.push(waits_us);
             }
             Action::Renew { owner, token } => {
                 arguments.push(owner);

@@ -38,6 +38,8 @@ pub enum Action {
         owner: u128,
         /// Too late after this time, in microseconds.
         not_after_us: u64,
+        /// For how long it waits where it is refused, in microseconds.
+        waits_us: u64,
     },
     /// Extend the lease.
     Renew {
@@ -141,8 +143,9 @@ fn lock(op: &Op) -> Lock {
 fn operation(op: &Op) -> Option<Operation> {
     let (lock, id) = (lock(op), OperationId::from_u128(op.id));
     Some(match op.action {
-        Action::Acquire { owner, not_after_us } => {
-            lock.acquire(OwnerId::from_u128(owner), id, time(not_after_us))
+        Action::Acquire { owner, not_after_us, waits_us } => {
+            let acquire = lock.acquire(OwnerId::from_u128(owner), id, time(not_after_us));
+            acquire.waiting(Duration::from_micros(waits_us))
         }
         Action::Renew { owner, token } => lock.renew(OwnerId::from_u128(owner), token, id),
         Action::Release { owner, token } => lock.release(OwnerId::from_u128(owner), token, id),

@@ -124,7 +124,10 @@ impl Step {
         match self.ask {
             Ask::Acquire(owner, wait) => {
                 let latest = |wait| now_us.saturating_add_signed(wait).min(MAX_TIME_US);
-                fresh(Action::Acquire { owner, not_after_us: wait.map_or(MAX_TIME_US, latest) })
+                let not_after_us = wait.map_or(MAX_TIME_US, latest);
+                // Half of them wait, for some part of a lease or more.
+                let waits_us = if index.is_multiple_of(2) { 0 } else { self.remember_us };
+                fresh(Action::Acquire { owner, not_after_us, waits_us })
             }
             Ask::Renew(owner, which) => fresh(Action::Renew { owner, token: token(which) }),
             Ask::Release(owner, which) => fresh(Action::Release { owner, token: token(which) }),
@@ -139,7 +142,10 @@ impl Step {
                 let old = sent.iter().rev().nth(back).filter(|op| op.action != Action::Inspect);
                 let action = match old.map(|op| op.action) {
                     Some(Action::Acquire { owner, .. }) => Action::Release { owner, token: None },
-                    _ => Action::Acquire { owner: OWNERS[0], not_after_us: MAX_TIME_US },
+                    _ => {
+                        let (not_after_us, waits_us) = (MAX_TIME_US, 0);
+                        Action::Acquire { owner: OWNERS[0], not_after_us, waits_us }
+                    }
                 };
                 Op { id: old.map_or(fresh(action).id, |op| op.id), ..fresh(action) }
             }

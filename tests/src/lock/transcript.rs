@@ -1,6 +1,8 @@
 //! What an observer of a lock sees: every operation with what an inspection shows right before and
 //! right after it, whether the record changed, and what the lock must still remember.
 
+use lockage_core::Stored;
+
 use super::{Action, Grant, OnKey, Op, Outcome, Subject, Trace};
 use crate::key::{Held, Holds, Slot};
 use crate::properties::Check;
@@ -119,7 +121,11 @@ impl<K: Holds> Subject for Watched<'_, K> {
         let outcome = self.lock.run(op, now_us);
         let then = self.lock.0.held();
         let after = self.inspect(now_us);
-        self.glance = self.glance(before, after, (held, then));
+        let changed = match outcome {
+            Outcome::Refused(_) => but_for_who_waits(&held) != but_for_who_waits(&then),
+            _ => held != then,
+        };
+        self.glance = self.glance(before, after, then).map(|glance| Glance { changed, ..glance });
         outcome
     }
 
@@ -134,22 +140,26 @@ impl<K: Holds> Watched<'_, K> {
         self.lock.run(&op, now_us)
     }
 
-    fn glance(
-        &mut self,
-        before: Outcome,
-        after: Outcome,
-        (held, then): (Held, Held),
-    ) -> Result<Glance, Failure> {
+    fn glance(&mut self, before: Outcome, after: Outcome, then: Held) -> Result<Glance, Failure> {
         if self.lock.0.held() != then {
             return Err(Failure::new(format!("an inspection changed {then:?}")));
         }
         match (before, after) {
             (Outcome::Seen(before), Outcome::Seen(after)) => {
-                Ok(Glance { before, after, changed: held != then })
+                Ok(Glance { before, after, changed: false })
             }
             other => Err(Failure::new(format!("inspections saw {other:?}"))),
         }
     }
+}
+
+/// The record without the time until which somebody waits, which is the seventh word of its head, and without
+/// its expiry, which is set anew with that.
+fn but_for_who_waits(held: &Held) -> Option<String> {
+    let Some((Stored::Text(text), _)) = held else { return None };
+    let (head, done) = text.split_once('|')?;
+    let words: Vec<&str> = head.split(' ').take(6).collect();
+    Some(format!("{}|{done}", words.join(" ")))
 }
 
 /// What a lock owes to its clients, as far as they can know: the least that it remembers, and until
