@@ -59,7 +59,6 @@
 //! before anything was sent, what was certainly not done, and what may have been done:
 //! see [`StoreError`].
 
-#[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 pub mod adapter;
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 mod blocking;
@@ -67,6 +66,7 @@ mod error;
 mod key;
 mod limiter;
 pub mod runtime;
+mod signals;
 mod store;
 mod timed;
 
@@ -84,5 +84,6 @@ pub use lockage_core::{
     Reservation, Reserve, Reserved, Scope, Settle, Settlement, SlidingLog, SlidingWindow,
     StoredLimit, Ticket, Timestamp, TokenBucket, Turn, Verdict, lock,
 };
+pub use signals::{Listener, Signal, Signals, Wake};
 pub use store::{BlockingStore, Store};
 pub use timed::{NoAnswer, Timed};
