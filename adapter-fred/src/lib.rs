@@ -52,12 +52,14 @@
 mod link;
 mod outcome;
 mod own;
+mod signals;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fred::types::config::Config;
-use lockage::{Clock, Command, Key, Store, StoreError};
+use lockage::adapter::Channels;
+use lockage::{Clock, Command, Key, Listener, Signals, Store, StoreError, Wake};
 use lockage_lua::{Call, TimeSource};
 
 pub use link::{Link, LinkError, Reconnecting, Request};
@@ -67,20 +69,29 @@ pub use link::{Link, LinkError, Reconnecting, Request};
 pub struct FredStore<L> {
     link: L,
     time: TimeSource,
+    /// Where the store can make a client of its own.
+    channels: Option<Channels>,
 }
 
 impl FredStore<Reconnecting> {
     /// A store on the server, the master or the cluster of this configuration, which is connected to
     /// at the first call, and again after the connection was lost.
     pub fn connect(config: Config) -> Self {
-        FredStore::new(Reconnecting::new(config))
+        FredStore::new(Reconnecting::new(config.clone())).listening(config)
     }
 }
 
 impl<L> FredStore<L> {
     /// A store through this client. The server's clock decides.
     pub fn new(link: L) -> Self {
-        FredStore { link, time: TimeSource::SERVER }
+        FredStore { link, time: TimeSource::SERVER, channels: None }
+    }
+
+    /// Lets those who wait listen through a client of their own, with this configuration, of the same
+    /// server, master or cluster. It uses RESP3 whatever the configuration says. Not needed after
+    /// [`FredStore::connect`].
+    pub fn listening(self, config: Config) -> Self {
+        FredStore { channels: Some(signals::of_config(config)), ..self }
     }
 
     /// Lets the caller's clock decide instead of the server's: see [`TimeSource::caller`].
@@ -138,3 +149,14 @@ impl<L: Link> Store for FredStore<L> {
         self.call(key, command, Instant::now().checked_add(patience - earlier)).await
     }
 }
+
+impl<L: Link> Signals for FredStore<L> {
+    async fn listen(&self, key: &Key, wake: Wake) -> Result<Listener, StoreError> {
+        let Some(channels) = &self.channels else {
+            return Err(StoreError::NotDone(NO_CONFIG.into()));
+        };
+        channels.listen(key.as_str(), wake).await
+    }
+}
+
+const NO_CONFIG: &str = "a store through a client of your own needs a configuration to listen: see FredStore::listening";

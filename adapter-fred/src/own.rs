@@ -7,6 +7,7 @@ use fred::clients::Client;
 use fred::error::Error;
 use fred::interfaces::ClientLike;
 use fred::types::ConnectHandle;
+use fred::types::RespVersion;
 use fred::types::config::{
     Config, ConnectionConfig, PerformanceConfig, ReconnectPolicy, Server, ServerConfig,
     UnresponsiveConfig,
@@ -14,6 +15,10 @@ use fred::types::config::{
 
 const CONNECT: Duration = Duration::from_secs(1);
 const REPLY: Duration = Duration::from_millis(500);
+
+/// How many messages can wait in a client: as many as usual, or where it is there for them.
+const FEW: usize = 32;
+const MANY: usize = 1024;
 
 /// A client that ends with its last user, and its connections with it.
 pub(crate) struct Own {
@@ -35,23 +40,39 @@ impl Own {
         // From 1 ms to 500 ms, for ever. At first it is soon: until then, calls wait in a queue.
         let mut policy = ReconnectPolicy::new_exponential(0, 1, 500, 2);
         policy.set_jitter(10);
-        Self::start(config, connection, Some(policy)).await.map(Arc::new)
+        Self::start(config, connection, Some(policy), FEW).await.map(Arc::new)
+    }
+
+    /// A client that listens to channels, until something of its connection is lost.
+    pub(crate) async fn listen(config: Config) -> Result<Self, Error> {
+        let connection = ConnectionConfig {
+            connection_timeout: CONNECT,
+            internal_command_timeout: CONNECT,
+            ..ConnectionConfig::default()
+        };
+        // With RESP2 a connection that listens could not be asked anything else.
+        let config = Config { version: RespVersion::RESP3, ..config };
+        Self::start(config, connection, None, MANY).await
     }
 
     /// A client of one node of the cluster that this one is for.
     pub(crate) async fn node(of: &Client, server: Server) -> Result<Self, Error> {
         let config = Config { server: ServerConfig::Centralized { server }, ..of.client_config() };
-        Self::start(config, of.connection_config().clone(), None).await
+        Self::start(config, of.connection_config().clone(), None, FEW).await
     }
 
     async fn start(
         config: Config,
         connection: ConnectionConfig,
         policy: Option<ReconnectPolicy>,
+        messages: usize,
     ) -> Result<Self, Error> {
         let config = Config { fail_fast: true, ..config };
-        let performance =
-            PerformanceConfig { default_command_timeout: REPLY, ..PerformanceConfig::default() };
+        let performance = PerformanceConfig {
+            default_command_timeout: REPLY,
+            broadcast_channel_capacity: messages,
+            ..PerformanceConfig::default()
+        };
         let client = Client::new(config, Some(performance), Some(connection), policy);
         // A task of its own, so that a client that nobody waits for any more is ended too.
         let started = tokio::spawn(async move { Ok(Own { task: client.init().await?, client }) });

@@ -17,6 +17,7 @@
 //! time has come, so the store shrinks as it is used. [`MemoryStore::purge`] drops all of them.
 
 mod shard;
+mod signals;
 mod sync;
 
 use std::hash::{BuildHasher, RandomState};
@@ -24,7 +25,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lockage::{BlockingStore, Clock, Command, Key, RecordError, Store, StoreError};
+use lockage::adapter::Channels;
+use lockage::{
+    BlockingStore, Clock, Command, Key, Listener, RecordError, Signals, Store, StoreError, Wake,
+};
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 use lockage_core::SystemClock;
 
@@ -42,6 +46,7 @@ const DUE_PER_VISIT: usize = 64;
 #[derive(Clone, Debug)]
 pub struct MemoryStore<C> {
     shards: Arc<Shards>,
+    channels: Channels,
     clock: C,
 }
 
@@ -81,7 +86,7 @@ impl<C: Clock> MemoryStore<C> {
             hasher: RandomState::new(),
             next_visit: AtomicUsize::new(0),
         };
-        MemoryStore { shards: Arc::new(shards), clock }
+        MemoryStore { shards: Arc::new(shards), channels: signals::channels(), clock }
     }
 
     /// Executes one command on one key, without a future.
@@ -102,6 +107,9 @@ impl<C: Clock> MemoryStore<C> {
         if calls.is_multiple_of(CALLS_PER_VISIT) {
             let visit = shards.next_visit.fetch_add(1, Ordering::Relaxed) % shards.shards.len();
             sync::lock(&shards.shards[visit]).drop_due(now, DUE_PER_VISIT);
+        }
+        if outcome.as_ref().is_ok_and(|outcome| command.publishes(outcome)) {
+            self.channels.message(key);
         }
         outcome
     }
@@ -131,6 +139,12 @@ impl<C: Clock> Store for MemoryStore<C> {
         M: Command<Outcome: Send> + Sync,
     {
         Ok(self.run(key.as_str(), command)?)
+    }
+}
+
+impl<C: Clock> Signals for MemoryStore<C> {
+    async fn listen(&self, key: &Key, wake: Wake) -> Result<Listener, StoreError> {
+        self.channels.listen(key.as_str(), wake).await
     }
 }
 

@@ -34,11 +34,13 @@
 mod blocking;
 mod link;
 mod outcome;
+mod signals;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockage::{Clock, Command, Key, Store, StoreError};
+use lockage::adapter::Channels;
+use lockage::{Clock, Command, Key, Listener, Signals, Store, StoreError, Wake};
 use lockage_lua::{Call, TimeSource};
 use redis::{Client, Cmd};
 
@@ -52,17 +54,20 @@ pub use link::{Link, LinkError, Reconnecting};
 pub struct RedisStore<L> {
     link: L,
     time: TimeSource,
+    /// Where the store can make a connection of its own.
+    channels: Option<Channels>,
 }
 
 impl RedisStore<Reconnecting> {
     /// A store on the server of this client, which is connected to at the first call, and again
     /// after the connection was lost.
     pub fn connect(client: Client) -> Self {
-        let client = Arc::new(client);
-        RedisStore::new(Reconnecting::new(move || {
-            let client = Arc::clone(&client);
+        let connects = Arc::new(client.clone());
+        let link = Reconnecting::new(move || {
+            let client = Arc::clone(&connects);
             async move { client.get_multiplexed_async_connection().await }
-        }))
+        });
+        RedisStore::new(link).listening(client)
     }
 
     /// A store on the master that the sentinels name, also after they have named another one.
@@ -70,10 +75,16 @@ impl RedisStore<Reconnecting> {
     #[cfg(feature = "sentinel")]
     pub fn sentinel(client: redis::sentinel::SentinelClient) -> Self {
         let client = Arc::new(futures_util::lock::Mutex::new(client));
-        RedisStore::new(Reconnecting::new(move || {
+        let masters = Arc::clone(&client);
+        let link = Reconnecting::new(move || {
             let client = Arc::clone(&client);
             async move { client.lock().await.get_async_connection().await }
-        }))
+        });
+        let channels = signals::of_client(move || {
+            let client = Arc::clone(&masters);
+            async move { client.lock().await.async_get_client().await }
+        });
+        RedisStore { channels: Some(channels), ..RedisStore::new(link) }
     }
 }
 
@@ -92,7 +103,28 @@ impl RedisStore<Cluster> {
 impl<L> RedisStore<L> {
     /// A store on this connection. The server's clock decides.
     pub fn new(link: L) -> Self {
-        RedisStore { link, time: TimeSource::SERVER }
+        RedisStore { link, time: TimeSource::SERVER, channels: None }
+    }
+
+    /// Lets those who wait listen on a connection of their own, which this client makes, to the same
+    /// server. It uses RESP3 whatever the client says. Not needed after [`RedisStore::connect`] and
+    /// [`RedisStore::sentinel`].
+    pub fn listening(self, client: Client) -> Self {
+        let channels = signals::of_client(move || std::future::ready(Ok(client.clone())));
+        RedisStore { channels: Some(channels), ..self }
+    }
+
+    /// The same for a cluster: with connections of their own, which a client of this builder makes to the
+    /// same nodes. It uses RESP3 whatever the builder says.
+    ///
+    /// # Errors
+    /// Those of the client, where the builder's addresses or options are not accepted.
+    #[cfg(feature = "cluster")]
+    pub fn listening_in_cluster(
+        self,
+        builder: redis::cluster::ClusterClientBuilder,
+    ) -> redis::RedisResult<Self> {
+        Ok(RedisStore { channels: Some(signals::of_cluster(builder)?), ..self })
     }
 
     /// Lets the caller's clock decide instead of the server's: see [`TimeSource::caller`].
@@ -120,6 +152,18 @@ impl<L: Link> Store for RedisStore<L> {
         }
     }
 }
+
+impl<L: Link> Signals for RedisStore<L> {
+    async fn listen(&self, key: &Key, wake: Wake) -> Result<Listener, StoreError> {
+        let Some(channels) = &self.channels else {
+            return Err(StoreError::NotDone(NO_CLIENT.into()));
+        };
+        channels.listen(key.as_str(), wake).await
+    }
+}
+
+const NO_CLIENT: &str = "a store on a connection of your own needs a client to listen: see \
+    RedisStore::listening and RedisStore::listening_in_cluster";
 
 /// `EVALSHA digest 1 key argument...`, or the same with the script's text.
 fn packed<M: Command>(call: &Call<'_, M>, key: &Key) -> Cmd {

@@ -61,7 +61,6 @@
 //! before anything was sent, what was certainly not done, and what may have been done:
 //! see [`StoreError`].
 
-#[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 pub mod adapter;
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 mod blocking;
@@ -71,6 +70,7 @@ mod key;
 mod limiter;
 mod locks;
 pub mod runtime;
+mod signals;
 mod store;
 mod timed;
 
@@ -93,5 +93,6 @@ pub use lockage_core::{
 pub use locks::{
     Alone, Cached, LockGuard, Locks, Loss, NamedLock, Once, Ran, Released, TryLock, WorkError,
 };
+pub use signals::{Listener, Signal, Signals, Wake};
 pub use store::{BlockingStore, Store};
 pub use timed::{NoAnswer, Timed};

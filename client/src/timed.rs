@@ -51,6 +51,10 @@ impl<S, R> Timed<S, R> {
         Timed { store, runtime, timeout }
     }
 
+    pub(crate) fn store(&self) -> &S {
+        &self.store
+    }
+
     pub(crate) fn runtime(&self) -> &R {
         &self.runtime
     }

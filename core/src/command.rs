@@ -56,6 +56,13 @@ pub trait Command {
     fn is_repeatable(&self) -> bool {
         false
     }
+
+    /// Whether those who wait for the key are to be told once it has come to this outcome. A store that runs
+    /// the machine does so; a script does it by itself.
+    fn publishes(&self, outcome: &Self::Outcome) -> bool {
+        let _ = outcome;
+        false
+    }
 }
 
 /// Names one script. Its source is in the crate `lockage-lua`.

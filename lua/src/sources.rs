@@ -16,6 +16,11 @@ const ANY_RECORD: &str = include_str!("../scripts/any_record.lua");
 const PENALTY: &str = include_str!("../scripts/penalty.lua");
 const LOCK_RECORD: &str = include_str!("../scripts/lock_record.lua");
 
+/// A script without keys that replies whether scripts publish to the channels of shards (1) or to plain ones (0)
+/// on the server that runs it.
+pub const SHARDED_CHANNELS: &str =
+    concat!(include_str!("../scripts/publish.lua"), "return sharded and 1 or 0\n");
+
 /// What a script needs that works on any limit and any limiter's record.
 const ANY_LIMIT: [&str; 12] = [
     PRELUDE,

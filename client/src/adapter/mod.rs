@@ -2,14 +2,17 @@
 //! [`Store`](crate::Store).
 
 mod idle;
+#[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 mod renewed;
 
 use std::error::Error;
 
 pub use idle::Idle;
+#[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 pub use renewed::Renewed;
 
 use crate::error::StoreError;
+pub use crate::signals::{Channels, Feed, Feeds, SubscribeError, Subscriber, Subscribing};
 
 /// What a call says of the connection that it took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

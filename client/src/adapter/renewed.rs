@@ -62,6 +62,11 @@ where
         Renewed { behind: true, ..self }
     }
 
+    /// The present connection, where it has been made.
+    pub fn made(&self) -> Option<C> {
+        self.state().current.peek()?.as_ref().ok().cloned()
+    }
+
     /// Uses the present connection, or the error of making it, for `call`, which says what it
     /// found of it.
     pub async fn with<T, F>(&self, call: impl FnOnce(Result<C, E>) -> F + Send) -> T

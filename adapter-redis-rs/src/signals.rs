@@ -1,0 +1,171 @@
+//! Listening to channels, on a connection of its own.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use lockage::adapter::{
+    Channels, Feed, Feeds, Renewed, SubscribeError, Subscriber, Subscribing, Verdict,
+};
+use lockage_lua::SHARDED_CHANNELS;
+use redis::aio::{ConnectionLike, MultiplexedConnection, SendError};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ProtocolVersion, PushInfo, PushKind, RedisError,
+    RedisResult, Value,
+};
+
+use crate::link::LinkError;
+use crate::outcome;
+
+/// How long a server may take to confirm a subscription.
+const REPLY: Duration = Duration::from_millis(500);
+
+/// The channels of the server that `client` leads to at the time when it is connected to.
+pub(crate) fn of_client<F>(client: impl Fn() -> F + Clone + Send + Sync + 'static) -> Channels
+where
+    F: Future<Output = RedisResult<Client>> + Send + 'static,
+{
+    connected(move |feed| {
+        let client = client.clone();
+        async move {
+            let info = client().await?.get_connection_info().clone();
+            let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+            let client = Client::open(info.set_redis_settings(settings))?;
+            let config = AsyncConnectionConfig::new()
+                .set_response_timeout(None)
+                .set_push_sender(move |push| tell(&feed, &push));
+            let silent = client.get_multiplexed_async_connection_with_config(&config).await?;
+            let mut patient: MultiplexedConnection = silent.clone();
+            patient.set_response_timeout(REPLY);
+            Ok((patient, silent))
+        }
+    })
+}
+
+/// The channels of a cluster.
+#[cfg(feature = "cluster")]
+pub(crate) fn of_cluster(builder: redis::cluster::ClusterClientBuilder) -> RedisResult<Channels> {
+    // Its nodes' connections have a timeout each.
+    let builder = builder.use_protocol(ProtocolVersion::RESP3).overall_response_timeout(None);
+    let client = Arc::new(builder.build()?);
+    Ok(connected(move |feed| {
+        let client = Arc::clone(&client);
+        async move {
+            let config = redis::cluster::ClusterConfig::new()
+                .set_push_sender(move |push| tell(&feed, &push));
+            let connection = client.get_async_connection_with_config(config).await?;
+            Ok((connection.clone(), connection))
+        }
+    }))
+}
+
+/// The channels of the connections that `connect` makes, each as one that gives up waiting for replies and
+/// as one that needs no timer for it.
+fn connected<C, F>(connect: impl Fn(Feed) -> F + Clone + Send + Sync + 'static) -> Channels
+where
+    C: ConnectionLike + Clone + Send + Sync + 'static,
+    F: Future<Output = RedisResult<(C, C)>> + Send + 'static,
+{
+    Channels::new(|feeds: Feeds| {
+        Subscriptions(Renewed::new(move || {
+            let (connect, feeds) = (connect.clone(), feeds.clone());
+            async move {
+                let feed = feeds.open();
+                let (mut connection, untimed) = connect(feed.clone()).await?;
+                let probe = redis::cmd("EVAL").arg(SHARDED_CHANNELS).arg(0).clone();
+                let sharded: i64 = probe.query_async(&mut connection).await?;
+                let leaving = Mutex::default();
+                Ok(Arc::new(Line { connection, untimed, is_sharded: sharded == 1, feed, leaving }))
+            }
+        }))
+    })
+}
+
+/// Hands on what the server says unasked.
+fn tell(feed: &Feed, push: &PushInfo) -> Result<(), SendError> {
+    let channel = match push.data.first() {
+        Some(Value::BulkString(name)) => std::str::from_utf8(name).unwrap_or_default(),
+        _ => "",
+    };
+    match push.kind {
+        PushKind::Message | PushKind::SMessage => feed.message(channel),
+        // The slot has left the node; or nobody listened, and somebody does again.
+        PushKind::Unsubscribe | PushKind::SUnsubscribe => feed.lost(channel),
+        PushKind::Disconnection => feed.end(),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// A connection that is made anew once it has lost something.
+struct Subscriptions<C>(Renewed<Arc<Line<C>>, RedisError>);
+
+struct Line<C> {
+    connection: C,
+    untimed: C,
+    is_sharded: bool,
+    feed: Feed,
+    /// Requests to unsubscribe whose replies nobody waits for. The client drops one that is forgotten
+    /// before it is sent.
+    leaving: Mutex<Vec<BoxFuture<'static, ()>>>,
+}
+
+impl<C: ConnectionLike + Clone + Send + Sync + 'static> Subscriber for Subscriptions<C> {
+    fn subscribe(&self, channel: &str) -> Subscribing {
+        let (lines, channel) = (self.0.clone(), channel.to_owned());
+        async move {
+            loop {
+                let subscribed = lines
+                    .with(|line| async {
+                        match line {
+                            Ok(line) if line.feed.has_ended() => (None, Verdict::Lost),
+                            Ok(line) => {
+                                let result = line.subscribe(&channel).await;
+                                let verdict = outcome::verdict(&result);
+                                (Some(result), verdict)
+                            }
+                            Err(error) => (Some(Err(LinkError::NotSent(error))), Verdict::Lost),
+                        }
+                    })
+                    .await;
+                if let Some(result) = subscribed {
+                    let failed = |error: LinkError| Arc::new(error.cause().clone());
+                    return result.map(drop).map_err(|error| failed(error) as SubscribeError);
+                }
+            }
+        }
+        .boxed()
+    }
+
+    fn unsubscribe(&self, channel: &str) {
+        if let Some(line) = self.0.made() {
+            line.unsubscribe(channel);
+        }
+    }
+}
+
+impl<C: ConnectionLike + Clone + Send + Sync + 'static> Line<C> {
+    async fn subscribe(&self, channel: &str) -> Result<Value, LinkError> {
+        let call = self.call(["SUBSCRIBE", "SSUBSCRIBE"], channel);
+        call.query_async(&mut self.connection.clone()).await.map_err(LinkError::Failed)
+    }
+
+    fn unsubscribe(&self, channel: &str) {
+        let call = self.call(["UNSUBSCRIBE", "SUNSUBSCRIBE"], channel);
+        let mut connection = self.untimed.clone();
+        let request = async move { _ = call.query_async::<Value>(&mut connection).await };
+        let mut leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
+        leaving.push(request.boxed());
+        // Asked once it is on its way.
+        let mut context = Context::from_waker(Waker::noop());
+        leaving.retain_mut(|request| request.poll_unpin(&mut context).is_pending());
+    }
+
+    fn call(&self, [plain, sharded]: [&str; 2], channel: &str) -> Cmd {
+        let mut call = redis::cmd(if self.is_sharded { sharded } else { plain });
+        call.arg(channel);
+        call
+    }
+}

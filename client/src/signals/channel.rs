@@ -1,0 +1,131 @@
+//! One channel: whether it is subscribed to, and who listens.
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::task::Waker;
+
+use futures_util::FutureExt;
+use futures_util::future::Shared;
+
+use super::channels::Subscribing;
+use super::{Signal, Wake};
+
+/// After so many waits in a row without a signal, a channel is subscribed to anew.
+pub(super) const SILENCES: u32 = 8;
+
+#[derive(Default)]
+pub(super) struct Channel {
+    pub(super) listeners: BTreeMap<u64, Waiter>,
+    subscription: Subscription,
+    has_stood: bool,
+    /// Whether the listeners have to be told of a loss.
+    missed: bool,
+    /// How often it was lost: an attempt that a loss overtakes is worth nothing.
+    losses: u64,
+    attempts: u64,
+    silences: u32,
+}
+
+#[derive(Default)]
+enum Subscription {
+    #[default]
+    Absent,
+    Attempted {
+        attempt: Attempt,
+        losses: u64,
+    },
+    Stands,
+}
+
+/// All who wait share it.
+#[derive(Clone)]
+pub(super) struct Attempt {
+    pub(super) subscribing: Shared<Subscribing>,
+    number: u64,
+}
+
+pub(super) struct Waiter {
+    pub(super) wake: Wake,
+    pub(super) signal: Option<Signal>,
+    pub(super) waker: Option<Waker>,
+}
+
+impl Channel {
+    pub(super) fn attempt(&mut self, subscribe: impl FnOnce() -> Subscribing) -> Option<Attempt> {
+        match &self.subscription {
+            Subscription::Stands => None,
+            Subscription::Attempted { attempt, .. } => Some(attempt.clone()),
+            Subscription::Absent => {
+                self.attempts += 1;
+                let attempt = Attempt { subscribing: subscribe().shared(), number: self.attempts };
+                let losses = self.losses;
+                self.subscription = Subscription::Attempted { attempt: attempt.clone(), losses };
+                Some(attempt)
+            }
+        }
+    }
+
+    pub(super) fn settle(&mut self, settled: &Attempt, stands: bool) -> Vec<Waker> {
+        match mem::take(&mut self.subscription) {
+            Subscription::Attempted { attempt, losses } if attempt.number == settled.number => {
+                if !stands {
+                    self.missed = self.has_stood;
+                } else if losses == self.losses {
+                    self.subscription = Subscription::Stands;
+                    (self.has_stood, self.silences) = (true, 0);
+                    if mem::take(&mut self.missed) {
+                        return self.wake_each(Signal::Lost, |_| true);
+                    }
+                }
+            }
+            other => self.subscription = other,
+        }
+        vec![]
+    }
+
+    pub(super) fn message(&mut self) -> Vec<Waker> {
+        self.silences = 0;
+        let mut woken = self.wake_each(Signal::Message, |waiter| waiter.wake == Wake::All);
+        woken.extend(self.wake_one());
+        woken
+    }
+
+    /// Wakes one of those of whom one is enough, unless one has been woken and has not come yet.
+    pub(super) fn wake_one(&mut self) -> Option<Waker> {
+        let is_one = |waiter: &Waiter| waiter.wake == Wake::One;
+        if self.listeners.values().any(|waiter| is_one(waiter) && waiter.signal.is_some()) {
+            return None;
+        }
+        let first = self.listeners.values_mut().find(|waiter| is_one(waiter))?;
+        first.signal = Some(Signal::Message);
+        first.waker.take()
+    }
+
+    fn wake_each(&mut self, signal: Signal, who: impl Fn(&Waiter) -> bool) -> Vec<Waker> {
+        let waiters = self.listeners.values_mut().filter(|waiter| who(waiter));
+        waiters
+            .filter_map(|waiter| {
+                waiter.signal = Some(signal);
+                waiter.waker.take()
+            })
+            .collect()
+    }
+
+    /// All who wait have a part in subscribing anew.
+    pub(super) fn lost(&mut self) -> Vec<Waker> {
+        self.losses += 1;
+        self.missed = self.has_stood;
+        if matches!(self.subscription, Subscription::Stands) {
+            self.subscription = Subscription::Absent;
+        }
+        self.listeners.values_mut().filter_map(|waiter| waiter.waker.take()).collect()
+    }
+
+    pub(super) fn silence(&mut self) {
+        self.silences += 1;
+        if self.silences >= SILENCES && matches!(self.subscription, Subscription::Stands) {
+            self.silences = 0;
+            self.subscription = Subscription::Absent;
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The channels that a store listens to, and who listens.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::Waker;
+
+use futures_util::future::BoxFuture;
+
+use super::Wake;
+use super::channel::{Attempt, Channel};
+use super::listener::Listener;
+use crate::error::StoreError;
+
+/// How a store subscribes to channels.
+pub trait Subscriber: Send + Sync + 'static {
+    /// Subscribes to a channel, or confirms that it is subscribed to. What it gives is asked for
+    /// nothing before it is awaited.
+    fn subscribe(&self, channel: &str) -> Subscribing;
+
+    /// Ends a subscription, if there is one, without waiting: before any later call subscribes to
+    /// the channel. It may be called anywhere, also where there is no runtime.
+    fn unsubscribe(&self, channel: &str);
+}
+
+/// An attempt to subscribe.
+pub type Subscribing = BoxFuture<'static, Result<(), SubscribeError>>;
+
+/// Why there is no subscription.
+pub type SubscribeError = Arc<dyn Error + Send + Sync>;
+
+/// The channels of one store. Clones share them.
+#[derive(Clone)]
+pub struct Channels(Arc<Inner>);
+
+pub(super) struct Inner {
+    pub(super) subscriber: Box<dyn Subscriber>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) channels: HashMap<Arc<str>, Channel>,
+    /// Listeners are numbered in order.
+    pub(super) entered: u64,
+    /// Of the present connection.
+    feed: Option<Feed>,
+}
+
+impl Channels {
+    /// No channels yet, of a subscriber whose connections tell by these feeds what happens.
+    pub fn new<S: Subscriber>(subscriber: impl FnOnce(Feeds) -> S) -> Self {
+        Channels(Arc::new_cyclic(|inner| Inner {
+            subscriber: Box::new(subscriber(Feeds(Weak::clone(inner)))),
+            state: Mutex::default(),
+        }))
+    }
+
+    /// See [`Signals::listen`](super::Signals::listen).
+    ///
+    /// # Errors
+    /// [`StoreError::NotDone`] with the subscriber's error.
+    pub async fn listen(&self, channel: &str, wake: Wake) -> Result<Listener, StoreError> {
+        let listener = Listener::enter(&self.0, channel, wake);
+        while let Some(attempt) = listener.attempt() {
+            let result = attempt.subscribing.clone().await;
+            self.0.settle(&listener.channel, &attempt, result.is_ok());
+            result.map_err(|error| StoreError::NotDone(Box::new(error)))?;
+        }
+        Ok(listener)
+    }
+
+    /// Something was published to this channel.
+    pub fn message(&self, channel: &str) {
+        self.0.change(channel, Channel::message);
+    }
+}
+
+impl fmt::Debug for Channels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.state().channels.keys()).finish()
+    }
+}
+
+/// Where a subscriber's connections tell what happens. It keeps nothing alive.
+#[derive(Clone)]
+pub struct Feeds(Weak<Inner>);
+
+impl Feeds {
+    /// A connection is about to be made, in place of the one before it, which is over.
+    pub fn open(&self) -> Feed {
+        let has_ended = Arc::new(AtomicBool::new(false));
+        let inner = Weak::clone(&self.0);
+        let feed = Feed { inner, has_ended };
+        let inner = self.0.upgrade();
+        let before = inner.and_then(|inner| inner.state().feed.replace(feed.clone()));
+        before.iter().for_each(Feed::end);
+        feed
+    }
+}
+
+impl fmt::Debug for Feeds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Feeds").finish_non_exhaustive()
+    }
+}
+
+/// What one connection tells those who listen. Clones are of the same connection.
+#[derive(Clone)]
+pub struct Feed {
+    inner: Weak<Inner>,
+    has_ended: Arc<AtomicBool>,
+}
+
+impl Feed {
+    /// Something was published to this channel.
+    pub fn message(&self, channel: &str) {
+        self.change(channel, Channel::message);
+    }
+
+    /// This channel is not subscribed to any more.
+    pub fn lost(&self, channel: &str) {
+        self.change(channel, Channel::lost);
+    }
+
+    /// The connection is over, or something of it was lost, and with it all subscriptions. To be called once or
+    /// more often.
+    pub fn end(&self) {
+        if self.has_ended.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if let Some(inner) = self.inner.upgrade() {
+            let woken: Vec<Waker> =
+                inner.state().channels.values_mut().flat_map(Channel::lost).collect();
+            woken.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Whether it was.
+    pub fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
+    }
+
+    fn change<W: IntoIterator<Item = Waker>>(
+        &self,
+        channel: &str,
+        change: impl FnOnce(&mut Channel) -> W,
+    ) {
+        if let Some(inner) = self.inner.upgrade()
+            && !self.has_ended()
+        {
+            inner.change(channel, change);
+        }
+    }
+}
+
+impl fmt::Debug for Feed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Feed").field("has_ended", &self.has_ended()).finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    /// Changes a channel that has listeners, and wakes those whom that concerns.
+    fn change<W: IntoIterator<Item = Waker>>(
+        &self,
+        channel: &str,
+        change: impl FnOnce(&mut Channel) -> W,
+    ) {
+        let woken = self.state().channels.get_mut(channel).map(change);
+        woken.into_iter().flatten().for_each(Waker::wake);
+    }
+
+    pub(super) fn settle(&self, channel: &str, attempt: &Attempt, stands: bool) {
+        self.change(channel, |channel| channel.settle(attempt, stands));
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

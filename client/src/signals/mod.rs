@@ -1,0 +1,101 @@
+//! Wake-ups: whoever waits for a key sleeps until something is published for it.
+//!
+//! A script that makes room for others (a release, say) publishes to its key's channel, which has the
+//! key's own name and so lies with the key in a cluster. How it publishes it decides by itself, and
+//! listeners find out by the same lines of Lua (`publish.lua`): by `SPUBLISH` where the server has
+//! it, from 7.0 on, in a cluster or not, and by `PUBLISH` before. In memory, the store's own commands say
+//! whether to tell others ([`Command::publishes`](lockage_core::Command::publishes)).
+//!
+//! A store subscribes to a channel once, on one connection for all channels, however many listen
+//! ([`Channels`]). Of what was published for a listener there is one flag, not a queue.
+//!
+//! Nothing is spawned here: all who wait drive what has to be done to subscribe, and one attempt serves
+//! all. A lost connection loses all subscriptions; whoever waits makes them anew, and once they stand,
+//! all are told that something may have been missed. An attempt that fails is made again by the next
+//! wait, not at once, so that a server that is away is not beset.
+//!
+//! A server that is cut off, or that no longer has the key's slot, may say nothing. Several waits in a row
+//! without a signal therefore make the subscription anew as well.
+//!
+//! So a message can be lost, and none is a promise: callers wait for no longer than a bound, and look
+//! for themselves then.
+
+mod channel;
+mod channels;
+mod listener;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use crate::error::StoreError;
+use crate::key::Key;
+use crate::runtime::{Runtime, within};
+use crate::store::Store;
+use crate::timed::{NoAnswer, Timed};
+
+pub use channels::{Channels, Feed, Feeds, SubscribeError, Subscriber, Subscribing};
+pub use listener::Listener;
+
+/// A store that tells when something was published for a key.
+pub trait Signals: Store {
+    /// Listens for the key. What is published after this has returned arrives, unless the subscription
+    /// is lost meanwhile; then [`Signal::Lost`] arrives once there is a new one.
+    ///
+    /// # Errors
+    /// [`StoreError::NotDone`] where there is no subscription to be had. Whoever waits can still look
+    /// from time to time.
+    fn listen(
+        &self,
+        key: &Key,
+        wake: Wake,
+    ) -> impl Future<Output = Result<Listener, StoreError>> + Send;
+}
+
+/// Why a listener wakes. Either way it has to look for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Something was published, once or more often.
+    Message,
+    /// The subscription was lost, and stands again: something may have been missed.
+    Lost,
+}
+
+/// Which listeners of a process a message wakes. [`Signal::Lost`] wakes all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// Of those who listen so, the one that has listened longest; for those who all want the same, of which
+    /// there is one. See [`Listener::done`].
+    One,
+    /// Each.
+    All,
+}
+
+impl<S: Signals> Signals for &S {
+    fn listen(
+        &self,
+        key: &Key,
+        wake: Wake,
+    ) -> impl Future<Output = Result<Listener, StoreError>> + Send {
+        (**self).listen(key, wake)
+    }
+}
+
+impl<S: Signals> Signals for Arc<S> {
+    fn listen(
+        &self,
+        key: &Key,
+        wake: Wake,
+    ) -> impl Future<Output = Result<Listener, StoreError>> + Send {
+        (**self).listen(key, wake)
+    }
+}
+
+/// Within the timeout of a call.
+impl<S: Signals, R: Runtime> Signals for Timed<S, R> {
+    async fn listen(&self, key: &Key, wake: Wake) -> Result<Listener, StoreError> {
+        let after = self.timeout();
+        let listener = within(self.runtime(), after, self.store().listen(key, wake)).await;
+        listener.unwrap_or_else(|| Err(StoreError::NotDone(Box::new(NoAnswer { after }))))
+    }
+}

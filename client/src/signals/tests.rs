@@ -1,0 +1,261 @@
+//! Waits, polled by hand.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use futures_util::FutureExt;
+
+use super::channel::SILENCES;
+use super::channels::{Channels, Feed, Feeds, SubscribeError, Subscriber, Subscribing};
+use super::{Listener, Signal, Wake};
+use crate::error::StoreError;
+
+const CHANNEL: &str = "lock:{a}";
+
+/// A server as it is told to be, and what it was asked for.
+#[derive(Clone, Default)]
+struct Server(Arc<Seen>);
+
+#[derive(Default)]
+struct Seen {
+    is_away: AtomicBool,
+    is_slow: AtomicBool,
+    subscribed: AtomicU32,
+    unsubscribed: AtomicU32,
+    feed: Mutex<Option<Feed>>,
+}
+
+struct Line {
+    server: Server,
+    feeds: Feeds,
+}
+
+impl Subscriber for Line {
+    fn subscribe(&self, _channel: &str) -> Subscribing {
+        let (server, feeds) = (self.server.clone(), self.feeds.clone());
+        async move {
+            let seen = &server.0;
+            if seen.feed.lock().unwrap().as_ref().is_none_or(Feed::has_ended) {
+                let feed = feeds.open();
+                *seen.feed.lock().unwrap() = Some(feed);
+            }
+            seen.subscribed.fetch_add(1, Ordering::Relaxed);
+            if seen.is_slow.swap(false, Ordering::Relaxed) {
+                let mut is_ready = false;
+                let pending = |_: &mut Context<'_>| match std::mem::replace(&mut is_ready, true) {
+                    true => Poll::Ready(()),
+                    false => Poll::Pending,
+                };
+                std::future::poll_fn(pending).await;
+            }
+            match seen.is_away.load(Ordering::Relaxed) {
+                true => Err(Arc::new(std::io::Error::other("away")) as SubscribeError),
+                false => Ok(()),
+            }
+        }
+        .boxed()
+    }
+
+    fn unsubscribe(&self, _channel: &str) {
+        self.server.0.unsubscribed.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Server {
+    fn channels(&self) -> Channels {
+        Channels::new(|feeds| Line { server: self.clone(), feeds })
+    }
+
+    fn feed(&self) -> Feed {
+        self.0.feed.lock().unwrap().clone().unwrap()
+    }
+
+    fn counts(&self) -> (u32, u32) {
+        let seen = &self.0;
+        (seen.subscribed.load(Ordering::Relaxed), seen.unsubscribed.load(Ordering::Relaxed))
+    }
+}
+
+fn listen(channels: &Channels, wake: Wake) -> Listener {
+    pollster::block_on(channels.listen(CHANNEL, wake)).unwrap()
+}
+
+/// One wait, given up at once where there is no signal.
+fn look(listener: &mut Listener) -> Option<Signal> {
+    listener.next().now_or_never()
+}
+
+#[test]
+fn all_listeners_of_a_channel_share_a_subscription() {
+    let server = Server::default();
+    let channels = server.channels();
+    let mut both = [listen(&channels, Wake::All), listen(&channels, Wake::All)];
+    assert_eq!(both.each_mut().map(look), [None, None]);
+    channels.message("lock:{b}");
+    assert_eq!(both.each_mut().map(look), [None, None]);
+    channels.message(CHANNEL);
+    channels.message(CHANNEL);
+    assert_eq!(both.each_mut().map(look), [Some(Signal::Message); 2], "one flag, not a queue");
+    assert_eq!(both.each_mut().map(look), [None, None]);
+    let [first, second] = both;
+    drop(first);
+    assert_eq!(server.counts(), (1, 0));
+    drop(second);
+    assert_eq!(server.counts(), (1, 1));
+}
+
+#[test]
+fn a_message_wakes_the_one_that_has_listened_longest() {
+    let channels = Server::default().channels();
+    let mut first = listen(&channels, Wake::One);
+    let mut second = listen(&channels, Wake::One);
+    let mut all = listen(&channels, Wake::All);
+    channels.message(CHANNEL);
+    channels.message(CHANNEL);
+    assert_eq!(look(&mut second), None);
+    assert_eq!(look(&mut all), Some(Signal::Message));
+    assert_eq!(look(&mut first), Some(Signal::Message));
+    // It has looked in vain, and waits again.
+    assert_eq!([&mut first, &mut second].map(look), [None, None]);
+}
+
+#[test]
+fn a_waiter_that_gives_up_wakes_the_next() {
+    let channels = Server::default().channels();
+    let [first, mut second, mut third, mut fourth] = [(); 4].map(|()| listen(&channels, Wake::One));
+    channels.message(CHANNEL);
+    // Before it has seen the message.
+    drop(first);
+    assert_eq!(look(&mut second), Some(Signal::Message));
+    assert_eq!(look(&mut third), None);
+    // After it has, and perhaps before it has looked.
+    drop(second);
+    assert_eq!(look(&mut third), Some(Signal::Message));
+    // One that has what there was to have.
+    third.done();
+    assert_eq!(look(&mut fourth), None);
+    // One that was never woken.
+    let fifth = listen(&channels, Wake::One);
+    drop(fifth);
+    assert_eq!(look(&mut fourth), None);
+}
+
+#[test]
+fn a_wait_that_is_dropped_takes_no_signal() {
+    let channels = Server::default().channels();
+    let mut listener = listen(&channels, Wake::One);
+    {
+        let mut wait = Box::pin(listener.next());
+        assert!(wait.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        channels.message(CHANNEL);
+    }
+    assert_eq!(look(&mut listener), Some(Signal::Message));
+}
+
+#[test]
+fn a_waiter_is_woken() {
+    let channels = Server::default().channels();
+    let mut listener = listen(&channels, Wake::One);
+    let sender = channels.clone();
+    let thread = std::thread::spawn(move || pollster::block_on(listener.next()));
+    // Before it waits or while it does.
+    sender.message(CHANNEL);
+    assert_eq!(thread.join().unwrap(), Signal::Message);
+}
+
+#[test]
+fn each_is_told_of_a_loss_once_and_when_there_is_a_new_subscription() {
+    let server = Server::default();
+    let channels = server.channels();
+    let mut both = [listen(&channels, Wake::One), listen(&channels, Wake::All)];
+    server.0.is_away.store(true, Ordering::Relaxed);
+    server.feed().end();
+    assert_eq!(both.each_mut().map(look), [None, None]);
+    server.0.is_away.store(false, Ordering::Relaxed);
+    assert_eq!(both.each_mut().map(look), [Some(Signal::Lost); 2]);
+    assert_eq!(both.each_mut().map(look), [None, None]);
+    assert_eq!(server.counts(), (1 + 2 + 1, 0));
+    server.feed().lost(CHANNEL);
+    assert_eq!(both.each_mut().map(look), [Some(Signal::Lost); 2]);
+}
+
+#[test]
+fn a_connection_that_is_over_says_nothing_more() {
+    let server = Server::default();
+    let channels = server.channels();
+    let mut listener = listen(&channels, Wake::One);
+    let old = server.feed();
+    old.end();
+    assert_eq!(look(&mut listener), Some(Signal::Lost));
+    old.end();
+    old.lost(CHANNEL);
+    assert_eq!(look(&mut listener), None);
+    assert_eq!(server.counts(), (2, 0));
+}
+
+#[test]
+fn a_server_that_is_away_is_asked_once_in_a_wait() {
+    let server = Server::default();
+    let channels = server.channels();
+    let mut listener = listen(&channels, Wake::One);
+    server.0.is_away.store(true, Ordering::Relaxed);
+    server.feed().end();
+    let mut wait = Box::pin(listener.next());
+    for _ in 0..3 {
+        assert!(wait.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+    assert_eq!(server.counts(), (2, 0));
+    drop(wait);
+    assert_eq!(look(&mut listener), None);
+    assert_eq!(server.counts(), (3, 0));
+    let error = pollster::block_on(channels.listen("lock:{b}", Wake::One)).unwrap_err();
+    assert!(matches!(error, StoreError::NotDone(_)), "{error:?}");
+}
+
+#[test]
+fn a_loss_overtakes_an_attempt() {
+    let server = Server::default();
+    let channels = server.channels();
+    let mut listener = listen(&channels, Wake::One);
+    server.feed().end();
+    server.0.is_slow.store(true, Ordering::Relaxed);
+    let mut wait = Box::pin(listener.next());
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(wait.as_mut().poll(&mut context).is_pending());
+    server.feed().end();
+    assert_eq!(wait.as_mut().poll(&mut context), Poll::Ready(Signal::Lost));
+    assert_eq!(server.counts(), (3, 0), "the second attempt was worth nothing");
+}
+
+#[test]
+fn an_attempt_goes_on_whoever_waits() {
+    let server = Server::default();
+    let channels = server.channels();
+    let mut both = [listen(&channels, Wake::One), listen(&channels, Wake::One)];
+    server.feed().end();
+    server.0.is_slow.store(true, Ordering::Relaxed);
+    // The first begins, and gives up.
+    let [first, second] = &mut both;
+    assert_eq!(look(first), None);
+    assert_eq!(look(second), Some(Signal::Lost));
+    assert_eq!(server.counts(), (2, 0));
+}
+
+#[test]
+fn after_a_long_silence_a_subscription_is_made_anew_and_nobody_is_told() {
+    let server = Server::default();
+    let channels = server.channels();
+    let mut listener = listen(&channels, Wake::One);
+    for _ in 0..SILENCES - 1 {
+        assert_eq!(look(&mut listener), None);
+    }
+    channels.message(CHANNEL);
+    assert_eq!(look(&mut listener), Some(Signal::Message));
+    for _ in 0..SILENCES {
+        assert_eq!(look(&mut listener), None);
+    }
+    assert_eq!(server.counts(), (1, 0));
+    assert_eq!(look(&mut listener), None);
+    assert_eq!(server.counts(), (2, 0));
+}

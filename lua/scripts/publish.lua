@@ -1,0 +1,10 @@
+-- Tells those who listen to the key's channel, which has the key's own name. Needs the prelude.
+--
+-- From 7.0 on it is the channel of a shard, in a cluster or not, so that only nodes that have the key's
+-- slot hear of it; those who listen find out by these lines. Nothing fails where an ACL forbids it: those
+-- who wait look from time to time.
+local sharded = redis.REDIS_VERSION_NUM ~= nil
+
+local function publish()
+  redis.pcall(sharded and 'SPUBLISH' or 'PUBLISH', key, '')
+end
