@@ -1,4 +1,5 @@
--- Frees the lock, whoever holds it, where the named grant is the live one. GET, and SET where it was done.
+-- Frees the lock, whoever holds it, where the named grant is the live one. GET, and SET where it was done; then `publish`, where
+-- somebody waits.
 --
 -- ARGV[3]  the operation's id, 32 hex digits
 -- ARGV[4]  how long to remember it (us)
@@ -13,4 +14,6 @@ local refused = read_lock() or answered('f', ARGV[3])
 if refused then return refused end
 if not is_live() or token ~= tonumber(ARGV[5]) then return refuse() end
 free()
-return commit('f', ARGV[3], tonumber(ARGV[4]))
+local reply = commit('f', ARGV[3], tonumber(ARGV[4]))
+wake_up()
+return reply

@@ -73,6 +73,11 @@ local function store()
   redis.call('SET', key, head .. '|' .. table.concat(done, '|'), 'PX', ttl_ms(keep))
 end
 
+-- Tells those who wait, once the lock is free.
+local function wake_up()
+  if holds == 0 and now < wake then publish() end
+end
+
 -- Writes the record with this operation remembered for at least `remember` microseconds, and replies.
 -- The record is kept until no lease, operation or token in it matters.
 local function commit(letter, id, remember)

@@ -1,4 +1,5 @@
--- Gives one hold of its owner back; the last one frees the lock. GET, and SET where it was done.
+-- Gives one hold of its owner back; the last one frees the lock. GET, and SET where it was done; then
+-- `publish`, where somebody waits.
 --
 -- ARGV[3]  the operation's id, 32 hex digits
 -- ARGV[4]  how long to remember it (us)
@@ -16,4 +17,6 @@ if refused then return refused end
 if not is_held_by(ARGV[5], tonumber(ARGV[6])) then return refuse() end
 holds = holds - 1
 if holds == 0 then free() end
-return commit('r', ARGV[3], tonumber(ARGV[4]))
+local reply = commit('r', ARGV[3], tonumber(ARGV[4]))
+wake_up()
+return reply

@@ -14,6 +14,7 @@ const INTERVAL_BUCKET: &str = include_str!("../scripts/interval_bucket.lua");
 const SLIDING_LOG: &str = include_str!("../scripts/sliding_log.lua");
 const ANY_RECORD: &str = include_str!("../scripts/any_record.lua");
 const PENALTY: &str = include_str!("../scripts/penalty.lua");
+const PUBLISH: &str = include_str!("../scripts/publish.lua");
 const LOCK_RECORD: &str = include_str!("../scripts/lock_record.lua");
 
 /// A script without keys that replies whether scripts publish to the channels of shards (1) or to plain ones (0)
@@ -91,5 +92,5 @@ fn fenced(operation: &str) -> String {
 }
 
 fn lock(operation: &str) -> String {
-    [PRELUDE, LOCK_RECORD, operation].concat()
+    [PRELUDE, PUBLISH, LOCK_RECORD, operation].concat()
 }

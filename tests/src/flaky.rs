@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lockage::{BlockingStore, Command, Key, Store, StoreError};
+use lockage::{BlockingStore, Command, Key, Listener, Signals, Store, StoreError, Wake};
 
 /// More calls than any test makes.
 const SPIN: u64 = 100_000;
@@ -129,6 +129,13 @@ impl<S: Store> Store for Flaky<S> {
             (Fate::DoneInSilence | Fate::Silence, _) => std::future::pending().await,
             _ => Err(StoreError::Unknown("told to".into())),
         }
+    }
+}
+
+/// What is told of keys is never lost.
+impl<S: Signals> Signals for Flaky<S> {
+    async fn listen(&self, key: &Key, wake: Wake) -> Result<Listener, StoreError> {
+        self.store.listen(key, wake).await
     }
 }
 

@@ -12,6 +12,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
+
 use lockage_core::lock::{Lock, OwnerId};
 use lockage_core::{ConfigError, MAX_SPAN};
 
@@ -21,9 +23,10 @@ pub use hold::Loss;
 pub use named::{Alone, NamedLock, TryLock};
 pub use once::{Once, Ran};
 
-use crate::error::Error;
+use crate::error::{Error, StoreError};
 use crate::key::{Key, KeyError, check_prefix};
 use crate::runtime::{Runtime, Spawn};
+use crate::signals::{Listener, Signals, Wake};
 use crate::store::Store;
 use crate::timed::Timed;
 use keeper::Keeper;
@@ -33,6 +36,9 @@ const DEFAULT_PREFIX: &str = "lock";
 
 /// How often a waiting caller asks at least, where nothing else is said.
 const DEFAULT_POLL: Duration = Duration::from_millis(100);
+
+/// The same where it is told when the lock is free.
+const POLL_BEHIND_WAKE_UPS: Duration = Duration::from_secs(1);
 
 /// The locks of one store.
 ///
@@ -67,8 +73,20 @@ const DEFAULT_POLL: Duration = Duration::from_millis(100);
 pub struct Locks<S, R> {
     keeper: Arc<Keeper<S, R>>,
     prefix: Box<str>,
-    poll: Duration,
+    waiting: Waiting,
 }
+
+/// How callers wait.
+#[derive(Clone)]
+struct Waiting {
+    poll: Duration,
+    /// Where they are told when a lock is free.
+    listen: Option<Arc<Listen>>,
+}
+
+type Listen = dyn Fn(Key) -> Listening + Send + Sync;
+
+type Listening = BoxFuture<'static, Result<Listener, StoreError>>;
 
 impl<S, R> Locks<S, R>
 where
@@ -91,7 +109,8 @@ where
         let longest = MAX_SPAN / 2;
         let lock = Lock::new(lease, Duration::from_micros(micros).min(longest))?;
         let keeper = Keeper::new(store, lock, None);
-        Ok(Locks { keeper, prefix: DEFAULT_PREFIX.into(), poll: DEFAULT_POLL })
+        let waiting = Waiting { poll: DEFAULT_POLL, listen: None };
+        Ok(Locks { keeper, prefix: DEFAULT_PREFIX.into(), waiting })
     }
 
     /// The same with another prefix: its keys are `prefix:{name}`.
@@ -103,9 +122,27 @@ where
         Ok(Locks { prefix: prefix.into(), ..self })
     }
 
-    /// The same, whose waiting callers ask at least once in each `poll`, and more often at first.
+    /// The same, whose waiting callers ask at least once in each `poll`, and without
+    /// [wake-ups](Self::with_wake_ups) more often at first.
     pub fn with_poll(self, poll: Duration) -> Self {
-        Locks { poll, ..self }
+        Locks { waiting: Waiting { poll, ..self.waiting }, ..self }
+    }
+
+    /// The same, whose waiting callers are told when a lock is free: by pub/sub on one more connection of the
+    /// store, which is made when somebody first waits. Of those in one process one is woken, who wakes the
+    /// next where it gives up. They ask once in each second, too ([`with_poll`](Self::with_poll), after
+    /// this, sets another time), so that a message that is lost costs no more than that.
+    pub fn with_wake_ups(self) -> Self
+    where
+        S: Signals + Clone,
+    {
+        let store = self.keeper.shared.store.clone();
+        let listen = Arc::new(move |key: Key| -> Listening {
+            let store = store.clone();
+            Box::pin(async move { store.listen(&key, Wake::One).await })
+        });
+        let waiting = Waiting { poll: POLL_BEHIND_WAKE_UPS, listen: Some(listen) };
+        Locks { waiting, ..self }
     }
 
     /// The same, of which nobody holds one for longer than `longest` after he acquired it: it is not renewed
@@ -126,7 +163,7 @@ where
     /// [`KeyError`] for an empty name, or one that begins with a closing brace.
     pub fn lock(&self, name: &str) -> Result<NamedLock<S, R>, KeyError> {
         let key = Key::new(&self.prefix, name)?;
-        Ok(NamedLock::new(Arc::clone(&self.keeper), key, self.poll))
+        Ok(NamedLock::new(Arc::clone(&self.keeper), key, self.waiting.clone()))
     }
 
     pub(super) fn store(&self) -> &Timed<S, R> {
@@ -161,7 +198,8 @@ fn random_bits(runtime: &impl Runtime) -> u128 {
 
 impl<S, R> Clone for Locks<S, R> {
     fn clone(&self) -> Self {
-        Locks { keeper: Arc::clone(&self.keeper), prefix: self.prefix.clone(), poll: self.poll }
+        let (keeper, prefix) = (Arc::clone(&self.keeper), self.prefix.clone());
+        Locks { keeper, prefix, waiting: self.waiting.clone() }
     }
 }
 
@@ -169,7 +207,8 @@ impl<S, R> fmt::Debug for Locks<S, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Locks")
             .field("prefix", &self.prefix)
-            .field("poll", &self.poll)
+            .field("poll", &self.waiting.poll)
+            .field("wake_ups", &self.waiting.listen.is_some())
             .finish_non_exhaustive()
     }
 }

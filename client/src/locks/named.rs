@@ -10,17 +10,18 @@ use lockage_core::lock::{Answer, Holder, OperationId, OwnerId, Reply};
 use super::guard::LockGuard;
 use super::hold::Loss;
 use super::keeper::{Errand, Keeper, Return};
-use super::random_bits;
+use super::{Waiting, random_bits};
 use crate::error::{Error, StoreError};
 use crate::key::Key;
-use crate::runtime::Spawn;
+use crate::runtime::{Spawn, within};
+use crate::signals::Listener;
 use crate::store::Store;
 
 /// One lock.
 pub struct NamedLock<S, R> {
     keeper: Arc<Keeper<S, R>>,
     key: Key,
-    poll: Duration,
+    waiting: Waiting,
     owner: Option<OwnerId>,
 }
 
@@ -58,8 +59,8 @@ where
     S: Store + 'static,
     R: Spawn,
 {
-    pub(super) fn new(keeper: Arc<Keeper<S, R>>, key: Key, poll: Duration) -> Self {
-        NamedLock { keeper, key, poll, owner: None }
+    pub(super) fn new(keeper: Arc<Keeper<S, R>>, key: Key, waiting: Waiting) -> Self {
+        NamedLock { keeper, key, waiting, owner: None }
     }
 
     /// The same lock for this owner, who can take it again while he holds it: it is then held once more, and
@@ -74,12 +75,16 @@ where
     /// # Errors
     /// [`Error`]; what may have been taken by a call without an answer is given back in the background.
     pub async fn try_acquire(&self) -> Result<TryLock<S, R>, Error> {
-        self.acquire_within(Duration::ZERO).await
+        match self.attempt(self.owner(), Duration::ZERO).await? {
+            Ok(guard) => Ok(TryLock::Taken(guard)),
+            Err(reply) => refused(reply),
+        }
     }
 
     /// Takes the lock, and waits for that until it is free.
     ///
-    /// It asks again and again, more often at first: see [`Polling`]. Nobody is promised to be first.
+    /// It asks again and again, more often at first (see [`Polling`]), or when it is told that the lock is free
+    /// (see [`Locks::with_wake_ups`](super::Locks::with_wake_ups)). Nobody is promised to be first.
     ///
     /// Dropped before its end, nothing is held: what the last call may have taken is given back in the
     /// background.
@@ -143,12 +148,22 @@ where
     }
 
     async fn wait(&self, deadline: Option<Duration>) -> Result<TryLock<S, R>, Error> {
-        let runtime = self.keeper.runtime();
-        let owner = self.owner.unwrap_or_else(|| OwnerId::from_u128(random_bits(runtime)));
-        let mut polling = Polling::new(self.poll, deadline);
+        let (runtime, owner) = (self.keeper.runtime(), self.owner());
+        let Waiting { poll, listen } = &self.waiting;
+        let mut polling = match listen {
+            None => Polling::new(*poll, deadline),
+            Some(_) => Polling::steady(*poll, deadline),
+        };
+        // Who is told says in the record that somebody is to be, until long after it is back.
+        let waits = listen.as_ref().map_or(Duration::ZERO, |_| *poll * 2);
+        let mut listener: Option<Listener> = None;
         loop {
-            let reply = match self.attempt(owner).await? {
-                Ok(guard) => return Ok(TryLock::Taken(guard)),
+            let reply = match self.attempt(owner, waits).await? {
+                Ok(guard) => {
+                    // Nothing is left for another to look for.
+                    listener.into_iter().for_each(Listener::done);
+                    return Ok(TryLock::Taken(guard));
+                }
                 Err(reply) => reply,
             };
             let free_in = match reply.answer {
@@ -157,24 +172,36 @@ where
                 }
                 _ => Duration::ZERO,
             };
-            match polling.after(free_in, runtime.now(), runtime.random()) {
-                Some(sleep) => runtime.sleep(sleep).await,
-                None => match reply.answer {
-                    Answer::Refused(Some(holder)) => return Ok(TryLock::Held(holder)),
-                    // Nobody holds it, but there is no time left to ask again.
-                    _ => return Err(StoreError::NotDone(Box::new(TooSlow)).into()),
+            let next = polling.after(free_in, runtime.now(), runtime.random());
+            let Some(sleep) = next else { return refused(reply) };
+            match (&mut listener, listen) {
+                (Some(listener), _) => drop(within(runtime, sleep, listener.next()).await),
+                (None, None) => runtime.sleep(sleep).await,
+                (None, Some(listen)) => match listen(self.key.clone()).await {
+                    // What became free before that is seen by asking at once.
+                    Ok(new) => listener = Some(new),
+                    Err(_) => runtime.sleep(sleep).await,
                 },
             }
         }
     }
 
-    /// Asks once: a guard, or the reply that gives none.
-    async fn attempt(&self, owner: OwnerId) -> Result<Result<LockGuard<S, R>, Reply>, Error> {
+    fn owner(&self) -> OwnerId {
+        let new = || OwnerId::from_u128(random_bits(self.keeper.runtime()));
+        self.owner.unwrap_or_else(new)
+    }
+
+    /// Asks once: a guard, or the reply that gives none to a caller who waits for so long.
+    async fn attempt(
+        &self,
+        owner: OwnerId,
+        waits: Duration,
+    ) -> Result<Result<LockGuard<S, R>, Reply>, Error> {
         self.keeper.ensure_running();
         let (runtime, shared) = (self.keeper.runtime(), &self.keeper.shared);
         let sent = runtime.now();
         let id = OperationId::from_u128(random_bits(runtime));
-        let acquire = shared.lock.acquire(owner, id, self.keeper.not_after(sent));
+        let acquire = shared.lock.acquire(owner, id, self.keeper.not_after(sent)).waiting(waits);
         let mut unanswered = Unanswered { lock: self, owner, id, sent, settled: false };
         let result = shared.store.execute(&self.key, &acquire).await;
         // What was certainly not done leaves nothing behind.
@@ -188,6 +215,15 @@ where
             return Ok(Err(Reply { answer: Answer::Refused(None), ..reply }));
         }
         Ok(Ok(guard))
+    }
+}
+
+/// What a caller is told who has no time left to ask again.
+fn refused<S, R>(reply: Reply) -> Result<TryLock<S, R>, Error> {
+    match reply.answer {
+        Answer::Refused(Some(holder)) => Ok(TryLock::Held(holder)),
+        // Nobody holds it.
+        _ => Err(StoreError::NotDone(Box::new(TooSlow)).into()),
     }
 }
 
@@ -222,7 +258,7 @@ struct TooSlow;
 impl<S, R> Clone for NamedLock<S, R> {
     fn clone(&self) -> Self {
         let (keeper, key) = (Arc::clone(&self.keeper), self.key.clone());
-        NamedLock { keeper, key, poll: self.poll, owner: self.owner }
+        NamedLock { keeper, key, waiting: self.waiting.clone(), owner: self.owner }
     }
 }
 

@@ -30,6 +30,11 @@ impl Polling {
         Polling { poll, deadline, refusals: 0 }
     }
 
+    /// The same for one who is told when it is free: it asks no sooner at first.
+    pub fn steady(poll: Duration, deadline: Option<Duration>) -> Self {
+        Polling { poll, deadline, refusals: u32::MAX }
+    }
+
     /// After a refusal, of what is free in `free_in` at the latest: how long to sleep before the next
     /// question. Nothing: there is no time for another one.
     pub fn after(&mut self, free_in: Duration, now: Duration, random: u64) -> Option<Duration> {
@@ -59,6 +64,15 @@ mod tests {
         sleeps.iter_mut().for_each(|sleep| *sleep += Duration::from_nanos(1));
         assert_eq!(sleeps.map(|sleep| sleep.as_millis()), [4, 8, 16, 32, 64, 100, 100]);
         assert_eq!(polling.after(LONG, LONG, 0), Some(POLL / 2));
+    }
+
+    #[test]
+    fn a_steady_one_asks_in_each_poll_from_the_first() {
+        let mut polling = Polling::steady(POLL, None);
+        for random in [0, 1 << 63, u64::MAX] {
+            let sleep = polling.after(LONG, LONG, random).unwrap();
+            assert!(sleep >= POLL / 2 && sleep < POLL, "{sleep:?}");
+        }
     }
 
     #[test]

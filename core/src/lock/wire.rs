@@ -60,6 +60,13 @@ impl Command for Operation {
     fn is_repeatable(&self) -> bool {
         true
     }
+
+    /// Where the lock is free now. A script asks the record first whether anybody waits.
+    fn publishes(&self, reply: &Reply) -> bool {
+        let gives_back =
+            matches!(self.action, Action::Release { .. } | Action::ForceRelease { .. });
+        gives_back && matches!(reply.answer, Answer::Done(Hold { holds: 0, .. }))
+    }
 }
 
 impl Command for Inspect {
