@@ -63,12 +63,14 @@ const COMMANDS: &[CommandSpec] = &[
     row("pexpiretime", 2, keys::pexpiretime),
     row("psetex", 4, strings::psetex),
     row("pttl", 2, keys::pttl),
+    row("publish", 3, publish),
     row("rpop", -2, lists::rpop),
     row("rpush", -3, lists::rpush),
     row("set", -3, strings::set),
     row("setex", 4, strings::setex),
     row("setnx", 3, strings::setnx),
     row("setrange", 4, strings::setrange),
+    row("spublish", 3, publish),
     row("strlen", 2, strings::strlen),
     row("time", 1, time),
     row("ttl", 2, keys::ttl),
@@ -139,6 +141,11 @@ fn time(keyspace: &mut Keyspace, _: &[&[u8]]) -> Outcome {
     let now_us = keyspace.now_us();
     let parts = [now_us / 1_000_000, now_us % 1_000_000];
     Ok(RespValue::Array(parts.map(|part| RespValue::bulk(part.to_string())).to_vec()))
+}
+
+/// `PUBLISH` and `SPUBLISH`: how many have received it. Nobody listens here.
+fn publish(_: &mut Keyspace, _: &[&[u8]]) -> Outcome {
+    Ok(RespValue::Integer(0))
 }
 
 /// The half-open range of positions that Redis's inclusive `start` and `stop` mean in a sequence;
