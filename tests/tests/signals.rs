@@ -119,6 +119,8 @@ async fn a_message_arrives(server: &Server, store: impl Signals) {
     }
     let mut last = store.listen(&key, Wake::One).await.unwrap();
     heard(&mut last, || publish(&mut connection, &key)).await;
+    drop(last);
+    until("nobody is left", || subscribers(&mut connection, &key) == 0).await;
 }
 
 #[tokio::test]
