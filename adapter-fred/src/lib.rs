@@ -44,6 +44,18 @@
 //! Its `UnresponsiveConfig` notices a silent server only where no calls are sent. Leave
 //! `TcpConfig::nodelay` off: it writes out each call by itself.
 //!
+//! # Listening
+//!
+//! Whoever waits needs a client that listens, which the store makes at the first wait, by RESP3: by itself after
+//! [`FredStore::connect`], and otherwise with a configuration that it is given, by [`FredStore::listening`].
+//! By [`Signals`] it subscribes to the channels of the keys that are waited for, which have the keys' own
+//! names: by `SSUBSCRIBE` from 7.0 on, in a cluster or not, and by `SUBSCRIBE` before. Channels know no
+//! numbered databases: a key of the same name in another one wakes too, and no more comes of it.
+//!
+//! An ACL has to allow channels beside keys (`~login:*` and `&login:*`, say) and the commands `SSUBSCRIBE
+//! SUNSUBSCRIBE SPUBLISH`, before 7.0 and in place of these `SUBSCRIBE UNSUBSCRIBE PUBLISH`, and `EVAL` (before 7.0 `PING` too).
+//! Without them waiting goes on by looking from time to time: `listen` is `NotDone`, and scripts publish nothing.
+//!
 //! # Runtimes
 //!
 //! The client runs on tokio. Under async-std, turn on async-std's feature `tokio1`; under others,

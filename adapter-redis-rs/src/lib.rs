@@ -30,6 +30,19 @@
 //! The client's own apply, unless configured: 1 s to connect, 500 ms for a reply. A call that gets
 //! none is `Unknown`. Wrap the store in [`Timed`](lockage::Timed) for a timeout of your own, and
 //! to try again what was not done.
+//!
+//! # Listening
+//!
+//! Whoever waits needs a connection that listens, which the store makes at the first wait, by RESP3:
+//! by itself after [`RedisStore::connect`] and [`RedisStore::sentinel`], and otherwise with a client that it is given,
+//! by [`RedisStore::listening`] or `RedisStore::listening_in_cluster`.
+//! By [`Signals`] it subscribes to the channels of the keys that are waited for, which have the keys' own
+//! names: by `SSUBSCRIBE` from 7.0 on, in a cluster or not, and by `SUBSCRIBE` before. Channels know no
+//! numbered databases: a key of the same name in another one wakes too, and no more comes of it.
+//!
+//! An ACL has to allow channels beside keys (`~login:*` and `&login:*`, say) and the commands `SSUBSCRIBE
+//! SUNSUBSCRIBE SPUBLISH`, before 7.0 and in place of these `SUBSCRIBE UNSUBSCRIBE PUBLISH`, and `EVAL`.
+//! Without them waiting goes on by looking from time to time: `listen` is `NotDone`, and scripts publish nothing.
 
 mod blocking;
 mod link;

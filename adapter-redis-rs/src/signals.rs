@@ -1,6 +1,6 @@
 //! Listening to channels, on a connection of its own.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(crate) fn of_client<F>(client: impl Fn() -> F + Clone + Send + Sync + 'stati
 where
     F: Future<Output = RedisResult<Client>> + Send + 'static,
 {
-    connected(move |feed| {
+    connected(move |ear: Ear| {
         let client = client.clone();
         async move {
             let info = client().await?.get_connection_info().clone();
@@ -35,7 +35,7 @@ where
             let client = Client::open(info.set_redis_settings(settings))?;
             let config = AsyncConnectionConfig::new()
                 .set_response_timeout(None)
-                .set_push_sender(move |push| tell(&feed, &push));
+                .set_push_sender(move |push| ear.hear(&push));
             let silent = client.get_multiplexed_async_connection_with_config(&config).await?;
             let mut patient: MultiplexedConnection = silent.clone();
             patient.set_response_timeout(REPLY);
@@ -50,11 +50,11 @@ pub(crate) fn of_cluster(builder: redis::cluster::ClusterClientBuilder) -> Redis
     // Its nodes' connections have a timeout each.
     let builder = builder.use_protocol(ProtocolVersion::RESP3).overall_response_timeout(None);
     let client = Arc::new(builder.build()?);
-    Ok(connected(move |feed| {
+    Ok(connected(move |ear: Ear| {
         let client = Arc::clone(&client);
         async move {
-            let config = redis::cluster::ClusterConfig::new()
-                .set_push_sender(move |push| tell(&feed, &push));
+            let config =
+                redis::cluster::ClusterConfig::new().set_push_sender(move |push| ear.hear(&push));
             let connection = client.get_async_connection_with_config(config).await?;
             Ok((connection.clone(), connection))
         }
@@ -63,7 +63,7 @@ pub(crate) fn of_cluster(builder: redis::cluster::ClusterClientBuilder) -> Redis
 
 /// The channels of the connections that `connect` makes, each as one that gives up waiting for replies and
 /// as one that needs no timer for it.
-fn connected<C, F>(connect: impl Fn(Feed) -> F + Clone + Send + Sync + 'static) -> Channels
+fn connected<C, F>(connect: impl Fn(Ear) -> F + Clone + Send + Sync + 'static) -> Channels
 where
     C: ConnectionLike + Clone + Send + Sync + 'static,
     F: Future<Output = RedisResult<(C, C)>> + Send + 'static,
@@ -72,31 +72,14 @@ where
         Subscriptions(Renewed::new(move || {
             let (connect, feeds) = (connect.clone(), feeds.clone());
             async move {
-                let feed = feeds.open();
-                let (mut connection, untimed) = connect(feed.clone()).await?;
+                let ear = Ear { feed: feeds.open(), leaving: Leaving::default() };
+                let (mut connection, untimed) = connect(ear.clone()).await?;
                 let probe = redis::cmd("EVAL").arg(SHARDED_CHANNELS).arg(0).clone();
                 let sharded: i64 = probe.query_async(&mut connection).await?;
-                let leaving = Mutex::default();
-                Ok(Arc::new(Line { connection, untimed, is_sharded: sharded == 1, feed, leaving }))
+                Ok(Arc::new(Line { connection, untimed, is_sharded: sharded == 1, ear }))
             }
         }))
     })
-}
-
-/// Hands on what the server says unasked.
-fn tell(feed: &Feed, push: &PushInfo) -> Result<(), SendError> {
-    let channel = match push.data.first() {
-        Some(Value::BulkString(name)) => std::str::from_utf8(name).unwrap_or_default(),
-        _ => "",
-    };
-    match push.kind {
-        PushKind::Message | PushKind::SMessage => feed.message(channel),
-        // The slot has left the node; or nobody listened, and somebody does again.
-        PushKind::Unsubscribe | PushKind::SUnsubscribe => feed.lost(channel),
-        PushKind::Disconnection => feed.end(),
-        _ => {}
-    }
-    Ok(())
 }
 
 /// A connection that is made anew once it has lost something.
@@ -106,10 +89,7 @@ struct Line<C> {
     connection: C,
     untimed: C,
     is_sharded: bool,
-    feed: Feed,
-    /// Requests to unsubscribe whose replies nobody waits for. The client drops one that is forgotten
-    /// before it is sent.
-    leaving: Mutex<Vec<BoxFuture<'static, ()>>>,
+    ear: Ear,
 }
 
 impl<C: ConnectionLike + Clone + Send + Sync + 'static> Subscriber for Subscriptions<C> {
@@ -120,7 +100,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Subscriber for Subscript
                 let subscribed = lines
                     .with(|line| async {
                         match line {
-                            Ok(line) if line.feed.has_ended() => (None, Verdict::Lost),
+                            Ok(line) if line.ear.feed.has_ended() => (None, Verdict::Lost),
                             Ok(line) => {
                                 let result = line.subscribe(&channel).await;
                                 let verdict = outcome::verdict(&result);
@@ -156,16 +136,69 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Line<C> {
         let call = self.call(["UNSUBSCRIBE", "SUNSUBSCRIBE"], channel);
         let mut connection = self.untimed.clone();
         let request = async move { _ = call.query_async::<Value>(&mut connection).await };
-        let mut leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
-        leaving.push(request.boxed());
-        // Asked once it is on its way.
-        let mut context = Context::from_waker(Waker::noop());
-        leaving.retain_mut(|request| request.poll_unpin(&mut context).is_pending());
+        self.ear.leaving.add(request.boxed());
     }
 
     fn call(&self, [plain, sharded]: [&str; 2], channel: &str) -> Cmd {
         let mut call = redis::cmd(if self.is_sharded { sharded } else { plain });
         call.arg(channel);
         call
+    }
+}
+
+impl<C> Drop for Line<C> {
+    fn drop(&mut self) {
+        // They hold the connection, and it holds them.
+        self.ear.leaving.all().clear();
+    }
+}
+
+/// What hears what the server says unasked, on one connection.
+#[derive(Clone)]
+struct Ear {
+    feed: Feed,
+    leaving: Leaving,
+}
+
+/// Requests to unsubscribe whose replies nobody waits for. The client drops one that is forgotten before it
+/// is sent, and takes no more than some at a time.
+#[derive(Clone, Default)]
+struct Leaving(Arc<Mutex<Vec<BoxFuture<'static, ()>>>>);
+
+impl Ear {
+    fn hear(&self, push: &PushInfo) -> Result<(), SendError> {
+        let channel = match push.data.first() {
+            Some(Value::BulkString(name)) => std::str::from_utf8(name).unwrap_or_default(),
+            _ => "",
+        };
+        match push.kind {
+            PushKind::Message | PushKind::SMessage => self.feed.message(channel),
+            PushKind::Unsubscribe | PushKind::SUnsubscribe => {
+                // The slot has left the node; or nobody listened, and somebody does again.
+                self.feed.lost(channel);
+                // There is room for more of them.
+                self.leaving.go_on();
+            }
+            PushKind::Disconnection => self.feed.end(),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Leaving {
+    fn add(&self, request: BoxFuture<'static, ()>) {
+        self.all().push(request);
+        self.go_on();
+    }
+
+    fn go_on(&self) {
+        // Asked once it is on its way, where there is room.
+        let mut context = Context::from_waker(Waker::noop());
+        self.all().retain_mut(|request| request.poll_unpin(&mut context).is_pending());
+    }
+
+    fn all(&self) -> MutexGuard<'_, Vec<BoxFuture<'static, ()>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

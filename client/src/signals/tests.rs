@@ -116,8 +116,10 @@ fn a_message_wakes_the_one_that_has_listened_longest() {
     assert_eq!(look(&mut second), None);
     assert_eq!(look(&mut all), Some(Signal::Message));
     assert_eq!(look(&mut first), Some(Signal::Message));
-    // It has looked in vain, and waits again.
+    // It has looked in vain, waits again, and leaves nothing behind.
     assert_eq!([&mut first, &mut second].map(look), [None, None]);
+    drop(first);
+    assert_eq!(look(&mut second), None);
 }
 
 #[test]
@@ -195,6 +197,19 @@ fn a_connection_that_is_over_says_nothing_more() {
 }
 
 #[test]
+fn another_connection_is_the_end_of_the_one_before() {
+    let server = Server::default();
+    let channels = server.channels();
+    let mut listener = listen(&channels, Wake::One);
+    // It was silent and is replaced, which nobody says.
+    let old = server.0.feed.lock().unwrap().take().unwrap();
+    let other = pollster::block_on(channels.listen("lock:{b}", Wake::One)).unwrap();
+    assert!(old.has_ended());
+    assert_eq!(look(&mut listener), Some(Signal::Lost));
+    drop(other);
+}
+
+#[test]
 fn a_server_that_is_away_is_asked_once_in_a_wait() {
     let server = Server::default();
     let channels = server.channels();
@@ -247,6 +262,9 @@ fn after_a_long_silence_a_subscription_is_made_anew_and_nobody_is_told() {
     let server = Server::default();
     let channels = server.channels();
     let mut listener = listen(&channels, Wake::One);
+    // Of what was told before, nothing is told again.
+    server.feed().end();
+    assert_eq!(look(&mut listener), Some(Signal::Lost));
     for _ in 0..SILENCES - 1 {
         assert_eq!(look(&mut listener), None);
     }
@@ -255,7 +273,7 @@ fn after_a_long_silence_a_subscription_is_made_anew_and_nobody_is_told() {
     for _ in 0..SILENCES {
         assert_eq!(look(&mut listener), None);
     }
-    assert_eq!(server.counts(), (1, 0));
-    assert_eq!(look(&mut listener), None);
     assert_eq!(server.counts(), (2, 0));
+    assert_eq!(look(&mut listener), None);
+    assert_eq!(server.counts(), (3, 0));
 }

@@ -143,7 +143,7 @@ fn time(keyspace: &mut Keyspace, _: &[&[u8]]) -> Outcome {
     Ok(RespValue::Array(parts.map(|part| RespValue::bulk(part.to_string())).to_vec()))
 }
 
-/// `PUBLISH` and `SPUBLISH`: nobody listens here.
+/// `PUBLISH` and `SPUBLISH`: how many have received it. Nobody listens here.
 fn publish(_: &mut Keyspace, _: &[&[u8]]) -> Outcome {
     Ok(RespValue::Integer(0))
 }

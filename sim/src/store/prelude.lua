@@ -38,7 +38,7 @@ end
 
 -- The library `redis`.
 
-local redis = {LOG_DEBUG = 0, LOG_VERBOSE = 1, LOG_NOTICE = 2, LOG_WARNING = 3}
+local redis = {LOG_DEBUG = 0, LOG_VERBOSE = 1, LOG_NOTICE = 2, LOG_WARNING = 3, REDIS_VERSION_NUM = 0x70000}
 
 function redis.call(...)
   local reply, failure = command(...)

@@ -61,6 +61,18 @@ const SCENARIOS: &[Scenario] = &[
         ],
     ),
     (
+        "what nobody listens to is published all the same",
+        &[
+            ("return redis.call('PUBLISH', KEYS[1], '')", "0"),
+            ("return redis.call('SPUBLISH', KEYS[1], 'x')", "0"),
+            ("return redis.REDIS_VERSION_NUM >= 0x70000", "1"),
+            (
+                "return redis.pcall('SPUBLISH', KEYS[1])",
+                "-ERR Wrong number of args calling Redis command from script",
+            ),
+        ],
+    ),
+    (
         "arguments are strings or numbers, and numbers keep their digits",
         &[
             (
