@@ -83,11 +83,15 @@ pub enum ScriptId {
     LockRelease,
     LockForceRelease,
     LockInspect,
+    SemaphoreAcquire,
+    SemaphoreRenew,
+    SemaphoreRelease,
+    SemaphoreInspect,
 }
 
 impl ScriptId {
     /// Every script.
-    pub const ALL: [ScriptId; 20] = [
+    pub const ALL: [ScriptId; 24] = [
         ScriptId::FixedWindowAcquire,
         ScriptId::SlidingWindowAcquire,
         ScriptId::TokenBucketAcquire,
@@ -108,6 +112,10 @@ impl ScriptId {
         ScriptId::LockRelease,
         ScriptId::LockForceRelease,
         ScriptId::LockInspect,
+        ScriptId::SemaphoreAcquire,
+        ScriptId::SemaphoreRenew,
+        ScriptId::SemaphoreRelease,
+        ScriptId::SemaphoreInspect,
     ];
 
     /// The script's name in lower case, such as `token_bucket_acquire`.
@@ -133,6 +141,10 @@ impl ScriptId {
             ScriptId::LockRelease => "lock_release",
             ScriptId::LockForceRelease => "lock_force_release",
             ScriptId::LockInspect => "lock_inspect",
+            ScriptId::SemaphoreAcquire => "semaphore_acquire",
+            ScriptId::SemaphoreRenew => "semaphore_renew",
+            ScriptId::SemaphoreRelease => "semaphore_release",
+            ScriptId::SemaphoreInspect => "semaphore_inspect",
         }
     }
 }
@@ -190,6 +202,28 @@ pub(crate) fn read_head(reply: &[i64]) -> Result<(Timestamp, &[i64]), ReplyError
 /// A number of a reply that can never be below zero.
 pub(crate) fn read_whole(number: i64) -> Result<u64, ReplyError> {
     u64::try_from(number).map_err(|_| ReplyError::Unexpected)
+}
+
+/// A time of a reply that may be one to come.
+pub(crate) fn read_time(number: i64) -> Result<Timestamp, ReplyError> {
+    Timestamp::computed(read_whole(number)?).ok_or(ReplyError::Unexpected)
+}
+
+/// An id in four parts of 32 bits.
+pub(crate) fn read_bits(parts: &[i64]) -> Result<u128, ReplyError> {
+    let parts: &[i64; 4] = parts.try_into().map_err(|_| ReplyError::Unexpected)?;
+    parts.iter().try_fold(0, |bits, &part| {
+        let part = u32::try_from(part).map_err(|_| ReplyError::Unexpected)?;
+        Ok(bits << 32 | u128::from(part))
+    })
+}
+
+/// The token of a grant, or nothing for whichever it is.
+pub(crate) fn push_token(token: Option<u64>, arguments: &mut Arguments) {
+    match token {
+        Some(token) => arguments.push(token),
+        None => arguments.push(""),
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The machines of lockage: rate limiters and a reentrant lock, each a pure function of
+//! The machines of lockage: rate limiters, a reentrant lock and a semaphore, each a pure function of
 //! (configuration, state, command, now).
 //!
 //! Nothing here waits, sends or looks at a clock: the caller passes the time in, so every outcome
@@ -40,6 +40,7 @@ mod limit;
 mod limiter;
 pub mod lock;
 mod record;
+pub mod semaphore;
 mod time;
 
 pub use command::{Arguments, Command, ScriptId};

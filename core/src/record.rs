@@ -7,16 +7,17 @@ use core::fmt::Write;
 use core::time::Duration;
 
 use crate::error::RecordError;
-use crate::exact::MAX_EXACT;
+use crate::exact::{MAX_EXACT, MAX_SPAN_US};
 use crate::limit::{Composite, Single};
 use crate::limiter::{
     COMPOSITE_TAG, CounterRecord, Entry, GroupRecord, LogState, Policy, Requests, Reservations,
     Standpoint, State,
 };
 use crate::lock::LockRecord;
+use crate::semaphore::SemaphoreRecord;
 use crate::time::Timestamp;
 
-/// What is stored under one key: of a limiter or of a lock.
+/// What is stored under one key: of a limiter, a lock or a semaphore.
 ///
 /// It begins with a tag, its kind and the version of its format, and carries the configuration
 /// that it was written under. Its text form is documented, kind by kind, in the scripts.
@@ -40,6 +41,7 @@ pub(crate) enum Body {
     /// A sliding log, or several limits together.
     Group(GroupRecord),
     Lock(LockRecord),
+    Semaphore(SemaphoreRecord),
 }
 
 /// A record as a store keeps it.
@@ -58,6 +60,7 @@ impl Record {
             Body::Counter(record) => record.forget_at(),
             Body::Group(record) => record.forget_at(),
             Body::Lock(record) => record.forget_at(),
+            Body::Semaphore(record) => record.forget_at(),
         };
         let blocked = Timestamp::computed(self.blocked_until)
             .expect("a block ends within MAX_SPAN of an accepted time");
@@ -83,6 +86,7 @@ impl Record {
                 _ => COMPOSITE_TAG,
             },
             Body::Lock(_) => LockRecord::TAG,
+            Body::Semaphore(_) => SemaphoreRecord::TAG,
         }
     }
 
@@ -107,6 +111,7 @@ impl Record {
                 Stored::List(core::iter::once(head).chain(entries).collect())
             }
             Body::Lock(record) => Stored::Text(record.to_text()),
+            Body::Semaphore(record) => Stored::Text(record.to_text()),
         }
     }
 
@@ -128,6 +133,9 @@ impl Record {
         check_tag(tag, entries.is_some())?;
         let record = match tag {
             LockRecord::TAG => LockRecord::from_text(rest).map(Record::of_lock),
+            SemaphoreRecord::TAG => {
+                SemaphoreRecord::from_text(rest).map(|record| Record::of(Body::Semaphore(record)))
+            }
             Policy::TAG => read_followed(rest, entries)?,
             _ => read_limiter(tag, rest, entries),
         };
@@ -135,12 +143,17 @@ impl Record {
     }
 
     pub(crate) fn of_lock(lock: LockRecord) -> Self {
-        Record::with(Body::Lock(lock))
+        Record::of(Body::Lock(lock))
     }
 
-    fn with(body: Body) -> Self {
+    pub(crate) fn of(body: Body) -> Self {
         let (requests, reservations, policy) = Default::default();
         Record { body, blocked_until: 0, requests, reservations, policy }
+    }
+
+    /// Whether it is that of a limiter, of any limit.
+    pub(crate) fn is_limiter(&self) -> bool {
+        matches!(self.body, Body::Counter(_) | Body::Group(_))
     }
 
     /// Whether it was written under these limits.
@@ -151,7 +164,7 @@ impl Record {
                 matches!(limits, [only] if only.machine().is_ok_and(|machine| record.is_of(machine)))
             }
             Body::Group(record) => record.parts.iter().map(own).eq(limits.iter().map(Single::id)),
-            Body::Lock(_) => false,
+            _ => false,
         }
     }
 
@@ -166,7 +179,7 @@ impl Record {
                     record.blocked_until = 0;
                 }
             }
-            None => *slot = Some(Record::with(body)),
+            None => *slot = Some(Record::of(body)),
         }
     }
 
@@ -236,7 +249,7 @@ fn entry_text(entry: &Entry) -> String {
 }
 
 fn check_tag(tag: &str, is_list: bool) -> Result<(), RecordError> {
-    let kinds = if is_list { "LCP" } else { "FSTIQCKP" };
+    let kinds = if is_list { "LCP" } else { "FSTIQCKPM" };
     let mut letters = tag.chars();
     let known = letters.next().is_some_and(|kind| kinds.contains(kind));
     let version = letters.as_str();
@@ -350,4 +363,16 @@ pub(crate) fn read_number(text: &str) -> Option<u64> {
         return None;
     }
     text.parse().ok()
+}
+
+/// This many numbers of the exact range, a space between them.
+pub(crate) fn read_exact<const N: usize>(text: &str) -> Option<[u64; N]> {
+    let numbers = read_numbers(text)?;
+    let numbers: [u64; N] = numbers.try_into().ok()?;
+    numbers.iter().all(|&number| number < MAX_EXACT).then_some(numbers)
+}
+
+/// A fencing token that leaves room for those after it: those that are given out do.
+pub(crate) fn read_token(text: &str) -> Option<u64> {
+    read_number(text).filter(|&token| token < MAX_EXACT - MAX_SPAN_US / 2)
 }

@@ -15,6 +15,7 @@ const SLIDING_LOG: &str = include_str!("../scripts/sliding_log.lua");
 const ANY_RECORD: &str = include_str!("../scripts/any_record.lua");
 const PENALTY: &str = include_str!("../scripts/penalty.lua");
 const LOCK_RECORD: &str = include_str!("../scripts/lock_record.lua");
+const PIECES: &str = include_str!("../scripts/pieces.lua");
 
 /// What a script needs that works on any limit and any limiter's record.
 const ANY_LIMIT: [&str; 12] = [
@@ -63,6 +64,10 @@ pub(crate) fn source(id: ScriptId) -> String {
         ScriptId::LockRelease => lock(include_str!("../scripts/lock_release.lua")),
         ScriptId::LockForceRelease => lock(include_str!("../scripts/lock_force_release.lua")),
         ScriptId::LockInspect => lock(include_str!("../scripts/lock_inspect.lua")),
+        ScriptId::SemaphoreAcquire => semaphore(include_str!("../scripts/semaphore_acquire.lua")),
+        ScriptId::SemaphoreRenew => semaphore(include_str!("../scripts/semaphore_renew.lua")),
+        ScriptId::SemaphoreRelease => semaphore(include_str!("../scripts/semaphore_release.lua")),
+        ScriptId::SemaphoreInspect => semaphore(include_str!("../scripts/semaphore_inspect.lua")),
         _ => panic!("a script without a text"),
     }
 }
@@ -81,4 +86,8 @@ fn any(operation: &[&str]) -> String {
 
 fn lock(operation: &str) -> String {
     [PRELUDE, LOCK_RECORD, operation].concat()
+}
+
+fn semaphore(operation: &str) -> String {
+    [PRELUDE, PIECES, include_str!("../scripts/semaphore_record.lua"), operation].concat()
 }

@@ -6,7 +6,7 @@ use super::stored::{Policy, StoredLimit, on_empty};
 use crate::command::{Arguments, Command, ScriptId, read_head};
 use crate::error::{RecordError, ReplyError};
 use crate::limit::Limit;
-use crate::record::{Body, Record};
+use crate::record::Record;
 use crate::time::Timestamp;
 
 /// A command on a key that is under some limit, which [`Follow`] can run under the stored one.
@@ -152,7 +152,7 @@ impl<C: OnLimit> Command for Follow<C> {
             Some(record) if record.is_over(now) => {
                 return on_empty(slot, |empty| self.apply(empty, now));
             }
-            Some(Record { body: Body::Lock(_), .. }) => return Err(RecordError::OtherKind),
+            Some(record) if !record.is_limiter() => return Err(RecordError::OtherKind),
             Some(record) => StoredLimit::of(record),
             None => self.default,
         };

@@ -10,7 +10,7 @@ use crate::command::{Arguments, Command, ScriptId, read_head};
 use crate::decision::Decision;
 use crate::error::{RecordError, ReplyError};
 use crate::limit::Limit;
-use crate::record::{Body, Record};
+use crate::record::Record;
 use crate::time::Timestamp;
 
 /// Ask what an [`Acquire`](crate::Acquire) would be told, without the charge.
@@ -111,7 +111,7 @@ impl Command for Reset {
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<bool, RecordError> {
         match slot {
-            Some(Record { body: Body::Lock(_), .. }) => Err(RecordError::OtherKind),
+            Some(record) if !record.is_limiter() => Err(RecordError::OtherKind),
             Some(record) if record.is_over(now) => Ok(false),
             _ => Ok(slot.take().is_some()),
         }

@@ -16,7 +16,7 @@ use crate::decision::Decision;
 use crate::error::{ConfigError, RecordError, ReplyError};
 use crate::exact::MAX_COUNT;
 use crate::limit::{Limit, Singles};
-use crate::record::{Body, Record};
+use crate::record::Record;
 use crate::time::Timestamp;
 
 /// Admit one request and charge an estimate of its cost, which a [`Settle`] replaces by the true one; or
@@ -285,7 +285,7 @@ impl Run for Settle {
     fn run(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Settlement, RecordError> {
         let (limits, id) = (self.limit.singles(), self.reservation.id);
         let Some(record) = slot else { return Ok(self.gone(now)) };
-        if let Body::Lock(_) = record.body {
+        if !record.is_limiter() {
             return Err(RecordError::OtherKind);
         }
         if !record.is_of(&limits) {

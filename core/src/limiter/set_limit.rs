@@ -5,7 +5,7 @@ use super::stored::{Policy, StoredLimit, on_empty};
 use super::wire;
 use crate::command::{Arguments, Command, ScriptId, read_head};
 use crate::error::{RecordError, ReplyError};
-use crate::record::{Body, Record};
+use crate::record::Record;
 use crate::time::Timestamp;
 
 /// Store a limit under the key that it is for. Tells whether it was stored.
@@ -89,7 +89,7 @@ impl Command for SetLimit {
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<bool, RecordError> {
         match slot {
-            Some(Record { body: Body::Lock(_), .. }) => Err(RecordError::OtherKind),
+            Some(record) if !record.is_limiter() => Err(RecordError::OtherKind),
             Some(record) if record.is_over(now) || self.mode == Mode::Afresh => {
                 on_empty(slot, |empty| self.set(empty, now))
             }

@@ -178,7 +178,7 @@ impl Command for CancelTurn {
 impl CancelTurn {
     fn run(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Cancellation, RecordError> {
         let Ticket { bucket, turn_at, before, after } = &self.ticket;
-        if let Some(Record { body: Body::Lock(_), .. }) = slot {
+        if slot.as_ref().is_some_and(|record| !record.is_limiter()) {
             return Err(RecordError::OtherKind);
         }
         // First, so that it does not matter whether the record is still there.
