@@ -82,7 +82,7 @@ pub use lockage_core::{
     Adjust, Adjusted, Cancellation, Clock, Command, Composite, ConfigError, CostError, Decision,
     FixedWindow, IntervalBucket, LeakyBucket, Limit, ParseError, Part, RecordError, RequestId,
     Reservation, Reserve, Reserved, Scope, Settle, Settlement, SlidingLog, SlidingWindow,
-    StoredLimit, Ticket, Timestamp, TokenBucket, Turn, Verdict, lock, semaphore,
+    StoredLimit, Ticket, Timestamp, TokenBucket, Turn, Verdict, latch, lock, rw_lock, semaphore,
 };
 pub use store::{BlockingStore, Store};
 pub use timed::{NoAnswer, Timed};

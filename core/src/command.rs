@@ -87,11 +87,19 @@ pub enum ScriptId {
     SemaphoreRenew,
     SemaphoreRelease,
     SemaphoreInspect,
+    RwLockAcquire,
+    RwLockRenew,
+    RwLockRelease,
+    RwLockInspect,
+    LatchSet,
+    LatchCountDown,
+    LatchInspect,
+    LatchReset,
 }
 
 impl ScriptId {
     /// Every script.
-    pub const ALL: [ScriptId; 24] = [
+    pub const ALL: [ScriptId; 32] = [
         ScriptId::FixedWindowAcquire,
         ScriptId::SlidingWindowAcquire,
         ScriptId::TokenBucketAcquire,
@@ -116,6 +124,14 @@ impl ScriptId {
         ScriptId::SemaphoreRenew,
         ScriptId::SemaphoreRelease,
         ScriptId::SemaphoreInspect,
+        ScriptId::RwLockAcquire,
+        ScriptId::RwLockRenew,
+        ScriptId::RwLockRelease,
+        ScriptId::RwLockInspect,
+        ScriptId::LatchSet,
+        ScriptId::LatchCountDown,
+        ScriptId::LatchInspect,
+        ScriptId::LatchReset,
     ];
 
     /// The script's name in lower case, such as `token_bucket_acquire`.
@@ -145,6 +161,14 @@ impl ScriptId {
             ScriptId::SemaphoreRenew => "semaphore_renew",
             ScriptId::SemaphoreRelease => "semaphore_release",
             ScriptId::SemaphoreInspect => "semaphore_inspect",
+            ScriptId::RwLockAcquire => "rw_lock_acquire",
+            ScriptId::RwLockRenew => "rw_lock_renew",
+            ScriptId::RwLockRelease => "rw_lock_release",
+            ScriptId::RwLockInspect => "rw_lock_inspect",
+            ScriptId::LatchSet => "latch_set",
+            ScriptId::LatchCountDown => "latch_count_down",
+            ScriptId::LatchInspect => "latch_inspect",
+            ScriptId::LatchReset => "latch_reset",
         }
     }
 }

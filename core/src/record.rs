@@ -8,16 +8,18 @@ use core::time::Duration;
 
 use crate::error::RecordError;
 use crate::exact::{MAX_EXACT, MAX_SPAN_US};
+use crate::latch::LatchRecord;
 use crate::limit::{Composite, Single};
 use crate::limiter::{
     COMPOSITE_TAG, CounterRecord, Entry, GroupRecord, LogState, Policy, Requests, Reservations,
     Standpoint, State,
 };
 use crate::lock::LockRecord;
+use crate::rw_lock::RwLockRecord;
 use crate::semaphore::SemaphoreRecord;
 use crate::time::Timestamp;
 
-/// What is stored under one key: of a limiter, a lock or a semaphore.
+/// What is stored under one key: of a limiter, a lock, a semaphore or a latch.
 ///
 /// It begins with a tag, its kind and the version of its format, and carries the configuration
 /// that it was written under. Its text form is documented, kind by kind, in the scripts.
@@ -42,6 +44,8 @@ pub(crate) enum Body {
     Group(GroupRecord),
     Lock(LockRecord),
     Semaphore(SemaphoreRecord),
+    RwLock(RwLockRecord),
+    Latch(LatchRecord),
 }
 
 /// A record as a store keeps it.
@@ -61,6 +65,8 @@ impl Record {
             Body::Group(record) => record.forget_at(),
             Body::Lock(record) => record.forget_at(),
             Body::Semaphore(record) => record.forget_at(),
+            Body::RwLock(record) => record.forget_at(),
+            Body::Latch(record) => record.forget_at(),
         };
         let blocked = Timestamp::computed(self.blocked_until)
             .expect("a block ends within MAX_SPAN of an accepted time");
@@ -87,6 +93,8 @@ impl Record {
             },
             Body::Lock(_) => LockRecord::TAG,
             Body::Semaphore(_) => SemaphoreRecord::TAG,
+            Body::RwLock(_) => RwLockRecord::TAG,
+            Body::Latch(_) => LatchRecord::TAG,
         }
     }
 
@@ -112,6 +120,8 @@ impl Record {
             }
             Body::Lock(record) => Stored::Text(record.to_text()),
             Body::Semaphore(record) => Stored::Text(record.to_text()),
+            Body::RwLock(record) => Stored::Text(record.to_text()),
+            Body::Latch(record) => Stored::Text(record.to_text()),
         }
     }
 
@@ -132,10 +142,10 @@ impl Record {
         let (tag, rest) = head.split_once(' ').ok_or(RecordError::OtherKind)?;
         check_tag(tag, entries.is_some())?;
         let record = match tag {
-            LockRecord::TAG => LockRecord::from_text(rest).map(Record::of_lock),
-            SemaphoreRecord::TAG => {
-                SemaphoreRecord::from_text(rest).map(|record| Record::of(Body::Semaphore(record)))
-            }
+            LockRecord::TAG => of(LockRecord::from_text(rest), Body::Lock),
+            SemaphoreRecord::TAG => of(SemaphoreRecord::from_text(rest), Body::Semaphore),
+            RwLockRecord::TAG => of(RwLockRecord::from_text(rest), Body::RwLock),
+            LatchRecord::TAG => of(LatchRecord::from_text(rest), Body::Latch),
             Policy::TAG => read_followed(rest, entries)?,
             _ => read_limiter(tag, rest, entries),
         };
@@ -201,6 +211,10 @@ impl Record {
 /// The word before the time until which a key is blocked.
 const BLOCKED: &str = "blocked";
 
+fn of<R>(record: Option<R>, body: fn(R) -> Body) -> Option<Record> {
+    record.map(|record| Record::of(body(record)))
+}
+
 fn is_reservation(piece: &&str) -> bool {
     piece.starts_with(['r', 's'])
 }
@@ -249,7 +263,7 @@ fn entry_text(entry: &Entry) -> String {
 }
 
 fn check_tag(tag: &str, is_list: bool) -> Result<(), RecordError> {
-    let kinds = if is_list { "LCP" } else { "FSTIQCKPM" };
+    let kinds = if is_list { "LCP" } else { "FSTIQCKPMWD" };
     let mut letters = tag.chars();
     let known = letters.next().is_some_and(|kind| kinds.contains(kind));
     let version = letters.as_str();

@@ -68,6 +68,14 @@ pub(crate) fn source(id: ScriptId) -> String {
         ScriptId::SemaphoreRenew => semaphore(include_str!("../scripts/semaphore_renew.lua")),
         ScriptId::SemaphoreRelease => semaphore(include_str!("../scripts/semaphore_release.lua")),
         ScriptId::SemaphoreInspect => semaphore(include_str!("../scripts/semaphore_inspect.lua")),
+        ScriptId::RwLockAcquire => rw_lock(include_str!("../scripts/rw_lock_acquire.lua")),
+        ScriptId::RwLockRenew => rw_lock(include_str!("../scripts/rw_lock_renew.lua")),
+        ScriptId::RwLockRelease => rw_lock(include_str!("../scripts/rw_lock_release.lua")),
+        ScriptId::RwLockInspect => rw_lock(include_str!("../scripts/rw_lock_inspect.lua")),
+        ScriptId::LatchSet => latch(include_str!("../scripts/latch_set.lua")),
+        ScriptId::LatchCountDown => latch(include_str!("../scripts/latch_count_down.lua")),
+        ScriptId::LatchInspect => latch(include_str!("../scripts/latch_inspect.lua")),
+        ScriptId::LatchReset => latch(include_str!("../scripts/latch_reset.lua")),
         _ => panic!("a script without a text"),
     }
 }
@@ -90,4 +98,12 @@ fn lock(operation: &str) -> String {
 
 fn semaphore(operation: &str) -> String {
     [PRELUDE, PIECES, include_str!("../scripts/semaphore_record.lua"), operation].concat()
+}
+
+fn rw_lock(operation: &str) -> String {
+    [PRELUDE, PIECES, include_str!("../scripts/rw_lock_record.lua"), operation].concat()
+}
+
+fn latch(operation: &str) -> String {
+    [PRELUDE, PIECES, include_str!("../scripts/latch_record.lua"), operation].concat()
 }
