@@ -53,6 +53,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```
 //!
+//! So are the read-write lock ([`rw_lock`]), the semaphore with leased permits ([`semaphore`]) and the countdown
+//! latch ([`latch`]).
+//!
 //! # Outcomes and errors
 //!
 //! A denied request is a [`Decision`], not an error. An [`Error`] tells apart what was refused

@@ -14,15 +14,12 @@ local function read_pieces(tag)
   return pieces
 end
 
--- The `n` whole numbers, a space between them, that a text is; nothing where it is not.
+-- The `n` whole numbers, up to three, a space between them, that a text is; nothing where it is not.
+local NUMBERS = {'^(%d+)$', '^(%d+) (%d+)$', '^(%d+) (%d+) (%d+)$'}
 local function numbers(text, n)
-  local all = {}
-  for word in string.gmatch(text .. ' ', '([^ ]*) ') do
-    local number = find(word, '^%d+$') and tonumber(word)
-    if not number or number > EXACT then return end
-    all[#all + 1] = number
-  end
-  if #all == n then return unpack(all) end
+  local a, b, c = match(text, NUMBERS[n])
+  a, b, c = tonumber(a), tonumber(b), tonumber(c)
+  if a and a <= EXACT and (b or 0) <= EXACT and (c or 0) <= EXACT then return a, b, c end
 end
 
 -- The first argument from `first` to `last` that is not a time to last: 1 to 2^50 us.
