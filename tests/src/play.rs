@@ -1,20 +1,22 @@
 //! Machines beside references of their own: traces whose operations and times refer to what the reference
 //! knows, and what is checked by playing them.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::key::{Holds, Key, Slot};
-use crate::properties::{Check, require};
+use crate::properties::{Check, require, try_out};
 use crate::stores::Model;
 use crate::strategies::MAX_TIME_US;
 
 /// A machine a second time, as plainly as it can be said.
 pub trait Reference: Default {
     /// What a trace asks, in terms of what the reference knows.
-    type Ask: Debug;
+    type Ask: Clone + Debug;
     /// An operation.
     type Op: Debug;
     /// What it comes to.
@@ -157,4 +159,26 @@ pub fn d9_expiry_is_invisible<R: Reference>(trace: &Trace<R::Ask>) -> Check {
         let read = lockage_core::Record::read(&record.stored());
         require(read.as_ref() == Ok(record), || format!("{record:?} is read as {read:?}"))
     })
+}
+
+/// Traces come to each of these outcomes, by their names, and often: what they do not come to is not tested.
+///
+/// # Panics
+/// Where there is one that they hardly come to.
+pub fn reach<R: Reference>(traces: &impl Strategy<Value = Trace<R::Ask>>, outcomes: &[&str]) {
+    let counts = RefCell::new(BTreeMap::new());
+    let counted = try_out(1_000, traces, |trace| {
+        trace.play::<R>(|_, _, right| {
+            let told = format!("{right:?}");
+            let name = told.split(['(', ' ']).next().unwrap_or_default().to_owned();
+            *counts.borrow_mut().entry(name).or_insert(0) += 1;
+            Ok(())
+        })
+    });
+    assert_eq!(counted, Ok(()));
+    let counts = counts.into_inner();
+    for outcome in outcomes {
+        let count = counts.get(*outcome).copied().unwrap_or(0);
+        assert!(count >= 100, "{outcome}: only {count}");
+    }
 }

@@ -59,6 +59,12 @@ fn the_laws_hold() {
 }
 
 #[test]
+fn the_traces_reach_every_outcome() {
+    let outcomes = ["Done", "Closed", "Open", "Seen", "Reset", "Reused"];
+    play::reach::<Reference>(&any_trace(), &outcomes);
+}
+
+#[test]
 fn d9_expiry_is_invisible() {
     property("d9_latch", cases(500), &forward(), |trace| {
         play::d9_expiry_is_invisible::<Reference>(&trace)

@@ -57,6 +57,13 @@ fn the_laws_hold() {
 }
 
 #[test]
+fn the_traces_reach_every_outcome() {
+    let outcomes =
+        ["Held", "Released", "Refused", "UpgradeRefused", "TooLate", "NotHeld", "Seen", "Reused"];
+    play::reach::<Reference>(&any_trace(), &outcomes);
+}
+
+#[test]
 fn d9_expiry_is_invisible() {
     property("d9_rw_lock", cases(500), &forward(), |trace| {
         play::d9_expiry_is_invisible::<Reference>(&trace)
@@ -308,11 +315,12 @@ fn broken(script: ScriptId, from: &str, to: &str) -> String {
 }
 
 fn forward() -> impl Strategy<Value = Trace<Ask>> {
-    trace(ask(), STEPS, false)
+    prop::bool::weighted(0.3).prop_flat_map(|hasty| trace(ask(hasty), STEPS, false))
 }
 
 fn any_trace() -> impl Strategy<Value = Trace<Ask>> {
-    any::<bool>().prop_flat_map(|backwards| trace(ask(), STEPS, backwards))
+    (any::<bool>(), prop::bool::weighted(0.3))
+        .prop_flat_map(|(backwards, hasty)| trace(ask(hasty), STEPS, backwards))
 }
 
 /// At so many microseconds of the test.

@@ -10,12 +10,13 @@
 //! - **L5** the fencing token grows with each grant. It is `max(last + 1, now in microseconds)`, so it
 //!   also grows after the record was dropped, as long as the store's clock has not gone back past it.
 //! - **L10** the id of a permit names its grant: acquiring it again while it is live changes nothing and
-//!   tells the grant as it stands, and a release gets the same answer again while it is remembered.
+//!   tells the grant as it stands (after its lease it is a new grant), and a release gets the same answer
+//!   again while it is remembered.
 //!
 //! What it does not promise: those who are refused are not served in the order in which they came, and a
 //! failover that loses an acknowledged grant lets one more in.
 //!
-//! Each call reads all live grants, and one that changes something writes them: about 90 bytes for each.
+//! Each call reads all live grants, and one that changes something writes them: about 70 bytes for each.
 //! A semaphore of hundreds of permits is best used with counts of more than one, or seldom.
 //!
 //! ```
