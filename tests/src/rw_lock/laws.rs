@@ -115,10 +115,10 @@ impl View {
                 self.token = self.token.max(grant.token);
                 self.grants.insert(op.who, (*grant, holds));
             }
-            (Action::Acquire { wait_us, .. }, Outcome::Refused(_)) if op.who.1 == Mode::Write => {
-                if wait_us > 0 {
-                    self.kept_until_us = self.kept_until_us.max(now_us + wait_us);
-                }
+            (Action::Acquire { wait_us, .. }, Outcome::Refused(_))
+                if op.who.1 == Mode::Write && wait_us > 0 =>
+            {
+                self.kept_until_us = self.kept_until_us.max(now_us + wait_us);
             }
             (Action::Renew { .. }, Outcome::Held(grant)) => {
                 if let Some((known, _)) = self.grants.get_mut(&op.who) {
