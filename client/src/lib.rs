@@ -55,6 +55,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```
 //!
+//! So are the read-write lock ([`rw_lock`]), the semaphore with leased permits ([`semaphore`]) and the countdown
+//! latch ([`latch`]).
+//!
 //! # Outcomes and errors
 //!
 //! A denied request is a [`Decision`], not an error. An [`Error`] tells apart what was refused
@@ -88,7 +91,7 @@ pub use lockage_core::{
     Adjust, Adjusted, Cancellation, Clock, Command, Composite, ConfigError, CostError, Decision,
     FixedWindow, IntervalBucket, LeakyBucket, Limit, ParseError, Part, RecordError, RequestId,
     Reservation, Reserve, Reserved, Scope, Settle, Settlement, SlidingLog, SlidingWindow,
-    StoredLimit, Ticket, Timestamp, TokenBucket, Turn, Verdict, lock,
+    StoredLimit, Ticket, Timestamp, TokenBucket, Turn, Verdict, latch, lock, rw_lock, semaphore,
 };
 pub use locks::{
     Alone, Cached, LockGuard, Locks, Loss, NamedLock, Once, Ran, Released, TryLock, WorkError,

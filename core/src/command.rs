@@ -92,11 +92,23 @@ pub enum ScriptId {
     LockInspect,
     FencedWrite,
     FencedRead,
+    SemaphoreAcquire,
+    SemaphoreRenew,
+    SemaphoreRelease,
+    SemaphoreInspect,
+    RwLockAcquire,
+    RwLockRenew,
+    RwLockRelease,
+    RwLockInspect,
+    LatchSet,
+    LatchCountDown,
+    LatchInspect,
+    LatchReset,
 }
 
 impl ScriptId {
     /// Every script.
-    pub const ALL: [ScriptId; 22] = [
+    pub const ALL: [ScriptId; 34] = [
         ScriptId::FixedWindowAcquire,
         ScriptId::SlidingWindowAcquire,
         ScriptId::TokenBucketAcquire,
@@ -119,6 +131,18 @@ impl ScriptId {
         ScriptId::LockInspect,
         ScriptId::FencedWrite,
         ScriptId::FencedRead,
+        ScriptId::SemaphoreAcquire,
+        ScriptId::SemaphoreRenew,
+        ScriptId::SemaphoreRelease,
+        ScriptId::SemaphoreInspect,
+        ScriptId::RwLockAcquire,
+        ScriptId::RwLockRenew,
+        ScriptId::RwLockRelease,
+        ScriptId::RwLockInspect,
+        ScriptId::LatchSet,
+        ScriptId::LatchCountDown,
+        ScriptId::LatchInspect,
+        ScriptId::LatchReset,
     ];
 
     /// The script's name in lower case, such as `token_bucket_acquire`.
@@ -146,6 +170,18 @@ impl ScriptId {
             ScriptId::LockInspect => "lock_inspect",
             ScriptId::FencedWrite => "fenced_write",
             ScriptId::FencedRead => "fenced_read",
+            ScriptId::SemaphoreAcquire => "semaphore_acquire",
+            ScriptId::SemaphoreRenew => "semaphore_renew",
+            ScriptId::SemaphoreRelease => "semaphore_release",
+            ScriptId::SemaphoreInspect => "semaphore_inspect",
+            ScriptId::RwLockAcquire => "rw_lock_acquire",
+            ScriptId::RwLockRenew => "rw_lock_renew",
+            ScriptId::RwLockRelease => "rw_lock_release",
+            ScriptId::RwLockInspect => "rw_lock_inspect",
+            ScriptId::LatchSet => "latch_set",
+            ScriptId::LatchCountDown => "latch_count_down",
+            ScriptId::LatchInspect => "latch_inspect",
+            ScriptId::LatchReset => "latch_reset",
         }
     }
 }
@@ -203,6 +239,28 @@ pub(crate) fn read_head(reply: &[i64]) -> Result<(Timestamp, &[i64]), ReplyError
 /// A number of a reply that can never be below zero.
 pub(crate) fn read_whole(number: i64) -> Result<u64, ReplyError> {
     u64::try_from(number).map_err(|_| ReplyError::Unexpected)
+}
+
+/// A time of a reply that may be one to come.
+pub(crate) fn read_time(number: i64) -> Result<Timestamp, ReplyError> {
+    Timestamp::computed(read_whole(number)?).ok_or(ReplyError::Unexpected)
+}
+
+/// An id in four parts of 32 bits.
+pub(crate) fn read_bits(parts: &[i64]) -> Result<u128, ReplyError> {
+    let parts: &[i64; 4] = parts.try_into().map_err(|_| ReplyError::Unexpected)?;
+    parts.iter().try_fold(0, |bits, &part| {
+        let part = u32::try_from(part).map_err(|_| ReplyError::Unexpected)?;
+        Ok(bits << 32 | u128::from(part))
+    })
+}
+
+/// The token of a grant, or nothing for whichever it is.
+pub(crate) fn push_token(token: Option<u64>, arguments: &mut Arguments) {
+    match token {
+        Some(token) => arguments.push(token),
+        None => arguments.push(""),
+    }
 }
 
 #[cfg(test)]

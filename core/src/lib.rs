@@ -1,4 +1,4 @@
-//! The machines of lockage: rate limiters and a reentrant lock, each a pure function of
+//! The machines of lockage: rate limiters, locks, a semaphore and a latch, each a pure function of
 //! (configuration, state, command, now).
 //!
 //! Nothing here waits, sends or looks at a clock: the caller passes the time in, so every outcome
@@ -37,10 +37,13 @@ mod exact;
 pub mod fenced;
 pub mod flow;
 mod id;
+pub mod latch;
 mod limit;
 mod limiter;
 pub mod lock;
 mod record;
+pub mod rw_lock;
+pub mod semaphore;
 mod time;
 
 pub use command::{Arguments, Command, ScriptId};

@@ -7,17 +7,20 @@ use core::fmt::Write;
 use core::time::Duration;
 
 use crate::error::RecordError;
-use crate::exact::MAX_EXACT;
+use crate::exact::{MAX_EXACT, MAX_SPAN_US};
 use crate::fenced::FencedRecord;
+use crate::latch::LatchRecord;
 use crate::limit::{Composite, Single};
 use crate::limiter::{
     COMPOSITE_TAG, CounterRecord, Entry, GroupRecord, LogState, Policy, Requests, Reservations,
     Standpoint, State,
 };
 use crate::lock::LockRecord;
+use crate::rw_lock::RwLockRecord;
+use crate::semaphore::SemaphoreRecord;
 use crate::time::Timestamp;
 
-/// What is stored under one key: of a limiter or of a lock.
+/// What is stored under one key: of a limiter, a lock, a semaphore or a latch.
 ///
 /// It begins with a tag, its kind and the version of its format, and carries the configuration
 /// that it was written under. Its text form is documented, kind by kind, in the scripts.
@@ -42,6 +45,9 @@ pub(crate) enum Body {
     Group(GroupRecord),
     Lock(LockRecord),
     Fenced(FencedRecord),
+    Semaphore(SemaphoreRecord),
+    RwLock(RwLockRecord),
+    Latch(LatchRecord),
 }
 
 /// A record as a store keeps it.
@@ -61,6 +67,9 @@ impl Record {
             Body::Group(record) => record.forget_at(),
             Body::Lock(record) => record.forget_at(),
             Body::Fenced(record) => record.forget_at(),
+            Body::Semaphore(record) => record.forget_at(),
+            Body::RwLock(record) => record.forget_at(),
+            Body::Latch(record) => record.forget_at(),
         };
         let blocked = Timestamp::computed(self.blocked_until)
             .expect("a block ends within MAX_SPAN of an accepted time");
@@ -87,6 +96,9 @@ impl Record {
             },
             Body::Lock(_) => LockRecord::TAG,
             Body::Fenced(_) => FencedRecord::TAG,
+            Body::Semaphore(_) => SemaphoreRecord::TAG,
+            Body::RwLock(_) => RwLockRecord::TAG,
+            Body::Latch(_) => LatchRecord::TAG,
         }
     }
 
@@ -112,6 +124,9 @@ impl Record {
             }
             Body::Lock(record) => Stored::Text(record.to_text()),
             Body::Fenced(record) => Stored::Text(record.to_text()),
+            Body::Semaphore(record) => Stored::Text(record.to_text()),
+            Body::RwLock(record) => Stored::Text(record.to_text()),
+            Body::Latch(record) => Stored::Text(record.to_text()),
         }
     }
 
@@ -132,8 +147,11 @@ impl Record {
         let (tag, rest) = head.split_once(' ').ok_or(RecordError::OtherKind)?;
         check_tag(tag, entries.is_some())?;
         let record = match tag {
-            LockRecord::TAG => LockRecord::from_text(rest).map(Record::of_lock),
-            FencedRecord::TAG => FencedRecord::from_text(rest).map(Record::of_fenced),
+            LockRecord::TAG => of(LockRecord::from_text(rest), Body::Lock),
+            FencedRecord::TAG => of(FencedRecord::from_text(rest), Body::Fenced),
+            SemaphoreRecord::TAG => of(SemaphoreRecord::from_text(rest), Body::Semaphore),
+            RwLockRecord::TAG => of(RwLockRecord::from_text(rest), Body::RwLock),
+            LatchRecord::TAG => of(LatchRecord::from_text(rest), Body::Latch),
             Policy::TAG => read_followed(rest, entries)?,
             _ => read_limiter(tag, rest, entries),
         };
@@ -141,21 +159,21 @@ impl Record {
     }
 
     pub(crate) fn of_lock(lock: LockRecord) -> Self {
-        Record::with(Body::Lock(lock))
+        Record::of(Body::Lock(lock))
     }
 
     pub(crate) fn of_fenced(value: FencedRecord) -> Self {
-        Record::with(Body::Fenced(value))
+        Record::of(Body::Fenced(value))
     }
 
-    /// Whether a limiter wrote it.
-    pub(crate) fn is_limiter(&self) -> bool {
-        matches!(self.body, Body::Counter(_) | Body::Group(_))
-    }
-
-    fn with(body: Body) -> Self {
+    pub(crate) fn of(body: Body) -> Self {
         let (requests, reservations, policy) = Default::default();
         Record { body, blocked_until: 0, requests, reservations, policy }
+    }
+
+    /// Whether it is that of a limiter, of any limit.
+    pub(crate) fn is_limiter(&self) -> bool {
+        matches!(self.body, Body::Counter(_) | Body::Group(_))
     }
 
     /// Whether it was written under these limits.
@@ -166,7 +184,7 @@ impl Record {
                 matches!(limits, [only] if only.machine().is_ok_and(|machine| record.is_of(machine)))
             }
             Body::Group(record) => record.parts.iter().map(own).eq(limits.iter().map(Single::id)),
-            Body::Lock(_) | Body::Fenced(_) => false,
+            _ => false,
         }
     }
 
@@ -181,7 +199,7 @@ impl Record {
                     record.blocked_until = 0;
                 }
             }
-            None => *slot = Some(Record::with(body)),
+            None => *slot = Some(Record::of(body)),
         }
     }
 
@@ -202,6 +220,10 @@ impl Record {
 
 /// The word before the time until which a key is blocked.
 const BLOCKED: &str = "blocked";
+
+fn of<R>(record: Option<R>, body: fn(R) -> Body) -> Option<Record> {
+    record.map(|record| Record::of(body(record)))
+}
 
 fn is_reservation(piece: &&str) -> bool {
     piece.starts_with(['r', 's'])
@@ -250,8 +272,11 @@ fn entry_text(entry: &Entry) -> String {
     }
 }
 
+/// The kinds of limiters.
+const LIMITERS: &str = "FSTIQLC";
+
 fn check_tag(tag: &str, is_list: bool) -> Result<(), RecordError> {
-    let kinds = if is_list { "LCP" } else { "FSTIQCKPV" };
+    let kinds = if is_list { "LCP" } else { "FSTIQCKPVMWD" };
     let mut letters = tag.chars();
     let known = letters.next().is_some_and(|kind| kinds.contains(kind));
     let version = letters.as_str();
@@ -269,12 +294,13 @@ fn check_tag(tag: &str, is_list: bool) -> Result<(), RecordError> {
 fn read_followed(rest: &str, entries: Option<&[String]>) -> Result<Option<Record>, RecordError> {
     let Some((policy, text)) = Policy::read(rest) else { return Ok(None) };
     let Some((tag, rest)) = text.split_once(' ') else { return Ok(None) };
+    if !tag.starts_with(|kind| LIMITERS.contains(kind) || Policy::TAG.starts_with(kind)) {
+        return Ok(None);
+    }
     match check_tag(tag, entries.is_some()) {
         Err(RecordError::OtherVersion) => return Err(RecordError::OtherVersion),
         Err(_) => return Ok(None),
-        Ok(()) if [LockRecord::TAG, FencedRecord::TAG, Policy::TAG].contains(&tag) => {
-            return Ok(None);
-        }
+        Ok(()) if tag == Policy::TAG => return Ok(None),
         Ok(()) => {}
     }
     let record = read_limiter(tag, rest, entries);
@@ -367,4 +393,16 @@ pub(crate) fn read_number(text: &str) -> Option<u64> {
         return None;
     }
     text.parse().ok()
+}
+
+/// This many numbers of the exact range, a space between them.
+pub(crate) fn read_exact<const N: usize>(text: &str) -> Option<[u64; N]> {
+    let numbers = read_numbers(text)?;
+    let numbers: [u64; N] = numbers.try_into().ok()?;
+    numbers.iter().all(|&number| number < MAX_EXACT).then_some(numbers)
+}
+
+/// A fencing token that leaves room for those after it: those that are given out do.
+pub(crate) fn read_token(text: &str) -> Option<u64> {
+    read_number(text).filter(|&token| token < MAX_EXACT - MAX_SPAN_US / 2)
 }

@@ -16,6 +16,7 @@ const ANY_RECORD: &str = include_str!("../scripts/any_record.lua");
 const PENALTY: &str = include_str!("../scripts/penalty.lua");
 const PUBLISH: &str = include_str!("../scripts/publish.lua");
 const LOCK_RECORD: &str = include_str!("../scripts/lock_record.lua");
+const PIECES: &str = include_str!("../scripts/pieces.lua");
 
 /// A script without keys that replies whether scripts publish to the channels of shards (1) or to plain ones (0)
 /// on the server that runs it.
@@ -71,6 +72,18 @@ pub(crate) fn source(id: ScriptId) -> String {
         ScriptId::LockInspect => lock(include_str!("../scripts/lock_inspect.lua")),
         ScriptId::FencedWrite => fenced(include_str!("../scripts/fenced_write.lua")),
         ScriptId::FencedRead => fenced(include_str!("../scripts/fenced_read.lua")),
+        ScriptId::SemaphoreAcquire => semaphore(include_str!("../scripts/semaphore_acquire.lua")),
+        ScriptId::SemaphoreRenew => semaphore(include_str!("../scripts/semaphore_renew.lua")),
+        ScriptId::SemaphoreRelease => semaphore(include_str!("../scripts/semaphore_release.lua")),
+        ScriptId::SemaphoreInspect => semaphore(include_str!("../scripts/semaphore_inspect.lua")),
+        ScriptId::RwLockAcquire => rw_lock(include_str!("../scripts/rw_lock_acquire.lua")),
+        ScriptId::RwLockRenew => rw_lock(include_str!("../scripts/rw_lock_renew.lua")),
+        ScriptId::RwLockRelease => rw_lock(include_str!("../scripts/rw_lock_release.lua")),
+        ScriptId::RwLockInspect => rw_lock(include_str!("../scripts/rw_lock_inspect.lua")),
+        ScriptId::LatchSet => latch(include_str!("../scripts/latch_set.lua")),
+        ScriptId::LatchCountDown => latch(include_str!("../scripts/latch_count_down.lua")),
+        ScriptId::LatchInspect => latch(include_str!("../scripts/latch_inspect.lua")),
+        ScriptId::LatchReset => latch(include_str!("../scripts/latch_reset.lua")),
         _ => panic!("a script without a text"),
     }
 }
@@ -93,4 +106,16 @@ fn fenced(operation: &str) -> String {
 
 fn lock(operation: &str) -> String {
     [PRELUDE, PUBLISH, LOCK_RECORD, operation].concat()
+}
+
+fn semaphore(operation: &str) -> String {
+    [PRELUDE, PIECES, include_str!("../scripts/semaphore_record.lua"), operation].concat()
+}
+
+fn rw_lock(operation: &str) -> String {
+    [PRELUDE, PIECES, include_str!("../scripts/rw_lock_record.lua"), operation].concat()
+}
+
+fn latch(operation: &str) -> String {
+    [PRELUDE, PIECES, include_str!("../scripts/latch_record.lua"), operation].concat()
 }

@@ -7,6 +7,7 @@ mod real;
 mod simulated;
 
 use lockage_core::Timestamp;
+use proptest::prelude::*;
 
 use crate::strategies::MAX_TIME_US;
 
@@ -30,6 +31,16 @@ pub enum Time {
 }
 
 impl Time {
+    /// Mostly the store's; else the caller's, with the store's within a few milliseconds of it.
+    pub fn any() -> impl Strategy<Value = Time> {
+        let caller = (0..=5_u64).prop_flat_map(|skew_ms| {
+            let skew_us = i64::try_from(skew_ms * 1000).expect("a few milliseconds");
+            (-skew_us..=skew_us)
+                .prop_map(move |store_ahead_us| Time::Caller { store_ahead_us, skew_ms })
+        });
+        prop_oneof![3 => Just(Time::Store), 1 => caller]
+    }
+
     /// What the store's clock shows when the deciding one shows `now_us`, both in microseconds.
     pub fn store_us(self, now_us: u64) -> u64 {
         match self {

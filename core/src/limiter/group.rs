@@ -132,7 +132,7 @@ impl<'r> Opened<'r> {
         let (own, stored) = match &record.body {
             Body::Counter(record) => (alloc::vec![record.standpoint()?], None),
             Body::Group(group) => (group.parts.to_vec(), group.has_log().then_some(&group.entries)),
-            Body::Lock(_) | Body::Fenced(_) => return Err(RecordError::OtherKind),
+            _ => return Err(RecordError::OtherKind),
         };
         let settled = own.iter().map(|part| settle(part, stored, standing.now)).collect();
         let reservations = Reservations::default();

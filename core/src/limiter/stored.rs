@@ -192,7 +192,7 @@ impl fmt::Display for Policy {
 }
 
 impl Record {
-    /// The limit that it was written under; none of a lock.
+    /// The limit that it was written under; none of what is no limiter's.
     fn limit(&self) -> Option<Limit> {
         match &self.body {
             Body::Counter(record) => Some(record.standpoint().ok()?.limit.into()),
@@ -201,7 +201,7 @@ impl Record {
                     record.parts.iter().map(|part| part.limit.into()).collect();
                 Limit::all(&limits).ok()
             }
-            Body::Lock(_) | Body::Fenced(_) => None,
+            _ => None,
         }
     }
 

@@ -47,7 +47,8 @@ impl Key for Model {
 impl Model {
     /// Whether this command, which has left the record as it was, has written it nevertheless, so that its
     /// expiry is set anew: as a block does, without an id, of a key that is blocked for longer; a limit that
-    /// is stored and was before; and a call that has learned of a limit per client.
+    /// is stored and was before; a call that has learned of a limit per client; and a value that is written
+    /// once more.
     fn writes_the_same(&self, command: &impl Command, now: Timestamp) -> bool {
         let Some(record) = &self.slot.0 else { return false };
         let head = match record.stored() {
@@ -64,6 +65,11 @@ impl Model {
         match command.script() {
             ScriptId::LimiterSet => own[0] != "a",
             ScriptId::LimiterPeek => false,
+            // Unless it is stale.
+            ScriptId::FencedWrite => {
+                let newest = head.split(' ').nth(1).and_then(|token| token.parse::<u64>().ok());
+                own[0].parse().ok() >= newest || !live
+            }
             _ if follows => per_client || blocks && head.starts_with("P1 o") && live,
             _ => blocks,
         }

@@ -1,0 +1,97 @@
+//! The latch's commands as scripts, their arguments and their replies.
+
+use super::{Action, Answer, Inspect, Inspection, Operation, Reply, Reset};
+use crate::command::{Arguments, Command, ScriptId, read_head, read_time, read_whole};
+use crate::error::{RecordError, ReplyError};
+use crate::record::Record;
+use crate::time::Timestamp;
+
+impl Command for Operation {
+    type Outcome = Reply;
+
+    fn script(&self) -> ScriptId {
+        match self.action {
+            Action::Set { .. } => ScriptId::LatchSet,
+            Action::CountDown => ScriptId::LatchCountDown,
+        }
+    }
+
+    fn arguments(&self, arguments: &mut Arguments) {
+        arguments.push(self.id);
+        arguments.push(self.count);
+        if let Action::Set { keep_us } = self.action {
+            arguments.push(keep_us);
+        }
+    }
+
+    fn outcome(&self, reply: &[i64]) -> Result<Reply, ReplyError> {
+        let (now, rest) = read_head(reply)?;
+        let answer = match *rest {
+            [CLOSED, left, open_at] => {
+                Answer::Closed { left: read_whole(left)?, open_at: read_time(open_at)? }
+            }
+            [DONE, left] => Answer::Done { left: read_whole(left)? },
+            [OPEN] => Answer::Open,
+            _ => return Err(ReplyError::Unexpected),
+        };
+        Ok(Reply { now, answer })
+    }
+
+    fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Reply, RecordError> {
+        self.run(slot, now)
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+}
+
+impl Command for Inspect {
+    type Outcome = Inspection;
+
+    fn script(&self) -> ScriptId {
+        ScriptId::LatchInspect
+    }
+
+    fn arguments(&self, _arguments: &mut Arguments) {}
+
+    fn outcome(&self, reply: &[i64]) -> Result<Inspection, ReplyError> {
+        let (now, rest) = read_head(reply)?;
+        let &[left, open_at] = rest else { return Err(ReplyError::Unexpected) };
+        Ok(Inspection { now, left: read_whole(left)?, open_at: read_time(open_at)? })
+    }
+
+    fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Inspection, RecordError> {
+        self.run(slot, now)
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+}
+
+impl Command for Reset {
+    type Outcome = bool;
+
+    fn script(&self) -> ScriptId {
+        ScriptId::LatchReset
+    }
+
+    fn arguments(&self, _arguments: &mut Arguments) {}
+
+    fn outcome(&self, reply: &[i64]) -> Result<bool, ReplyError> {
+        match read_head(reply)? {
+            (_, [0]) => Ok(false),
+            (_, [1]) => Ok(true),
+            _ => Err(ReplyError::Unexpected),
+        }
+    }
+
+    fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<bool, RecordError> {
+        self.run(slot, now)
+    }
+}
+
+const CLOSED: i64 = 0;
+const DONE: i64 = 1;
+const OPEN: i64 = 2;

@@ -1,0 +1,290 @@
+//! The read-write lock: many readers or one writer, each on a lease of its own.
+//!
+//! What it promises, with the names that tests cite:
+//!
+//! - **L1** while a writer's lease is live, nobody else's is.
+//! - **L2** an owner holds, for reading and for writing each, as often as it acquired less what it
+//!   released; a hold that could be granted is never refused, and a refusal says until when at the latest
+//!   what stands in its way now does.
+//! - **L3** a release or a renewal of what is not held changes nothing and says so.
+//! - **L4** re-entry and renewal never shorten a lease, and never bring an expired one back.
+//! - **L5** the fencing token grows with each fresh grant, of either kind, and stays on re-entry. It is
+//!   `max(last + 1, now in microseconds)`.
+//! - **L10** the id of a hold names it: acquiring it again while it is live changes nothing and tells the
+//!   hold as it stands, and a release gets the same answer again while it is remembered.
+//!
+//! An owner that is the only reader may write as well; one that is not is refused at once, since two that
+//! waited for each other would wait for ever. An owner that writes may read as well, and keep that when it
+//! gives the write back: others who read are let in only then.
+//!
+//! Writers are not starved by readers: a writer that is refused and says that it will be back keeps new
+//! readers out until then. What it does not promise: an order among writers, and exclusion after a failover
+//! that loses an acknowledged grant.
+//!
+//! Each call reads the whole record, and one that changes something writes it: about 100 bytes for each
+//! owner that holds it.
+//!
+//! ```
+//! use core::time::Duration;
+//! use lockage_core::rw_lock::{Answer, HoldId, Mode, OwnerId, RwLock};
+//! use lockage_core::{Command, Timestamp};
+//!
+//! let lock = RwLock::new(Duration::from_secs(30), Duration::from_secs(60))?;
+//! let now = Timestamp::from_micros(1_000_000)?;
+//! let (alice, bob) = (OwnerId::from_u128(0xA11CE), OwnerId::from_u128(0xB0B));
+//! let (one, other) = (HoldId::from_u128(1), HoldId::from_u128(2));
+//! let mut slot = None;
+//!
+//! let read = lock.read(alice, one, Timestamp::MAX);
+//! assert!(matches!(read.apply(&mut slot, now)?.answer, Answer::Held(_)));
+//! let write = lock.write(bob, other, Timestamp::MAX, Duration::from_secs(5));
+//! assert!(matches!(write.apply(&mut slot, now)?.answer, Answer::Refused { .. }));
+//!
+//! lock.release(alice, Mode::Read, one).apply(&mut slot, now)?;
+//! let Answer::Held(hold) = write.apply(&mut slot, now)?.answer else { unreachable!() };
+//! assert_eq!((hold.mode, hold.holds), (Mode::Write, 1));
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+
+mod machine;
+mod record;
+mod wire;
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
+use core::time::Duration;
+
+use crate::error::ConfigError;
+use crate::exact::{MAX_SPAN_US, half_span, micros_rounded_up};
+use crate::id::{IdError, read_id, write_id};
+use crate::time::Timestamp;
+
+pub use crate::lock::OwnerId;
+pub(crate) use record::RwLockRecord;
+
+/// How many owners read at once at most.
+pub const MAX_READERS: usize = 256;
+
+/// How often one owner holds the lock in one mode at most.
+pub const MAX_HOLDS: usize = 64;
+
+/// How many of the latest releases the record remembers.
+pub const REMEMBERED: usize = 16;
+
+/// How a read-write lock is used: how long a grant lasts, and how long a release is remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RwLock {
+    lease_us: u64,
+    remember_us: u64,
+}
+
+impl RwLock {
+    /// A lock whose grants last for `lease` unless they are renewed, and which remembers a release for
+    /// `remember`, if it is one of the last [`REMEMBERED`]. `remember` should be at least the longest time
+    /// that a repeated call can be under way: its timeout and the network's delay.
+    ///
+    /// Both are whole microseconds, each at most half of [`MAX_SPAN`](crate::MAX_SPAN): 35 years.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for zero, a fraction of a microsecond, or values out of range.
+    pub fn new(lease: Duration, remember: Duration) -> Result<Self, ConfigError> {
+        let lease_us = half_span("lease", lease)?;
+        let remember_us = half_span("time to remember releases", remember)?;
+        Ok(RwLock { lease_us, remember_us })
+    }
+
+    /// How long a grant or a renewal lasts.
+    pub fn lease(&self) -> Duration {
+        Duration::from_micros(self.lease_us)
+    }
+
+    /// How long a release is remembered.
+    pub fn remember(&self) -> Duration {
+        Duration::from_micros(self.remember_us)
+    }
+
+    /// Read, beside others who do, or hold it once more where `owner` reads already.
+    ///
+    /// A request that arrives after `not_after`, by the store's time, is refused, so that a delayed
+    /// duplicate cannot take the lock for somebody who has given up.
+    pub fn read(&self, owner: OwnerId, hold: HoldId, not_after: Timestamp) -> Operation {
+        self.operation(owner, Mode::Read, Action::Acquire { hold, not_after, wait_us: 0 })
+    }
+
+    /// Write, while nobody else holds the lock, or hold it once more where `owner` writes already.
+    ///
+    /// Where that is refused, new readers are kept out for `wait` from then: for as long as it takes at most
+    /// until this caller asks again. Zero keeps nobody out. A fraction of a microsecond is rounded up, and
+    /// more than half of [`MAX_SPAN`](crate::MAX_SPAN) counts as that. See [`RwLock::read`] for `not_after`.
+    pub fn write(
+        &self,
+        owner: OwnerId,
+        hold: HoldId,
+        not_after: Timestamp,
+        wait: Duration,
+    ) -> Operation {
+        let wait_us = micros_rounded_up(wait).min(MAX_SPAN_US / 2);
+        self.operation(owner, Mode::Write, Action::Acquire { hold, not_after, wait_us })
+    }
+
+    /// Extend the lease in this mode to at least now + lease. With `token`, only that grant's.
+    pub fn renew(&self, owner: OwnerId, mode: Mode, token: Option<u64>) -> Operation {
+        self.operation(owner, mode, Action::Renew { token })
+    }
+
+    /// Give one hold back, by the id that it was acquired under; the last one ends the grant.
+    pub fn release(&self, owner: OwnerId, mode: Mode, hold: HoldId) -> Operation {
+        self.operation(owner, mode, Action::Release { hold })
+    }
+
+    /// Ask who holds the lock.
+    pub fn inspect(&self) -> Inspect {
+        Inspect
+    }
+
+    fn operation(&self, owner: OwnerId, mode: Mode, action: Action) -> Operation {
+        Operation { lock: *self, owner, mode, action }
+    }
+}
+
+/// How a lock is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mode {
+    /// Beside other readers.
+    Read,
+    /// Alone.
+    Write,
+}
+
+/// An operation that changes the lock or is refused, built by [`RwLock`]'s methods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation {
+    lock: RwLock,
+    owner: OwnerId,
+    mode: Mode,
+    action: Action,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    Acquire { hold: HoldId, not_after: Timestamp, wait_us: u64 },
+    Renew { token: Option<u64> },
+    Release { hold: HoldId },
+}
+
+/// Asks who holds the lock and changes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inspect;
+
+/// What an operation was told, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// The store's time at which the operation ran.
+    pub now: Timestamp,
+    /// What became of it.
+    pub answer: Answer,
+}
+
+/// What became of an operation. All but [`Answer::Held`] and [`Answer::Released`] changed nothing, but that
+/// a writer who waits keeps new readers out.
+///
+/// An acquire under the id of a live hold of another owner or mode, or of one whose release is remembered,
+/// is an error: [`RecordError::OperationReused`](crate::RecordError::OperationReused).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// An acquire or a renewal: the grant as it stands now.
+    Held(Hold),
+    /// A release was done, now or when it was first sent.
+    Released {
+        /// The fencing token of the grant.
+        token: u64,
+        /// How often its owner held it then; zero where the grant ended.
+        holds: u64,
+    },
+    /// An acquire was refused: others hold the lock, or a writer waits for it.
+    Refused {
+        /// When that ends, if nobody renews, releases or comes before.
+        retry_at: Timestamp,
+    },
+    /// A write by an owner that reads was refused, because others read as well. To wait for them could
+    /// last for ever, if one of them did the same: give the read back first.
+    UpgradeRefused {
+        /// When their leases end, if nobody renews, releases or comes before.
+        retry_at: Timestamp,
+    },
+    /// There are [`MAX_READERS`] already, or [`MAX_HOLDS`] holds of this owner.
+    TooMany {
+        /// When the first of those leases ends, if nobody renews or releases before.
+        retry_at: Timestamp,
+    },
+    /// An acquire arrived after its `not_after`.
+    TooLate,
+    /// The owner has no live grant of this mode, or not this hold, or it is another grant than the token
+    /// names.
+    NotHeld,
+}
+
+/// A grant as it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// For reading or for writing.
+    pub mode: Mode,
+    /// The fencing token of the grant.
+    pub token: u64,
+    /// How often the owner holds it.
+    pub holds: u64,
+    /// The end of the lease by the store's clock: from then on it is not held.
+    pub deadline: Timestamp,
+}
+
+/// Who holds a lock, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The owner.
+    pub owner: OwnerId,
+    /// Its grant.
+    pub hold: Hold,
+}
+
+/// What [`Inspect`] saw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inspection {
+    /// The store's time.
+    pub now: Timestamp,
+    /// Until when new readers are kept out by a writer that waits, if there is one.
+    pub kept_until: Option<Timestamp>,
+    /// Who holds the lock, the oldest grant first: a writer, that writer as a reader, or readers.
+    pub holders: Vec<Holder>,
+}
+
+/// Names one hold, so that acquiring it again is the same acquire. Make a new one for each, from 128 random
+/// bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HoldId(u128);
+
+impl HoldId {
+    /// A hold of these 128 bits.
+    pub const fn from_u128(bits: u128) -> Self {
+        HoldId(bits)
+    }
+
+    /// The 128 bits.
+    pub const fn as_u128(self) -> u128 {
+        self.0
+    }
+}
+
+impl fmt::Display for HoldId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_id(self.0, f)
+    }
+}
+
+impl FromStr for HoldId {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        read_id(text).map(HoldId)
+    }
+}

@@ -1,0 +1,126 @@
+//! The read-write lock's commands as scripts, their arguments and their replies.
+
+use super::{Action, Answer, Hold, Holder, Inspect, Inspection, Mode, Operation, OwnerId, Reply};
+use crate::command::{
+    Arguments, Command, ScriptId, push_token, read_bits, read_head, read_time, read_whole,
+};
+use crate::error::{RecordError, ReplyError};
+use crate::record::Record;
+use crate::time::Timestamp;
+
+impl Command for Operation {
+    type Outcome = Reply;
+
+    fn script(&self) -> ScriptId {
+        match self.action {
+            Action::Acquire { .. } => ScriptId::RwLockAcquire,
+            Action::Renew { .. } => ScriptId::RwLockRenew,
+            Action::Release { .. } => ScriptId::RwLockRelease,
+        }
+    }
+
+    fn arguments(&self, arguments: &mut Arguments) {
+        arguments.push(self.mode.letter());
+        arguments.push(self.owner);
+        match self.action {
+            Action::Acquire { hold, not_after, wait_us } => {
+                arguments.push(hold);
+                arguments.push(self.lock.lease_us);
+                arguments.push(not_after.as_micros());
+                arguments.push(wait_us);
+            }
+            Action::Renew { token } => {
+                push_token(token, arguments);
+                arguments.push(self.lock.lease_us);
+            }
+            Action::Release { hold } => {
+                arguments.push(hold);
+                arguments.push(self.lock.remember_us);
+            }
+        }
+    }
+
+    fn outcome(&self, reply: &[i64]) -> Result<Reply, ReplyError> {
+        let (now, rest) = read_head(reply)?;
+        let answer = match *rest {
+            [REFUSED, retry_at] => Answer::Refused { retry_at: read_time(retry_at)? },
+            [HELD, token, holds, deadline] => {
+                Answer::Held(read_hold(self.mode, [token, holds, deadline])?)
+            }
+            [RELEASED, token, holds] => {
+                Answer::Released { token: read_whole(token)?, holds: read_whole(holds)? }
+            }
+            [UPGRADE, retry_at] => Answer::UpgradeRefused { retry_at: read_time(retry_at)? },
+            [TOO_MANY, retry_at] => Answer::TooMany { retry_at: read_time(retry_at)? },
+            [TOO_LATE] => Answer::TooLate,
+            [NOT_HELD] => Answer::NotHeld,
+            _ => return Err(ReplyError::Unexpected),
+        };
+        Ok(Reply { now, answer })
+    }
+
+    fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Reply, RecordError> {
+        self.run(slot, now)
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+}
+
+impl Command for Inspect {
+    type Outcome = Inspection;
+
+    fn script(&self) -> ScriptId {
+        ScriptId::RwLockInspect
+    }
+
+    fn arguments(&self, _arguments: &mut Arguments) {}
+
+    fn outcome(&self, reply: &[i64]) -> Result<Inspection, ReplyError> {
+        let (now, rest) = read_head(reply)?;
+        let [kept_until, holders @ ..] = rest else { return Err(ReplyError::Unexpected) };
+        let kept_until = read_time(*kept_until)?;
+        Ok(Inspection {
+            now,
+            kept_until: Some(kept_until).filter(|until| *until > Timestamp::EPOCH),
+            holders: holders.chunks(8).map(read_holder).collect::<Result<_, ReplyError>>()?,
+        })
+    }
+
+    fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Inspection, RecordError> {
+        self.run(slot, now)
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+}
+
+const REFUSED: i64 = 0;
+const HELD: i64 = 1;
+const RELEASED: i64 = 2;
+const UPGRADE: i64 = 3;
+const TOO_MANY: i64 = 4;
+const TOO_LATE: i64 = 5;
+const NOT_HELD: i64 = 6;
+
+/// A token, a hold count and a deadline.
+fn read_hold(mode: Mode, [token, holds, deadline]: [i64; 3]) -> Result<Hold, ReplyError> {
+    let (token, holds) = (read_whole(token)?, read_whole(holds)?);
+    Ok(Hold { mode, token, holds, deadline: read_time(deadline)? })
+}
+
+/// The mode, the owner's id in four parts of 32 bits, and the hold.
+fn read_holder(numbers: &[i64]) -> Result<Holder, ReplyError> {
+    let &[mode, a, b, c, d, token, holds, deadline] = numbers else {
+        return Err(ReplyError::Unexpected);
+    };
+    let mode = match mode {
+        0 => Mode::Read,
+        1 => Mode::Write,
+        _ => return Err(ReplyError::Unexpected),
+    };
+    let owner = OwnerId::from_u128(read_bits(&[a, b, c, d])?);
+    Ok(Holder { owner, hold: read_hold(mode, [token, holds, deadline])? })
+}

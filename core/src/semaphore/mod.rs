@@ -1,0 +1,262 @@
+//! The semaphore: permits that are leased, so that at most so many are in use at once.
+//!
+//! What it promises, with the names that tests cite:
+//!
+//! - **L1** a grant fits: with it, the counts of all live grants are within the permits that its caller
+//!   named.
+//! - **L2** one that fits is never refused, and a refusal says when it would fit.
+//! - **L3** a release or a renewal of what is not held changes nothing and says so.
+//! - **L4** a renewal never shortens a lease, and never brings an expired one back.
+//! - **L5** the fencing token grows with each grant. It is `max(last + 1, now in microseconds)`, so it
+//!   also grows after the record was dropped, as long as the store's clock has not gone back past it.
+//! - **L10** the id of a permit names its grant: acquiring it again while it is live changes nothing and
+//!   tells the grant as it stands (after its lease it is a new grant), and a release gets the same answer
+//!   again while it is remembered.
+//!
+//! What it does not promise: those who are refused are not served in the order in which they came, and a
+//! failover that loses an acknowledged grant lets one more in.
+//!
+//! Each call reads all live grants, and one that changes something writes them: about 70 bytes for each.
+//! A semaphore of hundreds of permits is best used with counts of more than one, or seldom.
+//!
+//! ```
+//! use core::time::Duration;
+//! use lockage_core::semaphore::{Answer, PermitId, Semaphore};
+//! use lockage_core::{Command, Timestamp};
+//!
+//! let semaphore = Semaphore::new(3, Duration::from_secs(30), Duration::from_secs(60))?;
+//! let now = Timestamp::from_micros(1_000_000)?;
+//! let (one, other) = (PermitId::from_u128(1), PermitId::from_u128(2));
+//! let mut slot = None;
+//!
+//! let acquire = semaphore.acquire(one, 2, Timestamp::MAX)?;
+//! assert!(matches!(acquire.apply(&mut slot, now)?.answer, Answer::Held(grant) if grant.count == 2));
+//! let second = semaphore.acquire(other, 2, Timestamp::MAX)?;
+//! let Answer::Full { fits_at } = second.apply(&mut slot, now)?.answer else { unreachable!() };
+//! assert_eq!(fits_at.as_micros(), 31_000_000);
+//!
+//! semaphore.release(one, None).apply(&mut slot, now)?;
+//! assert!(matches!(second.apply(&mut slot, now)?.answer, Answer::Held(_)));
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+
+mod machine;
+mod record;
+mod wire;
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
+use core::time::Duration;
+
+use crate::error::ConfigError;
+use crate::exact::{config_count, half_span};
+use crate::id::{IdError, read_id, write_id};
+use crate::time::Timestamp;
+
+pub(crate) use record::SemaphoreRecord;
+
+/// The most permits of one semaphore.
+pub const MAX_PERMITS: u64 = 1000;
+
+/// How many of the latest releases the record remembers.
+pub const REMEMBERED: usize = 16;
+
+/// How many live grants [`Inspect`] names at most, the oldest first.
+pub const MAX_INSPECTED: usize = 100;
+
+/// How a semaphore is used: how many permits there are, how long a grant lasts, and how long a release is
+/// remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Semaphore {
+    permits: u64,
+    lease_us: u64,
+    remember_us: u64,
+}
+
+impl Semaphore {
+    /// A semaphore of 1 to [`MAX_PERMITS`] permits, whose grants last for `lease` unless they are renewed,
+    /// and which remembers a release for `remember`, if it is one of the last [`REMEMBERED`]. `remember`
+    /// should be at least the longest time that a repeated call can be under way: its timeout and the
+    /// network's delay.
+    ///
+    /// Callers may differ in all three. Each call goes by its own, and by the grants that there are.
+    ///
+    /// Both times are whole microseconds, each at most half of [`MAX_SPAN`](crate::MAX_SPAN): 35 years.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for zero, a fraction of a microsecond, or values out of range.
+    pub fn new(permits: u64, lease: Duration, remember: Duration) -> Result<Self, ConfigError> {
+        let what = "number of permits";
+        if permits > MAX_PERMITS {
+            let bound = "what one record holds";
+            return Err(ConfigError::TooLarge { what, max: MAX_PERMITS, unit: "", bound });
+        }
+        Ok(Semaphore {
+            permits: config_count(what, permits)?,
+            lease_us: half_span("lease", lease)?,
+            remember_us: half_span("time to remember releases", remember)?,
+        })
+    }
+
+    /// How many permits there are.
+    pub fn permits(&self) -> u64 {
+        self.permits
+    }
+
+    /// How long a grant or a renewal lasts.
+    pub fn lease(&self) -> Duration {
+        Duration::from_micros(self.lease_us)
+    }
+
+    /// How long a release is remembered.
+    pub fn remember(&self) -> Duration {
+        Duration::from_micros(self.remember_us)
+    }
+
+    /// Take `count` permits, at least 1, all or none of them, under an id that names the grant.
+    ///
+    /// A request that arrives after `not_after`, by the store's time, is refused, so that a delayed
+    /// duplicate cannot take permits for somebody who has given up.
+    ///
+    /// # Errors
+    /// [`ConfigError`] where `count` is zero or not below 2^53. More than there are permits is an answer:
+    /// [`Answer::Never`].
+    pub fn acquire(
+        &self,
+        id: PermitId,
+        count: u64,
+        not_after: Timestamp,
+    ) -> Result<Operation, ConfigError> {
+        let count = config_count("count of permits", count)?;
+        Ok(self.operation(id, Action::Acquire { count, not_after }))
+    }
+
+    /// Extend the lease to at least now + lease. With `token`, only that grant's.
+    pub fn renew(&self, id: PermitId, token: Option<u64>) -> Operation {
+        self.operation(id, Action::Renew { token })
+    }
+
+    /// Give the permits back, all that were taken under this id. With `token`, only that grant's.
+    pub fn release(&self, id: PermitId, token: Option<u64>) -> Operation {
+        self.operation(id, Action::Release { token })
+    }
+
+    /// Ask what is in use.
+    pub fn inspect(&self) -> Inspect {
+        Inspect
+    }
+
+    fn operation(&self, id: PermitId, action: Action) -> Operation {
+        Operation { semaphore: *self, id, action }
+    }
+}
+
+/// An operation that changes a semaphore or is refused, built by [`Semaphore`]'s methods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation {
+    semaphore: Semaphore,
+    id: PermitId,
+    action: Action,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    Acquire { count: u64, not_after: Timestamp },
+    Renew { token: Option<u64> },
+    Release { token: Option<u64> },
+}
+
+/// Asks what is in use and changes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inspect;
+
+/// What an operation was told, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// The store's time at which the operation ran.
+    pub now: Timestamp,
+    /// What became of it.
+    pub answer: Answer,
+}
+
+/// What became of an operation. All but [`Answer::Held`] and [`Answer::Released`] changed nothing.
+///
+/// An acquire under the id of a live grant of another count, or of one whose release is remembered, is an
+/// error: [`RecordError::OperationReused`](crate::RecordError::OperationReused).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// An acquire or a renewal: the grant as it stands now.
+    Held(Grant),
+    /// A release was done, now or when it was first sent.
+    Released {
+        /// The fencing token of the grant that it ended.
+        token: u64,
+    },
+    /// An acquire does not fit now.
+    Full {
+        /// From when on it fits, if nobody renews, releases or comes before.
+        fits_at: Timestamp,
+    },
+    /// An acquire asks for more than there are permits.
+    Never,
+    /// An acquire arrived after its `not_after`.
+    TooLate,
+    /// There is no live grant of this id, or it is another one than the token names.
+    NotHeld,
+}
+
+/// A grant as it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// How many permits.
+    pub count: u64,
+    /// The fencing token.
+    pub token: u64,
+    /// The end of the lease by the store's clock: from then on it is not held.
+    pub deadline: Timestamp,
+}
+
+/// What [`Inspect`] saw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inspection {
+    /// The store's time.
+    pub now: Timestamp,
+    /// How many permits are in use.
+    pub used: u64,
+    /// How many live grants there are.
+    pub holders: usize,
+    /// The oldest of them, at most [`MAX_INSPECTED`].
+    pub grants: Vec<(PermitId, Grant)>,
+}
+
+/// Names one grant, so that acquiring it again is the same acquire. Make a new one for each, from 128
+/// random bits: two callers who used the same one would share one grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PermitId(u128);
+
+impl PermitId {
+    /// A permit of these 128 bits.
+    pub const fn from_u128(bits: u128) -> Self {
+        PermitId(bits)
+    }
+
+    /// The 128 bits.
+    pub const fn as_u128(self) -> u128 {
+        self.0
+    }
+}
+
+impl fmt::Display for PermitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_id(self.0, f)
+    }
+}
+
+impl FromStr for PermitId {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        read_id(text).map(PermitId)
+    }
+}

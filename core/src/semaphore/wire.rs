@@ -1,0 +1,114 @@
+//! The semaphore's commands as scripts, their arguments and their replies.
+
+use super::{Action, Answer, Grant, Inspect, Inspection, Operation, PermitId, Reply};
+use crate::command::{
+    Arguments, Command, ScriptId, push_token, read_bits, read_head, read_time, read_whole,
+};
+use crate::error::{RecordError, ReplyError};
+use crate::record::Record;
+use crate::time::Timestamp;
+
+impl Command for Operation {
+    type Outcome = Reply;
+
+    fn script(&self) -> ScriptId {
+        match self.action {
+            Action::Acquire { .. } => ScriptId::SemaphoreAcquire,
+            Action::Renew { .. } => ScriptId::SemaphoreRenew,
+            Action::Release { .. } => ScriptId::SemaphoreRelease,
+        }
+    }
+
+    fn arguments(&self, arguments: &mut Arguments) {
+        let semaphore = &self.semaphore;
+        arguments.push(self.id);
+        match self.action {
+            Action::Acquire { count, not_after } => {
+                arguments.push(count);
+                arguments.push(semaphore.permits);
+                arguments.push(semaphore.lease_us);
+                arguments.push(not_after.as_micros());
+            }
+            Action::Renew { token } => {
+                push_token(token, arguments);
+                arguments.push(semaphore.lease_us);
+            }
+            Action::Release { token } => {
+                push_token(token, arguments);
+                arguments.push(semaphore.remember_us);
+            }
+        }
+    }
+
+    fn outcome(&self, reply: &[i64]) -> Result<Reply, ReplyError> {
+        let (now, rest) = read_head(reply)?;
+        let answer = match rest {
+            [FULL, fits_at] => Answer::Full { fits_at: read_time(*fits_at)? },
+            [HELD, grant @ ..] => Answer::Held(read_grant(grant)?),
+            [RELEASED, token] => Answer::Released { token: read_whole(*token)? },
+            [NEVER] => Answer::Never,
+            [TOO_LATE] => Answer::TooLate,
+            [NOT_HELD] => Answer::NotHeld,
+            _ => return Err(ReplyError::Unexpected),
+        };
+        Ok(Reply { now, answer })
+    }
+
+    fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Reply, RecordError> {
+        self.run(slot, now)
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+}
+
+impl Command for Inspect {
+    type Outcome = Inspection;
+
+    fn script(&self) -> ScriptId {
+        ScriptId::SemaphoreInspect
+    }
+
+    fn arguments(&self, _arguments: &mut Arguments) {}
+
+    fn outcome(&self, reply: &[i64]) -> Result<Inspection, ReplyError> {
+        let (now, rest) = read_head(reply)?;
+        let [used, holders, grants @ ..] = rest else { return Err(ReplyError::Unexpected) };
+        let named = grants.chunks(7).map(|grant| {
+            let (id, grant) = grant.split_at_checked(4).ok_or(ReplyError::Unexpected)?;
+            Ok((PermitId::from_u128(read_bits(id)?), read_grant(grant)?))
+        });
+        Ok(Inspection {
+            now,
+            used: read_whole(*used)?,
+            holders: usize::try_from(*holders).map_err(|_| ReplyError::Unexpected)?,
+            grants: named.collect::<Result<_, ReplyError>>()?,
+        })
+    }
+
+    fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Inspection, RecordError> {
+        self.run(slot, now)
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+}
+
+const FULL: i64 = 0;
+const HELD: i64 = 1;
+const RELEASED: i64 = 2;
+const NEVER: i64 = 3;
+const TOO_LATE: i64 = 4;
+const NOT_HELD: i64 = 5;
+
+/// A count, a token and a deadline.
+fn read_grant(numbers: &[i64]) -> Result<Grant, ReplyError> {
+    let &[count, token, deadline] = numbers else { return Err(ReplyError::Unexpected) };
+    Ok(Grant {
+        count: read_whole(count)?,
+        token: read_whole(token)?,
+        deadline: read_time(deadline)?,
+    })
+}

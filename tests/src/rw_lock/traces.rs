@@ -1,0 +1,50 @@
+//! What traces ask of a read-write lock.
+
+use lockage_core::rw_lock::Mode;
+use proptest::prelude::*;
+
+use super::{Action, Ask, Op};
+use crate::strategies::MAX_TIME_US;
+
+/// Few owners and few holds, so that they meet.
+pub fn ask(hasty: bool) -> impl Strategy<Value = Ask> {
+    let span = move || span(hasty);
+    let who = (
+        prop::sample::select(&[0xa11ce_u128, 0, u128::MAX][..]),
+        prop_oneof![3 => Just(Mode::Read), 2 => Just(Mode::Write)],
+    );
+    // Ids differ in their upper half too.
+    let hold = || (0..24_u128).prop_map(|id| id << 96 | 0xfeed);
+    let wait = prop_oneof![2 => Just(0_u64), 3 => 1..=40_u64, 1 => 100..=3_000_u64];
+    let acquire = (hold(), span(), wait).prop_map(|(hold, lease_us, wait_us)| Action::Acquire {
+        hold,
+        lease_us,
+        not_after_us: MAX_TIME_US,
+        wait_us,
+    });
+    let renew = span().prop_map(|lease_us| Action::Renew { token: None, lease_us });
+    let release =
+        (hold(), span()).prop_map(|(hold, remember_us)| Action::Release { hold, remember_us });
+    let action = prop_oneof![9 => acquire, 3 => renew, 3 => release, 1 => Just(Action::Inspect)];
+    let operation = (who, action, 0..10_u8, -2..=2_i64).prop_map(|(who, action, form, offset)| {
+        let op = Op { who, action };
+        match form {
+            0..=3 => Ask::Plain(op),
+            4 | 5 => Ask::OtherMode(op),
+            6 | 7 => Ask::Token(op, 0),
+            8 => Ask::Token(op, offset),
+            _ => Ask::Within(op, offset),
+        }
+    });
+    let held = (0..100_usize, span()).prop_map(|(which, us)| Ask::ReleaseHeld(which, us));
+    prop_oneof![4 => operation, 1 => held]
+}
+
+/// A lease, or a time to remember, in microseconds: tiny, as in a trace, up to the longest. Where all are
+/// hasty, a key gives out more tokens than a lease has microseconds.
+fn span(hasty: bool) -> BoxedStrategy<u64> {
+    match hasty {
+        true => (1..=2_u64).boxed(),
+        false => prop_oneof![4 => 1..=20_u64, 4 => 100..=3_000_u64, 1 => Just(1_u64 << 50)].boxed(),
+    }
+}

@@ -1,0 +1,149 @@
+//! What semaphores, read-write locks and latches do on every store.
+
+use std::time::Duration;
+
+use lockage::latch::{self, Latch};
+use lockage::lock::OperationId;
+use lockage::rw_lock::{self, HoldId, Mode, OwnerId, RwLock};
+use lockage::semaphore::{self, PermitId, Semaphore};
+use lockage::{Command, Key, RecordError, Store, StoreError, Timestamp};
+
+use super::{Bench, START_US};
+
+const LEASE: Duration = Duration::from_secs(10);
+const REMEMBER: Duration = Duration::from_secs(60);
+
+/// L1 to L5 and L10: permits are taken, renewed, given back, and lost with their lease.
+pub(super) async fn permits_are_leased<S: Store>(bench: &Bench<'_, S>) {
+    use semaphore::Answer;
+    let key = At::new(bench, "semaphore");
+    let semaphore = Semaphore::new(3, LEASE, REMEMBER).unwrap();
+    let id = PermitId::from_u128;
+    let acquire = |number, count| semaphore.acquire(id(number), count, second(60)).unwrap();
+
+    let Answer::Held(first) = key.run(&acquire(1, 2)).await.answer else { panic!("L1") };
+    assert_eq!((first.count, first.deadline), (2, second(10)));
+    assert_eq!(key.run(&acquire(1, 2)).await.answer, Answer::Held(first), "L10");
+    assert_eq!(key.run(&acquire(2, 2)).await.answer, Answer::Full { fits_at: second(10) }, "L2");
+    assert_eq!(key.run(&acquire(2, 4)).await.answer, Answer::Never);
+    let Answer::Held(second_one) = key.run(&acquire(2, 1)).await.answer else { panic!("L2") };
+    assert!(second_one.token > first.token, "L5");
+    assert!(matches!(key.refused(&acquire(2, 2)).await, RecordError::OperationReused));
+
+    bench.at(Duration::from_secs(5));
+    let renewed = key.run(&semaphore.renew(id(1), Some(first.token))).await.answer;
+    assert!(matches!(renewed, Answer::Held(grant) if grant.deadline == second(15)), "L4");
+    let stranger = semaphore.release(id(1), Some(first.token - 1));
+    assert_eq!(key.run(&stranger).await.answer, Answer::NotHeld, "L3");
+    let seen = key.run(&semaphore.inspect()).await;
+    assert_eq!((seen.used, seen.holders, seen.grants[0].0), (3, 2, id(1)));
+
+    let release = semaphore.release(id(2), None);
+    for _ in 0..2 {
+        let token = second_one.token;
+        assert_eq!(key.run(&release).await.answer, Answer::Released { token }, "L10");
+    }
+    bench.at(Duration::from_secs(15));
+    assert_eq!(key.run(&semaphore.renew(id(1), None)).await.answer, Answer::NotHeld, "L4");
+    assert!(matches!(key.run(&acquire(3, 3)).await.answer, Answer::Held(_)), "L2");
+    bench.at(Duration::from_secs(61));
+    assert_eq!(key.run(&acquire(4, 1)).await.answer, Answer::TooLate, "L10");
+}
+
+/// L1 to L5, L9 and L10: many read or one writes, and a writer is not passed by new readers.
+pub(super) async fn many_read_or_one_writes<S: Store>(bench: &Bench<'_, S>) {
+    use rw_lock::Answer;
+    let key = At::new(bench, "rw-lock");
+    let lock = RwLock::new(LEASE, REMEMBER).unwrap();
+    let [alice, bob] = [0xA11CE << 100, 0xB0B].map(OwnerId::from_u128);
+    let id = HoldId::from_u128;
+    let read = |owner, hold| lock.read(owner, id(hold), second(60));
+    let write = |owner, hold| lock.write(owner, id(hold), second(60), Duration::from_secs(20));
+
+    let Answer::Held(one) = key.run(&read(alice, 1)).await.answer else { panic!("L2") };
+    let Answer::Held(again) = key.run(&read(alice, 2)).await.answer else { panic!("L2") };
+    assert_eq!((again.mode, again.token, again.holds), (Mode::Read, one.token, 2), "L2, L5");
+    assert_eq!(key.run(&read(alice, 2)).await.answer, Answer::Held(again), "L10");
+    let Answer::Held(other) = key.run(&read(bob, 3)).await.answer else { panic!("L2") };
+    assert!(other.token > one.token, "L5");
+    let upgrade = key.run(&write(alice, 4)).await.answer;
+    assert_eq!(upgrade, Answer::UpgradeRefused { retry_at: second(10) });
+    let release = lock.release(bob, Mode::Read, id(3));
+    for _ in 0..2 {
+        let answer = key.run(&release).await.answer;
+        assert_eq!(answer, Answer::Released { token: other.token, holds: 0 }, "L10");
+    }
+    assert_eq!(key.run(&lock.renew(bob, Mode::Read, None)).await.answer, Answer::NotHeld, "L3");
+    assert!(matches!(key.run(&write(alice, 4)).await.answer, Answer::Held(_)), "an upgrade");
+    assert!(matches!(key.run(&read(bob, 5)).await.answer, Answer::Refused { .. }), "L1");
+
+    key.run(&lock.release(alice, Mode::Write, id(4))).await;
+    bench.at(Duration::from_secs(5));
+    assert_eq!(key.run(&write(bob, 6)).await.answer, Answer::Refused { retry_at: second(10) });
+    let carol = OwnerId::from_u128(7);
+    let kept_out = key.run(&read(carol, 7)).await.answer;
+    assert_eq!(kept_out, Answer::Refused { retry_at: second(25) }, "L9");
+    let seen = key.run(&lock.inspect()).await;
+    assert_eq!((seen.kept_until, seen.holders.len()), (Some(second(25)), 1));
+    bench.at(Duration::from_secs(10));
+    assert!(matches!(key.run(&write(bob, 6)).await.answer, Answer::Held(_)), "a reader's lease");
+}
+
+/// L2 and L10: a latch is counted down once by each, and set only where it is open.
+pub(super) async fn a_latch_opens_at_zero<S: Store>(bench: &Bench<'_, S>) {
+    use latch::Answer;
+    let key = At::new(bench, "latch");
+    let latch = Latch::new(LEASE).unwrap();
+    let id = OperationId::from_u128;
+    let down = |number, count| latch.count_down(count, id(number)).unwrap();
+
+    assert_eq!(key.run(&down(1, 1)).await.answer, Answer::Open);
+    let set = latch.set(3, id(2)).unwrap();
+    assert_eq!(key.run(&set).await.answer, Answer::Done { left: 3 });
+    let closed = Answer::Closed { left: 3, open_at: second(10) };
+    assert_eq!(key.run(&latch.set(9, id(3)).unwrap()).await.answer, closed);
+    assert_eq!(key.run(&down(4, 1)).await.answer, Answer::Done { left: 2 });
+    bench.at(Duration::from_secs(5));
+    assert_eq!(key.run(&down(5, 9)).await.answer, Answer::Done { left: 0 });
+    assert_eq!(key.run(&down(4, 1)).await.answer, Answer::Done { left: 2 }, "L10");
+    assert_eq!(key.run(&latch.inspect()).await.left, 0);
+    assert!(matches!(key.refused(&down(4, 2)).await, RecordError::OperationReused));
+    assert_eq!(key.run(&set).await.answer, Answer::Done { left: 3 }, "L10: it stays open");
+    assert_eq!(key.run(&latch.inspect()).await.open_at, second(5));
+
+    assert_eq!(key.run(&latch.set(1, id(6)).unwrap()).await.answer, Answer::Done { left: 1 });
+    assert!(key.run(&latch.reset()).await && !key.run(&latch.reset()).await);
+    assert_eq!(key.run(&latch.set(1, id(7)).unwrap()).await.answer, Answer::Done { left: 1 });
+    bench.at(Duration::from_secs(15));
+    assert_eq!(key.run(&latch.inspect()).await.left, 0, "nobody counted it down");
+}
+
+/// One key of a store.
+struct At<'a, S> {
+    store: &'a S,
+    key: Key,
+}
+
+impl<'a, S: Store> At<'a, S> {
+    fn new(bench: &'a Bench<'_, S>, scenario: &str) -> Self {
+        bench.at(Duration::ZERO);
+        let key = Key::new(&format!("{}-{scenario}", bench.name), "id").expect("no braces");
+        At { store: &bench.store, key }
+    }
+
+    async fn run<C: Command<Outcome: Send> + Sync>(&self, command: &C) -> C::Outcome {
+        self.store.execute(&self.key, command).await.expect("the store is up")
+    }
+
+    async fn refused<C: Command<Outcome: Send> + Sync>(&self, command: &C) -> RecordError {
+        match self.store.execute(&self.key, command).await {
+            Err(StoreError::Record(error)) => error,
+            _ => panic!("it is refused"),
+        }
+    }
+}
+
+/// So many seconds after the start of a scenario.
+fn second(seconds: u64) -> Timestamp {
+    Timestamp::from_micros(START_US + seconds * 1_000_000).expect("a time")
+}
