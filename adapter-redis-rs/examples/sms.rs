@@ -4,9 +4,7 @@
 
 #![allow(clippy::print_stdout)]
 
-use std::time::Duration;
-
-use lockage::{Limit, Store, StoredLimit, StoredLimiter, Verdict};
+use lockage::{Store, StoredLimit, StoredLimiter, Verdict};
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::RedisStore;
 
@@ -24,8 +22,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 async fn run(store: impl Store) -> Result<(), Box<dyn std::error::Error>> {
     // Every number has this limit, until it is given another one; unused for an hour, it is forgotten.
-    let once: Limit = "sliding-log 1/60s".parse()?;
-    let once = StoredLimit::new(once).kept_for(Duration::from_secs(3600))?;
+    let once: StoredLimit = "sliding-log 1/60s kept 1h".parse()?;
     let limiter = StoredLimiter::new(store).with_prefix("sms")?.with_default(once);
     for number in ["+1-555-0100", "+1-555-0101"] {
         limiter.remove(number).await?;
@@ -35,7 +32,7 @@ async fn run(store: impl Store) -> Result<(), Box<dyn std::error::Error>> {
         send(&limiter, number).await?;
     }
     // Somebody at the help desk, from any other process: three in an hour, of which one is used.
-    let three: Limit = "sliding-log 3/h".parse()?;
+    let three: StoredLimit = "sliding-log 3/h".parse()?;
     limiter.set("+1-555-0100", three).await?;
     println!("{three} for +1-555-0100 from now on");
     for _ in 0..3 {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockage_core::{
     ConfigError, FixedWindow, IntervalBucket, LeakyBucket, Limit, SlidingLog, SlidingWindow,
-    TokenBucket, parse_duration, parse_rate,
+    StoredLimit, TokenBucket, parse_duration, parse_rate,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -202,6 +202,39 @@ fn durations_and_rates_are_read_by_themselves() {
     assert_eq!(parse_rate("1_000 per hour"), Ok((1000, Duration::from_secs(3600))));
     assert_eq!(parse_duration("10 s x").unwrap_err().column(), 6);
     assert!(parse_rate("5").is_err());
+}
+
+#[test]
+fn stored_limits_have_strings_with_their_terms() {
+    for (text, printed) in [
+        ("sliding-log 1/60s", "sliding-log 1/min"),
+        ("sliding-log 1/60s per client", "sliding-log 1/min per client"),
+        ("fixed-window 5 per 60s per client kept 90s", "fixed-window 5/min per client kept 90s"),
+        ("token-bucket 5/s burst 9 kept 1h30m", "token-bucket 1/200ms burst 9 kept 90min"),
+        (
+            "leaky-bucket 1/s queue 9 + fixed-window 9/h kept day",
+            "leaky-bucket 1/s queue 9 + fixed-window 9/h kept 1day",
+        ),
+    ] {
+        let limit: StoredLimit = text.parse().unwrap();
+        assert_eq!(limit.to_string(), printed);
+        assert_eq!(printed.parse(), Ok(limit));
+        #[cfg(feature = "serde")]
+        assert_eq!(serde_json::to_string(&limit).unwrap(), format!("{printed:?}"));
+        #[cfg(feature = "serde")]
+        assert_eq!(serde_json::from_str::<StoredLimit>(&format!("{text:?}")).unwrap(), limit);
+    }
+    for (text, column) in [
+        ("sliding-log 1/60s per", 22),
+        ("sliding-log 1/60s per user", 23),
+        ("sliding-log 1/60s kept", 23),
+        ("sliding-log 1/60s kept 0s", 24),
+        ("sliding-log 1/60s kept 36500day", 24),
+        ("sliding-log 1/60s kept 1h per client", 27),
+    ] {
+        let error = text.parse::<StoredLimit>().unwrap_err();
+        assert_eq!(error.column(), column, "{error}");
+    }
 }
 
 #[cfg(feature = "serde")]

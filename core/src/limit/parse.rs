@@ -12,19 +12,49 @@ use super::{
     FixedWindow, IntervalBucket, LeakyBucket, Limit, SlidingLog, SlidingWindow, TokenBucket,
 };
 use crate::error::ConfigError;
+use crate::limiter::StoredLimit;
 
 impl FromStr for Limit {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let mut input = Input::new(text);
-        let mut limits = vec![read_limit(&mut input)?];
-        while input.sign('+') {
-            limits.push(read_limit(&mut input)?);
-        }
+        let limit = read_all(&mut input)?;
         input.end("the end, + and another limit, or, for a bucket, burst or queue and a number")?;
-        input.built(0, Limit::all(&limits))
+        Ok(limit)
     }
+}
+
+/// A limit, and behind it what it is stored with: whose use counts, and for how long it is kept.
+impl FromStr for StoredLimit {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let mut input = Input::new(text);
+        let mut stored = StoredLimit::new(read_all(&mut input)?);
+        if input.word("per") {
+            if !input.word("client") {
+                return Err(input.expected("client"));
+            }
+            stored = stored.per_client();
+        }
+        if input.word("kept") {
+            let at = input.skip_spaces();
+            let kept = stored.kept_for(input.duration()?);
+            stored = kept.map_err(|error| input.error(at, Problem::Config(error)))?;
+        }
+        input.end("per client, kept and a duration, + and another limit, or the end")?;
+        Ok(stored)
+    }
+}
+
+/// One limit, or several with a + between them.
+fn read_all(input: &mut Input<'_>) -> Result<Limit, ParseError> {
+    let mut limits = vec![read_limit(input)?];
+    while input.sign('+') {
+        limits.push(read_limit(input)?);
+    }
+    input.built(0, Limit::all(&limits))
 }
 
 /// Reads a duration such as `60s`, `day` or `1h30m`.

@@ -4,6 +4,7 @@ use core::fmt;
 use core::time::Duration;
 
 use super::Limit;
+use crate::limiter::{Scope, StoredLimit};
 
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -45,6 +46,19 @@ impl fmt::Display for Limit {
                 }
                 Ok(())
             }
+        }
+    }
+}
+
+impl fmt::Display for StoredLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.limit())?;
+        if self.scope() == Scope::PerClient {
+            f.write_str(" per client")?;
+        }
+        match self.keep() {
+            StoredLimit::LONGEST_KEPT => Ok(()),
+            keep => write!(f, " kept {}", Span(keep)),
         }
     }
 }

@@ -15,6 +15,18 @@ use crate::time::Timestamp;
 ///
 /// [`SetLimit`](crate::SetLimit) stores it, and who asks with [`Follow`](crate::Follow) is under it,
 /// whichever it is by then.
+///
+/// It parses from and prints to strings (and, with the feature `serde`, serialises as one): that of the limit,
+/// then `per client`, if it is, then `kept` and for how long, if it was given a time.
+///
+/// ```
+/// use lockage_core::{Scope, StoredLimit};
+///
+/// let limit: StoredLimit = "sliding-log 1/60s per client kept 1h".parse()?;
+/// assert_eq!((limit.scope(), limit.keep().as_secs()), (Scope::PerClient, 3600));
+/// assert_eq!(limit.to_string(), "sliding-log 1/min per client kept 1h");
+/// # Ok::<(), lockage_core::ParseError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StoredLimit {
     limit: Limit,
@@ -106,6 +118,21 @@ impl StoredLimit {
 impl<L: Into<Limit>> From<L> for StoredLimit {
     fn from(limit: L) -> Self {
         StoredLimit::new(limit)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for StoredLimit {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for StoredLimit {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = alloc::borrow::Cow::<str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
     }
 }
 

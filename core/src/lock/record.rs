@@ -5,8 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::{Hold, OperationId, OwnerId};
-use crate::exact::MAX_EXACT;
-use crate::record::read_number;
+use crate::record::read_exact;
 use crate::time::Timestamp;
 
 /// How many of the latest operations that changed the record it remembers.
@@ -137,11 +136,4 @@ impl Done {
             hold: Hold { token, holds, deadline },
         })
     }
-}
-
-/// This many numbers of the exact range, a space between them.
-fn read_exact<const N: usize>(text: &str) -> Option<[u64; N]> {
-    let read = |number| read_number(number).filter(|&number| number < MAX_EXACT);
-    let numbers: Option<Vec<u64>> = text.split(' ').map(read).collect();
-    numbers?.try_into().ok()
 }

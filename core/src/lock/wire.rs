@@ -1,7 +1,9 @@
 //! The lock's commands as scripts, their arguments and their replies.
 
 use super::{Action, Answer, Hold, Holder, Inspect, Inspection, Operation, OwnerId, Reply};
-use crate::command::{Arguments, Command, ScriptId, read_head, read_whole};
+use crate::command::{
+    Arguments, Command, ScriptId, push_token, read_bits, read_head, read_time, read_whole,
+};
 use crate::error::{RecordError, ReplyError};
 use crate::record::Record;
 use crate::time::Timestamp;
@@ -31,12 +33,12 @@ impl Command for Operation {
             }
             Action::Renew { owner, token } => {
                 arguments.push(owner);
-                push_grant(token, arguments);
+                push_token(token, arguments);
                 arguments.push(self.lock.lease_us);
             }
             Action::Release { owner, token } => {
                 arguments.push(owner);
-                push_grant(token, arguments);
+                push_token(token, arguments);
             }
             Action::ForceRelease { token } => arguments.push(token),
         }
@@ -96,23 +98,11 @@ const REFUSED: i64 = 0;
 const DONE: i64 = 1;
 const TOO_LATE: i64 = 2;
 
-/// The token of a grant, or nothing for whichever it is.
-fn push_grant(token: Option<u64>, arguments: &mut Arguments) {
-    match token {
-        Some(token) => arguments.push(token),
-        None => arguments.push(""),
-    }
-}
-
 /// A token, a hold count and a deadline.
 fn read_hold(numbers: &[i64]) -> Result<Hold, ReplyError> {
     let &[token, holds, deadline] = numbers else { return Err(ReplyError::Unexpected) };
-    let deadline = Timestamp::computed(read_whole(deadline)?);
-    Ok(Hold {
-        token: read_whole(token)?,
-        holds: read_whole(holds)?,
-        deadline: deadline.ok_or(ReplyError::Unexpected)?,
-    })
+    let (token, holds) = (read_whole(token)?, read_whole(holds)?);
+    Ok(Hold { token, holds, deadline: read_time(deadline)? })
 }
 
 /// A hold, then its owner's id in four parts of 32 bits; nothing where nobody holds the lock.
@@ -120,14 +110,6 @@ fn read_holder(numbers: &[i64]) -> Result<Option<Holder>, ReplyError> {
     if numbers.is_empty() {
         return Ok(None);
     }
-    let (hold, parts) = numbers.split_at_checked(3).ok_or(ReplyError::Unexpected)?;
-    if parts.len() != 4 {
-        return Err(ReplyError::Unexpected);
-    }
-    let mut owner: u128 = 0;
-    for &part in parts {
-        let part = u32::try_from(part).map_err(|_| ReplyError::Unexpected)?;
-        owner = owner << 32 | u128::from(part);
-    }
-    Ok(Some(Holder { owner: OwnerId(owner), hold: read_hold(hold)? }))
+    let (hold, owner) = numbers.split_at_checked(3).ok_or(ReplyError::Unexpected)?;
+    Ok(Some(Holder { owner: OwnerId(read_bits(owner)?), hold: read_hold(hold)? }))
 }
