@@ -397,7 +397,7 @@ async fn a_wait_ends_with_its_timeout() {
 
 /// Bug 26: what is granted too late is not held.
 #[tokio::test(start_paused = true)]
-async fn a_grant_whose_lease_is_over_is_given_back() {
+async fn bug_26_a_grant_whose_lease_is_over_is_given_back() {
     let store = Flaky::new(MemoryStore::with_clock(Arc::new(TokioClock::start())));
     let slow = Slow::new(&store, vec![(Duration::ZERO, SECOND * 2)]);
     let locks = Locks::new(Timed::new(slow, Tokio, SECOND * 60), SECOND).unwrap();
@@ -497,7 +497,7 @@ async fn ten_thousand_holds_are_renewed_a_thousand_at_a_time() {
 
 /// Bug 25: however releases and renewals meet, nothing is renewed or held once all is given back.
 #[tokio::test(start_paused = true)]
-async fn releases_and_renewals_that_meet_leave_nothing_behind() {
+async fn bug_25_releases_and_renewals_that_meet_leave_nothing_behind() {
     let (locks, store) = locks();
     let lock = locks.lock("one").unwrap();
     for round in 0..200_u32 {
