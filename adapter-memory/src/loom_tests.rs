@@ -61,7 +61,6 @@ fn a_reset_is_atomic() {
         acquire(&store, "key");
         let beside = store.clone();
         let thread = loom::thread::spawn(move || {
-            let limit: lockage::Limit = "fixed-window 3/s".parse().unwrap();
             beside.run("key", &Reset).unwrap()
         });
         acquire(&store, "key");
