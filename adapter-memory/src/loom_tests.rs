@@ -60,9 +60,7 @@ fn a_reset_is_atomic() {
         let store = store(&clock);
         acquire(&store, "key");
         let beside = store.clone();
-        let thread = loom::thread::spawn(move || {
-            beside.run("key", &Reset).unwrap()
-        });
+        let thread = loom::thread::spawn(move || beside.run("key", &Reset).unwrap());
         acquire(&store, "key");
         assert!(thread.join().unwrap());
         let left = acquire(&store, "key") + acquire(&store, "key") + acquire(&store, "key");
