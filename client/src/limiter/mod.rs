@@ -25,6 +25,7 @@ pub use stored::StoredLimiter;
 
 use crate::error::{Error, StoreError};
 use crate::key::{Key, KeyError, check_prefix};
+use crate::runtime::random_bits;
 use crate::store::Store;
 use away::Away;
 use coalesce::Coalescer;
@@ -260,7 +261,7 @@ impl Ids {
 }
 
 fn random_id(random: impl Fn() -> u64) -> RequestId {
-    RequestId::from_u128(u128::from(random()) << 64 | u128::from(random()))
+    RequestId::from_u128(random_bits(random))
 }
 
 impl<S: fmt::Debug> fmt::Debug for Limiter<S> {

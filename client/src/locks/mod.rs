@@ -25,7 +25,7 @@ pub use once::{Once, Ran};
 
 use crate::error::{Error, StoreError};
 use crate::key::{Key, KeyError, check_prefix};
-use crate::runtime::{Runtime, Spawn};
+use crate::runtime::{self, Runtime, Spawn};
 use crate::signals::{Listener, Signals, Wake};
 use crate::store::Store;
 use crate::timed::Timed;
@@ -193,7 +193,7 @@ pub enum WorkError<E> {
 
 /// What owners and operations are named by.
 fn random_bits(runtime: &impl Runtime) -> u128 {
-    u128::from(runtime.random()) << 64 | u128::from(runtime.random())
+    runtime::random_bits(|| runtime.random())
 }
 
 impl<S, R> Clone for Locks<S, R> {

@@ -63,6 +63,11 @@ pub(crate) async fn within<R: Runtime, F: Future>(
     .await
 }
 
+/// What ids are made of: two draws.
+pub(crate) fn random_bits(random: impl Fn() -> u64) -> u128 {
+    u128::from(random()) << 64 | u128::from(random())
+}
+
 /// The time since this process first asked, for the runtimes that have no clock of their own.
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 pub(crate) fn since_start() -> Duration {
