@@ -75,6 +75,7 @@ mod locks;
 pub mod runtime;
 mod signals;
 mod store;
+mod sync;
 mod timed;
 
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
@@ -94,7 +95,9 @@ pub use lockage_core::{
     StoredLimit, Ticket, Timestamp, TokenBucket, Turn, Verdict, latch, lock, rw_lock, semaphore,
 };
 pub use locks::{
-    Alone, Cached, LockGuard, Locks, Loss, NamedLock, Once, Ran, Released, TryLock, WorkError,
+    Alone, Busy, Cached, Exclusive, Kind, LockGuard, Locks, Loss, ManyGuard, ManyLocks, Named,
+    NamedLatch, NamedLock, NamedSemaphore, NamedSide, Once, Permits, Quorum, QuorumGuard,
+    QuorumLock, Ran, Released, Side, TryLock, WorkError,
 };
 pub use signals::{Listener, Signal, Signals, Wake};
 pub use store::{BlockingStore, Store};

@@ -50,6 +50,11 @@ pub enum ConfigError {
     },
     /// A composite within a composite.
     Nested,
+    /// Too few independent servers for one of them to be missed.
+    TooFewServers {
+        /// How many there were.
+        count: usize,
+    },
     /// Two things that exclude each other.
     Conflict {
         /// What was asked for.
@@ -87,6 +92,9 @@ impl fmt::Display for ConfigError {
             }
             ConfigError::Nested => {
                 f.write_str("a composite within a composite: list all its limits, up to four")
+            }
+            ConfigError::TooFewServers { count } => {
+                write!(f, "{count} servers: a majority that can miss one takes at least three")
             }
             ConfigError::Conflict { what, with } => {
                 write!(f, "{what} cannot be had together with {with}: choose one of them")

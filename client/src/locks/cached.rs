@@ -81,7 +81,7 @@ where
             Some(kept) if kept.left > self.stale => return Ok(kept.value),
             Some(kept) => match lock.try_acquire().await? {
                 TryLock::Taken(guard) => guard,
-                TryLock::Held(_) => return Ok(kept.value),
+                TryLock::Busy(_) => return Ok(kept.value),
             },
             None => lock.acquire().await?,
         };

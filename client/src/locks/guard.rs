@@ -6,17 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use lockage_core::lock::{Answer, Hold as Grant, Holder, Operation, OperationId, OwnerId};
+use lockage_core::lock::{Holder, OwnerId};
 
+use super::claim::{Claim, Granted};
 use super::hold::{Hold, Loss};
 use super::keeper::{Errand, Keeper, Return};
-use super::random_bits;
 use crate::error::Error;
 use crate::key::Key;
 use crate::runtime::{Runtime, within};
 use crate::store::Store;
 
-/// A lock that is held, until it is released, dropped or lost.
+/// What is held, until it is released, dropped or lost: a lock, permits, or a side of a read-write lock.
 ///
 /// Its lease is renewed in the background. Where that fails until the lease ends, it is lost; that is noticed
 /// here, by this machine's clock, without asking the store.
@@ -29,8 +29,7 @@ pub struct LockGuard<S, R> {
     hold: Arc<Hold>,
     id: u64,
     holds: u64,
-    /// Nothing once it is released.
-    release: Option<Operation>,
+    is_released: bool,
 }
 
 /// What became of a release.
@@ -41,7 +40,7 @@ pub enum Released {
     /// The owner still holds it, so often.
     Held(u64),
     /// It was not held any more: its lease had ended, or it was freed by force. Who holds it now, if
-    /// anyone.
+    /// anyone, where it is a lock.
     NotHeld(Option<Holder>),
 }
 
@@ -54,17 +53,15 @@ where
     pub(super) fn new(
         keeper: Arc<Keeper<S, R>>,
         key: Key,
-        owner: OwnerId,
-        grant: Grant,
+        claim: Claim,
+        granted: Granted,
         sent: Duration,
     ) -> Self {
-        let (lock, longest) = (keeper.shared.lock, keeper.shared.longest);
-        let until = longest.map_or(Duration::MAX, |longest| sent.saturating_add(longest));
-        let hold = Arc::new(Hold::new(key, owner, grant.token, sent, lock.lease(), until));
+        let until =
+            keeper.shared.longest.map_or(Duration::MAX, |longest| sent.saturating_add(longest));
+        let hold = Arc::new(Hold::new(key, claim, granted.token, sent, until));
         let id = keeper.watch(&hold, sent);
-        let operation = OperationId::from_u128(random_bits(keeper.runtime()));
-        let release = Some(lock.release(owner, Some(grant.token), operation));
-        LockGuard { keeper, hold, id, holds: grant.holds, release }
+        LockGuard { keeper, hold, id, holds: granted.holds, is_released: false }
     }
 
     /// Gives the lock back and tells what became of it.
@@ -72,16 +69,11 @@ where
     /// # Errors
     /// [`Error`]; it is then tried again in the background, as where this call is dropped before its end.
     pub async fn release(mut self) -> Result<Released, Error> {
-        let Some(release) = self.release else { unreachable!("it is released once") };
         self.keeper.forget(self.id);
-        let reply = self.keeper.shared.store.execute(&self.hold.key, &release).await?;
-        self.release = None;
-        Ok(match reply.answer {
-            Answer::Done(grant) if grant.holds > 0 => Released::Held(grant.holds),
-            Answer::Done(_) => Released::Free,
-            Answer::Refused(holder) => Released::NotHeld(holder),
-            Answer::TooLate => unreachable!("a release cannot be too late"),
-        })
+        let Hold { key, claim, token, .. } = &*self.hold;
+        let released = claim.release(&self.keeper.shared.store, key, *token).await?;
+        self.is_released = true;
+        Ok(released)
     }
 
     /// Waits until the lock is lost, and tells why. It needs no network for that. A lock that is renewed for
@@ -106,11 +98,7 @@ where
     /// # Errors
     /// [`Loss`].
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, Loss> {
-        // Asked first, so that nothing of it is done by who has lost the lock.
-        match select(pin!(self.lost()), pin!(work)).await {
-            Either::Left((loss, _)) => Err(loss),
-            Either::Right((output, _)) => Ok(output),
-        }
+        run_until(pin!(self.lost()), work).await
     }
 
     /// How long it is sure to be held from now on, if it is not renewed before; why not, where it is lost.
@@ -133,29 +121,49 @@ where
     }
 }
 
+/// Does `work` until `lost` is over. That is asked first, so that nothing is done by who has lost his lock.
+pub(super) async fn run_until<T>(
+    lost: impl Future<Output = Loss> + Unpin,
+    work: impl Future<Output = T>,
+) -> Result<T, Loss> {
+    match select(lost, pin!(work)).await {
+        Either::Left((loss, _)) => Err(loss),
+        Either::Right((output, _)) => Ok(output),
+    }
+}
+
 impl<S, R> LockGuard<S, R> {
+    /// Whether others may hold something beside it.
+    pub(super) fn leaves_room(&self) -> bool {
+        self.hold.claim.leaves_room()
+    }
+
     /// The fencing token: of each grant a larger one, the same where its owner holds it more than once.
     pub fn token(&self) -> u64 {
         self.hold.token
     }
 
-    /// How often its owner held it when this was acquired, this one included.
+    /// How often its owner held it when this was acquired, this one included; of a semaphore, how many permits
+    /// these are.
     pub fn holds(&self) -> u64 {
         self.holds
     }
 
-    /// Who holds it. Whoever asks [as this owner](super::NamedLock::as_owner) holds it once more.
+    /// Who holds it. Whoever asks [as this owner](super::NamedLock::as_owner) holds it once more. Of a
+    /// semaphore, the bits of the id that its permits have there.
     pub fn owner(&self) -> OwnerId {
-        self.hold.owner
+        self.hold.claim.owner()
     }
 }
 
 impl<S, R> Drop for LockGuard<S, R> {
     fn drop(&mut self) {
         self.keeper.forget(self.id);
-        if let Some(release) = self.release {
-            let (key, until) = (self.hold.key.clone(), self.hold.lease_end());
-            self.keeper.give_back(Errand { key, what: Return::Hold(release), until });
+        if !self.is_released {
+            let Hold { key, claim, token, .. } = &*self.hold;
+            let what = Return::Grant { token: *token };
+            let (key, until) = (key.clone(), self.hold.lease_end());
+            self.keeper.give_back(Errand { key, claim: *claim, what, until });
         }
     }
 }

@@ -1,14 +1,15 @@
 //! One hold of a lock, as its guard and the keeper both know it.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use event_listener::{Event, EventListener};
 use lockage_core::flow::own_deadline;
-use lockage_core::lock::{Holder, OwnerId};
+use lockage_core::lock::Holder;
 
+use super::claim::Claim;
 use crate::key::Key;
+use crate::sync::{Mutex, MutexGuard, lock};
 
 /// Why a lock is no longer held, though nobody gave it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,9 +30,8 @@ pub enum Loss {
 
 pub(super) struct Hold {
     pub(super) key: Key,
-    pub(super) owner: OwnerId,
+    pub(super) claim: Claim,
     pub(super) token: u64,
-    lease: Duration,
     /// When it ends however often it is renewed.
     until: Duration,
     state: Mutex<State>,
@@ -45,22 +45,15 @@ struct State {
 
 impl Hold {
     /// What was asked for at `sent`, and ends at `until` however often it is renewed.
-    pub(super) fn new(
-        key: Key,
-        owner: OwnerId,
-        token: u64,
-        sent: Duration,
-        lease: Duration,
-        until: Duration,
-    ) -> Self {
-        let deadline = own_deadline(sent, lease).min(until);
+    pub(super) fn new(key: Key, claim: Claim, token: u64, sent: Duration, until: Duration) -> Self {
+        let deadline = own_deadline(sent, claim.lease()).min(until);
         let state = Mutex::new(State { deadline, loss: None });
-        Hold { key, owner, token, lease, until, state, changed: Event::new() }
+        Hold { key, claim, token, until, state, changed: Event::new() }
     }
 
     /// When its lease has ended in the store, however late the latest renewal was carried out.
     pub(super) fn lease_end(&self) -> Duration {
-        self.state().deadline.saturating_add(self.lease)
+        self.state().deadline.saturating_add(self.claim.lease())
     }
 
     /// Until when it is sure, or why it is lost. Once lost, it stays so.
@@ -102,7 +95,7 @@ impl Hold {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
@@ -110,7 +103,7 @@ impl fmt::Debug for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hold")
             .field("key", &self.key)
-            .field("owner", &self.owner)
+            .field("claim", &self.claim)
             .field("token", &self.token)
             .finish_non_exhaustive()
     }

@@ -1,19 +1,21 @@
 //! What all who hold or want locks of one store share: the holds that are renewed, and errands for the task.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use event_listener::Event;
 use lockage_core::Timestamp;
 use lockage_core::flow::Renewals;
-use lockage_core::lock::{Lock, Operation, OperationId, OwnerId};
+use lockage_core::lock::Lock;
 
+use super::claim::Claim;
 use super::hold::Hold;
 use super::task;
 use crate::key::Key;
 use crate::runtime::{Runtime, Spawn};
 use crate::store::Store;
+use crate::sync::{Mutex, MutexGuard, lock};
 use crate::timed::Timed;
 
 /// Shared by all who hold or want locks. With the last of them the task ends, once all is given back.
@@ -24,6 +26,7 @@ pub(super) struct Keeper<S, R> {
 /// What the task works on.
 pub(super) struct Shared<S, R> {
     pub(super) store: Timed<S, R>,
+    /// How locks are used, and the others alike.
     pub(super) lock: Lock,
     pub(super) longest: Option<Duration>,
     state: Mutex<State>,
@@ -47,6 +50,7 @@ pub(super) struct State {
 /// Something to give back, again and again until that is answered.
 pub(super) struct Errand {
     pub(super) key: Key,
+    pub(super) claim: Claim,
     pub(super) what: Return,
     /// By then its lease has ended.
     pub(super) until: Duration,
@@ -55,16 +59,16 @@ pub(super) struct Errand {
 /// What is given back.
 #[derive(Clone, Copy)]
 pub(super) enum Return {
-    /// A hold, by this release.
-    Hold(Operation),
-    /// What this acquire may have taken, whose answer nobody has seen; nobody carries it out any more from
-    /// `settled` on.
-    Attempt { owner: OwnerId, id: OperationId, settled: Duration },
+    /// The grant of this token.
+    Grant { token: u64 },
+    /// What may have been granted, by an answer that nobody has seen; nobody carries the acquire out any more
+    /// from `settled` on.
+    Attempt { settled: Duration },
 }
 
 impl<S, R> Keeper<S, R> {
     pub(super) fn new(store: Timed<S, R>, lock: Lock, longest: Option<Duration>) -> Arc<Self> {
-        let (state, news) = (Mutex::default(), Event::new());
+        let (state, news) = (Mutex::new(State::default()), Event::new());
         Arc::new(Keeper { shared: Arc::new(Shared { store, lock, longest, state, news }) })
     }
 
@@ -77,7 +81,7 @@ impl<S, R> Keeper<S, R> {
         let mut state = self.shared.state();
         let id = state.next_id;
         state.next_id += 1;
-        state.renewals.watch(id, sent, self.shared.lock.lease(), self.shared.longest);
+        state.renewals.watch(id, sent, hold.claim.lease(), self.shared.longest);
         state.holds.insert(id, Arc::clone(hold));
         drop(state);
         self.shared.news.notify(usize::MAX);
@@ -140,7 +144,7 @@ impl<S, R> Drop for Keeper<S, R> {
 
 impl<S, R> Shared<S, R> {
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -1,35 +1,50 @@
 //! Locks that are taken, kept and given back: handles, guards, and the one task that renews leases.
 
 mod cached;
+mod claim;
+mod family;
 mod guard;
 mod hold;
 mod keeper;
+mod kind;
+mod latch;
+mod many;
 mod named;
 mod once;
+mod quorum;
 mod task;
+mod waiting;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-
+use lockage_core::latch::Latch;
 use lockage_core::lock::{Lock, OwnerId};
+use lockage_core::rw_lock::{Mode, RwLock};
+use lockage_core::semaphore::Semaphore;
 use lockage_core::{ConfigError, MAX_SPAN};
 
 pub use cached::Cached;
+pub use claim::Busy;
+pub use family::{NamedSemaphore, NamedSide};
 pub use guard::{LockGuard, Released};
 pub use hold::Loss;
-pub use named::{Alone, NamedLock, TryLock};
+pub use kind::{Exclusive, Kind, Permits, Side};
+pub use latch::NamedLatch;
+pub use many::{ManyGuard, ManyLocks};
+pub use named::{Alone, Named, NamedLock, TryLock};
 pub use once::{Once, Ran};
+pub use quorum::{Quorum, QuorumGuard, QuorumLock};
 
-use crate::error::{Error, StoreError};
+use crate::error::Error;
 use crate::key::{Key, KeyError, check_prefix};
 use crate::runtime::{self, Runtime, Spawn};
-use crate::signals::{Listener, Signals, Wake};
+use crate::signals::{Signals, Wake};
 use crate::store::Store;
 use crate::timed::Timed;
 use keeper::Keeper;
+use waiting::{Listening, Waiting};
 
 /// The prefix of locks that were given none.
 const DEFAULT_PREFIX: &str = "lock";
@@ -75,18 +90,6 @@ pub struct Locks<S, R> {
     prefix: Box<str>,
     waiting: Waiting,
 }
-
-/// How callers wait.
-#[derive(Clone)]
-struct Waiting {
-    poll: Duration,
-    /// Where they are told when a lock is free.
-    listen: Option<Arc<Listen>>,
-}
-
-type Listen = dyn Fn(Key) -> Listening + Send + Sync;
-
-type Listening = BoxFuture<'static, Result<Listener, StoreError>>;
 
 impl<S, R> Locks<S, R>
 where
@@ -137,9 +140,9 @@ where
         S: Signals + Clone,
     {
         let store = self.keeper.shared.store.clone();
-        let listen = Arc::new(move |key: Key| -> Listening {
+        let listen = Arc::new(move |key: Key, wake: Wake| -> Listening {
             let store = store.clone();
-            Box::pin(async move { store.listen(&key, Wake::One).await })
+            Box::pin(async move { store.listen(&key, wake).await })
         });
         let waiting = Waiting { poll: POLL_BEHIND_WAKE_UPS, listen: Some(listen) };
         Locks { waiting, ..self }
@@ -162,8 +165,73 @@ where
     /// # Errors
     /// [`KeyError`] for an empty name, or one that begins with a closing brace.
     pub fn lock(&self, name: &str) -> Result<NamedLock<S, R>, KeyError> {
-        let key = Key::new(&self.prefix, name)?;
-        Ok(NamedLock::new(Arc::clone(&self.keeper), key, self.waiting.clone()))
+        self.named(name, Exclusive { lock: self.keeper.shared.lock, owner: None })
+    }
+
+    /// The semaphore of this name, with so many permits, each under a lease of its own: a bound on how much is
+    /// done at once, by all processes together. It is taken one permit at a time, or
+    /// [several](NamedSemaphore::permits).
+    ///
+    /// Names are shared with locks: one name is one thing.
+    ///
+    /// # Errors
+    /// [`Error::Key`] as for [`Locks::lock`], and [`Error::Config`] for no permits or more than
+    /// [`MAX_PERMITS`](lockage_core::semaphore::MAX_PERMITS).
+    pub fn semaphore(&self, name: &str, permits: u64) -> Result<NamedSemaphore<S, R>, Error> {
+        let lock = &self.keeper.shared.lock;
+        let semaphore = Semaphore::new(permits, lock.lease(), lock.remember())?;
+        Ok(self.named(name, Permits::new(semaphore, 1)?)?)
+    }
+
+    /// The read-write lock of this name, to read beside other readers.
+    ///
+    /// # Errors
+    /// As [`Locks::lock`].
+    pub fn read_lock(&self, name: &str) -> Result<NamedSide<S, R>, KeyError> {
+        self.side(name, Mode::Read)
+    }
+
+    /// The read-write lock of this name, to write alone. A writer who waits keeps new readers out.
+    ///
+    /// # Errors
+    /// As [`Locks::lock`].
+    pub fn write_lock(&self, name: &str) -> Result<NamedSide<S, R>, KeyError> {
+        self.side(name, Mode::Write)
+    }
+
+    /// The countdown latch of this name, which is kept for `keep` after each change (whole microseconds, at most
+    /// 2^50 us): then it is open, so that nobody waits for ever for those who were to count it down.
+    ///
+    /// # Errors
+    /// [`Error::Key`] as for [`Locks::lock`], and [`Error::Config`] for a time out of range.
+    pub fn latch(&self, name: &str, keep: Duration) -> Result<NamedLatch<S, R>, Error> {
+        let (keeper, key) = (Arc::clone(&self.keeper), Key::new(&self.prefix, name)?);
+        Ok(NamedLatch { keeper, key, waiting: self.waiting.clone(), latch: Latch::new(keep)? })
+    }
+
+    /// The locks of these names, to be taken together. A name that is there twice counts once.
+    ///
+    /// # Errors
+    /// As [`Locks::lock`].
+    pub fn many<'n>(
+        &self,
+        names: impl IntoIterator<Item = &'n str>,
+    ) -> Result<ManyLocks<S, R>, KeyError> {
+        let named = |name: &'n str| Ok((name.into(), self.lock(name)?));
+        Ok(ManyLocks { locks: names.into_iter().map(named).collect::<Result<_, _>>()? })
+    }
+
+    fn side(&self, name: &str, mode: Mode) -> Result<NamedSide<S, R>, KeyError> {
+        let lock = &self.keeper.shared.lock;
+        let lock = RwLock::new(lock.lease(), lock.remember());
+        // Invariant: both check the same.
+        let lock = lock.expect("what is right for a lock is for this one");
+        self.named(name, Side { lock, mode, owner: None })
+    }
+
+    fn named<K>(&self, name: &str, kind: K) -> Result<Named<S, R, K>, KeyError> {
+        let (keeper, key) = (Arc::clone(&self.keeper), Key::new(&self.prefix, name)?);
+        Ok(Named { keeper, key, waiting: self.waiting.clone(), kind })
     }
 
     pub(super) fn store(&self) -> &Timed<S, R> {

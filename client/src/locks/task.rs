@@ -8,13 +8,14 @@ use futures_util::future::{BoxFuture, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use lockage_core::Timestamp;
 use lockage_core::flow::own_deadline;
-use lockage_core::lock::{Answer, Operation, OperationId, Reply};
+use lockage_core::lock::{Holder, OperationId};
 
+use super::claim::Asked;
 use super::hold::{Hold, Loss};
 use super::keeper::{Errand, Return, Running, Shared};
 use super::random_bits;
+use super::waiting::Back;
 use crate::error::StoreError;
-use crate::key::Key;
 use crate::runtime::{Runtime, within};
 use crate::store::Store;
 
@@ -102,49 +103,34 @@ where
     async fn renew(self: Arc<Self>, id: u64, hold: Arc<Hold>) {
         let sent = self.store.runtime().now();
         let Ok(deadline) = hold.status(sent) else { return };
-        let renew = self.lock.renew(hold.owner, Some(hold.token), self.operation());
-        let call = self.store.execute_within(&hold.key, &renew, deadline.saturating_sub(sent));
-        let answer = call.await.map(|Reply { answer, .. }| answer);
+        let operation = OperationId::from_u128(random_bits(self.store.runtime()));
+        let patience = deadline.saturating_sub(sent);
+        let renew = hold.claim.renew(&self.store, &hold.key, hold.token, operation, patience);
+        let answer = renew.await.ok();
         let (now, random) = (self.store.runtime().now(), self.store.runtime().random());
-        let mut state = self.state();
-        match answer {
-            Ok(Answer::Done(_)) => {
-                if hold.extend(own_deadline(sent, self.lock.lease()), now) {
-                    state.renewals.renewed(&id, sent);
-                }
-            }
-            Ok(Answer::Refused(holder)) => {
-                state.renewals.forget(&id);
-                state.holds.remove(&id);
-                drop(state);
-                hold.lose(Loss::Refused(holder));
-            }
-            // Only what is acquired can be too late.
-            Ok(Answer::TooLate) | Err(_) => state.renewals.failed(&id, now, random),
-        }
+        self.settle(id, &hold, sent, answer, now, random);
     }
 
     /// Tries until it is answered, or its lease has ended.
-    async fn give_back(self: Arc<Self>, errand: Errand) {
+    async fn give_back(self: Arc<Self>, mut errand: Errand) {
         let runtime = self.store.runtime();
         let mut pause = FIRST_PAUSE;
         while runtime.now() < errand.until {
-            let done = match errand.what {
-                Return::Hold(release) => self.answer(&errand.key, &release).await.is_some(),
-                Return::Attempt { owner, id, settled } => {
+            let Errand { key, claim, what, .. } = &errand;
+            let done = match *what {
+                Return::Grant { token } => {
+                    is_answered(&claim.release(&self.store, key, token).await)
+                }
+                Return::Attempt { settled } => {
                     // As if it came too late: what it has taken is told, and nothing is taken.
                     let settled = runtime.now() >= settled;
-                    let again = self.lock.acquire(owner, id, Timestamp::EPOCH);
-                    match self.answer(&errand.key, &again).await {
-                        Some(Answer::Done(hold)) => {
-                            let id = self.operation();
-                            let what = Return::Hold(self.lock.release(owner, Some(hold.token), id));
-                            let (key, until) = (errand.key.clone(), errand.until);
-                            let release = Errand { key, what, until };
-                            return Box::pin(self.give_back(release)).await;
+                    let (not_after, back) = (Timestamp::EPOCH, Back::default());
+                    match claim.acquire(&self.store, key, not_after, back).await {
+                        Ok(Asked { answer: Ok(granted), .. }) => {
+                            errand.what = Return::Grant { token: granted.token };
+                            continue;
                         }
-                        Some(_) => settled,
-                        None => false,
+                        answer => settled && is_answered(&answer),
                     }
                 }
             };
@@ -155,17 +141,38 @@ where
             pause = LONGEST_PAUSE.min(pause * 2);
         }
     }
+}
 
-    /// The answer, if there is one. A key that holds something else has nothing to give back.
-    async fn answer(&self, key: &Key, operation: &Operation) -> Option<Answer> {
-        match self.store.execute(key, operation).await {
-            Ok(reply) => Some(reply.answer),
-            Err(StoreError::Record(_)) => Some(Answer::Refused(None)),
-            Err(StoreError::NotDone(_) | StoreError::Unknown(_)) => None,
+impl<S, R> Shared<S, R> {
+    /// What came of a renewal that was sent at `sent`; nothing where that is not known.
+    pub(super) fn settle(
+        &self,
+        id: u64,
+        hold: &Hold,
+        sent: Duration,
+        answer: Option<Result<(), Option<Holder>>>,
+        now: Duration,
+        random: u64,
+    ) {
+        let mut state = self.state();
+        match answer {
+            Some(Ok(())) => {
+                if hold.extend(own_deadline(sent, hold.claim.lease()), now) {
+                    state.renewals.renewed(&id, sent);
+                }
+            }
+            Some(Err(holder)) => {
+                state.renewals.forget(&id);
+                state.holds.remove(&id);
+                drop(state);
+                hold.lose(Loss::Refused(holder));
+            }
+            None => state.renewals.failed(&id, now, random),
         }
     }
+}
 
-    fn operation(&self) -> OperationId {
-        OperationId::from_u128(random_bits(self.store.runtime()))
-    }
+/// Whether the store has answered. A key that holds something else has nothing to give back.
+fn is_answered<T>(answer: &Result<T, StoreError>) -> bool {
+    !matches!(answer, Err(StoreError::NotDone(_) | StoreError::Unknown(_)))
 }

@@ -1,0 +1,100 @@
+//! What a lock, a semaphore and a read-write lock have each for themselves.
+
+use lockage_core::lock::{Answer, Holder, OperationId, OwnerId};
+use lockage_core::{ConfigError, rw_lock, semaphore};
+
+use super::kind::{Permits, Side};
+use super::named::{Named, NamedLock};
+use super::random_bits;
+use crate::error::Error;
+use crate::runtime::Spawn;
+use crate::store::Store;
+
+/// Permits of a semaphore. See [`Locks::semaphore`](super::Locks::semaphore).
+pub type NamedSemaphore<S, R> = Named<S, R, Permits>;
+
+/// One side of a read-write lock. See [`Locks::read_lock`](super::Locks::read_lock) and
+/// [`Locks::write_lock`](super::Locks::write_lock).
+pub type NamedSide<S, R> = Named<S, R, Side>;
+
+impl<S, R> NamedLock<S, R>
+where
+    S: Store + 'static,
+    R: Spawn,
+{
+    /// The same lock for this owner, who can take it again while he holds it: it is then held once more, and
+    /// free when each hold is released. An owner is plain data, and can be handed to another task or
+    /// process.
+    pub fn as_owner(&self, owner: OwnerId) -> Self {
+        let mut named = self.clone();
+        named.kind.owner = Some(owner);
+        named
+    }
+
+    /// Who holds the lock now, if anyone.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn inspect(&self) -> Result<Option<Holder>, Error> {
+        let inspect = self.kind.lock.inspect();
+        Ok(self.keeper.shared.store.execute(&self.key, &inspect).await?.holder)
+    }
+
+    /// Frees the lock, whoever holds it, where `token` is that of its present grant; tells whether that
+    /// was so. Its holder learns of it when his lease is renewed next, and goes on until then.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn force_release(&self, token: u64) -> Result<bool, Error> {
+        let id = OperationId::from_u128(random_bits(self.keeper.runtime()));
+        let command = self.kind.lock.force_release(token, id);
+        let reply = self.keeper.shared.store.execute(&self.key, &command).await?;
+        Ok(matches!(reply.answer, Answer::Done(_)))
+    }
+}
+
+impl<S, R> NamedSemaphore<S, R>
+where
+    S: Store + 'static,
+    R: Spawn,
+{
+    /// So many permits at once, all or none, instead of one.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for none, or for more than there are.
+    pub fn permits(&self, count: u64) -> Result<Self, ConfigError> {
+        Ok(Named { kind: Permits::new(self.kind.semaphore, count)?, ..self.clone() })
+    }
+
+    /// What is in use now.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn inspect(&self) -> Result<semaphore::Inspection, Error> {
+        let inspect = self.kind.semaphore.inspect();
+        Ok(self.keeper.shared.store.execute(&self.key, &inspect).await?)
+    }
+}
+
+impl<S, R> NamedSide<S, R>
+where
+    S: Store + 'static,
+    R: Spawn,
+{
+    /// The same for this owner, who can take either side again while he holds it: a writer may read as well, and
+    /// keep that when he gives the write back; a reader may write while he is the only one.
+    pub fn as_owner(&self, owner: OwnerId) -> Self {
+        let mut named = self.clone();
+        named.kind.owner = Some(owner);
+        named
+    }
+
+    /// Who holds either side now.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn inspect(&self) -> Result<rw_lock::Inspection, Error> {
+        let inspect = self.kind.lock.inspect();
+        Ok(self.keeper.shared.store.execute(&self.key, &inspect).await?)
+    }
+}

@@ -1,0 +1,175 @@
+//! Several locks at once: all or none.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::future::{join_all, select_all};
+use lockage_core::lock::OwnerId;
+
+use super::guard::{LockGuard, Released, run_until};
+use super::hold::Loss;
+use super::named::{NamedLock, TryLock};
+use crate::error::Error;
+use crate::runtime::{Runtime, Spawn};
+use crate::store::Store;
+
+/// Several locks that are taken together. See [`Locks::many`](super::Locks::many).
+pub struct ManyLocks<S, R> {
+    /// By their names: who takes them in one order never waits in a ring.
+    pub(super) locks: BTreeMap<Box<str>, NamedLock<S, R>>,
+}
+
+/// Several locks that are held together. Dropped, it gives all back, as each guard does.
+#[must_use = "dropped, it gives the locks back"]
+pub struct ManyGuard<S, R> {
+    guards: BTreeMap<Box<str>, LockGuard<S, R>>,
+}
+
+impl<S, R> ManyLocks<S, R>
+where
+    S: Store + 'static,
+    R: Spawn,
+{
+    /// The same locks for this owner: see [`NamedLock::as_owner`].
+    pub fn as_owner(&self, owner: OwnerId) -> Self {
+        let as_owner =
+            |(name, lock): (&Box<str>, &NamedLock<S, R>)| (name.clone(), lock.as_owner(owner));
+        ManyLocks { locks: self.locks.iter().map(as_owner).collect() }
+    }
+
+    /// Takes all of them, if each is free now; else none.
+    ///
+    /// # Errors
+    /// As [`NamedLock::try_acquire`]. What was taken before is given back.
+    pub async fn try_acquire(&self) -> Result<TryLock<ManyGuard<S, R>>, Error> {
+        self.take(async |lock| lock.try_acquire().await).await
+    }
+
+    /// Takes all of them, one after the other in the order of their names, and waits for each until it is free.
+    /// Those that are taken already are held meanwhile.
+    ///
+    /// Dropped before its end, nothing is held.
+    ///
+    /// # Errors
+    /// As [`NamedLock::acquire`]. What was taken before is given back.
+    pub async fn acquire(&self) -> Result<ManyGuard<S, R>, Error> {
+        loop {
+            let taken =
+                self.take(async |lock| Ok(TryLock::Taken(lock.acquire().await?))).await?.taken();
+            // Where one was lost while the others were waited for, it begins anew.
+            if let Some(guard) = taken.filter(|guard| guard.time_left().is_ok()) {
+                return Ok(guard);
+            }
+        }
+    }
+
+    /// The same for at most `timeout`, together.
+    ///
+    /// # Errors
+    /// As [`NamedLock::acquire_within`]. What was taken before is given back.
+    pub async fn acquire_within(
+        &self,
+        timeout: Duration,
+    ) -> Result<TryLock<ManyGuard<S, R>>, Error> {
+        let Some(first) = self.locks.values().next() else { return self.try_acquire().await };
+        let runtime = first.keeper.runtime();
+        let deadline = runtime.now().saturating_add(timeout);
+        let take = async |lock: &NamedLock<S, R>| {
+            lock.acquire_within(deadline.saturating_sub(runtime.now())).await
+        };
+        loop {
+            let outcome = self.take(take).await?;
+            let lost = |guard: &ManyGuard<S, R>| guard.time_left().is_err();
+            match outcome {
+                TryLock::Taken(guard) if lost(&guard) && runtime.now() < deadline => {}
+                outcome => return Ok(outcome),
+            }
+        }
+    }
+
+    async fn take(
+        &self,
+        take: impl AsyncFn(&NamedLock<S, R>) -> Result<TryLock<LockGuard<S, R>>, Error>,
+    ) -> Result<TryLock<ManyGuard<S, R>>, Error> {
+        let mut guards = BTreeMap::new();
+        for (name, lock) in &self.locks {
+            match take(lock).await? {
+                TryLock::Taken(guard) => guards.insert(name.clone(), guard),
+                TryLock::Busy(busy) => return Ok(TryLock::Busy(busy)),
+            };
+        }
+        Ok(TryLock::Taken(ManyGuard { guards }))
+    }
+}
+
+impl<S, R> ManyGuard<S, R>
+where
+    S: Store + 'static,
+    R: Runtime,
+{
+    /// Gives all back, and tells what became of each, by its name.
+    ///
+    /// # Errors
+    /// The first [`Error`]; that one is then tried again in the background.
+    pub async fn release(self) -> Result<BTreeMap<Box<str>, Released>, Error> {
+        let release = |(name, guard): (Box<str>, LockGuard<S, R>)| async move {
+            Ok((name, guard.release().await?))
+        };
+        join_all(self.guards.into_iter().map(release)).await.into_iter().collect()
+    }
+
+    /// Waits until one of them is lost, and tells why. See [`LockGuard::lost`].
+    pub async fn lost(&self) -> Loss {
+        if self.guards.is_empty() {
+            return std::future::pending().await;
+        }
+        select_all(self.guards.values().map(|guard| Box::pin(guard.lost()))).await.0
+    }
+
+    /// Runs `work` for as long as all are held. See [`LockGuard::run`].
+    ///
+    /// # Errors
+    /// [`Loss`], of the first that is lost.
+    pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, Loss> {
+        run_until(pin!(self.lost()), work).await
+    }
+
+    /// How long all are sure to be held from now on. See [`LockGuard::time_left`].
+    ///
+    /// # Errors
+    /// [`Loss`].
+    pub fn time_left(&self) -> Result<Duration, Loss> {
+        let mut left = Duration::MAX;
+        for guard in self.guards.values() {
+            left = left.min(guard.time_left()?);
+        }
+        Ok(left)
+    }
+}
+
+impl<S, R> ManyGuard<S, R> {
+    /// The guard of the lock of this name, for its token.
+    pub fn of(&self, name: &str) -> Option<&LockGuard<S, R>> {
+        self.guards.get(name)
+    }
+}
+
+impl<S, R> Clone for ManyLocks<S, R> {
+    fn clone(&self) -> Self {
+        ManyLocks { locks: self.locks.clone() }
+    }
+}
+
+impl<S, R> fmt::Debug for ManyLocks<S, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ManyLocks").field(&self.locks).finish()
+    }
+}
+
+impl<S, R> fmt::Debug for ManyGuard<S, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ManyGuard").field(&self.guards).finish()
+    }
+}

@@ -1,0 +1,294 @@
+//! A lock on several independent servers, held where most of them have granted it.
+
+use std::fmt;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use lockage_core::ConfigError;
+use lockage_core::flow::Polling;
+use lockage_core::lock::OwnerId;
+
+use super::Locks;
+use super::guard::{LockGuard, run_until};
+use super::hold::Loss;
+use super::named::{NamedLock, TooSlow, TryLock};
+use crate::error::{Error, StoreError};
+use crate::key::KeyError;
+use crate::runtime::{Runtime, Spawn, within};
+use crate::store::Store;
+
+/// Once a majority has granted it, the others are waited for as long again, and at least so long.
+const GRACE: Duration = Duration::from_millis(10);
+
+/// Locks on several servers that know nothing of each other (Redlock, <https://redis.io/docs/latest/develop/use/patterns/distributed-locks/>):
+/// one is held while more than half of them have granted it.
+///
+/// It outlasts the loss of fewer than half of the servers, without any replication between them.
+///
+/// **What it promises.** Until [`QuorumGuard::time_left`] is over, more than half of the servers have a live lease of
+/// this owner by their own clocks, each counted from before it was asked for (L6); so nobody else can have a majority.
+///
+/// **What it does not.** A server that forgets its grants, by a restart without its data or by a clock that jumps
+/// ahead, can give a second majority: keep one that has crashed away until a lease has passed. And it has no fencing
+/// token, since those of different servers say nothing of each other. Where a late writer would do harm, use a lock of
+/// one store and [`Fenced`](crate::Fenced), or the like.
+///
+/// ```
+/// # #[cfg(feature = "tokio")] {
+/// use std::time::Duration;
+/// use lockage::runtime::Tokio;
+/// use lockage::{Locks, Quorum, Timed};
+/// # use lockage_memory::MemoryStore;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// # let stores = [(); 3].map(|()| MemoryStore::new());
+/// let lease = Duration::from_secs(30);
+/// let locks = stores.map(|store| Locks::new(Timed::new(store, Tokio, Duration::from_millis(200)), lease));
+/// let quorum = Quorum::new(locks.into_iter().collect::<Result<_, _>>()?)?;
+///
+/// let guard = quorum.lock("invoices")?.acquire().await?;
+/// guard.run(async { println!("alone") }).await?;
+/// guard.release().await;
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap(); }
+/// ```
+pub struct Quorum<S, R> {
+    servers: Vec<Locks<S, R>>,
+}
+
+/// One lock on several servers.
+pub struct QuorumLock<S, R> {
+    /// At least three.
+    locks: Vec<NamedLock<S, R>>,
+}
+
+/// A lock that most of several servers have granted. Dropped, it is given back to each in the background.
+#[must_use = "dropped, it gives the lock back"]
+pub struct QuorumGuard<S, R> {
+    guards: Vec<LockGuard<S, R>>,
+    /// How many of them it takes.
+    quorum: usize,
+}
+
+impl<S, R> Quorum<S, R>
+where
+    S: Store + 'static,
+    R: Spawn,
+{
+    /// Locks on these servers, one [`Locks`] each: at least three, best an odd number. Their timeouts should be a small
+    /// part of their leases, so that a server that is away costs little.
+    ///
+    /// # Errors
+    /// [`ConfigError::TooFewServers`].
+    pub fn new(servers: Vec<Locks<S, R>>) -> Result<Self, ConfigError> {
+        if servers.len() < 3 {
+            return Err(ConfigError::TooFewServers { count: servers.len() });
+        }
+        Ok(Quorum { servers })
+    }
+
+    /// The lock of this name on all servers.
+    ///
+    /// # Errors
+    /// As [`Locks::lock`].
+    pub fn lock(&self, name: &str) -> Result<QuorumLock<S, R>, KeyError> {
+        let locks = self.servers.iter().map(|locks| locks.lock(name));
+        Ok(QuorumLock { locks: locks.collect::<Result<_, _>>()? })
+    }
+}
+
+impl<S, R> QuorumLock<S, R>
+where
+    S: Store + 'static,
+    R: Spawn,
+{
+    /// The same lock for this owner: see [`NamedLock::as_owner`].
+    pub fn as_owner(&self, owner: OwnerId) -> Self {
+        QuorumLock { locks: self.locks.iter().map(|lock| lock.as_owner(owner)).collect() }
+    }
+
+    /// Takes the lock, if a majority grants it now.
+    ///
+    /// # Errors
+    /// [`Error`] where too few servers have answered, and none of them said that somebody else holds the lock: of the
+    /// last one that has not. What was taken is given back, as where the lock is busy.
+    pub async fn try_acquire(&self) -> Result<TryLock<QuorumGuard<S, R>>, Error> {
+        self.attempt(self.new_owner()).await
+    }
+
+    /// Takes the lock, and waits for that until a majority grants it. It asks again after pauses by chance, so that
+    /// of those who have each got a part one will get all.
+    ///
+    /// # Errors
+    /// As [`QuorumLock::try_acquire`], of the first attempt that fails.
+    pub async fn acquire(&self) -> Result<QuorumGuard<S, R>, Error> {
+        loop {
+            if let TryLock::Taken(guard) = self.wait(None).await? {
+                return Ok(guard);
+            }
+        }
+    }
+
+    /// The same for at most `timeout`. The calls to the servers have their own timeouts, which the last ones may take
+    /// beyond this one.
+    ///
+    /// # Errors
+    /// As [`QuorumLock::acquire`].
+    pub async fn acquire_within(
+        &self,
+        timeout: Duration,
+    ) -> Result<TryLock<QuorumGuard<S, R>>, Error> {
+        self.wait(Some(self.runtime().now().saturating_add(timeout))).await
+    }
+
+    async fn wait(&self, deadline: Option<Duration>) -> Result<TryLock<QuorumGuard<S, R>>, Error> {
+        let (runtime, owner) = (self.runtime(), self.new_owner());
+        let mut polling = Polling::new(self.locks[0].waiting.poll, deadline);
+        loop {
+            let busy = match self.attempt(owner).await? {
+                TryLock::Busy(busy) => busy,
+                taken => return Ok(taken),
+            };
+            let next = polling.after(Duration::MAX, runtime.now(), runtime.random());
+            let Some(sleep) = next else { return Ok(TryLock::Busy(busy)) };
+            runtime.sleep(sleep).await;
+        }
+    }
+
+    /// Asks all at once, as this owner.
+    async fn attempt(&self, owner: OwnerId) -> Result<TryLock<QuorumGuard<S, R>>, Error> {
+        let (runtime, quorum) = (self.runtime(), self.locks.len() / 2 + 1);
+        let begin = runtime.now();
+        let locks: Vec<_> = self.locks.iter().map(|lock| lock.as_owner(owner)).collect();
+        let mut answers: FuturesUnordered<_> = locks.iter().map(NamedLock::try_acquire).collect();
+        let (mut guards, mut busy, mut failed) = (Vec::new(), None, None);
+        let (mut refusals, mut over) = (0, None::<Duration>);
+        // Those that are not waited for to the end are dropped, and what they take is given back.
+        while self.locks.len() - refusals >= quorum {
+            let answer = match over {
+                None => answers.next().await,
+                Some(over) => {
+                    let left = over.saturating_sub(runtime.now());
+                    within(runtime, left, answers.next()).await.flatten()
+                }
+            };
+            match answer {
+                Some(Ok(TryLock::Taken(guard))) => guards.push(guard),
+                Some(Ok(TryLock::Busy(other))) => (refusals, busy) = (refusals + 1, Some(other)),
+                Some(Err(error)) => (refusals, failed) = (refusals + 1, Some(error)),
+                None => break,
+            }
+            if guards.len() == quorum && over.is_none() {
+                let now = runtime.now();
+                over = Some(now + (now - begin).max(GRACE));
+            }
+        }
+        let guard = QuorumGuard { guards, quorum };
+        match (guard.time_left(), busy, failed) {
+            (Ok(_), ..) => Ok(TryLock::Taken(guard)),
+            (Err(_), Some(busy), _) => Ok(TryLock::Busy(busy)),
+            (Err(_), None, Some(error)) => Err(error),
+            // All that it took was over before the last one answered.
+            (Err(_), None, None) => Err(StoreError::NotDone(Box::new(TooSlow)).into()),
+        }
+    }
+
+    fn runtime(&self) -> &R {
+        self.locks[0].keeper.runtime()
+    }
+
+    fn new_owner(&self) -> OwnerId {
+        self.locks[0].owner()
+    }
+}
+
+impl<S, R> QuorumGuard<S, R>
+where
+    S: Store + 'static,
+    R: Runtime,
+{
+    /// Gives the lock back to all servers at once, and tells how many of them have answered; at the others that is
+    /// tried again in the background.
+    pub async fn release(self) -> usize {
+        let answers = join_all(self.guards.into_iter().map(LockGuard::release)).await;
+        answers.into_iter().flatten().count()
+    }
+
+    /// Waits until fewer than a majority hold it, and tells why of the last one. See [`LockGuard::lost`].
+    pub async fn lost(&self) -> Loss {
+        let mut losses: FuturesUnordered<_> = self.guards.iter().map(LockGuard::lost).collect();
+        while let Some(loss) = losses.next().await {
+            if losses.len() < self.quorum {
+                return loss;
+            }
+        }
+        unreachable!("it has the guards of a majority")
+    }
+
+    /// Runs `work` for as long as a majority holds it. See [`LockGuard::run`].
+    ///
+    /// # Errors
+    /// [`Loss`].
+    pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, Loss> {
+        run_until(pin!(self.lost()), work).await
+    }
+
+    /// How long a majority is sure to hold it from now on, if none of them is renewed before.
+    ///
+    /// # Errors
+    /// [`Loss`], where fewer hold it: of one of the others.
+    pub fn time_left(&self) -> Result<Duration, Loss> {
+        let (mut left, mut loss) = (Vec::new(), Loss::Expired);
+        for guard in &self.guards {
+            match guard.time_left() {
+                Ok(time) => left.push(time),
+                Err(other) => loss = other,
+            }
+        }
+        left.sort_unstable();
+        // The last moment at which so many are left.
+        let at = left.len().checked_sub(self.quorum).ok_or(loss)?;
+        Ok(left[at])
+    }
+}
+
+impl<S, R> QuorumGuard<S, R> {
+    /// How many servers have granted it.
+    pub fn granted(&self) -> usize {
+        self.guards.len()
+    }
+}
+
+impl<S, R> Clone for Quorum<S, R> {
+    fn clone(&self) -> Self {
+        Quorum { servers: self.servers.clone() }
+    }
+}
+
+impl<S, R> Clone for QuorumLock<S, R> {
+    fn clone(&self) -> Self {
+        QuorumLock { locks: self.locks.clone() }
+    }
+}
+
+impl<S, R> fmt::Debug for Quorum<S, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Quorum").field(&self.servers).finish()
+    }
+}
+
+impl<S, R> fmt::Debug for QuorumLock<S, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("QuorumLock").field(&self.locks).finish()
+    }
+}
+
+impl<S, R> fmt::Debug for QuorumGuard<S, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QuorumGuard")
+            .field("guards", &self.guards)
+            .field("quorum", &self.quorum)
+            .finish()
+    }
+}

@@ -1,0 +1,147 @@
+//! Guards of the lock's family: permits of a semaphore, and the two sides of a read-write lock; and the latch.
+
+use lockage::{Error, NamedSemaphore, NamedSide};
+
+use super::*;
+
+fn busy<G: std::fmt::Debug>(outcome: TryLock<G>) -> Busy {
+    match outcome {
+        TryLock::Busy(busy) => busy,
+        TryLock::Taken(guard) => panic!("it was free: {guard:?}"),
+    }
+}
+
+async fn used(semaphore: &NamedSemaphore<Memory, Tokio>) -> u64 {
+    semaphore.inspect().await.unwrap().used
+}
+
+/// L1: at most so many permits are in use, each under a renewed lease; one that is dropped is free again.
+#[tokio::test(start_paused = true)]
+async fn permits_are_held_and_given_back() {
+    let (locks, _) = locks();
+    let semaphore = locks.semaphore("one", 3).unwrap();
+    let two = taken(semaphore.permits(2).unwrap().try_acquire().await.unwrap());
+    let one = taken(semaphore.try_acquire().await.unwrap());
+    assert_eq!((two.holds(), one.holds()), (2, 1));
+    assert!(one.token() > two.token());
+    assert_eq!(busy(semaphore.try_acquire().await.unwrap()), Busy::InUse { retry_after: LEASE });
+    sleep(LEASE * 3).await;
+    assert_eq!(used(&semaphore).await, 3);
+    assert!(two.time_left().is_ok() && one.time_left().is_ok());
+    drop(two);
+    sleep(MILLI).await;
+    assert_eq!(used(&semaphore).await, 1);
+    assert_eq!(one.release().await.unwrap(), Released::Free);
+    assert_eq!(used(&semaphore).await, 0);
+}
+
+/// Bad input is told before anything is sent.
+#[tokio::test(start_paused = true)]
+async fn permits_that_can_never_be_had_are_refused_at_once() {
+    let (locks, store) = locks();
+    assert!(matches!(locks.semaphore("one", 0), Err(Error::Config(_))));
+    assert!(matches!(locks.semaphore("one", 1001), Err(Error::Config(_))));
+    let semaphore = locks.semaphore("one", 3).unwrap();
+    assert!(semaphore.permits(0).is_err() && semaphore.permits(4).is_err());
+    assert_eq!(store.calls(), 0);
+}
+
+/// L8: the permit of a holder who is gone is free when its lease ends, and who waits has it within one poll.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_permit_has_it_within_the_lease_and_one_poll() {
+    let (locks, store) = locks();
+    let others = Locks::new(Timed::new(store, Tokio, SECOND), LEASE).unwrap();
+    // It is not renewed any more, and never given back.
+    let gone = others.with_longest_hold(SECOND).semaphore("one", 1).unwrap();
+    std::mem::forget(gone.acquire().await.unwrap());
+    let begin = Instant::now();
+    let guard = locks.semaphore("one", 1).unwrap().acquire().await.unwrap();
+    assert!(begin.elapsed() <= LEASE + POLL, "{:?}", begin.elapsed());
+    assert!(begin.elapsed() >= LEASE - MILLI && guard.time_left().is_ok());
+}
+
+/// L1, L2: readers read beside each other, a writer writes alone.
+#[tokio::test(start_paused = true)]
+async fn readers_share_and_a_writer_is_alone() {
+    let (locks, _) = locks();
+    let (read, write) = (locks.read_lock("one").unwrap(), locks.write_lock("one").unwrap());
+    let readers = [read.acquire().await.unwrap(), read.acquire().await.unwrap()];
+    assert!(matches!(busy(write.try_acquire().await.unwrap()), Busy::InUse { .. }));
+    sleep(LEASE * 2).await;
+    assert!(readers.iter().all(|reader| reader.time_left().is_ok()));
+    drop(readers);
+    sleep(MILLI).await;
+    let writer = taken(write.try_acquire().await.unwrap());
+    assert!(matches!(busy(read.try_acquire().await.unwrap()), Busy::InUse { .. }));
+    assert!(matches!(busy(write.try_acquire().await.unwrap()), Busy::InUse { .. }));
+    assert_eq!(writer.release().await.unwrap(), Released::Free);
+    assert_eq!(read.inspect().await.unwrap().holders, []);
+}
+
+/// A writer who waits keeps new readers out, and comes after those that were there.
+#[tokio::test(start_paused = true)]
+async fn a_writer_who_waits_is_not_starved() {
+    let (locks, _) = locks();
+    let (read, write) = (locks.read_lock("one").unwrap(), locks.write_lock("one").unwrap());
+    let reader = read.acquire().await.unwrap();
+    let writing = tokio::spawn(async move { write.acquire().await.unwrap() });
+    sleep(SECOND).await;
+    assert!(matches!(busy(read.try_acquire().await.unwrap()), Busy::InUse { .. }));
+    reader.release().await.unwrap();
+    let writer = writing.await.unwrap();
+    assert!(writer.time_left().is_ok());
+}
+
+/// A writer may go on as a reader; a reader may write as the only one, and is told at once where it is not.
+#[tokio::test(start_paused = true)]
+async fn one_owner_goes_from_side_to_side() {
+    let (locks, _) = locks();
+    let owner = locks.new_owner();
+    let side = |side: NamedSide<Memory, Tokio>| side.as_owner(owner);
+    let read = side(locks.read_lock("one").unwrap());
+    let write = side(locks.write_lock("one").unwrap());
+    let writer = write.acquire().await.unwrap();
+    let reader = read.acquire().await.unwrap();
+    writer.release().await.unwrap();
+    let other = locks.read_lock("one").unwrap().acquire().await.unwrap();
+    assert!(matches!(busy(write.try_acquire().await.unwrap()), Busy::Upgrade { .. }));
+    let begin = Instant::now();
+    assert!(matches!(write.acquire().await, Err(Error::Upgrade)));
+    assert!(matches!(busy(write.acquire_within(LEASE).await.unwrap()), Busy::Upgrade { .. }));
+    assert!(begin.elapsed() < POLL);
+    other.release().await.unwrap();
+    let writer = write.acquire().await.unwrap();
+    assert_eq!(reader.owner(), writer.owner());
+}
+
+/// L2: who waits goes on when it is counted down, and within a poll.
+#[tokio::test(start_paused = true)]
+async fn a_latch_lets_all_go_on_at_zero() {
+    let (locks, _) = locks();
+    let latch = locks.latch("one", LEASE).unwrap();
+    assert!(latch.set(2).await.unwrap() && !latch.set(1).await.unwrap());
+    let begin = Instant::now();
+    let waiting = [(); 3].map(|()| {
+        let latch = latch.clone();
+        tokio::spawn(async move { latch.wait().await.unwrap() })
+    });
+    assert_eq!(latch.wait_within(SECOND).await.unwrap(), 2);
+    assert_eq!(latch.count_down(1).await.unwrap(), 1);
+    assert_eq!(latch.count_down(5).await.unwrap(), 0);
+    for waiting in waiting {
+        waiting.await.unwrap();
+    }
+    assert!(begin.elapsed() < SECOND + POLL * 2, "{:?}", begin.elapsed());
+    assert!(latch.reset().await.unwrap());
+}
+
+/// Who waits for a latch that is forgotten does not wait for ever.
+#[tokio::test(start_paused = true)]
+async fn a_latch_that_is_not_kept_is_open() {
+    let (locks, _) = locks();
+    let latch = locks.latch("one", LEASE).unwrap();
+    latch.set(1).await.unwrap();
+    let begin = Instant::now();
+    latch.wait().await.unwrap();
+    assert!(begin.elapsed() >= LEASE && begin.elapsed() < LEASE + POLL, "{:?}", begin.elapsed());
+}

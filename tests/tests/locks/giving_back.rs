@@ -1,0 +1,108 @@
+//! What is given back: by releases, dropped guards, and calls without an answer.
+
+use super::*;
+
+/// Dropped, a guard gives the lock back in the background, also when the store is away for a while.
+#[tokio::test(start_paused = true)]
+async fn a_dropped_guard_is_given_back() {
+    let (locks, store) = locks();
+    let lock = locks.lock("one").unwrap();
+    drop(lock.acquire().await.unwrap());
+    sleep(MILLI).await;
+    assert_eq!(holder(&store).await, None);
+
+    let guard = lock.acquire().await.unwrap();
+    store.always(Fate::Silence);
+    drop(guard);
+    // Nor does it need its locks any more.
+    drop((lock, locks));
+    sleep(LEASE / 3).await;
+    store.always(Fate::Answered);
+    assert!(holder(&store).await.is_some());
+    sleep(SECOND * 3).await;
+    assert_eq!(holder(&store).await, None);
+    sleep(LEASE * 2).await;
+    assert_eq!(
+        tokio::runtime::Handle::current().metrics().num_alive_tasks(),
+        0,
+        "the task has ended"
+    );
+}
+
+/// A release without an answer is repeated, and done once.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_fails_is_repeated() {
+    let (locks, store) = locks();
+    let lock = locks.lock("one").unwrap().as_owner(locks.new_owner());
+    let (outer, inner) = (lock.acquire().await.unwrap(), lock.acquire().await.unwrap());
+    // Done, without an answer until long after its caller has given up.
+    store.next([Fate::DoneInSilence; 4]);
+    assert!(inner.release().await.is_err());
+    sleep(SECOND).await;
+    assert_eq!(holder(&store).await.map(|it| it.hold.holds), Some(1), "L10");
+    assert_eq!(outer.release().await.unwrap(), Released::Free);
+}
+
+/// What a call without an answer has taken is given back, and nothing else.
+#[tokio::test(start_paused = true)]
+async fn what_an_unanswered_call_has_taken_is_given_back() {
+    let (locks, store) = locks();
+    let lock = locks.lock("one").unwrap().as_owner(locks.new_owner());
+    let outer = lock.acquire().await.unwrap();
+    for fate in [Fate::DoneInSilence, Fate::AnswerLost, Fate::Lost, Fate::Silence] {
+        store.always(fate);
+        assert!(lock.acquire().await.is_err(), "{fate:?}");
+        store.always(Fate::Answered);
+        sleep(SECOND * 4).await;
+        assert_eq!(holder(&store).await.map(|it| it.hold.holds), Some(1), "{fate:?}");
+    }
+    assert_eq!(outer.release().await.unwrap(), Released::Free);
+}
+
+/// To look for what a call may have taken takes nothing itself.
+#[tokio::test(start_paused = true)]
+async fn what_was_never_taken_stays_free() {
+    let (_, store) = locks();
+    let slow = Slow::new(&store, vec![(MILLI * 5, MILLI * 5)]);
+    let locks = Locks::new(Timed::new(slow, Tokio, SECOND), LEASE).unwrap();
+    let lock = locks.lock("one").unwrap();
+    for fate in [Fate::Lost, Fate::Silence] {
+        store.always(fate);
+        assert!(lock.acquire().await.is_err(), "{fate:?}");
+        store.always(Fate::Answered);
+        for _ in 0..1000 {
+            assert_eq!(holder(&store).await, None, "{fate:?}");
+            sleep(MILLI * 3).await;
+        }
+    }
+}
+
+/// A caller who is dropped at any point leaves nothing behind.
+#[tokio::test(start_paused = true)]
+async fn a_dropped_attempt_leaves_nothing_held() {
+    let (locks, store) = locks();
+    let lock = locks.lock("one").unwrap();
+    let mut ended = 0;
+    for polls in 0..12 {
+        let held = polls % 2 == 1;
+        let other = if held { Some(lock.acquire().await.unwrap()) } else { None };
+        {
+            let mut attempt = pin!(lock.acquire_within(SECOND * 5));
+            for _ in 0..polls {
+                let mut context = Context::from_waker(Waker::noop());
+                if let Poll::Ready(outcome) = attempt.as_mut().poll(&mut context) {
+                    ended += 1;
+                    assert!(outcome.unwrap().taken().is_some());
+                    break;
+                }
+                advance(MILLI * 10).await;
+            }
+        }
+        if let Some(other) = other {
+            assert_eq!(other.release().await.unwrap(), Released::Free);
+        }
+        sleep(SECOND * 3).await;
+        assert_eq!(holder(&store).await, None, "after {polls} polls");
+    }
+    assert!(ended > 0, "some attempts come to their end");
+}

@@ -1,0 +1,252 @@
+//! Locks that are held: guards, renewal, and loss.
+
+use super::*;
+
+/// L1, L5: one at a time, with larger tokens, for two calls each.
+#[tokio::test(start_paused = true)]
+async fn a_lock_is_taken_and_given_back_with_two_calls() {
+    let (locks, store) = locks();
+    let lock = locks.lock("one").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    assert_eq!(refused(&locks).await.owner, guard.owner());
+    assert_eq!(holder(&store).await.unwrap().hold.token, guard.token());
+    let (token, calls) = (guard.token(), store.calls());
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+    let again = taken(lock.try_acquire().await.unwrap());
+    assert!(again.token() > token);
+    assert_eq!(store.calls(), calls + 2);
+    assert_eq!((again.holds(), lock.inspect().await.unwrap().unwrap().owner), (1, again.owner()));
+}
+
+/// L2: an owner holds as often as it acquired, less what it released.
+#[tokio::test(start_paused = true)]
+async fn an_owner_takes_it_more_than_once() {
+    let (locks, _) = locks();
+    let owner = locks.new_owner();
+    let lock = locks.lock("one").unwrap().as_owner(owner);
+    let (outer, inner) = (lock.acquire().await.unwrap(), lock.acquire().await.unwrap());
+    assert_eq!((outer.holds(), inner.holds(), inner.token()), (1, 2, outer.token()));
+    assert_eq!(outer.release().await.unwrap(), Released::Held(1));
+    assert_eq!(refused(&locks).await.owner, owner);
+    // Held for longer than a lease by what is left.
+    sleep(LEASE * 3).await;
+    assert_eq!(inner.time_left().map(|left| left > LEASE / 2), Ok(true));
+    assert_eq!(inner.release().await.unwrap(), Released::Free);
+}
+
+/// L6: a hold is renewed for as long as it is held, each third of the lease, and not once more.
+#[tokio::test(start_paused = true)]
+async fn a_hold_is_renewed_until_it_is_released() {
+    let (locks, store) = locks();
+    let guard = locks.lock("one").unwrap().acquire().await.unwrap();
+    let calls = store.calls();
+    for _ in 0..100 {
+        sleep(LEASE / 10).await;
+        let left = guard.time_left().unwrap();
+        assert!(left > LEASE * 6 / 10 && left < LEASE, "{left:?}");
+        let own = guard.deadline().unwrap() - lockage::runtime::Runtime::now(&Tokio);
+        assert_eq!(own, left);
+    }
+    let renewals = store.calls() - calls;
+    assert!((29..=31).contains(&renewals), "{renewals} renewals in ten leases");
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+    let calls = store.calls();
+    sleep(LEASE * 5).await;
+    assert_eq!(store.calls(), calls, "bug 25: nobody renews what was given back");
+}
+
+/// L6: with no answer any more, the holder knows by his own clock that it is lost, before it is.
+#[tokio::test(start_paused = true)]
+async fn a_loss_is_noticed_without_the_store() {
+    for fate in [Fate::Silence, Fate::NotDone, Fate::Lost] {
+        let (locks, store) = locks();
+        let guard = locks.lock("one").unwrap().acquire().await.unwrap();
+        sleep(LEASE / 2).await; // once renewed, after a third
+        let renewed = holder(&store).await.unwrap();
+        let deadline = guard.deadline().unwrap();
+        store.always(fate);
+        assert_eq!(guard.lost().await, Loss::Expired, "{fate:?}");
+        store.always(Fate::Answered);
+        let now = lockage::runtime::Runtime::now(&Tokio);
+        assert!(now >= deadline && now < deadline + MILLI * 2, "{fate:?}: {now:?}, {deadline:?}");
+        assert_eq!(holder(&store).await.map(|it| it.owner), Some(renewed.owner), "{fate:?}");
+        assert_eq!(guard.deadline(), Err(Loss::Expired));
+        assert_eq!(guard.lost().await, Loss::Expired, "once lost, it stays lost");
+    }
+}
+
+/// An outage that is over in time goes unnoticed.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_fails_is_repeated_until_it_is_done() {
+    let (locks, store) = locks();
+    let guard = locks.lock("one").unwrap().acquire().await.unwrap();
+    store.always(Fate::Silence);
+    sleep(LEASE * 9 / 10).await;
+    store.always(Fate::Answered);
+    sleep(LEASE).await;
+    assert!(guard.deadline().is_ok());
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+}
+
+/// Work ends with the lock, and says why.
+#[tokio::test(start_paused = true)]
+async fn work_is_stopped_when_the_lock_is_lost() {
+    let (locks, store) = locks();
+    let lock = locks.lock("one").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    assert_eq!(guard.run(async { 42 }).await, Ok(42));
+    let work = async {
+        sleep(LEASE * 2).await;
+        assert!(lock.force_release(guard.token()).await.unwrap());
+        assert!(!lock.force_release(guard.token()).await.unwrap());
+        let next = lock.acquire().await.unwrap();
+        std::mem::forget(next);
+        sleep(LEASE * 9).await;
+        panic!("it has no lock any more");
+    };
+    let start = Instant::now();
+    let Err(Loss::Refused(Some(next))) = guard.run(work).await else { panic!("it was lost") };
+    assert!(start.elapsed() <= LEASE * 2 + LEASE / 3 + SECOND, "with the next renewal");
+    assert_eq!(holder(&store).await.map(|it| it.hold.token), Some(next.hold.token));
+    // Nothing of it is done by who has lost it before.
+    let never = async { panic!("it has no lock") };
+    assert_eq!(guard.run(never).await, Err(Loss::Refused(Some(next))));
+    let released = guard.release().await.unwrap();
+    assert!(matches!(released, Released::NotHeld(Some(it)) if it.owner == next.owner));
+}
+
+/// A longest hold is not renewed beyond its end.
+#[tokio::test(start_paused = true)]
+async fn a_longest_hold_ends() {
+    let (locks, store) = locks();
+    let locks = locks.with_longest_hold(LEASE * 2);
+    let start = Instant::now();
+    let guard = locks.lock("one").unwrap().acquire().await.unwrap();
+    assert_eq!(guard.lost().await, Loss::HeldTooLong);
+    assert!((LEASE * 2..LEASE * 2 + MILLI * 2).contains(&start.elapsed()), "{:?}", start.elapsed());
+    drop(guard);
+    sleep(SECOND).await;
+    assert_eq!(holder(&store).await, None, "dropped, it is given back");
+}
+
+/// Bug 26: what is granted too late is not held.
+#[tokio::test(start_paused = true)]
+async fn bug_26_a_grant_whose_lease_is_over_is_given_back() {
+    let store = Flaky::new(MemoryStore::with_clock(Arc::new(TokioClock::start())));
+    let slow = Slow::new(&store, vec![(Duration::ZERO, SECOND * 2)]);
+    let locks = Locks::new(Timed::new(slow, Tokio, SECOND * 60), SECOND).unwrap();
+    let outcome = locks.lock("one").unwrap().acquire_within(SECOND * 5).await;
+    assert!(outcome.is_err(), "{outcome:?}");
+    sleep(SECOND * 60).await;
+    assert_eq!(holder(&store).await, None);
+}
+
+/// L6: for as long as a holder is sure of his lock, it is his by the store, however long its calls and
+/// answers are under way.
+#[test]
+fn l6_who_is_sure_of_a_lock_has_it() {
+    let delays = prop::collection::vec((0..4_000_u64, 0..4_000_u64), 1..20);
+    property("l6_own_deadline", cases(60), &(delays, 1..8_u64), |(delays, lease)| {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_time().start_paused(true).build().expect("a runtime");
+        runtime.block_on(sure_of_a_lock(delays, SECOND * u32::try_from(lease).expect("a few")))
+    });
+}
+
+/// Each call of this store takes so many milliseconds on its way there, and back.
+async fn sure_of_a_lock(delays: Vec<(u64, u64)>, lease: Duration) -> Check {
+    let direct = Flaky::new(MemoryStore::with_clock(Arc::new(TokioClock::start())));
+    let millis = |(there, back)| (Duration::from_millis(there), Duration::from_millis(back));
+    let slow = Slow::new(&direct, delays.into_iter().map(millis).collect());
+    let locks = Locks::new(Timed::new(slow, Tokio, SECOND * 5), lease).expect("a lease");
+    for _ in 0..5 {
+        let outcome = locks.lock("one").expect("a name").acquire_within(SECOND * 10).await;
+        let Ok(TryLock::Taken(guard)) = outcome else { continue };
+        for _ in 0..200 {
+            if guard.deadline().is_err() {
+                break;
+            }
+            let by_the_store = holder(&direct).await.map(|it| it.hold.token);
+            require(by_the_store == Some(guard.token()), || {
+                format!(
+                    "sure of {:?} by {:?}, and it has {by_the_store:?}",
+                    guard.token(),
+                    guard.deadline()
+                )
+            })?;
+            sleep(lease / 40).await;
+        }
+    }
+    Ok(())
+}
+
+/// Thousands of holds are renewed together.
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_holds_are_renewed_a_thousand_at_a_time() {
+    let (locks, store) = locks();
+    let mut guards = Vec::new();
+    for name in 0..10_000 {
+        guards.push(locks.lock(&name.to_string()).unwrap().acquire().await.unwrap());
+    }
+    let calls = store.calls();
+    sleep(LEASE).await;
+    assert!(guards.iter().all(|guard| guard.deadline().is_ok()));
+    let renewals = store.calls() - calls;
+    assert!((20_000..=30_000).contains(&renewals), "{renewals} in a lease");
+    assert_eq!(store.most_at_once(), 1000);
+}
+
+/// Bug 25: however releases and renewals meet, nothing is renewed or held once all is given back.
+#[tokio::test(start_paused = true)]
+async fn bug_25_releases_and_renewals_that_meet_leave_nothing_behind() {
+    let (locks, store) = locks();
+    let lock = locks.lock("one").unwrap();
+    for round in 0..200_u32 {
+        let guard = lock.acquire().await.unwrap();
+        // Just before, at and after its renewal, of which each call takes a few polls.
+        advance(LEASE / 3 - MILLI).await;
+        for _ in 0..round % 20 {
+            yield_now().await;
+        }
+        advance(MILLI * (round % 3)).await;
+        for _ in 0..round % 7 {
+            yield_now().await;
+        }
+        match round % 2 {
+            0 => assert_eq!(guard.release().await.unwrap(), Released::Free),
+            _ => drop(guard),
+        }
+        sleep(SECOND).await;
+        assert_eq!(holder(&store).await, None, "round {round}");
+        let calls = store.calls();
+        sleep(LEASE).await;
+        assert_eq!(store.calls(), calls, "round {round}");
+    }
+}
+
+/// The same program in a runtime, with its real timers.
+async fn holds_for_more_than_a_lease<R: Spawn>(runtime: R) {
+    let lease = SECOND * 2;
+    let store = Flaky::new(MemoryStore::new());
+    let locks = Locks::new(Timed::new(store.clone(), runtime.clone(), SECOND), lease).unwrap();
+    let guard = locks.lock("one").unwrap().acquire().await.unwrap();
+    runtime.sleep(lease * 3 / 2).await;
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+}
+
+#[test]
+fn every_runtime_renews() {
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            tokio::runtime::Runtime::new().unwrap().block_on(async {
+                tokio::spawn(holds_for_more_than_a_lease(Tokio)).await.unwrap();
+            });
+        });
+        threads.spawn(|| {
+            let holds = holds_for_more_than_a_lease(AsyncStd);
+            async_std::task::block_on(async_std::task::spawn(holds));
+        });
+        threads.spawn(|| smol::block_on(smol::spawn(holds_for_more_than_a_lease(Smol))));
+        threads.spawn(|| pollster::block_on(holds_for_more_than_a_lease(Smol)));
+    });
+}

@@ -1,0 +1,91 @@
+//! Locks in virtual time: guards, renewal, loss, and what is given back, with a store that fails as it is
+//! told.
+
+mod family;
+mod giving_back;
+mod holding;
+mod many;
+mod quorum;
+mod waiting;
+
+use std::iter::Cycle;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use std::vec::IntoIter;
+
+use lockage::lock::{Holder, Lock, OperationId, OwnerId};
+use lockage::runtime::{AsyncStd, Smol, Spawn, Tokio};
+use lockage::{Busy, Key, Locks, Loss, NamedLock, Released, Store, Timed, Timestamp, TryLock};
+use lockage_memory::MemoryStore;
+use lockage_tests::clocks::TokioClock;
+use lockage_tests::flaky::{Fate, Flaky, yield_now};
+use lockage_tests::properties::{Check, cases, property, require};
+use proptest::prelude::*;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, advance, sleep, timeout};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MILLI: Duration = Duration::from_millis(1);
+const LEASE: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_millis(100);
+
+type Memory = Flaky<MemoryStore<Arc<TokioClock>>>;
+
+fn locks() -> (Locks<Memory, Tokio>, Memory) {
+    let store = Flaky::new(MemoryStore::with_clock(Arc::new(TokioClock::start())));
+    let timed = Timed::new(store.clone(), Tokio, SECOND);
+    (Locks::new(timed, LEASE).unwrap(), store)
+}
+
+/// Who holds it by the store, which is asked directly.
+async fn holder(store: &Memory) -> Option<Holder> {
+    let inspect = Lock::new(LEASE, SECOND).unwrap().inspect();
+    let key = Key::new("lock", "one").unwrap();
+    store.execute(&key, &inspect).await.unwrap().holder
+}
+
+fn taken<G>(outcome: TryLock<G>) -> G {
+    outcome.taken().expect("it is free")
+}
+
+async fn refused(locks: &Locks<Memory, Tokio>) -> Holder {
+    match locks.lock("one").unwrap().try_acquire().await.unwrap() {
+        TryLock::Busy(Busy::Held(holder)) => holder,
+        other => panic!("it was not held: {other:?}"),
+    }
+}
+
+/// On the way there, and back.
+type Delays = (Duration, Duration);
+
+#[derive(Clone, Debug)]
+struct Slow {
+    store: Memory,
+    delays: Arc<Mutex<Cycle<IntoIter<Delays>>>>,
+}
+
+impl Slow {
+    /// Whose calls take these times there and back, again and again.
+    fn new(store: &Memory, delays: Vec<Delays>) -> Self {
+        let delays = Arc::new(Mutex::new(delays.into_iter().cycle()));
+        Slow { store: store.clone(), delays }
+    }
+}
+
+impl Store for Slow {
+    async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, lockage::StoreError>
+    where
+        C: lockage::Command<Outcome: Send> + Sync,
+    {
+        let (there, back) = {
+            let mut delays = self.delays.lock().expect("no panic while held");
+            delays.next().expect("it goes on for ever")
+        };
+        sleep(there).await;
+        let answer = self.store.execute(key, command).await;
+        sleep(back).await;
+        answer
+    }
+}

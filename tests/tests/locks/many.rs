@@ -1,0 +1,83 @@
+//! Several locks at once.
+
+use super::*;
+
+/// All are held, each with a token of its own, and all are given back.
+#[tokio::test(start_paused = true)]
+async fn all_are_taken_and_given_back() {
+    let (locks, _) = locks();
+    let many = locks.many(["one", "two", "one"]).unwrap();
+    let guard = many.acquire().await.unwrap();
+    assert_eq!(refused(&locks).await.hold.token, guard.of("one").unwrap().token());
+    assert!(guard.of("two").is_some() && guard.of("three").is_none());
+    let released = guard.release().await.unwrap();
+    assert_eq!(released.into_values().collect::<Vec<_>>(), [Released::Free; 2]);
+    drop(many.try_acquire().await.unwrap().taken().expect("all are free"));
+}
+
+/// All or none: where one is held, none is taken.
+#[tokio::test(start_paused = true)]
+async fn none_is_taken_where_one_is_held() {
+    let (locks, _) = locks();
+    let two = locks.lock("two").unwrap().acquire().await.unwrap();
+    let many = locks.many(["two", "one"]).unwrap();
+    let outcome = many.try_acquire().await.unwrap();
+    assert!(matches!(outcome, TryLock::Busy(Busy::Held(holder)) if holder.owner == two.owner()));
+    sleep(MILLI).await;
+    drop(taken(locks.lock("one").unwrap().try_acquire().await.unwrap()));
+    let begin = Instant::now();
+    assert!(many.acquire_within(SECOND).await.unwrap().taken().is_none());
+    assert!(begin.elapsed() >= SECOND && begin.elapsed() < SECOND + POLL);
+    sleep(MILLI).await;
+    drop(taken(locks.lock("one").unwrap().try_acquire().await.unwrap()));
+}
+
+/// Who names the same locks in different orders does not wait for each other for ever.
+#[tokio::test(start_paused = true)]
+async fn there_is_no_ring_of_those_who_wait() {
+    let (locks, _) = locks();
+    let orders = [["one", "two", "three"], ["three", "two", "one"], ["two", "three", "one"]];
+    let mut all = JoinSet::new();
+    for names in orders {
+        let many = locks.many(names).unwrap();
+        all.spawn(async move {
+            for _ in 0..20 {
+                let guard = many.acquire().await.unwrap();
+                guard.run(sleep(MILLI)).await.unwrap();
+                guard.release().await.unwrap();
+            }
+        });
+    }
+    timeout(LEASE, all.join_all()).await.expect("nobody waits for ever");
+}
+
+/// Work ends with the first that is lost, and the others are given back.
+#[tokio::test(start_paused = true)]
+async fn work_ends_when_one_is_lost() {
+    let (locks, _) = locks();
+    let guard = locks.many(["one", "two"]).unwrap().acquire().await.unwrap();
+    let token = guard.of("two").unwrap().token();
+    assert!(locks.lock("two").unwrap().force_release(token).await.unwrap());
+    assert!(matches!(guard.run(sleep(LEASE * 9)).await, Err(Loss::Refused(None))));
+    assert!(guard.time_left().is_err());
+    drop(guard);
+    sleep(MILLI).await;
+    drop(taken(locks.lock("one").unwrap().try_acquire().await.unwrap()));
+}
+
+/// One that is lost while another is waited for is taken anew: all are held in the end.
+#[tokio::test(start_paused = true)]
+async fn what_is_lost_meanwhile_is_taken_anew() {
+    let (locks, _) = locks();
+    let two = locks.lock("two").unwrap().acquire().await.unwrap();
+    let many = locks.many(["one", "two"]).unwrap();
+    let waiting = tokio::spawn(async move { many.acquire().await.unwrap() });
+    sleep(SECOND).await;
+    let one = refused(&locks).await;
+    assert!(locks.lock("one").unwrap().force_release(one.hold.token).await.unwrap());
+    sleep(LEASE).await;
+    two.release().await.unwrap();
+    let guard = waiting.await.unwrap();
+    assert!(guard.time_left().is_ok());
+    assert_eq!(refused(&locks).await.hold.token, guard.of("one").unwrap().token());
+}

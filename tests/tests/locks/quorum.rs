@@ -1,0 +1,139 @@
+//! A lock on several independent servers.
+
+use lockage::{ConfigError, Error, Quorum, QuorumGuard, StoreError};
+
+use super::*;
+
+fn servers(count: usize) -> (Quorum<Memory, Tokio>, Vec<Memory>) {
+    let (servers, stores) = (0..count).map(|_| locks()).unzip();
+    (Quorum::new(servers).unwrap(), stores)
+}
+
+async fn holders(stores: &[Memory]) -> usize {
+    let mut count = 0;
+    for store in stores {
+        count += usize::from(holder(store).await.is_some());
+    }
+    count
+}
+
+type Outcome = Result<TryLock<QuorumGuard<Memory, Tokio>>, Error>;
+
+fn got(outcome: Outcome) -> QuorumGuard<Memory, Tokio> {
+    outcome.unwrap().taken().expect("a majority grants it")
+}
+
+/// One that could not miss any server is told to be none.
+#[tokio::test(start_paused = true)]
+async fn it_takes_three_servers() {
+    let two = vec![locks().0, locks().0];
+    assert!(matches!(Quorum::new(two), Err(ConfigError::TooFewServers { count: 2 })));
+}
+
+/// L1: held by one, refused to another, renewed, and free everywhere once it is given back.
+#[tokio::test(start_paused = true)]
+async fn one_owner_has_the_majority() {
+    let (quorum, stores) = servers(5);
+    let lock = quorum.lock("one").unwrap();
+    let guard = got(lock.try_acquire().await);
+    assert_eq!((guard.granted(), holders(&stores).await), (5, 5));
+    assert!(matches!(lock.try_acquire().await, Ok(TryLock::Busy(Busy::Held(_)))));
+    sleep(LEASE * 3).await;
+    assert!(guard.time_left().unwrap() > LEASE / 2);
+    assert_eq!(guard.release().await, 5);
+    assert_eq!(holders(&stores).await, 0);
+}
+
+/// It outlasts the loss of fewer than half of the servers, those that refuse and those that say nothing.
+#[tokio::test(start_paused = true)]
+async fn a_minority_may_be_away() {
+    let (quorum, stores) = servers(5);
+    let lock = quorum.lock("one").unwrap();
+    stores[0].always(Fate::Silence);
+    stores[1].always(Fate::NotDone);
+    let begin = Instant::now();
+    let guard = got(lock.try_acquire().await);
+    // A server that says nothing is not waited for to the end of its timeout.
+    assert!(begin.elapsed() < SECOND / 2, "{:?}", begin.elapsed());
+    assert_eq!(guard.granted(), 3);
+    sleep(LEASE * 2).await;
+    assert!(guard.time_left().is_ok());
+    stores[2].always(Fate::Silence);
+    let begin = Instant::now();
+    assert_eq!(guard.run(sleep(LEASE * 9)).await, Err(Loss::Expired));
+    assert!(begin.elapsed() < LEASE);
+}
+
+/// L6: it is lost when the majority is, and not before.
+#[tokio::test(start_paused = true)]
+async fn it_is_lost_with_the_majority() {
+    let (quorum, stores) = servers(5);
+    let guard = got(quorum.lock("one").unwrap().try_acquire().await);
+    let lost = |at: usize| stores[at].always(Fate::Silence);
+    lost(0);
+    lost(1);
+    sleep(LEASE * 2).await;
+    assert!(guard.time_left().is_ok());
+    lost(2);
+    let left = guard.time_left().unwrap();
+    let begin = Instant::now();
+    assert_eq!(guard.lost().await, Loss::Expired);
+    assert!(begin.elapsed() >= left && begin.elapsed() < LEASE);
+    assert!(guard.time_left().is_err());
+}
+
+/// Without a majority nothing is held, that is said, and what was taken is given back.
+#[tokio::test(start_paused = true)]
+async fn without_a_majority_there_is_none() {
+    let (quorum, stores) = servers(3);
+    let lock = quorum.lock("one").unwrap();
+    stores[0].always(Fate::NotDone);
+    stores[1].always(Fate::NotDone);
+    assert!(matches!(lock.try_acquire().await, Err(Error::Store(StoreError::NotDone(_)))));
+    sleep(SECOND).await;
+    stores[..2].iter().for_each(|store| store.always(Fate::Answered));
+    assert_eq!(holders(&stores).await, 0);
+    drop(got(lock.try_acquire().await));
+}
+
+/// What servers have taken after nobody waited for them any more is given back.
+#[tokio::test(start_paused = true)]
+async fn late_grants_are_given_back() {
+    let (quorum, stores) = servers(5);
+    stores[4].always(Fate::DoneInSilence);
+    let guard = got(quorum.lock("one").unwrap().try_acquire().await);
+    assert_eq!(guard.granted(), 4);
+    stores[4].always(Fate::Answered);
+    sleep(SECOND * 3).await;
+    assert_eq!(holder(&stores[4]).await, None);
+}
+
+/// L1, L8: of many who want it at once one has it at a time, and all get it in the end.
+#[tokio::test(start_paused = true)]
+async fn split_votes_end() {
+    let (quorum, _) = servers(3);
+    let inside = Arc::new(Mutex::new(0));
+    let mut all = JoinSet::new();
+    for _ in 0..8 {
+        let (lock, inside) = (quorum.lock("one").unwrap(), Arc::clone(&inside));
+        all.spawn(async move {
+            let guard = lock.acquire().await.unwrap();
+            assert_eq!(std::mem::replace(&mut *inside.lock().unwrap(), 1), 0);
+            sleep(MILLI * 5).await;
+            *inside.lock().unwrap() = 0;
+            guard.release().await
+        });
+    }
+    timeout(LEASE * 4, all.join_all()).await.expect("nobody waits for ever");
+}
+
+/// A wait ends with its timeout.
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_a_majority_ends_with_its_timeout() {
+    let (quorum, _) = servers(3);
+    let lock = quorum.lock("one").unwrap();
+    let _held = got(lock.try_acquire().await);
+    let begin = Instant::now();
+    assert!(lock.acquire_within(SECOND).await.unwrap().taken().is_none());
+    assert!(begin.elapsed() >= SECOND && begin.elapsed() < SECOND + POLL);
+}

@@ -1,0 +1,116 @@
+//! Who waits for a lock, and who is told that it is free.
+
+use super::*;
+
+/// L8: when its holder is gone, who waits has the lock within its lease and one poll.
+#[tokio::test(start_paused = true)]
+async fn who_waits_has_it_within_the_lease_and_one_poll() {
+    let (locks, store) = locks();
+    let key = Key::new("lock", "one").unwrap();
+    let crashed = Lock::new(LEASE, SECOND).unwrap();
+    let acquire = crashed.acquire(OwnerId::from_u128(7), OperationId::from_u128(7), Timestamp::MAX);
+    store.execute(&key, &acquire).await.unwrap();
+    let start = Instant::now();
+    let waits = (0..20).map(|_| {
+        let lock = locks.lock("one").unwrap();
+        tokio::spawn(async move {
+            let guard = lock.acquire().await.unwrap();
+            let had = start.elapsed();
+            guard.release().await.unwrap();
+            had
+        })
+    });
+    let mut had = Vec::new();
+    for wait in waits.collect::<Vec<_>>() {
+        had.push(wait.await.unwrap());
+    }
+    had.sort();
+    assert!((LEASE..LEASE + POLL).contains(&had[0]), "{had:?}");
+    assert!(had[19] < LEASE + POLL * 2, "{had:?}");
+    // One question in each half of a poll at most, but for the first ones.
+    let most = 20 * (LEASE.as_millis() / (POLL.as_millis() / 2) + 10);
+    assert!(u128::from(store.calls()) < most, "{} calls", store.calls());
+}
+
+/// Who is told that a lock is free has it at once, and of many who wait one comes to look.
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_told_when_it_is_free() {
+    const WAITERS: u64 = 20;
+    let (locks, store) = locks();
+    let locks = locks.with_wake_ups().with_poll(LEASE);
+    let first = locks.lock("one").unwrap().acquire().await.unwrap();
+    let waits: Vec<_> = (0..WAITERS)
+        .map(|_| {
+            let lock = locks.lock("one").unwrap();
+            tokio::spawn(async move {
+                let guard = lock.acquire().await.unwrap();
+                sleep(SECOND).await;
+                assert_eq!(guard.release().await.unwrap(), Released::Free);
+                Instant::now()
+            })
+        })
+        .collect();
+    sleep(SECOND).await;
+    let (calls, start) = (store.calls(), Instant::now());
+    assert_eq!(first.release().await.unwrap(), Released::Free);
+    let mut ends = Vec::new();
+    for wait in waits {
+        ends.push(wait.await.unwrap() - start);
+    }
+    ends.sort();
+    for (waiter, end) in ends.iter().enumerate() {
+        let expected = SECOND * (waiter as u32 + 1);
+        assert!((expected..expected + MILLI * 100).contains(end), "{waiter}: {end:?}");
+    }
+    // Each takes it and gives it back, and nobody looks in vain, but for those who ask once in a poll.
+    let most = 1 + 2 * WAITERS + WAITERS * 2;
+    assert!(store.calls() - calls <= most, "{} calls", store.calls() - calls);
+}
+
+/// One who was told and is dropped leaves it to the next.
+#[tokio::test(start_paused = true)]
+async fn who_is_told_and_gives_up_leaves_it_to_the_next() {
+    let (locks, _) = locks();
+    let locks = locks.with_wake_ups().with_poll(LEASE * 10);
+    let lock = locks.lock("one").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let spawned = |lock: NamedLock<Memory, Tokio>| {
+        tokio::spawn(async move { drop(lock.acquire().await.unwrap()) })
+    };
+    let (first, second) = (spawned(lock.clone()), spawned(lock.clone()));
+    sleep(SECOND).await;
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+    first.abort();
+    let start = Instant::now();
+    second.await.unwrap();
+    assert!(start.elapsed() < SECOND, "{:?}", start.elapsed());
+}
+
+/// L8: a holder who is gone tells nobody; who waits looks when the lease ends.
+#[tokio::test(start_paused = true)]
+async fn who_is_not_told_looks_when_the_lease_ends() {
+    let (locks, store) = locks();
+    let key = Key::new("lock", "one").unwrap();
+    let crashed = Lock::new(LEASE, SECOND).unwrap();
+    let acquire = crashed.acquire(OwnerId::from_u128(7), OperationId::from_u128(7), Timestamp::MAX);
+    store.execute(&key, &acquire).await.unwrap();
+    let start = Instant::now();
+    let locks = locks.with_wake_ups().with_poll(SECOND);
+    let guard = locks.lock("one").unwrap().acquire().await.unwrap();
+    assert!((LEASE..LEASE + SECOND).contains(&start.elapsed()), "{:?}", start.elapsed());
+    drop(guard);
+    assert!(store.calls() < 70, "{} calls", store.calls());
+}
+
+/// A wait that is over is told who has it.
+#[tokio::test(start_paused = true)]
+async fn a_wait_ends_with_its_timeout() {
+    let (locks, _) = locks();
+    let lock = locks.lock("one").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let start = Instant::now();
+    let outcome = lock.acquire_within(SECOND * 3).await.unwrap();
+    let TryLock::Busy(Busy::Held(holder)) = outcome else { panic!("{outcome:?}") };
+    assert_eq!((holder.owner, holder.hold.token), (guard.owner(), guard.token()));
+    assert!((SECOND * 3..SECOND * 3 + MILLI * 2).contains(&start.elapsed()));
+}
