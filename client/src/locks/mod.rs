@@ -8,6 +8,8 @@ mod hold;
 mod keeper;
 mod kind;
 mod latch;
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod many;
 mod named;
 mod once;
