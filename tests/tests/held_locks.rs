@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use fred::types::config::Config;
 use lockage::runtime::Tokio;
-use lockage::{Locks, Loss, Released, Store, Timed};
+use lockage::{Locks, Loss, Quorum, Released, Store, Timed};
 use lockage_fred::FredStore;
 use lockage_redis_rs::RedisStore;
 use lockage_tests::server::Server;
@@ -132,4 +132,53 @@ async fn a_server_that_forgets_costs_the_lock() {
     server.restart();
     assert_eq!(guard.lost().await, Loss::Refused(None));
     assert_eq!(guard.release().await.unwrap(), Released::NotHeld(None));
+}
+
+/// A lock that most of three servers have granted outlasts the death of one of them, and keeps others out.
+#[tokio::test]
+async fn a_majority_outlasts_a_server() {
+    let mut servers = [(); 3].map(|()| Server::start());
+    majority(&mut servers, redis_rs).await;
+    majority(&mut servers, fred).await;
+}
+
+async fn majority<S: Store + 'static>(servers: &mut [Server; 3], connect: fn(&Server) -> S) {
+    let quorum = || {
+        let timed = |server| Timed::new(connect(server), Tokio, SECOND / 4);
+        let locks = servers.iter().map(|server| Locks::new(timed(server), SECOND * 2).unwrap());
+        Quorum::new(locks.collect()).unwrap().lock("one").unwrap()
+    };
+    let (one, other) = (quorum(), quorum());
+    let guard = one.acquire().await.unwrap();
+    servers[1].kill();
+    assert!(guard.run(tokio::time::sleep(SECOND * 4)).await.is_ok());
+    assert!(other.acquire_within(SECOND).await.unwrap().taken().is_none());
+    assert!(guard.release().await >= 2);
+    let guard = other.acquire().await.unwrap();
+    assert_eq!((guard.granted(), guard.release().await), (2, 2));
+    servers[1].restart();
+}
+
+/// L1, L2: permits and the sides of a read-write lock are held and renewed on a real server as in memory.
+#[tokio::test]
+async fn the_family_is_held() {
+    let server = Server::start();
+    family(redis_rs(&server)).await;
+    family(fred(&server)).await;
+}
+
+async fn family(store: impl Store + 'static) {
+    let locks = locks(store, SECOND * 2);
+    let semaphore = locks.semaphore("permits", 2).unwrap();
+    let (one, two) = (semaphore.acquire().await.unwrap(), semaphore.acquire().await.unwrap());
+    let (read, write) = (locks.read_lock("sides").unwrap(), locks.write_lock("sides").unwrap());
+    let readers = (read.acquire().await.unwrap(), read.acquire().await.unwrap());
+    tokio::time::sleep(SECOND * 3).await;
+    assert!(semaphore.try_acquire().await.unwrap().taken().is_none());
+    assert!(write.try_acquire().await.unwrap().taken().is_none());
+    for guard in [one, two, readers.0, readers.1] {
+        assert!(guard.time_left().is_ok());
+        assert!(matches!(guard.release().await.unwrap(), Released::Free));
+    }
+    drop((semaphore.acquire().await.unwrap(), write.acquire().await.unwrap()));
 }
