@@ -12,8 +12,8 @@
 //! ```
 //!
 //! The store decides where the state lives: `lockage-memory` in this process, `lockage-redis-rs` and
-//! `lockage-fred` on Redis or Valkey through the `redis` or the `fred` crate. This crate spawns
-//! nothing and needs no particular runtime.
+//! `lockage-fred` on Redis or Valkey through the `redis` or the `fred` crate. This crate needs
+//! no particular runtime, and spawns nothing but the task that renews [`Locks`].
 //!
 //! # Time
 //!
