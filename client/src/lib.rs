@@ -72,6 +72,7 @@ mod fenced;
 mod key;
 mod limiter;
 mod locks;
+mod replicated;
 pub mod runtime;
 mod signals;
 mod store;
@@ -96,6 +97,7 @@ pub use lockage_core::{
 pub use locks::{
     Alone, Cached, LockGuard, Locks, Loss, NamedLock, Once, Ran, Released, TryLock, WorkError,
 };
+pub use replicated::Replicated;
 pub use signals::{Listener, Signal, Signals, Wake};
 pub use store::{BlockingStore, Store};
 pub use timed::{NoAnswer, Timed};
