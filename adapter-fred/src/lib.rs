@@ -44,6 +44,12 @@
 //! Its `UnresponsiveConfig` notices a silent server only where no calls are sent. Leave
 //! `TcpConfig::nodelay` off: it writes out each call by itself.
 //!
+//! # Waiting for replicas
+//!
+//! A store after [`FredStore::connect`] is [`Replicated`](lockage::Replicated). For each such call that is under
+//! way it has a client more, of one connection, and keeps it for the next. An ACL has to allow the commands
+//! `EVAL WAIT`.
+//!
 //! # Listening
 //!
 //! Whoever waits needs a client that listens, which the store makes at the first wait, by RESP3: by itself after
@@ -61,6 +67,7 @@
 //! The client runs on tokio. Under async-std, turn on async-std's feature `tokio1`; under others,
 //! wrap futures by the crate `async-compat`.
 
+mod acknowledged;
 mod link;
 mod outcome;
 mod own;

@@ -13,6 +13,7 @@ use lockage::adapter::{Renewed, Verdict};
 use lockage::{Command, Key};
 use lockage_lua::Call;
 
+use crate::acknowledged::Waiting;
 use crate::outcome::verdict;
 use crate::own::Own;
 
@@ -53,7 +54,11 @@ impl Request {
         Request { name: call.name(), arguments, slot, deadline, follows }
     }
 
-    async fn send_once(self, client: &Client) -> Result<Value, Error> {
+    pub(crate) fn slot(&self) -> u16 {
+        self.slot
+    }
+
+    pub(crate) async fn send_once(self, client: &Client) -> Result<Value, Error> {
         // No timeout at all is what zero means to the client.
         let left = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
         let timeout = self.deadline.map(|deadline| left(deadline).max(Duration::from_millis(1)));
@@ -100,19 +105,22 @@ async fn follow(client: &Client, request: Request) -> Result<Value, LinkError> {
         Err(error) if error.is_ask() => error,
         result => return result.map_err(LinkError::Failed),
     };
-    let address = error.details().rsplit(' ').next().and_then(|address| address.rsplit_once(':'));
-    let (host, port) = address.ok_or_else(|| not_sent("no address after ASK"))?;
-    let host = if host.is_empty() { &owner.host } else { host };
-    let port = port.parse().map_err(|_| not_sent("no port after ASK"))?;
-    let node = Own::node(client, Server::new(host, port)).await.map_err(LinkError::NotSent)?;
-    // It holds for the next call on this connection, which is nobody else's.
-    let asking = CustomCommand::new_static("ASKING", ClusterHash::Random, false);
-    let asked = node.client.custom::<Value, Value>(asking, vec![]).await;
-    asked.map_err(LinkError::NotSent)?;
+    let node = redirection(&error, owner)?;
+    let node = Own::node(client, node).await.map_err(LinkError::NotSent)?;
+    node.ask().await.map_err(LinkError::NotSent)?;
     request.send_once(&node.client).await.map_err(LinkError::Failed)
 }
 
-fn not_sent(why: &'static str) -> LinkError {
+/// The node that a `MOVED` or an `ASK` of this one names.
+pub(crate) fn redirection(error: &Error, of: &Server) -> Result<Server, LinkError> {
+    let address = error.details().rsplit(' ').next().and_then(|address| address.rsplit_once(':'));
+    let (host, port) = address.ok_or_else(|| not_sent("no address after MOVED or ASK"))?;
+    let host = if host.is_empty() { &of.host } else { host };
+    let port = port.parse().map_err(|_| not_sent("no port after MOVED or ASK"))?;
+    Ok(Server::new(host, port))
+}
+
+pub(crate) fn not_sent(why: &'static str) -> LinkError {
     LinkError::NotSent(Error::new(ErrorKind::Config, why))
 }
 
@@ -120,14 +128,19 @@ fn not_sent(why: &'static str) -> LinkError {
 /// was silent for several calls in a row, or turned out to lead to a server that takes no writes.
 /// A connection that is lost it makes anew itself. Nothing is sent again. Clones share the client.
 #[derive(Clone, Debug)]
-pub struct Reconnecting(Renewed<Arc<Own>, Error>);
+pub struct Reconnecting {
+    pub(crate) shared: Renewed<Arc<Own>, Error>,
+    pub(crate) waiting: Waiting,
+}
 
 impl Reconnecting {
     /// Connects as this configuration says.
     pub fn new(config: Config) -> Self {
         let clustered = config.server.is_clustered();
+        let waiting = Waiting::new(config.clone());
         let clients = Renewed::new(move || Own::connect(config.clone()));
-        Reconnecting(if clustered { clients.behind() } else { clients })
+        let shared = if clustered { clients.behind() } else { clients };
+        Reconnecting { shared, waiting }
     }
 }
 
@@ -141,6 +154,6 @@ impl Link for Reconnecting {
             }
             Err(error) => (Err(LinkError::NotSent(error)), Verdict::Lost),
         };
-        self.0.with(send).await
+        self.shared.with(send).await
     }
 }

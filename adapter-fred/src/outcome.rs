@@ -50,7 +50,7 @@ fn code_of(error: &Error) -> Option<&str> {
 }
 
 /// What a call's result says of the client that it took.
-pub(crate) fn verdict(result: &Result<Value, LinkError>) -> Verdict {
+pub(crate) fn verdict<T>(result: &Result<T, LinkError>) -> Verdict {
     match result {
         Err(LinkError::Failed(error)) if *error.kind() == ErrorKind::Timeout => Verdict::Doubtful,
         // It leads to a server that is no master any more.
@@ -201,7 +201,7 @@ mod tests {
             ("ERR Error running script", Verdict::Good),
         ] {
             let error = LinkError::Failed(Error::new(ErrorKind::Unknown, reply));
-            assert_eq!(verdict(&Err(error)), expected, "{reply}");
+            assert_eq!(verdict::<Value>(&Err(error)), expected, "{reply}");
         }
     }
 }

@@ -6,15 +6,15 @@ use std::time::Duration;
 use fred::clients::Client;
 use fred::error::Error;
 use fred::interfaces::ClientLike;
-use fred::types::ConnectHandle;
-use fred::types::RespVersion;
 use fred::types::config::{
     Config, ConnectionConfig, PerformanceConfig, ReconnectPolicy, Server, ServerConfig,
     UnresponsiveConfig,
 };
+use fred::types::{ClusterHash, ConnectHandle, CustomCommand, RespVersion, Value};
 
 const CONNECT: Duration = Duration::from_secs(1);
-const REPLY: Duration = Duration::from_millis(500);
+/// How long a reply may take.
+pub(crate) const REPLY: Duration = Duration::from_millis(500);
 
 /// How many messages can wait in a client: as many as usual, or where it is there for them.
 const FEW: usize = 32;
@@ -53,6 +53,24 @@ impl Own {
         // With RESP2 a connection that listens could not be asked anything else.
         let config = Config { version: RespVersion::RESP3, ..config };
         Self::start(config, connection, None, MANY).await
+    }
+
+    /// A client that does not connect again.
+    pub(crate) async fn once(config: Config) -> Result<Arc<Self>, Error> {
+        let connection = ConnectionConfig {
+            connection_timeout: CONNECT,
+            internal_command_timeout: CONNECT,
+            max_redirections: 0,
+            ..ConnectionConfig::default()
+        };
+        Self::start(config, connection, None, FEW).await.map(Arc::new)
+    }
+
+    /// Makes a node take the next call on its connection, which is nobody else's, although it does not have the slot
+    /// yet.
+    pub(crate) async fn ask(&self) -> Result<(), Error> {
+        let asking = CustomCommand::new_static("ASKING", ClusterHash::Random, false);
+        self.client.custom::<Value, Value>(asking, vec![]).await.map(drop)
     }
 
     /// A client of one node of the cluster that this one is for.

@@ -31,6 +31,14 @@
 //! none is `Unknown`. Wrap the store in [`Timed`](lockage::Timed) for a timeout of your own, and
 //! to try again what was not done.
 //!
+//! # Waiting for replicas
+//!
+//! A store after [`RedisStore::connect`], [`RedisStore::sentinel`] or [`RedisStore::cluster`] is
+//! [`Replicated`](lockage::Replicated). For each such call that is under way it has a connection more, and keeps it
+//! for the next. In a cluster, such a call takes no longer than the builder's `response_timeout` and
+//! `overall_response_timeout` as well (500 ms, unless it says otherwise), and is `Unknown` then: leave more than
+//! the patience. An ACL has to allow the commands `MULTI EXEC EVAL WAIT`.
+//!
 //! # Listening
 //!
 //! Whoever waits needs a connection that listens, which the store makes at the first wait, by RESP3:
@@ -44,6 +52,7 @@
 //! SUNSUBSCRIBE SPUBLISH`, before 7.0 and in place of these `SUBSCRIBE UNSUBSCRIBE PUBLISH`, and `EVAL`.
 //! Without them waiting goes on by looking from time to time: `listen` is `NotDone`, and scripts publish nothing.
 
+mod acknowledged;
 mod blocking;
 mod link;
 mod outcome;
@@ -57,10 +66,11 @@ use lockage::{Clock, Command, Key, Listener, Signals, Store, StoreError, Wake};
 use lockage_lua::{Call, TimeSource};
 use redis::{Client, Cmd};
 
+pub use acknowledged::{Acknowledged, Reply};
 pub use blocking::{BlockingRedisStore, Dial};
 #[cfg(feature = "cluster")]
 pub use link::Cluster;
-pub use link::{Link, LinkError, Reconnecting};
+pub use link::{Acknowledging, Link, LinkError, Reconnecting};
 
 /// Records on a Redis or Valkey server, or on a cluster of them.
 #[derive(Clone, Debug)]

@@ -29,7 +29,7 @@ pub(crate) fn next_node(error: &LinkError, asked: Option<String>) -> Option<Stri
 }
 
 /// What a call's result says of the connection that it took.
-pub(crate) fn verdict(result: &Result<Value, LinkError>) -> Verdict {
+pub(crate) fn verdict<T>(result: &Result<T, LinkError>) -> Verdict {
     let Err(error) = result else { return Verdict::Good };
     let error = error.cause();
     match error.kind() {

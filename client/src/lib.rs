@@ -72,6 +72,7 @@ mod fenced;
 mod key;
 mod limiter;
 mod locks;
+mod replicated;
 pub mod runtime;
 mod signals;
 mod store;
@@ -99,6 +100,7 @@ pub use locks::{
     NamedLatch, NamedLock, NamedSemaphore, NamedSide, Once, Permits, Quorum, QuorumGuard,
     QuorumLock, Ran, Released, Side, TryLock, WorkError,
 };
+pub use replicated::Replicated;
 pub use signals::{Listener, Signal, Signals, Wake};
 pub use store::{BlockingStore, Store};
 pub use timed::{NoAnswer, Timed};

@@ -64,20 +64,43 @@ impl<S, R> Timed<S, R> {
     }
 }
 
-impl<S: Store, R: Runtime> Timed<S, R> {
-    async fn attempt<C>(
+impl<S, R: Runtime> Timed<S, R> {
+    /// Makes attempts until one is answered, or until it is too late or not safe to make another one. Each is
+    /// told how long it may take.
+    pub(crate) async fn attempts<T, F>(
         &self,
-        key: &Key,
-        command: &C,
-        patience: Duration,
-    ) -> Result<C::Outcome, StoreError>
+        timeout: Duration,
+        is_repeatable: bool,
+        attempt: impl Fn(Duration) -> F,
+    ) -> Result<T, StoreError>
     where
-        C: Command<Outcome: Send> + Sync,
+        F: Future<Output = Result<T, StoreError>>,
     {
-        let call = self.store.execute_within(key, command, patience);
-        match within(&self.runtime, patience, call).await {
-            Some(result) => result,
-            None => Err(StoreError::Unknown(Box::new(NoAnswer { after: patience }))),
+        let mut retry = Retry::new(self.runtime.now(), timeout, is_repeatable);
+        let mut last = None;
+        loop {
+            let patience = retry.patience(self.runtime.now());
+            let no_answer = NoAnswer { after: patience };
+            if patience.is_zero() {
+                // To send it now would be to know nothing of it.
+                return Err(last.unwrap_or_else(|| StoreError::NotDone(Box::new(no_answer))));
+            }
+            let result = within(&self.runtime, patience, attempt(patience)).await;
+            let result = result.unwrap_or_else(|| Err(StoreError::Unknown(Box::new(no_answer))));
+            let (failure, error) = match result {
+                Err(error @ StoreError::NotDone(_)) => (Failure::NotDone, error),
+                Err(error @ StoreError::Unknown(_)) => (Failure::Unknown, error),
+                answered => return answered,
+            };
+            // A failure that leaves it open whether the call was done stays so, whatever comes after.
+            let error = match last.take() {
+                Some(unknown @ StoreError::Unknown(_)) => unknown,
+                _ => error,
+            };
+            let next = retry.after(failure, self.runtime.now(), self.runtime.random());
+            let Some(pause) = next else { return Err(error) };
+            last = Some(error);
+            self.runtime.sleep(pause).await;
         }
     }
 }
@@ -99,31 +122,8 @@ impl<S: Store, R: Runtime> Store for Timed<S, R> {
     where
         C: Command<Outcome: Send> + Sync,
     {
-        let timeout = patience.min(self.timeout);
-        let mut retry = Retry::new(self.runtime.now(), timeout, command.is_repeatable());
-        let mut last = None;
-        loop {
-            let patience = retry.patience(self.runtime.now());
-            if patience.is_zero() {
-                // To send it now would be to know nothing of it.
-                let no_time = || StoreError::NotDone(Box::new(NoAnswer { after: patience }));
-                return Err(last.unwrap_or_else(no_time));
-            }
-            let (failure, error) = match self.attempt(key, command, patience).await {
-                Err(error @ StoreError::NotDone(_)) => (Failure::NotDone, error),
-                Err(error @ StoreError::Unknown(_)) => (Failure::Unknown, error),
-                answered => return answered,
-            };
-            // A failure that leaves it open whether the call was done stays so, whatever comes after.
-            let error = match last.take() {
-                Some(unknown @ StoreError::Unknown(_)) => unknown,
-                _ => error,
-            };
-            let next = retry.after(failure, self.runtime.now(), self.runtime.random());
-            let Some(pause) = next else { return Err(error) };
-            last = Some(error);
-            self.runtime.sleep(pause).await;
-        }
+        let attempt = |patience| self.store.execute_within(key, command, patience);
+        self.attempts(patience.min(self.timeout), command.is_repeatable(), attempt).await
     }
 }
 

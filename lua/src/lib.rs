@@ -24,7 +24,7 @@ use std::sync::LazyLock;
 use lockage_core::ScriptId;
 
 pub use call::{Call, OTHER_LIMIT, TimeSource};
-pub use sources::SHARDED_CHANNELS;
+pub use sources::{REWRITE, SHARDED_CHANNELS};
 
 /// A script as it is shipped.
 #[derive(Debug)]

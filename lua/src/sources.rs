@@ -23,6 +23,10 @@ const PIECES: &str = include_str!("../scripts/pieces.lua");
 pub const SHARDED_CHANNELS: &str =
     concat!(include_str!("../scripts/publish.lua"), "return sharded and 1 or 0\n");
 
+/// A script that writes the record of its only key as it is, so that `WAIT` on the same connection tells how many
+/// replicas have all that was done to the key before. It replies 1 where it did.
+pub const REWRITE: &str = include_str!("../scripts/rewrite.lua");
+
 /// What a script needs that works on any limit and any limiter's record.
 const ANY_LIMIT: [&str; 12] = [
     PRELUDE,

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use lockage::adapter::Renewed;
+use lockage::adapter::{Exclusive, Renewed};
+use redis::aio::ConnectionLike;
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::SingleNodeRoutingInfo;
 use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
 
-use super::{Link, LinkError, plain};
+use super::{Acknowledging, Link, LinkError, plain};
+use crate::acknowledged::{self, Acknowledged, Reply};
 use crate::outcome;
 
 /// A connection to a cluster that sends nothing a second time by itself. Clones share it.
@@ -17,7 +19,10 @@ use crate::outcome;
 /// for ever; after several calls without an answer the cluster is therefore asked anew who has
 /// which slots.
 #[derive(Clone, Debug)]
-pub struct Cluster(Renewed<ClusterConnection, RedisError>);
+pub struct Cluster {
+    shared: Renewed<ClusterConnection, RedisError>,
+    exclusive: Exclusive<ClusterConnection, RedisError>,
+}
 
 impl Cluster {
     /// Connects as this builder says, once there is something to send, with the client's own retries
@@ -27,11 +32,15 @@ impl Cluster {
     /// Those of the client, where the builder's addresses or options are not accepted.
     pub fn new(builder: ClusterClientBuilder) -> RedisResult<Self> {
         let client = Arc::new(builder.retries(0).build()?);
-        let connect = move || {
+        let another = move || {
             let client = Arc::clone(&client);
-            async move { client.get_async_connection().await }
+            let connect = move || {
+                let client = Arc::clone(&client);
+                async move { client.get_async_connection().await }
+            };
+            Renewed::new(connect).behind()
         };
-        Ok(Cluster(Renewed::new(connect).behind()))
+        Ok(Cluster { shared: another(), exclusive: Exclusive::new(another) })
     }
 }
 
@@ -48,7 +57,33 @@ impl Link for Cluster {
             let verdict = outcome::verdict(&result);
             (result, verdict)
         };
-        self.0.with(send).await
+        self.shared.with(send).await
+    }
+}
+
+impl Acknowledging for Cluster {
+    async fn send_acknowledged(
+        &self,
+        call: Acknowledged<'_>,
+        asking: Option<&str>,
+    ) -> Result<Reply, LinkError> {
+        let send = async |connection: RedisResult<ClusterConnection>| {
+            let result = match connection {
+                Ok(mut connection) => {
+                    let all = call.packed(asking.is_some());
+                    let count = all.len();
+                    let replies = match asking {
+                        None => connection.req_packed_commands(&all, 0, count).await,
+                        Some(node) => connection.route_pipeline(all, 0, count, at(node)).await,
+                    };
+                    replies.and_then(acknowledged::read).map_err(LinkError::Failed)
+                }
+                Err(error) => Err(LinkError::NotSent(error)),
+            };
+            let verdict = outcome::verdict(&result);
+            (result, verdict)
+        };
+        self.exclusive.with(send).await
     }
 }
 
@@ -56,9 +91,12 @@ impl Link for Cluster {
 async fn ask(mut connection: ClusterConnection, call: &Cmd, node: &str) -> RedisResult<Value> {
     let mut both = Pipeline::with_capacity(2);
     both.cmd("ASKING").add_command(call.clone());
+    let replies = connection.route_pipeline(both, 0, 2, at(node)).await?;
+    replies.into_iter().next_back().unwrap_or(Value::Nil).extract_error()
+}
+
+fn at(node: &str) -> SingleNodeRoutingInfo {
     let (host, port) = node.rsplit_once(':').unwrap_or((node, ""));
     let port = port.parse().unwrap_or(6379);
-    let node = SingleNodeRoutingInfo::ByAddress { host: host.to_owned(), port };
-    let replies = connection.route_pipeline(both, 0, 2, node).await?;
-    replies.into_iter().next_back().unwrap_or(Value::Nil).extract_error()
+    SingleNodeRoutingInfo::ByAddress { host: host.to_owned(), port }
 }

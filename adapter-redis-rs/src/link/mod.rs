@@ -7,6 +7,8 @@ mod reconnecting;
 
 use redis::{Cmd, RedisError, Value};
 
+use crate::acknowledged::{Acknowledged, Reply};
+
 /// Why there is no reply.
 pub type LinkError = lockage::adapter::LinkError<RedisError>;
 
@@ -28,4 +30,20 @@ pub trait Link: Send + Sync {
         call: &Cmd,
         asking: Option<&str>,
     ) -> impl Future<Output = Result<Value, LinkError>> + Send;
+}
+
+/// A link that can wait for replicas too: on connections of which each call has one to itself, since all that
+/// comes after a `WAIT` waits as well.
+pub trait Acknowledging: Link {
+    /// Sends a call with its wait and waits for both replies.
+    ///
+    /// `asking`: as for [`Link::send`].
+    ///
+    /// # Errors
+    /// As [`Link::send`], of the call.
+    fn send_acknowledged(
+        &self,
+        call: Acknowledged<'_>,
+        asking: Option<&str>,
+    ) -> impl Future<Output = Result<Reply, LinkError>> + Send;
 }

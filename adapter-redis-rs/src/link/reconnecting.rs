@@ -1,17 +1,27 @@
 //! One server, connected to again whenever its connection is lost.
 
-use lockage::adapter::Renewed;
-use redis::aio::MultiplexedConnection;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockage::adapter::{Exclusive, Renewed};
+use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{Cmd, RedisError, RedisResult, Value};
 
-use super::{Link, LinkError, plain};
+use super::{Acknowledging, Link, LinkError, plain};
+use crate::acknowledged::{self, Acknowledged, Reply};
 use crate::outcome;
+
+/// How long a reply may take, but for what the server is asked to wait.
+const REPLY: Duration = Duration::from_millis(500);
 
 /// A connection that is made at the first call, and made anew by the next call after it was lost or
 /// turned out to lead to a server that takes no writes. One that leaves several calls without an
 /// answer is replaced as well. Nothing is sent again. Clones share the connection.
 #[derive(Clone, Debug)]
-pub struct Reconnecting(Renewed<MultiplexedConnection, RedisError>);
+pub struct Reconnecting {
+    shared: Renewed<MultiplexedConnection, RedisError>,
+    exclusive: Exclusive<MultiplexedConnection, RedisError>,
+}
 
 impl Reconnecting {
     /// Connects by `connect`, which leads to the server that takes writes at that time.
@@ -19,7 +29,12 @@ impl Reconnecting {
     where
         F: Future<Output = RedisResult<MultiplexedConnection>> + Send + 'static,
     {
-        Reconnecting(Renewed::new(connect))
+        let connect = Arc::new(connect);
+        let another = move || {
+            let connect = Arc::clone(&connect);
+            Renewed::new(move || connect())
+        };
+        Reconnecting { shared: another(), exclusive: Exclusive::new(another) }
     }
 }
 
@@ -33,6 +48,29 @@ impl Link for Reconnecting {
             let verdict = outcome::verdict(&result);
             (result, verdict)
         };
-        self.0.with(send).await
+        self.shared.with(send).await
+    }
+}
+
+impl Acknowledging for Reconnecting {
+    async fn send_acknowledged(
+        &self,
+        call: Acknowledged<'_>,
+        asking: Option<&str>,
+    ) -> Result<Reply, LinkError> {
+        let send = async |connection: RedisResult<MultiplexedConnection>| {
+            let result = match connection {
+                Ok(mut connection) => {
+                    connection.set_response_timeout(call.longest() + REPLY);
+                    let all = call.packed(asking.is_some());
+                    let replies = connection.req_packed_commands(&all, 0, all.len()).await;
+                    replies.and_then(acknowledged::read).map_err(LinkError::Failed)
+                }
+                Err(error) => Err(LinkError::NotSent(error)),
+            };
+            let verdict = outcome::verdict(&result);
+            (result, verdict)
+        };
+        self.exclusive.with(send).await
     }
 }

@@ -1,12 +1,16 @@
 //! For those who write adapters: what stands between a client of a server and a
 //! [`Store`](crate::Store).
 
+#[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
+mod exclusive;
 mod idle;
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 mod renewed;
 
 use std::error::Error;
 
+#[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
+pub use exclusive::{Acknowledgement, Exclusive};
 pub use idle::Idle;
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 pub use renewed::Renewed;
