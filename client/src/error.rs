@@ -31,6 +31,16 @@ pub enum Error {
     /// same, it could last for ever. Nothing was changed.
     #[error("others read as well: give the read back before you wait to write")]
     Upgrade,
+    /// Too few replicas have acknowledged the grant. It is given back.
+    #[error(
+        "{acknowledged} replicas have the grant, and {wanted} were asked for: it is given back"
+    )]
+    NotReplicated {
+        /// How many have.
+        acknowledged: u32,
+        /// How many were asked for.
+        wanted: u32,
+    },
     /// The store has not answered with an outcome.
     #[error(transparent)]
     Store(#[from] StoreError),

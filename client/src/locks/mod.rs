@@ -1,5 +1,6 @@
 //! Locks that are taken, kept and given back: handles, guards, and the one task that renews leases.
 
+mod acknowledged;
 mod cached;
 mod claim;
 mod family;
@@ -41,10 +42,13 @@ pub use quorum::{Quorum, QuorumGuard, QuorumLock};
 
 use crate::error::Error;
 use crate::key::{Key, KeyError, check_prefix};
+use crate::replicated::Replicated;
 use crate::runtime::{self, Runtime, Spawn};
 use crate::signals::{Signals, Wake};
 use crate::store::Store;
 use crate::timed::Timed;
+use acknowledged::{Acknowledged, Acquiring, Manner};
+use claim::Claim;
 use keeper::Keeper;
 use waiting::{Listening, Waiting};
 
@@ -90,7 +94,7 @@ const POLL_BEHIND_WAKE_UPS: Duration = Duration::from_secs(1);
 pub struct Locks<S, R> {
     keeper: Arc<Keeper<S, R>>,
     prefix: Box<str>,
-    waiting: Waiting,
+    manner: Manner,
 }
 
 impl<S, R> Locks<S, R>
@@ -115,7 +119,8 @@ where
         let lock = Lock::new(lease, Duration::from_micros(micros).min(longest))?;
         let keeper = Keeper::new(store, lock, None);
         let waiting = Waiting { poll: DEFAULT_POLL, listen: None };
-        Ok(Locks { keeper, prefix: DEFAULT_PREFIX.into(), waiting })
+        let manner = Manner { waiting, acquire: None };
+        Ok(Locks { keeper, prefix: DEFAULT_PREFIX.into(), manner })
     }
 
     /// The same with another prefix: its keys are `prefix:{name}`.
@@ -130,7 +135,8 @@ where
     /// The same, whose waiting callers ask at least once in each `poll`, and without
     /// [wake-ups](Self::with_wake_ups) more often at first.
     pub fn with_poll(self, poll: Duration) -> Self {
-        Locks { waiting: Waiting { poll, ..self.waiting }, ..self }
+        let waiting = Waiting { poll, ..self.manner.waiting };
+        Locks { manner: Manner { waiting, ..self.manner }, ..self }
     }
 
     /// The same, whose waiting callers are told when a lock is free: by pub/sub on one more connection of the
@@ -147,7 +153,27 @@ where
             Box::pin(async move { store.listen(&key, wake).await })
         });
         let waiting = Waiting { poll: POLL_BEHIND_WAKE_UPS, listen: Some(listen) };
-        Locks { waiting, ..self }
+        Locks { manner: Manner { waiting, ..self.manner }, ..self }
+    }
+
+    /// The same, of which nobody holds one that fewer than `replicas` replicas have acknowledged: such a grant is
+    /// given back, and [`Error::NotReplicated`] says so. Each acquire takes as long as they do, at most three
+    /// quarters of a call's timeout, on a connection of its own.
+    ///
+    /// That makes it less likely that a failover loses a lock, and no more than that: see [`Replicated`].
+    pub fn with_replicas(self, replicas: u32) -> Self
+    where
+        S: Replicated + Clone,
+    {
+        let store = self.keeper.shared.store.clone();
+        let acquire = move |key: Key, claim: Claim, not_after, back| -> Acquiring {
+            let store = Acknowledged::new(store.clone(), replicas);
+            Box::pin(async move {
+                let asked = claim.acquire(&store, &key, not_after, back).await?;
+                Ok((asked, store.shortfall()))
+            })
+        };
+        Locks { manner: Manner { acquire: Some(Arc::new(acquire)), ..self.manner }, ..self }
     }
 
     /// The same, of which nobody holds one for longer than `longest` after he acquired it: it is not renewed
@@ -208,7 +234,12 @@ where
     /// [`Error::Key`] as for [`Locks::lock`], and [`Error::Config`] for a time out of range.
     pub fn latch(&self, name: &str, keep: Duration) -> Result<NamedLatch<S, R>, Error> {
         let (keeper, key) = (Arc::clone(&self.keeper), Key::new(&self.prefix, name)?);
-        Ok(NamedLatch { keeper, key, waiting: self.waiting.clone(), latch: Latch::new(keep)? })
+        Ok(NamedLatch {
+            keeper,
+            key,
+            waiting: self.manner.waiting.clone(),
+            latch: Latch::new(keep)?,
+        })
     }
 
     /// The locks of these names, to be taken together. A name that is there twice counts once.
@@ -233,7 +264,7 @@ where
 
     fn named<K>(&self, name: &str, kind: K) -> Result<Named<S, R, K>, KeyError> {
         let (keeper, key) = (Arc::clone(&self.keeper), Key::new(&self.prefix, name)?);
-        Ok(Named { keeper, key, waiting: self.waiting.clone(), kind })
+        Ok(Named { keeper, key, manner: self.manner.clone(), kind })
     }
 
     pub(super) fn store(&self) -> &Timed<S, R> {
@@ -269,7 +300,7 @@ fn random_bits(runtime: &impl Runtime) -> u128 {
 impl<S, R> Clone for Locks<S, R> {
     fn clone(&self) -> Self {
         let (keeper, prefix) = (Arc::clone(&self.keeper), self.prefix.clone());
-        Locks { keeper, prefix, waiting: self.waiting.clone() }
+        Locks { keeper, prefix, manner: self.manner.clone() }
     }
 }
 
@@ -277,8 +308,9 @@ impl<S, R> fmt::Debug for Locks<S, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Locks")
             .field("prefix", &self.prefix)
-            .field("poll", &self.waiting.poll)
-            .field("wake_ups", &self.waiting.listen.is_some())
+            .field("poll", &self.manner.waiting.poll)
+            .field("wake_ups", &self.manner.waiting.listen.is_some())
+            .field("replicas", &self.manner.acquire.is_some())
             .finish_non_exhaustive()
     }
 }

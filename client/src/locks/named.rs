@@ -7,13 +7,14 @@ use std::time::Duration;
 use lockage_core::flow::own_deadline;
 use lockage_core::lock::OwnerId;
 
+use super::acknowledged::{Manner, Shortfall};
 use super::claim::{Busy, Claim, Refusal};
 use super::guard::LockGuard;
 use super::hold::Loss;
 use super::keeper::{Errand, Keeper, Return};
 use super::kind::{Exclusive, Kind};
 use super::random_bits;
-use super::waiting::{Back, Waiting};
+use super::waiting::Back;
 use crate::error::{Error, StoreError};
 use crate::key::Key;
 use crate::runtime::Spawn;
@@ -24,7 +25,7 @@ use crate::store::Store;
 pub struct Named<S, R, K> {
     pub(super) keeper: Arc<Keeper<S, R>>,
     pub(super) key: Key,
-    pub(super) waiting: Waiting,
+    pub(super) manner: Manner,
     pub(super) kind: K,
 }
 
@@ -129,9 +130,9 @@ where
 
     async fn wait(&self, deadline: Option<Duration>) -> Result<TryLock<LockGuard<S, R>>, Error> {
         let (runtime, owner) = (self.keeper.runtime(), self.owner());
-        let mut wait = self.waiting.begin(runtime, &self.key, Wake::One, deadline);
+        let mut wait = self.manner.waiting.begin(runtime, &self.key, Wake::One, deadline);
         loop {
-            let refusal = match self.attempt(owner, self.waiting.back()).await? {
+            let refusal = match self.attempt(owner, self.manner.waiting.back()).await? {
                 Ok(guard) => {
                     // Else it wakes the next one, for whom something may be left.
                     if !guard.leaves_room() {
@@ -165,10 +166,15 @@ where
         let sent = runtime.now();
         let mut unanswered = Unanswered { named: self, claim, sent, settled: false };
         let not_after = self.keeper.not_after(sent);
-        let result = claim.acquire(store, &self.key, not_after, back).await;
+        let result = match &self.manner.acquire {
+            None => {
+                claim.acquire(store, &self.key, not_after, back).await.map(|asked| (asked, None))
+            }
+            Some(acquire) => acquire(self.key.clone(), claim, not_after, back).await,
+        };
         // What was certainly not done leaves nothing behind.
         unanswered.settled = !matches!(result, Err(StoreError::Unknown(_)));
-        let asked = result?;
+        let (asked, shortfall) = result?;
         self.keeper.learn(sent, asked.now);
         let granted = match asked.answer {
             Ok(granted) => granted,
@@ -179,6 +185,9 @@ where
         if runtime.now() >= own_deadline(sent, claim.lease()) {
             // The answer took longer than the lease: the guard, dropped, gives it back.
             return Ok(Err(Refusal::TOO_SLOW));
+        }
+        if let Some(Shortfall { acknowledged, wanted }) = shortfall {
+            return Err(Error::NotReplicated { acknowledged, wanted });
         }
         Ok(Ok(guard))
     }
@@ -223,7 +232,7 @@ pub(super) struct TooSlow;
 impl<S, R, K: Clone> Clone for Named<S, R, K> {
     fn clone(&self) -> Self {
         let (keeper, key) = (Arc::clone(&self.keeper), self.key.clone());
-        Named { keeper, key, waiting: self.waiting.clone(), kind: self.kind.clone() }
+        Named { keeper, key, manner: self.manner.clone(), kind: self.kind.clone() }
     }
 }
 

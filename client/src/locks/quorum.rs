@@ -144,7 +144,7 @@ where
 
     async fn wait(&self, deadline: Option<Duration>) -> Result<TryLock<QuorumGuard<S, R>>, Error> {
         let (runtime, owner) = (self.runtime(), self.new_owner());
-        let mut polling = Polling::new(self.locks[0].waiting.poll, deadline);
+        let mut polling = Polling::new(self.locks[0].manner.waiting.poll, deadline);
         loop {
             let busy = match self.attempt(owner).await? {
                 TryLock::Busy(busy) => busy,
