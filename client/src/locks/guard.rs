@@ -80,7 +80,9 @@ where
             Answer::Done(grant) if grant.holds > 0 => Released::Held(grant.holds),
             Answer::Done(_) => Released::Free,
             Answer::Refused(holder) => Released::NotHeld(holder),
-            Answer::TooLate => unreachable!("a release cannot be too late"),
+            Answer::TooLate | Answer::Queued { .. } => {
+                unreachable!("a release is neither too late nor in line")
+            }
         })
     }
 

@@ -119,8 +119,10 @@ where
                 drop(state);
                 hold.lose(Loss::Refused(holder));
             }
-            // Only what is acquired can be too late.
-            Ok(Answer::TooLate) | Err(_) => state.renewals.failed(&id, now, random),
+            // Only what is acquired can be too late, or in line.
+            Ok(Answer::TooLate | Answer::Queued { .. }) | Err(_) => {
+                state.renewals.failed(&id, now, random)
+            }
         }
     }
 
