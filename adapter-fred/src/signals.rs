@@ -123,7 +123,9 @@ async fn pump(mut own: Own, mut messages: Receiver<Message>, feed: Feed) {
     let received = async {
         loop {
             match messages.recv().await {
-                Ok(message) => feed.message(&message.channel),
+                Ok(Message { channel, value, .. }) => {
+                    feed.message(&channel, &value.as_str().unwrap_or_default());
+                }
                 // Some are missing, and it cannot be said whose.
                 Err(RecvError::Lagged(_)) | Err(RecvError::Closed) => return,
             }

@@ -29,6 +29,7 @@ use lockage::adapter::Channels;
 use lockage::{
     BlockingStore, Clock, Command, Key, Listener, RecordError, Signals, Store, StoreError, Wake,
 };
+use lockage_core::Publish;
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 use lockage_core::SystemClock;
 
@@ -108,10 +109,13 @@ impl<C: Clock> MemoryStore<C> {
             let visit = shards.next_visit.fetch_add(1, Ordering::Relaxed) % shards.shards.len();
             sync::lock(&shards.shards[visit]).drop_due(now, DUE_PER_VISIT);
         }
-        if outcome.as_ref().is_ok_and(|outcome| command.publishes(outcome)) {
-            self.channels.message(key);
+        let (outcome, publish) = outcome?;
+        match publish {
+            Publish::Nothing => {}
+            Publish::Any => self.channels.message(key, None),
+            Publish::To(name) => self.channels.message(key, Some(name)),
         }
-        outcome
+        Ok(outcome)
     }
 
     /// How many keys are stored, those included that may be dropped and have not been yet.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use lockage::{Command, RecordError};
-use lockage_core::{Record, Timestamp};
+use lockage_core::{Publish, Record, Timestamp};
 
 #[derive(Debug, Default)]
 pub(crate) struct Shard {
@@ -28,26 +28,29 @@ struct Slot {
 type Due = (Timestamp, u64);
 
 impl Shard {
+    /// What the command came to, and who is to be told of it.
     pub(crate) fn run<C: Command>(
         &mut self,
         key: &str,
         command: &C,
         now: Timestamp,
-    ) -> Result<C::Outcome, RecordError> {
+    ) -> Result<(C::Outcome, Publish), RecordError> {
         let Some(slot) = self.slots.get_mut(key) else {
             let mut record = None;
             let outcome = command.apply(&mut record, now)?;
+            let publish = command.publishes(&outcome, record.as_ref());
             if record.is_some() {
                 self.insert(key.into(), record);
             }
-            return Ok(outcome);
+            return Ok((outcome, publish));
         };
         let outcome = command.apply(&mut slot.record, now)?;
+        let publish = command.publishes(&outcome, slot.record.as_ref());
         if slot.record.is_none() {
             self.queue.remove(&slot.due);
             self.slots.remove(key);
         }
-        Ok(outcome)
+        Ok((outcome, publish))
     }
 
     /// Looks at up to `most` slots that are due, and drops those that may be forgotten.

@@ -167,12 +167,13 @@ struct Leaving(Arc<Mutex<Vec<BoxFuture<'static, ()>>>>);
 
 impl Ear {
     fn hear(&self, push: &PushInfo) -> Result<(), SendError> {
-        let channel = match push.data.first() {
-            Some(Value::BulkString(name)) => std::str::from_utf8(name).unwrap_or_default(),
+        let text = |at: usize| match push.data.get(at) {
+            Some(Value::BulkString(text)) => std::str::from_utf8(text).unwrap_or_default(),
             _ => "",
         };
+        let channel = text(0);
         match push.kind {
-            PushKind::Message | PushKind::SMessage => self.feed.message(channel),
+            PushKind::Message | PushKind::SMessage => self.feed.message(channel, text(1)),
             PushKind::Unsubscribe | PushKind::SUnsubscribe => {
                 // The slot has left the node; or nobody listened, and somebody does again.
                 self.feed.lost(channel);

@@ -50,6 +50,7 @@
 //! match store.execute(&key, &acquire).await?.answer {
 //!     Answer::Done(hold) => println!("taken, fencing token {}", hold.token),
 //!     Answer::Refused(holder) => println!("held by {holder:?}"),
+//!     Answer::Queued { ahead, .. } => println!("{ahead} wait for it in line"),
 //!     Answer::TooLate => unreachable!("no time was set"),
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();

@@ -57,12 +57,23 @@ pub trait Command {
         false
     }
 
-    /// Whether those who wait for the key are to be told once it has come to this outcome. A store that runs
-    /// the machine does so; a script does it by itself.
-    fn publishes(&self, outcome: &Self::Outcome) -> bool {
-        let _ = outcome;
-        false
+    /// Who of those that wait for the key is to be told once it has come to this outcome, and left this
+    /// `stored`. A store that runs the machine does so; a script does it by itself.
+    fn publishes(&self, outcome: &Self::Outcome, stored: Option<&Record>) -> Publish {
+        let _ = (outcome, stored);
+        Publish::Nothing
     }
+}
+
+/// What is published for a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Publish {
+    /// Nothing: there is nobody to tell.
+    Nothing,
+    /// A message for whoever waits.
+    Any,
+    /// A message for who waits by this name: of a lock, the owner who is next.
+    To(u128),
 }
 
 /// Names one script. Its source is in the crate `lockage-lua`.
@@ -90,6 +101,7 @@ pub enum ScriptId {
     LockRelease,
     LockForceRelease,
     LockInspect,
+    LockWithdraw,
     FencedWrite,
     FencedRead,
     SemaphoreAcquire,
@@ -108,7 +120,7 @@ pub enum ScriptId {
 
 impl ScriptId {
     /// Every script.
-    pub const ALL: [ScriptId; 34] = [
+    pub const ALL: [ScriptId; 35] = [
         ScriptId::FixedWindowAcquire,
         ScriptId::SlidingWindowAcquire,
         ScriptId::TokenBucketAcquire,
@@ -129,6 +141,7 @@ impl ScriptId {
         ScriptId::LockRelease,
         ScriptId::LockForceRelease,
         ScriptId::LockInspect,
+        ScriptId::LockWithdraw,
         ScriptId::FencedWrite,
         ScriptId::FencedRead,
         ScriptId::SemaphoreAcquire,
@@ -168,6 +181,7 @@ impl ScriptId {
             ScriptId::LockRelease => "lock_release",
             ScriptId::LockForceRelease => "lock_force_release",
             ScriptId::LockInspect => "lock_inspect",
+            ScriptId::LockWithdraw => "lock_withdraw",
             ScriptId::FencedWrite => "fenced_write",
             ScriptId::FencedRead => "fenced_read",
             ScriptId::SemaphoreAcquire => "semaphore_acquire",

@@ -46,7 +46,7 @@ pub mod rw_lock;
 pub mod semaphore;
 mod time;
 
-pub use command::{Arguments, Command, ScriptId};
+pub use command::{Arguments, Command, Publish, ScriptId};
 pub use decision::{Decision, Part, Verdict};
 pub use error::{ConfigError, CostError, RecordError, ReplyError};
 pub use id::IdError;

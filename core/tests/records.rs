@@ -61,9 +61,33 @@ fn a_locks_record_is_readable_and_reads_back() {
     }
     let record = slot.unwrap();
     let stored = text(
-        "K1 000000000000000000000000000a11ce 2 32000000 1000000 92000000 0\
+        "K1 000000000000000000000000000a11ce 2 32000000 1000000 92000000 0 0\
          |a00000000000000000000000000000001 1 31000000 1000000\
          |a00000000000000000000000000000002 2 32000000 1000000",
+    );
+    assert_eq!(record.stored(), stored);
+    assert_eq!(Record::read(&stored), Ok(record));
+}
+
+/// In a lock's record.
+const OWNER: &str = "000000000000000000000000000a11ce";
+
+#[test]
+fn a_locks_queue_and_label_are_readable_and_read_back() {
+    let lock = Lock::new(Duration::from_secs(30), Duration::from_secs(60)).unwrap();
+    let mut slot = None;
+    let ids = (1..).map(OperationId::from_u128);
+    let span = Duration::from_secs(4);
+    for (id, (owner, time)) in ids.zip([(0xa11ce, 1_000_000), (0xb0b, 2_000_000), (7, 3_000_000)]) {
+        let acquire = lock.acquire(OwnerId::from_u128(owner), id, Timestamp::MAX).queued(span);
+        acquire.labelled("web-1/77".parse().unwrap()).apply(&mut slot, at(time)).unwrap();
+    }
+    let record = slot.unwrap();
+    let stored = text(
+        "K1 000000000000000000000000000a11ce 1 31000000 1000000 91000000 6000000 0 web-1/77\
+         |a00000000000000000000000000000001 1 31000000 1000000\
+         >00000000000000000000000000000b0b 8000000\
+         >00000000000000000000000000000007 9000000",
     );
     assert_eq!(record.stored(), stored);
     assert_eq!(Record::read(&stored), Ok(record));
@@ -95,10 +119,19 @@ fn what_is_no_record_is_told_apart() {
         (list(&["L1 10 60000000 4 1050", "100:3", "1050", "1050"]), Damaged),
         (list(&["L1 10 60000000 5 1050", "1050:3", "100", "1050"]), Damaged),
         (list(&["L1 10 60000000 5 1050", "100:3:1", "1050", "1050"]), Damaged),
-        (text("K1 owner 0 0 1 1 0"), Damaged),
-        (text("K1 000000000000000000000000000A11CE 2 32000000 1000000 92000000 0"), Damaged),
-        (text("K1 000000000000000000000000000a11ce 2 32000000 1000000 92000000"), Damaged),
-        (text("K1 000000000000000000000000000a11ce 2 32000000 1000000 92000000 0|x"), Damaged),
+        (text("K1 owner 0 0 1 1 0 0"), Damaged),
+        (text(&format!("K1 {OWNER} 2 32000000 1000000 92000000 0 0").to_uppercase()), Damaged),
+        (text(&format!("K1 {OWNER} 2 32000000 1000000 92000000 0")), Damaged),
+        (text(&format!("K1 {OWNER} 2 32000000 1000000 92000000 0 1000001")), Damaged),
+        (text(&format!("K1 {OWNER} 2 32000000 1000000 92000000 0 0 a b")), Damaged),
+        (text(&format!("K1 {OWNER} 2 32000000 1000000 92000000 0 0 ")), Damaged),
+        (text(&format!("K1 {OWNER} 2 32000000 1000000 92000000 0 0|x")), Damaged),
+        (text(&format!("K1 {OWNER} 2 32000000 1000000 92000000 0 0>x")), Damaged),
+        (text(&format!("K1 {OWNER} 2 32000000 1000000 92000000 0 0>{OWNER} 1|")), Damaged),
+        (
+            text(&format!("K1 {OWNER} 2 32000000 1000000 92000000 0 0>{OWNER} 9007199254740992")),
+            Damaged,
+        ),
     ];
     for (stored, error) in cases {
         assert_eq!(Record::read(&stored), Err(error), "{stored:?}");

@@ -1,5 +1,5 @@
--- Frees the lock, whoever holds it, where the named grant is the live one. GET, and SET where it was done; then `publish`, where
--- somebody waits.
+-- Frees the lock, whoever holds it, where the named grant is the live one. GET, and SET where it was done; then
+-- `publish`, where somebody waits.
 --
 -- ARGV[3]  the operation's id, 32 hex digits
 -- ARGV[4]  how long to remember it (us)

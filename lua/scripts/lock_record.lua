@@ -1,16 +1,20 @@
 -- The record of the reentrant lock: a string, which `GET key` shows, such as
---   K1 0000000000000000000000000000a11c 1 1763700030000000 1763700000000000 1763700090000000 0|a00...
+--   K1 0000000000000000000000000000a11c 1 1763700030000000 1763700000000000 1763700090000000 0 0 web-1/77|a00...>00...
 -- that is its tag; the owner (32 hex digits; zeros where it is free); how often it is held; the end
--- of the lease (us); the latest fencing token; from when on the record is as if it were not there (us); and
--- until when somebody waits, who is to be woken (us). Behind each | stands one of the last four operations that changed it, the oldest first:
--- its letter (a acquire, n renew, r release, f force-release) and id, and the answer it was given:
--- holds, deadline, token.
+-- of the lease (us); the latest fencing token; from when on the record is as if it were not there (us); until
+-- when somebody waits, who is to be woken (us); by how much the token is ahead of the time of its grant (us); and
+-- who holds it in words, where he said so. Behind each | stands one of the last four operations that changed it, the
+-- oldest first: its letter (a acquire, n renew, r release, f force-release) and id, and the answer it was given:
+-- holds, deadline, token. Behind each > stands a place in the queue, the first one first: its owner (32 hex
+-- digits) and until when it lasts (us). Places that have ended are dropped by the next write.
 local REMEMBERED = 4
+local MAX_QUEUED = 256
 local NOBODY = '00000000000000000000000000000000'
-local owner, holds, deadline, token, keep, wake = NOBODY, 0, 0, 0, 0, 0
-local done = {}   -- the remembered operations, as text
+local owner, holds, deadline, token, keep, wake, ahead, label = NOBODY, 0, 0, 0, 0, 0, 0, ''
+local done = {}    -- the remembered operations, as text
+local queue = {}   -- the places that have not ended
 
-local REFUSED, DONE, TOO_LATE = 0, 1, 2
+local REFUSED, DONE, TOO_LATE, QUEUED = 0, 1, 2, 3
 
 -- Reads the record, if there is one that counts now; why where it cannot be read.
 local function read_lock()
@@ -19,12 +23,19 @@ local function read_lock()
   if not record then return end
   refused = unlike(record, 'K1')
   if refused then return refused end
-  local o, h, d, t, k, w, operations = match(record, '^K1 (%x+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$')
+  local o, h, d, t, k, w, a, rest = match(record, '^K1 (%x+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$')
   if not o then return {DAMAGED} end
+  local words, operations, places = match(rest, '^([^|>]*)([^>]*)(.*)$')
+  if words ~= '' and not find(words, '^ [^ ]+$') then return {DAMAGED} end
   if now >= tonumber(k) then return end
-  owner, holds, deadline = o, tonumber(h), tonumber(d)
-  token, keep, wake = tonumber(t), tonumber(k), tonumber(w)
+  owner, holds, deadline, label = o, tonumber(h), tonumber(d), sub(words, 2)
+  token, keep, wake, ahead = tonumber(t), tonumber(k), tonumber(w), tonumber(a)
   for operation in string.gmatch(operations, '|([^|]+)') do done[#done + 1] = operation end
+  for place in string.gmatch(places, '>([^>]*)') do
+    local who, till = match(place, '^(%x+) (%d+)$')
+    if not is_id(who) then return {DAMAGED} end
+    if now < tonumber(till) then queue[#queue + 1] = {owner = who, till = tonumber(till)} end
+  end
 end
 
 local function is_live()
@@ -65,21 +76,55 @@ local function answered(letter, id)
 end
 
 local function free()
-  owner, holds, deadline = NOBODY, 0, 0
+  owner, holds, deadline, ahead, label = NOBODY, 0, 0, 0, ''
+end
+
+-- Where in the queue the place of this owner is, if it has one.
+local function place_of(who)
+  for at = 1, #queue do
+    if queue[at].owner == who then return at end
+  end
+end
+
+-- Gives an owner a place at the end of the queue, or keeps the one that it has, for at least `span` microseconds
+-- from now on; whether that is to be written, which is no more often than once in half of them.
+local function line_up(who, span)
+  local at = place_of(who)
+  if at and queue[at].till >= now + span or not at and #queue >= MAX_QUEUED then return false end
+  local till = now + span + floor(span / 2)
+  queue[at or #queue + 1] = {owner = who, till = till}
+  keep = max(keep, till)
+  return true
+end
+
+-- Ends the place of this owner; whether it had one.
+local function leave(who)
+  local at = place_of(who)
+  if at then table.remove(queue, at) end
+  return at ~= nil
 end
 
 local function store()
-  local head = format('K1 %s %.0f %.0f %.0f %.0f %.0f', owner, holds, deadline, token, keep, wake)
-  redis.call('SET', key, head .. '|' .. table.concat(done, '|'), 'PX', ttl_ms(keep))
+  local head = format('K1 %s %.0f %.0f %.0f %.0f %.0f %.0f', owner, holds, deadline, token, keep, wake, ahead)
+  if label ~= '' then head = head .. ' ' .. label end
+  local places = {}
+  for at = 1, #queue do places[at] = format('>%s %.0f', queue[at].owner, queue[at].till) end
+  local record = head .. '|' .. table.concat(done, '|') .. table.concat(places)
+  redis.call('SET', key, record, 'PX', ttl_ms(keep))
 end
 
--- Tells those who wait, once the lock is free.
+-- Tells who is next, or those who wait, where the lock is free.
 local function wake_up()
-  if holds == 0 and now < wake then publish() end
+  if is_live() then return end
+  if queue[1] then
+    publish(queue[1].owner)
+  elseif now < wake then
+    publish('')
+  end
 end
 
 -- Writes the record with this operation remembered for at least `remember` microseconds, and replies.
--- The record is kept until no lease, operation or token in it matters.
+-- The record is kept until no lease, operation, place or token in it matters.
 local function commit(letter, id, remember)
   if #done == REMEMBERED then table.remove(done, 1) end
   done[#done + 1] = format('%s%s %.0f %.0f %.0f', letter, id, holds, deadline, token)

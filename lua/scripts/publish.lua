@@ -5,6 +5,7 @@
 -- who wait look from time to time.
 local sharded = redis.REDIS_VERSION_NUM ~= nil
 
-local function publish()
-  redis.pcall(sharded and 'SPUBLISH' or 'PUBLISH', key, '')
+-- The message is for the one who waits by the name that it is (32 hex digits), or for whoever waits where it is empty.
+local function publish(message)
+  redis.pcall(sharded and 'SPUBLISH' or 'PUBLISH', key, message)
 end

@@ -74,6 +74,7 @@ pub(crate) fn source(id: ScriptId) -> String {
         ScriptId::LockRelease => lock(include_str!("../scripts/lock_release.lua")),
         ScriptId::LockForceRelease => lock(include_str!("../scripts/lock_force_release.lua")),
         ScriptId::LockInspect => lock(include_str!("../scripts/lock_inspect.lua")),
+        ScriptId::LockWithdraw => lock(include_str!("../scripts/lock_withdraw.lua")),
         ScriptId::FencedWrite => fenced(include_str!("../scripts/fenced_write.lua")),
         ScriptId::FencedRead => fenced(include_str!("../scripts/fenced_read.lua")),
         ScriptId::SemaphoreAcquire => semaphore(include_str!("../scripts/semaphore_acquire.lua")),

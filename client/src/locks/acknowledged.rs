@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use lockage_core::lock::Label;
 use lockage_core::{Command, Timestamp};
 
 use super::claim::{Asked, Claim};
@@ -14,12 +15,13 @@ use crate::key::Key;
 use crate::replicated::Replicated;
 use crate::store::Store;
 
-/// How things are asked for and waited for.
+/// How things are asked for and waited for, and by whom.
 #[derive(Clone)]
 pub(super) struct Manner {
     pub(super) waiting: Waiting,
     /// In place of the usual way.
     pub(super) acquire: Option<Arc<Acquire>>,
+    pub(super) label: Option<Label>,
 }
 
 pub(super) type Acquire = dyn Fn(Key, Claim, Timestamp, Back) -> Acquiring + Send + Sync;

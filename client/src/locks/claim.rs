@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockage_core::Timestamp;
-use lockage_core::lock::{self, Holder, Lock, OperationId, OwnerId};
+use lockage_core::lock::{self, Holder, Label, Lock, OperationId, OwnerId};
 use lockage_core::rw_lock::{self, HoldId, Mode, RwLock};
 use lockage_core::semaphore::{self, PermitId, Semaphore};
 
@@ -16,9 +16,20 @@ use crate::store::Store;
 /// One attempt to hold something, by ids of its own.
 #[derive(Clone, Copy, Debug)]
 pub enum Claim {
-    Lock { lock: Lock, owner: OwnerId, acquire: OperationId, release: OperationId },
+    Lock(LockClaim),
     Permits { semaphore: Semaphore, id: PermitId, count: u64 },
     Side { lock: RwLock, owner: OwnerId, mode: Mode, id: HoldId },
+}
+
+/// A lock, or a place in line for it.
+#[derive(Clone, Copy, Debug)]
+pub struct LockClaim {
+    pub(super) lock: Lock,
+    pub(super) owner: OwnerId,
+    pub(super) acquire: OperationId,
+    pub(super) release: OperationId,
+    pub(super) in_line: bool,
+    pub(super) label: Option<Label>,
 }
 
 /// What an acquire was told.
@@ -46,6 +57,11 @@ pub(super) struct Refusal {
 pub enum Busy {
     /// Somebody else holds the lock.
     Held(Holder),
+    /// Nobody holds the lock, and others came before, who wait in line: so many.
+    Queued {
+        /// How many of them.
+        ahead: u64,
+    },
     /// Of a semaphore, too few permits are left. Of a read-write lock, others hold it so that this side has
     /// to wait, or a writer waits already.
     InUse {
@@ -63,7 +79,7 @@ pub enum Busy {
 impl Claim {
     pub(super) fn lease(&self) -> Duration {
         match self {
-            Claim::Lock { lock, .. } => lock.lease(),
+            Claim::Lock(LockClaim { lock, .. }) => lock.lease(),
             Claim::Permits { semaphore, .. } => semaphore.lease(),
             Claim::Side { lock, .. } => lock.lease(),
         }
@@ -72,7 +88,7 @@ impl Claim {
     /// Who the store says holds it.
     pub(super) fn owner(&self) -> OwnerId {
         match *self {
-            Claim::Lock { owner, .. } | Claim::Side { owner, .. } => owner,
+            Claim::Lock(LockClaim { owner, .. }) | Claim::Side { owner, .. } => owner,
             Claim::Permits { id, .. } => OwnerId::from_u128(id.as_u128()),
         }
     }
@@ -80,7 +96,7 @@ impl Claim {
     /// Whether others may hold something beside this, and can be told so.
     pub(super) fn leaves_room(&self) -> bool {
         match self {
-            Claim::Lock { .. } | Claim::Side { mode: Mode::Write, .. } => false,
+            Claim::Lock(_) | Claim::Side { mode: Mode::Write, .. } => false,
             Claim::Permits { .. } | Claim::Side { mode: Mode::Read, .. } => true,
         }
     }
@@ -94,8 +110,13 @@ impl Claim {
         back: Back,
     ) -> Result<Asked, StoreError> {
         match *self {
-            Claim::Lock { lock, owner, acquire, .. } => {
-                let acquire = lock.acquire(owner, acquire, not_after).waiting(back.told_within());
+            Claim::Lock(LockClaim { lock, owner, acquire, in_line, label, .. }) => {
+                let acquire = lock.acquire(owner, acquire, not_after);
+                let acquire = match in_line {
+                    true => acquire.queued(back.within),
+                    false => acquire.waiting(back.told_within()),
+                };
+                let acquire = label.map_or(acquire, |label| acquire.labelled(label));
                 Ok(store.execute(key, &acquire).await?.into())
             }
             Claim::Permits { semaphore, id, count } => {
@@ -114,6 +135,14 @@ impl Claim {
         }
     }
 
+    /// Gives up a place in line, if there is one. To do it again is to do the same.
+    pub(super) async fn withdraw(&self, store: &impl Store, key: &Key) -> Result<(), StoreError> {
+        if let Claim::Lock(LockClaim { lock, owner, .. }) = self {
+            store.execute(key, &lock.withdraw(*owner)).await?;
+        }
+        Ok(())
+    }
+
     /// Renews it within `patience`; refused, it names who holds it, where that is known.
     pub(super) async fn renew(
         &self,
@@ -125,13 +154,13 @@ impl Claim {
     ) -> Result<Result<(), Option<Holder>>, StoreError> {
         let token = Some(token);
         Ok(match *self {
-            Claim::Lock { lock, owner, .. } => {
+            Claim::Lock(LockClaim { lock, owner, .. }) => {
                 let renew = lock.renew(owner, token, id);
                 match store.execute_within(key, &renew, patience).await?.answer {
                     lock::Answer::Done(_) => Ok(()),
                     lock::Answer::Refused(holder) => Err(holder),
-                    // Only what is acquired can be too late.
-                    lock::Answer::TooLate => Err(None),
+                    // Only what is acquired can be too late, or in line.
+                    lock::Answer::TooLate | lock::Answer::Queued { .. } => Err(None),
                 }
             }
             Claim::Permits { semaphore, id, .. } => {
@@ -159,13 +188,13 @@ impl Claim {
         token: u64,
     ) -> Result<Released, StoreError> {
         Ok(match *self {
-            Claim::Lock { lock, owner, release, .. } => {
+            Claim::Lock(LockClaim { lock, owner, release, .. }) => {
                 let release = lock.release(owner, Some(token), release);
                 match store.execute(key, &release).await?.answer {
                     lock::Answer::Done(hold) if hold.holds > 0 => Released::Held(hold.holds),
                     lock::Answer::Done(_) => Released::Free,
                     lock::Answer::Refused(holder) => Released::NotHeld(holder),
-                    lock::Answer::TooLate => Released::NotHeld(None),
+                    lock::Answer::TooLate | lock::Answer::Queued { .. } => Released::NotHeld(None),
                 }
             }
             Claim::Permits { semaphore, id, .. } => {
@@ -194,6 +223,10 @@ impl From<lock::Reply> for Asked {
             lock::Answer::Refused(Some(holder)) => {
                 let free_in = holder.hold.deadline.saturating_since(now);
                 Err(Refusal { busy: Some(Busy::Held(holder)), free_in })
+            }
+            lock::Answer::Queued { ahead, until } => {
+                let free_in = until.saturating_since(now);
+                Err(Refusal { busy: Some(Busy::Queued { ahead }), free_in })
             }
             lock::Answer::Refused(None) | lock::Answer::TooLate => Err(Refusal::TOO_SLOW),
         };

@@ -1,6 +1,6 @@
 //! What a lock, a semaphore and a read-write lock have each for themselves.
 
-use lockage_core::lock::{Answer, Holder, OperationId, OwnerId};
+use lockage_core::lock::{Answer, Inspection, OperationId, OwnerId};
 use lockage_core::{ConfigError, rw_lock, semaphore};
 
 use super::kind::{Permits, Side};
@@ -31,13 +31,25 @@ where
         named
     }
 
-    /// Who holds the lock now, if anyone.
+    /// The same lock for callers who wait in line: the first to come is the first to have it (L9).
+    ///
+    /// Whoever waits has a place, and while there are places a free lock is granted to the owner of the first one
+    /// alone, also before those who do not wait in line. A place lasts for two polls and a call's timeout from the
+    /// latest question on, and half as much again at most; so much a lock that is free stays idle at most because of
+    /// those who died while they waited, however many. Who does not ask for that long comes last again.
+    pub fn fair(&self) -> Self {
+        let mut named = self.clone();
+        named.kind.in_line = true;
+        named
+    }
+
+    /// Who holds the lock now, if anyone, since when, under which label, and how many wait in line.
     ///
     /// # Errors
     /// [`Error`].
-    pub async fn inspect(&self) -> Result<Option<Holder>, Error> {
+    pub async fn inspect(&self) -> Result<Inspection, Error> {
         let inspect = self.kind.lock.inspect();
-        Ok(self.keeper.shared.store.execute(&self.key, &inspect).await?.holder)
+        Ok(self.keeper.shared.store.execute(&self.key, &inspect).await?)
     }
 
     /// Frees the lock, whoever holds it, where `token` is that of its present grant; tells whether that

@@ -64,6 +64,8 @@ pub(super) enum Return {
     /// What may have been granted, by an answer that nobody has seen; nobody carries the acquire out any more
     /// from `settled` on.
     Attempt { settled: Duration },
+    /// A place in line.
+    Place,
 }
 
 impl<S, R> Keeper<S, R> {

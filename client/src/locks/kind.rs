@@ -1,11 +1,11 @@
 //! The kinds of things that are held: a lock, permits of a semaphore, a side of a read-write lock.
 
 use lockage_core::ConfigError;
-use lockage_core::lock::{Lock, OperationId, OwnerId};
+use lockage_core::lock::{Label, Lock, OperationId, OwnerId};
 use lockage_core::rw_lock::{HoldId, Mode, RwLock};
 use lockage_core::semaphore::{PermitId, Semaphore};
 
-use super::claim::Claim;
+use super::claim::{Claim, LockClaim};
 
 /// A kind of thing that is held. There are no others.
 pub trait Kind: Wanted {}
@@ -15,6 +15,8 @@ pub trait Kind: Wanted {}
 pub struct Exclusive {
     pub(super) lock: Lock,
     pub(super) owner: Option<OwnerId>,
+    pub(super) in_line: bool,
+    pub(super) label: Option<Label>,
 }
 
 /// So many permits of a semaphore at once.
@@ -40,6 +42,11 @@ pub trait Wanted: Clone + Send + Sync + 'static {
     /// By whom it is wanted, where that was said.
     fn owner(&self) -> Option<OwnerId>;
 
+    /// Whether it is waited for in line.
+    fn in_line(&self) -> bool {
+        false
+    }
+
     /// A new attempt for this owner.
     fn claim(&self, owner: OwnerId, random: impl FnMut() -> u128) -> Claim;
 }
@@ -49,9 +56,14 @@ impl Wanted for Exclusive {
         self.owner
     }
 
+    fn in_line(&self) -> bool {
+        self.in_line
+    }
+
     fn claim(&self, owner: OwnerId, mut random: impl FnMut() -> u128) -> Claim {
         let [acquire, release] = [(); 2].map(|()| OperationId::from_u128(random()));
-        Claim::Lock { lock: self.lock, owner, acquire, release }
+        let Exclusive { lock, in_line, label, .. } = *self;
+        Claim::Lock(LockClaim { lock, owner, acquire, release, in_line, label })
     }
 }
 

@@ -9,7 +9,7 @@ use lockage_core::lock::{Lock, OperationId, OwnerId};
 use loom::future::block_on;
 use loom::thread;
 
-use super::claim::Claim;
+use super::claim::{Claim, LockClaim};
 use super::hold::{Hold, Loss};
 use super::keeper::{Errand, Keeper, Return};
 use crate::key::Key;
@@ -31,7 +31,9 @@ fn keeper() -> Idle {
 
 fn hold(keeper: &Idle) -> (Arc<Hold>, u64) {
     let (owner, id) = (OwnerId::from_u128(1), OperationId::from_u128(2));
-    let claim = Claim::Lock { lock: keeper.shared.lock, owner, acquire: id, release: id };
+    let (lock, label) = (keeper.shared.lock, None);
+    let claim = LockClaim { lock, owner, acquire: id, release: id, in_line: false, label };
+    let claim = Claim::Lock(claim);
     let hold =
         Arc::new(Hold::new(Key::new("lock", "one").unwrap(), claim, 7, BEGIN, Duration::MAX));
     let id = keeper.watch(&hold, BEGIN);

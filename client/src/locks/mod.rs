@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockage_core::latch::Latch;
-use lockage_core::lock::{Lock, OwnerId};
+use lockage_core::lock::{Label, Lock, OwnerId};
 use lockage_core::rw_lock::{Mode, RwLock};
 use lockage_core::semaphore::Semaphore;
 use lockage_core::{ConfigError, MAX_SPAN};
@@ -119,7 +119,7 @@ where
         let lock = Lock::new(lease, Duration::from_micros(micros).min(longest))?;
         let keeper = Keeper::new(store, lock, None);
         let waiting = Waiting { poll: DEFAULT_POLL, listen: None };
-        let manner = Manner { waiting, acquire: None };
+        let manner = Manner { waiting, acquire: None, label: None };
         Ok(Locks { keeper, prefix: DEFAULT_PREFIX.into(), manner })
     }
 
@@ -154,6 +154,12 @@ where
         });
         let waiting = Waiting { poll: POLL_BEHIND_WAKE_UPS, listen: Some(listen) };
         Locks { manner: Manner { waiting, ..self.manner }, ..self }
+    }
+
+    /// The same, whose holders say in words who they are, such as the name of a machine and the number of a process:
+    /// [`NamedLock::inspect`] tells it.
+    pub fn with_label(self, label: Label) -> Self {
+        Locks { manner: Manner { label: Some(label), ..self.manner }, ..self }
     }
 
     /// The same, of which nobody holds one that fewer than `replicas` replicas have acknowledged: such a grant is
@@ -193,7 +199,8 @@ where
     /// # Errors
     /// [`KeyError`] for an empty name, or one that begins with a closing brace.
     pub fn lock(&self, name: &str) -> Result<NamedLock<S, R>, KeyError> {
-        self.named(name, Exclusive { lock: self.keeper.shared.lock, owner: None })
+        let (lock, label) = (self.keeper.shared.lock, self.manner.label);
+        self.named(name, Exclusive { lock, owner: None, in_line: false, label })
     }
 
     /// The semaphore of this name, with so many permits, each under a lease of its own: a bound on how much is

@@ -17,7 +17,7 @@ use super::random_bits;
 use super::waiting::Back;
 use crate::error::{Error, StoreError};
 use crate::key::Key;
-use crate::runtime::Spawn;
+use crate::runtime::{Runtime, Spawn};
 use crate::signals::Wake;
 use crate::store::Store;
 
@@ -130,10 +130,16 @@ where
 
     async fn wait(&self, deadline: Option<Duration>) -> Result<TryLock<LockGuard<S, R>>, Error> {
         let (runtime, owner) = (self.keeper.runtime(), self.owner());
-        let mut wait = self.manner.waiting.begin(runtime, &self.key, Wake::One, deadline);
+        let back = self.manner.waiting.back(self.keeper.shared.store.timeout());
+        let wake = if self.kind.in_line() { Wake::Named(owner.as_u128()) } else { Wake::One };
+        let mut wait = self.manner.waiting.begin(runtime, &self.key, wake, deadline);
+        let mut place = InLine { named: self, owner, span: back.within, is_over: true };
         loop {
-            let refusal = match self.attempt(owner, self.manner.waiting.back()).await? {
+            // Also where the answer is not seen.
+            place.is_over = !self.kind.in_line();
+            let refusal = match self.attempt(owner, back).await? {
                 Ok(guard) => {
+                    place.is_over = true;
                     // Else it wakes the next one, for whom something may be left.
                     if !guard.leaves_room() {
                         wait.done();
@@ -221,6 +227,27 @@ impl<S, R, K> Drop for Unanswered<'_, S, R, K> {
         let until = settled.saturating_add(self.claim.lease());
         let (key, what) = (self.named.key.clone(), Return::Attempt { settled });
         keeper.give_back(Errand { key, claim: self.claim, what, until });
+    }
+}
+
+/// A place in line. Where its owner gives up it is given back, so that nobody waits for him.
+struct InLine<'a, S, R: Runtime, K: Kind> {
+    named: &'a Named<S, R, K>,
+    owner: OwnerId,
+    span: Duration,
+    is_over: bool,
+}
+
+impl<S, R: Runtime, K: Kind> Drop for InLine<'_, S, R, K> {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let Named { keeper, key, kind, .. } = self.named;
+        let claim = kind.claim(self.owner, || random_bits(keeper.runtime()));
+        // It ends by itself then.
+        let until = keeper.runtime().now().saturating_add(self.span * 2);
+        keeper.give_back(Errand { key: key.clone(), claim, what: Return::Place, until });
     }
 }
 

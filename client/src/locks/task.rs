@@ -121,6 +121,7 @@ where
                 Return::Grant { token } => {
                     is_answered(&claim.release(&self.store, key, token).await)
                 }
+                Return::Place => is_answered(&claim.withdraw(&self.store, key).await),
                 Return::Attempt { settled } => {
                     // As if it came too late: what it has taken is told, and nothing is taken.
                     let settled = runtime.now() >= settled;

@@ -58,9 +58,11 @@ impl Waiting {
         Wait { runtime, key, wake, listen: self.listen.as_deref(), polling, listener: None }
     }
 
-    /// What the store is told of one who waits.
-    pub(super) fn back(&self) -> Back {
-        Back { within: self.poll * 2, is_told: self.listen.is_some() }
+    /// What the store is told of one who waits, and whose calls take so long at most.
+    pub(super) fn back(&self, timeout: Duration) -> Back {
+        // Who sleeps for a poll and then makes a call is back before that.
+        let within = self.poll.saturating_mul(2).saturating_add(timeout);
+        Back { within, is_told: self.listen.is_some() }
     }
 }
 

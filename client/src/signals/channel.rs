@@ -83,16 +83,22 @@ impl Channel {
         vec![]
     }
 
-    pub(super) fn message(&mut self) -> Vec<Waker> {
+    /// With a name the message is for who listens by it, and for all who listen to each; without one for one
+    /// of the others.
+    pub(super) fn message(&mut self, name: Option<u128>) -> Vec<Waker> {
         self.silences = 0;
-        let mut woken = self.wake_each(Signal::Message, |waiter| waiter.wake == Wake::All);
-        woken.extend(self.wake_one());
+        let named = name.map(Wake::Named);
+        let is_meant = |waiter: &Waiter| waiter.wake == Wake::All || Some(waiter.wake) == named;
+        let mut woken = self.wake_each(Signal::Message, is_meant);
+        if name.is_none() {
+            woken.extend(self.wake_one());
+        }
         woken
     }
 
     /// Wakes one of those of whom one is enough, unless one has been woken and has not come yet.
     pub(super) fn wake_one(&mut self) -> Option<Waker> {
-        let is_one = |waiter: &Waiter| waiter.wake == Wake::One;
+        let is_one = |waiter: &Waiter| waiter.wake.is_one();
         if self.listeners.values().any(|waiter| is_one(waiter) && waiter.signal.is_some()) {
             return None;
         }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
 use futures_util::future::BoxFuture;
+use lockage_core::lock::OwnerId;
 
 use super::Wake;
 use super::channel::{Attempt, Channel};
@@ -72,9 +73,9 @@ impl Channels {
         Ok(listener)
     }
 
-    /// Something was published to this channel.
-    pub fn message(&self, channel: &str) {
-        self.0.change(channel, Channel::message);
+    /// Something was published to this channel: for who listens by this name, or without one for whoever does.
+    pub fn message(&self, channel: &str, name: Option<u128>) {
+        self.0.change(channel, |channel| channel.message(name));
     }
 }
 
@@ -115,9 +116,11 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Something was published to this channel.
-    pub fn message(&self, channel: &str) {
-        self.change(channel, Channel::message);
+    /// This was published to this channel: the name (32 hexadecimal digits) of the listener that it is for,
+    /// or anything else for whoever listens.
+    pub fn message(&self, channel: &str, message: &str) {
+        let name = message.parse().ok().map(OwnerId::as_u128);
+        self.change(channel, |channel| channel.message(name));
     }
 
     /// This channel is not subscribed to any more.

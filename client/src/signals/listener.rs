@@ -32,7 +32,7 @@ impl Listener {
         let mut wait = Wait { listener: self, attempt: None, has_failed: false, is_over: false };
         let signal = std::future::poll_fn(|context| wait.poll(context)).await;
         drop(wait);
-        self.woken = signal == Signal::Message && self.wake == Wake::One;
+        self.woken = signal == Signal::Message && self.wake.is_one();
         signal
     }
 
@@ -73,7 +73,7 @@ impl Drop for Listener {
         let channel = self.of(&mut state);
         let waiter = channel.listeners.remove(&self.id);
         let unseen = waiter.is_some_and(|waiter| waiter.signal == Some(Signal::Message));
-        let next = (self.wake == Wake::One && (unseen || self.woken)).then(|| channel.wake_one());
+        let next = (self.wake.is_one() && (unseen || self.woken)).then(|| channel.wake_one());
         let is_last = channel.listeners.is_empty();
         let last = is_last.then(|| state.channels.remove(&self.channel));
         if is_last {

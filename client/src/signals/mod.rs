@@ -4,7 +4,9 @@
 //! key's own name and so lies with the key in a cluster. How it publishes it decides by itself, and
 //! listeners find out by the same lines of Lua (`publish.lua`): by `SPUBLISH` where the server has
 //! it, from 7.0 on, in a cluster or not, and by `PUBLISH` before. In memory, the store's own commands say
-//! whether to tell others ([`Command::publishes`](lockage_core::Command::publishes)).
+//! whom to tell ([`Command::publishes`](lockage_core::Command::publishes)).
+//!
+//! A message is empty, or the name of the one whom it is for ([`Wake::Named`]).
 //!
 //! A store subscribes to a channel once, on one connection for all channels, however many listen
 //! ([`Channels`]). Of what was published for a listener there is one flag, not a queue.
@@ -61,14 +63,25 @@ pub enum Signal {
     Lost,
 }
 
-/// Which listeners of a process a message wakes. [`Signal::Lost`] wakes all.
+/// Which messages wake a listener. [`Signal::Lost`] wakes all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// Of those who listen so, the one that has listened longest; for those who all want the same, of which
-    /// there is one. See [`Listener::done`].
+    /// Those that are for nobody by name, where of those in the process who listen so, or by a name, this is the
+    /// one that has listened longest; for those who all want the same, of which there is one. See
+    /// [`Listener::done`].
     One,
+    /// As [`Wake::One`], and those that are for this name: that of an owner who waits for a lock in line, say
+    /// ([`OwnerId::as_u128`](lockage_core::lock::OwnerId::as_u128)).
+    Named(u128),
     /// Each.
     All,
+}
+
+impl Wake {
+    /// Whether a message for nobody by name is for one of those who listen so.
+    fn is_one(self) -> bool {
+        self != Wake::All
+    }
 }
 
 impl<S: Signals> Signals for &S {

@@ -92,10 +92,10 @@ fn all_listeners_of_a_channel_share_a_subscription() {
     let channels = server.channels();
     let mut both = [listen(&channels, Wake::All), listen(&channels, Wake::All)];
     assert_eq!(both.each_mut().map(look), [None, None]);
-    channels.message("lock:{b}");
+    channels.message("lock:{b}", None);
     assert_eq!(both.each_mut().map(look), [None, None]);
-    channels.message(CHANNEL);
-    channels.message(CHANNEL);
+    channels.message(CHANNEL, None);
+    channels.message(CHANNEL, None);
     assert_eq!(both.each_mut().map(look), [Some(Signal::Message); 2], "one flag, not a queue");
     assert_eq!(both.each_mut().map(look), [None, None]);
     let [first, second] = both;
@@ -111,8 +111,8 @@ fn a_message_wakes_the_one_that_has_listened_longest() {
     let mut first = listen(&channels, Wake::One);
     let mut second = listen(&channels, Wake::One);
     let mut all = listen(&channels, Wake::All);
-    channels.message(CHANNEL);
-    channels.message(CHANNEL);
+    channels.message(CHANNEL, None);
+    channels.message(CHANNEL, None);
     assert_eq!(look(&mut second), None);
     assert_eq!(look(&mut all), Some(Signal::Message));
     assert_eq!(look(&mut first), Some(Signal::Message));
@@ -126,7 +126,7 @@ fn a_message_wakes_the_one_that_has_listened_longest() {
 fn a_waiter_that_gives_up_wakes_the_next() {
     let channels = Server::default().channels();
     let [first, mut second, mut third, mut fourth] = [(); 4].map(|()| listen(&channels, Wake::One));
-    channels.message(CHANNEL);
+    channels.message(CHANNEL, None);
     // Before it has seen the message.
     drop(first);
     assert_eq!(look(&mut second), Some(Signal::Message));
@@ -143,6 +143,45 @@ fn a_waiter_that_gives_up_wakes_the_next() {
     assert_eq!(look(&mut fourth), None);
 }
 
+/// A message for bob wakes bob and those who hear all; one for whom nobody here listens only the latter.
+#[test]
+fn a_message_with_a_name_wakes_who_listens_by_it() {
+    let server = Server::default();
+    let channels = server.channels();
+    let [alice, bob] = [0xa11ce, 0xb0b_u128];
+    let kinds = [Wake::One, Wake::Named(alice), Wake::Named(bob), Wake::All];
+    let mut all = kinds.map(|wake| listen(&channels, wake));
+    let heard = Some(Signal::Message);
+    channels.message(CHANNEL, Some(bob));
+    assert_eq!(all.each_mut().map(look), [None, None, heard, heard]);
+    channels.message(CHANNEL, Some(7));
+    assert_eq!(all.each_mut().map(look), [None, None, None, heard]);
+    // As a server sends it.
+    server.feed().message(CHANNEL, "000000000000000000000000000a11ce");
+    assert_eq!(all.each_mut().map(look), [None, heard, None, heard]);
+    for nobody in ["", "a11ce", "hello"] {
+        server.feed().message(CHANNEL, nobody);
+        assert_eq!(all.each_mut().map(look), [heard, None, None, heard], "{nobody:?}");
+    }
+}
+
+/// Who listens by a name may have no place in line: a message for nobody by name is for one of all.
+#[test]
+fn a_message_without_a_name_wakes_one_with_or_without_a_name() {
+    let channels = Server::default().channels();
+    let mut first = listen(&channels, Wake::Named(1));
+    let mut second = listen(&channels, Wake::One);
+    channels.message(CHANNEL, None);
+    assert_eq!([&mut first, &mut second].map(look), [Some(Signal::Message), None]);
+    drop(first);
+    assert_eq!(look(&mut second), Some(Signal::Message), "it may have left something");
+    // One by a name is woken by it also while another is on its way to look.
+    let mut third = listen(&channels, Wake::Named(3));
+    channels.message(CHANNEL, None);
+    channels.message(CHANNEL, Some(3));
+    assert_eq!([&mut second, &mut third].map(look), [Some(Signal::Message); 2]);
+}
+
 #[test]
 fn a_wait_that_is_dropped_takes_no_signal() {
     let channels = Server::default().channels();
@@ -150,7 +189,7 @@ fn a_wait_that_is_dropped_takes_no_signal() {
     {
         let mut wait = Box::pin(listener.next());
         assert!(wait.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        channels.message(CHANNEL);
+        channels.message(CHANNEL, None);
     }
     assert_eq!(look(&mut listener), Some(Signal::Message));
 }
@@ -162,7 +201,7 @@ fn a_waiter_is_woken() {
     let sender = channels.clone();
     let thread = std::thread::spawn(move || pollster::block_on(listener.next()));
     // Before it waits or while it does.
-    sender.message(CHANNEL);
+    sender.message(CHANNEL, None);
     assert_eq!(thread.join().unwrap(), Signal::Message);
 }
 
@@ -268,7 +307,7 @@ fn after_a_long_silence_a_subscription_is_made_anew_and_nobody_is_told() {
     for _ in 0..SILENCES - 1 {
         assert_eq!(look(&mut listener), None);
     }
-    channels.message(CHANNEL);
+    channels.message(CHANNEL, None);
     assert_eq!(look(&mut listener), Some(Signal::Message));
     for _ in 0..SILENCES {
         assert_eq!(look(&mut listener), None);

@@ -1,7 +1,11 @@
 //! The lock's state machine.
 
 use super::record::{Done, Kind, LockRecord};
-use super::{Action, Answer, Hold, Holder, Inspect, Inspection, Lock, Operation, OwnerId, Reply};
+use super::{
+    Action, Answer, Hold, Holder, Inspect, Inspection, Label, Lock, Operation, OwnerId, Reply,
+    Withdraw,
+};
+use crate::command::Publish;
 use crate::error::RecordError;
 use crate::record::{Body, Record};
 use crate::time::Timestamp;
@@ -13,8 +17,7 @@ impl Operation {
         now: Timestamp,
     ) -> Result<Reply, RecordError> {
         let reply = |answer| Reply { now, answer };
-        let prior = load(slot, now)?;
-        let mut record = prior.cloned().unwrap_or_default();
+        let mut record = load(slot.as_ref(), now)?.unwrap_or_default();
         if let Some(done) = record.remembered(self.id) {
             if done.kind != self.kind() {
                 return Err(RecordError::OperationReused);
@@ -26,17 +29,20 @@ impl Operation {
             Action::Acquire { not_after, .. } if now > not_after => {
                 return Ok(reply(Answer::TooLate));
             }
-            Action::Acquire { owner, .. } => self.lock.grant(&mut record, owner, micros),
+            Action::Acquire { owner, label, .. } => {
+                self.lock.grant(&mut record, owner, label, micros)
+            }
             Action::Renew { owner, token } => self.lock.renewed(&mut record, owner, token, micros),
             Action::Release { owner, token } => released(&mut record, owner, token, micros),
             Action::ForceRelease { token } => broken(&mut record, token, micros),
         };
         if !allowed {
-            let holder = record.holder(micros);
-            if self.is_to_be_woken(&mut record, micros) {
+            let is_changed = self.wait(&mut record, micros);
+            let answer = self.refusal(&record, micros);
+            if is_changed {
                 *slot = Some(Record::of_lock(record));
             }
-            return Ok(reply(Answer::Refused(holder)));
+            return Ok(reply(answer));
         }
         let hold = record.hold();
         record.remember(Done { kind: self.kind(), id: self.id, hold });
@@ -45,14 +51,30 @@ impl Operation {
         Ok(reply(Answer::Done(hold)))
     }
 
-    /// Whether the record now says that somebody waits, and did not before, or not for long enough.
-    fn is_to_be_woken(&self, record: &mut LockRecord, now: u64) -> bool {
-        let Action::Acquire { waits_us, .. } = self.action else { return false };
-        let is_new = waits_us > 0 && record.wake < now + waits_us / 2;
+    /// Whether the record now says that the caller waits, and did not before, or not for long enough.
+    fn wait(&self, record: &mut LockRecord, now: u64) -> bool {
+        let Action::Acquire { owner, waits_us, in_line, .. } = self.action else { return false };
+        if waits_us == 0 {
+            return false;
+        }
+        let is_new = record.wake < now + waits_us / 2;
         if is_new {
             record.wake = now + waits_us;
         }
-        is_new
+        let place = if in_line { record.queue.line_up(owner, now, waits_us) } else { None };
+        record.keep = record.keep.max(place.unwrap_or(0));
+        is_new || place.is_some()
+    }
+
+    fn refusal(&self, record: &LockRecord, now: u64) -> Answer {
+        let holder = record.holder(now);
+        match (self.action, holder, record.queue.first()) {
+            (Action::Acquire { owner, .. }, None, Some(first)) => {
+                let ahead = record.queue.ahead_of(owner) as u64;
+                Answer::Queued { ahead, until: first.end() }
+            }
+            _ => Answer::Refused(holder),
+        }
     }
 
     fn kind(&self) -> Kind {
@@ -71,28 +93,73 @@ impl Inspect {
         slot: &Option<Record>,
         now: Timestamp,
     ) -> Result<Inspection, RecordError> {
-        let record = load(slot, now)?;
-        let holder = record.and_then(|record| record.holder(now.as_micros()));
-        Ok(Inspection { now, holder })
+        let record = load(slot.as_ref(), now)?.unwrap_or_default();
+        let holder = record.holder(now.as_micros());
+        Ok(Inspection {
+            now,
+            holder,
+            since: holder.map(|_| record.since()),
+            label: record.label.filter(|_| holder.is_some()),
+            queued: record.queue.len() as u64,
+        })
+    }
+}
+
+impl Withdraw {
+    pub(super) fn run(
+        self,
+        slot: &mut Option<Record>,
+        now: Timestamp,
+    ) -> Result<Timestamp, RecordError> {
+        if let Some(mut record) = load(slot.as_ref(), now)?
+            && record.queue.leave(self.owner)
+        {
+            *slot = Some(Record::of_lock(record));
+        }
+        Ok(now)
+    }
+}
+
+/// Whom to tell that the lock is free, where it is.
+pub(super) fn to_wake(stored: Option<&Record>, now: Timestamp) -> Publish {
+    let Ok(Some(record)) = load(stored, now) else { return Publish::Nothing };
+    let now = now.as_micros();
+    match record.queue.first() {
+        _ if record.is_live(now) => Publish::Nothing,
+        Some(first) => Publish::To(first.owner.as_u128()),
+        None if now < record.wake => Publish::Any,
+        None => Publish::Nothing,
     }
 }
 
 impl Lock {
-    /// A fresh grant, or one hold more for its owner (L2, L4, L5).
-    fn grant(&self, record: &mut LockRecord, owner: OwnerId, now: u64) -> bool {
+    /// A fresh grant to whoever is next, or one hold more for the owner (L2, L4, L5, L9).
+    fn grant(
+        &self,
+        record: &mut LockRecord,
+        owner: OwnerId,
+        label: Option<Label>,
+        now: u64,
+    ) -> bool {
         let deadline = now + self.lease_us;
-        if !record.is_live(now) {
+        if record.is_live(now) {
+            if record.owner != owner {
+                return false;
+            }
+            record.holds += 1;
+            record.deadline = record.deadline.max(deadline);
+        } else {
+            if record.queue.first().is_some_and(|first| first.owner != owner) {
+                return false;
+            }
             record.token = now.max(record.token + 1);
+            record.ahead = record.token - now;
             record.owner = owner;
             record.holds = 1;
             record.deadline = deadline;
-            return true;
+            record.label = label;
         }
-        if record.owner != owner {
-            return false;
-        }
-        record.holds += 1;
-        record.deadline = record.deadline.max(deadline);
+        record.queue.leave(owner);
         true
     }
 
@@ -136,13 +203,18 @@ fn broken(record: &mut LockRecord, token: u64, now: u64) -> bool {
     true
 }
 
-/// The record that counts at `now`: from its `keep` on it is as if it were not there (D9).
-fn load(slot: &Option<Record>, now: Timestamp) -> Result<Option<&LockRecord>, RecordError> {
-    match slot {
+/// The record that counts at `now`: from its `keep` on it is as if it were not there, and so is a place that
+/// has ended (D9).
+fn load(stored: Option<&Record>, now: Timestamp) -> Result<Option<LockRecord>, RecordError> {
+    let now = now.as_micros();
+    match stored.map(|record| &record.body) {
         None => Ok(None),
-        Some(Record { body: Body::Lock(record), .. }) => {
-            Ok(Some(record).filter(|lock| now.as_micros() < lock.keep))
+        Some(Body::Lock(record)) if now < record.keep => {
+            let mut record = record.clone();
+            record.queue.prune(now);
+            Ok(Some(record))
         }
+        Some(Body::Lock(_)) => Ok(None),
         Some(_) => Err(RecordError::OtherKind),
     }
 }
@@ -161,6 +233,13 @@ impl LockRecord {
         self.owner = OwnerId(0);
         self.holds = 0;
         self.deadline = 0;
+        self.ahead = 0;
+        self.label = None;
+    }
+
+    /// When the latest grant was made.
+    fn since(&self) -> Timestamp {
+        Timestamp::computed(self.token - self.ahead).expect("an accepted time; records are checked")
     }
 
     fn hold(&self) -> Hold {

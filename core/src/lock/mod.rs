@@ -10,6 +10,10 @@
 //! - **L5** the fencing token grows with each fresh grant and stays on re-entry. It is
 //!   `max(last + 1, now in microseconds)`, so it also grows after the record was dropped, as long
 //!   as the store's clock has not gone back past it.
+//! - **L9** those who wait in line ([`Operation::queued`]) get the lock in the order in which they came:
+//!   whoever asks again within his span is never passed over, whatever else is asked (k = 0). The place of one
+//!   who is gone ends by itself, between one and one and a half of his span after he last asked; so those who
+//!   are gone, however many, leave a lock that is free idle for no longer than that.
 //! - **L10** repeating an operation with its id changes nothing and gets the same answer, while
 //!   it is one of the last [`REMEMBERED`] that changed the record, and the record is kept.
 //!
@@ -35,7 +39,9 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 
+mod label;
 mod machine;
+mod queue;
 mod record;
 mod wire;
 
@@ -49,6 +55,8 @@ use crate::id::{read_id, write_id};
 use crate::time::Timestamp;
 
 pub use crate::id::IdError;
+pub use label::{Label, LabelError};
+pub use queue::MAX_QUEUED;
 pub(crate) use record::LockRecord;
 pub use record::REMEMBERED;
 
@@ -87,12 +95,14 @@ impl Lock {
         Duration::from_micros(self.remember_us)
     }
 
-    /// Take the lock where it is free, or hold it once more where `owner` has it.
+    /// Take the lock where it is free and nobody else is next (see [`Operation::queued`]), or hold it once
+    /// more where `owner` has it.
     ///
     /// A request that arrives after `not_after`, by the store's time, is refused, so that a
     /// delayed duplicate cannot take the lock for somebody who has given up.
     pub fn acquire(&self, owner: OwnerId, id: OperationId, not_after: Timestamp) -> Operation {
-        self.operation(id, Action::Acquire { owner, not_after, waits_us: 0 })
+        let (waits_us, in_line, label) = (0, false, None);
+        self.operation(id, Action::Acquire { owner, not_after, waits_us, in_line, label })
     }
 
     /// Extend the lease to at least now + lease. With `token`, only that grant's.
@@ -111,7 +121,12 @@ impl Lock {
         self.operation(id, Action::ForceRelease { token })
     }
 
-    /// Ask who holds the lock.
+    /// Give up a place in the queue, if `owner` has one. Where the lock is free, who is next is told.
+    pub fn withdraw(&self, owner: OwnerId) -> Withdraw {
+        Withdraw { owner }
+    }
+
+    /// Ask who holds the lock, and how many wait in line.
     pub fn inspect(&self) -> Inspect {
         Inspect
     }
@@ -131,10 +146,24 @@ pub struct Operation {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
-    Acquire { owner: OwnerId, not_after: Timestamp, waits_us: u64 },
-    Renew { owner: OwnerId, token: Option<u64> },
-    Release { owner: OwnerId, token: Option<u64> },
-    ForceRelease { token: u64 },
+    Acquire {
+        owner: OwnerId,
+        not_after: Timestamp,
+        waits_us: u64,
+        in_line: bool,
+        label: Option<Label>,
+    },
+    Renew {
+        owner: OwnerId,
+        token: Option<u64>,
+    },
+    Release {
+        owner: OwnerId,
+        token: Option<u64>,
+    },
+    ForceRelease {
+        token: u64,
+    },
 }
 
 impl Operation {
@@ -143,19 +172,51 @@ impl Operation {
     /// free within that, those who listen are told. Others are as they were.
     ///
     /// It is written down no more often than once in half of that, however many wait.
-    pub fn waiting(self, span: Duration) -> Self {
-        let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
-        let waits_us = micros.min(MAX_SPAN_US / 2);
-        match self.action {
-            Action::Acquire { owner, not_after, .. } => {
-                Operation { action: Action::Acquire { owner, not_after, waits_us }, ..self }
-            }
-            _ => self,
+    pub fn waiting(mut self, span: Duration) -> Self {
+        if let Action::Acquire { waits_us, .. } = &mut self.action {
+            let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+            *waits_us = micros.min(MAX_SPAN_US / 2);
         }
+        self
+    }
+
+    /// The same acquire of a caller who [waits](Operation::waiting) in line and is back within `span` (at
+    /// most half of [`MAX_SPAN`](crate::MAX_SPAN); zero is not to wait). Others are as they were.
+    ///
+    /// Where it is refused, its owner gets a place at the end of the queue, or keeps the one that it has. A place
+    /// lasts for at least `span` after each time its owner asks, and for no longer than half as much again: it
+    /// is written down no more often than once in half of that. While there are places, a free lock is granted
+    /// to the owner of the first one only, who is told of it by name when the lock is given back;
+    /// whoever else asks is told [`Answer::Queued`], waiting in line or not. A grant ends a place, and so
+    /// does [`Lock::withdraw`].
+    ///
+    /// There are at most [`MAX_QUEUED`] places. Who comes then is refused, and has none until he asks again.
+    pub fn queued(self, span: Duration) -> Self {
+        let mut queued = self.waiting(span);
+        if let Action::Acquire { in_line, .. } = &mut queued.action {
+            *in_line = true;
+        }
+        queued
+    }
+
+    /// The same acquire of a caller who says in words who he is. It is told by [`Lock::inspect`] for as long
+    /// as a grant that it makes; re-entry leaves it as it is. Others are as they were.
+    pub fn labelled(mut self, words: Label) -> Self {
+        if let Action::Acquire { label, .. } = &mut self.action {
+            *label = Some(words);
+        }
+        self
     }
 }
 
-/// Asks who holds the lock and changes nothing.
+/// Gives up an owner's place in the queue, built by [`Lock::withdraw`]. To do so again changes nothing. Its
+/// outcome is the store's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Withdraw {
+    owner: OwnerId,
+}
+
+/// Asks who holds the lock and how many wait in line, and changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inspect;
 
@@ -173,11 +234,19 @@ pub struct Reply {
 pub enum Answer {
     /// It was done, now or when it was first sent.
     Done(Hold),
-    /// It was refused and nothing changed: an acquire because somebody else holds the lock, the
+    /// It was refused, and nothing changed but for how the caller waits: an acquire because somebody else holds the lock, the
     /// others because the owner, or the grant they name, does not. Who does, if anyone.
     Refused(Option<Holder>),
     /// An acquire arrived after its `not_after`; nothing changed.
     TooLate,
+    /// An acquire was refused although nobody holds the lock: others are next. But for the caller's own place,
+    /// nothing changed.
+    Queued {
+        /// How many have a place before the caller's; all of them where he has none.
+        ahead: u64,
+        /// When the first place ends, unless its owner asks again.
+        until: Timestamp,
+    },
 }
 
 /// A grant as it stood right after an operation.
@@ -207,6 +276,12 @@ pub struct Inspection {
     pub now: Timestamp,
     /// Who holds the lock, if anyone.
     pub holder: Option<Holder>,
+    /// Since when, where somebody does.
+    pub since: Option<Timestamp>,
+    /// Who that is in words, where [he said so](Operation::labelled).
+    pub label: Option<Label>,
+    /// How many have a place in the queue.
+    pub queued: u64,
 }
 
 /// Who holds, or wants, a lock: an explicit value that can be stored, cloned, and handed to

@@ -1,10 +1,11 @@
 //! What is stored under a lock's key, and its text.
 
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::{Hold, OperationId, OwnerId};
+use super::queue::Queue;
+use super::{Hold, Label, OperationId, OwnerId};
 use crate::record::read_exact;
 use crate::time::Timestamp;
 
@@ -23,8 +24,13 @@ pub(crate) struct LockRecord {
     pub(super) keep: u64,
     /// Until when somebody waits, who is to be woken.
     pub(super) wake: u64,
+    /// By how much the token is ahead of the time of its grant.
+    pub(super) ahead: u64,
+    /// Of the present grant.
+    pub(super) label: Option<Label>,
     /// The oldest first.
     pub(super) done: Vec<Done>,
+    pub(super) queue: Queue,
 }
 
 /// An operation that was done, and what it was told.
@@ -62,8 +68,18 @@ impl Kind {
 impl Default for LockRecord {
     /// A lock that was never used: its first token is at least 1.
     fn default() -> Self {
-        let (owner, done) = (OwnerId(0), Vec::new());
-        LockRecord { owner, holds: 0, deadline: 0, token: 0, keep: 0, wake: 0, done }
+        LockRecord {
+            owner: OwnerId(0),
+            holds: 0,
+            deadline: 0,
+            token: 0,
+            keep: 0,
+            wake: 0,
+            ahead: 0,
+            label: None,
+            done: Vec::new(),
+            queue: Queue::default(),
+        }
     }
 }
 
@@ -89,15 +105,19 @@ impl LockRecord {
     /// The text that the scripts read and write: see lock_record.lua.
     pub(crate) fn to_text(&self) -> String {
         let mut text = format!(
-            "{} {} {} {} {} {} {}",
+            "{} {} {} {} {} {} {} {}",
             Self::TAG,
             self.owner,
             self.holds,
             self.deadline,
             self.token,
             self.keep,
-            self.wake
+            self.wake,
+            self.ahead
         );
+        if let Some(label) = self.label {
+            text += &format!(" {label}");
+        }
         for Done { kind, id, hold } in &self.done {
             text += &format!(
                 "|{}{id} {} {} {}",
@@ -107,20 +127,27 @@ impl LockRecord {
                 hold.token
             );
         }
-        text
+        text + &self.queue.to_string()
     }
 
     /// Reads what follows the tag of such a text.
     pub(crate) fn from_text(rest: &str) -> Option<LockRecord> {
-        let (head, done) = match rest.split_once('|') {
-            Some((head, done)) => (head, done.split('|').map(Done::from_text).collect()),
-            None => (rest, Some(Vec::new())),
-        };
+        let mut places = rest.split('>');
+        let mut done = places.next()?.split('|');
+        let head = done.next()?;
         let (owner, numbers) = head.split_once(' ')?;
-        let [holds, deadline, token, keep, wake] = read_exact(numbers)?;
-        let (owner, done) = (owner.parse().ok()?, done?);
-        let record = LockRecord { owner, holds, deadline, token, keep, wake, done };
-        (record.done.len() <= REMEMBERED).then_some(record)
+        let (numbers, label) = match numbers.match_indices(' ').nth(5) {
+            Some((at, _)) => (&numbers[..at], Some(numbers[at + 1..].parse().ok()?)),
+            None => (numbers, None),
+        };
+        let [holds, deadline, token, keep, wake, ahead] = read_exact(numbers)?;
+        let owner = owner.parse().ok()?;
+        let done: Vec<Done> = done.map(Done::from_text).collect::<Option<_>>()?;
+        let queue = Queue::from_sections(places)?;
+        let is_sound = done.len() <= REMEMBERED && ahead <= token;
+        let record =
+            LockRecord { owner, holds, deadline, token, keep, wake, ahead, label, done, queue };
+        is_sound.then_some(record)
     }
 }
 

@@ -1,8 +1,13 @@
 //! The lock's commands as scripts, their arguments and their replies.
 
-use super::{Action, Answer, Hold, Holder, Inspect, Inspection, Operation, OwnerId, Reply};
+use alloc::string::String;
+
+use super::machine::to_wake;
+use super::{
+    Action, Answer, Hold, Holder, Inspect, Inspection, Label, Operation, OwnerId, Reply, Withdraw,
+};
 use crate::command::{
-    Arguments, Command, ScriptId, push_token, read_bits, read_head, read_time, read_whole,
+    Arguments, Command, Publish, ScriptId, push_token, read_bits, read_head, read_time, read_whole,
 };
 use crate::error::{RecordError, ReplyError};
 use crate::record::Record;
@@ -25,11 +30,13 @@ impl Command for Operation {
         arguments.push(self.id);
         arguments.push(self.lock.remember_us);
         match self.action {
-            Action::Acquire { owner, not_after, waits_us } => {
+            Action::Acquire { owner, not_after, waits_us, in_line, label } => {
                 arguments.push(owner);
                 arguments.push(self.lock.lease_us);
                 arguments.push(not_after.as_micros());
                 arguments.push(waits_us);
+                arguments.push(if in_line { "q" } else { "" });
+                arguments.push(label.as_ref().map_or("", Label::as_str));
             }
             Action::Renew { owner, token } => {
                 arguments.push(owner);
@@ -50,6 +57,9 @@ impl Command for Operation {
             [DONE, hold @ ..] => Answer::Done(read_hold(hold)?),
             [REFUSED, holder @ ..] => Answer::Refused(read_holder(holder)?),
             [TOO_LATE] => Answer::TooLate,
+            &[QUEUED, ahead, until] => {
+                Answer::Queued { ahead: read_whole(ahead)?, until: read_time(until)? }
+            }
             _ => return Err(ReplyError::Unexpected),
         };
         Ok(Reply { now, answer })
@@ -63,11 +73,44 @@ impl Command for Operation {
         true
     }
 
-    /// Where the lock is free now. A script asks the record first whether anybody waits.
-    fn publishes(&self, reply: &Reply) -> bool {
+    fn publishes(&self, reply: &Reply, stored: Option<&Record>) -> Publish {
         let gives_back =
             matches!(self.action, Action::Release { .. } | Action::ForceRelease { .. });
-        gives_back && matches!(reply.answer, Answer::Done(Hold { holds: 0, .. }))
+        match reply.answer {
+            Answer::Done(_) if gives_back => to_wake(stored, reply.now),
+            _ => Publish::Nothing,
+        }
+    }
+}
+
+impl Command for Withdraw {
+    type Outcome = Timestamp;
+
+    fn script(&self) -> ScriptId {
+        ScriptId::LockWithdraw
+    }
+
+    fn arguments(&self, arguments: &mut Arguments) {
+        arguments.push(self.owner);
+    }
+
+    fn outcome(&self, reply: &[i64]) -> Result<Timestamp, ReplyError> {
+        match read_head(reply)? {
+            (now, []) => Ok(now),
+            _ => Err(ReplyError::Unexpected),
+        }
+    }
+
+    fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Timestamp, RecordError> {
+        self.run(slot, now)
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+
+    fn publishes(&self, now: &Timestamp, stored: Option<&Record>) -> Publish {
+        to_wake(stored, *now)
     }
 }
 
@@ -82,7 +125,15 @@ impl Command for Inspect {
 
     fn outcome(&self, reply: &[i64]) -> Result<Inspection, ReplyError> {
         let (now, rest) = read_head(reply)?;
-        Ok(Inspection { now, holder: read_holder(rest)? })
+        let (&queued, rest) = rest.split_first().ok_or(ReplyError::Unexpected)?;
+        let queued = read_whole(queued)?;
+        if rest.is_empty() {
+            return Ok(Inspection { now, holder: None, since: None, label: None, queued });
+        }
+        let (holder, rest) = rest.split_at_checked(HOLDER_LEN).ok_or(ReplyError::Unexpected)?;
+        let (&since, label) = rest.split_first().ok_or(ReplyError::Unexpected)?;
+        let (holder, since) = (read_holder(holder)?, Some(read_time(since)?));
+        Ok(Inspection { now, holder, since, label: read_label(label)?, queued })
     }
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Inspection, RecordError> {
@@ -97,6 +148,10 @@ impl Command for Inspect {
 const REFUSED: i64 = 0;
 const DONE: i64 = 1;
 const TOO_LATE: i64 = 2;
+const QUEUED: i64 = 3;
+
+/// How many numbers tell who holds the lock.
+const HOLDER_LEN: usize = 7;
 
 /// A token, a hold count and a deadline.
 fn read_hold(numbers: &[i64]) -> Result<Hold, ReplyError> {
@@ -112,4 +167,14 @@ fn read_holder(numbers: &[i64]) -> Result<Option<Holder>, ReplyError> {
     }
     let (hold, owner) = numbers.split_at_checked(3).ok_or(ReplyError::Unexpected)?;
     Ok(Some(Holder { owner: OwnerId(read_bits(owner)?), hold: read_hold(hold)? }))
+}
+
+/// The characters of a label, six in each number but the last; nothing where there is none.
+fn read_label(numbers: &[i64]) -> Result<Option<Label>, ReplyError> {
+    if numbers.is_empty() {
+        return Ok(None);
+    }
+    let bytes = numbers.iter().flat_map(|number| number.to_be_bytes()).filter(|&byte| byte > 0);
+    let text = String::from_utf8(bytes.collect()).map_err(|_| ReplyError::Unexpected)?;
+    text.parse().map(Some).map_err(|_| ReplyError::Unexpected)
 }

@@ -15,7 +15,10 @@ async fn a_lock_is_taken_and_given_back_with_two_calls() {
     let again = taken(lock.try_acquire().await.unwrap());
     assert!(again.token() > token);
     assert_eq!(store.calls(), calls + 2);
-    assert_eq!((again.holds(), lock.inspect().await.unwrap().unwrap().owner), (1, again.owner()));
+    assert_eq!(
+        (again.holds(), lock.inspect().await.unwrap().holder.unwrap().owner),
+        (1, again.owner())
+    );
 }
 
 /// L2: an owner holds as often as it acquired, less what it released.

@@ -4,6 +4,7 @@
 mod family;
 mod giving_back;
 mod holding;
+mod in_line;
 mod many;
 mod quorum;
 mod waiting;

@@ -1,0 +1,85 @@
+//! Those who wait for a lock in line.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::OwnerId;
+use crate::record::read_exact;
+use crate::time::Timestamp;
+
+/// How many have a place in a lock's queue at most.
+pub const MAX_QUEUED: usize = 256;
+
+/// Places, the first one first, of one owner each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Queue(Vec<Place>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) owner: OwnerId,
+    /// In microseconds.
+    pub(super) until: u64,
+}
+
+impl Queue {
+    pub(super) fn first(&self) -> Option<&Place> {
+        self.0.first()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// How many come before this owner: all of them, where it has no place.
+    pub(super) fn ahead_of(&self, owner: OwnerId) -> usize {
+        self.0.iter().position(|place| place.owner == owner).unwrap_or(self.len())
+    }
+
+    /// Drops the places that have ended.
+    pub(super) fn prune(&mut self, now: u64) {
+        self.0.retain(|place| now < place.until);
+    }
+
+    /// Gives an owner a place at the end, or keeps the one that it has, for at least `span_us` from now
+    /// on. The end of its place where that is a new one, which is no more than once in half of the span.
+    pub(super) fn line_up(&mut self, owner: OwnerId, now: u64, span_us: u64) -> Option<u64> {
+        let place = Place { owner, until: now + span_us + span_us / 2 };
+        match self.0.iter().position(|place| place.owner == owner) {
+            Some(at) if self.0[at].until < now + span_us => self.0[at] = place,
+            None if self.0.len() < MAX_QUEUED => self.0.push(place),
+            _ => return None,
+        }
+        Some(place.until)
+    }
+
+    /// Whether there was a place to leave.
+    pub(super) fn leave(&mut self, owner: OwnerId) -> bool {
+        let before = self.len();
+        self.0.retain(|place| place.owner != owner);
+        self.len() < before
+    }
+
+    /// Reads sections as they are printed.
+    pub(super) fn from_sections<'t>(sections: impl Iterator<Item = &'t str>) -> Option<Queue> {
+        sections.map(Place::from_text).collect::<Option<_>>().map(Queue)
+    }
+}
+
+impl fmt::Display for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|Place { owner, until }| write!(f, ">{owner} {until}"))
+    }
+}
+
+impl Place {
+    pub(super) fn end(&self) -> Timestamp {
+        Timestamp::computed(self.until)
+            .expect("less than MAX_SPAN after an accepted time; records are checked")
+    }
+
+    fn from_text(text: &str) -> Option<Place> {
+        let (owner, until) = text.split_once(' ')?;
+        let [until] = read_exact(until)?;
+        Some(Place { owner: owner.parse().ok()?, until })
+    }
+}
