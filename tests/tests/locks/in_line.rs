@@ -37,8 +37,11 @@ async fn l9_the_first_to_come_is_the_first_to_have_it() {
         assert_eq!(lock.inspect().await.unwrap().queued, 9);
         let begin = Instant::now();
         guard.release().await.unwrap();
-        let outcome = lock.try_acquire().await.unwrap();
-        assert!(matches!(outcome, TryLock::Busy(Busy::Queued { ahead: 9 })), "{outcome:?}");
+        match lock.try_acquire().await.unwrap() {
+            // Nobody has been told, or the first one has it already.
+            TryLock::Busy(Busy::Queued { ahead: 9 } | Busy::Held(_)) => {}
+            other => panic!("{other:?}"),
+        }
         for task in all {
             task.await.unwrap();
         }
