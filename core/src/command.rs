@@ -255,6 +255,15 @@ pub(crate) fn read_whole(number: i64) -> Result<u64, ReplyError> {
     u64::try_from(number).map_err(|_| ReplyError::Unexpected)
 }
 
+/// Whether something is so.
+pub(crate) fn read_flag(number: i64) -> Result<bool, ReplyError> {
+    match number {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(ReplyError::Unexpected),
+    }
+}
+
 /// A time of a reply that may be one to come.
 pub(crate) fn read_time(number: i64) -> Result<Timestamp, ReplyError> {
     Timestamp::computed(read_whole(number)?).ok_or(ReplyError::Unexpected)

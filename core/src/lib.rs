@@ -45,6 +45,7 @@ mod record;
 pub mod rw_lock;
 pub mod semaphore;
 mod time;
+mod wake;
 
 pub use command::{Arguments, Command, Publish, ScriptId};
 pub use decision::{Decision, Part, Verdict};

@@ -1,8 +1,9 @@
--- Counts a latch down, at most to zero. GET, and SET where it was done now.
+-- Counts a latch down, at most to zero. GET, and SET where it was done now; then `publish`, where it opened it.
 --
 -- ARGV[3]  the operation's id, 32 hex digits
 -- ARGV[4]  by how much
--- Reply    {0, now, 1, left} done, now or before, and what was left then;
+-- Reply    {0, now, 1, left, woke} done, now or before, what was left then, and whether it opened the latch
+--          now, so that those who wait were told (1, or 0);
 --          {0, now, 2} it is open
 local wrong = wrong_operation()
 if wrong then return wrong end

@@ -30,19 +30,22 @@ local function answered(letter, id, count)
     if sub(done[i], 2, 33) == id then
       local by, was = numbers(sub(done[i], 35), 2)
       if sub(done[i], 1, 1) ~= letter or by ~= count then return {OPERATION_REUSED} end
-      return {0, now, DONE, was}
+      return {0, now, DONE, was, 0}
     end
   end
 end
 
--- Writes the record with this operation remembered, and replies.
+-- Writes the record with this operation remembered, tells those who wait where the latch is open now, and
+-- replies.
 local function commit(letter, id, count)
   if #done == REMEMBERED then table.remove(done, 1) end
   done[#done + 1] = format('%s%s %.0f %.0f', letter, id, count, left)
   till = now + keep
   local head = format('D1 %.0f %.0f %.0f|', left, keep, till)
   redis.call('SET', key, head .. table.concat(done, '|'), 'PX', ttl_ms(till))
-  return {0, now, DONE, left}
+  if left > 0 then return {0, now, DONE, left, 0} end
+  publish()
+  return {0, now, DONE, left, 1}
 end
 
 -- Checks the arguments that operations begin with: ARGV[3], the id, and ARGV[4], the count.

@@ -3,7 +3,7 @@
 -- ARGV[3]  the operation's id, 32 hex digits
 -- ARGV[4]  how much there is to count down
 -- ARGV[5]  for how long it is kept after each change (us)
--- Reply    {0, now, 1, left} done, now or before, and what was left then;
+-- Reply    {0, now, 1, left, 0} done, now or before, and what was left then;
 --          {0, now, 0, left, time} it is closed, until then at most (us)
 local wrong = wrong_operation()
 if wrong then return wrong end

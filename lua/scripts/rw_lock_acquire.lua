@@ -1,12 +1,13 @@
 -- Takes the lock for reading or for writing, or holds it once more for an owner that has it so. GET, and SET
--- where that was done now, or where a writer that waits keeps new readers out for longer.
+-- where that was done now, or where it says that somebody waits, or that a writer keeps new readers out.
 --
 -- ARGV[3]  r to read, w to write
 -- ARGV[4]  the owner, 32 hex digits
 -- ARGV[5]  the hold's id, 32 hex digits
 -- ARGV[6]  the lease (us)
 -- ARGV[7]  refuse after this time (us)
--- ARGV[8]  where a write is refused, for how long to keep new readers out (us)
+-- ARGV[8]  for how long the caller waits before it is back (us), 0 where it does not: where others are in its
+--          way, the record says so, and a write keeps new readers out until then
 -- Reply    {0, now, 1, token, holds, deadline} the grant, made now or before;
 --          {0, now, 0, time} refused: others hold it or wait for it, until then at most (us);
 --          {0, now, 3, time} refused: the owner reads, and others read until then at most (us);
@@ -19,8 +20,8 @@ wrong = not_span(6, 6)
 if wrong then return wrong_argument(wrong, 'from 1 to 2^50 us') end
 wrong = not_whole(7, 8)
 if wrong then return wrong_argument(wrong, 'whole microseconds') end
-local mode, owner, hold, wait = ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[8])
-if wait > LONGEST then return wrong_argument(8, 'at most 2^50 us') end
+local mode, owner, hold, span = ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[8])
+if span > LONGEST then return wrong_argument(8, 'at most 2^50 us') end
 
 -- Until when, and how, a fresh grant to read is refused; nothing where it is not.
 local function read_refused()
@@ -75,10 +76,11 @@ else
   local till, why
   if mode == 'r' then till, why = read_refused() else till, why = write_refused() end
   if till then
-    if mode == 'w' and why == REFUSED and wait > 0 and now + wait > kept_till then
-      kept_till = now + wait
-      commit()
+    local is_new = waits(span)
+    if mode == 'w' and why == REFUSED and span > 0 and now + span > kept_till then
+      kept_till, is_new = now + span, true
     end
+    if is_new then commit() end
     return {0, now, why, till}
   end
   if mode == 'w' then kept_till = 0 end

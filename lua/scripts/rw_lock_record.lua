@@ -1,11 +1,11 @@
 -- The record of a read-write lock: a string, which `GET key` shows, such as
---   W1 1763700000000000 0|r0000000000000000000000000000a11c 1763700000000000 1763700030000000 000...1|R00...
--- that is its tag, the latest fencing token, and until when (us) a writer that waits keeps new readers out
--- (0: none does). Behind each | stands what one owner holds, the oldest grant first: r (reads) or w (writes),
--- the owner (32 hex digits), the token, the end of the lease (us), and the ids of its holds; then one of the
--- last 16 holds that were given back, the oldest first: R or W, its id, its owner, the token, how often the
--- owner held the lock then, and until when it is remembered (us). What has expired is dropped by the next
--- write.
+--   W1 1763700000000000 0 0|r0000000000000000000000000000a11c 1763700000000000 1763700030000000 000...1|R00...
+-- that is its tag, the latest fencing token, until when (us) a writer that waits keeps new readers out (0: none
+-- does), and until when somebody waits, who is to be told when a grant ends (us). Behind each | stands what one
+-- owner holds, the oldest grant first: r (reads) or w (writes), the owner (32 hex digits), the token, the end of
+-- the lease (us), and the ids of its holds; then one of the last 16 holds that were given back, the oldest
+-- first: R or W, its id, its owner, the token, how often the owner held the lock then, and until when it is
+-- remembered (us). What has expired is dropped by the next write.
 local READERS, HOLDS, REMEMBERED = 256, 64, 16
 local REFUSED, HELD, RELEASED, UPGRADE, TOO_MANY, TOO_LATE, NOT_HELD = 0, 1, 2, 3, 4, 5, 6
 local token, kept_till = 0, 0
@@ -36,7 +36,7 @@ end
 local function read_rw_lock()
   local pieces, refused = read_pieces('W1')
   if not pieces then return refused end
-  token, kept_till = numbers(pieces[1], 2)
+  token, kept_till, wake = numbers(pieces[1], 3)
   if not token or token > LAST_TOKEN then return {DAMAGED} end
   if kept_till <= now then kept_till = 0 end
   local counts = {r = 0, w = 0, released = 0}
@@ -79,7 +79,8 @@ end
 
 -- Writes the record; it is kept until no lease, wait, release or token in it matters.
 local function commit()
-  local text, keep = {format('W1 %.0f %.0f', token, kept_till)}, max(token + 1, kept_till)
+  local text = {format('W1 %.0f %.0f %.0f', token, kept_till, wake)}
+  local keep = max(token + 1, kept_till, wake)
   for _, grant in ipairs(grants) do
     local head = format('%s%s %.0f %.0f ', grant.mode, grant.owner, grant.token, grant.deadline)
     text[#text + 1] = head .. table.concat(grant.holds, ' ')

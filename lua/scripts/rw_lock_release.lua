@@ -1,10 +1,12 @@
--- Gives one hold of its owner back; the last one ends the grant. GET, and SET where it was done now.
+-- Gives one hold of its owner back; the last one ends the grant. GET, and SET where it was done now; then
+-- `publish`, where the grant ended and somebody waits.
 --
 -- ARGV[3]  r where it reads, w where it writes
 -- ARGV[4]  the owner, 32 hex digits
 -- ARGV[5]  the hold's id, 32 hex digits
 -- ARGV[6]  how long to remember it (us)
--- Reply    {0, now, 2, token, holds} done, now or before, with how often the owner held it then;
+-- Reply    {0, now, 2, token, holds, woke} done, now or before, with how often the owner held it then, and
+--          whether those who wait were told (1, or 0);
 --          {0, now, 6} it is not held
 local wrong = wrong_owner()
 if wrong then return wrong end
@@ -20,7 +22,7 @@ local hold_is_at = grant and hold_at(grant, hold)
 if not hold_is_at then
   for _, one in ipairs(released) do
     if one.mode == mode and one.owner == owner and one.id == hold then
-      return {0, now, RELEASED, one.token, one.holds}
+      return {0, now, RELEASED, one.token, one.holds, 0}
     end
   end
   return {0, now, NOT_HELD}
@@ -33,4 +35,4 @@ released[#released + 1] = {
   till = now + tonumber(ARGV[6]),
 }
 commit()
-return {0, now, RELEASED, grant.token, #grant.holds}
+return {0, now, RELEASED, grant.token, #grant.holds, #grant.holds == 0 and wake_up() or 0}

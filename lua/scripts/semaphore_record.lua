@@ -1,9 +1,10 @@
 -- The record of a semaphore: a string, which `GET key` shows, such as
---   M1 1763700000000000|g0000000000000000000000000000a11c 2 1763700000000000 1763700030000000|r00...
--- that is its tag and the latest fencing token. Behind each | stands a grant, the oldest first: g, the
--- permit's id (32 hex digits), how many permits, its token and the end of its lease (us); then one of the
--- last 16 that were given back, the oldest first: r, its id, its token and until when it is remembered (us).
--- What has expired is dropped by the next write.
+--   M1 1763700000000000 0|g0000000000000000000000000000a11c 2 1763700000000000 1763700030000000|r00...
+-- that is its tag, the latest fencing token, and until when somebody waits, who is to be told of what is
+-- given back (us). Behind each | stands a grant, the oldest first: g, the permit's id (32 hex digits), how
+-- many permits, its token and the end of its lease (us); then one of the last 16 that were given back, the
+-- oldest first: r, its id, its token and until when it is remembered (us). What has expired is dropped by the
+-- next write.
 local MOST, REMEMBERED = 1000, 16
 local FULL, HELD, RELEASED, NEVER, TOO_LATE, NOT_HELD = 0, 1, 2, 3, 4, 5
 local token, used = 0, 0
@@ -13,7 +14,7 @@ local grants, released = {}, {}   -- those that count now
 local function read_semaphore()
   local pieces, refused = read_pieces('M1')
   if not pieces then return refused end
-  token = numbers(pieces[1], 1)
+  token, wake = numbers(pieces[1], 2)
   if not token or token > LAST_TOKEN then return {DAMAGED} end
   local total, remembered = 0, 0
   for i = 2, #pieces do
@@ -48,9 +49,9 @@ local function held(grant)
   return {0, now, HELD, grant.count, grant.token, grant.deadline}
 end
 
--- Writes the record; it is kept until no lease, release or token in it matters.
+-- Writes the record; it is kept until no lease, release, wait or token in it matters.
 local function commit()
-  local text, keep = {format('M1 %.0f', token)}, token + 1
+  local text, keep = {format('M1 %.0f %.0f', token, wake)}, max(token + 1, wake)
   for _, grant in ipairs(grants) do
     text[#text + 1] = format('g%s %.0f %.0f %.0f', grant.id, grant.count, grant.token, grant.deadline)
     keep = max(keep, grant.deadline)

@@ -16,6 +16,7 @@ const ANY_RECORD: &str = include_str!("../scripts/any_record.lua");
 const PENALTY: &str = include_str!("../scripts/penalty.lua");
 const PUBLISH: &str = include_str!("../scripts/publish.lua");
 const LOCK_RECORD: &str = include_str!("../scripts/lock_record.lua");
+const WAKE: &str = include_str!("../scripts/wake.lua");
 const PIECES: &str = include_str!("../scripts/pieces.lua");
 
 /// A script without keys that replies whether scripts publish to the channels of shards (1) or to plain ones (0)
@@ -114,13 +115,16 @@ fn lock(operation: &str) -> String {
 }
 
 fn semaphore(operation: &str) -> String {
-    [PRELUDE, PIECES, include_str!("../scripts/semaphore_record.lua"), operation].concat()
+    let record = include_str!("../scripts/semaphore_record.lua");
+    [PRELUDE, PIECES, PUBLISH, WAKE, record, operation].concat()
 }
 
 fn rw_lock(operation: &str) -> String {
-    [PRELUDE, PIECES, include_str!("../scripts/rw_lock_record.lua"), operation].concat()
+    let record = include_str!("../scripts/rw_lock_record.lua");
+    [PRELUDE, PIECES, PUBLISH, WAKE, record, operation].concat()
 }
 
 fn latch(operation: &str) -> String {
-    [PRELUDE, PIECES, include_str!("../scripts/latch_record.lua"), operation].concat()
+    let record = include_str!("../scripts/latch_record.lua");
+    [PRELUDE, PIECES, PUBLISH, record, operation].concat()
 }

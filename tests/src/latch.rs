@@ -1,5 +1,5 @@
-//! The latch's part of the suite: its operations, an independent reference, traces, and the properties L2 and
-//! L10.
+//! The latch's part of the suite: its operations, an independent reference, traces, and the properties L2,
+//! L10 and L12.
 
 use std::time::Duration;
 
@@ -30,16 +30,16 @@ pub enum Op {
 /// What an operation comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// What was left then.
-    Done(u64),
+    /// What was left then, and whether those who wait were told.
+    Done(u64, bool),
     /// What is left, and when it is open at the latest, in microseconds.
     Closed(u64, u64),
     /// It is open.
     Open,
     /// What is left, and when it is open at the latest.
     Seen(u64, u64),
-    /// Whether there was one.
-    Reset(bool),
+    /// What was left, where there was one.
+    Reset(Option<u64>),
     /// The id was used before.
     Reused,
     /// Any other error.
@@ -86,7 +86,7 @@ impl Reference {
         let left = seen.left(all);
         match (before, op) {
             (Some(index), _) if is_same(seen.done[index].0, op) => {
-                return Outcome::Done(seen.left(index + 1));
+                return Outcome::Done(seen.left(index + 1), false);
             }
             (Some(_), _) => return Outcome::Reused,
             (None, Op::Set(..)) if left > 0 => return Outcome::Closed(left, seen.until_us()),
@@ -95,7 +95,8 @@ impl Reference {
         }
         seen.done.push((op, now_us));
         *self = seen;
-        Outcome::Done(self.left(all + 1))
+        let left = self.left(all + 1);
+        Outcome::Done(left, left == 0)
     }
 }
 
@@ -139,7 +140,7 @@ impl play::Reference for Reference {
                 if was_there {
                     *self = Reference::default();
                 }
-                Outcome::Reset(was_there)
+                Outcome::Reset(was_there.then_some(left))
             }
             _ => self.change(seen, *op, now_us),
         }
@@ -169,7 +170,7 @@ impl play::Reference for Reference {
             Ok(reply) => {
                 assert_eq!(reply.now, now, "a reply says at which time it was made");
                 match reply.answer {
-                    Answer::Done { left } => Outcome::Done(left),
+                    Answer::Done { left } => Outcome::Done(left, reply.woke),
                     Answer::Closed { left, open_at } => Outcome::Closed(left, open_at.as_micros()),
                     Answer::Open => Outcome::Open,
                 }
@@ -191,11 +192,13 @@ pub enum Law {
     L2,
     /// Repetitions are idle, and so are refusals.
     L10,
+    /// Who opens it tells those who wait.
+    L12,
 }
 
 impl Law {
     /// Every law.
-    pub const ALL: [Law; 2] = [Law::L2, Law::L10];
+    pub const ALL: [Law; 3] = [Law::L2, Law::L10, Law::L12];
 
     /// Checks the law on what a trace, whose clock goes on, does to a fresh key.
     ///
@@ -213,6 +216,7 @@ impl Law {
             let held = match self {
                 Law::L2 => view.counts(*op, now_us, &outcome),
                 Law::L10 => view.is_idle(*op, &outcome, idle),
+                Law::L12 => view.is_told(*op, &outcome),
             };
             require(held, || {
                 format!("{self:?}: {op:?} at {now_us} is {outcome:?}, knowing {view:?}, {before:?}")
@@ -240,14 +244,15 @@ impl View {
 
     fn counts(&self, op: Op, now_us: u64, outcome: &Outcome) -> bool {
         let is_new = self.known(op).is_none();
+        let told = matches!(outcome, Outcome::Done(_, true));
         let end_us = if self.left > 0 { self.until_us } else { now_us };
         let right = match op {
             Op::Set(..) if self.left > 0 => Outcome::Closed(self.left, self.until_us),
-            Op::Set(_, count, _) => Outcome::Done(count),
+            Op::Set(_, count, _) => Outcome::Done(count, told),
             Op::CountDown(..) if self.left == 0 => Outcome::Open,
-            Op::CountDown(_, count) => Outcome::Done(self.left.saturating_sub(count)),
+            Op::CountDown(_, count) => Outcome::Done(self.left.saturating_sub(count), told),
             Op::Inspect => Outcome::Seen(self.left, end_us),
-            Op::Reset => Outcome::Reset(self.until_us > 0),
+            Op::Reset => Outcome::Reset((self.until_us > 0).then_some(self.left)),
         };
         !is_new || *outcome == right
     }
@@ -258,22 +263,28 @@ impl View {
                 let right = if is_same(*known, op) { told } else { &Outcome::Reused };
                 outcome == right && idle
             }
-            (None, Outcome::Done(_)) => !idle,
+            (None, Outcome::Done(..)) => !idle,
             (None, Outcome::Reset(_)) => true,
             (None, _) => idle,
         }
     }
 
+    /// Once in its life, but where it is reset.
+    fn is_told(&self, op: Op, outcome: &Outcome) -> bool {
+        let opens = self.known(op).is_none() && matches!(outcome, Outcome::Done(0, _));
+        matches!(outcome, Outcome::Done(_, true)) == opens
+    }
+
     fn learn(&mut self, op: Op, now_us: u64, outcome: &Outcome) {
         match (op, outcome) {
-            (Op::Reset, Outcome::Reset(true)) => *self = View::default(),
-            (_, Outcome::Done(left)) if self.known(op).is_none() => {
+            (Op::Reset, Outcome::Reset(Some(_))) => *self = View::default(),
+            (_, Outcome::Done(left, _)) if self.known(op).is_none() => {
                 if let Op::Set(_, _, keep_us) = op {
                     self.keep_us = keep_us;
                 }
                 self.left = *left;
                 self.until_us = now_us + self.keep_us;
-                self.done.push((op, outcome.clone()));
+                self.done.push((op, Outcome::Done(*left, false)));
             }
             _ => {}
         }

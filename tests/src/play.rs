@@ -5,12 +5,13 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
+use lockage_sim::store::SimStore;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::key::{Holds, Key, Slot};
-use crate::properties::{Check, require, try_out};
-use crate::stores::Model;
+use crate::properties::{Check, property, require, try_out};
+use crate::stores::{Model, Real, Session, Simulated, Time};
 use crate::strategies::MAX_TIME_US;
 
 /// A machine a second time, as plainly as it can be said.
@@ -120,11 +121,29 @@ pub fn equals_the_reference<R: Reference>(trace: &Trace<R::Ask>) -> Check {
     })
 }
 
-/// Every outcome of a store, and what its key holds and until when, equals the model's.
+/// The Rust machine, the shipped scripts in the simulated store, and those on a real server are one: every
+/// outcome, every stored byte and every expiry.
 ///
-/// # Errors
-/// The first difference.
-pub fn equals_the_model<R: Reference>(
+/// # Panics
+/// With the smallest trace, of so many cases, in which they differ.
+pub fn three_ways<R: Reference>(
+    name: &str,
+    cases: u32,
+    traces: impl Strategy<Value = Trace<R::Ask>>,
+) {
+    let simulated = RefCell::new(SimStore::new().expect("Lua gets its memory"));
+    let session = RefCell::new(Session::start());
+    property(name, cases, &(traces, Time::any()), |(trace, time)| {
+        simulated.borrow_mut().flush_all();
+        let mut on_simulated = Simulated::new(&simulated, time, "one");
+        equals_the_model::<R>(Model::new(time), &mut on_simulated, &trace)?;
+        let mut on_real = Real::new(&session, time);
+        equals_the_model::<R>(Model::new(time), &mut on_real, &trace)
+    });
+}
+
+/// Every outcome of a store, and what its key holds and until when, equals the model's.
+fn equals_the_model<R: Reference>(
     mut model: Model,
     store: &mut impl Holds,
     trace: &Trace<R::Ask>,
@@ -180,5 +199,40 @@ pub fn reach<R: Reference>(traces: &impl Strategy<Value = Trace<R::Ask>>, outcom
     for outcome in outcomes {
         let count = counts.get(*outcome).copied().unwrap_or(0);
         assert!(count >= 100, "{outcome}: only {count}");
+    }
+}
+
+/// What callers know of those who wait (L12).
+#[derive(Debug, Default)]
+pub struct Waits {
+    /// When each was refused, and for how long it waits, in microseconds.
+    refused: Vec<(u64, u64)>,
+    /// The latest time until which somebody was written down to wait.
+    written_us: u64,
+}
+
+impl Waits {
+    /// A refusal, and whether that was written down as a wait.
+    pub fn learn(&mut self, now_us: u64, waits_us: u64, written: bool) {
+        if waits_us > 0 {
+            self.refused.push((now_us, waits_us));
+        }
+        if written {
+            self.written_us = self.written_us.max(now_us + waits_us);
+        }
+    }
+
+    /// Whether a wait may be written down: once in half of its time.
+    pub fn may_be_written(&self, now_us: u64, waits_us: u64) -> bool {
+        waits_us > 0 && self.written_us < now_us + waits_us / 2
+    }
+
+    /// Whether it is right that those who wait were told, or were not: they are owed that for half of their
+    /// time at least, and nobody is told where nobody waits.
+    pub fn allow(&self, told: bool, now_us: u64) -> bool {
+        match told {
+            true => self.refused.iter().any(|(at_us, waits_us)| now_us < at_us + waits_us),
+            false => !self.refused.iter().any(|(at_us, waits_us)| now_us < at_us + waits_us / 2),
+        }
     }
 }

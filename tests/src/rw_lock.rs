@@ -1,5 +1,5 @@
 //! The read-write lock's part of the suite: its operations, an independent reference, traces, and the
-//! properties L1 to L5, L9 and L10.
+//! properties L1 to L5, L9, L10 and L12.
 
 mod laws;
 mod traces;
@@ -33,21 +33,9 @@ pub struct Op {
 /// What is asked of a lock; times are in microseconds.
 #[derive(Clone, Copy, Debug)]
 enum Action {
-    /// A reader does not wait.
-    Acquire {
-        hold: u128,
-        lease_us: u64,
-        not_after_us: u64,
-        wait_us: u64,
-    },
-    Renew {
-        token: Option<u64>,
-        lease_us: u64,
-    },
-    Release {
-        hold: u128,
-        remember_us: u64,
-    },
+    Acquire { hold: u128, lease_us: u64, not_after_us: u64, waits_us: u64 },
+    Renew { token: Option<u64>, lease_us: u64 },
+    Release { hold: u128, remember_us: u64 },
     Inspect,
 }
 
@@ -71,8 +59,8 @@ pub enum Ask {
 pub enum Outcome {
     /// The grant.
     Held(Grant),
-    /// The token, and how often it was held then.
-    Released(u64, u64),
+    /// The token, how often it was held then, and whether those who wait were told.
+    Released(u64, u64, bool),
     /// Until when others stand in the way.
     Refused(u64),
     /// Until when other readers stand in the way of one.
@@ -109,6 +97,8 @@ pub struct Reference {
     /// Each hold that was given back, what that was told, and until when it is remembered.
     released: Vec<(u128, Who, Outcome, u64)>,
     kept_until_us: u64,
+    /// Until when somebody waits.
+    wake_us: u64,
     token: u64,
 }
 
@@ -157,7 +147,7 @@ impl Reference {
         who: Who,
         hold: u128,
         lease_us: u64,
-        wait_us: u64,
+        waits_us: u64,
         now_us: u64,
     ) -> Outcome {
         let mut deadline_us = now_us + lease_us;
@@ -169,16 +159,21 @@ impl Reference {
             let deadlines = self.grants.values().map(|(_, deadline_us)| *deadline_us);
             let ends = deadlines.chain([self.kept_until_us]);
             let retry_us = ends.filter(free).min().expect("all ends some time");
-            if who.1 == Mode::Write {
-                if self.is_live((who.0, Mode::Read), now_us) {
-                    return Outcome::UpgradeRefused(retry_us);
-                }
-                if wait_us > 0 && now_us + wait_us > self.kept_until_us {
-                    self.kept_until_us = now_us + wait_us;
-                    self.write(now_us);
-                }
+            let until_us = now_us + waits_us;
+            let (writes, upgrades) =
+                (who.1 == Mode::Write, self.is_live((who.0, Mode::Read), now_us));
+            if waits_us > 0 && self.wake_us < now_us + waits_us / 2 {
+                self.wake_us = until_us;
+                self.write(now_us);
             }
-            return Outcome::Refused(retry_us);
+            if waits_us > 0 && writes && !upgrades && self.kept_until_us < until_us {
+                self.kept_until_us = until_us;
+                self.write(now_us);
+            }
+            return match writes && upgrades {
+                true => Outcome::UpgradeRefused(retry_us),
+                false => Outcome::Refused(retry_us),
+            };
         } else {
             self.write(now_us);
             self.token = (self.token + 1).max(now_us);
@@ -211,10 +206,11 @@ impl Reference {
             if grant.holds == 1 {
                 self.grants.remove(&who);
             }
-            let told = Outcome::Released(grant.token, grant.holds - 1);
-            self.released.push((hold, who, told.clone(), now_us + remember_us));
+            let again = Outcome::Released(grant.token, grant.holds - 1, false);
+            self.released.push((hold, who, again, now_us + remember_us));
             self.write(now_us);
-            return told;
+            let woke = grant.holds == 1 && now_us < self.wake_us;
+            return Outcome::Released(grant.token, grant.holds - 1, woke);
         }
         let mut known = self
             .released
@@ -249,9 +245,9 @@ impl play::Reference for Reference {
                 _ => op,
             },
             Ask::Within(op, us) => match op.action {
-                Action::Acquire { hold, lease_us, wait_us, .. } => {
+                Action::Acquire { hold, lease_us, waits_us, .. } => {
                     let not_after_us = now_us.saturating_add_signed(us).min(MAX_TIME_US);
-                    let action = Action::Acquire { hold, lease_us, not_after_us, wait_us };
+                    let action = Action::Acquire { hold, lease_us, not_after_us, waits_us };
                     Op { action, ..op }
                 }
                 _ => op,
@@ -271,14 +267,14 @@ impl play::Reference for Reference {
 
     fn run(&mut self, op: &Op, now_us: u64) -> Outcome {
         match op.action {
-            Action::Acquire { hold, lease_us, not_after_us, wait_us } => {
+            Action::Acquire { hold, lease_us, not_after_us, waits_us } => {
                 if let Some(told) = self.known(op.who, hold, now_us) {
                     return told;
                 }
                 if now_us > not_after_us {
                     return Outcome::TooLate;
                 }
-                self.acquire(op.who, hold, lease_us, wait_us, now_us)
+                self.acquire(op.who, hold, lease_us, waits_us, now_us)
             }
             Action::Renew { token, lease_us } => {
                 let grant = self.grant(op.who, now_us);
@@ -312,12 +308,13 @@ impl play::Reference for Reference {
         };
         let (owner, mode) = (OwnerId::from_u128(op.who.0), op.who.1);
         let operation = match op.action {
-            Action::Acquire { hold, lease_us, not_after_us, wait_us } => {
+            Action::Acquire { hold, lease_us, not_after_us, waits_us } => {
                 let (hold, not_after) = (HoldId::from_u128(hold), time(not_after_us));
-                match mode {
+                let acquire = match mode {
                     Mode::Read => lock(lease_us, 1).read(owner, hold, not_after),
-                    Mode::Write => lock(lease_us, 1).write(owner, hold, not_after, micros(wait_us)),
-                }
+                    Mode::Write => lock(lease_us, 1).write(owner, hold, not_after),
+                };
+                acquire.waiting(micros(waits_us))
             }
             Action::Renew { token, lease_us } => lock(lease_us, 1).renew(owner, mode, token),
             Action::Release { hold, remember_us } => {
@@ -345,7 +342,9 @@ impl play::Reference for Reference {
                         assert_eq!(hold.mode, mode);
                         Outcome::Held(grant(hold))
                     }
-                    Answer::Released { token, holds } => Outcome::Released(token, holds),
+                    Answer::Released { token, holds } => {
+                        Outcome::Released(token, holds, reply.woke)
+                    }
                     Answer::Refused { retry_at } => Outcome::Refused(retry_at.as_micros()),
                     Answer::UpgradeRefused { retry_at } => {
                         Outcome::UpgradeRefused(retry_at.as_micros())
@@ -363,7 +362,7 @@ impl play::Reference for Reference {
     fn ends_us(&self) -> Vec<u64> {
         let leases = self.grants.values().map(|(_, deadline_us)| *deadline_us);
         let memory = self.released.iter().map(|(_, _, _, until)| *until);
-        leases.chain(memory).chain([self.kept_until_us, self.token + 1]).collect()
+        leases.chain(memory).chain([self.kept_until_us, self.wake_us, self.token + 1]).collect()
     }
 }
 

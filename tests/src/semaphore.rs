@@ -1,5 +1,5 @@
 //! The semaphore's part of the suite: its operations, an independent reference, traces, and the properties
-//! L1 to L5 and L10.
+//! L1 to L5, L10 and L12.
 
 mod laws;
 
@@ -29,7 +29,7 @@ pub struct Op {
 /// What is asked of a semaphore; times are in microseconds.
 #[derive(Clone, Copy, Debug)]
 enum Action {
-    Acquire { count: u64, permits: u64, lease_us: u64, not_after_us: u64 },
+    Acquire { count: u64, permits: u64, lease_us: u64, not_after_us: u64, waits_us: u64 },
     Renew { token: Option<u64>, lease_us: u64 },
     Release { token: Option<u64>, remember_us: u64 },
     Inspect,
@@ -51,8 +51,8 @@ pub enum Ask {
 pub enum Outcome {
     /// The grant.
     Held(Lease),
-    /// The token of the grant that was given back.
-    Released(u64),
+    /// The token of the grant that was given back, and whether those who wait were told.
+    Released(u64, bool),
     /// From when on it fits.
     Full(u64),
     /// There are not so many permits.
@@ -85,6 +85,8 @@ pub struct Reference {
     /// The id, its token, and until when it is remembered.
     released: Vec<(u128, u64, u64)>,
     token: u64,
+    /// Until when somebody waits.
+    wake_us: u64,
     /// The latest token of each id.
     tokens: BTreeMap<u128, u64>,
 }
@@ -120,8 +122,8 @@ impl Reference {
         self.released.drain(..more);
     }
 
-    fn acquire(&mut self, id: u128, asked: (u64, u64, u64, u64), now_us: u64) -> Outcome {
-        let (count, permits, lease_us, not_after_us) = asked;
+    fn acquire(&mut self, id: u128, asked: [u64; 5], now_us: u64) -> Outcome {
+        let [count, permits, lease_us, not_after_us, waits_us] = asked;
         match self.find(id, None, now_us) {
             Some(lease) if lease.count == count => return Outcome::Held(lease),
             Some(_) => return Outcome::Reused,
@@ -138,6 +140,10 @@ impl Reference {
         if !fits(now_us) {
             let ends = self.grants.values().map(|(_, lease)| lease.deadline_us);
             let first = ends.filter(|end_us| *end_us > now_us && fits(*end_us)).min();
+            if waits_us > 0 && self.wake_us < now_us + waits_us / 2 {
+                self.wake_us = now_us + waits_us;
+                self.write(now_us);
+            }
             return Outcome::Full(first.expect("all are over some time"));
         }
         self.token = (self.token + 1).max(now_us);
@@ -168,17 +174,19 @@ impl play::Reference for Reference {
                 Op { action, ..op }
             }
             Ask::Within(op, us) => {
-                let Action::Acquire { count, permits, lease_us, .. } = op.action else { return op };
-                let not_after_us = now_us.saturating_add_signed(us).min(MAX_TIME_US);
-                Op { action: Action::Acquire { count, permits, lease_us, not_after_us }, ..op }
+                let mut op = op;
+                if let Action::Acquire { not_after_us, .. } = &mut op.action {
+                    *not_after_us = now_us.saturating_add_signed(us).min(MAX_TIME_US);
+                }
+                op
             }
         }
     }
 
     fn run(&mut self, op: &Op, now_us: u64) -> Outcome {
         match op.action {
-            Action::Acquire { count, permits, lease_us, not_after_us } => {
-                self.acquire(op.id, (count, permits, lease_us, not_after_us), now_us)
+            Action::Acquire { count, permits, lease_us, not_after_us, waits_us } => {
+                self.acquire(op.id, [count, permits, lease_us, not_after_us, waits_us], now_us)
             }
             Action::Renew { token, lease_us } => {
                 let Some(mut lease) = self.find(op.id, token, now_us) else {
@@ -196,9 +204,10 @@ impl play::Reference for Reference {
                     self.grants.remove(&lease.token);
                     self.released.push((op.id, lease.token, now_us + remember_us));
                     self.write(now_us);
-                    return Outcome::Released(lease.token);
+                    return Outcome::Released(lease.token, now_us < self.wake_us);
                 }
-                self.remembered(op.id, token, now_us).map_or(Outcome::NotHeld, Outcome::Released)
+                let before = self.remembered(op.id, token, now_us);
+                before.map_or(Outcome::NotHeld, |token| Outcome::Released(token, false))
             }
             Action::Inspect => {
                 let live = self.grants.values().filter(|(_, lease)| now_us < lease.deadline_us);
@@ -213,10 +222,10 @@ impl play::Reference for Reference {
             Semaphore::new(permits, micros(lease_us), micros(remember_us)).expect("in range")
         };
         let operation = match op.action {
-            Action::Acquire { count, permits, lease_us, not_after_us } => {
+            Action::Acquire { count, permits, lease_us, not_after_us, waits_us } => {
                 let acquire =
                     semaphore(permits, lease_us, 1).acquire(id, count, time(not_after_us));
-                acquire.expect("a count in range")
+                acquire.expect("a count in range").waiting(micros(waits_us))
             }
             Action::Renew { token, lease_us } => semaphore(1, lease_us, 1).renew(id, token),
             Action::Release { token, remember_us } => {
@@ -239,7 +248,7 @@ impl play::Reference for Reference {
                 assert_eq!(reply.now, time(now_us), "a reply says at which time it was made");
                 match reply.answer {
                     Answer::Held(grant) => Outcome::Held(lease(grant)),
-                    Answer::Released { token } => Outcome::Released(token),
+                    Answer::Released { token } => Outcome::Released(token, reply.woke),
                     Answer::Full { fits_at } => Outcome::Full(fits_at.as_micros()),
                     Answer::Never => Outcome::Never,
                     Answer::TooLate => Outcome::TooLate,
@@ -254,7 +263,7 @@ impl play::Reference for Reference {
     fn ends_us(&self) -> Vec<u64> {
         let leases = self.grants.values().map(|(_, lease)| lease.deadline_us);
         let memory = self.released.iter().map(|(_, _, until)| *until);
-        leases.chain(memory).chain([self.token + 1]).collect()
+        leases.chain(memory).chain([self.token + 1, self.wake_us]).collect()
     }
 }
 
@@ -270,12 +279,11 @@ pub fn ask(hasty: bool) -> impl Strategy<Value = Ask> {
     let id = || (0..7_u128).prop_map(|id| id << 96 | 0xfeed);
     let count = prop_oneof![8 => 1..=3_u64, 1 => Just(1000_u64), 1 => Just((1 << 53) - 1)];
     let permits = prop_oneof![6 => Just(4_u64), 2 => 1..=6_u64, 1 => Just(1000_u64)];
-    let acquire = (count, permits, span()).prop_map(|(count, permits, lease_us)| Action::Acquire {
-        count,
-        permits,
-        lease_us,
-        not_after_us: MAX_TIME_US,
-    });
+    let waits = prop_oneof![2 => Just(0_u64), 3 => 1..=40_u64, 1 => 100..=3_000_u64];
+    let acquire =
+        (count, permits, span(), waits).prop_map(|(count, permits, lease_us, waits_us)| {
+            Action::Acquire { count, permits, lease_us, not_after_us: MAX_TIME_US, waits_us }
+        });
     let renew = span().prop_map(|lease_us| Action::Renew { token: None, lease_us });
     let release = span().prop_map(|remember_us| Action::Release { token: None, remember_us });
     let action = prop_oneof![8 => acquire, 3 => renew, 5 => release, 1 => Just(Action::Inspect)];

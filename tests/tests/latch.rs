@@ -16,7 +16,7 @@ use lockage_tests::properties::{Check, cases, property, try_out};
 use lockage_tests::refusals::{
     limiters_refuse, refuses_argument, refuses_records, refuses_strangers,
 };
-use lockage_tests::stores::{Model, Real, Session, Simulated, Time};
+use lockage_tests::stores::{Model, Simulated, Time};
 use proptest::prelude::*;
 
 const STEPS: usize = 40;
@@ -30,16 +30,7 @@ const ID: OperationId = OperationId::from_u128(7);
 
 #[test]
 fn the_latch_is_one_machine_in_three_places() {
-    let simulated = RefCell::new(SimStore::new().expect("Lua gets its memory"));
-    let session = RefCell::new(Session::start());
-    let input = (any_trace(), Time::any());
-    property("three_way_latch", cases(500), &input, |(trace, time)| {
-        simulated.borrow_mut().flush_all();
-        let mut on_simulated = Simulated::new(&simulated, time, "one");
-        play::equals_the_model::<Reference>(Model::new(time), &mut on_simulated, &trace)?;
-        let mut on_real = Real::new(&session, time);
-        play::equals_the_model::<Reference>(Model::new(time), &mut on_real, &trace)
-    });
+    play::three_ways::<Reference>("three_way_latch", cases(500), any_trace());
 }
 
 #[test]
@@ -150,7 +141,12 @@ fn the_shipped_scripts_obey_every_law() {
 fn broken_scripts_are_killed_by_the_laws() {
     use ScriptId::{LatchCountDown as CountDown, LatchInspect as Inspect, LatchSet as Set};
     for (law, script, from, to) in [
-        (Law::L2, Set, "if left > 0 then", "if false then"),
+        (
+            Law::L2,
+            Set,
+            "if left > 0 then return {0, now, CLOSED",
+            "if false then return {0, now, CLOSED",
+        ),
         (Law::L2, Set, "left, keep = count, tonumber(ARGV[5])", "left, keep = left + count, 1"),
         (Law::L2, CountDown, "left = max(0, left - count)", "left = max(0, left - 1)"),
         (Law::L2, CountDown, "if left == 0 then return {0, now, OPEN} end", ""),
@@ -160,6 +156,10 @@ fn broken_scripts_are_killed_by_the_laws() {
         (Law::L10, Set, " or answered('s', ARGV[3], count)", ""),
         (Law::L10, CountDown, " or answered('c', ARGV[3], count)", ""),
         (Law::L10, CountDown, "or by ~= count", ""),
+        (Law::L12, CountDown, "DONE, left, 1}", "DONE, left, 0}"),
+        (Law::L12, CountDown, "DONE, was, 0}", "DONE, was, was == 0 and 1 or 0}"),
+        (Law::L12, CountDown, "if left > 0 then return {0, now, DONE, left, 0} end", ""),
+        (Law::L12, Set, "if left > 0 then return {0, now, DONE, left, 0} end", ""),
         (Law::L10, CountDown, "if #done == REMEMBERED then", "if #done >= REMEMBERED - 1 then"),
     ] {
         let mutant = broken(script, from, to);

@@ -28,16 +28,7 @@ const CASES: u32 = 1_500;
 
 #[test]
 fn the_lock_is_one_machine_in_three_places() {
-    let simulated = RefCell::new(SimStore::new().expect("Lua gets its memory"));
-    let session = RefCell::new(Session::start());
-    let input = (any_trace(), Time::any());
-    property("three_way_rw_lock", cases(500), &input, |(trace, time)| {
-        simulated.borrow_mut().flush_all();
-        let mut on_simulated = Simulated::new(&simulated, time, "one");
-        play::equals_the_model::<Reference>(Model::new(time), &mut on_simulated, &trace)?;
-        let mut on_real = Real::new(&session, time);
-        play::equals_the_model::<Reference>(Model::new(time), &mut on_real, &trace)
-    });
+    play::three_ways::<Reference>("three_way_rw_lock", cases(500), any_trace());
 }
 
 #[test]
@@ -111,7 +102,7 @@ fn l9_a_writer_waits_only_for_those_who_read_already() {
     let mut ask = |operation: Operation, us| slot.execute(&operation, at(us)).unwrap().answer;
     let read = |owner, hold| lock.read(owner, HoldId::from_u128(hold), Timestamp::MAX);
     let minute = Duration::from_secs(60);
-    let write = lock.write(writer, HoldId::from_u128(9), Timestamp::MAX, minute);
+    let write = lock.write(writer, HoldId::from_u128(9), Timestamp::MAX).waiting(minute);
 
     assert!(matches!(ask(read(reader, 1), 0), Answer::Held(_)));
     assert!(matches!(ask(write, 10), Answer::Refused { .. }));
@@ -132,8 +123,7 @@ fn l1_a_reader_writes_where_it_is_alone_and_a_writer_goes_on_reading() {
     let [one, other] = [1, 2].map(OwnerId::from_u128);
     let mut ask = |operation: Operation| slot.execute(&operation, at(0)).unwrap().answer;
     let read = |owner, hold| lock.read(owner, HoldId::from_u128(hold), Timestamp::MAX);
-    let write =
-        |owner, hold| lock.write(owner, HoldId::from_u128(hold), Timestamp::MAX, Duration::ZERO);
+    let write = |owner, hold| lock.write(owner, HoldId::from_u128(hold), Timestamp::MAX);
     let release = |owner, mode, hold| lock.release(owner, mode, HoldId::from_u128(hold));
 
     ask(read(one, 1));
@@ -173,37 +163,38 @@ fn d12_damaged_records_are_refused_and_kept() {
     let id = "0000000000000000000000000000a11c";
     let (grant, released) = (format!("|r{id} 5 9 {id}"), format!("|R{id} {id} 1 0 9"));
     let sound = [
-        "W1 0 0".to_owned(),
-        "W1 7881299347898366 9".to_owned(),
-        format!("W1 5 0|w{id} 5 9 {id}{}", grant.repeat(256)),
-        format!("W1 5 0|r{id} 5 9007199254740991{}", format!(" {id}").repeat(64)),
-        format!("W1 5 0{}|w{id} 005 9 {id}", released.repeat(16)),
-        format!("W1 5 0|W{id} {id} 1 0 9"),
+        "W1 0 0 0".to_owned(),
+        "W1 7881299347898366 9 9007199254740991".to_owned(),
+        format!("W1 5 0 0|w{id} 5 9 {id}{}", grant.repeat(256)),
+        format!("W1 5 0 0|r{id} 5 9007199254740991{}", format!(" {id}").repeat(64)),
+        format!("W1 5 0 0{}|w{id} 005 9 {id}", released.repeat(16)),
+        format!("W1 5 0 0|W{id} {id} 1 0 9"),
     ];
     let damaged = [
-        "W1 0".to_owned(),
-        "W1 0 0 0".to_owned(),
-        "W1 7881299347898368 0".to_owned(),
-        "W1 5 9007199254740992".to_owned(),
-        "W1 5 0|".to_owned(),
-        format!("W1 5 0|{id} 5 9 {id}"),
-        format!("W1 5 0|x{id} 5 9 {id}"),
-        format!("W1 5 0|r{id}0 5 9 {id}"),
-        format!("W1 5 0|r{} 5 9 {id}", id.to_uppercase()),
-        format!("W1 5 0|r{id} 5 9"),
-        format!("W1 5 0|r{id} 5 9 "),
-        format!("W1 5 0|r{id} 5 9 {id} "),
-        format!("W1 5 0|r{id} 5 9  {id}"),
-        format!("W1 5 0|r{id} 5 9 {id}0"),
-        format!("W1 5 0|r{id} 5 x {id}"),
-        format!("W1 5 0|r{id} 5 9007199254740992 {id}"),
-        format!("W1 5 0|r{id} 5 9{}", format!(" {id}").repeat(65)),
-        format!("W1 5 0{}", grant.repeat(257)),
-        format!("W1 5 0{}", format!("|w{id} 5 9 {id}").repeat(2)),
-        format!("W1 5 0|R{id} {id} 1 0"),
-        format!("W1 5 0|R{id} x 1 0 9"),
-        format!("W1 5 0|R{id} {id} 1 0 9 9"),
-        format!("W1 5 0{}", released.repeat(17)),
+        "W1 0 0".to_owned(),
+        "W1 0 0 0 0".to_owned(),
+        "W1 7881299347898368 0 0".to_owned(),
+        "W1 5 9007199254740992 0".to_owned(),
+        "W1 5 0 9007199254740992".to_owned(),
+        "W1 5 0 0|".to_owned(),
+        format!("W1 5 0 0|{id} 5 9 {id}"),
+        format!("W1 5 0 0|x{id} 5 9 {id}"),
+        format!("W1 5 0 0|r{id}0 5 9 {id}"),
+        format!("W1 5 0 0|r{} 5 9 {id}", id.to_uppercase()),
+        format!("W1 5 0 0|r{id} 5 9"),
+        format!("W1 5 0 0|r{id} 5 9 "),
+        format!("W1 5 0 0|r{id} 5 9 {id} "),
+        format!("W1 5 0 0|r{id} 5 9  {id}"),
+        format!("W1 5 0 0|r{id} 5 9 {id}0"),
+        format!("W1 5 0 0|r{id} 5 x {id}"),
+        format!("W1 5 0 0|r{id} 5 9007199254740992 {id}"),
+        format!("W1 5 0 0|r{id} 5 9{}", format!(" {id}").repeat(65)),
+        format!("W1 5 0 0{}", grant.repeat(257)),
+        format!("W1 5 0 0{}", format!("|w{id} 5 9 {id}").repeat(2)),
+        format!("W1 5 0 0|R{id} {id} 1 0"),
+        format!("W1 5 0 0|R{id} x 1 0 9"),
+        format!("W1 5 0 0|R{id} {id} 1 0 9 9"),
+        format!("W1 5 0 0{}", released.repeat(17)),
     ];
     refuses_records(&sound, &damaged, |key, now| {
         let inspected = key.execute(&lock.inspect(), now).map(|_| ());
@@ -213,7 +204,7 @@ fn d12_damaged_records_are_refused_and_kept() {
         assert!(inspected == acquired && renewed == acquired && released == acquired);
         acquired
     });
-    refuses_strangers("W2 0 0", |key, now| key.execute(&read, now).map(|_| ()));
+    refuses_strangers("W2 0 0 0", |key, now| key.execute(&read, now).map(|_| ()));
 }
 
 #[test]
@@ -226,7 +217,7 @@ fn d12_limiters_refuse_the_lock_and_keep_it() {
 fn wrong_arguments_are_refused() {
     let lock = RwLock::new(HOUR, HOUR).unwrap();
     let (owner, hold) = (OwnerId::from_u128(1), HoldId::from_u128(7));
-    let write = lock.write(owner, hold, Timestamp::MAX, HOUR);
+    let write = lock.write(owner, hold, Timestamp::MAX).waiting(HOUR);
     let zeros = "0000000000000000000000000000000g";
     for (place, wrong) in [
         (3, "x"),
@@ -289,10 +280,44 @@ fn broken_scripts_are_killed_by_the_laws() {
             "readers, first, till = 0, nil, kept_till",
             "readers, first, till = 0, nil, 0",
         ),
-        (Law::L9, Acquire, "kept_till = now + wait\n", "kept_till = now + wait - 1\n"),
+        (
+            Law::L9,
+            Acquire,
+            "kept_till, is_new = now + span, true",
+            "kept_till, is_new = now + span - 1, true",
+        ),
         (Law::L10, Acquire, "if hold_at(grant, hold) then", "if false then"),
         (Law::L10, Acquire, "if one.id == hold then", "if false then"),
         (Law::L10, Release, "released[#released + 1] = {\n", "local _ = {\n"),
+        (Law::L10, Acquire, "if span == 0 or", "if"),
+        (
+            Law::L12,
+            Acquire,
+            "local is_new = waits(span)",
+            "local is_new = mode == 'w' and waits(span)",
+        ),
+        (
+            Law::L12,
+            Acquire,
+            "local is_new = waits(span)",
+            "local is_new = mode == 'r' and waits(span)",
+        ),
+        (
+            Law::L12,
+            Acquire,
+            "local is_new = waits(span)",
+            "local is_new = why == REFUSED and waits(span)",
+        ),
+        (Law::L12, Acquire, "wake >= now + floor(span / 2)", "false"),
+        (Law::L12, Release, "if now >= wake then return 0 end", ""),
+        (Law::L12, Release, "#grant.holds == 0 and wake_up() or 0", "wake_up()"),
+        (
+            Law::L12,
+            Release,
+            "#grant.holds == 0 and wake_up() or 0",
+            "#grants == 0 and wake_up() or 0",
+        ),
+        (Law::L12, Release, "one.token, one.holds, 0}", "one.token, one.holds, wake_up()}"),
     ] {
         let mutant = broken(script, from, to);
         let store = SimStore::new().expect("Lua gets its memory").with_script(script, mutant);

@@ -25,16 +25,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
 fn the_semaphore_is_one_machine_in_three_places() {
-    let simulated = RefCell::new(SimStore::new().expect("Lua gets its memory"));
-    let session = RefCell::new(Session::start());
-    let input = (any_trace(), Time::any());
-    property("three_way_semaphore", cases(500), &input, |(trace, time)| {
-        simulated.borrow_mut().flush_all();
-        let mut on_simulated = Simulated::new(&simulated, time, "one");
-        play::equals_the_model::<Reference>(Model::new(time), &mut on_simulated, &trace)?;
-        let mut on_real = Real::new(&session, time);
-        play::equals_the_model::<Reference>(Model::new(time), &mut on_real, &trace)
-    });
+    play::three_ways::<Reference>("three_way_semaphore", cases(500), any_trace());
 }
 
 #[test]
@@ -114,6 +105,26 @@ fn l10_the_last_sixteen_releases_are_remembered() {
     }
 }
 
+/// Who comes when it is written down already that somebody waits is still told for half of his time.
+#[test]
+fn l12_each_who_waits_is_told_for_half_of_the_time() {
+    let semaphore = Semaphore::new(3, HOUR, HOUR).unwrap();
+    let mut slot = Slot::default();
+    let mut run = |operation, us| slot.execute(&operation, at(us)).unwrap();
+    let id = PermitId::from_u128;
+    let acquire = |number, count| semaphore.acquire(id(number), count, Timestamp::MAX).unwrap();
+    for number in 0..3 {
+        run(acquire(number, 1), 0);
+    }
+    let waits = |number| acquire(number, 3).waiting(Duration::from_micros(10));
+    run(waits(3), 0);
+    run(waits(4), 5);
+    assert!(run(semaphore.release(id(0), None), 9).woke);
+    run(waits(5), 6);
+    assert!(run(semaphore.release(id(1), None), 10).woke, "of the third one");
+    assert!(!run(semaphore.release(id(2), None), 16).woke);
+}
+
 #[test]
 fn what_no_semaphore_can_have_is_refused_when_it_is_built() {
     let zero = Duration::ZERO;
@@ -135,37 +146,39 @@ fn d12_damaged_records_are_refused_and_kept() {
     let id = "0000000000000000000000000000a11c";
     let released = format!("|r{id} 1 9");
     let sound = [
-        "M1 0".to_owned(),
-        "M1 7881299347898366".to_owned(),
-        format!("M1 5|g{id} 1000 5 9007199254740991"),
-        format!("M1 5{}", released.repeat(16)),
-        format!("M1 5|r{id} 1 9|g{id} 2 007 9"),
+        "M1 0 0".to_owned(),
+        "M1 7881299347898366 9007199254740991".to_owned(),
+        format!("M1 5 0|g{id} 1000 5 9007199254740991"),
+        format!("M1 5 0{}", released.repeat(16)),
+        format!("M1 5 0|r{id} 1 9|g{id} 2 007 9"),
     ];
     let damaged = [
         "M1 ".to_owned(),
         "M1 x".to_owned(),
-        "M1 1 2".to_owned(),
-        "M1 -1".to_owned(),
-        "M1 7881299347898368".to_owned(),
-        "M1 5|".to_owned(),
-        "M1 5 |".to_owned(),
-        format!("M1 5|{id} 1 5 9"),
-        format!("M1 5|x{id} 1 5 9"),
-        format!("M1 5|g{id}0 1 5 9"),
-        format!("M1 5|g{} 1 5 9", id.to_uppercase()),
-        format!("M1 5|g{id}  1 5 9"),
-        format!("M1 5|g{id} 1 5 9 "),
-        format!("M1 5|g{id} 1 5"),
-        format!("M1 5|g{id} 1 5 9 9"),
-        format!("M1 5|g{id} 1 0x5 9"),
-        format!("M1 5|g{id} 0 5 9"),
-        format!("M1 5|g{id} 1001 5 9"),
-        format!("M1 5|g{id} 600 5 9|g{id} 401 5 9"),
-        format!("M1 5|g{id} 1 5 9007199254740992"),
-        format!("M1 5|g{id} 18446744073709551616 5 9"),
-        format!("M1 5|r{id} 1"),
-        format!("M1 5|r{id} 1 2 3"),
-        format!("M1 5{}", released.repeat(17)),
+        "M1 1".to_owned(),
+        "M1 1 2 3".to_owned(),
+        "M1 1 9007199254740992".to_owned(),
+        "M1 -1 0".to_owned(),
+        "M1 7881299347898368 0".to_owned(),
+        "M1 5 0|".to_owned(),
+        "M1 5 0 |".to_owned(),
+        format!("M1 5 0|{id} 1 5 9"),
+        format!("M1 5 0|x{id} 1 5 9"),
+        format!("M1 5 0|g{id}0 1 5 9"),
+        format!("M1 5 0|g{} 1 5 9", id.to_uppercase()),
+        format!("M1 5 0|g{id}  1 5 9"),
+        format!("M1 5 0|g{id} 1 5 9 "),
+        format!("M1 5 0|g{id} 1 5"),
+        format!("M1 5 0|g{id} 1 5 9 9"),
+        format!("M1 5 0|g{id} 1 0x5 9"),
+        format!("M1 5 0|g{id} 0 5 9"),
+        format!("M1 5 0|g{id} 1001 5 9"),
+        format!("M1 5 0|g{id} 600 5 9|g{id} 401 5 9"),
+        format!("M1 5 0|g{id} 1 5 9007199254740992"),
+        format!("M1 5 0|g{id} 18446744073709551616 5 9"),
+        format!("M1 5 0|r{id} 1"),
+        format!("M1 5 0|r{id} 1 2 3"),
+        format!("M1 5 0{}", released.repeat(17)),
     ];
     refuses_records(&sound, &damaged, |key, now| {
         let acquired = key.execute(&acquire, now).map(|_| ());
@@ -177,7 +190,7 @@ fn d12_damaged_records_are_refused_and_kept() {
         );
         acquired
     });
-    refuses_strangers("M2 0", |key, now| key.execute(&acquire, now).map(|_| ()));
+    refuses_strangers("M2 0 0", |key, now| key.execute(&acquire, now).map(|_| ()));
 }
 
 #[test]
@@ -204,6 +217,8 @@ fn wrong_arguments_are_refused() {
         (6, "0"),
         (6, "1125899906842625"),
         (7, "-1"),
+        (8, "x"),
+        (8, "1125899906842625"),
     ] {
         refuses_argument(&acquire, place, wrong);
     }
@@ -257,6 +272,14 @@ fn broken_scripts_are_killed_by_the_laws() {
         (Law::L10, Acquire, "if at and grants[at].count == count then", "if false then"),
         (Law::L10, Acquire, "if at or position(released, ARGV[3]) then", "if at then"),
         (Law::L10, Release, "released[#released + 1] = {id = grant.id", "local _ = {id = grant.id"),
+        (Law::L10, Acquire, "if span == 0 or", "if"),
+        (Law::L12, Acquire, "wake = now + span", "wake = now + floor(span / 2) - 1"),
+        (Law::L12, Acquire, "wake >= now + floor(span / 2)", "false"),
+        (Law::L12, Acquire, "keep = max(keep, grant.deadline)", "wake = 0"),
+        (Law::L12, Release, "if now >= wake then return 0 end", ""),
+        (Law::L12, Release, "if now >= wake then return 0 end", "if now > wake then return 0 end"),
+        (Law::L12, Release, "grant.token, wake_up()}", "grant.token, 0}"),
+        (Law::L12, Release, "released[at].token, 0}", "released[at].token, wake_up()}"),
     ] {
         let mutant = broken(script, from, to);
         let store = SimStore::new().expect("Lua gets its memory").with_script(script, mutant);

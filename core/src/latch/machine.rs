@@ -12,7 +12,7 @@ impl Operation {
         slot: &mut Option<Record>,
         now: Timestamp,
     ) -> Result<Reply, RecordError> {
-        let reply = |answer| Reply { now, answer };
+        let reply = |answer| Reply { now, answer, woke: false };
         let mut record = load(slot, now)?.cloned().unwrap_or_default();
         if let Some(done) = record.done.iter().find(|done| done.id == self.id) {
             if (done.kind, done.count) != (self.kind(), self.count) {
@@ -36,7 +36,7 @@ impl Operation {
         record.remember(Done { kind: self.kind(), id: self.id, count: self.count, left });
         record.until = now.as_micros() + record.keep;
         *slot = Some(Record::of(Body::Latch(record)));
-        Ok(reply(Answer::Done { left }))
+        Ok(Reply { woke: left == 0, ..reply(Answer::Done { left }) })
     }
 
     fn kind(&self) -> Kind {
@@ -64,12 +64,12 @@ impl Reset {
         self,
         slot: &mut Option<Record>,
         now: Timestamp,
-    ) -> Result<bool, RecordError> {
-        let is_there = load(slot, now)?.is_some();
-        if is_there {
+    ) -> Result<Option<u64>, RecordError> {
+        let left = load(slot, now)?.map(|record| record.left);
+        if left.is_some() {
             *slot = None;
         }
-        Ok(is_there)
+        Ok(left)
     }
 }
 

@@ -6,6 +6,7 @@
 //!   only where it is open.
 //! - **L10** repeating an operation with its id changes nothing and gets the same answer, while it is one of
 //!   the last [`REMEMBERED`] that changed the latch, and the latch is kept.
+//! - **L12** those who listen are told, once, when it is counted down to zero, and when it is reset before.
 //!
 //! A latch that was never set, was reset, or has not changed for as long as it is kept, is open: so nobody
 //! waits for ever for those who were to count it down and died.
@@ -75,7 +76,8 @@ impl Latch {
         Ok(Operation { id, count, action: Action::Set { keep_us: self.keep_us } })
     }
 
-    /// Count down by `count`, 1 to 2^53 - 1, or to zero where less is left.
+    /// Count down by `count`, 1 to 2^53 - 1, or to zero where less is left. Once nothing is, those who listen
+    /// are told.
     ///
     /// # Errors
     /// [`ConfigError`] for a count out of range.
@@ -89,7 +91,8 @@ impl Latch {
         Inspect
     }
 
-    /// Forget the latch, and which operations it remembers: it is open then.
+    /// Forget the latch, and which operations it remembers: it is open then. Those who listen are told where
+    /// it was closed.
     pub fn reset(&self) -> Reset {
         Reset
     }
@@ -113,7 +116,7 @@ enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inspect;
 
-/// Forgets a latch. Its outcome is whether there was one.
+/// Forgets a latch. Its outcome is what was left of it; nothing where there was none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reset;
 
@@ -124,6 +127,8 @@ pub struct Reply {
     pub now: Timestamp,
     /// What became of it.
     pub answer: Answer,
+    /// Whether those who listen were told: it opened the latch, now.
+    pub woke: bool,
 }
 
 /// What became of an operation. An id that was used for another one, also for another count, is an error:

@@ -1,7 +1,7 @@
 //! The latch's commands as scripts, their arguments and their replies.
 
 use super::{Action, Answer, Inspect, Inspection, Operation, Reply, Reset};
-use crate::command::{Arguments, Command, ScriptId, read_head, read_time, read_whole};
+use crate::command::{Arguments, Command, ScriptId, read_flag, read_head, read_time, read_whole};
 use crate::error::{RecordError, ReplyError};
 use crate::record::Record;
 use crate::time::Timestamp;
@@ -26,15 +26,19 @@ impl Command for Operation {
 
     fn outcome(&self, reply: &[i64]) -> Result<Reply, ReplyError> {
         let (now, rest) = read_head(reply)?;
+        let mut woke = false;
         let answer = match *rest {
             [CLOSED, left, open_at] => {
                 Answer::Closed { left: read_whole(left)?, open_at: read_time(open_at)? }
             }
-            [DONE, left] => Answer::Done { left: read_whole(left)? },
+            [DONE, left, told] => {
+                woke = read_flag(told)?;
+                Answer::Done { left: read_whole(left)? }
+            }
             [OPEN] => Answer::Open,
             _ => return Err(ReplyError::Unexpected),
         };
-        Ok(Reply { now, answer })
+        Ok(Reply { now, answer, woke })
     }
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Reply, RecordError> {
@@ -43,6 +47,10 @@ impl Command for Operation {
 
     fn is_repeatable(&self) -> bool {
         true
+    }
+
+    fn publishes(&self, reply: &Reply) -> bool {
+        reply.woke
     }
 }
 
@@ -71,7 +79,7 @@ impl Command for Inspect {
 }
 
 impl Command for Reset {
-    type Outcome = bool;
+    type Outcome = Option<u64>;
 
     fn script(&self) -> ScriptId {
         ScriptId::LatchReset
@@ -79,16 +87,21 @@ impl Command for Reset {
 
     fn arguments(&self, _arguments: &mut Arguments) {}
 
-    fn outcome(&self, reply: &[i64]) -> Result<bool, ReplyError> {
+    fn outcome(&self, reply: &[i64]) -> Result<Option<u64>, ReplyError> {
         match read_head(reply)? {
-            (_, [0]) => Ok(false),
-            (_, [1]) => Ok(true),
+            (_, [0]) => Ok(None),
+            (_, [1, left]) => Ok(Some(read_whole(*left)?)),
             _ => Err(ReplyError::Unexpected),
         }
     }
 
-    fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<bool, RecordError> {
+    fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Option<u64>, RecordError> {
         self.run(slot, now)
+    }
+
+    /// Where it was closed.
+    fn publishes(&self, left: &Option<u64>) -> bool {
+        left.is_some_and(|left| left > 0)
     }
 }
 

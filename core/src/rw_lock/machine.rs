@@ -17,22 +17,24 @@ impl Operation {
     ) -> Result<Reply, RecordError> {
         let mut record = load(slot, now)?;
         let (answer, is_changed) = match self.action {
-            Action::Acquire { hold, not_after, wait_us } => {
+            Action::Acquire { hold, not_after, waits_us } => {
                 if let Some(answer) = self.again(&record, hold)? {
                     (answer, false)
                 } else if now > not_after {
                     (Answer::TooLate, false)
                 } else {
-                    self.acquire(&mut record, hold, wait_us, now.as_micros())
+                    self.acquire(&mut record, hold, waits_us, now.as_micros())
                 }
             }
             Action::Renew { token } => self.renew(&mut record, token, now.as_micros()),
             Action::Release { hold } => self.release(&mut record, hold, now.as_micros()),
         };
+        let ends_a_grant = is_changed && matches!(answer, Answer::Released { holds: 0, .. });
+        let woke = ends_a_grant && record.wake.is_due(now.as_micros());
         if is_changed {
             *slot = Some(Record::of(Body::RwLock(record)));
         }
-        Ok(Reply { now, answer })
+        Ok(Reply { now, answer, woke })
     }
 
     /// The answer to an acquire of a hold that is live (L10).
@@ -53,7 +55,7 @@ impl Operation {
         &self,
         record: &mut RwLockRecord,
         hold: HoldId,
-        wait_us: u64,
+        waits_us: u64,
         now: u64,
     ) -> (Answer, bool) {
         let deadline = now + self.lock.lease_us;
@@ -70,11 +72,11 @@ impl Operation {
             Mode::Write => self.write_refused(record),
         };
         if let Some(refused) = refused {
-            let waits = matches!((self.mode, refused), (Mode::Write, Answer::Refused { .. }));
-            let kept_until = if waits && wait_us > 0 { now + wait_us } else { 0 };
+            let keeps_out = matches!((self.mode, refused), (Mode::Write, Answer::Refused { .. }));
+            let kept_until = if keeps_out && waits_us > 0 { now + waits_us } else { 0 };
             let is_longer = record.kept_until < kept_until;
             record.kept_until = record.kept_until.max(kept_until);
-            return (refused, is_longer);
+            return (refused, record.wake.waits(now, waits_us) || is_longer);
         }
         if self.mode == Mode::Write {
             record.kept_until = 0;

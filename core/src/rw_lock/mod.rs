@@ -12,6 +12,8 @@
 //!   `max(last + 1, now in microseconds)`.
 //! - **L10** the id of a hold names it: acquiring it again while it is live changes nothing and tells the
 //!   hold as it stands, and a release gets the same answer again while it is remembered.
+//! - **L12** one that is refused and says that it waits hears of each grant that is given back, for half of
+//!   that time at least, where it listens; a release of which nobody waits to hear tells nobody.
 //!
 //! An owner that is the only reader may write as well; one that is not is refused at once, since two that
 //! waited for each other would wait for ever. An owner that writes may read as well, and keep that when it
@@ -37,10 +39,10 @@
 //!
 //! let read = lock.read(alice, one, Timestamp::MAX);
 //! assert!(matches!(read.apply(&mut slot, now)?.answer, Answer::Held(_)));
-//! let write = lock.write(bob, other, Timestamp::MAX, Duration::from_secs(5));
+//! let write = lock.write(bob, other, Timestamp::MAX).waiting(Duration::from_secs(5));
 //! assert!(matches!(write.apply(&mut slot, now)?.answer, Answer::Refused { .. }));
 //!
-//! lock.release(alice, Mode::Read, one).apply(&mut slot, now)?;
+//! assert!(lock.release(alice, Mode::Read, one).apply(&mut slot, now)?.woke);
 //! let Answer::Held(hold) = write.apply(&mut slot, now)?.answer else { unreachable!() };
 //! assert_eq!((hold.mode, hold.holds), (Mode::Write, 1));
 //! # Ok::<(), Box<dyn core::error::Error>>(())
@@ -56,9 +58,10 @@ use core::str::FromStr;
 use core::time::Duration;
 
 use crate::error::ConfigError;
-use crate::exact::{MAX_SPAN_US, half_span, micros_rounded_up};
+use crate::exact::half_span;
 use crate::id::{IdError, read_id, write_id};
 use crate::time::Timestamp;
+use crate::wake::waiting_us;
 
 pub use crate::lock::OwnerId;
 pub(crate) use record::RwLockRecord;
@@ -109,23 +112,13 @@ impl RwLock {
     /// A request that arrives after `not_after`, by the store's time, is refused, so that a delayed
     /// duplicate cannot take the lock for somebody who has given up.
     pub fn read(&self, owner: OwnerId, hold: HoldId, not_after: Timestamp) -> Operation {
-        self.operation(owner, Mode::Read, Action::Acquire { hold, not_after, wait_us: 0 })
+        self.operation(owner, Mode::Read, Action::Acquire { hold, not_after, waits_us: 0 })
     }
 
-    /// Write, while nobody else holds the lock, or hold it once more where `owner` writes already.
-    ///
-    /// Where that is refused, new readers are kept out for `wait` from then: for as long as it takes at most
-    /// until this caller asks again. Zero keeps nobody out. A fraction of a microsecond is rounded up, and
-    /// more than half of [`MAX_SPAN`](crate::MAX_SPAN) counts as that. See [`RwLock::read`] for `not_after`.
-    pub fn write(
-        &self,
-        owner: OwnerId,
-        hold: HoldId,
-        not_after: Timestamp,
-        wait: Duration,
-    ) -> Operation {
-        let wait_us = micros_rounded_up(wait).min(MAX_SPAN_US / 2);
-        self.operation(owner, Mode::Write, Action::Acquire { hold, not_after, wait_us })
+    /// Write, while nobody else holds the lock, or hold it once more where `owner` writes already. See
+    /// [`RwLock::read`] for `not_after`, and [`Operation::waiting`] for what keeps new readers out.
+    pub fn write(&self, owner: OwnerId, hold: HoldId, not_after: Timestamp) -> Operation {
+        self.operation(owner, Mode::Write, Action::Acquire { hold, not_after, waits_us: 0 })
     }
 
     /// Extend the lease in this mode to at least now + lease. With `token`, only that grant's.
@@ -168,9 +161,29 @@ pub struct Operation {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
-    Acquire { hold: HoldId, not_after: Timestamp, wait_us: u64 },
+    Acquire { hold: HoldId, not_after: Timestamp, waits_us: u64 },
     Renew { token: Option<u64> },
     Release { hold: HoldId },
+}
+
+impl Operation {
+    /// The same acquire of a caller who waits and is back within `span`: where others are in its way, the
+    /// record says so, and when a grant is given back within that, those who listen are told. A write that is
+    /// [refused](Answer::Refused) keeps new readers out for `span` from then, too. Other operations are as
+    /// they were.
+    ///
+    /// Who waits is written down no more often than once in half of that, however many wait; until when
+    /// readers are kept out, with each write that is refused. A fraction of a microsecond is rounded up, and
+    /// more than half of [`MAX_SPAN`](crate::MAX_SPAN) counts as that.
+    pub fn waiting(self, span: Duration) -> Self {
+        match self.action {
+            Action::Acquire { hold, not_after, .. } => {
+                let waits_us = waiting_us(span);
+                Operation { action: Action::Acquire { hold, not_after, waits_us }, ..self }
+            }
+            _ => self,
+        }
+    }
 }
 
 /// Asks who holds the lock and changes nothing.
@@ -184,10 +197,12 @@ pub struct Reply {
     pub now: Timestamp,
     /// What became of it.
     pub answer: Answer,
+    /// Whether those who listen were told: it gave a grant back, now, and somebody waits.
+    pub woke: bool,
 }
 
 /// What became of an operation. All but [`Answer::Held`] and [`Answer::Released`] changed nothing, but that
-/// a writer who waits keeps new readers out.
+/// one who waits is remembered to, and a writer who does keeps new readers out.
 ///
 /// An acquire under the id of a live hold of another owner or mode, or of one whose release is remembered,
 /// is an error: [`RecordError::OperationReused`](crate::RecordError::OperationReused).

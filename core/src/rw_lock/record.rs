@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use super::{HoldId, MAX_HOLDS, MAX_READERS, Mode, OwnerId, REMEMBERED};
 use crate::record::{read_exact, read_token};
 use crate::time::Timestamp;
+use crate::wake::Wake;
 
 /// What is stored under the key of a read-write lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub(crate) struct RwLockRecord {
     pub(super) token: u64,
     /// Until when a writer that waits keeps new readers out; zero where none does.
     pub(super) kept_until: u64,
+    /// Until when somebody waits, who is to be told.
+    pub(super) wake: Wake,
     /// The oldest first: at most one writer's, and at most [`MAX_READERS`] readers'.
     pub(super) grants: Vec<Grant>,
     /// The oldest first.
@@ -62,7 +65,8 @@ impl RwLockRecord {
     pub(crate) fn forget_at(&self) -> Timestamp {
         let leases = self.grants.iter().map(|grant| grant.deadline);
         let memory = self.released.iter().map(|released| released.until);
-        let latest = leases.chain(memory).fold(self.kept_until.max(self.token + 1), u64::max);
+        let waits = [self.kept_until, self.wake.0];
+        let latest = leases.chain(memory).chain(waits).fold(self.token + 1, u64::max);
         Timestamp::computed(latest)
             .expect("at most MAX_SPAN after an accepted time; records are checked")
     }
@@ -76,7 +80,8 @@ impl RwLockRecord {
 
     /// The text that the scripts read and write: see rw_lock_record.lua.
     pub(crate) fn to_text(&self) -> String {
-        let mut text = format!("{} {} {}", Self::TAG, self.token, self.kept_until);
+        let (token, kept_until, wake) = (self.token, self.kept_until, self.wake.0);
+        let mut text = format!("{} {token} {kept_until} {wake}", Self::TAG);
         for Grant { mode, owner, token, deadline, holds } in &self.grants {
             text += &format!("|{}{owner} {token} {deadline}", mode.letter());
             for hold in holds {
@@ -93,9 +98,9 @@ impl RwLockRecord {
     /// Reads what follows the tag of such a text.
     pub(crate) fn from_text(rest: &str) -> Option<RwLockRecord> {
         let mut pieces = rest.split('|');
-        let (token, kept_until) = pieces.next()?.split_once(' ')?;
-        let (token, [kept_until]) = (read_token(token)?, read_exact(kept_until)?);
-        let mut record = RwLockRecord { token, kept_until, ..Self::default() };
+        let (token, times) = pieces.next()?.split_once(' ')?;
+        let (token, [kept_until, wake]) = (read_token(token)?, read_exact(times)?);
+        let mut record = RwLockRecord { token, kept_until, wake: Wake(wake), ..Self::default() };
         for piece in pieces {
             let (letter, rest) = piece.split_at_checked(1)?;
             match letter {

@@ -2,7 +2,8 @@
 
 use super::{Action, Answer, Hold, Holder, Inspect, Inspection, Mode, Operation, OwnerId, Reply};
 use crate::command::{
-    Arguments, Command, ScriptId, push_token, read_bits, read_head, read_time, read_whole,
+    Arguments, Command, ScriptId, push_token, read_bits, read_flag, read_head, read_time,
+    read_whole,
 };
 use crate::error::{RecordError, ReplyError};
 use crate::record::Record;
@@ -23,11 +24,11 @@ impl Command for Operation {
         arguments.push(self.mode.letter());
         arguments.push(self.owner);
         match self.action {
-            Action::Acquire { hold, not_after, wait_us } => {
+            Action::Acquire { hold, not_after, waits_us } => {
                 arguments.push(hold);
                 arguments.push(self.lock.lease_us);
                 arguments.push(not_after.as_micros());
-                arguments.push(wait_us);
+                arguments.push(waits_us);
             }
             Action::Renew { token } => {
                 push_token(token, arguments);
@@ -42,12 +43,14 @@ impl Command for Operation {
 
     fn outcome(&self, reply: &[i64]) -> Result<Reply, ReplyError> {
         let (now, rest) = read_head(reply)?;
+        let mut woke = false;
         let answer = match *rest {
             [REFUSED, retry_at] => Answer::Refused { retry_at: read_time(retry_at)? },
             [HELD, token, holds, deadline] => {
                 Answer::Held(read_hold(self.mode, [token, holds, deadline])?)
             }
-            [RELEASED, token, holds] => {
+            [RELEASED, token, holds, told] => {
+                woke = read_flag(told)?;
                 Answer::Released { token: read_whole(token)?, holds: read_whole(holds)? }
             }
             [UPGRADE, retry_at] => Answer::UpgradeRefused { retry_at: read_time(retry_at)? },
@@ -56,7 +59,7 @@ impl Command for Operation {
             [NOT_HELD] => Answer::NotHeld,
             _ => return Err(ReplyError::Unexpected),
         };
-        Ok(Reply { now, answer })
+        Ok(Reply { now, answer, woke })
     }
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Reply, RecordError> {
@@ -65,6 +68,10 @@ impl Command for Operation {
 
     fn is_repeatable(&self) -> bool {
         true
+    }
+
+    fn publishes(&self, reply: &Reply) -> bool {
+        reply.woke
     }
 }
 

@@ -18,16 +18,20 @@ impl Operation {
     ) -> Result<Reply, RecordError> {
         let mut record = load(slot, now)?;
         let (answer, is_changed) = match self.action {
-            Action::Acquire { count, not_after } => {
-                self.acquire(&mut record, count, not_after, now)?
+            Action::Acquire { count, not_after, waits_us } => {
+                let (answer, is_granted) = self.acquire(&mut record, count, not_after, now)?;
+                let is_full = matches!(answer, Answer::Full { .. });
+                (answer, is_granted || is_full && record.wake.waits(now.as_micros(), waits_us))
             }
             Action::Renew { token } => self.renew(&mut record, token, now),
             Action::Release { token } => self.release(&mut record, token, now),
         };
+        let gives_back = is_changed && matches!(answer, Answer::Released { .. });
+        let woke = gives_back && record.wake.is_due(now.as_micros());
         if is_changed {
             *slot = Some(Record::of(Body::Semaphore(record)));
         }
-        Ok(Reply { now, answer })
+        Ok(Reply { now, answer, woke })
     }
 
     /// L1, L5, L10.

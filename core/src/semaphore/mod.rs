@@ -12,6 +12,8 @@
 //! - **L10** the id of a permit names its grant: acquiring it again while it is live changes nothing and
 //!   tells the grant as it stands (after its lease it is a new grant), and a release gets the same answer
 //!   again while it is remembered.
+//! - **L12** one that is refused and says that it waits hears of each release for half of that time at least,
+//!   where it listens; a release of which nobody waits to hear tells nobody.
 //!
 //! What it does not promise: those who are refused are not served in the order in which they came, and a
 //! failover that loses an acknowledged grant lets one more in.
@@ -53,6 +55,7 @@ use crate::error::ConfigError;
 use crate::exact::{config_count, half_span};
 use crate::id::{IdError, read_id, write_id};
 use crate::time::Timestamp;
+use crate::wake::waiting_us;
 
 pub(crate) use record::SemaphoreRecord;
 
@@ -129,7 +132,7 @@ impl Semaphore {
         not_after: Timestamp,
     ) -> Result<Operation, ConfigError> {
         let count = config_count("count of permits", count)?;
-        Ok(self.operation(id, Action::Acquire { count, not_after }))
+        Ok(self.operation(id, Action::Acquire { count, not_after, waits_us: 0 }))
     }
 
     /// Extend the lease to at least now + lease. With `token`, only that grant's.
@@ -162,9 +165,27 @@ pub struct Operation {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
-    Acquire { count: u64, not_after: Timestamp },
+    Acquire { count: u64, not_after: Timestamp, waits_us: u64 },
     Renew { token: Option<u64> },
     Release { token: Option<u64> },
+}
+
+impl Operation {
+    /// The same acquire of a caller who waits and is back within `span`: where it does not fit, the record
+    /// says so, and when permits are given back within that, those who listen are told. Others are as they
+    /// were.
+    ///
+    /// It is written down no more often than once in half of that, however many wait. A fraction of a
+    /// microsecond is rounded up, and more than half of [`MAX_SPAN`](crate::MAX_SPAN) counts as that.
+    pub fn waiting(self, span: Duration) -> Self {
+        match self.action {
+            Action::Acquire { count, not_after, .. } => {
+                let waits_us = waiting_us(span);
+                Operation { action: Action::Acquire { count, not_after, waits_us }, ..self }
+            }
+            _ => self,
+        }
+    }
 }
 
 /// Asks what is in use and changes nothing.
@@ -178,9 +199,12 @@ pub struct Reply {
     pub now: Timestamp,
     /// What became of it.
     pub answer: Answer,
+    /// Whether those who listen were told: it gave permits back, now, and somebody waits.
+    pub woke: bool,
 }
 
-/// What became of an operation. All but [`Answer::Held`] and [`Answer::Released`] changed nothing.
+/// What became of an operation. All but [`Answer::Held`] and [`Answer::Released`] changed nothing, but that
+/// one who waits is remembered to.
 ///
 /// An acquire under the id of a live grant of another count, or of one whose release is remembered, is an
 /// error: [`RecordError::OperationReused`](crate::RecordError::OperationReused).

@@ -7,12 +7,15 @@ use alloc::vec::Vec;
 use super::{MAX_PERMITS, PermitId, REMEMBERED};
 use crate::record::{read_exact, read_token};
 use crate::time::Timestamp;
+use crate::wake::Wake;
 
 /// What is stored under the key of a semaphore.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SemaphoreRecord {
     /// The latest token that was given out.
     pub(super) token: u64,
+    /// Until when somebody waits, who is to be told.
+    pub(super) wake: Wake,
     /// The oldest first. Their counts are at most [`MAX_PERMITS`] together.
     pub(super) grants: Vec<Granted>,
     /// The oldest first.
@@ -39,11 +42,11 @@ pub(super) struct Released {
 impl SemaphoreRecord {
     pub(crate) const TAG: &'static str = "M1";
 
-    /// When no lease, release or token in it matters any more.
+    /// When no lease, release, wait or token in it matters any more.
     pub(crate) fn forget_at(&self) -> Timestamp {
         let leases = self.grants.iter().map(|granted| granted.deadline);
         let memory = self.released.iter().map(|released| released.until);
-        let latest = leases.chain(memory).fold(self.token + 1, u64::max);
+        let latest = leases.chain(memory).fold(self.wake.0.max(self.token + 1), u64::max);
         Timestamp::computed(latest)
             .expect("at most MAX_SPAN after an accepted time; records are checked")
     }
@@ -57,7 +60,7 @@ impl SemaphoreRecord {
 
     /// The text that the scripts read and write: see semaphore_record.lua.
     pub(crate) fn to_text(&self) -> String {
-        let mut text = format!("{} {}", Self::TAG, self.token);
+        let mut text = format!("{} {} {}", Self::TAG, self.token, self.wake.0);
         for Granted { id, count, token, deadline } in &self.grants {
             text += &format!("|g{id} {count} {token} {deadline}");
         }
@@ -70,7 +73,9 @@ impl SemaphoreRecord {
     /// Reads what follows the tag of such a text.
     pub(crate) fn from_text(rest: &str) -> Option<SemaphoreRecord> {
         let mut pieces = rest.split('|');
-        let mut record = SemaphoreRecord { token: read_token(pieces.next()?)?, ..Self::default() };
+        let (token, wake) = pieces.next()?.split_once(' ')?;
+        let (token, [wake]) = (read_token(token)?, read_exact(wake)?);
+        let mut record = SemaphoreRecord { token, wake: Wake(wake), ..Self::default() };
         for piece in pieces {
             let (name, numbers) = piece.split_once(' ')?;
             let (letter, id) = name.split_at_checked(1)?;

@@ -2,7 +2,8 @@
 
 use super::{Action, Answer, Grant, Inspect, Inspection, Operation, PermitId, Reply};
 use crate::command::{
-    Arguments, Command, ScriptId, push_token, read_bits, read_head, read_time, read_whole,
+    Arguments, Command, ScriptId, push_token, read_bits, read_flag, read_head, read_time,
+    read_whole,
 };
 use crate::error::{RecordError, ReplyError};
 use crate::record::Record;
@@ -23,11 +24,12 @@ impl Command for Operation {
         let semaphore = &self.semaphore;
         arguments.push(self.id);
         match self.action {
-            Action::Acquire { count, not_after } => {
+            Action::Acquire { count, not_after, waits_us } => {
                 arguments.push(count);
                 arguments.push(semaphore.permits);
                 arguments.push(semaphore.lease_us);
                 arguments.push(not_after.as_micros());
+                arguments.push(waits_us);
             }
             Action::Renew { token } => {
                 push_token(token, arguments);
@@ -42,16 +44,20 @@ impl Command for Operation {
 
     fn outcome(&self, reply: &[i64]) -> Result<Reply, ReplyError> {
         let (now, rest) = read_head(reply)?;
+        let mut woke = false;
         let answer = match rest {
             [FULL, fits_at] => Answer::Full { fits_at: read_time(*fits_at)? },
             [HELD, grant @ ..] => Answer::Held(read_grant(grant)?),
-            [RELEASED, token] => Answer::Released { token: read_whole(*token)? },
+            [RELEASED, token, told] => {
+                woke = read_flag(*told)?;
+                Answer::Released { token: read_whole(*token)? }
+            }
             [NEVER] => Answer::Never,
             [TOO_LATE] => Answer::TooLate,
             [NOT_HELD] => Answer::NotHeld,
             _ => return Err(ReplyError::Unexpected),
         };
-        Ok(Reply { now, answer })
+        Ok(Reply { now, answer, woke })
     }
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Reply, RecordError> {
@@ -60,6 +66,10 @@ impl Command for Operation {
 
     fn is_repeatable(&self) -> bool {
         true
+    }
+
+    fn publishes(&self, reply: &Reply) -> bool {
+        reply.woke
     }
 }
 

@@ -1,4 +1,4 @@
-//! L1 to L5, L9 and L10, each stated over what callers of a read-write lock see while the clock goes on. The
+//! L1 to L5, L9, L10 and L12, each stated over what callers of a read-write lock see while the clock goes on. The
 //! same checks are put to the Rust machine, to the scripts, and to broken scripts.
 
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use lockage_core::rw_lock::Mode;
 
 use super::{Action, Ask, Grant, Op, Outcome, REMEMBERED, Reference, Who};
 use crate::key::Holds;
-use crate::play::{Reference as _, Trace};
+use crate::play::{Reference as _, Trace, Waits};
 use crate::properties::{Check, require};
 
 /// A law of the read-write lock.
@@ -25,13 +25,16 @@ pub enum Law {
     L5,
     /// No new reader passes a writer that waits.
     L9,
-    /// Repetitions are idle, and so are refusals.
+    /// Repetitions are idle, and so are refusals of those who do not wait.
     L10,
+    /// Who waits is told when a grant is given back.
+    L12,
 }
 
 impl Law {
     /// Every law.
-    pub const ALL: [Law; 7] = [Law::L1, Law::L2, Law::L3, Law::L4, Law::L5, Law::L9, Law::L10];
+    pub const ALL: [Law; 8] =
+        [Law::L1, Law::L2, Law::L3, Law::L4, Law::L5, Law::L9, Law::L10, Law::L12];
 
     /// Checks the law on what a trace, whose clock goes on, does to a fresh key.
     ///
@@ -48,7 +51,7 @@ impl Law {
             require(seen.obeys(self), || {
                 format!("{self:?}: {op:?} at {now_us} is {outcome:?}, knowing {view:?}, {before:?}")
             })?;
-            view.learn(op, now_us, &outcome);
+            view.learn(op, now_us, &outcome, idle);
             Ok(())
         })
     }
@@ -63,6 +66,7 @@ struct View {
     released: Vec<(u128, Who, Outcome, u64)>,
     token: u64,
     kept_until_us: u64,
+    waits: Waits,
 }
 
 impl View {
@@ -101,7 +105,7 @@ impl View {
         of_it.next().map(|(_, who, told, _)| (*who, told))
     }
 
-    fn learn(&mut self, op: &Op, now_us: u64, outcome: &Outcome) {
+    fn learn(&mut self, op: &Op, now_us: u64, outcome: &Outcome, idle: bool) {
         match (op.action, outcome) {
             (Action::Acquire { hold, .. }, Outcome::Held(grant)) => {
                 let live = self.live(op.who, now_us).cloned();
@@ -115,17 +119,23 @@ impl View {
                 self.token = self.token.max(grant.token);
                 self.grants.insert(op.who, (*grant, holds));
             }
-            (Action::Acquire { wait_us, .. }, Outcome::Refused(_))
-                if op.who.1 == Mode::Write && wait_us > 0 =>
-            {
-                self.kept_until_us = self.kept_until_us.max(now_us + wait_us);
+            (Action::Acquire { waits_us, .. }, Outcome::Refused(_)) if op.who.1 == Mode::Write => {
+                // What it has written may be that it keeps readers out, and no more.
+                self.waits.learn(now_us, waits_us, false);
+                if waits_us > 0 {
+                    self.kept_until_us = self.kept_until_us.max(now_us + waits_us);
+                }
             }
+            (
+                Action::Acquire { waits_us, .. },
+                Outcome::Refused(_) | Outcome::UpgradeRefused(_),
+            ) => self.waits.learn(now_us, waits_us, !idle),
             (Action::Renew { .. }, Outcome::Held(grant)) => {
                 if let Some((known, _)) = self.grants.get_mut(&op.who) {
                     *known = *grant;
                 }
             }
-            (Action::Release { hold, remember_us }, Outcome::Released(_, left))
+            (Action::Release { hold, remember_us }, Outcome::Released(token, left, _))
                 if self.holder(hold, now_us) == Some(op.who) =>
             {
                 let Some((grant, holds)) = self.grants.get_mut(&op.who) else { return };
@@ -138,7 +148,8 @@ impl View {
                 if self.released.len() == REMEMBERED {
                     self.released.remove(0);
                 }
-                self.released.push((hold, op.who, outcome.clone(), now_us + remember_us));
+                let again = Outcome::Released(*token, *left, false);
+                self.released.push((hold, op.who, again, now_us + remember_us));
             }
             _ => {}
         }
@@ -169,6 +180,7 @@ impl Seen<'_> {
             },
             Law::L9 => self.fresh().is_none() || !view.is_kept_out(op.who, now_us),
             Law::L10 => self.repetitions_are_idle(),
+            Law::L12 => self.who_waits_is_told(),
         }
     }
 
@@ -189,7 +201,7 @@ impl Seen<'_> {
                 grant.holds == count + u64::from(!holds(hold))
             }
             (Action::Renew { .. }, Outcome::Held(grant)) => grant.holds == count,
-            (Action::Release { hold, .. }, Outcome::Released(_, left)) if holds(hold) => {
+            (Action::Release { hold, .. }, Outcome::Released(_, left, _)) if holds(hold) => {
                 left + 1 == count
             }
             _ => true,
@@ -259,7 +271,7 @@ impl Seen<'_> {
     fn repetitions_are_idle(&self) -> bool {
         let (view, who) = (self.view, self.op.who);
         match self.op.action {
-            Action::Acquire { hold, wait_us, .. } => {
+            Action::Acquire { hold, waits_us, .. } => {
                 let known = view.live(who, self.now_us);
                 let right = match view.holder(hold, self.now_us) {
                     Some(holder) if holder == who => known.map(|(grant, _)| Outcome::Held(*grant)),
@@ -269,8 +281,10 @@ impl Seen<'_> {
                 match (right, self.outcome) {
                     (Some(right), outcome) => *outcome == right && self.idle,
                     (None, Outcome::Held(_)) => !self.idle,
-                    // What a writer that waits has written is only that.
-                    (None, Outcome::Refused(_)) if who.1 == Mode::Write && wait_us > 0 => true,
+                    // What one who waits has written is only that.
+                    (None, Outcome::Refused(_) | Outcome::UpgradeRefused(_)) if waits_us > 0 => {
+                        true
+                    }
                     (None, _) => self.idle,
                 }
             }
@@ -280,6 +294,23 @@ impl Seen<'_> {
             },
             Action::Inspect => self.idle,
             Action::Renew { .. } => true,
+        }
+    }
+
+    fn who_waits_is_told(&self) -> bool {
+        let (waits, who) = (&self.view.waits, self.op.who);
+        match (self.op.action, self.outcome) {
+            (Action::Release { hold, .. }, Outcome::Released(_, left, woke)) => {
+                let ends_now = *left == 0 && self.view.holder(hold, self.now_us) == Some(who);
+                if ends_now { waits.allow(*woke, self.now_us) } else { !woke }
+            }
+            // Each keeps readers out for longer.
+            (_, Outcome::Refused(_)) if who.1 == Mode::Write => true,
+            (
+                Action::Acquire { waits_us, .. },
+                Outcome::Refused(_) | Outcome::UpgradeRefused(_),
+            ) => self.idle || waits.may_be_written(self.now_us, waits_us),
+            _ => true,
         }
     }
 }

@@ -15,12 +15,12 @@ pub fn ask(hasty: bool) -> impl Strategy<Value = Ask> {
     );
     // Ids differ in their upper half too.
     let hold = || (0..24_u128).prop_map(|id| id << 96 | 0xfeed);
-    let wait = prop_oneof![2 => Just(0_u64), 3 => 1..=40_u64, 1 => 100..=3_000_u64];
-    let acquire = (hold(), span(), wait).prop_map(|(hold, lease_us, wait_us)| Action::Acquire {
+    let waits = prop_oneof![2 => Just(0_u64), 3 => 1..=40_u64, 1 => 100..=3_000_u64];
+    let acquire = (hold(), span(), waits).prop_map(|(hold, lease_us, waits_us)| Action::Acquire {
         hold,
         lease_us,
         not_after_us: MAX_TIME_US,
-        wait_us,
+        waits_us,
     });
     let renew = span().prop_map(|lease_us| Action::Renew { token: None, lease_us });
     let release =

@@ -1,11 +1,11 @@
-//! L1 to L5 and L10, each stated over what callers of a semaphore see while the clock goes on. The same
+//! L1 to L5, L10 and L12, each stated over what callers of a semaphore see while the clock goes on. The same
 //! checks are put to the Rust machine, to the scripts, and to broken scripts.
 
 use std::collections::BTreeMap;
 
 use super::{Action, Ask, Lease, Op, Outcome, REMEMBERED, Reference};
 use crate::key::Holds;
-use crate::play::{Reference as _, Trace};
+use crate::play::{Reference as _, Trace, Waits};
 use crate::properties::{Check, require};
 
 /// A law of the semaphore.
@@ -21,13 +21,15 @@ pub enum Law {
     L4,
     /// Tokens increase.
     L5,
-    /// Repetitions are idle, and so are refusals.
+    /// Repetitions are idle, and so are refusals of those who do not wait.
     L10,
+    /// Who waits is told of what is given back.
+    L12,
 }
 
 impl Law {
     /// Every law.
-    pub const ALL: [Law; 6] = [Law::L1, Law::L2, Law::L3, Law::L4, Law::L5, Law::L10];
+    pub const ALL: [Law; 7] = [Law::L1, Law::L2, Law::L3, Law::L4, Law::L5, Law::L10, Law::L12];
 
     /// Checks the law on what a trace, whose clock goes on, does to a fresh key.
     ///
@@ -44,7 +46,7 @@ impl Law {
             require(seen.obeys(self), || {
                 format!("{self:?}: {op:?} at {now_us} is {outcome:?}, knowing {view:?}, {before:?}")
             })?;
-            view.learn(op, now_us, &outcome);
+            view.learn(op, now_us, &outcome, idle);
             Ok(())
         })
     }
@@ -57,6 +59,7 @@ struct View {
     /// The id, its token, and until when its release is remembered.
     released: Vec<(u128, u64, u64)>,
     token: u64,
+    waits: Waits,
 }
 
 impl View {
@@ -74,13 +77,16 @@ impl View {
         of_it.next().map(|(_, token, _)| *token)
     }
 
-    fn learn(&mut self, op: &Op, now_us: u64, outcome: &Outcome) {
+    fn learn(&mut self, op: &Op, now_us: u64, outcome: &Outcome, idle: bool) {
         match (op.action, outcome) {
             (_, Outcome::Held(lease)) => {
                 self.live.insert(op.id, *lease);
                 self.token = self.token.max(lease.token);
             }
-            (Action::Release { remember_us, .. }, Outcome::Released(token))
+            (Action::Acquire { waits_us, .. }, Outcome::Full(_)) => {
+                self.waits.learn(now_us, waits_us, !idle);
+            }
+            (Action::Release { remember_us, .. }, Outcome::Released(token, _))
                 if self.lease(op.id, now_us).is_some() =>
             {
                 self.live.remove(&op.id);
@@ -127,6 +133,7 @@ impl Seen<'_> {
                 .fresh()
                 .is_none_or(|(granted, _)| granted.token > view.token && granted.token >= now_us),
             Law::L10 => self.repetitions_are_idle(lease),
+            Law::L12 => self.who_waits_is_told(lease),
         }
     }
 
@@ -163,7 +170,7 @@ impl Seen<'_> {
         match *self.outcome {
             Outcome::NotHeld => !is_held && self.idle,
             Outcome::Held(renewed) => is_held && known == Some(renewed.token),
-            Outcome::Released(token) => is_held && known == Some(token),
+            Outcome::Released(token, _) => is_held && known == Some(token),
             _ => false,
         }
     }
@@ -179,15 +186,30 @@ impl Seen<'_> {
             (Action::Acquire { .. }, None, Some(_)) => {
                 *self.outcome == Outcome::Reused && self.idle
             }
-            (Action::Acquire { .. }, None, None) => {
-                matches!(self.outcome, Outcome::Held(_)) != self.idle
-            }
+            (Action::Acquire { waits_us, .. }, None, None) => match self.outcome {
+                Outcome::Held(_) => !self.idle,
+                // What one who waits has written is only that.
+                Outcome::Full(_) => self.idle || waits_us > 0,
+                _ => self.idle,
+            },
             (Action::Release { token, .. }, None, Some(known)) => {
                 let again = token.is_none_or(|token| token == known);
-                let right = if again { Outcome::Released(known) } else { Outcome::NotHeld };
+                let right = if again { Outcome::Released(known, false) } else { Outcome::NotHeld };
                 *self.outcome == right && self.idle
             }
             (Action::Inspect, _, _) => self.idle,
+            _ => true,
+        }
+    }
+
+    fn who_waits_is_told(&self, lease: Option<Lease>) -> bool {
+        let waits = &self.view.waits;
+        match (self.op.action, self.outcome) {
+            (_, Outcome::Released(_, woke)) if lease.is_some() => waits.allow(*woke, self.now_us),
+            (_, Outcome::Released(_, woke)) => !woke,
+            (Action::Acquire { waits_us, .. }, Outcome::Full(_)) => {
+                self.idle || waits.may_be_written(self.now_us, waits_us)
+            }
             _ => true,
         }
     }

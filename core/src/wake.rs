@@ -1,0 +1,32 @@
+//! Until when somebody waits for a key, who is to be told once there is room.
+
+use core::time::Duration;
+
+use crate::exact::{MAX_SPAN_US, micros_rounded_up};
+
+/// Until when somebody waits, in microseconds since the epoch; zero where nobody ever did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wake(pub(crate) u64);
+
+impl Wake {
+    /// Somebody waits at `now` and is back within `span_us`. Whether that is to be written down: no more
+    /// often than once in half of the span, however many wait.
+    pub(crate) fn waits(&mut self, now: u64, span_us: u64) -> bool {
+        let is_new = span_us > 0 && self.0 < now + span_us / 2;
+        if is_new {
+            self.0 = now + span_us;
+        }
+        is_new
+    }
+
+    /// Whether somebody waits at `now`.
+    pub(crate) fn is_due(self, now: u64) -> bool {
+        now < self.0
+    }
+}
+
+/// For how long a caller waits before it is back, in microseconds: at most half of
+/// [`MAX_SPAN`](crate::MAX_SPAN).
+pub(crate) fn waiting_us(span: Duration) -> u64 {
+    micros_rounded_up(span).min(MAX_SPAN_US / 2)
+}
