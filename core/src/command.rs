@@ -76,6 +76,12 @@ pub enum Publish {
     To(u128),
 }
 
+impl Publish {
+    pub(crate) fn any_if(somebody_waits: bool) -> Self {
+        if somebody_waits { Publish::Any } else { Publish::Nothing }
+    }
+}
+
 /// Names one script. Its source is in the crate `lockage-lua`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]

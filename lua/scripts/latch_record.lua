@@ -44,7 +44,7 @@ local function commit(letter, id, count)
   local head = format('D1 %.0f %.0f %.0f|', left, keep, till)
   redis.call('SET', key, head .. table.concat(done, '|'), 'PX', ttl_ms(till))
   if left > 0 then return {0, now, DONE, left, 0} end
-  publish()
+  publish('')
   return {0, now, DONE, left, 1}
 end
 

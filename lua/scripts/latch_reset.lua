@@ -5,5 +5,5 @@ local refused = read_latch()
 if refused then return refused end
 if not is_there then return {0, now, 0} end
 redis.call('DEL', key)
-if left > 0 then publish() end
+if left > 0 then publish('') end
 return {0, now, 1, left}

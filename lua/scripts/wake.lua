@@ -12,6 +12,6 @@ end
 -- Tells those who wait, where somebody does: 1, or 0.
 local function wake_up()
   if now >= wake then return 0 end
-  publish()
+  publish('')
   return 1
 end

@@ -122,13 +122,14 @@ impl Claim {
             Claim::Permits { semaphore, id, count } => {
                 let acquire = semaphore.acquire(id, count, not_after);
                 // Invariant: see `Permits`.
-                let acquire = acquire.expect("the count was checked");
+                let acquire = acquire.expect("the count was checked").waiting(back.told_within());
                 Ok(store.execute(key, &acquire).await?.into())
             }
             Claim::Side { lock, owner, mode, id } => {
                 let acquire = match mode {
-                    Mode::Read => lock.read(owner, id, not_after),
-                    Mode::Write => lock.write(owner, id, not_after, back.within),
+                    Mode::Read => lock.read(owner, id, not_after).waiting(back.told_within()),
+                    // That keeps new readers out, too.
+                    Mode::Write => lock.write(owner, id, not_after).waiting(back.within),
                 };
                 Ok(store.execute(key, &acquire).await?.into())
             }
@@ -235,7 +236,7 @@ impl From<lock::Reply> for Asked {
 }
 
 impl From<semaphore::Reply> for Asked {
-    fn from(semaphore::Reply { now, answer }: semaphore::Reply) -> Self {
+    fn from(semaphore::Reply { now, answer, .. }: semaphore::Reply) -> Self {
         use semaphore::Answer;
         let answer = match answer {
             Answer::Held(grant) => Ok(Granted { token: grant.token, holds: grant.count }),
@@ -250,7 +251,7 @@ impl From<semaphore::Reply> for Asked {
 }
 
 impl From<rw_lock::Reply> for Asked {
-    fn from(rw_lock::Reply { now, answer }: rw_lock::Reply) -> Self {
+    fn from(rw_lock::Reply { now, answer, .. }: rw_lock::Reply) -> Self {
         use rw_lock::Answer;
         let answer = match answer {
             Answer::Held(hold) => Ok(Granted { token: hold.token, holds: hold.holds }),

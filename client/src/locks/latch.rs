@@ -77,11 +77,11 @@ where
         Ok(self.keeper.shared.store.execute(&self.key, &self.latch.inspect()).await?)
     }
 
-    /// Forgets the latch: it is open then. Tells whether there was one.
+    /// Forgets the latch: it is open then. Tells what was left, where there was one.
     ///
     /// # Errors
     /// [`Error`].
-    pub async fn reset(&self) -> Result<bool, Error> {
+    pub async fn reset(&self) -> Result<Option<u64>, Error> {
         Ok(self.keeper.shared.store.execute(&self.key, &self.latch.reset()).await?)
     }
 

@@ -1,7 +1,9 @@
 //! The latch's commands as scripts, their arguments and their replies.
 
 use super::{Action, Answer, Inspect, Inspection, Operation, Reply, Reset};
-use crate::command::{Arguments, Command, ScriptId, read_flag, read_head, read_time, read_whole};
+use crate::command::{
+    Arguments, Command, Publish, ScriptId, read_flag, read_head, read_time, read_whole,
+};
 use crate::error::{RecordError, ReplyError};
 use crate::record::Record;
 use crate::time::Timestamp;
@@ -49,8 +51,8 @@ impl Command for Operation {
         true
     }
 
-    fn publishes(&self, reply: &Reply) -> bool {
-        reply.woke
+    fn publishes(&self, reply: &Reply, _: Option<&Record>) -> Publish {
+        Publish::any_if(reply.woke)
     }
 }
 
@@ -100,8 +102,8 @@ impl Command for Reset {
     }
 
     /// Where it was closed.
-    fn publishes(&self, left: &Option<u64>) -> bool {
-        left.is_some_and(|left| left > 0)
+    fn publishes(&self, left: &Option<u64>, _: Option<&Record>) -> Publish {
+        Publish::any_if(left.is_some_and(|left| left > 0))
     }
 }
 

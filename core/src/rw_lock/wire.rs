@@ -2,7 +2,7 @@
 
 use super::{Action, Answer, Hold, Holder, Inspect, Inspection, Mode, Operation, OwnerId, Reply};
 use crate::command::{
-    Arguments, Command, ScriptId, push_token, read_bits, read_flag, read_head, read_time,
+    Arguments, Command, Publish, ScriptId, push_token, read_bits, read_flag, read_head, read_time,
     read_whole,
 };
 use crate::error::{RecordError, ReplyError};
@@ -70,8 +70,8 @@ impl Command for Operation {
         true
     }
 
-    fn publishes(&self, reply: &Reply) -> bool {
-        reply.woke
+    fn publishes(&self, reply: &Reply, _: Option<&Record>) -> Publish {
+        Publish::any_if(reply.woke)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Action, Answer, Grant, Inspect, Inspection, Operation, PermitId, Reply};
 use crate::command::{
-    Arguments, Command, ScriptId, push_token, read_bits, read_flag, read_head, read_time,
+    Arguments, Command, Publish, ScriptId, push_token, read_bits, read_flag, read_head, read_time,
     read_whole,
 };
 use crate::error::{RecordError, ReplyError};
@@ -68,8 +68,8 @@ impl Command for Operation {
         true
     }
 
-    fn publishes(&self, reply: &Reply) -> bool {
-        reply.woke
+    fn publishes(&self, reply: &Reply, _: Option<&Record>) -> Publish {
+        Publish::any_if(reply.woke)
     }
 }
 

@@ -132,7 +132,7 @@ async fn a_latch_lets_all_go_on_at_zero() {
         waiting.await.unwrap();
     }
     assert!(begin.elapsed() < SECOND + POLL * 2, "{:?}", begin.elapsed());
-    assert!(latch.reset().await.unwrap());
+    assert_eq!(latch.reset().await.unwrap(), Some(0));
 }
 
 /// Who waits for a latch that is forgotten does not wait for ever.
@@ -144,4 +144,49 @@ async fn a_latch_that_is_not_kept_is_open() {
     let begin = Instant::now();
     latch.wait().await.unwrap();
     assert!(begin.elapsed() >= LEASE && begin.elapsed() < LEASE + POLL, "{:?}", begin.elapsed());
+}
+
+/// With wake-ups nobody waits for a poll: of those whom a release concerns each comes, one after another.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_the_family_is_told() {
+    let (locks, store) = locks();
+    let locks = locks.with_wake_ups().with_poll(LEASE);
+    let semaphore = locks.semaphore("one", 3).unwrap();
+    let all = semaphore.permits(3).unwrap().acquire().await.unwrap();
+    let mut waiting = JoinSet::new();
+    for _ in 0..3 {
+        let semaphore = semaphore.clone();
+        waiting.spawn(async move { semaphore.acquire().await.unwrap() });
+    }
+    sleep(MILLI).await;
+    all.release().await.unwrap();
+    let held = timeout(SECOND, waiting.join_all()).await.expect("there is room for all");
+    drop(held);
+    let (read, write) = (locks.read_lock("two").unwrap(), locks.write_lock("two").unwrap());
+    let writer = write.acquire().await.unwrap();
+    let mut waiting = JoinSet::new();
+    for _ in 0..3 {
+        let read = read.clone();
+        waiting.spawn(async move { read.acquire().await.unwrap() });
+    }
+    sleep(MILLI).await;
+    let calls = store.calls();
+    writer.release().await.unwrap();
+    let readers = timeout(SECOND, waiting.join_all()).await.expect("they read together");
+    assert_eq!(store.calls() - calls, 4);
+    let mut waiting = JoinSet::new();
+    waiting.spawn(async move { write.acquire().await.unwrap() });
+    sleep(MILLI).await;
+    drop(readers);
+    timeout(SECOND, waiting.join_all()).await.expect("the last reader tells the writer");
+    let latch = locks.latch("three", LEASE).unwrap();
+    latch.set(1).await.unwrap();
+    let mut waiting = JoinSet::new();
+    for _ in 0..3 {
+        let latch = latch.clone();
+        waiting.spawn(async move { latch.wait().await.unwrap() });
+    }
+    sleep(MILLI).await;
+    latch.count_down(1).await.unwrap();
+    timeout(SECOND, waiting.join_all()).await.expect("all go on");
 }
