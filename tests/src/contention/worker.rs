@@ -133,7 +133,9 @@ where
     let values = Timed::new(values, Tokio, PATIENT);
     let values = Fenced::new(values, Duration::from_secs(3600)).expect("an hour");
     let client = redis::Client::open(settings.values.as_str()).expect("a URL");
-    let patient = redis::AsyncConnectionConfig::new().set_response_timeout(Some(PATIENT));
+    let patient = redis::AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(PATIENT))
+        .set_response_timeout(Some(PATIENT));
     let plain = client.get_multiplexed_async_connection_with_config(&patient).await;
     let plain = plain.expect("what is guarded has a server");
     let mut running = tokio::task::JoinSet::new();
@@ -245,6 +247,10 @@ impl<S: Store + Clone + 'static> Task<S> {
     async fn work(&mut self, turn: &Turn, token: u64, guard: Option<&LockGuard<S, Tokio>>) -> bool {
         // Some do not look whether they have lost it.
         let careless = self.chance.u8(0..4) == 0;
+        if self.chance.u8(0..4) == 0 {
+            // Until he touches the value, an older holder is not refused.
+            tokio::time::sleep(Duration::from_millis(self.chance.u64(1..5))).await;
+        }
         let invoked = history::now();
         let read = self.values.read(&turn.key, token).await;
         let read = access(read, |kept| {
@@ -255,10 +261,10 @@ impl<S: Store + Clone + 'static> Task<S> {
 
         let invoked = history::now();
         let plain: Option<u64> = self.plain.get(&turn.key).await.expect("its server is up");
-        let pause = match self.chance.u8(0..250) {
+        let pause = match self.chance.u16(0..400) {
             // Longer than a lease, which must be renewed.
             0 => self.settings.lease + self.settings.lease / 5,
-            1..=50 => Duration::from_millis(self.chance.u64(1..5)),
+            1..=80 => Duration::from_millis(self.chance.u64(1..5)),
             _ => Duration::ZERO,
         };
         match guard {
