@@ -149,12 +149,15 @@ impl Outcome {
         // L7, in real time, and in an order of all calls that gives the same answers.
         assert_eq!(report.accepted_back, 0, "{trouble:?}, L7:\n{report}");
         assert_eq!(orders(&self.values), None, "{trouble:?}, the fenced values:\n{report}");
-        assert_eq!(report.lost_writes(), 0, "{trouble:?}, fenced writes are lost:\n{report}");
+        // Two masters at once can grant the same token in the same microsecond, which no fence tells apart.
+        let lost = if report.tokens_twice > 0 { 0 } else { report.lost_writes() };
+        assert_eq!(lost, 0, "{trouble:?}, fenced writes are lost:\n{report}");
         let (writes, counted) = (report.writes, report.counted);
         assert!(counted <= writes + report.unknown_writes, "{trouble:?}:\n{report}");
         // The clock of a machine goes on, whichever server reads it.
         assert_eq!(report.tokens_back, 0, "{trouble:?}, L5:\n{report}");
         if trouble.keeps_grants() {
+            assert_eq!(report.tokens_twice, 0, "{trouble:?}, L5:\n{report}");
             assert_eq!(report.overlaps, 0, "{trouble:?}, L1 and L6:\n{report}");
             assert_eq!(orders(&self.locks), None, "{trouble:?}, the locks:\n{report}");
             // What is done within the deadline is not lost, unless others were not done within theirs.

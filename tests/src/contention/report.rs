@@ -1,6 +1,6 @@
 //! What a history comes to, in numbers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -31,6 +31,8 @@ pub struct Report {
     pub longest_overlap: Duration,
     /// Grants with a token that is not above one that was granted before they were asked for (L5).
     pub tokens_back: usize,
+    /// Grants with the token of another one: of two masters, in the same microsecond.
+    pub tokens_twice: usize,
     /// Accepted reads and writes of the guarded value.
     pub accepted: usize,
     /// Of those, with a token below one that was accepted before (L7).
@@ -140,6 +142,8 @@ impl Report {
             Call::Write(token, _, Access::Accepted(())) => Some(*token),
             _ => None,
         });
+        let distinct: BTreeSet<u64> = grants.iter().map(|[token, ..]| *token).collect();
+        self.tokens_twice += grants.len() - distinct.len();
         self.tokens_back += behind(&grants, &grants, |token, newest| token <= newest);
         self.accepted_back += behind(&accepted, &accepted, |token, newest| token < newest);
         self.stale_writes += behind(&written, &grants, |token, newest| token < newest);
@@ -227,10 +231,11 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "  two holders inside their deadlines: {} times, the longest {} ms; tokens back: {}",
+            "  two holders inside their deadlines: {} times, the longest {} ms; tokens back: {}, twice: {}",
             self.overlaps,
             self.longest_overlap.as_millis(),
-            self.tokens_back
+            self.tokens_back,
+            self.tokens_twice
         )?;
         writeln!(
             f,
