@@ -2,6 +2,7 @@
 
 pub mod clocks;
 pub mod config;
+pub mod contention;
 pub mod envelope;
 pub mod faults;
 pub mod flaky;

@@ -1,0 +1,163 @@
+//! What the tasks of all processes did, and what they were told: one line of JSON for each call.
+
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+/// The time in nanoseconds, by a clock that all processes of the machine share and that never runs back.
+pub fn now() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    // Since the machine was started: both are small and positive.
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// One call, or one thing that a holder noticed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The process, and its task.
+    pub process: usize,
+    /// The task within it.
+    pub task: usize,
+    /// The lock; what it guards has the same name.
+    pub key: String,
+    /// In whose name it was called.
+    pub owner: String,
+    /// When it began.
+    pub invoked: u64,
+    /// When its answer was there.
+    pub returned: u64,
+    /// Until when the caller holds the lock by his own account, as far as he knew when it returned.
+    pub deadline: Option<u64>,
+    /// What was called, and what the answer was.
+    pub call: Call,
+}
+
+/// What was called, and what the answer was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Call {
+    /// The lock was asked for.
+    Acquire(Acquired),
+    /// The grant of this token was given back once.
+    Release(u64, GivenBack),
+    /// The holder noticed that he has lost the grant of this token.
+    Lost(u64, Loss),
+    /// The guarded value was read with this token.
+    Read(u64, Access<u64>),
+    /// It was written with this token.
+    Write(u64, u64, Access<()>),
+    /// A value that checks no tokens was read, and written with one more, by the holder of this token.
+    Update(u64),
+}
+
+/// What became of an acquire.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Acquired {
+    /// It is held, under this token, so often.
+    Granted {
+        /// The fencing token.
+        token: u64,
+        /// How often its owner holds it now.
+        holds: u64,
+    },
+    /// Somebody else holds it.
+    Held(Holder),
+    /// It was not done, as the caller was told.
+    NotDone,
+    /// It is not known whether it was done: no answer came, or nobody waited for it.
+    Unknown,
+}
+
+/// Who holds a lock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// The owner.
+    pub owner: String,
+    /// The fencing token of his grant.
+    pub token: u64,
+    /// How often he holds it.
+    pub holds: u64,
+}
+
+/// What became of a release.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GivenBack {
+    /// The owner holds it so often now.
+    Left(u64),
+    /// It was not held under this grant. Who holds it, if anyone.
+    NotHeld(Option<Holder>),
+    /// The guard was dropped: it is given back in the background.
+    Dropped,
+    /// The answer says nothing, and it is tried again in the background.
+    Unknown,
+}
+
+/// Why a lock was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Loss {
+    /// No renewal was answered in time.
+    Expired,
+    /// The store knows of no such grant.
+    Refused,
+}
+
+/// What became of a read or a write of the guarded value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Access<T> {
+    /// It was accepted.
+    Accepted(T),
+    /// It was refused: this token was seen before.
+    Stale(u64),
+    /// It was not done.
+    NotDone,
+    /// It is not known whether it was done.
+    Unknown,
+}
+
+/// The file that a process writes its history to.
+#[derive(Debug)]
+pub struct Log(Mutex<BufWriter<std::fs::File>>);
+
+impl Log {
+    /// A new file.
+    ///
+    /// # Errors
+    /// Where it cannot be made.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        Ok(Log(Mutex::new(BufWriter::new(std::fs::File::create(path)?))))
+    }
+
+    /// Writes one line.
+    ///
+    /// # Panics
+    /// Where it cannot be written.
+    pub fn push(&self, entry: &Entry) {
+        let mut line = serde_json::to_vec(entry).expect("an entry is JSON");
+        line.push(b'\n');
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        file.write_all(&line).expect("the history can be written");
+    }
+
+    /// Writes what is left.
+    ///
+    /// # Panics
+    /// Where it cannot be written.
+    pub fn close(&self) {
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        file.flush().expect("the history can be written");
+    }
+}
+
+/// Reads such a file.
+///
+/// # Panics
+/// Where it is none.
+pub fn read(path: &Path) -> Vec<Entry> {
+    let file = BufReader::new(std::fs::File::open(path).expect("a history was written"));
+    let entry = |line: io::Result<String>| {
+        serde_json::from_str(&line.expect("a history can be read")).expect("a line is an entry")
+    };
+    file.lines().map(entry).collect()
+}

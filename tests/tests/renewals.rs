@@ -1,0 +1,81 @@
+//! What it costs a real server that many locks are held. `--nocapture` prints the figures.
+
+// The figures are what the documents quote.
+#![allow(clippy::print_stdout)]
+
+use std::time::{Duration, Instant};
+
+use fred::types::config::Config;
+use lockage::runtime::Tokio;
+use lockage::{LockGuard, Locks, Store, Timed};
+use lockage_fred::FredStore;
+use lockage_redis_rs::RedisStore;
+use lockage_tests::server::Server;
+
+const LOCKS: u32 = 10_000;
+const LEASE: Duration = Duration::from_secs(6);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_locks_through_redis_rs() {
+    let server = Server::start();
+    let store = RedisStore::connect(redis::Client::open(server.url()).unwrap());
+    many_locks("redis-rs", &server, store).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_locks_through_fred() {
+    let server = Server::start();
+    let store = FredStore::connect(Config::from_url(&server.url()).unwrap());
+    many_locks("fred", &server, store).await;
+}
+
+/// A lock that is held costs one call in each third of its lease, and those that are due together share what
+/// the client sends at once. None is lost (L6).
+async fn many_locks(name: &str, server: &Server, store: impl Store + 'static) {
+    let store = Timed::new(store, Tokio, Duration::from_secs(2));
+    let locks = Locks::new(store, LEASE).unwrap();
+    let guards = acquire(&locks).await;
+
+    let (before, began) = (counts(server), Instant::now());
+    // A renewal can be early by a 24th of a lease, so that many go together.
+    let shortest = LEASE / 3 - LEASE / 24;
+    tokio::time::sleep(shortest * 2 - shortest / 20).await;
+    let (after, took) = (counts(server), began.elapsed());
+    let [calls, reads] = [0, 1].map(|which| after[which] - before[which]);
+
+    let thirds = took.as_secs_f64() / (LEASE / 3).as_secs_f64();
+    println!(
+        "{name}: {LOCKS} locks held, in each third of a lease: {:.0} calls in {:.0} reads of the server",
+        calls as f64 / thirds,
+        reads as f64 / thirds
+    );
+    let most = took.as_nanos() / shortest.as_nanos() + 1;
+    assert!(u128::from(calls) <= u128::from(LOCKS) * most, "{calls} calls in {took:?}");
+    assert!(calls >= u64::from(LOCKS), "they are renewed");
+    let lost = guards.iter().filter(|guard| guard.time_left().is_err()).count();
+    assert_eq!(lost, 0, "of {LOCKS} locks");
+}
+
+async fn acquire<S: Store + 'static>(locks: &Locks<S, Tokio>) -> Vec<LockGuard<S, Tokio>> {
+    let mut guards = Vec::new();
+    for first in (0..LOCKS).step_by(100) {
+        let mut asked = tokio::task::JoinSet::new();
+        for number in first..first + 100 {
+            let lock = locks.lock(&number.to_string()).unwrap();
+            asked.spawn(async move { lock.acquire().await.unwrap() });
+        }
+        guards.extend(asked.join_all().await);
+    }
+    guards
+}
+
+/// How many scripts were called, and how often the server has read from a connection.
+fn counts(server: &Server) -> [u64; 2] {
+    let info: String =
+        redis::cmd("INFO").arg("everything").query(&mut server.connection()).unwrap();
+    let field = |label: &str| -> u64 {
+        let (_, rest) = info.split_once(label).unwrap_or_else(|| panic!("no {label} in {info}"));
+        rest.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
+    };
+    [field("cmdstat_evalsha:calls="), field("total_reads_processed:")]
+}
