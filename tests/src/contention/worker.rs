@@ -9,7 +9,7 @@ use std::time::Duration;
 use fred::types::config::Config;
 use lockage::runtime::Tokio;
 use lockage::{
-    Error, Fenced, LockGuard, Locks, NamedLock, Released, Signals, Store, StoreError, Timed,
+    Busy, Error, Fenced, LockGuard, Locks, NamedLock, Released, Signals, Store, StoreError, Timed,
     TryLock,
 };
 use lockage_core::lock::OwnerId;
@@ -194,6 +194,8 @@ impl<S: Store + Clone + 'static> Task<S> {
         }
         // Each turn is an owner of its own, whose name is known also where no answer comes.
         let lock = self.locks.lock(&turn.key).expect("a plain name").as_owner(turn.owner);
+        // Some wait in line.
+        let lock = if self.chance.bool() { lock.fair() } else { lock };
         let Some(guard) = self.acquire(&turn, &lock).await else { return };
         if self.work(&turn, guard.token(), Some(&guard)).await && self.chance.u8(0..8) == 0 {
             self.hold_again(&turn, &lock).await;
@@ -227,14 +229,18 @@ impl<S: Store + Clone + 'static> Task<S> {
         &self,
         turn: &Turn,
         invoked: u64,
-        result: Option<Result<TryLock<S, Tokio>, Error>>,
+        result: Option<Result<TryLock<LockGuard<S, Tokio>>, Error>>,
     ) -> Option<LockGuard<S, Tokio>> {
         let (acquired, guard) = match result {
             Some(Ok(TryLock::Taken(guard))) => {
                 let (token, holds) = (guard.token(), guard.holds());
                 (Acquired::Granted { token, holds }, Some(guard))
             }
-            Some(Ok(TryLock::Held(holder))) => (Acquired::Held(of_holder(holder)), None),
+            Some(Ok(TryLock::Busy(Busy::Held(holder)))) => {
+                (Acquired::Held(of_holder(holder)), None)
+            }
+            // Others are next.
+            Some(Ok(TryLock::Busy(_))) => (Acquired::NotDone, None),
             Some(Err(error)) if is_done(&error) => (Acquired::Unknown, None),
             Some(Err(_)) => (Acquired::NotDone, None),
             None => (Acquired::Unknown, None),
