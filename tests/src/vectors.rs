@@ -321,6 +321,39 @@ fn lock_vectors() -> Vec<Value> {
     keys.record("renew with an id of another operation".into(), &lock.renew(alice, None, id(13)));
     keys.now_us += 60_000_000;
     keys.record("inspect when all is forgotten".into(), &lock.inspect());
+    keys.vectors.extend(queue_vectors(&lock));
+    keys.vectors
+}
+
+/// A lock whose holder has a label, and those who wait for it in line.
+fn queue_vectors(lock: &Lock) -> Vec<Value> {
+    let [alice, bob, carol] = [0xA11CE << 96, 0xB0B, 0xCA401].map(OwnerId::from_u128);
+    let id = |number: u128| OperationId::from_u128(number << 64 | 7);
+    let ask = |owner, number| lock.acquire(owner, id(number), Timestamp::MAX);
+    let span = Duration::from_secs(10);
+    let mut keys = Recorder::new("lock, lease 30s, operations remembered for 60s");
+
+    let label = "web-1/4711".parse().expect("a label");
+    keys.record("acquire by alice, with a label".into(), &ask(alice, 1).labelled(label));
+    keys.record("acquire by bob, who waits for 10s".into(), &ask(bob, 2).waiting(span));
+    keys.now_us += 1_000_000;
+    keys.record("acquire by bob, in line for 10s".into(), &ask(bob, 3).queued(span));
+    keys.record("acquire by carol, in line for 10s".into(), &ask(carol, 4).queued(span));
+    keys.record("inspect".into(), &lock.inspect());
+    keys.now_us += 5_000_000;
+    keys.record("acquire by bob again, within half of 10s".into(), &ask(bob, 5).queued(span));
+    keys.now_us += 1;
+    keys.record("acquire by bob again, beyond half of 10s".into(), &ask(bob, 6).queued(span));
+    keys.record("release by alice".into(), &lock.release(alice, None, id(7)));
+    keys.record("acquire by alice, who is not next".into(), &ask(alice, 8));
+    keys.record("acquire by carol, who is not next".into(), &ask(carol, 9).queued(span));
+    keys.record("withdraw of bob".into(), &lock.withdraw(bob));
+    keys.record("withdraw of bob, repeated".into(), &lock.withdraw(bob));
+    keys.record("acquire by carol, who is next".into(), &ask(carol, 10).queued(span));
+    keys.record("acquire by bob, in line for 10s".into(), &ask(bob, 11).queued(span));
+    keys.record("re-enter by carol".into(), &ask(carol, 12));
+    keys.now_us += 30_000_000;
+    keys.record("acquire by alice, when bob's place has ended".into(), &ask(alice, 13));
     keys.vectors
 }
 

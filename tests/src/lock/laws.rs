@@ -1,4 +1,4 @@
-//! L1 to L5 and L10, each stated over what clients of a lock see, and D9 for its record. The same
+//! L1 to L5, L9 and L10, each stated over what clients of a lock see, and D9 for its record. The same
 //! checks are put to the Rust machine, to the scripts in a store that drops expired keys, and to
 //! broken scripts.
 
@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use lockage_core::Record;
 
+use super::line::l9_in_line;
 use super::transcript::{Live, Seen, watch};
 use super::{Action, OnKey, Outcome, Subject, Trace};
 use crate::key::Holds;
@@ -26,6 +27,8 @@ pub enum Law {
     L4,
     /// Tokens increase.
     L5,
+    /// Nobody who waits in line is passed over.
+    L9,
     /// Repetitions are idle.
     L10,
 }
@@ -43,6 +46,7 @@ impl Law {
             Law::L3 => l3_only_the_owner(&transcript),
             Law::L4 => l4_leases_only_grow(&transcript),
             Law::L5 => l5_tokens_increase(&transcript),
+            Law::L9 => l9_in_line(&transcript),
             Law::L10 => l10_repetitions_are_idle(&transcript),
         }
     }
@@ -80,7 +84,9 @@ fn l1_one_live_lease(transcript: &[Seen]) -> Check {
                 Action::Release { .. } | Action::ForceRelease { .. } => {
                     leases.remove(&grant.token);
                 }
-                Action::Inspect => return seen.wrong("an inspection did something"),
+                Action::Withdraw { .. } | Action::Inspect => {
+                    return seen.wrong("who asks for nothing got something");
+                }
             }
         }
         let mut live = leases.iter().filter(|(_, (_, deadline_us))| seen.now_us < *deadline_us);
@@ -123,7 +129,7 @@ fn l2_holds_are_counted(transcript: &[Seen]) -> Check {
                     next.holds = next.holds.saturating_sub(1);
                     owner
                 }
-                Action::ForceRelease { .. } | Action::Inspect => {
+                Action::ForceRelease { .. } | Action::Withdraw { .. } | Action::Inspect => {
                     next.holds = 0;
                     0
                 }
@@ -155,7 +161,7 @@ fn l3_only_the_owner(transcript: &[Seen]) -> Check {
             Action::ForceRelease { token } => {
                 seen.before.is_some_and(|(_, grant)| grant.token == token)
             }
-            Action::Acquire { .. } | Action::Inspect => continue,
+            Action::Acquire { .. } | Action::Withdraw { .. } | Action::Inspect => continue,
         };
         let held = match seen.outcome {
             _ if seen.repeats => true,

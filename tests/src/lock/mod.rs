@@ -1,15 +1,20 @@
 //! The lock's part of the suite: its operations, an independent reference, traces, and the
-//! properties L1 to L5 and L10.
+//! properties L1 to L5, L9 and L10.
 
 pub mod equality;
 pub mod laws;
+mod line;
 mod reference;
 mod strategies;
 pub mod transcript;
 
 use std::time::Duration;
 
-use lockage_core::lock::{Answer, Hold, Holder, Lock, Operation, OperationId, OwnerId, Reply};
+use lockage_core::Timestamp;
+use lockage_core::lock::{
+    Answer, Hold, Holder, Inspect, Inspection, Label, Lock, Operation, OperationId, OwnerId, Reply,
+    Withdraw,
+};
 
 use crate::key::{Key, time};
 
@@ -29,6 +34,13 @@ pub struct Op {
     pub remember_us: u64,
 }
 
+impl Op {
+    /// Whether it is known by its id when it is sent again.
+    pub fn has_id(&self) -> bool {
+        !matches!(self.action, Action::Withdraw { .. } | Action::Inspect)
+    }
+}
+
 /// What is asked of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -40,6 +52,15 @@ pub enum Action {
         not_after_us: u64,
         /// For how long it waits where it is refused, in microseconds.
         waits_us: u64,
+        /// Whether it does so in line.
+        in_line: bool,
+        /// Who it is in words.
+        label: Option<Label>,
+    },
+    /// Give up a place in the queue.
+    Withdraw {
+        /// Whose.
+        owner: u128,
     },
     /// Extend the lease.
     Renew {
@@ -73,12 +94,34 @@ pub enum Outcome {
     Refused(Option<(u128, Grant)>),
     /// It came after its `not_after`.
     TooLate,
+    /// Refused, although nobody holds it.
+    Queued {
+        /// How many have a place before the caller's.
+        ahead: u64,
+        /// When the first place ends, in microseconds.
+        until_us: u64,
+    },
+    /// There is no place of that owner any more.
+    Withdrawn,
     /// What an inspection saw.
-    Seen(Option<(u128, Grant)>),
+    Seen(Sight),
     /// The id was used before, for another operation.
     Reused,
     /// Any other error.
     Failed(String),
+}
+
+/// What an inspection sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sight {
+    /// The live grant and its owner, if anybody holds the lock.
+    pub live: Option<(u128, Grant)>,
+    /// When it was granted, in microseconds.
+    pub since_us: Option<u64>,
+    /// Who holds it in words.
+    pub label: Option<Label>,
+    /// How many have a place in the queue.
+    pub queued: u64,
 }
 
 /// A grant right after an operation.
@@ -108,12 +151,20 @@ pub struct OnKey<K>(pub K);
 impl<K: Key> Subject for OnKey<K> {
     fn run(&mut self, op: &Op, now_us: u64) -> Outcome {
         let now = time(now_us);
-        let Some(operation) = operation(op) else {
-            let inspection = self.0.execute(&lock(op).inspect(), now);
-            return inspection.map_or_else(Outcome::Failed, |seen| {
-                assert_eq!(seen.now, now, "an inspection says at which time it was made");
-                Outcome::Seen(seen.holder.map(holder))
-            });
+        let operation = match command(op) {
+            Asked::Operation(operation) => operation,
+            Asked::Withdraw(withdraw) => {
+                return self.0.execute(&withdraw, now).map_or_else(failed, |at| {
+                    assert_eq!(at, now, "a withdrawal says at which time it was made");
+                    Outcome::Withdrawn
+                });
+            }
+            Asked::Inspect(inspect) => {
+                return self.0.execute(&inspect, now).map_or_else(failed, |seen| {
+                    assert_eq!(seen.now, now, "an inspection says at which time it was made");
+                    Outcome::Seen(sight(seen))
+                });
+            }
         };
         match self.0.execute(&operation, now) {
             Ok(Reply { now: at, answer }) => {
@@ -122,10 +173,12 @@ impl<K: Key> Subject for OnKey<K> {
                     Answer::Done(hold) => Outcome::Done(grant(hold)),
                     Answer::Refused(held) => Outcome::Refused(held.map(holder)),
                     Answer::TooLate => Outcome::TooLate,
+                    Answer::Queued { ahead, until } => {
+                        Outcome::Queued { ahead, until_us: until.as_micros() }
+                    }
                 }
             }
-            Err(error) if error.contains("the id was used before") => Outcome::Reused,
-            Err(error) => Outcome::Failed(error),
+            Err(error) => failed(error),
         }
     }
 
@@ -140,18 +193,46 @@ fn lock(op: &Op) -> Lock {
     Lock::new(lease, remember).expect("leases within the bounds")
 }
 
-fn operation(op: &Op) -> Option<Operation> {
+/// The command that an operation stands for.
+enum Asked {
+    Operation(Operation),
+    Withdraw(Withdraw),
+    Inspect(Inspect),
+}
+
+fn command(op: &Op) -> Asked {
     let (lock, id) = (lock(op), OperationId::from_u128(op.id));
-    Some(match op.action {
-        Action::Acquire { owner, not_after_us, waits_us } => {
+    Asked::Operation(match op.action {
+        Action::Acquire { owner, not_after_us, waits_us, in_line, label } => {
             let acquire = lock.acquire(OwnerId::from_u128(owner), id, time(not_after_us));
-            acquire.waiting(Duration::from_micros(waits_us))
+            let span = Duration::from_micros(waits_us);
+            let acquire = if in_line { acquire.queued(span) } else { acquire.waiting(span) };
+            label.map_or(acquire, |label| acquire.labelled(label))
         }
         Action::Renew { owner, token } => lock.renew(OwnerId::from_u128(owner), token, id),
         Action::Release { owner, token } => lock.release(OwnerId::from_u128(owner), token, id),
         Action::ForceRelease { token } => lock.force_release(token, id),
-        Action::Inspect => return None,
+        Action::Withdraw { owner } => {
+            return Asked::Withdraw(lock.withdraw(OwnerId::from_u128(owner)));
+        }
+        Action::Inspect => return Asked::Inspect(lock.inspect()),
     })
+}
+
+fn failed(error: String) -> Outcome {
+    match error.contains("the id was used before") {
+        true => Outcome::Reused,
+        false => Outcome::Failed(error),
+    }
+}
+
+fn sight(seen: Inspection) -> Sight {
+    Sight {
+        live: seen.holder.map(holder),
+        since_us: seen.since.map(Timestamp::as_micros),
+        label: seen.label,
+        queued: seen.queued,
+    }
 }
 
 fn holder(holder: Holder) -> (u128, Grant) {

@@ -1,15 +1,30 @@
 //! The lock a second time, as plainly as it can be said: everything follows from the list of
-//! operations that were done.
+//! operations that were done, and of what was written about those who wait.
 
-use super::{Action, Grant, Op, Outcome, Subject};
+use super::{Action, Grant, Op, Outcome, Sight, Subject};
 
 /// How many of the latest operations are remembered (L10).
 const REMEMBERED: usize = 4;
+
+/// How many wait in line at most (L9).
+const PLACES: usize = 256;
 
 /// One lock, as the contract says it behaves.
 #[derive(Clone, Debug, Default)]
 pub struct Reference {
     done: Vec<Done>,
+    /// Of every write.
+    turns: Vec<(u64, Turn)>,
+    /// Until when somebody is known to wait. It only decides whether there is something to write.
+    wake_us: u64,
+}
+
+/// What a write meant to those who wait in line: it also drops the places that have ended.
+#[derive(Clone, Copy, Debug)]
+enum Turn {
+    Asked { owner: u128, until_us: u64 },
+    Left(u128),
+    NoOnes,
 }
 
 /// An operation that was done: when, for which grant, and what was answered.
@@ -29,7 +44,57 @@ impl Reference {
             let remembered = done.at_us.max(done.answer.deadline_us) + done.op.remember_us;
             remembered.max(done.token + 1)
         });
-        kept.max().unwrap_or(0)
+        let places = self.turns.iter().map(|&(_, turn)| match turn {
+            Turn::Asked { until_us, .. } => until_us,
+            Turn::Left(_) | Turn::NoOnes => 0,
+        });
+        kept.chain(places).max().unwrap_or(0)
+    }
+
+    /// When each place in the queue ends, ended ones included that are still written down.
+    pub fn places_us(&self) -> impl DoubleEndedIterator<Item = u64> {
+        let latest_us = self.turns.last().map_or(0, |&(at_us, _)| at_us);
+        self.places(latest_us).into_iter().map(|(_, until_us)| until_us)
+    }
+
+    /// The places that have not ended: whose, and until when.
+    fn places(&self, now_us: u64) -> Vec<(u128, u64)> {
+        let mut places: Vec<(u128, u64)> = Vec::new();
+        for &(at_us, turn) in &self.turns {
+            places.retain(|&(_, until_us)| at_us < until_us);
+            match turn {
+                Turn::Asked { owner, until_us } => {
+                    match places.iter_mut().find(|(known, _)| *known == owner) {
+                        Some(place) => place.1 = until_us,
+                        None => places.push((owner, until_us)),
+                    }
+                }
+                Turn::Left(owner) => places.retain(|&(known, _)| known != owner),
+                Turn::NoOnes => {}
+            }
+        }
+        places.retain(|&(_, until_us)| now_us < until_us);
+        places
+    }
+
+    /// What is written for an acquire that is refused and waits.
+    fn waits(&mut self, op: &Op, now_us: u64) {
+        let Action::Acquire { owner, waits_us, in_line, .. } = op.action else { return };
+        let places = self.places(now_us);
+        let until_us =
+            places.iter().find(|(known, _)| *known == owner).map(|&(_, until_us)| until_us);
+        let is_due = match until_us {
+            Some(until_us) => until_us < now_us + waits_us,
+            None => places.len() < PLACES,
+        };
+        let lines_up = in_line && waits_us > 0 && is_due;
+        if lines_up {
+            self.turns.push((now_us, Turn::Asked { owner, until_us: now_us + 3 * waits_us / 2 }));
+        }
+        if waits_us > 0 && self.wake_us < now_us + waits_us / 2 {
+            self.wake_us = now_us + waits_us;
+            self.turns.push((now_us, Turn::NoOnes));
+        }
     }
 
     /// The latest token that was given out.
@@ -58,7 +123,7 @@ impl Reference {
                 Action::Renew { .. } => grant.deadline_us = grant.deadline_us.max(asked_us),
                 Action::Release { .. } => grant.holds -= 1,
                 Action::ForceRelease { .. } => return None,
-                Action::Inspect => {}
+                Action::Withdraw { .. } | Action::Inspect => {}
             }
         }
         holder.filter(|_| grant.holds > 0).map(|owner| (owner, grant))
@@ -67,6 +132,34 @@ impl Reference {
     /// The grant that is live at a time.
     fn live(&self, now_us: u64) -> Option<(u128, Grant)> {
         self.grant(self.token()).filter(|(_, grant)| now_us < grant.deadline_us)
+    }
+
+    /// What an inspection sees.
+    fn sight(&self, now_us: u64) -> Sight {
+        let queued = self.places(now_us).len() as u64;
+        let Some((owner, grant)) = self.live(now_us) else {
+            return Sight { queued, ..Sight::default() };
+        };
+        let granted = self.done.iter().find(|done| done.token == grant.token);
+        let granted = granted.expect("a grant was made by an operation");
+        let Action::Acquire { label, .. } = granted.op.action else { panic!("by an acquire") };
+        Sight { live: Some((owner, grant)), since_us: Some(granted.at_us), label, queued }
+    }
+
+    /// Who is next, if anyone waits in line.
+    fn next(&self, now_us: u64) -> Option<u128> {
+        self.places(now_us).first().map(|&(owner, _)| owner)
+    }
+
+    fn refusal(&self, op: &Op, now_us: u64) -> Outcome {
+        let (places, live) = (self.places(now_us), self.live(now_us));
+        match (op.action, live, places.first()) {
+            (Action::Acquire { owner, .. }, None, Some(&(_, until_us))) => {
+                let ahead = places.iter().take_while(|(known, _)| *known != owner).count() as u64;
+                Outcome::Queued { ahead, until_us }
+            }
+            _ => Outcome::Refused(live),
+        }
     }
 
     /// The token of the grant that an operation is for, unless it is refused.
@@ -78,6 +171,7 @@ impl Reference {
         };
         match op.action {
             Action::Acquire { owner, .. } => match live {
+                None if self.next(now_us).is_some_and(|next| next != owner) => None,
                 None => Some(now_us.max(self.token() + 1)),
                 Some(_) => live_of(owner, None),
             },
@@ -87,7 +181,7 @@ impl Reference {
             Action::ForceRelease { token } => {
                 live.filter(|(_, grant)| grant.token == token).map(|(_, grant)| grant.token)
             }
-            Action::Inspect => None,
+            Action::Withdraw { .. } | Action::Inspect => None,
         }
     }
 }
@@ -96,8 +190,16 @@ impl Subject for Reference {
     fn run(&mut self, op: &Op, now_us: u64) -> Outcome {
         let absent = now_us >= self.keep_us();
         let mut seen = if absent { Reference::default() } else { self.clone() };
-        if op.action == Action::Inspect {
-            return Outcome::Seen(seen.live(now_us));
+        match op.action {
+            Action::Inspect => return Outcome::Seen(seen.sight(now_us)),
+            Action::Withdraw { owner } => {
+                if seen.places(now_us).iter().any(|&(known, _)| known == owner) {
+                    seen.turns.push((now_us, Turn::Left(owner)));
+                    *self = seen;
+                }
+                return Outcome::Withdrawn;
+            }
+            _ => {}
         }
         if let Some(before) =
             seen.done.iter().rev().take(REMEMBERED).find(|done| done.op.id == op.id)
@@ -110,8 +212,19 @@ impl Subject for Reference {
             return Outcome::TooLate;
         }
         let Some(token) = seen.serve(op, now_us) else {
-            return Outcome::Refused(seen.live(now_us));
+            let before = seen.turns.len();
+            seen.waits(op, now_us);
+            let outcome = seen.refusal(op, now_us);
+            if seen.turns.len() > before {
+                *self = seen;
+            }
+            return outcome;
         };
+        let turn = match op.action {
+            Action::Acquire { owner, .. } => Turn::Left(owner),
+            _ => Turn::NoOnes,
+        };
+        seen.turns.push((now_us, turn));
         let free = Grant { token, holds: 0, deadline_us: 0 };
         seen.done.push(Done { op: *op, at_us: now_us, token, answer: free });
         let answer = seen.grant(token).map_or(free, |(_, grant)| grant);
@@ -121,6 +234,6 @@ impl Subject for Reference {
     }
 
     fn forget(&mut self) {
-        self.done.clear();
+        *self = Reference::default();
     }
 }

@@ -4,6 +4,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use lockage_core::lock::Label;
+
 use super::{Action, Op, Outcome, Reference, Subject};
 use crate::strategies::MAX_TIME_US;
 
@@ -25,6 +27,8 @@ pub struct Step {
     ask: Ask,
     lease_us: u64,
     remember_us: u64,
+    /// How long an acquire waits.
+    waits_us: u64,
 }
 
 /// How the clock moves; the last field is an offset in microseconds, -1 to 1.
@@ -40,13 +44,19 @@ enum Move {
     Forgotten(i64),
     /// Just past the latest token.
     Token(i64),
+    /// By some eighths of this step's wait.
+    Wait(i64, i64),
+    /// To the end of the first place in the queue, or of the last one.
+    FirstPlace(i64),
+    LastPlace(i64),
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Ask {
     /// By an owner, with `not_after` so many microseconds from now; never too late where there is
     /// none.
-    Acquire(u128, Option<i64>),
+    Acquire(u128, Option<i64>, Way),
+    Withdraw(u128),
     Renew(u128, Token),
     Release(u128, Token),
     ForceRelease(Token),
@@ -55,6 +65,14 @@ enum Ask {
     Repeat(usize),
     /// A new operation of the other kind under an old id.
     Misuse(usize),
+}
+
+/// How an acquire waits where it is refused.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Not,
+    Woken,
+    InLine,
 }
 
 /// Which token an operation names.
@@ -102,6 +120,15 @@ impl Trace {
             Move::Deadline(offset) => (i128::from(reference.deadline_us()), offset),
             Move::Forgotten(offset) => (i128::from(reference.keep_us()), offset),
             Move::Token(offset) => (i128::from(reference.token()), offset),
+            Move::Wait(eighths, offset) => {
+                (now + i128::from(step.waits_us) * i128::from(eighths) / 8, offset)
+            }
+            Move::FirstPlace(offset) => {
+                (reference.places_us().next().map_or(now, i128::from), offset)
+            }
+            Move::LastPlace(offset) => {
+                (reference.places_us().last().map_or(now, i128::from), offset)
+            }
         };
         let earliest = if self.backwards { 0 } else { now };
         let clamped = (from + i128::from(offset)).clamp(earliest, i128::from(MAX_TIME_US));
@@ -122,13 +149,18 @@ impl Step {
             Op { action, id, lease_us: self.lease_us, remember_us: self.remember_us }
         };
         match self.ask {
-            Ask::Acquire(owner, wait) => {
+            Ask::Acquire(owner, wait, way) => {
                 let latest = |wait| now_us.saturating_add_signed(wait).min(MAX_TIME_US);
                 let not_after_us = wait.map_or(MAX_TIME_US, latest);
-                // Half of them wait, for some part of a lease or more.
-                let waits_us = if index.is_multiple_of(2) { 0 } else { self.remember_us };
-                fresh(Action::Acquire { owner, not_after_us, waits_us })
+                let (waits_us, in_line) = match way {
+                    Way::Not => (0, false),
+                    Way::Woken => (self.waits_us, false),
+                    Way::InLine => (self.waits_us, true),
+                };
+                let label = label(index);
+                fresh(Action::Acquire { owner, not_after_us, waits_us, in_line, label })
             }
+            Ask::Withdraw(owner) => fresh(Action::Withdraw { owner }),
             Ask::Renew(owner, which) => fresh(Action::Renew { owner, token: token(which) }),
             Ask::Release(owner, which) => fresh(Action::Release { owner, token: token(which) }),
             Ask::ForceRelease(which) => {
@@ -139,12 +171,13 @@ impl Step {
                 sent.iter().rev().nth(back).copied().unwrap_or_else(|| fresh(Action::Inspect))
             }
             Ask::Misuse(back) => {
-                let old = sent.iter().rev().nth(back).filter(|op| op.action != Action::Inspect);
+                let old = sent.iter().rev().nth(back).filter(|op| op.has_id());
                 let action = match old.map(|op| op.action) {
                     Some(Action::Acquire { owner, .. }) => Action::Release { owner, token: None },
                     _ => {
-                        let (not_after_us, waits_us) = (MAX_TIME_US, 0);
-                        Action::Acquire { owner: OWNERS[0], not_after_us, waits_us }
+                        let (owner, not_after_us) = (OWNERS[0], MAX_TIME_US);
+                        let (waits_us, in_line, label) = (0, false, None);
+                        Action::Acquire { owner, not_after_us, waits_us, in_line, label }
                     }
                 };
                 Op { id: old.map_or(fresh(action).id, |op| op.id), ..fresh(action) }
@@ -167,20 +200,30 @@ pub fn trace(max_steps: usize, backwards: bool) -> impl Strategy<Value = Trace> 
         for step in steps.iter_mut().filter(|_| hasty) {
             step.lease_us = step.lease_us % 2 + 1;
             step.remember_us = 1;
+            step.waits_us %= 8;
         }
         Trace { start_us, backwards, steps }
     })
 }
 
 /// Owners, one of them all zeros, which is also how a free lock is written.
-const OWNERS: [u128; 3] = [0xa11ce, 0, u128::MAX];
+const OWNERS: [u128; 5] = [0xa11ce, 0, u128::MAX, 0xb0b, 0xca401];
+
+/// Some acquires have one, of every length that is packed otherwise.
+fn label(index: usize) -> Option<Label> {
+    let text = "!host-1/4711~:0123456789=?{}ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghij";
+    let len = [0, 1, 5, 6, 7, 12, 64, 0][index % 8];
+    text[..len].parse().ok()
+}
 
 fn step() -> impl Strategy<Value = Step> {
-    (moved(), ask(), span(), span()).prop_map(|(moved, ask, lease_us, remember_us)| Step {
+    let spans = (span(), span(), wait_span());
+    (moved(), ask(), spans).prop_map(|(moved, ask, (lease_us, remember_us, waits_us))| Step {
         moved,
         ask,
         lease_us,
         remember_us,
+        waits_us,
     })
 }
 
@@ -195,13 +238,17 @@ fn moved() -> impl Strategy<Value = Move> {
         4 => offset().prop_map(Move::Deadline),
         2 => offset().prop_map(Move::Forgotten),
         1 => offset().prop_map(Move::Token),
+        2 => (0..=14_i64, offset()).prop_map(|(eighths, offset)| Move::Wait(eighths, offset)),
+        2 => offset().prop_map(Move::FirstPlace),
+        1 => offset().prop_map(Move::LastPlace),
     ]
 }
 
 fn ask() -> impl Strategy<Value = Ask> {
     let wait = prop_oneof![4 => Just(None), 1 => (-2..=2_i64).prop_map(Some)];
     prop_oneof![
-        10 => (owner(), wait).prop_map(|(owner, wait)| Ask::Acquire(owner, wait)),
+        14 => (owner(), wait, way()).prop_map(|(owner, wait, way)| Ask::Acquire(owner, wait, way)),
+        1 => owner().prop_map(Ask::Withdraw),
         4 => (owner(), token()).prop_map(|(owner, token)| Ask::Renew(owner, token)),
         6 => (owner(), token()).prop_map(|(owner, token)| Ask::Release(owner, token)),
         2 => token().prop_map(Ask::ForceRelease),
@@ -212,7 +259,12 @@ fn ask() -> impl Strategy<Value = Ask> {
 }
 
 fn owner() -> impl Strategy<Value = u128> {
-    prop_oneof![4 => Just(OWNERS[0]), 2 => Just(OWNERS[1]), 1 => Just(OWNERS[2])]
+    let [often, zero, max, other, last] = OWNERS.map(Just);
+    prop_oneof![5 => often, 2 => zero, 1 => max, 2 => other, 1 => last]
+}
+
+fn way() -> impl Strategy<Value = Way> {
+    prop_oneof![2 => Just(Way::Not), 1 => Just(Way::Woken), 3 => Just(Way::InLine)]
 }
 
 fn token() -> impl Strategy<Value = Token> {
@@ -232,4 +284,9 @@ fn span() -> impl Strategy<Value = u64> {
         3 => (1..=60_u64).prop_map(|seconds| seconds * 1_000_000),
         2 => (0..=50_u32).prop_map(|shift| 1_u64 << shift),
     ]
+}
+
+/// How long a caller waits, in microseconds: not at all, and as leases are.
+fn wait_span() -> impl Strategy<Value = u64> {
+    prop_oneof![1 => Just(0), 9 => span()]
 }

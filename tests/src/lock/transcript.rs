@@ -3,7 +3,7 @@
 
 use lockage_core::Stored;
 
-use super::{Action, Grant, OnKey, Op, Outcome, Subject, Trace};
+use super::{Action, Grant, OnKey, Op, Outcome, Sight, Subject, Trace};
 use crate::key::{Held, Holds, Slot};
 use crate::properties::Check;
 use crate::subject::Failure;
@@ -31,7 +31,10 @@ pub struct Seen {
     pub before: Live,
     /// What an inspection showed at the same time, just after.
     pub after: Live,
-    /// Whether the operation changed what is stored, its expiry included.
+    /// How many places the queue had then.
+    pub queued: u64,
+    /// Whether the operation changed what is stored, its expiry included; of one that was not done, whether it
+    /// changed more than who waits.
     pub changed: bool,
     /// Whether the record is certainly there: since it was last written, the clock was seen only
     /// before the moment at which it may be dropped. A clock that passed that moment and was set
@@ -70,7 +73,7 @@ pub fn watch<K: Holds>(lock: &mut OnKey<K>, trace: &Trace) -> Result<Vec<Seen>, 
     let mut transcript: Vec<Seen> = Vec::new();
     let mut watched = Watched { lock, glance: Ok(Glance::default()) };
     trace.play(&mut watched, |watched, op, now_us, outcome, _| {
-        let Glance { before, after, changed } = watched.glance.clone()?;
+        let Glance { before, after, queued, changed } = watched.glance.clone()?;
         if let Outcome::Failed(error) = &outcome {
             return Err(Failure::new(format!("{FAILED}: {op:?} at {now_us}: {error}")));
         }
@@ -89,6 +92,7 @@ pub fn watch<K: Holds>(lock: &mut OnKey<K>, trace: &Trace) -> Result<Vec<Seen>, 
             outcome,
             before,
             after,
+            queued,
             changed,
             sure,
             remembered,
@@ -109,6 +113,7 @@ struct Watched<'l, K> {
 struct Glance {
     before: Live,
     after: Live,
+    queued: u64,
     changed: bool,
 }
 
@@ -122,7 +127,9 @@ impl<K: Holds> Subject for Watched<'_, K> {
         let then = self.lock.0.held();
         let after = self.inspect(now_us);
         let changed = match outcome {
-            Outcome::Refused(_) => but_for_who_waits(&held) != but_for_who_waits(&then),
+            Outcome::Refused(_) | Outcome::Queued { .. } | Outcome::Withdrawn => {
+                but_for_who_waits(&held) != but_for_who_waits(&then)
+            }
             _ => held != then,
         };
         self.glance = self.glance(before, after, then).map(|glance| Glance { changed, ..glance });
@@ -145,20 +152,22 @@ impl<K: Holds> Watched<'_, K> {
             return Err(Failure::new(format!("an inspection changed {then:?}")));
         }
         match (before, after) {
-            (Outcome::Seen(before), Outcome::Seen(after)) => {
-                Ok(Glance { before, after, changed: false })
+            (Outcome::Seen(before), Outcome::Seen(Sight { live: after, queued, .. })) => {
+                Ok(Glance { before: before.live, after, queued, changed: false })
             }
             other => Err(Failure::new(format!("inspections saw {other:?}"))),
         }
     }
 }
 
-/// The record without the time until which somebody waits, which is the seventh word of its head, and without
-/// its expiry, which is set anew with that.
+/// The record without who waits: without the sixth and the seventh word of its head (until when it is kept, and
+/// until when somebody waits), its queue, and its expiry, which is set anew with those.
 fn but_for_who_waits(held: &Held) -> Option<String> {
     let Some((Stored::Text(text), _)) = held else { return None };
-    let (head, done) = text.split_once('|')?;
-    let words: Vec<&str> = head.split(' ').take(6).collect();
+    let (head, rest) = text.split_once('|')?;
+    let words = head.split(' ').enumerate().filter(|(at, _)| ![5, 6].contains(at));
+    let words: Vec<&str> = words.map(|(_, word)| word).collect();
+    let done = rest.split('>').next()?;
     Some(format!("{}|{done}", words.join(" ")))
 }
 
@@ -181,7 +190,7 @@ impl Memory {
     }
 
     fn answer(&self, op: &Op, now_us: u64) -> Option<Outcome> {
-        if !self.is_sure(now_us) || op.action == Action::Inspect {
+        if !self.is_sure(now_us) || !op.has_id() {
             return None;
         }
         let known = self.done.iter().rev().take(REMEMBERED).find(|(done, _)| done.id == op.id);
@@ -190,8 +199,7 @@ impl Memory {
 
     fn was_told(&self, op: &Op, outcome: &Outcome) -> bool {
         let known = self.ever.iter().filter(|(done, _)| done.id == op.id);
-        op.action != Action::Inspect
-            && known.into_iter().any(|(done, grant)| told(op, done, *grant) == *outcome)
+        op.has_id() && known.into_iter().any(|(done, grant)| told(op, done, *grant) == *outcome)
     }
 
     fn pass(&mut self, now_us: u64) {
