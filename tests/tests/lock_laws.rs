@@ -1,4 +1,4 @@
-//! The laws of the lock (L1 to L5, L10, D9, D12), on the Rust machine, and on the machine in a
+//! The laws of the lock (L1 to L5, L9, L10, D9, D12), on the Rust machine, and on the machine in a
 //! store that drops expired keys.
 //!
 //! `PROPTEST_CASES` says how many cases per property.
@@ -11,7 +11,7 @@ use lockage_sim::store::SimStore;
 use lockage_tests::config::{Config, Kind};
 use lockage_tests::key::{Holds, Key, Slot};
 use lockage_tests::lock::laws::{self, Law};
-use lockage_tests::lock::transcript::watch;
+use lockage_tests::lock::transcript::{Seen, watch};
 use lockage_tests::lock::{Action, OnKey, Op, Outcome, Reference, Subject, Trace, trace};
 use lockage_tests::properties::{Check, cases, property, try_out};
 use lockage_tests::stores::{Model, Simulated, Time};
@@ -50,6 +50,11 @@ fn l4_leases_only_grow() {
 #[test]
 fn l5_tokens_increase() {
     holds("l5_fencing", Law::L5);
+}
+
+#[test]
+fn l9_nobody_in_line_is_passed_over() {
+    holds("l9_in_line", Law::L9);
 }
 
 #[test]
@@ -178,6 +183,7 @@ fn the_traces_reach_everything() {
         *counts.borrow_mut().entry(what).or_insert(0) += u32::from(seen);
     };
     let watched = try_out(1_000, &traces(), |trace| {
+        let mut before: Vec<Seen> = Vec::new();
         for seen in watch(&mut OnKey(Model::new(Time::Store)), &trace)? {
             let (news, live) = (seen.news(), seen.before.is_some());
             let is = |action: fn(&Action) -> bool| action(&seen.op.action);
@@ -187,6 +193,34 @@ fn the_traces_reach_everything() {
             count("re-entries", acquire && news.is_some() && live);
             count("acquires refused", acquire && matches!(seen.outcome, Outcome::Refused(_)));
             count("acquires too late", seen.outcome == Outcome::TooLate);
+            let ahead = match seen.outcome {
+                Outcome::Queued { ahead, .. } => ahead,
+                _ => 0,
+            };
+            count("acquires while others are next", ahead > 0);
+            count("acquires behind several in line", ahead > 1);
+            let asks = |other: &Seen| match (other.op.action, &other.outcome) {
+                (
+                    Action::Acquire { owner, in_line: true, .. },
+                    Outcome::Refused(_) | Outcome::Queued { .. },
+                ) => Some(owner),
+                _ => None,
+            };
+            let grants = |other: &Seen| match other.op.action {
+                Action::Acquire { owner, .. }
+                    if other.news().is_some() && other.before.is_none() =>
+                {
+                    Some(owner)
+                }
+                _ => None,
+            };
+            let was_in_line = |owner| before.iter().any(|other| asks(other) == Some(owner));
+            let left = before.last().is_some_and(|other: &Seen| other.queued > seen.queued);
+            count("hand-offs to who waits in line", left && grants(&seen).is_some_and(was_in_line));
+            let withdraws = is(|action| matches!(action, Action::Withdraw { .. }));
+            count("places given up", left && withdraws);
+            count("places that end by themselves", left && !withdraws && seen.news().is_none());
+            before.push(seen.clone());
             count(
                 "renewals",
                 is(|action| matches!(action, Action::Renew { .. })) && news.is_some(),

@@ -22,7 +22,7 @@ const STEPS: usize = 32;
 
 #[test]
 fn the_shipped_scripts_obey_every_law() {
-    for law in [Law::L1, Law::L2, Law::L3, Law::L4, Law::L5, Law::L10] {
+    for law in [Law::L1, Law::L2, Law::L3, Law::L4, Law::L5, Law::L9, Law::L10] {
         let store = RefCell::new(store());
         assert_eq!(
             try_out(CASES, &traces(), |trace| obeys(law, &store, &trace)),
@@ -95,7 +95,76 @@ fn a_grant_before_the_lease_is_over_is_killed_by_l1() {
 
 #[test]
 fn an_acquire_that_takes_everybody_for_the_owner_is_killed_by_l1() {
-    killed(Law::L1, ScriptId::LockAcquire, "elseif owner == ARGV[5] then", "elseif true then");
+    killed(
+        Law::L1,
+        ScriptId::LockAcquire,
+        "elseif is_live() and owner == ARGV[5] then",
+        "elseif is_live() then",
+    );
+}
+
+#[test]
+fn a_grant_to_whoever_comes_first_is_killed_by_l9() {
+    killed(
+        Law::L9,
+        ScriptId::LockAcquire,
+        "if not is_live() and is_next then",
+        "if not is_live() then",
+    );
+}
+
+#[test]
+fn a_grant_to_whoever_does_not_wait_in_line_is_killed_by_l9() {
+    let barging = "local is_next = ARGV[9] == '' or not queue[1]";
+    killed(Law::L9, ScriptId::LockAcquire, "local is_next = not queue[1]", barging);
+}
+
+#[test]
+fn a_holder_who_has_to_wait_for_others_is_killed_by_l9() {
+    killed(
+        Law::L9,
+        ScriptId::LockAcquire,
+        "elseif is_live() and owner == ARGV[5] then",
+        "elseif is_live() and is_next and owner == ARGV[5] then",
+    );
+}
+
+#[test]
+fn a_caller_who_asks_again_and_moves_to_the_end_is_killed_by_l9() {
+    let kept = "  queue[at or #queue + 1] = {";
+    let moved = "  if at then table.remove(queue, at) end\n  queue[#queue + 1] = {";
+    killed(Law::L9, ScriptId::LockAcquire, kept, moved);
+}
+
+#[test]
+fn a_place_that_asking_again_does_not_keep_is_killed_by_l9() {
+    killed(Law::L9, ScriptId::LockAcquire, "if at and queue[at].till >= now + span or", "if at or");
+}
+
+#[test]
+fn a_place_that_is_written_too_late_is_killed_by_l9() {
+    let late = "if at and queue[at].till >= now + floor(span / 2) or";
+    killed(Law::L9, ScriptId::LockAcquire, "if at and queue[at].till >= now + span or", late);
+}
+
+#[test]
+fn a_place_that_never_ends_is_killed_by_l9() {
+    killed(Law::L9, ScriptId::LockAcquire, "if now < tonumber(till) then", "if true then");
+}
+
+#[test]
+fn a_place_that_a_grant_leaves_is_killed_by_l9() {
+    killed(Law::L9, ScriptId::LockAcquire, "leave(ARGV[5])\nreturn commit", "return commit");
+}
+
+#[test]
+fn a_withdrawal_that_leaves_the_place_is_killed_by_l9() {
+    killed(Law::L9, ScriptId::LockWithdraw, "if leave(ARGV[3]) then store() end", "");
+}
+
+#[test]
+fn a_record_that_does_not_outlive_its_places_is_killed_by_l9() {
+    killed(Law::L9, ScriptId::LockAcquire, "  keep = max(keep, till)\n", "");
 }
 
 #[test]

@@ -1,15 +1,18 @@
-//! The lock's machine against its reference. The laws (L1 to L5, L10, D9) are in `lock_laws.rs`.
+//! The lock's machine against its reference. The laws (L1 to L5, L9, L10, D9) are in `lock_laws.rs`.
 //!
 //! `PROPTEST_CASES` says how many cases per property.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
-use lockage_core::lock::{Lock, OperationId, OwnerId};
+use lockage_core::lock::{Answer, Lock, MAX_QUEUED, OperationId, OwnerId};
 use lockage_core::{Command, Timestamp};
-use lockage_tests::key::Slot;
+use lockage_sim::store::SimStore;
+use lockage_tests::key::{Key, Slot};
 use lockage_tests::lock::equality as lock;
 use lockage_tests::lock::{OnKey, trace};
 use lockage_tests::properties::{cases, property};
+use lockage_tests::stores::{Simulated, Time};
 use proptest::prelude::*;
 
 /// Cases per property when nothing is asked for.
@@ -24,6 +27,62 @@ fn the_machine_equals_the_reference() {
     property("lock_reference", cases(DEFAULT_CASES), &traces, |trace| {
         lock::equals_the_reference(&mut OnKey(Slot::default()), &trace)
     });
+}
+
+/// L9: who comes when the queue is full has no place until somebody leaves; alike in Rust and in the scripts.
+#[test]
+fn a_full_queue_has_room_when_somebody_leaves() {
+    let store = RefCell::new(SimStore::new().unwrap());
+    fills(&mut Slot::default());
+    fills(&mut Simulated::new(&store, Time::Store, "full"));
+}
+
+fn fills(key: &mut impl Key) {
+    let [lease, span] = [10, 60].map(Duration::from_secs);
+    let lock = Lock::new(lease, lease).unwrap();
+    let now = |second: u64| Timestamp::from_micros(1_000_000_000 + second * 1_000_000).unwrap();
+    let owner = |number: usize| OwnerId::from_u128(number as u128);
+    let mut ids = (1..).map(OperationId::from_u128);
+    let mut ask = |key: &mut _, number, second| {
+        let acquire = lock.acquire(owner(number), ids.next().unwrap(), Timestamp::MAX);
+        Key::execute(key, &acquire.queued(span), now(second)).unwrap().answer
+    };
+    for number in 0..=MAX_QUEUED + 1 {
+        assert_eq!(matches!(ask(key, number, 0), Answer::Done(_)), number == 0);
+    }
+    let queued =
+        |key: &mut _, second| Key::execute(key, &lock.inspect(), now(second)).unwrap().queued;
+    assert_eq!(queued(key, 0), 256);
+    let until = now(90);
+    let full = Answer::Queued { ahead: 256, until };
+    assert_eq!(ask(key, MAX_QUEUED + 1, 10), full, "one too many");
+    assert_eq!(ask(key, MAX_QUEUED, 10), Answer::Queued { ahead: 255, until }, "the last one");
+    key.execute(&lock.withdraw(owner(2)), now(11)).unwrap();
+    assert_eq!(queued(key, 11), 255);
+    let last = Answer::Queued { ahead: 255, until };
+    assert_eq!(ask(key, MAX_QUEUED + 1, 11), last, "there is room again");
+    assert_eq!(queued(key, 11), 256);
+    assert!(matches!(ask(key, 1, 12), Answer::Done(_)), "the first one");
+}
+
+/// L9: a refused caller who waits in line is written down no more often than once in half of his span.
+#[test]
+fn a_place_is_written_no_more_often_than_needed() {
+    let lock = Lock::new(Duration::from_secs(100), Duration::from_secs(1)).unwrap();
+    let mut slot = None;
+    let mut writes = Vec::new();
+    for second in 0..=12 {
+        // The first one holds it.
+        let (owner, id) = (second.min(1), OperationId::from_u128(second));
+        let acquire = lock.acquire(OwnerId::from_u128(owner), id, Timestamp::MAX);
+        let now = Timestamp::from_micros(second as u64 * 1_000_000).unwrap();
+        let before = slot.clone();
+        acquire.queued(Duration::from_secs(8)).apply(&mut slot, now).unwrap();
+        if slot != before {
+            writes.push(second);
+        }
+    }
+    assert_eq!(writes, [0, 1, 6, 11]);
 }
 
 #[test]
