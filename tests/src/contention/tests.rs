@@ -149,6 +149,9 @@ fn a_release_that_frees_a_successor() {
     let first = [granted("a", [0, 10], 1, 1), granted("b", [1000, 1010], 2, 1)];
     good(&[&first[..], &[not_held("a", [1020, 1030], 1, Some(holder("b", 2, 1)))]].concat());
     bad(&[&first[..], &[released("a", [1020, 1030], 1, 0)]].concat());
+    // It names itself.
+    let own = not_held("a", [20, 30], 1, Some(holder("a", 1, 1)));
+    bad(&[granted("a", [0, 10], 1, 1), own]);
     // It says that it was too late, and the successor is gone all the same.
     bad(&[
         &first[..],
