@@ -312,11 +312,12 @@ fn reports_count() {
 #[test]
 fn long_histories() {
     let mut entries = Vec::new();
-    const GRANTS: u64 = 4_000;
+    const GRANTS: u64 = 25_000;
     for grant in 0..GRANTS {
         let (owner, at) = (grant.to_string(), grant * 100);
         // Asked for long before.
-        entries.push(granted(&owner, [at.saturating_sub(6300), at + 10], grant + 1, 1));
+        let acquired = granted(&owner, [at.saturating_sub(6300), at + 10], grant + 1, 1);
+        entries.push(Entry { deadline: Some(at + LEASE), ..acquired });
         for waiter in 0..2 {
             let waiter = format!("{grant}/{waiter}");
             entries.push(refused(
