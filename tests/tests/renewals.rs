@@ -37,9 +37,7 @@ async fn many_locks(name: &str, server: &Server, store: impl Store + 'static) {
     let guards = acquire(&locks).await;
 
     let (before, began) = (counts(server), Instant::now());
-    // A renewal can be early by a 24th of a lease, so that many go together.
-    let shortest = LEASE / 3 - LEASE / 24;
-    tokio::time::sleep(shortest * 2 - shortest / 20).await;
+    tokio::time::sleep(LEASE * 2).await;
     let (after, took) = (counts(server), began.elapsed());
     let [calls, reads] = [0, 1].map(|which| after[which] - before[which]);
 
@@ -49,9 +47,11 @@ async fn many_locks(name: &str, server: &Server, store: impl Store + 'static) {
         calls as f64 / thirds,
         reads as f64 / thirds
     );
+    // A renewal can be early by a 24th of a lease, so that many go together.
+    let shortest = LEASE / 3 - LEASE / 24;
     let most = took.as_nanos() / shortest.as_nanos() + 1;
     assert!(u128::from(calls) <= u128::from(LOCKS) * most, "{calls} calls in {took:?}");
-    assert!(calls >= u64::from(LOCKS), "they are renewed");
+    assert!(calls >= u64::from(LOCKS) * 2, "{calls} calls in {took:?}: they are renewed");
     let lost = guards.iter().filter(|guard| guard.time_left().is_err()).count();
     assert_eq!(lost, 0, "of {LOCKS} locks");
 }

@@ -73,7 +73,7 @@ pub struct Terms {
 /// Reads the history of one lock.
 ///
 /// # Errors
-/// What no order of calls could explain: a token that was granted twice, or to two owners.
+/// What no order of calls could explain: a token of two owners.
 pub fn read(entries: &[Entry], terms: Terms) -> Result<(LockModel, Calls<Op>), String> {
     let grants = find_grants(entries, terms)?;
     let by_token: HashMap<u64, usize> =
@@ -169,9 +169,7 @@ fn find_grants(entries: &[Entry], terms: Terms) -> Result<Vec<Grant>, String> {
         if grant.owner != owner {
             return Err(format!("the token {token} is that of {owner} and of {}", grant.owner));
         }
-        if told && !std::mem::replace(&mut grant.orphan, false) {
-            return Err(format!("the token {token} was granted twice"));
-        }
+        grant.orphan &= !told;
         Ok(())
     };
     for Entry { owner, call, .. } in entries {
@@ -252,12 +250,9 @@ impl Model for LockModel {
             Op::UntoldReenter(grant) => held(grant).then_some(with(holds + 1, untold + 1)),
             Op::Refused(grant, told) => (held(grant) && holds == told).then_some(state),
             Op::Release(grant, left) => {
-                let mine = held(grant) && holds > untold && holds == left + 1;
-                mine.then_some(with(left, untold))
+                (held(grant) && holds == left + 1).then_some(with(left, untold))
             }
-            Op::Return(grant) => {
-                (held(grant) && holds > untold).then_some(with(holds.saturating_sub(1), untold))
-            }
+            Op::Return(grant) => held(grant).then(|| with(holds - 1, untold)),
             Op::UntoldReturn(grant) => {
                 (held(grant) && untold > 0).then(|| with(holds - 1, untold - 1))
             }

@@ -149,6 +149,9 @@ fn a_release_that_frees_a_successor() {
     let first = [granted("a", [0, 10], 1, 1), granted("b", [1000, 1010], 2, 1)];
     good(&[&first[..], &[not_held("a", [1020, 1030], 1, Some(holder("b", 2, 1)))]].concat());
     bad(&[&first[..], &[released("a", [1020, 1030], 1, 0)]].concat());
+    // It names itself.
+    let own = not_held("a", [20, 30], 1, Some(holder("a", 1, 1)));
+    bad(&[granted("a", [0, 10], 1, 1), own]);
     // It says that it was too late, and the successor is gone all the same.
     bad(&[
         &first[..],
@@ -309,11 +312,12 @@ fn reports_count() {
 #[test]
 fn long_histories() {
     let mut entries = Vec::new();
-    const GRANTS: u64 = 4_000;
+    const GRANTS: u64 = 25_000;
     for grant in 0..GRANTS {
         let (owner, at) = (grant.to_string(), grant * 100);
         // Asked for long before.
-        entries.push(granted(&owner, [at.saturating_sub(6300), at + 10], grant + 1, 1));
+        let acquired = granted(&owner, [at.saturating_sub(6300), at + 10], grant + 1, 1);
+        entries.push(Entry { deadline: Some(at + LEASE), ..acquired });
         for waiter in 0..2 {
             let waiter = format!("{grant}/{waiter}");
             entries.push(refused(

@@ -109,6 +109,8 @@ impl Sentinels {
     ///
     /// When that does not happen.
     pub fn fail_over(&mut self) {
+        // What has not got over an earlier one can give this one up.
+        self.wait_until_settled();
         self.master = self.master();
         until("a sentinel begins a failover", || {
             // Right after an earlier one, it knows of no good replica yet.
