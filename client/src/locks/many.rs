@@ -34,9 +34,10 @@ where
 {
     /// The same locks for this owner: see [`NamedLock::as_owner`].
     pub fn as_owner(&self, owner: OwnerId) -> Self {
-        let as_owner =
-            |(name, lock): (&Box<str>, &NamedLock<S, R>)| (name.clone(), lock.as_owner(owner));
-        ManyLocks { locks: self.locks.iter().map(as_owner).collect() }
+        let locks = self.locks.iter();
+        ManyLocks {
+            locks: locks.map(|(name, lock)| (name.clone(), lock.as_owner(owner))).collect(),
+        }
     }
 
     /// Takes all of them, if each is free now; else none.
