@@ -1,7 +1,6 @@
 //! Listening to channels, through a client of its own.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use fred::clients::Client;
@@ -12,9 +11,7 @@ use fred::types::{ClusterHash, CustomCommand, Message, Value};
 use fred::util::redis_keyslot;
 use futures_util::FutureExt;
 use futures_util::future::select;
-use lockage::adapter::{
-    Channels, Feed, Feeds, Renewed, SubscribeError, Subscriber, Subscribing, Verdict,
-};
+use lockage::adapter::{Channels, Feed, Line, Verdict};
 use lockage_lua::SHARDED_CHANNELS;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
@@ -26,15 +23,10 @@ use crate::own::Own;
 
 /// The channels of the server, the master or the cluster of this configuration.
 pub(crate) fn of_config(config: Config) -> Channels {
-    Channels::new(|feeds: Feeds| {
-        Subscriptions(Renewed::new(move || Line::connect(config.clone(), feeds.clone())))
-    })
+    Channels::by(move |feed| Listening::connect(config.clone(), feed))
 }
 
-/// A client that is made anew once it has lost something.
-struct Subscriptions(Renewed<Arc<Line>, Error>);
-
-struct Line {
+struct Listening {
     client: Client,
     is_sharded: bool,
     feed: Feed,
@@ -42,63 +34,38 @@ struct Line {
     pump: JoinHandle<()>,
 }
 
-impl Subscriber for Subscriptions {
-    fn subscribe(&self, channel: &str) -> Subscribing {
-        let (lines, channel) = (self.0.clone(), channel.to_owned());
-        async move {
-            loop {
-                let subscribed = lines
-                    .with(|line| async {
-                        match line {
-                            Ok(line) if line.feed.has_ended() => (None, Verdict::Lost),
-                            Ok(line) => {
-                                let result = line.subscribe(&channel).await;
-                                let verdict = outcome::verdict(&result);
-                                (Some(result), verdict)
-                            }
-                            Err(error) => (Some(Err(LinkError::NotSent(error))), Verdict::Lost),
-                        }
-                    })
-                    .await;
-                if let Some(result) = subscribed {
-                    let failed = |error: LinkError| Arc::new(error.cause().clone());
-                    return result.map(drop).map_err(|error| failed(error) as SubscribeError);
-                }
-            }
-        }
-        .boxed()
-    }
-
-    fn unsubscribe(&self, channel: &str) {
-        if let Some(line) = self.0.made() {
-            line.unsubscribe(channel);
-        }
-    }
-}
-
-impl Line {
-    async fn connect(config: Config, feeds: Feeds) -> Result<Arc<Self>, Error> {
-        let feed = feeds.open();
+impl Listening {
+    async fn connect(config: Config, feed: Feed) -> Result<Self, Error> {
         let own = Own::listen(config).await?;
         let probe = CustomCommand::new_static("EVAL", ClusterHash::Random, false);
         let sharded: i64 = own.client.custom(probe, vec![SHARDED_CHANNELS, "0"]).await?;
         let client = own.client.clone();
         let pump = tokio::spawn(pump(own, client.message_rx(), feed.clone()));
-        Ok(Arc::new(Line { client, is_sharded: sharded == 1, feed, pump }))
+        Ok(Listening { client, is_sharded: sharded == 1, feed, pump })
+    }
+}
+
+impl Line for Listening {
+    type Error = Error;
+
+    fn feed(&self) -> &Feed {
+        &self.feed
     }
 
-    async fn subscribe(&self, channel: &str) -> Result<Value, LinkError> {
+    async fn subscribe(&self, channel: &str) -> (Result<(), Error>, Verdict) {
         let subscribed = async {
             if self.is_sharded {
-                return self.client.ssubscribe(channel).await.map(|()| Value::Null);
+                return self.client.ssubscribe(channel).await;
             }
             // The client waits for no answer here. The next one on this connection comes after it.
             self.client.subscribe(channel).await?;
             let slot = redis_keyslot(self.client.id().as_bytes());
             let ping = CustomCommand::new_static("PING", ClusterHash::Custom(slot), false);
-            self.client.custom::<Value, Value>(ping, vec![]).await
+            self.client.custom::<Value, Value>(ping, vec![]).await.map(drop)
         };
-        subscribed.await.map_err(LinkError::Failed)
+        let result = subscribed.await.map_err(LinkError::Failed);
+        let verdict = outcome::verdict(&result);
+        (result.map_err(|error| error.cause().clone()), verdict)
     }
 
     fn unsubscribe(&self, channel: &str) {
@@ -112,7 +79,7 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for Listening {
     fn drop(&mut self) {
         self.pump.abort();
     }

@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use lockage::adapter::{
-    Channels, Feed, Feeds, Renewed, SubscribeError, Subscriber, Subscribing, Verdict,
-};
+use lockage::adapter::{Channels, Feed, Line, Verdict};
 use lockage_lua::SHARDED_CHANNELS;
 use redis::aio::{ConnectionLike, MultiplexedConnection, SendError};
 use redis::{
@@ -47,14 +45,16 @@ where
 /// The channels of a cluster.
 #[cfg(feature = "cluster")]
 pub(crate) fn of_cluster(builder: redis::cluster::ClusterClientBuilder) -> RedisResult<Channels> {
-    // Its nodes' connections have a timeout each.
+    // Its nodes' connections have a timeout each, and need no timer where unsubscribing is asked for.
     let builder = builder.use_protocol(ProtocolVersion::RESP3).overall_response_timeout(None);
     let client = Arc::new(builder.build()?);
     Ok(connected(move |ear: Ear| {
         let client = Arc::clone(&client);
         async move {
-            let config =
-                redis::cluster::ClusterConfig::new().set_push_sender(move |push| ear.hear(&push));
+            // A configuration has timeouts of its own, whatever the builder says.
+            let config = redis::cluster::ClusterConfig::new()
+                .set_response_timeout(REPLY)
+                .set_push_sender(move |push| ear.hear(&push));
             let connection = client.get_async_connection_with_config(config).await?;
             Ok((connection.clone(), connection))
         }
@@ -68,68 +68,38 @@ where
     C: ConnectionLike + Clone + Send + Sync + 'static,
     F: Future<Output = RedisResult<(C, C)>> + Send + 'static,
 {
-    Channels::new(|feeds: Feeds| {
-        Subscriptions(Renewed::new(move || {
-            let (connect, feeds) = (connect.clone(), feeds.clone());
-            async move {
-                let ear = Ear { feed: feeds.open(), leaving: Leaving::default() };
-                let (mut connection, untimed) = connect(ear.clone()).await?;
-                let probe = redis::cmd("EVAL").arg(SHARDED_CHANNELS).arg(0).clone();
-                let sharded: i64 = probe.query_async(&mut connection).await?;
-                Ok(Arc::new(Line { connection, untimed, is_sharded: sharded == 1, ear }))
-            }
-        }))
+    Channels::by(move |feed| {
+        let connect = connect.clone();
+        async move {
+            let ear = Ear { feed, leaving: Leaving::default() };
+            let (mut connection, untimed) = connect(ear.clone()).await?;
+            let probe = redis::cmd("EVAL").arg(SHARDED_CHANNELS).arg(0).clone();
+            let sharded: i64 = probe.query_async(&mut connection).await?;
+            Ok(Listening { connection, untimed, is_sharded: sharded == 1, ear })
+        }
     })
 }
 
-/// A connection that is made anew once it has lost something.
-struct Subscriptions<C>(Renewed<Arc<Line<C>>, RedisError>);
-
-struct Line<C> {
+struct Listening<C> {
     connection: C,
     untimed: C,
     is_sharded: bool,
     ear: Ear,
 }
 
-impl<C: ConnectionLike + Clone + Send + Sync + 'static> Subscriber for Subscriptions<C> {
-    fn subscribe(&self, channel: &str) -> Subscribing {
-        let (lines, channel) = (self.0.clone(), channel.to_owned());
-        async move {
-            loop {
-                let subscribed = lines
-                    .with(|line| async {
-                        match line {
-                            Ok(line) if line.ear.feed.has_ended() => (None, Verdict::Lost),
-                            Ok(line) => {
-                                let result = line.subscribe(&channel).await;
-                                let verdict = outcome::verdict(&result);
-                                (Some(result), verdict)
-                            }
-                            Err(error) => (Some(Err(LinkError::NotSent(error))), Verdict::Lost),
-                        }
-                    })
-                    .await;
-                if let Some(result) = subscribed {
-                    let failed = |error: LinkError| Arc::new(error.cause().clone());
-                    return result.map(drop).map_err(|error| failed(error) as SubscribeError);
-                }
-            }
-        }
-        .boxed()
+impl<C: ConnectionLike + Clone + Send + Sync + 'static> Line for Listening<C> {
+    type Error = RedisError;
+
+    fn feed(&self) -> &Feed {
+        &self.ear.feed
     }
 
-    fn unsubscribe(&self, channel: &str) {
-        if let Some(line) = self.0.made() {
-            line.unsubscribe(channel);
-        }
-    }
-}
-
-impl<C: ConnectionLike + Clone + Send + Sync + 'static> Line<C> {
-    async fn subscribe(&self, channel: &str) -> Result<Value, LinkError> {
+    async fn subscribe(&self, channel: &str) -> (Result<(), RedisError>, Verdict) {
         let call = self.call(["SUBSCRIBE", "SSUBSCRIBE"], channel);
-        call.query_async(&mut self.connection.clone()).await.map_err(LinkError::Failed)
+        let result = call.query_async::<Value>(&mut self.connection.clone()).await;
+        let result = result.map_err(LinkError::Failed);
+        let verdict = outcome::verdict(&result);
+        (result.map(drop).map_err(|error| error.cause().clone()), verdict)
     }
 
     fn unsubscribe(&self, channel: &str) {
@@ -138,7 +108,9 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Line<C> {
         let request = async move { _ = call.query_async::<Value>(&mut connection).await };
         self.ear.leaving.add(request.boxed());
     }
+}
 
+impl<C> Listening<C> {
     fn call(&self, [plain, sharded]: [&str; 2], channel: &str) -> Cmd {
         let mut call = redis::cmd(if self.is_sharded { sharded } else { plain });
         call.arg(channel);
@@ -146,7 +118,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Line<C> {
     }
 }
 
-impl<C> Drop for Line<C> {
+impl<C> Drop for Listening<C> {
     fn drop(&mut self) {
         // They hold the connection, and it holds them.
         self.ear.leaving.all().clear();

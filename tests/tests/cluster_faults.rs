@@ -3,12 +3,18 @@
 
 use lockage::Store;
 use lockage_tests::faults::cluster;
+use lockage_tests::load::LONG_TIMEOUT;
 use lockage_tests::server::Cluster;
 
 /// A client, and how it connects.
 trait Client {
     const NAME: &'static str;
     fn store(cluster: &Cluster) -> impl Store + Clone + 'static;
+
+    /// One that leaves it to its caller how long a reply may take.
+    fn patient_store(cluster: &Cluster) -> impl Store + Clone + 'static {
+        Self::store(cluster)
+    }
 }
 
 fn name<C: Client>(fault: &str) -> String {
@@ -17,7 +23,7 @@ fn name<C: Client>(fault: &str) -> String {
 
 async fn slot_moved<C: Client>() {
     let all = Cluster::start();
-    let stores = [C::store(&all), C::store(&all)];
+    let stores = [C::patient_store(&all), C::patient_store(&all)];
     cluster::slot_moved(&name::<C>("slot moved"), &all, stores).await;
 }
 
@@ -58,6 +64,11 @@ mod redis_rs {
 
         fn store(cluster: &Cluster) -> impl Store + Clone + 'static {
             RedisStore::cluster(ClusterClientBuilder::new(cluster.urls())).unwrap()
+        }
+
+        fn patient_store(cluster: &Cluster) -> impl Store + Clone + 'static {
+            let builder = ClusterClientBuilder::new(cluster.urls()).response_timeout(LONG_TIMEOUT);
+            RedisStore::cluster(builder).unwrap()
         }
     }
 

@@ -5,6 +5,8 @@
 mod exclusive;
 mod idle;
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
+mod lines;
+#[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 mod renewed;
 
 use std::error::Error;
@@ -12,6 +14,8 @@ use std::error::Error;
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 pub use exclusive::{Acknowledgement, Exclusive};
 pub use idle::Idle;
+#[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
+pub use lines::Line;
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 pub use renewed::Renewed;
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use lockage::Store;
 
-use crate::load::{Load, Shared, Tally, Told, call, used};
+use crate::load::{Load, Shared, TIMEOUT, Tally, Told, call, used};
 use crate::server::Proxy;
 
 /// The longest that any client may take to admit again, by itself, after a fault has ended.
@@ -24,6 +24,20 @@ pub const RECOVERY: Duration = Duration::from_secs(5);
 /// # Panics
 /// Where the account does not add up, or the client does not recover.
 async fn during<S>(
+    name: &str,
+    limiter: &Shared<S>,
+    id: &'static str,
+    fault: impl AsyncFnOnce() -> u64,
+) -> Tally
+where
+    S: Store + Clone + 'static,
+{
+    during_within(TIMEOUT, name, limiter, id, fault).await
+}
+
+/// The same with calls that have another timeout.
+async fn during_within<S>(
+    timeout: Duration,
     name: &str,
     limiter: &Shared<S>,
     id: &'static str,
@@ -48,7 +62,7 @@ where
     tally.calls.sort_by_key(|call| call.ended);
     let used = used(limiter, id).await;
     println!("{name}: {tally}; {used} charged; admits {} ms after", recovered.as_millis());
-    tally.check(used, lost);
+    tally.check(used, lost, timeout);
     tally
 }
 

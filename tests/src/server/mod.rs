@@ -68,6 +68,18 @@ impl Server {
         Self::launch(Setup::default())
     }
 
+    /// Starts a replica of `master` and waits until it follows. The master loses its keys.
+    ///
+    /// # Panics
+    ///
+    /// As [`Server::start`].
+    pub fn replica_of(master: &Server) -> Self {
+        let file = &format!("replicaof 127.0.0.1 {}\n", master.port());
+        let replica = Self::launch(Setup { file, ..Setup::default() });
+        master.wait_for_replicas(1);
+        replica
+    }
+
     /// Starts a server whose wall clock is `clock`, to the microsecond and also when it steps back,
     /// and waits until it answers. Works on Linux, and needs a C compiler (`cc`, or `$CC`).
     ///

@@ -85,6 +85,11 @@ impl Proxy {
         self.shared.state().to_cut_before = n;
     }
 
+    /// The same for the next `n` times that a client waits for replicas (WAIT).
+    pub fn cut_before_waits(&self, n: u64) {
+        self.shared.state().to_cut_before_waits = n;
+    }
+
     /// Delivers each reply this much later, and up to twice as late when replies come faster.
     pub fn delay_replies(&self, delay: Duration) {
         self.shared.state().delay = delay;
@@ -163,6 +168,7 @@ struct State {
     to_swallow: u64,
     to_cut_after: u64,
     to_cut_before: u64,
+    to_cut_before_waits: u64,
     swallowed: u64,
     commands: BTreeMap<String, u64>,
     connections: Vec<Weak<Connection>>,
@@ -294,6 +300,9 @@ impl Connection {
         let name = command_name(request);
         let is_script = matches!(name.as_str(), "EVALSHA" | "EVAL");
         if is_script && spend(&mut state.to_cut_before) {
+            return Fate::Cut;
+        }
+        if name == "WAIT" && spend(&mut state.to_cut_before_waits) {
             return Fate::Cut;
         }
         let is_last = is_script && spend(&mut state.to_cut_after);
