@@ -5,7 +5,7 @@ use std::time::Duration;
 use fred::types::config::Config;
 use lockage::lock::{Answer, Lock, Operation, OperationId, OwnerId};
 use lockage::runtime::Tokio;
-use lockage::{Command, Key, Replicated, Store, StoreError, Timed, Timestamp};
+use lockage::{Command, Error, Key, Locks, Replicated, Store, StoreError, Timed, Timestamp};
 use lockage_core::{Acquire, Limit, Peek};
 use lockage_fred::FredStore;
 use lockage_memory::MemoryStore;
@@ -99,6 +99,37 @@ async fn a_replica_is_waited_for_through_fred() {
     let master = Server::start();
     let replica = Server::replica_of(&master);
     a_replica_is_waited_for(&master.url(), &replica, fred(&master.url())).await;
+}
+
+/// A lock is held only where a replica has acknowledged it; where none has, that is said, and the lock is free.
+async fn a_lock_is_held_with_its_replica(
+    store: impl Replicated + Clone + 'static,
+    replica: &Server,
+) {
+    let timed = Timed::new(store, Tokio, Duration::from_secs(2));
+    let locks = Locks::new(timed, Duration::from_secs(60)).unwrap();
+    let (plain, lock) = (locks.lock("one").unwrap(), locks.with_replicas(1).lock("one").unwrap());
+    let guard = lock.acquire().await.unwrap();
+    // Who is refused waits for no replica.
+    replica.freeze();
+    let begin = Instant::now();
+    assert!(lock.try_acquire().await.unwrap().taken().is_none());
+    assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
+    guard.release().await.unwrap();
+    let error = lock.try_acquire().await.unwrap_err();
+    assert!(matches!(error, Error::NotReplicated { acknowledged: 0, wanted: 1 }), "{error:?}");
+    let guard = plain.acquire_within(DEADLINE).await.unwrap().taken().expect("it was given back");
+    guard.release().await.unwrap();
+    replica.thaw();
+    lock.acquire().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lock_is_held_with_its_replica_through_both() {
+    let master = Server::start();
+    let replica = Server::replica_of(&master);
+    a_lock_is_held_with_its_replica(redis_rs(&master.url()), &replica).await;
+    a_lock_is_held_with_its_replica(fred(&master.url()), &replica).await;
 }
 
 /// While some calls wait, others go on: those that do not wait, and those that wait as well.

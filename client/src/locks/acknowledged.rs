@@ -1,15 +1,15 @@
-//! How things are asked for: as usual, or so that replicas have the grant.
+//! How things are asked for and waited for, and how replicas are asked for what was granted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use lockage_core::lock::Label;
-use lockage_core::{Command, Timestamp};
+use lockage_core::Command;
+use lockage_core::lock::{Label, OperationId};
 
-use super::claim::{Asked, Claim};
-use super::waiting::{Back, Waiting};
+use super::claim::Claim;
+use super::waiting::Waiting;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::replicated::Replicated;
@@ -19,15 +19,16 @@ use crate::store::Store;
 #[derive(Clone)]
 pub(super) struct Manner {
     pub(super) waiting: Waiting,
-    /// In place of the usual way.
-    pub(super) acquire: Option<Arc<Acquire>>,
+    /// Asks replicas for what was granted.
+    pub(super) confirm: Option<Arc<Confirm>>,
     pub(super) label: Option<Label>,
 }
 
-pub(super) type Acquire = dyn Fn(Key, Claim, Timestamp, Back) -> Acquiring + Send + Sync;
+/// Renews the grant of this token so that replicas have it.
+pub(super) type Confirm = dyn Fn(Key, Claim, u64, OperationId) -> Confirming + Send + Sync;
 
-/// What the store answers, and where too few replicas have it how many do.
-pub(super) type Acquiring = BoxFuture<'static, Result<(Asked, Option<Shortfall>), StoreError>>;
+/// Where too few replicas have it, how many do.
+pub(super) type Confirming = BoxFuture<'static, Result<Option<Shortfall>, StoreError>>;
 
 /// Fewer replicas have acknowledged a grant than were asked for.
 #[derive(Clone, Copy, Debug)]
@@ -48,8 +49,10 @@ impl<S> Acknowledged<S> {
         Acknowledged { store, replicas, acknowledged: AtomicU32::new(0) }
     }
 
-    pub(super) fn shortfall(&self) -> Option<Shortfall> {
-        let (acknowledged, wanted) = (self.acknowledged.load(Ordering::Relaxed), self.replicas);
+    /// Of the last command, if what it asked for is there.
+    pub(super) fn shortfall(&self, is_there: bool) -> Option<Shortfall> {
+        let acknowledged = if is_there { self.acknowledged.load(Ordering::Relaxed) } else { 0 };
+        let wanted = self.replicas;
         (acknowledged < wanted).then_some(Shortfall { acknowledged, wanted })
     }
 }

@@ -47,7 +47,7 @@ use crate::runtime::{self, Runtime, Spawn};
 use crate::signals::{Signals, Wake};
 use crate::store::Store;
 use crate::timed::Timed;
-use acknowledged::{Acknowledged, Acquiring, Manner};
+use acknowledged::{Acknowledged, Confirming, Manner};
 use claim::Claim;
 use keeper::Keeper;
 use waiting::{Listening, Waiting};
@@ -119,7 +119,7 @@ where
         let lock = Lock::new(lease, Duration::from_micros(micros).min(longest))?;
         let keeper = Keeper::new(store, lock, None);
         let waiting = Waiting { poll: DEFAULT_POLL, listen: None };
-        let manner = Manner { waiting, acquire: None, label: None };
+        let manner = Manner { waiting, confirm: None, label: None };
         Ok(Locks { keeper, prefix: DEFAULT_PREFIX.into(), manner })
     }
 
@@ -163,8 +163,8 @@ where
     }
 
     /// The same, of which nobody holds one that fewer than `replicas` replicas have acknowledged: such a grant is
-    /// given back, and [`Error::NotReplicated`] says so. Each acquire takes as long as they do, at most three
-    /// quarters of a call's timeout, on a connection of its own.
+    /// given back, and [`Error::NotReplicated`] says so. What was granted is renewed once for that, on a
+    /// connection of its own, which takes as long as they do, at most three quarters of a call's timeout.
     ///
     /// That makes it less likely that a failover loses a lock, and no more than that: see [`Replicated`].
     pub fn with_replicas(self, replicas: u32) -> Self
@@ -172,14 +172,15 @@ where
         S: Replicated + Clone,
     {
         let store = self.keeper.shared.store.clone();
-        let acquire = move |key: Key, claim: Claim, not_after, back| -> Acquiring {
+        let confirm = move |key: Key, claim: Claim, token, operation| -> Confirming {
             let store = Acknowledged::new(store.clone(), replicas);
             Box::pin(async move {
-                let asked = claim.acquire(&store, &key, not_after, back).await?;
-                Ok((asked, store.shortfall()))
+                let renew = claim.renew(&store, &key, token, operation, Duration::MAX);
+                // Refused, there is no grant any more for anybody to have.
+                Ok(store.shortfall(renew.await?.is_ok()))
             })
         };
-        Locks { manner: Manner { acquire: Some(Arc::new(acquire)), ..self.manner }, ..self }
+        Locks { manner: Manner { confirm: Some(Arc::new(confirm)), ..self.manner }, ..self }
     }
 
     /// The same, of which nobody holds one for longer than `longest` after he acquired it: it is not renewed
@@ -317,7 +318,7 @@ impl<S, R> fmt::Debug for Locks<S, R> {
             .field("prefix", &self.prefix)
             .field("poll", &self.manner.waiting.poll)
             .field("wake_ups", &self.manner.waiting.listen.is_some())
-            .field("replicas", &self.manner.acquire.is_some())
+            .field("replicas", &self.manner.confirm.is_some())
             .finish_non_exhaustive()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockage_core::flow::own_deadline;
-use lockage_core::lock::OwnerId;
+use lockage_core::lock::{OperationId, OwnerId};
 
 use super::acknowledged::{Manner, Shortfall};
 use super::claim::{Busy, Claim, Refusal};
@@ -172,15 +172,10 @@ where
         let sent = runtime.now();
         let mut unanswered = Unanswered { named: self, claim, sent, settled: false };
         let not_after = self.keeper.not_after(sent);
-        let result = match &self.manner.acquire {
-            None => {
-                claim.acquire(store, &self.key, not_after, back).await.map(|asked| (asked, None))
-            }
-            Some(acquire) => acquire(self.key.clone(), claim, not_after, back).await,
-        };
+        let result = claim.acquire(store, &self.key, not_after, back).await;
         // What was certainly not done leaves nothing behind.
         unanswered.settled = !matches!(result, Err(StoreError::Unknown(_)));
-        let (asked, shortfall) = result?;
+        let asked = result?;
         self.keeper.learn(sent, asked.now);
         let granted = match asked.answer {
             Ok(granted) => granted,
@@ -192,8 +187,12 @@ where
             // The answer took longer than the lease: the guard, dropped, gives it back.
             return Ok(Err(Refusal::TOO_SLOW));
         }
-        if let Some(Shortfall { acknowledged, wanted }) = shortfall {
-            return Err(Error::NotReplicated { acknowledged, wanted });
+        if let Some(confirm) = &self.manner.confirm {
+            let operation = OperationId::from_u128(random_bits(runtime));
+            let shortfall = confirm(self.key.clone(), claim, guard.token(), operation).await?;
+            if let Some(Shortfall { acknowledged, wanted }) = shortfall {
+                return Err(Error::NotReplicated { acknowledged, wanted });
+            }
         }
         Ok(Ok(guard))
     }
