@@ -275,7 +275,7 @@ fn broken_scripts_are_killed_by_the_laws() {
         (Law::L10, Acquire, "if span == 0 or", "if"),
         (Law::L12, Acquire, "wake = now + span", "wake = now + floor(span / 2) - 1"),
         (Law::L12, Acquire, "wake >= now + floor(span / 2)", "false"),
-        (Law::L12, Acquire, "keep = max(keep, grant.deadline)", "wake = 0"),
+        (Law::L12, Acquire, "if waits(tonumber(ARGV[8])) then commit() end", ""),
         (Law::L12, Release, "if now >= wake then return 0 end", ""),
         (Law::L12, Release, "if now >= wake then return 0 end", "if now > wake then return 0 end"),
         (Law::L12, Release, "grant.token, wake_up()}", "grant.token, 0}"),
