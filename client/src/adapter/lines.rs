@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(first.next().now_or_never(), Some(Signal::Lost));
         assert_eq!(server.asked(), ["2 +a"], "the one that is over is asked nothing");
         let feed = server.seen().feeds[1].clone();
-        feed.message("a");
+        feed.message("a", "");
         assert_eq!(first.next().now_or_never(), Some(Signal::Message));
         drop(first);
         assert_eq!(server.asked(), ["2 -a"]);
