@@ -9,7 +9,7 @@ use lockage::runtime::Tokio;
 use lockage::{Locks, Loss, Quorum, Released, Store, Timed};
 use lockage_fred::FredStore;
 use lockage_redis_rs::RedisStore;
-use lockage_tests::server::Server;
+use lockage_tests::server::{Proxy, Server};
 use redis::AsyncCommands;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -181,4 +181,52 @@ async fn family(store: impl Store + 'static) {
         assert!(matches!(guard.release().await.unwrap(), Released::Free));
     }
     drop((semaphore.acquire().await.unwrap(), write.acquire().await.unwrap()));
+}
+
+/// A reconnect while a lock is held changes nothing: it is still its owner's, by the same grant (rslock deleted its own
+/// valid lock then).
+#[tokio::test]
+async fn a_reconnect_keeps_the_lock() {
+    let server = Server::start();
+    let (one, other) = (Proxy::start(server.port()), Proxy::start(server.port()));
+    let through = |proxy: &Proxy| Config::from_url(&proxy.url()).unwrap();
+    reconnects(&one, &server, RedisStore::connect(redis::Client::open(one.url()).unwrap())).await;
+    reconnects(&other, &server, FredStore::connect(through(&other))).await;
+}
+
+async fn reconnects(proxy: &Proxy, server: &Server, store: impl Store + 'static) {
+    let lock = locks(store, SECOND * 3).lock("one").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    for _ in 0..8 {
+        proxy.disconnect();
+        assert!(guard.run(tokio::time::sleep(SECOND / 2)).await.is_ok());
+        // Asked by another connection.
+        let other = locks(redis_rs(server), SECOND).lock("one").unwrap();
+        let holder = other.inspect().await.unwrap().holder.expect("it is held");
+        assert_eq!((holder.owner, holder.hold.token), (guard.owner(), guard.token()));
+    }
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+}
+
+/// D9: an acquire whose answer is lost leaves a key that expires, and a lock that nobody holds (redis-py left one for
+/// ever).
+#[tokio::test]
+async fn a_lost_answer_leaves_nothing_for_ever() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let store = RedisStore::connect(redis::Client::open(proxy.url()).unwrap());
+    let locks = locks(store, SECOND * 30);
+    // The server learns the scripts.
+    locks.lock("two").unwrap().acquire().await.unwrap().release().await.unwrap();
+    proxy.swallow_replies(u64::MAX);
+    let lock = locks.lock("one").unwrap();
+    lock.acquire().await.unwrap_err();
+    let ttl: i64 = redis::cmd("PTTL").arg("lock:{one}").query(&mut server.connection()).unwrap();
+    assert!(ttl > 0 && ttl <= 40_000, "{ttl}");
+    proxy.swallow_replies(0);
+    proxy.disconnect();
+    let other = Locks::new(Timed::new(fred(&server), Tokio, SECOND), SECOND).unwrap();
+    let other = other.lock("one").unwrap();
+    let guard = other.acquire_within(SECOND * 15).await.unwrap().taken();
+    drop(guard.expect("it is given back long before its lease ends"));
 }

@@ -37,6 +37,21 @@ async fn an_owner_takes_it_more_than_once() {
     assert_eq!(inner.release().await.unwrap(), Released::Free);
 }
 
+/// L2: an owner is whom its name says, and no thread or task: another one can take the lock again for it, and give it back.
+#[tokio::test(start_paused = true)]
+async fn an_owner_is_no_thread() {
+    let (locks, store) = locks();
+    let lock = locks.lock("one").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let owner: OwnerId = guard.owner().to_string().parse().unwrap();
+    let elsewhere = tokio::spawn(async move {
+        let again = taken(lock.as_owner(owner).try_acquire().await.unwrap());
+        (again.holds(), guard.release().await.unwrap(), again.release().await.unwrap())
+    });
+    assert_eq!(elsewhere.await.unwrap(), (2, Released::Held(1), Released::Free));
+    assert_eq!(holder(&store).await, None);
+}
+
 /// L6: a hold is renewed for as long as it is held, each third of the lease, and not once more.
 #[tokio::test(start_paused = true)]
 async fn a_hold_is_renewed_until_it_is_released() {

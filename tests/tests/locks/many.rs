@@ -65,6 +65,21 @@ async fn work_ends_when_one_is_lost() {
     drop(taken(locks.lock("one").unwrap().try_acquire().await.unwrap()));
 }
 
+/// L6: all are sure for as long as the one that ends first.
+#[tokio::test(start_paused = true)]
+async fn the_first_to_end_counts() {
+    let (locks, _) = locks();
+    let two = locks.lock("two").unwrap().acquire().await.unwrap();
+    let many = locks.many(["one", "two"]).unwrap();
+    let waiting = tokio::spawn(async move { many.acquire().await.unwrap() });
+    sleep(SECOND * 5).await;
+    two.release().await.unwrap();
+    let guard = waiting.await.unwrap();
+    let [one, two] = ["one", "two"].map(|name| guard.of(name).unwrap().time_left().unwrap());
+    assert!(one + SECOND * 4 < two, "{one:?} {two:?}");
+    assert_eq!(guard.time_left(), Ok(one));
+}
+
 /// One that is lost while another is waited for is taken anew: all are held in the end.
 #[tokio::test(start_paused = true)]
 async fn what_is_lost_meanwhile_is_taken_anew() {

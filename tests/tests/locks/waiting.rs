@@ -1,5 +1,7 @@
 //! Who waits for a lock, and who is told that it is free.
 
+use lockage::{Command, Listener, Signals, StoreError, Wake};
+
 use super::*;
 
 /// L8: when its holder is gone, who waits has the lock within its lease and one poll.
@@ -113,4 +115,38 @@ async fn a_wait_ends_with_its_timeout() {
     let TryLock::Busy(Busy::Held(holder)) = outcome else { panic!("{outcome:?}") };
     assert_eq!((holder.owner, holder.hold.token), (guard.owner(), guard.token()));
     assert!((SECOND * 3..SECOND * 3 + MILLI * 2).contains(&start.elapsed()));
+}
+
+/// A store that listens to what nobody publishes.
+#[derive(Clone)]
+struct Deaf(Memory);
+
+impl Store for Deaf {
+    async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        self.0.execute(key, command).await
+    }
+}
+
+impl Signals for Deaf {
+    async fn listen(&self, _: &Key, wake: Wake) -> Result<Listener, StoreError> {
+        self.0.listen(&Key::new("lock", "another").unwrap(), wake).await
+    }
+}
+
+/// A message that is lost costs whoever waits a poll, and not the lease (Redisson slept through it).
+#[tokio::test(start_paused = true)]
+async fn a_lost_message_costs_a_poll() {
+    let (locks, store) = locks();
+    let deaf = Locks::new(Timed::new(Deaf(store), Tokio, SECOND), LEASE).unwrap();
+    let deaf = deaf.with_wake_ups().lock("one").unwrap();
+    let guard = locks.lock("one").unwrap().acquire().await.unwrap();
+    let waiting = tokio::spawn(async move { deaf.acquire().await.unwrap() });
+    sleep(MILLI).await;
+    let begin = Instant::now();
+    guard.release().await.unwrap();
+    drop(waiting.await.unwrap());
+    assert!(begin.elapsed() <= SECOND, "{:?}", begin.elapsed());
 }
