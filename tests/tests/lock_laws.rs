@@ -24,8 +24,8 @@ const DEFAULT_CASES: u32 = 300;
 /// The key of a lock "one".
 const KEY: &[u8] = b"lockage:{one}";
 
-/// The longest trace: a few grants, and more operations than are remembered.
-const STEPS: usize = 32;
+/// The longest trace: a few grants, more operations than are remembered, and several who wait in line.
+const STEPS: usize = 48;
 
 #[test]
 fn l1_one_live_lease() {

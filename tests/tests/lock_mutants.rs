@@ -17,8 +17,8 @@ use proptest::prelude::*;
 
 const CASES: u32 = 1_500;
 
-/// The longest trace: a few grants, and more operations than are remembered.
-const STEPS: usize = 32;
+/// The longest trace: a few grants, more operations than are remembered, and several who wait in line.
+const STEPS: usize = 48;
 
 #[test]
 fn the_shipped_scripts_obey_every_law() {

@@ -196,11 +196,20 @@ pub fn trace(max_steps: usize, backwards: bool) -> impl Strategy<Value = Trace> 
     // Some traces have leases so short that a clock that is behind gives out more tokens than a
     // lease has microseconds.
     let hasty = prop::bool::weighted(0.3);
-    (start, hasty, vec(step(), 1..=max_steps)).prop_map(move |(start_us, hasty, mut steps)| {
+    // In some, those who wait do so for long, and all for as long, so that there are several of them.
+    let patient = prop::bool::weighted(0.5);
+    let traces = (start, hasty, patient, vec(step(), 1..=max_steps));
+    traces.prop_map(move |(start_us, hasty, patient, mut steps)| {
         for step in steps.iter_mut().filter(|_| hasty) {
             step.lease_us = step.lease_us % 2 + 1;
             step.remember_us = 1;
             step.waits_us %= 8;
+        }
+        for step in steps.iter_mut().filter(|_| patient) {
+            step.waits_us = 8_000_000;
+            if let Ask::Acquire(_, _, way @ Way::Woken) = &mut step.ask {
+                *way = Way::InLine;
+            }
         }
         Trace { start_us, backwards, steps }
     })
@@ -238,8 +247,8 @@ fn moved() -> impl Strategy<Value = Move> {
         4 => offset().prop_map(Move::Deadline),
         2 => offset().prop_map(Move::Forgotten),
         1 => offset().prop_map(Move::Token),
-        2 => (0..=14_i64, offset()).prop_map(|(eighths, offset)| Move::Wait(eighths, offset)),
-        2 => offset().prop_map(Move::FirstPlace),
+        4 => (4..=13_i64, offset()).prop_map(|(eighths, offset)| Move::Wait(eighths, offset)),
+        3 => offset().prop_map(Move::FirstPlace),
         1 => offset().prop_map(Move::LastPlace),
     ]
 }
@@ -248,9 +257,9 @@ fn ask() -> impl Strategy<Value = Ask> {
     let wait = prop_oneof![4 => Just(None), 1 => (-2..=2_i64).prop_map(Some)];
     prop_oneof![
         14 => (owner(), wait, way()).prop_map(|(owner, wait, way)| Ask::Acquire(owner, wait, way)),
-        1 => owner().prop_map(Ask::Withdraw),
+        2 => owner().prop_map(Ask::Withdraw),
         4 => (owner(), token()).prop_map(|(owner, token)| Ask::Renew(owner, token)),
-        6 => (owner(), token()).prop_map(|(owner, token)| Ask::Release(owner, token)),
+        8 => (owner(), token()).prop_map(|(owner, token)| Ask::Release(owner, token)),
         2 => token().prop_map(Ask::ForceRelease),
         2 => Just(Ask::Inspect),
         5 => (0..7_usize).prop_map(Ask::Repeat),
@@ -260,7 +269,7 @@ fn ask() -> impl Strategy<Value = Ask> {
 
 fn owner() -> impl Strategy<Value = u128> {
     let [often, zero, max, other, last] = OWNERS.map(Just);
-    prop_oneof![5 => often, 2 => zero, 1 => max, 2 => other, 1 => last]
+    prop_oneof![5 => often, 2 => zero, 1 => max, 2 => other, 2 => last]
 }
 
 fn way() -> impl Strategy<Value = Way> {
