@@ -144,13 +144,14 @@ async fn a_part_is_given_back() {
     let (quorum, stores) = servers(3);
     let lock = quorum.lock("one").unwrap();
     let mut held = Vec::new();
-    for store in &stores[..2] {
+    // The one that is free answers before it is clear that there is no majority.
+    for store in &stores[1..] {
         let locks = Locks::new(Timed::new(store.clone(), Tokio, SECOND), LEASE).unwrap();
         held.push(locks.lock("one").unwrap().acquire().await.unwrap());
     }
     assert!(matches!(lock.try_acquire().await, Ok(TryLock::Busy(Busy::Held(_)))));
     sleep(MILLI).await;
-    assert_eq!((holders(&stores).await, holder(&stores[2]).await), (2, None));
+    assert_eq!((holders(&stores).await, holder(&stores[0]).await), (2, None));
     drop(held);
     sleep(MILLI).await;
     assert_eq!(got(lock.try_acquire().await).granted(), 3);
