@@ -152,7 +152,13 @@ async fn a_part_is_given_back() {
     assert!(matches!(lock.try_acquire().await, Ok(TryLock::Busy(Busy::Held(_)))));
     sleep(MILLI).await;
     assert_eq!((holders(&stores).await, holder(&stores[0]).await), (2, None));
+    // Once that is clear, nobody waits for a server that says nothing.
+    stores[0].always(Fate::Silence);
+    let begin = Instant::now();
+    assert!(matches!(lock.try_acquire().await, Ok(TryLock::Busy(Busy::Held(_)))));
+    assert!(begin.elapsed() < MILLI * 100, "{:?}", begin.elapsed());
+    stores[0].always(Fate::Answered);
     drop(held);
-    sleep(MILLI).await;
+    sleep(SECOND * 3).await;
     assert_eq!(got(lock.try_acquire().await).granted(), 3);
 }
