@@ -31,12 +31,17 @@ pub fn limiter<S: Store>(store: S) -> Shared<S> {
 
 /// The same with [`LONG_TIMEOUT`].
 pub fn patient_limiter<S: Store>(store: S) -> Shared<S> {
-    Limiter::new(Timed::new(store, Tokio, LONG_TIMEOUT), ROOMY.parse().expect("a test's limit"))
+    within(store, ROOMY, LONG_TIMEOUT)
 }
 
 /// The same under another limit.
 pub fn limiter_of<S: Store>(store: S, limit: &str) -> Shared<S> {
-    Limiter::new(Timed::new(store, Tokio, TIMEOUT), limit.parse().expect("a test's limit"))
+    within(store, limit, TIMEOUT)
+}
+
+/// The same with another timeout.
+pub fn within<S: Store>(store: S, limit: &str, timeout: Duration) -> Shared<S> {
+    Limiter::new(Timed::new(store, Tokio, timeout), limit.parse().expect("a test's limit"))
 }
 
 /// Callers that are under way.
@@ -129,6 +134,13 @@ impl Tally {
     /// How many callers were told so.
     pub fn count(&self, told: Told) -> u64 {
         self.calls.iter().filter(|call| call.told == told).count() as u64
+    }
+
+    /// How many callers were told that it is unknown before their time was over. One whose attempt is on its
+    /// way at that moment is told so however a server refuses, the more often the busier the machine is.
+    pub fn unknown_early(&self, timeout: Duration) -> usize {
+        let early = |call: &&Call| call.told == Told::Unknown && call.ended - call.began < timeout;
+        self.calls.iter().filter(early).count()
     }
 
     /// The longest time without an admission.
