@@ -7,6 +7,7 @@
 pub mod cli;
 mod dates;
 pub mod engine;
+pub mod exhaustive;
 pub mod input;
 pub mod replay;
 pub mod report;
