@@ -109,7 +109,7 @@ fn list(scopes: &[Scope]) -> io::Result<()> {
 
 fn write_table(searched: &[(Scope, Outcome)]) -> io::Result<()> {
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED);
+    table.load_style(presets::UTF8_FULL_CONDENSED);
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(super::width());
     table.set_header(["scope", "states", "steps", "longest", "seconds", "holds", "broken", "L11"]);
     for column in 1..5 {
@@ -152,7 +152,8 @@ fn write_table(searched: &[(Scope, Outcome)]) -> io::Result<()> {
 }
 
 fn write_json(searched: &[(Scope, Outcome)]) -> io::Result<()> {
-    let lines: Vec<Line<'_>> = searched.iter().map(|(scope, outcome)| line(scope, outcome)).collect();
+    let lines: Vec<Line<'_>> =
+        searched.iter().map(|(scope, outcome)| line(scope, outcome)).collect();
     let seconds: f64 = searched.iter().map(|(_, outcome)| outcome.took.as_secs_f64()).sum();
     let mut out = anstream::stdout().lock();
     let report = serde_json::json!({ "scopes": lines, "took_sec": seconds });

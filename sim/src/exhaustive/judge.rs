@@ -53,7 +53,9 @@ impl Law {
             Law::L6 => "until its owner's own deadline a lease is live in the store",
             Law::L8 => "when all fall silent, a newcomer has the lock once all spans are over",
             Law::L9 => "who waits in line and asks again in time is not passed over",
-            Law::L10 => "a repetition changes nothing and is told the same; one too late does nothing",
+            Law::L10 => {
+                "a repetition changes nothing and is told the same; one too late does nothing"
+            }
             Law::L11 => "a failover that loses a grant lets a second owner in: it must be found",
         }
     }
@@ -77,9 +79,10 @@ pub(super) struct Step<'a> {
 /// The law that a step broke, if any.
 pub(super) fn broken_by(step: &Step<'_>) -> Option<Law> {
     let (now, store) = (step.before.now, &step.before.store);
-    let known = store.done.iter().find(|done| {
-        (done.owner, done.operation) == (step.request.owner, step.request.operation)
-    });
+    let known = store
+        .done
+        .iter()
+        .find(|done| (done.owner, done.operation) == (step.request.owner, step.request.operation));
     let is_unchanged = *step.slot == store.slot;
     if let Some(done) = known {
         // Once it was repeated, or may be forgotten, doing nothing is right.
@@ -187,11 +190,7 @@ pub(super) fn line_after(
             Some(at) if now < line[at].asked + SPAN => line[at].asked = now,
             _ => {
                 own.map(|at| line.remove(at));
-                line.push(InLine {
-                    owner: request.owner,
-                    asked: now,
-                    is_unsure: own.is_some(),
-                });
+                line.push(InLine { owner: request.owner, asked: now, is_unsure: own.is_some() });
             }
         },
         (Ask::Acquire { .. } | Ask::LineUp { .. }, Told::Done { .. }) | (Ask::Withdraw, _) => {
