@@ -82,18 +82,20 @@ fn a_release_without_an_owner_check_is_killed_by_l3() {
         let (Ask::Release { .. }, Some(held)) = (request.ask, holder(slot, now)) else {
             return request;
         };
-        let owner = held.owner.as_u128() as usize - 1;
-        Request { owner, ask: Ask::Release { token: held.hold.token }, ..request }
+        let (owner, operation) =
+            (held.owner.as_u128() as usize - 1, request.operation + 64 * (request.owner as u8 + 1));
+        Request { owner, operation, ask: Ask::Release { token: held.hold.token }, ..request }
     };
-    killed(Asked(bug), &smaller("pair", 2, 6), Law::L3, 0);
+    killed(Asked(bug), &smaller("pair", 2, 6), Law::L3, 9);
 }
+
 #[test]
 fn an_acquire_that_does_not_know_its_id_again_is_killed_by_l10() {
-    let bug = |request: Request, slot: &Option<Record>, _| {
-        let known = slot.as_ref().map_or(0, |record| record.forget_at().as_micros());
-        Request { operation: request.operation + 64 + 8 * known as u8 % 16, ..request }
+    let bug = |request: Request, slot: &Option<Record>, now| {
+        let holds = holder(slot, now).map_or(0, |held| held.hold.holds);
+        Request { operation: request.operation + 8 * holds as u8, ..request }
     };
-    killed(Asked(bug), &smaller("reentry", 1, 4), Law::L10, 0);
+    killed(Asked(bug), &smaller("pair", 1, 4), Law::L10, 3);
 }
 
 #[test]
@@ -102,7 +104,7 @@ fn an_acquire_that_may_come_at_any_time_is_killed_by_l10() {
         Ask::Acquire { .. } => Request { ask: Ask::Acquire { not_after: 1000 }, ..request },
         _ => request,
     };
-    killed(Asked(bug), &smaller("pair", 1, 6), Law::L10, 0);
+    killed(Asked(bug), &smaller("pair", 1, 6), Law::L10, 5);
 }
 
 /// A renewal that finds the lease ended acts as if it had come in time.
@@ -124,7 +126,7 @@ impl Machine for Resurrects {
 
 #[test]
 fn a_renewal_that_brings_a_lease_back_is_killed_by_l4() {
-    killed(Resurrects, &smaller("pair", 2, 7), Law::L4, 0);
+    killed(Resurrects, &smaller("pair", 2, 6), Law::L4, 8);
 }
 
 /// What is free is deleted, and its latest token with it.
@@ -142,8 +144,8 @@ impl Machine for DeletesWhatIsFree {
 
 #[test]
 fn a_lock_that_is_deleted_when_it_is_free_is_killed_by_l5_and_l10() {
-    killed(DeletesWhatIsFree, &smaller("pair", 2, 4), Law::L5, 0);
-    killed(DeletesWhatIsFree, &smaller("pair", 2, 4), Law::L10, 0);
+    killed(DeletesWhatIsFree, &smaller("pair", 2, 4), Law::L5, 7);
+    killed(DeletesWhatIsFree, &smaller("pair", 2, 4), Law::L10, 6);
 }
 
 /// A lease that is shorter in the store than its owner was told.
@@ -159,7 +161,7 @@ impl Machine for ShortLease {
 
 #[test]
 fn a_lease_that_is_too_short_is_killed_by_l4() {
-    killed(ShortLease, &smaller("pair", 1, 6), Law::L4, 0);
+    killed(ShortLease, &smaller("pair", 1, 6), Law::L4, 2);
 }
 
 /// Whoever comes is next.
@@ -181,5 +183,74 @@ impl Machine for ForgetsTheLine {
 
 #[test]
 fn a_line_that_nobody_keeps_is_killed_by_l9() {
-    killed(ForgetsTheLine, &smaller("line", 2, 4), Law::L9, 0);
+    killed(ForgetsTheLine, &smaller("line", 2, 4), Law::L9, 8);
+}
+
+/// Each release gives back everything.
+struct ReleasesAll;
+
+impl Machine for ReleasesAll {
+    fn run(&self, lock: &Lock, request: &Request, slot: &mut Option<Record>, now: u64) -> Told {
+        let told = Shipped.run(lock, request, slot, now);
+        if let (Ask::Release { token }, Told::Done { holds: 1.., .. }) = (request.ask, told) {
+            let (ask, operation) = (Ask::ForceRelease { token }, request.operation + 8);
+            return Shipped.run(lock, &Request { ask, operation, ..*request }, slot, now);
+        }
+        told
+    }
+}
+
+#[test]
+fn a_release_of_all_holds_is_killed_by_l2() {
+    killed(ReleasesAll, &smaller("reentry", 3, 4), Law::L2, 8);
+}
+
+/// Whoever comes has it.
+struct TakesOver;
+
+impl Machine for TakesOver {
+    fn run(&self, lock: &Lock, request: &Request, slot: &mut Option<Record>, now: u64) -> Told {
+        if let (Ask::Acquire { .. }, Some(held)) = (request.ask, holder(slot, now))
+            && held.owner != request.owner_id()
+        {
+            let ask = Ask::ForceRelease { token: held.hold.token };
+            Shipped.run(lock, &Request { ask, operation: 99, ..*request }, slot, now);
+        }
+        Shipped.run(lock, request, slot, now)
+    }
+}
+
+#[test]
+fn an_acquire_that_takes_over_is_killed_by_l1() {
+    killed(TakesOver, &smaller("pair", 1, 4), Law::L1, 4);
+}
+
+/// Refuses whoever comes once there was a grant.
+struct GrantsOnce;
+
+impl Machine for GrantsOnce {
+    fn run(&self, lock: &Lock, request: &Request, slot: &mut Option<Record>, now: u64) -> Told {
+        let is_acquire = matches!(request.ask, Ask::Acquire { .. });
+        if is_acquire && slot.is_some() && holder(slot, now).is_none() {
+            return Told::Refused;
+        }
+        Shipped.run(lock, request, slot, now)
+    }
+}
+
+#[test]
+fn a_free_lock_that_is_refused_is_killed_by_l8() {
+    killed(GrantsOnce, &smaller("pair", 1, 6), Law::L8, 7);
+}
+
+/// L1, L6: an owner who counts on all of the lease, by a clock that is slower than the store's.
+#[test]
+fn an_owner_without_a_margin_is_inside_when_his_lease_is_over() {
+    let shipped: Arc<dyn Machine> = Arc::new(Shipped);
+    for (law, steps) in [(Law::L6, 6), (Law::L1, 9)] {
+        let scope = smaller("pair", 1, 6);
+        assert_eq!(shortest(&scope, &shipped, law), None, "{law}");
+        let trace = shortest(&Scope { margin: 0, ..scope }, &shipped, law).expect("it is found");
+        assert_eq!(trace.steps.len(), steps, "{law}: {trace}");
+    }
 }

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use lockage_core::Record;
-use lockage_core::lock::{Inspection, OwnerId};
+use lockage_core::lock::{Answer, Inspection, OperationId, OwnerId};
+use lockage_core::{Command, Record};
 
-use super::machine::{Ask, Request, Told, time};
+use super::machine::{Ask, Request, Told, owner_id, time};
 use super::scope::{SPAN, Scope};
 use super::state::{InLine, State, inspect};
 
@@ -206,9 +206,7 @@ pub(super) fn leases_are_live(scope: &Scope, state: &State) -> bool {
     let mut slot = state.store.slot.clone();
     let held = View::of(&inspect(scope, &mut slot, state.now)).held;
     state.inside().all(|(owner, grant)| {
-        held.is_some_and(|held| {
-            held.owner == super::machine::owner_id(owner) && held.token == grant.token
-        })
+        held.is_some_and(|held| held.owner == owner_id(owner) && held.token == grant.token)
     })
 }
 
@@ -216,10 +214,9 @@ pub(super) fn leases_are_live(scope: &Scope, state: &State) -> bool {
 pub(super) fn frees_itself(scope: &Scope, state: &State) -> bool {
     let later = time(state.now + scope.lease.max(SPAN + SPAN / 2));
     let mut slot = state.store.slot.clone();
-    let newcomer = lockage_core::lock::OperationId::from_u128(u128::MAX);
-    let acquire = scope.lock().acquire(OwnerId::from_u128(u128::MAX), newcomer, later);
-    let reply = lockage_core::Command::apply(&acquire, &mut slot, later);
-    matches!(reply.map(|reply| reply.answer), Ok(lockage_core::lock::Answer::Done(_)))
+    let (newcomer, id) = (OwnerId::from_u128(u128::MAX), OperationId::from_u128(u128::MAX));
+    let acquire = scope.lock().acquire(newcomer, id, later);
+    acquire.apply(&mut slot, later).is_ok_and(|reply| matches!(reply.answer, Answer::Done(_)))
 }
 
 #[derive(Clone, Copy)]

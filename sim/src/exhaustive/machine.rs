@@ -124,12 +124,12 @@ impl Request {
 }
 
 /// An owner by the id that the store knows.
-pub fn owner_id(owner: usize) -> OwnerId {
+pub(super) fn owner_id(owner: usize) -> OwnerId {
     OwnerId::from_u128(owner as u128 + 1)
 }
 
 /// A tick is a microsecond of the store.
-pub fn time(tick: u64) -> Timestamp {
+pub(super) fn time(tick: u64) -> Timestamp {
     Timestamp::from_micros(tick).expect("scopes have few ticks")
 }
 
@@ -162,6 +162,6 @@ impl fmt::Display for Told {
 }
 
 /// An owner's letter.
-pub fn letter(owner: usize) -> char {
+pub(super) fn letter(owner: usize) -> char {
     char::from(b'A' + owner as u8)
 }

@@ -33,7 +33,7 @@ use stateright::{Checker, HasDiscoveries, Model, Path};
 
 pub use judge::Law;
 pub use machine::{Ask, Machine, Request, Shipped, Told};
-pub use scope::{Allowed, DRIFT, MARGIN, SPAN, Scope};
+pub use scope::{Allowed, DRIFT, SPAN, Scope};
 
 use model::{Happening, LockModel};
 use reached::Reached;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use stateright::{Model, Property};
 
 use super::judge::{Law, Step, broken_by, frees_itself, leases_are_live, line_after};
-use super::machine::{Ask, Machine, Request, Told, letter};
+use super::machine::{Ask, Machine, Request, Told, letter, owner_id};
 use super::reached::{Rare, Reached};
 use super::scope::{Allowed, SPAN, Scope};
 use super::state::{Done, Grant, Owner, State, inspect};
@@ -180,7 +180,7 @@ impl LockModel {
     fn to_break(&self, state: &State, at: usize) -> Option<u64> {
         let mut slot = state.store.slot.clone();
         let holder = inspect(&self.scope, &mut slot, state.now).holder?;
-        (holder.owner != super::machine::owner_id(at)).then_some(holder.hold.token)
+        (holder.owner != owner_id(at)).then_some(holder.hold.token)
     }
 
     /// The store runs a request; tells what it answers.

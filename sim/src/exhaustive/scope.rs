@@ -20,6 +20,8 @@ pub struct Scope {
     pub ticks: u64,
     /// How many ticks a lease lasts.
     pub lease: u64,
+    /// By how many ticks an owner's own deadline is earlier than the lease, by its own clock.
+    pub margin: u64,
     /// For how many ticks a message can be under way; operations are remembered for one more.
     pub delay: u64,
     /// For how many ticks after it was sent an acquire may be done.
@@ -49,8 +51,6 @@ pub enum Allowed {
 
 /// By how much an owner's clock falls behind the store's in a lease at most, in ticks.
 pub const DRIFT: u64 = 1;
-/// By how much earlier than the lease an owner's own deadline is, by its own clock, in ticks.
-pub const MARGIN: u64 = 1;
 /// For how many ticks a place in line lasts at least.
 pub const SPAN: u64 = 2;
 
@@ -65,6 +65,7 @@ impl Scope {
             operations: 3,
             ticks: 7,
             lease: 3,
+            margin: DRIFT,
             delay: 3,
             patience: 2,
             allowed: &[Renew],
@@ -141,6 +142,6 @@ impl Scope {
     /// Until when an owner at most counts on what it asked for at this tick: its own deadline, by the slowest
     /// clock that is allowed.
     pub fn believed_until(&self, sent: u64) -> u64 {
-        sent + self.lease - MARGIN + DRIFT
+        sent + self.lease - self.margin + DRIFT
     }
 }

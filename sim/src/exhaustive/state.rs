@@ -13,93 +13,93 @@ use super::scope::Scope;
 
 /// All that can differ at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct State {
+pub(super) struct State {
     /// The tick.
-    pub now: u64,
+    pub(super) now: u64,
     /// What the store has.
-    pub store: Arc<Store>,
+    pub(super) store: Arc<Store>,
     /// What its replica has, while it can still take over.
-    pub replica: Option<Arc<Store>>,
+    pub(super) replica: Option<Arc<Store>>,
     /// How often it has.
-    pub failovers: u8,
+    pub(super) failovers: u8,
     /// Those who want the lock.
-    pub owners: Vec<Owner>,
+    pub(super) owners: Vec<Owner>,
     /// The largest token ever given out.
-    pub newest: u64,
+    pub(super) newest: u64,
     /// Tokens of grants that were broken.
-    pub broken: Vec<u64>,
+    pub(super) broken: Vec<u64>,
     /// The law that the last step broke.
-    pub broke: Option<Law>,
+    pub(super) broke: Option<Law>,
 }
 
 /// What the store has: the record, and what is known of its past to judge by.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Store {
+pub(super) struct Store {
     /// What is stored under the key.
-    pub slot: Option<Record>,
+    pub(super) slot: Option<Record>,
     /// The latest operations that changed it, the oldest first, with their answers.
-    pub done: Vec<Done>,
+    pub(super) done: Vec<Done>,
     /// Who came into line, in that order, and when he last asked.
-    pub line: Vec<InLine>,
+    pub(super) line: Vec<InLine>,
     /// The record as text, which is cheaper to hash.
     text: Option<Stored>,
 }
 
 /// An operation that changed the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Done {
+pub(super) struct Done {
     /// Whose it was.
-    pub owner: usize,
+    pub(super) owner: usize,
     /// Which one.
-    pub operation: u8,
+    pub(super) operation: u8,
     /// When.
-    pub at: u64,
+    pub(super) at: u64,
     /// What it was told.
-    pub told: Told,
+    pub(super) told: Told,
 }
 
 /// One who waits in line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct InLine {
+pub(super) struct InLine {
     /// Who.
-    pub owner: usize,
+    pub(super) owner: usize,
     /// When he last asked.
-    pub asked: u64,
+    pub(super) asked: u64,
     /// Whether it is not known if he kept his place: he asked again after it could have ended.
-    pub is_unsure: bool,
+    pub(super) is_unsure: bool,
 }
 
 /// Somebody who wants the lock, and what he believes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Owner {
+pub(super) struct Owner {
     /// How many operations he has sent.
-    pub used: u8,
+    pub(super) used: u8,
     /// What he sent and can still arrive, be it again.
-    pub under_way: BTreeSet<Request>,
+    pub(super) under_way: BTreeSet<Request>,
     /// What he waits for an answer to.
-    pub pending: Option<Request>,
+    pub(super) pending: Option<Request>,
     /// The answers to that which can arrive.
-    pub answers: BTreeSet<Told>,
+    pub(super) answers: BTreeSet<Told>,
     /// An acquire that he gave up without an answer.
-    pub unsettled: Option<Request>,
+    pub(super) unsettled: Option<Request>,
     /// What he believes to hold.
-    pub grant: Option<Grant>,
+    pub(super) grant: Option<Grant>,
 }
 
 /// A grant as its owner sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Grant {
+pub(super) struct Grant {
     /// Its token.
-    pub token: u64,
+    pub(super) token: u64,
     /// How often he holds it.
-    pub holds: u64,
+    pub(super) holds: u64,
     /// Until when he counts on it.
-    pub until: u64,
+    pub(super) until: u64,
 }
 
 impl State {
     /// The beginning: nothing stored, nothing sent.
-    pub fn first(scope: &Scope) -> State {
+    pub(super) fn first(scope: &Scope) -> State {
         State {
             now: 1,
             store: Arc::default(),
@@ -113,7 +113,7 @@ impl State {
     }
 
     /// Who is inside: counts on a grant that nobody broke.
-    pub fn inside(&self) -> impl Iterator<Item = (usize, Grant)> {
+    pub(super) fn inside(&self) -> impl Iterator<Item = (usize, Grant)> {
         let counts = |grant: &Grant| !self.broken.contains(&grant.token);
         let grants = self.owners.iter().enumerate();
         grants.filter_map(move |(at, owner)| Some((at, owner.grant.filter(counts)?)))
@@ -122,7 +122,12 @@ impl State {
 
 impl Store {
     /// With this record, after this operation.
-    pub fn after(&self, slot: Option<Record>, done: Option<Done>, line: Vec<InLine>) -> Store {
+    pub(super) fn after(
+        &self,
+        slot: Option<Record>,
+        done: Option<Done>,
+        line: Vec<InLine>,
+    ) -> Store {
         let text = slot.as_ref().map(Record::stored);
         let mut all = self.done.clone();
         all.extend(done);
@@ -131,7 +136,7 @@ impl Store {
     }
 
     /// What of it counts at this tick: a record that may be forgotten is.
-    pub fn at(self: &Arc<Store>, now: u64) -> Arc<Store> {
+    pub(super) fn at(self: &Arc<Store>, now: u64) -> Arc<Store> {
         match &self.slot {
             Some(record) if record.forget_at() <= time(now) => {
                 Arc::new(Store { slot: None, text: None, ..Store::clone(self) })
@@ -153,6 +158,6 @@ impl Hash for Store {
 }
 
 /// Who holds what is in the slot, and how many wait.
-pub fn inspect(scope: &Scope, slot: &mut Option<Record>, now: u64) -> Inspection {
+pub(super) fn inspect(scope: &Scope, slot: &mut Option<Record>, now: u64) -> Inspection {
     scope.lock().inspect().apply(slot, time(now)).expect("the slot is this lock's")
 }
