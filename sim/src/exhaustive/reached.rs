@@ -46,8 +46,8 @@ impl Rare {
             Rare::Reentry => scope.allows(Allowed::Reentry),
             Rare::Broken => scope.allows(Allowed::ForceRelease),
             Rare::Queued => scope.allows(Allowed::Line),
-            // In the time that their messages have.
-            Rare::AnswerAfterLease => scope.ticks > scope.lease + 1,
+            // Each takes a second operation.
+            Rare::GrantOver | Rare::TokenAhead => scope.operations > 1,
             _ => true,
         }
     }

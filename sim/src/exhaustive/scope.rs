@@ -58,16 +58,16 @@ impl Scope {
     /// Those that the command runs, the small ones first.
     pub fn all() -> Vec<Scope> {
         use Allowed::*;
-        let two = Scope {
+        let pair = Scope {
             name: "pair",
             about: "two owners acquire, renew and release",
             owners: 2,
-            operations: 3,
-            ticks: 7,
-            lease: 3,
+            operations: 2,
+            ticks: 5,
+            lease: 2,
             margin: DRIFT,
-            delay: 3,
-            patience: 2,
+            delay: 2,
+            patience: 1,
             allowed: &[Renew],
             failovers: 0,
             is_large: false,
@@ -75,57 +75,44 @@ impl Scope {
         let reentry = Scope {
             name: "reentry",
             about: "two owners, who also take it again",
-            operations: 3,
             allowed: &[Reentry],
-            ..two.clone()
+            ..pair.clone()
         };
         let settle = Scope {
             name: "settle",
             about: "two owners, who give back what an unanswered acquire took",
             allowed: &[Settle],
-            ..two.clone()
+            ..pair.clone()
         };
         let force = Scope {
             name: "force",
             about: "two owners, who also break each other's grant",
             allowed: &[ForceRelease],
-            ..two.clone()
+            ..pair.clone()
         };
         let failover = Scope {
             name: "failover",
             about: "two owners, and a replica that lags takes over",
-            operations: 2,
+            operations: 1,
             failovers: 1,
-            ..two.clone()
+            ..pair.clone()
         };
         let line = Scope {
             name: "line",
             about: "three owners wait in line",
             owners: 3,
-            operations: 2,
-            ticks: 5,
-            lease: 2,
-            delay: 2,
+            operations: 1,
             allowed: &[Line],
-            ..two.clone()
+            ..pair.clone()
         };
-        let trio = Scope {
-            name: "trio",
-            about: "three owners acquire, renew and release",
-            owners: 3,
-            is_large: true,
-            ..two.clone()
-        };
-        let long = Scope {
-            name: "long",
-            about: "two owners do all but force-release, with four operations each",
-            operations: 4,
-            ticks: 8,
-            allowed: &[Reentry, Renew, Settle],
-            is_large: true,
-            ..two.clone()
-        };
-        vec![two, reentry, settle, force, failover, line, trio, long]
+        // A lease that lasts longer, and messages that are under way for longer.
+        let longer =
+            Scope { ticks: 6, lease: 3, delay: 3, patience: 2, is_large: true, ..pair.clone() };
+        let long_pair = Scope { name: "long-pair", ..longer.clone() };
+        let long_settle =
+            Scope { name: "long-settle", about: settle.about, allowed: settle.allowed, ..longer };
+        let small = [pair, reentry, settle, force, failover, line];
+        small.into_iter().chain([long_pair, long_settle]).collect()
     }
 
     /// The lock in it.
