@@ -13,7 +13,7 @@ use crate::exhaustive::{Law, Outcome, Scope, Shipped, Timeline, check};
 /// Search small scopes of the lock completely, and show what holds in them.
 #[derive(Debug, Args)]
 pub(super) struct ExhaustArgs {
-    /// Which scopes: the small ones, which take seconds, or the large ones, too
+    /// Which scopes: the small ones, which take seconds, or the larger ones, too
     #[arg(long, value_enum, default_value_t = Size::Small)]
     scope: Size,
     /// Only the scope of this name

@@ -30,7 +30,7 @@ pub struct Scope {
     pub allowed: &'static [Allowed],
     /// How often the store goes back to what a replica has.
     pub failovers: u8,
-    /// Whether it takes minutes rather than seconds.
+    /// Whether it takes longer than some seconds.
     pub is_large: bool,
 }
 
