@@ -1,5 +1,6 @@
 //! The program `lockage-sim`: its arguments, and what it does with them.
 
+mod exhaust;
 mod progress;
 
 use std::io::{self, Write};
@@ -34,6 +35,7 @@ pub struct Cli {
 enum Command {
     Replay(ReplayArgs),
     Explore(ExploreArgs),
+    Exhaust(exhaust::ExhaustArgs),
 }
 
 /// Put an access log or a CSV through limits.
@@ -141,6 +143,7 @@ pub fn run(cli: Cli) -> Result<()> {
             let (trace, source) = make_up(&args)?;
             (trace, source, args.seed, args.common)
         }
+        Command::Exhaust(args) => return exhaust::run(&args),
     };
     let round_trip = common.round_trip;
     let waiting = common.wait.map(|timeout| Waiting { timeout, round_trip, seed });
