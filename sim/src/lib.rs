@@ -1,6 +1,6 @@
 //! Simulated stores, traffic and the explorer of lockage: see how a limit behaves before you ship it.
 //!
-//! A [`trace`] comes from a file ([`input`]) or is made up ([`traffic`]); [`replay`] puts it through
+//! A [`trace`] comes from a file ([`input`]) or is made up ([`traffic`], [`scenario`]); [`replay`] puts it through
 //! limits, each decided by an [`engine`], and [`waiting`] does so with callers who wait; [`report`] shows what came of it. [`cli`] is all of that as
 //! the program `lockage-sim`. [`store`] runs the shipped scripts in real Lua 5.1 over a simulated keyspace.
 
@@ -10,6 +10,7 @@ pub mod engine;
 pub mod input;
 pub mod replay;
 pub mod report;
+pub mod scenario;
 pub mod store;
 pub mod trace;
 pub mod traffic;

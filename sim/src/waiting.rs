@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use lockage_core::flow::{Step, Wait};
 use lockage_core::{Limit, Timestamp};
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::engine::Engine;
 use crate::replay::{Outcome, ReplayError, decide};
 use crate::trace::Trace;
+use crate::traffic::random::{Chance, Stream};
 
 /// The span in which calls count as one herd.
 const HERD_SPAN: Duration = Duration::from_millis(10);
@@ -24,6 +23,9 @@ pub struct Waiting {
     pub timeout: Duration,
     /// From when a caller asks until it has the answer. The store decides half way.
     pub round_trip: Duration,
+    /// Whether each sleeps for a random time beyond `retry_after`. Without it those that are denied
+    /// in one instant come back in one instant.
+    pub jitter: bool,
     /// What decides the jitter. It is drawn from a stream of its own.
     pub seed: u64,
 }
@@ -74,9 +76,7 @@ pub fn replay_waiting(
     waiting: &Waiting,
     mut progress: impl FnMut(),
 ) -> Result<Waited, ReplayError> {
-    let mut random = ChaCha8Rng::seed_from_u64(waiting.seed);
-    // Traffic is drawn from the streams 0 and 1.
-    random.set_stream(2);
+    let mut chance = Chance::new(waiting.seed, Stream::Jitter);
     let zero = Duration::ZERO;
     let nothing = Settled { outcome: Outcome::Denied, after: zero, queued: zero, calls: 0 };
     let mut settled = vec![nothing; trace.requests().len()];
@@ -92,7 +92,9 @@ pub fn replay_waiting(
         let patience = caller.wait.patience(asks_at);
         let decision = decide(trace, limit, engine, caller.request, decides_at, patience)?;
         let now = asks_at + waiting.round_trip;
-        let queued = match caller.wait.after(&decision, now, random.next_u64()) {
+        // The least that can be drawn is no jitter at all.
+        let random = if waiting.jitter { chance.bits() } else { 0 };
+        let queued = match caller.wait.after(&decision, now, random) {
             Step::Sleep(time) => {
                 queue.push(now + time, caller);
                 continue;
@@ -270,7 +272,8 @@ mod tests {
 
     #[test]
     fn a_wait_takes_the_sleep_and_each_round_trip() {
-        let waiting = Waiting { timeout: 3000 * MILLI, round_trip: 10 * MILLI, seed: 1 };
+        let waiting =
+            Waiting { timeout: 3000 * MILLI, round_trip: 10 * MILLI, jitter: true, seed: 1 };
         let waited = waited(&[0, 0], "token-bucket 1/s burst 1", &waiting);
         let [first, second] = waited.settled[..] else { panic!("two requests") };
         let (outcome, queued) = (Outcome::Admitted, Duration::ZERO);
@@ -283,8 +286,23 @@ mod tests {
     }
 
     #[test]
+    fn without_jitter_a_herd_comes_back_as_one() {
+        let herd = |jitter| {
+            let waiting =
+                Waiting { timeout: 3000 * MILLI, round_trip: Duration::ZERO, jitter, seed: 1 };
+            waited(&[0; 100], "fixed-window 50/s", &waiting)
+        };
+        let as_one = herd(false);
+        assert_eq!(as_one.repeats_in_10ms, 50);
+        let after: Vec<_> = as_one.settled.iter().map(|settled| settled.after).collect();
+        assert_eq!((after[49], after[50], after[99]), (Duration::ZERO, 1000 * MILLI, 1000 * MILLI));
+        assert!(herd(true).repeats_in_10ms < 15);
+    }
+
+    #[test]
     fn a_wait_takes_the_way_to_the_turn() {
-        let waiting = Waiting { timeout: 1500 * MILLI, round_trip: 10 * MILLI, seed: 1 };
+        let waiting =
+            Waiting { timeout: 1500 * MILLI, round_trip: 10 * MILLI, jitter: true, seed: 1 };
         let waited = waited(&[0, 0, 0], "leaky-bucket 1/s queue 5", &waiting);
         let settled = |outcome, queued: Duration| Settled {
             outcome,
@@ -306,7 +324,8 @@ mod tests {
 
     #[test]
     fn without_a_timeout_each_request_asks_once() {
-        let waiting = Waiting { timeout: Duration::ZERO, round_trip: Duration::ZERO, seed: 1 };
+        let waiting =
+            Waiting { timeout: Duration::ZERO, round_trip: Duration::ZERO, jitter: true, seed: 1 };
         let waited = waited(&[0, 0, 999_999, 1_000_000], "fixed-window 1/s", &waiting);
         use Outcome::{Admitted, Denied};
         assert_eq!(waited.outcomes(), [Admitted, Denied, Denied, Admitted]);
@@ -315,7 +334,8 @@ mod tests {
 
     #[test]
     fn waiting_ends_at_the_end_of_all_time() {
-        let waiting = Waiting { timeout: 3000 * MILLI, round_trip: Duration::ZERO, seed: 1 };
+        let waiting =
+            Waiting { timeout: 3000 * MILLI, round_trip: Duration::ZERO, jitter: true, seed: 1 };
         let end = Timestamp::MAX.as_micros();
         let waited = waited(&[end, end], "token-bucket 1/s burst 1", &waiting);
         assert_eq!(waited.outcomes(), [Outcome::Admitted, Outcome::Denied]);

@@ -9,7 +9,7 @@
 //! | `unparsed` | lines of the file that are no requests; 0 for traffic that was made up |
 //! | `unparsed_lines` | the first five of them: `line` (from 1), `reason`, `text` (its beginning) |
 //! | `traffic`, `seed` | of traffic that was made up: its shape as given, and the seed |
-//! | `waiting` | where callers waited: `timeout_us`, `round_trip_us`, and the `seed` of their jitter |
+//! | `waiting` | where callers waited: `timeout_us`, `round_trip_us`, whether with `jitter`, and its `seed` |
 //! | `limiters` | one object per `--limit`, in their order |
 //!
 //! And of each limiter:
@@ -72,6 +72,7 @@ pub fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         waiting: report.waiting.as_ref().map(|waiting| WaitingObject {
             timeout_us: waiting.timeout.as_micros(),
             round_trip_us: waiting.round_trip.as_micros(),
+            jitter: waiting.jitter,
             seed: waiting.seed,
         }),
         unparsed: unparsed.count,
@@ -108,6 +109,7 @@ struct Object<'a> {
 struct WaitingObject {
     timeout_us: u128,
     round_trip_us: u128,
+    jitter: bool,
     seed: u64,
 }
 

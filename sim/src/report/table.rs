@@ -26,8 +26,9 @@ pub fn write(report: &Report, width: u16, out: &mut dyn Write) -> io::Result<()>
     }
     writeln!(out, "{}", counts(report, width))?;
     if let Some(waiting) = &report.waiting {
-        let timeout = format!("Waiting for at most {:?}", waiting.timeout);
-        writeln!(out, "\n{}\n{}", heading(&timeout), waits(report, width))?;
+        let jitter = if waiting.jitter { "" } else { ", without jitter" };
+        let title = format!("Waiting for at most {:?}{jitter}", waiting.timeout);
+        writeln!(out, "\n{}\n{}", heading(&title), waits(report, width))?;
     }
     match worst(report, width) {
         Some(table) => writeln!(out, "\n{}\n{table}", heading("Denied most")),

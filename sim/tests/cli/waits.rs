@@ -12,7 +12,9 @@ fn both_engines_agree_on_those_who_wait_and_the_counts_add_up() {
     };
     let report = with("lua");
     assert_eq!(report, with("model"));
-    let waiting = serde_json::json!({"timeout_us": 2_000_000, "round_trip_us": 1000, "seed": 1});
+    let waiting = serde_json::json!({
+        "timeout_us": 2_000_000, "round_trip_us": 1000, "jitter": true, "seed": 1
+    });
     assert_eq!(report["waiting"], waiting);
     for limiter in report["limiters"].as_array().unwrap() {
         let waits = &limiter["waits"];
@@ -88,9 +90,9 @@ fn the_report_for_people_shows_what_waiting_came_to() {
 
 #[test]
 fn what_only_waiting_needs_is_refused_without_it() {
-    for option in [["--round-trip", "1ms"], ["--seed", "3"]] {
+    for option in [&["--round-trip", "1ms"][..], &["--seed", "3"], &["--no-jitter"]] {
         let limit = ["replay", SAMPLE, "--limit", "fixed-window 1/s"];
-        let error = refused(&[&limit[..], &option].concat(), 2);
+        let error = refused(&[&limit[..], option].concat(), 2);
         assert!(error.contains("--wait <DURATION>"), "{error}");
     }
     let error = refused(&["replay", SAMPLE, "--limit", "fixed-window 1/s", "--wait", "long"], 2);
