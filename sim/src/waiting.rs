@@ -10,8 +10,10 @@ use lockage_core::{Limit, Timestamp};
 
 use crate::engine::Engine;
 use crate::replay::{Outcome, ReplayError, decide};
-use crate::trace::Trace;
+use crate::trace::{Trace, TraceBuilder};
+use crate::traffic::closed::Thinking;
 use crate::traffic::random::{Chance, Stream};
+use crate::traffic::{Plan, Shape};
 
 /// The span in which calls count as one herd.
 const HERD_SPAN: Duration = Duration::from_millis(10);
@@ -76,12 +78,40 @@ pub fn replay_waiting(
     waiting: &Waiting,
     mut progress: impl FnMut(),
 ) -> Result<Waited, ReplayError> {
+    run(&mut Open { trace, arrived: 0 }, limit, engine, waiting, &mut progress)
+}
+
+/// Puts the requests of a closed loop through a limit: while a client waits, it sends no other request.
+/// Gives the requests that there were, and what became of them; nothing where the plan is of no closed loop.
+///
+/// # Errors
+/// [`ReplayError`] at the first request for which the engine gives no decision.
+pub fn replay_closed(
+    plan: &Plan,
+    limit: &Limit,
+    engine: &mut dyn Engine,
+    waiting: &Waiting,
+    mut progress: impl FnMut(),
+) -> Result<Option<(Trace, Waited)>, ReplayError> {
+    let Some(mut closed) = Closed::of(plan) else { return Ok(None) };
+    let waited = run(&mut closed, limit, engine, waiting, &mut progress)?;
+    Ok(Some((closed.builder.finish(), waited)))
+}
+
+fn run(
+    arrivals: &mut dyn Arrivals,
+    limit: &Limit,
+    engine: &mut dyn Engine,
+    waiting: &Waiting,
+    progress: &mut dyn FnMut(),
+) -> Result<Waited, ReplayError> {
     let mut chance = Chance::new(waiting.seed, Stream::Jitter);
     let zero = Duration::ZERO;
     let nothing = Settled { outcome: Outcome::Denied, after: zero, queued: zero, calls: 0 };
-    let mut settled = vec![nothing; trace.requests().len()];
+    let mut settled = Vec::new();
     let (mut all, mut repeats) = (Herd::default(), Herd::default());
-    let mut queue = Queue::new(trace, waiting.timeout);
+    let mut queue =
+        Queue { arrivals, timeout: waiting.timeout, waiting: BTreeMap::new(), denials: 0 };
     while let Some((asks_at, mut caller)) = queue.next() {
         all.call(asks_at);
         if caller.calls > 0 {
@@ -90,6 +120,7 @@ pub fn replay_waiting(
         caller.calls += 1;
         let decides_at = Timestamp::EPOCH.saturating_add(asks_at + waiting.round_trip / 2);
         let patience = caller.wait.patience(asks_at);
+        let trace = queue.arrivals.trace();
         let decision = decide(trace, limit, engine, caller.request, decides_at, patience)?;
         let now = asks_at + waiting.round_trip;
         // The least that can be drawn is no jitter at all.
@@ -102,12 +133,14 @@ pub fn replay_waiting(
             Step::Turn(time) => time,
             Step::Done => Duration::ZERO,
         };
+        settled.resize(settled.len().max(caller.request + 1), nothing);
         settled[caller.request] = Settled {
             outcome: Outcome::of(decision.verdict),
-            after: now + queued - arrival(trace, caller.request),
+            after: now + queued - arrival(queue.arrivals.trace(), caller.request),
             queued,
             calls: caller.calls,
         };
+        queue.arrivals.answered(caller.request, now + queued);
         progress();
     }
     Ok(Waited { settled, calls_in_10ms: all.largest, repeats_in_10ms: repeats.largest })
@@ -183,12 +216,91 @@ impl WaitTimes {
     }
 }
 
-/// Callers in the order in which they ask. Times count from the epoch.
-struct Queue<'a> {
+/// Where requests come from. Times count from the epoch.
+trait Arrivals {
+    /// The requests that have come, and maybe others.
+    fn trace(&self) -> &Trace;
+    /// When the next one comes, if no answer brings an earlier one.
+    fn next_at(&self) -> Option<Duration>;
+    /// The next one comes: its index in the trace.
+    fn next(&mut self) -> usize;
+    /// A request's caller has its answer, or its turn, at this time.
+    fn answered(&mut self, request: usize, at: Duration);
+}
+
+/// Requests that come whatever becomes of the others.
+struct Open<'a> {
     trace: &'a Trace,
-    timeout: Duration,
-    /// How many requests have come.
     arrived: usize,
+}
+
+impl Arrivals for Open<'_> {
+    fn trace(&self) -> &Trace {
+        self.trace
+    }
+
+    fn next_at(&self) -> Option<Duration> {
+        (self.arrived < self.trace.requests().len()).then(|| arrival(self.trace, self.arrived))
+    }
+
+    fn next(&mut self) -> usize {
+        self.arrived += 1;
+        self.arrived - 1
+    }
+
+    fn answered(&mut self, _: usize, _: Duration) {}
+}
+
+/// Requests of clients that wait for their answers and think.
+struct Closed<'a> {
+    start: Duration,
+    thinking: Thinking,
+    add: Box<dyn FnMut(&mut TraceBuilder, u64) + 'a>,
+    builder: TraceBuilder,
+    /// Whose each request is.
+    clients: Vec<u32>,
+}
+
+impl<'a> Closed<'a> {
+    fn of(plan: &'a Plan) -> Option<Self> {
+        let Shape::ClosedLoop { clients, think } = plan.shape else { return None };
+        let end = u64::try_from(plan.duration.as_micros()).unwrap_or(u64::MAX);
+        Some(Closed {
+            start: Duration::from_micros(plan.start.as_micros()),
+            thinking: Thinking::new(clients, think, end, plan.seed),
+            add: Box::new(plan.requests()),
+            builder: TraceBuilder::default(),
+            clients: Vec::new(),
+        })
+    }
+}
+
+impl Arrivals for Closed<'_> {
+    fn trace(&self) -> &Trace {
+        self.builder.so_far()
+    }
+
+    fn next_at(&self) -> Option<Duration> {
+        self.thinking.next_at().map(|offset| self.start + Duration::from_micros(offset))
+    }
+
+    fn next(&mut self) -> usize {
+        let (offset, client) = self.thinking.pop().expect("one comes: its time is known");
+        (self.add)(&mut self.builder, offset);
+        self.clients.push(client);
+        self.clients.len() - 1
+    }
+
+    fn answered(&mut self, request: usize, at: Duration) {
+        let now = u64::try_from((at - self.start).as_micros()).unwrap_or(u64::MAX);
+        self.thinking.think(self.clients[request], now);
+    }
+}
+
+/// Callers in the order in which they ask.
+struct Queue<'a> {
+    arrivals: &'a mut dyn Arrivals,
+    timeout: Duration,
     /// By the time at which they ask, and then in the order of their denials.
     waiting: BTreeMap<(Duration, u64), Caller>,
     denials: u64,
@@ -200,11 +312,7 @@ struct Caller {
     calls: u32,
 }
 
-impl<'a> Queue<'a> {
-    fn new(trace: &'a Trace, timeout: Duration) -> Self {
-        Queue { trace, timeout, arrived: 0, waiting: BTreeMap::new(), denials: 0 }
-    }
-
+impl Queue<'_> {
     fn push(&mut self, asks_at: Duration, caller: Caller) {
         self.waiting.insert((asks_at, self.denials), caller);
         self.denials += 1;
@@ -212,15 +320,11 @@ impl<'a> Queue<'a> {
 
     /// The caller who asks next, and when.
     fn next(&mut self) -> Option<(Duration, Caller)> {
-        let has_arrival = self.arrived < self.trace.requests().len();
-        let arrives_at = has_arrival.then(|| arrival(self.trace, self.arrived));
         let waits_until = self.waiting.first_key_value().map(|((asks_at, _), _)| *asks_at);
-        match arrives_at {
+        match self.arrivals.next_at() {
             Some(now) if waits_until.is_none_or(|asks_at| now <= asks_at) => {
                 let wait = Wait::new(now, self.timeout);
-                let caller = Caller { request: self.arrived, wait, calls: 0 };
-                self.arrived += 1;
-                Some((now, caller))
+                Some((now, Caller { request: self.arrivals.next(), wait, calls: 0 }))
             }
             _ => self.waiting.pop_first().map(|((asks_at, _), caller)| (asks_at, caller)),
         }
@@ -330,6 +434,50 @@ mod tests {
         use Outcome::{Admitted, Denied};
         assert_eq!(waited.outcomes(), [Admitted, Denied, Denied, Admitted]);
         assert!(waited.settled.iter().all(|settled| settled.calls == 1));
+    }
+
+    fn closed(limit: &str, timeout: Duration, round_trip: Duration) -> (Plan, Trace, Waited) {
+        let shape = "closed-loop 20 clients think 1s".parse().unwrap();
+        let plan = Plan { keys: "3".parse().unwrap(), ..Plan::new(shape) };
+        let waiting = Waiting { timeout, round_trip, jitter: true, seed: 1 };
+        let (limit, mut engine) = (limit.parse().unwrap(), EngineKind::Model.build().unwrap());
+        let replayed = replay_closed(&plan, &limit, &mut *engine, &waiting, || ());
+        let (trace, waited) = replayed.unwrap().unwrap();
+        (plan, trace, waited)
+    }
+
+    #[test]
+    fn a_closed_loop_that_is_answered_at_once_is_what_its_plan_makes_up() {
+        let (plan, trace, waited) = closed("fixed-window 1/s", Duration::ZERO, Duration::ZERO);
+        assert_eq!(trace, plan.generate().unwrap());
+        assert_eq!(waited.settled.len(), trace.requests().len());
+    }
+
+    #[test]
+    fn a_client_sends_nothing_while_it_waits() {
+        // A round trip as long as the thinking: each client sends half as much, 20 * 600 / 2.
+        let (_, trace, _) = closed("fixed-window 1000/s", Duration::ZERO, 1000 * MILLI);
+        assert!((5600..6400).contains(&trace.requests().len()), "{}", trace.requests().len());
+
+        // Three keys of a permit a second each, for 600 s, and nobody gives up.
+        let (_, trace, waited) = closed("sliding-log 1/s", 3_600_000 * MILLI, Duration::ZERO);
+        assert!((1700..1850).contains(&trace.requests().len()), "{}", trace.requests().len());
+        assert!(waited.settled.iter().all(|settled| settled.outcome == Outcome::Admitted));
+        // The law of Little: 20 clients in all, each waits or thinks.
+        let waits: f64 = waited.settled.iter().map(|settled| settled.after.as_secs_f64()).sum();
+        let cycle = waits / waited.settled.len() as f64 + 1.0;
+        let throughput = trace.requests().len() as f64 / 600.0;
+        assert!((18.0..22.0).contains(&(cycle * throughput)), "{}", cycle * throughput);
+    }
+
+    #[test]
+    fn an_open_loop_is_no_closed_one() {
+        let plan = Plan::new("poisson 5/s".parse().unwrap());
+        let (limit, mut engine) =
+            ("fixed-window 1/s".parse().unwrap(), EngineKind::Model.build().unwrap());
+        let waiting = Waiting { timeout: MILLI, round_trip: MILLI, jitter: true, seed: 1 };
+        let replayed = replay_closed(&plan, &limit, &mut *engine, &waiting, || ());
+        assert_eq!(replayed.unwrap(), None);
     }
 
     #[test]

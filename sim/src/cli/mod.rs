@@ -4,6 +4,7 @@ mod progress;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -12,14 +13,14 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use lockage_core::{Limit, Timestamp, parse_duration};
 
 use crate::dates;
-use crate::engine::EngineKind;
+use crate::engine::{Engine, EngineKind};
 use crate::input::{self, By, Format};
-use crate::replay::{Tally, replay};
+use crate::replay::{Outcome, ReplayError, Tally, replay};
 use crate::report::{self, Limiter, Report, Source};
 use crate::scenario::{Given, Scenario};
 use crate::trace::Trace;
 use crate::traffic::{Costs, Keys, Plan, Shape, TrafficError};
-use crate::waiting::{WaitTally, Waiting, replay_waiting};
+use crate::waiting::{WaitTally, Waited, Waiting, replay_closed, replay_waiting};
 use progress::Progress;
 
 /// See how rate limits behave on real or made-up traffic before you ship them.
@@ -70,7 +71,8 @@ struct ExploreArgs {
     /// When requests come: "constant 5/s", "poisson 5/s", "burst 50 every 10s",
     /// "on-off 100/s for 1s, 1/s for 9s", "pareto 5/s tail 1.5", "diurnal 1/s to 50/s every 1day",
     /// "ramp 1/s to 50/s over 5min", "steps 1/s for 1min, 10/s for 30s",
-    /// "flash-crowd 2/s peak 200/s at 2min half-life 30s" or "boundary-attack fixed-window 10/60s"
+    /// "flash-crowd 2/s peak 200/s at 2min half-life 30s", "closed-loop 20 clients think 1s" or
+    /// "boundary-attack fixed-window 10/60s"
     #[arg(long, value_name = "SHAPE", requires = "limits")]
     traffic: Option<Given<Shape>>,
     #[arg(long = "limit", value_name = "SPEC", help = LIMIT)]
@@ -142,7 +144,8 @@ pub fn run(cli: Cli) -> Result<()> {
         Command::Replay(args) => {
             let (trace, source) = read(&args)?;
             let waiting = args.waits.waiting(args.seed);
-            report(trace, source, &args.limits, waiting, &args.common)
+            let replays = Replays { trace: Rc::new(trace), plan: None, waiting };
+            report(&replays, source, &args.limits, &args.common)
         }
         Command::Explore(args) => {
             let by_arguments = args.traffic.is_some();
@@ -155,20 +158,31 @@ pub fn run(cli: Cli) -> Result<()> {
                 error => anyhow::Error::new(error),
             })?;
             let source = Source::Traffic { shape: scenario.shape, seed: scenario.plan.seed };
-            report(trace, source, &scenario.limits, scenario.waiting, &common)
+            let (plan, waiting) = (Some(scenario.plan), scenario.waiting);
+            let replays = Replays { trace: Rc::new(trace), plan, waiting };
+            report(&replays, source, &scenario.limits, &common)
         }
     }
 }
 
 fn report(
-    trace: Trace,
+    replays: &Replays,
     source: Source,
     limits: &[Given<Limit>],
-    waiting: Option<Waiting>,
     common: &CommonArgs,
 ) -> Result<()> {
-    let limiters = replay_all(&trace, limits, waiting.as_ref(), common)?;
-    print(&Report { trace, source, engine: common.engine, waiting, limiters }, common)
+    let limiters = replay_all(replays, limits, common)?;
+    let waiting = replays.waiting;
+    print(&Report { source, engine: common.engine, waiting, limiters }, common)
+}
+
+/// What each limit is put through.
+struct Replays {
+    /// The requests, but for a closed loop that waits.
+    trace: Rc<Trace>,
+    /// What they were made up from, where they were.
+    plan: Option<Plan>,
+    waiting: Option<Waiting>,
 }
 
 impl WaitArgs {
@@ -234,12 +248,11 @@ fn usage_error(command: &str, error: &TrafficError) -> clap::Error {
 }
 
 fn replay_all(
-    trace: &Trace,
+    replays: &Replays,
     limits: &[Given<Limit>],
-    waiting: Option<&Waiting>,
     common: &CommonArgs,
 ) -> Result<Vec<Limiter>> {
-    let total = trace.requests().len() as u64 * limits.len() as u64;
+    let total = replays.trace.requests().len() as u64 * limits.len() as u64;
     let mut progress = Progress::decisions(total);
     let mut done = 0;
     let mut count = || {
@@ -249,18 +262,38 @@ fn replay_all(
     let replay_one = |Given { text, value }: &Given<Limit>| {
         // An engine each: limiters must not share keys.
         let mut engine = common.engine.build()?;
-        let replayed = match waiting {
-            None => replay(trace, value, &mut *engine, &mut count).map(|outcomes| (outcomes, None)),
-            Some(waiting) => replay_waiting(trace, value, &mut *engine, waiting, &mut count)
-                .map(|waited| (waited.outcomes(), Some(WaitTally::of(&waited)))),
-        };
-        let (outcomes, waits) = replayed.with_context(|| format!("limit {text:?}"))?;
-        let tally = Tally::of(trace, &outcomes, common.top);
-        Ok(Limiter { spec: text.clone(), outcomes, tally, waits })
+        let replayed = replays.replay(value, &mut *engine, &mut count);
+        let (trace, outcomes, waits) = replayed.with_context(|| format!("limit {text:?}"))?;
+        let tally = Tally::of(&trace, &outcomes, common.top);
+        Ok(Limiter { spec: text.clone(), trace, outcomes, tally, waits })
     };
     let limiters = limits.iter().map(replay_one).collect();
     progress.finish();
     limiters
+}
+
+type Replayed = (Rc<Trace>, Vec<Outcome>, Option<WaitTally>);
+
+impl Replays {
+    fn replay(
+        &self,
+        limit: &Limit,
+        engine: &mut dyn Engine,
+        count: &mut dyn FnMut(),
+    ) -> Result<Replayed, ReplayError> {
+        let Some(waiting) = &self.waiting else {
+            return Ok((self.trace.clone(), replay(&self.trace, limit, engine, count)?, None));
+        };
+        let waited =
+            |trace, waited: &Waited| (trace, waited.outcomes(), Some(WaitTally::of(waited)));
+        if let Some(plan) = &self.plan
+            && let Some((trace, result)) = replay_closed(plan, limit, engine, waiting, &mut *count)?
+        {
+            return Ok(waited(Rc::new(trace), &result));
+        }
+        let result = replay_waiting(&self.trace, limit, engine, waiting, count)?;
+        Ok(waited(self.trace.clone(), &result))
+    }
 }
 
 fn print(report: &Report, common: &CommonArgs) -> Result<()> {

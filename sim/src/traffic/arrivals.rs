@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lockage_core::Timestamp;
 
+use super::closed::Thinking;
 use super::form::Rate;
 use super::random::{Chance, Stream};
 use super::shape::{Shape, Stay};
@@ -13,8 +14,9 @@ use super::shape::{Shape, Stay};
 const HALF_LIVES: u32 = 64;
 
 impl Shape {
-    /// About how many requests come in `duration`: exact of `constant` and `burst`, at least so many
-    /// of a `boundary-attack`, and of the others, which are random, the mean.
+    /// About how many requests come in `duration`: exact of `constant` and `burst`, no less than come
+    /// of a `boundary-attack`, and of the others, which are random, the mean; of a `closed-loop` that
+    /// where each is answered at once.
     pub fn expected(&self, duration: Duration) -> u128 {
         let micros = duration.as_micros();
         let (time, per) = (micros as f64, |rate: &Rate| rate.per.as_micros());
@@ -25,6 +27,9 @@ impl Shape {
             }
             Shape::Burst { size, every } => {
                 return micros.div_ceil(every.as_micros()) * u128::from(*size);
+            }
+            Shape::ClosedLoop { clients, think } => {
+                return micros * u128::from(*clients) / think.as_micros();
             }
             Shape::BoundaryAttack(attack) => return attack.expected(micros),
             Shape::OnOff { on, off } => time * mean_rate(&[*on, *off]),
@@ -61,7 +66,8 @@ impl Shape {
         mean as u128
     }
 
-    /// How often the rate of `on-off` and `steps` changes in `duration`, about.
+    /// How often the rate of `on-off` and `steps` changes in `duration`, about; of a closed loop, its
+    /// clients.
     pub(super) fn changes(&self, duration: Duration) -> u128 {
         let of = |stays: &[Stay]| {
             let round: Duration = stays.iter().map(|stay| stay.time).sum();
@@ -70,6 +76,7 @@ impl Shape {
         match self {
             Shape::OnOff { on, off } => of(&[*on, *off]),
             Shape::Steps(steps) => of(steps),
+            Shape::ClosedLoop { clients, .. } => u128::from(*clients),
             _ => 0,
         }
     }
@@ -104,6 +111,13 @@ impl Shape {
                 bursts.for_each(|offset| (0..*size).for_each(|_| each(offset as u64)));
             }
             Shape::BoundaryAttack(attack) => attack.each_offset(start, micros, each),
+            Shape::ClosedLoop { clients, think } => {
+                let mut thinking = Thinking::new(*clients, *think, micros, seed);
+                while let Some((offset, client)) = thinking.pop() {
+                    each(offset);
+                    thinking.think(client, offset);
+                }
+            }
             Shape::OnOff { on, off } => {
                 let mut stays = Chance::new(seed, Stream::Stays);
                 let time = |stay: &Stay| stays.exponential() * micros_of(&stay.time);
@@ -243,7 +257,8 @@ mod tests {
         within.sum::<usize>() as f64
     }
 
-    const RANDOM: [&str; 9] = [
+    const RANDOM: [&str; 10] = [
+        "closed-loop 20 clients think 2s",
         "poisson 10/s",
         "on-off 50/s for 1s, 1/s for 3s",
         "pareto 10/s tail 2.5",

@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod attack;
+pub(crate) mod closed;
 mod costs;
 mod form;
 mod keys;
@@ -47,9 +48,9 @@ pub struct Plan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TrafficError {
-    /// More requests, and changes of their rate, than [`MAX_REQUESTS`].
+    /// More requests, changes of their rate and clients than [`MAX_REQUESTS`].
     #[error(
-        "about {expected} requests and changes of rate: at most {MAX_REQUESTS} are made up at once; take a shorter duration or a lower rate"
+        "about {expected} requests, changes of rate or clients: at most {MAX_REQUESTS} are made up at once; take a shorter duration or a lower rate"
     )]
     TooMany {
         /// How many there would be, more or less.
@@ -79,7 +80,7 @@ impl Plan {
         Plan { shape, start, duration, keys: Keys::ONE, costs: Costs::default(), seed: 1 }
     }
 
-    /// Makes the traffic up.
+    /// Makes the traffic up. That of a closed loop is what comes where each request is answered at once.
     ///
     /// # Errors
     /// [`TrafficError`] where it would be too much, too late, or none at all.
@@ -96,7 +97,7 @@ impl Plan {
     }
 
     /// The duration in microseconds, where the plan can be carried out.
-    fn check(&self) -> Result<u64, TrafficError> {
+    pub(crate) fn check(&self) -> Result<u64, TrafficError> {
         if self.duration.is_zero() {
             return Err(TrafficError::Zero);
         }
@@ -117,7 +118,7 @@ impl Plan {
     }
 
     /// Adds a request at an offset from the start, its key and its cost drawn at random.
-    fn requests(&self) -> impl FnMut(&mut TraceBuilder, u64) {
+    pub(crate) fn requests(&self) -> impl FnMut(&mut TraceBuilder, u64) {
         let mut key_chance = Chance::new(self.seed, Stream::Keys);
         let mut cost_chance = Chance::new(self.seed, Stream::Costs);
         let mut draw_key = self.keys.draw();

@@ -78,6 +78,14 @@ pub enum Shape {
         /// In which time half of what was added is gone.
         half_life: Duration,
     },
+    /// `closed-loop 20 clients think 1s`: each sends a request, waits for the answer, thinks for a
+    /// random time (exponential, with this mean) and sends the next one.
+    ClosedLoop {
+        /// How many there are.
+        clients: u32,
+        /// How long each thinks on average, from an answer to its next request.
+        think: Duration,
+    },
     /// `boundary-attack fixed-window 10/60s`: as much as this limit admits at the worst.
     BoundaryAttack(Attack),
 }
@@ -109,10 +117,11 @@ impl FromStr for Shape {
             "flash-crowd" => {
                 flash_crowd(&form("flash-crowd 2/s peak 200/s at 2min half-life 30s"), rest)
             }
+            "closed-loop" => closed_loop(&form("closed-loop 20 clients think 1s"), rest),
             "boundary-attack" => attack(&form("boundary-attack fixed-window 10/60s"), rest),
             _ => Err(form("poisson 5/s").expected(
                 kind.trim_start(),
-                "constant, poisson, burst, on-off, pareto, diurnal, ramp, steps, flash-crowd or boundary-attack",
+                "constant, poisson, burst, on-off, pareto, diurnal, ramp, steps, flash-crowd, closed-loop or boundary-attack",
             )),
         }
     }
@@ -171,6 +180,18 @@ fn flash_crowd(form: &Form<'_>, rest: &str) -> Result<Shape, ParseTrafficError> 
     Ok(Shape::FlashCrowd { base, peak, at, half_life })
 }
 
+fn closed_loop(form: &Form<'_>, rest: &str) -> Result<Shape, ParseTrafficError> {
+    const CLIENTS: &str = "a whole number of clients below 2^32";
+    let (number, rest) = form.split(rest, "clients")?;
+    let clients = u32::try_from(form.number(number, CLIENTS)?);
+    let clients = clients.map_err(|_| form.expected(number, CLIENTS))?;
+    let (word, think) = split_word(rest);
+    match word.eq_ignore_ascii_case("think") {
+        true => Ok(Shape::ClosedLoop { clients, think: form.duration(think)? }),
+        false => Err(form.expected(rest, "think")),
+    }
+}
+
 fn attack(form: &Form<'_>, rest: &str) -> Result<Shape, ParseTrafficError> {
     let limit: Limit = rest.parse().map_err(|error| form.part(rest, "a limit", error))?;
     let attack = Attack::on(&limit).ok_or_else(|| form.expected(rest, "one limit"))?;
@@ -226,6 +247,10 @@ mod tests {
             (
                 "ramp 0/s to 50/s over 5min",
                 Shape::Ramp { from: rate(0), to: rate(50), over: seconds(300) },
+            ),
+            (
+                "closed-loop 20 clients think 1s",
+                Shape::ClosedLoop { clients: 20, think: seconds(1) },
             ),
             ("steps 1/s for 1min", Shape::Steps(vec![stay(1, 60)])),
             (
@@ -291,6 +316,11 @@ mod tests {
             ("flash-crowd 2/s at 5s", "column 17: expected peak"),
             ("flash-crowd 2/s peak 9/s at 5s", "column 31: expected half-life"),
             ("flash-crowd 2/s peak 9/s at x half-life 1s", "column 29: expected a duration"),
+            ("closed-loop 20", "column 15: expected clients"),
+            ("closed-loop 0 clients think 1s", "a number of zero"),
+            ("closed-loop 4294967296 clients think 1s", "column 13: expected a whole number"),
+            ("closed-loop 20 clients 1s", "column 24: expected think"),
+            ("closed-loop 20 clients think 0s", "a duration of zero"),
             ("boundary-attack", "column 16: expected a limit"),
             ("boundary-attack fixed-window 10", "column 17: expected a limit"),
             ("boundary-attack fixed-window 1/s + sliding-log 1/s", "column 17: expected one limit"),

@@ -98,3 +98,27 @@ fn what_only_waiting_needs_is_refused_without_it() {
     let error = refused(&["replay", SAMPLE, "--limit", "fixed-window 1/s", "--wait", "long"], 2);
     assert!(error.contains("a duration"), "{error}");
 }
+
+#[test]
+fn a_closed_loop_that_waits_gives_each_limit_requests_of_its_own() {
+    let with = |engine| {
+        let shape = ["explore", "--traffic", "closed-loop 20 clients think 1s", "--keys", "3"];
+        let waits = ["--wait", "10s", "--round-trip", "1ms", "--engine", engine];
+        let mut report = json(&[&shape[..], &waits, &LIMITS].concat());
+        assert_eq!(report["engine"].take(), engine);
+        report
+    };
+    let report = with("model");
+    assert_eq!(report, with("lua"));
+    assert_eq!(report["requests"], ().into());
+    for limiter in report["limiters"].as_array().unwrap() {
+        let count = |name: &str| limiter[name].as_u64().unwrap();
+        assert_eq!(count("admitted") + count("denied"), count("requests"));
+        // The limits let 6 a second pass, and a client that gives up comes back.
+        assert!((3000..9000).contains(&count("requests")), "{limiter}");
+        assert_eq!(count("keys"), 3);
+    }
+    let shape = ["explore", "--traffic", "closed-loop 20 clients think 1s", "--wait", "10s"];
+    let people = text(&run(&[&shape[..], &LIMITS].concat()).stdout);
+    assert!(people.contains("each limit with the requests that its answers led to"), "{people}");
+}
