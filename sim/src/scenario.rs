@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use lockage_core::{Limit, Timestamp, parse_duration};
-use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use toml::value::Datetime;
 
 use crate::dates;
 use crate::traffic::{Costs, Keys, Plan, Shape};
@@ -141,7 +143,7 @@ impl<'de> Deserialize<'de> for Date {
     }
 }
 
-/// Reads a value from a string, or from a whole number as if it were one.
+/// Reads a value from a string, or from a whole number or a date as if it were one.
 fn read<'de, D: Deserializer<'de>, T, E: fmt::Display>(
     deserializer: D,
     parse: fn(&str) -> Result<T, E>,
@@ -154,7 +156,7 @@ struct Parsed<T, E> {
     error: PhantomData<E>,
 }
 
-impl<T, E: fmt::Display> Visitor<'_> for Parsed<T, E> {
+impl<'de, T, E: fmt::Display> Visitor<'de> for Parsed<T, E> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -167,6 +169,12 @@ impl<T, E: fmt::Display> Visitor<'_> for Parsed<T, E> {
 
     fn visit_i64<F: Error>(self, number: i64) -> Result<T, F> {
         self.visit_str(&number.to_string())
+    }
+
+    // A date without quotes is handed over as a map that the crate's own type reads.
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+        let date = Datetime::deserialize(MapAccessDeserializer::new(map))?;
+        self.visit_str(&date.to_string())
     }
 }
 
@@ -209,6 +217,13 @@ mod tests {
         let (timeout, round_trip) = (Duration::from_secs(2), Duration::from_millis(1));
         let waiting = Waiting { timeout, round_trip, jitter: false, seed: 7 };
         assert_eq!(scenario.waiting, Some(waiting));
+    }
+
+    #[test]
+    fn a_date_needs_no_quotes() {
+        let bare = FULL.replace("\"2026-03-02T09:00:00Z\"", "2026-03-02T09:00:00Z");
+        assert_ne!(bare, FULL);
+        assert_eq!(bare.parse::<Scenario>(), FULL.parse());
     }
 
     #[test]

@@ -2,6 +2,9 @@
 //!
 //! Each waits as [`lockage_core::flow::Wait`] says, which is what the clients of a real store do.
 
+mod arrivals;
+mod tally;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -10,10 +13,12 @@ use lockage_core::{Limit, Timestamp};
 
 use crate::engine::Engine;
 use crate::replay::{Outcome, ReplayError, decide};
-use crate::trace::{Trace, TraceBuilder};
-use crate::traffic::closed::Thinking;
+use crate::trace::Trace;
+use crate::traffic::Plan;
 use crate::traffic::random::{Chance, Stream};
-use crate::traffic::{Plan, Shape};
+
+use arrivals::{Arrivals, Closed, Open, arrival};
+pub use tally::{WaitTally, WaitTimes};
 
 /// The span in which calls count as one herd.
 const HERD_SPAN: Duration = Duration::from_millis(10);
@@ -78,7 +83,7 @@ pub fn replay_waiting(
     waiting: &Waiting,
     mut progress: impl FnMut(),
 ) -> Result<Waited, ReplayError> {
-    run(&mut Open { trace, arrived: 0 }, limit, engine, waiting, &mut progress)
+    run(&mut Open::new(trace), limit, engine, waiting, &mut progress)
 }
 
 /// Puts the requests of a closed loop through a limit: while a client waits, it sends no other request.
@@ -95,7 +100,7 @@ pub fn replay_closed(
 ) -> Result<Option<(Trace, Waited)>, ReplayError> {
     let Some(mut closed) = Closed::of(plan) else { return Ok(None) };
     let waited = run(&mut closed, limit, engine, waiting, &mut progress)?;
-    Ok(Some((closed.builder.finish(), waited)))
+    Ok(Some((closed.finish(), waited)))
 }
 
 fn run(
@@ -146,157 +151,6 @@ fn run(
     Ok(Waited { settled, calls_in_10ms: all.largest, repeats_in_10ms: repeats.largest })
 }
 
-/// Counts over what became of the requests of one limit.
-#[derive(Clone, Debug, PartialEq)]
-pub struct WaitTally {
-    /// Requests that were admitted when they came, and had their turn then.
-    pub at_once: u64,
-    /// Requests that were denied at first and admitted later, or were in a queue until their turn.
-    pub after_waiting: u64,
-    /// Requests that were denied to the last, but for those that can never be admitted.
-    pub gave_up: u64,
-    /// How long those waited that were admitted later; none where there were none.
-    pub times: Option<WaitTimes>,
-    /// Calls to the store.
-    pub calls: u64,
-    /// The most calls to the store within 10 ms.
-    pub calls_in_10ms: u64,
-    /// The most of them that had been denied before.
-    pub repeats_in_10ms: u64,
-}
-
-/// Order statistics of waiting times, by nearest rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WaitTimes {
-    /// Half waited no longer than this.
-    pub p50: Duration,
-    /// 99 of 100 waited no longer than this.
-    pub p99: Duration,
-    /// The longest.
-    pub max: Duration,
-}
-
-impl WaitTally {
-    /// Counts over a replay.
-    pub fn of(waited: &Waited) -> WaitTally {
-        let (mut at_once, mut gave_up, mut calls, mut times) = (0, 0, 0, Vec::new());
-        for settled in &waited.settled {
-            calls += u64::from(settled.calls);
-            match settled.outcome {
-                Outcome::Admitted if settled.calls == 1 && settled.queued.is_zero() => at_once += 1,
-                Outcome::Admitted => times.push(settled.after),
-                Outcome::Denied => gave_up += 1,
-                Outcome::Never => {}
-            }
-        }
-        WaitTally {
-            at_once,
-            after_waiting: times.len() as u64,
-            gave_up,
-            times: WaitTimes::of(times),
-            calls,
-            calls_in_10ms: waited.calls_in_10ms,
-            repeats_in_10ms: waited.repeats_in_10ms,
-        }
-    }
-
-    /// Calls to the store for each request that was admitted; none where none was.
-    pub fn calls_per_admitted(&self) -> Option<f64> {
-        let admitted = self.at_once + self.after_waiting;
-        (admitted > 0).then(|| self.calls as f64 / admitted as f64)
-    }
-}
-
-impl WaitTimes {
-    fn of(mut times: Vec<Duration>) -> Option<WaitTimes> {
-        times.sort_unstable();
-        let rank = |percent: usize| times[(times.len() * percent).div_ceil(100) - 1];
-        let max = *times.last()?;
-        Some(WaitTimes { p50: rank(50), p99: rank(99), max })
-    }
-}
-
-/// Where requests come from. Times count from the epoch.
-trait Arrivals {
-    /// The requests that have come, and maybe others.
-    fn trace(&self) -> &Trace;
-    /// When the next one comes, if no answer brings an earlier one.
-    fn next_at(&self) -> Option<Duration>;
-    /// The next one comes: its index in the trace.
-    fn next(&mut self) -> usize;
-    /// A request's caller has its answer, or its turn, at this time.
-    fn answered(&mut self, request: usize, at: Duration);
-}
-
-/// Requests that come whatever becomes of the others.
-struct Open<'a> {
-    trace: &'a Trace,
-    arrived: usize,
-}
-
-impl Arrivals for Open<'_> {
-    fn trace(&self) -> &Trace {
-        self.trace
-    }
-
-    fn next_at(&self) -> Option<Duration> {
-        (self.arrived < self.trace.requests().len()).then(|| arrival(self.trace, self.arrived))
-    }
-
-    fn next(&mut self) -> usize {
-        self.arrived += 1;
-        self.arrived - 1
-    }
-
-    fn answered(&mut self, _: usize, _: Duration) {}
-}
-
-/// Requests of clients that wait for their answers and think.
-struct Closed<'a> {
-    start: Duration,
-    thinking: Thinking,
-    add: Box<dyn FnMut(&mut TraceBuilder, u64) + 'a>,
-    builder: TraceBuilder,
-    /// Whose each request is.
-    clients: Vec<u32>,
-}
-
-impl<'a> Closed<'a> {
-    fn of(plan: &'a Plan) -> Option<Self> {
-        let Shape::ClosedLoop { clients, think } = plan.shape else { return None };
-        let end = u64::try_from(plan.duration.as_micros()).unwrap_or(u64::MAX);
-        Some(Closed {
-            start: Duration::from_micros(plan.start.as_micros()),
-            thinking: Thinking::new(clients, think, end, plan.seed),
-            add: Box::new(plan.requests()),
-            builder: TraceBuilder::default(),
-            clients: Vec::new(),
-        })
-    }
-}
-
-impl Arrivals for Closed<'_> {
-    fn trace(&self) -> &Trace {
-        self.builder.so_far()
-    }
-
-    fn next_at(&self) -> Option<Duration> {
-        self.thinking.next_at().map(|offset| self.start + Duration::from_micros(offset))
-    }
-
-    fn next(&mut self) -> usize {
-        let (offset, client) = self.thinking.pop().expect("one comes: its time is known");
-        (self.add)(&mut self.builder, offset);
-        self.clients.push(client);
-        self.clients.len() - 1
-    }
-
-    fn answered(&mut self, request: usize, at: Duration) {
-        let now = u64::try_from((at - self.start).as_micros()).unwrap_or(u64::MAX);
-        self.thinking.think(self.clients[request], now);
-    }
-}
-
 /// Callers in the order in which they ask.
 struct Queue<'a> {
     arrivals: &'a mut dyn Arrivals,
@@ -329,10 +183,6 @@ impl Queue<'_> {
             _ => self.waiting.pop_first().map(|((asks_at, _), caller)| (asks_at, caller)),
         }
     }
-}
-
-fn arrival(trace: &Trace, request: usize) -> Duration {
-    Duration::from_micros(trace.requests()[request].at.as_micros())
 }
 
 /// Counts calls within any [`HERD_SPAN`]. They come in the order of their times.
@@ -498,16 +348,5 @@ mod tests {
         });
         assert_eq!(sizes, [1, 2, 3, 4, 3, 4, 4, 1]);
         assert_eq!(herd.largest, 4);
-    }
-
-    #[test]
-    fn times_are_of_the_nearest_rank() {
-        let times = |count: u32| WaitTimes::of((1..=count).rev().map(|i| i * MILLI).collect());
-        let millis =
-            |p50, p99, max| WaitTimes { p50: p50 * MILLI, p99: p99 * MILLI, max: max * MILLI };
-        assert_eq!(times(0), None);
-        assert_eq!(times(1), Some(millis(1, 1, 1)));
-        assert_eq!(times(10), Some(millis(5, 10, 10)));
-        assert_eq!(times(200), Some(millis(100, 198, 200)));
     }
 }
