@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand};
 use lockage_core::{Limit, Timestamp, parse_duration};
 
 use crate::dates;
@@ -62,9 +62,10 @@ struct ReplayArgs {
 
 /// Put made-up traffic through limits.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("requests").required(true).args(["traffic", "scenario"])))]
 struct ExploreArgs {
     /// A TOML file that says all of it: the limits, the traffic, who waits, and the seed
-    #[arg(long, value_name = "FILE", required_unless_present = "traffic")]
+    #[arg(long, value_name = "FILE")]
     #[arg(conflicts_with_all = ["traffic", "limits", "seed", "duration", "keys", "cost", "start"])]
     #[arg(conflicts_with_all = ["wait", "round_trip", "no_jitter"])]
     scenario: Option<PathBuf>,

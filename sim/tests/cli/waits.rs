@@ -110,7 +110,7 @@ fn a_closed_loop_that_waits_gives_each_limit_requests_of_its_own() {
     };
     let report = with("model");
     assert_eq!(report, with("lua"));
-    assert_eq!(report["requests"], ().into());
+    assert!(report["requests"].is_null());
     for limiter in report["limiters"].as_array().unwrap() {
         let count = |name: &str| limiter[name].as_u64().unwrap();
         assert_eq!(count("admitted") + count("denied"), count("requests"));
