@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn a_day_is_lowest_at_its_ends_and_highest_in_its_middle() {
         let shape = "diurnal 0/s to 100/s every 40s";
-        let tenth = |i| count(shape, 20, 4 * i, 4 * i + 4);
+        let tenth = |i: u64| count(shape, 20, 4 * i, 4 * i + 4);
         // The mean of (1 - cos) / 2 over the first tenth and over the two about the middle.
         assert!(alike(tenth(0), 20.0 * 400.0 * 0.0323), "{}", tenth(0));
         assert!(alike(tenth(4), 20.0 * 400.0 * 0.9677), "{}", tenth(4));
