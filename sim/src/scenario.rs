@@ -244,7 +244,7 @@ mod tests {
             ("shape = \"poisson 5/s\"", "", "missing field `shape`"),
             ("wait = \"2s\"", "", "missing field `wait`"),
             ("\"fixed-window 10/60s\", \"sliding-log 5/s\"", "", "limits is empty"),
-            ("sliding-log 5/s", "sliding 5/s", "line 3, column 43"),
+            ("sliding-log 5/s", "sliding 5/s", "line 3, column 42"),
             ("sliding-log 5/s", "sliding 5/s", "expected a kind of limit"),
             ("poisson 5/s", "wavy 5/s", "expected constant, poisson"),
             ("zipf 1.1", "zipf", "expected an exponent"),
