@@ -201,13 +201,15 @@ fn thinned(
     let (mut at, end) = (0.0, micros as f64);
     for section in sections {
         let until = section.until.min(end);
-        while section.most > 0.0 {
-            at += chance.exponential() / section.most;
-            if at >= until {
-                break;
-            }
-            if chance.uniform() * section.most <= rate(&section, at) {
-                each(at as u64);
+        if section.most > 0.0 {
+            loop {
+                at += chance.exponential() / section.most;
+                if at >= until {
+                    break;
+                }
+                if chance.uniform() * section.most <= rate(&section, at) {
+                    each(at as u64);
+                }
             }
         }
         at = until;

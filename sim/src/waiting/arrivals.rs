@@ -47,11 +47,14 @@ impl Arrivals for Open<'_> {
     fn answered(&mut self, _: usize, _: Duration) {}
 }
 
+/// Adds a request at an offset from the start.
+type Add<'a> = Box<dyn FnMut(&mut TraceBuilder, u64) + 'a>;
+
 /// Requests of clients that wait for their answers and think.
 pub(super) struct Closed<'a> {
     start: Duration,
     thinking: Thinking,
-    add: Box<dyn FnMut(&mut TraceBuilder, u64) + 'a>,
+    add: Add<'a>,
     builder: TraceBuilder,
     /// Whose each request is.
     clients: Vec<u32>,
