@@ -102,7 +102,7 @@ fn list(scopes: &[Scope]) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     for scope in scopes {
         let size = if scope.is_large { " (large)" } else { "" };
-        writeln!(out, "{:10} {}{size}", scope.name, scope.about)?;
+        writeln!(out, "{:11} {}{size}", scope.name, scope.about)?;
     }
     out.flush()
 }

@@ -111,8 +111,26 @@ impl Scope {
         let long_pair = Scope { name: "long-pair", ..longer.clone() };
         let long_settle =
             Scope { name: "long-settle", about: settle.about, allowed: settle.allowed, ..longer };
+        let three = Scope {
+            name: "three",
+            about: "three owners acquire and release",
+            owners: 3,
+            ticks: 4,
+            delay: 1,
+            patience: 0,
+            allowed: &[],
+            is_large: true,
+            ..pair.clone()
+        };
+        let lossy = Scope {
+            name: "lossy",
+            about: "two owners acquire, renew and release, and the replica takes over",
+            operations: 2,
+            is_large: true,
+            ..failover.clone()
+        };
         let small = [pair, reentry, settle, force, failover, line];
-        small.into_iter().chain([long_pair, long_settle]).collect()
+        small.into_iter().chain([long_pair, long_settle, three, lossy]).collect()
     }
 
     /// The lock in it.
