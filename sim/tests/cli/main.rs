@@ -1,8 +1,10 @@
 //! The program as its users run it: arguments in, report and exit status out.
 
+mod exhaust;
 mod input;
 mod refusals;
 mod reports;
+mod scenarios;
 mod traffic;
 mod waits;
 
