@@ -136,20 +136,23 @@ pub fn three_ways<R: Reference>(
     property(name, cases, &(traces, Time::any()), |(trace, time)| {
         simulated.borrow_mut().flush_all();
         let mut on_simulated = Simulated::new(&simulated, time, "one");
-        equals_the_model::<R>(Model::new(time), &mut on_simulated, &trace)?;
+        equals_the_model::<R>(&mut Model::new(time), &mut on_simulated, &trace)?;
         let mut on_real = Real::new(&session, time);
-        equals_the_model::<R>(Model::new(time), &mut on_real, &trace)
+        equals_the_model::<R>(&mut Model::new(time), &mut on_real, &trace)
     });
 }
 
 /// Every outcome of a store, and what its key holds and until when, equals the model's.
-fn equals_the_model<R: Reference>(
-    mut model: Model,
+///
+/// # Errors
+/// The first difference.
+pub fn equals_the_model<R: Reference>(
+    model: &mut Model,
     store: &mut impl Holds,
     trace: &Trace<R::Ask>,
 ) -> Check {
     trace.play::<R>(|op, now_us, _| {
-        let expected = R::run_on(op, &mut model, now_us);
+        let expected = R::run_on(op, model, now_us);
         let seen = R::run_on(op, store, now_us);
         require(seen == expected, || {
             format!("{op:?} at {now_us}: {seen:?}, in Rust {expected:?}")

@@ -8,105 +8,26 @@ use lockage_core::{
     Arguments, Command, ConfigError, Record, RecordError, ScriptId, Stored, Timestamp,
 };
 use lockage_sim::store::{RespValue, SimStore};
-use lockage_tests::key::{Holds, Key, Slot};
+use lockage_tests::fenced::{self, Call, Step, play, trace};
+use lockage_tests::key::{Key, Slot};
 use lockage_tests::properties::{Check, cases, property, require, try_out};
 use lockage_tests::stores::{Model, Real, Session, Simulated, Time};
-use proptest::prelude::*;
 
 const START_US: u64 = 1_763_700_000_000_000;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// One call, so many microseconds after the one before (below zero before it).
-#[derive(Clone, Debug)]
-struct Step {
-    moved_us: i64,
-    call: Call,
-    keep_us: u64,
-}
-
-#[derive(Clone, Debug)]
-enum Call {
-    Write(u64, String),
-    Read(u64),
-    Peek,
-}
-
-fn trace() -> impl Strategy<Value = Vec<Step>> {
-    let token = || prop_oneof![8 => 0..6_u64, 1 => Just((1 << 53) - 1)];
-    let value = prop_oneof![
-        4 => "[a-z]{0,14}",
-        1 => "\\PC{0,8}",
-        1 => prop::collection::vec(any::<char>(), 0..40).prop_map(|all| all.into_iter().collect()),
-    ];
-    let call = prop_oneof![
-        4 => (token(), value).prop_map(|(token, value)| Call::Write(token, value)),
-        4 => token().prop_map(Call::Read),
-        1 => Just(Call::Peek),
-    ];
-    let moved = prop_oneof![3 => Just(0_i64), 3 => 1..2_000_i64, 1 => -3_000..0_i64];
-    let step = (moved, call, 1..6_000_u64).prop_map(|(moved_us, call, keep_us)| Step {
-        moved_us,
-        call,
-        keep_us,
-    });
-    prop::collection::vec(step, 1..25)
-}
-
-/// Runs it, and shows each call with what came of it and the time.
-fn play<K: Key>(
-    key: &mut K,
-    trace: &[Step],
-    mut looks: impl FnMut(&mut K, &Call, String, u64) -> Check,
-) -> Check {
-    let mut now_us = START_US;
-    for Step { moved_us, call, keep_us } in trace {
-        now_us = now_us.saturating_add_signed(*moved_us);
-        let (now, keep) = (at(now_us), Duration::from_micros(*keep_us));
-        let outcome = match call {
-            Call::Write(token, value) => {
-                let command = FencedWrite::new(*token, value, keep).expect("in range");
-                format!("{:?}", key.execute(&command, now))
-            }
-            Call::Read(token) => {
-                let command = FencedRead::new(*token, keep).expect("in range");
-                format!("{:?}", key.execute(&command, now))
-            }
-            Call::Peek => format!("{:?}", key.execute(&FencedPeek, now)),
-        };
-        looks(key, call, outcome, now_us)?;
-    }
-    Ok(())
-}
-
-fn at(us: u64) -> Timestamp {
-    Timestamp::from_micros(us).expect("a time")
-}
-
 #[test]
 fn fenced_values_are_the_same_in_three_places() {
     let simulated = RefCell::new(store());
     let session = RefCell::new(Session::start());
+    let model = || Model::new(Time::Store);
     property("three_way_fenced", cases(1_000), &trace(), |trace| {
         simulated.borrow_mut().flush_all();
         let mut on_simulated = Simulated::new(&simulated, Time::Store, "one");
-        equals_the_model(&mut on_simulated, &trace)?;
-        equals_the_model(&mut Real::new(&session, Time::Store), &trace)
+        fenced::equals_the_model(&mut model(), &mut on_simulated, &trace)?;
+        fenced::equals_the_model(&mut model(), &mut Real::new(&session, Time::Store), &trace)
     });
-}
-
-fn equals_the_model(other: &mut impl Holds, trace: &[Step]) -> Check {
-    let (mut model, mut expected) = (Model::new(Time::Store), Vec::new());
-    play(&mut model, trace, |model, _, outcome, _| {
-        expected.push((outcome, model.held()));
-        Ok(())
-    })?;
-    let mut expected = expected.into_iter();
-    play(other, trace, |other, call, outcome, now_us| {
-        let expected = expected.next().expect("as many");
-        let seen = (outcome, other.held());
-        require(seen == expected, || format!("{call:?} at {now_us}: {seen:?}, not {expected:?}"))
-    })
 }
 
 /// L7: while it is kept, nothing is accepted with a token below one that was, and what is read is what was
@@ -255,4 +176,8 @@ fn what_is_out_of_range_is_refused_before_it_is_sent() {
 
 fn store() -> SimStore {
     SimStore::new().expect("Lua gets its memory")
+}
+
+fn at(us: u64) -> Timestamp {
+    Timestamp::from_micros(us).expect("a time")
 }

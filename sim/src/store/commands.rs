@@ -144,7 +144,8 @@ fn time(keyspace: &mut Keyspace, _: &[&[u8]]) -> Outcome {
 }
 
 /// `PUBLISH` and `SPUBLISH`: how many have received it. Nobody listens here.
-fn publish(_: &mut Keyspace, _: &[&[u8]]) -> Outcome {
+fn publish(keyspace: &mut Keyspace, words: &[&[u8]]) -> Outcome {
+    keyspace.publish(words[1]);
     Ok(RespValue::Integer(0))
 }
 

@@ -5,7 +5,9 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use mlua::state::{GcIncParams, GcMode};
-use mlua::{Function, IntoLua, Lua, LuaOptions, StdLib, Table, Value, Variadic};
+use mlua::{
+    Function, HookTriggers, IntoLua, Lua, LuaOptions, StdLib, Table, Value, Variadic, VmState,
+};
 
 use super::commands;
 use super::keyspace::Keyspace;
@@ -34,7 +36,13 @@ pub(crate) struct Interpreter {
     run: Function,
     keyspace: Rc<RefCell<Keyspace>>,
     random: Rc<Cell<Random>>,
+    /// How many ticks the script has left that runs, where that is limited.
+    ticks_left: Rc<Cell<u32>>,
+    longest_run: u32,
 }
+
+/// How many instructions a tick has.
+const TICK: u32 = 1000;
 
 impl Interpreter {
     /// # Errors
@@ -64,11 +72,28 @@ impl Interpreter {
             Ok(())
         })?;
         let run = lua.load(PRELUDE).set_name("=prelude").call((command, sha1hex, next, seed))?;
-        Ok(Interpreter { lua, run, keyspace, random })
+        let ticks_left = Rc::new(Cell::new(0));
+        Ok(Interpreter { lua, run, keyspace, random, ticks_left, longest_run: 0 })
     }
 
     pub(crate) fn keyspace(&self) -> &RefCell<Keyspace> {
         &self.keyspace
+    }
+
+    /// Ends each script with an error once it has run for about so many instructions.
+    ///
+    /// # Errors
+    /// Those of Lua itself.
+    pub(crate) fn limit(&mut self, instructions: u32) -> mlua::Result<()> {
+        self.longest_run = instructions.div_ceil(TICK);
+        let ticks_left = Rc::clone(&self.ticks_left);
+        self.lua.set_hook(HookTriggers::new().every_nth_instruction(TICK), move |_, _| {
+            let Some(left) = ticks_left.get().checked_sub(1) else {
+                return Err(mlua::Error::runtime("Script killed by user with SCRIPT KILL"));
+            };
+            ticks_left.set(left);
+            Ok(VmState::Continue)
+        })
     }
 
     /// Compiles a script.
@@ -99,6 +124,7 @@ impl Interpreter {
         // The same numbers in every run of a script, as in Redis: a replayed trace must not depend
         // on its past.
         self.random.set(Random::seeded(0));
+        self.ticks_left.set(self.longest_run);
         let keys = self.string_table(keys)?;
         let argv = self.string_table(argv)?;
         reply_from_lua(self.run.call((script, keys, argv))?, 0)

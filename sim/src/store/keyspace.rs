@@ -69,11 +69,12 @@ pub(crate) struct Keyspace {
     entries: BTreeMap<Vec<u8>, Entry>,
     now_us: u64,
     sweep_at_len: usize,
+    published: Option<String>,
 }
 
 impl Default for Keyspace {
     fn default() -> Self {
-        Keyspace { entries: BTreeMap::new(), now_us: 0, sweep_at_len: SWEEP_FLOOR }
+        Keyspace { entries: BTreeMap::new(), now_us: 0, sweep_at_len: SWEEP_FLOOR, published: None }
     }
 }
 
@@ -167,6 +168,14 @@ impl Keyspace {
         if let Some(entry) = self.touch(key) {
             entry.expires_at_ms = expires_at_ms;
         }
+    }
+
+    pub(crate) fn publish(&mut self, message: &[u8]) {
+        self.published = Some(String::from_utf8_lossy(message).into_owned());
+    }
+
+    pub(crate) fn take_published(&mut self) -> Option<String> {
+        self.published.take()
     }
 
     pub(crate) fn clear(&mut self) {

@@ -99,6 +99,16 @@ impl SimStore {
         self
     }
 
+    /// Ends a script with an error reply once it has run for about so many instructions of Lua, as `SCRIPT KILL`
+    /// does: for tests of scripts that may never end.
+    ///
+    /// # Errors
+    /// [`SimError::Lua`] if Lua cannot get memory.
+    pub fn with_longest_run(mut self, instructions: u32) -> Result<SimStore, SimError> {
+        self.interpreter.limit(instructions)?;
+        Ok(self)
+    }
+
     /// Sets the server's clock, forwards or backwards.
     pub fn set_now(&mut self, now: Timestamp) {
         self.interpreter.keyspace().borrow_mut().set_now_us(now.as_micros());
@@ -221,6 +231,12 @@ impl SimStore {
     /// such key, or it never expires.
     pub fn expires_at_ms(&self, key: &str) -> Option<i64> {
         self.interpreter.keyspace().borrow().peek(key.as_bytes())?.1
+    }
+
+    /// The latest message that was published since this was last asked, to whichever channel; bytes that are not
+    /// UTF-8 show as replacement characters. Nobody listens here.
+    pub fn take_published(&mut self) -> Option<String> {
+        self.interpreter.keyspace().borrow_mut().take_published()
     }
 
     /// How many keys are alive.

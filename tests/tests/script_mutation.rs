@@ -1,0 +1,162 @@
+//! Every text of these parts of the shipped scripts matters: one that is changed is seen by the calls of the
+//! properties' traces, or there is a written reason why it may not be.
+//!
+//! By default those of the parts that have been judged. Those of one part, or of all:
+//! `LOCKAGE_MUTANTS=all cargo test -p lockage-tests --test script_mutation -- --nocapture` names each that lives.
+
+use std::collections::BTreeSet;
+
+use lockage_tests::mutation::corpus::Corpus;
+use lockage_tests::mutation::mutants::{self, Mutant, Part};
+use lockage_tests::mutation::{Living, survivors};
+
+/// Parts of which each mutant that lives has a reason.
+const JUDGED: [&str; 10] = [
+    "counter_acquire",
+    "counter_peek",
+    "counter_record",
+    "fenced_read",
+    "fenced_write",
+    "fixed_window",
+    "leaky_bucket",
+    "limiter_reset",
+    "rw_lock_inspect",
+    "token_bucket",
+];
+
+/// How many traces of each kind each mutant meets, and how many those that live through these.
+const TRACES: [u32; 2] = [8, 40];
+
+const THREADS: usize = 2;
+
+/// All but `rewrite`, which is a script of its own, without a machine.
+const PARTS: [Part; 55] = [
+    part("any_record", include_str!("../../lua/scripts/any_record.lua")),
+    part("conversion", include_str!("../../lua/scripts/conversion.lua")),
+    part("counter_acquire", include_str!("../../lua/scripts/counter_acquire.lua")),
+    part("counter_peek", include_str!("../../lua/scripts/counter_peek.lua")),
+    part("counter_record", include_str!("../../lua/scripts/counter_record.lua")),
+    part("counters", include_str!("../../lua/scripts/counters.lua")),
+    part("fenced_read", include_str!("../../lua/scripts/fenced_read.lua")),
+    part("fenced_record", include_str!("../../lua/scripts/fenced_record.lua")),
+    part("fenced_write", include_str!("../../lua/scripts/fenced_write.lua")),
+    part("fixed_window", include_str!("../../lua/scripts/fixed_window.lua")),
+    part("interval_bucket", include_str!("../../lua/scripts/interval_bucket.lua")),
+    part("latch_count_down", include_str!("../../lua/scripts/latch_count_down.lua")),
+    part("latch_inspect", include_str!("../../lua/scripts/latch_inspect.lua")),
+    part("latch_record", include_str!("../../lua/scripts/latch_record.lua")),
+    part("latch_reset", include_str!("../../lua/scripts/latch_reset.lua")),
+    part("latch_set", include_str!("../../lua/scripts/latch_set.lua")),
+    part("leaky_bucket", include_str!("../../lua/scripts/leaky_bucket.lua")),
+    part("leaky_bucket_cancel", include_str!("../../lua/scripts/leaky_bucket_cancel.lua")),
+    part("limit_record", include_str!("../../lua/scripts/limit_record.lua")),
+    part("limiter_acquire", include_str!("../../lua/scripts/limiter_acquire.lua")),
+    part("limiter_adjust", include_str!("../../lua/scripts/limiter_adjust.lua")),
+    part("limiter_peek", include_str!("../../lua/scripts/limiter_peek.lua")),
+    part("limiter_reset", include_str!("../../lua/scripts/limiter_reset.lua")),
+    part("limiter_set", include_str!("../../lua/scripts/limiter_set.lua")),
+    part("limiter_settle", include_str!("../../lua/scripts/limiter_settle.lua")),
+    part("lock_acquire", include_str!("../../lua/scripts/lock_acquire.lua")),
+    part("lock_force_release", include_str!("../../lua/scripts/lock_force_release.lua")),
+    part("lock_inspect", include_str!("../../lua/scripts/lock_inspect.lua")),
+    part("lock_record", include_str!("../../lua/scripts/lock_record.lua")),
+    part("lock_release", include_str!("../../lua/scripts/lock_release.lua")),
+    part("lock_renew", include_str!("../../lua/scripts/lock_renew.lua")),
+    part("lock_withdraw", include_str!("../../lua/scripts/lock_withdraw.lua")),
+    part("log_entries", include_str!("../../lua/scripts/log_entries.lua")),
+    part("penalty", include_str!("../../lua/scripts/penalty.lua")),
+    part("pieces", include_str!("../../lua/scripts/pieces.lua")),
+    part("prelude", include_str!("../../lua/scripts/prelude.lua")),
+    part("publish", include_str!("../../lua/scripts/publish.lua")),
+    part("requests", include_str!("../../lua/scripts/requests.lua")),
+    part("reservations", include_str!("../../lua/scripts/reservations.lua")),
+    part("rw_lock_acquire", include_str!("../../lua/scripts/rw_lock_acquire.lua")),
+    part("rw_lock_inspect", include_str!("../../lua/scripts/rw_lock_inspect.lua")),
+    part("rw_lock_record", include_str!("../../lua/scripts/rw_lock_record.lua")),
+    part("rw_lock_release", include_str!("../../lua/scripts/rw_lock_release.lua")),
+    part("rw_lock_renew", include_str!("../../lua/scripts/rw_lock_renew.lua")),
+    part("semaphore_acquire", include_str!("../../lua/scripts/semaphore_acquire.lua")),
+    part("semaphore_inspect", include_str!("../../lua/scripts/semaphore_inspect.lua")),
+    part("semaphore_record", include_str!("../../lua/scripts/semaphore_record.lua")),
+    part("semaphore_release", include_str!("../../lua/scripts/semaphore_release.lua")),
+    part("semaphore_renew", include_str!("../../lua/scripts/semaphore_renew.lua")),
+    part("sliding_log", include_str!("../../lua/scripts/sliding_log.lua")),
+    part("sliding_log_acquire", include_str!("../../lua/scripts/sliding_log_acquire.lua")),
+    part("sliding_log_peek", include_str!("../../lua/scripts/sliding_log_peek.lua")),
+    part("sliding_window", include_str!("../../lua/scripts/sliding_window.lua")),
+    part("token_bucket", include_str!("../../lua/scripts/token_bucket.lua")),
+    part("wake", include_str!("../../lua/scripts/wake.lua")),
+];
+
+const fn part(name: &'static str, text: &'static str) -> Part {
+    Part { name, text }
+}
+
+#[test]
+fn no_mutant_of_a_script_lives_without_a_reason() {
+    let all = mutants();
+    let wanted = std::env::var("LOCKAGE_MUTANTS").unwrap_or_default();
+    let some: Vec<Mutant> = match wanted.as_str() {
+        "all" => all,
+        "" => all.into_iter().filter(|it| JUDGED.contains(&it.part.name)).collect(),
+        part => all.into_iter().filter(|it| it.part.name == part).collect(),
+    };
+    let living = Living::read();
+    let mut lives: Vec<Mutant> = some.clone();
+    for traces in TRACES {
+        let corpus = Corpus::record(traces);
+        let mut left = Vec::new();
+        for part in lives.chunk_by(|one, other| one.part.name == other.part.name) {
+            let found = survivors(part, &corpus, THREADS);
+            println!("{}: {} mutants, {} live", part[0].part.name, part.len(), found.len());
+            left.extend(found.into_iter().cloned());
+        }
+        println!("{} mutants, {} traces: {} live", lives.len(), corpus.traces.len(), left.len());
+        lives = left;
+        if lives.is_empty() {
+            break;
+        }
+    }
+    let unexcused: Vec<String> = lives
+        .iter()
+        .filter(|it| !living.excuses(it))
+        .map(|it| format!("{:?},\n", it.line()))
+        .collect();
+    assert!(
+        unexcused.is_empty(),
+        "{} live without a reason:\n{}",
+        unexcused.len(),
+        unexcused.concat()
+    );
+    let lives: BTreeSet<[String; 3]> = lives.iter().map(Mutant::line).collect();
+    let tried: BTreeSet<[String; 3]> = some.iter().map(Mutant::line).collect();
+    let dead: Vec<_> =
+        living.all().filter(|it| tried.contains(*it) && !lives.contains(*it)).collect();
+    assert!(dead.is_empty(), "these are listed as living, and are killed: {dead:#?}");
+}
+
+#[test]
+fn what_is_listed_as_living_is_a_mutant() {
+    let lines: BTreeSet<[String; 3]> = mutants().iter().map(Mutant::line).collect();
+    for listed in Living::read().all() {
+        assert!(lines.contains(listed), "there is no such mutant: {listed:?}");
+    }
+}
+
+/// Every part of a script is in the list.
+#[test]
+fn the_parts_make_up_the_scripts() {
+    for id in lockage_core::ScriptId::ALL {
+        let source = lockage_lua::script(id).source();
+        let parts: usize = PARTS
+            .iter()
+            .filter(|part| source.contains(part.text))
+            .map(|part| part.text.len())
+            .sum();
+        assert_eq!(parts, source.len(), "{id:?}");
+    }
+}
+
+fn mutants() -> Vec<Mutant> {
+    PARTS.into_iter().flat_map(mutants::of).collect()
+}
