@@ -10,6 +10,7 @@ mod dates;
 pub mod engine;
 pub mod exhaustive;
 pub mod input;
+pub mod museum;
 pub mod replay;
 pub mod report;
 pub mod scenario;
