@@ -3,13 +3,51 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use lockage_sim::museum::Property::*;
 use lockage_sim::museum::{Deed, Entry, Found, Played, Property, Seen, Step, entries};
+
+/// Which properties kill which bug.
+const BUGS: [(u8, &[Property]); 29] = [
+    (1, &[D9]),
+    (2, &[D1]),
+    (3, &[D5]),
+    (4, &[D5]),
+    (5, &[D1, D9]),
+    (6, &[D1]),
+    (7, &[E4]),
+    (8, &[D10]),
+    (9, &[D1, D4]),
+    (10, &[E2]),
+    (11, &[E2]),
+    (12, &[E2]),
+    (13, &[D1]),
+    (14, &[E2]),
+    (15, &[D2]),
+    (16, &[E4]),
+    (17, &[D6]),
+    (18, &[D12]),
+    (19, &[D12]),
+    (20, &[InputGuard]),
+    (21, &[E2]),
+    (22, &[E2]),
+    (23, &[L3]),
+    (24, &[L4]),
+    (25, &[L8]),
+    (26, &[L6]),
+    (27, &[L10]),
+    (28, &[L4]),
+    (29, &[L5]),
+];
 
 #[test]
 fn every_bug_is_there_and_every_property_kills_one() {
     let entries = entries();
-    let bugs: BTreeSet<u8> = entries.iter().filter_map(|entry| entry.bug).collect();
-    assert_eq!(bugs, (1..=29).collect());
+    for (bug, properties) in BUGS {
+        let own = entries.iter().filter(|entry| entry.bug == Some(bug));
+        let killed_by: BTreeSet<Property> = own.map(|entry| entry.property).collect();
+        assert_eq!(killed_by, properties.iter().copied().collect(), "bug {bug}");
+    }
+    assert!(entries.iter().all(|entry| entry.bug.is_none_or(|bug| (1..=29).contains(&bug))));
     let properties: BTreeSet<Property> = entries.iter().map(|entry| entry.property).collect();
     assert_eq!(properties, BTreeSet::from(Property::ALL));
     let names: BTreeSet<&str> = entries.iter().map(|entry| entry.name).collect();

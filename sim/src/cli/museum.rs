@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
 use serde::Serialize;
 
-use crate::museum::{Entry, Event, Found, Played, Seen, entries};
+use crate::museum::{Entry, Event, Found, Played, Seen, Step, entries};
 
 /// Play bugs that others shipped, and see which promise finds each of them.
 #[derive(Debug, Args)]
@@ -34,12 +34,15 @@ struct Line {
     killed: bool,
     why: Option<String>,
     steps: usize,
+    /// How many traces were tried before the one that is shown.
+    tried: usize,
     /// How many shorter traces there are, none of which breaks the property; null where the trace is given.
     shorter: Option<usize>,
     given_because: Option<&'static str>,
     trace: Vec<Moment>,
     control_holds: bool,
     control_passed: usize,
+    control_depth: usize,
     control_broken: Option<ControlBroken>,
 }
 
@@ -95,13 +98,16 @@ impl MuseumArgs {
 
 fn write_table(all: &[(Entry, Played)]) -> io::Result<()> {
     let mut table = table();
-    table.set_header(["bug", "name", "seen in", "what", "killed by", "steps", "tried", "shipped"]);
+    table.set_header(["bug", "name", "what", "seen in", "property", "steps", "tried"]);
     for column in [0, 5, 6] {
         let column = table.column_mut(column).expect("the header has it");
         column.set_cell_alignment(CellAlignment::Right);
     }
+    // Names are there to be copied.
+    let names = table.column_mut(1).expect("the header has it");
+    names.set_constraint(ColumnConstraint::ContentWidth);
     for (entry, played) in all {
-        let killed = if played.is_killed() { entry.property.name() } else { "LIVES" };
+        let lives = if played.is_killed() { "" } else { " LIVES" };
         let tried = match played.found {
             Found::Minimal { .. } => played.tried.to_string(),
             Found::Given { .. } => "given".to_owned(),
@@ -109,12 +115,11 @@ fn write_table(all: &[(Entry, Played)]) -> io::Result<()> {
         table.add_row([
             entry.bug.map(|bug| bug.to_string()).unwrap_or_default(),
             entry.name.to_owned(),
-            entry.seen_in.to_owned(),
             entry.kind.name().to_owned(),
-            killed.to_owned(),
+            entry.seen_in.to_owned(),
+            format!("{}{lives}", entry.property),
             played.trace.len().to_string(),
             tried,
-            if played.control_holds() { "passes" } else { "FAILS" }.to_owned(),
         ]);
     }
     let count = |is_so: fn(&Played) -> bool| all.iter().filter(|(_, one)| is_so(one)).count();
@@ -124,22 +129,27 @@ fn write_table(all: &[(Entry, Played)]) -> io::Result<()> {
     writeln!(out, "{table}")?;
     writeln!(
         out,
-        "{killed} of {} killed. What is shipped here passes in {held}, {passed} traces in all.",
+        "{killed} of {} are killed. What is shipped here passes in {held}: {passed} traces.",
         all.len()
     )?;
+    for (entry, played) in all {
+        if let Some((trace, why)) = &played.control_broken {
+            write_control(&mut out, entry, trace, why)?;
+        }
+    }
     out.flush()
 }
 
 /// One entry, step by step.
 fn write_story(entry: &Entry, played: &Played) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
-    let bug = entry.bug.map_or("our own".to_owned(), |bug| format!("bug {bug}"));
+    let bug = entry.bug.map_or("no number".to_owned(), |bug| format!("bug {bug}"));
     let (kind, seen_in) = (entry.kind.name(), entry.seen_in);
     writeln!(out, "{} ({bug}, a {kind}, seen in {seen_in})", entry.name)?;
-    writeln!(out, "  {}", entry.about)?;
-    writeln!(out, "  Here: {}.\n", entry.scene)?;
+    writeln!(out, "{}", wrapped(entry.about))?;
+    writeln!(out, "Here: {}.\n", entry.scene)?;
     let property = entry.property;
-    writeln!(out, "{property}: {}", property.statement())?;
+    writeln!(out, "{}", wrapped(&format!("{property}: {}", property.statement())))?;
     match &played.why {
         Some(why) => writeln!(out, "broken: {why}")?,
         None => writeln!(out, "NOT BROKEN by any trace")?,
@@ -159,14 +169,21 @@ fn write_story(entry: &Entry, played: &Played) -> io::Result<()> {
     }
     match &played.control_broken {
         None => {
-            writeln!(out, "What is shipped here passes all {} traces.\n", played.control_passed)?;
+            let traces = match played.control_passed {
+                1 => "this trace".to_owned(),
+                count => format!("all {count} traces of up to {} steps", played.control_depth),
+            };
+            writeln!(out, "What is shipped here passes {traces}.\n")?;
         }
-        Some((trace, why)) => {
-            writeln!(out, "WHAT IS SHIPPED HERE BREAKS IT TOO: {why}")?;
-            trace.iter().try_for_each(|step| writeln!(out, "  {step}"))?;
-        }
+        Some((trace, why)) => write_control(&mut out, entry, trace, why)?,
     }
     out.flush()
+}
+
+/// What is shipped breaks the property as well: then it or the judge is wrong.
+fn write_control(out: &mut impl Write, entry: &Entry, trace: &[Step], why: &str) -> io::Result<()> {
+    writeln!(out, "\nWHAT IS SHIPPED BREAKS {} ({}): {why}", entry.property, entry.name)?;
+    trace.iter().try_for_each(|step| writeln!(out, "  {step}"))
 }
 
 fn write_json(all: &[(Entry, Played)]) -> io::Result<()> {
@@ -198,11 +215,13 @@ fn line(entry: &Entry, played: &Played) -> Line {
         killed: played.is_killed(),
         why: played.why.clone(),
         steps: played.trace.len(),
+        tried: played.tried,
         shorter,
         given_because,
         trace: moments(played).collect(),
         control_holds: played.control_holds(),
         control_passed: played.control_passed,
+        control_depth: played.control_depth,
         control_broken,
     }
 }
@@ -214,6 +233,21 @@ fn moments(played: &Played) -> impl Iterator<Item = Moment> {
         seen: seen.to_string(),
         shipped: played.shipped.get(at).map(Seen::to_string),
     })
+}
+
+/// In lines that fit.
+fn wrapped(text: &str) -> String {
+    let width = usize::from(super::width());
+    let (mut lines, mut len) = (String::new(), 0);
+    for word in text.split(' ') {
+        let fits = len + 1 + word.len() <= width;
+        if len > 0 {
+            lines.push(if fits { ' ' } else { '\n' });
+        }
+        len = if fits { len + 1 + word.len() } else { word.len() };
+        lines.push_str(word);
+    }
+    lines
 }
 
 fn table() -> Table {

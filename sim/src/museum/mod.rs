@@ -92,8 +92,10 @@ pub struct Played {
     pub tried: usize,
     /// What comes of the same steps with what is shipped here.
     pub shipped: Vec<Seen>,
-    /// How many traces what is shipped here passes.
+    /// How many traces what is shipped here passes: all that it can be put through.
     pub control_passed: usize,
+    /// How many steps these have at most.
+    pub control_depth: usize,
     /// The trace with which it breaks the property as well, and how: then the judge is wrong.
     pub control_broken: Option<(Vec<Step>, String)>,
 }
@@ -145,8 +147,7 @@ impl Entry {
         match way {
             Way::Searched(alphabet) => {
                 let Search { found, passed, shorter } = search(&broken, &alphabet, &judge);
-                let length = found.as_ref().map_or(alphabet.depth, |(trace, _)| trace.len());
-                let control = search(&shipped, &Alphabet { depth: length, ..alphabet }, &judge);
+                let control = search(&shipped, &alphabet, &judge);
                 let steps = |trace: Vec<Timed>| trace.into_iter().map(|(_, step)| step).collect();
                 let control_broken = control.found.map(|(trace, why)| (steps(trace), why));
                 let (trace, why) = found.map_or((Vec::new(), None), |(t, why)| (t, Some(why)));
@@ -155,6 +156,7 @@ impl Entry {
                     found: Found::Minimal { shorter },
                     tried: passed,
                     control_passed: control.passed,
+                    control_depth: alphabet.depth,
                     control_broken,
                     ..compare(&broken, &shipped, &trace)
                 }
@@ -167,6 +169,7 @@ impl Entry {
                     why,
                     found: Found::Given { because },
                     control_passed: usize::from(broken_too.is_none()),
+                    control_depth: steps.len(),
                     control_broken: broken_too.map(|why| (steps, why)),
                     ..compare(&broken, &shipped, &trace)
                 }
@@ -195,6 +198,7 @@ fn compare(broken: &Stage, shipped: &Stage, trace: &[Timed]) -> Played {
         tried: 0,
         shipped: shipped.into_iter().map(seen).collect(),
         control_passed: 0,
+        control_depth: 0,
         control_broken: None,
     }
 }

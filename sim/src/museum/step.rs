@@ -115,7 +115,7 @@ impl Event {
     pub(super) fn cost(&self) -> Option<u64> {
         match self.step {
             Step::By(_, Deed::Acquire(cost)) => Some(cost),
-            Step::By(_, Deed::Write | Deed::AcquireAndCrash) => Some(1),
+            Step::By(_, Deed::Write) => Some(1),
             _ => None,
         }
     }
@@ -153,7 +153,7 @@ pub(super) fn seconds(us: u64) -> String {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Step::Wait(span) => write!(f, "{} pass", seconds(*span)),
+            Step::Wait(span) => write!(f, "{} go by", seconds(*span)),
             Step::By(who, deed) => write!(f, "{who} {deed}"),
         }
     }

@@ -20,7 +20,8 @@ const REMEMBER: Duration = Duration::from_secs(60);
 pub(in crate::museum) struct ShippedLock {
     store: SimStore,
     operations: u128,
-    latest: BTreeMap<char, Operation>,
+    /// What each client has done last, and whether that was a release.
+    latest: BTreeMap<char, (Operation, bool)>,
     /// The token of each client's latest grant.
     tokens: BTreeMap<char, u64>,
 }
@@ -32,7 +33,7 @@ impl ShippedLock {
         Box::new(ShippedLock { store, operations: 0, latest, tokens })
     }
 
-    fn operation(&mut self, who: char, deed: Deed) -> Option<Operation> {
+    fn operation(&mut self, who: char, deed: Deed) -> Option<(Operation, bool)> {
         if deed == Deed::Repeat {
             return self.latest.get(&who).copied();
         }
@@ -46,8 +47,9 @@ impl ShippedLock {
             Deed::Unlock => lock(1).release(owner, token, id),
             _ => return None,
         };
-        self.latest.insert(who, operation);
-        Some(operation)
+        let latest = (operation, deed == Deed::Unlock);
+        self.latest.insert(who, latest);
+        Some(latest)
     }
 }
 
@@ -69,8 +71,7 @@ impl Subject for ShippedLock {
             Step::By(who, deed) => (who, deed),
         };
         self.store.set_now(timestamp(at_us));
-        let operation = self.operation(who, deed)?;
-        let is_release = deed == Deed::Unlock;
+        let (operation, is_release) = self.operation(who, deed)?;
         Some(match self.store.run(KEY, &operation) {
             Ok(reply) => match reply.answer {
                 Answer::Done(hold) if is_release => Seen::Released(hold.holds),
