@@ -1,5 +1,6 @@
--- The token bucket of a group in glide-mq, as it was.
--- KEYS[1] the group; ARGV capacity, rate (per s), now (ms), cost, 1 to take it; replies whether it is admitted, and what is left.
+-- The token bucket of a group as glide-mq had it.
+-- KEYS[1] the group; ARGV capacity, rate (per s), now (ms), cost, 1 to take it.
+-- Replies whether it is admitted, and what is left.
 local key, capacity, rate = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local now, cost = tonumber(ARGV[3]), tonumber(ARGV[4])
 local tokens, refilled = tonumber(redis.call('HGET', key, 'tokens')), tonumber(redis.call('HGET', key, 'refilled'))
@@ -11,5 +12,4 @@ end
 local admitted = tokens >= cost
 if admitted and ARGV[5] == '1' then tokens = tokens - cost end
 redis.call('HSET', key, 'tokens', tokens, 'refilled', refilled)
-if admitted then return {1, tokens} end
-return {0, tokens}
+return {admitted and 1 or 0, tokens}

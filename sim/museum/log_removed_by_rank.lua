@@ -1,5 +1,6 @@
 -- A sliding log, as blogs have it.
--- KEYS[1] the log; ARGV limit, window (ms), now (ms), a name for this request; replies whether it is admitted, and what is left.
+-- KEYS[1] the log; ARGV limit, window (ms), now (ms), a name for this request.
+-- Replies whether it is admitted, and what is left.
 local limit, window, now = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 redis.call('ZREMRANGEBYRANK', KEYS[1], 0, now - window)   -- the bug: ranks, not scores: all of it goes
 local used = redis.call('ZCARD', KEYS[1])

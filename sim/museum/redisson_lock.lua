@@ -1,8 +1,7 @@
--- tryLock of Redisson's RLock, in its words.
--- KEYS[1] the lock; ARGV lease (ms), the owner; replies nil where it was taken, else for how long it is not free (ms).
-if (redis.call('EXISTS', KEYS[1]) == 0) or (redis.call('HEXISTS', KEYS[1], ARGV[2]) == 1) then
-  redis.call('HINCRBY', KEYS[1], ARGV[2], 1)   -- a bug: a request that is sent again is one hold more
-  redis.call('PEXPIRE', KEYS[1], ARGV[1])   -- a bug: a shorter lease than the one that there is
-  return nil
-end
-return redis.call('PTTL', KEYS[1])
+-- How Redisson's RLock is taken.
+-- KEYS[1] the lock; ARGV lease (ms), the owner; replies how often it is held, 0 where it is somebody else's.
+local is_free, is_own = redis.call('EXISTS', KEYS[1]) == 0, redis.call('HEXISTS', KEYS[1], ARGV[2]) == 1
+if not is_free and not is_own then return 0 end
+local holds = redis.call('HINCRBY', KEYS[1], ARGV[2], 1)   -- a bug: what is sent again is one hold more
+redis.call('PEXPIRE', KEYS[1], ARGV[1])   -- a bug: that may be sooner than it was
+return holds

@@ -1,23 +1,17 @@
--- tryAcquire of Redisson's RRateLimiter, for permits of 1 (it packs their number into the member).
--- KEYS what is left, and the permits by time; ARGV rate, interval (ms), now (ms), a name for this request; replies 1 where it is
--- admitted.
-local value_name, permits_name = KEYS[1], KEYS[2]
+-- A request to Redisson's RRateLimiter as it was in 4.6, for one permit.
+-- KEYS what is left, and the permits by time; ARGV rate, interval (ms), now (ms), a name for this request.
+-- Replies 1 where it is admitted.
 local rate, interval, now = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local current = redis.call('GET', value_name)
-if current ~= false then
-  local released = redis.call('ZREMRANGEBYSCORE', permits_name, 0, now - interval)
-  if released > 0 then
-    if tonumber(current) + released > rate then
-      current = rate - redis.call('ZCARD', permits_name)
-    else
-      current = tonumber(current) + released
-    end
-    redis.call('SET', value_name, current)
-  end
-  if tonumber(current) < 1 then return 0 end
-else
-  redis.call('SET', value_name, rate)
+local left = tonumber(redis.call('GET', KEYS[1])) or rate
+local over = redis.call('ZREMRANGEBYSCORE', KEYS[2], 0, now - interval)
+if over > 0 then
+  left = left + over
+  if left > rate then left = rate - redis.call('ZCARD', KEYS[2]) end
 end
-redis.call('ZADD', permits_name, now, ARGV[4])
-redis.call('DECRBY', value_name, 1)
-return 1
+local admitted = left >= 1
+if admitted then
+  redis.call('ZADD', KEYS[2], now, ARGV[4])
+  left = left - 1
+end
+redis.call('SET', KEYS[1], left)
+return admitted and 1 or 0

@@ -1,23 +1,17 @@
--- tryAcquire of Redisson's RRateLimiter as it was in 3.15, for permits of 1 (it packs their number into the member).
--- KEYS what is left, and the permits by time; ARGV rate, interval (ms), now (ms), a name for this request; replies nil where it is
--- admitted.
-local value_name, permits_name = KEYS[1], KEYS[2]
+-- A request to Redisson's RRateLimiter as it was in 3.15, for one permit.
+-- KEYS what is left, and the permits by time; ARGV rate, interval (ms), now (ms), a name for this request.
+-- Replies 1 where it is admitted.
 local rate, interval, now = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local current = redis.call('GET', value_name)
-if current ~= false then
-  local expired = redis.call('ZRANGEBYSCORE', permits_name, 0, now - interval)
-  local released = #expired
-  if released > 0 then
-    redis.call('ZREM', permits_name, unpack(expired))   -- the bug: Lua takes no more than 7999 values
-    current = tonumber(current) + released
-    redis.call('SET', value_name, current)
-  end
-  if tonumber(current) < 1 then
-    return redis.call('ZRANGE', permits_name, 0, 0, 'WITHSCORES')
-  end
-else
-  redis.call('SET', value_name, rate)
+local left = tonumber(redis.call('GET', KEYS[1])) or rate
+local over = redis.call('ZRANGEBYSCORE', KEYS[2], 0, now - interval)
+if #over > 0 then
+  redis.call('ZREM', KEYS[2], unpack(over))   -- the bug: Lua takes no more than 7999 values
+  left = left + #over
 end
-redis.call('ZADD', permits_name, now, ARGV[4])
-redis.call('DECRBY', value_name, 1)
-return nil
+local admitted = left >= 1
+if admitted then
+  redis.call('ZADD', KEYS[2], now, ARGV[4])
+  left = left - 1
+end
+redis.call('SET', KEYS[1], left)
+return admitted and 1 or 0

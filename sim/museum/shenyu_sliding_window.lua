@@ -1,21 +1,11 @@
--- The sliding window of Apache ShenYu, in its words.
--- KEYS the log, and a name for this request; ARGV rate (per s), capacity, the client's time (s); replies whether it is
--- admitted, and what is left.
-local tokens_key, timestamp_key = KEYS[1], KEYS[2]
+-- A sliding log as Apache ShenYu has it.
+-- KEYS the log, and a name for this request; ARGV rate (per s), capacity, the client's time (s).
+-- Replies whether it is admitted, and what was left before.
 local rate, capacity, now = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local window_size = tonumber(capacity / rate)
-local window_time = 1
-local last_requested = 0
-local exists_key = redis.call('EXISTS', tokens_key)
-if exists_key == 1 then
-  last_requested = redis.call('ZCARD', tokens_key)   -- the bug: what is over by now is counted
-end
-local remain_request = capacity - last_requested
-local allowed_num = 0
-if last_requested < capacity then
-  allowed_num = 1
-  redis.call('ZADD', tokens_key, now, timestamp_key)
-end
-redis.call('ZREMRANGEBYSCORE', tokens_key, 0, now - window_size / window_time)   -- and goes only then
-redis.call('EXPIRE', tokens_key, window_size)
-return {allowed_num, remain_request}
+local window = capacity / rate
+local used = redis.call('ZCARD', KEYS[1])   -- the bug: what is over by now is counted
+local admitted = used < capacity
+if admitted then redis.call('ZADD', KEYS[1], now, KEYS[2]) end
+redis.call('ZREMRANGEBYSCORE', KEYS[1], 0, now - window)   -- and goes only then
+redis.call('EXPIRE', KEYS[1], window)
+return {admitted and 1 or 0, capacity - used}

@@ -1,22 +1,14 @@
--- The token bucket of upstash/ratelimit-js, as it was.
--- KEYS[1] the bucket; ARGV capacity, interval (ms), refill, now (ms), cost; replies what is left; below zero it is denied.
-local key, max_tokens, interval, refill_rate = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local now, increment_by = tonumber(ARGV[4]), tonumber(ARGV[5])
-local bucket = redis.call('HMGET', key, 'refilledAt', 'tokens')
-local refilled_at, tokens
-if bucket[1] == false then
-  refilled_at, tokens = now, max_tokens
-else
-  refilled_at, tokens = tonumber(bucket[1]), tonumber(bucket[2])
-end
-if now >= refilled_at + interval then
-  local refills = math.floor((now - refilled_at) / interval)
-  tokens = math.min(max_tokens, tokens + refills * refill_rate)
-  refilled_at = refilled_at + refills * interval
-end
+-- A token bucket, refilled at intervals, as upstash had it.
+-- KEYS[1] the bucket; ARGV capacity, interval (ms), refill, now (ms), cost.
+-- Replies what is left; below zero it is denied.
+local capacity, interval, refill = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local now, cost = tonumber(ARGV[4]), tonumber(ARGV[5])
+local tokens, since = tonumber(redis.call('HGET', KEYS[1], 'tokens')), tonumber(redis.call('HGET', KEYS[1], 'since'))
+if not tokens then tokens, since = capacity, now end
+local intervals = math.floor((now - since) / interval)
+tokens, since = math.min(capacity, tokens + intervals * refill), since + intervals * interval
 if tokens == 0 then return -1 end
-local remaining = tokens - increment_by
-local expire_at = math.ceil((max_tokens - remaining) / refill_rate) * interval
-redis.call('HSET', key, 'refilledAt', refilled_at, 'tokens', remaining)   -- the bug: also where it is below zero
-redis.call('PEXPIRE', key, expire_at)
-return remaining
+tokens = tokens - cost
+redis.call('HSET', KEYS[1], 'tokens', tokens, 'since', since)   -- the bug: also where it is below zero
+redis.call('PEXPIRE', KEYS[1], math.ceil((capacity - tokens) / refill) * interval)
+return tokens

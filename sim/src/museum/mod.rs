@@ -1,9 +1,12 @@
 //! Bugs that others shipped, each of which a property kills; and some of our own, so that each property kills one.
 //!
-//! An [`Entry`] is a limiter, a lock or a client with a bug: a script as its project had it, run on the simulated
-//! store, a machine, or the flow of a client. It comes with the few steps of which its story is made. [`Entry::play`] puts
-//! it through all traces of these steps, the shorter ones first, until one breaks the property: no shorter one does. What is
-//! shipped here is put through the same traces, judged by the same judge, and must pass.
+//! An [`Entry`] is a limiter, a lock or a client with a bug: a script that does what its project's did, run on the
+//! simulated store, a machine, or the flow of a client. It comes with the few steps of which its story is made.
+//! [`Entry::play`] puts it through all traces of these steps, the shorter ones first, until one breaks the property: no
+//! shorter one does. What is shipped here is put through the same traces, judged by the same judge, and must pass.
+//!
+//! Each property kills one, but for two that no entry could show: that a fenced resource keeps its order (L7), which is the
+//! resource's, and that a failover can lose a grant (L11), which is no promise.
 //!
 //! ```
 //! use lockage_sim::museum::{Property, entries};

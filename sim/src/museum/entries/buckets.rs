@@ -1,10 +1,10 @@
 //! Bugs of buckets.
 
-use super::super::judge;
-use super::super::step::{Deed, Seen, Step};
-use super::super::subject::{Ask, Foreign, Limiter, Machine, World};
-use super::super::{Entry, Exhibit, Kind, Property};
 use super::{MS, S, a, admitted_and_left, b, left, searched};
+use crate::museum::judge;
+use crate::museum::step::{Deed, Seen, Step};
+use crate::museum::subject::{Ask, Foreign, Limiter, Machine, World};
+use crate::museum::{Entry, Exhibit, Kind, Property};
 
 const UPSTASH: &str = include_str!("../../../museum/upstash_token_bucket.lua");
 const SPRING: &str = include_str!("../../../museum/spring_request_rate_limiter.lua");

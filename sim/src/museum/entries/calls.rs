@@ -1,10 +1,10 @@
 //! Bugs of clients that wait for answers.
 
-use super::super::judge_lock;
-use super::super::step::{Deed, Step};
-use super::super::subject::{Caller, Checks};
-use super::super::{Entry, Exhibit, Kind, Property};
 use super::{S, a, b, searched};
+use crate::museum::judge_lock;
+use crate::museum::step::{Deed, Step};
+use crate::museum::subject::{Caller, Checks};
+use crate::museum::{Entry, Exhibit, Kind, Property};
 
 const LEASE: u64 = 10 * S;
 const SHIPPED: Checks = Checks { deadline: true, is_wanted: true };

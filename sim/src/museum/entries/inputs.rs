@@ -1,10 +1,10 @@
 //! Bugs of what comes in, and comes again.
 
-use super::super::judge;
-use super::super::step::{Deed, Seen};
-use super::super::subject::{Foreign, Limiter, Machine};
-use super::super::{Entry, Exhibit, Kind, Property};
 use super::{a, admitted_and_left, searched};
+use crate::museum::judge;
+use crate::museum::step::{Deed, Seen};
+use crate::museum::subject::{Foreign, Limiter, Machine};
+use crate::museum::{Entry, Exhibit, Kind, Property};
 
 const FRACTIONAL_EXPIRY: &str = include_str!("../../../museum/counter_with_fractional_expiry.lua");
 const ANY_NUMBER: &str = include_str!("../../../museum/counter_of_any_number.lua");

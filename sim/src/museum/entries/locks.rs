@@ -5,11 +5,11 @@ use std::time::Duration;
 use lockage_core::lock::{Answer, Lock, OperationId, OwnerId};
 use lockage_core::{Command, Record, Timestamp};
 
-use super::super::step::{Deed, Hold, Seen, Step};
-use super::super::subject::{Ask, Foreign, Machine, ShippedLock, World};
-use super::super::{Entry, Exhibit, Kind, Property};
-use super::super::{judge, judge_lock};
-use super::{MS, S, a, b, c, numbers, searched, searched_slowly};
+use super::{MS, S, a, b, c, number, pair, searched, searched_slowly};
+use crate::museum::step::{Deed, Hold, Seen, Step};
+use crate::museum::subject::{Ask, Foreign, Machine, ShippedLock, World};
+use crate::museum::{Entry, Exhibit, Kind, Property};
+use crate::museum::{judge, judge_lock};
 use crate::store::RespValue;
 
 const SET_NX: &str = include_str!("../../../museum/lock_set_nx.lua");
@@ -38,7 +38,7 @@ pub(super) fn entries() -> Vec<Entry> {
                 long over.",
             scene: "a lease of 10 s",
             exhibit: || Exhibit {
-                broken: Foreign::by(|world, ask| set_nx(world, ask, UNLOCK_WHOEVER_ASKS)),
+                broken: Foreign::by(set_nx),
                 shipped: ShippedLock::fresh(),
                 judge: judge_lock::l3(),
                 way: searched(&[a(LOCK), b(LOCK), a(Deed::Unlock), b(Deed::Unlock)], 4),
@@ -172,26 +172,26 @@ pub(super) fn entries() -> Vec<Entry> {
     ]
 }
 
-fn set_nx(world: &mut World, ask: &Ask, unlock: &str) -> Option<Seen> {
+fn set_nx(world: &mut World, ask: &Ask) -> Option<Seen> {
     let who = ask.who;
-    let (reply, done) = match ask.deed {
+    match ask.deed {
         Deed::Lock(lease) => {
-            let reply = world.eval(SET_NX, "lock", &format!("{who} {}", lease / MS));
-            (reply, held(world, None, None))
+            let taken = world.eval(SET_NX, "lock", &format!("{who} {}", lease / MS));
+            Some(held(world, taken, None))
         }
-        Deed::Unlock => (world.eval(unlock, "lock", &who.to_string()), Seen::Released(0)),
-        _ => return None,
-    };
-    Some(if reply == RespValue::Integer(1) { done } else { Seen::Refused })
+        Deed::Unlock => Some(match number(&world.eval(UNLOCK_WHOEVER_ASKS, "lock", "")) {
+            Ok(1) => Seen::Released(0),
+            Ok(_) => Seen::Refused,
+            Err(error) => Seen::Failed(error),
+        }),
+        _ => None,
+    }
 }
 
 fn redlock_rb(world: &mut World, ask: &Ask) -> Option<Seen> {
     let (Deed::Lock(lease) | Deed::Renew(lease)) = ask.deed else { return None };
-    let reply = world.eval(REDLOCK_RB, "lock", &format!("{} {} yes", ask.who, lease / MS));
-    Some(match reply {
-        RespValue::Integer(1) => held(world, None, None),
-        _ => Seen::Refused,
-    })
+    let done = world.eval(REDLOCK_RB, "lock", &format!("{} {} yes", ask.who, lease / MS));
+    Some(held(world, done, None))
 }
 
 fn redisson(world: &mut World, ask: &Ask) -> Option<Seen> {
@@ -199,20 +199,19 @@ fn redisson(world: &mut World, ask: &Ask) -> Option<Seen> {
 }
 
 fn redisson_with(world: &mut World, ask: &Ask, unlock: &str) -> Option<Seen> {
-    let who = ask.who;
+    let argv = |lease| format!("{} {}", lease / MS, ask.who);
     match ask.deed {
         Deed::Lock(lease) => {
-            let reply = world.eval(REDISSON_LOCK, "lock", &format!("{} {who}", lease / MS));
-            Some(if reply == RespValue::Nil { held(world, Some(who), None) } else { Seen::Refused })
+            let holds = world.eval(REDISSON_LOCK, "lock", &argv(lease));
+            Some(held(world, holds, None))
         }
-        Deed::Unlock => {
-            let reply = world.eval(unlock, "lock", &format!("{} {who}", LEASE / MS));
-            Some(if reply == RespValue::Nil {
-                Seen::Refused
-            } else {
-                Seen::Released(holds(world, who))
-            })
-        }
+        Deed::Unlock => Some(match world.eval(unlock, "lock", &argv(LEASE)) {
+            RespValue::Nil => Seen::Refused,
+            left => match number(&left) {
+                Ok(left) => Seen::Released(u64::try_from(left).ok()?),
+                Err(error) => Seen::Failed(error),
+            },
+        }),
         _ => None,
     }
 }
@@ -220,10 +219,13 @@ fn redisson_with(world: &mut World, ask: &Ask, unlock: &str) -> Option<Seen> {
 fn fenced(world: &mut World, ask: &Ask, lock: &str) -> Option<Seen> {
     match ask.deed {
         Deed::Lock(lease) => {
-            let argv = format!("{} {}", lease / MS, ask.who);
-            let token = numbers(&world.eval(lock, "lock token", &argv)).ok()?;
-            let Some(token) = token.first() else { return Some(Seen::Refused) };
-            Some(held(world, Some(ask.who), u64::try_from(*token).ok()))
+            let reply = world.eval(lock, "lock token", &format!("{} {}", lease / MS, ask.who));
+            Some(match pair(&reply) {
+                Ok((holds, token)) => {
+                    held(world, RespValue::Integer(holds), u64::try_from(token).ok())
+                }
+                Err(error) => Seen::Failed(error),
+            })
         }
         Deed::Delete => {
             world.command("DEL lock");
@@ -238,21 +240,20 @@ fn by_clients_clock(world: &mut World, ask: &Ask) -> Option<Seen> {
     let Deed::Lock(lease) = ask.deed else { return None };
     let ahead = if ask.who == 'B' { 20 * S } else { 0 };
     let argv = format!("{} {}", (ask.now_us + ahead) / MS, lease / MS);
-    Some(match world.eval(CLIENTS_CLOCK, "lock", &argv) {
-        RespValue::Integer(1) => Seen::Held(Hold::default()),
-        _ => Seen::Refused,
-    })
+    let taken = world.eval(CLIENTS_CLOCK, "lock", &argv);
+    Some(held(world, taken, None))
 }
 
-/// How the lock is held now: by whom, where holds are counted, and until when.
-fn held(world: &mut World, who: Option<char>, token: Option<u64>) -> Seen {
-    let holds = who.map(|who| holds(world, who));
-    Seen::Held(Hold { token, holds, until_us: world.ends_at("lock") })
-}
-
-fn holds(world: &mut World, who: char) -> u64 {
-    let held = numbers(&world.command(&format!("HGET lock {who}")));
-    held.ok().and_then(|held| u64::try_from(*held.first()?).ok()).unwrap_or(0)
+/// How the lock is held now, by a reply that is how often, 0 where it is not.
+fn held(world: &World, holds: RespValue, token: Option<u64>) -> Seen {
+    match number(&holds) {
+        Ok(holds @ 1..) => {
+            let (holds, until_us) = (u64::try_from(holds).ok(), world.ends_at("lock"));
+            Seen::Held(Hold { token, holds, until_us })
+        }
+        Ok(_) => Seen::Refused,
+        Err(error) => Seen::Failed(error),
+    }
 }
 
 /// What is stored, and the number of the latest operation.

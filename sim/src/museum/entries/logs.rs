@@ -1,10 +1,10 @@
 //! Bugs of logs that slide.
 
-use super::super::judge;
-use super::super::step::{Deed, Seen, Step};
-use super::super::subject::{Ask, Foreign, Limiter, Machine, World};
-use super::super::{Entry, Exhibit, Kind, Property, Way};
-use super::{MS, S, a, admitted_and_left, b, numbers, searched, searched_slowly};
+use super::{MS, S, a, admitted_and_left, b, number, searched, searched_slowly};
+use crate::museum::judge;
+use crate::museum::step::{Deed, Seen, Step};
+use crate::museum::subject::{Ask, Foreign, Limiter, Machine, World};
+use crate::museum::{Entry, Exhibit, Kind, Property, Way};
 use crate::store::RespValue;
 
 const BY_SECONDS: &str = include_str!("../../../museum/log_by_seconds.lua");
@@ -230,7 +230,7 @@ fn name(world: &mut World, who: char) -> String {
 fn read_then_write(world: &mut World, ask: &Ask) -> Option<Seen> {
     match ask.deed {
         Deed::Read if !world.memory.contains_key(&ask.who) => {
-            let used = numbers(&world.command("ZCARD log")).ok()?[0];
+            let used = number(&world.command("ZCARD log")).ok()?;
             world.memory.insert(ask.who, used);
             Some(Seen::Nothing)
         }
@@ -248,37 +248,35 @@ fn read_then_write(world: &mut World, ask: &Ask) -> Option<Seen> {
 fn unpacks(world: &mut World, ask: &Ask) -> Option<Seen> {
     let Deed::Acquire(1) = ask.deed else { return None };
     let argv = format!("10000 120000 {} {}", ask.now_us / MS, name(world, ask.who));
-    Some(match world.eval(UNPACK, "value permits", &argv) {
-        RespValue::Error(error) => Seen::Failed(error),
-        RespValue::Nil => Seen::Admitted { remaining: None },
-        _ => Seen::Denied { retry_after_us: None },
-    })
+    Some(admitted(world.eval(UNPACK, "left permits", &argv)))
 }
 
 fn refunds_twice(world: &mut World, ask: &Ask) -> Option<Seen> {
-    let now = ask.now_us / MS;
-    match ask.deed {
+    let (now, keys) = (ask.now_us / MS, "left permits");
+    Some(match ask.deed {
         Deed::Acquire(1) => {
             let argv = format!("1 1000 {now} {}", name(world, ask.who));
-            let admitted = numbers(&world.eval(ACQUIRE, "value permits", &argv)).ok()?;
-            Some(match admitted[..] {
-                [1] => Seen::Admitted { remaining: None },
-                _ => Seen::Denied { retry_after_us: None },
-            })
+            admitted(world.eval(ACQUIRE, keys, &argv))
         }
-        Deed::Peek(1) => {
-            let left = world.eval(AVAILABLE, "value permits", &format!("1 1000 {now}"));
-            Some(match u64::try_from(numbers(&left).ok()?[0]) {
-                Ok(0) | Err(_) => Seen::Denied { retry_after_us: None },
-                Ok(left) => Seen::Admitted { remaining: Some(left) },
-            })
-        }
-        Deed::GiveBack(cost) => {
-            let before = numbers(&world.command("GET value")).ok()?.first().copied().unwrap_or(1);
-            let after = numbers(&world.eval(RELEASE, "value", &format!("1 {cost}"))).ok()?[0];
-            Some(Seen::GivenBack(u64::try_from(after - before).ok()?))
-        }
-        _ => None,
+        Deed::Peek(1) => match number(&world.eval(AVAILABLE, keys, &format!("1 1000 {now}"))) {
+            Ok(left @ 1..) => Seen::Admitted { remaining: u64::try_from(left).ok() },
+            Ok(_) => Seen::Denied { retry_after_us: None },
+            Err(error) => Seen::Failed(error),
+        },
+        Deed::GiveBack(cost) => match number(&world.eval(RELEASE, "left", &format!("1 {cost}"))) {
+            Ok(back) => Seen::GivenBack(u64::try_from(back).ok()?),
+            Err(error) => Seen::Failed(error),
+        },
+        _ => return None,
+    })
+}
+
+/// What a reply says that is 1 where it is admitted.
+fn admitted(reply: RespValue) -> Seen {
+    match number(&reply) {
+        Ok(1) => Seen::Admitted { remaining: None },
+        Ok(_) => Seen::Denied { retry_after_us: None },
+        Err(error) => Seen::Failed(error),
     }
 }
 

@@ -51,42 +51,42 @@ const fn c(deed: Deed) -> Step {
 
 /// What a reply says that begins with whether it is admitted, and what is left.
 fn admitted_and_left(reply: RespValue) -> Seen {
-    match numbers(&reply).as_deref() {
-        Ok([0, ..]) => Seen::Denied { retry_after_us: None },
-        Ok([_, left, ..]) => Seen::Admitted { remaining: u64::try_from(*left).ok() },
-        Ok(_) => Seen::Failed(format!("a reply of another form: {reply:?}")),
-        Err(error) => Seen::Failed(error.clone()),
+    match pair(&reply) {
+        Ok((0, _)) => Seen::Denied { retry_after_us: None },
+        Ok((_, left)) => Seen::Admitted { remaining: u64::try_from(left).ok() },
+        Err(error) => Seen::Failed(error),
     }
 }
 
 /// What a reply says that is what is left, below zero where it is denied.
 fn left(reply: RespValue) -> Seen {
-    match numbers(&reply).as_deref() {
-        Ok([left]) => match u64::try_from(*left) {
+    match number(&reply) {
+        Ok(left) => match u64::try_from(left) {
             Ok(left) => Seen::Admitted { remaining: Some(left) },
             Err(_) => Seen::Denied { retry_after_us: None },
         },
-        Ok(_) => Seen::Failed(format!("a reply of another form: {reply:?}")),
-        Err(error) => Seen::Failed(error.clone()),
+        Err(error) => Seen::Failed(error),
     }
 }
 
-/// The numbers of a reply, or the error that it is.
-fn numbers(reply: &RespValue) -> Result<Vec<i64>, String> {
+/// The two numbers that a reply is, or the error.
+fn pair(reply: &RespValue) -> Result<(i64, i64), String> {
     match reply {
+        RespValue::Array(both) if both.len() == 2 => Ok((number(&both[0])?, number(&both[1])?)),
         RespValue::Error(error) => Err(error.clone()),
-        RespValue::Integer(number) => Ok(vec![*number]),
-        RespValue::Array(all) => all.iter().map(number).collect(),
-        RespValue::Nil => Ok(Vec::new()),
-        other => number(other).map(|number| vec![number]),
+        other => Err(other_form(other)),
     }
 }
 
+/// The number that a reply is, or the error.
 fn number(reply: &RespValue) -> Result<i64, String> {
-    let read = match reply {
-        RespValue::Integer(number) => Some(*number),
-        RespValue::Bulk(text) => String::from_utf8_lossy(text).parse().ok(),
-        _ => None,
-    };
-    read.ok_or_else(|| format!("a reply of another form: {reply:?}"))
+    match reply {
+        RespValue::Integer(number) => Ok(*number),
+        RespValue::Error(error) => Err(error.clone()),
+        other => Err(other_form(other)),
+    }
+}
+
+fn other_form(reply: &RespValue) -> String {
+    format!("a reply of another form: {reply:?}")
 }

@@ -1,10 +1,10 @@
 //! Bugs of windows that count.
 
-use super::super::judge;
-use super::super::step::{Deed, Seen, Step};
-use super::super::subject::{Ask, Foreign, Limiter, World};
-use super::super::{Entry, Exhibit, Kind, Property};
-use super::{MS, S, a, admitted_and_left, left, numbers, searched};
+use super::{MS, S, a, admitted_and_left, left, number, searched};
+use crate::museum::judge;
+use crate::museum::step::{Deed, Seen, Step};
+use crate::museum::subject::{Ask, Foreign, Limiter, World};
+use crate::museum::{Entry, Exhibit, Kind, Property};
 
 const EXPIRES_AGAIN: &str = include_str!("../../../museum/counter_expires_again.lua");
 const COMPARED_AS_TEXT: &str = include_str!("../../../museum/counter_compared_as_text.lua");
@@ -162,7 +162,7 @@ pub(super) fn entries() -> Vec<Entry> {
 
 /// Two commands, as most clients sent them.
 fn incr_then_expire(world: &mut World, ask: &Ask) -> Option<Seen> {
-    let used = numbers(&world.command("INCR hits")).ok()?[0];
+    let used = number(&world.command("INCR hits")).ok()?;
     match ask.deed {
         Deed::AcquireAndCrash => return Some(Seen::Nothing),
         Deed::Acquire(1) if used == 1 => {
@@ -194,8 +194,7 @@ fn cached_window(world: &mut World, ask: &Ask) -> Option<Seen> {
 /// What is used of a window of 2 s of the calendar.
 fn upstash_window(world: &mut World, ask: &Ask, source: &str, cost: u64) -> Option<i64> {
     let key = format!("hits:{}", ask.now_us / (2 * S));
-    let used = world.eval(source, &key, &format!("2000 {cost}"));
-    numbers(&used).ok()?.first().copied()
+    number(&world.eval(source, &key, &format!("2000 {cost}"))).ok()
 }
 
 fn upstash_sliding(world: &mut World, ask: &Ask, limit: u64) -> Option<Seen> {
