@@ -112,6 +112,16 @@ fn all_but_one_trace_are_searched() {
 }
 
 #[test]
+fn what_lives_or_breaks_or_was_not_played_is_not_right() {
+    let played = find("calendar-window").play();
+    assert!(played.is_right());
+    assert!(!Played { why: None, ..played.clone() }.is_right());
+    assert!(!Played { control_passed: 0, ..played.clone() }.is_right());
+    let control_broken = Some((steps(&played), "it is admitted".to_owned()));
+    assert!(!Played { control_broken, ..played }.is_right());
+}
+
+#[test]
 fn playing_an_entry_twice_is_playing_it_once() {
     for name in ["expiry-on-every-hit", "watchdog-outlives-unlock", "re-entry-shortens"] {
         let entry = find(name);
