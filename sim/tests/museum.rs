@@ -7,7 +7,7 @@ use lockage_sim::museum::Property::*;
 use lockage_sim::museum::{Deed, Entry, Found, Played, Property, Seen, Step, entries};
 
 /// The bugs by their numbers, what kills each of them, and in how many steps.
-const BUGS: [(Option<u8>, &str, Property, usize); 43] = [
+const BUGS: [(Option<u8>, &str, Property, usize); 47] = [
     (Some(1), "incr-then-expire", D9, 3),
     (Some(2), "expiry-on-every-hit", D1, 5),
     (Some(3), "denied-requests-burn-tokens", D5, 3),
@@ -44,12 +44,16 @@ const BUGS: [(Option<u8>, &str, Property, usize); 43] = [
     (None, "calendar-window", E1, 3),
     (None, "estimate-rounded-down", E3, 3),
     (None, "interval-refilled-again", E5, 4),
+    (None, "retry-after-rounded-up", D2, 2),
     (None, "wait-for-the-oldest", D3, 4),
+    (None, "remaining-before-the-charge", D4, 1),
     (None, "gcra-a-tick-late", D7, 3),
     (None, "costs-compared-as-text", D8, 1),
     (None, "repetition-charged-again", D11, 2),
+    (None, "repetition-charged-in-silence", D11, 2),
     (None, "lock-by-the-clients-clock", L1, 2),
     (None, "unlock-of-all-holds", L2, 3),
+    (None, "renewal-whoever-asks", L3, 2),
     (None, "back-to-the-end-of-the-line", L9, 6),
 ];
 
@@ -72,6 +76,9 @@ fn each_is_killed_by_its_property_in_as_few_steps_as_its_story_has() {
     assert_eq!(played().iter().map(told).collect::<Vec<_>>(), BUGS);
 }
 
+/// Those that differ from what is shipped in what they store, and not in what they tell.
+const ONLY_STORED: [&str; 2] = ["number-compared-with-text", "repetition-charged-in-silence"];
+
 #[test]
 fn every_entry_is_killed_and_what_is_shipped_passes() {
     for (entry, played) in played() {
@@ -83,8 +90,7 @@ fn every_entry_is_killed_and_what_is_shipped_passes() {
         );
         assert!(played.control_holds(), "{entry:?}: what is shipped was not played");
         assert_eq!(played.shipped.len(), played.trace.len(), "{entry:?}");
-        // What this one leaves behind only the store shows.
-        if entry.name != "number-compared-with-text" {
+        if !ONLY_STORED.contains(&entry.name) {
             assert_ne!(played.shipped, seen(played), "{entry:?}: what is shipped does the same");
         }
     }

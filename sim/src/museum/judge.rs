@@ -282,3 +282,45 @@ fn without(events: &[Event], left_out: usize) -> Vec<Timed> {
     let others = events.iter().enumerate().filter(|(at, _)| *at != left_out);
     others.map(|(_, event)| event.timed()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::stage::Stage;
+    use super::super::step::timed;
+    use super::super::subject::Machine;
+    use super::*;
+
+    /// What a judge says of these deeds, done by a machine at one time.
+    fn judged(
+        judge: &Judge,
+        run: fn(&mut u64, u64, char, Deed) -> Option<Seen>,
+        deeds: &[Deed],
+    ) -> Option<String> {
+        let steps: Vec<Step> = deeds.iter().map(|deed| Step::By('A', *deed)).collect();
+        let stage = Stage::new(Machine::of(0, run));
+        let events = stage.play(&timed(&steps, 0)).expect("the machine does all of them");
+        judge(&stage, &events)
+    }
+
+    #[test]
+    fn d1_who_is_admitted_and_should_not_be_is_found() {
+        let admits = |_: &mut u64, _, _, _| Some(Seen::Admitted { remaining: None });
+        let judge = as_reference("fixed-window 1/s");
+        assert_eq!(judged(&judge, admits, &[Deed::Acquire(1)]), None);
+        let why = judged(&judge, admits, &[Deed::Acquire(1); 2]).expect("the second is too much");
+        assert!(why.contains("it is admitted"), "{why}");
+    }
+
+    #[test]
+    fn the_input_guard_finds_what_is_refused_and_changes_something() {
+        let counts_first = |used: &mut u64, _, _, _| {
+            *used += 1;
+            Some(Seen::Failed("no number".to_owned()))
+        };
+        let refuses = |_: &mut u64, _, _, _| Some(Seen::Failed("no number".to_owned()));
+        let ask = [Deed::AcquireText("nan")];
+        let why = judged(&input_guard(), counts_first, &ask).expect("it has counted");
+        assert!(why.contains("yet the store now has 1"), "{why}");
+        assert_eq!(judged(&input_guard(), refuses, &ask), None);
+    }
+}

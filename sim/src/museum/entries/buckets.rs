@@ -108,7 +108,9 @@ pub(super) fn entries() -> Vec<Entry> {
                 again.",
             scene: "a bucket of 1, refilled at 1 per 1.5 s",
             exhibit: || Exhibit {
-                broken: Machine::of(None, waits_whole_seconds),
+                broken: Machine::of(None, |tat, now, _, deed| {
+                    one_in_1500_ms(tat, now, deed, u64::div_euclid)
+                }),
                 shipped: Limiter::under("token-bucket 2/3s burst 1"),
                 judge: judge::d2(),
                 way: searched(&[a(Deed::Acquire(1)), Step::Wait(S)], 4),
@@ -153,6 +155,24 @@ pub(super) fn entries() -> Vec<Entry> {
                 shipped: Limiter::under("token-bucket 1/s burst 1"),
                 judge: judge::probes_change_nothing(),
                 way: searched(&[a(Deed::Acquire(1)), a(Deed::Peek(1)), Step::Wait(600 * MS)], 5),
+            },
+        },
+        Entry {
+            bug: None,
+            name: "retry-after-rounded-up",
+            seen_in: "many",
+            kind: Kind::Machine,
+            property: Property::D2,
+            about: "retry_after is in whole seconds, rounded up. Whoever obeys it waits for a token \
+                that is long there.",
+            scene: "a bucket of 1, refilled at 1 per 1.5 s",
+            exhibit: || Exhibit {
+                broken: Machine::of(None, |tat, now, _, deed| {
+                    one_in_1500_ms(tat, now, deed, u64::div_ceil)
+                }),
+                shipped: Limiter::under("token-bucket 2/3s burst 1"),
+                judge: judge::d2(),
+                way: searched(&[a(Deed::Acquire(1)), Step::Wait(S)], 4),
             },
         },
         Entry {
@@ -206,10 +226,16 @@ fn redis_rate(world: &mut World, ask: &Ask) -> Option<Seen> {
 /// When the token that there is will be back.
 type Tat = Option<u64>;
 
-fn waits_whole_seconds(tat: &mut Tat, now: u64, _: char, deed: Deed) -> Option<Seen> {
+/// GCRA of 1 in 1.5 s that tells its wait in whole seconds.
+fn one_in_1500_ms(
+    tat: &mut Tat,
+    now: u64,
+    deed: Deed,
+    in_whole: fn(u64, u64) -> u64,
+) -> Option<Seen> {
     let Deed::Acquire(1) = deed else { return None };
     if let Some(tat) = tat.filter(|tat| now < *tat) {
-        return Some(Seen::Denied { retry_after_us: Some((tat - now) / S * S) });
+        return Some(Seen::Denied { retry_after_us: Some(in_whole(tat - now, S) * S) });
     }
     *tat = Some(now + 1_500 * MS);
     Some(Seen::Admitted { remaining: Some(0) })

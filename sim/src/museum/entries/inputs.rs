@@ -80,11 +80,30 @@ pub(super) fn entries() -> Vec<Entry> {
             seen_in: "our own",
             kind: Kind::Machine,
             property: Property::D11,
-            about: "The id of a request is not looked at: where its answer was lost, it is \
-                charged once more.",
-            scene: "at most 2, once and for all",
+            about: "The id of a request is not looked at: where its answer was lost, it is charged \
+                once more.",
+            scene: "at most 2 in 10 s",
             exhibit: || Exhibit {
-                broken: Machine::of(2, charges_again),
+                broken: Machine::of((2, Seen::Nothing), charges_again),
+                shipped: Limiter::with_ids("fixed-window 2/10s"),
+                judge: judge::repeats_change_nothing(),
+                way: searched(&[a(Deed::Acquire(1)), a(Deed::Repeat)], 4),
+            },
+        },
+        Entry {
+            bug: None,
+            name: "repetition-charged-in-silence",
+            seen_in: "our own",
+            kind: Kind::Machine,
+            property: Property::D11,
+            about: "A request that is sent again gets the answer that it got, and is charged once more.",
+            scene: "at most 2 in 10 s",
+            exhibit: || Exhibit {
+                broken: Machine::of((2, Seen::Nothing), |state, now, who, deed| {
+                    let answer = state.1.clone();
+                    let seen = charges_again(state, now, who, deed)?;
+                    Some(if deed == Deed::Repeat { answer } else { seen })
+                }),
                 shipped: Limiter::with_ids("fixed-window 2/10s"),
                 judge: judge::repeats_change_nothing(),
                 way: searched(&[a(Deed::Acquire(1)), a(Deed::Repeat)], 4),
@@ -93,13 +112,15 @@ pub(super) fn entries() -> Vec<Entry> {
     ]
 }
 
-fn charges_again(left: &mut u64, _: u64, _: char, deed: Deed) -> Option<Seen> {
+/// What is left, and what was answered last.
+fn charges_again((left, answer): &mut (u64, Seen), _: u64, _: char, deed: Deed) -> Option<Seen> {
     let (Deed::Acquire(1) | Deed::Repeat) = deed else { return None };
-    match left.checked_sub(1) {
-        None => Some(Seen::Denied { retry_after_us: None }),
+    *answer = match left.checked_sub(1) {
+        None => Seen::Denied { retry_after_us: None },
         Some(less) => {
             *left = less;
-            Some(Seen::Admitted { remaining: Some(less) })
+            Seen::Admitted { remaining: Some(less) }
         }
-    }
+    };
+    Some(answer.clone())
 }

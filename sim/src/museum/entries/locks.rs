@@ -126,6 +126,22 @@ pub(super) fn entries() -> Vec<Entry> {
         },
         Entry {
             bug: None,
+            name: "renewal-whoever-asks",
+            seen_in: "many",
+            kind: Kind::Flow,
+            property: Property::L3,
+            about: "To renew is to set the key's expiry, whoever does it: also one whose own lease is \
+                long over, who then believes that he holds the lock.",
+            scene: "a lease of 10 s",
+            exhibit: || Exhibit {
+                broken: Foreign::by(set_nx),
+                shipped: ShippedLock::fresh(),
+                judge: judge_lock::l3(),
+                way: searched(&[a(LOCK), a(Deed::Renew(LEASE)), b(Deed::Renew(LEASE))], 4),
+            },
+        },
+        Entry {
+            bug: None,
             name: "lock-by-the-clients-clock",
             seen_in: "the time before SET NX PX",
             kind: Kind::Script,
@@ -178,6 +194,10 @@ fn set_nx(world: &mut World, ask: &Ask) -> Option<Seen> {
         Deed::Lock(lease) => {
             let taken = world.eval(SET_NX, "lock", &format!("{who} {}", lease / MS));
             Some(held(world, taken, None))
+        }
+        Deed::Renew(lease) => {
+            let done = world.command(&format!("PEXPIRE lock {}", lease / MS));
+            Some(held(world, done, None))
         }
         Deed::Unlock => Some(match number(&world.eval(UNLOCK_WHOEVER_ASKS, "lock", "")) {
             Ok(1) => Seen::Released(0),

@@ -81,12 +81,7 @@ pub(super) fn entries() -> Vec<Entry> {
                 is still no room.",
             scene: "at most 1 in 1 s",
             exhibit: || Exhibit {
-                broken: Foreign::by(|world, ask| {
-                    let Deed::Acquire(1) = ask.deed else { return None };
-                    let argv = format!("1 1 {}", ask.now_us / S);
-                    let keys = format!("log {}", name(world, ask.who));
-                    Some(admitted_and_left(world.eval(SHENYU, &keys, &argv)))
-                }),
+                broken: Foreign::by(shenyu),
                 shipped: Limiter::under("sliding-log 1/s"),
                 judge: judge::as_reference("sliding-log 1/s"),
                 way: searched(&[a(Deed::Acquire(1)), Step::Wait(S)], 4),
@@ -192,6 +187,21 @@ pub(super) fn entries() -> Vec<Entry> {
         },
         Entry {
             bug: None,
+            name: "remaining-before-the-charge",
+            seen_in: "shenyu",
+            kind: Kind::Script,
+            property: Property::D4,
+            about: "What is told to be left is what was left before.",
+            scene: "at most 1 in 1 s",
+            exhibit: || Exhibit {
+                broken: Foreign::by(shenyu),
+                shipped: Limiter::under("sliding-log 1/s"),
+                judge: judge::d4(),
+                way: searched(&[a(Deed::Acquire(1)), Step::Wait(S)], 4),
+            },
+        },
+        Entry {
+            bug: None,
             name: "wait-for-the-oldest",
             seen_in: "our own",
             kind: Kind::Machine,
@@ -224,6 +234,13 @@ fn name(world: &mut World, who: char) -> String {
     let drawn = world.memory.entry(who).or_default();
     *drawn += 1;
     format!("{who}{drawn}")
+}
+
+fn shenyu(world: &mut World, ask: &Ask) -> Option<Seen> {
+    let Deed::Acquire(1) = ask.deed else { return None };
+    let keys = format!("log {}", name(world, ask.who));
+    let argv = format!("1 1 {}", ask.now_us / S);
+    Some(admitted_and_left(world.eval(SHENYU, &keys, &argv)))
 }
 
 /// Counts in one command, and adds in another.
