@@ -2,14 +2,15 @@
 //!
 //! A [`trace`] comes from a file ([`input`]) or is made up ([`traffic`], [`scenario`]); [`replay`] puts it through
 //! limits, each decided by an [`engine`], and [`waiting`] does so with callers who wait; [`report`] shows what came of it.
-//! [`exhaustive`] searches small scopes of the lock completely. [`cli`] is all of that as
-//! the program `lockage-sim`. [`store`] runs the shipped scripts in real Lua 5.1 over a simulated keyspace.
+//! [`exhaustive`] searches small scopes of the lock completely. [`museum`] plays bugs that others shipped. [`cli`] is all
+//! of that as the program `lockage-sim`. [`store`] runs the shipped scripts in real Lua 5.1 over a simulated keyspace.
 
 pub mod cli;
 mod dates;
 pub mod engine;
 pub mod exhaustive;
 pub mod input;
+pub mod museum;
 pub mod replay;
 pub mod report;
 pub mod scenario;

@@ -1,6 +1,7 @@
 //! The program `lockage-sim`: its arguments, and what it does with them.
 
 mod exhaust;
+mod museum;
 mod progress;
 
 use std::io::{self, Write};
@@ -37,6 +38,7 @@ enum Command {
     Replay(ReplayArgs),
     Explore(ExploreArgs),
     Exhaust(exhaust::ExhaustArgs),
+    Museum(museum::MuseumArgs),
 }
 
 /// Put an access log or a CSV through limits.
@@ -166,6 +168,7 @@ pub fn run(cli: Cli) -> Result<()> {
             report(&replays, source, &scenario.limits, &common)
         }
         Command::Exhaust(args) => exhaust::run(&args),
+        Command::Museum(args) => museum::run(&args),
     }
 }
 

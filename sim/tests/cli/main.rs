@@ -2,6 +2,7 @@
 
 mod exhaust;
 mod input;
+mod museum;
 mod refusals;
 mod reports;
 mod scenarios;
