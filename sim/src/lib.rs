@@ -14,3 +14,4 @@ pub mod store;
 pub mod trace;
 pub mod traffic;
 pub mod waiting;
+pub mod world;
