@@ -1,9 +1,11 @@
 //! The program `lockage-sim`: its arguments, and what it does with them.
 
+mod check;
 mod progress;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -34,6 +36,7 @@ pub struct Cli {
 enum Command {
     Replay(ReplayArgs),
     Explore(ExploreArgs),
+    Check(check::CheckArgs),
 }
 
 /// Put an access log or a CSV through limits.
@@ -126,12 +129,13 @@ impl<T: FromStr> FromStr for Given<T> {
     }
 }
 
-/// Does what the arguments say, and prints the report on standard output.
+/// Does what the arguments say, and prints the report on standard output. The exit status is not zero where
+/// something was looked for that is not to be there, and found.
 ///
 /// # Errors
 /// A [`clap::Error`] where the arguments contradict themselves; otherwise what could not be read,
 /// decided or written, in words that say what would be right.
-pub fn run(cli: Cli) -> Result<()> {
+pub fn run(cli: Cli) -> Result<ExitCode> {
     let (trace, source, seed, common) = match cli.command {
         Command::Replay(args) => {
             let (trace, source) = read(&args)?;
@@ -141,11 +145,16 @@ pub fn run(cli: Cli) -> Result<()> {
             let (trace, source) = make_up(&args)?;
             (trace, source, args.seed, args.common)
         }
+        Command::Check(args) => {
+            let is_clean = check::check(&args)?;
+            return Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
     };
     let round_trip = common.round_trip;
     let waiting = common.wait.map(|timeout| Waiting { timeout, round_trip, seed });
     let limiters = replay_all(&trace, &common, waiting.as_ref())?;
-    print(&Report { trace, source, engine: common.engine, waiting, limiters }, &common)
+    print(&Report { trace, source, engine: common.engine, waiting, limiters }, &common)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn read(args: &ReplayArgs) -> Result<(Trace, Source)> {

@@ -70,8 +70,7 @@ impl Campaign {
         let parts: Vec<_> = thread::scope(|scope| {
             let work = || self.work(&next, &progress);
             let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-            let join = |worker: thread::ScopedJoinHandle<'_, _>| worker.join();
-            workers.into_iter().map(join).collect()
+            workers.into_iter().map(|worker| worker.join()).collect()
         });
         let mut results = Results::default();
         for part in parts {

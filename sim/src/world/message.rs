@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockage_core::fenced::{Access, FencedWrite};
-use lockage_core::lock::{Lock, Operation, OperationId, OwnerId, Reply};
+use lockage_core::lock::{self, Lock, Operation, OperationId, OwnerId, Reply};
 use lockage_core::{Acquire, Decision, Limit, RequestId, Timestamp};
 
 /// One attempt at a call.
@@ -57,11 +57,13 @@ pub(super) struct PermitAsk {
 }
 
 /// What is answered.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Answer {
     Lock(Reply),
     Permit(Decision),
-    Written { is_accepted: bool },
+    Written {
+        is_accepted: bool,
+    },
     NoScript,
     /// There is no store to connect to.
     NotDone,
@@ -134,9 +136,15 @@ impl Ask {
 }
 
 impl Answer {
+    /// Whether it grants the lock to who asked.
+    pub(super) fn is_grant_of(&self, ask: &Ask) -> bool {
+        let Answer::Lock(Reply { answer: lock::Answer::Done(_), .. }) = self else { return false };
+        matches!(ask, Ask::Lock(LockAsk { action: Action::Acquire { .. }, .. }))
+    }
+
     /// In words, for a timeline.
     pub(super) fn words(&self) -> String {
-        use lockage_core::lock::Answer::{Done, Queued, Refused, TooLate};
+        use lock::Answer::{Done, Queued, Refused, TooLate};
         match self {
             Answer::Lock(reply) => match reply.answer {
                 Done(hold) if hold.holds == 0 => "done, it is free".to_owned(),

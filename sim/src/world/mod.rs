@@ -6,7 +6,7 @@
 //! [`Scenario::heal_us`] on nothing goes wrong any more, and everybody must get what he wants. The same
 //! scenario gives the same timeline, byte for byte.
 //!
-//! [`campaign`] runs many seeds; [`shrink`] takes from a scenario that fails what is not needed for it.
+//! [`campaign`] runs many seeds; [`shrink()`] takes from a scenario that fails what is not needed for it.
 
 pub mod campaign;
 mod check;
@@ -31,7 +31,6 @@ pub use shrink::shrink;
 
 use client::Client;
 use log::Log;
-use scenario::Trouble as T;
 use stage::{Event, Stage};
 
 /// What came of a world.
@@ -95,9 +94,10 @@ impl World<'_> {
 
     fn happen(&mut self, event: Event) -> Result<(), Violation> {
         let stage = &mut self.stage;
-        if let Some(until_us) = event.client(stage.scenario).and_then(|client| {
-            self.clients[client].paused_until(stage.now_us)
-        }) {
+        if let Some(until_us) = event
+            .client(stage.scenario)
+            .and_then(|client| self.clients[client].paused_until(stage.now_us))
+        {
             stage.queue.push(until_us, event);
             return Ok(());
         }
@@ -116,8 +116,10 @@ impl World<'_> {
             Event::Restart { client } => self.clients[client].restart(stage),
             Event::Trouble(index) => {
                 match stage.scenario.faults[index].trouble {
-                    T::ClientCrash { client, for_us } => self.clients[client].crash(for_us, stage),
-                    T::Pause { client, for_us } => self.clients[client].pause(for_us, stage),
+                    Trouble::ClientCrash { client, for_us } => {
+                        self.clients[client].crash(for_us, stage)
+                    }
+                    Trouble::Pause { client, for_us } => self.clients[client].pause(for_us, stage),
                     trouble => stage.trouble(&trouble),
                 }
                 Ok(())

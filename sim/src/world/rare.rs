@@ -60,9 +60,13 @@ impl Rare {
             Rare::LostRequest => "a request is lost",
             Rare::LostReplyOfAcquire => "the reply of a grant is lost",
             Rare::LateAcquireRefused => "an acquire comes too late and is refused",
-            Rare::RepeatedOperation => "an operation on the lock comes again and gets its answer again",
+            Rare::RepeatedOperation => {
+                "an operation on the lock comes again and gets its answer again"
+            }
             Rare::DoubleAfterRelease => "an acquire comes again after its grant was released",
-            Rare::LeaseEndsNow => "the lock is asked for at the very microsecond at which its lease ends",
+            Rare::LeaseEndsNow => {
+                "the lock is asked for at the very microsecond at which its lease ends"
+            }
             Rare::LeaseLost => "a holder's own deadline passes while it works",
             Rare::GrantFoundAgain => "a grant whose reply was lost is found and given back",
             Rare::GrantAfterLease => "the lock is granted after its holder's lease has ended",
@@ -74,7 +78,9 @@ impl Rare {
             Rare::StaleWrite => "a write under an older token is refused",
             Rare::RepeatedRequest => "a permit is asked for again and gets its answer again",
             Rare::ChargedAgain => "a permit is charged again, once it is no longer remembered",
-            Rare::WindowEndsNow => "a denied request comes again at the very microsecond at which it fits",
+            Rare::WindowEndsNow => {
+                "a denied request comes again at the very microsecond at which it fits"
+            }
             Rare::ClockBack => "the store's clock is before a time that it has shown",
             Rare::AdmittedAfterWaiting => "who waited is admitted",
         }

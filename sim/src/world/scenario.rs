@@ -193,7 +193,7 @@ impl Scenario {
         // A request may be under way for as long as it is remembered, and no longer.
         let network = network(draw, timeout_us, remember_us - timeout_us - remember_us / 100);
         let clients = draw.between(1, 5) as usize; // far below 2^32
-        let mut ppm = |draw: &mut Draw| draw.either_way(MOST_PPM);
+        let ppm = |draw: &mut Draw| draw.either_way(MOST_PPM);
         let drifts = network.grain_us == 1;
         let store_ppm = if drifts { ppm(draw) } else { 0 };
         let client_ppm = (0..clients).map(|_| if drifts { ppm(draw) } else { 0 }).collect();
@@ -238,7 +238,10 @@ impl Scenario {
             // All of it can be asked for, and each waits with pauses of half a second.
             Machine::Limiter { .. } => 13 * 2 * 2 * SECOND + 4 * SECOND,
         };
-        self.heal_us + self.network.late_most_us + self.longest_jump_us() + jobs * (each_us + calm_us)
+        self.heal_us
+            + self.network.late_most_us
+            + self.longest_jump_us()
+            + jobs * (each_us + calm_us)
     }
 
     /// By how much the store's clock can have been ahead.
@@ -309,12 +312,8 @@ impl Scenario {
 
     fn last_work(&self) -> Work {
         match self.machine {
-            Machine::Lock { .. } => {
-                Work::Hold { for_us: MILLI, holds: 1, wait_us: FOR_EVER_US }
-            }
-            Machine::Limiter { .. } => {
-                Work::Ask { cost: 1, wait_us: FOR_EVER_US, with_id: true }
-            }
+            Machine::Lock { .. } => Work::Hold { for_us: MILLI, holds: 1, wait_us: FOR_EVER_US },
+            Machine::Limiter { .. } => Work::Ask { cost: 1, wait_us: FOR_EVER_US, with_id: true },
         }
     }
 }

@@ -13,8 +13,18 @@ pub fn shrink(scenario: &Scenario, property: Property, server: &mut dyn Server) 
     };
     loop {
         let before = least.clone();
-        least = without(least, |it| it.jobs.len(), |it, from, to| drop(it.jobs.drain(from..to)), &mut fails);
-        least = without(least, |it| it.faults.len(), |it, from, to| drop(it.faults.drain(from..to)), &mut fails);
+        least = without(
+            least,
+            |it| it.jobs.len(),
+            |it, from, to| drop(it.jobs.drain(from..to)),
+            &mut fails,
+        );
+        least = without(
+            least,
+            |it| it.faults.len(),
+            |it, from, to| drop(it.faults.drain(from..to)),
+            &mut fails,
+        );
         for calm in CALMS {
             let mut candidate = least.clone();
             calm(&mut candidate.network);

@@ -6,14 +6,14 @@ use super::check::{Carried, Checks, Property, Violation};
 use super::draw::Draw;
 use super::events::Queue;
 use super::log::{Log, Who};
-use super::message::{Answer, Ask, Attempt, Request, write, written};
+use super::message::{Action, Answer, Ask, Attempt, Request, write, written};
 use super::node::Node;
 use super::rare::Rare;
 use super::scenario::{Machine, Scenario, Trouble};
 use super::server::Server;
 
 /// What happens at some time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Event {
     /// A job's time has come.
     Job(usize),
@@ -144,11 +144,7 @@ impl<'s> Stage<'s> {
         let is_well = self.now_us >= self.scenario.heal_us;
         let is_cut = self.now_us < self.cuts[request.from.client].1;
         if !is_well && (is_cut || draw.chance(self.scenario.network.lost_replies)) {
-            if let Answer::Lock(reply) = answer
-                && let (super::message::Ask::Lock(ask), lockage_core::lock::Answer::Done(_)) =
-                    (request.ask, reply.answer)
-                && matches!(ask.action, super::message::Action::Acquire { .. })
-            {
+            if answer.is_grant_of(&request.ask) {
                 self.checks.rare.saw(Rare::LostReplyOfAcquire);
             }
             self.log.say(self.now_us, Who::Store, || "its reply is lost".to_owned());
@@ -208,12 +204,11 @@ impl<'s> Stage<'s> {
 
 /// The scripts that a world uses, by number.
 fn script(ask: &Ask) -> u8 {
-    use super::message::Action::{Acquire, Release, Renew};
     match ask {
         Ask::Lock(ask) => match ask.action {
-            Acquire { .. } => 0,
-            Renew { .. } => 1,
-            Release { .. } => 2,
+            Action::Acquire { .. } => 0,
+            Action::Renew { .. } => 1,
+            Action::Release { .. } => 2,
         },
         Ask::Permit(_) => 3,
         Ask::Write { .. } => 4,

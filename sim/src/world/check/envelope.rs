@@ -28,6 +28,8 @@ pub(super) fn envelope(limit: &Limit, span_us: u64) -> u128 {
         Limit::Composite(_) => {
             limit.parts().map(|part| envelope(&part, span_us)).min().unwrap_or_default()
         }
+        // A kind that is not known here has no envelope.
+        _ => u128::MAX,
     }
 }
 
@@ -51,7 +53,11 @@ mod tests {
             ("sliding-log 5/10us + token-bucket 2/10us burst 3", [3, 4, 5, 7]),
         ] {
             let limit: Limit = limit.parse().unwrap();
-            assert_eq!([1, 10, 11, 21].map(|span_us| envelope(&limit, span_us)), expected, "{limit}");
+            assert_eq!(
+                [1, 10, 11, 21].map(|span_us| envelope(&limit, span_us)),
+                expected,
+                "{limit}"
+            );
         }
     }
 }

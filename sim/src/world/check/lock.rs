@@ -72,7 +72,9 @@ impl LockTruth {
         rare: &mut Counts,
     ) -> Result<bool, Violation> {
         if reply.now != carried.now {
-            return Err(Property::D12.broken(format!("{} is not the store's time", reply.now.as_micros())));
+            return Err(
+                Property::D12.broken(format!("{} is not the store's time", reply.now.as_micros()))
+            );
         }
         self.forget_where_gone(carried, back_us)?;
         let now_us = carried.now.as_micros();
@@ -109,7 +111,8 @@ impl LockTruth {
         let lease_end_us = now_us + lock.lease().as_micros() as u64; // at most 2^51
         let live = self.live(now_us);
         let mine = live.filter(|grant| grant.owner == ask.owner);
-        if self.grant.is_some_and(|it| it.hold.holds > 0 && it.hold.deadline.as_micros() == now_us) {
+        if self.grant.is_some_and(|it| it.hold.holds > 0 && it.hold.deadline.as_micros() == now_us)
+        {
             rare.saw(Rare::LeaseEndsNow);
         }
         let (answer, action) = (reply.answer, ask.action);
@@ -124,7 +127,9 @@ impl LockTruth {
             (Action::Acquire { not_after }, Answer::Done(_)) if carried.now > not_after => {
                 return broken(Property::L10, "it came too late");
             }
-            (Action::Acquire { .. }, Answer::Refused(Some(_))) if live.is_some() && mine.is_none() => {
+            (Action::Acquire { .. }, Answer::Refused(Some(_)))
+                if live.is_some() && mine.is_none() =>
+            {
                 return Ok(false);
             }
             (Action::Acquire { .. }, Answer::Done(hold)) => hold,
@@ -170,9 +175,9 @@ impl LockTruth {
                 return broken(Property::L5, "the token of a grant has changed");
             }
             None if hold.token <= self.newest.0 => {
-                // Where the clock has gone back past it the token may be lost as well.
+                // Where the clock is before it again, it may be lost with its record.
                 let is_lost = self.newest.1 <= back_us && now_us <= self.newest.0;
-                if self.grant.is_some() || !is_lost {
+                if hold.token <= self.token() || !is_lost {
                     return broken(Property::L5, &format!("there was token {}", self.newest.0));
                 }
             }

@@ -115,10 +115,15 @@ impl Checks {
                     false => Ok(()),
                 }
             }
-            (Ask::Permit(ask), Answer::Permit(decision), Machine::Limiter { limit, remember_us }) => {
+            (
+                Ask::Permit(ask),
+                Answer::Permit(decision),
+                Machine::Limiter { limit, remember_us },
+            ) => {
                 let truth = &mut self.truth.limiter;
                 let rare = &mut self.rare;
-                let charged = truth.observe(limit, *remember_us, ask, decision, carried, back_us, rare)?;
+                let charged =
+                    truth.observe(limit, *remember_us, ask, decision, carried, back_us, rare)?;
                 if charged {
                     self.charges.charge(carried.now.as_micros(), ask.cost);
                 }
@@ -127,7 +132,9 @@ impl Checks {
             (Ask::Write { token }, Answer::Written { is_accepted: true }, _) => {
                 if *token < self.newest_write {
                     let newest = self.newest_write;
-                    return Err(Property::L7.broken(format!("token {token} was accepted after {newest}")));
+                    return Err(
+                        Property::L7.broken(format!("token {token} was accepted after {newest}"))
+                    );
                 }
                 self.newest_write = *token;
                 Ok(())

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 
 /// A property by its name, as in ARCHITECTURE.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-#[value(rename_all = "UPPER")]
+#[value(rename_all = "verbatim")]
 #[allow(missing_docs)] // see `statement`
 pub enum Property {
     E1,
@@ -34,25 +34,45 @@ impl Property {
     /// What it says.
     pub fn statement(self) -> &'static str {
         match self {
-            Property::E1 => "a fixed window never admits more than its envelope in any span of time",
+            Property::E1 => {
+                "a fixed window never admits more than its envelope in any span of time"
+            }
             Property::E2 => "a sliding log never admits more than its envelope in any span of time",
-            Property::E3 => "a sliding window never admits more than its envelope in any span of time",
-            Property::E4 => "a bucket that refills without pause never admits more than its envelope in any span of time",
-            Property::E5 => "a bucket that refills at intervals never admits more than its envelope in any span of time",
-            Property::D2 => "retry_after is minimal: with no other consumer a request is admitted then, and denied before",
+            Property::E3 => {
+                "a sliding window never admits more than its envelope in any span of time"
+            }
+            Property::E4 => {
+                "a bucket that refills without pause never admits more than its envelope in any span of time"
+            }
+            Property::E5 => {
+                "a bucket that refills at intervals never admits more than its envelope in any span of time"
+            }
+            Property::D2 => {
+                "retry_after is minimal: with no other consumer a request is admitted then, and denied before"
+            }
             Property::D9 => "expiry is invisible: nothing is forgotten while it matters",
-            Property::D10 => "once all is well, who waits for a permit gets it, at the latest when a jump of the clock has passed",
-            Property::D11 => "a request that comes again under its id gets the same answer and is charged once, while it is remembered",
+            Property::D10 => {
+                "once all is well, who waits for a permit gets it, at the latest when a jump of the clock has passed"
+            }
+            Property::D11 => {
+                "a request that comes again under its id gets the same answer and is charged once, while it is remembered"
+            }
             Property::D12 => "an operation that is right gets an answer and no error",
             Property::L1 => "there is at most one live lease",
             Property::L2 => "holds are acquires less releases, and a lock is free at zero",
             Property::L3 => "who does not hold the lock can neither renew nor release it",
             Property::L4 => "a lease is never shortened, and never brought back",
             Property::L5 => "the fencing token grows with each fresh grant and with nothing else",
-            Property::L6 => "until the holder's own deadline, by his own clock, the lease is live in the store",
+            Property::L6 => {
+                "until the holder's own deadline, by his own clock, the lease is live in the store"
+            }
             Property::L7 => "nothing is accepted with a token below one that was accepted before",
-            Property::L8 => "a lock that is free is granted; once all is well, who waits for it gets it",
-            Property::L10 => "an operation that comes again changes nothing and gets the same answer, and an acquire that comes too late takes nothing",
+            Property::L8 => {
+                "a lock that is free is granted; once all is well, who waits for it gets it"
+            }
+            Property::L10 => {
+                "an operation that comes again changes nothing and gets the same answer, and an acquire that comes too late takes nothing"
+            }
         }
     }
 

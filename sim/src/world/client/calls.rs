@@ -25,7 +25,7 @@ pub(super) struct Call {
 }
 
 /// How a call ended.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct CallEnd {
     pub(super) call: u32,
     pub(super) ask: Ask,
@@ -155,7 +155,7 @@ impl Body {
 
     fn end(&mut self, index: usize, answer: Option<Answer>, stage: &mut Stage<'_>) -> CallEnd {
         let Call { number, ask, sent, sent_us, is_unknown, .. } = self.calls.remove(index);
-        stage.log.say(stage.now_us, Who::Client(self.number), || match answer {
+        stage.log.say(stage.now_us, Who::Client(self.number), || match &answer {
             Some(answer) => format!("is told of {}: {}", ask.words(), answer.words()),
             None => format!("gives up: {}", ask.words()),
         });

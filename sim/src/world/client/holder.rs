@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
+use lockage_core::Timestamp;
 use lockage_core::flow::{Polling, Renewals, own_deadline};
 use lockage_core::lock::{self, Hold, Lock, OperationId, OwnerId, Reply};
-use lockage_core::Timestamp;
 
 use super::calls::CallEnd;
 use super::{Body, Flow};
@@ -46,15 +46,33 @@ pub(super) struct Holder {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    Asking { call: u32, id: OperationId, sent: Duration },
+    Asking {
+        call: u32,
+        id: OperationId,
+        sent: Duration,
+    },
     RestingToAsk,
-    Entering { call: u32 },
+    Entering {
+        call: u32,
+    },
     Working,
-    Releasing { call: u32, id: OperationId },
-    RestingToRelease { id: OperationId },
+    Releasing {
+        call: u32,
+        id: OperationId,
+    },
+    RestingToRelease {
+        id: OperationId,
+    },
     /// An acquire was not answered: what it has taken, if anything, is given back.
-    Searching { call: u32, id: OperationId, sent: Duration },
-    RestingToSearch { id: OperationId, sent: Duration },
+    Searching {
+        call: u32,
+        id: OperationId,
+        sent: Duration,
+    },
+    RestingToSearch {
+        id: OperationId,
+        sent: Duration,
+    },
 }
 
 impl Holder {
@@ -116,7 +134,11 @@ impl Holder {
         Flow::On
     }
 
-    pub(super) fn rested(&mut self, body: &mut Body, stage: &mut Stage<'_>) -> Result<Flow, Violation> {
+    pub(super) fn rested(
+        &mut self,
+        body: &mut Body,
+        stage: &mut Stage<'_>,
+    ) -> Result<Flow, Violation> {
         match self.step {
             Step::RestingToAsk => self.ask(body, stage),
             Step::Working => {

@@ -114,7 +114,9 @@ impl Client {
     }
 
     pub(super) fn crash(&mut self, for_us: u64, stage: &mut Stage<'_>) {
-        stage.log.say(stage.now_us, Who::Client(self.number), || format!("crashes, for {for_us} us"));
+        stage
+            .log
+            .say(stage.now_us, Who::Client(self.number), || format!("crashes, for {for_us} us"));
         if !matches!(self.role, Role::Idle) {
             self.done += 1;
         }
