@@ -20,6 +20,9 @@ use crate::outcome;
 /// How long a server may take to confirm a subscription.
 const REPLY: Duration = Duration::from_millis(500);
 
+/// How often a subscription follows a slot to another node.
+const REDIRECTIONS: u32 = 3;
+
 /// The channels of the server that `client` leads to at the time when it is connected to.
 pub(crate) fn of_client<F>(client: impl Fn() -> F + Clone + Send + Sync + 'static) -> Channels
 where
@@ -46,7 +49,9 @@ where
 #[cfg(feature = "cluster")]
 pub(crate) fn of_cluster(builder: redis::cluster::ClusterClientBuilder) -> RedisResult<Channels> {
     // Its nodes' connections have a timeout each, and need no timer where unsubscribing is asked for.
+    // What the client tries again at a silent node, it keeps waiting for ever.
     let builder = builder.use_protocol(ProtocolVersion::RESP3).overall_response_timeout(None);
+    let builder = builder.retries(0);
     let client = Arc::new(builder.build()?);
     Ok(connected(move |ear: Ear| {
         let client = Arc::clone(&client);
@@ -96,8 +101,16 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Line for Listening<C> {
 
     async fn subscribe(&self, channel: &str) -> (Result<(), RedisError>, Verdict) {
         let call = self.call(["SUBSCRIBE", "SSUBSCRIBE"], channel);
-        let result = call.query_async::<Value>(&mut self.connection.clone()).await;
-        let result = result.map_err(LinkError::Failed);
+        let mut redirections = 0;
+        let result = loop {
+            let result = call.query_async::<Value>(&mut self.connection.clone()).await;
+            let code = result.as_ref().err().and_then(RedisError::code);
+            // After it, the client knows the way.
+            if code != Some("MOVED") || redirections == REDIRECTIONS {
+                break result.map_err(LinkError::Failed);
+            }
+            redirections += 1;
+        };
         let verdict = outcome::verdict(&result);
         (result.map(drop).map_err(|error| error.cause().clone()), verdict)
     }

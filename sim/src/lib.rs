@@ -1,15 +1,18 @@
 //! Simulated stores, traffic and the explorer of lockage: see how a limit behaves before you ship it.
 //!
-//! A [`trace`] comes from a file ([`input`]) or is made up ([`traffic`]); [`replay`] puts it through
-//! limits, each decided by an [`engine`], and [`waiting`] does so with callers who wait; [`report`] shows what came of it. [`cli`] is all of that as
+//! A [`trace`] comes from a file ([`input`]) or is made up ([`traffic`], [`scenario`]); [`replay`] puts it through
+//! limits, each decided by an [`engine`], and [`waiting`] does so with callers who wait; [`report`] shows what came of it.
+//! [`exhaustive`] searches small scopes of the lock completely. [`cli`] is all of that as
 //! the program `lockage-sim`. [`store`] runs the shipped scripts in real Lua 5.1 over a simulated keyspace.
 
 pub mod cli;
 mod dates;
 pub mod engine;
+pub mod exhaustive;
 pub mod input;
 pub mod replay;
 pub mod report;
+pub mod scenario;
 pub mod store;
 pub mod trace;
 pub mod traffic;

@@ -82,6 +82,11 @@ impl TraceBuilder {
         self.trace.requests.is_empty()
     }
 
+    /// What there is so far, in the order in which it was added.
+    pub fn so_far(&self) -> &Trace {
+        &self.trace
+    }
+
     /// The trace, sorted by time. The sort is stable: requests of one instant keep their order.
     pub fn finish(mut self) -> Trace {
         self.trace.requests.sort_by_key(|request| request.at);

@@ -5,7 +5,9 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use lockage_core::lock::{Lock, OperationId, OwnerId};
 use lockage_core::{Acquire, Limit, RecordError, Timestamp};
 use lockage_sim::store::SimStore;
 use lockage_tests::config::{Config, Kind};
@@ -14,6 +16,7 @@ use lockage_tests::lock::laws::{self, Law};
 use lockage_tests::lock::transcript::{Seen, watch};
 use lockage_tests::lock::{Action, OnKey, Op, Outcome, Reference, Subject, Trace, trace};
 use lockage_tests::properties::{Check, cases, property, try_out};
+use lockage_tests::refusals::refuses_argument;
 use lockage_tests::stores::{Model, Simulated, Time};
 use lockage_tests::subject::{self as limits, Failure, Limiter};
 use proptest::prelude::*;
@@ -266,6 +269,26 @@ fn refuses<K: Key>(
 }
 
 /// The operations that a trace comes to.
+/// D12: what a script does not take is told, and nothing is written.
+#[test]
+fn d12_wrong_arguments_are_told() {
+    let lock = Lock::new(Duration::from_secs(1), Duration::from_secs(1)).unwrap();
+    let (owner, id) = (OwnerId::from_u128(1), OperationId::from_u128(2));
+    let label = "web-1".parse().unwrap();
+    let acquire = lock.acquire(owner, id, Timestamp::MAX).labelled(label);
+    let acquire = acquire.queued(Duration::from_secs(1));
+    let long = "x".repeat(65);
+    let wrong = [(3, "7"), (4, "1.5"), (5, "x"), (6, "-1"), (7, "nan"), (8, "1125899906842625")];
+    let words = [(9, "Q"), (9, "1"), (10, "two words"), (10, "a|b"), (10, "a>b"), (10, &long)];
+    for (place, wrong) in wrong.into_iter().chain(words) {
+        refuses_argument(&acquire, place, wrong);
+    }
+    refuses_argument(&lock.withdraw(owner), 3, "a11ce");
+    refuses_argument(&lock.renew(owner, Some(3), id), 6, "1.5");
+    refuses_argument(&lock.release(owner, Some(3), id), 6, "x");
+    refuses_argument(&lock.force_release(3, id), 5, "");
+}
+
 fn operations(trace: &Trace) -> Vec<Op> {
     let mut operations = Vec::new();
     let played = trace.play(&mut Reference::default(), |_, op, _, _, _| -> Check {

@@ -87,6 +87,16 @@ async fn signal(listener: &mut Listener) -> Signal {
     }
 }
 
+/// A signal that it takes no silence of several waits for: there are too few of them, and long ones.
+async fn told(listener: &mut Listener) -> Signal {
+    for _ in 0..3 {
+        if let Ok(signal) = tokio::time::timeout(DEADLINE / 6, listener.next()).await {
+            return signal;
+        }
+    }
+    panic!("nothing is told: {listener:?}");
+}
+
 /// Publishes until it is heard: after a loss that nobody has told of, a subscription takes some waits.
 async fn heard(listener: &mut Listener, mut publish: impl FnMut()) {
     let deadline = Instant::now() + DEADLINE;
@@ -171,7 +181,7 @@ async fn a_lost_connection_is_told_of(server: &mut Server, store: impl Signals) 
             }
         }
         for listener in &mut both {
-            assert_eq!(signal(listener).await, Signal::Lost);
+            assert_eq!(told(listener).await, Signal::Lost);
         }
         // There is a new subscription by the time they are told.
         publish(&mut server.connection(), &key);
@@ -248,9 +258,7 @@ async fn messages_arrive_in_a_cluster(
     let sharded: bool =
         redis::cmd("EVAL").arg(SHARDED_CHANNELS).arg(0).query(&mut connection).unwrap();
     if hears_that_a_slot_leaves && sharded {
-        // Within one wait: it takes no silence of several.
-        let signal = tokio::time::timeout(DEADLINE, listener.next()).await;
-        assert_eq!(signal, Ok(Signal::Lost));
+        assert_eq!(told(&mut listener).await, Signal::Lost);
     }
     heard(&mut listener, || publish(&mut connection, &key)).await;
 
@@ -266,6 +274,33 @@ async fn messages_arrive_in_a_cluster(
 
     drop(listener);
     until("it unsubscribes", || subscribers(&mut connection, &key) == 0).await;
+}
+
+/// A node that is silent holds up nobody who listens there for the first time.
+async fn a_silent_node_holds_nobody_up(all: &mut Cluster, store: impl Signals) {
+    let key = key("a");
+    let master = all.master_of(key.as_str());
+    let other = (0..100).map(|id| self::key(&id.to_string()));
+    let other = other.into_iter().find(|other| all.master_of(other.as_str()) != master).unwrap();
+    let listener = store.listen(&key, Wake::One).await.unwrap();
+    all.freeze(all.master_of(other.as_str()));
+    nobody_waits_for_a_silent_server(&store, &other).await;
+    drop(listener);
+}
+
+#[tokio::test]
+async fn a_silent_node_holds_nobody_up_through_redis_rs() {
+    let mut all = Cluster::start();
+    let builder = || ClusterClientBuilder::new(all.urls());
+    let store = RedisStore::cluster(builder()).unwrap().listening_in_cluster(builder()).unwrap();
+    a_silent_node_holds_nobody_up(&mut all, store).await;
+}
+
+/// Also without a timeout of the caller's own.
+async fn nobody_waits_for_a_silent_server(store: &impl Signals, key: &Key) {
+    let listening = tokio::time::timeout(DEADLINE, store.listen(key, Wake::One));
+    let error = listening.await.expect("an end").unwrap_err();
+    assert!(matches!(error, StoreError::NotDone(_)), "{error:?}");
 }
 
 #[tokio::test]
@@ -372,7 +407,15 @@ async fn a_silent_server_holds_nobody_up() {
     let (first, second) = (redis_rs(&server), fred(&server));
     let (first, second) = (Timed::new(first, Tokio, BOUND), Timed::new(second, Tokio, BOUND));
     let mut listener = first.listen(&key("a"), Wake::One).await.unwrap();
+    let untimed = (redis_rs(&server), fred(&server));
+    let others = (
+        untimed.0.listen(&key("a"), Wake::One).await,
+        untimed.1.listen(&key("a"), Wake::One).await,
+    );
     server.freeze();
+    nobody_waits_for_a_silent_server(&untimed.0, &key("b")).await;
+    nobody_waits_for_a_silent_server(&untimed.1, &key("b")).await;
+    drop(others);
     let error = first.listen(&key("b"), Wake::One).await.unwrap_err();
     assert!(matches!(error, StoreError::NotDone(_)), "{error:?}");
     let error = second.listen(&key("b"), Wake::One).await.unwrap_err();
@@ -381,6 +424,33 @@ async fn a_silent_server_holds_nobody_up() {
     heard(&mut listener, || publish(&mut server.connection(), &key("a"))).await;
     let mut listener = second.listen(&key("b"), Wake::One).await.unwrap();
     heard(&mut listener, || publish(&mut server.connection(), &key("b"))).await;
+}
+
+/// A store that is dropped leaves no connection behind that listened.
+async fn a_dropped_store_leaves_no_connection(server: &Server, store: impl Signals) {
+    let mut connection = server.connection();
+    let mut clients = || -> usize {
+        let list: String = redis::cmd("CLIENT").arg("LIST").query(&mut connection).unwrap();
+        // The one that asks is on the unix socket.
+        list.lines().filter(|line| line.contains(" addr=127.0.0.1:")).count()
+    };
+    let listener = store.listen(&key("a"), Wake::One).await.unwrap();
+    assert!(clients() > 0);
+    drop(listener);
+    drop(store);
+    until("no connection is left", || clients() == 0).await;
+}
+
+#[tokio::test]
+async fn a_dropped_store_leaves_no_connection_through_redis_rs() {
+    let server = Server::start();
+    a_dropped_store_leaves_no_connection(&server, redis_rs(&server)).await;
+}
+
+#[tokio::test]
+async fn a_dropped_store_leaves_no_connection_through_fred() {
+    let server = Server::start();
+    a_dropped_store_leaves_no_connection(&server, fred(&server)).await;
 }
 
 #[tokio::test]

@@ -1,27 +1,29 @@
 //! The program `lockage-sim`: its arguments, and what it does with them.
 
 mod check;
+mod exhaust;
 mod progress;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::str::FromStr;
+use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand};
 use lockage_core::{Limit, Timestamp, parse_duration};
 
 use crate::dates;
-use crate::engine::EngineKind;
+use crate::engine::{Engine, EngineKind};
 use crate::input::{self, By, Format};
-use crate::replay::{Tally, replay};
+use crate::replay::{Outcome, ReplayError, Tally, replay};
 use crate::report::{self, Limiter, Report, Source};
+use crate::scenario::{Given, Scenario};
 use crate::trace::Trace;
-use crate::traffic::{Plan, Shape, TrafficError};
-use crate::waiting::{WaitTally, Waiting, replay_waiting};
+use crate::traffic::{Costs, Keys, Plan, Shape, TrafficError};
+use crate::waiting::{WaitTally, Waited, Waiting, replay_closed, replay_waiting};
 use progress::Progress;
 
 /// See how rate limits behave on real or made-up traffic before you ship them.
@@ -37,6 +39,7 @@ enum Command {
     Replay(ReplayArgs),
     Explore(ExploreArgs),
     Check(check::CheckArgs),
+    Exhaust(exhaust::ExhaustArgs),
 }
 
 /// Put an access log or a CSV through limits.
@@ -51,51 +54,60 @@ struct ReplayArgs {
     /// What of a log's line is the key that limits are kept per
     #[arg(long, value_enum, default_value_t)]
     by: By,
+    #[arg(long = "limit", value_name = "SPEC", required = true, help = LIMIT)]
+    limits: Vec<Given<Limit>>,
     /// What decides the waiting callers' jitter: one seed, one report
     #[arg(long, default_value_t = 1, requires = "wait")]
     seed: u64,
+    #[command(flatten)]
+    waits: WaitArgs,
     #[command(flatten)]
     common: CommonArgs,
 }
 
 /// Put made-up traffic through limits.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("requests").required(true).args(["traffic", "scenario"])))]
 struct ExploreArgs {
-    /// When requests come: "constant 5/s", "poisson 5/s" or "burst 50 every 10s"
-    #[arg(long, value_name = "SHAPE")]
-    traffic: Given<Shape>,
+    /// A TOML file that says all of it: the limits, the traffic, who waits, and the seed
+    #[arg(long, value_name = "FILE")]
+    #[arg(conflicts_with_all = ["traffic", "limits", "seed", "duration", "keys", "cost", "start"])]
+    #[arg(conflicts_with_all = ["wait", "round_trip", "no_jitter"])]
+    scenario: Option<PathBuf>,
+    /// When requests come: "constant 5/s", "poisson 5/s", "burst 50 every 10s",
+    /// "on-off 100/s for 1s, 1/s for 9s", "pareto 5/s tail 1.5", "diurnal 1/s to 50/s every 1day",
+    /// "ramp 1/s to 50/s over 5min", "steps 1/s for 1min, 10/s for 30s",
+    /// "flash-crowd 2/s peak 200/s at 2min half-life 30s", "closed-loop 20 clients think 1s" or
+    /// "boundary-attack fixed-window 10/60s"
+    #[arg(long, value_name = "SHAPE", requires = "limits")]
+    traffic: Option<Given<Shape>>,
+    #[arg(long = "limit", value_name = "SPEC", help = LIMIT)]
+    limits: Vec<Given<Limit>>,
     /// What decides all that is random: one seed, one trace
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// For how long requests come
     #[arg(long, default_value = "10min", value_parser = parse_duration)]
     duration: Duration,
-    /// Over how many keys they are spread, each equally likely
-    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
-    keys: u32,
-    /// What each request costs
-    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
-    cost: u64,
+    /// Over how many keys they are spread, each equally likely, or as in "1000 zipf 1.1"
+    #[arg(long, default_value = "1", allow_negative_numbers = true)]
+    keys: Keys,
+    /// What each request costs, a range such as 1-10, or shares such as "1:90% 10:10%"
+    #[arg(long, default_value = "1", allow_negative_numbers = true)]
+    cost: Costs,
     /// When the traffic begins: RFC 3339, or microseconds since 1970
     #[arg(long, value_name = "TIME", default_value = "2026-01-01T00:00:00Z")]
     #[arg(value_parser = dates::parse)]
     start: Timestamp,
     #[command(flatten)]
+    waits: WaitArgs,
+    #[command(flatten)]
     common: CommonArgs,
 }
 
+/// How callers take a denial.
 #[derive(Debug, Args)]
-struct CommonArgs {
-    /// A limit, as often as you like: "fixed-window 10/60s", "sliding-log 5/s",
-    /// "sliding-window 100/min", "token-bucket 100/min burst 20", "token-bucket 8 every 2s burst 8",
-    /// "leaky-bucket 10/s queue 20", or several together: "sliding-log 3/7s + fixed-window 20/h"
-    #[arg(long = "limit", value_name = "SPEC", required = true)]
-    limits: Vec<Given<Limit>>,
-    /// What decides: the shipped Lua scripts on a simulated store, or the Rust machines
-    #[arg(long, value_enum, default_value_t = EngineKind::Lua)]
-    engine: EngineKind,
+struct WaitArgs {
     /// Let denied requests wait for their permits as the clients do, each at most so long
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     wait: Option<Duration>,
@@ -103,6 +115,16 @@ struct CommonArgs {
     #[arg(long, value_name = "DURATION", default_value = "0ms", requires = "wait")]
     #[arg(value_parser = parse_duration)]
     round_trip: Duration,
+    /// Waiting callers come back exactly when the limit has a permit again, all at once
+    #[arg(long, requires = "wait")]
+    no_jitter: bool,
+}
+
+#[derive(Debug, Args)]
+struct CommonArgs {
+    /// What decides: the shipped Lua scripts on a simulated store, or the Rust machines
+    #[arg(long, value_enum, default_value_t = EngineKind::Lua)]
+    engine: EngineKind,
     /// How many of the keys that were denied most are named per limit
     #[arg(long, value_name = "N", default_value_t = 5)]
     top: usize,
@@ -114,20 +136,9 @@ struct CommonArgs {
     json: bool,
 }
 
-/// A value and the text that it was read from.
-#[derive(Clone, Debug)]
-struct Given<T> {
-    text: String,
-    value: T,
-}
-
-impl<T: FromStr> FromStr for Given<T> {
-    type Err = T::Err;
-
-    fn from_str(text: &str) -> Result<Self, T::Err> {
-        Ok(Given { text: text.to_owned(), value: text.parse()? })
-    }
-}
+const LIMIT: &str = "A limit, as often as you like: \"fixed-window 10/60s\", \"sliding-log 5/s\", \
+    \"sliding-window 100/min\", \"token-bucket 100/min burst 20\", \"token-bucket 8 every 2s burst 8\", \
+    \"leaky-bucket 10/s queue 20\", or several together: \"sliding-log 3/7s + fixed-window 20/h\"";
 
 /// Does what the arguments say, and prints the report on standard output. The exit status is not zero where
 /// something was looked for that is not to be there, and found.
@@ -136,25 +147,62 @@ impl<T: FromStr> FromStr for Given<T> {
 /// A [`clap::Error`] where the arguments contradict themselves; otherwise what could not be read,
 /// decided or written, in words that say what would be right.
 pub fn run(cli: Cli) -> Result<ExitCode> {
-    let (trace, source, seed, common) = match cli.command {
+    match cli.command {
         Command::Replay(args) => {
             let (trace, source) = read(&args)?;
-            (trace, source, args.seed, args.common)
+            let waiting = args.waits.waiting(args.seed);
+            let replays = Replays { trace: Rc::new(trace), plan: None, waiting };
+            report(&replays, source, &args.limits, &args.common)
         }
         Command::Explore(args) => {
-            let (trace, source) = make_up(&args)?;
-            (trace, source, args.seed, args.common)
+            let by_arguments = args.traffic.is_some();
+            let (scenario, common) = args.scenario()?;
+            let trace = scenario.plan.generate().map_err(|error| match error {
+                // What the arguments ask for cannot be: that is to be mended, as a bad spec is.
+                error if by_arguments && error != TrafficError::None => {
+                    usage_error("explore", &error).into()
+                }
+                error => anyhow::Error::new(error),
+            })?;
+            let source = Source::Traffic { shape: scenario.shape, seed: scenario.plan.seed };
+            let (plan, waiting) = (Some(scenario.plan), scenario.waiting);
+            let replays = Replays { trace: Rc::new(trace), plan, waiting };
+            report(&replays, source, &scenario.limits, &common)
         }
+        Command::Exhaust(args) => exhaust::run(&args),
         Command::Check(args) => {
             let is_clean = check::check(&args)?;
             return Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
-    };
-    let round_trip = common.round_trip;
-    let waiting = common.wait.map(|timeout| Waiting { timeout, round_trip, seed });
-    let limiters = replay_all(&trace, &common, waiting.as_ref())?;
-    print(&Report { trace, source, engine: common.engine, waiting, limiters }, &common)?;
+    }?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn report(
+    replays: &Replays,
+    source: Source,
+    limits: &[Given<Limit>],
+    common: &CommonArgs,
+) -> Result<()> {
+    let limiters = replay_all(replays, limits, common)?;
+    let waiting = replays.waiting;
+    print(&Report { source, engine: common.engine, waiting, limiters }, common)
+}
+
+/// What each limit is put through.
+struct Replays {
+    /// The requests, but for a closed loop that waits.
+    trace: Rc<Trace>,
+    /// What they were made up from, where they were.
+    plan: Option<Plan>,
+    waiting: Option<Waiting>,
+}
+
+impl WaitArgs {
+    fn waiting(&self, seed: u64) -> Option<Waiting> {
+        let (round_trip, jitter) = (self.round_trip, !self.no_jitter);
+        self.wait.map(|timeout| Waiting { timeout, round_trip, jitter, seed })
+    }
 }
 
 fn read(args: &ReplayArgs) -> Result<(Trace, Source)> {
@@ -185,21 +233,24 @@ fn warn_of_other_units(trace: &Trace) {
     );
 }
 
-fn make_up(args: &ExploreArgs) -> Result<(Trace, Source)> {
-    let plan = Plan {
-        shape: args.traffic.value,
-        start: args.start,
-        duration: args.duration,
-        keys: args.keys,
-        cost: args.cost,
-        seed: args.seed,
-    };
-    let trace = plan.generate().map_err(|error| match error {
-        TrafficError::None => anyhow::Error::new(error),
-        // What the arguments ask for cannot be: that is for the caller to mend, as a bad spec is.
-        error => usage_error("explore", &error).into(),
-    })?;
-    Ok((trace, Source::Traffic { shape: args.traffic.text.clone(), seed: args.seed }))
+impl ExploreArgs {
+    /// What these arguments, or the file that they name, ask for.
+    fn scenario(self) -> Result<(Scenario, CommonArgs)> {
+        let Some(shape) = self.traffic else {
+            let file = self.scenario.expect("one of the two is required");
+            return Ok((Scenario::read(&file)?, self.common));
+        };
+        let plan = Plan {
+            shape: shape.value,
+            start: self.start,
+            duration: self.duration,
+            keys: self.keys,
+            costs: self.cost,
+            seed: self.seed,
+        };
+        let waiting = self.waits.waiting(self.seed);
+        Ok((Scenario { limits: self.limits, shape: shape.text, plan, waiting }, self.common))
+    }
 }
 
 fn usage_error(command: &str, error: &TrafficError) -> clap::Error {
@@ -210,11 +261,11 @@ fn usage_error(command: &str, error: &TrafficError) -> clap::Error {
 }
 
 fn replay_all(
-    trace: &Trace,
+    replays: &Replays,
+    limits: &[Given<Limit>],
     common: &CommonArgs,
-    waiting: Option<&Waiting>,
 ) -> Result<Vec<Limiter>> {
-    let total = trace.requests().len() as u64 * common.limits.len() as u64;
+    let total = replays.trace.requests().len() as u64 * limits.len() as u64;
     let mut progress = Progress::decisions(total);
     let mut done = 0;
     let mut count = || {
@@ -224,18 +275,38 @@ fn replay_all(
     let replay_one = |Given { text, value }: &Given<Limit>| {
         // An engine each: limiters must not share keys.
         let mut engine = common.engine.build()?;
-        let replayed = match waiting {
-            None => replay(trace, value, &mut *engine, &mut count).map(|outcomes| (outcomes, None)),
-            Some(waiting) => replay_waiting(trace, value, &mut *engine, waiting, &mut count)
-                .map(|waited| (waited.outcomes(), Some(WaitTally::of(&waited)))),
-        };
-        let (outcomes, waits) = replayed.with_context(|| format!("--limit {text:?}"))?;
-        let tally = Tally::of(trace, &outcomes, common.top);
-        Ok(Limiter { spec: text.clone(), outcomes, tally, waits })
+        let replayed = replays.replay(value, &mut *engine, &mut count);
+        let (trace, outcomes, waits) = replayed.with_context(|| format!("limit {text:?}"))?;
+        let tally = Tally::of(&trace, &outcomes, common.top);
+        Ok(Limiter { spec: text.clone(), trace, outcomes, tally, waits })
     };
-    let limiters = common.limits.iter().map(replay_one).collect();
+    let limiters = limits.iter().map(replay_one).collect();
     progress.finish();
     limiters
+}
+
+type Replayed = (Rc<Trace>, Vec<Outcome>, Option<WaitTally>);
+
+impl Replays {
+    fn replay(
+        &self,
+        limit: &Limit,
+        engine: &mut dyn Engine,
+        count: &mut dyn FnMut(),
+    ) -> Result<Replayed, ReplayError> {
+        let Some(waiting) = &self.waiting else {
+            return Ok((self.trace.clone(), replay(&self.trace, limit, engine, count)?, None));
+        };
+        let waited =
+            |trace, waited: &Waited| (trace, waited.outcomes(), Some(WaitTally::of(waited)));
+        if let Some(plan) = &self.plan
+            && let Some((trace, result)) = replay_closed(plan, limit, engine, waiting, &mut *count)?
+        {
+            return Ok(waited(Rc::new(trace), &result));
+        }
+        let result = replay_waiting(&self.trace, limit, engine, waiting, count)?;
+        Ok(waited(self.trace.clone(), &result))
+    }
 }
 
 fn print(report: &Report, common: &CommonArgs) -> Result<()> {

@@ -2,14 +2,14 @@
 //!
 //! | field | meaning |
 //! |---|---|
-//! | `requests` | requests in the trace |
-//! | `keys` | keys with at least one request |
+//! | `requests` | requests in the trace; not here but with each limiter where each has its own, in a closed loop that waits |
+//! | `keys` | keys with at least one request; likewise |
 //! | `from`, `to` | times of the first and the last request, RFC 3339 in UTC |
 //! | `engine` | what decided: `lua` or `model` |
 //! | `unparsed` | lines of the file that are no requests; 0 for traffic that was made up |
 //! | `unparsed_lines` | the first five of them: `line` (from 1), `reason`, `text` (its beginning) |
 //! | `traffic`, `seed` | of traffic that was made up: its shape as given, and the seed |
-//! | `waiting` | where callers waited: `timeout_us`, `round_trip_us`, and the `seed` of their jitter |
+//! | `waiting` | where callers waited: `timeout_us`, `round_trip_us`, whether with `jitter`, and its `seed` |
 //! | `limiters` | one object per `--limit`, in their order |
 //!
 //! And of each limiter:
@@ -58,9 +58,10 @@ pub fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         Source::Traffic { shape, seed } => (&nothing, Some(shape.as_str()), Some(*seed)),
     };
     let (from, to) = report.span();
+    let trace = report.shared_trace();
     let object = Object {
-        requests: report.trace.requests().len(),
-        keys: report.trace.key_count(),
+        requests: trace.map(|trace| trace.requests().len()),
+        keys: trace.map(Trace::key_count),
         from: dates::to_calendar(from).to_string(),
         to: dates::to_calendar(to).to_string(),
         engine: report
@@ -72,6 +73,7 @@ pub fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         waiting: report.waiting.as_ref().map(|waiting| WaitingObject {
             timeout_us: waiting.timeout.as_micros(),
             round_trip_us: waiting.round_trip.as_micros(),
+            jitter: waiting.jitter,
             seed: waiting.seed,
         }),
         unparsed: unparsed.count,
@@ -79,7 +81,7 @@ pub fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         limiters: report
             .limiters
             .iter()
-            .map(|limiter| limiter_object(limiter, &report.trace))
+            .map(|limiter| limiter_object(limiter, trace.is_some()))
             .collect(),
     };
     serde_json::to_writer_pretty(&mut *out, &object)?;
@@ -88,8 +90,10 @@ pub fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 
 #[derive(Serialize)]
 struct Object<'a> {
-    requests: usize,
-    keys: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requests: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keys: Option<usize>,
     from: String,
     to: String,
     engine: String,
@@ -108,12 +112,17 @@ struct Object<'a> {
 struct WaitingObject {
     timeout_us: u128,
     round_trip_us: u128,
+    jitter: bool,
     seed: u64,
 }
 
 #[derive(Serialize)]
 struct LimiterObject<'a> {
     limiter: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requests: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keys: Option<usize>,
     admitted: u64,
     denied: u64,
     never: u64,
@@ -144,8 +153,8 @@ struct WaitsObject {
     repeats_in_10ms: u64,
 }
 
-fn limiter_object<'a>(limiter: &'a Limiter, trace: &'a Trace) -> LimiterObject<'a> {
-    let tally = &limiter.tally;
+fn limiter_object(limiter: &Limiter, is_shared: bool) -> LimiterObject<'_> {
+    let (tally, trace) = (&limiter.tally, &limiter.trace);
     let worst = tally.worst.iter().map(|key| KeyObject {
         key: trace.key(key.key),
         requests: key.requests,
@@ -153,6 +162,8 @@ fn limiter_object<'a>(limiter: &'a Limiter, trace: &'a Trace) -> LimiterObject<'
     });
     LimiterObject {
         limiter: &limiter.spec,
+        requests: (!is_shared).then(|| trace.requests().len()),
+        keys: (!is_shared).then(|| trace.key_count()),
         admitted: tally.admitted,
         denied: tally.denied,
         never: tally.never,

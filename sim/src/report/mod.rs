@@ -6,6 +6,8 @@ pub mod svg;
 pub mod table;
 pub mod timeline;
 
+use std::rc::Rc;
+
 use lockage_core::Timestamp;
 
 use crate::dates;
@@ -18,9 +20,7 @@ use crate::waiting::{WaitTally, Waiting};
 /// All that a report is made of.
 #[derive(Debug)]
 pub struct Report {
-    /// The requests.
-    pub trace: Trace,
-    /// Where they are from.
+    /// Where the requests are from.
     pub source: Source,
     /// What decided.
     pub engine: EngineKind,
@@ -56,6 +56,8 @@ pub struct Limiter {
     pub spec: String,
     /// What became of each request, in the order of the trace.
     pub outcomes: Vec<Outcome>,
+    /// The requests. Of those of a closed loop each limit that makes clients wait has its own.
+    pub trace: Rc<Trace>,
     /// The counts.
     pub tally: Tally,
     /// What came of the waiting, where callers waited.
@@ -66,9 +68,24 @@ impl Report {
     /// The times of the first and of the last request.
     ///
     /// # Panics
-    /// Where the trace is empty: there is nothing to report then, and no command gets so far.
+    /// Where there is no request: there is nothing to report then, and no command gets so far.
     pub fn span(&self) -> (Timestamp, Timestamp) {
-        self.trace.span().expect("input and traffic refuse to give a trace without a request")
+        let spans = self.limiters.iter().filter_map(|limiter| limiter.trace.span());
+        let span = spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        span.expect("input and traffic refuse to give a trace without a request")
+    }
+
+    /// The requests, where they are the same for all limits.
+    fn shared_trace(&self) -> Option<&Trace> {
+        let first = &self.limiters.first()?.trace;
+        let is_shared = self.limiters.iter().all(|limiter| Rc::ptr_eq(&limiter.trace, first));
+        is_shared.then_some(first)
+    }
+
+    /// The most requests that a limit had.
+    fn most_requests(&self) -> u64 {
+        let counts = self.limiters.iter().map(|limiter| limiter.trace.requests().len());
+        counts.max().unwrap_or(0) as u64
     }
 
     /// Where the trace is from and how much it is.
@@ -77,8 +94,11 @@ impl Report {
             Source::File { name, .. } => shorten(&printable(name), 40),
             Source::Traffic { shape, seed } => format!("{} (seed {seed})", printable(shape)),
         };
-        let requests = counted(self.trace.requests().len() as u64, "request");
-        let keys = counted(self.trace.key_count() as u64, "key");
+        let Some(trace) = self.shared_trace() else {
+            return format!("{source}: each limit with the requests that its answers led to");
+        };
+        let requests = counted(trace.requests().len() as u64, "request");
+        let keys = counted(trace.key_count() as u64, "key");
         format!("{source}: {requests} of {keys}")
     }
 

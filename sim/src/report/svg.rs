@@ -55,8 +55,11 @@ fn draw(report: &Report, text: &mut String) -> Result<(), Box<dyn std::error::Er
     draw_legend(&title)?;
 
     let bins = Bins::covering(report.span(), MOST_BINS);
-    let filled: Vec<_> =
-        report.limiters.iter().map(|limiter| bins.fill(&report.trace, &limiter.outcomes)).collect();
+    let filled: Vec<_> = report
+        .limiters
+        .iter()
+        .map(|limiter| bins.fill(&limiter.trace, &limiter.outcomes))
+        .collect();
     for ((area, limiter), counts) in
         rest.split_evenly((panels, 1)).iter().zip(&report.limiters).zip(&filled)
     {

@@ -26,8 +26,9 @@ pub fn write(report: &Report, width: u16, out: &mut dyn Write) -> io::Result<()>
     }
     writeln!(out, "{}", counts(report, width))?;
     if let Some(waiting) = &report.waiting {
-        let timeout = format!("Waiting for at most {:?}", waiting.timeout);
-        writeln!(out, "\n{}\n{}", heading(&timeout), waits(report, width))?;
+        let jitter = if waiting.jitter { "" } else { ", without jitter" };
+        let title = format!("Waiting for at most {:?}{jitter}", waiting.timeout);
+        writeln!(out, "\n{}\n{}", heading(&title), waits(report, width))?;
     }
     match worst(report, width) {
         Some(table) => writeln!(out, "\n{}\n{table}", heading("Denied most")),
@@ -54,8 +55,6 @@ fn write_unparsed(unparsed: &Unparsed, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn counts(report: &Report, width: u16) -> Table {
-    let requests = report.trace.requests().len() as u64;
-    let keys = report.trace.key_count() as u64;
     // A column that is zero for most people is shown to those it concerns.
     let never = report.limiters.iter().any(|limiter| limiter.tally.never > 0);
     let mut header = vec!["limit", "requests", "keys", "admitted", "denied"];
@@ -63,7 +62,8 @@ fn counts(report: &Report, width: u16) -> Table {
     header.extend(["denied %", "keys\ndenied"]);
     let mut table = new_table(&header, 1, width);
     for limiter in &report.limiters {
-        let tally = &limiter.tally;
+        let (tally, trace) = (&limiter.tally, &limiter.trace);
+        let (requests, keys) = (trace.requests().len() as u64, trace.key_count() as u64);
         let mut row = vec![printable(&limiter.spec).into_owned()];
         row.extend([requests, keys, tally.admitted, tally.denied].map(grouped));
         row.extend(never.then(|| grouped(tally.never)));
@@ -107,7 +107,7 @@ fn worst(report: &Report, width: u16) -> Option<Table> {
             let spec = if i == 0 { printable(&limiter.spec).into_owned() } else { String::new() };
             table.add_row([
                 spec,
-                key_name(report.trace.key(key.key), longest_key),
+                key_name(limiter.trace.key(key.key), longest_key),
                 grouped(key.requests),
                 grouped(key.denied),
                 percent(key.denied, key.requests),

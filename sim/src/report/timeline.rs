@@ -23,7 +23,7 @@ const HEIGHT: u64 = 10;
 /// # Errors
 /// What `out` gives.
 pub fn write(report: &Report, width: usize, out: &mut dyn Write) -> io::Result<()> {
-    let label_width = grouped(report.trace.requests().len() as u64).len();
+    let label_width = grouped(report.most_requests()).len();
     let columns = width.saturating_sub(label_width + 1).max(20);
     let bins = Bins::covering(report.span(), columns);
     for limiter in &report.limiters {
@@ -33,7 +33,7 @@ pub fn write(report: &Report, width: usize, out: &mut dyn Write) -> io::Result<(
         write!(out, " admitted  ")?;
         DENIED.write(1, out)?;
         writeln!(out, " denied  (requests per {}, UTC)", bins.width_in_words())?;
-        bars(&bins.fill(&report.trace, &limiter.outcomes), label_width, out)?;
+        bars(&bins.fill(&limiter.trace, &limiter.outcomes), label_width, out)?;
         time_axis(&bins, label_width, columns, out)?;
     }
     Ok(())

@@ -1,23 +1,33 @@
 //! Traffic that is made up: a shape, a seed, and the same requests on every platform.
 
+mod arrivals;
+mod attack;
+pub(crate) mod closed;
+mod costs;
+mod form;
+mod keys;
+pub(crate) mod random;
 mod shape;
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use lockage_core::Timestamp;
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
 use thiserror::Error;
 
 use crate::trace::{Request, Trace, TraceBuilder};
-pub use shape::{ParseShapeError, Rate, Shape};
+pub use attack::Attack;
+pub use costs::Costs;
+pub use form::{Decimal, ParseTrafficError, Rate};
+pub use keys::Keys;
+use random::{Chance, Stream};
+pub use shape::{Shape, Stay};
 
 /// The most requests that are made up at once: beyond it, memory and patience run out.
 pub const MAX_REQUESTS: u64 = 50_000_000;
 
 /// What traffic to make up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// When requests come.
     pub shape: Shape,
@@ -25,12 +35,12 @@ pub struct Plan {
     pub start: Timestamp,
     /// For how long they come: the last one comes before `start + duration`.
     pub duration: Duration,
-    /// Over how many keys they are spread, each equally likely.
-    pub keys: u32,
-    /// What each costs, in units of the limit.
-    pub cost: u64,
-    /// What decides all that is random. Times and keys are drawn from two streams of it, so
-    /// another number of keys leaves the times as they are.
+    /// Over which keys they are spread.
+    pub keys: Keys,
+    /// What they cost.
+    pub costs: Costs,
+    /// What decides all that is random. Times, keys and costs are drawn from streams of their own,
+    /// so another number of keys leaves the times as they are.
     pub seed: u64,
 }
 
@@ -38,113 +48,94 @@ pub struct Plan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TrafficError {
-    /// More requests than [`MAX_REQUESTS`].
+    /// More requests, changes of their rate and clients than [`MAX_REQUESTS`].
     #[error(
-        "about {expected} requests: at most {MAX_REQUESTS} are made up at once; take a shorter --duration or a lower rate"
+        "about {expected} requests, changes of rate or clients: at most {MAX_REQUESTS} are made up at once; take a shorter duration or a lower rate"
     )]
     TooMany {
         /// How many there would be, more or less.
         expected: u128,
     },
-    /// A duration, a number of keys or a cost of zero.
-    #[error("the {what} is zero: expected at least 1")]
-    Zero {
-        /// Which of them.
-        what: &'static str,
-    },
+    /// A duration of zero.
+    #[error("the duration is zero: expected at least 1us")]
+    Zero,
     /// It would end later than times are exact.
     #[error(
-        "the traffic would end after the year 2184; take an earlier --start or a shorter --duration"
+        "the traffic would end after the year 2184; take an earlier start or a shorter duration"
     )]
     TooLate,
+    /// A boundary attack on many keys, or with costs.
+    #[error("a boundary attack is on one key, and each of its requests costs 1")]
+    Attack,
     /// Chance, or a short duration, gave no request.
-    #[error("no request within the duration; take a longer --duration or a higher rate")]
+    #[error("no request within the duration; take a longer duration or a higher rate")]
     None,
 }
 
 impl Plan {
-    /// Makes the traffic up.
+    /// Requests of one key that cost 1 each, for ten minutes from the beginning of 2026, with the seed 1.
+    pub fn new(shape: Shape) -> Plan {
+        let start = Timestamp::EPOCH.saturating_add(START);
+        let duration = Duration::from_secs(600);
+        Plan { shape, start, duration, keys: Keys::ONE, costs: Costs::default(), seed: 1 }
+    }
+
+    /// Makes the traffic up. That of a closed loop is what comes where each request is answered at once.
     ///
     /// # Errors
     /// [`TrafficError`] where it would be too much, too late, or none at all.
     pub fn generate(&self) -> Result<Trace, TrafficError> {
         let micros = self.check()?;
-        let mut draw = Draw::new(self);
-        self.shape.each_offset(micros, &mut Times::new(self.seed), |offset| draw.request(offset));
-        match draw.builder.is_empty() {
+        let mut add = self.requests();
+        let mut builder = TraceBuilder::default();
+        let mut each = |offset| add(&mut builder, offset);
+        self.shape.each_offset(self.start, micros, self.seed, &mut each);
+        match builder.is_empty() {
             true => Err(TrafficError::None),
-            false => Ok(draw.builder.finish()),
+            false => Ok(builder.finish()),
         }
     }
 
     /// The duration in microseconds, where the plan can be carried out.
-    fn check(&self) -> Result<u64, TrafficError> {
-        let zero = [
-            ("duration", self.duration.is_zero()),
-            ("number of keys", self.keys == 0),
-            ("cost", self.cost == 0),
-        ];
-        if let Some((what, _)) = zero.into_iter().find(|(_, zero)| *zero) {
-            return Err(TrafficError::Zero { what });
+    pub(crate) fn check(&self) -> Result<u64, TrafficError> {
+        if self.duration.is_zero() {
+            return Err(TrafficError::Zero);
         }
         let end = self.duration.as_micros() + u128::from(self.start.as_micros());
         if end > u128::from(Timestamp::MAX.as_micros()) {
             return Err(TrafficError::TooLate);
         }
-        let expected = self.shape.expected(self.duration);
+        let one_by_one = self.keys == Keys::ONE && self.costs.are_one();
+        if matches!(self.shape, Shape::BoundaryAttack(_)) && !one_by_one {
+            return Err(TrafficError::Attack);
+        }
+        let requests = self.shape.expected(self.duration);
+        let expected = requests.saturating_add(self.shape.changes(self.duration));
         if expected > u128::from(MAX_REQUESTS) {
             return Err(TrafficError::TooMany { expected });
         }
         Ok(u64::try_from(self.duration.as_micros()).expect("the end fits, so the duration does"))
     }
-}
 
-/// Turns offsets into requests, each of a key drawn at random.
-struct Draw<'a> {
-    plan: &'a Plan,
-    rng: ChaCha8Rng,
-    builder: TraceBuilder,
-    // Only keys that are drawn get a name: a billion keys may be drawn from by a few requests.
-    keys: HashMap<u32, u32>,
-}
-
-impl<'a> Draw<'a> {
-    fn new(plan: &'a Plan) -> Self {
-        let mut rng = ChaCha8Rng::seed_from_u64(plan.seed);
-        rng.set_stream(1);
-        Draw { plan, rng, builder: TraceBuilder::default(), keys: HashMap::new() }
-    }
-
-    fn request(&mut self, offset: u64) {
-        // A product's upper half is uniform but for one part in 2^32 / keys, and its bits are the
-        // same for ever; a library's ranges may be drawn in another way by its next version.
-        let drawn = (u64::from(self.rng.next_u32()) * u64::from(self.plan.keys)) >> 32;
-        let drawn = u32::try_from(drawn).expect("the product is below keys * 2^32");
-        let builder = &mut self.builder;
-        let key = *self
-            .keys
-            .entry(drawn)
-            .or_insert_with(|| builder.key(&format!("key-{}", u64::from(drawn) + 1)));
-        let at = self.plan.start.saturating_add(Duration::from_micros(offset));
-        builder.push(Request { at, key, cost: self.plan.cost });
+    /// Adds a request at an offset from the start, its key and its cost drawn at random.
+    pub(crate) fn requests(&self) -> impl FnMut(&mut TraceBuilder, u64) {
+        let mut key_chance = Chance::new(self.seed, Stream::Keys);
+        let mut cost_chance = Chance::new(self.seed, Stream::Costs);
+        let mut draw_key = self.keys.draw();
+        // Only keys that are drawn get a name: a billion keys may be drawn from by a few requests.
+        let mut numbers: HashMap<u32, u32> = HashMap::new();
+        move |builder, offset| {
+            let drawn = draw_key(&mut key_chance);
+            let name = || format!("key-{}", u64::from(drawn) + 1);
+            let key = *numbers.entry(drawn).or_insert_with(|| builder.key(&name()));
+            let at = self.start.saturating_add(Duration::from_micros(offset));
+            builder.push(Request { at, key, cost: self.costs.draw(&mut cost_chance) });
+        }
     }
 }
 
-/// Where random times come from.
-struct Times(ChaCha8Rng);
-
-impl Times {
-    fn new(seed: u64) -> Self {
-        Times(ChaCha8Rng::seed_from_u64(seed))
-    }
-
-    /// A gap of an exponential distribution, in units of its mean.
-    fn exponential(&mut self) -> f64 {
-        // 53 random bits above zero, at most 1; libm's logarithm has the same bits everywhere.
-        let uniform = ((self.0.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
-        -libm::log(uniform)
-    }
-}
+/// The beginning of 2026.
+const START: Duration = Duration::from_secs(1_767_225_600);
 
 #[cfg(test)]
 mod tests {
@@ -152,12 +143,10 @@ mod tests {
 
     fn plan(shape: &str, seconds: u64) -> Plan {
         Plan {
-            shape: shape.parse().unwrap(),
             start: Timestamp::from_micros(1_000_000).unwrap(),
             duration: Duration::from_secs(seconds),
-            keys: 1,
-            cost: 1,
             seed: 7,
+            ..Plan::new(shape.parse().unwrap())
         }
     }
 
@@ -184,7 +173,7 @@ mod tests {
         let trace = times(&plan("poisson 5/s", 2));
         assert_eq!(trace[..3], [1_369_290, 1_726_061, 1_796_178]);
         assert_ne!(trace, times(&Plan { seed: 8, ..plan("poisson 5/s", 2) }));
-        let spread = Plan { keys: 1_000_000_000, ..plan("poisson 5/s", 2) };
+        let spread = Plan { keys: "1_000_000_000".parse().unwrap(), ..plan("poisson 5/s", 2) };
         assert_eq!(times(&spread), trace);
         let first = spread.generate().unwrap();
         assert_eq!(first.key(first.requests()[0].key), "key-659540819");
@@ -198,10 +187,31 @@ mod tests {
 
     #[test]
     fn keys_are_used_alike() {
-        let trace = Plan { keys: 10, ..plan("constant 100/s", 100) }.generate().unwrap();
+        let trace =
+            Plan { keys: "10".parse().unwrap(), ..plan("constant 100/s", 100) }.generate().unwrap();
         let mut counts = [0; 10];
         trace.requests().iter().for_each(|request| counts[request.key as usize] += 1);
         assert!(counts.iter().all(|count| (850..1150).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn costs_and_keys_leave_the_times_as_they_are() {
+        let plain = plan("poisson 50/s", 60);
+        let mixed = Plan {
+            keys: "20 zipf 1.1".parse().unwrap(),
+            costs: "1:90% 10:10%".parse().unwrap(),
+            ..plain.clone()
+        };
+        assert_eq!(times(&mixed), times(&plain));
+        let trace = mixed.generate().unwrap();
+        let cost: u64 = trace.requests().iter().map(|request| request.cost).sum();
+        let mean = cost as f64 / trace.requests().len() as f64;
+        assert!((mean - 1.9).abs() < 0.25, "{mean}");
+        let first = |request: &&Request| trace.key(request.key) == "key-1";
+        let share =
+            trace.requests().iter().filter(first).count() as f64 / trace.requests().len() as f64;
+        // 1 / (the sum of k^-1.1 for k from 1 to 20).
+        assert!((share - 0.317).abs() < 0.05, "{share}");
     }
 
     #[test]
@@ -216,15 +226,15 @@ mod tests {
             refused(plan("burst 18446744073709551615 every 1us", 1)),
             TrafficError::TooMany { .. }
         ));
-        assert_eq!(refused(plan("constant 5/s", 0)), TrafficError::Zero { what: "duration" });
-        assert_eq!(
-            refused(Plan { keys: 0, ..plan("constant 5/s", 1) }),
-            TrafficError::Zero { what: "number of keys" }
-        );
-        assert_eq!(
-            refused(Plan { cost: 0, ..plan("constant 5/s", 1) }),
-            TrafficError::Zero { what: "cost" }
-        );
+        assert_eq!(refused(plan("constant 5/s", 0)), TrafficError::Zero);
+        for shape in ["steps 0/s for 1us, 1/day for 1us", "on-off 0/s for 1us, 1/day for 1us"] {
+            assert!(matches!(refused(plan(shape, 60)), TrafficError::TooMany { .. }), "{shape}");
+        }
+        let attack = plan("boundary-attack sliding-log 5/s", 1);
+        let keys = Plan { keys: "2".parse().unwrap(), ..attack.clone() };
+        assert_eq!(refused(keys), TrafficError::Attack);
+        let costs = Plan { costs: "1-2".parse().unwrap(), ..attack };
+        assert_eq!(refused(costs), TrafficError::Attack);
         assert_eq!(
             refused(Plan { start: Timestamp::MAX, ..plan("constant 5/s", 1) }),
             TrafficError::TooLate

@@ -3,223 +3,268 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use lockage_core::{ParseError, parse_duration, parse_rate};
-use thiserror::Error;
+use lockage_core::Limit;
 
-use super::Times;
+use super::attack::Attack;
+use super::form::{Decimal, Form, ParseTrafficError, Rate, split_word};
 
 /// When requests come.
 ///
-/// It parses from strings: `constant 5/s`, `poisson 5/s`, `burst 50 every 10s`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// It parses from strings, of which each kind below shows one. All rates but those of
+/// [`Constant`](Shape::Constant) are means: requests come at random, and independently where
+/// nothing else is said (a Poisson process).
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Shape {
-    /// At even distances.
+    /// `constant 5/s`: at even distances.
     Constant(Rate),
-    /// At random, each independent of the others, so many on average.
+    /// `poisson 5/s`: at random, each independent of the others, so many on average.
     Poisson(Rate),
-    /// Many in one instant, again and again.
+    /// `burst 50 every 10s`: many in one instant, again and again.
     Burst {
         /// How many come at once.
         size: u64,
         /// The time from one burst to the next.
         every: Duration,
     },
+    /// `on-off 100/s for 1s, 1/s for 9s`: now one rate and now another one, for random times with
+    /// these means, beginning with the first. It is a Markov-modulated Poisson process (MMPP) of two
+    /// states (Fischer and Meier-Hellstern, "The Markov-modulated Poisson process cookbook", 1993).
+    OnOff {
+        /// The rate at first.
+        on: Stay,
+        /// The rate after it.
+        off: Stay,
+    },
+    /// `pareto 5/s tail 1.5`: most gaps are short, and a few are very long. Up to a tail index of 2
+    /// their variance is infinite, as it is of real traffic (Paxson and Floyd, "Wide-area traffic:
+    /// the failure of Poisson modeling", 1995).
+    Pareto {
+        /// So many on average, in the long run.
+        rate: Rate,
+        /// The tail index, 1.1 to 100: a gap is above x with a probability in proportion to x^-tail.
+        tail: Decimal,
+    },
+    /// `diurnal 1/s to 50/s every 1day`: the rate goes up and down as a sine does, beginning at its
+    /// lowest.
+    Diurnal {
+        /// The rate at the beginning and the end of each period.
+        low: Rate,
+        /// The rate in the middle of it.
+        high: Rate,
+        /// The period.
+        every: Duration,
+    },
+    /// `ramp 1/s to 50/s over 5min`: the rate changes evenly, and then stays.
+    Ramp {
+        /// The rate at the beginning.
+        from: Rate,
+        /// The rate at the end.
+        to: Rate,
+        /// From the beginning to the end.
+        over: Duration,
+    },
+    /// `steps 1/s for 1min, 10/s for 30s`: one rate after the other, and then from the first again.
+    Steps(Vec<Stay>),
+    /// `flash-crowd 2/s peak 200/s at 2min half-life 30s`: the rate jumps, and what was added to it
+    /// is halved again and again.
+    FlashCrowd {
+        /// The rate before, and long after.
+        base: Rate,
+        /// The rate that it jumps to.
+        peak: Rate,
+        /// When it jumps.
+        at: Duration,
+        /// In which time half of what was added is gone.
+        half_life: Duration,
+    },
+    /// `closed-loop 20 clients think 1s`: each sends a request, waits for the answer, thinks for a
+    /// random time (exponential, with this mean) and sends the next one.
+    ClosedLoop {
+        /// How many there are.
+        clients: u32,
+        /// How long each thinks on average, from an answer to its next request.
+        think: Duration,
+    },
+    /// `boundary-attack fixed-window 10/60s`: as much as this limit admits at the worst.
+    BoundaryAttack(Attack),
 }
 
-/// So many requests in such a time.
+/// A rate, and for how long it lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate {
-    /// How many requests.
-    pub amount: u64,
-    /// In which time.
-    pub per: Duration,
-}
-
-impl Shape {
-    /// About how many requests come in `duration`: exact but for random shapes, where it is the mean.
-    pub fn expected(&self, duration: Duration) -> u128 {
-        let (duration, per) = (duration.as_micros(), self.period().as_micros());
-        match *self {
-            Shape::Constant(rate) => (duration * u128::from(rate.amount)).div_ceil(per),
-            Shape::Poisson(rate) => duration * u128::from(rate.amount) / per,
-            Shape::Burst { size, .. } => duration.div_ceil(per) * u128::from(size),
-        }
-    }
-
-    /// Calls `each` with the microseconds from the start to every request before `micros`, in order.
-    pub(super) fn each_offset(&self, micros: u64, times: &mut Times, mut each: impl FnMut(u64)) {
-        let per =
-            u64::try_from(self.period().as_micros()).expect("a parsed duration fits in 64 bits");
-        match *self {
-            Shape::Constant(rate) => {
-                // From the beginning each time, so that no rounding adds up.
-                let offset = |i: u64| u128::from(i) * u128::from(per) / u128::from(rate.amount);
-                (0..)
-                    .map(offset)
-                    .take_while(|&offset| offset < u128::from(micros))
-                    .for_each(|offset| each(offset as u64));
-            }
-            Shape::Poisson(rate) => {
-                let mean = per as f64 / rate.amount as f64;
-                let mut offset = times.exponential() * mean;
-                while offset < micros as f64 {
-                    each(offset as u64);
-                    offset += times.exponential() * mean;
-                }
-            }
-            Shape::Burst { size, .. } => {
-                let bursts = (0..micros.div_ceil(per)).map(|i| i * per);
-                bursts.for_each(|offset| (0..size).for_each(|_| each(offset)));
-            }
-        }
-    }
-
-    fn period(&self) -> Duration {
-        match *self {
-            Shape::Constant(rate) | Shape::Poisson(rate) => rate.per,
-            Shape::Burst { every, .. } => every,
-        }
-    }
-}
-
-/// Why a string is no shape of traffic.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum ParseShapeError {
-    /// It begins with no known shape.
-    #[error(
-        "{text:?}, column 1: expected constant 5/s, poisson 5/s or burst 50 every 10s, found {found:?}"
-    )]
-    Kind {
-        /// What was given.
-        text: String,
-        /// What stands in the shape's place.
-        found: String,
-    },
-    /// Its rate or duration is none.
-    #[error("{text:?}: expected {expected}; {error}")]
-    Part {
-        /// What was given.
-        text: String,
-        /// What should follow the shape's name.
-        expected: &'static str,
-        /// Where and why it does not.
-        error: Box<ParseError>,
-    },
-    /// A burst without a size and `every`.
-    #[error("{text:?}, column {column}: expected {expected}, found {found:?}")]
-    Burst {
-        /// What was given.
-        text: String,
-        /// Where it goes wrong, counted in characters from 1.
-        column: usize,
-        /// What should be there.
-        expected: &'static str,
-        /// What is there.
-        found: String,
-    },
-    /// A rate, a size or a duration of zero.
-    #[error("{text:?}: a {what} of zero; expected at least 1")]
-    Zero {
-        /// What was given.
-        text: String,
-        /// Which of them.
-        what: &'static str,
-    },
+pub struct Stay {
+    /// The rate.
+    pub rate: Rate,
+    /// How long it lasts.
+    pub time: Duration,
 }
 
 impl FromStr for Shape {
-    type Err = ParseShapeError;
+    type Err = ParseTrafficError;
 
-    fn from_str(text: &str) -> Result<Self, ParseShapeError> {
+    fn from_str(text: &str) -> Result<Self, ParseTrafficError> {
         let (kind, rest) = split_word(text);
-        let shape = match kind.to_ascii_lowercase().as_str() {
-            "constant" => {
-                Shape::Constant(rate(text, rest, "a rate after constant, as in constant 5/s")?)
+        let form = |example| Form { text, example };
+        match kind.to_ascii_lowercase().as_str() {
+            "constant" => Ok(Shape::Constant(form("constant 5/s").rate(rest)?)),
+            "poisson" => Ok(Shape::Poisson(form("poisson 5/s").rate(rest)?)),
+            "burst" => burst(&form("burst 50 every 10s"), rest),
+            "on-off" => on_off(&form("on-off 100/s for 1s, 1/s for 9s"), rest),
+            "pareto" => pareto(&form("pareto 5/s tail 1.5"), rest),
+            "diurnal" => diurnal(&form("diurnal 1/s to 50/s every 1day"), rest),
+            "ramp" => ramp(&form("ramp 1/s to 50/s over 5min"), rest),
+            "steps" => steps(&form("steps 1/s for 1min, 10/s for 30s"), rest),
+            "flash-crowd" => {
+                flash_crowd(&form("flash-crowd 2/s peak 200/s at 2min half-life 30s"), rest)
             }
-            "poisson" => {
-                Shape::Poisson(rate(text, rest, "a rate after poisson, as in poisson 5/s")?)
-            }
-            "burst" => burst(text, rest)?,
-            _ => {
-                return Err(ParseShapeError::Kind {
-                    text: text.to_owned(),
-                    found: kind.to_owned(),
-                });
-            }
-        };
-        let zero = match shape {
-            Shape::Burst { size: 0, .. } => Some("size"),
-            Shape::Constant(Rate { amount: 0, .. }) | Shape::Poisson(Rate { amount: 0, .. }) => {
-                Some("rate")
-            }
-            shape if shape.period().is_zero() => Some("duration"),
-            _ => None,
-        };
-        match zero {
-            Some(what) => Err(ParseShapeError::Zero { text: text.to_owned(), what }),
-            None => Ok(shape),
+            "closed-loop" => closed_loop(&form("closed-loop 20 clients think 1s"), rest),
+            "boundary-attack" => attack(&form("boundary-attack fixed-window 10/60s"), rest),
+            _ => Err(form("poisson 5/s").expected(
+                kind.trim_start(),
+                "constant, poisson, burst, on-off, pareto, diurnal, ramp, steps, flash-crowd, closed-loop or boundary-attack",
+            )),
         }
     }
 }
 
-fn rate(text: &str, rest: &str, expected: &'static str) -> Result<Rate, ParseShapeError> {
-    let part =
-        |error| ParseShapeError::Part { text: text.to_owned(), expected, error: Box::new(error) };
-    let (amount, per) = parse_rate(rest).map_err(part)?;
-    Ok(Rate { amount, per })
+fn burst(form: &Form<'_>, rest: &str) -> Result<Shape, ParseTrafficError> {
+    let (size, every) = form.split(rest, "every")?;
+    let size = form.number(size, "a whole number of requests")?;
+    Ok(Shape::Burst { size, every: form.duration(every)? })
 }
 
-fn burst(text: &str, rest: &str) -> Result<Shape, ParseShapeError> {
-    const SIZE: &str = "a whole number of requests, as in burst 50 every 10s";
-    const EVERY: &str = "every and a duration, as in burst 50 every 10s";
-    let wrong = |at: &str, expected| {
-        // Every part is a piece of the text, so that its place is the difference of the two.
-        let offset = at.as_ptr() as usize - text.as_ptr() as usize;
-        let column = text[..offset].chars().count() + 1;
-        let (found, _) = split_word(at);
-        ParseShapeError::Burst { text: text.to_owned(), column, expected, found: found.to_owned() }
-    };
-    let (size, after_size) = split_word(rest);
-    let digits = size.replace('_', "");
-    let digits = Some(digits).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
-    let size = digits.and_then(|digits| digits.parse().ok()).ok_or_else(|| wrong(size, SIZE))?;
-    let (every, duration) = split_word(after_size);
-    if !every.eq_ignore_ascii_case("every") {
-        return Err(wrong(every, EVERY));
+fn on_off(form: &Form<'_>, rest: &str) -> Result<Shape, ParseTrafficError> {
+    match stays(form, rest)?[..] {
+        [on, off] => Ok(Shape::OnOff { on, off }),
+        _ => Err(form.expected(rest, "two rates with a comma between them")),
     }
-    let part = |error| ParseShapeError::Part {
-        text: text.to_owned(),
-        expected: EVERY,
-        error: Box::new(error),
-    };
-    let every = parse_duration(duration).map_err(part)?;
-    Ok(Shape::Burst { size, every })
 }
 
-/// The first word and what comes after it, both pieces of `text`.
-fn split_word(text: &str) -> (&str, &str) {
-    let text = text.trim_start();
-    let (word, rest) = text.split_at(text.find(char::is_whitespace).unwrap_or(text.len()));
-    (word, rest.trim_start())
+fn pareto(form: &Form<'_>, rest: &str) -> Result<Shape, ParseTrafficError> {
+    const TAIL: &str = "a tail index from 1.1 to 100";
+    let (rate, tail) = form.split(rest, "tail")?;
+    let (rate, number) = (form.rate(rate)?, form.decimal(tail, TAIL)?);
+    match number.thousandths {
+        1100..=100_000 => Ok(Shape::Pareto { rate, tail: number }),
+        _ => Err(form.expected(tail, TAIL)),
+    }
+}
+
+fn diurnal(form: &Form<'_>, rest: &str) -> Result<Shape, ParseTrafficError> {
+    let (low, rest) = form.split(rest, "to")?;
+    let (high, every) = form.split(rest, "every")?;
+    let (low, high) = (form.any_rate(low)?, form.any_rate(high)?);
+    not_all_zero(form, &[low, high])?;
+    Ok(Shape::Diurnal { low, high, every: form.duration(every)? })
+}
+
+fn ramp(form: &Form<'_>, rest: &str) -> Result<Shape, ParseTrafficError> {
+    let (from, rest) = form.split(rest, "to")?;
+    let (to, over) = form.split(rest, "over")?;
+    let (from, to) = (form.any_rate(from)?, form.any_rate(to)?);
+    not_all_zero(form, &[from, to])?;
+    Ok(Shape::Ramp { from, to, over: form.duration(over)? })
+}
+
+fn steps(form: &Form<'_>, rest: &str) -> Result<Shape, ParseTrafficError> {
+    Ok(Shape::Steps(stays(form, rest)?))
+}
+
+fn flash_crowd(form: &Form<'_>, rest: &str) -> Result<Shape, ParseTrafficError> {
+    let (base, rest) = form.split(rest, "peak")?;
+    let (peak, rest) = form.split(rest, "at")?;
+    let (at, half_life) = form.split(rest, "half-life")?;
+    let (base, peak) = (form.any_rate(base)?, form.any_rate(peak)?);
+    not_all_zero(form, &[base, peak])?;
+    let (at, half_life) = (form.any_duration(at)?, form.duration(half_life)?);
+    Ok(Shape::FlashCrowd { base, peak, at, half_life })
+}
+
+fn closed_loop(form: &Form<'_>, rest: &str) -> Result<Shape, ParseTrafficError> {
+    const CLIENTS: &str = "a whole number of clients below 2^32";
+    let (number, rest) = form.split(rest, "clients")?;
+    let clients = u32::try_from(form.number(number, CLIENTS)?);
+    let clients = clients.map_err(|_| form.expected(number, CLIENTS))?;
+    let (word, think) = split_word(rest);
+    match word.eq_ignore_ascii_case("think") {
+        true => Ok(Shape::ClosedLoop { clients, think: form.duration(think)? }),
+        false => Err(form.expected(rest, "think")),
+    }
+}
+
+fn attack(form: &Form<'_>, rest: &str) -> Result<Shape, ParseTrafficError> {
+    let limit: Limit = rest.parse().map_err(|error| form.part(rest, "a limit", error))?;
+    let attack = Attack::on(&limit).ok_or_else(|| form.expected(rest, "one limit"))?;
+    Ok(Shape::BoundaryAttack(attack))
+}
+
+/// Rates with commas between them, each `for` a time.
+fn stays(form: &Form<'_>, rest: &str) -> Result<Vec<Stay>, ParseTrafficError> {
+    let stay = |piece| {
+        let (rate, time) = form.split(piece, "for")?;
+        Ok(Stay { rate: form.any_rate(rate)?, time: form.duration(time)? })
+    };
+    let stays: Vec<Stay> = rest.split(',').map(stay).collect::<Result<_, _>>()?;
+    let rates: Vec<Rate> = stays.iter().map(|stay| stay.rate).collect();
+    not_all_zero(form, &rates)?;
+    Ok(stays)
+}
+
+fn not_all_zero(form: &Form<'_>, rates: &[Rate]) -> Result<(), ParseTrafficError> {
+    form.not_zero("rate", rates.iter().all(|rate| rate.amount == 0))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn rate(amount: u64) -> Rate {
+        Rate { amount, per: Duration::from_secs(1) }
+    }
+
+    fn stay(amount: u64, seconds: u64) -> Stay {
+        Stay { rate: rate(amount), time: Duration::from_secs(seconds) }
+    }
+
     #[test]
     fn shapes_are_read_as_people_write_them() {
-        let rate = Rate { amount: 5, per: Duration::from_secs(1) };
+        let seconds = Duration::from_secs;
         for (text, expected) in [
-            ("constant 5/s", Shape::Constant(rate)),
-            (" Constant  5 per second ", Shape::Constant(rate)),
-            ("poisson 5/1000ms", Shape::Poisson(rate)),
-            ("burst 50 every 10s", Shape::Burst { size: 50, every: Duration::from_secs(10) }),
+            ("constant 5/s", Shape::Constant(rate(5))),
+            ("  Constant 5 per second ", Shape::Constant(rate(5))),
+            ("poisson 5/1000ms", Shape::Poisson(rate(5))),
+            ("burst 50 every 10s", Shape::Burst { size: 50, every: seconds(10) }),
+            ("burst 1_000 every 1h30m", Shape::Burst { size: 1000, every: seconds(5400) }),
+            ("on-off 100/s for 1s, 0/s for 9s", Shape::OnOff { on: stay(100, 1), off: stay(0, 9) }),
             (
-                "burst 1_000 every 1h30m",
-                Shape::Burst { size: 1000, every: Duration::from_secs(5400) },
+                "pareto 5/s tail 1.5",
+                Shape::Pareto { rate: rate(5), tail: Decimal { thousandths: 1500 } },
+            ),
+            (
+                "diurnal 1 per s to 50/s every 1min",
+                Shape::Diurnal { low: rate(1), high: rate(50), every: seconds(60) },
+            ),
+            (
+                "ramp 0/s to 50/s over 5min",
+                Shape::Ramp { from: rate(0), to: rate(50), over: seconds(300) },
+            ),
+            (
+                "closed-loop 20 clients think 1s",
+                Shape::ClosedLoop { clients: 20, think: seconds(1) },
+            ),
+            ("steps 1/s for 1min", Shape::Steps(vec![stay(1, 60)])),
+            (
+                "steps 1/s for 1min,10/s for 30s , 0/s for 1s",
+                Shape::Steps(vec![stay(1, 60), stay(10, 30), stay(0, 1)]),
+            ),
+            (
+                "flash-crowd 2/s peak 200/s at 0s half-life 30s",
+                Shape::FlashCrowd {
+                    base: rate(2),
+                    peak: rate(200),
+                    at: seconds(0),
+                    half_life: seconds(30),
+                },
             ),
         ] {
             assert_eq!(text.parse(), Ok(expected), "{text}");
@@ -231,8 +276,8 @@ mod tests {
         for (text, expected) in [
             ("", "column 1: expected constant"),
             ("zigzag 5/s", "found \"zigzag\""),
-            ("constant", "a rate after constant"),
-            ("constant 5", "a rate after constant"),
+            ("constant", "column 9: expected a rate, as in constant 5/s"),
+            ("constant 5", "column 10: expected a rate"),
             ("constant x/s", "whole number"),
             ("constant -5/s", "whole number"),
             ("constant 1.5/s", "whole number"),
@@ -240,17 +285,45 @@ mod tests {
             ("poisson nan/s", "whole number"),
             ("constant 0/s", "a rate of zero"),
             ("constant 5/0s", "a duration of zero"),
-            ("burst", "column 6: expected a whole number of requests"),
+            ("burst", "column 6: expected every, as in burst 50 every 10s"),
             ("burst many every 10s", "column 7: expected a whole number of requests"),
             ("burst _ every 10s", "a whole number of requests"),
             ("burst 50", "column 9: expected every"),
             ("burst 50 10s", "column 10: expected every"),
-            ("burst 50 every", "every and a duration"),
+            ("burst 50 every", "column 15: expected a duration"),
             ("burst 50 every now", "found \"now\""),
-            ("burst 0 every 10s", "a size of zero"),
+            ("burst 0 every 10s", "a number of zero"),
             ("burst 5 every 0s", "a duration of zero"),
             ("burst 99999999999999999999 every 10s", "a whole number of requests"),
             ("constant 5/s and more", "and"),
+            ("on-off 5/s for 1s", "column 8: expected two rates"),
+            ("on-off 5/s for 1s, 1/s", "column 23: expected for"),
+            ("on-off 5/s for 1s, 1/s during 1s", "column 24: expected for"),
+            ("on-off 0/s for 1s, 0/s for 1s", "a rate of zero"),
+            ("on-off 5/s for 1s, 1/s for 0s", "a duration of zero"),
+            ("steps", "expected for, as in steps"),
+            ("steps 1/s for 1s,", "column 18: expected for"),
+            ("steps 1/s for x", "column 15: expected a duration"),
+            ("pareto 5/s", "column 11: expected tail"),
+            ("pareto 5/s tail 1", "column 17: expected a tail index from 1.1 to 100"),
+            ("pareto 5/s tail x", "column 17: expected a tail index from 1.1 to 100"),
+            ("pareto 0/s tail 2", "a rate of zero"),
+            ("diurnal 1/s", "column 12: expected to"),
+            ("diurnal 1/s to 5/s", "column 19: expected every"),
+            ("diurnal 0/s to 0/s every 1h", "a rate of zero"),
+            ("ramp 1/s to 5/s every 1h", "column 17: expected over"),
+            ("ramp 1/s to 5/s over 0s", "a duration of zero"),
+            ("flash-crowd 2/s at 5s", "column 17: expected peak"),
+            ("flash-crowd 2/s peak 9/s at 5s", "column 31: expected half-life"),
+            ("flash-crowd 2/s peak 9/s at x half-life 1s", "column 29: expected a duration"),
+            ("closed-loop 20", "column 15: expected clients"),
+            ("closed-loop 0 clients think 1s", "a number of zero"),
+            ("closed-loop 4294967296 clients think 1s", "column 13: expected a whole number"),
+            ("closed-loop 20 clients 1s", "column 24: expected think"),
+            ("closed-loop 20 clients think 0s", "a duration of zero"),
+            ("boundary-attack", "column 16: expected a limit"),
+            ("boundary-attack fixed-window 10", "column 17: expected a limit"),
+            ("boundary-attack fixed-window 1/s + sliding-log 1/s", "column 17: expected one limit"),
         ] {
             let error = text.parse::<Shape>().unwrap_err().to_string();
             assert!(error.contains(expected), "{text}: {error}");

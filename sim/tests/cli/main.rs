@@ -3,6 +3,7 @@
 mod input;
 mod refusals;
 mod reports;
+mod scenarios;
 mod traffic;
 mod waits;
 

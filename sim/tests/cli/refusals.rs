@@ -19,7 +19,7 @@ fn bad_arguments_are_usage_errors_that_say_what_would_be_right() {
         (&["explore", "--limit", "fixed-window 1/s"], "--traffic <SHAPE>"),
         (
             &["explore", "--limit", "fixed-window 1/s", "--traffic", "wavy 5/s"],
-            "expected constant 5/s",
+            "column 1: expected constant, poisson, burst",
         ),
         (
             &["explore", "--limit", "fixed-window 1/s", "--traffic", "burst 5"],

@@ -56,3 +56,26 @@ fn made_up_traffic_meets_the_limit_as_arithmetic_says() {
     // Six bursts of 50; a bucket of 20 that is full again after 10 s.
     assert_eq!(admitted("burst 50 every 10s", "token-bucket 2/s burst 20"), 120);
 }
+
+#[test]
+fn each_shape_can_be_explored_with_keys_and_costs() {
+    for shape in [
+        "on-off 100/s for 1s, 1/s for 9s",
+        "pareto 5/s tail 1.5",
+        "diurnal 1/s to 50/s every 1day",
+        "ramp 1/s to 50/s over 5min",
+        "steps 1/s for 1min, 10/s for 30s",
+        "flash-crowd 2/s peak 200/s at 2min half-life 30s",
+    ] {
+        let how = ["--keys", "100 zipf 1.1", "--cost", "1:90% 10:10%", "--engine", "model"];
+        let limit = ["--limit", "token-bucket 1/s burst 9"];
+        let report = json(&[&["explore", "--traffic", shape][..], &how, &limit].concat());
+        assert_eq!(report["traffic"], shape);
+        let limiter = &report["limiters"][0];
+        let count = |name: &str| limiter[name].as_u64().unwrap();
+        // A tenth of them costs more than the bucket holds.
+        let share = count("never") as f64 / report["requests"].as_f64().unwrap();
+        assert!((0.07..0.13).contains(&share), "{shape}: {share}");
+        assert!(count("admitted") > 0 && report["keys"].as_u64().unwrap() > 50, "{shape}");
+    }
+}

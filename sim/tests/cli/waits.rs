@@ -12,7 +12,9 @@ fn both_engines_agree_on_those_who_wait_and_the_counts_add_up() {
     };
     let report = with("lua");
     assert_eq!(report, with("model"));
-    let waiting = serde_json::json!({"timeout_us": 2_000_000, "round_trip_us": 1000, "seed": 1});
+    let waiting = serde_json::json!({
+        "timeout_us": 2_000_000, "round_trip_us": 1000, "jitter": true, "seed": 1
+    });
     assert_eq!(report["waiting"], waiting);
     for limiter in report["limiters"].as_array().unwrap() {
         let waits = &limiter["waits"];
@@ -88,11 +90,35 @@ fn the_report_for_people_shows_what_waiting_came_to() {
 
 #[test]
 fn what_only_waiting_needs_is_refused_without_it() {
-    for option in [["--round-trip", "1ms"], ["--seed", "3"]] {
+    for option in [&["--round-trip", "1ms"][..], &["--seed", "3"], &["--no-jitter"]] {
         let limit = ["replay", SAMPLE, "--limit", "fixed-window 1/s"];
-        let error = refused(&[&limit[..], &option].concat(), 2);
+        let error = refused(&[&limit[..], option].concat(), 2);
         assert!(error.contains("--wait <DURATION>"), "{error}");
     }
     let error = refused(&["replay", SAMPLE, "--limit", "fixed-window 1/s", "--wait", "long"], 2);
     assert!(error.contains("a duration"), "{error}");
+}
+
+#[test]
+fn a_closed_loop_that_waits_gives_each_limit_requests_of_its_own() {
+    let with = |engine| {
+        let shape = ["explore", "--traffic", "closed-loop 20 clients think 1s", "--keys", "3"];
+        let waits = ["--wait", "10s", "--round-trip", "1ms", "--engine", engine];
+        let mut report = json(&[&shape[..], &waits, &LIMITS].concat());
+        assert_eq!(report["engine"].take(), engine);
+        report
+    };
+    let report = with("model");
+    assert_eq!(report, with("lua"));
+    assert!(report["requests"].is_null());
+    for limiter in report["limiters"].as_array().unwrap() {
+        let count = |name: &str| limiter[name].as_u64().unwrap();
+        assert_eq!(count("admitted") + count("denied"), count("requests"));
+        // The limits let 6 a second pass, and a client that gives up comes back.
+        assert!((3000..9000).contains(&count("requests")), "{limiter}");
+        assert_eq!(count("keys"), 3);
+    }
+    let shape = ["explore", "--traffic", "closed-loop 20 clients think 1s", "--wait", "10s"];
+    let people = text(&run(&[&shape[..], &LIMITS].concat()).stdout);
+    assert!(people.contains("each limit with the requests that its answers led to"), "{people}");
 }

@@ -53,7 +53,7 @@ fn both_engines_settle_all_requests_alike() {
 fn one_seed_gives_one_result() {
     let trace = traffic("poisson 80/s", 3);
     let with = |seed| {
-        let waiting = Waiting { timeout: TIMEOUT, round_trip: Duration::ZERO, seed };
+        let waiting = Waiting { timeout: TIMEOUT, round_trip: Duration::ZERO, jitter: true, seed };
         replay(&trace, bucket_of_one().limit(), EngineKind::Model, &waiting)
     };
     assert_eq!(with(1), with(1));
@@ -65,7 +65,7 @@ fn nobody_waits_longer_than_their_timeout_and_the_last_answer_takes() {
     let trace = traffic("poisson 100/s", 10);
     for config in limits() {
         for round_trip in [Duration::ZERO, Duration::from_millis(3)] {
-            let waiting = Waiting { timeout: TIMEOUT, round_trip, seed: 1 };
+            let waiting = Waiting { timeout: TIMEOUT, round_trip, jitter: true, seed: 1 };
             let waited = replay(&trace, config.limit(), EngineKind::Model, &waiting);
             let longest = waited.settled.iter().map(|settled| settled.after).max().unwrap();
             assert!(longest <= TIMEOUT + round_trip, "{longest:?}: {config:?}");
@@ -164,19 +164,17 @@ fn who_is_alone_hardly_pays_for_the_others() {
 }
 
 fn traffic(shape: &str, seconds: u64) -> Trace {
+    let shape = shape.parse().expect("the shapes of these tests are right");
     let plan = Plan {
-        shape: shape.parse().expect("the shapes of these tests are right"),
         start: Timestamp::from_micros(3600 * SECOND_US).expect("an hour after the epoch"),
         duration: Duration::from_secs(seconds),
-        keys: 1,
-        cost: 1,
-        seed: 1,
+        ..Plan::new(shape)
     };
     plan.generate().expect("the shapes of these tests give requests")
 }
 
 fn wait(trace: &Trace, limit: Limit, engine: EngineKind, timeout: Duration) -> Waited {
-    let waiting = Waiting { timeout, round_trip: Duration::ZERO, seed: 1 };
+    let waiting = Waiting { timeout, round_trip: Duration::ZERO, jitter: true, seed: 1 };
     replay(trace, limit, engine, &waiting)
 }
 

@@ -146,6 +146,24 @@ async fn a_latch_that_is_not_kept_is_open() {
     assert!(begin.elapsed() >= LEASE && begin.elapsed() < LEASE + POLL, "{:?}", begin.elapsed());
 }
 
+/// Who would be told, and is not since nobody counts it down, looks half a poll after it is open at the latest.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_latch_looks_when_it_is_open() {
+    let (locks, _) = locks();
+    let (locks, mut all) = (locks.with_wake_ups(), JoinSet::new());
+    let begin = Instant::now();
+    for number in 0..20 {
+        let latch = locks.latch(&format!("latch {number}"), LEASE).unwrap();
+        latch.set(1).await.unwrap();
+        all.spawn(async move {
+            latch.wait().await.unwrap();
+            begin.elapsed()
+        });
+    }
+    let waits = all.join_all().await;
+    assert!(waits.iter().all(|wait| *wait <= LEASE + SECOND / 2 + MILLI * 10), "{waits:?}");
+}
+
 /// With wake-ups nobody waits for a poll: of those whom a release concerns each comes, one after another.
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_the_family_is_told() {

@@ -137,3 +137,28 @@ async fn a_wait_for_a_majority_ends_with_its_timeout() {
     assert!(lock.acquire_within(SECOND).await.unwrap().taken().is_none());
     assert!(begin.elapsed() >= SECOND && begin.elapsed() < SECOND + POLL);
 }
+
+/// A part of the votes that is not enough is given back, so that others can get theirs.
+#[tokio::test(start_paused = true)]
+async fn a_part_is_given_back() {
+    let (quorum, stores) = servers(3);
+    let lock = quorum.lock("one").unwrap();
+    let mut held = Vec::new();
+    // The one that is free answers before it is clear that there is no majority.
+    for store in &stores[1..] {
+        let locks = Locks::new(Timed::new(store.clone(), Tokio, SECOND), LEASE).unwrap();
+        held.push(locks.lock("one").unwrap().acquire().await.unwrap());
+    }
+    assert!(matches!(lock.try_acquire().await, Ok(TryLock::Busy(Busy::Held(_)))));
+    sleep(MILLI).await;
+    assert_eq!((holders(&stores).await, holder(&stores[0]).await), (2, None));
+    // Once that is clear, nobody waits for a server that says nothing.
+    stores[0].always(Fate::Silence);
+    let begin = Instant::now();
+    assert!(matches!(lock.try_acquire().await, Ok(TryLock::Busy(Busy::Held(_)))));
+    assert!(begin.elapsed() < MILLI * 100, "{:?}", begin.elapsed());
+    stores[0].always(Fate::Answered);
+    drop(held);
+    sleep(SECOND * 3).await;
+    assert_eq!(got(lock.try_acquire().await).granted(), 3);
+}

@@ -4,14 +4,19 @@ use lockage::{Command, Listener, Signals, StoreError, Wake};
 
 use super::*;
 
-/// L8: when its holder is gone, who waits has the lock within its lease and one poll.
-#[tokio::test(start_paused = true)]
-async fn who_waits_has_it_within_the_lease_and_one_poll() {
-    let (locks, store) = locks();
+/// Takes the lock for somebody who is never heard of again.
+async fn hold_and_crash(store: &Memory) {
     let key = Key::new("lock", "one").unwrap();
     let crashed = Lock::new(LEASE, SECOND).unwrap();
     let acquire = crashed.acquire(OwnerId::from_u128(7), OperationId::from_u128(7), Timestamp::MAX);
     store.execute(&key, &acquire).await.unwrap();
+}
+
+/// L8: when its holder is gone, who waits has the lock within its lease and one poll.
+#[tokio::test(start_paused = true)]
+async fn who_waits_has_it_within_the_lease_and_one_poll() {
+    let (locks, store) = locks();
+    hold_and_crash(&store).await;
     let start = Instant::now();
     let waits = (0..20).map(|_| {
         let lock = locks.lock("one").unwrap();
@@ -92,10 +97,7 @@ async fn who_is_told_and_gives_up_leaves_it_to_the_next() {
 #[tokio::test(start_paused = true)]
 async fn who_is_not_told_looks_when_the_lease_ends() {
     let (locks, store) = locks();
-    let key = Key::new("lock", "one").unwrap();
-    let crashed = Lock::new(LEASE, SECOND).unwrap();
-    let acquire = crashed.acquire(OwnerId::from_u128(7), OperationId::from_u128(7), Timestamp::MAX);
-    store.execute(&key, &acquire).await.unwrap();
+    hold_and_crash(&store).await;
     let start = Instant::now();
     let locks = locks.with_wake_ups().with_poll(SECOND);
     let guard = locks.lock("one").unwrap().acquire().await.unwrap();

@@ -2,17 +2,23 @@
 //!
 //! Each waits as [`lockage_core::flow::Wait`] says, which is what the clients of a real store do.
 
+mod arrivals;
+mod tally;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use lockage_core::flow::{Step, Wait};
 use lockage_core::{Limit, Timestamp};
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::engine::Engine;
 use crate::replay::{Outcome, ReplayError, decide};
 use crate::trace::Trace;
+use crate::traffic::Plan;
+use crate::traffic::random::{Chance, Stream};
+
+use arrivals::{Arrivals, Closed, Open, arrival};
+pub use tally::{WaitTally, WaitTimes};
 
 /// The span in which calls count as one herd.
 const HERD_SPAN: Duration = Duration::from_millis(10);
@@ -24,6 +30,9 @@ pub struct Waiting {
     pub timeout: Duration,
     /// From when a caller asks until it has the answer. The store decides half way.
     pub round_trip: Duration,
+    /// Whether each sleeps for a random time beyond `retry_after`. Without it those that are denied
+    /// in one instant come back in one instant.
+    pub jitter: bool,
     /// What decides the jitter. It is drawn from a stream of its own.
     pub seed: u64,
 }
@@ -74,14 +83,40 @@ pub fn replay_waiting(
     waiting: &Waiting,
     mut progress: impl FnMut(),
 ) -> Result<Waited, ReplayError> {
-    let mut random = ChaCha8Rng::seed_from_u64(waiting.seed);
-    // Traffic is drawn from the streams 0 and 1.
-    random.set_stream(2);
+    run(&mut Open::new(trace), limit, engine, waiting, &mut progress)
+}
+
+/// Puts the requests of a closed loop through a limit: while a client waits, it sends no other request.
+/// Gives the requests that there were, and what became of them; nothing where the plan is of no closed loop.
+///
+/// # Errors
+/// [`ReplayError`] at the first request for which the engine gives no decision.
+pub fn replay_closed(
+    plan: &Plan,
+    limit: &Limit,
+    engine: &mut dyn Engine,
+    waiting: &Waiting,
+    mut progress: impl FnMut(),
+) -> Result<Option<(Trace, Waited)>, ReplayError> {
+    let Some(mut closed) = Closed::of(plan) else { return Ok(None) };
+    let waited = run(&mut closed, limit, engine, waiting, &mut progress)?;
+    Ok(Some((closed.finish(), waited)))
+}
+
+fn run(
+    arrivals: &mut dyn Arrivals,
+    limit: &Limit,
+    engine: &mut dyn Engine,
+    waiting: &Waiting,
+    progress: &mut dyn FnMut(),
+) -> Result<Waited, ReplayError> {
+    let mut chance = Chance::new(waiting.seed, Stream::Jitter);
     let zero = Duration::ZERO;
     let nothing = Settled { outcome: Outcome::Denied, after: zero, queued: zero, calls: 0 };
-    let mut settled = vec![nothing; trace.requests().len()];
+    let mut settled = Vec::new();
     let (mut all, mut repeats) = (Herd::default(), Herd::default());
-    let mut queue = Queue::new(trace, waiting.timeout);
+    let mut queue =
+        Queue { arrivals, timeout: waiting.timeout, waiting: BTreeMap::new(), denials: 0 };
     while let Some((asks_at, mut caller)) = queue.next() {
         all.call(asks_at);
         if caller.calls > 0 {
@@ -90,9 +125,12 @@ pub fn replay_waiting(
         caller.calls += 1;
         let decides_at = Timestamp::EPOCH.saturating_add(asks_at + waiting.round_trip / 2);
         let patience = caller.wait.patience(asks_at);
+        let trace = queue.arrivals.trace();
         let decision = decide(trace, limit, engine, caller.request, decides_at, patience)?;
         let now = asks_at + waiting.round_trip;
-        let queued = match caller.wait.after(&decision, now, random.next_u64()) {
+        // The least that can be drawn is no jitter at all.
+        let random = if waiting.jitter { chance.bits() } else { 0 };
+        let queued = match caller.wait.after(&decision, now, random) {
             Step::Sleep(time) => {
                 queue.push(now + time, caller);
                 continue;
@@ -100,93 +138,23 @@ pub fn replay_waiting(
             Step::Turn(time) => time,
             Step::Done => Duration::ZERO,
         };
+        settled.resize(settled.len().max(caller.request + 1), nothing);
         settled[caller.request] = Settled {
             outcome: Outcome::of(decision.verdict),
-            after: now + queued - arrival(trace, caller.request),
+            after: now + queued - arrival(queue.arrivals.trace(), caller.request),
             queued,
             calls: caller.calls,
         };
+        queue.arrivals.answered(caller.request, now + queued);
         progress();
     }
     Ok(Waited { settled, calls_in_10ms: all.largest, repeats_in_10ms: repeats.largest })
 }
 
-/// Counts over what became of the requests of one limit.
-#[derive(Clone, Debug, PartialEq)]
-pub struct WaitTally {
-    /// Requests that were admitted when they came, and had their turn then.
-    pub at_once: u64,
-    /// Requests that were denied at first and admitted later, or were in a queue until their turn.
-    pub after_waiting: u64,
-    /// Requests that were denied to the last, but for those that can never be admitted.
-    pub gave_up: u64,
-    /// How long those waited that were admitted later; none where there were none.
-    pub times: Option<WaitTimes>,
-    /// Calls to the store.
-    pub calls: u64,
-    /// The most calls to the store within 10 ms.
-    pub calls_in_10ms: u64,
-    /// The most of them that had been denied before.
-    pub repeats_in_10ms: u64,
-}
-
-/// Order statistics of waiting times, by nearest rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WaitTimes {
-    /// Half waited no longer than this.
-    pub p50: Duration,
-    /// 99 of 100 waited no longer than this.
-    pub p99: Duration,
-    /// The longest.
-    pub max: Duration,
-}
-
-impl WaitTally {
-    /// Counts over a replay.
-    pub fn of(waited: &Waited) -> WaitTally {
-        let (mut at_once, mut gave_up, mut calls, mut times) = (0, 0, 0, Vec::new());
-        for settled in &waited.settled {
-            calls += u64::from(settled.calls);
-            match settled.outcome {
-                Outcome::Admitted if settled.calls == 1 && settled.queued.is_zero() => at_once += 1,
-                Outcome::Admitted => times.push(settled.after),
-                Outcome::Denied => gave_up += 1,
-                Outcome::Never => {}
-            }
-        }
-        WaitTally {
-            at_once,
-            after_waiting: times.len() as u64,
-            gave_up,
-            times: WaitTimes::of(times),
-            calls,
-            calls_in_10ms: waited.calls_in_10ms,
-            repeats_in_10ms: waited.repeats_in_10ms,
-        }
-    }
-
-    /// Calls to the store for each request that was admitted; none where none was.
-    pub fn calls_per_admitted(&self) -> Option<f64> {
-        let admitted = self.at_once + self.after_waiting;
-        (admitted > 0).then(|| self.calls as f64 / admitted as f64)
-    }
-}
-
-impl WaitTimes {
-    fn of(mut times: Vec<Duration>) -> Option<WaitTimes> {
-        times.sort_unstable();
-        let rank = |percent: usize| times[(times.len() * percent).div_ceil(100) - 1];
-        let max = *times.last()?;
-        Some(WaitTimes { p50: rank(50), p99: rank(99), max })
-    }
-}
-
-/// Callers in the order in which they ask. Times count from the epoch.
+/// Callers in the order in which they ask.
 struct Queue<'a> {
-    trace: &'a Trace,
+    arrivals: &'a mut dyn Arrivals,
     timeout: Duration,
-    /// How many requests have come.
-    arrived: usize,
     /// By the time at which they ask, and then in the order of their denials.
     waiting: BTreeMap<(Duration, u64), Caller>,
     denials: u64,
@@ -198,11 +166,7 @@ struct Caller {
     calls: u32,
 }
 
-impl<'a> Queue<'a> {
-    fn new(trace: &'a Trace, timeout: Duration) -> Self {
-        Queue { trace, timeout, arrived: 0, waiting: BTreeMap::new(), denials: 0 }
-    }
-
+impl Queue<'_> {
     fn push(&mut self, asks_at: Duration, caller: Caller) {
         self.waiting.insert((asks_at, self.denials), caller);
         self.denials += 1;
@@ -210,23 +174,15 @@ impl<'a> Queue<'a> {
 
     /// The caller who asks next, and when.
     fn next(&mut self) -> Option<(Duration, Caller)> {
-        let has_arrival = self.arrived < self.trace.requests().len();
-        let arrives_at = has_arrival.then(|| arrival(self.trace, self.arrived));
         let waits_until = self.waiting.first_key_value().map(|((asks_at, _), _)| *asks_at);
-        match arrives_at {
+        match self.arrivals.next_at() {
             Some(now) if waits_until.is_none_or(|asks_at| now <= asks_at) => {
                 let wait = Wait::new(now, self.timeout);
-                let caller = Caller { request: self.arrived, wait, calls: 0 };
-                self.arrived += 1;
-                Some((now, caller))
+                Some((now, Caller { request: self.arrivals.next(), wait, calls: 0 }))
             }
             _ => self.waiting.pop_first().map(|((asks_at, _), caller)| (asks_at, caller)),
         }
     }
-}
-
-fn arrival(trace: &Trace, request: usize) -> Duration {
-    Duration::from_micros(trace.requests()[request].at.as_micros())
 }
 
 /// Counts calls within any [`HERD_SPAN`]. They come in the order of their times.
@@ -270,7 +226,8 @@ mod tests {
 
     #[test]
     fn a_wait_takes_the_sleep_and_each_round_trip() {
-        let waiting = Waiting { timeout: 3000 * MILLI, round_trip: 10 * MILLI, seed: 1 };
+        let waiting =
+            Waiting { timeout: 3000 * MILLI, round_trip: 10 * MILLI, jitter: true, seed: 1 };
         let waited = waited(&[0, 0], "token-bucket 1/s burst 1", &waiting);
         let [first, second] = waited.settled[..] else { panic!("two requests") };
         let (outcome, queued) = (Outcome::Admitted, Duration::ZERO);
@@ -283,8 +240,23 @@ mod tests {
     }
 
     #[test]
+    fn without_jitter_a_herd_comes_back_as_one() {
+        let herd = |jitter| {
+            let waiting =
+                Waiting { timeout: 3000 * MILLI, round_trip: Duration::ZERO, jitter, seed: 1 };
+            waited(&[0; 100], "fixed-window 50/s", &waiting)
+        };
+        let as_one = herd(false);
+        assert_eq!(as_one.repeats_in_10ms, 50);
+        let after: Vec<_> = as_one.settled.iter().map(|settled| settled.after).collect();
+        assert_eq!((after[49], after[50], after[99]), (Duration::ZERO, 1000 * MILLI, 1000 * MILLI));
+        assert!(herd(true).repeats_in_10ms < 15);
+    }
+
+    #[test]
     fn a_wait_takes_the_way_to_the_turn() {
-        let waiting = Waiting { timeout: 1500 * MILLI, round_trip: 10 * MILLI, seed: 1 };
+        let waiting =
+            Waiting { timeout: 1500 * MILLI, round_trip: 10 * MILLI, jitter: true, seed: 1 };
         let waited = waited(&[0, 0, 0], "leaky-bucket 1/s queue 5", &waiting);
         let settled = |outcome, queued: Duration| Settled {
             outcome,
@@ -306,16 +278,62 @@ mod tests {
 
     #[test]
     fn without_a_timeout_each_request_asks_once() {
-        let waiting = Waiting { timeout: Duration::ZERO, round_trip: Duration::ZERO, seed: 1 };
+        let waiting =
+            Waiting { timeout: Duration::ZERO, round_trip: Duration::ZERO, jitter: true, seed: 1 };
         let waited = waited(&[0, 0, 999_999, 1_000_000], "fixed-window 1/s", &waiting);
         use Outcome::{Admitted, Denied};
         assert_eq!(waited.outcomes(), [Admitted, Denied, Denied, Admitted]);
         assert!(waited.settled.iter().all(|settled| settled.calls == 1));
     }
 
+    fn closed(limit: &str, timeout: Duration, round_trip: Duration) -> (Plan, Trace, Waited) {
+        let shape = "closed-loop 20 clients think 1s".parse().unwrap();
+        let plan = Plan { keys: "3".parse().unwrap(), ..Plan::new(shape) };
+        let waiting = Waiting { timeout, round_trip, jitter: true, seed: 1 };
+        let (limit, mut engine) = (limit.parse().unwrap(), EngineKind::Model.build().unwrap());
+        let replayed = replay_closed(&plan, &limit, &mut *engine, &waiting, || ());
+        let (trace, waited) = replayed.unwrap().unwrap();
+        (plan, trace, waited)
+    }
+
+    #[test]
+    fn a_closed_loop_that_is_answered_at_once_is_what_its_plan_makes_up() {
+        let (plan, trace, waited) = closed("fixed-window 1/s", Duration::ZERO, Duration::ZERO);
+        assert_eq!(trace, plan.generate().unwrap());
+        assert_eq!(waited.settled.len(), trace.requests().len());
+    }
+
+    #[test]
+    fn a_client_sends_nothing_while_it_waits() {
+        // A round trip as long as the thinking: each client sends half as much, 20 * 600 / 2.
+        let (_, trace, _) = closed("fixed-window 1000/s", Duration::ZERO, 1000 * MILLI);
+        assert!((5600..6400).contains(&trace.requests().len()), "{}", trace.requests().len());
+
+        // Three keys of a permit a second each, for 600 s, and nobody gives up.
+        let (_, trace, waited) = closed("sliding-log 1/s", 3_600_000 * MILLI, Duration::ZERO);
+        assert!((1500..1800).contains(&trace.requests().len()), "{}", trace.requests().len());
+        assert!(waited.settled.iter().all(|settled| settled.outcome == Outcome::Admitted));
+        // The law of Little: 20 clients in all, each waits or thinks.
+        let waits: f64 = waited.settled.iter().map(|settled| settled.after.as_secs_f64()).sum();
+        let cycle = waits / waited.settled.len() as f64 + 1.0;
+        let throughput = trace.requests().len() as f64 / 600.0;
+        assert!((18.0..22.0).contains(&(cycle * throughput)), "{}", cycle * throughput);
+    }
+
+    #[test]
+    fn an_open_loop_is_no_closed_one() {
+        let plan = Plan::new("poisson 5/s".parse().unwrap());
+        let (limit, mut engine) =
+            ("fixed-window 1/s".parse().unwrap(), EngineKind::Model.build().unwrap());
+        let waiting = Waiting { timeout: MILLI, round_trip: MILLI, jitter: true, seed: 1 };
+        let replayed = replay_closed(&plan, &limit, &mut *engine, &waiting, || ());
+        assert_eq!(replayed.unwrap(), None);
+    }
+
     #[test]
     fn waiting_ends_at_the_end_of_all_time() {
-        let waiting = Waiting { timeout: 3000 * MILLI, round_trip: Duration::ZERO, seed: 1 };
+        let waiting =
+            Waiting { timeout: 3000 * MILLI, round_trip: Duration::ZERO, jitter: true, seed: 1 };
         let end = Timestamp::MAX.as_micros();
         let waited = waited(&[end, end], "token-bucket 1/s burst 1", &waiting);
         assert_eq!(waited.outcomes(), [Outcome::Admitted, Outcome::Denied]);
@@ -330,16 +348,5 @@ mod tests {
         });
         assert_eq!(sizes, [1, 2, 3, 4, 3, 4, 4, 1]);
         assert_eq!(herd.largest, 4);
-    }
-
-    #[test]
-    fn times_are_of_the_nearest_rank() {
-        let times = |count: u32| WaitTimes::of((1..=count).rev().map(|i| i * MILLI).collect());
-        let millis =
-            |p50, p99, max| WaitTimes { p50: p50 * MILLI, p99: p99 * MILLI, max: max * MILLI };
-        assert_eq!(times(0), None);
-        assert_eq!(times(1), Some(millis(1, 1, 1)));
-        assert_eq!(times(10), Some(millis(5, 10, 10)));
-        assert_eq!(times(200), Some(millis(100, 198, 200)));
     }
 }

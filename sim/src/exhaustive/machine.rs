@@ -1,0 +1,167 @@
+//! What owners ask of the store, and the machine that decides it.
+
+use std::fmt;
+use std::time::Duration;
+
+use lockage_core::lock::{Answer, Lock, OperationId, OwnerId};
+use lockage_core::{Command, Record, Timestamp};
+
+/// What an owner asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Ask {
+    /// The lock, or one hold more.
+    Acquire {
+        /// The last tick at which the store may do it.
+        not_after: u64,
+    },
+    /// The lock, or a place in line for so many ticks.
+    LineUp {
+        /// The last tick at which the store may do it.
+        not_after: u64,
+        /// For how many ticks the place lasts at least.
+        span: u64,
+    },
+    /// A longer lease of the grant with this token.
+    Renew {
+        /// Of the grant.
+        token: u64,
+    },
+    /// To give a hold of the grant with this token back.
+    Release {
+        /// Of the grant.
+        token: u64,
+    },
+    /// To free the lock from the grant with this token, whoever holds it.
+    ForceRelease {
+        /// Of the grant.
+        token: u64,
+    },
+    /// To leave the line.
+    Withdraw,
+}
+
+/// One operation under way, or its repetition: these are equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Request {
+    /// Who asks, from zero.
+    pub owner: usize,
+    /// Which of the owner's operations it is, from one.
+    pub operation: u8,
+    /// The tick at which it was first sent.
+    pub sent: u64,
+    /// What it asks for.
+    pub ask: Ask,
+}
+
+/// What the store answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Told {
+    /// It was done, now or before.
+    Done {
+        /// The grant's fencing token.
+        token: u64,
+        /// How often it is held since.
+        holds: u64,
+    },
+    /// Somebody else holds the lock, or the owner does not.
+    Refused,
+    /// It came after its last tick.
+    TooLate,
+    /// Nobody holds the lock, and so many are in line before.
+    Queued {
+        /// How many.
+        ahead: u64,
+    },
+    /// The line was left.
+    Left,
+}
+
+/// A lock's machine: the shipped one, or one with a bug in it.
+pub trait Machine: Send + Sync {
+    /// Runs a request on what is stored.
+    fn run(&self, lock: &Lock, request: &Request, slot: &mut Option<Record>, now: u64) -> Told;
+}
+
+/// The lock of `lockage-core` as it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shipped;
+
+impl Machine for Shipped {
+    fn run(&self, lock: &Lock, request: &Request, slot: &mut Option<Record>, now: u64) -> Told {
+        let (owner, id) = (request.owner_id(), request.operation_id());
+        let operation = match request.ask {
+            Ask::Acquire { not_after } => lock.acquire(owner, id, time(not_after)),
+            Ask::LineUp { not_after, span } => {
+                lock.acquire(owner, id, time(not_after)).queued(Duration::from_micros(span))
+            }
+            Ask::Renew { token } => lock.renew(owner, Some(token), id),
+            Ask::Release { token } => lock.release(owner, Some(token), id),
+            Ask::ForceRelease { token } => lock.force_release(token, id),
+            Ask::Withdraw => {
+                lock.withdraw(owner).apply(slot, time(now)).expect("the slot is this lock's");
+                return Told::Left;
+            }
+        };
+        match operation.apply(slot, time(now)).expect("the slot is this lock's").answer {
+            Answer::Done(hold) => Told::Done { token: hold.token, holds: hold.holds },
+            Answer::Refused(_) => Told::Refused,
+            Answer::TooLate => Told::TooLate,
+            Answer::Queued { ahead, .. } => Told::Queued { ahead },
+        }
+    }
+}
+
+impl Request {
+    /// The owner by the id that the store knows.
+    pub fn owner_id(&self) -> OwnerId {
+        owner_id(self.owner)
+    }
+
+    /// The operation by the id that the store knows.
+    pub fn operation_id(&self) -> OperationId {
+        OperationId::from_u128(self.owner as u128 * 256 + u128::from(self.operation))
+    }
+}
+
+/// An owner by the id that the store knows.
+pub(super) fn owner_id(owner: usize) -> OwnerId {
+    OwnerId::from_u128(owner as u128 + 1)
+}
+
+/// A tick is a microsecond of the store.
+pub(super) fn time(tick: u64) -> Timestamp {
+    Timestamp::from_micros(tick).expect("scopes have few ticks")
+}
+
+impl fmt::Display for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ask::Acquire { not_after: 0 } => write!(f, "whether it was granted"),
+            Ask::Acquire { not_after } => write!(f, "acquire, not after {not_after}"),
+            Ask::LineUp { not_after, span } => {
+                write!(f, "acquire or a place for {span}, not after {not_after}")
+            }
+            Ask::Renew { token } => write!(f, "renew token {token}"),
+            Ask::Release { token } => write!(f, "release token {token}"),
+            Ask::ForceRelease { token } => write!(f, "force-release token {token}"),
+            Ask::Withdraw => write!(f, "withdraw"),
+        }
+    }
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Told::Done { token, holds } => write!(f, "done, token {token}, holds {holds}"),
+            Told::Refused => write!(f, "refused"),
+            Told::TooLate => write!(f, "too late"),
+            Told::Queued { ahead } => write!(f, "free, but {ahead} ahead"),
+            Told::Left => write!(f, "left the line"),
+        }
+    }
+}
+
+/// An owner's letter.
+pub(super) fn letter(owner: usize) -> char {
+    char::from(b'A' + owner as u8)
+}

@@ -1,0 +1,134 @@
+//! Small worlds that are searched completely.
+
+use std::time::Duration;
+
+use lockage_core::lock::Lock;
+
+/// The bounds of a search. Within them everything that can happen does: each message comes never, once or
+/// again and again, in any order, for as long as it is under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scope {
+    /// What it is called.
+    pub name: &'static str,
+    /// What it is about.
+    pub about: &'static str,
+    /// How many want the lock.
+    pub owners: usize,
+    /// How many operations each of them sends at most.
+    pub operations: u8,
+    /// The last tick.
+    pub ticks: u64,
+    /// How many ticks a lease lasts.
+    pub lease: u64,
+    /// By how many ticks an owner's own deadline is earlier than the lease, by its own clock.
+    pub margin: u64,
+    /// For how many ticks a message can be under way; operations are remembered for one more.
+    pub delay: u64,
+    /// For how many ticks after it was sent an acquire may be done.
+    pub patience: u64,
+    /// What owners do besides acquiring and releasing.
+    pub allowed: &'static [Allowed],
+    /// How often the store goes back to what a replica has.
+    pub failovers: u8,
+    /// Whether it takes longer than some seconds.
+    pub is_large: bool,
+}
+
+/// What owners do besides acquiring and releasing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allowed {
+    /// They acquire what they hold.
+    Reentry,
+    /// They renew.
+    Renew,
+    /// They ask what became of an acquire without an answer, and give back what it took.
+    Settle,
+    /// Somebody breaks what another one holds.
+    ForceRelease,
+    /// They wait in line, with places of two ticks, and leave it.
+    Line,
+}
+
+/// By how much an owner's clock falls behind the store's in a lease at most, in ticks.
+pub const DRIFT: u64 = 1;
+/// For how many ticks a place in line lasts at least.
+pub const SPAN: u64 = 2;
+
+impl Scope {
+    /// Those that the command runs, the small ones first.
+    pub fn all() -> Vec<Scope> {
+        use Allowed::*;
+        let pair = Scope {
+            name: "pair",
+            about: "two owners acquire, renew and release",
+            owners: 2,
+            operations: 2,
+            ticks: 5,
+            lease: 2,
+            margin: DRIFT,
+            delay: 2,
+            patience: 1,
+            allowed: &[Renew],
+            failovers: 0,
+            is_large: false,
+        };
+        let reentry = Scope {
+            name: "reentry",
+            about: "two owners, who also take it again",
+            allowed: &[Reentry],
+            ..pair.clone()
+        };
+        let settle = Scope {
+            name: "settle",
+            about: "two owners, who give back what an unanswered acquire took",
+            allowed: &[Settle],
+            ..pair.clone()
+        };
+        let force = Scope {
+            name: "force",
+            about: "two owners, who also break each other's grant",
+            allowed: &[ForceRelease],
+            ..pair.clone()
+        };
+        let failover = Scope {
+            name: "failover",
+            about: "two owners, and a replica that lags takes over",
+            operations: 1,
+            failovers: 1,
+            ..pair.clone()
+        };
+        let line = Scope {
+            name: "line",
+            about: "three owners wait in line",
+            owners: 3,
+            operations: 1,
+            allowed: &[Line],
+            ..pair.clone()
+        };
+        // A lease that lasts longer, and messages that are under way for longer.
+        let longer =
+            Scope { ticks: 6, lease: 3, delay: 3, patience: 2, is_large: true, ..pair.clone() };
+        let long_pair = Scope { name: "long-pair", ..longer.clone() };
+        let long_settle =
+            Scope { name: "long-settle", about: settle.about, allowed: settle.allowed, ..longer };
+        let small = [pair, reentry, settle, force, failover, line];
+        small.into_iter().chain([long_pair, long_settle]).collect()
+    }
+
+    /// The lock in it.
+    pub fn lock(&self) -> Lock {
+        let micros = Duration::from_micros;
+        Lock::new(micros(self.lease), micros(self.delay + 1)).expect("a few ticks are in range")
+    }
+
+    /// Whether owners do that in it.
+    pub fn allows(&self, what: Allowed) -> bool {
+        self.allowed.contains(&what)
+    }
+
+    /// Until when an owner at most counts on what it asked for at this tick: its own deadline, by the slowest
+    /// clock that is allowed.
+    pub fn believed_until(&self, sent: u64) -> u64 {
+        sent + self.lease - self.margin + DRIFT
+    }
+}

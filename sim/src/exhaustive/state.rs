@@ -1,0 +1,163 @@
+//! One moment of a scope.
+
+use std::collections::BTreeSet;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use lockage_core::lock::{Inspection, REMEMBERED};
+use lockage_core::{Command, Record, Stored};
+
+use super::judge::Law;
+use super::machine::{Request, Told, time};
+use super::scope::Scope;
+
+/// All that can differ at one moment.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct State {
+    /// The tick.
+    pub(super) now: u64,
+    /// What the store has.
+    pub(super) store: Arc<Store>,
+    /// What its replica has, while it can still take over.
+    pub(super) replica: Option<Arc<Store>>,
+    /// How often it has.
+    pub(super) failovers: u8,
+    /// Those who want the lock.
+    pub(super) owners: Vec<Owner>,
+    /// The largest token ever given out.
+    pub(super) newest: u64,
+    /// Tokens of grants that were broken.
+    pub(super) broken: Vec<u64>,
+    /// The law that the last step broke.
+    pub(super) broke: Option<Law>,
+}
+
+/// What the store has: the record, and what is known of its past to judge by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Store {
+    /// What is stored under the key.
+    pub(super) slot: Option<Record>,
+    /// The latest operations that changed it, the oldest first, with their answers.
+    pub(super) done: Vec<Done>,
+    /// Who came into line, in that order, and when he last asked.
+    pub(super) line: Vec<InLine>,
+    /// The record as text, which is cheaper to hash.
+    text: Option<Stored>,
+}
+
+/// An operation that changed the record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Done {
+    /// Whose it was.
+    pub(super) owner: usize,
+    /// Which one.
+    pub(super) operation: u8,
+    /// When.
+    pub(super) at: u64,
+    /// What it was told.
+    pub(super) told: Told,
+}
+
+/// One who waits in line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct InLine {
+    /// Who.
+    pub(super) owner: usize,
+    /// When he last asked.
+    pub(super) asked: u64,
+    /// Whether it is not known if he kept his place: he asked again after it could have ended.
+    pub(super) is_unsure: bool,
+}
+
+/// Somebody who wants the lock, and what he believes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Owner {
+    /// How many operations he has sent.
+    pub(super) used: u8,
+    /// What he sent and can still arrive, be it again.
+    pub(super) under_way: BTreeSet<Request>,
+    /// What he waits for an answer to.
+    pub(super) pending: Option<Request>,
+    /// The answers to that which can arrive.
+    pub(super) answers: BTreeSet<Told>,
+    /// An acquire that he gave up without an answer.
+    pub(super) unsettled: Option<Request>,
+    /// What he believes to hold.
+    pub(super) grant: Option<Grant>,
+}
+
+/// A grant as its owner sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Grant {
+    /// Its token.
+    pub(super) token: u64,
+    /// How often he holds it.
+    pub(super) holds: u64,
+    /// Until when he counts on it.
+    pub(super) until: u64,
+}
+
+impl State {
+    /// The beginning: nothing stored, nothing sent.
+    pub(super) fn first(scope: &Scope) -> State {
+        State {
+            now: 1,
+            store: Arc::default(),
+            replica: (scope.failovers > 0).then(Arc::default),
+            failovers: 0,
+            owners: vec![Owner::default(); scope.owners],
+            newest: 0,
+            broken: Vec::new(),
+            broke: None,
+        }
+    }
+
+    /// Who is inside: counts on a grant that nobody broke.
+    pub(super) fn inside(&self) -> impl Iterator<Item = (usize, Grant)> {
+        let counts = |grant: &Grant| !self.broken.contains(&grant.token);
+        let grants = self.owners.iter().enumerate();
+        grants.filter_map(move |(at, owner)| Some((at, owner.grant.filter(counts)?)))
+    }
+}
+
+impl Store {
+    /// With this record, after this operation.
+    pub(super) fn after(
+        &self,
+        slot: Option<Record>,
+        done: Option<Done>,
+        line: Vec<InLine>,
+    ) -> Store {
+        let text = slot.as_ref().map(Record::stored);
+        let mut all = self.done.clone();
+        all.extend(done);
+        all.drain(..all.len().saturating_sub(REMEMBERED));
+        Store { slot, done: all, line, text }
+    }
+
+    /// What of it counts at this tick: a record that may be forgotten is.
+    pub(super) fn at(self: &Arc<Store>, now: u64) -> Arc<Store> {
+        match &self.slot {
+            Some(record) if record.forget_at() <= time(now) => {
+                Arc::new(Store { slot: None, text: None, ..Store::clone(self) })
+            }
+            _ => Arc::clone(self),
+        }
+    }
+}
+
+impl Hash for Store {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        match &self.text {
+            Some(Stored::Text(text)) => text.hash(hasher),
+            _ => hasher.write_u8(0),
+        }
+        self.done.hash(hasher);
+        self.line.hash(hasher);
+    }
+}
+
+/// Who holds what is in the slot, and how many wait.
+pub(super) fn inspect(scope: &Scope, slot: &mut Option<Record>, now: u64) -> Inspection {
+    scope.lock().inspect().apply(slot, time(now)).expect("the slot is this lock's")
+}

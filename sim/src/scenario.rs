@@ -1,0 +1,264 @@
+//! A scenario: limits, the traffic that meets them, and how its callers take a denial.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::path::Path;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use lockage_core::{Limit, Timestamp, parse_duration};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use toml::value::Datetime;
+
+use crate::dates;
+use crate::traffic::{Costs, Keys, Plan, Shape};
+use crate::waiting::Waiting;
+
+/// What to explore. One scenario gives one report, on every platform.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scenario {
+    /// The limits, side by side.
+    pub limits: Vec<Given<Limit>>,
+    /// The shape of the traffic, as it was given.
+    pub shape: String,
+    /// The traffic.
+    pub plan: Plan,
+    /// How callers wait, where they do.
+    pub waiting: Option<Waiting>,
+}
+
+/// A value and the text that it was read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given<T> {
+    /// The text.
+    pub text: String,
+    /// The value.
+    pub value: T,
+}
+
+impl Scenario {
+    /// Reads a scenario from a TOML file.
+    ///
+    /// # Errors
+    /// What is wrong with the file, where, and what would be right.
+    pub fn read(path: &Path) -> Result<Scenario> {
+        let text = std::fs::read_to_string(path);
+        let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+        text.parse().with_context(|| format!("{} is no scenario", path.display()))
+    }
+}
+
+/// Reads a scenario from TOML.
+impl FromStr for Scenario {
+    type Err = toml::de::Error;
+
+    fn from_str(text: &str) -> Result<Self, toml::de::Error> {
+        let file: File = toml::from_str(text)?;
+        if file.limits.is_empty() {
+            return Err(Error::custom("limits is empty: expected at least one limit"));
+        }
+        let Traffic { shape, keys, cost, duration, start } = file.traffic;
+        let mut plan = Plan { seed: file.seed, ..Plan::new(shape.value) };
+        plan.keys = keys.map_or(plan.keys, |keys| keys.value);
+        plan.costs = cost.map_or(plan.costs, |cost| cost.value);
+        plan.duration = duration.map_or(plan.duration, |Time(duration)| duration);
+        plan.start = start.map_or(plan.start, |Date(start)| start);
+        let waiting = file.callers.map(|callers| Waiting {
+            timeout: callers.wait.0,
+            round_trip: callers.round_trip.map_or(Duration::ZERO, |Time(time)| time),
+            jitter: callers.jitter,
+            seed: file.seed,
+        });
+        Ok(Scenario { limits: file.limits, shape: shape.text, plan, waiting })
+    }
+}
+
+/// The file. What it leaves out is as the command line has it.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default = "one")]
+    seed: u64,
+    limits: Vec<Given<Limit>>,
+    traffic: Traffic,
+    callers: Option<Callers>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Traffic {
+    shape: Given<Shape>,
+    keys: Option<Given<Keys>>,
+    cost: Option<Given<Costs>>,
+    duration: Option<Time>,
+    start: Option<Date>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Callers {
+    wait: Time,
+    round_trip: Option<Time>,
+    #[serde(default = "yes")]
+    jitter: bool,
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn yes() -> bool {
+    true
+}
+
+struct Time(Duration);
+
+struct Date(Timestamp);
+
+impl<T: FromStr> FromStr for Given<T> {
+    type Err = T::Err;
+
+    fn from_str(text: &str) -> Result<Self, T::Err> {
+        Ok(Given { text: text.to_owned(), value: text.parse()? })
+    }
+}
+
+impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Given<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        read(deserializer, str::parse)
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        read(deserializer, parse_duration).map(Time)
+    }
+}
+
+impl<'de> Deserialize<'de> for Date {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        read(deserializer, dates::parse).map(Date)
+    }
+}
+
+/// Reads a value from a string, or from a whole number or a date as if it were one.
+fn read<'de, D: Deserializer<'de>, T, E: fmt::Display>(
+    deserializer: D,
+    parse: fn(&str) -> Result<T, E>,
+) -> Result<T, D::Error> {
+    deserializer.deserialize_any(Parsed { parse, error: PhantomData })
+}
+
+struct Parsed<T, E> {
+    parse: fn(&str) -> Result<T, E>,
+    error: PhantomData<E>,
+}
+
+impl<'de, T, E: fmt::Display> Visitor<'de> for Parsed<T, E> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<F: Error>(self, text: &str) -> Result<T, F> {
+        (self.parse)(text).map_err(F::custom)
+    }
+
+    fn visit_i64<F: Error>(self, number: i64) -> Result<T, F> {
+        self.visit_str(&number.to_string())
+    }
+
+    // A date without quotes is handed over as a map that the crate's own type reads.
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+        let date = Datetime::deserialize(MapAccessDeserializer::new(map))?;
+        self.visit_str(&date.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FULL: &str = r#"
+        seed = 7
+        limits = ["fixed-window 10/60s", "sliding-log 5/s"]
+
+        [traffic]
+        shape = "poisson 5/s"
+        keys = "1000 zipf 1.1"
+        cost = "1:90% 10:10%"
+        duration = "1h"
+        start = "2026-03-02T09:00:00Z"
+
+        [callers]
+        wait = "2s"
+        round-trip = "1ms"
+        jitter = false
+    "#;
+
+    #[test]
+    fn a_file_says_all_of_it() {
+        let scenario: Scenario = FULL.parse().unwrap();
+        let limits: Vec<_> = scenario.limits.iter().map(|limit| limit.text.as_str()).collect();
+        assert_eq!(limits, ["fixed-window 10/60s", "sliding-log 5/s"]);
+        assert_eq!(scenario.shape, "poisson 5/s");
+        let plan = Plan {
+            start: dates::parse("2026-03-02T09:00:00Z").unwrap(),
+            duration: Duration::from_secs(3600),
+            keys: "1000 zipf 1.1".parse().unwrap(),
+            costs: "1:90% 10:10%".parse().unwrap(),
+            seed: 7,
+            ..Plan::new("poisson 5/s".parse().unwrap())
+        };
+        assert_eq!(scenario.plan, plan);
+        let (timeout, round_trip) = (Duration::from_secs(2), Duration::from_millis(1));
+        let waiting = Waiting { timeout, round_trip, jitter: false, seed: 7 };
+        assert_eq!(scenario.waiting, Some(waiting));
+    }
+
+    #[test]
+    fn a_date_needs_no_quotes() {
+        let bare = FULL.replace("\"2026-03-02T09:00:00Z\"", "2026-03-02T09:00:00Z");
+        assert_ne!(bare, FULL);
+        assert_eq!(bare.parse::<Scenario>(), FULL.parse());
+    }
+
+    #[test]
+    fn what_is_left_out_is_as_on_the_command_line() {
+        let text = "limits = ['sliding-log 5/s']\ntraffic = { shape = 'poisson 5/s', keys = 3 }";
+        let scenario: Scenario = text.parse().unwrap();
+        let keys = "3".parse().unwrap();
+        assert_eq!(scenario.plan, Plan { keys, ..Plan::new("poisson 5/s".parse().unwrap()) });
+        assert_eq!(scenario.waiting, None);
+    }
+
+    #[test]
+    fn what_is_no_scenario_is_told_where_and_what_would_be_right() {
+        for (right, wrong, expected) in [
+            ("limits =", "limit =", "unknown field `limit`, expected one of `seed`, `limits`"),
+            ("keys =", "key =", "unknown field `key`, expected one of `shape`, `keys`, `cost`"),
+            ("jitter =", "jiter =", "expected one of `wait`, `round-trip`, `jitter`"),
+            ("shape = \"poisson 5/s\"", "", "missing field `shape`"),
+            ("wait = \"2s\"", "", "missing field `wait`"),
+            ("\"fixed-window 10/60s\", \"sliding-log 5/s\"", "", "limits is empty"),
+            ("sliding-log 5/s", "sliding 5/s", "line 3, column 42"),
+            ("sliding-log 5/s", "sliding 5/s", "expected a kind of limit"),
+            ("poisson 5/s", "wavy 5/s", "expected constant, poisson"),
+            ("zipf 1.1", "zipf", "expected an exponent"),
+            ("\"1:90% 10:10%\"", "0", "a number of zero"),
+            ("\"1:90% 10:10%\"", "-1", "expected a whole number"),
+            ("\"1:90% 10:10%\"", "1.5", "invalid type: floating point `1.5`, expected a string"),
+            ("\"1h\"", "\"long\"", "expected a duration"),
+            ("2026-03-02T09", "2026-03-02 at 9", "RFC 3339"),
+            ("false", "\"no\"", "expected a boolean"),
+            ("seed = 7", "seed = -7", "expected u64"),
+        ] {
+            assert!(FULL.contains(right), "{right}");
+            let error = FULL.replace(right, wrong).parse::<Scenario>().unwrap_err().to_string();
+            assert!(error.contains(expected), "{wrong}: {error}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The scenarios that are shipped, and files like them.
+
+use std::path::{Path, PathBuf};
+
+use lockage_sim::scenario::Scenario;
+use serde_json::Value;
+
+use super::{file, json, refused};
+
+const SHIPPED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios");
+
+fn explore(path: &Path, engine: &str) -> Value {
+    json(&["explore", "--scenario", path.to_str().unwrap(), "--engine", engine])
+}
+
+fn shipped(name: &str) -> Value {
+    explore(&Path::new(SHIPPED).join(name), "model")
+}
+
+/// What each limit admitted.
+fn admitted(report: &Value) -> Vec<u64> {
+    let limiters = report["limiters"].as_array().unwrap().iter();
+    limiters.map(|limiter| limiter["admitted"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn each_shipped_scenario_is_decided_alike_by_both_engines() {
+    let paths = std::fs::read_dir(SHIPPED).unwrap().map(|entry| entry.unwrap().path());
+    let paths: Vec<PathBuf> = paths.collect();
+    assert_eq!(paths.len(), 8);
+    for path in paths {
+        let (mut lua, mut model) = (explore(&path, "lua"), explore(&path, "model"));
+        assert_eq!((lua["engine"].take(), model["engine"].take()), ("lua".into(), "model".into()));
+        assert_eq!(lua, model, "{path:?}");
+    }
+}
+
+#[test]
+fn an_attack_gets_all_that_its_limit_allows_and_another_limit_denies_of_it() {
+    for (name, attacked) in [
+        ("fixed-window", 0),
+        ("sliding-log", 1),
+        ("sliding-window", 2),
+        ("token-bucket", 3),
+        ("interval-bucket", 4),
+    ] {
+        let report = shipped(&format!("attack-{name}.toml"));
+        let requests = report["requests"].as_u64().unwrap();
+        let admitted = admitted(&report);
+        assert_eq!(admitted[attacked], requests, "{name}");
+        let least = admitted.iter().min().unwrap();
+        assert!(*least < requests || name == "sliding-log", "{name}: {admitted:?}");
+    }
+}
+
+#[test]
+fn a_herd_without_jitter_comes_back_as_one() {
+    let path = Path::new(SHIPPED).join("retry-herd.toml");
+    let text = std::fs::read_to_string(path).unwrap();
+    let repeats = |text: &str| {
+        let (_folder, path) = file("herd.toml", text.as_bytes());
+        let report = explore(Path::new(&path), "model");
+        report["limiters"][0]["waits"]["repeats_in_10ms"].as_u64().unwrap()
+    };
+    assert_eq!(repeats(&text), 150);
+    let jitter = text.replace("jitter = false", "jitter = true");
+    assert_ne!(jitter, text);
+    assert!(repeats(&jitter) < 30, "{}", repeats(&jitter));
+}
+
+#[test]
+fn a_scenario_is_what_its_arguments_are() {
+    let scenario = br#"
+        seed = 3
+        limits = ["sliding-log 5/4s"]
+        traffic = { shape = "ramp 1/s to 9/s over 1min", keys = 4, cost = "1-3", duration = "2min" }
+        callers = { wait = "2s", round-trip = "1ms", jitter = false }
+    "#;
+    let (_folder, path) = file("ramp.toml", scenario);
+    let shape = "ramp 1/s to 9/s over 1min";
+    let limit = ["--limit", "sliding-log 5/4s", "--seed", "3", "--engine", "model"];
+    let traffic = ["--traffic", shape, "--keys", "4", "--cost", "1-3", "--duration", "2min"];
+    let waits = ["--wait", "2s", "--round-trip", "1ms", "--no-jitter"];
+    let arguments = [&["explore"][..], &limit, &traffic, &waits].concat();
+    assert_eq!(explore(Path::new(&path), "model"), json(&arguments));
+}
+
+#[test]
+fn one_scenario_gives_one_report_for_ever() {
+    for (name, expected) in [
+        ("api-flash-crowd.toml", &[19_093, 18_256, 17_904, 18_580][..]),
+        ("diurnal.toml", &[25_654, 25_501, 25_811]),
+        ("retry-herd.toml", &[800; 4]),
+    ] {
+        assert_eq!(admitted(&shipped(name)), expected, "{name}");
+    }
+}
+
+#[test]
+fn what_is_no_scenario_is_refused_with_its_place() {
+    let right = "limits = [\"sliding-log 5/s\"]\ntraffic = { shape = \"poisson 5/s\" }";
+    assert!(right.parse::<Scenario>().is_ok());
+    for (content, expected) in [
+        ("", "missing field `limits`"),
+        ("limits = 5", "line 1, column 10"),
+        (
+            "speed = 5",
+            "unknown field `speed`, expected one of `seed`, `limits`, `traffic`, `callers`",
+        ),
+        (&right.replace("poisson 5/s", "poisson 0/s"), "zero"),
+        (&right.replace("poisson 5/s", "poisson 5/us"), "at most 50000000"),
+        (&right.replace("poisson 5/s", "poisson 1/1000day"), "no request within the duration"),
+    ] {
+        let (_folder, path) = file("wrong.toml", content.as_bytes());
+        let error = refused(&["explore", "--scenario", &path], 1);
+        assert!(error.contains(expected), "{content}: {error}");
+    }
+    let error = refused(&["explore", "--scenario", "missing.toml"], 1);
+    assert!(error.contains("cannot read missing.toml: No such file"), "{error}");
+}
+
+#[test]
+fn a_scenario_says_all_of_it_and_nothing_beside_it_does() {
+    let path = format!("{SHIPPED}/diurnal.toml");
+    for option in [
+        ["--limit", "sliding-log 5/s"],
+        ["--traffic", "poisson 5/s"],
+        ["--seed", "3"],
+        ["--keys", "3"],
+        ["--wait", "3s"],
+    ] {
+        let error = refused(&[&["explore", "--scenario", &path][..], &option].concat(), 2);
+        assert!(error.contains("cannot be used with"), "{option:?}: {error}");
+    }
+    let error = refused(&["explore"], 2);
+    assert!(error.contains("--scenario <FILE>"), "{error}");
+}
