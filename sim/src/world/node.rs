@@ -91,15 +91,16 @@ impl<'s> Node<'s> {
         }
     }
 
-    /// The replica takes over, which has not seen what was written after `seen_us`. What is true now.
-    pub(super) fn fail_over(&mut self, seen_us: u64) -> Truth {
+    /// The replica takes over, which has not seen what was written after `seen_us`. What is true of its key;
+    /// nothing where that is fresh.
+    pub(super) fn fail_over(&mut self, seen_us: u64) -> Option<Truth> {
         let written = self.written.get_or_insert_default();
         while written.back().is_some_and(|last| last.at_us > seen_us) {
             written.pop_back();
         }
         let (held, truth) = match written.back() {
-            Some(last) => (last.held.clone(), last.truth.clone()),
-            None => (None, Truth::default()),
+            Some(last) => (last.held.clone(), Some(last.truth.clone())),
+            None => (None, None),
         };
         self.server.hold(&held);
         truth

@@ -326,18 +326,23 @@ fn lock(draw: &mut Draw, remember_us: u64) -> Machine {
 }
 
 fn limit(draw: &mut Draw) -> Limit {
+    let parts = if draw.chance(200) { draw.between(2, 3) } else { 1 };
+    let texts: Vec<String> = (0..parts).map(|_| single_limit(draw)).collect();
+    texts.join(" + ").parse().expect("small limits as people write them")
+}
+
+fn single_limit(draw: &mut Draw) -> String {
     let (amount, span_ms) = (draw.between(1, 12), draw.between(50, 2000));
     let burst = draw.between(1, 12);
     let most = amount.max(burst);
-    let text = match draw.between(0, 5) {
+    match draw.between(0, 5) {
         0 => format!("fixed-window {amount}/{span_ms}ms"),
         1 => format!("sliding-log {amount}/{span_ms}ms"),
         2 => format!("sliding-window {amount}/{span_ms}ms"),
         3 => format!("token-bucket {amount}/{span_ms}ms burst {burst}"),
         4 => format!("token-bucket {amount} every {span_ms}ms burst {most}"),
         _ => format!("leaky-bucket {amount}/{span_ms}ms queue {burst}"),
-    };
-    text.parse().expect("a small limit as people write it")
+    }
 }
 
 /// Each kind of trouble is there in some worlds only, so that they are seen alone as well.

@@ -1,4 +1,4 @@
-//! The envelopes E1 to E5: how much a limiter may admit in any span of time, whatever the traffic.
+//! The envelopes E1 to E6: how much a limiter may admit in any span of time, whatever the traffic.
 
 use std::time::Duration;
 
@@ -29,6 +29,16 @@ pub(super) fn envelope(limit: &Limit, span_us: u64) -> u128 {
             limit.parts().map(|part| envelope(&part, span_us)).min().unwrap_or_default()
         }
         // A kind that is not known here has no envelope.
+        _ => u128::MAX,
+    }
+}
+
+/// What is to be more than all those cost, but for the last, whose turns come within `span_us` microseconds (E6).
+pub(super) fn spaced(limit: &Limit, span_us: u64) -> u128 {
+    match limit {
+        Limit::LeakyBucket(it) => {
+            (u128::from(it.amount()) * u128::from(span_us)).div_ceil(it.period().as_micros())
+        }
         _ => u128::MAX,
     }
 }

@@ -1,153 +1,144 @@
-//! A limiter as it must be: what it remembers (D11), when a denied request fits (D2), and how much it may
-//! admit (E1 to E5).
+//! A limiter as it must be: what it decides (D1, D2, D4, D13), what it remembers (D11), and how much it may
+//! admit (E1 to E6).
 
 use lockage_core::{Decision, Limit, REMEMBERED_REQUESTS, RequestId, Verdict};
 
-use super::envelope::envelope;
+use super::envelope::{envelope, spaced};
+use super::reference::Reference;
 use super::{Carried, Property, Violation};
 use crate::world::message::PermitAsk;
 use crate::world::rare::{Counts, Rare};
 
-#[derive(Clone, Debug, Default)]
-pub(super) struct LimiterTruth {
+#[derive(Clone, Debug)]
+pub(in crate::world) struct LimiterTruth {
+    limit: Limit,
+    remember_us: u64,
+    reference: Reference,
     /// The last requests that were admitted under an id, the oldest first.
     remembered: Vec<Remembered>,
     admitted: u64,
-    /// The latest denial, unless something has changed since.
-    denial: Option<Denial>,
+    /// When the latest denied request fits, unless something has changed since.
+    fits_us: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
 struct Remembered {
     id: RequestId,
     decision: Decision,
-    at_us: u64,
     /// Until then, by the store's clock, it must be remembered.
     until_us: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Denial {
-    cost: u64,
-    /// By the store's clock.
-    fits_us: u64,
-    at_us: u64,
-}
-
 impl LimiterTruth {
+    /// A fresh key.
+    pub(super) fn new(limit: Limit, remember_us: u64) -> Self {
+        let reference = Reference::new(&limit);
+        let (remembered, admitted, fits_us) = (Vec::new(), 0, None);
+        LimiterTruth { limit, remember_us, reference, remembered, admitted, fits_us }
+    }
+
     pub(super) fn admitted(&self) -> u64 {
         self.admitted
     }
 
     /// Whether it was charged.
-    #[allow(clippy::too_many_arguments)] // each is one thing that the store or the world knows
     pub(super) fn observe(
         &mut self,
-        limit: &Limit,
-        remember_us: u64,
         ask: &PermitAsk,
         decision: &Decision,
         carried: &Carried,
-        back_us: u64,
         rare: &mut Counts,
     ) -> Result<bool, Violation> {
         let now_us = carried.now.as_micros();
-        self.forget_where_gone(carried, back_us)?;
-        let known = self.remembered.iter().find(|known| Some(known.id) == ask.id).cloned();
-        if let Some(known) = &known {
+        self.forget_where_gone(carried)?;
+        let known = self.remembered.iter().find(|known| Some(known.id) == ask.id);
+        if let Some(known) = known.filter(|known| now_us < known.until_us) {
+            rare.saw(Rare::RepeatedRequest);
             if *decision == known.decision {
-                rare.saw(Rare::RepeatedRequest);
                 return Ok(false);
             }
-            if now_us < known.until_us {
-                return Err(Property::D11.broken(format!(
-                    "a request of cost {} came again and was answered {decision:?}, and {:?} before",
-                    ask.cost, known.decision
-                )));
-            }
+            return Err(Property::D11.broken(format!(
+                "a request of cost {} came again and was answered {decision:?}, and {:?} before",
+                ask.cost, known.decision
+            )));
         }
-        self.check_denial(limit, ask, decision, now_us, back_us, rare)?;
+        if known.is_some() && decision.is_allowed() {
+            rare.saw(Rare::ChargedAgain);
+        }
+        if self.fits_us == Some(now_us) {
+            rare.saw(Rare::WindowEndsNow);
+        }
+        self.reference.judge(ask.cost, ask.patience.as_micros(), now_us, decision)?;
         match decision.verdict {
             Verdict::Allowed => {}
             Verdict::Denied { retry_after } => {
-                let fits_us = now_us + retry_after.as_micros() as u64; // below 2^53
-                self.denial = Some(Denial { cost: ask.cost, fits_us, at_us: carried.at_us });
+                self.fits_us = Some(now_us + retry_after.as_micros() as u64); // below 2^53
                 return Ok(false);
             }
             Verdict::Never => return Ok(false),
         }
-        self.denial = None;
+        self.fits_us = None;
         self.admitted += 1;
-        if known.is_some() {
-            rare.saw(Rare::ChargedAgain);
-        }
+        self.remembered.retain(|known| now_us < known.until_us);
         let Some(id) = ask.id else { return Ok(true) };
         if self.remembered.len() == REMEMBERED_REQUESTS {
             self.remembered.remove(0);
         }
-        let (decision, at_us, until_us) = (decision.clone(), carried.at_us, now_us + remember_us);
-        self.remembered.push(Remembered { id, decision, at_us, until_us });
+        let until_us = now_us + self.remember_us;
+        self.remembered.push(Remembered { id, decision: decision.clone(), until_us });
         Ok(true)
     }
 
-    /// D2, of which D8 makes more: a smaller cost fits then, and a larger one does not fit before.
-    fn check_denial(
-        &self,
-        limit: &Limit,
-        ask: &PermitAsk,
-        decision: &Decision,
-        now_us: u64,
-        back_us: u64,
-        rare: &mut Counts,
-    ) -> Result<(), Violation> {
-        let Some(Denial { cost, fits_us, at_us }) = self.denial else { return Ok(()) };
-        // In a queue it is also a question of patience.
-        if matches!(limit, Limit::LeakyBucket(_)) || at_us <= back_us {
-            return Ok(());
-        }
-        if now_us == fits_us {
-            rare.saw(Rare::WindowEndsNow);
-        }
-        let fits = now_us >= fits_us;
-        let wrong = match decision.is_allowed() {
-            true => !fits && ask.cost >= cost,
-            false => fits && ask.cost <= cost,
-        };
-        match wrong {
-            false => Ok(()),
-            true => Err(Property::D2.broken(format!(
-                "a cost of {} at {now_us} us was answered {:?}, after a cost of {cost} was to fit at {fits_us} us",
-                ask.cost, decision.verdict
-            ))),
-        }
-    }
-
-    fn forget_where_gone(&mut self, carried: &Carried, back_us: u64) -> Result<(), Violation> {
+    /// A key that is not there remembers nothing, and is not to be dropped while it matters (D9).
+    fn forget_where_gone(&mut self, carried: &Carried) -> Result<(), Violation> {
         if carried.was_held {
             return Ok(());
         }
         let now_us = carried.now.as_micros();
-        let matters = |known: &&Remembered| known.at_us > back_us && now_us < known.until_us;
-        if let Some(known) = self.remembered.iter().find(matters) {
+        if let Some(known) = self.remembered.iter().find(|known| now_us < known.until_us) {
             return Err(Property::D9.broken(format!("{known:?} was forgotten")));
         }
-        self.remembered.clear();
+        if !self.reference.is_fresh(now_us) {
+            return Err(Property::D9.broken(format!(
+                "the key was dropped before {now_us} us, and is not as if never used then"
+            )));
+        }
+        *self = LimiterTruth {
+            admitted: self.admitted,
+            ..LimiterTruth::new(self.limit, self.remember_us)
+        };
         Ok(())
     }
 }
 
-/// What was charged, in stretches between which the clock was set or something was lost: whatever state a
-/// stretch begins with, the envelopes hold in it.
+/// What was charged, in stretches between which something was lost: whatever state a stretch begins with, the
+/// envelopes hold in it.
 #[derive(Debug, Default)]
 pub(super) struct Charges {
-    before: Vec<Vec<(u64, u64)>>,
-    /// Times by the store's clock, and costs.
-    latest: Vec<(u64, u64)>,
+    before: Vec<Vec<Charge>>,
+    latest: Vec<Charge>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Charge {
+    /// The latest time at which anything was admitted until then, by the store's clock (D10).
+    at_us: u64,
+    /// When its turn is.
+    turn_us: u64,
+    cost: u64,
 }
 
 impl Charges {
-    pub(super) fn charge(&mut self, now_us: u64, cost: u64) {
-        self.latest.push((now_us, cost));
+    pub(super) fn charge(&mut self, carried: &Carried, cost: u64, decision: &Decision) {
+        let now_us = carried.now.as_micros();
+        let latest_us = |latest: &[Charge]| latest.last().map_or(0, |charge| charge.at_us);
+        if !carried.was_held && now_us < latest_us(&self.latest) {
+            // A step back past the time at which it was forgotten.
+            self.cut();
+        }
+        let at_us = now_us.max(latest_us(&self.latest));
+        let turn_us = now_us + decision.turn_after.as_micros() as u64; // below 2^53
+        self.latest.push(Charge { at_us, turn_us, cost });
     }
 
     pub(super) fn cut(&mut self) {
@@ -158,23 +149,46 @@ impl Charges {
 
     /// Looks at all spans: what is admitted in one only grows where it comes to hold one more request.
     pub(super) fn check(&self, limit: &Limit) -> Result<(), Violation> {
-        for stretch in self.before.iter().chain([&self.latest]) {
-            for (index, &(start_us, _)) in stretch.iter().enumerate() {
-                let mut total = 0;
-                for &(end_us, cost) in &stretch[index..] {
-                    total += u128::from(cost);
-                    let span_us = end_us - start_us + 1;
-                    let most = envelope(limit, span_us);
-                    if total > most {
-                        return Err(property(limit).broken(format!(
-                            "{total} were admitted in the {span_us} us from {start_us} us on, and at most {most} may be"
-                        )));
-                    }
-                }
+        self.before.iter().chain([&self.latest]).try_for_each(|stretch| {
+            limit.parts().try_for_each(|part| {
+                let by_time = |charge: &Charge| charge.at_us;
+                spans(stretch, by_time, |total, span_us, _| {
+                    let most = envelope(&part, span_us);
+                    (total > most).then(|| property(&part).broken(over(total, span_us, most)))
+                })?;
+                let Limit::LeakyBucket(_) = part else { return Ok(()) };
+                let by_turn = |charge: &Charge| charge.turn_us;
+                spans(stretch, by_turn, |total, span_us, last| {
+                    let most = spaced(&part, span_us);
+                    let total = total - last;
+                    (total >= most).then(|| Property::E6.broken(over(total, span_us, most)))
+                })
+            })
+        })
+    }
+}
+
+/// Looks at each span from one request to another one: what they cost, how long it is, and the cost of the last.
+fn spans(
+    stretch: &[Charge],
+    time: impl Fn(&Charge) -> u64,
+    wrong: impl Fn(u128, u64, u128) -> Option<Violation>,
+) -> Result<(), Violation> {
+    for (index, first) in stretch.iter().enumerate() {
+        let mut total = 0;
+        for last in &stretch[index..] {
+            total += u128::from(last.cost);
+            let span_us = time(last).saturating_sub(time(first)) + 1;
+            if let Some(violation) = wrong(total, span_us, last.cost.into()) {
+                return Err(violation);
             }
         }
-        Ok(())
     }
+    Ok(())
+}
+
+fn over(total: u128, span_us: u64, most: u128) -> String {
+    format!("{total} were admitted within {span_us} us, and {most} is the bound")
 }
 
 fn property(limit: &Limit) -> Property {

@@ -6,13 +6,16 @@ use super::{Carried, Property, Violation};
 use crate::world::message::{Action, LockAsk};
 use crate::world::rare::{Counts, Rare};
 
-#[derive(Clone, Debug, Default)]
-pub(super) struct LockTruth {
+#[derive(Clone, Debug)]
+pub(in crate::world) struct LockTruth {
+    lock: Lock,
     grant: Option<Grant>,
     /// The last operations that were done, the oldest first.
     done: Vec<Done>,
-    /// The newest token of all, also where a failover has lost it, and when it was granted, in true time.
-    newest: (u64, u64),
+    /// Until when the record is kept at least, by the store's clock: for its lease, its operations and its token.
+    keep_us: u64,
+    /// The newest token of all, also where it was lost.
+    newest: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -25,22 +28,23 @@ struct Grant {
 struct Done {
     id: OperationId,
     hold: Hold,
-    at_us: u64,
     /// Until then, by the store's clock, it must be remembered.
     until_us: u64,
 }
 
 impl LockTruth {
+    /// A lock that was never used.
+    pub(super) fn new(lock: Lock) -> Self {
+        LockTruth { lock, grant: None, done: Vec::new(), keep_us: 0, newest: 0 }
+    }
+
     pub(super) fn token(&self) -> u64 {
         self.grant.map_or(0, |grant| grant.hold.token)
     }
 
-    pub(super) fn newest(&self) -> (u64, u64) {
-        self.newest
-    }
-
-    pub(super) fn remember_newest(&mut self, newest: (u64, u64)) {
-        self.newest = newest;
+    /// The store's after a failover: the newest token is what it was before.
+    pub(super) fn follow(&mut self, before: &LockTruth) {
+        self.newest = before.newest;
     }
 
     /// L6: whether the grant of this token lasts until then, by the store's clock.
@@ -64,11 +68,9 @@ impl LockTruth {
     /// Whether it was a fresh grant.
     pub(super) fn observe(
         &mut self,
-        lock: &Lock,
         ask: &LockAsk,
         reply: &Reply,
         carried: &Carried,
-        back_us: u64,
         rare: &mut Counts,
     ) -> Result<bool, Violation> {
         if reply.now != carried.now {
@@ -76,7 +78,7 @@ impl LockTruth {
                 Property::D12.broken(format!("{} is not the store's time", reply.now.as_micros()))
             );
         }
-        self.forget_where_gone(carried, back_us)?;
+        self.forget_where_gone(carried)?;
         let now_us = carried.now.as_micros();
         if let Some(done) = self.done.iter().find(|done| done.id == ask.id).copied() {
             let is_same = reply.answer == Answer::Done(done.hold);
@@ -95,20 +97,18 @@ impl LockTruth {
                 )));
             }
         }
-        self.judge(lock, ask, reply, carried, back_us, rare)
+        self.judge(ask, reply, carried, rare)
     }
 
     fn judge(
         &mut self,
-        lock: &Lock,
         ask: &LockAsk,
         reply: &Reply,
         carried: &Carried,
-        back_us: u64,
         rare: &mut Counts,
     ) -> Result<bool, Violation> {
         let now_us = carried.now.as_micros();
-        let lease_end_us = now_us + lock.lease().as_micros() as u64; // at most 2^51
+        let lease_end_us = now_us + self.lock.lease().as_micros() as u64; // at most 2^51
         let live = self.live(now_us);
         let mine = live.filter(|grant| grant.owner == ask.owner);
         if self.grant.is_some_and(|it| it.hold.holds > 0 && it.hold.deadline.as_micros() == now_us)
@@ -174,12 +174,11 @@ impl LockTruth {
             Some(grant) if hold.token != grant.hold.token => {
                 return broken(Property::L5, "the token of a grant has changed");
             }
-            None if hold.token <= self.newest.0 => {
-                // Where the clock is before it again, it may be lost with its record.
-                let is_lost = self.newest.1 <= back_us && now_us <= self.newest.0;
-                if hold.token <= self.token() || !is_lost {
-                    return broken(Property::L5, &format!("there was token {}", self.newest.0));
-                }
+            // Where it was lost with its record, clocks must have gone on.
+            None if hold.token <= self.token()
+                || hold.token <= self.newest && now_us > self.newest =>
+            {
+                return broken(Property::L5, &format!("there was token {}", self.newest));
             }
             _ => {}
         }
@@ -188,29 +187,33 @@ impl LockTruth {
             if self.grant.is_some_and(|grant| grant.hold.holds > 0) {
                 rare.saw(Rare::GrantAfterLease);
             }
-            self.newest = self.newest.max((hold.token, carried.at_us));
+            self.newest = self.newest.max(hold.token);
         }
         self.grant = Some(Grant { owner: ask.owner, hold });
+        let remember_us = self.lock.remember().as_micros() as u64; // at most 2^50
+        if now_us >= self.keep_us {
+            self.done.clear();
+        }
+        let kept_us = now_us.max(hold.deadline.as_micros()) + remember_us;
+        self.keep_us = self.keep_us.max(kept_us).max(hold.token + 1);
         if self.done.len() == REMEMBERED {
             self.done.remove(0);
         }
-        let until_us = now_us + lock.remember().as_micros() as u64; // at most 2^51
-        self.done.push(Done { id: ask.id, hold, at_us: carried.at_us, until_us });
+        self.done.push(Done { id: ask.id, hold, until_us: now_us + remember_us });
         Ok(is_fresh)
     }
 
-    /// A key that is not there holds nothing, and must not have held anything that matters (D9).
-    fn forget_where_gone(&mut self, carried: &Carried, back_us: u64) -> Result<(), Violation> {
+    /// A key that is not there holds nothing, and is not to be dropped before its time (D9).
+    fn forget_where_gone(&mut self, carried: &Carried) -> Result<(), Violation> {
+        let now_us = carried.now.as_micros();
         if carried.was_held || self.grant.is_none() {
             return Ok(());
         }
-        let now_us = carried.now.as_micros();
-        let matters = |done: &&Done| done.at_us > back_us && now_us < done.until_us;
-        if let Some(done) = self.done.iter().find(matters) {
-            return Err(Property::D9.broken(format!("{done:?} was forgotten")));
+        if now_us < self.keep_us {
+            let keep_us = self.keep_us;
+            return Err(Property::D9.broken(format!("the key was to be kept until {keep_us} us")));
         }
-        self.grant = None;
-        self.done.clear();
+        *self = LockTruth { newest: self.newest, ..LockTruth::new(self.lock) };
         Ok(())
     }
 

@@ -7,6 +7,7 @@ mod envelope;
 mod limiter;
 mod lock;
 mod property;
+mod reference;
 
 use lockage_core::Timestamp;
 
@@ -21,10 +22,22 @@ use limiter::{Charges, LimiterTruth};
 use lock::LockTruth;
 
 /// What is true of the key, told from the answers that were given.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Truth {
-    lock: LockTruth,
-    limiter: LimiterTruth,
+#[derive(Clone, Debug)]
+pub(super) enum Truth {
+    Lock(LockTruth),
+    Limiter(LimiterTruth),
+}
+
+impl Truth {
+    /// Of a fresh key.
+    fn new(machine: &Machine) -> Truth {
+        match *machine {
+            Machine::Lock { lock, .. } => Truth::Lock(LockTruth::new(lock)),
+            Machine::Limiter { limit, remember_us } => {
+                Truth::Limiter(LimiterTruth::new(limit, remember_us))
+            }
+        }
+    }
 }
 
 /// How an operation was carried out.
@@ -55,15 +68,13 @@ pub(super) struct Checks {
 struct Troubles {
     /// The store's clock was set ahead, or a replica took over: leases may have ended early.
     jumped_us: u64,
-    /// The store's clock was set back, or a replica took over: what was over may be so no more.
-    back_us: u64,
 }
 
 impl Checks {
     pub(super) fn new(scenario: &Scenario) -> Self {
         Checks {
             machine: scenario.machine,
-            truth: Truth::default(),
+            truth: Truth::new(&scenario.machine),
             beliefs: Beliefs::new(scenario.clients()),
             charges: Charges::default(),
             troubles: Troubles::default(),
@@ -77,24 +88,27 @@ impl Checks {
         if by_us > 0 {
             self.troubles.jumped_us = at_us;
         }
-        if by_us < 0 {
-            self.troubles.back_us = at_us;
-        }
-        self.charges.cut();
     }
 
-    /// A replica took over, of which this is true.
-    pub(super) fn failed_over(&mut self, at_us: u64, truth: Truth) {
-        if truth.lock.token() < self.truth.lock.token() {
-            self.rare.saw(Rare::FailoverLostGrant);
+    /// A replica took over, of which this is true: nothing where its key is fresh.
+    pub(super) fn failed_over(&mut self, at_us: u64, truth: Option<Truth>) {
+        let mut truth = truth.unwrap_or_else(|| Truth::new(&self.machine));
+        match (&mut truth, &self.truth) {
+            (Truth::Lock(after), Truth::Lock(before)) => {
+                if after.token() < before.token() {
+                    self.rare.saw(Rare::FailoverLostGrant);
+                }
+                after.follow(before);
+            }
+            (Truth::Limiter(after), Truth::Limiter(before)) => {
+                if after.admitted() < before.admitted() {
+                    self.rare.saw(Rare::FailoverLostCharge);
+                }
+            }
+            _ => {}
         }
-        if truth.limiter.admitted() < self.truth.limiter.admitted() {
-            self.rare.saw(Rare::FailoverLostCharge);
-        }
-        let newest = self.truth.lock.newest();
         self.truth = truth;
-        self.truth.lock.remember_newest(newest);
-        self.troubles = Troubles { jumped_us: at_us, back_us: at_us };
+        self.troubles.jumped_us = at_us;
         self.charges.cut();
     }
 
@@ -105,27 +119,17 @@ impl Checks {
         answer: &Answer,
         carried: &Carried,
     ) -> Result<(), Violation> {
-        let back_us = self.troubles.back_us;
-        match (ask, answer, &self.machine) {
-            (Ask::Lock(ask), Answer::Lock(reply), Machine::Lock { lock, .. }) => {
-                let truth = &mut self.truth.lock;
-                let is_fresh = truth.observe(lock, ask, reply, carried, back_us, &mut self.rare)?;
+        match (ask, answer, &mut self.truth) {
+            (Ask::Lock(ask), Answer::Lock(reply), Truth::Lock(truth)) => {
+                let is_fresh = truth.observe(ask, reply, carried, &mut self.rare)?;
                 match is_fresh {
                     true => self.beliefs.granted(carried.at_us, &self.troubles, &mut self.rare),
                     false => Ok(()),
                 }
             }
-            (
-                Ask::Permit(ask),
-                Answer::Permit(decision),
-                Machine::Limiter { limit, remember_us },
-            ) => {
-                let truth = &mut self.truth.limiter;
-                let rare = &mut self.rare;
-                let charged =
-                    truth.observe(limit, *remember_us, ask, decision, carried, back_us, rare)?;
-                if charged {
-                    self.charges.charge(carried.now.as_micros(), ask.cost);
+            (Ask::Permit(ask), Answer::Permit(decision), Truth::Limiter(truth)) => {
+                if truth.observe(ask, decision, carried, &mut self.rare)? {
+                    self.charges.charge(carried, ask.cost, decision);
                 }
                 Ok(())
             }
@@ -150,8 +154,10 @@ impl Checks {
     /// A client is sure of a grant from now on, or for longer. `ends_us` is the store's clock when its own
     /// deadline comes.
     pub(super) fn believes(&mut self, belief: Belief, ends_us: u64) -> Result<(), Violation> {
-        if belief.sent_us > self.troubles.jumped_us {
-            self.truth.lock.covers(belief.token, ends_us)?;
+        if let Truth::Lock(truth) = &self.truth
+            && belief.sent_us > self.troubles.jumped_us
+        {
+            truth.covers(belief.token, ends_us)?;
         }
         self.beliefs.begin(belief);
         Ok(())

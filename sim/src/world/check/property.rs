@@ -14,11 +14,15 @@ pub enum Property {
     E3,
     E4,
     E5,
+    E6,
+    D1,
     D2,
+    D4,
     D9,
     D10,
     D11,
     D12,
+    D13,
     L1,
     L2,
     L3,
@@ -47,8 +51,15 @@ impl Property {
             Property::E5 => {
                 "a bucket that refills at intervals never admits more than its envelope in any span of time"
             }
+            Property::E6 => {
+                "the turns of a leaky bucket are spaced by the rate: in T those whose turn it is cost less than r * T, the last not counted"
+            }
+            Property::D1 => "a request is denied exactly when it does not fit",
             Property::D2 => {
                 "retry_after is minimal: with no other consumer a request is admitted then, and denied before"
+            }
+            Property::D4 => {
+                "what remains is the largest cost that fits, and at reset_after, not before, the state is as if never used"
             }
             Property::D9 => "expiry is invisible: nothing is forgotten while it matters",
             Property::D10 => {
@@ -58,6 +69,7 @@ impl Property {
                 "a request that comes again under its id gets the same answer and is charged once, while it is remembered"
             }
             Property::D12 => "an operation that is right gets an answer and no error",
+            Property::D13 => "turns are in the order of admission, each as early as the rate allows",
             Property::L1 => "there is at most one live lease",
             Property::L2 => "holds are acquires less releases, and a lock is free at zero",
             Property::L3 => "who does not hold the lock can neither renew nor release it",

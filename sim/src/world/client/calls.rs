@@ -28,7 +28,6 @@ pub(super) struct Call {
 #[derive(Clone, Debug)]
 pub(super) struct CallEnd {
     pub(super) call: u32,
-    pub(super) ask: Ask,
     pub(super) sent: Duration,
     pub(super) sent_us: u64,
     /// Nothing where there was none.
@@ -159,6 +158,6 @@ impl Body {
             Some(answer) => format!("is told of {}: {}", ask.words(), answer.words()),
             None => format!("gives up: {}", ask.words()),
         });
-        CallEnd { call: number, ask, sent, sent_us, answer, is_unknown }
+        CallEnd { call: number, sent, sent_us, answer, is_unknown }
     }
 }

@@ -24,7 +24,6 @@ use waiter::Waiter;
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) number: usize,
-    clock: OwnClock,
     /// How often it has begun anew.
     life: u32,
     is_up: bool,
@@ -80,7 +79,6 @@ impl Client {
         };
         Client {
             number,
-            clock,
             life: 0,
             is_up: true,
             paused_until_us: 0,
