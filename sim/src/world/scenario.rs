@@ -66,8 +66,10 @@ pub enum Machine {
 pub struct Network {
     /// A message takes at least so long.
     pub least_us: u64,
-    /// Most take at most so long.
+    /// Most take at most so long, as long as things go wrong.
     pub most_us: u64,
+    /// And so long once all is well: there and back again, with the script, in less than an attempt's time.
+    pub calm_most_us: u64,
     /// Some take far longer.
     pub late: u32,
     /// Those take at most so long.
@@ -184,14 +186,21 @@ impl Scenario {
     pub fn of(seed: u64) -> Scenario {
         let mut draw = Draw::new(seed, 0);
         let draw = &mut draw;
-        let timeout_us = draw.between(20 * MILLI, 500 * MILLI);
+        let grain_us = draw.one_of(&[1, 1, MILLI, 10 * MILLI]);
+        let least_us = 20 * MILLI.max(2 * grain_us);
+        let timeout_us = draw.between(least_us, 500 * MILLI.max(2 * grain_us));
         let remember_us = (4 * timeout_us).max(SECOND);
         let machine = match seed.is_multiple_of(2) {
-            true => lock(draw, remember_us),
+            true => lock(draw, remember_us, grain_us),
             false => Machine::Limiter { limit: limit(draw), remember_us },
         };
-        // A request may be under way for as long as it is remembered, and no longer.
-        let network = network(draw, timeout_us, remember_us - timeout_us - remember_us / 100);
+        let late_most_us = match machine {
+            // An operation may be under way for as long as it is remembered, and no longer.
+            Machine::Lock { .. } => remember_us - timeout_us - remember_us / 100,
+            // A request that comes later is one more, which is charged again.
+            Machine::Limiter { .. } => 2 * remember_us,
+        };
+        let network = network(draw, timeout_us, late_most_us, grain_us);
         let clients = draw.between(1, 5) as usize; // far below 2^32
         let ppm = |draw: &mut Draw| draw.either_way(MOST_PPM);
         let drifts = network.grain_us == 1;
@@ -206,7 +215,7 @@ impl Scenario {
             store_ppm,
             client_ppm,
             jobs: Vec::new(),
-            faults: faults(draw, clients, heal_us, &machine),
+            faults: faults(draw, clients, heal_us, &machine, grain_us),
             heal_us,
         };
         scenario.jobs = scenario.draw_jobs(draw);
@@ -220,11 +229,11 @@ impl Scenario {
 
     /// Until then, in true time, everybody has had what he wanted, with ample room.
     ///
-    /// Once all is well a call takes two delays, or three where its script is not known; each job has a few
-    /// of them before it, during it and after it, and what was lost before costs each a timeout.
+    /// Once all is well each call is answered within its timeout. Each job has a few of them before it, during
+    /// it and after it, and what was lost before costs each a timeout.
     pub(super) fn patience_us(&self) -> u64 {
         let jobs = self.jobs.len() as u64;
-        let calm_us = 40 * self.network.most_us.max(self.network.grain_us) + 8 * self.timeout_us;
+        let calm_us = 10 * self.timeout_us;
         let each_us = match self.machine {
             Machine::Lock { lock, poll_us } => {
                 let lease_us = lock.lease().as_micros() as u64; // at most 2^51
@@ -318,8 +327,8 @@ impl Scenario {
     }
 }
 
-fn lock(draw: &mut Draw, remember_us: u64) -> Machine {
-    let lease_us = draw.between(100 * MILLI, 3 * SECOND);
+fn lock(draw: &mut Draw, remember_us: u64, grain_us: u64) -> Machine {
+    let lease_us = draw.between(100 * MILLI, 3 * SECOND).next_multiple_of(grain_us);
     let (lease, remember) = (Duration::from_micros(lease_us), Duration::from_micros(remember_us));
     let lock = Lock::new(lease, remember).expect("both are far from their bounds");
     Machine::Lock { lock, poll_us: draw.between(5 * MILLI, 200 * MILLI) }
@@ -346,25 +355,32 @@ fn single_limit(draw: &mut Draw) -> String {
 }
 
 /// Each kind of trouble is there in some worlds only, so that they are seen alone as well.
-fn network(draw: &mut Draw, timeout_us: u64, late_most_us: u64) -> Network {
+fn network(draw: &mut Draw, timeout_us: u64, late_most_us: u64, grain_us: u64) -> Network {
     let some = |draw: &mut Draw, most: u64| match draw.chance(500) {
         true => draw.between(1, most) as u32, // at most 1000
         false => 0,
     };
-    let least_us = draw.between(50, 2 * MILLI);
+    let least_us = draw.between(50, timeout_us / 40);
     Network {
         least_us,
         most_us: draw.between(least_us, timeout_us / 4),
+        calm_most_us: draw.between(least_us, timeout_us / 25).max(least_us),
         late: some(draw, 150),
         late_most_us,
         lost_requests: some(draw, 300),
         lost_replies: some(draw, 300),
         doubled: some(draw, 200),
-        grain_us: draw.one_of(&[1, 1, MILLI, 10 * MILLI]),
+        grain_us,
     }
 }
 
-fn faults(draw: &mut Draw, clients: usize, heal_us: u64, machine: &Machine) -> Vec<Fault> {
+fn faults(
+    draw: &mut Draw,
+    clients: usize,
+    heal_us: u64,
+    machine: &Machine,
+    grain_us: u64,
+) -> Vec<Fault> {
     let kinds: Vec<u64> = (0..7).filter(|_| draw.chance(350)).collect();
     if kinds.is_empty() {
         return Vec::new();
@@ -374,6 +390,7 @@ fn faults(draw: &mut Draw, clients: usize, heal_us: u64, machine: &Machine) -> V
         Machine::Limiter { .. } => SECOND,
     };
     let count = draw.between(1, 6);
+    let grained = |by_us: i64| by_us / grain_us as i64 * grain_us as i64; // at most ten milliseconds
     let one = |_| {
         let at_us = draw.between(0, heal_us - 1);
         let client = draw.between(0, clients as u64 - 1) as usize;
@@ -385,12 +402,12 @@ fn faults(draw: &mut Draw, clients: usize, heal_us: u64, machine: &Machine) -> V
             2 => Trouble::StoreCrash { for_us: short_us },
             3 => Trouble::Failover {
                 behind_us: draw.between(0, 200 * MILLI),
-                clock_us: draw.either_way(50 * MILLI),
+                clock_us: grained(draw.either_way(50 * MILLI)),
                 for_us: short_us,
             },
             4 => Trouble::CutRequests { client, for_us },
             5 => Trouble::CutReplies { client, for_us },
-            _ => Trouble::ClockStep { by_us: draw.either_way(3 * SECOND) },
+            _ => Trouble::ClockStep { by_us: grained(draw.either_way(3 * SECOND)) },
         };
         Fault { at_us, trouble }
     };
@@ -412,9 +429,10 @@ impl fmt::Display for Scenario {
         writeln!(f, ", calls take at most {} us", self.timeout_us)?;
         writeln!(
             f,
-            "messages take {} to {} us, in 1000 {} take up to {} us, {} requests and {} replies are lost, {} requests come twice; they arrive at multiples of {} us",
+            "messages take {} to {} us, once all is well {}; in 1000 {} take up to {} us, {} requests and {} replies are lost, {} requests come twice; they arrive at multiples of {} us",
             network.least_us,
             network.most_us,
+            network.calm_most_us,
             network.late,
             network.late_most_us,
             network.lost_requests,

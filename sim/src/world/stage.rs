@@ -157,8 +157,12 @@ impl<'s> Stage<'s> {
     /// When a message that is sent now arrives.
     fn arrival(&self, draw: &mut Draw) -> u64 {
         let network = &self.scenario.network;
-        let is_late = self.now_us < self.scenario.heal_us && draw.chance(network.late);
-        let most_us = if is_late { network.late_most_us } else { network.most_us };
+        let is_well = self.now_us >= self.scenario.heal_us;
+        let most_us = match is_well {
+            true => network.calm_most_us,
+            false if draw.chance(network.late) => network.late_most_us,
+            false => network.most_us,
+        };
         let at_us = self.now_us + draw.between(network.least_us, most_us);
         at_us.next_multiple_of(network.grain_us)
     }

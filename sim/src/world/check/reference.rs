@@ -147,7 +147,7 @@ impl Part {
     fn available(&self, now: i128) -> i128 {
         let now = now.max(self.last);
         match self.kind {
-            Kind::FixedWindow { window } => match self.latest_window(window) {
+            Kind::FixedWindow { window } => match self.busy_period() {
                 Some((opened, used)) if now < opened + window => self.capacity - used,
                 _ => self.capacity,
             },
@@ -186,18 +186,16 @@ impl Part {
         match self.kind {
             // What is over when the key is written is gone for good, also if the clock is then set back.
             Kind::SlidingLog { window } => self.admitted.retain(|it| now < it.at + window),
-            Kind::TokenBucket { .. } | Kind::IntervalBucket { .. }
-                if self.available(now) == self.capacity =>
-            {
-                self.admitted.clear();
+            Kind::SlidingWindow { window } => {
+                self.admitted.retain(|it| it.at.div_euclid(window) + 1 >= now.div_euclid(window));
             }
+            // A window, or the time in which a bucket is not full, begins anew.
+            _ if self.available(now) == self.capacity => self.admitted.clear(),
             _ => {}
         }
         self.admitted.push(Admitted { at: now, cost });
         self.last = match self.kind {
-            Kind::FixedWindow { window } => {
-                self.latest_window(window).map_or(now, |(opened, _)| opened)
-            }
+            Kind::FixedWindow { .. } => self.admitted[0].at,
             Kind::IntervalBucket { span, .. } => {
                 let began = self.admitted[0].at;
                 began + (now - began) / span * span
@@ -224,19 +222,6 @@ impl Part {
         (begins + amount - 1) / amount - now
     }
 
-    /// When the latest window was opened, by the first request that came outside of one, and what was
-    /// admitted in it.
-    fn latest_window(&self, window: i128) -> Option<(i128, i128)> {
-        let mut latest: Option<(i128, i128)> = None;
-        for it in &self.admitted {
-            latest = match latest {
-                Some((opened, used)) if it.at < opened + window => Some((opened, used + it.cost)),
-                _ => Some((it.at, it.cost)),
-            };
-        }
-        latest
-    }
-
     /// A request at t counts for every time in `[t, t + window)`.
     fn used_in_log(&self, now: i128, window: i128) -> i128 {
         let counts = |it: &&Admitted| it.at <= now && now < it.at + window;
@@ -249,7 +234,7 @@ impl Part {
         inside.map(|it| it.cost).sum()
     }
 
-    /// Since when the bucket has not been full, and what was spent since.
+    /// Since when the bucket has not been full, or when the window was opened, and what was spent since.
     fn busy_period(&self) -> Option<(i128, i128)> {
         let began = self.admitted.first()?.at;
         Some((began, self.admitted.iter().map(|it| it.cost).sum()))
