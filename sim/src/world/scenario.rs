@@ -187,8 +187,7 @@ impl Scenario {
         let mut draw = Draw::new(seed, 0);
         let draw = &mut draw;
         let grain_us = draw.one_of(&[1, 1, MILLI, 10 * MILLI]);
-        let least_us = 20 * MILLI.max(2 * grain_us);
-        let timeout_us = draw.between(least_us, 500 * MILLI.max(2 * grain_us));
+        let timeout_us = draw.between((20 * MILLI).max(40 * grain_us), 500 * MILLI);
         let remember_us = (4 * timeout_us).max(SECOND);
         let machine = match seed.is_multiple_of(2) {
             true => lock(draw, remember_us, grain_us),
@@ -200,7 +199,12 @@ impl Scenario {
             // A request that comes later is one more, which is charged again.
             Machine::Limiter { .. } => 2 * remember_us,
         };
-        let network = network(draw, timeout_us, late_most_us, grain_us);
+        // Who is told of a grant must have some of its lease left.
+        let soon_us = match machine {
+            Machine::Lock { lock, .. } => timeout_us.min(lock.lease().as_micros() as u64), // at most 2^51
+            Machine::Limiter { .. } => timeout_us,
+        };
+        let network = network(draw, timeout_us, soon_us / 40, late_most_us, grain_us);
         let clients = draw.between(1, 5) as usize; // far below 2^32
         let ppm = |draw: &mut Draw| draw.either_way(MOST_PPM);
         let drifts = network.grain_us == 1;
@@ -328,7 +332,7 @@ impl Scenario {
 }
 
 fn lock(draw: &mut Draw, remember_us: u64, grain_us: u64) -> Machine {
-    let lease_us = draw.between(100 * MILLI, 3 * SECOND).next_multiple_of(grain_us);
+    let lease_us = draw.between((100 * MILLI).max(40 * grain_us), 3 * SECOND).next_multiple_of(grain_us);
     let (lease, remember) = (Duration::from_micros(lease_us), Duration::from_micros(remember_us));
     let lock = Lock::new(lease, remember).expect("both are far from their bounds");
     Machine::Lock { lock, poll_us: draw.between(5 * MILLI, 200 * MILLI) }
@@ -355,16 +359,22 @@ fn single_limit(draw: &mut Draw) -> String {
 }
 
 /// Each kind of trouble is there in some worlds only, so that they are seen alone as well.
-fn network(draw: &mut Draw, timeout_us: u64, late_most_us: u64, grain_us: u64) -> Network {
+fn network(
+    draw: &mut Draw,
+    timeout_us: u64,
+    soon_us: u64,
+    late_most_us: u64,
+    grain_us: u64,
+) -> Network {
     let some = |draw: &mut Draw, most: u64| match draw.chance(500) {
         true => draw.between(1, most) as u32, // at most 1000
         false => 0,
     };
-    let least_us = draw.between(50, timeout_us / 40);
+    let least_us = draw.between(50, soon_us);
     Network {
         least_us,
         most_us: draw.between(least_us, timeout_us / 4),
-        calm_most_us: draw.between(least_us, timeout_us / 25).max(least_us),
+        calm_most_us: draw.between(least_us, soon_us),
         late: some(draw, 150),
         late_most_us,
         lost_requests: some(draw, 300),

@@ -1,6 +1,6 @@
 //! Who is sure that the lock is his, by his own clock (L6).
 
-use super::{Property, Troubles, Violation};
+use super::{Property, Violation};
 use crate::world::rare::{Counts, Rare};
 
 /// A client that is inside its own deadline.
@@ -34,11 +34,11 @@ impl Beliefs {
     pub(super) fn granted(
         &self,
         at_us: u64,
-        troubles: &Troubles,
+        is_excused: impl Fn(&Belief) -> bool,
         rare: &mut Counts,
     ) -> Result<(), Violation> {
         for belief in self.0.iter().flatten().filter(|belief| at_us < belief.until_us) {
-            if belief.sent_us <= troubles.jumped_us {
+            if is_excused(belief) {
                 rare.saw(Rare::TwoHolders);
                 continue;
             }

@@ -16,6 +16,8 @@ pub(in crate::world) struct LockTruth {
     keep_us: u64,
     /// The newest token of all, also where it was lost.
     newest: u64,
+    /// The grant of this token has lost a hold: who holds it gives it back before he knows.
+    shaken: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +37,7 @@ struct Done {
 impl LockTruth {
     /// A lock that was never used.
     pub(super) fn new(lock: Lock) -> Self {
-        LockTruth { lock, grant: None, done: Vec::new(), keep_us: 0, newest: 0 }
+        LockTruth { lock, grant: None, done: Vec::new(), keep_us: 0, newest: 0, shaken: None }
     }
 
     pub(super) fn token(&self) -> u64 {
@@ -45,6 +47,18 @@ impl LockTruth {
     /// The store's after a failover: the newest token is what it was before.
     pub(super) fn follow(&mut self, before: &LockTruth) {
         self.newest = before.newest;
+        self.shaken = before.shaken;
+        if let (Some(mine), Some(theirs)) = (self.grant, before.grant)
+            && mine.hold.token == theirs.hold.token
+            && mine.hold.holds < theirs.hold.holds
+        {
+            self.shaken = Some(mine.hold.token);
+        }
+    }
+
+    /// Whether a failover has lost a hold of this grant.
+    pub(super) fn is_shaken(&self, token: u64) -> bool {
+        self.shaken == Some(token)
     }
 
     /// L6: whether the grant of this token lasts until then, by the store's clock.
@@ -213,7 +227,8 @@ impl LockTruth {
             let keep_us = self.keep_us;
             return Err(Property::D9.broken(format!("the key was to be kept until {keep_us} us")));
         }
-        *self = LockTruth { newest: self.newest, ..LockTruth::new(self.lock) };
+        let (newest, shaken) = (self.newest, self.shaken);
+        *self = LockTruth { newest, shaken, ..LockTruth::new(self.lock) };
         Ok(())
     }
 

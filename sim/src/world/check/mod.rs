@@ -121,11 +121,14 @@ impl Checks {
     ) -> Result<(), Violation> {
         match (ask, answer, &mut self.truth) {
             (Ask::Lock(ask), Answer::Lock(reply), Truth::Lock(truth)) => {
-                let is_fresh = truth.observe(ask, reply, carried, &mut self.rare)?;
-                match is_fresh {
-                    true => self.beliefs.granted(carried.at_us, &self.troubles, &mut self.rare),
-                    false => Ok(()),
+                if truth.observe(ask, reply, carried, &mut self.rare)? {
+                    let jumped_us = self.troubles.jumped_us;
+                    let is_excused = |it: &Belief| {
+                        it.sent_us <= jumped_us || truth.is_shaken(it.token)
+                    };
+                    self.beliefs.granted(carried.at_us, is_excused, &mut self.rare)?;
                 }
+                Ok(())
             }
             (Ask::Permit(ask), Answer::Permit(decision), Truth::Limiter(truth)) => {
                 if truth.observe(ask, decision, carried, &mut self.rare)? {
@@ -156,6 +159,7 @@ impl Checks {
     pub(super) fn believes(&mut self, belief: Belief, ends_us: u64) -> Result<(), Violation> {
         if let Truth::Lock(truth) = &self.truth
             && belief.sent_us > self.troubles.jumped_us
+            && !truth.is_shaken(belief.token)
         {
             truth.covers(belief.token, ends_us)?;
         }

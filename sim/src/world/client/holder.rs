@@ -345,11 +345,15 @@ impl Holder {
 
     fn release(&mut self, body: &mut Body, stage: &mut Stage<'_>) {
         if self.held <= 1 {
-            self.renewals.forget(&());
-            self.renewing = None;
-            stage.checks.doubts(body.number);
+            self.let_go(body, stage);
         }
         self.release_as(OperationId::from_u128(body.draw.id()), body, stage);
+    }
+
+    fn let_go(&mut self, body: &mut Body, stage: &mut Stage<'_>) {
+        self.renewals.forget(&());
+        self.renewing = None;
+        stage.checks.doubts(body.number);
     }
 
     fn release_as(&mut self, id: OperationId, body: &mut Body, stage: &mut Stage<'_>) {
@@ -371,7 +375,10 @@ impl Holder {
                 self.release(body, stage);
                 Flow::On
             }
-            Some(_) => self.over(body, stage),
+            Some(_) => {
+                self.let_go(body, stage);
+                self.over(body, stage)
+            }
             None if body.now(stage) < self.free_at => {
                 self.step = Step::RestingToRelease { id };
                 body.rest(PAUSE, stage);
