@@ -11,6 +11,7 @@ pub enum Rare {
     LostReplyOfAcquire,
     LateAcquireRefused,
     RepeatedOperation,
+    DoneAgain,
     DoubleAfterRelease,
     LeaseEndsNow,
     LeaseLost,
@@ -31,11 +32,12 @@ pub enum Rare {
 
 impl Rare {
     /// All of them.
-    pub const ALL: [Rare; 20] = [
+    pub const ALL: [Rare; 21] = [
         Rare::LostRequest,
         Rare::LostReplyOfAcquire,
         Rare::LateAcquireRefused,
         Rare::RepeatedOperation,
+        Rare::DoneAgain,
         Rare::DoubleAfterRelease,
         Rare::LeaseEndsNow,
         Rare::LeaseLost,
@@ -62,6 +64,9 @@ impl Rare {
             Rare::LateAcquireRefused => "an acquire comes too late and is refused",
             Rare::RepeatedOperation => {
                 "an operation on the lock comes again and gets its answer again"
+            }
+            Rare::DoneAgain => {
+                "an operation on the lock comes again after four others and is done again"
             }
             Rare::DoubleAfterRelease => "an acquire comes again after its grant was released",
             Rare::LeaseEndsNow => {

@@ -1,5 +1,7 @@
 //! The lock as it must be, told from the answers that the store gave.
 
+use std::collections::BTreeSet;
+
 use lockage_core::lock::{Answer, Hold, Lock, OperationId, OwnerId, REMEMBERED, Reply};
 
 use super::{Carried, Property, Violation};
@@ -16,7 +18,9 @@ pub(in crate::world) struct LockTruth {
     keep_us: u64,
     /// The newest token of all, also where it was lost.
     newest: u64,
-    /// The grant of this token has lost a hold: who holds it gives it back before he knows.
+    /// All that were ever done.
+    ever: BTreeSet<OperationId>,
+    /// The grant of this token has lost a hold of which its holder does not know.
     shaken: Option<u64>,
 }
 
@@ -37,7 +41,8 @@ struct Done {
 impl LockTruth {
     /// A lock that was never used.
     pub(super) fn new(lock: Lock) -> Self {
-        LockTruth { lock, grant: None, done: Vec::new(), keep_us: 0, newest: 0, shaken: None }
+        let (done, ever) = (Vec::new(), BTreeSet::new());
+        LockTruth { lock, grant: None, done, keep_us: 0, newest: 0, ever, shaken: None }
     }
 
     pub(super) fn token(&self) -> u64 {
@@ -56,7 +61,8 @@ impl LockTruth {
         }
     }
 
-    /// Whether a failover has lost a hold of this grant.
+    /// Whether this grant has lost a hold: by a failover, or as a release was done again once it was no longer
+    /// one of the last operations.
     pub(super) fn is_shaken(&self, token: u64) -> bool {
         self.shaken == Some(token)
     }
@@ -204,6 +210,12 @@ impl LockTruth {
             self.newest = self.newest.max(hold.token);
         }
         self.grant = Some(Grant { owner: ask.owner, hold });
+        if !self.ever.insert(ask.id) {
+            rare.saw(Rare::DoneAgain);
+            if matches!(action, Action::Release { .. }) {
+                self.shaken = Some(hold.token);
+            }
+        }
         let remember_us = self.lock.remember().as_micros() as u64; // at most 2^50
         if now_us >= self.keep_us {
             self.done.clear();
