@@ -42,14 +42,17 @@ pub(super) fn check(args: &CheckArgs) -> Result<bool> {
     let results = campaign.run(|done| progress.share(done))?;
     let elapsed = since.elapsed();
     progress.finish();
-    let unseen = unseen(&campaign, &results);
     let mut out = anstream::stdout().lock();
     let written = match json {
-        true => write_json(&mut out, &campaign, &results, &unseen, elapsed),
-        false => write_text(&mut out, &campaign, &results, &unseen, elapsed),
+        true => write_json(&mut out, &campaign, &results, elapsed),
+        false => write_text(&mut out, &campaign, &results, elapsed),
     };
     written.and_then(|()| out.flush()).context("cannot write to standard output")?;
-    Ok(results.failed.is_empty() && unseen.is_empty())
+    Ok(is_clean(&campaign, &results))
+}
+
+fn is_clean(campaign: &Campaign, results: &Results) -> bool {
+    results.failed.is_empty() && unseen(campaign, results).is_empty()
 }
 
 /// The rare states to which a campaign as long as this one should have come, and has not.
@@ -64,7 +67,6 @@ fn write_text(
     out: &mut impl Write,
     campaign: &Campaign,
     results: &Results,
-    unseen: &[Rare],
     elapsed: Duration,
 ) -> io::Result<()> {
     for failure in &results.failures {
@@ -81,7 +83,7 @@ fn write_text(
         results.failed.len()
     )?;
     write!(out, "{}", results.rare)?;
-    for rare in unseen {
+    for rare in unseen(campaign, results) {
         writeln!(out, "error: it never came about that {}", rare.words())?;
     }
     Ok(())
@@ -111,7 +113,6 @@ fn write_json(
     out: &mut impl Write,
     campaign: &Campaign,
     results: &Results,
-    unseen: &[Rare],
     elapsed: Duration,
 ) -> io::Result<()> {
     let rare: Map<String, Value> =
@@ -139,7 +140,7 @@ fn write_json(
         "engine": match campaign.engine { EngineKind::Lua => "lua", EngineKind::Model => "model" },
         "events": results.events,
         "rare": rare,
-        "never": unseen.iter().map(|rare| rare.words()).collect::<Vec<_>>(),
+        "never": unseen(campaign, results).iter().map(|rare| rare.words()).collect::<Vec<_>>(),
         "failed": results.failed,
         "failures": results.failures.iter().map(failure).collect::<Vec<_>>(),
         "elapsed_sec": seconds,
@@ -147,4 +148,53 @@ fn write_json(
     });
     serde_json::to_writer_pretty(&mut *out, &report)?;
     writeln!(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use crate::world::campaign::explain;
+    use crate::world::{Model, Scenario};
+
+    const CAMPAIGN: Campaign =
+        Campaign { start: 2, seeds: 1, only: None, engine: EngineKind::Model };
+
+    /// A world in which leases end before their time.
+    fn failure() -> Failure {
+        explain(&Scenario { store_ppm: 100_000, ..Scenario::of(2) }, &mut Model::default()).unwrap()
+    }
+
+    #[test]
+    fn a_failure_is_shown_with_the_command_that_finds_it_again() {
+        let failure = failure();
+        let mut out = Vec::new();
+        write_failure(&mut out, &CAMPAIGN, &failure).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let title = format!("seed 2 breaks L6: {}\n", Property::L6.statement());
+        assert!(text.starts_with(&title) && text.contains(&failure.violation.what), "{text}");
+        assert!(failure.timeline.iter().all(|line| text.contains(&line.to_string())));
+        let command = text.trim_end().rsplit_once("Again: ").unwrap().1;
+        let Command::Check(args) = Cli::parse_from(command.split(' ')).command else {
+            panic!("{command}")
+        };
+        assert_eq!((args.start, args.seeds, args.engine), (2, 1, EngineKind::Model));
+    }
+
+    #[test]
+    fn a_failure_and_a_rare_state_that_is_missing_are_no_success() {
+        let failed = Results { failed: vec![2], failures: vec![failure()], ..Results::default() };
+        assert!(!is_clean(&CAMPAIGN, &failed) && is_clean(&CAMPAIGN, &Results::default()));
+        let long = Campaign { seeds: ENOUGH_WORLDS, ..CAMPAIGN };
+        assert!(!is_clean(&long, &Results::default()));
+        let mut out = Vec::new();
+        write_json(&mut out, &long, &failed, Duration::from_secs(2)).unwrap();
+        let report: Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!(report["failed"], json!([2]));
+        assert_eq!(report["failures"][0]["property"], "L6");
+        assert_eq!(report["never"].as_array().unwrap().len(), Rare::ALL.len());
+        assert_eq!(report["elapsed_sec"], 2.0);
+    }
 }

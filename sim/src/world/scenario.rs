@@ -332,7 +332,8 @@ impl Scenario {
 }
 
 fn lock(draw: &mut Draw, remember_us: u64, grain_us: u64) -> Machine {
-    let lease_us = draw.between((100 * MILLI).max(40 * grain_us), 3 * SECOND).next_multiple_of(grain_us);
+    let lease_us =
+        draw.between((100 * MILLI).max(40 * grain_us), 3 * SECOND).next_multiple_of(grain_us);
     let (lease, remember) = (Duration::from_micros(lease_us), Duration::from_micros(remember_us));
     let lock = Lock::new(lease, remember).expect("both are far from their bounds");
     Machine::Lock { lock, poll_us: draw.between(5 * MILLI, 200 * MILLI) }

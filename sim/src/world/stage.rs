@@ -73,7 +73,11 @@ impl<'s> Stage<'s> {
         let is_well = self.now_us >= self.scenario.heal_us;
         let client = request.from.client;
         self.log.say(self.now_us, Who::Client(client), || {
-            let which = if request.from.number > 1 { ", again" } else { "" };
+            let which = match request {
+                _ if request.with_script => ", with its script",
+                _ if request.from.number > 1 => ", again",
+                _ => "",
+            };
             format!("sends: {}{which}", request.ask.words())
         });
         let is_cut = self.now_us < self.cuts[client].0;

@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn e1_to_e5_are_what_is_promised() {
         for (limit, expected) in [
-            ("fixed-window 5/10us", [9, 9, 10, 14]),
+            ("fixed-window 5/10us", [5, 9, 10, 15]),
             ("sliding-log 5/10us", [5, 5, 10, 15]),
             ("sliding-window 5/10us", [5, 10, 10, 15]),
             ("token-bucket 2/10us burst 3", [3, 4, 5, 7]),

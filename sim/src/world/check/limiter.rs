@@ -14,6 +14,7 @@ pub(in crate::world) struct LimiterTruth {
     limit: Limit,
     remember_us: u64,
     reference: Reference,
+    charges: Charges,
     /// The last requests that were admitted under an id, the oldest first.
     remembered: Vec<Remembered>,
     admitted: u64,
@@ -32,30 +33,35 @@ struct Remembered {
 impl LimiterTruth {
     /// A fresh key.
     pub(super) fn new(limit: Limit, remember_us: u64) -> Self {
-        let reference = Reference::new(&limit);
-        let (remembered, admitted, fits_us) = (Vec::new(), 0, None);
-        LimiterTruth { limit, remember_us, reference, remembered, admitted, fits_us }
+        LimiterTruth {
+            limit,
+            remember_us,
+            reference: Reference::new(&limit),
+            charges: Charges::default(),
+            remembered: Vec::new(),
+            admitted: 0,
+            fits_us: None,
+        }
     }
 
     pub(super) fn admitted(&self) -> u64 {
         self.admitted
     }
 
-    /// Whether it was charged.
     pub(super) fn observe(
         &mut self,
         ask: &PermitAsk,
         decision: &Decision,
         carried: &Carried,
         rare: &mut Counts,
-    ) -> Result<bool, Violation> {
+    ) -> Result<(), Violation> {
         let now_us = carried.now.as_micros();
         self.forget_where_gone(carried)?;
         let known = self.remembered.iter().find(|known| Some(known.id) == ask.id);
         if let Some(known) = known.filter(|known| now_us < known.until_us) {
             rare.saw(Rare::RepeatedRequest);
             if *decision == known.decision {
-                return Ok(false);
+                return Ok(());
             }
             return Err(Property::D11.broken(format!(
                 "a request of cost {} came again and was answered {decision:?}, and {:?} before",
@@ -68,25 +74,29 @@ impl LimiterTruth {
         if self.fits_us == Some(now_us) {
             rare.saw(Rare::WindowEndsNow);
         }
+        if decision.is_allowed() {
+            let turn_us = now_us + decision.turn_after.as_micros() as u64; // below 2^53
+            self.charges.charge(&self.limit, now_us, turn_us, ask.cost)?;
+        }
         self.reference.judge(ask.cost, ask.patience.as_micros(), now_us, decision)?;
         match decision.verdict {
             Verdict::Allowed => {}
             Verdict::Denied { retry_after } => {
                 self.fits_us = Some(now_us + retry_after.as_micros() as u64); // below 2^53
-                return Ok(false);
+                return Ok(());
             }
-            Verdict::Never => return Ok(false),
+            Verdict::Never => return Ok(()),
         }
         self.fits_us = None;
         self.admitted += 1;
         self.remembered.retain(|known| now_us < known.until_us);
-        let Some(id) = ask.id else { return Ok(true) };
+        let Some(id) = ask.id else { return Ok(()) };
         if self.remembered.len() == REMEMBERED_REQUESTS {
             self.remembered.remove(0);
         }
         let until_us = now_us + self.remember_us;
         self.remembered.push(Remembered { id, decision: decision.clone(), until_us });
-        Ok(true)
+        Ok(())
     }
 
     /// A key that is not there remembers nothing, and is not to be dropped while it matters (D9).
@@ -103,21 +113,17 @@ impl LimiterTruth {
                 "the key was dropped before {now_us} us, and is not as if never used then"
             )));
         }
-        *self = LimiterTruth {
-            admitted: self.admitted,
-            ..LimiterTruth::new(self.limit, self.remember_us)
-        };
+        self.reference = Reference::new(&self.limit);
+        self.remembered.clear();
+        self.fits_us = None;
+        self.charges.forget_after(now_us);
         Ok(())
     }
 }
 
-/// What was charged, in stretches between which something was lost: whatever state a stretch begins with, the
-/// envelopes hold in it.
-#[derive(Debug, Default)]
-pub(super) struct Charges {
-    before: Vec<Vec<Charge>>,
-    latest: Vec<Charge>,
-}
+/// What was charged, for the envelopes. A failover goes back to what the replica knew of.
+#[derive(Clone, Debug, Default)]
+struct Charges(Vec<Charge>);
 
 #[derive(Clone, Copy, Debug)]
 struct Charge {
@@ -129,62 +135,47 @@ struct Charge {
 }
 
 impl Charges {
-    pub(super) fn charge(&mut self, carried: &Carried, cost: u64, decision: &Decision) {
-        let now_us = carried.now.as_micros();
-        let latest_us = |latest: &[Charge]| latest.last().map_or(0, |charge| charge.at_us);
-        if !carried.was_held && now_us < latest_us(&self.latest) {
-            // A step back past the time at which it was forgotten.
-            self.cut();
-        }
-        let at_us = now_us.max(latest_us(&self.latest));
-        let turn_us = now_us + decision.turn_after.as_micros() as u64; // below 2^53
-        self.latest.push(Charge { at_us, turn_us, cost });
-    }
-
-    pub(super) fn cut(&mut self) {
-        if !self.latest.is_empty() {
-            self.before.push(std::mem::take(&mut self.latest));
-        }
-    }
-
-    /// Looks at all spans: what is admitted in one only grows where it comes to hold one more request.
-    pub(super) fn check(&self, limit: &Limit) -> Result<(), Violation> {
-        self.before.iter().chain([&self.latest]).try_for_each(|stretch| {
-            limit.parts().try_for_each(|part| {
-                let by_time = |charge: &Charge| charge.at_us;
-                spans(stretch, by_time, |total, span_us, _| {
-                    let most = envelope(&part, span_us);
-                    (total > most).then(|| property(&part).broken(over(total, span_us, most)))
-                })?;
-                let Limit::LeakyBucket(_) = part else { return Ok(()) };
-                let by_turn = |charge: &Charge| charge.turn_us;
-                spans(stretch, by_turn, |total, span_us, last| {
-                    let most = spaced(&part, span_us);
-                    let total = total - last;
-                    (total >= most).then(|| Property::E6.broken(over(total, span_us, most)))
-                })
-            })
-        })
-    }
-}
-
-/// Looks at each span from one request to another one: what they cost, how long it is, and the cost of the last.
-fn spans(
-    stretch: &[Charge],
-    time: impl Fn(&Charge) -> u64,
-    wrong: impl Fn(u128, u64, u128) -> Option<Violation>,
-) -> Result<(), Violation> {
-    for (index, first) in stretch.iter().enumerate() {
-        let mut total = 0;
-        for last in &stretch[index..] {
-            total += u128::from(last.cost);
-            let span_us = time(last).saturating_sub(time(first)) + 1;
-            if let Some(violation) = wrong(total, span_us, last.cost.into()) {
-                return Err(violation);
+    /// Looks at all spans that end with this charge, and has those before.
+    fn charge(
+        &mut self,
+        limit: &Limit,
+        now_us: u64,
+        turn_us: u64,
+        cost: u64,
+    ) -> Result<(), Violation> {
+        let at_us = self.0.last().map_or(now_us, |last| last.at_us.max(now_us));
+        self.0.push(Charge { at_us, turn_us, cost });
+        for part in limit.parts() {
+            let mut total = 0;
+            for first in self.0.iter().rev() {
+                total += u128::from(first.cost);
+                let span_us = at_us - first.at_us + 1;
+                let most = envelope(&part, span_us);
+                if total > most {
+                    return Err(property(&part).broken(over(total, span_us, most)));
+                }
             }
         }
+        // Of several queues the latest one's turn counts, so that they are spaced by none of them.
+        let mut before = 0;
+        for first in self.0.iter().rev().skip(1) {
+            before += u128::from(first.cost);
+            let span_us = turn_us.saturating_sub(first.turn_us) + 1;
+            let most = spaced(limit, span_us);
+            if before >= most {
+                return Err(Property::E6.broken(over(before, span_us, most)));
+            }
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// The key is fresh at this time: where that is before one that it has seen, the clock was set back past
+    /// the time at which it was forgotten, and all of its allowance is there once more.
+    fn forget_after(&mut self, now_us: u64) {
+        if self.0.last().is_some_and(|last| now_us < last.at_us) {
+            self.0.clear();
+        }
+    }
 }
 
 fn over(total: u128, span_us: u64, most: u128) -> String {

@@ -18,7 +18,7 @@ use super::message::{Answer, Ask};
 use super::rare::{Counts, Rare};
 use super::scenario::{Machine, Scenario};
 use belief::Beliefs;
-use limiter::{Charges, LimiterTruth};
+use limiter::LimiterTruth;
 use lock::LockTruth;
 
 /// What is true of the key, told from the answers that were given.
@@ -56,7 +56,6 @@ pub(super) struct Checks {
     machine: Machine,
     pub(super) truth: Truth,
     beliefs: Beliefs,
-    charges: Charges,
     troubles: Troubles,
     /// The newest token that the value behind the lock has accepted.
     newest_write: u64,
@@ -76,7 +75,6 @@ impl Checks {
             machine: scenario.machine,
             truth: Truth::new(&scenario.machine),
             beliefs: Beliefs::new(scenario.clients()),
-            charges: Charges::default(),
             troubles: Troubles::default(),
             newest_write: 0,
             rare: Counts::default(),
@@ -109,7 +107,6 @@ impl Checks {
         }
         self.truth = truth;
         self.troubles.jumped_us = at_us;
-        self.charges.cut();
     }
 
     /// The store has carried something out.
@@ -123,18 +120,14 @@ impl Checks {
             (Ask::Lock(ask), Answer::Lock(reply), Truth::Lock(truth)) => {
                 if truth.observe(ask, reply, carried, &mut self.rare)? {
                     let jumped_us = self.troubles.jumped_us;
-                    let is_excused = |it: &Belief| {
-                        it.sent_us <= jumped_us || truth.is_shaken(it.token)
-                    };
+                    let is_excused =
+                        |it: &Belief| it.sent_us <= jumped_us || truth.is_shaken(it.token);
                     self.beliefs.granted(carried.at_us, is_excused, &mut self.rare)?;
                 }
                 Ok(())
             }
             (Ask::Permit(ask), Answer::Permit(decision), Truth::Limiter(truth)) => {
-                if truth.observe(ask, decision, carried, &mut self.rare)? {
-                    self.charges.charge(carried, ask.cost, decision);
-                }
-                Ok(())
+                truth.observe(ask, decision, carried, &mut self.rare)
             }
             (Ask::Write { token }, Answer::Written { is_accepted: true }, _) => {
                 if *token < self.newest_write {
@@ -170,13 +163,5 @@ impl Checks {
     /// A client is sure of nothing any more.
     pub(super) fn doubts(&mut self, client: usize) {
         self.beliefs.end(client);
-    }
-
-    /// What can only be told from all of it.
-    pub(super) fn finish(&self) -> Result<(), Violation> {
-        match &self.machine {
-            Machine::Lock { .. } => Ok(()),
-            Machine::Limiter { limit, .. } => self.charges.check(limit),
-        }
     }
 }

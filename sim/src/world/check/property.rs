@@ -69,7 +69,9 @@ impl Property {
                 "a request that comes again under its id gets the same answer and is charged once, while it is remembered"
             }
             Property::D12 => "an operation that is right gets an answer and no error",
-            Property::D13 => "turns are in the order of admission, each as early as the rate allows",
+            Property::D13 => {
+                "turns are in the order of admission, each as early as the rate allows"
+            }
             Property::L1 => "there is at most one live lease",
             Property::L2 => "holds are acquires less releases, and a lock is free at zero",
             Property::L3 => "who does not hold the lock can neither renew nor release it",

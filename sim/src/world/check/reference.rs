@@ -101,7 +101,9 @@ impl Reference {
             self.parts.iter_mut().for_each(|part| part.admit(asked, now));
         }
         let remaining = self.parts.iter().map(|part| part.available(now)).min().unwrap_or_default();
-        if i128::from(decision.remaining) != remaining || i128::from(decision.limit) != self.capacity {
+        if i128::from(decision.remaining) != remaining
+            || i128::from(decision.limit) != self.capacity
+        {
             return broken(Property::D4, &format!("{remaining} of {} are left", self.capacity));
         }
         let fresh_at = now + decision.reset_after.as_micros() as i128; // below 2^53
