@@ -129,3 +129,17 @@ pub fn explain(scenario: &Scenario, server: &mut dyn Server) -> Option<Failure> 
     let violation = outcome.violation?;
     Some(Failure { seed: scenario.seed, violation, scenario, timeline: outcome.timeline })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_only_no_other_property_counts() {
+        let campaign = |only| Campaign { start: 0, seeds: 1, only, engine: EngineKind::Model };
+        let violation = Violation { property: Property::L6, what: String::new() };
+        assert!(campaign(None).counts(&violation));
+        assert!(campaign(Some(Property::L6)).counts(&violation));
+        assert!(!campaign(Some(Property::L1)).counts(&violation));
+    }
+}

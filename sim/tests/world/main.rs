@@ -11,7 +11,7 @@ const REGRESSIONS: &str = include_str!("regressions.txt");
 #[test]
 fn one_seed_gives_one_timeline() {
     let server = &mut Model::default();
-    for seed in 0..60 {
+    for seed in 0..300 {
         let scenario = Scenario::of(seed);
         assert_eq!(scenario.to_string(), Scenario::of(seed).to_string());
         let first = run(&scenario, server, true);
@@ -23,7 +23,7 @@ fn one_seed_gives_one_timeline() {
 #[test]
 fn scripts_and_machines_give_one_timeline() {
     let mut scripts = Scripts::new().unwrap();
-    for seed in 0..60 {
+    for seed in 0..300 {
         let scenario = Scenario::of(seed);
         let machines = run(&scenario, &mut Model::default(), true);
         assert_eq!(machines, run(&scenario, &mut scripts, true), "seed {seed}");
@@ -33,7 +33,7 @@ fn scripts_and_machines_give_one_timeline() {
 #[test]
 fn nothing_is_broken() {
     let server = &mut Model::default();
-    for seed in 0..400 {
+    for seed in 0..2000 {
         assert_eq!(run(&Scenario::of(seed), server, false).violation, None, "seed {seed}");
     }
 }

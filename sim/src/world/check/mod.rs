@@ -98,10 +98,10 @@ impl Checks {
                 }
                 after.follow(before);
             }
-            (Truth::Limiter(after), Truth::Limiter(before)) => {
-                if after.admitted() < before.admitted() {
-                    self.rare.saw(Rare::FailoverLostCharge);
-                }
+            (Truth::Limiter(after), Truth::Limiter(before))
+                if after.admitted() < before.admitted() =>
+            {
+                self.rare.saw(Rare::FailoverLostCharge);
             }
             _ => {}
         }
