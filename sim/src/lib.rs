@@ -2,8 +2,9 @@
 //!
 //! A [`trace`] comes from a file ([`input`]) or is made up ([`traffic`], [`scenario`]); [`replay`] puts it through
 //! limits, each decided by an [`engine`], and [`waiting`] does so with callers who wait; [`report`] shows what came of it.
-//! [`exhaustive`] searches small scopes of the lock completely. [`museum`] plays bugs that others shipped. [`cli`] is all
-//! of that as the program `lockage-sim`. [`store`] runs the shipped scripts in real Lua 5.1 over a simulated keyspace.
+//! [`exhaustive`] searches small scopes of the lock completely, [`world`] whole worlds by chance; [`museum`] plays bugs that
+//! others shipped. [`cli`] is all of that as the program `lockage-sim`. [`store`] runs the shipped scripts in real Lua 5.1
+//! over a simulated keyspace.
 
 pub mod cli;
 mod dates;
@@ -18,3 +19,4 @@ pub mod store;
 pub mod trace;
 pub mod traffic;
 pub mod waiting;
+pub mod world;

@@ -1,11 +1,13 @@
 //! The program `lockage-sim`: its arguments, and what it does with them.
 
+mod check;
 mod exhaust;
 mod museum;
 mod progress;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -37,6 +39,7 @@ pub struct Cli {
 enum Command {
     Replay(ReplayArgs),
     Explore(ExploreArgs),
+    Check(check::CheckArgs),
     Exhaust(exhaust::ExhaustArgs),
     Museum(museum::MuseumArgs),
 }
@@ -139,12 +142,13 @@ const LIMIT: &str = "A limit, as often as you like: \"fixed-window 10/60s\", \"s
     \"sliding-window 100/min\", \"token-bucket 100/min burst 20\", \"token-bucket 8 every 2s burst 8\", \
     \"leaky-bucket 10/s queue 20\", or several together: \"sliding-log 3/7s + fixed-window 20/h\"";
 
-/// Does what the arguments say, and prints the report on standard output.
+/// Does what the arguments say, and prints the report on standard output. The exit status is not zero where
+/// something was looked for that is not to be there, and found.
 ///
 /// # Errors
 /// A [`clap::Error`] where the arguments contradict themselves; otherwise what could not be read,
 /// decided or written, in words that say what would be right.
-pub fn run(cli: Cli) -> Result<()> {
+pub fn run(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Replay(args) => {
             let (trace, source) = read(&args)?;
@@ -169,7 +173,12 @@ pub fn run(cli: Cli) -> Result<()> {
         }
         Command::Exhaust(args) => exhaust::run(&args),
         Command::Museum(args) => museum::run(&args),
-    }
+        Command::Check(args) => {
+            let is_clean = check::check(&args)?;
+            return Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+    }?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn report(

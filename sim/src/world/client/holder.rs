@@ -1,0 +1,458 @@
+//! A client that wants the lock: asks, waits, works under it while it is renewed, and gives it back, as the
+//! guards of `lockage` do.
+
+use std::time::Duration;
+
+use lockage_core::Timestamp;
+use lockage_core::flow::{Polling, Renewals, own_deadline};
+use lockage_core::lock::{self, Hold, Lock, OperationId, OwnerId, Reply};
+
+use super::calls::CallEnd;
+use super::{Body, Flow};
+use crate::world::check::{Belief, Violation};
+use crate::world::log::Who;
+use crate::world::message::{Action, Answer, Ask, LockAsk};
+use crate::world::rare::Rare;
+use crate::world::scenario::Machine;
+use crate::world::stage::{Alarm, Stage};
+
+/// The pause between attempts to give something back.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Who waits for longer than that asks again after any failure.
+const FOR_EVER: Duration = Duration::from_secs(1000);
+
+#[derive(Debug)]
+pub(super) struct Holder {
+    lock: Lock,
+    poll: Duration,
+    timeout: Duration,
+    works_for: Duration,
+    holds: u32,
+    give_up_at: Duration,
+    owner: OwnerId,
+    polling: Polling,
+    renewals: Renewals<()>,
+    /// The renewal that is under way.
+    renewing: Option<u32>,
+    alarm: Option<Duration>,
+    step: Step,
+    has_worked: bool,
+    held: u32,
+    token: u64,
+    /// When what it may have taken is free by itself, by the own clock.
+    free_at: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Asking {
+        call: u32,
+        id: OperationId,
+        sent: Duration,
+    },
+    RestingToAsk,
+    Entering {
+        call: u32,
+    },
+    Working,
+    Releasing {
+        call: u32,
+        id: OperationId,
+    },
+    RestingToRelease {
+        id: OperationId,
+    },
+    /// An acquire was not answered: what it has taken, if anything, is given back.
+    Searching {
+        call: u32,
+        id: OperationId,
+        sent: Duration,
+    },
+    RestingToSearch {
+        id: OperationId,
+        sent: Duration,
+    },
+}
+
+impl Holder {
+    pub(super) fn begin(
+        works_for_us: u64,
+        holds: u32,
+        wait_us: u64,
+        body: &mut Body,
+        stage: &mut Stage<'_>,
+    ) -> Self {
+        let Machine::Lock { lock, poll_us } = stage.scenario.machine else {
+            unreachable!("only worlds with a lock have such jobs")
+        };
+        let poll = Duration::from_micros(poll_us);
+        let give_up_at = body.now(stage) + Duration::from_micros(wait_us);
+        let mut holder = Holder {
+            lock,
+            poll,
+            timeout: Duration::from_micros(stage.scenario.timeout_us),
+            works_for: Duration::from_micros(works_for_us),
+            holds,
+            give_up_at,
+            owner: OwnerId::from_u128(body.draw.id()),
+            polling: Polling::new(poll, Some(give_up_at)),
+            renewals: Renewals::new(),
+            renewing: None,
+            alarm: None,
+            step: Step::RestingToAsk,
+            has_worked: false,
+            held: 0,
+            token: 0,
+            free_at: Duration::ZERO,
+        };
+        holder.ask(body, stage);
+        holder
+    }
+
+    /// Leases that are due are renewed, and those that are over are lost.
+    pub(super) fn look_after(&mut self, body: &mut Body, stage: &mut Stage<'_>) -> Flow {
+        let now = body.now(stage);
+        let deadline = self.renewals.deadline(&());
+        let plan = self.renewals.plan(now, 1);
+        if !plan.lost.is_empty() {
+            stage.checks.rare.saw(Rare::LeaseLost);
+            return self.lose(body, stage);
+        }
+        if let (false, Some(deadline)) = (plan.renew.is_empty(), deadline) {
+            let action = Action::Renew { token: self.token };
+            let id = OperationId::from_u128(body.draw.id());
+            let left = deadline.saturating_sub(now).min(self.timeout);
+            self.renewing = Some(self.call(id, action, left, body, stage));
+        }
+        if plan.wake_at != self.alarm {
+            self.alarm = plan.wake_at;
+            if let Some(at) = plan.wake_at {
+                body.set_alarm(at, Alarm::Renewals, stage);
+            }
+        }
+        Flow::On
+    }
+
+    pub(super) fn rested(
+        &mut self,
+        body: &mut Body,
+        stage: &mut Stage<'_>,
+    ) -> Result<Flow, Violation> {
+        match self.step {
+            Step::RestingToAsk => self.ask(body, stage),
+            Step::Working => {
+                // It was paused here, maybe: that is what the token is for.
+                self.write(body, stage);
+                self.has_worked = true;
+                self.release(body, stage);
+            }
+            Step::RestingToRelease { id } => self.release_as(id, body, stage),
+            Step::RestingToSearch { id, sent } => self.search(id, sent, body, stage),
+            Step::Asking { .. }
+            | Step::Entering { .. }
+            | Step::Releasing { .. }
+            | Step::Searching { .. } => {}
+        }
+        Ok(Flow::On)
+    }
+
+    pub(super) fn ended(
+        &mut self,
+        end: CallEnd,
+        body: &mut Body,
+        stage: &mut Stage<'_>,
+    ) -> Result<Flow, Violation> {
+        let reply = match end.answer {
+            Some(Answer::Lock(reply)) => Some(reply),
+            _ => None,
+        };
+        if let Some(reply) = reply {
+            body.store_clock = Some((end.sent, reply.now));
+        }
+        if self.renewing == Some(end.call) {
+            self.renewing = None;
+            return self.renewed(&end, reply, body, stage);
+        }
+        match self.step {
+            Step::Asking { call, id, sent } if call == end.call => match reply {
+                Some(reply) => self.asked(&end, reply, body, stage),
+                None if end.is_unknown => {
+                    self.search(id, sent, body, stage);
+                    Ok(Flow::On)
+                }
+                None => Ok(self.over(body, stage)),
+            },
+            Step::Entering { call } if call == end.call => self.entered(&end, reply, body, stage),
+            Step::Releasing { call, id } if call == end.call => {
+                Ok(self.released(id, reply, body, stage))
+            }
+            Step::Searching { call, id, sent } if call == end.call => {
+                Ok(self.searched(id, sent, reply, body, stage))
+            }
+            _ => Ok(Flow::On),
+        }
+    }
+
+    fn ask(&mut self, body: &mut Body, stage: &mut Stage<'_>) {
+        let (id, sent) = (OperationId::from_u128(body.draw.id()), body.now(stage));
+        let not_after = self.not_after(body, stage);
+        let call = self.call(id, Action::Acquire { not_after }, self.timeout, body, stage);
+        self.step = Step::Asking { call, id, sent };
+    }
+
+    fn asked(
+        &mut self,
+        end: &CallEnd,
+        reply: Reply,
+        body: &mut Body,
+        stage: &mut Stage<'_>,
+    ) -> Result<Flow, Violation> {
+        let now = body.now(stage);
+        let free_in = match reply.answer {
+            lock::Answer::Done(hold) => return self.granted(end, hold, body, stage),
+            lock::Answer::Refused(Some(holder)) => holder.hold.deadline.saturating_since(reply.now),
+            _ => Duration::ZERO,
+        };
+        let random = body.draw.bits();
+        Ok(match self.polling.after(free_in, now, random) {
+            Some(sleep) => {
+                self.step = Step::RestingToAsk;
+                body.rest(sleep, stage);
+                Flow::On
+            }
+            None => Flow::Done,
+        })
+    }
+
+    fn granted(
+        &mut self,
+        end: &CallEnd,
+        hold: Hold,
+        body: &mut Body,
+        stage: &mut Stage<'_>,
+    ) -> Result<Flow, Violation> {
+        self.token = hold.token;
+        self.held = 1;
+        self.free_at = body.now(stage) + self.lock.lease();
+        if body.now(stage) >= own_deadline(end.sent, self.lock.lease()) {
+            // The answer took longer than the lease.
+            self.release(body, stage);
+            return Ok(Flow::On);
+        }
+        self.renewals.watch((), end.sent, self.lock.lease(), None);
+        self.believe(end.sent_us, body, stage)?;
+        self.enter(body, stage);
+        Ok(self.look_after(body, stage))
+    }
+
+    /// Takes it once more, or begins to work.
+    fn enter(&mut self, body: &mut Body, stage: &mut Stage<'_>) {
+        if self.held < self.holds {
+            let id = OperationId::from_u128(body.draw.id());
+            let not_after = self.not_after(body, stage);
+            let call = self.call(id, Action::Acquire { not_after }, self.timeout, body, stage);
+            self.step = Step::Entering { call };
+            return;
+        }
+        self.step = Step::Working;
+        self.write(body, stage);
+        body.rest(self.works_for, stage);
+    }
+
+    fn entered(
+        &mut self,
+        end: &CallEnd,
+        reply: Option<Reply>,
+        body: &mut Body,
+        stage: &mut Stage<'_>,
+    ) -> Result<Flow, Violation> {
+        match reply.map(|reply| reply.answer) {
+            Some(lock::Answer::Done(hold)) if hold.token == self.token => {
+                self.held += 1;
+                self.extend(end, body, stage)?;
+                self.enter(body, stage);
+            }
+            // It was lost meanwhile, and is another grant now.
+            Some(lock::Answer::Done(hold)) => return self.granted(end, hold, body, stage),
+            Some(_) => return Ok(self.lose(body, stage)),
+            // If it was done, that shows when it is given back.
+            None => {
+                self.holds = self.held;
+                self.enter(body, stage);
+            }
+        }
+        Ok(Flow::On)
+    }
+
+    fn renewed(
+        &mut self,
+        end: &CallEnd,
+        reply: Option<Reply>,
+        body: &mut Body,
+        stage: &mut Stage<'_>,
+    ) -> Result<Flow, Violation> {
+        match reply.map(|reply| reply.answer) {
+            Some(lock::Answer::Done(_)) => self.extend(end, body, stage)?,
+            Some(_) => return Ok(self.lose(body, stage)),
+            None => {
+                let (now, random) = (body.now(stage), body.draw.bits());
+                self.renewals.failed(&(), now, random);
+            }
+        }
+        Ok(self.look_after(body, stage))
+    }
+
+    /// What was sent then has extended the lease, unless the own deadline has passed meanwhile.
+    fn extend(
+        &mut self,
+        end: &CallEnd,
+        body: &mut Body,
+        stage: &mut Stage<'_>,
+    ) -> Result<(), Violation> {
+        let now = body.now(stage);
+        if self.renewals.deadline(&()).is_none_or(|deadline| deadline <= now) {
+            return Ok(());
+        }
+        self.free_at = now + self.lock.lease();
+        self.renewals.renewed(&(), end.sent);
+        self.believe(end.sent_us, body, stage)
+    }
+
+    fn believe(
+        &mut self,
+        sent_us: u64,
+        body: &mut Body,
+        stage: &mut Stage<'_>,
+    ) -> Result<(), Violation> {
+        let Some(deadline) = self.renewals.deadline(&()) else { return Ok(()) };
+        let until_us = body.clock.when(deadline);
+        stage.log.say(stage.now_us, Who::Client(body.number), || {
+            format!("is sure of token {} until {until_us} us", self.token)
+        });
+        let belief = Belief { client: body.number, token: self.token, sent_us, until_us };
+        let ends_us = stage.node.clock_us(until_us - 1) + 1;
+        stage.checks.believes(belief, ends_us)
+    }
+
+    /// It is lost; what of it may still be there is given back.
+    fn lose(&mut self, body: &mut Body, stage: &mut Stage<'_>) -> Flow {
+        stage.log.say(stage.now_us, Who::Client(body.number), || "has lost the lock".to_owned());
+        self.held = self.held.min(1);
+        self.release(body, stage);
+        Flow::On
+    }
+
+    fn release(&mut self, body: &mut Body, stage: &mut Stage<'_>) {
+        if self.held <= 1 {
+            self.let_go(body, stage);
+        }
+        self.release_as(OperationId::from_u128(body.draw.id()), body, stage);
+    }
+
+    fn let_go(&mut self, body: &mut Body, stage: &mut Stage<'_>) {
+        self.renewals.forget(&());
+        self.renewing = None;
+        stage.checks.doubts(body.number);
+    }
+
+    fn release_as(&mut self, id: OperationId, body: &mut Body, stage: &mut Stage<'_>) {
+        let action = Action::Release { token: self.token };
+        let call = self.call(id, action, self.timeout, body, stage);
+        self.step = Step::Releasing { call, id };
+    }
+
+    fn released(
+        &mut self,
+        id: OperationId,
+        reply: Option<Reply>,
+        body: &mut Body,
+        stage: &mut Stage<'_>,
+    ) -> Flow {
+        match reply.map(|reply| reply.answer) {
+            Some(lock::Answer::Done(hold)) if hold.holds > 0 => {
+                self.held = hold.holds as u32; // at most three
+                self.release(body, stage);
+                Flow::On
+            }
+            Some(_) => {
+                self.let_go(body, stage);
+                self.over(body, stage)
+            }
+            None if body.now(stage) < self.free_at => {
+                self.step = Step::RestingToRelease { id };
+                body.rest(PAUSE, stage);
+                Flow::On
+            }
+            None => self.over(body, stage),
+        }
+    }
+
+    /// As if it came too late: what it has taken is told, and nothing is taken.
+    fn search(&mut self, id: OperationId, sent: Duration, body: &mut Body, stage: &mut Stage<'_>) {
+        let action = Action::Acquire { not_after: Timestamp::EPOCH };
+        let call = self.call(id, action, self.timeout, body, stage);
+        self.step = Step::Searching { call, id, sent };
+    }
+
+    fn searched(
+        &mut self,
+        id: OperationId,
+        sent: Duration,
+        reply: Option<Reply>,
+        body: &mut Body,
+        stage: &mut Stage<'_>,
+    ) -> Flow {
+        let now = body.now(stage);
+        let settled = sent + self.timeout * 2;
+        match reply.map(|reply| reply.answer) {
+            Some(lock::Answer::Done(hold)) => {
+                stage.checks.rare.saw(Rare::GrantFoundAgain);
+                (self.token, self.held, self.free_at) = (hold.token, 1, now + self.lock.lease());
+                self.release(body, stage);
+                return Flow::On;
+            }
+            Some(_) if now >= settled => return self.over(body, stage),
+            None if now >= settled + self.lock.lease() => return self.over(body, stage),
+            _ => {}
+        }
+        self.step = Step::RestingToSearch { id, sent };
+        body.rest(PAUSE, stage);
+        Flow::On
+    }
+
+    /// It is over, but for who waits for ever and has not worked yet.
+    fn over(&mut self, body: &mut Body, stage: &mut Stage<'_>) -> Flow {
+        if self.has_worked || self.give_up_at.saturating_sub(body.now(stage)) < FOR_EVER {
+            return Flow::Done;
+        }
+        self.polling = Polling::new(self.poll, Some(self.give_up_at));
+        self.ask(body, stage);
+        Flow::On
+    }
+
+    /// Writes the value that the lock protects, and does not wait for the answer.
+    fn write(&mut self, body: &mut Body, stage: &mut Stage<'_>) {
+        body.call(Ask::Write { token: self.token }, self.timeout, stage);
+    }
+
+    fn call(
+        &self,
+        id: OperationId,
+        action: Action,
+        timeout: Duration,
+        body: &mut Body,
+        stage: &mut Stage<'_>,
+    ) -> u32 {
+        body.call(Ask::Lock(LockAsk { owner: self.owner, id, action }), timeout, stage)
+    }
+
+    /// The latest time of the store at which an acquire of now may be carried out; the end of time while
+    /// the store's is not known.
+    fn not_after(&self, body: &Body, stage: &Stage<'_>) -> Timestamp {
+        let Some((asked, time)) = body.store_clock else { return Timestamp::MAX };
+        let passed = body.now(stage).saturating_sub(asked);
+        let drift = passed / 1000 + Duration::from_millis(1);
+        time.saturating_add(passed + drift).saturating_add(self.timeout)
+    }
+}
