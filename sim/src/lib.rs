@@ -1,10 +1,11 @@
 //! Simulated stores, traffic and the explorer of lockage: see how a limit behaves before you ship it.
 //!
 //! A [`trace`] comes from a file ([`input`]) or is made up ([`traffic`], [`scenario`]); [`replay`] puts it through
-//! limits, each decided by an [`engine`], and [`waiting`] does so with callers who wait; [`report`] shows what came of it.
+//! limits, each decided by an [`engine`], and [`waiting`] does so with callers who wait; [`answers`] says more of it, and [`report`] shows what came of it.
 //! [`exhaustive`] searches small scopes of the lock completely. [`cli`] is all of that as
 //! the program `lockage-sim`. [`store`] runs the shipped scripts in real Lua 5.1 over a simulated keyspace.
 
+pub mod answers;
 pub mod cli;
 mod dates;
 pub mod engine;

@@ -13,6 +13,7 @@ use clap::error::ErrorKind;
 use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand};
 use lockage_core::{Limit, Timestamp, parse_duration};
 
+use crate::answers::Answers;
 use crate::dates;
 use crate::engine::{Engine, EngineKind};
 use crate::input::{self, By, Format};
@@ -267,16 +268,25 @@ fn replay_all(
         // An engine each: limiters must not share keys.
         let mut engine = common.engine.build()?;
         let replayed = replays.replay(value, &mut *engine, &mut count);
-        let (trace, outcomes, waits) = replayed.with_context(|| format!("limit {text:?}"))?;
+        let Replayed { trace, outcomes, decided, waits } =
+            replayed.with_context(|| format!("limit {text:?}"))?;
         let tally = Tally::of(&trace, &outcomes, common.top);
-        Ok(Limiter { spec: text.clone(), trace, outcomes, tally, waits })
+        let answers = Answers::of(value, &trace, &outcomes, &decided);
+        Ok(Limiter { spec: text.clone(), trace, outcomes, tally, waits, answers })
     };
     let limiters = limits.iter().map(replay_one).collect();
     progress.finish();
     limiters
 }
 
-type Replayed = (Rc<Trace>, Vec<Outcome>, Option<WaitTally>);
+/// What came of one limit.
+struct Replayed {
+    trace: Rc<Trace>,
+    outcomes: Vec<Outcome>,
+    /// When each of them was decided.
+    decided: Vec<Timestamp>,
+    waits: Option<WaitTally>,
+}
 
 impl Replays {
     fn replay(
@@ -286,17 +296,23 @@ impl Replays {
         count: &mut dyn FnMut(),
     ) -> Result<Replayed, ReplayError> {
         let Some(waiting) = &self.waiting else {
-            return Ok((self.trace.clone(), replay(&self.trace, limit, engine, count)?, None));
+            let outcomes = replay(&self.trace, limit, engine, count)?;
+            let decided = self.trace.requests().iter().map(|request| request.at).collect();
+            return Ok(Replayed { trace: self.trace.clone(), outcomes, decided, waits: None });
         };
-        let waited =
-            |trace, waited: &Waited| (trace, waited.outcomes(), Some(WaitTally::of(waited)));
+        let replayed = |trace: Rc<Trace>, waited: &Waited| Replayed {
+            outcomes: waited.outcomes(),
+            decided: waited.decided(&trace, waiting),
+            waits: Some(WaitTally::of(waited)),
+            trace,
+        };
         if let Some(plan) = &self.plan
             && let Some((trace, result)) = replay_closed(plan, limit, engine, waiting, &mut *count)?
         {
-            return Ok(waited(Rc::new(trace), &result));
+            return Ok(replayed(Rc::new(trace), &result));
         }
         let result = replay_waiting(&self.trace, limit, engine, waiting, count)?;
-        Ok(waited(self.trace.clone(), &result))
+        Ok(replayed(self.trace.clone(), &result))
     }
 }
 

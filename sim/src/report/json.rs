@@ -22,6 +22,7 @@
 //! | `keys_denied` | keys that were denied at least once |
 //! | `worst` | the keys that were denied most, at most `--top`: `key`, `requests`, `denied` |
 //! | `waits` | where callers waited: what came of it |
+//! | `envelope` | what it admitted in spans of all lengths; null where that is nothing |
 //!
 //! And of `waits`:
 //!
@@ -34,6 +35,17 @@
 //! | `calls_per_admitted` | how many of them for each admitted request; null where none was |
 //! | `calls_in_10ms` | the most calls within 10 ms |
 //! | `repeats_in_10ms` | the most calls within 10 ms that were not the first of their request |
+//!
+//! And of `envelope`, where A(T) is the largest cost that one key was admitted in any half-open span of T:
+//!
+//! | field | meaning |
+//! |---|---|
+//! | `law` | the names of its envelopes, E1 to E5, as `ARCHITECTURE.md` has them |
+//! | `worst` | the span, of all lengths, in which the largest part of the envelope was used |
+//! | `window` | the most in one window, a bucket's being the time in which it fills; `allowed` is then the nominal amount |
+//! | `curve` | `[T in microseconds, A(T), the envelope at T]` for lengths evenly spread on a logarithmic axis |
+//!
+//! `worst` and `window` have `span_us`, `admitted` (A), `allowed`, `used` (their quotient), `key` and `from`.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -41,6 +53,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use serde::Serialize;
 
+use super::answers_json::{self, EnvelopeObject};
 use super::{Limiter, Report, Source};
 use crate::dates;
 use crate::input::{Unparsed, UnparsedLine};
@@ -130,6 +143,7 @@ struct LimiterObject<'a> {
     worst: Vec<KeyObject<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     waits: Option<WaitsObject>,
+    envelope: Option<EnvelopeObject<'a>>,
 }
 
 #[derive(Serialize)]
@@ -170,6 +184,7 @@ fn limiter_object(limiter: &Limiter, is_shared: bool) -> LimiterObject<'_> {
         keys_denied: tally.keys_denied,
         worst: worst.collect(),
         waits: limiter.waits.as_ref().map(waits_object),
+        envelope: answers_json::envelope(limiter),
     }
 }
 

@@ -1,6 +1,11 @@
 //! What came of a replay: for people as tables, a timeline and a chart, for programs as JSON.
 
+mod answers;
+mod answers_json;
+mod axis;
 mod bins;
+mod envelope_chart;
+mod grid;
 pub mod json;
 pub mod svg;
 pub mod table;
@@ -10,6 +15,7 @@ use std::rc::Rc;
 
 use lockage_core::Timestamp;
 
+use crate::answers::Answers;
 use crate::dates;
 use crate::engine::EngineKind;
 use crate::input::{Unparsed, printable, shorten};
@@ -62,6 +68,8 @@ pub struct Limiter {
     pub tally: Tally,
     /// What came of the waiting, where callers waited.
     pub waits: Option<WaitTally>,
+    /// What else is said of it.
+    pub answers: Answers,
 }
 
 impl Report {
@@ -115,6 +123,18 @@ fn counted(count: u64, thing: &str) -> String {
     format!("{} {thing}{plural}", grouped(count))
 }
 
+/// A span of so many microseconds, exactly, in the largest unit in which that is short.
+fn span(micros: u64) -> String {
+    match micros {
+        micros if micros >= 1_000_000 && !micros.is_multiple_of(1_000_000) => {
+            let fraction = format!("{:06}", micros % 1_000_000);
+            format!("{}.{} s", micros / 1_000_000, fraction.trim_end_matches('0'))
+        }
+        micros => bins::in_words(micros),
+    }
+}
+
+/// When something begins, as exactly as it matters.
 fn headline_date(time: Timestamp) -> String {
     let whole_second = time.as_micros().is_multiple_of(1_000_000);
     let format = if whole_second { "%Y-%m-%d %H:%M:%S" } else { "%Y-%m-%d %H:%M:%S.%6f" };
@@ -157,6 +177,20 @@ mod tests {
     fn numbers_are_grouped_by_thousands() {
         for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
             assert_eq!(grouped(number), text);
+        }
+    }
+
+    #[test]
+    fn spans_are_exact_and_short() {
+        for (micros, text) in [
+            (1, "1 us"),
+            (1500, "1500 us"),
+            (60_000_000, "1 min"),
+            (60_000_001, "60.000001 s"),
+            (90_500_000, "90.5 s"),
+            (7_200_000_000, "2 h"),
+        ] {
+            assert_eq!(span(micros), text);
         }
     }
 
