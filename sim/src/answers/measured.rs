@@ -273,7 +273,7 @@ fn line(limit: &Limit) -> Option<Line> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::engine::EngineKind;
     use crate::replay::replay;
@@ -281,7 +281,7 @@ mod tests {
     use crate::traffic::Plan;
     use crate::traffic::random::{Chance, Stream};
 
-    const LIMITS: [&str; 7] = [
+    pub(in super::super) const LIMITS: [&str; 7] = [
         "fixed-window 5/10us",
         "sliding-log 5/10us",
         "sliding-window 5/10us",
@@ -291,7 +291,9 @@ mod tests {
         "sliding-log 5/10us + token-bucket 3/10us burst 7",
     ];
 
-    fn trace(requests: impl IntoIterator<Item = (u64, &'static str, u64)>) -> Trace {
+    pub(in super::super) fn trace(
+        requests: impl IntoIterator<Item = (u64, &'static str, u64)>,
+    ) -> Trace {
         let mut builder = TraceBuilder::default();
         for (micros, name, cost) in requests {
             let key = builder.key(name);
@@ -329,18 +331,22 @@ mod tests {
         best
     }
 
+    pub(in super::super) fn random_trace(seed: u64) -> Trace {
+        let mut chance = Chance::new(seed, Stream::Times);
+        let mut now = 1_000;
+        trace((0..30).map(|_| {
+            let bits = chance.bits();
+            now += [0, 0, 1, 3, 9, 40][(bits % 6) as usize];
+            (now, ["a", "b"][(bits / 6 % 2) as usize], 1 + bits / 12 % 3)
+        }))
+    }
+
     #[test]
     fn the_worst_is_that_of_all_pairs() {
-        let mut chance = Chance::new(1, Stream::Times);
         for text in LIMITS {
             let limit: Limit = text.parse().unwrap();
-            for round in 0..40 {
-                let mut now = 1_000;
-                let trace = trace((0..30).map(|_| {
-                    let bits = chance.bits();
-                    now += [0, 0, 1, 3, 9, 40][(bits % 6) as usize];
-                    (now, ["a", "b"][(bits / 6 % 2) as usize], 1 + bits / 12 % 3)
-                }));
+            for seed in 0..40 {
+                let trace = random_trace(seed);
                 let mut engine = EngineKind::Model.build().unwrap();
                 let replayed = replay(&trace, &limit, &mut *engine, || ()).unwrap();
                 // What a broken limit admits is measured too.
@@ -348,7 +354,7 @@ mod tests {
                 for outcomes in [replayed, broken] {
                     let worst = measured(&limit, &trace, &outcomes).unwrap().worst;
                     let (admitted, allowed) = by_pairs(&limit, &trace, &outcomes);
-                    assert_eq!(worst.share(), admitted as f64 / allowed as f64, "{text}, {round}");
+                    assert_eq!(worst.share(), admitted as f64 / allowed as f64, "{text}, {seed}");
                 }
             }
         }

@@ -13,7 +13,7 @@ use clap::error::ErrorKind;
 use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand};
 use lockage_core::{Limit, Timestamp, parse_duration};
 
-use crate::answers::Answers;
+use crate::answers::{Answers, Decided};
 use crate::dates;
 use crate::engine::{Engine, EngineKind};
 use crate::input::{self, By, Format};
@@ -271,7 +271,9 @@ fn replay_all(
         let Replayed { trace, outcomes, decided, waits } =
             replayed.with_context(|| format!("limit {text:?}"))?;
         let tally = Tally::of(&trace, &outcomes, common.top);
-        let answers = Answers::of(value, &trace, &outcomes, &decided);
+        let (times, waited) = (&decided[..], waits.is_some());
+        let decided = Decided { trace: &trace, outcomes: &outcomes, times, waited };
+        let answers = Answers::of(value, decided, engine.store_use());
         Ok(Limiter { spec: text.clone(), trace, outcomes, tally, waits, answers })
     };
     let limiters = limits.iter().map(replay_one).collect();

@@ -23,6 +23,10 @@
 //! | `worst` | the keys that were denied most, at most `--top`: `key`, `requests`, `denied` |
 //! | `waits` | where callers waited: what came of it |
 //! | `envelope` | what it admitted in spans of all lengths; null where that is nothing |
+//! | `against_log` | how it differs from an exact sliding log of the same capacity and rate; null where callers waited |
+//! | `burstiness` | how uneven the costs of all keys together are; null where they come within less than two windows |
+//! | `fairness` | Jain's index over the keys |
+//! | `store` | what the store had to do; not with `--engine model` |
 //!
 //! And of `waits`:
 //!
@@ -46,6 +50,19 @@
 //! | `curve` | `[T in microseconds, A(T), the envelope at T]` for lengths evenly spread on a logarithmic axis |
 //!
 //! `worst` and `window` have `span_us`, `admitted` (A), `allowed`, `used` (their quotient), `key` and `from`.
+//!
+//! And of the others, where what is of nothing is null:
+//!
+//! | field | meaning |
+//! |---|---|
+//! | `against_log.logs` | the exact log, `capacity` in any `window_us`; of several limits together one each |
+//! | `against_log.false_denials` | requests that were denied, and that the log would have admitted, had it admitted just what the limit had until then |
+//! | `against_log.only_limit`, `only_log` | requests that the limit admitted and the log, by itself, did not; and the other way round |
+//! | `burstiness.window_us` | costs are counted in windows of this length, side by side from the first request on, a last part left out |
+//! | `burstiness.offered`, `admitted` | of those counts `fano`, their variance by their mean, and `peak_to_mean`, the largest by their mean |
+//! | `fairness.offered`, `admitted`, `share` | Jain's index of what keys asked for, of what they were admitted, and of the quotient of the two |
+//! | `store.scripts`, `commands` | scripts that were run, one for each decision, and how often these ran each command |
+//! | `store.mean_record_bytes`, `largest_record_bytes` | of the largest record of each key, without the key's name and what a server adds |
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -53,7 +70,9 @@ use std::time::Duration;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::answers_json::{self, EnvelopeObject};
+use super::answers_json::{
+    self, BurstinessObject, EnvelopeObject, FairnessObject, LogObject, StoreObject,
+};
 use super::{Limiter, Report, Source};
 use crate::dates;
 use crate::input::{Unparsed, UnparsedLine};
@@ -144,6 +163,11 @@ struct LimiterObject<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     waits: Option<WaitsObject>,
     envelope: Option<EnvelopeObject<'a>>,
+    against_log: Option<LogObject>,
+    burstiness: Option<BurstinessObject>,
+    fairness: Option<FairnessObject>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store: Option<StoreObject<'a>>,
 }
 
 #[derive(Serialize)]
@@ -185,6 +209,10 @@ fn limiter_object(limiter: &Limiter, is_shared: bool) -> LimiterObject<'_> {
         worst: worst.collect(),
         waits: limiter.waits.as_ref().map(waits_object),
         envelope: answers_json::envelope(limiter),
+        against_log: answers_json::against_log(limiter),
+        burstiness: answers_json::burstiness(limiter),
+        fairness: answers_json::fairness(limiter),
+        store: answers_json::store(limiter),
     }
 }
 

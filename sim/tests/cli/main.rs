@@ -44,6 +44,14 @@ fn json_of(output: Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// What decided, taken out of a report together with all that only one engine knows.
+fn take_engine(report: &mut Value) -> Value {
+    for limiter in report["limiters"].as_array_mut().unwrap() {
+        limiter.as_object_mut().unwrap().remove("store");
+    }
+    report["engine"].take()
+}
+
 /// What a run that must fail with this status prints on standard error.
 fn refused(args: &[&str], status: i32) -> String {
     let output = run(args);
