@@ -4,6 +4,7 @@ mod envelope;
 mod evenness;
 mod exact;
 mod measured;
+mod pairs;
 
 use lockage_core::{Limit, Timestamp};
 
@@ -11,6 +12,7 @@ pub use envelope::{envelope, laws, nominal};
 pub use evenness::{Burstiness, Dispersion, Fairness};
 pub use exact::AgainstLog;
 pub use measured::{Measured, Point, Used};
+pub use pairs::{KeyPair, Pair, pairs};
 
 use crate::engine::StoreUse;
 use crate::replay::Outcome;

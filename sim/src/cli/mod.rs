@@ -1,7 +1,9 @@
 //! The program `lockage-sim`: its arguments, and what it does with them.
 
+mod compare;
 mod exhaust;
 mod progress;
+mod source;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -37,6 +39,7 @@ pub struct Cli {
 enum Command {
     Replay(ReplayArgs),
     Explore(ExploreArgs),
+    Compare(compare::CompareArgs),
     Exhaust(exhaust::ExhaustArgs),
 }
 
@@ -146,7 +149,7 @@ const LIMIT: &str = "A limit, as often as you like: \"fixed-window 10/60s\", \"s
 pub fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Command::Replay(args) => {
-            let (trace, source) = read(&args)?;
+            let (trace, source) = read(&args.file, args.format, args.by)?;
             let waiting = args.waits.waiting(args.seed);
             let replays = Replays { trace: Rc::new(trace), plan: None, waiting };
             report(&replays, source, &args.limits, &args.common)
@@ -157,7 +160,8 @@ pub fn run(cli: Cli) -> Result<()> {
             let trace = scenario.plan.generate().map_err(|error| match error {
                 // What the arguments ask for cannot be: that is to be mended, as a bad spec is.
                 error if by_arguments && error != TrafficError::None => {
-                    usage_error("explore", &error).into()
+                    let kind = ErrorKind::ValueValidation;
+                    command_error("explore", kind, error.to_string()).into()
                 }
                 error => anyhow::Error::new(error),
             })?;
@@ -166,6 +170,7 @@ pub fn run(cli: Cli) -> Result<()> {
             let replays = Replays { trace: Rc::new(trace), plan, waiting };
             report(&replays, source, &scenario.limits, &common)
         }
+        Command::Compare(args) => compare::run(&args),
         Command::Exhaust(args) => exhaust::run(&args),
     }
 }
@@ -178,7 +183,8 @@ fn report(
 ) -> Result<()> {
     let limiters = replay_all(replays, limits, common)?;
     let waiting = replays.waiting;
-    print(&Report { source, engine: common.engine, waiting, limiters }, common)
+    let engine = common.engine;
+    print(&Report { source, engine, waiting, limiters, pairs: Vec::new() }, common)
 }
 
 /// What each limit is put through.
@@ -197,12 +203,12 @@ impl WaitArgs {
     }
 }
 
-fn read(args: &ReplayArgs) -> Result<(Trace, Source)> {
-    let mut progress = Progress::bytes(&args.file);
-    let input = input::read(&args.file, args.format, args.by, |bytes| progress.at(bytes))?;
+fn read(file: &Path, format: Format, by: By) -> Result<(Trace, Source)> {
+    let mut progress = Progress::bytes(file);
+    let input = input::read(file, format, by, |bytes| progress.at(bytes))?;
     progress.finish();
     warn_of_other_units(&input.trace);
-    let name = match args.file.file_name() {
+    let name = match file.file_name() {
         Some(name) if name != "-" => name.to_string_lossy().into_owned(),
         _ => "standard input".to_owned(),
     };
@@ -245,11 +251,12 @@ impl ExploreArgs {
     }
 }
 
-fn usage_error(command: &str, error: &TrafficError) -> clap::Error {
+/// What is wrong with the arguments of this command, as the library for them says it.
+fn command_error(command: &str, kind: ErrorKind, text: String) -> clap::Error {
     let mut cli = Cli::command();
     cli.build();
     let command = cli.find_subcommand_mut(command).expect("the caller is this command");
-    command.error(ErrorKind::ValueValidation, error)
+    command.error(kind, text)
 }
 
 fn replay_all(

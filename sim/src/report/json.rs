@@ -11,6 +11,7 @@
 //! | `traffic`, `seed` | of traffic that was made up: its shape as given, and the seed |
 //! | `waiting` | where callers waited: `timeout_us`, `round_trip_us`, whether with `jitter`, and its `seed` |
 //! | `limiters` | one object per `--limit`, in their order |
+//! | `pairs` | where limits are compared: one object for each two of them |
 //!
 //! And of each limiter:
 //!
@@ -27,6 +28,15 @@
 //! | `burstiness` | how uneven the costs of all keys together are; null where they come within less than two windows |
 //! | `fairness` | Jain's index over the keys |
 //! | `store` | what the store had to do; not with `--engine model` |
+//!
+//! And of each of `pairs`:
+//!
+//! | field | meaning |
+//! |---|---|
+//! | `first`, `second` | the two limits as they were given |
+//! | `both`, `only_first`, `only_second`, `neither` | requests that are admitted by these; they add up to `requests` |
+//! | `keys_differing` | keys on which the two differ |
+//! | `keys` | those on which they differ most, at most `--top`: `key`, `requests`, `only_first`, `only_second` |
 //!
 //! And of `waits`:
 //!
@@ -73,6 +83,7 @@ use serde::Serialize;
 use super::answers_json::{
     self, BurstinessObject, EnvelopeObject, FairnessObject, LogObject, StoreObject,
 };
+use super::pairs::{self, PairObject};
 use super::{Limiter, Report, Source};
 use crate::dates;
 use crate::input::{Unparsed, UnparsedLine};
@@ -115,6 +126,7 @@ pub fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
             .iter()
             .map(|limiter| limiter_object(limiter, trace.is_some()))
             .collect(),
+        pairs: pairs::objects(report),
     };
     serde_json::to_writer_pretty(&mut *out, &object)?;
     writeln!(out)
@@ -138,6 +150,8 @@ struct Object<'a> {
     unparsed: u64,
     unparsed_lines: &'a [UnparsedLine],
     limiters: Vec<LimiterObject<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pairs: Vec<PairObject<'a>>,
 }
 
 #[derive(Serialize)]

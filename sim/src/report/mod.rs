@@ -7,6 +7,7 @@ mod bins;
 mod envelope_chart;
 mod grid;
 pub mod json;
+mod pairs;
 pub mod svg;
 pub mod table;
 pub mod timeline;
@@ -15,7 +16,7 @@ use std::rc::Rc;
 
 use lockage_core::Timestamp;
 
-use crate::answers::Answers;
+use crate::answers::{Answers, Pair};
 use crate::dates;
 use crate::engine::EngineKind;
 use crate::input::{Unparsed, printable, shorten};
@@ -34,6 +35,8 @@ pub struct Report {
     pub waiting: Option<Waiting>,
     /// What came of each limit, in the order in which they were given.
     pub limiters: Vec<Limiter>,
+    /// What each admits that another does not, where they are compared.
+    pub pairs: Vec<Pair>,
 }
 
 /// Where a trace is from.

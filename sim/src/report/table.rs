@@ -6,7 +6,7 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 
 use super::grid::Grid;
-use super::{Report, Source, answers, counted, grouped, key_name, percent};
+use super::{Report, Source, answers, counted, grouped, key_name, pairs, percent};
 use crate::engine::EngineKind;
 use crate::input::{Unparsed, printable};
 
@@ -36,6 +36,7 @@ pub fn write(report: &Report, width: u16, out: &mut dyn Write) -> io::Result<()>
 /// Names are as long as fits into so many columns.
 pub(crate) fn grids(report: &Report, width: usize) -> Vec<Grid> {
     let mut grids = vec![counts(report)];
+    grids.extend(pairs::grids(report, width));
     grids.extend(report.waiting.as_ref().map(|waiting| {
         let jitter = if waiting.jitter { "" } else { ", without jitter" };
         waits(report, &format!("Waiting for at most {:?}{jitter}", waiting.timeout))

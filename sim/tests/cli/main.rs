@@ -1,6 +1,7 @@
 //! The program as its users run it: arguments in, report and exit status out.
 
 mod answers;
+mod compare;
 mod input;
 mod refusals;
 mod reports;
