@@ -2,7 +2,7 @@
 //!
 //! A [`trace`] comes from a file ([`input`]) or is made up ([`traffic`], [`scenario`]); [`replay`] puts it through
 //! limits, each decided by an [`engine`], and [`waiting`] does so with callers who wait; [`answers`] says more of it, and [`report`] shows what came of it.
-//! [`exhaustive`] searches small scopes of the lock completely. [`cli`] is all of that as
+//! [`worst`] searches for the trace that embarrasses a limit most. [`exhaustive`] searches small scopes of the lock completely. [`cli`] is all of that as
 //! the program `lockage-sim`. [`store`] runs the shipped scripts in real Lua 5.1 over a simulated keyspace.
 
 pub mod answers;
@@ -18,3 +18,4 @@ pub mod store;
 pub mod trace;
 pub mod traffic;
 pub mod waiting;
+pub mod worst;

@@ -23,7 +23,7 @@ pub struct AgainstLog {
 impl AgainstLog {
     /// Counts over the outcomes of a trace whose requests were decided when they came.
     pub fn of(limit: &Limit, trace: &Trace, outcomes: &[Outcome]) -> AgainstLog {
-        let logs = || vec![Logs::new(limit); trace.key_count()];
+        let logs = || vec![ExactLogs::new(limit); trace.key_count()];
         // One has admitted what the limit has, the other what it would have by itself.
         let (mut shared, mut own) = (logs(), logs());
         let mut against = AgainstLog::default();
@@ -48,7 +48,7 @@ impl AgainstLog {
 
 /// The exact logs of one key: one, or one of each of several limits together.
 #[derive(Clone, Debug)]
-pub(super) struct Logs(Vec<Log>);
+pub(crate) struct ExactLogs(Vec<Log>);
 
 #[derive(Clone, Debug)]
 struct Log {
@@ -59,25 +59,25 @@ struct Log {
     used: u64,
 }
 
-impl Logs {
-    pub(super) fn new(limit: &Limit) -> Logs {
+impl ExactLogs {
+    pub(crate) fn new(limit: &Limit) -> ExactLogs {
         let log =
             |(capacity, window_us)| Log { capacity, window_us, entries: VecDeque::new(), used: 0 };
-        Logs(nominal(limit).map(log).collect())
+        ExactLogs(nominal(limit).map(log).collect())
     }
 
     /// Whether so much is admitted at this time, which is none before the last one.
-    pub(super) fn fits(&mut self, now: u64, cost: u64) -> bool {
+    pub(crate) fn fits(&mut self, now: u64, cost: u64) -> bool {
         cost <= self.free(now)
     }
 
     /// The most that is admitted at this time.
-    pub(super) fn free(&mut self, now: u64) -> u64 {
+    pub(crate) fn free(&mut self, now: u64) -> u64 {
         self.0.iter_mut().map(|log| log.free(now)).min().unwrap_or(0)
     }
 
     /// Counts what was admitted, whether or not it fits.
-    pub(super) fn add(&mut self, now: u64, cost: u64) {
+    pub(crate) fn add(&mut self, now: u64, cost: u64) {
         for log in &mut self.0 {
             log.entries.push_back((now, cost));
             log.used = log.used.saturating_add(cost);

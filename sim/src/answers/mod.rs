@@ -11,6 +11,7 @@ use lockage_core::{Limit, Timestamp};
 pub use envelope::{envelope, laws, nominal};
 pub use evenness::{Burstiness, Dispersion, Fairness};
 pub use exact::AgainstLog;
+pub(crate) use exact::ExactLogs;
 pub use measured::{Measured, Point, Used};
 pub use pairs::{KeyPair, Pair, pairs};
 

@@ -4,6 +4,7 @@ mod compare;
 mod exhaust;
 mod progress;
 mod source;
+mod worst;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -40,6 +41,7 @@ enum Command {
     Replay(ReplayArgs),
     Explore(ExploreArgs),
     Compare(compare::CompareArgs),
+    Worst(worst::WorstArgs),
     Exhaust(exhaust::ExhaustArgs),
 }
 
@@ -171,6 +173,7 @@ pub fn run(cli: Cli) -> Result<()> {
             report(&replays, source, &scenario.limits, &common)
         }
         Command::Compare(args) => compare::run(&args),
+        Command::Worst(args) => worst::run(&args),
         Command::Exhaust(args) => exhaust::run(&args),
     }
 }

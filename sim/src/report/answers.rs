@@ -1,7 +1,7 @@
 //! What is said of the limits beyond their counts, as tables for people.
 
 use super::grid::Grid;
-use super::{Limiter, Report, grouped, headline_date, key_name, span};
+use super::{Limiter, Report, grouped, headline_date, key_name, ratio, span};
 use crate::answers::{Burstiness, Fairness, Measured, Used};
 use crate::input::printable;
 
@@ -140,36 +140,6 @@ fn used(limiter: &Limiter, used: &Used, width: usize) -> [String; 6] {
         span(used.span_us),
         grouped(used.admitted),
         grouped(used.allowed),
-        share(used),
+        ratio(used.admitted, used.allowed),
     ]
-}
-
-/// How much of what is allowed was admitted. What is above it, or just below, never looks as if it were all.
-pub(super) fn share(used: &Used) -> String {
-    let percent = used.share() * 100.0;
-    match used.admitted.cmp(&used.allowed) {
-        std::cmp::Ordering::Less => format!("{:.1}%", percent.min(99.9)),
-        std::cmp::Ordering::Equal => "100%".to_owned(),
-        std::cmp::Ordering::Greater if percent > 1000.0 => format!("{percent:.0}%"),
-        std::cmp::Ordering::Greater => format!("{:.1}%", percent.max(100.1)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use lockage_core::Timestamp;
-
-    use super::*;
-
-    #[test]
-    fn all_that_is_allowed_is_neither_less_nor_more() {
-        let used = |admitted, allowed| {
-            let from = Timestamp::EPOCH;
-            share(&Used { span_us: 1, admitted, allowed, key: 0, from })
-        };
-        assert_eq!(used(9_999, 10_000), "99.9%");
-        assert_eq!(used(10_000, 10_000), "100%");
-        assert_eq!(used(10_001, 10_000), "100.1%");
-        assert_eq!(used(19, 10), "190.0%");
-    }
 }

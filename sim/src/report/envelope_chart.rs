@@ -2,10 +2,9 @@
 
 use plotters::prelude::*;
 
-use super::answers::share;
 use super::axis::Axis;
 use super::svg::{ADMITTED, Area, DENIED, DESCRIPTION, FONT, Failure, GRID, LEFT, RIGHT, TEXT};
-use super::{Limiter, grouped, span};
+use super::{Limiter, grouped, ratio, span};
 use crate::answers::{Measured, Point, Used};
 use crate::input::{printable, shorten};
 
@@ -72,5 +71,8 @@ fn caption(limiter: &Limiter, worst: &Used) -> String {
     let spec = shorten(&printable(&limiter.spec), 60);
     let (admitted, allowed) = (grouped(worst.admitted), grouped(worst.allowed));
     let (laws, length) = (&limiter.answers.laws, span(worst.span_us));
-    format!("{spec} under {laws}: {admitted} of {allowed} in {length} ({})", share(worst))
+    format!(
+        "{spec} under {laws}: {admitted} of {allowed} in {length} ({})",
+        ratio(worst.admitted, worst.allowed)
+    )
 }

@@ -12,6 +12,7 @@ pub mod svg;
 pub mod table;
 pub mod timeline;
 
+use std::cmp::Ordering;
 use std::rc::Rc;
 
 use lockage_core::Timestamp;
@@ -23,6 +24,7 @@ use crate::input::{Unparsed, printable, shorten};
 use crate::replay::{Outcome, Tally};
 use crate::trace::Trace;
 use crate::waiting::{WaitTally, Waiting};
+pub(crate) use grid::Grid;
 
 /// All that a report is made of.
 #[derive(Debug)]
@@ -127,8 +129,9 @@ fn counted(count: u64, thing: &str) -> String {
 }
 
 /// A span of so many microseconds, exactly, in the largest unit in which that is short.
-fn span(micros: u64) -> String {
+pub(crate) fn span(micros: u64) -> String {
     match micros {
+        0 => "0 s".to_owned(),
         micros if micros >= 1_000_000 && !micros.is_multiple_of(1_000_000) => {
             let fraction = format!("{:06}", micros % 1_000_000);
             format!("{}.{} s", micros / 1_000_000, fraction.trim_end_matches('0'))
@@ -145,7 +148,7 @@ fn headline_date(time: Timestamp) -> String {
 }
 
 /// A number with its thousands set apart.
-fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
@@ -167,6 +170,17 @@ fn percent(part: u64, whole: u64) -> String {
     }
 }
 
+/// How much of what is allowed was had, as a percentage. What is above it, or just below, never looks as if it were all.
+pub(crate) fn ratio(had: u64, allowed: u64) -> String {
+    let percent = had as f64 * 100.0 / allowed as f64;
+    match had.cmp(&allowed) {
+        Ordering::Less => format!("{:.1}%", percent.min(99.9)),
+        Ordering::Equal => "100%".to_owned(),
+        Ordering::Greater if percent > 1000.0 => format!("{percent:.0}%"),
+        Ordering::Greater => format!("{:.1}%", percent.max(100.1)),
+    }
+}
+
 /// A key's name as a table can show it.
 fn key_name(name: &str, longest: usize) -> String {
     shorten(&printable(name), longest)
@@ -184,8 +198,18 @@ mod tests {
     }
 
     #[test]
+    fn all_that_is_allowed_is_neither_less_nor_more() {
+        for (had, text) in
+            [(9_999, "99.9%"), (10_000, "100%"), (10_001, "100.1%"), (19_000, "190.0%")]
+        {
+            assert_eq!(ratio(had, 10_000), text);
+        }
+    }
+
+    #[test]
     fn spans_are_exact_and_short() {
         for (micros, text) in [
+            (0, "0 s"),
             (1, "1 us"),
             (1500, "1500 us"),
             (60_000_000, "1 min"),

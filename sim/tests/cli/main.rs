@@ -8,6 +8,7 @@ mod reports;
 mod scenarios;
 mod traffic;
 mod waits;
+mod worst;
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
