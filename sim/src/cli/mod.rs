@@ -1,5 +1,6 @@
 //! The program `lockage-sim`: its arguments, and what it does with them.
 
+mod advise;
 mod compare;
 mod exhaust;
 mod progress;
@@ -42,6 +43,7 @@ enum Command {
     Explore(ExploreArgs),
     Compare(compare::CompareArgs),
     Worst(worst::WorstArgs),
+    Advise(advise::AdviseArgs),
     Exhaust(exhaust::ExhaustArgs),
 }
 
@@ -174,6 +176,7 @@ pub fn run(cli: Cli) -> Result<()> {
         }
         Command::Compare(args) => compare::run(&args),
         Command::Worst(args) => worst::run(&args),
+        Command::Advise(args) => advise::run(&args),
         Command::Exhaust(args) => exhaust::run(&args),
     }
 }

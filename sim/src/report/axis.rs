@@ -38,6 +38,14 @@ impl Axis {
         Axis::logarithmic(1, to, ticks.map(|amount| (amount, grouped(amount))))
     }
 
+    /// Percentages on a logarithmic scale, from half of one of `count` things on.
+    pub(super) fn percents(count: u64) -> Axis {
+        let least = 50.0 / count.max(1) as f64;
+        let powers = (-9..=2).map(|power: i32| libm::pow(10.0, f64::from(power)));
+        let ticks = powers.filter(|tick| *tick >= least).map(|tick| (tick, format!("{tick}%")));
+        Axis { range: least..100.0, is_logarithmic: true, ticks: ticks.collect() }
+    }
+
     fn logarithmic(from: u64, to: u64, ticks: impl Iterator<Item = (u64, String)>) -> Axis {
         // An axis of no length has no scale.
         let to = to.max(from.saturating_mul(2));
@@ -86,5 +94,7 @@ mod tests {
         assert_eq!(places, [0, 100, 300, 600]);
         assert_eq!(axis.label(1_000.0), "1 ms");
         assert_eq!(Axis::amounts(10).ticks.len(), 4);
+        let labels: Vec<String> = Axis::percents(1000).ticks.into_iter().map(|(_, l)| l).collect();
+        assert_eq!(labels, ["0.1%", "1%", "10%", "100%"]);
     }
 }

@@ -1,5 +1,7 @@
 //! What came of a replay: for people as tables, a timeline and a chart, for programs as JSON.
 
+pub(crate) mod advice;
+pub(crate) mod advice_chart;
 mod answers;
 mod answers_json;
 mod axis;

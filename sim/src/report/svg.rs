@@ -16,7 +16,7 @@ pub(super) const TEXT: RGBColor = RGBColor(0x33, 0x33, 0x33);
 pub(super) const GRID: RGBColor = RGBColor(0xe6, 0xe6, 0xe6);
 pub(super) const FONT: &str = "sans-serif";
 
-const WIDTH: u32 = 1100;
+pub(super) const WIDTH: u32 = 1100;
 const TITLE_HEIGHT: u32 = 64;
 const PANEL_HEIGHT: u32 = 250;
 /// Room at the left of every panel, for the labels of its axis.
@@ -31,13 +31,19 @@ const MOST_BINS: usize = 200;
 #[error("cannot draw the chart: {0}")]
 pub struct ChartError(String);
 
+impl ChartError {
+    pub(super) fn of(error: Failure) -> ChartError {
+        ChartError(error.to_string())
+    }
+}
+
 /// The report as an SVG: a panel per limiter, over the same time, and one with what it admitted under its envelope.
 ///
 /// # Errors
 /// [`ChartError`] where the drawing library fails; writing to a string gives it no cause to.
 pub fn to_string(report: &Report) -> Result<String, ChartError> {
     let mut text = String::new();
-    draw(report, &mut text).map_err(|error| ChartError(error.to_string()))?;
+    draw(report, &mut text).map_err(ChartError::of)?;
     Ok(text)
 }
 

@@ -46,7 +46,7 @@ pub(crate) fn grids(report: &Report, width: usize) -> Vec<Grid> {
     grids
 }
 
-fn write_unparsed(unparsed: &Unparsed, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write_unparsed(unparsed: &Unparsed, out: &mut dyn Write) -> io::Result<()> {
     if unparsed.count == 0 {
         return Ok(());
     }

@@ -1,5 +1,6 @@
 //! The program as its users run it: arguments in, report and exit status out.
 
+mod advise;
 mod answers;
 mod compare;
 mod input;
