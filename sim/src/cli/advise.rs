@@ -9,12 +9,11 @@ use clap::Args;
 use lockage_core::{MAX_SPAN, parse_duration};
 
 use super::progress::Progress;
-use super::{command_error, read, width};
+use super::{command_error, page, read, width};
 use crate::advise::{Share, advise, work};
 use crate::input::{By, Format};
-use crate::report::Source;
 use crate::report::advice::AdviceReport;
-use crate::report::advice_chart;
+use crate::report::{Source, advice_chart, html};
 
 /// Propose limits that the traffic of a log would hardly have noticed.
 #[derive(Debug, Args)]
@@ -39,6 +38,9 @@ pub(super) struct AdviseArgs {
     /// Write a chart of the trade-off to this file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    /// Write the whole report to this file, as one page of HTML
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Print one JSON object instead of tables
     #[arg(long)]
     json: bool,
@@ -79,6 +81,9 @@ pub(super) fn run(args: &AdviseArgs) -> Result<()> {
     if let Some(path) = &args.svg {
         std::fs::write(path, advice_chart::to_string(&report)?)
             .with_context(|| format!("cannot write the chart to {}", path.display()))?;
+    }
+    if let Some(path) = &args.html {
+        page::write(path, |command| html::of_advice(&report, command))?;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 mod advise;
 mod compare;
 mod exhaust;
+mod page;
 mod progress;
 mod source;
 mod worst;
@@ -136,6 +137,9 @@ struct CommonArgs {
     /// Write a chart to this file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    /// Write the whole report to this file, as one page of HTML
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Print one JSON object instead of tables and timelines
     #[arg(long)]
     json: bool,
@@ -335,6 +339,9 @@ fn print(report: &Report, common: &CommonArgs) -> Result<()> {
     write_report(report, common.json).context("cannot write to standard output")?;
     if let Some(path) = &common.svg {
         write_svg(report, path)?;
+    }
+    if let Some(path) = &common.html {
+        page::write(path, |command| report::html::of_report(report, command))?;
     }
     Ok(())
 }

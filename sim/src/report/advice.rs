@@ -77,7 +77,7 @@ impl AdviceReport {
             format!("The smallest limits that deny fewer than {} of the clients", self.share);
         let mut grid = Grid::new(&title, &header, 2);
         let may_deny = counted(self.advice.may_deny, "client");
-        grid.note = format!("That is {may_deny} at most, of whom any request is denied.");
+        grid.note = format!("That is at most {may_deny} of whom any request is denied.");
         let mut last = None;
         for family in &self.advice.families {
             let is_new = last.replace(family.window) != Some(family.window);

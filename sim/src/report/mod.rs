@@ -8,6 +8,7 @@ mod axis;
 mod bins;
 mod envelope_chart;
 mod grid;
+pub(crate) mod html;
 pub mod json;
 mod pairs;
 pub mod svg;

@@ -3,6 +3,7 @@
 mod advise;
 mod answers;
 mod compare;
+mod html;
 mod input;
 mod refusals;
 mod reports;
