@@ -10,7 +10,7 @@ use super::{Report, Source, answers, counted, grouped, key_name, pairs, percent}
 use crate::engine::EngineKind;
 use crate::input::{Unparsed, printable};
 
-/// Writes the headline, the lines that could not be read, and [the tables](grids), of at most `width` columns.
+/// Writes the headline, the lines that could not be read, and the tables, of at most `width` columns.
 ///
 /// # Errors
 /// What `out` gives.
