@@ -164,12 +164,12 @@ mod tests {
 
     #[test]
     fn fairness_is_of_what_is_had_and_of_what_is_had_of_what_was_asked() {
-        let requests = trace([(1, "a", 1), (2, "b", 3), (3, "b", 6), (4, "c", 2)]);
+        let requests = trace([(1, "a", 1), (2, "b", 2), (3, "b", 6), (4, "c", 2)]);
         let fairness = Fairness::of(&requests, &[Admitted, Admitted, Denied, Denied]).unwrap();
-        assert_eq!(fairness.offered, 144.0 / (3.0 * 86.0));
-        assert_eq!(fairness.admitted, Some(16.0 / 30.0));
-        // Shares of 1, 1/3 and 0.
-        assert!((fairness.share.unwrap() - 16.0 / 30.0).abs() < 1e-12);
+        assert_eq!(fairness.offered, 121.0 / (3.0 * 69.0));
+        assert_eq!(fairness.admitted, Some(9.0 / 15.0));
+        // Shares of 1, 1/4 and 0.
+        assert!((fairness.share.unwrap() - 25.0 / 51.0).abs() < 1e-12);
         let nothing = Fairness::of(&requests, &[Denied; 4]).unwrap();
         assert_eq!((nothing.admitted, nothing.share), (None, None));
     }

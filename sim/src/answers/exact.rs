@@ -114,7 +114,11 @@ mod tests {
     fn d1_a_sliding_log_is_its_own_reference() {
         for limit in ["sliding-log 5/10us", "sliding-log 5/10us + sliding-log 3/4us"] {
             for seed in 0..50 {
-                assert_eq!(against(limit, &random_trace(seed)), AgainstLog::default(), "{limit}");
+                assert_eq!(
+                    against(limit, &random_trace(seed, 1)),
+                    AgainstLog::default(),
+                    "{limit}"
+                );
             }
         }
     }
@@ -126,7 +130,7 @@ mod tests {
             ["fixed", "token-bucket 3/", "leaky"].iter().any(|kind| limit.starts_with(kind))
         }) {
             for seed in 0..50 {
-                let against = against(limit, &random_trace(seed));
+                let against = against(limit, &random_trace(seed, 1));
                 assert_eq!(against.false_denials, 0, "{limit}, {seed}");
             }
         }

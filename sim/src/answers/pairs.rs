@@ -98,10 +98,11 @@ mod tests {
         let places: Vec<_> = pairs.iter().map(|pair| (pair.first, pair.second)).collect();
         assert_eq!(places, [(0, 1), (0, 2), (1, 2)]);
         let counts = |pair: &Pair| (pair.both, pair.only_first, pair.only_second, pair.neither);
-        assert_eq!(
-            pairs.iter().map(counts).collect::<Vec<_>>(),
-            [(3, 4, 0, 0), (0, 7, 0, 0), (0, 3, 0, 4)]
-        );
+        let counted: Vec<_> = pairs.iter().map(counts).collect();
+        assert_eq!(counted, [(3, 4, 0, 0), (0, 7, 0, 0), (0, 3, 0, 4)]);
+        let turned = super::pairs(&trace, &[&some, &all], 2);
+        assert_eq!(counts(&turned[0]), (3, 0, 4, 0));
+        assert_eq!(turned[0].keys[0].only_second, 2);
         let names = |pair: &Pair| -> Vec<String> {
             pair.keys.iter().map(|key| trace.key(key.key).to_owned()).collect()
         };
