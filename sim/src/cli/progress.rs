@@ -54,6 +54,11 @@ impl Progress {
         }
     }
 
+    /// Progress in trying limits on so many clients.
+    pub(super) fn clients(total: u64) -> Progress {
+        Progress::new(Some(total), "trying {bar:24} {percent}%, {eta} left")
+    }
+
     fn new(total: Option<u64>, template: &str) -> Progress {
         let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden());
         bar.set_style(ProgressStyle::with_template(template).expect("the templates are constant"));

@@ -34,6 +34,19 @@ impl Value {
         }
     }
 
+    /// The bytes of its elements.
+    pub(crate) fn bytes(&self) -> u64 {
+        let bytes = match self {
+            Value::Text(text) => text.len(),
+            Value::List(list) => list.iter().map(Vec::len).sum(),
+            Value::Hash(fields) => {
+                fields.iter().map(|(field, value)| field.len() + value.len()).sum()
+            }
+            Value::SortedSet(set) => set.member_bytes(),
+        };
+        bytes as u64
+    }
+
     fn is_empty_collection(&self) -> bool {
         match self {
             Value::Text(_) => false,
@@ -69,11 +82,18 @@ pub(crate) struct Keyspace {
     entries: BTreeMap<Vec<u8>, Entry>,
     now_us: u64,
     sweep_at_len: usize,
+    /// How often scripts have run each command.
+    commands_run: BTreeMap<&'static str, u64>,
 }
 
 impl Default for Keyspace {
     fn default() -> Self {
-        Keyspace { entries: BTreeMap::new(), now_us: 0, sweep_at_len: SWEEP_FLOOR }
+        Keyspace {
+            entries: BTreeMap::new(),
+            now_us: 0,
+            sweep_at_len: SWEEP_FLOOR,
+            commands_run: BTreeMap::new(),
+        }
     }
 }
 
@@ -84,6 +104,14 @@ impl Keyspace {
 
     pub(crate) fn now_us(&self) -> u64 {
         self.now_us
+    }
+
+    pub(crate) fn count_command(&mut self, name: &'static str) {
+        *self.commands_run.entry(name).or_default() += 1;
+    }
+
+    pub(crate) fn commands_run(&self) -> &BTreeMap<&'static str, u64> {
+        &self.commands_run
     }
 
     /// The clock in whole milliseconds: all that expiry ever sees of it.
