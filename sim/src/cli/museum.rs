@@ -162,6 +162,7 @@ fn write_story(entry: &Entry, played: &Played) -> io::Result<()> {
     }
     writeln!(out, "{table}")?;
     match played.found {
+        Found::Minimal { shorter: 0 } => writeln!(out, "Minimal: no trace is shorter.")?,
         Found::Minimal { shorter } => {
             writeln!(out, "Minimal: all {shorter} shorter traces were tried, and break nothing.")?;
         }

@@ -62,8 +62,7 @@ pub(super) fn as_reference(spec: &'static str) -> Judge {
     Box::new(move |_, events| {
         let mut reference = Reference::new(limit);
         events.iter().find_map(|event| {
-            let (is_admitted, _) = reference.decide(event.cost()?, event.at_us);
-            match (event.is_admitted(), is_admitted) {
+            match (event.is_admitted(), reference.decide(event.cost()?, event.at_us)) {
                 (false, true) => Some("it is denied, and the reference admits it".to_owned()),
                 (true, false) => Some("it is admitted, and the reference denies it".to_owned()),
                 _ => None,

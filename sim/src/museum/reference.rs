@@ -42,19 +42,17 @@ impl Reference {
         Reference { limit, admitted: Vec::new(), missing: 0, last: 0 }
     }
 
-    /// Whether a cost is admitted, which is then charged, and what is left.
-    pub(super) fn decide(&mut self, cost: u64, at_us: u64) -> (bool, u64) {
+    /// Whether a cost is admitted, which is then charged.
+    pub(super) fn decide(&mut self, cost: u64, at_us: u64) -> bool {
         let (cost, now) = (i128::from(cost), i128::from(at_us));
-        let left = self.left(now);
-        let is_admitted = cost <= left;
+        let is_admitted = cost <= self.left(now);
         if is_admitted {
             self.admitted.push((now, cost));
             if let Limit::TokenBucket(bucket) = self.limit {
                 self.missing += cost * micros(bucket.period());
             }
         }
-        let left = if is_admitted { left - cost } else { left };
-        (is_admitted, u64::try_from(left).expect("what is left is not below zero"))
+        is_admitted
     }
 
     fn left(&mut self, now: i128) -> i128 {
@@ -136,7 +134,7 @@ mod tests {
         ] {
             let mut reference = Reference::new(limit(spec));
             for &(at, is_admitted) in asked {
-                assert_eq!(reference.decide(1, at * S).0, is_admitted, "{spec} at {at} s");
+                assert_eq!(reference.decide(1, at * S), is_admitted, "{spec} at {at} s");
             }
         }
     }

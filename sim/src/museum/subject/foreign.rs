@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{since_epoch, timestamp};
 use crate::museum::stage::Subject;
-use crate::museum::step::{Deed, Seen, Step};
+use crate::museum::step::{Deed, Seen, Step, seconds};
 use crate::store::{RespValue, SimStore};
 
 /// What a client does, and when.
@@ -124,10 +124,10 @@ impl World {
             one => text_of(&one),
         };
         let ends = match self.ends_at(key) {
-            Some(_) => "",
-            None => " for ever",
+            Some(end) => format!("until {}", seconds(end)),
+            None => "for ever".to_owned(),
         };
-        Some(format!("{key} = {held}{ends}"))
+        Some(format!("{key} = {held} {ends}"))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use lockage_core::{
-    Acquire, Adjust, Arguments, Command, Decision, Limit, Peek, RequestId, Stored, Verdict,
+    Acquire, Adjust, Arguments, Command, Decision, Limit, Peek, RequestId, Verdict,
 };
 
 use super::timestamp;
@@ -141,10 +141,9 @@ impl Subject for Limiter {
     }
 
     fn stored(&mut self) -> String {
-        match self.store.stored(KEY) {
-            None => String::new(),
-            Some(Stored::Text(text)) => text,
-            Some(Stored::List(list)) => list.join(", "),
+        match (self.store.stored(KEY), self.store.expires_at_ms(KEY)) {
+            (None, _) => String::new(),
+            (Some(stored), until_ms) => format!("{stored:?} until {until_ms:?}"),
         }
     }
 }

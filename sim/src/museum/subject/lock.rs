@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use lockage_core::Timestamp;
 use lockage_core::lock::{Answer, Lock, Operation, OperationId, OwnerId};
-use lockage_core::{Stored, Timestamp};
 
 use super::{since_start, timestamp};
 use crate::museum::stage::Subject;
@@ -90,9 +90,9 @@ impl Subject for ShippedLock {
     }
 
     fn stored(&mut self) -> String {
-        match self.store.stored(KEY) {
-            Some(Stored::Text(text)) => text,
-            _ => String::new(),
+        match (self.store.stored(KEY), self.store.expires_at_ms(KEY)) {
+            (None, _) => String::new(),
+            (Some(stored), until_ms) => format!("{stored:?} until {until_ms:?}"),
         }
     }
 }
