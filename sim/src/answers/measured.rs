@@ -399,6 +399,18 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn e4_what_lies_between_the_lengths_of_the_curve_is_found() {
+        // The second one comes 10 ms too early, and no length of the curve is between 0.99 s and 1 s.
+        let trace = trace([(0, "a", 1), (990_000, "a", 1), (20_000_000, "a", 1)]);
+        let limit = "token-bucket 1/s burst 1".parse().unwrap();
+        let Measured { worst, curve, .. } =
+            measured(&limit, &trace, &[Outcome::Admitted; 3]).unwrap();
+        assert_eq!((worst.span_us, worst.admitted, worst.allowed), (990_001, 2, 1));
+        let above = curve.iter().filter(|point| point.admitted > point.allowed);
+        assert_eq!(above.map(|point| point.span_us).collect::<Vec<_>>(), [990_001]);
+    }
+
+    #[test]
     fn nothing_admitted_is_nothing_to_measure() {
         let trace = trace([(5, "a", 9)]);
         let limit = "fixed-window 5/10us".parse().unwrap();
