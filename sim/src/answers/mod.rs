@@ -1,5 +1,6 @@
 //! What a replay says of a limit, beyond what it admitted.
 
+mod admitted;
 mod envelope;
 mod evenness;
 mod exact;
