@@ -2,7 +2,8 @@
 
 use lockage_core::{Limit, Timestamp};
 
-use super::envelope::{envelope, nominal, rate};
+use super::admitted::Admitted;
+use super::envelope::{envelope, nominal};
 use crate::replay::Outcome;
 use crate::trace::Trace;
 
@@ -42,7 +43,7 @@ impl Used {
         self.admitted as f64 / self.allowed as f64
     }
 
-    fn exceeds(&self, other: &Used) -> bool {
+    pub(super) fn exceeds(&self, other: &Used) -> bool {
         let part = |a: u64, b: u64| u128::from(a) * u128::from(b);
         part(self.admitted, other.allowed) > part(other.admitted, self.allowed)
     }
@@ -100,98 +101,6 @@ fn lengths(limit: &Limit, keys: &[Admitted]) -> impl Iterator<Item = u64> {
     let mut last = 0;
     let lengths = (0..POINTS).map(length).chain([to]);
     lengths.filter(move |&length| length > std::mem::replace(&mut last, length))
-}
-
-/// What was admitted on one key.
-struct Admitted {
-    key: u32,
-    /// Each time at which something was, in microseconds, from the earliest on.
-    times: Vec<u64>,
-    /// What was admitted before each of them, and at last in all.
-    before: Vec<u64>,
-}
-
-impl Admitted {
-    fn by_key(trace: &Trace, outcomes: &[Outcome], decided: &[Timestamp]) -> Vec<Admitted> {
-        let mut points: Vec<Vec<(u64, u64)>> = vec![Vec::new(); trace.key_count()];
-        for ((request, outcome), at) in trace.requests().iter().zip(outcomes).zip(decided) {
-            if *outcome == Outcome::Admitted {
-                points[request.key as usize].push((at.as_micros(), request.cost));
-            }
-        }
-        let keys = (0..).zip(points).filter(|(_, points)| !points.is_empty());
-        keys.map(|(key, points)| Admitted::new(key, points)).collect()
-    }
-
-    fn new(key: u32, mut points: Vec<(u64, u64)>) -> Admitted {
-        // Those who wait are not decided in the order in which they came.
-        points.sort_by_key(|(time, _)| *time);
-        let (mut times, mut before, mut total) = (Vec::new(), Vec::new(), 0u64);
-        for (time, cost) in points {
-            if times.last() != Some(&time) {
-                times.push(time);
-                before.push(total);
-            }
-            total = total.saturating_add(cost);
-        }
-        before.push(total);
-        Admitted { key, times, before }
-    }
-
-    /// A(T) of this key, and where.
-    fn most(&self, span_us: u64, allowed: u64) -> Used {
-        self.most_from(0..self.times.len(), span_us, allowed)
-    }
-
-    /// The most in the spans that begin at these times. It is enough to begin where something was admitted.
-    fn most_from(&self, starts: impl Iterator<Item = usize>, span_us: u64, allowed: u64) -> Used {
-        let (mut admitted, mut from) = (0, self.times[0]);
-        for start in starts {
-            let within = self.within(start, span_us);
-            if within > admitted {
-                (admitted, from) = (within, self.times[start]);
-            }
-        }
-        let from = Timestamp::from_micros(from).expect("it was a timestamp");
-        Used { span_us, admitted, allowed, key: self.key, from }
-    }
-
-    /// What was admitted in the span that begins at this time.
-    fn within(&self, start: usize, span_us: u64) -> u64 {
-        let time = self.times[start];
-        let end = start + self.times[start..].partition_point(|last| last - time < span_us);
-        self.before[end] - self.before[start]
-    }
-
-    /// The shortest span with what was admitted in this one. Its envelope is no larger.
-    fn tightened(&self, used: Used, limit: &Limit) -> Used {
-        let from = used.from.as_micros();
-        let within = |&&time: &&u64| time >= from && time - from < used.span_us;
-        let last = self.times.iter().rev().find(within).map_or(from, |time| *time);
-        let span_us = last - from + 1;
-        Used { span_us, allowed: envelope(limit, span_us), ..used }
-    }
-
-    /// Whether nothing is above an envelope that is a straight line, which one look at each time tells; not
-    /// where the envelope is none.
-    fn is_below_its_line(&self, limit: &Limit) -> bool {
-        let Some(Line { base, amount, per }) = line(limit) else { return false };
-        // What a span is above its part of the line is a difference of two of these.
-        let height = |admitted: u64, time: u64| {
-            i128::from(admitted) * i128::from(per)
-                - i128::from(time - self.times[0]) * i128::from(amount)
-        };
-        let mut lowest = i128::MAX;
-        self.times.iter().zip(self.before.windows(2)).all(|(&time, before)| {
-            lowest = lowest.min(height(before[0], time));
-            height(before[1], time) - lowest <= base
-        })
-    }
-
-    /// The length of the span from the first to the last.
-    fn length(&self) -> u64 {
-        self.times[self.times.len() - 1] - self.times[0] + 1
-    }
 }
 
 /// Looks for where the largest part of the envelope is used, over the spans of all lengths; of equal ones it keeps
@@ -252,24 +161,6 @@ impl Search<'_> {
         }
         used
     }
-}
-
-/// A span of T microseconds may have `(base + amount * (T - 1)) / per`, rounded down.
-struct Line {
-    base: i128,
-    amount: u64,
-    per: u64,
-}
-
-fn line(limit: &Limit) -> Option<Line> {
-    let at_once = match limit {
-        Limit::SlidingWindow(_) | Limit::TokenBucket(_) | Limit::LeakyBucket(_) => limit.capacity(),
-        _ => return None,
-    };
-    let (amount, per) = rate(limit);
-    let base = i128::from(at_once) * i128::from(per);
-    let whole_span = matches!(limit, Limit::SlidingWindow(_));
-    Some(Line { base: base + if whole_span { i128::from(amount) } else { 0 }, amount, per })
 }
 
 #[cfg(test)]
@@ -396,6 +287,18 @@ pub(super) mod tests {
         assert!(curve.iter().all(|point| point.admitted <= point.allowed));
         assert!(curve.is_sorted_by_key(|point| point.admitted) && curve.len() > 5);
         assert_eq!((curve[0].span_us, curve[curve.len() - 1].span_us), (1, 20));
+    }
+
+    #[test]
+    fn e4_what_lies_between_the_lengths_of_the_curve_is_found() {
+        // The second one comes 10 ms too early, and no length of the curve is between 0.99 s and 1 s.
+        let trace = trace([(0, "a", 1), (990_000, "a", 1), (20_000_000, "a", 1)]);
+        let limit = "token-bucket 1/s burst 1".parse().unwrap();
+        let Measured { worst, curve, .. } =
+            measured(&limit, &trace, &[Outcome::Admitted; 3]).unwrap();
+        assert_eq!((worst.span_us, worst.admitted, worst.allowed), (990_001, 2, 1));
+        let above = curve.iter().filter(|point| point.admitted > point.allowed);
+        assert_eq!(above.map(|point| point.span_us).collect::<Vec<_>>(), [990_001]);
     }
 
     #[test]

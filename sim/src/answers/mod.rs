@@ -1,10 +1,12 @@
 //! What a replay says of a limit, beyond what it admitted.
 
+mod admitted;
 mod envelope;
 mod evenness;
 mod exact;
 mod measured;
 mod pairs;
+mod state;
 
 use lockage_core::{Limit, Timestamp};
 
@@ -14,6 +16,7 @@ pub use exact::AgainstLog;
 pub(crate) use exact::ExactLogs;
 pub use measured::{Measured, Point, Used};
 pub use pairs::{KeyPair, Pair, pairs};
+pub use state::State;
 
 use crate::engine::StoreUse;
 use crate::replay::Outcome;
@@ -30,6 +33,8 @@ pub struct Answers {
     pub measured: Option<Measured>,
     /// How it differs from those logs; none where callers waited.
     pub against_log: Option<AgainstLog>,
+    /// What remained over time, for the key that was denied most; none without a request.
+    pub state: Option<State>,
     /// How bursty the requests are; none where they come within less than two windows.
     pub burstiness: Option<Burstiness>,
     /// How evenly keys are served.
@@ -60,6 +65,7 @@ impl Answers {
             logs: nominal(limit).collect(),
             measured: Measured::of(limit, trace, outcomes, times),
             against_log: (!waited).then(|| AgainstLog::of(limit, trace, outcomes)),
+            state: State::of(limit, decided),
             burstiness: Burstiness::of(limit, trace, outcomes, times),
             fairness: Fairness::of(trace, outcomes),
             store,

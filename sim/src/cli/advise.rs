@@ -61,10 +61,12 @@ pub(super) fn run(args: &AdviseArgs) -> Result<()> {
     check_windows(&args.windows)?;
     let (trace, source) = read(&args.file, args.format, args.by)?;
     let span = trace.span().expect("input refuses to give a trace without a request");
-    let windows = match args.windows.is_empty() {
+    let mut windows = match args.windows.is_empty() {
         true => fitting(span.1.saturating_since(span.0)),
         false => args.windows.clone(),
     };
+    windows.sort_unstable();
+    windows.dedup();
     let mut progress = Progress::clients(work(&trace, windows.len()));
     let mut done = 0;
     let advice = advise(&trace, &windows, args.deny_clients, || {

@@ -21,7 +21,8 @@ use crate::worst::{Goal, Step, Worst, worst};
 /// Search for the trace that embarrasses a limit most: admits the most beyond its rate, or denies what would fit.
 #[derive(Debug, Args)]
 pub(super) struct WorstArgs {
-    #[arg(value_name = "LIMIT", help = super::LIMIT)]
+    /// The limit, such as "sliding-window 100/min"; replay --help has all kinds
+    #[arg(value_name = "LIMIT")]
     limit: Given<Limit>,
     /// About how many traces are tried
     #[arg(long, value_name = "N", default_value_t = 20_000)]

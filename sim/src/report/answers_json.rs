@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::Limiter;
-use crate::answers::{AgainstLog, Burstiness, Dispersion, Fairness, Point, Used};
+use crate::answers::{AgainstLog, Burstiness, Dispersion, Fairness, Point, State, Used};
 use crate::dates;
 
 #[derive(Serialize)]
@@ -66,6 +66,26 @@ pub(super) struct StoreObject<'a> {
     commands: &'a BTreeMap<&'static str, u64>,
     mean_record_bytes: f64,
     largest_record_bytes: u64,
+}
+
+#[derive(Serialize)]
+pub(super) struct StateObject<'a> {
+    key: &'a str,
+    capacity: u64,
+    from: String,
+    slot_us: u64,
+    lowest: &'a [u64],
+}
+
+pub(super) fn state(limiter: &Limiter) -> Option<StateObject<'_>> {
+    let State { key, capacity, from, slot_us, lowest } = limiter.answers.state.as_ref()?;
+    Some(StateObject {
+        key: limiter.trace.key(*key),
+        capacity: *capacity,
+        from: dates::to_calendar(*from).to_string(),
+        slot_us: *slot_us,
+        lowest,
+    })
 }
 
 pub(super) fn against_log(limiter: &Limiter) -> Option<LogObject> {

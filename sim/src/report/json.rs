@@ -24,6 +24,7 @@
 //! | `worst` | the keys that were denied most, at most `--top`: `key`, `requests`, `denied` |
 //! | `waits` | where callers waited: what came of it |
 //! | `envelope` | what it admitted in spans of all lengths; null where that is nothing |
+//! | `state` | what remained over time, for the key that was denied most |
 //! | `against_log` | how it differs from an exact sliding log of the same capacity and rate; null where callers waited |
 //! | `burstiness` | how uneven the costs of all keys together are; null where they come within less than two windows |
 //! | `fairness` | Jain's index over the keys |
@@ -65,6 +66,8 @@
 //!
 //! | field | meaning |
 //! |---|---|
+//! | `state.key`, `capacity` | the key that was denied most, and the most that can remain |
+//! | `state.from`, `slot_us`, `lowest` | the least that remained for it in each slot of time from `from` on, after any decision in it |
 //! | `against_log.logs` | the exact log, `capacity` in any `window_us`; of several limits together one each |
 //! | `against_log.false_denials` | requests that were denied, and that the log would have admitted, had it admitted just what the limit had until then |
 //! | `against_log.only_limit`, `only_log` | requests that the limit admitted and the log, by itself, did not; and the other way round |
@@ -81,7 +84,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::answers_json::{
-    self, BurstinessObject, EnvelopeObject, FairnessObject, LogObject, StoreObject,
+    self, BurstinessObject, EnvelopeObject, FairnessObject, LogObject, StateObject, StoreObject,
 };
 use super::pairs::{self, PairObject};
 use super::{Limiter, Report, Source};
@@ -177,6 +180,7 @@ struct LimiterObject<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     waits: Option<WaitsObject>,
     envelope: Option<EnvelopeObject<'a>>,
+    state: Option<StateObject<'a>>,
     against_log: Option<LogObject>,
     burstiness: Option<BurstinessObject>,
     fairness: Option<FairnessObject>,
@@ -223,6 +227,7 @@ fn limiter_object(limiter: &Limiter, is_shared: bool) -> LimiterObject<'_> {
         worst: worst.collect(),
         waits: limiter.waits.as_ref().map(waits_object),
         envelope: answers_json::envelope(limiter),
+        state: answers_json::state(limiter),
         against_log: answers_json::against_log(limiter),
         burstiness: answers_json::burstiness(limiter),
         fairness: answers_json::fairness(limiter),

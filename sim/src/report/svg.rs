@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::axis::Axis;
 use super::bins::{Bin, Bins};
-use super::{Limiter, Report, envelope_chart, grouped, percent};
+use super::{Limiter, Report, envelope_chart, grouped, percent, state_chart};
 use crate::input::{printable, shorten};
 
 // Blue and orange: told apart with every common kind of colour blindness, and in grey.
@@ -37,7 +37,8 @@ impl ChartError {
     }
 }
 
-/// The report as an SVG: a panel per limiter, over the same time, and one with what it admitted under its envelope.
+/// The report as an SVG: of each limiter what came of the requests over time, what remained for the key that was denied most,
+/// and what was admitted under its envelope.
 ///
 /// # Errors
 /// [`ChartError`] where the drawing library fails; writing to a string gives it no cause to.
@@ -51,7 +52,9 @@ fn draw(report: &Report, text: &mut String) -> Result<(), Failure> {
     let panels = u32::try_from(report.limiters.len())?;
     let measured = report.limiters.iter().filter_map(|limiter| limiter.answers.measured.as_ref());
     let envelopes = u32::try_from(measured.count())?;
-    let height = TITLE_HEIGHT + PANEL_HEIGHT * panels + envelope_chart::HEIGHT * envelopes;
+    let height = TITLE_HEIGHT
+        + (PANEL_HEIGHT + state_chart::HEIGHT) * panels
+        + envelope_chart::HEIGHT * envelopes;
     let root = SVGBackend::with_string(text, (WIDTH, height)).into_drawing_area();
     root.fill(&WHITE)?;
     let (title, mut rest) = root.split_vertically(TITLE_HEIGHT);
@@ -64,6 +67,11 @@ fn draw(report: &Report, text: &mut String) -> Result<(), Failure> {
     for limiter in &report.limiters {
         let (panel, others) = rest.split_vertically(PANEL_HEIGHT);
         draw_panel(&panel, limiter, &bins, &bins.fill(&limiter.trace, &limiter.outcomes))?;
+        rest = others;
+        let (panel, others) = rest.split_vertically(state_chart::HEIGHT);
+        if let Some(state) = &limiter.answers.state {
+            state_chart::draw(&panel, limiter, state, &bins)?;
+        }
         rest = others;
         if let Some(measured) = &limiter.answers.measured {
             let (panel, others) = rest.split_vertically(envelope_chart::HEIGHT);
@@ -146,6 +154,6 @@ fn draw_panel(
 }
 
 /// A label of a count: none between whole numbers.
-fn whole(count: f64) -> String {
+pub(super) fn whole(count: f64) -> String {
     if count.fract() == 0.0 { grouped(count as u64) } else { String::new() }
 }

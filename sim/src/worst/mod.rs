@@ -165,6 +165,15 @@ mod tests {
     }
 
     #[test]
+    fn what_is_denied_falsely_is_what_fits_beyond_all_that_remained() {
+        let worst = found("token-bucket 7 every 1s burst 11", Goal::FalselyDenied).unwrap();
+        assert_eq!((worst.amount, worst.nominal), (4, 11), "{worst:?}");
+        let [_, had, denied] = worst.steps[..] else { panic!("{worst:?}") };
+        assert_eq!((had.at, had.cost, had.is_admitted), (denied.at, 7, true));
+        assert_eq!((denied.cost, denied.is_admitted, denied.in_window), (4, false, 7));
+    }
+
+    #[test]
     fn d1_where_nothing_is_denied_falsely_nothing_is_found() {
         for limit in ["sliding-log 10/60s", "fixed-window 10/60s", "token-bucket 10/60s burst 7"] {
             assert_eq!(found(limit, Goal::FalselyDenied), None, "{limit}");

@@ -69,6 +69,15 @@ fn the_report_for_people_and_the_chart_show_the_trade_off() {
 }
 
 #[test]
+fn windows_stand_in_their_order_and_once_each() {
+    let windows = ["--window", "1min", "--window", "1s", "--window", "60s"];
+    let report = json(&[&["advise", SAMPLE][..], &windows].concat());
+    let families = report["families"].as_array().unwrap();
+    let windows: Vec<u64> = families.iter().map(|f| f["window_us"].as_u64().unwrap()).collect();
+    assert_eq!(windows, [[1_000_000; 4], [60_000_000; 4]].concat());
+}
+
+#[test]
 fn a_log_of_one_request_has_an_advice() {
     let (_folder, path) = file("one.csv", b"5,alice,3\n");
     let report = json(&["advise", &path]);

@@ -131,3 +131,28 @@ fn the_store_is_counted_where_there_is_one() {
     let model = ["replay", SAMPLE, "--engine", "model", "--limit", "sliding-log 5/s"];
     assert!(json(&model)["limiters"][0].get("store").is_none());
 }
+
+#[test]
+fn what_remained_over_time_is_told_and_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("chart.svg");
+    let limit = ["--limit", "fixed-window 20/10s", "--svg", path.to_str().unwrap()];
+    let state = &json(&[&["replay", SAMPLE][..], &limit].concat())["limiters"][0]["state"];
+    assert_eq!((&state["key"], &state["capacity"]), (&"203.0.113.66".into(), &20.into()));
+    let lowest = state["lowest"].as_array().unwrap();
+    // 1470 s and a microsecond in 400 slots.
+    assert_eq!((&state["slot_us"], lowest.len()), (&3_675_001.into(), 400));
+    assert_eq!(
+        (&lowest[0], lowest.iter().map(|n| n.as_u64().unwrap()).min()),
+        (&20.into(), Some(0))
+    );
+    let chart = std::fs::read_to_string(&path).unwrap();
+    assert!(chart.contains("what remained for 203.0.113.66, denied most"), "{chart}");
+    let waiting = ["--traffic", "burst 9 every 10s", "--duration", "20s", "--wait", "1min"];
+    let limit = ["--limit", "token-bucket 1/s burst 5"];
+    let state = &json(&[&["explore"][..], &waiting, &limit].concat())["limiters"][0]["state"];
+    let lowest = state["lowest"].as_array().unwrap();
+    // The last one that waits is decided about four seconds after the second burst.
+    let seconds = state["slot_us"].as_u64().unwrap() * lowest.len() as u64 / 1_000_000;
+    assert!((13..16).contains(&seconds), "{state}");
+}
