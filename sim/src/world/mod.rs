@@ -16,6 +16,7 @@ mod events;
 mod log;
 mod message;
 mod node;
+mod plan;
 mod rare;
 mod scenario;
 mod server;
@@ -26,7 +27,7 @@ pub use check::{Property, Violation};
 pub use log::{Line, Who};
 pub use rare::{Counts, Rare};
 pub use scenario::{Fault, Job, Machine, Network, Scenario, Trouble, Work};
-pub use server::{Held, Model, Scripts, Server};
+pub use server::{Held, Model, Operation, Outcome as Ran, Scripts, Server};
 pub use shrink::shrink;
 
 use client::Client;

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use lockage_core::fenced::{Access, FencedWrite};
-use lockage_core::lock::{Answer, Operation, Reply};
-use lockage_core::{Acquire, Decision, ScriptId, Timestamp, Verdict};
+use lockage_core::{Decision, ScriptId, Timestamp, Verdict, lock, rw_lock, semaphore};
 use lockage_sim::store::SimStore;
 use lockage_sim::world::campaign::explain;
-use lockage_sim::world::{Held, Machine, Model, Property, Scenario, Scripts, Server, run};
+use lockage_sim::world::{
+    Held, Machine, Model, Operation, Property, Ran, Scenario, Scripts, Server, run,
+};
 
 const SEEDS: u64 = 4000;
 
@@ -148,7 +148,7 @@ fn a_value_that_accepts_any_token_is_found_by_l7() {
 #[test]
 fn a_lock_that_stays_taken_is_found_by_l8() {
     found(Property::L8, Scenario::of, || Bent {
-        lock: Some(|reply| reply.answer = Answer::Refused(None)),
+        lock: Some(|reply| reply.answer = lock::Answer::Refused(None)),
         ..Bent::default()
     });
 }
@@ -222,7 +222,9 @@ fn found<S: Server>(
 #[derive(Default)]
 struct Bent<'a> {
     model: Model,
-    lock: Option<fn(&mut Reply)>,
+    lock: Option<fn(&mut lock::Reply)>,
+    semaphore: Option<fn(&mut semaphore::Reply)>,
+    rw_lock: Option<fn(&mut rw_lock::Reply)>,
     permit: Option<&'a dyn Fn(&mut Decision)>,
 }
 
@@ -231,20 +233,16 @@ impl Server for Bent<'_> {
         self.model.clear();
     }
 
-    fn lock(&mut self, operation: &Operation, now: Timestamp) -> Result<Reply, String> {
-        let mut reply = self.model.lock(operation, now)?;
-        self.lock.iter().for_each(|bend| bend(&mut reply));
-        Ok(reply)
-    }
-
-    fn acquire(&mut self, acquire: &Acquire, now: Timestamp) -> Result<Decision, String> {
-        let mut decision = self.model.acquire(acquire, now)?;
-        self.permit.iter().for_each(|bend| bend(&mut decision));
-        Ok(decision)
-    }
-
-    fn write(&mut self, write: &FencedWrite, now: Timestamp) -> Result<Access<()>, String> {
-        self.model.write(write, now)
+    fn run(&mut self, operation: &Operation, now: Timestamp) -> Result<Ran, String> {
+        let mut ran = self.model.run(operation, now)?;
+        match &mut ran {
+            Ran::Lock(reply) => self.lock.iter().for_each(|bend| bend(reply)),
+            Ran::Semaphore(reply) => self.semaphore.iter().for_each(|bend| bend(reply)),
+            Ran::RwLock(reply) => self.rw_lock.iter().for_each(|bend| bend(reply)),
+            Ran::Decision(decision) => self.permit.iter().for_each(|bend| bend(decision)),
+            _ => {}
+        }
+        Ok(ran)
     }
 
     fn is_held(&mut self, now: Timestamp) -> bool {
