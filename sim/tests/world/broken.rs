@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use lockage_core::semaphore::Semaphore;
 use lockage_core::{Decision, ScriptId, Timestamp, Verdict, lock, rw_lock, semaphore};
 use lockage_sim::store::SimStore;
 use lockage_sim::world::campaign::explain;
@@ -140,6 +141,90 @@ fn a_clock_that_runs_too_fast_is_found_by_l6() {
 }
 
 #[test]
+fn what_is_shared_is_watched_by_its_own_holders_too() {
+    let (lease, remember) = (Duration::from_secs(1), Duration::from_secs(2));
+    let semaphore = Semaphore::new(1, lease, remember).unwrap();
+    let machine = Machine::Semaphore { semaphore, poll_us: 20_000 };
+    let scenario = |seed| Scenario { store_ppm: 20_000, machine, ..Scenario::of(2 * seed) };
+    found(Property::L6, scenario, Model::default);
+}
+
+#[test]
+fn what_is_wrong_with_semaphores_is_found() {
+    for (property, script, text, broken) in [
+        (
+            Property::L1,
+            ScriptId::SemaphoreAcquire,
+            "if used + count > permits then",
+            "if used > permits then",
+        ),
+        (
+            Property::L4,
+            ScriptId::SemaphoreRenew,
+            "deadline = lease_end\n",
+            "deadline = lease_end - 1\n",
+        ),
+        (Property::L5, ScriptId::SemaphoreAcquire, "max(now, token + 1)", "token + 1"),
+        (
+            Property::L10,
+            ScriptId::SemaphoreAcquire,
+            "if at or position(released, ARGV[3]) then",
+            "if at then",
+        ),
+        (Property::D9, ScriptId::SemaphoreRelease, "keep = max(keep, one.till)", ""),
+    ] {
+        found_in_script(property, script, text, broken);
+    }
+    found(Property::L2, Scenario::of, || Bent {
+        semaphore: Some(|reply| {
+            if let semaphore::Answer::Full { fits_at } = &mut reply.answer {
+                *fits_at = fits_at.saturating_add(Duration::from_micros(1));
+            }
+        }),
+        ..Bent::default()
+    });
+    found(Property::L3, Scenario::of, || Bent {
+        semaphore: Some(|reply| {
+            if reply.answer == semaphore::Answer::NotHeld {
+                reply.answer = semaphore::Answer::Released { token: 7 };
+            }
+        }),
+        ..Bent::default()
+    });
+}
+
+#[test]
+fn what_is_wrong_with_sides_is_found() {
+    for (property, text, broken) in [
+        (Property::L1, "      till = max(till, grant.deadline)\n", ""),
+        (
+            Property::L2,
+            "if readers >= READERS then return first, TOO_MANY",
+            "if readers > 0 then return first, REFUSED",
+        ),
+        (Property::L9, "first, till = 0, nil, kept_till", "first, till = 0, nil, 0"),
+    ] {
+        found_in_script(property, ScriptId::RwLockAcquire, text, broken);
+    }
+    found(Property::L4, Scenario::of, || Bent {
+        rw_lock: Some(|reply| {
+            if let rw_lock::Answer::Held(hold) = &mut reply.answer {
+                hold.deadline = hold.deadline.saturating_add(Duration::from_micros(1));
+            }
+        }),
+        ..Bent::default()
+    });
+}
+
+#[test]
+fn a_line_that_is_jumped_is_found_by_l9() {
+    let next = "not queue[1] or queue[1].owner == ARGV[5]";
+    found_in_script(Property::L9, ScriptId::LockAcquire, next, "true");
+    let leaves = "if leave(ARGV[3]) then";
+    found_in_script(Property::L9, ScriptId::LockWithdraw, leaves, "if false then");
+}
+
+#[test]
 fn a_value_that_accepts_any_token_is_found_by_l7() {
     let check = "if mine < token then return {0, now, STALE, token} end";
     found_in_script(Property::L7, ScriptId::FencedWrite, check, "");
@@ -212,7 +297,7 @@ fn found<S: Server>(
     let lines = failure.timeline.len();
     let text = failure.timeline.iter().map(|line| format!("{line}\n")).collect::<String>();
     assert!(
-        lines <= 120 || failure.violation.what.contains("jobs are done"),
+        lines <= 250 || failure.violation.what.contains("jobs are done"),
         "{}\n{text}",
         failure.scenario
     );

@@ -237,8 +237,9 @@ impl SharedTruth {
                 if !is_full && !self.is_kept_out(ask, now_us, true) {
                     return broken(Property::L2, "it can be granted");
                 }
-                if until_us <= now_us {
-                    return broken(Property::L2, "that is no time to come");
+                if let Some(expected_us) = self.busy_until(ask, now_us).filter(|it| *it != until_us)
+                {
+                    return broken(Property::L2, &format!("it is so until {expected_us} us"));
                 }
                 if is_full && ask.weight == WRITE && span_us > 0 {
                     let until_us = now_us + span_us;
@@ -300,6 +301,29 @@ impl SharedTruth {
             (it.owner, it.weight) == (ask.owner, ask.weight) && now_us < it.deadline_us
         };
         self.grants.iter().position(is_it).filter(|_| self.terms.has_sides)
+    }
+
+    /// Until when what stands in the way does; nothing where that is not sure.
+    fn busy_until(&self, ask: &ClaimAsk, now_us: u64) -> Option<u64> {
+        let mut live: Vec<&Grant> =
+            self.grants.iter().filter(|it| now_us < it.deadline_us).collect();
+        let kept = self.kept_out.filter(|(until_us, _)| now_us < *until_us);
+        if live.iter().any(|it| it.is_past) || kept.is_some_and(|(_, is_past)| is_past) {
+            return None;
+        }
+        if self.terms.has_sides {
+            let is_in_the_way = |it: &&&Grant| ask.weight == WRITE || it.weight == WRITE;
+            let ends = live.iter().filter(is_in_the_way).map(|it| it.deadline_us);
+            let kept = kept.map(|(until_us, _)| until_us).filter(|_| ask.weight != WRITE);
+            return ends.chain(kept).max();
+        }
+        live.sort_by_key(|it| it.deadline_us);
+        let mut used = self.used(now_us, true);
+        let mut fits = live.into_iter().skip_while(|it| {
+            used -= it.weight;
+            used + ask.weight > self.terms.capacity
+        });
+        fits.next().map(|it| it.deadline_us)
     }
 
     /// How much is held, with what may have ended, or without.
