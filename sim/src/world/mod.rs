@@ -13,6 +13,7 @@ mod check;
 mod client;
 mod draw;
 mod events;
+mod form;
 mod log;
 mod message;
 mod node;
@@ -24,6 +25,7 @@ mod shrink;
 mod stage;
 
 pub use check::{Property, Violation};
+pub use form::FormError;
 pub use log::{Line, Who};
 pub use rare::{Counts, Rare};
 pub use scenario::{Fault, Job, Machine, Network, Scenario, Trouble, Work};

@@ -6,8 +6,10 @@ use lockage_core::Limit;
 use lockage_core::lock::Lock;
 use lockage_core::rw_lock::RwLock;
 use lockage_core::semaphore::Semaphore;
+use serde::{Deserialize, Serialize};
 
 use super::check::{Property, Violation};
+use super::form::MachineForm;
 use super::message::WRITE;
 
 pub(super) const MILLI: u64 = 1000;
@@ -17,7 +19,8 @@ pub(super) const SECOND: u64 = 1_000_000;
 pub(super) const FOR_EVER_US: u64 = 100_000 * SECOND;
 
 /// A world before it is run. Times are in microseconds of true time, from the world's beginning.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// Where it comes from.
     pub seed: u64,
@@ -40,7 +43,8 @@ pub struct Scenario {
 }
 
 /// A machine and how it is used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "MachineForm", into = "MachineForm")]
 pub enum Machine {
     /// A lock, and how often who waits for it asks.
     Lock {
@@ -73,7 +77,8 @@ pub enum Machine {
 }
 
 /// How messages fare: chances in a thousand, times in microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Network {
     /// A message takes at least so long.
     pub least_us: u64,
@@ -96,7 +101,8 @@ pub struct Network {
 }
 
 /// What a client sets out to do, once it has nothing else to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Job {
     /// All that is random in it is drawn from the stream of this number.
     pub number: u32,
@@ -109,7 +115,8 @@ pub struct Job {
 }
 
 /// What there is to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Work {
     /// Take the lock, permits or a side, work under it, give it back.
     Hold {
@@ -136,7 +143,8 @@ pub enum Work {
 }
 
 /// Something that goes wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Fault {
     /// When.
     pub at_us: u64,
@@ -145,7 +153,8 @@ pub struct Fault {
 }
 
 /// What goes wrong. Spans are in microseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Trouble {
     /// A client crashes, and comes back knowing nothing.
     ClientCrash {

@@ -23,8 +23,8 @@ pub(in crate::world) struct SharedTruth {
     grants: Vec<Grant>,
     /// The oldest first.
     released: Vec<Release>,
-    /// Until when a writer who waits keeps new readers out, by the store's clock, and whether that may be over.
-    kept_out: Option<(u64, bool)>,
+    /// Until when a writer who waits keeps new readers out, by the store's clock: surely, and at most.
+    kept_out_us: (u64, u64),
     /// The newest token that the record knows of, and of all.
     token: u64,
     newest: u64,
@@ -98,7 +98,7 @@ impl SharedTruth {
             terms: terms.into(),
             grants: Vec::new(),
             released: Vec::new(),
-            kept_out: None,
+            kept_out_us: (0, 0),
             token: 0,
             newest: 0,
         }
@@ -228,7 +228,7 @@ impl SharedTruth {
                 self.grants.push(Grant { owner, ids, weight, token, deadline_us, is_past });
                 (self.token, self.newest) = (token, self.newest.max(token));
                 if ask.weight == WRITE {
-                    self.kept_out = None;
+                    self.kept_out_us = (0, 0);
                 }
                 Ok(true)
             }
@@ -242,9 +242,8 @@ impl SharedTruth {
                     return broken(Property::L2, &format!("it is so until {expected_us} us"));
                 }
                 if is_full && ask.weight == WRITE && span_us > 0 {
-                    let until_us = now_us + span_us;
-                    let longest = self.kept_out.map_or(0, |(until_us, _)| until_us);
-                    self.kept_out = Some((longest.max(until_us), false));
+                    let (until_us, (surely_us, most_us)) = (now_us + span_us, self.kept_out_us);
+                    self.kept_out_us = (surely_us.max(until_us), most_us.max(until_us));
                 } else if !is_full {
                     rare.saw(Rare::ReaderKeptOut);
                 }
@@ -307,14 +306,14 @@ impl SharedTruth {
     fn busy_until(&self, ask: &ClaimAsk, now_us: u64) -> Option<u64> {
         let mut live: Vec<&Grant> =
             self.grants.iter().filter(|it| now_us < it.deadline_us).collect();
-        let kept = self.kept_out.filter(|(until_us, _)| now_us < *until_us);
-        if live.iter().any(|it| it.is_past) || kept.is_some_and(|(_, is_past)| is_past) {
+        let (surely_us, most_us) = self.kept_out_us;
+        if live.iter().any(|it| it.is_past) || surely_us != most_us && now_us < most_us {
             return None;
         }
         if self.terms.has_sides {
             let is_in_the_way = |it: &&&Grant| ask.weight == WRITE || it.weight == WRITE;
             let ends = live.iter().filter(is_in_the_way).map(|it| it.deadline_us);
-            let kept = kept.map(|(until_us, _)| until_us).filter(|_| ask.weight != WRITE);
+            let kept = Some(most_us).filter(|until_us| ask.weight != WRITE && now_us < *until_us);
             return ends.chain(kept).max();
         }
         live.sort_by_key(|it| it.deadline_us);
@@ -334,16 +333,17 @@ impl SharedTruth {
 
     /// Whether a new reader is, or may be.
     fn is_kept_out(&self, ask: &ClaimAsk, now_us: u64, at_most: bool) -> bool {
-        let Some((until_us, is_past)) = self.kept_out else { return false };
-        self.terms.has_sides && ask.weight != WRITE && now_us < until_us && (at_most || !is_past)
+        let (surely_us, most_us) = self.kept_out_us;
+        let until_us = if at_most { most_us } else { surely_us };
+        self.terms.has_sides && ask.weight != WRITE && now_us < until_us
     }
 
     /// The clock shows this time.
     fn pass(&mut self, now_us: u64) {
         self.grants.iter_mut().for_each(|it| it.is_past |= now_us >= it.deadline_us);
         self.released.iter_mut().for_each(|it| it.is_past |= now_us >= it.until_us);
-        if let Some((until_us, is_past)) = &mut self.kept_out {
-            *is_past |= now_us >= *until_us;
+        if now_us >= self.kept_out_us.0 {
+            self.kept_out_us.0 = 0;
         }
     }
 
@@ -351,7 +351,9 @@ impl SharedTruth {
     fn prune(&mut self, now_us: u64) {
         self.grants.retain(|it| now_us < it.deadline_us);
         self.released.retain(|it| now_us < it.until_us);
-        self.kept_out = self.kept_out.filter(|(until_us, _)| now_us < *until_us);
+        if now_us >= self.kept_out_us.1 {
+            self.kept_out_us = (0, 0);
+        }
     }
 
     /// A key that is not there holds nothing, and is not to be dropped before its time (D9).

@@ -8,6 +8,7 @@ use lockage_core::flow::{Polling, Renewals, own_deadline};
 use lockage_core::lock::{OperationId, OwnerId};
 
 use super::calls::CallEnd;
+use super::returning::PAUSE;
 use super::{Body, Flow};
 use crate::world::check::{Belief, Violation};
 use crate::world::log::Who;
@@ -16,45 +17,39 @@ use crate::world::rare::Rare;
 use crate::world::scenario::{Machine, Work};
 use crate::world::stage::{Alarm, Stage};
 
-/// The pause between attempts to give something back.
-const PAUSE: Duration = Duration::from_millis(20);
-
-/// Who waits for longer than that asks again after any failure.
-const FOR_EVER: Duration = Duration::from_secs(1000);
-
 #[derive(Debug)]
 pub(super) struct Holder {
-    lease: Duration,
-    poll: Duration,
-    timeout: Duration,
+    pub(super) lease: Duration,
+    pub(super) poll: Duration,
+    pub(super) timeout: Duration,
     /// Whether each operation has an id of its own; else an id names what is held.
-    is_lock: bool,
-    weight: u64,
+    pub(super) is_lock: bool,
+    pub(super) weight: u64,
     /// How long it says that it waits, where it waits in line or as a writer.
-    span_us: u64,
+    pub(super) span_us: u64,
     /// It may have a place in line.
-    is_placed: bool,
-    works_for: Duration,
-    holds: u32,
-    give_up_at: Duration,
-    owner: OwnerId,
-    polling: Polling,
-    renewals: Renewals<()>,
+    pub(super) is_placed: bool,
+    pub(super) works_for: Duration,
+    pub(super) holds: u32,
+    pub(super) give_up_at: Duration,
+    pub(super) owner: OwnerId,
+    pub(super) polling: Polling,
+    pub(super) renewals: Renewals<()>,
     /// The renewal that is under way.
-    renewing: Option<u32>,
-    alarm: Option<Duration>,
-    step: Step,
-    has_worked: bool,
-    held: u32,
-    token: u64,
+    pub(super) renewing: Option<u32>,
+    pub(super) alarm: Option<Duration>,
+    pub(super) step: Step,
+    pub(super) has_worked: bool,
+    pub(super) held: u32,
+    pub(super) token: u64,
     /// That of the acquire that was done.
-    id: OperationId,
+    pub(super) id: OperationId,
     /// When what it may have taken is free by itself, by the own clock.
-    free_at: Duration,
+    pub(super) free_at: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+pub(super) enum Step {
     Asking {
         call: u32,
         id: OperationId,
@@ -226,7 +221,7 @@ impl Holder {
         }
     }
 
-    fn ask(&mut self, body: &mut Body, stage: &mut Stage<'_>) {
+    pub(super) fn ask(&mut self, body: &mut Body, stage: &mut Stage<'_>) {
         let (id, sent) = (OperationId::from_u128(body.draw.id()), body.now(stage));
         let action = self.acquire(body, stage);
         self.is_placed = self.is_lock && self.span_us > 0;
@@ -373,114 +368,6 @@ impl Holder {
         stage.checks.believes(belief, ends_us)
     }
 
-    /// It is lost; what of it may still be there is given back.
-    fn lose(&mut self, body: &mut Body, stage: &mut Stage<'_>) -> Flow {
-        stage.log.say(stage.now_us, Who::Client(body.number), || "has lost the lock".to_owned());
-        self.held = self.held.min(1);
-        self.release(body, stage);
-        Flow::On
-    }
-
-    fn release(&mut self, body: &mut Body, stage: &mut Stage<'_>) {
-        if self.held <= 1 {
-            self.let_go(body, stage);
-        }
-        self.release_as(self.operation_id(body), body, stage);
-    }
-
-    fn let_go(&mut self, body: &mut Body, stage: &mut Stage<'_>) {
-        self.renewals.forget(&());
-        self.renewing = None;
-        stage.checks.doubts(body.number);
-    }
-
-    fn release_as(&mut self, id: OperationId, body: &mut Body, stage: &mut Stage<'_>) {
-        let action = Action::Release { token: self.token };
-        let call = self.call(id, action, self.timeout, body, stage);
-        self.step = Step::Releasing { call, id };
-    }
-
-    fn released(
-        &mut self,
-        id: OperationId,
-        told: Option<Told>,
-        body: &mut Body,
-        stage: &mut Stage<'_>,
-    ) -> Flow {
-        match told {
-            // What others of its attempts have taken of a side ends by itself.
-            Some(Told::Held { holds, .. }) if holds > 0 && self.is_lock => {
-                self.held = holds as u32; // at most three
-                self.release(body, stage);
-                Flow::On
-            }
-            Some(_) => {
-                self.let_go(body, stage);
-                self.over(body, stage)
-            }
-            None if body.now(stage) < self.free_at => {
-                self.step = Step::RestingToRelease { id };
-                body.rest(PAUSE, stage);
-                Flow::On
-            }
-            None => self.over(body, stage),
-        }
-    }
-
-    /// As if it came too late: what it has taken is told, and nothing is taken.
-    fn search(&mut self, id: OperationId, sent: Duration, body: &mut Body, stage: &mut Stage<'_>) {
-        let action = Action::Acquire { not_after: Timestamp::EPOCH, span_us: 0 };
-        let call = self.call(id, action, self.timeout, body, stage);
-        self.step = Step::Searching { call, id, sent };
-    }
-
-    fn searched(
-        &mut self,
-        id: OperationId,
-        sent: Duration,
-        told: Option<Told>,
-        body: &mut Body,
-        stage: &mut Stage<'_>,
-    ) -> Flow {
-        let now = body.now(stage);
-        let settled = sent + self.timeout * 2;
-        match told {
-            Some(Told::Held { token, .. }) => {
-                stage.checks.rare.saw(Rare::GrantFoundAgain);
-                (self.id, self.token, self.held) = (id, token, 1);
-                (self.is_placed, self.free_at) = (false, now + self.lease);
-                self.release(body, stage);
-                return Flow::On;
-            }
-            Some(_) if now >= settled => return self.over(body, stage),
-            None if now >= settled + self.lease => return self.over(body, stage),
-            _ => {}
-        }
-        self.step = Step::RestingToSearch { id, sent };
-        body.rest(PAUSE, stage);
-        Flow::On
-    }
-
-    /// It is over, but for who waits for ever and has not worked yet, and who has a place in line.
-    fn over(&mut self, body: &mut Body, stage: &mut Stage<'_>) -> Flow {
-        if self.has_worked || self.give_up_at.saturating_sub(body.now(stage)) < FOR_EVER {
-            if self.is_placed {
-                self.leave(body, stage);
-                return Flow::On;
-            }
-            return Flow::Done;
-        }
-        self.polling = Polling::new(self.poll, Some(self.give_up_at));
-        self.ask(body, stage);
-        Flow::On
-    }
-
-    fn leave(&mut self, body: &mut Body, stage: &mut Stage<'_>) {
-        let id = OperationId::from_u128(body.draw.id());
-        let call = self.call(id, Action::Withdraw, self.timeout, body, stage);
-        self.step = Step::Leaving { call };
-    }
-
     /// Writes the value that the lock protects, and does not wait for the answer.
     fn write(&mut self, body: &mut Body, stage: &mut Stage<'_>) {
         // Others hold what is shared, in no order of their tokens.
@@ -490,7 +377,7 @@ impl Holder {
         body.call(Ask::Write { token: self.token }, self.timeout, stage);
     }
 
-    fn call(
+    pub(super) fn call(
         &self,
         id: OperationId,
         action: Action,
@@ -502,12 +389,12 @@ impl Holder {
         body.call(Ask::Claim(ClaimAsk { owner, id, weight, action }), timeout, stage)
     }
 
-    fn acquire(&self, body: &Body, stage: &Stage<'_>) -> Action {
+    pub(super) fn acquire(&self, body: &Body, stage: &Stage<'_>) -> Action {
         Action::Acquire { not_after: self.not_after(body, stage), span_us: self.span_us }
     }
 
     /// Of an operation on what is held.
-    fn operation_id(&self, body: &mut Body) -> OperationId {
+    pub(super) fn operation_id(&self, body: &mut Body) -> OperationId {
         if self.is_lock { OperationId::from_u128(body.draw.id()) } else { self.id }
     }
 

@@ -3,6 +3,7 @@
 mod calls;
 mod clock;
 mod holder;
+mod returning;
 mod waiter;
 
 use std::collections::VecDeque;
