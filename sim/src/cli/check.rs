@@ -1,6 +1,7 @@
 //! `check`: a campaign over worlds, and what came of it.
 
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -10,18 +11,24 @@ use serde_json::{Map, Value, json};
 use super::progress::Progress;
 use crate::engine::EngineKind;
 use crate::world::campaign::{Campaign, ENOUGH_WORLDS, Failure, Results};
-use crate::world::{Property, Rare};
+use crate::world::{Property, Rare, Scenario};
 
 /// Search for faults: clients, network, store and clocks in one simulation, a world for each seed
 #[derive(Debug, Args)]
 pub(super) struct CheckArgs {
-    /// How many worlds: half of them with a lock, half with a limiter
+    /// How many worlds: half of them with a limiter, half with a lock, a semaphore or a read-write lock
     #[arg(long, value_name = "N", default_value_t = 1000)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// The seed of the first one; the others follow it
     #[arg(long, value_name = "S", default_value_t = 0)]
     start: u64,
+    /// Run the one world that this file describes, as --save writes it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "start"])]
+    scenario: Option<PathBuf>,
+    /// Write the smallest world found of the first failure to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
     /// Look for what breaks this property alone
     #[arg(long, value_enum, value_name = "PROPERTY", ignore_case = true)]
     only: Option<Property>,
@@ -35,13 +42,24 @@ pub(super) struct CheckArgs {
 
 /// Runs it and prints what came of it; tells whether nothing failed.
 pub(super) fn check(args: &CheckArgs) -> Result<bool> {
-    let CheckArgs { seeds, start, only, engine, json } = *args;
-    let campaign = Campaign { start, seeds, only, engine };
-    let progress = Progress::worlds(seeds);
+    let CheckArgs { seeds, start, only, engine, json, .. } = *args;
+    let campaign = match &args.scenario {
+        None => Campaign { start, seeds, only, engine, scenario: None },
+        Some(path) => {
+            let scenario = read(path)?;
+            Campaign { start: scenario.seed, seeds: 1, only, engine, scenario: Some(scenario) }
+        }
+    };
+    let progress = Progress::worlds(campaign.seeds);
     let since = Instant::now();
     let results = campaign.run(|done| progress.share(done))?;
     let elapsed = since.elapsed();
     progress.finish();
+    if let (Some(path), Some(failure)) = (&args.save, results.failures.first()) {
+        let text = serde_json::to_string_pretty(&failure.scenario)?;
+        std::fs::write(path, text + "\n")
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
     let mut out = anstream::stdout().lock();
     let written = match json {
         true => write_json(&mut out, &campaign, &results, elapsed),
@@ -49,6 +67,12 @@ pub(super) fn check(args: &CheckArgs) -> Result<bool> {
     };
     written.and_then(|()| out.flush()).context("cannot write to standard output")?;
     Ok(is_clean(&campaign, &results))
+}
+
+fn read(path: &Path) -> Result<Scenario> {
+    let text = std::fs::read_to_string(path);
+    let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+    Scenario::from_json(&text).with_context(|| format!("{} is no scenario", path.display()))
 }
 
 fn is_clean(campaign: &Campaign, results: &Results) -> bool {
@@ -106,7 +130,10 @@ fn replay(campaign: &Campaign, failure: &Failure) -> String {
         EngineKind::Lua => "lua",
         EngineKind::Model => "model",
     };
-    format!("lockage-sim check --start {} --seeds 1 --engine {engine}", failure.seed)
+    match campaign.scenario {
+        None => format!("lockage-sim check --start {} --seeds 1 --engine {engine}", failure.seed),
+        Some(_) => format!("lockage-sim check --scenario FILE --engine {engine}"),
+    }
 }
 
 fn write_json(
@@ -123,7 +150,8 @@ fn write_json(
             "property": failure.violation.property.to_string(),
             "statement": failure.violation.property.statement(),
             "what": failure.violation.what,
-            "scenario": failure.scenario.to_string(),
+            "scenario": failure.scenario,
+            "in_words": failure.scenario.to_string(),
             "timeline": failure.timeline.iter().map(|line| json!({
                 "at_us": line.at_us,
                 "who": line.who.to_string(),
@@ -160,7 +188,7 @@ mod tests {
     use crate::world::{Model, Scenario};
 
     const CAMPAIGN: Campaign =
-        Campaign { start: 2, seeds: 1, only: None, engine: EngineKind::Model };
+        Campaign { start: 2, seeds: 1, only: None, engine: EngineKind::Model, scenario: None };
 
     /// A world in which leases end before their time.
     fn failure() -> Failure {

@@ -16,7 +16,7 @@ const SHOWN: usize = 5;
 pub const ENOUGH_WORLDS: u64 = 5_000;
 
 /// Which worlds are run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Campaign {
     /// The first seed.
     pub start: u64,
@@ -26,6 +26,8 @@ pub struct Campaign {
     pub only: Option<Property>,
     /// What runs the commands.
     pub engine: EngineKind,
+    /// With this, it is run instead of the worlds of all seeds.
+    pub scenario: Option<Scenario>,
 }
 
 /// What came of them.
@@ -96,7 +98,7 @@ impl Campaign {
             }
             progress(index);
             let seed = self.start.wrapping_add(index);
-            let outcome = run(&Scenario::of(seed), &mut *server, false);
+            let outcome = run(&self.world(seed), &mut *server, false);
             results.events += outcome.events;
             results.rare.add(&outcome.rare);
             if outcome.violation.is_some_and(|violation| self.counts(&violation)) {
@@ -117,7 +119,11 @@ impl Campaign {
     }
 
     fn explain(&self, seed: u64, server: &mut dyn Server) -> Option<Failure> {
-        explain(&Scenario::of(seed), server)
+        explain(&self.world(seed), server)
+    }
+
+    fn world(&self, seed: u64) -> Scenario {
+        self.scenario.clone().unwrap_or_else(|| Scenario::of(seed))
     }
 }
 
@@ -136,7 +142,8 @@ mod tests {
 
     #[test]
     fn with_only_no_other_property_counts() {
-        let campaign = |only| Campaign { start: 0, seeds: 1, only, engine: EngineKind::Model };
+        let campaign =
+            |only| Campaign { start: 0, seeds: 1, only, engine: EngineKind::Model, scenario: None };
         let violation = Violation { property: Property::L6, what: String::new() };
         assert!(campaign(None).counts(&violation));
         assert!(campaign(Some(Property::L6)).counts(&violation));

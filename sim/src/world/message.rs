@@ -3,8 +3,16 @@
 use std::time::Duration;
 
 use lockage_core::fenced::{Access, FencedWrite};
-use lockage_core::lock::{self, Lock, Operation, OperationId, OwnerId, Reply};
-use lockage_core::{Acquire, Decision, Limit, RequestId, Timestamp};
+use lockage_core::lock::{self, OperationId, OwnerId};
+use lockage_core::rw_lock::{self, HoldId, MAX_READERS, Mode};
+use lockage_core::semaphore::{self, PermitId};
+use lockage_core::{Acquire, Limit, RequestId, Timestamp, Verdict};
+
+use super::scenario::Machine;
+use super::server::{Operation, Outcome};
+
+/// What it takes of a read-write lock to write: all that readers could take together.
+pub(super) const WRITE: u64 = MAX_READERS as u64;
 
 /// One attempt at a call.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +35,7 @@ pub(super) struct Attempt {
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
-    Lock(LockAsk),
+    Claim(ClaimAsk),
     Permit(PermitAsk),
     /// Writes the value that the lock protects, for the holder of this token.
     Write {
@@ -35,18 +43,33 @@ pub(super) enum Ask {
     },
 }
 
+/// For a lock, permits of a semaphore, or a side of a read-write lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LockAsk {
+pub(super) struct ClaimAsk {
     pub(super) owner: OwnerId,
+    /// Of a lock the operation's, else that of what is held.
     pub(super) id: OperationId,
+    /// How many permits, or [`WRITE`]; 1 of a lock.
+    pub(super) weight: u64,
     pub(super) action: Action,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    Acquire { not_after: Timestamp },
-    Renew { token: u64 },
-    Release { token: u64 },
+    /// Where it is refused, the caller waits, in line or as a writer, and is back within `span_us`, if that is
+    /// not zero.
+    Acquire {
+        not_after: Timestamp,
+        span_us: u64,
+    },
+    Renew {
+        token: u64,
+    },
+    Release {
+        token: u64,
+    },
+    /// Gives up a place in line.
+    Withdraw,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,28 +82,131 @@ pub(super) struct PermitAsk {
 /// What is answered.
 #[derive(Clone, Debug)]
 pub(super) enum Answer {
-    Lock(Reply),
-    Permit(Decision),
-    Written {
-        is_accepted: bool,
-    },
+    Done(Outcome),
     NoScript,
     /// There is no store to connect to.
     NotDone,
 }
 
-impl LockAsk {
-    pub(super) fn operation(&self, lock: &Lock) -> Operation {
-        match self.action {
-            Action::Acquire { not_after } => lock.acquire(self.owner, self.id, not_after),
-            Action::Renew { token } => lock.renew(self.owner, Some(token), self.id),
-            Action::Release { token } => lock.release(self.owner, Some(token), self.id),
+/// What a claim was told, whatever it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// It is held so often now, which after a release may be not at all.
+    Held { token: u64, holds: u64 },
+    /// Others have it, for so long if none of them renews or gives back.
+    Busy { free_in: Duration },
+    /// It came too late, or there is nothing to renew or give back.
+    Nothing,
+}
+
+impl Ask {
+    /// What the store is asked for; nothing where the world has no such machine.
+    pub(super) fn operation(&self, machine: &Machine) -> Option<Operation> {
+        Some(match (self, machine) {
+            (Ask::Claim(claim), Machine::Lock { lock, .. }) => {
+                let ClaimAsk { owner, id, .. } = *claim;
+                Operation::Lock(match claim.action {
+                    Action::Acquire { not_after, span_us } => {
+                        lock.acquire(owner, id, not_after).queued(Duration::from_micros(span_us))
+                    }
+                    Action::Renew { token } => lock.renew(owner, Some(token), id),
+                    Action::Release { token } => lock.release(owner, Some(token), id),
+                    Action::Withdraw => return Some(Operation::Withdraw(lock.withdraw(owner))),
+                })
+            }
+            (Ask::Claim(claim), Machine::Semaphore { semaphore, .. }) => {
+                let id = PermitId::from_u128(claim.id.as_u128());
+                Operation::Semaphore(match claim.action {
+                    Action::Acquire { not_after, .. } => semaphore
+                        .acquire(id, claim.weight, not_after)
+                        .expect("scenarios ask for one permit or a few"),
+                    Action::Renew { token } => semaphore.renew(id, Some(token)),
+                    Action::Release { token } => semaphore.release(id, Some(token)),
+                    Action::Withdraw => return None,
+                })
+            }
+            (Ask::Claim(claim), Machine::RwLock { lock, .. }) => {
+                let (owner, id) = (claim.owner, HoldId::from_u128(claim.id.as_u128()));
+                let mode = if claim.weight == WRITE { Mode::Write } else { Mode::Read };
+                Operation::RwLock(match (claim.action, mode) {
+                    (Action::Acquire { not_after, .. }, Mode::Read) => {
+                        lock.read(owner, id, not_after)
+                    }
+                    (Action::Acquire { not_after, span_us }, Mode::Write) => {
+                        lock.write(owner, id, not_after).waiting(Duration::from_micros(span_us))
+                    }
+                    (Action::Renew { token }, _) => lock.renew(owner, mode, Some(token)),
+                    (Action::Release { .. }, _) => lock.release(owner, mode, id),
+                    (Action::Withdraw, _) => return None,
+                })
+            }
+            (Ask::Permit(ask), Machine::Limiter { limit, remember_us }) => {
+                Operation::Acquire(ask.acquire(limit, *remember_us))
+            }
+            (Ask::Write { token }, _) => {
+                // The value outlives the world.
+                let kept = Duration::from_secs(1_000_000);
+                let write = FencedWrite::new(*token, "", kept);
+                Operation::Write(write.expect("tokens are below 2^53"))
+            }
+            (Ask::Claim(_) | Ask::Permit(_), _) => return None,
+        })
+    }
+
+    /// As the client says it: see [`lockage_core::Command::is_repeatable`].
+    pub(super) fn is_repeatable(&self) -> bool {
+        match self {
+            Ask::Claim(_) => true,
+            Ask::Permit(permit) => permit.id.is_some(),
+            Ask::Write { .. } => false,
+        }
+    }
+
+    /// Which of the scripts of a world it needs.
+    pub(super) fn script(&self) -> u8 {
+        match self {
+            Ask::Claim(claim) => match claim.action {
+                Action::Acquire { .. } => 0,
+                Action::Renew { .. } => 1,
+                Action::Release { .. } => 2,
+                Action::Withdraw => 3,
+            },
+            Ask::Permit(_) => 4,
+            Ask::Write { .. } => 5,
+        }
+    }
+
+    /// In words, for a timeline.
+    pub(super) fn words(&self) -> String {
+        match self {
+            Ask::Claim(ClaimAsk { action, id, weight, owner }) => {
+                let id = short(id.as_u128());
+                let what = match *weight {
+                    1 => String::new(),
+                    WRITE => " to write".to_owned(),
+                    count => format!(" of {count}"),
+                };
+                match action {
+                    Action::Acquire { not_after: Timestamp::EPOCH, .. } => {
+                        format!("acquire {id}{what}, if it was done before")
+                    }
+                    Action::Acquire { .. } => format!("acquire {id}{what}"),
+                    Action::Renew { token } => format!("renew {id} (token {token})"),
+                    Action::Release { token } => format!("release {id} (token {token})"),
+                    Action::Withdraw => format!("leave the line ({})", short(owner.as_u128())),
+                }
+            }
+            Ask::Permit(PermitAsk { cost, id: Some(id), .. }) => {
+                format!("permit {} of cost {cost}", short(id.as_u128()))
+            }
+            Ask::Permit(PermitAsk { cost, id: None, .. }) => format!("permit of cost {cost}"),
+            Ask::Write { token } => format!("write (token {token})"),
         }
     }
 }
 
 impl PermitAsk {
-    pub(super) fn acquire(&self, limit: &Limit, remember_us: u64) -> Acquire {
+    fn acquire(&self, limit: &Limit, remember_us: u64) -> Acquire {
         let acquire = Acquire::new(*limit, self.cost).expect("costs are at least 1");
         let acquire = acquire.within(self.patience);
         match self.id {
@@ -92,82 +218,94 @@ impl PermitAsk {
     }
 }
 
-/// A write under this token, of a value that outlives the world.
-pub(super) fn write(token: u64) -> FencedWrite {
-    FencedWrite::new(token, "", Duration::from_secs(1_000_000)).expect("tokens are below 2^53")
-}
-
-pub(super) fn written(access: &Access<()>) -> Answer {
-    Answer::Written { is_accepted: matches!(access, Access::Accepted(())) }
-}
-
-impl Ask {
-    /// As the client says it: see [`lockage_core::Command::is_repeatable`].
-    pub(super) fn is_repeatable(&self) -> bool {
-        match self {
-            Ask::Lock(_) => true,
-            Ask::Permit(permit) => permit.id.is_some(),
-            Ask::Write { .. } => false,
-        }
-    }
-
-    /// In words, for a timeline.
-    pub(super) fn words(&self) -> String {
-        match self {
-            Ask::Lock(LockAsk { action: Action::Acquire { not_after }, id, .. }) => {
-                match *not_after == Timestamp::EPOCH {
-                    true => format!("acquire {}, if it was done before", short(id.as_u128())),
-                    false => format!("acquire {}", short(id.as_u128())),
-                }
-            }
-            Ask::Lock(LockAsk { action: Action::Renew { token }, id, .. }) => {
-                format!("renew {} (token {token})", short(id.as_u128()))
-            }
-            Ask::Lock(LockAsk { action: Action::Release { token }, id, .. }) => {
-                format!("release {} (token {token})", short(id.as_u128()))
-            }
-            Ask::Permit(PermitAsk { cost, id: Some(id), .. }) => {
-                format!("permit {} of cost {cost}", short(id.as_u128()))
-            }
-            Ask::Permit(PermitAsk { cost, id: None, .. }) => format!("permit of cost {cost}"),
-            Ask::Write { token } => format!("write (token {token})"),
-        }
-    }
-}
-
 impl Answer {
-    /// Whether it grants the lock to who asked.
+    /// Whether it grants something to who asked for it.
     pub(super) fn is_grant_of(&self, ask: &Ask) -> bool {
-        let Answer::Lock(Reply { answer: lock::Answer::Done(_), .. }) = self else { return false };
-        matches!(ask, Ask::Lock(LockAsk { action: Action::Acquire { .. }, .. }))
+        let is_acquire = matches!(ask, Ask::Claim(ClaimAsk { action: Action::Acquire { .. }, .. }));
+        is_acquire && matches!(self.told(), Some((_, Told::Held { .. })))
+    }
+
+    /// The store's time and what a claim was told, if it is the answer to one.
+    pub(super) fn told(&self) -> Option<(Timestamp, Told)> {
+        let Answer::Done(outcome) = self else { return None };
+        Some(match outcome {
+            Outcome::Lock(reply) => {
+                let until =
+                    |time: Timestamp| Told::Busy { free_in: time.saturating_since(reply.now) };
+                let told = match reply.answer {
+                    lock::Answer::Done(hold) => Told::Held { token: hold.token, holds: hold.holds },
+                    lock::Answer::Refused(Some(holder)) => until(holder.hold.deadline),
+                    lock::Answer::Queued { until: time, .. } => until(time),
+                    lock::Answer::Refused(None) | lock::Answer::TooLate => Told::Nothing,
+                };
+                (reply.now, told)
+            }
+            Outcome::Semaphore(reply) => {
+                let told = match reply.answer {
+                    semaphore::Answer::Held(grant) => Told::Held { token: grant.token, holds: 1 },
+                    semaphore::Answer::Released { token } => Told::Held { token, holds: 0 },
+                    semaphore::Answer::Full { fits_at } => {
+                        Told::Busy { free_in: fits_at.saturating_since(reply.now) }
+                    }
+                    _ => Told::Nothing,
+                };
+                (reply.now, told)
+            }
+            Outcome::RwLock(reply) => {
+                let told = match reply.answer {
+                    rw_lock::Answer::Held(hold) => {
+                        Told::Held { token: hold.token, holds: hold.holds }
+                    }
+                    rw_lock::Answer::Released { token, holds } => Told::Held { token, holds },
+                    rw_lock::Answer::Refused { retry_at } => {
+                        Told::Busy { free_in: retry_at.saturating_since(reply.now) }
+                    }
+                    _ => Told::Nothing,
+                };
+                (reply.now, told)
+            }
+            Outcome::Withdrawn(now) => (*now, Told::Nothing),
+            Outcome::Decision(_) | Outcome::Written(_) | Outcome::Reused => return None,
+        })
     }
 
     /// In words, for a timeline.
     pub(super) fn words(&self) -> String {
-        use lock::Answer::{Done, Queued, Refused, TooLate};
+        if let Some((_, told)) = self.told() {
+            let extra = match self {
+                Answer::Done(Outcome::Lock(lock::Reply {
+                    answer: lock::Answer::Queued { ahead, .. },
+                    ..
+                })) => format!(", {ahead} are ahead"),
+                _ => String::new(),
+            };
+            return match told {
+                Told::Held { holds: 0, .. } => "done, it is given back".to_owned(),
+                Told::Held { token, holds: 1 } => format!("done, token {token}"),
+                Told::Held { token, holds } => format!("done, token {token}, held {holds} times"),
+                Told::Busy { free_in } => {
+                    format!("refused, for {} us at most{extra}", free_in.as_micros())
+                }
+                Told::Nothing => match self {
+                    Answer::Done(Outcome::Withdrawn(_)) => "done".to_owned(),
+                    _ => "refused: too late, or not held".to_owned(),
+                },
+            };
+        }
         match self {
-            Answer::Lock(reply) => match reply.answer {
-                Done(hold) if hold.holds == 0 => "done, it is free".to_owned(),
-                Done(hold) => format!(
-                    "done, token {}, held {} times, for {} us",
-                    hold.token,
-                    hold.holds,
-                    hold.deadline.saturating_since(reply.now).as_micros()
-                ),
-                Refused(None) => "refused, nobody holds it".to_owned(),
-                Refused(Some(holder)) => format!(
-                    "refused, token {} holds it for {} us",
-                    holder.hold.token,
-                    holder.hold.deadline.saturating_since(reply.now).as_micros()
-                ),
-                TooLate => "refused, too late".to_owned(),
-                Queued { ahead, .. } => format!("refused, {ahead} are ahead"),
-            },
-            Answer::Permit(decision) => {
-                format!("{:?}, {} left", decision.verdict, decision.remaining)
+            Answer::Done(Outcome::Decision(decision)) => {
+                let verdict = match decision.verdict {
+                    Verdict::Allowed => "admitted".to_owned(),
+                    Verdict::Denied { retry_after } => {
+                        format!("denied, for {} us", retry_after.as_micros())
+                    }
+                    Verdict::Never => "never".to_owned(),
+                };
+                format!("{verdict}, {} left", decision.remaining)
             }
-            Answer::Written { is_accepted: true } => "written".to_owned(),
-            Answer::Written { is_accepted: false } => "refused, stale".to_owned(),
+            Answer::Done(Outcome::Written(Access::Accepted(()))) => "written".to_owned(),
+            Answer::Done(Outcome::Written(Access::Stale { .. })) => "refused, stale".to_owned(),
+            Answer::Done(_) => "refused, the id was used".to_owned(),
             Answer::NoScript => "no such script".to_owned(),
             Answer::NotDone => "no connection".to_owned(),
         }

@@ -13,9 +13,11 @@ mod check;
 mod client;
 mod draw;
 mod events;
+mod form;
 mod log;
 mod message;
 mod node;
+mod plan;
 mod rare;
 mod scenario;
 mod server;
@@ -23,10 +25,11 @@ mod shrink;
 mod stage;
 
 pub use check::{Property, Violation};
+pub use form::FormError;
 pub use log::{Line, Who};
 pub use rare::{Counts, Rare};
 pub use scenario::{Fault, Job, Machine, Network, Scenario, Trouble, Work};
-pub use server::{Held, Model, Scripts, Server};
+pub use server::{Held, Model, Operation, Outcome as Ran, Scripts, Server};
 pub use shrink::shrink;
 
 use client::Client;

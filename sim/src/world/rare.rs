@@ -17,6 +17,9 @@ pub enum Rare {
     LeaseLost,
     GrantFoundAgain,
     GrantAfterLease,
+    GrantInLine,
+    NotNext,
+    ReaderKeptOut,
     NoScript,
     StoreAway,
     FailoverLostGrant,
@@ -32,7 +35,7 @@ pub enum Rare {
 
 impl Rare {
     /// All of them.
-    pub const ALL: [Rare; 21] = [
+    pub const ALL: [Rare; 24] = [
         Rare::LostRequest,
         Rare::LostReplyOfAcquire,
         Rare::LateAcquireRefused,
@@ -43,6 +46,9 @@ impl Rare {
         Rare::LeaseLost,
         Rare::GrantFoundAgain,
         Rare::GrantAfterLease,
+        Rare::GrantInLine,
+        Rare::NotNext,
+        Rare::ReaderKeptOut,
         Rare::NoScript,
         Rare::StoreAway,
         Rare::FailoverLostGrant,
@@ -75,6 +81,9 @@ impl Rare {
             Rare::LeaseLost => "a holder's own deadline passes while it works",
             Rare::GrantFoundAgain => "a grant whose reply was lost is found and given back",
             Rare::GrantAfterLease => "the lock is granted after its holder's lease has ended",
+            Rare::GrantInLine => "the lock is granted while others wait in line",
+            Rare::NotNext => "a free lock is refused to one who is not next",
+            Rare::ReaderKeptOut => "a reader is refused since a writer waits",
             Rare::NoScript => "the store does not know a script",
             Rare::StoreAway => "there is no store to connect to",
             Rare::FailoverLostGrant => "a failover loses an acknowledged grant",

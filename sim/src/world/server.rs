@@ -2,8 +2,10 @@
 //! the shipped scripts on the simulated store.
 
 use lockage_core::fenced::{Access, FencedWrite};
-use lockage_core::lock::{Operation, Reply};
-use lockage_core::{Acquire, Command, Decision, Record, Stored, Timestamp};
+use lockage_core::{
+    Acquire, Command, Decision, Record, RecordError, ReplyError, Stored, Timestamp, lock, rw_lock,
+    semaphore,
+};
 
 use crate::store::{SimError, SimStore};
 
@@ -15,20 +17,95 @@ const VALUE: &str = "world:{value}";
 /// What a key holds, and the last millisecond since the epoch at which it does.
 pub type Held = Option<(Stored, u64)>;
 
-/// Runs commands on one key, and on the value that a lock protects. Errors are words for people.
-#[allow(missing_docs)] // each runs what its argument says
+/// What a server is asked for: a write on the value, all else on the key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // each is what it holds
+pub enum Operation {
+    Lock(lock::Operation),
+    Withdraw(lock::Withdraw),
+    Semaphore(semaphore::Operation),
+    RwLock(rw_lock::Operation),
+    Acquire(Acquire),
+    Write(FencedWrite),
+}
+
+/// What it came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // each is what it holds
+pub enum Outcome {
+    Lock(lock::Reply),
+    Withdrawn(Timestamp),
+    Semaphore(semaphore::Reply),
+    RwLock(rw_lock::Reply),
+    Decision(Decision),
+    Written(Access<()>),
+    /// The id was used before, for something else.
+    Reused,
+}
+
+/// Runs operations on one key, and on the value that a lock protects.
 pub trait Server {
     /// Makes it as it was when it was new.
     fn clear(&mut self);
-    fn lock(&mut self, operation: &Operation, now: Timestamp) -> Result<Reply, String>;
-    fn acquire(&mut self, acquire: &Acquire, now: Timestamp) -> Result<Decision, String>;
-    fn write(&mut self, write: &FencedWrite, now: Timestamp) -> Result<Access<()>, String>;
+    /// Runs one.
+    ///
+    /// # Errors
+    /// Words for people.
+    fn run(&mut self, operation: &Operation, now: Timestamp) -> Result<Outcome, String>;
     /// Whether the key is there.
     fn is_held(&mut self, now: Timestamp) -> bool;
     /// What the key holds.
     fn held(&self) -> Held;
     /// Makes the key hold this.
     fn hold(&mut self, held: &Held);
+}
+
+/// Runs any command.
+trait Runs {
+    fn run_one<C: Command>(
+        &mut self,
+        key: &'static str,
+        command: &C,
+        now: Timestamp,
+    ) -> Result<C::Outcome, Refusal>;
+
+    fn dispatch(&mut self, operation: &Operation, now: Timestamp) -> Result<Outcome, String> {
+        let outcome = match operation {
+            Operation::Lock(it) => self.run_one(KEY, it, now).map(Outcome::Lock),
+            Operation::Withdraw(it) => self.run_one(KEY, it, now).map(Outcome::Withdrawn),
+            Operation::Semaphore(it) => self.run_one(KEY, it, now).map(Outcome::Semaphore),
+            Operation::RwLock(it) => self.run_one(KEY, it, now).map(Outcome::RwLock),
+            Operation::Acquire(it) => self.run_one(KEY, it, now).map(Outcome::Decision),
+            Operation::Write(it) => self.run_one(VALUE, it, now).map(Outcome::Written),
+        };
+        outcome.or_else(|refusal| match refusal {
+            Refusal::Reused => Ok(Outcome::Reused),
+            Refusal::Error(error) => Err(error),
+        })
+    }
+}
+
+enum Refusal {
+    Reused,
+    Error(String),
+}
+
+impl From<RecordError> for Refusal {
+    fn from(error: RecordError) -> Self {
+        match error {
+            RecordError::OperationReused => Refusal::Reused,
+            error => Refusal::Error(error.to_string()),
+        }
+    }
+}
+
+impl From<SimError> for Refusal {
+    fn from(error: SimError) -> Self {
+        match error {
+            SimError::Reply(ReplyError::Record(error)) => error.into(),
+            error => Refusal::Error(error.to_string()),
+        }
+    }
 }
 
 /// The Rust machines.
@@ -45,13 +122,13 @@ struct Slot {
 }
 
 impl Slot {
-    fn run<C: Command>(&mut self, command: &C, now: Timestamp) -> Result<C::Outcome, String> {
+    fn run<C: Command>(&mut self, command: &C, now: Timestamp) -> Result<C::Outcome, Refusal> {
         let now_ms = now.as_micros() / 1000;
         if now_ms > self.expire_ms {
             self.record = None;
         }
         let before = self.record.clone();
-        let outcome = command.apply(&mut self.record, now).map_err(|error| error.to_string())?;
+        let outcome = command.apply(&mut self.record, now)?;
         // None of these commands writes what was there before.
         if let Some(record) = self.record.as_ref().filter(|_| self.record != before) {
             self.expire_ms = now_ms + record.ttl_ms(now);
@@ -60,21 +137,25 @@ impl Slot {
     }
 }
 
+impl Runs for Model {
+    fn run_one<C: Command>(
+        &mut self,
+        key: &'static str,
+        command: &C,
+        now: Timestamp,
+    ) -> Result<C::Outcome, Refusal> {
+        let slot = if key == KEY { &mut self.key } else { &mut self.value };
+        slot.run(command, now)
+    }
+}
+
 impl Server for Model {
     fn clear(&mut self) {
         *self = Model::default();
     }
 
-    fn lock(&mut self, operation: &Operation, now: Timestamp) -> Result<Reply, String> {
-        self.key.run(operation, now)
-    }
-
-    fn acquire(&mut self, acquire: &Acquire, now: Timestamp) -> Result<Decision, String> {
-        self.key.run(acquire, now)
-    }
-
-    fn write(&mut self, write: &FencedWrite, now: Timestamp) -> Result<Access<()>, String> {
-        self.value.run(write, now)
+    fn run(&mut self, operation: &Operation, now: Timestamp) -> Result<Outcome, String> {
+        self.dispatch(operation, now)
     }
 
     fn is_held(&mut self, now: Timestamp) -> bool {
@@ -111,15 +192,17 @@ impl Scripts {
     pub fn on(store: SimStore) -> Scripts {
         Scripts { store }
     }
+}
 
-    fn run<C: Command>(
+impl Runs for Scripts {
+    fn run_one<C: Command>(
         &mut self,
-        key: &str,
+        key: &'static str,
         command: &C,
         now: Timestamp,
-    ) -> Result<C::Outcome, String> {
+    ) -> Result<C::Outcome, Refusal> {
         self.store.set_now(now);
-        self.store.run(key, command).map_err(|error| error.to_string())
+        Ok(self.store.run(key, command)?)
     }
 }
 
@@ -129,16 +212,8 @@ impl Server for Scripts {
         self.store.set_now(Timestamp::EPOCH);
     }
 
-    fn lock(&mut self, operation: &Operation, now: Timestamp) -> Result<Reply, String> {
-        self.run(KEY, operation, now)
-    }
-
-    fn acquire(&mut self, acquire: &Acquire, now: Timestamp) -> Result<Decision, String> {
-        self.run(KEY, acquire, now)
-    }
-
-    fn write(&mut self, write: &FencedWrite, now: Timestamp) -> Result<Access<()>, String> {
-        self.run(VALUE, write, now)
+    fn run(&mut self, operation: &Operation, now: Timestamp) -> Result<Outcome, String> {
+        self.dispatch(operation, now)
     }
 
     fn is_held(&mut self, now: Timestamp) -> bool {

@@ -6,10 +6,10 @@ use super::check::{Carried, Checks, Property, Violation};
 use super::draw::Draw;
 use super::events::Queue;
 use super::log::{Log, Who};
-use super::message::{Action, Answer, Ask, Attempt, Request, write, written};
+use super::message::{Answer, Ask, Attempt, Request};
 use super::node::Node;
 use super::rare::Rare;
-use super::scenario::{Machine, Scenario, Trouble};
+use super::scenario::{Scenario, Trouble};
 use super::server::Server;
 
 /// What happens at some time.
@@ -104,7 +104,7 @@ impl<'s> Stage<'s> {
             }
             return Ok(());
         }
-        if !self.node.knows(script(&request.ask), request.with_script) {
+        if !self.node.knows(request.ask.script(), request.with_script) {
             self.checks.rare.saw(Rare::NoScript);
             self.reply(request, Answer::NoScript, draw);
             return Ok(());
@@ -131,17 +131,9 @@ impl<'s> Stage<'s> {
     }
 
     fn ask_server(&mut self, ask: &Ask, now: Timestamp) -> Result<Answer, String> {
-        let server = &mut *self.node.server;
-        match (ask, self.scenario.machine) {
-            (Ask::Lock(ask), Machine::Lock { lock, .. }) => {
-                server.lock(&ask.operation(&lock), now).map(Answer::Lock)
-            }
-            (Ask::Permit(ask), Machine::Limiter { limit, remember_us }) => {
-                server.acquire(&ask.acquire(&limit, remember_us), now).map(Answer::Permit)
-            }
-            (Ask::Write { token }, _) => server.write(&write(*token), now).map(|it| written(&it)),
-            (Ask::Lock(_) | Ask::Permit(_), _) => Err("this world has no such machine".to_owned()),
-        }
+        let operation = ask.operation(&self.scenario.machine);
+        let operation = operation.ok_or("this world has no such machine")?;
+        self.node.server.run(&operation, now).map(Answer::Done)
     }
 
     fn reply(&mut self, request: Request, answer: Answer, draw: &mut Draw) {
@@ -207,18 +199,5 @@ impl<'s> Stage<'s> {
             }
             Trouble::ClientCrash { .. } | Trouble::Pause { .. } => {}
         }
-    }
-}
-
-/// The scripts that a world uses, by number.
-fn script(ask: &Ask) -> u8 {
-    match ask {
-        Ask::Lock(ask) => match ask.action {
-            Action::Acquire { .. } => 0,
-            Action::Renew { .. } => 1,
-            Action::Release { .. } => 2,
-        },
-        Ask::Permit(_) => 3,
-        Ask::Write { .. } => 4,
     }
 }

@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
-use lockage_core::fenced::{Access, FencedWrite};
-use lockage_core::lock::{Answer, Operation, Reply};
-use lockage_core::{Acquire, Decision, ScriptId, Timestamp, Verdict};
+use lockage_core::semaphore::Semaphore;
+use lockage_core::{Decision, ScriptId, Timestamp, Verdict, lock, rw_lock, semaphore};
 use lockage_sim::store::SimStore;
 use lockage_sim::world::campaign::explain;
-use lockage_sim::world::{Held, Machine, Model, Property, Scenario, Scripts, Server, run};
+use lockage_sim::world::{
+    Held, Machine, Model, Operation, Property, Ran, Scenario, Scripts, Server, run,
+};
 
 const SEEDS: u64 = 4000;
 
@@ -140,6 +141,90 @@ fn a_clock_that_runs_too_fast_is_found_by_l6() {
 }
 
 #[test]
+fn what_is_shared_is_watched_by_its_own_holders_too() {
+    let (lease, remember) = (Duration::from_secs(1), Duration::from_secs(2));
+    let semaphore = Semaphore::new(1, lease, remember).unwrap();
+    let machine = Machine::Semaphore { semaphore, poll_us: 20_000 };
+    let scenario = |seed| Scenario { store_ppm: 20_000, machine, ..Scenario::of(2 * seed) };
+    found(Property::L6, scenario, Model::default);
+}
+
+#[test]
+fn what_is_wrong_with_semaphores_is_found() {
+    for (property, script, text, broken) in [
+        (
+            Property::L1,
+            ScriptId::SemaphoreAcquire,
+            "if used + count > permits then",
+            "if used > permits then",
+        ),
+        (
+            Property::L4,
+            ScriptId::SemaphoreRenew,
+            "deadline = lease_end\n",
+            "deadline = lease_end - 1\n",
+        ),
+        (Property::L5, ScriptId::SemaphoreAcquire, "max(now, token + 1)", "token + 1"),
+        (
+            Property::L10,
+            ScriptId::SemaphoreAcquire,
+            "if at or position(released, ARGV[3]) then",
+            "if at then",
+        ),
+        (Property::D9, ScriptId::SemaphoreRelease, "keep = max(keep, one.till)", ""),
+    ] {
+        found_in_script(property, script, text, broken);
+    }
+    found(Property::L2, Scenario::of, || Bent {
+        semaphore: Some(|reply| {
+            if let semaphore::Answer::Full { fits_at } = &mut reply.answer {
+                *fits_at = fits_at.saturating_add(Duration::from_micros(1));
+            }
+        }),
+        ..Bent::default()
+    });
+    found(Property::L3, Scenario::of, || Bent {
+        semaphore: Some(|reply| {
+            if reply.answer == semaphore::Answer::NotHeld {
+                reply.answer = semaphore::Answer::Released { token: 7 };
+            }
+        }),
+        ..Bent::default()
+    });
+}
+
+#[test]
+fn what_is_wrong_with_sides_is_found() {
+    for (property, text, broken) in [
+        (Property::L1, "      till = max(till, grant.deadline)\n", ""),
+        (
+            Property::L2,
+            "if readers >= READERS then return first, TOO_MANY",
+            "if readers > 0 then return first, REFUSED",
+        ),
+        (Property::L9, "first, till = 0, nil, kept_till", "first, till = 0, nil, 0"),
+    ] {
+        found_in_script(property, ScriptId::RwLockAcquire, text, broken);
+    }
+    found(Property::L4, Scenario::of, || Bent {
+        rw_lock: Some(|reply| {
+            if let rw_lock::Answer::Held(hold) = &mut reply.answer {
+                hold.deadline = hold.deadline.saturating_add(Duration::from_micros(1));
+            }
+        }),
+        ..Bent::default()
+    });
+}
+
+#[test]
+fn a_line_that_is_jumped_is_found_by_l9() {
+    let next = "not queue[1] or queue[1].owner == ARGV[5]";
+    found_in_script(Property::L9, ScriptId::LockAcquire, next, "true");
+    let leaves = "if leave(ARGV[3]) then";
+    found_in_script(Property::L9, ScriptId::LockWithdraw, leaves, "if false then");
+}
+
+#[test]
 fn a_value_that_accepts_any_token_is_found_by_l7() {
     let check = "if mine < token then return {0, now, STALE, token} end";
     found_in_script(Property::L7, ScriptId::FencedWrite, check, "");
@@ -148,7 +233,7 @@ fn a_value_that_accepts_any_token_is_found_by_l7() {
 #[test]
 fn a_lock_that_stays_taken_is_found_by_l8() {
     found(Property::L8, Scenario::of, || Bent {
-        lock: Some(|reply| reply.answer = Answer::Refused(None)),
+        lock: Some(|reply| reply.answer = lock::Answer::Refused(None)),
         ..Bent::default()
     });
 }
@@ -212,7 +297,7 @@ fn found<S: Server>(
     let lines = failure.timeline.len();
     let text = failure.timeline.iter().map(|line| format!("{line}\n")).collect::<String>();
     assert!(
-        lines <= 120 || failure.violation.what.contains("jobs are done"),
+        lines <= 250 || failure.violation.what.contains("jobs are done"),
         "{}\n{text}",
         failure.scenario
     );
@@ -222,7 +307,9 @@ fn found<S: Server>(
 #[derive(Default)]
 struct Bent<'a> {
     model: Model,
-    lock: Option<fn(&mut Reply)>,
+    lock: Option<fn(&mut lock::Reply)>,
+    semaphore: Option<fn(&mut semaphore::Reply)>,
+    rw_lock: Option<fn(&mut rw_lock::Reply)>,
     permit: Option<&'a dyn Fn(&mut Decision)>,
 }
 
@@ -231,20 +318,16 @@ impl Server for Bent<'_> {
         self.model.clear();
     }
 
-    fn lock(&mut self, operation: &Operation, now: Timestamp) -> Result<Reply, String> {
-        let mut reply = self.model.lock(operation, now)?;
-        self.lock.iter().for_each(|bend| bend(&mut reply));
-        Ok(reply)
-    }
-
-    fn acquire(&mut self, acquire: &Acquire, now: Timestamp) -> Result<Decision, String> {
-        let mut decision = self.model.acquire(acquire, now)?;
-        self.permit.iter().for_each(|bend| bend(&mut decision));
-        Ok(decision)
-    }
-
-    fn write(&mut self, write: &FencedWrite, now: Timestamp) -> Result<Access<()>, String> {
-        self.model.write(write, now)
+    fn run(&mut self, operation: &Operation, now: Timestamp) -> Result<Ran, String> {
+        let mut ran = self.model.run(operation, now)?;
+        match &mut ran {
+            Ran::Lock(reply) => self.lock.iter().for_each(|bend| bend(reply)),
+            Ran::Semaphore(reply) => self.semaphore.iter().for_each(|bend| bend(reply)),
+            Ran::RwLock(reply) => self.rw_lock.iter().for_each(|bend| bend(reply)),
+            Ran::Decision(decision) => self.permit.iter().for_each(|bend| bend(decision)),
+            _ => {}
+        }
+        Ok(ran)
     }
 
     fn is_held(&mut self, now: Timestamp) -> bool {

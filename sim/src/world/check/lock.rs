@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use lockage_core::lock::{Answer, Hold, Lock, OperationId, OwnerId, REMEMBERED, Reply};
 
+use super::line::Line;
 use super::{Carried, Property, Violation};
-use crate::world::message::{Action, LockAsk};
+use crate::world::message::{Action, ClaimAsk};
 use crate::world::rare::{Counts, Rare};
 
 #[derive(Clone, Debug)]
@@ -18,6 +19,7 @@ pub(in crate::world) struct LockTruth {
     keep_us: u64,
     /// The newest token of all, also where it was lost.
     newest: u64,
+    line: Line,
     /// All that were ever done.
     ever: BTreeSet<OperationId>,
     /// The grant of this token has lost a hold of which its holder does not know.
@@ -42,7 +44,8 @@ impl LockTruth {
     /// A lock that was never used.
     pub(super) fn new(lock: Lock) -> Self {
         let (done, ever) = (Vec::new(), BTreeSet::new());
-        LockTruth { lock, grant: None, done, keep_us: 0, newest: 0, ever, shaken: None }
+        let line = Line::default();
+        LockTruth { lock, grant: None, done, keep_us: 0, newest: 0, line, ever, shaken: None }
     }
 
     pub(super) fn token(&self) -> u64 {
@@ -88,7 +91,7 @@ impl LockTruth {
     /// Whether it was a fresh grant.
     pub(super) fn observe(
         &mut self,
-        ask: &LockAsk,
+        ask: &ClaimAsk,
         reply: &Reply,
         carried: &Carried,
         rare: &mut Counts,
@@ -100,6 +103,7 @@ impl LockTruth {
         }
         self.forget_where_gone(carried)?;
         let now_us = carried.now.as_micros();
+        self.line.pass(now_us);
         if let Some(done) = self.done.iter().find(|done| done.id == ask.id).copied() {
             let is_same = reply.answer == Answer::Done(done.hold);
             if is_same {
@@ -122,7 +126,7 @@ impl LockTruth {
 
     fn judge(
         &mut self,
-        ask: &LockAsk,
+        ask: &ClaimAsk,
         reply: &Reply,
         carried: &Carried,
         rare: &mut Counts,
@@ -140,19 +144,30 @@ impl LockTruth {
             Err(property.broken(format!("{action:?} was answered {answer:?}: {why}")))
         };
         let hold = match (action, answer) {
-            (Action::Acquire { not_after }, Answer::TooLate) if carried.now > not_after => {
+            (Action::Acquire { not_after, .. }, Answer::TooLate) if carried.now > not_after => {
                 rare.saw(Rare::LateAcquireRefused);
                 return Ok(false);
             }
-            (Action::Acquire { not_after }, Answer::Done(_)) if carried.now > not_after => {
+            (Action::Acquire { not_after, .. }, Answer::Done(_)) if carried.now > not_after => {
                 return broken(Property::L10, "it came too late");
             }
-            (Action::Acquire { .. }, Answer::Refused(Some(_)))
+            (Action::Acquire { span_us, .. }, Answer::Refused(Some(_)))
                 if live.is_some() && mine.is_none() =>
             {
+                self.wait(ask, now_us, span_us);
+                return Ok(false);
+            }
+            (Action::Acquire { span_us, .. }, Answer::Queued { .. })
+                if live.is_none() && self.line.keeps_out(ask.owner, now_us) =>
+            {
+                rare.saw(Rare::NotNext);
+                self.wait(ask, now_us, span_us);
                 return Ok(false);
             }
             (Action::Acquire { .. }, Answer::Done(hold)) => hold,
+            (Action::Acquire { .. }, Answer::Queued { .. }) if live.is_none() => {
+                return broken(Property::L9, "nobody who waits came before");
+            }
             (Action::Acquire { .. }, _) => {
                 return broken(Property::L8, "it is free, or the caller's");
             }
@@ -165,6 +180,7 @@ impl LockTruth {
                     (None, _) => return broken(Property::L3, "the caller does not hold it"),
                 }
             }
+            (Action::Withdraw, _) => return Ok(false),
         };
         if matches!(action, Action::Acquire { .. }) && live.is_some() && mine.is_none() {
             return broken(Property::L1, "somebody else holds it");
@@ -182,7 +198,7 @@ impl LockTruth {
             (Action::Release { .. }, Some(Grant { hold, .. })) => {
                 (hold.holds - 1, hold.deadline.as_micros())
             }
-            (Action::Renew { .. } | Action::Release { .. }, None) => (0, 0),
+            (Action::Renew { .. } | Action::Release { .. } | Action::Withdraw, _) => (0, 0),
         };
         if hold.holds != holds {
             return broken(Property::L2, &format!("it must be held {holds} times"));
@@ -204,6 +220,10 @@ impl LockTruth {
         }
         let is_fresh = mine.is_none();
         if is_fresh {
+            if !self.line.is_empty() {
+                rare.saw(Rare::GrantInLine);
+            }
+            self.line.grant(ask.owner)?;
             if self.grant.is_some_and(|grant| grant.hold.holds > 0) {
                 rare.saw(Rare::GrantAfterLease);
             }
@@ -232,7 +252,7 @@ impl LockTruth {
     /// A key that is not there holds nothing, and is not to be dropped before its time (D9).
     fn forget_where_gone(&mut self, carried: &Carried) -> Result<(), Violation> {
         let now_us = carried.now.as_micros();
-        if carried.was_held || self.grant.is_none() {
+        if carried.was_held || self.grant.is_none() && self.line.is_empty() {
             return Ok(());
         }
         if now_us < self.keep_us {
@@ -241,6 +261,22 @@ impl LockTruth {
         }
         let (newest, shaken) = (self.newest, self.shaken);
         *self = LockTruth { newest, shaken, ..LockTruth::new(self.lock) };
+        Ok(())
+    }
+
+    /// He waits in line, if he says so, and the record is kept for that.
+    fn wait(&mut self, ask: &ClaimAsk, now_us: u64, span_us: u64) {
+        if span_us > 0 {
+            self.line.wait(ask.owner, now_us, span_us);
+            self.keep_us = self.keep_us.max(now_us + span_us);
+        }
+    }
+
+    /// He waits no longer.
+    pub(super) fn withdrawn(&mut self, ask: &ClaimAsk, carried: &Carried) -> Result<(), Violation> {
+        self.forget_where_gone(carried)?;
+        self.line.pass(carried.now.as_micros());
+        self.line.leave(ask.owner);
         Ok(())
     }
 

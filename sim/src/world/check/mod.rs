@@ -5,26 +5,32 @@
 mod belief;
 mod envelope;
 mod limiter;
+mod line;
 mod lock;
 mod property;
 mod reference;
+mod shared;
 
 use lockage_core::Timestamp;
+use lockage_core::fenced::Access;
 
 pub(super) use belief::Belief;
 pub use property::{Property, Violation};
 
-use super::message::{Answer, Ask};
+use super::message::{Action, Answer, Ask};
 use super::rare::{Counts, Rare};
 use super::scenario::{Machine, Scenario};
+use super::server::Outcome;
 use belief::Beliefs;
 use limiter::LimiterTruth;
 use lock::LockTruth;
+use shared::SharedTruth;
 
 /// What is true of the key, told from the answers that were given.
 #[derive(Clone, Debug)]
 pub(super) enum Truth {
     Lock(LockTruth),
+    Shared(SharedTruth),
     Limiter(LimiterTruth),
 }
 
@@ -33,6 +39,8 @@ impl Truth {
     fn new(machine: &Machine) -> Truth {
         match *machine {
             Machine::Lock { lock, .. } => Truth::Lock(LockTruth::new(lock)),
+            Machine::Semaphore { semaphore, .. } => Truth::Shared(SharedTruth::new(semaphore)),
+            Machine::RwLock { lock, .. } => Truth::Shared(SharedTruth::new(lock)),
             Machine::Limiter { limit, remember_us } => {
                 Truth::Limiter(LimiterTruth::new(limit, remember_us))
             }
@@ -98,6 +106,12 @@ impl Checks {
                 }
                 after.follow(before);
             }
+            (Truth::Shared(after), Truth::Shared(before)) => {
+                if after.token() < before.token() {
+                    self.rare.saw(Rare::FailoverLostGrant);
+                }
+                after.follow(before);
+            }
             (Truth::Limiter(after), Truth::Limiter(before))
                 if after.admitted() < before.admitted() =>
             {
@@ -116,45 +130,63 @@ impl Checks {
         answer: &Answer,
         carried: &Carried,
     ) -> Result<(), Violation> {
-        match (ask, answer, &mut self.truth) {
-            (Ask::Lock(ask), Answer::Lock(reply), Truth::Lock(truth)) => {
-                if truth.observe(ask, reply, carried, &mut self.rare)? {
-                    let jumped_us = self.troubles.jumped_us;
+        let Answer::Done(outcome) = answer else { return Ok(()) };
+        let jumped_us = self.troubles.jumped_us;
+        match (ask, outcome, &mut self.truth) {
+            (Ask::Claim(claim), Outcome::Lock(reply), Truth::Lock(truth)) => {
+                if truth.observe(claim, reply, carried, &mut self.rare)? {
                     let is_excused =
                         |it: &Belief| it.sent_us <= jumped_us || truth.is_shaken(it.token);
-                    self.beliefs.granted(carried.at_us, is_excused, &mut self.rare)?;
+                    self.beliefs.granted((1, 1), carried.at_us, is_excused, &mut self.rare)?;
                 }
                 Ok(())
             }
-            (Ask::Permit(ask), Answer::Permit(decision), Truth::Limiter(truth)) => {
+            (Ask::Claim(claim), Outcome::Withdrawn(_), Truth::Lock(truth))
+                if claim.action == Action::Withdraw =>
+            {
+                truth.withdrawn(claim, carried)
+            }
+            (Ask::Claim(claim), outcome, Truth::Shared(truth)) => {
+                if truth.observe(claim, outcome, carried, &mut self.rare)? {
+                    let is_excused = |it: &Belief| it.sent_us <= jumped_us;
+                    let weights = (claim.weight, truth.capacity());
+                    self.beliefs.granted(weights, carried.at_us, is_excused, &mut self.rare)?;
+                }
+                Ok(())
+            }
+            (Ask::Permit(ask), Outcome::Decision(decision), Truth::Limiter(truth)) => {
                 truth.observe(ask, decision, carried, &mut self.rare)
             }
-            (Ask::Write { token }, Answer::Written { is_accepted: true }, _) => {
-                if *token < self.newest_write {
-                    let newest = self.newest_write;
-                    return Err(
-                        Property::L7.broken(format!("token {token} was accepted after {newest}"))
-                    );
-                }
-                self.newest_write = *token;
+            (Ask::Write { token }, Outcome::Written(access), _) => self.written(*token, access),
+            _ => Err(Property::D12.broken(format!("{outcome:?} is no answer to {ask:?}"))),
+        }
+    }
+
+    fn written(&mut self, token: u64, access: &Access<()>) -> Result<(), Violation> {
+        match access {
+            Access::Accepted(()) if token < self.newest_write => Err(Property::L7
+                .broken(format!("token {token} was accepted after {}", self.newest_write))),
+            Access::Accepted(()) => {
+                self.newest_write = token;
                 Ok(())
             }
-            (Ask::Write { .. }, Answer::Written { is_accepted: false }, _) => {
+            Access::Stale { .. } => {
                 self.rare.saw(Rare::StaleWrite);
                 Ok(())
             }
-            _ => Ok(()),
         }
     }
 
     /// A client is sure of a grant from now on, or for longer. `ends_us` is the store's clock when its own
     /// deadline comes.
     pub(super) fn believes(&mut self, belief: Belief, ends_us: u64) -> Result<(), Violation> {
-        if let Truth::Lock(truth) = &self.truth
-            && belief.sent_us > self.troubles.jumped_us
-            && !truth.is_shaken(belief.token)
-        {
-            truth.covers(belief.token, ends_us)?;
+        if belief.sent_us > self.troubles.jumped_us {
+            match &self.truth {
+                Truth::Lock(truth) if truth.is_shaken(belief.token) => {}
+                Truth::Lock(truth) => truth.covers(belief.token, ends_us)?,
+                Truth::Shared(truth) => truth.covers(belief.token, ends_us)?,
+                Truth::Limiter(_) => {}
+            }
         }
         self.beliefs.begin(belief);
         Ok(())

@@ -31,6 +31,7 @@ pub enum Property {
     L6,
     L7,
     L8,
+    L9,
     L10,
 }
 
@@ -83,6 +84,9 @@ impl Property {
             Property::L7 => "nothing is accepted with a token below one that was accepted before",
             Property::L8 => {
                 "a lock that is free is granted; once all is well, who waits for it gets it"
+            }
+            Property::L9 => {
+                "who waits in line and asks again within his span is never passed over, and who is gone is waited for no longer than half as long again; no new reader passes a writer that waits"
             }
             Property::L10 => {
                 "an operation that comes again changes nothing and gets the same answer, and an acquire that comes too late takes nothing"

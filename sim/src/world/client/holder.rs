@@ -5,47 +5,51 @@ use std::time::Duration;
 
 use lockage_core::Timestamp;
 use lockage_core::flow::{Polling, Renewals, own_deadline};
-use lockage_core::lock::{self, Hold, Lock, OperationId, OwnerId, Reply};
+use lockage_core::lock::{OperationId, OwnerId};
 
 use super::calls::CallEnd;
+use super::returning::PAUSE;
 use super::{Body, Flow};
 use crate::world::check::{Belief, Violation};
 use crate::world::log::Who;
-use crate::world::message::{Action, Answer, Ask, LockAsk};
+use crate::world::message::{Action, Ask, ClaimAsk, Told};
 use crate::world::rare::Rare;
-use crate::world::scenario::Machine;
+use crate::world::scenario::{Machine, Work};
 use crate::world::stage::{Alarm, Stage};
-
-/// The pause between attempts to give something back.
-const PAUSE: Duration = Duration::from_millis(20);
-
-/// Who waits for longer than that asks again after any failure.
-const FOR_EVER: Duration = Duration::from_secs(1000);
 
 #[derive(Debug)]
 pub(super) struct Holder {
-    lock: Lock,
-    poll: Duration,
-    timeout: Duration,
-    works_for: Duration,
-    holds: u32,
-    give_up_at: Duration,
-    owner: OwnerId,
-    polling: Polling,
-    renewals: Renewals<()>,
+    pub(super) lease: Duration,
+    pub(super) poll: Duration,
+    pub(super) timeout: Duration,
+    /// Whether each operation has an id of its own; else an id names what is held.
+    pub(super) is_lock: bool,
+    pub(super) weight: u64,
+    /// How long it says that it waits, where it waits in line or as a writer.
+    pub(super) span_us: u64,
+    /// It may have a place in line.
+    pub(super) is_placed: bool,
+    pub(super) works_for: Duration,
+    pub(super) holds: u32,
+    pub(super) give_up_at: Duration,
+    pub(super) owner: OwnerId,
+    pub(super) polling: Polling,
+    pub(super) renewals: Renewals<()>,
     /// The renewal that is under way.
-    renewing: Option<u32>,
-    alarm: Option<Duration>,
-    step: Step,
-    has_worked: bool,
-    held: u32,
-    token: u64,
+    pub(super) renewing: Option<u32>,
+    pub(super) alarm: Option<Duration>,
+    pub(super) step: Step,
+    pub(super) has_worked: bool,
+    pub(super) held: u32,
+    pub(super) token: u64,
+    /// That of the acquire that was done.
+    pub(super) id: OperationId,
     /// When what it may have taken is free by itself, by the own clock.
-    free_at: Duration,
+    pub(super) free_at: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+pub(super) enum Step {
     Asking {
         call: u32,
         id: OperationId,
@@ -73,26 +77,35 @@ enum Step {
         id: OperationId,
         sent: Duration,
     },
+    /// It waits in line no longer.
+    Leaving {
+        call: u32,
+    },
+    RestingToLeave,
 }
 
 impl Holder {
-    pub(super) fn begin(
-        works_for_us: u64,
-        holds: u32,
-        wait_us: u64,
-        body: &mut Body,
-        stage: &mut Stage<'_>,
-    ) -> Self {
-        let Machine::Lock { lock, poll_us } = stage.scenario.machine else {
-            unreachable!("only worlds with a lock have such jobs")
+    pub(super) fn begin(work: Work, body: &mut Body, stage: &mut Stage<'_>) -> Self {
+        let machine = stage.scenario.machine;
+        let (Some(claim), Work::Hold { weight, in_line, for_us, holds, wait_us }) =
+            (machine.claim(), work)
+        else {
+            unreachable!("worlds of limiters have no such jobs")
         };
-        let poll = Duration::from_micros(poll_us);
+        let (poll, timeout_us) = (Duration::from_micros(claim.poll_us), stage.scenario.timeout_us);
+        let is_lock = matches!(machine, Machine::Lock { .. });
+        let says_so = if is_lock { in_line } else { weight == claim.capacity };
         let give_up_at = body.now(stage) + Duration::from_micros(wait_us);
         let mut holder = Holder {
-            lock,
+            lease: Duration::from_micros(claim.lease_us),
             poll,
-            timeout: Duration::from_micros(stage.scenario.timeout_us),
-            works_for: Duration::from_micros(works_for_us),
+            timeout: Duration::from_micros(timeout_us),
+            is_lock,
+            weight,
+            // Who sleeps for a poll and then makes a call is back before that.
+            span_us: if says_so { 2 * claim.poll_us + timeout_us } else { 0 },
+            is_placed: false,
+            works_for: Duration::from_micros(for_us),
             holds,
             give_up_at,
             owner: OwnerId::from_u128(body.draw.id()),
@@ -104,6 +117,7 @@ impl Holder {
             has_worked: false,
             held: 0,
             token: 0,
+            id: OperationId::from_u128(0),
             free_at: Duration::ZERO,
         };
         holder.ask(body, stage);
@@ -121,7 +135,7 @@ impl Holder {
         }
         if let (false, Some(deadline)) = (plan.renew.is_empty(), deadline) {
             let action = Action::Renew { token: self.token };
-            let id = OperationId::from_u128(body.draw.id());
+            let id = self.operation_id(body);
             let left = deadline.saturating_sub(now).min(self.timeout);
             self.renewing = Some(self.call(id, action, left, body, stage));
         }
@@ -149,10 +163,12 @@ impl Holder {
             }
             Step::RestingToRelease { id } => self.release_as(id, body, stage),
             Step::RestingToSearch { id, sent } => self.search(id, sent, body, stage),
+            Step::RestingToLeave => self.leave(body, stage),
             Step::Asking { .. }
             | Step::Entering { .. }
             | Step::Releasing { .. }
-            | Step::Searching { .. } => {}
+            | Step::Searching { .. }
+            | Step::Leaving { .. } => {}
         }
         Ok(Flow::On)
     }
@@ -163,56 +179,69 @@ impl Holder {
         body: &mut Body,
         stage: &mut Stage<'_>,
     ) -> Result<Flow, Violation> {
-        let reply = match end.answer {
-            Some(Answer::Lock(reply)) => Some(reply),
-            _ => None,
-        };
-        if let Some(reply) = reply {
-            body.store_clock = Some((end.sent, reply.now));
-        }
+        let told = end.answer.as_ref().map(|answer| match answer.told() {
+            Some((now, told)) => {
+                body.store_clock = Some((end.sent, now));
+                told
+            }
+            None => Told::Nothing,
+        });
         if self.renewing == Some(end.call) {
             self.renewing = None;
-            return self.renewed(&end, reply, body, stage);
+            return self.renewed(&end, told, body, stage);
         }
         match self.step {
-            Step::Asking { call, id, sent } if call == end.call => match reply {
-                Some(reply) => self.asked(&end, reply, body, stage),
+            Step::Asking { call, id, sent } if call == end.call => match told {
+                Some(told) => self.asked(&end, id, told, body, stage),
                 None if end.is_unknown => {
                     self.search(id, sent, body, stage);
                     Ok(Flow::On)
                 }
                 None => Ok(self.over(body, stage)),
             },
-            Step::Entering { call } if call == end.call => self.entered(&end, reply, body, stage),
+            Step::Entering { call } if call == end.call => self.entered(&end, told, body, stage),
             Step::Releasing { call, id } if call == end.call => {
-                Ok(self.released(id, reply, body, stage))
+                Ok(self.released(id, told, body, stage))
             }
             Step::Searching { call, id, sent } if call == end.call => {
-                Ok(self.searched(id, sent, reply, body, stage))
+                Ok(self.searched(id, sent, told, body, stage))
             }
+            Step::Leaving { call } if call == end.call => match told {
+                Some(_) => {
+                    self.is_placed = false;
+                    Ok(self.over(body, stage))
+                }
+                None => {
+                    self.step = Step::RestingToLeave;
+                    body.rest(PAUSE, stage);
+                    Ok(Flow::On)
+                }
+            },
             _ => Ok(Flow::On),
         }
     }
 
-    fn ask(&mut self, body: &mut Body, stage: &mut Stage<'_>) {
+    pub(super) fn ask(&mut self, body: &mut Body, stage: &mut Stage<'_>) {
         let (id, sent) = (OperationId::from_u128(body.draw.id()), body.now(stage));
-        let not_after = self.not_after(body, stage);
-        let call = self.call(id, Action::Acquire { not_after }, self.timeout, body, stage);
+        let action = self.acquire(body, stage);
+        self.is_placed = self.is_lock && self.span_us > 0;
+        let call = self.call(id, action, self.timeout, body, stage);
         self.step = Step::Asking { call, id, sent };
     }
 
     fn asked(
         &mut self,
         end: &CallEnd,
-        reply: Reply,
+        id: OperationId,
+        told: Told,
         body: &mut Body,
         stage: &mut Stage<'_>,
     ) -> Result<Flow, Violation> {
         let now = body.now(stage);
-        let free_in = match reply.answer {
-            lock::Answer::Done(hold) => return self.granted(end, hold, body, stage),
-            lock::Answer::Refused(Some(holder)) => holder.hold.deadline.saturating_since(reply.now),
-            _ => Duration::ZERO,
+        let free_in = match told {
+            Told::Held { token, .. } => return self.granted(end, id, token, body, stage),
+            Told::Busy { free_in } => free_in,
+            Told::Nothing => Duration::ZERO,
         };
         let random = body.draw.bits();
         Ok(match self.polling.after(free_in, now, random) {
@@ -221,26 +250,27 @@ impl Holder {
                 body.rest(sleep, stage);
                 Flow::On
             }
-            None => Flow::Done,
+            None => self.over(body, stage),
         })
     }
 
     fn granted(
         &mut self,
         end: &CallEnd,
-        hold: Hold,
+        id: OperationId,
+        token: u64,
         body: &mut Body,
         stage: &mut Stage<'_>,
     ) -> Result<Flow, Violation> {
-        self.token = hold.token;
-        self.held = 1;
-        self.free_at = body.now(stage) + self.lock.lease();
-        if body.now(stage) >= own_deadline(end.sent, self.lock.lease()) {
+        (self.id, self.token, self.held) = (id, token, 1);
+        self.is_placed = false;
+        self.free_at = body.now(stage) + self.lease;
+        if body.now(stage) >= own_deadline(end.sent, self.lease) {
             // The answer took longer than the lease.
             self.release(body, stage);
             return Ok(Flow::On);
         }
-        self.renewals.watch((), end.sent, self.lock.lease(), None);
+        self.renewals.watch((), end.sent, self.lease, None);
         self.believe(end.sent_us, body, stage)?;
         self.enter(body, stage);
         Ok(self.look_after(body, stage))
@@ -250,8 +280,8 @@ impl Holder {
     fn enter(&mut self, body: &mut Body, stage: &mut Stage<'_>) {
         if self.held < self.holds {
             let id = OperationId::from_u128(body.draw.id());
-            let not_after = self.not_after(body, stage);
-            let call = self.call(id, Action::Acquire { not_after }, self.timeout, body, stage);
+            let action = self.acquire(body, stage);
+            let call = self.call(id, action, self.timeout, body, stage);
             self.step = Step::Entering { call };
             return;
         }
@@ -263,18 +293,20 @@ impl Holder {
     fn entered(
         &mut self,
         end: &CallEnd,
-        reply: Option<Reply>,
+        told: Option<Told>,
         body: &mut Body,
         stage: &mut Stage<'_>,
     ) -> Result<Flow, Violation> {
-        match reply.map(|reply| reply.answer) {
-            Some(lock::Answer::Done(hold)) if hold.token == self.token => {
+        match told {
+            Some(Told::Held { token, .. }) if token == self.token => {
                 self.held += 1;
                 self.extend(end, body, stage)?;
                 self.enter(body, stage);
             }
             // It was lost meanwhile, and is another grant now.
-            Some(lock::Answer::Done(hold)) => return self.granted(end, hold, body, stage),
+            Some(Told::Held { token, .. }) => {
+                return self.granted(end, self.id, token, body, stage);
+            }
             Some(_) => return Ok(self.lose(body, stage)),
             // If it was done, that shows when it is given back.
             None => {
@@ -288,12 +320,12 @@ impl Holder {
     fn renewed(
         &mut self,
         end: &CallEnd,
-        reply: Option<Reply>,
+        told: Option<Told>,
         body: &mut Body,
         stage: &mut Stage<'_>,
     ) -> Result<Flow, Violation> {
-        match reply.map(|reply| reply.answer) {
-            Some(lock::Answer::Done(_)) => self.extend(end, body, stage)?,
+        match told {
+            Some(Told::Held { .. }) => self.extend(end, body, stage)?,
             Some(_) => return Ok(self.lose(body, stage)),
             None => {
                 let (now, random) = (body.now(stage), body.draw.bits());
@@ -314,7 +346,7 @@ impl Holder {
         if self.renewals.deadline(&()).is_none_or(|deadline| deadline <= now) {
             return Ok(());
         }
-        self.free_at = now + self.lock.lease();
+        self.free_at = now + self.lease;
         self.renewals.renewed(&(), end.sent);
         self.believe(end.sent_us, body, stage)
     }
@@ -330,113 +362,22 @@ impl Holder {
         stage.log.say(stage.now_us, Who::Client(body.number), || {
             format!("is sure of token {} until {until_us} us", self.token)
         });
-        let belief = Belief { client: body.number, token: self.token, sent_us, until_us };
+        let (client, token, weight) = (body.number, self.token, self.weight);
+        let belief = Belief { client, token, weight, sent_us, until_us };
         let ends_us = stage.node.clock_us(until_us - 1) + 1;
         stage.checks.believes(belief, ends_us)
     }
 
-    /// It is lost; what of it may still be there is given back.
-    fn lose(&mut self, body: &mut Body, stage: &mut Stage<'_>) -> Flow {
-        stage.log.say(stage.now_us, Who::Client(body.number), || "has lost the lock".to_owned());
-        self.held = self.held.min(1);
-        self.release(body, stage);
-        Flow::On
-    }
-
-    fn release(&mut self, body: &mut Body, stage: &mut Stage<'_>) {
-        if self.held <= 1 {
-            self.let_go(body, stage);
-        }
-        self.release_as(OperationId::from_u128(body.draw.id()), body, stage);
-    }
-
-    fn let_go(&mut self, body: &mut Body, stage: &mut Stage<'_>) {
-        self.renewals.forget(&());
-        self.renewing = None;
-        stage.checks.doubts(body.number);
-    }
-
-    fn release_as(&mut self, id: OperationId, body: &mut Body, stage: &mut Stage<'_>) {
-        let action = Action::Release { token: self.token };
-        let call = self.call(id, action, self.timeout, body, stage);
-        self.step = Step::Releasing { call, id };
-    }
-
-    fn released(
-        &mut self,
-        id: OperationId,
-        reply: Option<Reply>,
-        body: &mut Body,
-        stage: &mut Stage<'_>,
-    ) -> Flow {
-        match reply.map(|reply| reply.answer) {
-            Some(lock::Answer::Done(hold)) if hold.holds > 0 => {
-                self.held = hold.holds as u32; // at most three
-                self.release(body, stage);
-                Flow::On
-            }
-            Some(_) => {
-                self.let_go(body, stage);
-                self.over(body, stage)
-            }
-            None if body.now(stage) < self.free_at => {
-                self.step = Step::RestingToRelease { id };
-                body.rest(PAUSE, stage);
-                Flow::On
-            }
-            None => self.over(body, stage),
-        }
-    }
-
-    /// As if it came too late: what it has taken is told, and nothing is taken.
-    fn search(&mut self, id: OperationId, sent: Duration, body: &mut Body, stage: &mut Stage<'_>) {
-        let action = Action::Acquire { not_after: Timestamp::EPOCH };
-        let call = self.call(id, action, self.timeout, body, stage);
-        self.step = Step::Searching { call, id, sent };
-    }
-
-    fn searched(
-        &mut self,
-        id: OperationId,
-        sent: Duration,
-        reply: Option<Reply>,
-        body: &mut Body,
-        stage: &mut Stage<'_>,
-    ) -> Flow {
-        let now = body.now(stage);
-        let settled = sent + self.timeout * 2;
-        match reply.map(|reply| reply.answer) {
-            Some(lock::Answer::Done(hold)) => {
-                stage.checks.rare.saw(Rare::GrantFoundAgain);
-                (self.token, self.held, self.free_at) = (hold.token, 1, now + self.lock.lease());
-                self.release(body, stage);
-                return Flow::On;
-            }
-            Some(_) if now >= settled => return self.over(body, stage),
-            None if now >= settled + self.lock.lease() => return self.over(body, stage),
-            _ => {}
-        }
-        self.step = Step::RestingToSearch { id, sent };
-        body.rest(PAUSE, stage);
-        Flow::On
-    }
-
-    /// It is over, but for who waits for ever and has not worked yet.
-    fn over(&mut self, body: &mut Body, stage: &mut Stage<'_>) -> Flow {
-        if self.has_worked || self.give_up_at.saturating_sub(body.now(stage)) < FOR_EVER {
-            return Flow::Done;
-        }
-        self.polling = Polling::new(self.poll, Some(self.give_up_at));
-        self.ask(body, stage);
-        Flow::On
-    }
-
     /// Writes the value that the lock protects, and does not wait for the answer.
     fn write(&mut self, body: &mut Body, stage: &mut Stage<'_>) {
+        // Others hold what is shared, in no order of their tokens.
+        if !self.is_lock {
+            return;
+        }
         body.call(Ask::Write { token: self.token }, self.timeout, stage);
     }
 
-    fn call(
+    pub(super) fn call(
         &self,
         id: OperationId,
         action: Action,
@@ -444,7 +385,17 @@ impl Holder {
         body: &mut Body,
         stage: &mut Stage<'_>,
     ) -> u32 {
-        body.call(Ask::Lock(LockAsk { owner: self.owner, id, action }), timeout, stage)
+        let (owner, weight) = (self.owner, self.weight);
+        body.call(Ask::Claim(ClaimAsk { owner, id, weight, action }), timeout, stage)
+    }
+
+    pub(super) fn acquire(&self, body: &Body, stage: &Stage<'_>) -> Action {
+        Action::Acquire { not_after: self.not_after(body, stage), span_us: self.span_us }
+    }
+
+    /// Of an operation on what is held.
+    pub(super) fn operation_id(&self, body: &mut Body) -> OperationId {
+        if self.is_lock { OperationId::from_u128(body.draw.id()) } else { self.id }
     }
 
     /// The latest time of the store at which an acquire of now may be carried out; the end of time while

@@ -3,6 +3,7 @@
 mod calls;
 mod clock;
 mod holder;
+mod returning;
 mod waiter;
 
 use std::collections::VecDeque;
@@ -210,9 +211,8 @@ impl Client {
         let Some(job) = self.waiting.pop_front() else { return Ok(()) };
         self.body.draw = Draw::new(stage.scenario.seed, 1 + u64::from(job.number));
         self.role = match job.work {
-            Work::Hold { for_us, holds, wait_us } => {
-                let holder = Holder::begin(for_us, holds, wait_us, &mut self.body, stage);
-                Role::Holder(Box::new(holder))
+            Work::Hold { .. } => {
+                Role::Holder(Box::new(Holder::begin(job.work, &mut self.body, stage)))
             }
             Work::Ask { cost, wait_us, with_id } => {
                 Role::Waiter(Waiter::begin(cost, wait_us, with_id, &mut self.body, stage))

@@ -9,6 +9,7 @@ use super::calls::CallEnd;
 use super::{Body, Flow};
 use crate::world::message::{Answer, Ask, PermitAsk};
 use crate::world::rare::Rare;
+use crate::world::server::Outcome;
 use crate::world::stage::Stage;
 
 #[derive(Debug)]
@@ -43,7 +44,7 @@ impl Waiter {
     }
 
     pub(super) fn ended(&mut self, end: CallEnd, body: &mut Body, stage: &mut Stage<'_>) -> Flow {
-        let Some(Answer::Permit(decision)) = end.answer else {
+        let Some(Answer::Done(Outcome::Decision(decision))) = end.answer else {
             // What was not answered is an error to the caller; who waits for ever asks again.
             if self.wait.patience(body.now(stage)) > FOR_EVER {
                 self.denials += 1;
