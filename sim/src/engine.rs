@@ -1,7 +1,7 @@
 //! The two ways to decide a request in a simulation: the shipped scripts on a simulated server, or
 //! the machines in Rust. Both decide alike.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use clap::ValueEnum;
 use lockage_core::{Acquire, Command, CostError, Decision, Record, RecordError, Timestamp};
@@ -24,6 +24,24 @@ pub trait Engine {
         request: &Acquire,
         now: Timestamp,
     ) -> Result<Decision, EngineError>;
+
+    /// What its store had to do so far; none where it has no store.
+    fn store_use(&self) -> Option<StoreUse> {
+        None
+    }
+}
+
+/// What a store had to do for the decisions of one limit.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StoreUse {
+    /// Scripts that were run: one for each decision.
+    pub scripts: u64,
+    /// Commands that these ran, by their names in lower case.
+    pub commands: BTreeMap<&'static str, u64>,
+    /// The bytes of the largest record that was stored: the value alone, without its key and what the server adds.
+    pub largest_record: u64,
+    /// The mean over the keys of the largest record of each.
+    pub mean_record: f64,
 }
 
 /// Why an engine gave no decision.
@@ -68,6 +86,9 @@ impl EngineKind {
 #[derive(Debug)]
 pub struct LuaEngine {
     store: SimStore,
+    scripts: u64,
+    /// The bytes of the largest record of each key.
+    records: HashMap<String, u64>,
 }
 
 impl LuaEngine {
@@ -76,7 +97,7 @@ impl LuaEngine {
     /// # Errors
     /// [`SimError::Lua`] if Lua cannot get memory.
     pub fn new() -> Result<LuaEngine, SimError> {
-        Ok(LuaEngine { store: SimStore::new()? })
+        Ok(LuaEngine { store: SimStore::new()?, scripts: 0, records: HashMap::new() })
     }
 }
 
@@ -88,7 +109,24 @@ impl Engine for LuaEngine {
         now: Timestamp,
     ) -> Result<Decision, EngineError> {
         self.store.set_now(now);
-        Ok(self.store.run(key, request)?)
+        let decision = self.store.run(key, request)?;
+        self.scripts += 1;
+        let bytes = self.store.record_bytes(key);
+        match self.records.get_mut(key) {
+            Some(largest) => *largest = bytes.max(*largest),
+            None => drop(self.records.insert(key.to_owned(), bytes)),
+        }
+        Ok(decision)
+    }
+
+    fn store_use(&self) -> Option<StoreUse> {
+        let total: u64 = self.records.values().sum();
+        Some(StoreUse {
+            scripts: self.scripts,
+            commands: self.store.commands_run(),
+            largest_record: self.records.values().copied().max().unwrap_or(0),
+            mean_record: total as f64 / self.records.len().max(1) as f64,
+        })
     }
 }
 
@@ -170,6 +208,22 @@ mod tests {
                 assert!(decided.is_ok());
             }
         }
+    }
+
+    #[test]
+    fn the_store_says_what_it_had_to_do() {
+        let mut engine = LuaEngine::new().unwrap();
+        let request = Acquire::new("fixed-window 1/s".parse::<Limit>().unwrap(), 1).unwrap();
+        for key in ["a", "b", "a"] {
+            engine.acquire(key, &request, at(0)).unwrap();
+        }
+        let StoreUse { scripts, commands, largest_record, mean_record } =
+            engine.store_use().unwrap();
+        // The third one is denied, and writes nothing.
+        assert_eq!((scripts, commands["get"], commands["set"]), (3, 3, 2));
+        let Some(lockage_core::Stored::Text(record)) = engine.store.stored("a") else { panic!() };
+        assert_eq!((largest_record, mean_record), (record.len() as u64, record.len() as f64));
+        assert_eq!(ModelEngine::default().store_use(), None);
     }
 
     #[test]

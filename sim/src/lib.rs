@@ -1,15 +1,20 @@
 //! Simulated stores, traffic and the explorer of lockage: see how a limit behaves before you ship it.
 //!
 //! A [`trace`] comes from a file ([`input`]) or is made up ([`traffic`], [`scenario`]); [`replay`] puts it through
-//! limits, each decided by an [`engine`], and [`waiting`] does so with callers who wait; [`report`] shows what came of it.
-//! [`exhaustive`] searches small scopes of the lock completely. [`cli`] is all of that as
-//! the program `lockage-sim`. [`store`] runs the shipped scripts in real Lua 5.1 over a simulated keyspace.
+//! limits, each decided by an [`engine`], and [`waiting`] does so with callers who wait; [`answers`] says more of it, and
+//! [`report`] shows what came of it. [`advise`] proposes limits for real traffic, and [`worst`] searches for the trace that
+//! embarrasses a limit most. [`exhaustive`] searches small scopes of the lock completely, [`world`] whole worlds by chance;
+//! [`museum`] plays bugs that others shipped. [`cli`] is all of that as the program `lockage-sim`. [`store`] runs the
+//! shipped scripts in real Lua 5.1 over a simulated keyspace.
 
+pub mod advise;
+pub mod answers;
 pub mod cli;
 mod dates;
 pub mod engine;
 pub mod exhaustive;
 pub mod input;
+pub mod museum;
 pub mod replay;
 pub mod report;
 pub mod scenario;
@@ -17,3 +22,5 @@ pub mod store;
 pub mod trace;
 pub mod traffic;
 pub mod waiting;
+pub mod world;
+pub mod worst;

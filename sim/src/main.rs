@@ -6,10 +6,11 @@ use std::process::ExitCode;
 use clap::Parser;
 use lockage_sim::cli::{Cli, run};
 
-/// 0: a report was printed. 1: it could not be made. 2: the arguments make no sense.
+/// 0: a report was printed. 1: it could not be made, or a check has failed. 2: the arguments make no sense.
 fn main() -> ExitCode {
-    let Err(error) = run(Cli::parse()) else {
-        return ExitCode::SUCCESS;
+    let error = match run(Cli::parse()) {
+        Ok(status) => return status,
+        Err(error) => error,
     };
     if let Some(usage) = error.downcast_ref::<clap::Error>() {
         usage.exit();

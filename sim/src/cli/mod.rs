@@ -1,10 +1,18 @@
 //! The program `lockage-sim`: its arguments, and what it does with them.
 
+mod advise;
+mod check;
+mod compare;
 mod exhaust;
+mod museum;
+mod page;
 mod progress;
+mod source;
+mod worst;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -13,6 +21,7 @@ use clap::error::ErrorKind;
 use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand};
 use lockage_core::{Limit, Timestamp, parse_duration};
 
+use crate::answers::{Answers, Decided};
 use crate::dates;
 use crate::engine::{Engine, EngineKind};
 use crate::input::{self, By, Format};
@@ -36,7 +45,12 @@ pub struct Cli {
 enum Command {
     Replay(ReplayArgs),
     Explore(ExploreArgs),
+    Check(check::CheckArgs),
+    Compare(compare::CompareArgs),
+    Worst(worst::WorstArgs),
+    Advise(advise::AdviseArgs),
     Exhaust(exhaust::ExhaustArgs),
+    Museum(museum::MuseumArgs),
 }
 
 /// Put an access log or a CSV through limits.
@@ -128,6 +142,9 @@ struct CommonArgs {
     /// Write a chart to this file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    /// Write the whole report to this file, as one page of HTML
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Print one JSON object instead of tables and timelines
     #[arg(long)]
     json: bool,
@@ -137,15 +154,16 @@ const LIMIT: &str = "A limit, as often as you like: \"fixed-window 10/60s\", \"s
     \"sliding-window 100/min\", \"token-bucket 100/min burst 20\", \"token-bucket 8 every 2s burst 8\", \
     \"leaky-bucket 10/s queue 20\", or several together: \"sliding-log 3/7s + fixed-window 20/h\"";
 
-/// Does what the arguments say, and prints the report on standard output.
+/// Does what the arguments say, and prints the report on standard output. The exit status is not zero where
+/// something was looked for that is not to be there, and found.
 ///
 /// # Errors
 /// A [`clap::Error`] where the arguments contradict themselves; otherwise what could not be read,
 /// decided or written, in words that say what would be right.
-pub fn run(cli: Cli) -> Result<()> {
+pub fn run(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Replay(args) => {
-            let (trace, source) = read(&args)?;
+            let (trace, source) = read(&args.file, args.format, args.by)?;
             let waiting = args.waits.waiting(args.seed);
             let replays = Replays { trace: Rc::new(trace), plan: None, waiting };
             report(&replays, source, &args.limits, &args.common)
@@ -156,7 +174,8 @@ pub fn run(cli: Cli) -> Result<()> {
             let trace = scenario.plan.generate().map_err(|error| match error {
                 // What the arguments ask for cannot be: that is to be mended, as a bad spec is.
                 error if by_arguments && error != TrafficError::None => {
-                    usage_error("explore", &error).into()
+                    let kind = ErrorKind::ValueValidation;
+                    command_error("explore", kind, error.to_string()).into()
                 }
                 error => anyhow::Error::new(error),
             })?;
@@ -165,8 +184,17 @@ pub fn run(cli: Cli) -> Result<()> {
             let replays = Replays { trace: Rc::new(trace), plan, waiting };
             report(&replays, source, &scenario.limits, &common)
         }
+        Command::Compare(args) => compare::run(&args),
+        Command::Worst(args) => worst::run(&args),
+        Command::Advise(args) => advise::run(&args),
         Command::Exhaust(args) => exhaust::run(&args),
-    }
+        Command::Museum(args) => museum::run(&args),
+        Command::Check(args) => {
+            let is_clean = check::check(&args)?;
+            return Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+    }?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn report(
@@ -177,7 +205,8 @@ fn report(
 ) -> Result<()> {
     let limiters = replay_all(replays, limits, common)?;
     let waiting = replays.waiting;
-    print(&Report { source, engine: common.engine, waiting, limiters }, common)
+    let engine = common.engine;
+    print(&Report { source, engine, waiting, limiters, pairs: Vec::new() }, common)
 }
 
 /// What each limit is put through.
@@ -196,12 +225,12 @@ impl WaitArgs {
     }
 }
 
-fn read(args: &ReplayArgs) -> Result<(Trace, Source)> {
-    let mut progress = Progress::bytes(&args.file);
-    let input = input::read(&args.file, args.format, args.by, |bytes| progress.at(bytes))?;
+fn read(file: &Path, format: Format, by: By) -> Result<(Trace, Source)> {
+    let mut progress = Progress::bytes(file);
+    let input = input::read(file, format, by, |bytes| progress.at(bytes))?;
     progress.finish();
     warn_of_other_units(&input.trace);
-    let name = match args.file.file_name() {
+    let name = match file.file_name() {
         Some(name) if name != "-" => name.to_string_lossy().into_owned(),
         _ => "standard input".to_owned(),
     };
@@ -244,11 +273,12 @@ impl ExploreArgs {
     }
 }
 
-fn usage_error(command: &str, error: &TrafficError) -> clap::Error {
+/// What is wrong with the arguments of this command, as the library for them says it.
+fn command_error(command: &str, kind: ErrorKind, text: String) -> clap::Error {
     let mut cli = Cli::command();
     cli.build();
     let command = cli.find_subcommand_mut(command).expect("the caller is this command");
-    command.error(ErrorKind::ValueValidation, error)
+    command.error(kind, text)
 }
 
 fn replay_all(
@@ -267,16 +297,27 @@ fn replay_all(
         // An engine each: limiters must not share keys.
         let mut engine = common.engine.build()?;
         let replayed = replays.replay(value, &mut *engine, &mut count);
-        let (trace, outcomes, waits) = replayed.with_context(|| format!("limit {text:?}"))?;
+        let Replayed { trace, outcomes, decided, waits } =
+            replayed.with_context(|| format!("limit {text:?}"))?;
         let tally = Tally::of(&trace, &outcomes, common.top);
-        Ok(Limiter { spec: text.clone(), trace, outcomes, tally, waits })
+        let (times, waited) = (&decided[..], waits.is_some());
+        let decided = Decided { trace: &trace, outcomes: &outcomes, times, waited };
+        let answers = Answers::of(value, decided, engine.store_use());
+        Ok(Limiter { spec: text.clone(), trace, outcomes, tally, waits, answers })
     };
     let limiters = limits.iter().map(replay_one).collect();
     progress.finish();
     limiters
 }
 
-type Replayed = (Rc<Trace>, Vec<Outcome>, Option<WaitTally>);
+/// What came of one limit.
+struct Replayed {
+    trace: Rc<Trace>,
+    outcomes: Vec<Outcome>,
+    /// When each of them was decided.
+    decided: Vec<Timestamp>,
+    waits: Option<WaitTally>,
+}
 
 impl Replays {
     fn replay(
@@ -286,17 +327,23 @@ impl Replays {
         count: &mut dyn FnMut(),
     ) -> Result<Replayed, ReplayError> {
         let Some(waiting) = &self.waiting else {
-            return Ok((self.trace.clone(), replay(&self.trace, limit, engine, count)?, None));
+            let outcomes = replay(&self.trace, limit, engine, count)?;
+            let decided = self.trace.requests().iter().map(|request| request.at).collect();
+            return Ok(Replayed { trace: self.trace.clone(), outcomes, decided, waits: None });
         };
-        let waited =
-            |trace, waited: &Waited| (trace, waited.outcomes(), Some(WaitTally::of(waited)));
+        let replayed = |trace: Rc<Trace>, waited: &Waited| Replayed {
+            outcomes: waited.outcomes(),
+            decided: waited.decided(&trace, waiting),
+            waits: Some(WaitTally::of(waited)),
+            trace,
+        };
         if let Some(plan) = &self.plan
             && let Some((trace, result)) = replay_closed(plan, limit, engine, waiting, &mut *count)?
         {
-            return Ok(waited(Rc::new(trace), &result));
+            return Ok(replayed(Rc::new(trace), &result));
         }
         let result = replay_waiting(&self.trace, limit, engine, waiting, count)?;
-        Ok(waited(self.trace.clone(), &result))
+        Ok(replayed(self.trace.clone(), &result))
     }
 }
 
@@ -304,6 +351,9 @@ fn print(report: &Report, common: &CommonArgs) -> Result<()> {
     write_report(report, common.json).context("cannot write to standard output")?;
     if let Some(path) = &common.svg {
         write_svg(report, path)?;
+    }
+    if let Some(path) = &common.html {
+        page::write(path, |command| report::html::of_report(report, command))?;
     }
     Ok(())
 }

@@ -36,6 +36,29 @@ impl Progress {
         )
     }
 
+    /// Progress in running so many worlds, on several threads.
+    pub(super) fn worlds(total: u64) -> Progress {
+        let mut progress = Progress::new(
+            Some(total),
+            "checking {bar:24} {human_pos} of {human_len} worlds, {eta} left",
+        );
+        progress.bar.set_draw_target(ProgressDrawTarget::stderr());
+        progress.shown = true;
+        progress
+    }
+
+    /// The same as [`at`](Self::at) for those who share it.
+    pub(super) fn share(&self, position: u64) {
+        if position.is_multiple_of(64) {
+            self.bar.set_position(position);
+        }
+    }
+
+    /// Progress in trying limits on so many clients.
+    pub(super) fn clients(total: u64) -> Progress {
+        Progress::new(Some(total), "trying {bar:24} {percent}%, {eta} left")
+    }
+
     fn new(total: Option<u64>, template: &str) -> Progress {
         let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden());
         bar.set_style(ProgressStyle::with_template(template).expect("the templates are constant"));

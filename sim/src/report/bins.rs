@@ -103,7 +103,7 @@ fn tick_widths() -> impl Iterator<Item = u64> {
 }
 
 /// A width in the largest unit in which it is whole.
-fn in_words(width: u64) -> String {
+pub(super) fn in_words(width: u64) -> String {
     let units = [(DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (SECOND, "s"), (1000, "ms"), (1, "us")];
     let whole = units.into_iter().find(|(unit, _)| width.is_multiple_of(*unit));
     let (unit, name) = whole.unwrap_or((1, "us"));

@@ -11,6 +11,7 @@
 //! | `traffic`, `seed` | of traffic that was made up: its shape as given, and the seed |
 //! | `waiting` | where callers waited: `timeout_us`, `round_trip_us`, whether with `jitter`, and its `seed` |
 //! | `limiters` | one object per `--limit`, in their order |
+//! | `pairs` | where limits are compared: one object for each two of them |
 //!
 //! And of each limiter:
 //!
@@ -22,6 +23,21 @@
 //! | `keys_denied` | keys that were denied at least once |
 //! | `worst` | the keys that were denied most, at most `--top`: `key`, `requests`, `denied` |
 //! | `waits` | where callers waited: what came of it |
+//! | `envelope` | what it admitted in spans of all lengths; null where that is nothing |
+//! | `state` | what remained over time, for the key that was denied most |
+//! | `against_log` | how it differs from an exact sliding log of the same capacity and rate; null where callers waited |
+//! | `burstiness` | how uneven the costs of all keys together are; null where they come within less than two windows |
+//! | `fairness` | Jain's index over the keys |
+//! | `store` | what the store had to do; not with `--engine model` |
+//!
+//! And of each of `pairs`:
+//!
+//! | field | meaning |
+//! |---|---|
+//! | `first`, `second` | the two limits as they were given |
+//! | `both`, `only_first`, `only_second`, `neither` | requests that are admitted by these; they add up to `requests` |
+//! | `keys_differing` | keys on which the two differ |
+//! | `keys` | those on which they differ most, at most `--top`: `key`, `requests`, `only_first`, `only_second` |
 //!
 //! And of `waits`:
 //!
@@ -34,6 +50,32 @@
 //! | `calls_per_admitted` | how many of them for each admitted request; null where none was |
 //! | `calls_in_10ms` | the most calls within 10 ms |
 //! | `repeats_in_10ms` | the most calls within 10 ms that were not the first of their request |
+//!
+//! And of `envelope`, where A(T) is the largest cost that one key was admitted in any half-open span of T:
+//!
+//! | field | meaning |
+//! |---|---|
+//! | `law` | the names of its envelopes, E1 to E5, as `ARCHITECTURE.md` has them |
+//! | `worst` | the span, of all lengths, in which the largest part of the envelope was used |
+//! | `window` | the most in one window, a bucket's being the time in which it fills; `allowed` is then the nominal amount |
+//! | `curve` | `[T in microseconds, A(T), the envelope at T]` for lengths evenly spread on a logarithmic axis |
+//!
+//! `worst` and `window` have `span_us`, `admitted` (A), `allowed`, `used` (their quotient), `key` and `from`.
+//!
+//! And of the others, where what is of nothing is null:
+//!
+//! | field | meaning |
+//! |---|---|
+//! | `state.key`, `capacity` | the key that was denied most, and the most that can remain |
+//! | `state.from`, `slot_us`, `lowest` | the least that remained for it in each slot of time from `from` on, after any decision in it |
+//! | `against_log.logs` | the exact log, `capacity` in any `window_us`; of several limits together one each |
+//! | `against_log.false_denials` | requests that were denied, and that the log would have admitted, had it admitted just what the limit had until then |
+//! | `against_log.only_limit`, `only_log` | requests that the limit admitted and the log, by itself, did not; and the other way round |
+//! | `burstiness.window_us` | costs are counted in windows of this length, side by side from the first request on, a last part left out |
+//! | `burstiness.offered`, `admitted` | of those counts `fano`, their variance by their mean, and `peak_to_mean`, the largest by their mean |
+//! | `fairness.offered`, `admitted`, `share` | Jain's index of what keys asked for, of what they were admitted, and of the quotient of the two |
+//! | `store.scripts`, `commands` | scripts that were run, one for each decision, and how often these ran each command |
+//! | `store.mean_record_bytes`, `largest_record_bytes` | of the largest record of each key, without the key's name and what a server adds |
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -41,6 +83,10 @@ use std::time::Duration;
 use clap::ValueEnum;
 use serde::Serialize;
 
+use super::answers_json::{
+    self, BurstinessObject, EnvelopeObject, FairnessObject, LogObject, StateObject, StoreObject,
+};
+use super::pairs::{self, PairObject};
 use super::{Limiter, Report, Source};
 use crate::dates;
 use crate::input::{Unparsed, UnparsedLine};
@@ -83,6 +129,7 @@ pub fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
             .iter()
             .map(|limiter| limiter_object(limiter, trace.is_some()))
             .collect(),
+        pairs: pairs::objects(report),
     };
     serde_json::to_writer_pretty(&mut *out, &object)?;
     writeln!(out)
@@ -106,6 +153,8 @@ struct Object<'a> {
     unparsed: u64,
     unparsed_lines: &'a [UnparsedLine],
     limiters: Vec<LimiterObject<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pairs: Vec<PairObject<'a>>,
 }
 
 #[derive(Serialize)]
@@ -130,6 +179,13 @@ struct LimiterObject<'a> {
     worst: Vec<KeyObject<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     waits: Option<WaitsObject>,
+    envelope: Option<EnvelopeObject<'a>>,
+    state: Option<StateObject<'a>>,
+    against_log: Option<LogObject>,
+    burstiness: Option<BurstinessObject>,
+    fairness: Option<FairnessObject>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store: Option<StoreObject<'a>>,
 }
 
 #[derive(Serialize)]
@@ -170,6 +226,12 @@ fn limiter_object(limiter: &Limiter, is_shared: bool) -> LimiterObject<'_> {
         keys_denied: tally.keys_denied,
         worst: worst.collect(),
         waits: limiter.waits.as_ref().map(waits_object),
+        envelope: answers_json::envelope(limiter),
+        state: answers_json::state(limiter),
+        against_log: answers_json::against_log(limiter),
+        burstiness: answers_json::burstiness(limiter),
+        fairness: answers_json::fairness(limiter),
+        store: answers_json::store(limiter),
     }
 }
 

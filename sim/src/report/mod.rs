@@ -1,21 +1,34 @@
 //! What came of a replay: for people as tables, a timeline and a chart, for programs as JSON.
 
+pub(crate) mod advice;
+pub(crate) mod advice_chart;
+mod answers;
+mod answers_json;
+mod axis;
 mod bins;
+mod envelope_chart;
+mod grid;
+pub(crate) mod html;
 pub mod json;
+mod pairs;
+mod state_chart;
 pub mod svg;
 pub mod table;
 pub mod timeline;
 
+use std::cmp::Ordering;
 use std::rc::Rc;
 
 use lockage_core::Timestamp;
 
+use crate::answers::{Answers, Pair};
 use crate::dates;
 use crate::engine::EngineKind;
 use crate::input::{Unparsed, printable, shorten};
 use crate::replay::{Outcome, Tally};
 use crate::trace::Trace;
 use crate::waiting::{WaitTally, Waiting};
+pub(crate) use grid::Grid;
 
 /// All that a report is made of.
 #[derive(Debug)]
@@ -28,6 +41,8 @@ pub struct Report {
     pub waiting: Option<Waiting>,
     /// What came of each limit, in the order in which they were given.
     pub limiters: Vec<Limiter>,
+    /// What each admits that another does not, where they are compared.
+    pub pairs: Vec<Pair>,
 }
 
 /// Where a trace is from.
@@ -62,6 +77,8 @@ pub struct Limiter {
     pub tally: Tally,
     /// What came of the waiting, where callers waited.
     pub waits: Option<WaitTally>,
+    /// What else is said of it.
+    pub answers: Answers,
 }
 
 impl Report {
@@ -115,6 +132,19 @@ fn counted(count: u64, thing: &str) -> String {
     format!("{} {thing}{plural}", grouped(count))
 }
 
+/// A span of so many microseconds, exactly, in the largest unit in which that is short.
+pub(crate) fn span(micros: u64) -> String {
+    match micros {
+        0 => "0 s".to_owned(),
+        micros if micros >= 1_000_000 && !micros.is_multiple_of(1_000_000) => {
+            let fraction = format!("{:06}", micros % 1_000_000);
+            format!("{}.{} s", micros / 1_000_000, fraction.trim_end_matches('0'))
+        }
+        micros => bins::in_words(micros),
+    }
+}
+
+/// When something begins, as exactly as it matters.
 fn headline_date(time: Timestamp) -> String {
     let whole_second = time.as_micros().is_multiple_of(1_000_000);
     let format = if whole_second { "%Y-%m-%d %H:%M:%S" } else { "%Y-%m-%d %H:%M:%S.%6f" };
@@ -122,7 +152,7 @@ fn headline_date(time: Timestamp) -> String {
 }
 
 /// A number with its thousands set apart.
-fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
@@ -144,6 +174,17 @@ fn percent(part: u64, whole: u64) -> String {
     }
 }
 
+/// How much of what is allowed was had, as a percentage. What is above it, or just below, never looks as if it were all.
+pub(crate) fn ratio(had: u64, allowed: u64) -> String {
+    let percent = had as f64 * 100.0 / allowed as f64;
+    match had.cmp(&allowed) {
+        Ordering::Less => format!("{:.1}%", percent.min(99.9)),
+        Ordering::Equal => "100%".to_owned(),
+        Ordering::Greater if percent > 1000.0 => format!("{percent:.0}%"),
+        Ordering::Greater => format!("{:.1}%", percent.max(100.1)),
+    }
+}
+
 /// A key's name as a table can show it.
 fn key_name(name: &str, longest: usize) -> String {
     shorten(&printable(name), longest)
@@ -157,6 +198,30 @@ mod tests {
     fn numbers_are_grouped_by_thousands() {
         for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
             assert_eq!(grouped(number), text);
+        }
+    }
+
+    #[test]
+    fn all_that_is_allowed_is_neither_less_nor_more() {
+        for (had, text) in
+            [(9_999, "99.9%"), (10_000, "100%"), (10_001, "100.1%"), (19_000, "190.0%")]
+        {
+            assert_eq!(ratio(had, 10_000), text);
+        }
+    }
+
+    #[test]
+    fn spans_are_exact_and_short() {
+        for (micros, text) in [
+            (0, "0 s"),
+            (1, "1 us"),
+            (1500, "1500 us"),
+            (60_000_000, "1 min"),
+            (60_000_001, "60.000001 s"),
+            (90_500_000, "90.5 s"),
+            (7_200_000_000, "2 h"),
+        ] {
+            assert_eq!(span(micros), text);
         }
     }
 

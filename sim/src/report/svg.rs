@@ -1,31 +1,29 @@
 //! Admitted and denied requests over time, as a chart in a file.
 
-use std::ops::Range;
-
-use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use thiserror::Error;
 
+use super::axis::Axis;
 use super::bins::{Bin, Bins};
-use super::{Limiter, Report, grouped, percent};
+use super::{Limiter, Report, envelope_chart, grouped, percent, state_chart};
 use crate::input::{printable, shorten};
 
 // Blue and orange: told apart with every common kind of colour blindness, and in grey.
-const ADMITTED: RGBColor = RGBColor(0x4c, 0x86, 0xc6);
-const DENIED: RGBColor = RGBColor(0xf2, 0x8e, 0x2b);
-const TEXT: RGBColor = RGBColor(0x33, 0x33, 0x33);
-const GRID: RGBColor = RGBColor(0xe6, 0xe6, 0xe6);
-const FONT: &str = "sans-serif";
+pub(super) const ADMITTED: RGBColor = RGBColor(0x4c, 0x86, 0xc6);
+pub(super) const DENIED: RGBColor = RGBColor(0xf2, 0x8e, 0x2b);
+pub(super) const TEXT: RGBColor = RGBColor(0x33, 0x33, 0x33);
+pub(super) const GRID: RGBColor = RGBColor(0xe6, 0xe6, 0xe6);
+pub(super) const FONT: &str = "sans-serif";
 
-const WIDTH: u32 = 1100;
+pub(super) const WIDTH: u32 = 1100;
 const TITLE_HEIGHT: u32 = 64;
 const PANEL_HEIGHT: u32 = 250;
 /// Room at the left of every panel, for the labels of its axis.
-const LEFT: u32 = 76;
+pub(super) const LEFT: u32 = 76;
 /// The part of it that keeps the axis's description, which stands upright, off the edge.
-const DESCRIPTION: u32 = 10;
-const RIGHT: u32 = 24;
+pub(super) const DESCRIPTION: u32 = 10;
+pub(super) const RIGHT: u32 = 24;
 const MOST_BINS: usize = 200;
 
 /// A chart that could not be drawn.
@@ -33,45 +31,62 @@ const MOST_BINS: usize = 200;
 #[error("cannot draw the chart: {0}")]
 pub struct ChartError(String);
 
-/// The report as an SVG: a panel per limiter, over the same time and to the same scale.
+impl ChartError {
+    pub(super) fn of(error: Failure) -> ChartError {
+        ChartError(error.to_string())
+    }
+}
+
+/// The report as an SVG: of each limiter what came of the requests over time, what remained for the key that was denied most,
+/// and what was admitted under its envelope.
 ///
 /// # Errors
 /// [`ChartError`] where the drawing library fails; writing to a string gives it no cause to.
 pub fn to_string(report: &Report) -> Result<String, ChartError> {
     let mut text = String::new();
-    draw(report, &mut text).map_err(|error| ChartError(error.to_string()))?;
+    draw(report, &mut text).map_err(ChartError::of)?;
     Ok(text)
 }
 
-fn draw(report: &Report, text: &mut String) -> Result<(), Box<dyn std::error::Error>> {
-    let panels = report.limiters.len();
-    let height = TITLE_HEIGHT + PANEL_HEIGHT * u32::try_from(panels)?;
+fn draw(report: &Report, text: &mut String) -> Result<(), Failure> {
+    let panels = u32::try_from(report.limiters.len())?;
+    let measured = report.limiters.iter().filter_map(|limiter| limiter.answers.measured.as_ref());
+    let envelopes = u32::try_from(measured.count())?;
+    let height = TITLE_HEIGHT
+        + (PANEL_HEIGHT + state_chart::HEIGHT) * panels
+        + envelope_chart::HEIGHT * envelopes;
     let root = SVGBackend::with_string(text, (WIDTH, height)).into_drawing_area();
     root.fill(&WHITE)?;
-    let (title, rest) = root.split_vertically(TITLE_HEIGHT);
+    let (title, mut rest) = root.split_vertically(TITLE_HEIGHT);
     let style = (FONT, 18).into_font().color(&TEXT);
     let headline = format!("{}, {}", report.headline(), report.period());
     title.draw(&Text::new(shorten(&headline, 120), (LEFT as i32, 14), style))?;
     draw_legend(&title)?;
 
     let bins = Bins::covering(report.span(), MOST_BINS);
-    let filled: Vec<_> = report
-        .limiters
-        .iter()
-        .map(|limiter| bins.fill(&limiter.trace, &limiter.outcomes))
-        .collect();
-    for ((area, limiter), counts) in
-        rest.split_evenly((panels, 1)).iter().zip(&report.limiters).zip(&filled)
-    {
-        draw_panel(area, limiter, &bins, counts)?;
+    for limiter in &report.limiters {
+        let (panel, others) = rest.split_vertically(PANEL_HEIGHT);
+        draw_panel(&panel, limiter, &bins, &bins.fill(&limiter.trace, &limiter.outcomes))?;
+        rest = others;
+        let (panel, others) = rest.split_vertically(state_chart::HEIGHT);
+        if let Some(state) = &limiter.answers.state {
+            state_chart::draw(&panel, limiter, state, &bins)?;
+        }
+        rest = others;
+        if let Some(measured) = &limiter.answers.measured {
+            let (panel, others) = rest.split_vertically(envelope_chart::HEIGHT);
+            envelope_chart::draw(&panel, limiter, measured)?;
+            rest = others;
+        }
     }
     root.present()?;
     Ok(())
 }
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+pub(super) type Failure = Box<dyn std::error::Error>;
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
-fn draw_legend(area: &Area<'_>) -> Result<(), Box<dyn std::error::Error>> {
+fn draw_legend(area: &Area<'_>) -> Result<(), Failure> {
     let style = (FONT, 15).into_font().color(&TEXT);
     let mut x = LEFT as i32;
     for (color, name) in [(ADMITTED, "admitted"), (DENIED, "denied")] {
@@ -87,7 +102,7 @@ fn draw_panel(
     limiter: &Limiter,
     bins: &Bins,
     counts: &[Bin],
-) -> Result<(), Box<dyn std::error::Error>> {
+) -> Result<(), Failure> {
     let tally = &limiter.tally;
     let (admitted, denied) = (grouped(tally.admitted), grouped(tally.denied));
     let share = percent(tally.denied, tally.admitted + tally.denied);
@@ -99,19 +114,14 @@ fn draw_panel(
     let most = counts.iter().map(|bin| bin.admitted + bin.denied).max().unwrap_or(0).max(1);
     let pixels_per_bin = f64::from(WIDTH - LEFT - RIGHT) / bins.count as f64;
     let ticks = bins.ticks(|characters| (characters as f64 * 8.0 + 24.0) / pixels_per_bin);
-    let time =
-        TimeAxis { end: bins.count as f64, ticks: ticks.iter().map(|(place, _)| *place).collect() };
-    let label = |place: &f64| {
-        let tick = ticks.iter().find(|(tick, _)| tick == place);
-        tick.map_or(String::new(), |(_, label)| label.clone())
-    };
+    let time = Axis::linear(bins.count as f64, ticks);
     let mut chart = ChartBuilder::on(area)
         .margin_top(32)
         .margin_right(RIGHT)
         .margin_left(DESCRIPTION)
         .x_label_area_size(42)
         .y_label_area_size(LEFT - DESCRIPTION)
-        .build_cartesian_2d(time, 0.0..most as f64 * 1.05)?;
+        .build_cartesian_2d(time.clone(), 0.0..most as f64 * 1.05)?;
     let labels = (FONT, 13).into_font().color(&TEXT);
     let centered = labels.pos(Pos::new(HPos::Center, VPos::Top));
     chart
@@ -122,7 +132,7 @@ fn draw_panel(
         .axis_style(TEXT)
         .y_labels(5)
         .y_label_formatter(&|count| whole(*count))
-        .x_label_formatter(&label)
+        .x_label_formatter(&|place| time.label(*place))
         .x_label_style(centered)
         .y_label_style((FONT, 13).into_font().color(&TEXT))
         .axis_desc_style((FONT, 13).into_font().color(&TEXT))
@@ -144,30 +154,6 @@ fn draw_panel(
 }
 
 /// A label of a count: none between whole numbers.
-fn whole(count: f64) -> String {
+pub(super) fn whole(count: f64) -> String {
     if count.fract() == 0.0 { grouped(count as u64) } else { String::new() }
-}
-
-/// Time in bins, with labels where the clock is round, which the library's own axes do not know.
-struct TimeAxis {
-    end: f64,
-    ticks: Vec<f64>,
-}
-
-impl Ranged for TimeAxis {
-    type FormatOption = DefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
-        let share = value / self.end;
-        limit.0 + (share * f64::from(limit.1 - limit.0)).round() as i32
-    }
-
-    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
-        self.ticks.clone()
-    }
-
-    fn range(&self) -> Range<f64> {
-        0.0..self.end
-    }
 }

@@ -4,14 +4,13 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
 
-use super::{Report, Source, counted, grouped, key_name, percent};
+use super::grid::Grid;
+use super::{Report, Source, answers, counted, grouped, key_name, pairs, percent};
 use crate::engine::EngineKind;
 use crate::input::{Unparsed, printable};
 
-/// Writes the headline, the lines that could not be read, the counts per limiter, what came of waiting, and the keys that
-/// were denied most, in tables of at most `width` columns.
+/// Writes the headline, the lines that could not be read, and the tables, of at most `width` columns.
 ///
 /// # Errors
 /// What `out` gives.
@@ -24,19 +23,30 @@ pub fn write(report: &Report, width: u16, out: &mut dyn Write) -> io::Result<()>
     if let Source::File { unparsed, .. } = &report.source {
         write_unparsed(unparsed, out)?;
     }
-    writeln!(out, "{}", counts(report, width))?;
-    if let Some(waiting) = &report.waiting {
-        let jitter = if waiting.jitter { "" } else { ", without jitter" };
-        let title = format!("Waiting for at most {:?}{jitter}", waiting.timeout);
-        writeln!(out, "\n{}\n{}", heading(&title), waits(report, width))?;
+    for grid in grids(report, usize::from(width)) {
+        writeln!(out, "{}", grid.to_text(width))?;
     }
-    match worst(report, width) {
-        Some(table) => writeln!(out, "\n{}\n{table}", heading("Denied most")),
-        None => writeln!(out, "\nNo key was denied."),
+    if report.limiters.iter().all(|limiter| limiter.tally.worst.is_empty()) {
+        writeln!(out, "\nNo key was denied.")?;
     }
+    Ok(())
 }
 
-fn write_unparsed(unparsed: &Unparsed, out: &mut dyn Write) -> io::Result<()> {
+/// The counts per limiter, what came of waiting, what else is said of the limits, and the keys that were denied most.
+/// Names are as long as fits into so many columns.
+pub(crate) fn grids(report: &Report, width: usize) -> Vec<Grid> {
+    let mut grids = vec![counts(report)];
+    grids.extend(pairs::grids(report, width));
+    grids.extend(report.waiting.as_ref().map(|waiting| {
+        let jitter = if waiting.jitter { "" } else { ", without jitter" };
+        waits(report, &format!("Waiting for at most {:?}{jitter}", waiting.timeout))
+    }));
+    grids.extend(answers::grids(report, width));
+    grids.extend(worst(report, width));
+    grids
+}
+
+pub(super) fn write_unparsed(unparsed: &Unparsed, out: &mut dyn Write) -> io::Result<()> {
     if unparsed.count == 0 {
         return Ok(());
     }
@@ -54,13 +64,13 @@ fn write_unparsed(unparsed: &Unparsed, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)
 }
 
-fn counts(report: &Report, width: u16) -> Table {
+fn counts(report: &Report) -> Grid {
     // A column that is zero for most people is shown to those it concerns.
     let never = report.limiters.iter().any(|limiter| limiter.tally.never > 0);
     let mut header = vec!["limit", "requests", "keys", "admitted", "denied"];
     header.extend(never.then_some("never"));
     header.extend(["denied %", "keys\ndenied"]);
-    let mut table = new_table(&header, 1, width);
+    let mut grid = Grid::new("", &header, 1);
     for limiter in &report.limiters {
         let (tally, trace) = (&limiter.tally, &limiter.trace);
         let (requests, keys) = (trace.requests().len() as u64, trace.key_count() as u64);
@@ -68,16 +78,16 @@ fn counts(report: &Report, width: u16) -> Table {
         row.extend([requests, keys, tally.admitted, tally.denied].map(grouped));
         row.extend(never.then(|| grouped(tally.never)));
         row.extend([percent(tally.denied, requests), grouped(tally.keys_denied)]);
-        table.add_row(row);
+        grid.rows.push(row);
     }
-    table
+    grid
 }
 
-fn waits(report: &Report, width: u16) -> Table {
+fn waits(report: &Report, title: &str) -> Grid {
     let header = ["limit", "at once", "after\nwaiting", "gave up"];
     let times = ["p50 ms", "p99 ms", "max ms"];
     let calls = ["calls per\nadmitted", "calls in\n10 ms"];
-    let mut table = new_table(&[&header[..], &times, &calls].concat(), 1, width);
+    let mut grid = Grid::new(title, &[&header[..], &times, &calls].concat(), 1);
     for limiter in &report.limiters {
         let Some(waits) = &limiter.waits else { continue };
         let millis = |time: Duration| format!("{:.1}", time.as_secs_f64() * 1000.0);
@@ -91,21 +101,22 @@ fn waits(report: &Report, width: u16) -> Table {
         row.extend([waits.at_once, waits.after_waiting, waits.gave_up].map(grouped));
         row.extend(times);
         row.extend([per_admitted, grouped(waits.calls_in_10ms)]);
-        table.add_row(row);
+        grid.rows.push(row);
     }
-    table
+    grid
 }
 
-fn worst(report: &Report, width: u16) -> Option<Table> {
-    let mut table = new_table(&["limit", "key", "requests", "denied", "denied %"], 2, width);
+fn worst(report: &Report, width: usize) -> Option<Grid> {
+    let header = ["limit", "key", "requests", "denied", "denied %"];
+    let mut grid = Grid::new("Denied most", &header, 2);
     // Keys can be whole user agents: what is left of the width is theirs.
     let longest_spec =
         report.limiters.iter().map(|limiter| limiter.spec.chars().count()).max().unwrap_or(0);
-    let longest_key = usize::from(width).saturating_sub(longest_spec + 38).clamp(16, 80);
+    let longest_key = width.saturating_sub(longest_spec + 38).clamp(16, 80);
     for limiter in &report.limiters {
         for (i, key) in limiter.tally.worst.iter().enumerate() {
             let spec = if i == 0 { printable(&limiter.spec).into_owned() } else { String::new() };
-            table.add_row([
+            grid.rows.push(vec![
                 spec,
                 key_name(limiter.trace.key(key.key), longest_key),
                 grouped(key.requests),
@@ -114,23 +125,5 @@ fn worst(report: &Report, width: u16) -> Option<Table> {
             ]);
         }
     }
-    (table.row_count() > 0).then_some(table)
-}
-
-/// A table whose first `texts` columns hold text and the others numbers.
-fn new_table(header: &[&str], texts: usize, width: u16) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED);
-    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width).set_header(header);
-    // Where it is narrow the text wraps, and the numbers do not.
-    table.column_iter_mut().skip(texts).for_each(|column| {
-        column.set_cell_alignment(CellAlignment::Right);
-        column.set_constraint(ColumnConstraint::ContentWidth);
-    });
-    table
-}
-
-fn heading(text: &str) -> String {
-    let bold = Style::new().bold();
-    format!("{bold}{text}{bold:#}")
+    (!grid.rows.is_empty()).then_some(grid)
 }

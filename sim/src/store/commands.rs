@@ -95,6 +95,11 @@ pub(crate) fn find(name: &[u8]) -> Option<&'static CommandSpec> {
 }
 
 impl CommandSpec {
+    /// Its name, in lower case.
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
     /// Whether `len` words, the name included, make a call of this command.
     pub(crate) fn takes(&self, len: usize) -> bool {
         let required = usize::from(self.arity.unsigned_abs());

@@ -167,7 +167,10 @@ fn run_from_script(keyspace: &mut Keyspace, words: &[&[u8]]) -> RespValue {
         Some(spec) if !spec.takes(words.len()) => RespValue::Error(
             "ERR Wrong number of args calling Redis command from script".to_owned(),
         ),
-        Some(spec) => spec.run(keyspace, words).unwrap_or_else(RespValue::from),
+        Some(spec) => {
+            keyspace.count_command(spec.name());
+            spec.run(keyspace, words).unwrap_or_else(RespValue::from)
+        }
     }
 }
 

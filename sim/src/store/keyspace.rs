@@ -34,6 +34,19 @@ impl Value {
         }
     }
 
+    /// The bytes of its elements.
+    pub(crate) fn bytes(&self) -> u64 {
+        let bytes = match self {
+            Value::Text(text) => text.len(),
+            Value::List(list) => list.iter().map(Vec::len).sum(),
+            Value::Hash(fields) => {
+                fields.iter().map(|(field, value)| field.len() + value.len()).sum()
+            }
+            Value::SortedSet(set) => set.member_bytes(),
+        };
+        bytes as u64
+    }
+
     fn is_empty_collection(&self) -> bool {
         match self {
             Value::Text(_) => false,
@@ -70,11 +83,19 @@ pub(crate) struct Keyspace {
     now_us: u64,
     sweep_at_len: usize,
     published: Option<String>,
+    /// How often scripts have run each command.
+    commands_run: BTreeMap<&'static str, u64>,
 }
 
 impl Default for Keyspace {
     fn default() -> Self {
-        Keyspace { entries: BTreeMap::new(), now_us: 0, sweep_at_len: SWEEP_FLOOR, published: None }
+        Keyspace {
+            entries: BTreeMap::new(),
+            now_us: 0,
+            sweep_at_len: SWEEP_FLOOR,
+            published: None,
+            commands_run: BTreeMap::new(),
+        }
     }
 }
 
@@ -85,6 +106,14 @@ impl Keyspace {
 
     pub(crate) fn now_us(&self) -> u64 {
         self.now_us
+    }
+
+    pub(crate) fn count_command(&mut self, name: &'static str) {
+        *self.commands_run.entry(name).or_default() += 1;
+    }
+
+    pub(crate) fn commands_run(&self) -> &BTreeMap<&'static str, u64> {
+        &self.commands_run
     }
 
     /// The clock in whole milliseconds: all that expiry ever sees of it.

@@ -239,6 +239,17 @@ impl SimStore {
         self.interpreter.keyspace().borrow_mut().take_published()
     }
 
+    /// The bytes of what a live key holds, as they are stored, without what the server adds; 0 where there is no such key.
+    pub fn record_bytes(&self, key: &str) -> u64 {
+        let keyspace = self.interpreter.keyspace().borrow();
+        keyspace.peek(key.as_bytes()).map_or(0, |(value, _)| value.bytes())
+    }
+
+    /// How often scripts have run each command, by its name in lower case.
+    pub fn commands_run(&self) -> BTreeMap<&'static str, u64> {
+        self.interpreter.keyspace().borrow().commands_run().clone()
+    }
+
     /// How many keys are alive.
     pub fn live_keys(&self) -> usize {
         self.interpreter.keyspace().borrow().live_len()

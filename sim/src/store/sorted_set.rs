@@ -19,6 +19,11 @@ impl SortedSet {
         self.scores.is_empty()
     }
 
+    /// The bytes of all members, without their scores.
+    pub(crate) fn member_bytes(&self) -> usize {
+        self.scores.keys().map(Vec::len).sum()
+    }
+
     pub(crate) fn score(&self, member: &[u8]) -> Option<f64> {
         self.scores.get(member).copied()
     }

@@ -82,6 +82,12 @@ impl Attack {
         }
     }
 
+    /// When requests come, in microseconds from a start that is given in microseconds since the epoch, and how many at once; without an
+    /// end.
+    pub(crate) fn groups_from(&self, start_us: u64) -> Box<dyn Iterator<Item = (u64, u64)>> {
+        self.groups(Timestamp::from_micros(start_us).unwrap_or(Timestamp::MAX))
+    }
+
     /// When requests come, and how many at once, without an end.
     fn groups(&self, start: Timestamp) -> Box<dyn Iterator<Item = (u64, u64)>> {
         match self.0 {

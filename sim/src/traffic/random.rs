@@ -11,6 +11,7 @@ pub(crate) enum Stream {
     Jitter = 2,
     Costs = 3,
     Stays = 4,
+    Search = 5,
 }
 
 /// One stream of a seed.
@@ -32,12 +33,12 @@ impl Chance {
     }
 
     /// A number from 0 to `end - 1`, uniform but for one part in 2^32 / `end`.
-    pub(super) fn below(&mut self, end: u32) -> u32 {
+    pub(crate) fn below(&mut self, end: u32) -> u32 {
         ((u64::from(self.0.next_u32()) * u64::from(end)) >> 32) as u32
     }
 
     /// A number from `from` to `to`, both included, uniform but for one part in 2^64 / (`to` - `from`).
-    pub(super) fn between(&mut self, from: u64, to: u64) -> u64 {
+    pub(crate) fn between(&mut self, from: u64, to: u64) -> u64 {
         let count = u128::from(to - from) + 1;
         from + ((u128::from(self.bits()) * count) >> 64) as u64
     }

@@ -13,7 +13,7 @@ use lockage_core::{Limit, Timestamp};
 
 use crate::engine::Engine;
 use crate::replay::{Outcome, ReplayError, decide};
-use crate::trace::Trace;
+use crate::trace::{Request, Trace};
 use crate::traffic::Plan;
 use crate::traffic::random::{Chance, Stream};
 
@@ -65,6 +65,15 @@ impl Waited {
     /// What became of each request, in the order of the trace.
     pub fn outcomes(&self) -> Vec<Outcome> {
         self.settled.iter().map(|settled| settled.outcome).collect()
+    }
+
+    /// When the store made the last decision on each of these requests.
+    pub fn decided(&self, trace: &Trace, waiting: &Waiting) -> Vec<Timestamp> {
+        let way_back = waiting.round_trip - waiting.round_trip / 2;
+        let decided = |(request, settled): (&Request, &Settled)| {
+            request.at.saturating_add(settled.after - settled.queued - way_back)
+        };
+        trace.requests().iter().zip(&self.settled).map(decided).collect()
     }
 }
 
@@ -206,7 +215,7 @@ impl Herd {
 mod tests {
     use super::*;
     use crate::engine::EngineKind;
-    use crate::trace::{Request, TraceBuilder};
+    use crate::trace::TraceBuilder;
 
     const MILLI: Duration = Duration::from_millis(1);
 

@@ -1,12 +1,19 @@
 //! The program as its users run it: arguments in, report and exit status out.
 
+mod advise;
+mod answers;
+mod check;
+mod compare;
 mod exhaust;
+mod html;
 mod input;
+mod museum;
 mod refusals;
 mod reports;
 mod scenarios;
 mod traffic;
 mod waits;
+mod worst;
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
@@ -42,6 +49,14 @@ fn json(args: &[&str]) -> Value {
 fn json_of(output: Output) -> Value {
     assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
     serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// What decided, taken out of a report together with all that only one engine knows.
+fn take_engine(report: &mut Value) -> Value {
+    for limiter in report["limiters"].as_array_mut().unwrap() {
+        limiter.as_object_mut().unwrap().remove("store");
+    }
+    report["engine"].take()
 }
 
 /// What a run that must fail with this status prints on standard error.

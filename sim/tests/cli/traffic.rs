@@ -1,6 +1,6 @@
 //! Traffic that is made up.
 
-use super::{LIMITS, json};
+use super::{LIMITS, json, take_engine};
 
 #[test]
 fn both_engines_agree_on_made_up_traffic_with_costs() {
@@ -18,7 +18,7 @@ fn both_engines_agree_on_made_up_traffic_with_costs() {
         ];
         args.extend(LIMITS);
         let mut report = json(&args);
-        report["engine"].take();
+        take_engine(&mut report);
         report
     };
     assert_eq!(with("lua"), with("model"));

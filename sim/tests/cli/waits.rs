@@ -1,13 +1,13 @@
 //! Callers who wait.
 
-use super::{LIMITS, SAMPLE, json, refused, run, text};
+use super::{LIMITS, SAMPLE, json, refused, run, take_engine, text};
 
 #[test]
 fn both_engines_agree_on_those_who_wait_and_the_counts_add_up() {
     let with = |engine| {
         let args = ["replay", SAMPLE, "--wait", "2s", "--round-trip", "1ms", "--engine", engine];
         let mut report = json(&[&args[..], &LIMITS].concat());
-        assert_eq!(report["engine"].take(), engine);
+        assert_eq!(take_engine(&mut report), engine);
         report
     };
     let report = with("lua");
@@ -105,7 +105,7 @@ fn a_closed_loop_that_waits_gives_each_limit_requests_of_its_own() {
         let shape = ["explore", "--traffic", "closed-loop 20 clients think 1s", "--keys", "3"];
         let waits = ["--wait", "10s", "--round-trip", "1ms", "--engine", engine];
         let mut report = json(&[&shape[..], &waits, &LIMITS].concat());
-        assert_eq!(report["engine"].take(), engine);
+        assert_eq!(take_engine(&mut report), engine);
         report
     };
     let report = with("model");

@@ -1,0 +1,344 @@
+//! Limits that real traffic would hardly have noticed: how small they may be, and what smaller ones would have denied.
+//!
+//! Whoever is admitted always under a limit is so under a larger one of its kind too (D8). So each client has a smallest limit that
+//! never denies it, and those of all clients, in their order, say how many any limit denies.
+
+mod client;
+mod share;
+
+use std::time::Duration;
+
+use lockage_core::{ConfigError, FixedWindow, Limit, SlidingLog, SlidingWindow, TokenBucket};
+use thiserror::Error;
+
+use crate::trace::Trace;
+use client::Client;
+pub use share::{ParseShareError, Share};
+
+/// A kind of limit that is advised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// See [`FixedWindow`].
+    FixedWindow,
+    /// See [`SlidingLog`].
+    SlidingLog,
+    /// See [`SlidingWindow`].
+    SlidingWindow,
+    /// See [`TokenBucket`]: with a burst of one window's amount.
+    TokenBucket,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 4] =
+        [Kind::FixedWindow, Kind::SlidingLog, Kind::SlidingWindow, Kind::TokenBucket];
+
+    /// Its name, as limits are written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::FixedWindow => "fixed-window",
+            Kind::SlidingLog => "sliding-log",
+            Kind::SlidingWindow => "sliding-window",
+            Kind::TokenBucket => "token-bucket",
+        }
+    }
+
+    /// The limit of this kind that admits `amount` per window.
+    fn limit(self, amount: u64, window: Duration) -> Result<Limit, ConfigError> {
+        Ok(match self {
+            Kind::FixedWindow => FixedWindow::new(amount, window)?.into(),
+            Kind::SlidingLog => SlidingLog::new(amount, window)?.into(),
+            Kind::SlidingWindow => SlidingWindow::new(amount, window)?.into(),
+            Kind::TokenBucket => TokenBucket::new(amount, window, amount)?.into(),
+        })
+    }
+}
+
+/// Why no limits can be advised.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum AdviseError {
+    /// The traffic needs a limit that there is not.
+    #[error("no {} that is large enough: {source}", kind.name())]
+    Limit {
+        /// Its kind.
+        kind: Kind,
+        /// Why there is none.
+        source: ConfigError,
+    },
+}
+
+/// What is advised.
+#[derive(Clone, Debug)]
+pub struct Advice {
+    /// How many clients there are: keys.
+    pub clients: u64,
+    /// How many requests.
+    pub requests: u64,
+    /// How many clients may be denied at least once.
+    pub may_deny: u64,
+    /// Of each window all kinds of limits.
+    pub families: Vec<Family>,
+    /// Token buckets that deny as few, the slowest refill first: what is saved in rate costs in burst. Their rates are per the last
+    /// window but one.
+    pub buckets: Vec<Denies>,
+}
+
+/// The limits of one kind and one window.
+#[derive(Clone, Debug)]
+pub struct Family {
+    /// The kind.
+    pub kind: Kind,
+    /// The window.
+    pub window: Duration,
+    /// The smallest one that denies no more clients than may be; of token buckets with the smallest burst, too.
+    pub advised: Denies,
+    /// What limits of this kind would have denied, from 1 to the smallest that denies nobody.
+    pub curve: Vec<Denies>,
+    /// The smallest amount for each client, in ascending order.
+    needs: Vec<u64>,
+}
+
+/// What a limit would have denied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Denies {
+    /// The limit.
+    pub limit: Limit,
+    /// What it admits per window.
+    pub amount: u64,
+    /// How many clients it would have denied at least once.
+    pub clients: u64,
+    /// How many requests.
+    pub requests: u64,
+}
+
+impl Family {
+    /// The smallest amount that denies fewer than this share of the clients.
+    pub fn smallest(&self, share: Share) -> u64 {
+        smallest(&self.needs, share.fewer_of(self.needs.len() as u64))
+    }
+}
+
+/// Advises limits that would have denied fewer than this share of the clients, for each of these windows.
+///
+/// `progress` is called after each of [`work`] steps.
+///
+/// # Errors
+/// [`AdviseError`] where a limit that the traffic needs cannot be built.
+pub fn advise(
+    trace: &Trace,
+    windows: &[Duration],
+    share: Share,
+    mut progress: impl FnMut(),
+) -> Result<Advice, AdviseError> {
+    let clients = Client::all(trace);
+    let count = clients.len() as u64;
+    let may_deny = share.fewer_of(count);
+    let mut families = Vec::new();
+    for &window in windows {
+        for kind in Kind::ALL {
+            families.push(family(&clients, kind, window, may_deny, &mut progress)?);
+        }
+    }
+    // The longest window says little of bursts, and the shortest little of rates.
+    let mut with_buckets = families.iter().rev().filter(|family| family.kind == Kind::TokenBucket);
+    let (longest, next) = (with_buckets.next(), with_buckets.next());
+    let buckets = match next.or(longest) {
+        Some(family) => buckets(&clients, family, may_deny)?,
+        None => Vec::new(),
+    };
+    let requests = trace.requests().len() as u64;
+    Ok(Advice { clients: count, requests, may_deny, families, buckets })
+}
+
+/// How many steps [`advise`] takes for so many windows.
+pub fn work(trace: &Trace, windows: usize) -> u64 {
+    (trace.key_count() * windows * Kind::ALL.len()) as u64
+}
+
+fn family(
+    clients: &[Client],
+    kind: Kind,
+    window: Duration,
+    may_deny: u64,
+    progress: &mut dyn FnMut(),
+) -> Result<Family, AdviseError> {
+    let of_kind = |amount| kind.limit(amount, window);
+    let wrong = |source| AdviseError::Limit { kind, source };
+    let needs = clients.iter().map(|client| {
+        let need = client.smallest(&of_kind);
+        progress();
+        need
+    });
+    let needs = needs.collect::<Result<Vec<u64>, ConfigError>>().map_err(wrong)?;
+    let denies = |limit: Limit, amount: u64| {
+        // The others are admitted always.
+        let denied = clients.iter().zip(&needs).filter(|(_, need)| **need > amount);
+        let denied: Vec<u64> = denied.map(|(client, _)| client.denied(&limit)).collect();
+        let clients = denied.iter().filter(|requests| **requests > 0).count() as u64;
+        Denies { limit, amount, clients, requests: denied.iter().sum() }
+    };
+    let mut sorted = needs.clone();
+    sorted.sort_unstable();
+    let amount = smallest(&sorted, may_deny);
+    let advised = match kind {
+        // With fewer tokens at once more clients may be denied than by the amount alone.
+        Kind::TokenBucket => bucket(clients, amount, window, may_deny).map_err(wrong)?,
+        _ => denies(of_kind(amount).map_err(wrong)?, amount),
+    };
+    let mut curve = Vec::new();
+    for amount in amounts(sorted.last().copied().unwrap_or(1)) {
+        curve.push(denies(of_kind(amount).map_err(wrong)?, amount));
+    }
+    Ok(Family { kind, window, advised, curve, needs: sorted })
+}
+
+/// The smallest amount that denies no more clients than may be, of those with these needs in ascending order.
+fn smallest(needs: &[u64], may_deny: u64) -> u64 {
+    let most_modest = needs.len().saturating_sub(1).saturating_sub(may_deny as usize);
+    needs.get(most_modest).copied().unwrap_or(1)
+}
+
+/// 1, 2, 3, 5, 7, 10, 20 and so on below `last`, and that.
+fn amounts(last: u64) -> impl Iterator<Item = u64> {
+    let powers = (0..19).map(|power| 10u64.pow(power));
+    let round = powers.flat_map(|power| [1, 2, 3, 5, 7].map(|step| step * power));
+    round.take_while(move |amount| *amount < last).chain([last])
+}
+
+/// The bucket of this rate with the smallest burst that denies no more clients than may be.
+fn bucket(
+    clients: &[Client],
+    amount: u64,
+    window: Duration,
+    may_deny: u64,
+) -> Result<Denies, ConfigError> {
+    let of_burst = |burst| TokenBucket::new(amount, window, burst).map(Limit::from);
+    let needs = clients.iter().map(|client| client.smallest(&of_burst));
+    let mut needs = needs.collect::<Result<Vec<u64>, ConfigError>>()?;
+    needs.sort_unstable();
+    let limit = of_burst(smallest(&needs, may_deny))?;
+    let denied: Vec<u64> = clients.iter().map(|client| client.denied(&limit)).collect();
+    let denied_clients = denied.iter().filter(|requests| **requests > 0).count() as u64;
+    Ok(Denies { limit, amount, clients: denied_clients, requests: denied.iter().sum() })
+}
+
+/// Buckets from an eighth of the rate that is advised for a window to eight times of it.
+fn buckets(clients: &[Client], family: &Family, may_deny: u64) -> Result<Vec<Denies>, AdviseError> {
+    let amount = family.advised.amount;
+    let slower = [8, 4, 2].map(|part| amount / part);
+    let faster = [1, 2, 4, 8].map(|times| amount.saturating_mul(times));
+    let mut amounts = [&slower[..], &faster].concat();
+    amounts.retain(|amount| *amount > 0);
+    amounts.dedup();
+    let wrong = |source| AdviseError::Limit { kind: Kind::TokenBucket, source };
+    let bucket = |&amount: &u64| bucket(clients, amount, family.window, may_deny).map_err(wrong);
+    amounts.iter().map(bucket).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use lockage_core::Timestamp;
+
+    use super::*;
+    use crate::engine::EngineKind;
+    use crate::replay::{Tally, replay};
+    use crate::trace::{Request, TraceBuilder};
+    use crate::traffic::Plan;
+
+    fn traffic(shape: &str) -> Trace {
+        let plan = Plan {
+            keys: "40 zipf 1".parse().unwrap(),
+            costs: "1:90% 3:10%".parse().unwrap(),
+            ..Plan::new(shape.parse().unwrap())
+        };
+        plan.generate().unwrap()
+    }
+
+    fn advice(trace: &Trace, share: &str) -> Advice {
+        let windows = [Duration::from_secs(1), Duration::from_secs(60)];
+        advise(trace, &windows, share.parse().unwrap(), || ()).unwrap()
+    }
+
+    fn replayed(trace: &Trace, limit: &Limit) -> (u64, u64) {
+        let mut engine = EngineKind::Model.build().unwrap();
+        let outcomes = replay(trace, limit, &mut *engine, || ()).unwrap();
+        let tally = Tally::of(trace, &outcomes, 0);
+        (tally.keys_denied, tally.denied)
+    }
+
+    #[test]
+    fn what_is_advised_denies_fewer_and_the_next_smaller_does_not() {
+        for shape in ["poisson 5/s", "on-off 30/s for 2s, 0/s for 20s", "burst 30 every 20s"] {
+            let trace = traffic(shape);
+            for share in ["0%", "5%", "20%"] {
+                let advice = advice(&trace, share);
+                assert_eq!(advice.families.len(), 8);
+                for family in &advice.families {
+                    let Denies { limit, amount, clients, requests } = family.advised;
+                    assert_eq!(replayed(&trace, &limit), (clients, requests), "{limit}");
+                    assert!(clients <= advice.may_deny, "{limit}");
+                    let smaller = amount.checked_sub(1).filter(|amount| *amount > 0);
+                    let Some(smaller) = smaller else { continue };
+                    let smaller = family.kind.limit(smaller, family.window).unwrap();
+                    assert!(replayed(&trace, &smaller).0 > advice.may_deny, "{shape}: {smaller}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_bucket_has_the_smallest_burst_for_its_rate() {
+        let trace = traffic("poisson 5/s");
+        let advice = advice(&trace, "5%");
+        let bursts: Vec<u64> =
+            advice.buckets.iter().map(|bucket| bucket.limit.capacity()).collect();
+        assert!(bursts.is_sorted_by(|a, b| a >= b) && bursts.len() >= 5, "{bursts:?}");
+        for bucket in &advice.buckets {
+            assert_eq!(replayed(&trace, &bucket.limit), (bucket.clients, bucket.requests));
+            assert!(bucket.clients <= advice.may_deny);
+            let Limit::TokenBucket(limit) = bucket.limit else { panic!() };
+            let Some(less) = limit.burst().checked_sub(1).filter(|burst| *burst > 0) else {
+                continue;
+            };
+            let less = TokenBucket::new(limit.amount(), limit.period(), less).unwrap();
+            assert!(replayed(&trace, &less.into()).0 > advice.may_deny, "{}", bucket.limit);
+        }
+    }
+
+    #[test]
+    fn a_curve_falls_to_nobody() {
+        let trace = traffic("poisson 5/s");
+        let advice = advice(&trace, "5%");
+        for family in &advice.families {
+            assert!(family.curve.is_sorted_by(|a, b| a.clients >= b.clients));
+            for Denies { limit, clients, requests, .. } in &family.curve {
+                assert_eq!(replayed(&trace, limit), (*clients, *requests), "{limit}");
+            }
+            let last = family.curve[family.curve.len() - 1];
+            assert_eq!((last.clients, last.requests), (0, 0));
+            assert_eq!(last.amount, family.smallest("0%".parse().unwrap()));
+            assert_eq!(family.advised.amount, family.smallest("5%".parse().unwrap()));
+        }
+    }
+
+    #[test]
+    fn one_client_of_one_request_needs_its_cost() {
+        let mut builder = TraceBuilder::default();
+        let key = builder.key("a");
+        builder.push(Request { at: Timestamp::from_micros(5).unwrap(), key, cost: 7 });
+        let advice = advice(&builder.finish(), "1%");
+        assert_eq!((advice.clients, advice.requests, advice.may_deny), (1, 1, 0));
+        assert!(advice.families.iter().all(|family| family.advised.amount == 7));
+    }
+
+    #[test]
+    fn a_limit_that_there_is_not_is_told() {
+        let trace =
+            Plan { costs: "100000".parse().unwrap(), ..Plan::new("constant 1/s".parse().unwrap()) };
+        let windows = [Duration::from_micros(1 << 50)];
+        let refused = advise(&trace.generate().unwrap(), &windows, "1%".parse().unwrap(), || ());
+        let text = refused.unwrap_err().to_string();
+        assert!(text.contains("no sliding-window that is large enough"), "{text}");
+    }
+}

@@ -1,0 +1,127 @@
+//! What was admitted on one key, and in any span of it.
+
+use lockage_core::{Limit, Timestamp};
+
+use super::envelope::{envelope, rate};
+use super::measured::Used;
+use crate::replay::Outcome;
+use crate::trace::Trace;
+
+/// What was admitted on one key.
+pub(super) struct Admitted {
+    pub(super) key: u32,
+    /// Each time at which something was, in microseconds, from the earliest on.
+    pub(super) times: Vec<u64>,
+    /// What was admitted before each of them, and at last in all.
+    before: Vec<u64>,
+}
+
+impl Admitted {
+    pub(super) fn by_key(
+        trace: &Trace,
+        outcomes: &[Outcome],
+        decided: &[Timestamp],
+    ) -> Vec<Admitted> {
+        let mut points: Vec<Vec<(u64, u64)>> = vec![Vec::new(); trace.key_count()];
+        for ((request, outcome), at) in trace.requests().iter().zip(outcomes).zip(decided) {
+            if *outcome == Outcome::Admitted {
+                points[request.key as usize].push((at.as_micros(), request.cost));
+            }
+        }
+        let keys = (0..).zip(points).filter(|(_, points)| !points.is_empty());
+        keys.map(|(key, points)| Admitted::new(key, points)).collect()
+    }
+
+    fn new(key: u32, mut points: Vec<(u64, u64)>) -> Admitted {
+        // Those who wait are not decided in the order in which they came.
+        points.sort_by_key(|(time, _)| *time);
+        let (mut times, mut before, mut total) = (Vec::new(), Vec::new(), 0u64);
+        for (time, cost) in points {
+            if times.last() != Some(&time) {
+                times.push(time);
+                before.push(total);
+            }
+            total = total.saturating_add(cost);
+        }
+        before.push(total);
+        Admitted { key, times, before }
+    }
+
+    /// A(T) of this key, and where.
+    pub(super) fn most(&self, span_us: u64, allowed: u64) -> Used {
+        self.most_from(0..self.times.len(), span_us, allowed)
+    }
+
+    /// The most in the spans that begin at these times. It is enough to begin where something was admitted.
+    pub(super) fn most_from(
+        &self,
+        starts: impl Iterator<Item = usize>,
+        span_us: u64,
+        allowed: u64,
+    ) -> Used {
+        let (mut admitted, mut from) = (0, self.times[0]);
+        for start in starts {
+            let within = self.within(start, span_us);
+            if within > admitted {
+                (admitted, from) = (within, self.times[start]);
+            }
+        }
+        let from = Timestamp::from_micros(from).expect("it was a timestamp");
+        Used { span_us, admitted, allowed, key: self.key, from }
+    }
+
+    /// What was admitted in the span that begins at this time.
+    pub(super) fn within(&self, start: usize, span_us: u64) -> u64 {
+        let time = self.times[start];
+        let end = start + self.times[start..].partition_point(|last| last - time < span_us);
+        self.before[end] - self.before[start]
+    }
+
+    /// The shortest span with what was admitted in this one. Its envelope is no larger.
+    pub(super) fn tightened(&self, used: Used, limit: &Limit) -> Used {
+        let from = used.from.as_micros();
+        let within = |&&time: &&u64| time >= from && time - from < used.span_us;
+        let last = self.times.iter().rev().find(within).map_or(from, |time| *time);
+        let span_us = last - from + 1;
+        Used { span_us, allowed: envelope(limit, span_us), ..used }
+    }
+
+    /// Whether nothing is above an envelope that is a straight line, which one look at each time tells; not
+    /// where the envelope is none.
+    pub(super) fn is_below_its_line(&self, limit: &Limit) -> bool {
+        let Some(Line { base, amount, per }) = line(limit) else { return false };
+        // What a span is above its part of the line is a difference of two of these.
+        let height = |admitted: u64, time: u64| {
+            i128::from(admitted) * i128::from(per)
+                - i128::from(time - self.times[0]) * i128::from(amount)
+        };
+        let mut lowest = i128::MAX;
+        self.times.iter().zip(self.before.windows(2)).all(|(&time, before)| {
+            lowest = lowest.min(height(before[0], time));
+            height(before[1], time) - lowest <= base
+        })
+    }
+
+    /// The length of the span from the first to the last.
+    pub(super) fn length(&self) -> u64 {
+        self.times[self.times.len() - 1] - self.times[0] + 1
+    }
+}
+
+/// A span of T microseconds may have `(base + amount * (T - 1)) / per`, rounded down.
+struct Line {
+    base: i128,
+    amount: u64,
+    per: u64,
+}
+
+fn line(limit: &Limit) -> Option<Line> {
+    let at_once = match limit {
+        Limit::SlidingWindow(_) | Limit::TokenBucket(_) | Limit::LeakyBucket(_) => limit.capacity(),
+        _ => return None,
+    };
+    let (amount, per) = rate(limit);
+    let base = i128::from(at_once) * i128::from(per);
+    let whole_span = matches!(limit, Limit::SlidingWindow(_));
+    Some(Line { base: base + if whole_span { i128::from(amount) } else { 0 }, amount, per })
+}

@@ -1,0 +1,325 @@
+//! Whether what a limiter did breaks a property, and how. Each judge stands for one property, or a few alike.
+
+use std::collections::BTreeMap;
+
+use lockage_core::Limit;
+
+use super::reference::{Reference, envelope};
+use super::stage::Judge;
+use super::step::{Deed, Event, Seen, Step, Timed, seconds};
+
+/// E1 to E5: no interval holds more than the envelope of `spec`.
+pub(super) fn envelopes(spec: &'static str) -> Judge {
+    within_envelope(spec, &[])
+}
+
+/// D10: the same, where clients go by clocks that are so many microseconds ahead, on the latest time that the
+/// key has seen.
+pub(super) fn d10(spec: &'static str, clocks: &'static [(char, i64)]) -> Judge {
+    within_envelope(spec, clocks)
+}
+
+fn within_envelope(spec: &'static str, clocks: &'static [(char, i64)]) -> Judge {
+    let limit = limit(spec);
+    Box::new(move |_, events| {
+        let mut latest = 0;
+        let mut charged: Vec<(u64, i128)> = Vec::new();
+        for event in events {
+            let cost = match (&event.seen, event.cost()) {
+                (Seen::Admitted { .. }, Some(cost)) => i128::from(cost),
+                (Seen::AdmittedOf(times), _) => i128::from(*times),
+                (Seen::GivenBack(cost), _) => -i128::from(*cost),
+                _ => continue,
+            };
+            latest = clock_of(event, clocks).max(latest);
+            charged.push((latest, cost));
+            let (until, mut total) = (latest, 0);
+            for &(from, cost) in charged.iter().rev() {
+                total += cost;
+                let most = envelope(&limit, until - from + 1);
+                if total > most {
+                    let span = match until - from {
+                        0 => "at once".to_owned(),
+                        span => format!("within {}", seconds(span)),
+                    };
+                    return Some(format!("{total} are admitted {span}, and {most} may be"));
+                }
+            }
+        }
+        None
+    })
+}
+
+fn clock_of(event: &Event, clocks: &[(char, i64)]) -> u64 {
+    let Step::By(who, _) = event.step else { return event.at_us };
+    let ahead = clocks.iter().find(|(client, _)| *client == who).map_or(0, |(_, ahead)| *ahead);
+    event.at_us.saturating_add_signed(ahead)
+}
+
+/// D1, and of a bucket D7: each request is decided as by the reference.
+pub(super) fn as_reference(spec: &'static str) -> Judge {
+    let limit = limit(spec);
+    Box::new(move |_, events| {
+        let mut reference = Reference::new(limit);
+        events.iter().find_map(|event| {
+            match (event.is_admitted(), reference.decide(event.cost()?, event.at_us)) {
+                (false, true) => Some("it is denied, and the reference admits it".to_owned()),
+                (true, false) => Some("it is admitted, and the reference denies it".to_owned()),
+                _ => None,
+            }
+        })
+    })
+}
+
+/// D2: a denied request is admitted at `retry_after`, and not a microsecond sooner.
+pub(super) fn d2() -> Judge {
+    Box::new(|stage, events| {
+        events.iter().enumerate().find_map(|(at, event)| {
+            let Seen::Denied { retry_after_us: Some(after) } = event.seen else { return None };
+            let again_after = |us: u64| {
+                let before = events[..at].iter().map(Event::timed);
+                let trace: Vec<Timed> = before.chain([(event.at_us + us, event.step)]).collect();
+                stage.last_of(&trace)
+            };
+            if !matches!(again_after(after)?, Seen::Admitted { .. }) {
+                return Some(format!("{} later it is still denied", seconds(after)));
+            }
+            let is_late = matches!(again_after(after.checked_sub(1)?)?, Seen::Admitted { .. });
+            is_late.then(|| "a microsecond sooner it is admitted too".to_owned())
+        })
+    })
+}
+
+/// D3: what a log says is the expiry of the smallest prefix of its entries that frees enough.
+pub(super) fn d3(limit: u64, window_us: u64) -> Judge {
+    Box::new(move |_, events| {
+        events.iter().enumerate().find_map(|(at, event)| {
+            let (cost, Seen::Denied { retry_after_us: Some(told) }) = (event.cost()?, &event.seen)
+            else {
+                return None;
+            };
+            let counts =
+                |entry: &&Event| entry.is_admitted() && event.at_us < entry.at_us + window_us;
+            let entries: Vec<(u64, u64)> = (events[..at].iter().filter(counts))
+                .filter_map(|entry| Some((entry.at_us, entry.cost()?)))
+                .collect();
+            let mut used: u64 = entries.iter().map(|(_, cost)| cost).sum();
+            let freeing = entries.iter().find(|(_, freed)| {
+                used -= freed;
+                used + cost <= limit
+            })?;
+            let right = freeing.0 + window_us - event.at_us;
+            (right != *told).then(|| format!("what frees enough expires in {}", seconds(right)))
+        })
+    })
+}
+
+/// D4: of what remains, all is admitted, and not one more.
+pub(super) fn d4() -> Judge {
+    Box::new(|stage, events| {
+        events.iter().enumerate().find_map(|(at, event)| {
+            let Seen::Admitted { remaining: Some(left) } = event.seen else { return None };
+            let Step::By(who, _) = event.step else { return None };
+            let is_admitted = |cost| {
+                let ask = (event.at_us, Step::By(who, Deed::Acquire(cost)));
+                let trace: Vec<Timed> =
+                    events[..=at].iter().map(Event::timed).chain([ask]).collect();
+                matches!(stage.last_of(&trace), Some(Seen::Admitted { .. }))
+            };
+            if is_admitted(left + 1) {
+                return Some(format!("{left} are left, and {} are admitted", left + 1));
+            }
+            (left > 0 && !is_admitted(left)).then(|| format!("{left} are left, and denied"))
+        })
+    })
+}
+
+/// D5, and of a bucket D6: without any one peek or denied request, the others are told the same.
+pub(super) fn probes_change_nothing() -> Judge {
+    Box::new(|stage, events| {
+        events.iter().enumerate().find_map(|(at, event)| {
+            let is_peek = matches!(event.step, Step::By(_, Deed::Peek(_)));
+            if !is_peek && !event.is_denied() {
+                return None;
+            }
+            let others = stage.play(&without(events, at))?;
+            let changed =
+                others[at..].iter().zip(&events[at + 1..]).find(|(a, b)| a.seen != b.seen);
+            let (without, with) = changed?;
+            let what = if is_peek { "the peek" } else { "what was denied" };
+            Some(format!("without {what} it would be: {}; it is: {}", without.seen, with.seen))
+        })
+    })
+}
+
+/// D8: in the state before each request, one of less cost is not denied where it was admitted.
+pub(super) fn d8() -> Judge {
+    Box::new(|stage, events| {
+        events.iter().enumerate().find_map(|(at, event)| {
+            let Step::By(who, Deed::Acquire(cost)) = event.step else { return None };
+            let less = (1..cost).filter(|_| event.is_admitted()).find(|less| {
+                let ask = (event.at_us, Step::By(who, Deed::Acquire(*less)));
+                let trace: Vec<Timed> =
+                    events[..at].iter().map(Event::timed).chain([ask]).collect();
+                matches!(stage.last_of(&trace), Some(Seen::Denied { .. }))
+            })?;
+            Some(format!("{cost} are admitted, and {less} would be denied"))
+        })
+    })
+}
+
+/// D9: once nothing was done for so long, all goes on as with a fresh key.
+pub(super) fn d9_acts_as_fresh(forget_after_us: u64) -> Judge {
+    Box::new(move |stage, events| {
+        let deeds = events.iter().enumerate().filter(|(_, event)| !event.is_wait());
+        let mut last = None;
+        for (at, event) in deeds {
+            let before = last.replace(event.at_us);
+            if before.is_none_or(|before| event.at_us < before + forget_after_us) {
+                continue;
+            }
+            let rest: Vec<Timed> = events[at..].iter().map(Event::timed).collect();
+            let fresh = stage.play(&rest)?;
+            if let Some((fresh, own)) = fresh.iter().zip(&events[at..]).find(|(a, b)| a != b) {
+                return Some(format!("a fresh key says: {}; this one: {}", fresh.seen, own.seen));
+            }
+        }
+        None
+    })
+}
+
+/// D9: nothing is stored once nothing was done for so long.
+pub(super) fn d9_is_forgotten(forget_after_us: u64) -> Judge {
+    Box::new(move |stage, events| {
+        let last = events.last()?;
+        let end = last.at_us + if let Step::Wait(span) = last.step { span } else { 0 };
+        let used = events.iter().rfind(|event| !event.is_wait())?.at_us;
+        if end < used + forget_after_us {
+            return None;
+        }
+        let stored = stage.stored_after(&all(events))?;
+        (!stored.is_empty())
+            .then(|| format!("{} later the store still has {stored}", seconds(end - used)))
+    })
+}
+
+/// D11 and L10: what is sent again gets the answer that it got, and changes nothing. What was denied is a new
+/// attempt.
+pub(super) fn repeats_change_nothing() -> Judge {
+    Box::new(|stage, events| {
+        let mut answers: BTreeMap<char, &Event> = BTreeMap::new();
+        for (at, event) in events.iter().enumerate() {
+            match event.step {
+                Step::By(who, Deed::Repeat) => {
+                    let first = *answers.get(&who)?;
+                    if first.is_denied() || first.seen == Seen::Refused {
+                        continue;
+                    }
+                    if first.seen != event.seen {
+                        return Some(format!(
+                            "at first it was: {}; now: {}",
+                            first.seen, event.seen
+                        ));
+                    }
+                    let (before, after) = (&events[..at], &events[..=at]);
+                    if stage.stored_after(&all(before)) != stage.stored_after(&all(after)) {
+                        return Some("what is stored has changed".to_owned());
+                    }
+                }
+                Step::By(who, _) => {
+                    answers.insert(who, event);
+                }
+                Step::Wait(_) => {}
+            }
+        }
+        None
+    })
+}
+
+/// D12: a request in range gets no error, and an error means that nothing has changed.
+pub(super) fn d12() -> Judge {
+    Box::new(|stage, events| {
+        events.iter().enumerate().find_map(|(at, event)| {
+            let Seen::Failed(_) = &event.seen else { return None };
+            let before = stage.stored_after(&all(&events[..at]))?;
+            let after = stage.stored_after(&all(&events[..=at]))?;
+            Some(match before == after {
+                true => "a request in range gets an error, and no decision".to_owned(),
+                false => format!("it is an error, and yet the store now has {after}"),
+            })
+        })
+    })
+}
+
+/// The input guard: a cost that is none is refused, and nothing changes.
+pub(super) fn input_guard() -> Judge {
+    Box::new(|stage, events| {
+        events.iter().enumerate().find_map(|(at, event)| {
+            let Step::By(_, Deed::AcquireText(text)) = event.step else { return None };
+            if text.parse::<u64>().is_ok_and(|cost| cost > 0) {
+                return None;
+            }
+            if !matches!(event.seen, Seen::Failed(_)) {
+                return Some(format!("a cost of {text:?} is {}", event.seen));
+            }
+            let before = stage.stored_after(&all(&events[..at]))?;
+            let after = stage.stored_after(&all(&events[..=at]))?;
+            (before != after).then(|| format!("it is refused, and yet the store now has {after}"))
+        })
+    })
+}
+
+fn limit(spec: &str) -> Limit {
+    spec.parse().expect("entries have limits that parse")
+}
+
+fn all(events: &[Event]) -> Vec<Timed> {
+    events.iter().map(Event::timed).collect()
+}
+
+fn without(events: &[Event], left_out: usize) -> Vec<Timed> {
+    let others = events.iter().enumerate().filter(|(at, _)| *at != left_out);
+    others.map(|(_, event)| event.timed()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::stage::Stage;
+    use super::super::step::timed;
+    use super::super::subject::Machine;
+    use super::*;
+
+    /// What a judge says of these deeds, done by a machine at one time.
+    fn judged(
+        judge: &Judge,
+        run: fn(&mut u64, u64, char, Deed) -> Option<Seen>,
+        deeds: &[Deed],
+    ) -> Option<String> {
+        let steps: Vec<Step> = deeds.iter().map(|deed| Step::By('A', *deed)).collect();
+        let stage = Stage::new(Machine::of(0, run));
+        let events = stage.play(&timed(&steps, 0)).expect("the machine does all of them");
+        judge(&stage, &events)
+    }
+
+    #[test]
+    fn d1_who_is_admitted_and_should_not_be_is_found() {
+        let admits = |_: &mut u64, _, _, _| Some(Seen::Admitted { remaining: None });
+        let judge = as_reference("fixed-window 1/s");
+        assert_eq!(judged(&judge, admits, &[Deed::Acquire(1)]), None);
+        let why = judged(&judge, admits, &[Deed::Acquire(1); 2]).expect("the second is too much");
+        assert!(why.contains("it is admitted"), "{why}");
+    }
+
+    #[test]
+    fn the_input_guard_finds_what_is_refused_and_changes_something() {
+        let counts_first = |used: &mut u64, _, _, _| {
+            *used += 1;
+            Some(Seen::Failed("no number".to_owned()))
+        };
+        let refuses = |_: &mut u64, _, _, _| Some(Seen::Failed("no number".to_owned()));
+        let ask = [Deed::AcquireText("nan")];
+        let why = judged(&input_guard(), counts_first, &ask).expect("it has counted");
+        assert!(why.contains("yet the store now has 1"), "{why}");
+        assert_eq!(judged(&input_guard(), refuses, &ask), None);
+    }
+}

@@ -1,0 +1,220 @@
+//! What is done in a trace, and what comes of it.
+
+use std::fmt;
+
+/// One step of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Time passes: so many microseconds.
+    Wait(u64),
+    /// A client, by its letter, does something.
+    By(char, Deed),
+}
+
+/// What a client does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// Asks a limiter for so much.
+    Acquire(u64),
+    /// Asks so often for 1, one after another.
+    AcquireTimes(u64),
+    /// Asks for a cost in these characters.
+    AcquireText(&'static str),
+    /// Asks for 1, and crashes once its first command is done.
+    AcquireAndCrash,
+    /// Asks whether so much would be admitted.
+    Peek(u64),
+    /// Gives so much back.
+    GiveBack(u64),
+    /// Sends its latest request again, whose answer was lost.
+    Repeat,
+    /// Does the first half of a request for 1: reads, where that is a command of its own.
+    Read,
+    /// Does the other half.
+    Write,
+    /// Asks for the lock, for so many microseconds.
+    Lock(u64),
+    /// The same, and waits in line.
+    LineUp(u64),
+    /// Renews its lease, for so many microseconds.
+    Renew(u64),
+    /// Gives the lock, or one hold of it, back.
+    Unlock,
+    /// Deletes all that is stored of the lock.
+    Delete,
+    /// Sends a request for the lock, which is then under way.
+    Send,
+    /// What it sent reaches the store.
+    Arrive,
+    /// It hears the answer.
+    Hear,
+    /// It waits no longer, and gives back what it might have got.
+    GiveUp,
+}
+
+/// A step and when it is done, in microseconds from the beginning.
+pub(super) type Timed = (u64, Step);
+
+/// What came of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// Nothing that anybody was told.
+    Nothing,
+    /// A request was admitted, or would be.
+    Admitted {
+        /// The most that is left, where that was told.
+        remaining: Option<u64>,
+    },
+    /// Of many requests so many were admitted.
+    AdmittedOf(u64),
+    /// A request was denied, or would be.
+    Denied {
+        /// When to ask again, in microseconds from now, where that was told.
+        retry_after_us: Option<u64>,
+    },
+    /// So much was given back.
+    GivenBack(u64),
+    /// The lock is held.
+    Held(Hold),
+    /// A hold was given back, and so many are left.
+    Released(u64),
+    /// The lock is somebody else's, or not held.
+    Refused,
+    /// An error instead of an answer.
+    Failed(String),
+}
+
+/// How a lock is held. What was not told is nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hold {
+    /// The fencing token.
+    pub token: Option<u64>,
+    /// How often it is held.
+    pub holds: Option<u64>,
+    /// The end of the lease by the store's clock, in microseconds from the beginning.
+    pub until_us: Option<u64>,
+}
+
+/// A step, when it was done, and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// In microseconds from the beginning.
+    pub at_us: u64,
+    /// The step.
+    pub step: Step,
+    /// What came of it.
+    pub seen: Seen,
+}
+
+impl Event {
+    pub(super) fn timed(&self) -> Timed {
+        (self.at_us, self.step)
+    }
+
+    /// What it asked a limiter for, where it did.
+    pub(super) fn cost(&self) -> Option<u64> {
+        match self.step {
+            Step::By(_, Deed::Acquire(cost)) => Some(cost),
+            Step::By(_, Deed::Write) => Some(1),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_wait(&self) -> bool {
+        matches!(self.step, Step::Wait(_))
+    }
+
+    pub(super) fn is_admitted(&self) -> bool {
+        matches!(self.seen, Seen::Admitted { .. })
+    }
+
+    pub(super) fn is_denied(&self) -> bool {
+        matches!(self.seen, Seen::Denied { .. })
+    }
+}
+
+/// The steps, each with its time: what follows a deed does so `gap_us` later.
+pub(super) fn timed(steps: &[Step], gap_us: u64) -> Vec<Timed> {
+    let mut at = 0;
+    let with_time = |&step: &Step| {
+        let now = at;
+        at += if let Step::Wait(span) = step { span } else { gap_us };
+        (now, step)
+    };
+    steps.iter().map(with_time).collect()
+}
+
+/// A span in seconds, without the zeros that say nothing.
+pub(super) fn seconds(us: u64) -> String {
+    let text = format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
+    format!("{} s", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Wait(span) => write!(f, "{} go by", seconds(*span)),
+            Step::By(who, deed) => write!(f, "{who} {deed}"),
+        }
+    }
+}
+
+impl fmt::Display for Deed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Deed::Acquire(cost) => write!(f, "asks for {cost}"),
+            Deed::AcquireTimes(times) => write!(f, "asks for 1, {times} times"),
+            Deed::AcquireText(cost) => write!(f, "asks for {cost:?}"),
+            Deed::AcquireAndCrash => write!(f, "asks for 1 and crashes after its first command"),
+            Deed::Peek(cost) => write!(f, "asks whether there are {cost}"),
+            Deed::GiveBack(cost) => write!(f, "gives {cost} back"),
+            Deed::Repeat => write!(f, "had no answer, and sends the same again"),
+            Deed::Read => write!(f, "asks for 1: its first command"),
+            Deed::Write => write!(f, "goes on: its last command"),
+            Deed::Lock(lease) => write!(f, "takes the lock for {}", seconds(*lease)),
+            Deed::LineUp(_) => write!(f, "asks for the lock and waits in line"),
+            Deed::Renew(lease) => write!(f, "renews for {}", seconds(*lease)),
+            Deed::Unlock => write!(f, "unlocks"),
+            Deed::Delete => write!(f, "deletes the lock's keys"),
+            Deed::Send => write!(f, "sends: take the lock"),
+            Deed::Arrive => write!(f, "is served: the request arrives"),
+            Deed::Hear => write!(f, "hears the answer"),
+            Deed::GiveUp => write!(f, "waits no longer, and unlocks"),
+        }
+    }
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Seen::Nothing => Ok(()),
+            Seen::Admitted { remaining: None } => write!(f, "admitted"),
+            Seen::Admitted { remaining: Some(left) } => write!(f, "admitted, {left} left"),
+            Seen::AdmittedOf(times) => write!(f, "{times} admitted"),
+            Seen::Denied { retry_after_us: None } => write!(f, "denied"),
+            Seen::Denied { retry_after_us: Some(us) } => write!(f, "denied for {}", seconds(*us)),
+            Seen::GivenBack(cost) => write!(f, "{cost} given back"),
+            Seen::Held(hold) => hold.fmt(f),
+            Seen::Released(0) => write!(f, "free"),
+            Seen::Released(left) => write!(f, "given back, {left} left"),
+            Seen::Refused => write!(f, "refused"),
+            Seen::Failed(error) => write!(f, "error: {error}"),
+        }
+    }
+}
+
+impl fmt::Display for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "held")?;
+        if let Some(holds) = self.holds.filter(|holds| *holds > 1) {
+            write!(f, " {holds} times")?;
+        }
+        if let Some(token) = self.token {
+            write!(f, ", token {token}")?;
+        }
+        if let Some(until) = self.until_us {
+            write!(f, ", until {}", seconds(until))?;
+        }
+        Ok(())
+    }
+}

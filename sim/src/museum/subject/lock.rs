@@ -1,0 +1,106 @@
+//! The lock that is shipped: its scripts on the simulated store.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use lockage_core::Timestamp;
+use lockage_core::lock::{Answer, Lock, Operation, OperationId, OwnerId};
+
+use super::{since_start, timestamp};
+use crate::museum::stage::Subject;
+use crate::museum::step::{Deed, Hold, Seen, Step};
+use crate::store::SimStore;
+
+const KEY: &str = "lockage:{museum}";
+
+/// For how long operations are remembered, and places in line last.
+const REMEMBER: Duration = Duration::from_secs(60);
+
+/// One lock.
+pub(in crate::museum) struct ShippedLock {
+    store: SimStore,
+    operations: u128,
+    /// What each client has done last, and whether that was a release.
+    latest: BTreeMap<char, (Operation, bool)>,
+    /// The token of each client's latest grant.
+    tokens: BTreeMap<char, u64>,
+}
+
+impl ShippedLock {
+    pub(in crate::museum) fn fresh() -> Box<dyn Subject> {
+        let store = SimStore::new().expect("Lua gets its memory");
+        let (latest, tokens) = (BTreeMap::new(), BTreeMap::new());
+        Box::new(ShippedLock { store, operations: 0, latest, tokens })
+    }
+
+    fn operation(&mut self, who: char, deed: Deed) -> Option<(Operation, bool)> {
+        if deed == Deed::Repeat {
+            return self.latest.get(&who).copied();
+        }
+        self.operations += 1;
+        let id = OperationId::from_u128(self.operations);
+        let (owner, token) = (owner(who), self.tokens.get(&who).copied());
+        let operation = match deed {
+            Deed::Lock(lease) => lock(lease).acquire(owner, id, Timestamp::MAX),
+            Deed::LineUp(lease) => lock(lease).acquire(owner, id, Timestamp::MAX).queued(REMEMBER),
+            Deed::Renew(lease) => lock(lease).renew(owner, token, id),
+            Deed::Unlock => lock(1).release(owner, token, id),
+            _ => return None,
+        };
+        let latest = (operation, deed == Deed::Unlock);
+        self.latest.insert(who, latest);
+        Some(latest)
+    }
+}
+
+impl Subject for ShippedLock {
+    fn reset(&mut self) {
+        self.store.flush_all();
+        self.operations = 0;
+        self.latest.clear();
+        self.tokens.clear();
+    }
+
+    fn step(&mut self, at_us: u64, step: Step) -> Option<Seen> {
+        let (who, deed) = match step {
+            Step::Wait(_) => return Some(Seen::Nothing),
+            Step::By(_, Deed::Delete) => {
+                self.store.execute(&[b"DEL", KEY.as_bytes()]);
+                return Some(Seen::Nothing);
+            }
+            Step::By(who, deed) => (who, deed),
+        };
+        self.store.set_now(timestamp(at_us));
+        let (operation, is_release) = self.operation(who, deed)?;
+        Some(match self.store.run(KEY, &operation) {
+            Ok(reply) => match reply.answer {
+                Answer::Done(hold) if is_release => Seen::Released(hold.holds),
+                Answer::Done(hold) => {
+                    self.tokens.insert(who, hold.token);
+                    Seen::Held(Hold {
+                        token: Some(hold.token),
+                        holds: Some(hold.holds),
+                        until_us: Some(since_start(hold.deadline)),
+                    })
+                }
+                Answer::Refused(_) | Answer::TooLate | Answer::Queued { .. } => Seen::Refused,
+            },
+            Err(error) => Seen::Failed(error.to_string()),
+        })
+    }
+
+    fn stored(&mut self) -> String {
+        match (self.store.stored(KEY), self.store.expires_at_ms(KEY)) {
+            (None, _) => String::new(),
+            (Some(stored), until_ms) => format!("{stored:?} until {until_ms:?}"),
+        }
+    }
+}
+
+pub(super) fn owner(who: char) -> OwnerId {
+    OwnerId::from_u128(u128::from(u32::from(who)))
+}
+
+pub(super) fn lock(lease_us: u64) -> Lock {
+    Lock::new(Duration::from_micros(lease_us), REMEMBER).expect("leases of entries are in range")
+}

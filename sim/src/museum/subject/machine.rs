@@ -1,0 +1,40 @@
+//! Machines: a state, and what a deed makes of it.
+
+use std::fmt::Debug;
+
+use crate::museum::stage::Subject;
+use crate::museum::step::{Deed, Seen, Step};
+
+/// What a client's deed makes of a state, at a time in microseconds from the beginning; nothing where there is no such
+/// deed.
+type Run<S> = fn(&mut S, u64, char, Deed) -> Option<Seen>;
+
+/// A machine with a bug in it.
+pub(in crate::museum) struct Machine<S> {
+    fresh: S,
+    state: S,
+    run: Run<S>,
+}
+
+impl<S: Clone + Debug + PartialEq + 'static> Machine<S> {
+    pub(in crate::museum) fn of(fresh: S, run: Run<S>) -> Box<dyn Subject> {
+        Box::new(Machine { state: fresh.clone(), fresh, run })
+    }
+}
+
+impl<S: Clone + Debug + PartialEq> Subject for Machine<S> {
+    fn reset(&mut self) {
+        self.state = self.fresh.clone();
+    }
+
+    fn step(&mut self, at_us: u64, step: Step) -> Option<Seen> {
+        match step {
+            Step::Wait(_) => Some(Seen::Nothing),
+            Step::By(who, deed) => (self.run)(&mut self.state, at_us, who, deed),
+        }
+    }
+
+    fn stored(&mut self) -> String {
+        if self.state == self.fresh { String::new() } else { format!("{:?}", self.state) }
+    }
+}

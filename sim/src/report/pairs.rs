@@ -1,0 +1,93 @@
+//! What each limit admits that another does not, as tables for people and as JSON.
+
+use serde::Serialize;
+
+use super::grid::Grid;
+use super::{Report, counted, grouped, key_name};
+use crate::answers::{KeyPair, Pair};
+use crate::input::printable;
+
+/// The pairs, and the keys on which they differ most; nothing where limits are not compared.
+pub(super) fn grids(report: &Report, width: usize) -> Vec<Grid> {
+    let header =
+        ["first", "second", "both", "only the\nfirst", "only the\nsecond", "neither", "keys"];
+    let mut grid = Grid::new("What each admits that another does not", &header, 2);
+    grid.note = "Requests, and the keys on which the two differ.".into();
+    for pair in &report.pairs {
+        let Pair { both, only_first, only_second, neither, keys_differing, .. } = *pair;
+        let mut row = names(report, pair).to_vec();
+        row.extend([both, only_first, only_second, neither, keys_differing].map(grouped));
+        grid.rows.push(row);
+    }
+    let keys = keys(report, width);
+    [grid, keys].into_iter().filter(|grid| !grid.rows.is_empty()).collect()
+}
+
+fn keys(report: &Report, width: usize) -> Grid {
+    let header = ["first", "second", "key", "requests", "only the\nfirst", "only the\nsecond"];
+    let mut grid = Grid::new("Where they differ most", &header, 3);
+    for pair in &report.pairs {
+        let trace = &report.limiters[pair.first].trace;
+        for (i, key) in pair.keys.iter().enumerate() {
+            let names = if i == 0 { names(report, pair) } else { Default::default() };
+            let mut row = names.to_vec();
+            row.push(key_name(trace.key(key.key), (width / 4).clamp(16, 60)));
+            row.extend([key.requests, key.only_first, key.only_second].map(grouped));
+            grid.rows.push(row);
+        }
+        let more = pair.keys_differing - pair.keys.len() as u64;
+        if more > 0 && !pair.keys.is_empty() {
+            let mut row = vec![String::new(); 6];
+            row[2] = format!("and {}", counted(more, "more key"));
+            grid.rows.push(row);
+        }
+    }
+    grid
+}
+
+fn names(report: &Report, pair: &Pair) -> [String; 2] {
+    [pair.first, pair.second].map(|i| printable(&report.limiters[i].spec).into_owned())
+}
+
+#[derive(Serialize)]
+pub(super) struct PairObject<'a> {
+    first: &'a str,
+    second: &'a str,
+    both: u64,
+    only_first: u64,
+    only_second: u64,
+    neither: u64,
+    keys_differing: u64,
+    keys: Vec<KeyObject<'a>>,
+}
+
+#[derive(Serialize)]
+struct KeyObject<'a> {
+    key: &'a str,
+    requests: u64,
+    only_first: u64,
+    only_second: u64,
+}
+
+/// The pairs as they stand in the JSON.
+pub(super) fn objects(report: &Report) -> Vec<PairObject<'_>> {
+    report.pairs.iter().map(|pair| object(report, pair)).collect()
+}
+
+fn object<'a>(report: &'a Report, pair: &Pair) -> PairObject<'a> {
+    let limiter = |i: usize| &report.limiters[i];
+    let key = |&KeyPair { key, requests, only_first, only_second }: &KeyPair| {
+        let key = limiter(pair.first).trace.key(key);
+        KeyObject { key, requests, only_first, only_second }
+    };
+    PairObject {
+        first: &limiter(pair.first).spec,
+        second: &limiter(pair.second).spec,
+        both: pair.both,
+        only_first: pair.only_first,
+        only_second: pair.only_second,
+        neither: pair.neither,
+        keys_differing: pair.keys_differing,
+        keys: pair.keys.iter().map(key).collect(),
+    }
+}

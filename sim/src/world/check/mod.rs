@@ -1,0 +1,199 @@
+//! What must hold in a world, checked while it runs.
+//!
+//! Checks see more than clients do: each operation as it is carried out, the true time, and all clocks.
+
+mod belief;
+mod envelope;
+mod limiter;
+mod line;
+mod lock;
+mod property;
+mod reference;
+mod shared;
+
+use lockage_core::Timestamp;
+use lockage_core::fenced::Access;
+
+pub(super) use belief::Belief;
+pub use property::{Property, Violation};
+
+use super::message::{Action, Answer, Ask};
+use super::rare::{Counts, Rare};
+use super::scenario::{Machine, Scenario};
+use super::server::Outcome;
+use belief::Beliefs;
+use limiter::LimiterTruth;
+use lock::LockTruth;
+use shared::SharedTruth;
+
+/// What is true of the key, told from the answers that were given.
+#[derive(Clone, Debug)]
+pub(super) enum Truth {
+    Lock(LockTruth),
+    Shared(SharedTruth),
+    Limiter(LimiterTruth),
+}
+
+impl Truth {
+    /// Of a fresh key.
+    fn new(machine: &Machine) -> Truth {
+        match *machine {
+            Machine::Lock { lock, .. } => Truth::Lock(LockTruth::new(lock)),
+            Machine::Semaphore { semaphore, .. } => Truth::Shared(SharedTruth::new(semaphore)),
+            Machine::RwLock { lock, .. } => Truth::Shared(SharedTruth::new(lock)),
+            Machine::Limiter { limit, remember_us } => {
+                Truth::Limiter(LimiterTruth::new(limit, remember_us))
+            }
+        }
+    }
+}
+
+/// How an operation was carried out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Carried {
+    /// In true time.
+    pub(super) at_us: u64,
+    /// By the store's clock.
+    pub(super) now: Timestamp,
+    /// Whether the key was there before.
+    pub(super) was_held: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Checks {
+    machine: Machine,
+    pub(super) truth: Truth,
+    beliefs: Beliefs,
+    troubles: Troubles,
+    /// The newest token that the value behind the lock has accepted.
+    newest_write: u64,
+    pub(super) rare: Counts,
+}
+
+/// When what is promised was last suspended: true times, zero for never.
+#[derive(Clone, Copy, Debug, Default)]
+struct Troubles {
+    /// The store's clock was set ahead, or a replica took over: leases may have ended early.
+    jumped_us: u64,
+}
+
+impl Checks {
+    pub(super) fn new(scenario: &Scenario) -> Self {
+        Checks {
+            machine: scenario.machine,
+            truth: Truth::new(&scenario.machine),
+            beliefs: Beliefs::new(scenario.clients()),
+            troubles: Troubles::default(),
+            newest_write: 0,
+            rare: Counts::default(),
+        }
+    }
+
+    /// The store's clock was set, or runs on another one.
+    pub(super) fn clock_stepped(&mut self, at_us: u64, by_us: i64) {
+        if by_us > 0 {
+            self.troubles.jumped_us = at_us;
+        }
+    }
+
+    /// A replica took over, of which this is true: nothing where its key is fresh.
+    pub(super) fn failed_over(&mut self, at_us: u64, truth: Option<Truth>) {
+        let mut truth = truth.unwrap_or_else(|| Truth::new(&self.machine));
+        match (&mut truth, &self.truth) {
+            (Truth::Lock(after), Truth::Lock(before)) => {
+                if after.token() < before.token() {
+                    self.rare.saw(Rare::FailoverLostGrant);
+                }
+                after.follow(before);
+            }
+            (Truth::Shared(after), Truth::Shared(before)) => {
+                if after.token() < before.token() {
+                    self.rare.saw(Rare::FailoverLostGrant);
+                }
+                after.follow(before);
+            }
+            (Truth::Limiter(after), Truth::Limiter(before))
+                if after.admitted() < before.admitted() =>
+            {
+                self.rare.saw(Rare::FailoverLostCharge);
+            }
+            _ => {}
+        }
+        self.truth = truth;
+        self.troubles.jumped_us = at_us;
+    }
+
+    /// The store has carried something out.
+    pub(super) fn carried_out(
+        &mut self,
+        ask: &Ask,
+        answer: &Answer,
+        carried: &Carried,
+    ) -> Result<(), Violation> {
+        let Answer::Done(outcome) = answer else { return Ok(()) };
+        let jumped_us = self.troubles.jumped_us;
+        match (ask, outcome, &mut self.truth) {
+            (Ask::Claim(claim), Outcome::Lock(reply), Truth::Lock(truth)) => {
+                if truth.observe(claim, reply, carried, &mut self.rare)? {
+                    let is_excused =
+                        |it: &Belief| it.sent_us <= jumped_us || truth.is_shaken(it.token);
+                    self.beliefs.granted((1, 1), carried.at_us, is_excused, &mut self.rare)?;
+                }
+                Ok(())
+            }
+            (Ask::Claim(claim), Outcome::Withdrawn(_), Truth::Lock(truth))
+                if claim.action == Action::Withdraw =>
+            {
+                truth.withdrawn(claim, carried)
+            }
+            (Ask::Claim(claim), outcome, Truth::Shared(truth)) => {
+                if truth.observe(claim, outcome, carried, &mut self.rare)? {
+                    let is_excused = |it: &Belief| it.sent_us <= jumped_us;
+                    let weights = (claim.weight, truth.capacity());
+                    self.beliefs.granted(weights, carried.at_us, is_excused, &mut self.rare)?;
+                }
+                Ok(())
+            }
+            (Ask::Permit(ask), Outcome::Decision(decision), Truth::Limiter(truth)) => {
+                truth.observe(ask, decision, carried, &mut self.rare)
+            }
+            (Ask::Write { token }, Outcome::Written(access), _) => self.written(*token, access),
+            _ => Err(Property::D12.broken(format!("{outcome:?} is no answer to {ask:?}"))),
+        }
+    }
+
+    fn written(&mut self, token: u64, access: &Access<()>) -> Result<(), Violation> {
+        match access {
+            Access::Accepted(()) if token < self.newest_write => Err(Property::L7
+                .broken(format!("token {token} was accepted after {}", self.newest_write))),
+            Access::Accepted(()) => {
+                self.newest_write = token;
+                Ok(())
+            }
+            Access::Stale { .. } => {
+                self.rare.saw(Rare::StaleWrite);
+                Ok(())
+            }
+        }
+    }
+
+    /// A client is sure of a grant from now on, or for longer. `ends_us` is the store's clock when its own
+    /// deadline comes.
+    pub(super) fn believes(&mut self, belief: Belief, ends_us: u64) -> Result<(), Violation> {
+        if belief.sent_us > self.troubles.jumped_us {
+            match &self.truth {
+                Truth::Lock(truth) if truth.is_shaken(belief.token) => {}
+                Truth::Lock(truth) => truth.covers(belief.token, ends_us)?,
+                Truth::Shared(truth) => truth.covers(belief.token, ends_us)?,
+                Truth::Limiter(_) => {}
+            }
+        }
+        self.beliefs.begin(belief);
+        Ok(())
+    }
+
+    /// A client is sure of nothing any more.
+    pub(super) fn doubts(&mut self, client: usize) {
+        self.beliefs.end(client);
+    }
+}

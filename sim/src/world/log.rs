@@ -1,0 +1,58 @@
+//! What happened, for people: who, when, what.
+
+use std::fmt;
+
+/// A line of a timeline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// In microseconds of true time, from the world's beginning.
+    pub at_us: u64,
+    /// Who did it, or to whom it happened.
+    pub who: Who,
+    /// What.
+    pub what: String,
+}
+
+/// Whom a line is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// The client of this number.
+    Client(usize),
+    /// The store.
+    Store,
+}
+
+/// Keeps lines, where anybody wants them.
+#[derive(Debug, Default)]
+pub(super) struct Log(Option<Vec<Line>>);
+
+impl Log {
+    pub(super) fn new(is_wanted: bool) -> Self {
+        Log(is_wanted.then(Vec::new))
+    }
+
+    pub(super) fn say(&mut self, at_us: u64, who: Who, what: impl FnOnce() -> String) {
+        if let Some(lines) = &mut self.0 {
+            lines.push(Line { at_us, who, what: what() });
+        }
+    }
+
+    pub(super) fn into_lines(self) -> Vec<Line> {
+        self.0.unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:>10} us  {:<9}  {}", self.at_us, self.who.to_string(), self.what)
+    }
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Who::Client(number) => write!(f, "client {number}"),
+            Who::Store => f.write_str("store"),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Rare states: a campaign that never comes to one of them has not looked where bugs are.
+
+use std::fmt;
+
+/// A state that does not come about in every world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(usize)]
+#[allow(missing_docs)] // see `words`
+pub enum Rare {
+    LostRequest,
+    LostReplyOfAcquire,
+    LateAcquireRefused,
+    RepeatedOperation,
+    DoneAgain,
+    DoubleAfterRelease,
+    LeaseEndsNow,
+    LeaseLost,
+    GrantFoundAgain,
+    GrantAfterLease,
+    GrantInLine,
+    NotNext,
+    ReaderKeptOut,
+    NoScript,
+    StoreAway,
+    FailoverLostGrant,
+    FailoverLostCharge,
+    TwoHolders,
+    StaleWrite,
+    RepeatedRequest,
+    ChargedAgain,
+    WindowEndsNow,
+    ClockBack,
+    AdmittedAfterWaiting,
+}
+
+impl Rare {
+    /// All of them.
+    pub const ALL: [Rare; 24] = [
+        Rare::LostRequest,
+        Rare::LostReplyOfAcquire,
+        Rare::LateAcquireRefused,
+        Rare::RepeatedOperation,
+        Rare::DoneAgain,
+        Rare::DoubleAfterRelease,
+        Rare::LeaseEndsNow,
+        Rare::LeaseLost,
+        Rare::GrantFoundAgain,
+        Rare::GrantAfterLease,
+        Rare::GrantInLine,
+        Rare::NotNext,
+        Rare::ReaderKeptOut,
+        Rare::NoScript,
+        Rare::StoreAway,
+        Rare::FailoverLostGrant,
+        Rare::FailoverLostCharge,
+        Rare::TwoHolders,
+        Rare::StaleWrite,
+        Rare::RepeatedRequest,
+        Rare::ChargedAgain,
+        Rare::WindowEndsNow,
+        Rare::ClockBack,
+        Rare::AdmittedAfterWaiting,
+    ];
+
+    /// What it is, in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Rare::LostRequest => "a request is lost",
+            Rare::LostReplyOfAcquire => "the reply of a grant is lost",
+            Rare::LateAcquireRefused => "an acquire comes too late and is refused",
+            Rare::RepeatedOperation => {
+                "an operation on the lock comes again and gets its answer again"
+            }
+            Rare::DoneAgain => {
+                "an operation on the lock comes again after four others and is done again"
+            }
+            Rare::DoubleAfterRelease => "an acquire comes again after its grant was released",
+            Rare::LeaseEndsNow => {
+                "the lock is asked for at the very microsecond at which its lease ends"
+            }
+            Rare::LeaseLost => "a holder's own deadline passes while it works",
+            Rare::GrantFoundAgain => "a grant whose reply was lost is found and given back",
+            Rare::GrantAfterLease => "the lock is granted after its holder's lease has ended",
+            Rare::GrantInLine => "the lock is granted while others wait in line",
+            Rare::NotNext => "a free lock is refused to one who is not next",
+            Rare::ReaderKeptOut => "a reader is refused since a writer waits",
+            Rare::NoScript => "the store does not know a script",
+            Rare::StoreAway => "there is no store to connect to",
+            Rare::FailoverLostGrant => "a failover loses an acknowledged grant",
+            Rare::FailoverLostCharge => "a failover loses an acknowledged charge",
+            Rare::TwoHolders => "two hold the lock, after a failover or a clock's step ahead",
+            Rare::StaleWrite => "a write under an older token is refused",
+            Rare::RepeatedRequest => "a permit is asked for again and gets its answer again",
+            Rare::ChargedAgain => "a permit is charged again, once it is no longer remembered",
+            Rare::WindowEndsNow => {
+                "a denied request comes again at the very microsecond at which it fits"
+            }
+            Rare::ClockBack => "the store's clock is before a time that it has shown",
+            Rare::AdmittedAfterWaiting => "who waited is admitted",
+        }
+    }
+}
+
+/// How often each of them came about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts([u64; Rare::ALL.len()]);
+
+impl Counts {
+    pub(super) fn saw(&mut self, rare: Rare) {
+        self.0[rare as usize] += 1;
+    }
+
+    /// How often this one did.
+    pub fn of(&self, rare: Rare) -> u64 {
+        self.0[rare as usize]
+    }
+
+    /// Adds those of another world.
+    pub fn add(&mut self, other: &Counts) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, count)| *sum += count);
+    }
+
+    /// Those that never came about.
+    pub fn never(&self) -> Vec<Rare> {
+        Rare::ALL.into_iter().filter(|rare| self.of(*rare) == 0).collect()
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for rare in Rare::ALL {
+            writeln!(f, "{:>12}  {}", self.of(rare), rare.words())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_counted_by_itself() {
+        let mut counts = Counts::default();
+        for (index, rare) in Rare::ALL.into_iter().enumerate() {
+            assert_eq!(rare as usize, index);
+            assert_eq!(counts.never(), Rare::ALL[index..]);
+            counts.saw(rare);
+        }
+        assert_eq!(counts.never(), []);
+    }
+}

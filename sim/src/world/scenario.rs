@@ -1,0 +1,343 @@
+//! What a world is made of.
+
+use std::fmt;
+
+use lockage_core::Limit;
+use lockage_core::lock::Lock;
+use lockage_core::rw_lock::RwLock;
+use lockage_core::semaphore::Semaphore;
+use serde::{Deserialize, Serialize};
+
+use super::check::{Property, Violation};
+use super::form::MachineForm;
+use super::message::WRITE;
+
+pub(super) const MILLI: u64 = 1000;
+pub(super) const SECOND: u64 = 1_000_000;
+
+/// Who waits for so long waits until he has it.
+pub(super) const FOR_EVER_US: u64 = 100_000 * SECOND;
+
+/// A world before it is run. Times are in microseconds of true time, from the world's beginning.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Where it comes from.
+    pub seed: u64,
+    /// What is used.
+    pub machine: Machine,
+    /// How long a call may take, with all of its attempts, by the caller's clock.
+    pub timeout_us: u64,
+    /// How messages fare.
+    pub network: Network,
+    /// How much too fast the store's clock runs, in millionths.
+    pub store_ppm: i64,
+    /// The same of each client.
+    pub client_ppm: Vec<i64>,
+    /// What clients set out to do.
+    pub jobs: Vec<Job>,
+    /// What goes wrong, besides messages.
+    pub faults: Vec<Fault>,
+    /// From then on nothing goes wrong any more.
+    pub heal_us: u64,
+}
+
+/// A machine and how it is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "MachineForm", into = "MachineForm")]
+pub enum Machine {
+    /// A lock, and how often who waits for it asks.
+    Lock {
+        /// The lock.
+        lock: Lock,
+        /// See [`lockage_core::flow::Polling`].
+        poll_us: u64,
+    },
+    /// The same of a semaphore.
+    Semaphore {
+        /// The semaphore.
+        semaphore: Semaphore,
+        /// See [`lockage_core::flow::Polling`].
+        poll_us: u64,
+    },
+    /// The same of a read-write lock.
+    RwLock {
+        /// The lock.
+        lock: RwLock,
+        /// See [`lockage_core::flow::Polling`].
+        poll_us: u64,
+    },
+    /// A limiter, and for how long its requests are remembered.
+    Limiter {
+        /// The limit.
+        limit: Limit,
+        /// See [`lockage_core::Acquire::with_request`].
+        remember_us: u64,
+    },
+}
+
+/// How messages fare: chances in a thousand, times in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Network {
+    /// A message takes at least so long.
+    pub least_us: u64,
+    /// Most take at most so long, as long as things go wrong.
+    pub most_us: u64,
+    /// And so long once all is well: there and back again, with the script, in less than an attempt's time.
+    pub calm_most_us: u64,
+    /// Some take far longer.
+    pub late: u32,
+    /// Those take at most so long.
+    pub late_most_us: u64,
+    /// Requests that are lost.
+    pub lost_requests: u32,
+    /// Replies that are lost.
+    pub lost_replies: u32,
+    /// Requests that arrive twice.
+    pub doubled: u32,
+    /// Messages arrive at multiples of this: where it is long, many things happen at one instant.
+    pub grain_us: u64,
+}
+
+/// What a client sets out to do, once it has nothing else to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// All that is random in it is drawn from the stream of this number.
+    pub number: u32,
+    /// Which client.
+    pub client: usize,
+    /// When.
+    pub at_us: u64,
+    /// What.
+    pub work: Work,
+}
+
+/// What there is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Work {
+    /// Take the lock, permits or a side, work under it, give it back.
+    Hold {
+        /// How many permits; of a read-write lock as many as readers there can be, to write; else 1.
+        weight: u64,
+        /// Whether it is waited for in line, where there is one.
+        in_line: bool,
+        /// For how long it is needed.
+        for_us: u64,
+        /// How often it is held at once.
+        holds: u32,
+        /// For how long it is waited for.
+        wait_us: u64,
+    },
+    /// Ask for a permit.
+    Ask {
+        /// Its cost.
+        cost: u64,
+        /// For how long it is waited for.
+        wait_us: u64,
+        /// Whether it can be asked for again under the same id.
+        with_id: bool,
+    },
+}
+
+/// Something that goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    /// When.
+    pub at_us: u64,
+    /// What.
+    pub trouble: Trouble,
+}
+
+/// What goes wrong. Spans are in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Trouble {
+    /// A client crashes, and comes back knowing nothing.
+    ClientCrash {
+        /// Which.
+        client: usize,
+        /// For how long.
+        for_us: u64,
+    },
+    /// A client stands still: its clock goes on.
+    Pause {
+        /// Which.
+        client: usize,
+        /// For how long.
+        for_us: u64,
+    },
+    /// The store crashes, and comes back with its data and without scripts.
+    StoreCrash {
+        /// For how long.
+        for_us: u64,
+    },
+    /// A replica takes over.
+    Failover {
+        /// It has not seen what was written so long before.
+        behind_us: u64,
+        /// How far its clock is ahead.
+        clock_us: i64,
+        /// After how long.
+        for_us: u64,
+    },
+    /// What one client sends does not arrive.
+    CutRequests {
+        /// Which.
+        client: usize,
+        /// For how long.
+        for_us: u64,
+    },
+    /// What one client is told does not arrive.
+    CutReplies {
+        /// Which.
+        client: usize,
+        /// For how long.
+        for_us: u64,
+    },
+    /// The store's clock is set.
+    ClockStep {
+        /// By so much.
+        by_us: i64,
+    },
+}
+
+/// What all machines have in common that are held under leases.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Claim {
+    pub(super) lease_us: u64,
+    pub(super) poll_us: u64,
+    /// What all who hold it can have together.
+    pub(super) capacity: u64,
+}
+
+impl Machine {
+    /// Nothing of a limiter.
+    pub(super) fn claim(&self) -> Option<Claim> {
+        let (lease, poll_us, capacity) = match *self {
+            Machine::Lock { lock, poll_us } => (lock.lease(), poll_us, 1),
+            Machine::Semaphore { semaphore, poll_us } => {
+                (semaphore.lease(), poll_us, semaphore.permits())
+            }
+            Machine::RwLock { lock, poll_us } => (lock.lease(), poll_us, WRITE),
+            Machine::Limiter { .. } => return None,
+        };
+        Some(Claim { lease_us: lease.as_micros() as u64, poll_us, capacity }) // at most 2^51
+    }
+}
+
+impl Scenario {
+    /// The clients of this world.
+    pub fn clients(&self) -> usize {
+        self.client_ppm.len()
+    }
+
+    /// Until then, in true time, everybody has had what he wanted, with ample room.
+    ///
+    /// Once all is well each call is answered within its timeout. Each job has a few of them before it, during
+    /// it and after it, and what was lost before costs each a timeout.
+    pub(super) fn patience_us(&self) -> u64 {
+        let jobs = self.jobs.len() as u64;
+        let calm_us = 10 * self.timeout_us;
+        let each_us = match self.machine.claim() {
+            Some(Claim { lease_us, poll_us, .. }) => {
+                let work = |job: &Job| match job.work {
+                    Work::Hold { for_us, wait_us, .. } if wait_us < FOR_EVER_US => for_us + wait_us,
+                    _ => MILLI,
+                };
+                let longest_us = self.jobs.iter().map(work).max().unwrap_or_default();
+                // Who has left the line, or waited to write, is in the way for a span of waiting more.
+                longest_us + 3 * lease_us + 10 * poll_us
+            }
+            // All of it can be asked for, and each waits with pauses of half a second.
+            None => 13 * 2 * 2 * SECOND + 4 * SECOND,
+        };
+        self.heal_us
+            + self.network.late_most_us
+            + self.longest_jump_us()
+            + jobs * (each_us + calm_us)
+    }
+
+    /// By how much the store's clock can have been ahead.
+    fn longest_jump_us(&self) -> u64 {
+        let jump = |fault: &Fault| match fault.trouble {
+            Trouble::ClockStep { by_us } => by_us.unsigned_abs(),
+            Trouble::Failover { clock_us, .. } => clock_us.unsigned_abs(),
+            _ => 0,
+        };
+        self.faults.iter().map(jump).sum()
+    }
+
+    /// So many jobs were done in time, and that is not all of them.
+    pub(super) fn starved(&self, done: usize) -> Violation {
+        let property = match self.machine.claim() {
+            Some(_) => Property::L8,
+            None => Property::D10,
+        };
+        let (jobs, heal_us) = (self.jobs.len(), self.heal_us);
+        let after_us = self.patience_us() - heal_us;
+        Violation {
+            property,
+            what: format!("{after_us} us after all was well, {done} of {jobs} jobs are done"),
+        }
+    }
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Scenario { network, .. } = self;
+        match &self.machine {
+            Machine::Lock { lock, poll_us } => {
+                let (lease, remember) = (lock.lease(), lock.remember());
+                write!(f, "a lock, lease {lease:?}, remembers {remember:?}, poll {poll_us} us")?;
+            }
+            Machine::Semaphore { semaphore, poll_us } => {
+                let (lease, remember) = (semaphore.lease(), semaphore.remember());
+                let permits = semaphore.permits();
+                write!(
+                    f,
+                    "a semaphore of {permits}, lease {lease:?}, remembers {remember:?}, poll {poll_us} us"
+                )?;
+            }
+            Machine::RwLock { lock, poll_us } => {
+                let (lease, remember) = (lock.lease(), lock.remember());
+                write!(
+                    f,
+                    "a read-write lock, lease {lease:?}, remembers {remember:?}, poll {poll_us} us"
+                )?;
+            }
+            Machine::Limiter { limit, remember_us } => {
+                write!(f, "{limit}, remembers {remember_us} us")?;
+            }
+        }
+        writeln!(f, ", calls take at most {} us", self.timeout_us)?;
+        writeln!(
+            f,
+            "messages take {} to {} us, once all is well {}; in 1000 {} take up to {} us, {} requests and {} replies are lost, {} requests come twice; they arrive at multiples of {} us",
+            network.least_us,
+            network.most_us,
+            network.calm_most_us,
+            network.late,
+            network.late_most_us,
+            network.lost_requests,
+            network.lost_replies,
+            network.doubled,
+            network.grain_us
+        )?;
+        write!(f, "the store's clock is {} ppm fast", self.store_ppm)?;
+        for (client, ppm) in self.client_ppm.iter().enumerate() {
+            write!(f, ", client {client}'s {ppm} ppm")?;
+        }
+        writeln!(f, "; all is well from {} us on", self.heal_us)?;
+        for Job { number, client, at_us, work } in &self.jobs {
+            writeln!(f, "{at_us:>10} us  job {number}: client {client}: {work:?}")?;
+        }
+        for Fault { at_us, trouble } in &self.faults {
+            writeln!(f, "{at_us:>10} us  {trouble:?}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! Takes from a scenario what is not needed for it to fail: delta debugging over its jobs, its faults and the
+//! troubles of its network.
+
+use super::{Network, Property, Scenario, Server, Work, run};
+
+/// The smallest scenario found that still breaks `property`: without any one of its jobs or faults, or with a
+/// quieter network, it does so no more.
+pub fn shrink(scenario: &Scenario, property: Property, server: &mut dyn Server) -> Scenario {
+    let mut least = scenario.clone();
+    let mut fails = |candidate: &Scenario| {
+        let violation = run(candidate, server, false).violation;
+        violation.is_some_and(|violation| violation.property == property)
+    };
+    loop {
+        let before = least.clone();
+        least = without(
+            least,
+            |it| it.jobs.len(),
+            |it, from, to| drop(it.jobs.drain(from..to)),
+            &mut fails,
+        );
+        least = without(
+            least,
+            |it| it.faults.len(),
+            |it, from, to| drop(it.faults.drain(from..to)),
+            &mut fails,
+        );
+        for simpler in SIMPLER.into_iter().flat_map(|simplify| simplify(&least)) {
+            if fails(&simpler) {
+                least = simpler;
+                break;
+            }
+        }
+        if least == before {
+            return least;
+        }
+    }
+}
+
+/// Each gives scenarios that are simpler than one in one thing.
+const SIMPLER: [fn(&Scenario) -> Vec<Scenario>; 3] = [calmer, without_drift, with_simpler_jobs];
+
+fn calmer(scenario: &Scenario) -> Vec<Scenario> {
+    let calms: [fn(&mut Network); 7] = [
+        |network| network.late = 0,
+        |network| network.lost_requests = 0,
+        |network| network.lost_replies = 0,
+        |network| network.doubled = 0,
+        |network| network.most_us = network.least_us,
+        |network| network.calm_most_us = network.least_us,
+        |network| network.grain_us = 1,
+    ];
+    let calmer = |calm: fn(&mut Network)| {
+        let mut calmer = scenario.clone();
+        calm(&mut calmer.network);
+        calmer
+    };
+    different(scenario, calms.into_iter().map(calmer))
+}
+
+fn without_drift(scenario: &Scenario) -> Vec<Scenario> {
+    let client_ppm = vec![0; scenario.clients()];
+    different(scenario, [Scenario { store_ppm: 0, client_ppm, ..scenario.clone() }])
+}
+
+/// Each job asks once, for the least, for as short as can be.
+fn with_simpler_jobs(scenario: &Scenario) -> Vec<Scenario> {
+    let simplify: [fn(&mut Work); 4] = [
+        |work| match work {
+            Work::Hold { wait_us, .. } | Work::Ask { wait_us, .. } => *wait_us = 0,
+        },
+        |work| {
+            if let Work::Hold { holds, .. } = work {
+                *holds = 1;
+            }
+        },
+        |work| {
+            if let Work::Hold { for_us, .. } = work {
+                *for_us = 1000;
+            }
+        },
+        |work| {
+            if let Work::Ask { cost, .. } = work {
+                *cost = 1;
+            }
+        },
+    ];
+    let simpler = |index: usize, simplify: fn(&mut Work)| {
+        let mut simpler = scenario.clone();
+        simplify(&mut simpler.jobs[index].work);
+        simpler
+    };
+    let all = (0..scenario.jobs.len())
+        .flat_map(|index| simplify.into_iter().map(move |it| simpler(index, it)));
+    different(scenario, all)
+}
+
+fn different(scenario: &Scenario, simpler: impl IntoIterator<Item = Scenario>) -> Vec<Scenario> {
+    simpler.into_iter().filter(|it| it != scenario).collect()
+}
+
+/// Drops ever smaller runs of what a scenario has so many of, as long as it fails without them.
+fn without(
+    mut least: Scenario,
+    count: impl Fn(&Scenario) -> usize,
+    drop_run: impl Fn(&mut Scenario, usize, usize),
+    fails: &mut impl FnMut(&Scenario) -> bool,
+) -> Scenario {
+    let mut length = count(&least).max(1);
+    while length > 0 {
+        let mut from = 0;
+        while from < count(&least) {
+            let mut candidate = least.clone();
+            drop_run(&mut candidate, from, (from + length).min(count(&least)));
+            match fails(&candidate) {
+                true => least = candidate,
+                false => from += length,
+            }
+        }
+        length /= 2;
+    }
+    least
+}

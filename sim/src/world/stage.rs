@@ -1,0 +1,203 @@
+//! All of a world but its clients: the time, the network, the store, and those who look on.
+
+use lockage_core::Timestamp;
+
+use super::check::{Carried, Checks, Property, Violation};
+use super::draw::Draw;
+use super::events::Queue;
+use super::log::{Log, Who};
+use super::message::{Answer, Ask, Attempt, Request};
+use super::node::Node;
+use super::rare::Rare;
+use super::scenario::{Scenario, Trouble};
+use super::server::Server;
+
+/// What happens at some time.
+#[derive(Clone, Debug)]
+pub(super) enum Event {
+    /// A job's time has come.
+    Job(usize),
+    /// Trouble of this index begins.
+    Trouble(usize),
+    /// A request arrives at the store.
+    Request(Request),
+    /// An answer arrives at a client.
+    Answer(Attempt, Answer),
+    /// A client wanted to be woken, in this of its lives.
+    Wake { client: usize, life: u32, alarm: Alarm },
+    /// A client is back.
+    Restart { client: usize },
+}
+
+/// What a client is woken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Alarm {
+    /// An attempt has had its time.
+    Patience { call: u32, attempt: u32 },
+    /// A call is to be attempted again.
+    Again { call: u32, attempt: u32 },
+    /// Leases are to be looked after.
+    Renewals,
+    /// What the client rests from is over; stale unless of the latest rest.
+    Rested { number: u32 },
+}
+
+pub(super) struct Stage<'s> {
+    pub(super) scenario: &'s Scenario,
+    pub(super) now_us: u64,
+    pub(super) queue: Queue<Event>,
+    pub(super) checks: Checks,
+    pub(super) log: Log,
+    pub(super) node: Node<'s>,
+    /// Until when each client's requests, and the answers to it, do not arrive.
+    cuts: Vec<(u64, u64)>,
+}
+
+impl<'s> Stage<'s> {
+    pub(super) fn new(scenario: &'s Scenario, server: &'s mut dyn Server, log: Log) -> Self {
+        let fails_over = |trouble| matches!(trouble, Trouble::Failover { .. });
+        let is_replicated = scenario.faults.iter().any(|fault| fails_over(fault.trouble));
+        Stage {
+            scenario,
+            now_us: 0,
+            queue: Queue::new(),
+            checks: Checks::new(scenario),
+            log,
+            node: Node::new(server, scenario.store_ppm, is_replicated),
+            cuts: vec![(0, 0); scenario.clients()],
+        }
+    }
+
+    pub(super) fn send(&mut self, request: Request, draw: &mut Draw) {
+        let network = self.scenario.network;
+        let is_well = self.now_us >= self.scenario.heal_us;
+        let client = request.from.client;
+        self.log.say(self.now_us, Who::Client(client), || {
+            let which = match request {
+                _ if request.with_script => ", with its script",
+                _ if request.from.number > 1 => ", again",
+                _ => "",
+            };
+            format!("sends: {}{which}", request.ask.words())
+        });
+        let is_cut = self.now_us < self.cuts[client].0;
+        if !is_well && (is_cut || draw.chance(network.lost_requests)) {
+            self.checks.rare.saw(Rare::LostRequest);
+            self.log.say(self.now_us, Who::Client(client), || "its request is lost".to_owned());
+            return;
+        }
+        let arrives_us = self.arrival(draw);
+        self.queue.push(arrives_us, Event::Request(request));
+        if !is_well && draw.chance(network.doubled) {
+            let arrives_us = self.arrival(draw);
+            self.queue.push(arrives_us, Event::Request(request));
+        }
+    }
+
+    /// A request arrives at the store, is carried out where that is possible, and answered.
+    pub(super) fn receive(&mut self, request: Request, draw: &mut Draw) -> Result<(), Violation> {
+        if self.node.is_away(self.now_us) {
+            self.checks.rare.saw(Rare::StoreAway);
+            // There may be nobody left to say so.
+            if draw.chance(500) {
+                self.reply(request, Answer::NotDone, draw);
+            }
+            return Ok(());
+        }
+        if !self.node.knows(request.ask.script(), request.with_script) {
+            self.checks.rare.saw(Rare::NoScript);
+            self.reply(request, Answer::NoScript, draw);
+            return Ok(());
+        }
+        let answer = self.carry_out(&request.ask)?;
+        self.reply(request, answer, draw);
+        Ok(())
+    }
+
+    fn carry_out(&mut self, ask: &Ask) -> Result<Answer, Violation> {
+        let now = self.node.now(self.now_us);
+        if self.node.is_back(self.now_us) {
+            self.checks.rare.saw(Rare::ClockBack);
+        }
+        let was_held = self.node.server.is_held(now);
+        let answer = self.ask_server(ask, now).map_err(|error| {
+            Violation::new(Property::D12, format!("{} gave the error: {error}", ask.words()))
+        })?;
+        self.log.say(self.now_us, Who::Store, || format!("{}: {}", ask.words(), answer.words()));
+        let carried = Carried { at_us: self.now_us, now, was_held };
+        self.checks.carried_out(ask, &answer, &carried)?;
+        self.node.replicate(self.now_us, &self.checks.truth);
+        Ok(answer)
+    }
+
+    fn ask_server(&mut self, ask: &Ask, now: Timestamp) -> Result<Answer, String> {
+        let operation = ask.operation(&self.scenario.machine);
+        let operation = operation.ok_or("this world has no such machine")?;
+        self.node.server.run(&operation, now).map(Answer::Done)
+    }
+
+    fn reply(&mut self, request: Request, answer: Answer, draw: &mut Draw) {
+        let is_well = self.now_us >= self.scenario.heal_us;
+        let is_cut = self.now_us < self.cuts[request.from.client].1;
+        if !is_well && (is_cut || draw.chance(self.scenario.network.lost_replies)) {
+            if answer.is_grant_of(&request.ask) {
+                self.checks.rare.saw(Rare::LostReplyOfAcquire);
+            }
+            self.log.say(self.now_us, Who::Store, || "its reply is lost".to_owned());
+            return;
+        }
+        let arrives_us = self.arrival(draw);
+        self.queue.push(arrives_us, Event::Answer(request.from, answer));
+    }
+
+    /// When a message that is sent now arrives.
+    fn arrival(&self, draw: &mut Draw) -> u64 {
+        let network = &self.scenario.network;
+        let is_well = self.now_us >= self.scenario.heal_us;
+        let most_us = match is_well {
+            true => network.calm_most_us,
+            false if draw.chance(network.late) => network.late_most_us,
+            false => network.most_us,
+        };
+        let at_us = self.now_us + draw.between(network.least_us, most_us);
+        at_us.next_multiple_of(network.grain_us)
+    }
+
+    /// Trouble that is not a client's own.
+    pub(super) fn trouble(&mut self, trouble: &Trouble) {
+        let now_us = self.now_us;
+        match *trouble {
+            Trouble::StoreCrash { for_us } => {
+                self.log.say(now_us, Who::Store, || format!("crashes, for {for_us} us"));
+                self.node.crash(now_us + for_us);
+            }
+            Trouble::Failover { behind_us, clock_us, for_us } => {
+                self.log.say(now_us, Who::Store, || {
+                    format!("fails over to a replica that is {behind_us} us behind, whose clock is {clock_us} us ahead; back in {for_us} us")
+                });
+                let truth = self.node.fail_over(now_us.saturating_sub(behind_us));
+                self.node.crash(now_us + for_us);
+                self.node.step_clock(clock_us);
+                self.checks.failed_over(now_us, truth);
+            }
+            Trouble::ClockStep { by_us } => {
+                self.log.say(now_us, Who::Store, || format!("its clock is set by {by_us} us"));
+                self.node.step_clock(by_us);
+                self.checks.clock_stepped(now_us, by_us);
+            }
+            Trouble::CutRequests { client, for_us } => {
+                self.log.say(now_us, Who::Client(client), || {
+                    format!("cannot reach the store for {for_us} us")
+                });
+                self.cuts[client].0 = self.cuts[client].0.max(now_us + for_us);
+            }
+            Trouble::CutReplies { client, for_us } => {
+                self.log.say(now_us, Who::Client(client), || {
+                    format!("cannot be reached for {for_us} us")
+                });
+                self.cuts[client].1 = self.cuts[client].1.max(now_us + for_us);
+            }
+            Trouble::ClientCrash { .. } | Trouble::Pause { .. } => {}
+        }
+    }
+}
