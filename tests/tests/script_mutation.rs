@@ -4,6 +4,9 @@
 //! By default those of the parts that have been judged. Those of one part, or of all:
 //! `LOCKAGE_MUTANTS=all cargo test -p lockage-tests --test script_mutation -- --nocapture` names each that lives.
 
+// How many live of each part, for those who judge them.
+#![allow(clippy::print_stdout)]
+
 use std::collections::BTreeSet;
 
 use lockage_tests::mutation::corpus::Corpus;
