@@ -169,6 +169,14 @@ impl Scenario {
                 Trouble::Failover { behind_us, clock_us, for_us } => span("for_us", for_us, 0)
                     .or(span("behind_us", behind_us, 0))
                     .or(span("clock_us", clock_us.unsigned_abs(), 0)),
+                Trouble::Split { clients: count, behind_us, clock_us, for_us } => {
+                    let too_many = format!("there are no {count} clients: there are {clients}");
+                    (count > clients)
+                        .then_some(too_many)
+                        .or(span("for_us", for_us, 0))
+                        .or(span("behind_us", behind_us, 0))
+                        .or(span("clock_us", clock_us.unsigned_abs(), 0))
+                }
                 Trouble::ClockStep { by_us } => span("by_us", by_us.unsigned_abs(), 0),
             };
             span("at_us", fault.at_us, 0).or(wrong_trouble)

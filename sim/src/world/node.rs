@@ -20,6 +20,16 @@ pub(super) struct Node<'s> {
     /// What was written, and when, for the replica; nothing where none ever takes over.
     written: Option<VecDeque<Written>>,
     latest_us: u64,
+    old: Option<Old>,
+}
+
+/// A primary that goes on for some clients after another one has taken over.
+struct Old {
+    clients: usize,
+    until_us: u64,
+    offset_us: i64,
+    held: Held,
+    truth: Truth,
 }
 
 struct Written {
@@ -40,6 +50,7 @@ impl<'s> Node<'s> {
             scripts: 0,
             written,
             latest_us: 0,
+            old: None,
         }
     }
 
@@ -89,6 +100,32 @@ impl<'s> Node<'s> {
         if written.back().is_none_or(|last| last.held != held) {
             written.push_back(Written { at_us, held, truth: truth.clone() });
         }
+    }
+
+    /// What went on beside it goes on no longer.
+    pub(super) fn end_split(&mut self) {
+        self.old = None;
+    }
+
+    /// Goes on as it is for the first so many clients, whatever takes over.
+    pub(super) fn split(&mut self, clients: usize, until_us: u64, truth: &Truth) {
+        let (offset_us, held, truth) = (self.offset_us, self.server.held(), truth.clone());
+        self.old = Some(Old { clients, until_us, offset_us, held, truth });
+    }
+
+    /// Whether the old primary answers this client.
+    pub(super) fn is_old(&self, client: usize, at_us: u64) -> bool {
+        self.old.as_ref().is_some_and(|old| client < old.clients && at_us < old.until_us)
+    }
+
+    /// Lets the old primary and the new one change places.
+    pub(super) fn swap(&mut self, truth: &mut Truth) {
+        let Some(old) = &mut self.old else { return };
+        let held = self.server.held();
+        self.server.hold(&old.held);
+        old.held = held;
+        std::mem::swap(&mut old.truth, truth);
+        std::mem::swap(&mut old.offset_us, &mut self.offset_us);
     }
 
     /// The replica takes over, which has not seen what was written after `seen_us`. What is true of its key;

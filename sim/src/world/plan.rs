@@ -17,6 +17,9 @@ use super::scenario::{
 /// thousandth that a holder's own deadline allows for.
 const MOST_PPM: u64 = 400;
 
+/// The stream that says whether an old primary goes on. Jobs have streams from 1 on, clients those at the end.
+const SPLITS: u64 = 1 << 40;
+
 impl Scenario {
     /// The world of this seed: of the even ones a lock's, a semaphore's or a read-write lock's, of the odd ones a limiter's.
     pub fn of(seed: u64) -> Scenario {
@@ -57,6 +60,7 @@ impl Scenario {
             heal_us,
         };
         scenario.jobs = scenario.draw_jobs(draw);
+        scenario.faults.extend(split(&mut Draw::new(seed, SPLITS), &scenario));
         scenario
     }
 
@@ -225,4 +229,20 @@ fn faults(
         Fault { at_us, trouble }
     };
     (0..count).map(one).collect()
+}
+
+/// In some worlds an old primary goes on for some clients.
+fn split(draw: &mut Draw, scenario: &Scenario) -> Option<Fault> {
+    if !draw.chance(150) {
+        return None;
+    }
+    let at_us = draw.between(0, scenario.heal_us - 1);
+    let grain_us = scenario.network.grain_us as i64; // at most ten milliseconds
+    let trouble = Trouble::Split {
+        clients: draw.between(1, scenario.clients() as u64) as usize,
+        behind_us: draw.between(0, 200 * MILLI),
+        clock_us: draw.either_way(50 * MILLI) / grain_us * grain_us,
+        for_us: draw.between(MILLI, 3 * SECOND).min(scenario.heal_us - at_us),
+    };
+    Some(Fault { at_us, trouble })
 }

@@ -22,6 +22,7 @@ pub enum Rare {
     ReaderKeptOut,
     NoScript,
     StoreAway,
+    OldPrimary,
     FailoverLostGrant,
     FailoverLostCharge,
     TwoHolders,
@@ -35,7 +36,7 @@ pub enum Rare {
 
 impl Rare {
     /// All of them.
-    pub const ALL: [Rare; 24] = [
+    pub const ALL: [Rare; 25] = [
         Rare::LostRequest,
         Rare::LostReplyOfAcquire,
         Rare::LateAcquireRefused,
@@ -51,6 +52,7 @@ impl Rare {
         Rare::ReaderKeptOut,
         Rare::NoScript,
         Rare::StoreAway,
+        Rare::OldPrimary,
         Rare::FailoverLostGrant,
         Rare::FailoverLostCharge,
         Rare::TwoHolders,
@@ -86,6 +88,7 @@ impl Rare {
             Rare::ReaderKeptOut => "a reader is refused since a writer waits",
             Rare::NoScript => "the store does not know a script",
             Rare::StoreAway => "there is no store to connect to",
+            Rare::OldPrimary => "an old primary answers after another one has taken over",
             Rare::FailoverLostGrant => "a failover loses an acknowledged grant",
             Rare::FailoverLostCharge => "a failover loses an acknowledged charge",
             Rare::TwoHolders => "two hold the lock, after a failover or a clock's step ahead",

@@ -184,6 +184,17 @@ pub enum Trouble {
         /// After how long.
         for_us: u64,
     },
+    /// A replica takes over, and the old primary goes on answering some clients.
+    Split {
+        /// So many of them, the first ones.
+        clients: usize,
+        /// The replica has not seen what was written so long before.
+        behind_us: u64,
+        /// How far its clock is ahead.
+        clock_us: i64,
+        /// For how long the old one goes on.
+        for_us: u64,
+    },
     /// What one client sends does not arrive.
     CutRequests {
         /// Which.
@@ -265,7 +276,9 @@ impl Scenario {
     fn longest_jump_us(&self) -> u64 {
         let jump = |fault: &Fault| match fault.trouble {
             Trouble::ClockStep { by_us } => by_us.unsigned_abs(),
-            Trouble::Failover { clock_us, .. } => clock_us.unsigned_abs(),
+            Trouble::Failover { clock_us, .. } | Trouble::Split { clock_us, .. } => {
+                clock_us.unsigned_abs()
+            }
             _ => 0,
         };
         self.faults.iter().map(jump).sum()

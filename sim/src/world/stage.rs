@@ -55,7 +55,8 @@ pub(super) struct Stage<'s> {
 
 impl<'s> Stage<'s> {
     pub(super) fn new(scenario: &'s Scenario, server: &'s mut dyn Server, log: Log) -> Self {
-        let fails_over = |trouble| matches!(trouble, Trouble::Failover { .. });
+        let fails_over =
+            |trouble| matches!(trouble, Trouble::Failover { .. } | Trouble::Split { .. });
         let is_replicated = scenario.faults.iter().any(|fault| fails_over(fault.trouble));
         Stage {
             scenario,
@@ -96,6 +97,9 @@ impl<'s> Stage<'s> {
 
     /// A request arrives at the store, is carried out where that is possible, and answered.
     pub(super) fn receive(&mut self, request: Request, draw: &mut Draw) -> Result<(), Violation> {
+        if self.node.is_old(request.from.client, self.now_us) {
+            return self.receive_at_old(request, draw);
+        }
         if self.node.is_away(self.now_us) {
             self.checks.rare.saw(Rare::StoreAway);
             // There may be nobody left to say so.
@@ -114,6 +118,19 @@ impl<'s> Stage<'s> {
         Ok(())
     }
 
+    /// The old primary answers, as if nothing had happened.
+    fn receive_at_old(&mut self, request: Request, draw: &mut Draw) -> Result<(), Violation> {
+        self.checks.rare.saw(Rare::OldPrimary);
+        self.log.say(self.now_us, Who::Store, || "the old primary:".to_owned());
+        self.node.swap(&mut self.checks.truth);
+        self.checks.is_old = true;
+        let answer = self.carry_out(&request.ask);
+        self.checks.is_old = false;
+        self.node.swap(&mut self.checks.truth);
+        self.reply(request, answer?, draw);
+        Ok(())
+    }
+
     fn carry_out(&mut self, ask: &Ask) -> Result<Answer, Violation> {
         let now = self.node.now(self.now_us);
         if self.node.is_back(self.now_us) {
@@ -126,7 +143,9 @@ impl<'s> Stage<'s> {
         self.log.say(self.now_us, Who::Store, || format!("{}: {}", ask.words(), answer.words()));
         let carried = Carried { at_us: self.now_us, now, was_held };
         self.checks.carried_out(ask, &answer, &carried)?;
-        self.node.replicate(self.now_us, &self.checks.truth);
+        if !self.checks.is_old {
+            self.node.replicate(self.now_us, &self.checks.truth);
+        }
         Ok(answer)
     }
 
@@ -175,10 +194,22 @@ impl<'s> Stage<'s> {
                 self.log.say(now_us, Who::Store, || {
                     format!("fails over to a replica that is {behind_us} us behind, whose clock is {clock_us} us ahead; back in {for_us} us")
                 });
+                self.node.end_split();
                 let truth = self.node.fail_over(now_us.saturating_sub(behind_us));
                 self.node.crash(now_us + for_us);
                 self.node.step_clock(clock_us);
                 self.checks.failed_over(now_us, truth);
+            }
+            Trouble::Split { clients, behind_us, clock_us, for_us } => {
+                self.log.say(now_us, Who::Store, || {
+                    format!("a replica takes over that is {behind_us} us behind, whose clock is {clock_us} us ahead; the old primary goes on for {for_us} us, for clients below {clients}")
+                });
+                let before = self.checks.truth.clone();
+                self.node.split(clients, now_us + for_us, &before);
+                let truth = self.node.fail_over(now_us.saturating_sub(behind_us));
+                self.node.step_clock(clock_us);
+                self.checks.failed_over(now_us, truth);
+                self.checks.split(clients, now_us + for_us);
             }
             Trouble::ClockStep { by_us } => {
                 self.log.say(now_us, Who::Store, || format!("its clock is set by {by_us} us"));

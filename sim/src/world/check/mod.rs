@@ -68,6 +68,8 @@ pub(super) struct Checks {
     /// The newest token that the value behind the lock has accepted.
     newest_write: u64,
     pub(super) rare: Counts,
+    /// It is an old primary that carries something out, and the truth is of that.
+    pub(super) is_old: bool,
 }
 
 /// When what is promised was last suspended: true times, zero for never.
@@ -75,6 +77,20 @@ pub(super) struct Checks {
 struct Troubles {
     /// The store's clock was set ahead, or a replica took over: leases may have ended early.
     jumped_us: u64,
+    /// An old primary goes on for the first so many clients, until then.
+    split: (usize, u64),
+}
+
+impl Troubles {
+    /// Whether what somebody believes may be told by an old primary.
+    fn is_of_old(&self, belief: &Belief) -> bool {
+        belief.client < self.split.0 && belief.sent_us <= self.split.1
+    }
+
+    /// Whether a grant, by an old primary or not, may overlap with what somebody believes.
+    fn excuse(&self, belief: &Belief, is_old: bool) -> bool {
+        belief.sent_us <= self.jumped_us || self.is_of_old(belief) != is_old
+    }
 }
 
 impl Checks {
@@ -86,6 +102,7 @@ impl Checks {
             troubles: Troubles::default(),
             newest_write: 0,
             rare: Counts::default(),
+            is_old: false,
         }
     }
 
@@ -121,6 +138,12 @@ impl Checks {
         }
         self.truth = truth;
         self.troubles.jumped_us = at_us;
+        self.troubles.split.1 = self.troubles.split.1.min(at_us);
+    }
+
+    /// An old primary goes on for the first so many clients. One that did so before no longer does.
+    pub(super) fn split(&mut self, clients: usize, until_us: u64) {
+        self.troubles.split = (clients, until_us);
     }
 
     /// The store has carried something out.
@@ -131,12 +154,12 @@ impl Checks {
         carried: &Carried,
     ) -> Result<(), Violation> {
         let Answer::Done(outcome) = answer else { return Ok(()) };
-        let jumped_us = self.troubles.jumped_us;
+        let (troubles, is_old) = (self.troubles, self.is_old);
         match (ask, outcome, &mut self.truth) {
             (Ask::Claim(claim), Outcome::Lock(reply), Truth::Lock(truth)) => {
                 if truth.observe(claim, reply, carried, &mut self.rare)? {
                     let is_excused =
-                        |it: &Belief| it.sent_us <= jumped_us || truth.is_shaken(it.token);
+                        |it: &Belief| troubles.excuse(it, is_old) || truth.is_shaken(it.token);
                     self.beliefs.granted((1, 1), carried.at_us, is_excused, &mut self.rare)?;
                 }
                 Ok(())
@@ -148,7 +171,7 @@ impl Checks {
             }
             (Ask::Claim(claim), outcome, Truth::Shared(truth)) => {
                 if truth.observe(claim, outcome, carried, &mut self.rare)? {
-                    let is_excused = |it: &Belief| it.sent_us <= jumped_us;
+                    let is_excused = |it: &Belief| troubles.excuse(it, is_old);
                     let weights = (claim.weight, truth.capacity());
                     self.beliefs.granted(weights, carried.at_us, is_excused, &mut self.rare)?;
                 }
@@ -180,7 +203,7 @@ impl Checks {
     /// A client is sure of a grant from now on, or for longer. `ends_us` is the store's clock when its own
     /// deadline comes.
     pub(super) fn believes(&mut self, belief: Belief, ends_us: u64) -> Result<(), Violation> {
-        if belief.sent_us > self.troubles.jumped_us {
+        if !self.troubles.excuse(&belief, false) {
             match &self.truth {
                 Truth::Lock(truth) if truth.is_shaken(belief.token) => {}
                 Truth::Lock(truth) => truth.covers(belief.token, ends_us)?,
