@@ -16,7 +16,7 @@ use crate::world::{Property, Rare, Scenario};
 /// Search for faults: clients, network, store and clocks in one simulation, a world for each seed
 #[derive(Debug, Args)]
 pub(super) struct CheckArgs {
-    /// How many worlds: half of them with a limiter, half with a lock, a semaphore or a read-write lock
+    /// How many worlds: half of them with a limiter, half with a lock, a semaphore, a read-write lock or a latch
     #[arg(long, value_name = "N", default_value_t = 1000)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lockage_core::latch::Latch;
 use lockage_core::lock::Lock;
 use lockage_core::rw_lock::RwLock;
 use lockage_core::semaphore::Semaphore;
@@ -31,6 +32,7 @@ pub(super) enum MachineForm {
     Lock { lease_us: u64, remember_us: u64, poll_us: u64 },
     Semaphore { permits: u64, lease_us: u64, remember_us: u64, poll_us: u64 },
     RwLock { lease_us: u64, remember_us: u64, poll_us: u64 },
+    Latch { keep_us: u64 },
     Limiter { limit: String, remember_us: u64 },
 }
 
@@ -50,6 +52,7 @@ impl From<Machine> for MachineForm {
                 let (lease_us, remember_us) = (whole(lock.lease()), whole(lock.remember()));
                 MachineForm::RwLock { lease_us, remember_us, poll_us }
             }
+            Machine::Latch { latch } => MachineForm::Latch { keep_us: whole(latch.keep()) },
             Machine::Limiter { limit, remember_us } => {
                 MachineForm::Limiter { limit: limit.to_string(), remember_us }
             }
@@ -75,6 +78,9 @@ impl TryFrom<MachineForm> for Machine {
             MachineForm::RwLock { lease_us, remember_us, poll_us } => {
                 let lock = RwLock::new(micros(lease_us), micros(remember_us)).map_err(words)?;
                 Machine::RwLock { lock, poll_us }
+            }
+            MachineForm::Latch { keep_us } => {
+                Machine::Latch { latch: Latch::new(micros(keep_us)).map_err(words)? }
             }
             MachineForm::Limiter { limit, remember_us } => {
                 let limit = limit.parse().map_err(|error: lockage_core::ParseError| {
@@ -108,6 +114,7 @@ impl Scenario {
         let clients = self.clients();
         let network = &self.network;
         let claim = self.machine.claim();
+        let is_latch = matches!(self.machine, Machine::Latch { .. });
         let chances = [network.late, network.lost_requests, network.lost_replies, network.doubled];
         if let Some(chance) = chances.into_iter().find(|chance| *chance > 1000) {
             return Some(format!("a chance in a thousand is {chance}"));
@@ -149,7 +156,8 @@ impl Scenario {
                         && for_us <= LONGEST_US;
                     (!is_right).then(|| format!("job {} holds too little or too much", job.number))
                 }
-                (Work::Ask { cost: 1.., .. }, None) => None,
+                (Work::Ask { cost: 1.., .. }, None) if !is_latch => None,
+                (Work::Count { count: 1..=1_000_000, .. }, None) if is_latch => None,
                 _ => Some(format!("job {} is none for this machine", job.number)),
             };
             no_client(job.client).or(span("at_us", job.at_us, 0)).or(wrong_work)

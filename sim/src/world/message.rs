@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use lockage_core::fenced::{Access, FencedWrite};
+use lockage_core::latch;
 use lockage_core::lock::{self, OperationId, OwnerId};
 use lockage_core::rw_lock::{self, HoldId, MAX_READERS, Mode};
 use lockage_core::semaphore::{self, PermitId};
@@ -37,6 +38,7 @@ pub(super) struct Attempt {
 pub(super) enum Ask {
     Claim(ClaimAsk),
     Permit(PermitAsk),
+    Count(CountAsk),
     /// Writes the value that the lock protects, for the holder of this token.
     Write {
         token: u64,
@@ -70,6 +72,14 @@ pub(super) enum Action {
     },
     /// Gives up a place in line.
     Withdraw,
+}
+
+/// To a latch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CountAsk {
+    pub(super) id: OperationId,
+    pub(super) count: u64,
+    pub(super) is_set: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,14 +159,21 @@ impl Ask {
                 let write = FencedWrite::new(*token, "", kept);
                 Operation::Write(write.expect("tokens are below 2^53"))
             }
-            (Ask::Claim(_) | Ask::Permit(_), _) => return None,
+            (Ask::Count(CountAsk { id, count, is_set }), Machine::Latch { latch }) => {
+                let operation = match is_set {
+                    true => latch.set(*count, *id),
+                    false => latch.count_down(*count, *id),
+                };
+                Operation::Latch(operation.expect("scenarios count at least 1"))
+            }
+            (Ask::Claim(_) | Ask::Permit(_) | Ask::Count(_), _) => return None,
         })
     }
 
     /// As the client says it: see [`lockage_core::Command::is_repeatable`].
     pub(super) fn is_repeatable(&self) -> bool {
         match self {
-            Ask::Claim(_) => true,
+            Ask::Claim(_) | Ask::Count(_) => true,
             Ask::Permit(permit) => permit.id.is_some(),
             Ask::Write { .. } => false,
         }
@@ -173,6 +190,8 @@ impl Ask {
             },
             Ask::Permit(_) => 4,
             Ask::Write { .. } => 5,
+            Ask::Count(CountAsk { is_set: true, .. }) => 6,
+            Ask::Count(_) => 7,
         }
     }
 
@@ -201,6 +220,12 @@ impl Ask {
             }
             Ask::Permit(PermitAsk { cost, id: None, .. }) => format!("permit of cost {cost}"),
             Ask::Write { token } => format!("write (token {token})"),
+            Ask::Count(CountAsk { id, count, is_set: true }) => {
+                format!("set {} to {count}", short(id.as_u128()))
+            }
+            Ask::Count(CountAsk { id, count, .. }) => {
+                format!("count down {} by {count}", short(id.as_u128()))
+            }
         }
     }
 }
@@ -265,7 +290,9 @@ impl Answer {
                 (reply.now, told)
             }
             Outcome::Withdrawn(now) => (*now, Told::Nothing),
-            Outcome::Decision(_) | Outcome::Written(_) | Outcome::Reused => return None,
+            Outcome::Decision(_) | Outcome::Written(_) | Outcome::Latch(_) | Outcome::Reused => {
+                return None;
+            }
         })
     }
 
@@ -305,6 +332,11 @@ impl Answer {
             }
             Answer::Done(Outcome::Written(Access::Accepted(()))) => "written".to_owned(),
             Answer::Done(Outcome::Written(Access::Stale { .. })) => "refused, stale".to_owned(),
+            Answer::Done(Outcome::Latch(reply)) => match reply.answer {
+                latch::Answer::Done { left } => format!("done, {left} left"),
+                latch::Answer::Closed { left, .. } => format!("refused, {left} left"),
+                latch::Answer::Open => "it is open".to_owned(),
+            },
             Answer::Done(_) => "refused, the id was used".to_owned(),
             Answer::NoScript => "no such script".to_owned(),
             Answer::NotDone => "no connection".to_owned(),

@@ -118,6 +118,11 @@ impl<'s> Node<'s> {
         self.old.as_ref().is_some_and(|old| client < old.clients && at_us < old.until_us)
     }
 
+    /// What is true of the old primary.
+    pub(super) fn old_truth(&self) -> Option<&Truth> {
+        self.old.as_ref().map(|old| &old.truth)
+    }
+
     /// Lets the old primary and the new one change places.
     pub(super) fn swap(&mut self, truth: &mut Truth) {
         let Some(old) = &mut self.old else { return };

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use lockage_core::Limit;
+use lockage_core::latch::Latch;
 use lockage_core::lock::Lock;
 use lockage_core::rw_lock::RwLock;
 use lockage_core::semaphore::Semaphore;
@@ -20,6 +21,9 @@ const MOST_PPM: u64 = 400;
 /// The stream that says whether an old primary goes on. Jobs have streams from 1 on, clients those at the end.
 const SPLITS: u64 = 1 << 40;
 
+/// The stream that says whether what most even seeds have is a latch.
+const LATCHES: u64 = SPLITS + 1;
+
 impl Scenario {
     /// The world of this seed: of the even ones a lock's, a semaphore's or a read-write lock's, of the odd ones a limiter's.
     pub fn of(seed: u64) -> Scenario {
@@ -29,6 +33,7 @@ impl Scenario {
         let timeout_us = draw.between((20 * MILLI).max(40 * grain_us), 500 * MILLI);
         let remember_us = (4 * timeout_us).max(SECOND);
         let machine = match seed.is_multiple_of(2) {
+            true if Draw::new(seed, LATCHES).chance(80) => latch(draw),
             true => claim(draw, remember_us, grain_us),
             false => Machine::Limiter { limit: limit(draw), remember_us },
         };
@@ -97,6 +102,11 @@ impl Scenario {
                 let weight = if draw.chance(400) { WRITE } else { 1 };
                 self.draw_hold(weight, false, 1, draw)
             }
+            Machine::Latch { .. } => Work::Count {
+                count: draw.between(1, 3),
+                is_set: draw.chance(300),
+                is_insistent: draw.chance(500),
+            },
             Machine::Limiter { limit, .. } => {
                 let capacity = limit.capacity();
                 let most = if draw.chance(50) { capacity + 1 } else { capacity.div_ceil(3) };
@@ -126,9 +136,17 @@ impl Scenario {
                 let in_line = is_first && matches!(self.machine, Machine::Lock { .. });
                 Work::Hold { weight, in_line, for_us: MILLI, holds: 1, wait_us }
             }
+            None if matches!(self.machine, Machine::Latch { .. }) => {
+                Work::Count { count: 1, is_set: false, is_insistent: true }
+            }
             None => Work::Ask { cost: 1, wait_us, with_id: true },
         }
     }
+}
+
+fn latch(draw: &mut Draw) -> Machine {
+    let keep = Duration::from_micros(draw.between(500 * MILLI, 5 * SECOND));
+    Machine::Latch { latch: Latch::new(keep).expect("far from its bounds") }
 }
 
 /// Of what is held under leases, three in five are locks.

@@ -18,6 +18,7 @@ pub enum Rare {
     GrantFoundAgain,
     GrantAfterLease,
     GrantInLine,
+    CountedAgain,
     NotNext,
     ReaderKeptOut,
     NoScript,
@@ -36,7 +37,7 @@ pub enum Rare {
 
 impl Rare {
     /// All of them.
-    pub const ALL: [Rare; 25] = [
+    pub const ALL: [Rare; 26] = [
         Rare::LostRequest,
         Rare::LostReplyOfAcquire,
         Rare::LateAcquireRefused,
@@ -48,6 +49,7 @@ impl Rare {
         Rare::GrantFoundAgain,
         Rare::GrantAfterLease,
         Rare::GrantInLine,
+        Rare::CountedAgain,
         Rare::NotNext,
         Rare::ReaderKeptOut,
         Rare::NoScript,
@@ -84,6 +86,7 @@ impl Rare {
             Rare::GrantFoundAgain => "a grant whose reply was lost is found and given back",
             Rare::GrantAfterLease => "the lock is granted after its holder's lease has ended",
             Rare::GrantInLine => "the lock is granted while others wait in line",
+            Rare::CountedAgain => "an operation on a latch comes again and gets its answer again",
             Rare::NotNext => "a free lock is refused to one who is not next",
             Rare::ReaderKeptOut => "a reader is refused since a writer waits",
             Rare::NoScript => "the store does not know a script",

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use lockage_core::Limit;
+use lockage_core::latch::Latch;
 use lockage_core::lock::Lock;
 use lockage_core::rw_lock::RwLock;
 use lockage_core::semaphore::Semaphore;
@@ -67,6 +68,11 @@ pub enum Machine {
         /// See [`lockage_core::flow::Polling`].
         poll_us: u64,
     },
+    /// A latch.
+    Latch {
+        /// The latch.
+        latch: Latch,
+    },
     /// A limiter, and for how long its requests are remembered.
     Limiter {
         /// The limit.
@@ -130,6 +136,15 @@ pub enum Work {
         holds: u32,
         /// For how long it is waited for.
         wait_us: u64,
+    },
+    /// Set the latch, or count it down.
+    Count {
+        /// What it is set to, or by how much.
+        count: u64,
+        /// Which of the two.
+        is_set: bool,
+        /// Whether it is asked for again until it is answered.
+        is_insistent: bool,
     },
     /// Ask for a permit.
     Ask {
@@ -234,7 +249,7 @@ impl Machine {
                 (semaphore.lease(), poll_us, semaphore.permits())
             }
             Machine::RwLock { lock, poll_us } => (lock.lease(), poll_us, WRITE),
-            Machine::Limiter { .. } => return None,
+            Machine::Limiter { .. } | Machine::Latch { .. } => return None,
         };
         Some(Claim { lease_us: lease.as_micros() as u64, poll_us, capacity }) // at most 2^51
     }
@@ -286,9 +301,9 @@ impl Scenario {
 
     /// So many jobs were done in time, and that is not all of them.
     pub(super) fn starved(&self, done: usize) -> Violation {
-        let property = match self.machine.claim() {
-            Some(_) => Property::L8,
-            None => Property::D10,
+        let property = match self.machine {
+            Machine::Limiter { .. } => Property::D10,
+            _ => Property::L8,
         };
         let (jobs, heal_us) = (self.jobs.len(), self.heal_us);
         let after_us = self.patience_us() - heal_us;
@@ -322,6 +337,7 @@ impl fmt::Display for Scenario {
                     "a read-write lock, lease {lease:?}, remembers {remember:?}, poll {poll_us} us"
                 )?;
             }
+            Machine::Latch { latch } => write!(f, "a latch, kept for {:?}", latch.keep())?,
             Machine::Limiter { limit, remember_us } => {
                 write!(f, "{limit}, remembers {remember_us} us")?;
             }

@@ -3,8 +3,8 @@
 
 use lockage_core::fenced::{Access, FencedWrite};
 use lockage_core::{
-    Acquire, Command, Decision, Record, RecordError, ReplyError, Stored, Timestamp, lock, rw_lock,
-    semaphore,
+    Acquire, Command, Decision, Record, RecordError, ReplyError, Stored, Timestamp, latch, lock,
+    rw_lock, semaphore,
 };
 
 use crate::store::{SimError, SimStore};
@@ -25,6 +25,7 @@ pub enum Operation {
     Withdraw(lock::Withdraw),
     Semaphore(semaphore::Operation),
     RwLock(rw_lock::Operation),
+    Latch(latch::Operation),
     Acquire(Acquire),
     Write(FencedWrite),
 }
@@ -37,6 +38,7 @@ pub enum Outcome {
     Withdrawn(Timestamp),
     Semaphore(semaphore::Reply),
     RwLock(rw_lock::Reply),
+    Latch(latch::Reply),
     Decision(Decision),
     Written(Access<()>),
     /// The id was used before, for something else.
@@ -75,6 +77,7 @@ trait Runs {
             Operation::Withdraw(it) => self.run_one(KEY, it, now).map(Outcome::Withdrawn),
             Operation::Semaphore(it) => self.run_one(KEY, it, now).map(Outcome::Semaphore),
             Operation::RwLock(it) => self.run_one(KEY, it, now).map(Outcome::RwLock),
+            Operation::Latch(it) => self.run_one(KEY, it, now).map(Outcome::Latch),
             Operation::Acquire(it) => self.run_one(KEY, it, now).map(Outcome::Decision),
             Operation::Write(it) => self.run_one(VALUE, it, now).map(Outcome::Written),
         };

@@ -68,6 +68,7 @@ fn with_simpler_jobs(scenario: &Scenario) -> Vec<Scenario> {
     let simplify: [fn(&mut Work); 4] = [
         |work| match work {
             Work::Hold { wait_us, .. } | Work::Ask { wait_us, .. } => *wait_us = 0,
+            Work::Count { count, .. } => *count = 1,
         },
         |work| {
             if let Work::Hold { holds, .. } = work {

@@ -127,6 +127,9 @@ impl<'s> Stage<'s> {
         let answer = self.carry_out(&request.ask);
         self.checks.is_old = false;
         self.node.swap(&mut self.checks.truth);
+        if let Some(truth) = self.node.old_truth() {
+            self.checks.compare(truth);
+        }
         self.reply(request, answer?, draw);
         Ok(())
     }

@@ -217,6 +217,17 @@ fn what_is_wrong_with_sides_is_found() {
 }
 
 #[test]
+fn what_is_wrong_with_latches_is_found() {
+    for (property, script, text, broken) in [
+        (Property::L2, ScriptId::LatchCountDown, "max(0, left - count)", "max(0, left - 1)"),
+        (Property::L10, ScriptId::LatchCountDown, " or answered('c', ARGV[3], count)", ""),
+        (Property::D9, ScriptId::LatchSet, "'PX', ttl_ms(till)", "'PX', ttl_ms(now)"),
+    ] {
+        found_in_script(property, script, text, broken);
+    }
+}
+
+#[test]
 fn a_line_that_is_jumped_is_found_by_l9() {
     let next = "not queue[1] or queue[1].owner == ARGV[5]";
     found_in_script(Property::L9, ScriptId::LockAcquire, next, "true");

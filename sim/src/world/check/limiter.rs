@@ -123,7 +123,11 @@ impl LimiterTruth {
 
 /// What was charged, for the envelopes. A failover goes back to what the replica knew of.
 #[derive(Clone, Debug, Default)]
-struct Charges(Vec<Charge>);
+struct Charges {
+    all: Vec<Charge>,
+    /// The latest time at which the key was seen to be gone.
+    gone_us: u64,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Charge {
@@ -143,11 +147,11 @@ impl Charges {
         turn_us: u64,
         cost: u64,
     ) -> Result<(), Violation> {
-        let at_us = self.0.last().map_or(now_us, |last| last.at_us.max(now_us));
-        self.0.push(Charge { at_us, turn_us, cost });
+        let at_us = self.all.last().map_or(now_us, |last| last.at_us.max(now_us));
+        self.all.push(Charge { at_us, turn_us, cost });
         for part in limit.parts() {
             let mut total = 0;
-            for first in self.0.iter().rev() {
+            for first in self.all.iter().rev() {
                 total += u128::from(first.cost);
                 let span_us = at_us - first.at_us + 1;
                 let most = envelope(&part, span_us);
@@ -158,7 +162,7 @@ impl Charges {
         }
         // Of several queues the latest one's turn counts, so that they are spaced by none of them.
         let mut before = 0;
-        for first in self.0.iter().rev().skip(1) {
+        for first in self.all.iter().rev().skip(1) {
             before += u128::from(first.cost);
             let span_us = turn_us.saturating_sub(first.turn_us) + 1;
             let most = spaced(limit, span_us);
@@ -169,12 +173,14 @@ impl Charges {
         Ok(())
     }
 
-    /// The key is fresh at this time: where that is before one that it has seen, the clock was set back past
-    /// the time at which it was forgotten, and all of its allowance is there once more.
+    /// The key is gone at this time: where that is before one that it has seen, the clock was set back past the
+    /// time at which it was forgotten, and all of its allowance is there once more.
     fn forget_after(&mut self, now_us: u64) {
-        if self.0.last().is_some_and(|last| now_us < last.at_us) {
-            self.0.clear();
+        let latest_us = self.all.last().map_or(0, |last| last.at_us).max(self.gone_us);
+        if now_us < latest_us {
+            self.all.clear();
         }
+        self.gone_us = latest_us.max(now_us);
     }
 }
 

@@ -64,6 +64,16 @@ impl LockTruth {
         }
     }
 
+    /// An old primary knows of the grant that this one has, too, with other holds: who adds them up is wrong.
+    pub(super) fn compare(&mut self, old: &LockTruth) {
+        if let (Some(mine), Some(theirs)) = (self.grant, old.grant)
+            && mine.hold.token == theirs.hold.token
+            && mine.hold.holds != theirs.hold.holds
+        {
+            self.shaken = Some(mine.hold.token);
+        }
+    }
+
     /// Whether this grant has lost a hold: by a failover, or as a release was done again once it was no longer
     /// one of the last operations.
     pub(super) fn is_shaken(&self, token: u64) -> bool {

@@ -4,6 +4,7 @@
 
 mod belief;
 mod envelope;
+mod latch;
 mod limiter;
 mod line;
 mod lock;
@@ -22,6 +23,7 @@ use super::rare::{Counts, Rare};
 use super::scenario::{Machine, Scenario};
 use super::server::Outcome;
 use belief::Beliefs;
+use latch::LatchTruth;
 use limiter::LimiterTruth;
 use lock::LockTruth;
 use shared::SharedTruth;
@@ -31,6 +33,7 @@ use shared::SharedTruth;
 pub(super) enum Truth {
     Lock(LockTruth),
     Shared(SharedTruth),
+    Latch(LatchTruth),
     Limiter(LimiterTruth),
 }
 
@@ -41,6 +44,7 @@ impl Truth {
             Machine::Lock { lock, .. } => Truth::Lock(LockTruth::new(lock)),
             Machine::Semaphore { semaphore, .. } => Truth::Shared(SharedTruth::new(semaphore)),
             Machine::RwLock { lock, .. } => Truth::Shared(SharedTruth::new(lock)),
+            Machine::Latch { latch } => Truth::Latch(LatchTruth::new(latch)),
             Machine::Limiter { limit, remember_us } => {
                 Truth::Limiter(LimiterTruth::new(limit, remember_us))
             }
@@ -146,6 +150,13 @@ impl Checks {
         self.troubles.split = (clients, until_us);
     }
 
+    /// An old primary has carried something out, of which this is true.
+    pub(super) fn compare(&mut self, old: &Truth) {
+        if let (Truth::Lock(truth), Truth::Lock(old)) = (&mut self.truth, old) {
+            truth.compare(old);
+        }
+    }
+
     /// The store has carried something out.
     pub(super) fn carried_out(
         &mut self,
@@ -180,6 +191,9 @@ impl Checks {
             (Ask::Permit(ask), Outcome::Decision(decision), Truth::Limiter(truth)) => {
                 truth.observe(ask, decision, carried, &mut self.rare)
             }
+            (Ask::Count(ask), Outcome::Latch(reply), Truth::Latch(truth)) => {
+                truth.observe(ask, reply, carried, &mut self.rare)
+            }
             (Ask::Write { token }, Outcome::Written(access), _) => self.written(*token, access),
             _ => Err(Property::D12.broken(format!("{outcome:?} is no answer to {ask:?}"))),
         }
@@ -208,7 +222,7 @@ impl Checks {
                 Truth::Lock(truth) if truth.is_shaken(belief.token) => {}
                 Truth::Lock(truth) => truth.covers(belief.token, ends_us)?,
                 Truth::Shared(truth) => truth.covers(belief.token, ends_us)?,
-                Truth::Limiter(_) => {}
+                Truth::Limiter(_) | Truth::Latch(_) => {}
             }
         }
         self.beliefs.begin(belief);

@@ -2,6 +2,7 @@
 
 mod calls;
 mod clock;
+mod counter;
 mod holder;
 mod returning;
 mod waiter;
@@ -19,6 +20,7 @@ use super::scenario::{Job, Work};
 use super::stage::{Alarm, Event, Stage};
 use calls::{Call, CallEnd};
 use clock::OwnClock;
+use counter::Counter;
 use holder::Holder;
 use waiter::Waiter;
 
@@ -56,6 +58,7 @@ enum Role {
     Idle,
     Holder(Box<Holder>),
     Waiter(Waiter),
+    Counter(Counter),
 }
 
 /// Whether a role goes on.
@@ -177,7 +180,7 @@ impl Client {
             Alarm::Rested { .. } => match &mut self.role {
                 Role::Holder(holder) => holder.rested(&mut self.body, stage)?,
                 Role::Waiter(waiter) => waiter.rested(&mut self.body, stage),
-                Role::Idle => Flow::On,
+                Role::Idle | Role::Counter(_) => Flow::On,
             },
         };
         self.go_on(flow, stage)
@@ -187,6 +190,7 @@ impl Client {
         let flow = match &mut self.role {
             Role::Holder(holder) => holder.ended(end, &mut self.body, stage)?,
             Role::Waiter(waiter) => waiter.ended(end, &mut self.body, stage),
+            Role::Counter(counter) => counter.ended(&end, &mut self.body, stage),
             Role::Idle => Flow::On,
         };
         self.go_on(flow, stage)
@@ -213,6 +217,10 @@ impl Client {
         self.role = match job.work {
             Work::Hold { .. } => {
                 Role::Holder(Box::new(Holder::begin(job.work, &mut self.body, stage)))
+            }
+            Work::Count { count, is_set, is_insistent } => {
+                let what = (count, is_set, is_insistent);
+                Role::Counter(Counter::begin(what, &mut self.body, stage))
             }
             Work::Ask { cost, wait_us, with_id } => {
                 Role::Waiter(Waiter::begin(cost, wait_us, with_id, &mut self.body, stage))
