@@ -175,7 +175,11 @@ pub fn read(
 /// How many lines are looked at to tell the format.
 const LINES_TO_TELL: usize = 20;
 
-fn read_from(
+/// Reads the trace in what this path stands for in messages, as [`read`] does.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_from(
     source: impl BufRead,
     path: &Path,
     format: Format,

@@ -1,0 +1,101 @@
+//! What holds of every parser and decoder, whatever it is given: it ends, it does not panic, and what it reads it writes
+//! in a form that is read as the same.
+
+use std::path::Path;
+use std::time::Duration;
+
+use lockage_core::lock::{Label, Lock, OperationId, OwnerId};
+use lockage_core::{
+    Acquire, Command, Limit, Peek, Record, Reset, Stored, StoredLimit, Timestamp, parse_duration,
+    parse_rate,
+};
+use lockage_sim::input::{By, Format, read_from};
+use lockage_sim::{scenario, traffic, world};
+
+/// Limits and their parts: what is read is written in a form that is read as the same.
+pub fn limits(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(limit) = text.parse::<Limit>() {
+        assert_eq!(limit.to_string().parse(), Ok(limit), "{text:?}");
+    }
+    if let Ok(limit) = text.parse::<StoredLimit>() {
+        assert_eq!(limit.to_string().parse(), Ok(limit), "{text:?}");
+    }
+    let _ = (parse_duration(text), parse_rate(text), text.parse::<Label>());
+    if let Ok(owner) = text.parse::<OwnerId>() {
+        assert_eq!(owner.to_string().parse(), Ok(owner), "{text:?}");
+    }
+}
+
+/// Records, a list of one line each: what is read is stored in a form that is read as the same, and commands on it
+/// come to something; one that is refused changes nothing (D12).
+pub fn records(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
+    let stored = if lines.len() > 1 { Stored::List(lines) } else { Stored::Text(text.to_owned()) };
+    let Ok(record) = Record::read(&stored) else { return };
+    assert_eq!(Record::read(&record.stored()).as_ref(), Ok(&record), "{stored:?}");
+    let slot = Some(record.clone());
+    for now in [Timestamp::EPOCH, record.forget_at(), Timestamp::MAX] {
+        for limit in LIMITS.map(|limit| limit.parse::<Limit>().expect("a limit")) {
+            let one = Acquire::new(limit, 1).expect("a cost above zero");
+            changes_nothing_where_refused(&one, &slot, now);
+            changes_nothing_where_refused(&Peek::new(limit, 1), &slot, now);
+        }
+        changes_nothing_where_refused(&Reset, &slot, now);
+        let second = Duration::from_secs(1);
+        let lock = Lock::new(second, second).expect("in range");
+        changes_nothing_where_refused(&lock.inspect(), &slot, now);
+        let owner = OwnerId::from_u128(1);
+        let acquire = lock.acquire(owner, OperationId::from_u128(1), now);
+        changes_nothing_where_refused(&acquire, &slot, now);
+    }
+}
+
+const LIMITS: [&str; 4] = [
+    "fixed-window 10/s",
+    "sliding-log 3/700us",
+    "token-bucket 5/s burst 9",
+    "leaky-bucket 5/s queue 6 + fixed-window 12/2s",
+];
+
+fn changes_nothing_where_refused<C: Command>(command: &C, slot: &Option<Record>, now: Timestamp) {
+    let mut after = slot.clone();
+    if command.apply(&mut after, now).is_err() {
+        assert_eq!(after, *slot);
+    }
+}
+
+/// Replies of scripts: eight bytes for each integer.
+pub fn replies(data: &[u8]) {
+    let reply: Vec<i64> = data
+        .chunks_exact(8)
+        .map(|bytes| i64::from_le_bytes(bytes.try_into().expect("eight")))
+        .collect();
+    for limit in LIMITS.map(|limit| limit.parse::<Limit>().expect("a limit")) {
+        let _ = Acquire::new(limit, 1).expect("a cost above zero").outcome(&reply);
+        let _ = Peek::new(limit, 1).outcome(&reply);
+    }
+    let second = Duration::from_secs(1);
+    let lock = Lock::new(second, second).expect("in range");
+    let _ = lock.inspect().outcome(&reply);
+    let acquire = lock.acquire(OwnerId::from_u128(1), OperationId::from_u128(1), Timestamp::MAX);
+    let _ = acquire.outcome(&reply);
+    let _ = Reset.outcome(&reply);
+}
+
+/// Traces in files of each format.
+pub fn traces(data: &[u8]) {
+    for format in [Format::Auto, Format::Log, Format::Csv] {
+        let _ = read_from(data, Path::new("a file"), format, By::Address, |_| ());
+    }
+}
+
+/// Scenarios, the parts of their traffic, and worlds.
+pub fn scenarios(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let _ = text.parse::<scenario::Scenario>();
+    let _ = (text.parse::<traffic::Shape>(), text.parse::<traffic::Keys>());
+    let _ = text.parse::<traffic::Costs>();
+    let _ = world::Scenario::from_json(text);
+}

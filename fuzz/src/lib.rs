@@ -1,0 +1,3 @@
+//! What is fuzzed.
+
+pub mod checks;
