@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockage::{Limit, Limiter, RecordError, lock};
-use lockage_core::lock::{Lock, OperationId, OwnerId};
+use lockage_core::lock::{HoldId, Lock, OwnerId};
 use lockage_core::{Acquire, Command, ManualClock, Peek, Reset, Timestamp};
 
 use super::*;
@@ -125,13 +125,13 @@ fn l1_a_second_owner_is_refused() {
     let lock = Lock::new(Duration::from_secs(10), Duration::from_secs(60)).unwrap();
     let ask = |owner, id| {
         let operation =
-            lock.acquire(OwnerId::from_u128(owner), OperationId::from_u128(id), Timestamp::MAX);
+            lock.acquire(OwnerId::from_u128(owner), HoldId::from_u128(id), Timestamp::MAX);
         store.run("lock", &operation).unwrap().answer
     };
-    assert!(matches!(ask(1, 1), lock::Answer::Done(_)));
+    assert!(matches!(ask(1, 1), lock::Answer::Held(_)));
     assert!(matches!(ask(2, 2), lock::Answer::Refused(Some(_))));
     clock.advance(Duration::from_secs(10));
-    assert!(matches!(ask(2, 3), lock::Answer::Done(_)));
+    assert!(matches!(ask(2, 3), lock::Answer::Held(_)));
 }
 
 #[test]

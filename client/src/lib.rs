@@ -37,7 +37,7 @@
 //! ```
 //! use std::time::Duration;
 //!
-//! use lockage::lock::{Answer, Lock, OperationId, OwnerId};
+//! use lockage::lock::{Answer, HoldId, Lock, OwnerId};
 //! use lockage::{Key, Store, Timestamp};
 //! # use lockage_memory::MemoryStore;
 //!
@@ -46,12 +46,12 @@
 //! # fn random_bits() -> u128 { 42 }
 //! let lock = Lock::new(Duration::from_secs(30), Duration::from_secs(60))?;
 //! let (key, owner) = (Key::new("lock", "invoices")?, OwnerId::from_u128(random_bits()));
-//! let acquire = lock.acquire(owner, OperationId::from_u128(random_bits()), Timestamp::MAX);
+//! let acquire = lock.acquire(owner, HoldId::from_u128(random_bits()), Timestamp::MAX);
 //! match store.execute(&key, &acquire).await?.answer {
-//!     Answer::Done(hold) => println!("taken, fencing token {}", hold.token),
+//!     Answer::Held(hold) => println!("taken, fencing token {}", hold.token),
 //!     Answer::Refused(holder) => println!("held by {holder:?}"),
 //!     Answer::Queued { ahead, .. } => println!("{ahead} wait for it in line"),
-//!     Answer::TooLate => unreachable!("no time was set"),
+//!     Answer::TooLate | Answer::Released { .. } => unreachable!("no time was set, and nothing given back"),
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockage_core::lock::{Answer, Lock, OperationId, OwnerId};
+use lockage_core::lock::{Answer, HoldId, Lock, OwnerId};
 use lockage_core::{
     Acquire, AcquireEach, Adjust, Command, CostError, Limit, MAX_COSTS, Peek, Record, RecordError,
     Reset, Stored, Timestamp, Verdict,
@@ -55,15 +55,16 @@ fn a_locks_record_is_readable_and_reads_back() {
     let lock = Lock::new(Duration::from_secs(30), Duration::from_secs(60)).unwrap();
     let owner = OwnerId::from_u128(0xa11ce);
     let mut slot = None;
-    let ids = (1..).map(OperationId::from_u128);
-    for (id, time) in ids.zip([1_000_000, 2_000_000]) {
+    let ids = (1..).map(HoldId::from_u128);
+    for (id, time) in ids.zip([1_000_000, 2_000_000, 2_000_000]) {
         lock.acquire(owner, id, Timestamp::MAX).apply(&mut slot, at(time)).unwrap();
     }
+    lock.release(owner, HoldId::from_u128(1)).apply(&mut slot, at(2_000_000)).unwrap();
     let record = slot.unwrap();
     let stored = text(
-        "K1 000000000000000000000000000a11ce 2 32000000 1000000 92000000 0 0\
-         |a00000000000000000000000000000001 1 31000000 1000000\
-         |a00000000000000000000000000000002 2 32000000 1000000",
+        "K1 000000000000000000000000000a11ce 32000000 1000000 92000000 0 0\
+         |00000000000000000000000000000002 00000000000000000000000000000003\
+         |r00000000000000000000000000000001 1000000 2",
     );
     assert_eq!(record.stored(), stored);
     assert_eq!(Record::read(&stored), Ok(record));
@@ -71,12 +72,14 @@ fn a_locks_record_is_readable_and_reads_back() {
 
 /// In a lock's record.
 const OWNER: &str = "000000000000000000000000000a11ce";
+/// Behind him.
+const SPANS: &str = "32000000 1000000 92000000 0 0";
 
 #[test]
 fn a_locks_queue_and_label_are_readable_and_read_back() {
     let lock = Lock::new(Duration::from_secs(30), Duration::from_secs(60)).unwrap();
     let mut slot = None;
-    let ids = (1..).map(OperationId::from_u128);
+    let ids = (1..).map(HoldId::from_u128);
     let span = Duration::from_secs(4);
     for (id, (owner, time)) in ids.zip([(0xa11ce, 1_000_000), (0xb0b, 2_000_000), (7, 3_000_000)]) {
         let acquire = lock.acquire(OwnerId::from_u128(owner), id, Timestamp::MAX).queued(span);
@@ -84,8 +87,8 @@ fn a_locks_queue_and_label_are_readable_and_read_back() {
     }
     let record = slot.unwrap();
     let stored = text(
-        "K1 000000000000000000000000000a11ce 1 31000000 1000000 91000000 6000000 0 web-1/77\
-         |a00000000000000000000000000000001 1 31000000 1000000\
+        "K1 000000000000000000000000000a11ce 31000000 1000000 91000000 6000000 0 web-1/77\
+         |00000000000000000000000000000001\
          >00000000000000000000000000000b0b 8000000\
          >00000000000000000000000000000007 9000000",
     );
@@ -119,19 +122,26 @@ fn what_is_no_record_is_told_apart() {
         (list(&["L1 10 60000000 4 1050", "100:3", "1050", "1050"]), Damaged),
         (list(&["L1 10 60000000 5 1050", "1050:3", "100", "1050"]), Damaged),
         (list(&["L1 10 60000000 5 1050", "100:3:1", "1050", "1050"]), Damaged),
-        (text("K1 owner 0 0 1 1 0 0"), Damaged),
-        (text(&format!("K1 {OWNER} 2 32000000 1000000 92000000 0 0").to_uppercase()), Damaged),
-        (text(&format!("K1 {OWNER} 2 32000000 1000000 92000000 0")), Damaged),
-        (text(&format!("K1 {OWNER} 2 32000000 1000000 92000000 0 1000001")), Damaged),
-        (text(&format!("K1 {OWNER} 2 32000000 1000000 92000000 0 0 a b")), Damaged),
-        (text(&format!("K1 {OWNER} 2 32000000 1000000 92000000 0 0 ")), Damaged),
-        (text(&format!("K1 {OWNER} 2 32000000 1000000 92000000 0 0|x")), Damaged),
-        (text(&format!("K1 {OWNER} 2 32000000 1000000 92000000 0 0>x")), Damaged),
-        (text(&format!("K1 {OWNER} 2 32000000 1000000 92000000 0 0>{OWNER} 1|")), Damaged),
-        (
-            text(&format!("K1 {OWNER} 2 32000000 1000000 92000000 0 0>{OWNER} 9007199254740992")),
-            Damaged,
-        ),
+        (text("K1 owner 0 1 1 0 0|"), Damaged),
+        (text(&format!("K1 {OWNER} {SPANS}|{OWNER}").to_uppercase()), Damaged),
+        (text(&format!("K1 {OWNER} {SPANS}")), Damaged),
+        (text(&format!("K1 {OWNER} 32000000 1000000 92000000 0|{OWNER}")), Damaged),
+        (text(&format!("K1 {OWNER} 32000000 1000000 92000000 0 1000001|{OWNER}")), Damaged),
+        (text(&format!("K1 {OWNER} {SPANS} a b|{OWNER}")), Damaged),
+        (text(&format!("K1 {OWNER} {SPANS} |{OWNER}")), Damaged),
+        (text(&format!("K1 {OWNER} {SPANS}|x")), Damaged),
+        (text(&format!("K1 {OWNER} {SPANS}|{OWNER} ")), Damaged),
+        (text(&format!("K1 {OWNER} {SPANS}| {OWNER}")), Damaged),
+        (text(&format!("K1 {OWNER} {SPANS}|{OWNER}  {OWNER}")), Damaged),
+        (text(&format!("K1 {OWNER} {SPANS}|{OWNER}{}", format!(" {OWNER}").repeat(256))), Damaged),
+        (text(&format!("K1 {OWNER} {SPANS}|{OWNER}|r{OWNER} 1")), Damaged),
+        (text(&format!("K1 {OWNER} {SPANS}|{OWNER}|f{OWNER}")), Damaged),
+        (text(&format!("K1 {OWNER} {SPANS}|{OWNER}|x{OWNER} 1")), Damaged),
+        (text(&format!("K1 {OWNER} {SPANS}|{OWNER}|y{OWNER}")), Damaged),
+        (text(&format!("K1 {OWNER} {SPANS}|{OWNER}{}", format!("|x{OWNER}").repeat(5))), Damaged),
+        (text(&format!("K1 {OWNER} {SPANS}|{OWNER}>x")), Damaged),
+        (text(&format!("K1 {OWNER} {SPANS}|{OWNER}>{OWNER} 1|")), Damaged),
+        (text(&format!("K1 {OWNER} {SPANS}|{OWNER}>{OWNER} 9007199254740992")), Damaged),
     ];
     for (stored, error) in cases {
         assert_eq!(Record::read(&stored), Err(error), "{stored:?}");
@@ -142,7 +152,7 @@ fn what_is_no_record_is_told_apart() {
 #[test]
 fn d12_another_record_is_refused_and_kept() {
     let lock = Lock::new(Duration::from_secs(1), Duration::from_secs(1)).unwrap();
-    let (owner, id) = (OwnerId::from_u128(1), OperationId::from_u128(1));
+    let (owner, id) = (OwnerId::from_u128(1), HoldId::from_u128(1));
     let now = at(200);
     let mut held = None;
     lock.acquire(owner, id, Timestamp::MAX).apply(&mut held, now).unwrap();
@@ -223,11 +233,11 @@ fn the_latest_time_is_exact() {
         }
     }
     let longest = Lock::new(Duration::from_micros(1 << 50), Duration::from_micros(1 << 50));
-    let (owner, id) = (OwnerId::from_u128(1), OperationId::from_u128(1));
+    let (owner, id) = (OwnerId::from_u128(1), HoldId::from_u128(1));
     let acquire = longest.unwrap().acquire(owner, id, Timestamp::MAX);
     let mut slot = None;
     let reply = acquire.apply(&mut slot, Timestamp::MAX).unwrap();
-    assert!(matches!(reply.answer, Answer::Done(_)));
+    assert!(matches!(reply.answer, Answer::Held(_)));
     let record = slot.unwrap();
     assert_eq!(Record::read(&record.stored()), Ok(record));
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockage_core::lock::{Lock, OperationId, OwnerId};
+use lockage_core::lock::{HoldId, Lock, OwnerId};
 use lockage_core::{
     Acquire, AcquireEach, Arguments, Command, ConfigError, Decision, IdError, Limit, Peek,
     REMEMBERED_REQUESTS, Record, RecordError, RequestId, Reset, Stored, Timestamp,
@@ -264,6 +264,6 @@ fn commands_say_whether_they_may_be_sent_again() {
     assert!(!Reset.is_repeatable());
     let lock = Lock::new(Duration::from_secs(1), Duration::from_secs(1)).unwrap();
     assert!(lock.inspect().is_repeatable());
-    let (owner, id) = (OwnerId::from_u128(1), OperationId::from_u128(1));
+    let (owner, id) = (OwnerId::from_u128(1), HoldId::from_u128(1));
     assert!(lock.acquire(owner, id, Timestamp::MAX).is_repeatable());
 }

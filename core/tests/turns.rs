@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockage_core::lock::{Lock, OperationId, OwnerId};
+use lockage_core::lock::{HoldId, Lock, OwnerId};
 use lockage_core::{
     Acquire, AcquireEach, Adjust, CancelTurn, Cancellation, Command, Limit, Peek, Record,
     RecordError, RequestId, Reset, TakeTurn, Timestamp, Turn, Verdict,
@@ -162,7 +162,7 @@ fn a_turn_of_a_key_that_holds_a_lock_is_an_error() {
     let told = take(1, &mut slot, 1000);
     let lock = Lock::new(Duration::from_secs(1), MICRO).unwrap();
     let mut slot = None;
-    lock.acquire(OwnerId::from_u128(1), OperationId::from_u128(2), Timestamp::MAX)
+    lock.acquire(OwnerId::from_u128(1), HoldId::from_u128(2), Timestamp::MAX)
         .apply(&mut slot, at(1000))
         .unwrap();
     let before = slot.clone();

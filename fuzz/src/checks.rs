@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lockage_core::lock::{Label, Lock, OperationId, OwnerId};
+use lockage_core::lock::{HoldId, Label, Lock, OwnerId};
 use lockage_core::{
     Acquire, Command, Limit, Peek, Record, Reset, Stored, StoredLimit, Timestamp, parse_duration,
     parse_rate,
@@ -47,7 +47,7 @@ pub fn records(data: &[u8]) {
         let lock = Lock::new(second, second).expect("in range");
         changes_nothing_where_refused(&lock.inspect(), &slot, now);
         let owner = OwnerId::from_u128(1);
-        let acquire = lock.acquire(owner, OperationId::from_u128(1), now);
+        let acquire = lock.acquire(owner, HoldId::from_u128(1), now);
         changes_nothing_where_refused(&acquire, &slot, now);
     }
 }
@@ -79,8 +79,9 @@ pub fn replies(data: &[u8]) {
     let second = Duration::from_secs(1);
     let lock = Lock::new(second, second).expect("in range");
     let _ = lock.inspect().outcome(&reply);
-    let acquire = lock.acquire(OwnerId::from_u128(1), OperationId::from_u128(1), Timestamp::MAX);
+    let acquire = lock.acquire(OwnerId::from_u128(1), HoldId::from_u128(1), Timestamp::MAX);
     let _ = acquire.outcome(&reply);
+    let _ = lock.force_release(1).outcome(&reply);
     let _ = Reset.outcome(&reply);
 }
 

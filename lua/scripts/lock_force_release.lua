@@ -1,19 +1,22 @@
--- Frees the lock, whoever holds it, where the named grant is the live one. GET, and SET where it was done; then
--- `publish`, where somebody waits.
+-- Frees the lock, whoever holds it, where the named grant is the live one. GET, and SET where it was done now; then
+-- `publish`, where the lock is free and somebody waits.
 --
--- ARGV[3]  the operation's id, 32 hex digits
--- ARGV[4]  how long to remember it (us)
--- ARGV[5]  the fencing token of the grant to break
--- Reply    {0, now, 1, token, holds, deadline} done, now or before;
+-- ARGV[3]  how long to remember it (us)
+-- ARGV[4]  the fencing token of the grant to break
+-- Reply    {0, now, 4, token, 0} done, now or before;
 --          {0, now, 0, ...} refused, with the holder that `add_holder` describes
-if not is_id(ARGV[3]) then return wrong_argument(3, 'an id of 32 hex digits') end
-local wrong = not_whole(4, 5)
+local wrong = not_whole(3, 4)
 if wrong then return wrong_argument(wrong, 'a whole number') end
+local broken = tonumber(ARGV[4])
 
-local refused = read_lock() or answered('f', ARGV[3])
+local refused = read_lock()
 if refused then return refused end
-if not is_live() or token ~= tonumber(ARGV[5]) then return refuse() end
-free()
-local reply = commit('f', ARGV[3], tonumber(ARGV[4]))
+local of = format('%.0f', broken)
+if not find(ended .. '|', '|f%x+ ' .. of .. '|') then
+  if not is_live() or token ~= broken then return refuse() end
+  end_all('f', ' ' .. of)
+  free()
+  commit(tonumber(ARGV[3]))
+end
 wake_up()
-return reply
+return {0, now, RELEASED, broken, 0}

@@ -1,20 +1,31 @@
 -- The record of the reentrant lock: a string, which `GET key` shows, such as
---   K1 0000000000000000000000000000a11c 1 1763700030000000 1763700000000000 1763700090000000 0 0 web-1/77|a00...>00...
--- that is its tag; the owner (32 hex digits; zeros where it is free); how often it is held; the end
--- of the lease (us); the latest fencing token; from when on the record is as if it were not there (us); until
--- when somebody waits, who is to be woken (us); by how much the token is ahead of the time of its grant (us); and
--- who holds it in words, where he said so. Behind each | stands one of the last four operations that changed it, the
--- oldest first: its letter (a acquire, n renew, r release, f force-release) and id, and the answer it was given:
--- holds, deadline, token. Behind each > stands a place in the queue, the first one first: its owner (32 hex
--- digits) and until when it lasts (us). Places that have ended are dropped by the next write.
-local REMEMBERED = 4
+--   K1 0000000000000000000000000000a11c 1763700030000000 1763700000000000 1763700090000000 0 0 web-1/77|00..01 00..02|r00..0f 1763700000000000 1>00...
+-- that is its tag; the owner (32 hex digits; zeros where it is free); the end of the lease (us); the latest
+-- fencing token; from when on the record is as if it were not there (us); until when somebody waits, who is to be
+-- woken (us); by how much the token is ahead of the time of its grant (us); and who holds it in words, where he said
+-- so. Behind the first | stand the ids of the holds (32 hex digits each), the oldest first, or nothing where it is
+-- free; behind each other | one of the last four holds that ended, the oldest first: r, its id, the token of its
+-- grant and how many holds were left, where it was given back; f, its id and that token, where it was freed by
+-- force; x and its id, where its lease was over when the lock was granted again. Behind each > stands a place in
+-- the queue, the first one first: its owner (32 hex digits) and until when it lasts (us). Places that have ended are
+-- dropped by the next write.
+local MAX_HOLDS = 256
 local MAX_QUEUED = 256
 local NOBODY = '00000000000000000000000000000000'
-local owner, holds, deadline, token, keep, wake, ahead, label = NOBODY, 0, 0, 0, 0, 0, 0, ''
-local done = {}    -- the remembered operations, as text
+local owner, deadline, token, keep, wake, ahead, label = NOBODY, 0, 0, 0, 0, 0, ''
+local held = ''    -- the ids, with a space between each two
+local ended = ''   -- what stands behind them
 local queue = {}   -- the places that have not ended
 
-local REFUSED, DONE, TOO_LATE, QUEUED = 0, 1, 2, 3
+local REFUSED, HELD, TOO_LATE, QUEUED, RELEASED = 0, 1, 2, 3, 4
+
+-- Whether these are ids with a space between each two, or nothing.
+local function are_ids(text)
+  for at = 1, #text, 33 do
+    if not is_id(sub(text, at, at + 31)) or not find(sub(text, at + 32, at + 32), '^ ?$') then return false end
+  end
+  return sub(text, -1) ~= ' ' and #text < MAX_HOLDS * 33
+end
 
 -- Reads the record, if there is one that counts now; why where it cannot be read.
 local function read_lock()
@@ -23,14 +34,12 @@ local function read_lock()
   if not record then return end
   refused = unlike(record, 'K1')
   if refused then return refused end
-  local o, h, d, t, k, w, a, rest = match(record, '^K1 (%x+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$')
-  if not o then return {DAMAGED} end
-  local words, operations, places = match(rest, '^([^|>]*)([^>]*)(.*)$')
-  if words ~= '' and not find(words, '^ [^ ]+$') then return {DAMAGED} end
+  local o, d, t, k, w, a, words, ids, ends, places =
+    match(record, '^K1 (%x+) (%d+) (%d+) (%d+) (%d+) (%d+)([^|>]*)|([^|>]*)([^>]*)(.*)$')
+  if not o or not are_ids(ids) or words ~= '' and not find(words, '^ [^ ]+$') then return {DAMAGED} end
   if now >= tonumber(k) then return end
-  owner, holds, deadline, label = o, tonumber(h), tonumber(d), sub(words, 2)
+  owner, deadline, label, held, ended = o, tonumber(d), sub(words, 2), ids, ends
   token, keep, wake, ahead = tonumber(t), tonumber(k), tonumber(w), tonumber(a)
-  for operation in string.gmatch(operations, '|([^|]+)') do done[#done + 1] = operation end
   for place in string.gmatch(places, '>([^>]*)') do
     local who, till = match(place, '^(%x+) (%d+)$')
     if not is_id(who) then return {DAMAGED} end
@@ -39,7 +48,7 @@ local function read_lock()
 end
 
 local function is_live()
-  return holds > 0 and now < deadline
+  return held ~= '' and now < deadline
 end
 
 -- Whether this owner holds the lock, by the grant of this token (nil: by any).
@@ -47,12 +56,21 @@ local function is_held_by(who, grant)
   return is_live() and owner == who and (not grant or grant == token)
 end
 
+local function holds()
+  return floor((#held + 1) / 33)
+end
+
+-- The reply that tells the grant as it stands.
+local function grant()
+  return {0, now, HELD, token, holds(), deadline}
+end
+
 -- The reply that names who holds the lock, if anyone: token, holds, deadline, and the owner in
 -- four parts of 32 bits.
 local function add_holder(reply)
   if not is_live() then return reply end
   local n = #reply
-  reply[n + 1], reply[n + 2], reply[n + 3] = token, holds, deadline
+  reply[n + 1], reply[n + 2], reply[n + 3] = token, holds(), deadline
   for part = 0, 3 do
     reply[n + 4 + part] = tonumber(sub(owner, part * 8 + 1, part * 8 + 8), 16)
   end
@@ -63,20 +81,19 @@ local function refuse()
   return add_holder({0, now, REFUSED})
 end
 
--- The reply to an operation that was done before, if this one was.
-local function answered(letter, id)
-  for i = 1, #done do
-    if sub(done[i], 2, 33) == id then
-      if sub(done[i], 1, 1) ~= letter then return {OPERATION_REUSED} end
-      local h, d, t = match(done[i], ' (%d+) (%d+) (%d+)$', 34)
-      if not h then return {DAMAGED} end
-      return {0, now, DONE, tonumber(t), tonumber(h), tonumber(d)}
-    end
-  end
+-- Of the last four holds that ended, this one is the latest.
+local function remember(hold)
+  ended = (match(ended, '^|[^|]*(|[^|]*|[^|]*|[^|]*)$') or ended) .. '|' .. hold
+end
+
+-- Ends all holds that there are, live or not, each with this letter and what stands behind its id.
+local function end_all(letter, how)
+  for hold in string.gmatch(held, '%x+') do remember(letter .. hold .. how) end
+  held = ''
 end
 
 local function free()
-  owner, holds, deadline, ahead, label = NOBODY, 0, 0, 0, ''
+  owner, deadline, ahead, label = NOBODY, 0, 0, ''
 end
 
 -- Where in the queue the place of this owner is, if it has one.
@@ -105,12 +122,18 @@ local function leave(who)
 end
 
 local function store()
-  local head = format('K1 %s %.0f %.0f %.0f %.0f %.0f %.0f', owner, holds, deadline, token, keep, wake, ahead)
+  local head = format('K1 %s %.0f %.0f %.0f %.0f %.0f', owner, deadline, token, keep, wake, ahead)
   if label ~= '' then head = head .. ' ' .. label end
   local places = {}
   for at = 1, #queue do places[at] = format('>%s %.0f', queue[at].owner, queue[at].till) end
-  local record = head .. '|' .. table.concat(done, '|') .. table.concat(places)
-  redis.call('SET', key, record, 'PX', ttl_ms(keep))
+  redis.call('SET', key, head .. '|' .. held .. ended .. table.concat(places), 'PX', ttl_ms(keep))
+end
+
+-- Writes the record, to be kept for at least `remember_us` more, and until no lease, hold, place or token in it
+-- matters.
+local function commit(remember_us)
+  keep = max(keep, max(now, deadline) + remember_us, token + 1)
+  store()
 end
 
 -- Tells who is next, or those who wait, where the lock is free.
@@ -121,14 +144,4 @@ local function wake_up()
   elseif now < wake then
     publish('')
   end
-end
-
--- Writes the record with this operation remembered for at least `remember` microseconds, and replies.
--- The record is kept until no lease, operation, place or token in it matters.
-local function commit(letter, id, remember)
-  if #done == REMEMBERED then table.remove(done, 1) end
-  done[#done + 1] = format('%s%s %.0f %.0f %.0f', letter, id, holds, deadline, token)
-  keep = max(keep, max(now, deadline) + remember, token + 1)
-  store()
-  return {0, now, DONE, token, holds, deadline}
 end

@@ -1,22 +1,28 @@
--- Gives one hold of its owner back; the last one frees the lock. GET, and SET where it was done; then
--- `publish`, where somebody waits.
+-- Gives one hold of its owner back; the last one frees the lock. GET, and SET where it was done now; then
+-- `publish`, where the lock is free and somebody waits.
 --
--- ARGV[3]  the operation's id, 32 hex digits
--- ARGV[4]  how long to remember it (us)
--- ARGV[5]  the owner, 32 hex digits
--- ARGV[6]  the fencing token of the grant, or empty for whichever it has
--- Reply    {0, now, 1, token, holds, deadline} done, now or before;
+-- ARGV[3]  how long to remember it (us)
+-- ARGV[4]  the owner, 32 hex digits
+-- ARGV[5]  the hold's id, 32 hex digits
+-- Reply    {0, now, 4, token, holds} done, now or before, with how many holds were left then;
 --          {0, now, 0, ...} refused, with the holder that `add_holder` describes
-if not is_id(ARGV[3]) then return wrong_argument(3, 'an id of 32 hex digits') end
+if not is_id(ARGV[4]) then return wrong_argument(4, 'an id of 32 hex digits') end
 if not is_id(ARGV[5]) then return wrong_argument(5, 'an id of 32 hex digits') end
-local wrong = not_whole(4, 4) or ARGV[6] ~= '' and not_whole(6, 6)
-if wrong then return wrong_argument(wrong, 'a whole number') end
+if not_whole(3, 3) then return wrong_argument(3, 'a whole number') end
+local id = ARGV[5]
 
-local refused = read_lock() or answered('r', ARGV[3])
+local refused = read_lock()
 if refused then return refused end
-if not is_held_by(ARGV[5], tonumber(ARGV[6])) then return refuse() end
-holds = holds - 1
-if holds == 0 then free() end
-local reply = commit('r', ARGV[3], tonumber(ARGV[4]))
+local of, left = match(ended, '|r' .. id .. ' (%d+) (%d+)')
+if not of then
+  local at = is_held_by(ARGV[4]) and find(held, id, 1, true)
+  if not at then return refuse() end
+  -- With the space behind it, or before it where it is the last one.
+  held = sub(held, at + 32) == '' and sub(held, 1, max(at - 2, 0)) or sub(held, 1, at - 1) .. sub(held, at + 33)
+  of, left = token, holds()
+  remember(format('r%s %.0f %.0f', id, of, left))
+  if left == 0 then free() end
+  commit(tonumber(ARGV[3]))
+end
 wake_up()
-return reply
+return {0, now, RELEASED, tonumber(of), tonumber(left)}

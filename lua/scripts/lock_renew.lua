@@ -1,19 +1,18 @@
 -- Extends the lease of its owner to at least now + lease. GET, and SET where it was done.
 --
--- ARGV[3]  the operation's id, 32 hex digits
--- ARGV[4]  how long to remember it (us)
--- ARGV[5]  the owner, 32 hex digits
--- ARGV[6]  the fencing token of the grant, or empty for whichever it has
--- ARGV[7]  the lease (us)
--- Reply    {0, now, 1, token, holds, deadline} done, now or before;
+-- ARGV[3]  how long to remember its holds (us)
+-- ARGV[4]  the owner, 32 hex digits
+-- ARGV[5]  the fencing token of the grant, or empty for whichever it has
+-- ARGV[6]  the lease (us)
+-- Reply    {0, now, 1, token, holds, deadline} the grant as it stands;
 --          {0, now, 0, ...} refused, with the holder that `add_holder` describes
-if not is_id(ARGV[3]) then return wrong_argument(3, 'an id of 32 hex digits') end
-if not is_id(ARGV[5]) then return wrong_argument(5, 'an id of 32 hex digits') end
-local wrong = not_whole(4, 4) or ARGV[6] ~= '' and not_whole(6, 6) or not_whole(7, 7)
+if not is_id(ARGV[4]) then return wrong_argument(4, 'an id of 32 hex digits') end
+local wrong = not_whole(3, 3) or ARGV[5] ~= '' and not_whole(5, 5) or not_whole(6, 6)
 if wrong then return wrong_argument(wrong, 'a whole number') end
 
-local refused = read_lock() or answered('n', ARGV[3])
+local refused = read_lock()
 if refused then return refused end
-if not is_held_by(ARGV[5], tonumber(ARGV[6])) then return refuse() end
-deadline = max(deadline, now + tonumber(ARGV[7]))
-return commit('n', ARGV[3], tonumber(ARGV[4]))
+if not is_held_by(ARGV[4], tonumber(ARGV[5])) then return refuse() end
+deadline = max(deadline, now + tonumber(ARGV[6]))
+commit(tonumber(ARGV[3]))
+return grant()

@@ -80,9 +80,9 @@ fn a_release_without_an_owner_check_is_killed_by_l3() {
         let (Ask::Release { .. }, Some(held)) = (request.ask, holder(slot, now)) else {
             return request;
         };
-        let (owner, operation) =
-            (held.owner.as_u128() as usize - 1, request.operation + 64 * (request.owner as u8 + 1));
-        Request { owner, operation, ask: Ask::Release { token: held.hold.token }, ..request }
+        // Each owner's first operation is an acquire.
+        let owner = held.owner.as_u128() as usize - 1;
+        Request { owner, ask: Ask::Release { hold: 1 }, ..request }
     };
     killed(Asked(bug), &smaller("pair", 2, 6), Law::L3, 8);
 }
@@ -190,12 +190,39 @@ struct ReleasesAll;
 impl Machine for ReleasesAll {
     fn run(&self, lock: &Lock, request: &Request, slot: &mut Option<Record>, now: u64) -> Told {
         let told = Shipped.run(lock, request, slot, now);
-        if let (Ask::Release { token }, Told::Done { holds: 1.., .. }) = (request.ask, told) {
-            let (ask, operation) = (Ask::ForceRelease { token }, request.operation + 8);
-            return Shipped.run(lock, &Request { ask, operation, ..*request }, slot, now);
+        if let (Ask::Release { .. }, Told::Done { token, holds: 1.. }) = (request.ask, told) {
+            let ask = Ask::ForceRelease { token };
+            return Shipped.run(lock, &Request { ask, ..*request }, slot, now);
         }
         told
     }
+}
+
+/// A release takes whichever hold its owner has, not the one that it names.
+struct ReleasesAny;
+
+impl Machine for ReleasesAny {
+    fn run(&self, lock: &Lock, request: &Request, slot: &mut Option<Record>, now: u64) -> Told {
+        let told = Shipped.run(lock, request, slot, now);
+        if let (Ask::Release { .. }, Told::Refused) = (request.ask, told) {
+            let others = (1..8).map(|hold| Request { ask: Ask::Release { hold }, ..*request });
+            let told = others.map(|other| {
+                let before = slot.clone();
+                let told = Shipped.run(lock, &other, slot, now);
+                (told, *slot != before)
+            });
+            return told
+                .into_iter()
+                .find(|(_, is_new)| *is_new)
+                .map_or(Told::Refused, |told| told.0);
+        }
+        told
+    }
+}
+
+#[test]
+fn a_release_that_takes_another_hold_is_killed_by_l3() {
+    killed(ReleasesAny, &smaller("reentry", 3, 3), Law::L3, 8);
 }
 
 #[test]
@@ -212,7 +239,7 @@ impl Machine for TakesOver {
             && held.owner != request.owner_id()
         {
             let ask = Ask::ForceRelease { token: held.hold.token };
-            Shipped.run(lock, &Request { ask, operation: 99, ..*request }, slot, now);
+            Shipped.run(lock, &Request { ask, ..*request }, slot, now);
         }
         Shipped.run(lock, request, slot, now)
     }

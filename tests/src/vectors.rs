@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use lockage_core::lock::{Lock, OperationId, OwnerId};
+use lockage_core::lock::{HoldId, Lock, OwnerId};
 use lockage_core::{
     Acquire, AcquireEach, Arguments, CancelTurn, Command, Decision, Limit, Peek, Record, RequestId,
     Reset, Stored, TakeTurn, Ticket, Timestamp, Turn, Verdict,
@@ -284,41 +284,42 @@ fn each(limit: Limit, costs: Vec<u64>) -> AcquireEach {
 fn lock_vectors() -> Vec<Value> {
     let lock = Lock::new(Duration::from_secs(30), Duration::from_secs(60)).expect("in range");
     let (alice, bob) = (OwnerId::from_u128(0xA11CE << 96), OwnerId::from_u128(0xB0B));
-    let id = |number: u128| OperationId::from_u128(number << 64 | 7);
+    let id = |number: u128| HoldId::from_u128(number << 64 | 7);
     let not_after = Timestamp::from_micros(START_US + 50_000_000).expect("in range");
     let mut keys = Recorder::new("lock, lease 30s, operations remembered for 60s");
 
+    let acquire = |owner, number| lock.acquire(owner, id(number), not_after);
     keys.record("inspect".into(), &lock.inspect());
-    keys.record("acquire by alice".into(), &lock.acquire(alice, id(1), not_after));
-    keys.record("acquire by alice, repeated".into(), &lock.acquire(alice, id(1), not_after));
-    keys.record("acquire by bob".into(), &lock.acquire(bob, id(2), not_after));
+    keys.record("acquire by alice".into(), &acquire(alice, 1));
+    keys.record("acquire by alice, repeated".into(), &acquire(alice, 1));
+    keys.record("acquire by bob".into(), &acquire(bob, 2));
     keys.now_us += 10_000_000;
-    keys.record("re-enter by alice".into(), &lock.acquire(alice, id(3), not_after));
-    keys.record("renew by bob".into(), &lock.renew(bob, None, id(4)));
+    keys.record("re-enter by alice".into(), &acquire(alice, 3));
+    keys.record("renew by bob".into(), &lock.renew(bob, None));
     keys.now_us += 5_000_000;
-    keys.record("renew by alice".into(), &lock.renew(alice, Some(START_US), id(5)));
-    keys.record("release by alice".into(), &lock.release(alice, Some(START_US), id(6)));
-    keys.record("release of another grant".into(), &lock.release(alice, Some(1), id(7)));
+    keys.record("renew by alice".into(), &lock.renew(alice, Some(START_US)));
+    keys.record("renew of another grant".into(), &lock.renew(alice, Some(1)));
+    keys.record("release by bob of alice's hold".into(), &lock.release(bob, id(1)));
+    keys.record("release by alice of her first hold".into(), &lock.release(alice, id(1)));
+    keys.record("the same, repeated".into(), &lock.release(alice, id(1)));
+    keys.record("acquire of the hold that has ended".into(), &acquire(alice, 1));
+    keys.record("release of a hold that is not there".into(), &lock.release(alice, id(2)));
     keys.record("inspect".into(), &lock.inspect());
     keys.now_us = START_US + 45_000_000 - 1;
-    keys.record(
-        "acquire by bob in the lease's last tick".into(),
-        &lock.acquire(bob, id(8), not_after),
-    );
+    keys.record("acquire by bob in the lease's last tick".into(), &acquire(bob, 8));
     keys.now_us += 1;
-    keys.record("release by alice after the lease".into(), &lock.release(alice, None, id(9)));
-    keys.record("acquire by bob after the lease".into(), &lock.acquire(bob, id(10), not_after));
+    keys.record("release by alice after the lease".into(), &lock.release(alice, id(3)));
+    keys.record("acquire by alice of what the lease ended".into(), &acquire(alice, 3));
+    keys.record("acquire by bob after the lease".into(), &acquire(bob, 10));
     let token = keys.now_us;
-    keys.record("break of another grant".into(), &lock.force_release(START_US, id(11)));
-    keys.record("break of bob's grant".into(), &lock.force_release(token, id(12)));
+    keys.record("re-enter by bob".into(), &acquire(bob, 11));
+    keys.record("break of another grant".into(), &lock.force_release(START_US));
+    keys.record("break of bob's grant".into(), &lock.force_release(token));
+    keys.record("the same, repeated".into(), &lock.force_release(token));
     keys.now_us -= 20_000_000;
-    keys.record(
-        "acquire by alice on a clock that went back".into(),
-        &lock.acquire(alice, id(13), not_after),
-    );
+    keys.record("acquire by alice on a clock that went back".into(), &acquire(alice, 13));
     keys.now_us = START_US + 50_000_001;
-    keys.record("acquire that comes too late".into(), &lock.acquire(alice, id(14), not_after));
-    keys.record("renew with an id of another operation".into(), &lock.renew(alice, None, id(13)));
+    keys.record("acquire that comes too late".into(), &acquire(alice, 14));
     keys.now_us += 60_000_000;
     keys.record("inspect when all is forgotten".into(), &lock.inspect());
     keys.vectors.extend(queue_vectors(&lock));
@@ -328,7 +329,7 @@ fn lock_vectors() -> Vec<Value> {
 /// A lock whose holder has a label, and those who wait for it in line.
 fn queue_vectors(lock: &Lock) -> Vec<Value> {
     let [alice, bob, carol] = [0xA11CE << 96, 0xB0B, 0xCA401].map(OwnerId::from_u128);
-    let id = |number: u128| OperationId::from_u128(number << 64 | 7);
+    let id = |number: u128| HoldId::from_u128(number << 64 | 7);
     let ask = |owner, number| lock.acquire(owner, id(number), Timestamp::MAX);
     let span = Duration::from_secs(10);
     let mut keys = Recorder::new("lock, lease 30s, operations remembered for 60s");
@@ -344,7 +345,7 @@ fn queue_vectors(lock: &Lock) -> Vec<Value> {
     keys.record("acquire by bob again, within half of 10s".into(), &ask(bob, 5).queued(span));
     keys.now_us += 1;
     keys.record("acquire by bob again, beyond half of 10s".into(), &ask(bob, 6).queued(span));
-    keys.record("release by alice".into(), &lock.release(alice, None, id(7)));
+    keys.record("release by alice".into(), &lock.release(alice, id(1)));
     keys.record("acquire by alice, who is not next".into(), &ask(alice, 8));
     keys.record("acquire by carol, who is not next".into(), &ask(carol, 9).queued(span));
     keys.record("withdraw of bob".into(), &lock.withdraw(bob));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fred::types::config::Config;
-use lockage::lock::{Answer, Lock, Operation, OperationId, OwnerId};
+use lockage::lock::{Answer, HoldId, Lock, Operation, OwnerId};
 use lockage::{Key, Limit, Limiter, Store};
 use lockage_core::Timestamp;
 use lockage_fred::FredStore;
@@ -88,26 +88,26 @@ async fn a_lock_is_one() {
     let (first, second) = (redis_rs(&server), fred(&server));
     let lock = Lock::new(Duration::from_secs(30), Duration::from_secs(60)).unwrap();
     let (alice, bob) = (OwnerId::from_u128(0xA11CE), OwnerId::from_u128(0xB0B));
-    let id = OperationId::from_u128;
+    let id = HoldId::from_u128;
     let acquire = |owner, number| lock.acquire(owner, id(number), Timestamp::MAX);
 
-    let Answer::Done(held) = answer(&first, acquire(alice, 1)).await else { panic!("it is free") };
-    for refused in [acquire(bob, 2), lock.release(bob, None, id(3))] {
+    let Answer::Held(held) = answer(&first, acquire(alice, 1)).await else { panic!("it is free") };
+    for refused in [acquire(bob, 2), lock.release(bob, id(1))] {
         let Answer::Refused(Some(holder)) = answer(&second, refused).await else {
             panic!("L1, L3")
         };
         assert_eq!((holder.owner, holder.hold.token), (alice, held.token));
     }
-    let Answer::Done(again) = answer(&second, acquire(alice, 4)).await else { panic!("L2") };
+    let Answer::Held(again) = answer(&second, acquire(alice, 4)).await else { panic!("L2") };
     assert_eq!((again.holds, again.token), (2, held.token), "L2");
     // L10: the same operation through the other one is done once.
-    assert_eq!(answer(&first, acquire(alice, 4)).await, Answer::Done(again));
-    for (number, holds) in [(5, 1), (6, 0)] {
-        let release = lock.release(alice, Some(held.token), id(number));
-        let Answer::Done(left) = answer(&second, release).await else { panic!("L3") };
-        assert_eq!(left.holds, holds);
+    assert_eq!(answer(&first, acquire(alice, 4)).await, Answer::Held(again));
+    for (number, holds) in [(1, 1), (4, 0)] {
+        let released = Answer::Released { token: held.token, holds };
+        assert_eq!(answer(&second, lock.release(alice, id(number))).await, released, "L3");
+        assert_eq!(answer(&first, lock.release(alice, id(number))).await, released, "L10");
     }
-    let Answer::Done(next) = answer(&second, acquire(bob, 7)).await else { panic!("it is free") };
+    let Answer::Held(next) = answer(&second, acquire(bob, 7)).await else { panic!("it is free") };
     assert!(next.token > held.token, "L5");
     let (key, inspect) = (key("lock"), lock.inspect());
     assert_eq!(
@@ -124,10 +124,10 @@ async fn locks_have_the_same_bytes() {
     let lock = Lock::new(Duration::from_secs(30), Duration::from_secs(60)).unwrap();
     let owner = OwnerId::from_u128(7);
     let operations = [
-        lock.acquire(owner, OperationId::from_u128(1), Timestamp::MAX),
-        lock.acquire(owner, OperationId::from_u128(2), Timestamp::MAX),
-        lock.renew(owner, None, OperationId::from_u128(3)),
-        lock.release(owner, None, OperationId::from_u128(4)),
+        lock.acquire(owner, HoldId::from_u128(1), Timestamp::MAX),
+        lock.acquire(owner, HoldId::from_u128(2), Timestamp::MAX),
+        lock.renew(owner, None),
+        lock.release(owner, HoldId::from_u128(1)),
     ];
     for (step, operation) in operations.iter().enumerate() {
         clock.set(START_US + step as u64 * 1_000_000);

@@ -34,40 +34,31 @@ fn the_shipped_scripts_obey_every_law() {
 
 #[test]
 fn bug_23_an_unlock_without_an_owner_check_is_killed_by_l3() {
-    let check = "if not is_held_by(ARGV[5], tonumber(ARGV[6])) then return refuse() end\nholds";
-    killed(
-        Law::L3,
-        ScriptId::LockRelease,
-        check,
-        "if not is_live() then return refuse() end\nholds",
-    );
+    let check = "is_held_by(ARGV[4]) and find(held, id, 1, true)";
+    killed(Law::L3, ScriptId::LockRelease, check, "is_live() and find(held, id, 1, true)");
 }
 
 #[test]
 fn bug_24_a_renewal_that_resurrects_an_expired_lock_is_killed_by_l4() {
-    let check = "if not is_held_by(ARGV[5], tonumber(ARGV[6])) then";
-    killed(Law::L4, ScriptId::LockRenew, check, "if holds == 0 or owner ~= ARGV[5] then");
+    let check = "if not is_held_by(ARGV[4], tonumber(ARGV[5])) then";
+    killed(Law::L4, ScriptId::LockRenew, check, "if held == '' or owner ~= ARGV[4] then");
 }
 
 #[test]
 fn bug_27_a_retry_that_counts_twice_is_killed_by_l10() {
-    killed(Law::L10, ScriptId::LockAcquire, "read_lock() or answered('a', ARGV[3])", "read_lock()");
+    let check = "if is_known and is_held_by(who) then return grant() end";
+    killed(Law::L10, ScriptId::LockAcquire, check, "");
 }
 
 #[test]
 fn bug_28_a_re_entry_that_shortens_the_lease_is_killed_by_l4() {
-    killed(
-        Law::L4,
-        ScriptId::LockAcquire,
-        "holds + 1, max(deadline, lease_end)",
-        "holds + 1, lease_end",
-    );
+    killed(Law::L4, ScriptId::LockAcquire, "id, max(deadline, lease_end)", "id, lease_end");
 }
 
 #[test]
 fn bug_29_a_re_entry_that_bumps_the_token_is_killed_by_l5() {
-    let re_entry = "holds, deadline = holds + 1, max(deadline, lease_end)";
-    let bumped = "holds, deadline, token = holds + 1, max(deadline, lease_end), token + 1";
+    let re_entry = "held, deadline = held .. ' ' .. id, max(deadline, lease_end)";
+    let bumped = "held, deadline, token = held .. ' ' .. id, max(deadline, lease_end), token + 1";
     killed(Law::L5, ScriptId::LockAcquire, re_entry, bumped);
 }
 
@@ -79,8 +70,8 @@ fn bug_29_a_token_that_restarts_at_1_when_the_key_is_gone_is_killed_by_l5() {
 #[test]
 fn bug_29_a_release_that_deletes_the_key_is_killed_by_l5() {
     let deleted =
-        "if holds == 0 then redis.call('DEL', key) return {0, now, DONE, token, 0, 0} end";
-    killed(Law::L5, ScriptId::LockRelease, "if holds == 0 then free() end", deleted);
+        "if left == 0 then redis.call('DEL', key) return {0, now, RELEASED, token, 0} end";
+    killed(Law::L5, ScriptId::LockRelease, "if left == 0 then free() end", deleted);
 }
 
 #[test]
@@ -88,8 +79,8 @@ fn a_grant_before_the_lease_is_over_is_killed_by_l1() {
     killed(
         Law::L1,
         ScriptId::LockAcquire,
-        "holds > 0 and now < deadline",
-        "holds > 0 and now + 1 < deadline",
+        "held ~= '' and now < deadline",
+        "held ~= '' and now + 1 < deadline",
     );
 }
 
@@ -98,7 +89,7 @@ fn an_acquire_that_takes_everybody_for_the_owner_is_killed_by_l1() {
     killed(
         Law::L1,
         ScriptId::LockAcquire,
-        "elseif is_live() and owner == ARGV[5] then",
+        "elseif is_held_by(who) and holds() < MAX_HOLDS then",
         "elseif is_live() then",
     );
 }
@@ -124,8 +115,8 @@ fn a_holder_who_has_to_wait_for_others_is_killed_by_l9() {
     killed(
         Law::L9,
         ScriptId::LockAcquire,
-        "elseif is_live() and owner == ARGV[5] then",
-        "elseif is_live() and is_next and owner == ARGV[5] then",
+        "elseif is_held_by(who) and",
+        "elseif is_next and is_held_by(who) and",
     );
 }
 
@@ -154,7 +145,7 @@ fn a_place_that_never_ends_is_killed_by_l9() {
 
 #[test]
 fn a_place_that_a_grant_leaves_is_killed_by_l9() {
-    killed(Law::L9, ScriptId::LockAcquire, "leave(ARGV[5])\nreturn commit", "return commit");
+    killed(Law::L9, ScriptId::LockAcquire, "leave(who)\ncommit", "commit");
 }
 
 #[test]
@@ -169,12 +160,27 @@ fn a_record_that_does_not_outlive_its_places_is_killed_by_l9() {
 
 #[test]
 fn a_release_of_all_holds_at_once_is_killed_by_l2() {
-    killed(Law::L2, ScriptId::LockRelease, "holds = holds - 1", "holds = 0");
+    let one = "of, left = token, holds()";
+    killed(Law::L2, ScriptId::LockRelease, one, "held, of, left = '', token, 0");
+}
+
+#[test]
+fn a_release_that_takes_another_hold_is_killed_by_l3() {
+    let check = "is_held_by(ARGV[4]) and find(held, id, 1, true)";
+    killed(Law::L3, ScriptId::LockRelease, check, "is_held_by(ARGV[4]) and 1");
+}
+
+#[test]
+fn a_hold_that_has_ended_and_is_taken_again_is_killed_by_l10() {
+    let known = "find(ended, id, 1, true)";
+    killed(Law::L10, ScriptId::LockAcquire, known, "false");
+    killed(Law::L10, ScriptId::LockAcquire, "  end_all('x', '')\n", "");
+    killed(Law::L10, ScriptId::LockForceRelease, "end_all('f', ' ' .. of)", "held = ''");
 }
 
 #[test]
 fn a_forced_release_that_ignores_the_token_is_killed_by_l3() {
-    let check = "if not is_live() or token ~= tonumber(ARGV[5]) then";
+    let check = "if not is_live() or token ~= broken then";
     killed(Law::L3, ScriptId::LockForceRelease, check, "if not is_live() then");
 }
 
@@ -190,7 +196,9 @@ fn a_late_acquire_that_is_granted_is_killed_by_l10() {
 
 #[test]
 fn a_memory_of_three_is_killed_by_l10() {
-    killed(Law::L10, ScriptId::LockAcquire, "local REMEMBERED = 4", "local REMEMBERED = 3");
+    let four = "match(ended, '^|[^|]*(|[^|]*|[^|]*|[^|]*)$')";
+    let three = "match(ended, '^|[^|]*(|[^|]*|[^|]*)$')";
+    killed(Law::L10, ScriptId::LockRelease, four, three);
 }
 
 #[test]

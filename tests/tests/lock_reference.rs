@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use lockage_core::lock::{Answer, Lock, MAX_QUEUED, OperationId, OwnerId};
+use lockage_core::lock::{Answer, HoldId, Lock, MAX_QUEUED, OwnerId};
 use lockage_core::{Command, Timestamp};
 use lockage_sim::store::SimStore;
 use lockage_tests::key::{Key, Slot};
@@ -42,13 +42,13 @@ fn fills(key: &mut impl Key) {
     let lock = Lock::new(lease, lease).unwrap();
     let now = |second: u64| Timestamp::from_micros(1_000_000_000 + second * 1_000_000).unwrap();
     let owner = |number: usize| OwnerId::from_u128(number as u128);
-    let mut ids = (1..).map(OperationId::from_u128);
+    let mut ids = (1..).map(HoldId::from_u128);
     let mut ask = |key: &mut _, number, second| {
         let acquire = lock.acquire(owner(number), ids.next().unwrap(), Timestamp::MAX);
         Key::execute(key, &acquire.queued(span), now(second)).unwrap().answer
     };
     for number in 0..=MAX_QUEUED + 1 {
-        assert_eq!(matches!(ask(key, number, 0), Answer::Done(_)), number == 0);
+        assert_eq!(matches!(ask(key, number, 0), Answer::Held(_)), number == 0);
     }
     let queued =
         |key: &mut _, second| Key::execute(key, &lock.inspect(), now(second)).unwrap().queued;
@@ -62,7 +62,7 @@ fn fills(key: &mut impl Key) {
     let last = Answer::Queued { ahead: 255, until };
     assert_eq!(ask(key, MAX_QUEUED + 1, 11), last, "there is room again");
     assert_eq!(queued(key, 11), 256);
-    assert!(matches!(ask(key, 1, 12), Answer::Done(_)), "the first one");
+    assert!(matches!(ask(key, 1, 12), Answer::Held(_)), "the first one");
 }
 
 /// L9: a refused caller who waits in line is written down no more often than once in half of his span.
@@ -73,7 +73,7 @@ fn a_place_is_written_no_more_often_than_needed() {
     let mut writes = Vec::new();
     for second in 0..=12 {
         // The first one holds it.
-        let (owner, id) = (second.min(1), OperationId::from_u128(second));
+        let (owner, id) = (second.min(1), HoldId::from_u128(second));
         let acquire = lock.acquire(OwnerId::from_u128(owner), id, Timestamp::MAX);
         let now = Timestamp::from_micros(second as u64 * 1_000_000).unwrap();
         let before = slot.clone();
@@ -85,6 +85,39 @@ fn a_place_is_written_no_more_often_than_needed() {
     assert_eq!(writes, [0, 1, 6, 11]);
 }
 
+/// L2: an owner holds it as often as can be, is refused then, and again when one hold is given back; alike in Rust
+/// and in the scripts.
+#[test]
+fn l2_an_owner_holds_it_so_often_at_most() {
+    let store = RefCell::new(SimStore::new().unwrap());
+    holds_it_often(&mut Slot::default());
+    holds_it_often(&mut Simulated::new(&store, Time::Store, "often"));
+}
+
+fn holds_it_often(key: &mut impl Key) {
+    let lock = Lock::new(Duration::from_secs(10), Duration::from_secs(10)).unwrap();
+    let (owner, id) = (OwnerId::from_u128(1), |number: usize| HoldId::from_u128(number as u128));
+    let now = Timestamp::from_micros(1_000_000).unwrap();
+    let acquire = |number| lock.acquire(owner, id(number), Timestamp::MAX);
+    let mut holds = |operation: lockage_core::lock::Operation| match key
+        .execute(&operation, now)
+        .unwrap()
+        .answer
+    {
+        Answer::Held(hold) => (true, hold.holds),
+        Answer::Refused(Some(holder)) => (false, holder.hold.holds),
+        Answer::Released { holds, .. } => (true, holds),
+        other => panic!("{other:?}"),
+    };
+    for number in 1..=256 {
+        assert_eq!(holds(acquire(number)), (true, number as u64));
+    }
+    assert_eq!(holds(acquire(257)), (false, 256));
+    assert_eq!(holds(acquire(256)), (true, 256), "it is there");
+    assert_eq!(holds(lock.release(owner, id(7))), (true, 255));
+    assert_eq!(holds(acquire(257)), (true, 256));
+}
+
 #[test]
 fn locks_with_the_longest_leases_share_a_key() {
     // Each is accepted by itself, so both together must not fail later.
@@ -93,7 +126,7 @@ fn locks_with_the_longest_leases_share_a_key() {
     let (owner, mut slot) = (OwnerId::from_u128(1), None);
     for (id, (lease, remember)) in locks.into_iter().enumerate() {
         let lock = Lock::new(lease, remember).unwrap();
-        let acquire = lock.acquire(owner, OperationId::from_u128(id as u128), Timestamp::MAX);
+        let acquire = lock.acquire(owner, HoldId::from_u128(id as u128), Timestamp::MAX);
         acquire.apply(&mut slot, Timestamp::MAX).unwrap();
         let record = slot.as_ref().expect("it was acquired");
         assert!(record.forget_at() > Timestamp::MAX);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fred::types::config::Config;
-use lockage::lock::{Answer, Lock, Operation, OperationId, OwnerId};
+use lockage::lock::{Answer, HoldId, Lock, Operation, OwnerId};
 use lockage::runtime::Tokio;
 use lockage::{Command, Error, Key, Locks, Replicated, Store, StoreError, Timed, Timestamp};
 use lockage_core::{Acquire, Limit, Peek};
@@ -33,7 +33,7 @@ fn lock() -> Lock {
 
 /// An acquire of an owner of its own, which is known again by its operation's id.
 fn acquire(id: u128) -> Operation {
-    lock().acquire(OwnerId::from_u128(id), OperationId::from_u128(id), Timestamp::MAX)
+    lock().acquire(OwnerId::from_u128(id), HoldId::from_u128(id), Timestamp::MAX)
 }
 
 fn redis_rs(url: &str) -> RedisStore<lockage_redis_rs::Reconnecting> {
@@ -63,7 +63,7 @@ where
 /// What holds with one master and one replica.
 async fn a_replica_is_waited_for(url: &str, replica: &Server, store: impl Replicated) {
     let (first, _) = store.execute_acknowledged(&key("a"), &acquire(1), 1, DEADLINE).await.unwrap();
-    assert!(matches!(first.answer, Answer::Done(_)), "{first:?}");
+    assert!(matches!(first.answer, Answer::Held(_)), "{first:?}");
     let (refused, count) =
         store.execute_acknowledged(&key("a"), &acquire(2), 1, DEADLINE).await.unwrap();
     assert!(matches!(refused.answer, Answer::Refused(_)), "{refused:?}");
@@ -72,7 +72,7 @@ async fn a_replica_is_waited_for(url: &str, replica: &Server, store: impl Replic
     replica.freeze();
     let waits = Instant::now();
     let (done, count) = store.execute_acknowledged(&key("b"), &acquire(1), 1, LONG).await.unwrap();
-    assert!(matches!(done.answer, Answer::Done(_)), "{done:?}");
+    assert!(matches!(done.answer, Answer::Held(_)), "{done:?}");
     assert_eq!(count, 0);
     assert!(waits.elapsed() >= LONG / 2, "it has waited");
     // One that is done again, by a connection that has written nothing itself, finds what no replica has.
@@ -188,7 +188,7 @@ async fn a_lost_wait_acknowledges_nothing(store: impl Replicated, replica: &Serv
     proxy.cut_before_waits(1);
     let (done, count) =
         store.execute_acknowledged(&key("c"), &acquire(1), 1, PATIENCE).await.unwrap();
-    assert!(matches!(done.answer, Answer::Done(_)), "{done:?}");
+    assert!(matches!(done.answer, Answer::Held(_)), "{done:?}");
     assert_eq!(count, 0);
     replica.thaw();
 }
@@ -255,7 +255,7 @@ async fn acknowledged_in_a_cluster(all: &mut Cluster, store: impl Replicated) {
     assert_eq!(acknowledged(&store, &key, &acquire(4), DEADLINE).await, 1, "it follows MOVED");
     // The owner has been the same all the while.
     let (last, _) = store.execute_acknowledged(&key, &acquire(1), 1, DEADLINE).await.unwrap();
-    assert!(matches!(last.answer, Answer::Done(_)), "{last:?}");
+    assert!(matches!(last.answer, Answer::Held(_)), "{last:?}");
     all.fail_over(name);
     assert_eq!(acknowledged(&store, &key, &acquire(1), DEADLINE).await, 1);
     let master = all.master_of(other.as_str());
@@ -355,7 +355,7 @@ async fn with_a_timeout_a_call_without_an_answer_is_repeated_where_it_may_be() {
         .execute_acknowledged(&key("a"), &acquire(1), 2, Duration::MAX)
         .await
         .unwrap();
-    assert!(matches!(done.answer, Answer::Done(_)), "{done:?}");
+    assert!(matches!(done.answer, Answer::Held(_)), "{done:?}");
     assert_eq!((count, flaky.calls()), (2, 4));
 
     let charge = Acquire::new("fixed-window 5/s".parse::<Limit>().unwrap(), 1).unwrap();

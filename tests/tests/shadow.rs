@@ -9,7 +9,7 @@ use lockage::{
     StoreError, Timed, Timestamp, Verdict, WhenAway,
 };
 use lockage_core::ManualClock;
-use lockage_core::lock::{Lock, OperationId, OwnerId};
+use lockage_core::lock::{HoldId, Lock, OwnerId};
 use lockage_memory::MemoryStore;
 use lockage_tests::config::Kind;
 use lockage_tests::flaky::{Fate, Flaky};
@@ -216,7 +216,7 @@ async fn a_store_that_fails_hurts_nobody() {
 async fn a_key_of_another_kind_hurts_nobody() {
     let (store, _clock) = memory();
     let lock = Lock::new(Duration::from_secs(60), Duration::from_secs(60)).unwrap();
-    let (owner, id) = (OwnerId::from_u128(1), OperationId::from_u128(1));
+    let (owner, id) = (OwnerId::from_u128(1), HoldId::from_u128(1));
     store.run("lockage:{id}", &lock.acquire(owner, id, Timestamp::MAX)).unwrap();
     let enforced = Limiter::new(store, "fixed-window 5/min".parse().unwrap());
     let error = enforced.try_acquire("id", 1).await.unwrap_err();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use fred::types::config::Config;
 use lockage::runtime::Tokio;
 use lockage::{Key, Listener, RecordError, Signal, Signals, StoreError, Timed, Timestamp, Wake};
-use lockage_core::lock::{Lock, OperationId, OwnerId};
+use lockage_core::lock::{HoldId, Lock, OwnerId};
 use lockage_core::{Arguments, Command, Publish, Record, ReplyError, ScriptId};
 use lockage_fred::FredStore;
 use lockage_lua::SHARDED_CHANNELS;
@@ -514,7 +514,7 @@ async fn who_is_next_is_told<S: Signals>(store: S) {
     let lock = Lock::new(Duration::from_secs(60), Duration::from_secs(60)).unwrap();
     // A name of digits only, too, which looks like a number.
     let [alice, bob, carol, dora] = [0xa11ce, 7, 0xca401, 0xd04a].map(OwnerId::from_u128);
-    let id = OperationId::from_u128;
+    let id = HoldId::from_u128;
     let acquire = |owner, number| lock.acquire(owner, id(number), Timestamp::MAX);
     let line = |owner, number| acquire(owner, number).queued(Duration::from_secs(60));
     store.execute(&key, &acquire(alice, 1)).await.unwrap();
@@ -523,13 +523,13 @@ async fn who_is_next_is_told<S: Signals>(store: S) {
     let mut any = store.listen(&key, Wake::One).await.unwrap();
     let mut of_bob = store.listen(&key, Wake::Named(bob.as_u128())).await.unwrap();
     let mut of_carol = store.listen(&key, Wake::Named(carol.as_u128())).await.unwrap();
-    store.execute(&key, &lock.release(alice, None, id(4))).await.unwrap();
+    store.execute(&key, &lock.release(alice, id(1))).await.unwrap();
     assert_eq!(signal(&mut of_bob).await, Signal::Message);
     assert_eq!(wait(&mut of_carol).await, None);
     store.execute(&key, &lock.withdraw(bob)).await.unwrap();
     assert_eq!(signal(&mut of_carol).await, Signal::Message);
     let grant = store.execute(&key, &line(carol, 5)).await.unwrap();
-    let lockage::lock::Answer::Done(hold) = grant.answer else { panic!("she is next: {grant:?}") };
+    let lockage::lock::Answer::Held(hold) = grant.answer else { panic!("she is next: {grant:?}") };
     // While it is held there is nothing to tell.
     store.execute(&key, &line(bob, 6)).await.unwrap();
     store.execute(&key, &lock.withdraw(bob)).await.unwrap();
@@ -538,7 +538,7 @@ async fn who_is_next_is_told<S: Signals>(store: S) {
     }
     // Nobody is in line, and somebody waits.
     store.execute(&key, &acquire(dora, 7).waiting(Duration::from_secs(60))).await.unwrap();
-    store.execute(&key, &lock.force_release(hold.token, id(8))).await.unwrap();
+    store.execute(&key, &lock.force_release(hold.token)).await.unwrap();
     assert_eq!(signal(&mut any).await, Signal::Message);
     assert_eq!([wait(&mut of_bob).await, wait(&mut of_carol).await], [None, None]);
 }

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use fred::types::config::Config;
 use lockage::latch::Latch;
-use lockage::lock::{OperationId, OwnerId};
+use lockage::latch::OperationId;
+use lockage::lock::OwnerId;
 use lockage::rw_lock::{self, HoldId, Mode, RwLock};
 use lockage::semaphore::{self, PermitId, Semaphore};
 use lockage::{Command, Key, Listener, Signal, Signals, Timestamp, Wake};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use lockage_core::Command;
-use lockage_core::lock::{Label, OperationId};
+use lockage_core::lock::Label;
 
 use super::claim::Claim;
 use super::waiting::Waiting;
@@ -25,7 +25,7 @@ pub(super) struct Manner {
 }
 
 /// Renews the grant of this token so that replicas have it.
-pub(super) type Confirm = dyn Fn(Key, Claim, u64, OperationId) -> Confirming + Send + Sync;
+pub(super) type Confirm = dyn Fn(Key, Claim, u64) -> Confirming + Send + Sync;
 
 /// Where too few replicas have it, how many do.
 pub(super) type Confirming = BoxFuture<'static, Result<Option<Shortfall>, StoreError>>;

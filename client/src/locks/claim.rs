@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lockage_core::Timestamp;
-use lockage_core::lock::{self, Holder, Label, Lock, OperationId, OwnerId};
-use lockage_core::rw_lock::{self, HoldId, Mode, RwLock};
+use lockage_core::lock::{self, HoldId, Holder, Label, Lock, OwnerId};
+use lockage_core::rw_lock::{self, Mode, RwLock};
 use lockage_core::semaphore::{self, PermitId, Semaphore};
 
 use super::guard::Released;
@@ -26,8 +26,7 @@ pub enum Claim {
 pub struct LockClaim {
     pub(super) lock: Lock,
     pub(super) owner: OwnerId,
-    pub(super) acquire: OperationId,
-    pub(super) release: OperationId,
+    pub(super) id: HoldId,
     pub(super) in_line: bool,
     pub(super) label: Option<Label>,
 }
@@ -110,8 +109,8 @@ impl Claim {
         back: Back,
     ) -> Result<Asked, StoreError> {
         match *self {
-            Claim::Lock(LockClaim { lock, owner, acquire, in_line, label, .. }) => {
-                let acquire = lock.acquire(owner, acquire, not_after);
+            Claim::Lock(LockClaim { lock, owner, id, in_line, label }) => {
+                let acquire = lock.acquire(owner, id, not_after);
                 let acquire = match in_line {
                     true => acquire.queued(back.within),
                     false => acquire.waiting(back.told_within()),
@@ -150,18 +149,16 @@ impl Claim {
         store: &impl Store,
         key: &Key,
         token: u64,
-        id: OperationId,
         patience: Duration,
     ) -> Result<Result<(), Option<Holder>>, StoreError> {
         let token = Some(token);
         Ok(match *self {
             Claim::Lock(LockClaim { lock, owner, .. }) => {
-                let renew = lock.renew(owner, token, id);
+                let renew = lock.renew(owner, token);
                 match store.execute_within(key, &renew, patience).await?.answer {
-                    lock::Answer::Done(_) => Ok(()),
+                    lock::Answer::Held(_) => Ok(()),
                     lock::Answer::Refused(holder) => Err(holder),
-                    // Only what is acquired can be too late, or in line.
-                    lock::Answer::TooLate | lock::Answer::Queued { .. } => Err(None),
+                    _ => Err(None),
                 }
             }
             Claim::Permits { semaphore, id, .. } => {
@@ -189,13 +186,13 @@ impl Claim {
         token: u64,
     ) -> Result<Released, StoreError> {
         Ok(match *self {
-            Claim::Lock(LockClaim { lock, owner, release, .. }) => {
-                let release = lock.release(owner, Some(token), release);
+            Claim::Lock(LockClaim { lock, owner, id, .. }) => {
+                let release = lock.release(owner, id);
                 match store.execute(key, &release).await?.answer {
-                    lock::Answer::Done(hold) if hold.holds > 0 => Released::Held(hold.holds),
-                    lock::Answer::Done(_) => Released::Free,
+                    lock::Answer::Released { holds, .. } if holds > 0 => Released::Held(holds),
+                    lock::Answer::Released { .. } => Released::Free,
                     lock::Answer::Refused(holder) => Released::NotHeld(holder),
-                    lock::Answer::TooLate | lock::Answer::Queued { .. } => Released::NotHeld(None),
+                    _ => Released::NotHeld(None),
                 }
             }
             Claim::Permits { semaphore, id, .. } => {
@@ -220,7 +217,7 @@ impl Claim {
 impl From<lock::Reply> for Asked {
     fn from(lock::Reply { now, answer }: lock::Reply) -> Self {
         let answer = match answer {
-            lock::Answer::Done(hold) => Ok(Granted { token: hold.token, holds: hold.holds }),
+            lock::Answer::Held(hold) => Ok(Granted { token: hold.token, holds: hold.holds }),
             lock::Answer::Refused(Some(holder)) => {
                 let free_in = holder.hold.deadline.saturating_since(now);
                 Err(Refusal { busy: Some(Busy::Held(holder)), free_in })
@@ -229,7 +226,9 @@ impl From<lock::Reply> for Asked {
                 let free_in = until.saturating_since(now);
                 Err(Refusal { busy: Some(Busy::Queued { ahead }), free_in })
             }
-            lock::Answer::Refused(None) | lock::Answer::TooLate => Err(Refusal::TOO_SLOW),
+            lock::Answer::Refused(None) | lock::Answer::TooLate | lock::Answer::Released { .. } => {
+                Err(Refusal::TOO_SLOW)
+            }
         };
         Asked { now, answer }
     }

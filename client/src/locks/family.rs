@@ -1,11 +1,10 @@
 //! What a lock, a semaphore and a read-write lock have each for themselves.
 
-use lockage_core::lock::{Answer, Inspection, OperationId, OwnerId};
+use lockage_core::lock::{Answer, Inspection, OwnerId};
 use lockage_core::{ConfigError, rw_lock, semaphore};
 
 use super::kind::{Permits, Side};
 use super::named::{Named, NamedLock};
-use super::random_bits;
 use crate::error::Error;
 use crate::runtime::Spawn;
 use crate::store::Store;
@@ -52,16 +51,16 @@ where
         Ok(self.keeper.shared.store.execute(&self.key, &inspect).await?)
     }
 
-    /// Frees the lock, whoever holds it, where `token` is that of its present grant; tells whether that
-    /// was so. Its holder learns of it when his lease is renewed next, and goes on until then.
+    /// Frees the lock, whoever holds it, where `token` is that of its present grant; tells whether that grant was
+    /// freed by force, now or, as far as that is remembered, before. Its holder learns of it when his lease is
+    /// renewed next, and goes on until then.
     ///
     /// # Errors
     /// [`Error`].
     pub async fn force_release(&self, token: u64) -> Result<bool, Error> {
-        let id = OperationId::from_u128(random_bits(self.keeper.runtime()));
-        let command = self.kind.lock.force_release(token, id);
+        let command = self.kind.lock.force_release(token);
         let reply = self.keeper.shared.store.execute(&self.key, &command).await?;
-        Ok(matches!(reply.answer, Answer::Done(_)))
+        Ok(matches!(reply.answer, Answer::Released { .. }))
     }
 }
 

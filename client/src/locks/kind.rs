@@ -1,8 +1,8 @@
 //! The kinds of things that are held: a lock, permits of a semaphore, a side of a read-write lock.
 
 use lockage_core::ConfigError;
-use lockage_core::lock::{Label, Lock, OperationId, OwnerId};
-use lockage_core::rw_lock::{HoldId, Mode, RwLock};
+use lockage_core::lock::{HoldId, Label, Lock, OwnerId};
+use lockage_core::rw_lock::{Mode, RwLock};
 use lockage_core::semaphore::{PermitId, Semaphore};
 
 use super::claim::{Claim, LockClaim};
@@ -61,9 +61,9 @@ impl Wanted for Exclusive {
     }
 
     fn claim(&self, owner: OwnerId, mut random: impl FnMut() -> u128) -> Claim {
-        let [acquire, release] = [(); 2].map(|()| OperationId::from_u128(random()));
         let Exclusive { lock, in_line, label, .. } = *self;
-        Claim::Lock(LockClaim { lock, owner, acquire, release, in_line, label })
+        let id = HoldId::from_u128(random());
+        Claim::Lock(LockClaim { lock, owner, id, in_line, label })
     }
 }
 

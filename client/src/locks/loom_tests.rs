@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockage_core::flow::own_deadline;
-use lockage_core::lock::{Lock, OperationId, OwnerId};
+use lockage_core::lock::{HoldId, Lock, OwnerId};
 use loom::future::block_on;
 use loom::thread;
 
@@ -30,9 +30,9 @@ fn keeper() -> Idle {
 }
 
 fn hold(keeper: &Idle) -> (Arc<Hold>, u64) {
-    let (owner, id) = (OwnerId::from_u128(1), OperationId::from_u128(2));
+    let (owner, id) = (OwnerId::from_u128(1), HoldId::from_u128(2));
     let (lock, label) = (keeper.shared.lock, None);
-    let claim = LockClaim { lock, owner, acquire: id, release: id, in_line: false, label };
+    let claim = LockClaim { lock, owner, id, in_line: false, label };
     let claim = Claim::Lock(claim);
     let hold =
         Arc::new(Hold::new(Key::new("lock", "one").unwrap(), claim, 7, BEGIN, Duration::MAX));

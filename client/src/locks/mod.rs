@@ -172,10 +172,10 @@ where
         S: Replicated + Clone,
     {
         let store = self.keeper.shared.store.clone();
-        let confirm = move |key: Key, claim: Claim, token, operation| -> Confirming {
+        let confirm = move |key: Key, claim: Claim, token| -> Confirming {
             let store = Acknowledged::new(store.clone(), replicas);
             Box::pin(async move {
-                let renew = claim.renew(&store, &key, token, operation, Duration::MAX);
+                let renew = claim.renew(&store, &key, token, Duration::MAX);
                 // Refused, there is no grant any more for anybody to have.
                 Ok(store.shortfall(renew.await?.is_ok()))
             })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockage_core::flow::own_deadline;
-use lockage_core::lock::{OperationId, OwnerId};
+use lockage_core::lock::OwnerId;
 
 use super::acknowledged::{Manner, Shortfall};
 use super::claim::{Busy, Claim, Refusal};
@@ -188,8 +188,7 @@ where
             return Ok(Err(Refusal::TOO_SLOW));
         }
         if let Some(confirm) = &self.manner.confirm {
-            let operation = OperationId::from_u128(random_bits(runtime));
-            let shortfall = confirm(self.key.clone(), claim, guard.token(), operation).await?;
+            let shortfall = confirm(self.key.clone(), claim, guard.token()).await?;
             if let Some(Shortfall { acknowledged, wanted }) = shortfall {
                 return Err(Error::NotReplicated { acknowledged, wanted });
             }

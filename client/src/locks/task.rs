@@ -8,12 +8,11 @@ use futures_util::future::{BoxFuture, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use lockage_core::Timestamp;
 use lockage_core::flow::own_deadline;
-use lockage_core::lock::{Holder, OperationId};
+use lockage_core::lock::Holder;
 
 use super::claim::Asked;
 use super::hold::{Hold, Loss};
 use super::keeper::{Errand, Return, Running, Shared};
-use super::random_bits;
 use super::waiting::Back;
 use crate::error::StoreError;
 use crate::runtime::{Runtime, within};
@@ -103,9 +102,8 @@ where
     async fn renew(self: Arc<Self>, id: u64, hold: Arc<Hold>) {
         let sent = self.store.runtime().now();
         let Ok(deadline) = hold.status(sent) else { return };
-        let operation = OperationId::from_u128(random_bits(self.store.runtime()));
         let patience = deadline.saturating_sub(sent);
-        let renew = hold.claim.renew(&self.store, &hold.key, hold.token, operation, patience);
+        let renew = hold.claim.renew(&self.store, &hold.key, hold.token, patience);
         let answer = renew.await.ok();
         let (now, random) = (self.store.runtime().now(), self.store.runtime().random());
         self.settle(id, &hold, sent, answer, now, random);

@@ -32,13 +32,15 @@ mod machine;
 mod record;
 mod wire;
 
+use core::fmt;
+use core::str::FromStr;
 use core::time::Duration;
 
 use crate::error::ConfigError;
 use crate::exact::{config_count, half_span};
+use crate::id::{IdError, read_id, write_id};
 use crate::time::Timestamp;
 
-pub use crate::lock::OperationId;
 pub(crate) use record::LatchRecord;
 
 /// How many of the latest operations that changed a latch it remembers.
@@ -160,4 +162,35 @@ pub struct Inspection {
     pub left: u64,
     /// When it is open at the latest, if nobody counts it down; now where it is open.
     pub open_at: Timestamp,
+}
+
+/// Names one operation, so that sending it again is the same operation. Make a new one for each
+/// operation, from 128 random bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OperationId(u128);
+
+impl OperationId {
+    /// An operation of these 128 bits.
+    pub const fn from_u128(bits: u128) -> Self {
+        OperationId(bits)
+    }
+
+    /// The 128 bits.
+    pub const fn as_u128(self) -> u128 {
+        self.0
+    }
+}
+
+impl fmt::Display for OperationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_id(self.0, f)
+    }
+}
+
+impl FromStr for OperationId {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        read_id(text).map(OperationId)
+    }
 }

@@ -1,9 +1,9 @@
 //! The lock's state machine.
 
-use super::record::{Done, Kind, LockRecord};
+use super::record::{End, LockRecord};
 use super::{
-    Action, Answer, Hold, Holder, Inspect, Inspection, Label, Lock, Operation, OwnerId, Reply,
-    Withdraw,
+    Action, Answer, Hold, HoldId, Holder, Inspect, Inspection, Label, Lock, MAX_HOLDS, Operation,
+    OwnerId, Reply, Withdraw,
 };
 use crate::command::Publish;
 use crate::error::RecordError;
@@ -18,37 +18,57 @@ impl Operation {
     ) -> Result<Reply, RecordError> {
         let reply = |answer| Reply { now, answer };
         let mut record = load(slot.as_ref(), now)?.unwrap_or_default();
-        if let Some(done) = record.remembered(self.id) {
-            if done.kind != self.kind() {
-                return Err(RecordError::OperationReused);
-            }
-            return Ok(reply(Answer::Done(done.hold)));
+        if let Some(answer) = self.answered(&record, now)? {
+            return Ok(reply(answer));
         }
         let micros = now.as_micros();
-        let allowed = match self.action {
-            Action::Acquire { not_after, .. } if now > not_after => {
-                return Ok(reply(Answer::TooLate));
-            }
-            Action::Acquire { owner, label, .. } => {
-                self.lock.grant(&mut record, owner, label, micros)
+        let done = match self.action {
+            Action::Acquire { owner, id, label, .. } => {
+                self.lock.grant(&mut record, owner, id, label, micros)
             }
             Action::Renew { owner, token } => self.lock.renewed(&mut record, owner, token, micros),
-            Action::Release { owner, token } => released(&mut record, owner, token, micros),
+            Action::Release { owner, id } => released(&mut record, owner, id, micros),
             Action::ForceRelease { token } => broken(&mut record, token, micros),
         };
-        if !allowed {
+        let Some(answer) = done else {
             let is_changed = self.wait(&mut record, micros);
             let answer = self.refusal(&record, micros);
             if is_changed {
                 *slot = Some(Record::of_lock(record));
             }
             return Ok(reply(answer));
-        }
-        let hold = record.hold();
-        record.remember(Done { kind: self.kind(), id: self.id, hold });
+        };
         record.keep = self.lock.keep(&record, micros);
         *slot = Some(Record::of_lock(record));
-        Ok(reply(Answer::Done(hold)))
+        Ok(reply(answer))
+    }
+
+    /// What is told without anything to do: it was done before, or comes too late.
+    fn answered(&self, record: &LockRecord, now: Timestamp) -> Result<Option<Answer>, RecordError> {
+        let micros = now.as_micros();
+        Ok(match self.action {
+            Action::Acquire { owner, id, not_after, .. } => {
+                let is_known = record.holds.contains(&id);
+                if is_known && record.is_held_by(owner, None, micros) {
+                    Some(Answer::Held(record.hold()))
+                } else if now > not_after {
+                    Some(Answer::TooLate)
+                } else if record.end_of(id).is_some() || is_known && !record.is_live(micros) {
+                    return Err(RecordError::OperationReused);
+                } else {
+                    None
+                }
+            }
+            Action::Release { id, .. } => match record.end_of(id) {
+                Some(End::Released { token, holds }) => Some(Answer::Released { token, holds }),
+                _ => None,
+            },
+            Action::ForceRelease { token } => {
+                let is_known = record.ended.iter().any(|ended| ended.how == End::Broken { token });
+                is_known.then_some(Answer::Released { token, holds: 0 })
+            }
+            Action::Renew { .. } => None,
+        })
     }
 
     /// Whether the record now says that the caller waits, and did not before, or not for long enough.
@@ -74,15 +94,6 @@ impl Operation {
                 Answer::Queued { ahead, until: first.end() }
             }
             _ => Answer::Refused(holder),
-        }
-    }
-
-    fn kind(&self) -> Kind {
-        match self.action {
-            Action::Acquire { .. } => Kind::Acquire,
-            Action::Renew { .. } => Kind::Renew,
-            Action::Release { .. } => Kind::Release,
-            Action::ForceRelease { .. } => Kind::ForceRelease,
         }
     }
 }
@@ -138,29 +149,30 @@ impl Lock {
         &self,
         record: &mut LockRecord,
         owner: OwnerId,
+        id: HoldId,
         label: Option<Label>,
         now: u64,
-    ) -> bool {
+    ) -> Option<Answer> {
         let deadline = now + self.lease_us;
         if record.is_live(now) {
-            if record.owner != owner {
-                return false;
+            if record.owner != owner || record.holds.len() == MAX_HOLDS {
+                return None;
             }
-            record.holds += 1;
             record.deadline = record.deadline.max(deadline);
         } else {
             if record.queue.first().is_some_and(|first| first.owner != owner) {
-                return false;
+                return None;
             }
+            record.end_all(End::Expired);
             record.token = now.max(record.token + 1);
             record.ahead = record.token - now;
             record.owner = owner;
-            record.holds = 1;
             record.deadline = deadline;
             record.label = label;
         }
+        record.holds.push(id);
         record.queue.leave(owner);
-        true
+        Some(Answer::Held(record.hold()))
     }
 
     fn renewed(
@@ -169,38 +181,42 @@ impl Lock {
         owner: OwnerId,
         token: Option<u64>,
         now: u64,
-    ) -> bool {
+    ) -> Option<Answer> {
         if !record.is_held_by(owner, token, now) {
-            return false;
+            return None;
         }
         record.deadline = record.deadline.max(now + self.lease_us);
-        true
+        Some(Answer::Held(record.hold()))
     }
 
-    /// Until when the record matters: for its operations, its lease and its token (L5, L10).
+    /// Until when the record matters: for its holds, those that ended, its lease and its token (L5, L10).
     fn keep(&self, record: &LockRecord, now: u64) -> u64 {
         let remembered = now.max(record.deadline) + self.remember_us;
         record.keep.max(remembered).max(record.token + 1)
     }
 }
 
-fn released(record: &mut LockRecord, owner: OwnerId, token: Option<u64>, now: u64) -> bool {
-    if !record.is_held_by(owner, token, now) {
-        return false;
+fn released(record: &mut LockRecord, owner: OwnerId, id: HoldId, now: u64) -> Option<Answer> {
+    if !record.is_held_by(owner, None, now) {
+        return None;
     }
-    record.holds -= 1;
-    if record.holds == 0 {
+    let at = record.holds.iter().position(|hold| *hold == id)?;
+    record.holds.remove(at);
+    let (token, holds) = (record.token, record.holds.len() as u64);
+    record.remember(id, End::Released { token, holds });
+    if holds == 0 {
         record.free();
     }
-    true
+    Some(Answer::Released { token, holds })
 }
 
-fn broken(record: &mut LockRecord, token: u64, now: u64) -> bool {
+fn broken(record: &mut LockRecord, token: u64, now: u64) -> Option<Answer> {
     if !record.is_live(now) || record.token != token {
-        return false;
+        return None;
     }
+    record.end_all(End::Broken { token });
     record.free();
-    true
+    Some(Answer::Released { token, holds: 0 })
 }
 
 /// The record that counts at `now`: from its `keep` on it is as if it were not there, and so is a place that
@@ -221,7 +237,7 @@ fn load(stored: Option<&Record>, now: Timestamp) -> Result<Option<LockRecord>, R
 
 impl LockRecord {
     fn is_live(&self, now: u64) -> bool {
-        self.holds > 0 && now < self.deadline
+        !self.holds.is_empty() && now < self.deadline
     }
 
     fn is_held_by(&self, owner: OwnerId, token: Option<u64>, now: u64) -> bool {
@@ -229,9 +245,15 @@ impl LockRecord {
         self.is_live(now) && self.owner == owner && same_grant
     }
 
+    /// Ends the holds that there are, live or not.
+    fn end_all(&mut self, how: End) {
+        for id in core::mem::take(&mut self.holds) {
+            self.remember(id, how);
+        }
+    }
+
     fn free(&mut self) {
         self.owner = OwnerId(0);
-        self.holds = 0;
         self.deadline = 0;
         self.ahead = 0;
         self.label = None;
@@ -245,7 +267,7 @@ impl LockRecord {
     fn hold(&self) -> Hold {
         let deadline = Timestamp::computed(self.deadline)
             .expect("a lease, at most MAX_SPAN, after an accepted time; records are checked");
-        Hold { token: self.token, holds: self.holds, deadline }
+        Hold { token: self.token, holds: self.holds.len() as u64, deadline }
     }
 
     fn holder(&self, now: u64) -> Option<Holder> {

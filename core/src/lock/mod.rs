@@ -5,7 +5,8 @@
 //! - **L1** at most one live lease at any time of the store.
 //! - **L2** an owner holds as often as it acquired less what it released; the lock is free exactly
 //!   at zero, and after the lease or a forced release.
-//! - **L3** a release or a renewal by anyone else, or after the lease, changes nothing and says so.
+//! - **L3** a release or a renewal by anyone else, of a hold that has ended, or after the lease, changes nothing
+//!   and says so.
 //! - **L4** re-entry and renewal never shorten a lease, and never bring an expired one back.
 //! - **L5** the fencing token grows with each fresh grant and stays on re-entry. It is
 //!   `max(last + 1, now in microseconds)`, so it also grows after the record was dropped, as long
@@ -14,53 +15,58 @@
 //!   whoever asks again within his span is never passed over, whatever else is asked (k = 0). The place of one
 //!   who is gone ends by itself, between one and one and a half of his span after he last asked; so those who
 //!   are gone, however many, leave a lock that is free idle for no longer than that.
-//! - **L10** repeating an operation with its id changes nothing and gets the same answer, while
-//!   it is one of the last [`REMEMBERED`] that changed the record, and the record is kept.
+//! - **L10** the id of a hold names it. Acquiring it again while it is live changes nothing and tells the
+//!   grant as it stands; once it has ended it is not taken again. Releasing it again never ends another hold, however
+//!   late that is, and gets the same answer. What has ended is known while it is one of the last [`REMEMBERED`]
+//!   holds that ended, and the record is kept; beyond that a release is refused, and an acquire is done again, if
+//!   it comes before its `not_after`. A renewal that is done again is one that came later.
 //!
 //! What it does not promise: a failover that loses an acknowledged grant lets a second owner in.
 //! Use the fencing token where that would do harm.
 //!
 //! ```
 //! use core::time::Duration;
-//! use lockage_core::lock::{Answer, Lock, OperationId, OwnerId};
+//! use lockage_core::lock::{Answer, HoldId, Lock, OwnerId};
 //! use lockage_core::{Command, Timestamp};
 //!
 //! let lock = Lock::new(Duration::from_secs(30), Duration::from_secs(60))?;
-//! let owner = OwnerId::from_u128(0xA11CE);
+//! let (owner, id) = (OwnerId::from_u128(0xA11CE), HoldId::from_u128(1));
 //! let now = Timestamp::from_micros(1_000_000)?;
 //! let mut slot = None;
 //!
-//! let acquire = lock.acquire(owner, OperationId::from_u128(1), Timestamp::MAX);
-//! let Answer::Done(hold) = acquire.apply(&mut slot, now)?.answer else { unreachable!() };
+//! let acquire = lock.acquire(owner, id, Timestamp::MAX);
+//! let Answer::Held(hold) = acquire.apply(&mut slot, now)?.answer else { unreachable!() };
 //! assert_eq!(hold.token, 1_000_000);
 //!
-//! let release = lock.release(owner, Some(hold.token), OperationId::from_u128(2));
-//! assert!(matches!(release.apply(&mut slot, now)?.answer, Answer::Done(left) if left.holds == 0));
+//! let released = Answer::Released { token: hold.token, holds: 0 };
+//! assert_eq!(lock.release(owner, id).apply(&mut slot, now)?.answer, released);
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 
+mod ids;
 mod label;
 mod machine;
 mod queue;
 mod record;
 mod wire;
 
-use core::fmt;
-use core::str::FromStr;
 use core::time::Duration;
 
 use crate::error::ConfigError;
 use crate::exact::{MAX_SPAN_US, half_span};
-use crate::id::{read_id, write_id};
 use crate::time::Timestamp;
 
 pub use crate::id::IdError;
+pub use ids::{HoldId, OwnerId};
 pub use label::{Label, LabelError};
 pub use queue::MAX_QUEUED;
 pub(crate) use record::LockRecord;
 pub use record::REMEMBERED;
 
-/// How a lock is used: how long a grant lasts, and how long operations are remembered.
+/// How often an owner holds a lock at most. Who acquires it once more is refused, with himself as the holder.
+pub const MAX_HOLDS: usize = 256;
+
+/// How a lock is used: how long a grant lasts, and how long what was done is remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lock {
     lease_us: u64,
@@ -68,8 +74,8 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// A lock whose grants last for `lease` unless they are renewed, and whose record remembers
-    /// operations for at least `remember` after the last of them, also once it is free. `remember`
+    /// A lock whose grants last for `lease` unless they are renewed, and whose record is kept for at least
+    /// `remember` after the lease, or after the latest operation, also once it is free. `remember`
     /// should be at least the longest time that a repeated operation can be under way: the call's
     /// timeout and the network's delay.
     ///
@@ -90,35 +96,35 @@ impl Lock {
         Duration::from_micros(self.lease_us)
     }
 
-    /// How long operations are remembered at least.
+    /// How long the record is kept at least after the lease, or after the latest operation.
     pub fn remember(&self) -> Duration {
         Duration::from_micros(self.remember_us)
     }
 
     /// Take the lock where it is free and nobody else is next (see [`Operation::queued`]), or hold it once
-    /// more where `owner` has it.
+    /// more where `owner` has it, at most [`MAX_HOLDS`] times.
     ///
     /// A request that arrives after `not_after`, by the store's time, is refused, so that a
     /// delayed duplicate cannot take the lock for somebody who has given up.
-    pub fn acquire(&self, owner: OwnerId, id: OperationId, not_after: Timestamp) -> Operation {
+    pub fn acquire(&self, owner: OwnerId, id: HoldId, not_after: Timestamp) -> Operation {
         let (waits_us, in_line, label) = (0, false, None);
-        self.operation(id, Action::Acquire { owner, not_after, waits_us, in_line, label })
+        self.operation(Action::Acquire { owner, id, not_after, waits_us, in_line, label })
     }
 
     /// Extend the lease to at least now + lease. With `token`, only that grant's.
-    pub fn renew(&self, owner: OwnerId, token: Option<u64>, id: OperationId) -> Operation {
-        self.operation(id, Action::Renew { owner, token })
+    pub fn renew(&self, owner: OwnerId, token: Option<u64>) -> Operation {
+        self.operation(Action::Renew { owner, token })
     }
 
-    /// Give one hold back; the last one frees the lock. With `token`, only that grant's.
-    pub fn release(&self, owner: OwnerId, token: Option<u64>, id: OperationId) -> Operation {
-        self.operation(id, Action::Release { owner, token })
+    /// Give this hold back; the last one frees the lock.
+    pub fn release(&self, owner: OwnerId, id: HoldId) -> Operation {
+        self.operation(Action::Release { owner, id })
     }
 
     /// Free the lock, whoever holds it, if `token` is that of its live grant; a late duplicate
     /// thus harms no successor.
-    pub fn force_release(&self, token: u64, id: OperationId) -> Operation {
-        self.operation(id, Action::ForceRelease { token })
+    pub fn force_release(&self, token: u64) -> Operation {
+        self.operation(Action::ForceRelease { token })
     }
 
     /// Give up a place in the queue, if `owner` has one. Where the lock is free, who is next is told.
@@ -131,8 +137,8 @@ impl Lock {
         Inspect
     }
 
-    fn operation(&self, id: OperationId, action: Action) -> Operation {
-        Operation { lock: *self, id, action }
+    fn operation(&self, action: Action) -> Operation {
+        Operation { lock: *self, action }
     }
 }
 
@@ -140,7 +146,6 @@ impl Lock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
     lock: Lock,
-    id: OperationId,
     action: Action,
 }
 
@@ -148,6 +153,7 @@ pub struct Operation {
 enum Action {
     Acquire {
         owner: OwnerId,
+        id: HoldId,
         not_after: Timestamp,
         waits_us: u64,
         in_line: bool,
@@ -159,7 +165,7 @@ enum Action {
     },
     Release {
         owner: OwnerId,
-        token: Option<u64>,
+        id: HoldId,
     },
     ForceRelease {
         token: u64,
@@ -232,10 +238,18 @@ pub struct Reply {
 /// What became of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It was done, now or when it was first sent.
-    Done(Hold),
-    /// It was refused, and nothing changed but for how the caller waits: an acquire because somebody else holds the lock, the
-    /// others because the owner, or the grant they name, does not. Who does, if anyone.
+    /// It was acquired or renewed, now or before: the grant as it stands.
+    Held(Hold),
+    /// It was given back, or freed by force, now or before.
+    Released {
+        /// The fencing token of the grant.
+        token: u64,
+        /// How often its owner held it then; zero where that freed it.
+        holds: u64,
+    },
+    /// It was refused, and nothing changed but for how the caller waits: an acquire because somebody else holds the
+    /// lock, or the owner [so often](MAX_HOLDS); the others because the owner, the hold or the grant that they
+    /// name does not. Who does, if anyone.
     Refused(Option<Holder>),
     /// An acquire arrived after its `not_after`; nothing changed.
     TooLate,
@@ -249,14 +263,14 @@ pub enum Answer {
     },
 }
 
-/// A grant as it stood right after an operation.
+/// A grant as it stands right after an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
     /// The fencing token of the grant.
     pub token: u64,
-    /// How often the owner holds it; zero once it is free.
+    /// How often the owner holds it.
     pub holds: u64,
-    /// The end of the lease by the store's clock; the epoch once it is free.
+    /// The end of the lease by the store's clock.
     pub deadline: Timestamp,
 }
 
@@ -282,66 +296,4 @@ pub struct Inspection {
     pub label: Option<Label>,
     /// How many have a place in the queue.
     pub queued: u64,
-}
-
-/// Who holds, or wants, a lock: an explicit value that can be stored, cloned, and handed to
-/// another task or process; never a thread's identity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OwnerId(u128);
-
-/// Names one operation, so that sending it again is the same operation. Make a new one for each
-/// operation, from 128 random bits: two owners who used the same one would get the same answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OperationId(u128);
-
-impl OwnerId {
-    /// An owner of these 128 bits.
-    pub const fn from_u128(bits: u128) -> Self {
-        OwnerId(bits)
-    }
-
-    /// The 128 bits.
-    pub const fn as_u128(self) -> u128 {
-        self.0
-    }
-}
-
-impl OperationId {
-    /// An operation of these 128 bits.
-    pub const fn from_u128(bits: u128) -> Self {
-        OperationId(bits)
-    }
-
-    /// The 128 bits.
-    pub const fn as_u128(self) -> u128 {
-        self.0
-    }
-}
-
-impl fmt::Display for OwnerId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_id(self.0, f)
-    }
-}
-
-impl fmt::Display for OperationId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_id(self.0, f)
-    }
-}
-
-impl FromStr for OwnerId {
-    type Err = IdError;
-
-    fn from_str(text: &str) -> Result<Self, IdError> {
-        read_id(text).map(OwnerId)
-    }
-}
-
-impl FromStr for OperationId {
-    type Err = IdError;
-
-    fn from_str(text: &str) -> Result<Self, IdError> {
-        read_id(text).map(OperationId)
-    }
 }

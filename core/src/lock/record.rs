@@ -5,18 +5,17 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::queue::Queue;
-use super::{Hold, Label, OperationId, OwnerId};
+use super::{HoldId, Label, MAX_HOLDS, OwnerId};
 use crate::record::read_exact;
 use crate::time::Timestamp;
 
-/// How many of the latest operations that changed the record it remembers.
+/// How many of the latest holds that ended the record remembers.
 pub const REMEMBERED: usize = 4;
 
 /// What is stored under the key of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LockRecord {
     pub(super) owner: OwnerId,
-    pub(super) holds: u64,
     pub(super) deadline: u64,
     /// The latest token that was given out.
     pub(super) token: u64,
@@ -28,41 +27,28 @@ pub(crate) struct LockRecord {
     pub(super) ahead: u64,
     /// Of the present grant.
     pub(super) label: Option<Label>,
+    /// Of the present grant, the oldest first: none where the lock is free.
+    pub(super) holds: Vec<HoldId>,
     /// The oldest first.
-    pub(super) done: Vec<Done>,
+    pub(super) ended: Vec<Ended>,
     pub(super) queue: Queue,
 }
 
-/// An operation that was done, and what it was told.
+/// A hold that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Done {
-    pub(super) kind: Kind,
-    pub(super) id: OperationId,
-    pub(super) hold: Hold,
+pub(super) struct Ended {
+    pub(super) id: HoldId,
+    pub(super) how: End,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Acquire,
-    Renew,
-    Release,
-    ForceRelease,
-}
-
-impl Kind {
-    /// The letter that stands for it in a record.
-    const LETTERS: [(Kind, &'static str); 4] =
-        [(Kind::Acquire, "a"), (Kind::Renew, "n"), (Kind::Release, "r"), (Kind::ForceRelease, "f")];
-
-    fn letter(self) -> &'static str {
-        let found = Kind::LETTERS.iter().find(|(kind, _)| *kind == self);
-        found.expect("every kind is in the table above").1
-    }
-
-    fn of_letter(letter: &str) -> Option<Kind> {
-        let found = Kind::LETTERS.iter().find(|(_, known)| *known == letter);
-        found.map(|(kind, _)| *kind)
-    }
+pub(super) enum End {
+    /// Given back, when its grant had this token and so many holds were left.
+    Released { token: u64, holds: u64 },
+    /// Freed by force, with its grant of this token.
+    Broken { token: u64 },
+    /// Its lease was over when the lock was granted again.
+    Expired,
 }
 
 impl Default for LockRecord {
@@ -70,14 +56,14 @@ impl Default for LockRecord {
     fn default() -> Self {
         LockRecord {
             owner: OwnerId(0),
-            holds: 0,
             deadline: 0,
             token: 0,
             keep: 0,
             wake: 0,
             ahead: 0,
             label: None,
-            done: Vec::new(),
+            holds: Vec::new(),
+            ended: Vec::new(),
             queue: Queue::default(),
         }
     }
@@ -91,24 +77,24 @@ impl LockRecord {
             .expect("at most MAX_SPAN after an accepted time; records are checked")
     }
 
-    pub(super) fn remembered(&self, id: OperationId) -> Option<&Done> {
-        self.done.iter().find(|done| done.id == id)
+    /// How this hold ended, where that is known.
+    pub(super) fn end_of(&self, id: HoldId) -> Option<End> {
+        self.ended.iter().find(|ended| ended.id == id).map(|ended| ended.how)
     }
 
-    pub(super) fn remember(&mut self, done: Done) {
-        if self.done.len() == REMEMBERED {
-            self.done.remove(0);
+    pub(super) fn remember(&mut self, id: HoldId, how: End) {
+        if self.ended.len() == REMEMBERED {
+            self.ended.remove(0);
         }
-        self.done.push(done);
+        self.ended.push(Ended { id, how });
     }
 
     /// The text that the scripts read and write: see lock_record.lua.
     pub(crate) fn to_text(&self) -> String {
         let mut text = format!(
-            "{} {} {} {} {} {} {} {}",
+            "{} {} {} {} {} {} {}",
             Self::TAG,
             self.owner,
-            self.holds,
             self.deadline,
             self.token,
             self.keep,
@@ -118,14 +104,14 @@ impl LockRecord {
         if let Some(label) = self.label {
             text += &format!(" {label}");
         }
-        for Done { kind, id, hold } in &self.done {
-            text += &format!(
-                "|{}{id} {} {} {}",
-                kind.letter(),
-                hold.holds,
-                hold.deadline.as_micros(),
-                hold.token
-            );
+        let holds: Vec<String> = self.holds.iter().map(HoldId::to_string).collect();
+        text += &format!("|{}", holds.join(" "));
+        for Ended { id, how } in &self.ended {
+            text += &match how {
+                End::Released { token, holds } => format!("|r{id} {token} {holds}"),
+                End::Broken { token } => format!("|f{id} {token}"),
+                End::Expired => format!("|x{id}"),
+            };
         }
         text + &self.queue.to_string()
     }
@@ -133,34 +119,50 @@ impl LockRecord {
     /// Reads what follows the tag of such a text.
     pub(crate) fn from_text(rest: &str) -> Option<LockRecord> {
         let mut places = rest.split('>');
-        let mut done = places.next()?.split('|');
-        let head = done.next()?;
+        let mut pieces = places.next()?.split('|');
+        let head = pieces.next()?;
         let (owner, numbers) = head.split_once(' ')?;
-        let (numbers, label) = match numbers.match_indices(' ').nth(5) {
+        let (numbers, label) = match numbers.match_indices(' ').nth(4) {
             Some((at, _)) => (&numbers[..at], Some(numbers[at + 1..].parse().ok()?)),
             None => (numbers, None),
         };
-        let [holds, deadline, token, keep, wake, ahead] = read_exact(numbers)?;
+        let [deadline, token, keep, wake, ahead] = read_exact(numbers)?;
         let owner = owner.parse().ok()?;
-        let done: Vec<Done> = done.map(Done::from_text).collect::<Option<_>>()?;
+        let holds = read_holds(pieces.next()?)?;
+        let ended: Vec<Ended> = pieces.map(Ended::from_text).collect::<Option<_>>()?;
         let queue = Queue::from_sections(places)?;
-        let is_sound = done.len() <= REMEMBERED && ahead <= token;
+        let is_sound = holds.len() <= MAX_HOLDS && ended.len() <= REMEMBERED && ahead <= token;
         let record =
-            LockRecord { owner, holds, deadline, token, keep, wake, ahead, label, done, queue };
+            LockRecord { owner, deadline, token, keep, wake, ahead, label, holds, ended, queue };
         is_sound.then_some(record)
     }
 }
 
-impl Done {
-    fn from_text(text: &str) -> Option<Done> {
-        let (name, numbers) = text.split_once(' ')?;
-        let (letter, id) = name.split_at_checked(1)?;
-        let [holds, deadline, token] = read_exact(numbers)?;
-        let deadline = Timestamp::computed(deadline)?;
-        Some(Done {
-            kind: Kind::of_letter(letter)?,
-            id: id.parse().ok()?,
-            hold: Hold { token, holds, deadline },
-        })
+/// Ids with a space between each two.
+fn read_holds(text: &str) -> Option<Vec<HoldId>> {
+    if text.is_empty() {
+        return Some(Vec::new());
+    }
+    text.split(' ').map(|id| id.parse().ok()).collect()
+}
+
+impl Ended {
+    fn from_text(text: &str) -> Option<Ended> {
+        let (letter, rest) = text.split_at_checked(1)?;
+        let (id, numbers) = rest.split_at_checked(32)?;
+        let numbers = numbers.strip_prefix(' ');
+        let how = match (letter, numbers) {
+            ("r", Some(numbers)) => {
+                let [token, holds] = read_exact(numbers)?;
+                End::Released { token, holds }
+            }
+            ("f", Some(token)) => {
+                let [token] = read_exact(token)?;
+                End::Broken { token }
+            }
+            ("x", None) if rest.len() == 32 => End::Expired,
+            _ => return None,
+        };
+        Some(Ended { id: id.parse().ok()?, how })
     }
 }

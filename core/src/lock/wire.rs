@@ -25,13 +25,13 @@ impl Command for Operation {
         }
     }
 
-    /// The operation's id and how long it is remembered, then what is its own.
+    /// How long it is remembered, then what is its own.
     fn arguments(&self, arguments: &mut Arguments) {
-        arguments.push(self.id);
         arguments.push(self.lock.remember_us);
         match self.action {
-            Action::Acquire { owner, not_after, waits_us, in_line, label } => {
+            Action::Acquire { owner, id, not_after, waits_us, in_line, label } => {
                 arguments.push(owner);
+                arguments.push(id);
                 arguments.push(self.lock.lease_us);
                 arguments.push(not_after.as_micros());
                 arguments.push(waits_us);
@@ -43,9 +43,9 @@ impl Command for Operation {
                 push_token(token, arguments);
                 arguments.push(self.lock.lease_us);
             }
-            Action::Release { owner, token } => {
+            Action::Release { owner, id } => {
                 arguments.push(owner);
-                push_token(token, arguments);
+                arguments.push(id);
             }
             Action::ForceRelease { token } => arguments.push(token),
         }
@@ -54,7 +54,10 @@ impl Command for Operation {
     fn outcome(&self, reply: &[i64]) -> Result<Reply, ReplyError> {
         let (now, rest) = read_head(reply)?;
         let answer = match rest {
-            [DONE, hold @ ..] => Answer::Done(read_hold(hold)?),
+            [HELD, hold @ ..] => Answer::Held(read_hold(hold)?),
+            &[RELEASED, token, holds] => {
+                Answer::Released { token: read_whole(token)?, holds: read_whole(holds)? }
+            }
             [REFUSED, holder @ ..] => Answer::Refused(read_holder(holder)?),
             [TOO_LATE] => Answer::TooLate,
             &[QUEUED, ahead, until] => {
@@ -74,10 +77,8 @@ impl Command for Operation {
     }
 
     fn publishes(&self, reply: &Reply, stored: Option<&Record>) -> Publish {
-        let gives_back =
-            matches!(self.action, Action::Release { .. } | Action::ForceRelease { .. });
         match reply.answer {
-            Answer::Done(_) if gives_back => to_wake(stored, reply.now),
+            Answer::Released { .. } => to_wake(stored, reply.now),
             _ => Publish::Nothing,
         }
     }
@@ -146,9 +147,10 @@ impl Command for Inspect {
 }
 
 const REFUSED: i64 = 0;
-const DONE: i64 = 1;
+const HELD: i64 = 1;
 const TOO_LATE: i64 = 2;
 const QUEUED: i64 = 3;
+const RELEASED: i64 = 4;
 
 /// How many numbers tell who holds the lock.
 const HOLDER_LEN: usize = 7;

@@ -53,17 +53,14 @@ mod record;
 mod wire;
 
 use alloc::vec::Vec;
-use core::fmt;
-use core::str::FromStr;
 use core::time::Duration;
 
 use crate::error::ConfigError;
 use crate::exact::half_span;
-use crate::id::{IdError, read_id, write_id};
 use crate::time::Timestamp;
 use crate::wake::waiting_us;
 
-pub use crate::lock::OwnerId;
+pub use crate::lock::{HoldId, OwnerId};
 pub(crate) use record::RwLockRecord;
 
 /// How many owners read at once at most.
@@ -271,35 +268,4 @@ pub struct Inspection {
     pub kept_until: Option<Timestamp>,
     /// Who holds the lock, the oldest grant first: a writer, that writer as a reader, or readers.
     pub holders: Vec<Holder>,
-}
-
-/// Names one hold, so that acquiring it again is the same acquire. Make a new one for each, from 128 random
-/// bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct HoldId(u128);
-
-impl HoldId {
-    /// A hold of these 128 bits.
-    pub const fn from_u128(bits: u128) -> Self {
-        HoldId(bits)
-    }
-
-    /// The 128 bits.
-    pub const fn as_u128(self) -> u128 {
-        self.0
-    }
-}
-
-impl fmt::Display for HoldId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_id(self.0, f)
-    }
-}
-
-impl FromStr for HoldId {
-    type Err = IdError;
-
-    fn from_str(text: &str) -> Result<Self, IdError> {
-        read_id(text).map(HoldId)
-    }
 }

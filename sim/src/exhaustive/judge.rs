@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use lockage_core::lock::{Answer, Inspection, OperationId, OwnerId};
+use lockage_core::lock::{Answer, HoldId, Inspection, OwnerId};
 use lockage_core::{Command, Record};
 
 use super::machine::{Ask, Request, Told, owner_id, time};
 use super::scope::{SPAN, Scope};
-use super::state::{InLine, State, inspect};
+use super::state::{Ended, How, InLine, State, inspect};
 
 /// What the lock promises, by the names that the tests cite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,7 +54,7 @@ impl Law {
             Law::L8 => "when all fall silent, a newcomer has the lock once all spans are over",
             Law::L9 => "who waits in line and asks again in time is not passed over",
             Law::L10 => {
-                "a repetition changes nothing and is told the same; one too late does nothing"
+                "what is acquired or released again changes nothing; one too late does nothing"
             }
             Law::L11 => "a failover that loses a grant lets a second owner in: it must be found",
         }
@@ -79,24 +79,19 @@ pub(super) struct Step<'a> {
 /// The law that a step broke, if any.
 pub(super) fn broken_by(step: &Step<'_>) -> Option<Law> {
     let (now, store) = (step.before.now, &step.before.store);
-    let known = store
-        .done
-        .iter()
-        .find(|done| (done.owner, done.operation) == (step.request.owner, step.request.operation));
     let is_unchanged = *step.slot == store.slot;
-    if let Some(done) = known {
-        // Once it was repeated, or may be forgotten, doing nothing is right.
-        let is_repeated = is_unchanged && done.told == step.told;
-        let may_forget = now > done.at + step.scope.delay;
-        if is_repeated || !may_forget {
-            return (!is_repeated).then_some(Law::L10);
-        }
-    }
     let (mut before, mut after) = (store.slot.clone(), step.slot.clone());
     let before = View::of(&inspect(step.scope, &mut before, now));
     let after = View::of(&inspect(step.scope, &mut after, now));
     let owner = step.request.owner_id();
     let is_done = matches!(step.told, Told::Done { .. });
+    if let Some((right, forget_at)) = known(step, before.held) {
+        // Once it may be forgotten, doing nothing is right, too.
+        let is_right = is_unchanged && step.told == right;
+        if is_right || now <= forget_at {
+            return (!is_right).then_some(Law::L10);
+        }
+    }
     match step.request.ask {
         Ask::Acquire { not_after } | Ask::LineUp { not_after, .. } if now > not_after => {
             (!is_unchanged || is_done).then_some(Law::L10)
@@ -114,8 +109,8 @@ pub(super) fn broken_by(step: &Step<'_>) -> Option<Law> {
             Some(_) => (!is_unchanged || is_done).then_some(Law::L3),
             None => (!is_unchanged || is_done).then_some(Law::L4),
         },
-        Ask::Release { token } => match before.held {
-            Some(held) if (held.owner, held.token) == (owner, token) => {
+        Ask::Release { hold } => match before.held {
+            Some(held) if held.owner == owner && store.has(step.request.owner, hold) => {
                 let left = (held.holds > 1).then(|| Held { holds: held.holds - 1, ..held });
                 (!is_done || after.held != left).then_some(Law::L2)
             }
@@ -128,6 +123,37 @@ pub(super) fn broken_by(step: &Step<'_>) -> Option<Law> {
             _ => (!is_unchanged || is_done).then_some(Law::L3),
         },
         Ask::Withdraw => (after.held != before.held).then_some(Law::L3),
+    }
+}
+
+/// What is right to tell who asks for what was done before, and until when that must be remembered.
+fn known(step: &Step<'_>, before: Option<Held>) -> Option<(Told, u64)> {
+    let Step { scope, before: State { now, store, .. }, request, .. } = step;
+    let ended = |operation| {
+        let is_it = |ended: &&Ended| ended.held.is(request.owner, operation);
+        store.ended.iter().find(is_it)
+    };
+    match request.ask {
+        Ask::Acquire { not_after } | Ask::LineUp { not_after, .. } => {
+            let over = if *now > not_after { Told::TooLate } else { Told::Ended };
+            let held = store.holds.iter().find(|held| held.is(request.owner, request.operation));
+            match (held, before.filter(|held| held.owner == request.owner_id())) {
+                (Some(_), Some(Held { token, holds, .. })) => {
+                    Some((Told::Done { token, holds }, u64::MAX))
+                }
+                (Some(held), None) => Some((over, held.at + scope.delay)),
+                (None, _) => Some((over, ended(request.operation)?.at + scope.delay)),
+            }
+        }
+        Ask::Release { hold } => match ended(hold)? {
+            Ended { how: How::Released(told), at, .. } => Some((*told, at + scope.delay)),
+            _ => None,
+        },
+        Ask::ForceRelease { token } => {
+            let broken = store.ended.iter().find(|ended| ended.how == How::Broken(token))?;
+            Some((Told::Done { token, holds: 0 }, broken.at + scope.delay))
+        }
+        Ask::Renew { .. } | Ask::Withdraw => None,
     }
 }
 
@@ -214,9 +240,9 @@ pub(super) fn leases_are_live(scope: &Scope, state: &State) -> bool {
 pub(super) fn frees_itself(scope: &Scope, state: &State) -> bool {
     let later = time(state.now + scope.lease.max(SPAN + SPAN / 2));
     let mut slot = state.store.slot.clone();
-    let (newcomer, id) = (OwnerId::from_u128(u128::MAX), OperationId::from_u128(u128::MAX));
+    let (newcomer, id) = (OwnerId::from_u128(u128::MAX), HoldId::from_u128(u128::MAX));
     let acquire = scope.lock().acquire(newcomer, id, later);
-    acquire.apply(&mut slot, later).is_ok_and(|reply| matches!(reply.answer, Answer::Done(_)))
+    acquire.apply(&mut slot, later).is_ok_and(|reply| matches!(reply.answer, Answer::Held(_)))
 }
 
 #[derive(Clone, Copy)]

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use lockage_core::lock::{Answer, Lock, OperationId, OwnerId};
-use lockage_core::{Command, Record, Timestamp};
+use lockage_core::lock::{Answer, HoldId, Lock, OwnerId};
+use lockage_core::{Command, Record, RecordError, Timestamp};
 
 /// What an owner asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,10 +26,10 @@ pub enum Ask {
         /// Of the grant.
         token: u64,
     },
-    /// To give a hold of the grant with this token back.
+    /// To give a hold back.
     Release {
-        /// Of the grant.
-        token: u64,
+        /// Which of the owner's operations has acquired it.
+        hold: u8,
     },
     /// To free the lock from the grant with this token, whoever holds it.
     ForceRelease {
@@ -65,6 +65,8 @@ pub enum Told {
     },
     /// Somebody else holds the lock, or the owner does not.
     Refused,
+    /// It was an acquire of a hold that has ended.
+    Ended,
     /// It came after its last tick.
     TooLate,
     /// Nobody holds the lock, and so many are in line before.
@@ -88,22 +90,27 @@ pub struct Shipped;
 
 impl Machine for Shipped {
     fn run(&self, lock: &Lock, request: &Request, slot: &mut Option<Record>, now: u64) -> Told {
-        let (owner, id) = (request.owner_id(), request.operation_id());
+        let (owner, id) = (request.owner_id(), request.hold_id(request.operation));
         let operation = match request.ask {
             Ask::Acquire { not_after } => lock.acquire(owner, id, time(not_after)),
             Ask::LineUp { not_after, span } => {
                 lock.acquire(owner, id, time(not_after)).queued(Duration::from_micros(span))
             }
-            Ask::Renew { token } => lock.renew(owner, Some(token), id),
-            Ask::Release { token } => lock.release(owner, Some(token), id),
-            Ask::ForceRelease { token } => lock.force_release(token, id),
+            Ask::Renew { token } => lock.renew(owner, Some(token)),
+            Ask::Release { hold } => lock.release(owner, request.hold_id(hold)),
+            Ask::ForceRelease { token } => lock.force_release(token),
             Ask::Withdraw => {
                 lock.withdraw(owner).apply(slot, time(now)).expect("the slot is this lock's");
                 return Told::Left;
             }
         };
-        match operation.apply(slot, time(now)).expect("the slot is this lock's").answer {
-            Answer::Done(hold) => Told::Done { token: hold.token, holds: hold.holds },
+        let reply = match operation.apply(slot, time(now)) {
+            Err(RecordError::OperationReused) => return Told::Ended,
+            reply => reply.expect("the slot is this lock's"),
+        };
+        match reply.answer {
+            Answer::Held(hold) => Told::Done { token: hold.token, holds: hold.holds },
+            Answer::Released { token, holds } => Told::Done { token, holds },
             Answer::Refused(_) => Told::Refused,
             Answer::TooLate => Told::TooLate,
             Answer::Queued { ahead, .. } => Told::Queued { ahead },
@@ -117,9 +124,9 @@ impl Request {
         owner_id(self.owner)
     }
 
-    /// The operation by the id that the store knows.
-    pub fn operation_id(&self) -> OperationId {
-        OperationId::from_u128(self.owner as u128 * 256 + u128::from(self.operation))
+    /// What this operation of the owner acquires, by the id that the store knows.
+    pub fn hold_id(&self, operation: u8) -> HoldId {
+        HoldId::from_u128(self.owner as u128 * 256 + u128::from(operation))
     }
 }
 
@@ -142,7 +149,7 @@ impl fmt::Display for Ask {
                 write!(f, "acquire or a place for {span}, not after {not_after}")
             }
             Ask::Renew { token } => write!(f, "renew token {token}"),
-            Ask::Release { token } => write!(f, "release token {token}"),
+            Ask::Release { hold } => write!(f, "release what #{hold} acquired"),
             Ask::ForceRelease { token } => write!(f, "force-release token {token}"),
             Ask::Withdraw => write!(f, "withdraw"),
         }
@@ -154,6 +161,7 @@ impl fmt::Display for Told {
         match self {
             Told::Done { token, holds } => write!(f, "done, token {token}, holds {holds}"),
             Told::Refused => write!(f, "refused"),
+            Told::Ended => write!(f, "it has ended"),
             Told::TooLate => write!(f, "too late"),
             Told::Queued { ahead } => write!(f, "free, but {ahead} ahead"),
             Told::Left => write!(f, "left the line"),

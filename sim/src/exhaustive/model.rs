@@ -9,7 +9,7 @@ use super::judge::{Law, Step, broken_by, frees_itself, leases_are_live, line_aft
 use super::machine::{Ask, Machine, Request, Told, letter, owner_id};
 use super::reached::{Rare, Reached};
 use super::scope::{Allowed, SPAN, Scope};
-use super::state::{Done, Grant, Owner, State, inspect};
+use super::state::{Grant, How, Owner, State, inspect};
 
 /// A scope and the machine that is searched in it.
 pub(super) struct LockModel {
@@ -139,9 +139,9 @@ impl LockModel {
         }
         let allows = |what| self.scope.allows(what);
         let mut send = |ask| happenings.push(Happening::Send { owner: at, ask });
-        if let Some(Grant { token, .. }) = owner.grant {
-            // It need not wait for anything: what is under way may cross it.
-            send(Ask::Release { token });
+        // It need not wait for anything: what is under way may cross it.
+        for hold in owner.grant.iter().flat_map(Grant::holds) {
+            send(Ask::Release { hold });
         }
         if allows(Allowed::ForceRelease)
             && let Some(token) = self.to_break(state, at)
@@ -200,10 +200,11 @@ impl LockModel {
         }
         let line = line_after(&state.store.line, request, told, is_known(state, request), now);
         if !is_same || line != state.store.line {
-            let Request { owner, operation, .. } = *request;
-            let is_done = !is_same && matches!(told, Told::Done { .. });
-            let done = is_done.then_some(Done { owner, operation, at: now, told });
-            state.store = Arc::new(state.store.after(slot, done, line));
+            let mut store = state.store.after(slot, line);
+            if !is_same && matches!(told, Told::Done { .. }) {
+                store.learn(request, told, now);
+            }
+            state.store = Arc::new(store);
         }
         let owner = &mut state.owners[request.owner];
         if owner.pending == Some(*request) {
@@ -220,16 +221,16 @@ impl LockModel {
         owner.answers.clear();
         let until = self.scope.believed_until(request.sent);
         match (request.ask, told) {
-            (Ask::Acquire { not_after: 0 }, Told::Done { token, .. }) => {
-                give_back(state, at, token, self.scope.operations);
+            (Ask::Acquire { not_after: 0 }, Told::Done { .. }) => {
+                give_back(state, &request, self.scope.operations);
             }
             (Ask::Acquire { .. } | Ask::LineUp { .. }, Told::Done { token, .. }) => {
                 if now >= until {
                     self.reached.mark(Rare::AnswerAfterLease);
-                    return give_back(state, at, token, self.scope.operations);
+                    return give_back(state, &request, self.scope.operations);
                 }
                 let before = owner.grant.filter(|grant| grant.token == token);
-                let holds = before.map_or(1, |grant| grant.holds + 1);
+                let holds = before.map_or(0, |grant| grant.holds) | 1 << request.operation;
                 let until = before.map_or(until, |grant| grant.until.max(until));
                 owner.grant = Some(Grant { token, holds, until });
             }
@@ -272,9 +273,10 @@ fn send(state: &mut State, at: usize, ask: Ask) {
     let request = Request { owner: at, operation: owner.used, sent: state.now, ask };
     owner.under_way.insert(request);
     match ask {
-        Ask::Release { .. } => {
+        Ask::Release { hold } => {
             // Whoever gives back is outside before it is sent.
-            owner.grant = owner.grant.map(|grant| Grant { holds: grant.holds - 1, ..grant });
+            let left = |grant: Grant| Grant { holds: grant.holds & !(1 << hold), ..grant };
+            owner.grant = owner.grant.map(left);
             owner.grant = owner.grant.filter(|grant| grant.holds > 0);
         }
         Ask::ForceRelease { .. } | Ask::Withdraw => {}
@@ -284,21 +286,33 @@ fn send(state: &mut State, at: usize, ask: Ask) {
     }
 }
 
-/// Releases what nobody wants, if that may still be sent.
-fn give_back(state: &mut State, at: usize, token: u64, operations: u8) {
-    let owner = &mut state.owners[at];
+/// Releases what this has acquired and nobody wants, if that may still be sent.
+fn give_back(state: &mut State, acquire: &Request, operations: u8) {
+    let owner = &mut state.owners[acquire.owner];
     if owner.used < operations {
         owner.used += 1;
-        let ask = Ask::Release { token };
-        let request = Request { owner: at, operation: owner.used, sent: state.now, ask };
+        let (ask, operation) = (Ask::Release { hold: acquire.operation }, owner.used);
+        let request = Request { operation, sent: state.now, ask, ..*acquire };
         owner.under_way.insert(request);
     }
 }
 
 /// Whether the operation was done before.
 pub(super) fn is_known(state: &State, request: &Request) -> bool {
-    let (owner, operation) = (request.owner, request.operation);
-    state.store.done.iter().any(|done| (done.owner, done.operation) == (owner, operation))
+    let (store, owner) = (&state.store, request.owner);
+    let ended = |hold| store.ended.iter().find(|ended| ended.held.is(owner, hold));
+    match request.ask {
+        Ask::Acquire { .. } | Ask::LineUp { .. } => {
+            store.has(owner, request.operation) || ended(request.operation).is_some()
+        }
+        Ask::Release { hold } => {
+            ended(hold).is_some_and(|ended| matches!(ended.how, How::Released(_)))
+        }
+        Ask::ForceRelease { token } => {
+            store.ended.iter().any(|ended| ended.how == How::Broken(token))
+        }
+        Ask::Renew { .. } | Ask::Withdraw => false,
+    }
 }
 
 impl fmt::Display for Happening {

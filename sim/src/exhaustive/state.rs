@@ -8,7 +8,7 @@ use lockage_core::lock::{Inspection, REMEMBERED};
 use lockage_core::{Command, Record, Stored};
 
 use super::judge::Law;
-use super::machine::{Request, Told, time};
+use super::machine::{Ask, Request, Told, time};
 use super::scope::Scope;
 
 /// All that can differ at one moment.
@@ -37,25 +37,60 @@ pub(super) struct State {
 pub(super) struct Store {
     /// What is stored under the key.
     pub(super) slot: Option<Record>,
-    /// The latest operations that changed it, the oldest first, with their answers.
-    pub(super) done: Vec<Done>,
+    /// What was acquired by the latest grant and not given back, the oldest first.
+    pub(super) holds: Vec<Held>,
+    /// The latest holds that ended, the oldest first.
+    pub(super) ended: Vec<Ended>,
     /// Who came into line, in that order, and when he last asked.
     pub(super) line: Vec<InLine>,
     /// The record as text, which is cheaper to hash.
     text: Option<Stored>,
 }
 
-/// An operation that changed the record.
+/// A hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Done {
-    /// Whose it was.
+pub(super) struct Held {
+    /// Whose it is.
     pub(super) owner: usize,
-    /// Which one.
+    /// Which of his operations has acquired it.
     pub(super) operation: u8,
     /// When.
     pub(super) at: u64,
-    /// What it was told.
-    pub(super) told: Told,
+}
+
+/// A hold that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Ended {
+    pub(super) held: Held,
+    /// When.
+    pub(super) at: u64,
+    pub(super) how: How,
+}
+
+/// How a hold ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum How {
+    /// It was given back, and told so.
+    Released(Told),
+    /// Its grant of this token was broken.
+    Broken(u64),
+    /// Its lease was over when the lock was granted again.
+    Expired,
+}
+
+impl Grant {
+    /// The operations that have acquired it.
+    pub(super) fn holds(&self) -> impl Iterator<Item = u8> {
+        let holds = self.holds;
+        (0..16).filter(move |operation| holds & 1 << operation > 0)
+    }
+}
+
+impl Held {
+    /// Whether it is that of this owner's operation.
+    pub(super) fn is(&self, owner: usize, operation: u8) -> bool {
+        (self.owner, self.operation) == (owner, operation)
+    }
 }
 
 /// One who waits in line.
@@ -91,8 +126,8 @@ pub(super) struct Owner {
 pub(super) struct Grant {
     /// Its token.
     pub(super) token: u64,
-    /// How often he holds it.
-    pub(super) holds: u64,
+    /// Which of his operations have acquired it: a bit for each.
+    pub(super) holds: u16,
     /// Until when he counts on it.
     pub(super) until: u64,
 }
@@ -121,18 +156,50 @@ impl State {
 }
 
 impl Store {
-    /// With this record, after this operation.
-    pub(super) fn after(
-        &self,
-        slot: Option<Record>,
-        done: Option<Done>,
-        line: Vec<InLine>,
-    ) -> Store {
+    /// With this record and these in line, where nothing was done.
+    pub(super) fn after(&self, slot: Option<Record>, line: Vec<InLine>) -> Store {
         let text = slot.as_ref().map(Record::stored);
-        let mut all = self.done.clone();
-        all.extend(done);
-        all.drain(..all.len().saturating_sub(REMEMBERED));
-        Store { slot, done: all, line, text }
+        Store { slot, line, text, ..self.clone() }
+    }
+
+    /// An operation was done, and told so.
+    pub(super) fn learn(&mut self, request: &Request, told: Told, now: u64) {
+        let Request { owner, operation, .. } = *request;
+        match (request.ask, told) {
+            (Ask::Acquire { .. } | Ask::LineUp { .. }, Told::Done { holds, .. }) => {
+                if holds <= 1 {
+                    self.end_all(How::Expired, now);
+                }
+                self.holds.push(Held { owner, operation, at: now });
+            }
+            (Ask::Release { hold }, _) => {
+                let at = self.holds.iter().position(|held| held.is(owner, hold));
+                // It is judged elsewhere whether there was one.
+                if let Some(held) = at.map(|at| self.holds.remove(at)) {
+                    self.end(held, How::Released(told), now);
+                }
+            }
+            (Ask::ForceRelease { token }, _) => self.end_all(How::Broken(token), now),
+            _ => {}
+        }
+    }
+
+    /// Whether the latest grant has this hold.
+    pub(super) fn has(&self, owner: usize, operation: u8) -> bool {
+        self.holds.iter().any(|held| held.is(owner, operation))
+    }
+
+    fn end_all(&mut self, how: How, now: u64) {
+        for held in std::mem::take(&mut self.holds) {
+            self.end(held, how, now);
+        }
+    }
+
+    fn end(&mut self, held: Held, how: How, at: u64) {
+        if self.ended.len() == REMEMBERED {
+            self.ended.remove(0);
+        }
+        self.ended.push(Ended { held, at, how });
     }
 
     /// What of it counts at this tick: a record that may be forgotten is.
@@ -152,7 +219,8 @@ impl Hash for Store {
             Some(Stored::Text(text)) => text.hash(hasher),
             _ => hasher.write_u8(0),
         }
-        self.done.hash(hasher);
+        self.holds.hash(hasher);
+        self.ended.hash(hasher);
         self.line.hash(hasher);
     }
 }

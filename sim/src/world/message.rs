@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use lockage_core::fenced::{Access, FencedWrite};
-use lockage_core::latch;
-use lockage_core::lock::{self, OperationId, OwnerId};
-use lockage_core::rw_lock::{self, HoldId, MAX_READERS, Mode};
+use lockage_core::latch::{self, OperationId};
+use lockage_core::lock::{self, HoldId, OwnerId};
+use lockage_core::rw_lock::{self, MAX_READERS, Mode};
 use lockage_core::semaphore::{self, PermitId};
 use lockage_core::{Acquire, Limit, RequestId, Timestamp, Verdict};
 
@@ -49,8 +49,8 @@ pub(super) enum Ask {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ClaimAsk {
     pub(super) owner: OwnerId,
-    /// Of a lock the operation's, else that of what is held.
-    pub(super) id: OperationId,
+    /// Of what is held.
+    pub(super) id: HoldId,
     /// How many permits, or [`WRITE`]; 1 of a lock.
     pub(super) weight: u64,
     pub(super) action: Action,
@@ -119,8 +119,8 @@ impl Ask {
                     Action::Acquire { not_after, span_us } => {
                         lock.acquire(owner, id, not_after).queued(Duration::from_micros(span_us))
                     }
-                    Action::Renew { token } => lock.renew(owner, Some(token), id),
-                    Action::Release { token } => lock.release(owner, Some(token), id),
+                    Action::Renew { token } => lock.renew(owner, Some(token)),
+                    Action::Release { .. } => lock.release(owner, id),
                     Action::Withdraw => return Some(Operation::Withdraw(lock.withdraw(owner))),
                 })
             }
@@ -136,7 +136,7 @@ impl Ask {
                 })
             }
             (Ask::Claim(claim), Machine::RwLock { lock, .. }) => {
-                let (owner, id) = (claim.owner, HoldId::from_u128(claim.id.as_u128()));
+                let ClaimAsk { owner, id, .. } = *claim;
                 let mode = if claim.weight == WRITE { Mode::Write } else { Mode::Read };
                 Operation::RwLock(match (claim.action, mode) {
                     (Action::Acquire { not_after, .. }, Mode::Read) => {
@@ -258,7 +258,8 @@ impl Answer {
                 let until =
                     |time: Timestamp| Told::Busy { free_in: time.saturating_since(reply.now) };
                 let told = match reply.answer {
-                    lock::Answer::Done(hold) => Told::Held { token: hold.token, holds: hold.holds },
+                    lock::Answer::Held(hold) => Told::Held { token: hold.token, holds: hold.holds },
+                    lock::Answer::Released { token, holds } => Told::Held { token, holds },
                     lock::Answer::Refused(Some(holder)) => until(holder.hold.deadline),
                     lock::Answer::Queued { until: time, .. } => until(time),
                     lock::Answer::Refused(None) | lock::Answer::TooLate => Told::Nothing,

@@ -11,7 +11,7 @@ pub enum Rare {
     LostReplyOfAcquire,
     LateAcquireRefused,
     RepeatedOperation,
-    DoneAgain,
+    OtherHoldKept,
     DoubleAfterRelease,
     LeaseEndsNow,
     LeaseLost,
@@ -42,7 +42,7 @@ impl Rare {
         Rare::LostReplyOfAcquire,
         Rare::LateAcquireRefused,
         Rare::RepeatedOperation,
-        Rare::DoneAgain,
+        Rare::OtherHoldKept,
         Rare::DoubleAfterRelease,
         Rare::LeaseEndsNow,
         Rare::LeaseLost,
@@ -75,9 +75,7 @@ impl Rare {
             Rare::RepeatedOperation => {
                 "an operation on the lock comes again and gets its answer again"
             }
-            Rare::DoneAgain => {
-                "an operation on the lock comes again after four others and is done again"
-            }
+            Rare::OtherHoldKept => "a release comes again and takes no other hold of its owner",
             Rare::DoubleAfterRelease => "an acquire comes again after its grant was released",
             Rare::LeaseEndsNow => {
                 "the lock is asked for at the very microsecond at which its lease ends"

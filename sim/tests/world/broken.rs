@@ -95,27 +95,33 @@ fn an_error_is_found_by_d12() {
 
 #[test]
 fn a_lease_that_ends_early_in_the_store_is_found_by_l1() {
-    let live = "return holds > 0 and now < deadline";
-    let broken = "return holds > 0 and now + 50000 < deadline";
+    let live = "return held ~= '' and now < deadline";
+    let broken = "return held ~= '' and now + 50000 < deadline";
     found_in_script(Property::L1, ScriptId::LockAcquire, live, broken);
 }
 
 #[test]
 fn a_release_of_all_holds_is_found_by_l2() {
-    found_in_script(Property::L2, ScriptId::LockRelease, "holds = holds - 1", "holds = 0");
+    let one = "of, left = token, holds()";
+    found_in_script(Property::L2, ScriptId::LockRelease, one, "held, of, left = '', token, 0");
 }
 
 #[test]
 fn a_release_without_an_owner_check_is_found_by_l3() {
-    let check = "if not is_held_by(ARGV[5], tonumber(ARGV[6])) then return refuse() end\nholds";
-    let broken = "if not is_live() then return refuse() end\nholds";
-    found_in_script(Property::L3, ScriptId::LockRelease, check, broken);
+    let check = "is_held_by(ARGV[4]) and find(held, id, 1, true)";
+    found_in_script(Property::L3, ScriptId::LockRelease, check, "is_live() and 1");
+}
+
+#[test]
+fn a_release_that_takes_another_hold_is_found_by_l3() {
+    let check = "is_held_by(ARGV[4]) and find(held, id, 1, true)";
+    found_in_script(Property::L3, ScriptId::LockRelease, check, "is_held_by(ARGV[4]) and 1");
 }
 
 #[test]
 fn a_renewal_that_brings_a_lease_back_is_found_by_l3() {
-    let check = "if not is_held_by(ARGV[5], tonumber(ARGV[6])) then";
-    let broken = "if holds == 0 or owner ~= ARGV[5] then";
+    let check = "if not is_held_by(ARGV[4], tonumber(ARGV[5])) then";
+    let broken = "if held == '' or owner ~= ARGV[4] then";
     found_in_script(Property::L3, ScriptId::LockRenew, check, broken);
 }
 
@@ -229,7 +235,7 @@ fn what_is_wrong_with_latches_is_found() {
 
 #[test]
 fn a_line_that_is_jumped_is_found_by_l9() {
-    let next = "not queue[1] or queue[1].owner == ARGV[5]";
+    let next = "not queue[1] or queue[1].owner == who";
     found_in_script(Property::L9, ScriptId::LockAcquire, next, "true");
     let leaves = "if leave(ARGV[3]) then";
     found_in_script(Property::L9, ScriptId::LockWithdraw, leaves, "if false then");
@@ -258,8 +264,8 @@ fn calls_that_never_end_are_found_by_l8_and_d10() {
 
 #[test]
 fn a_retry_that_counts_twice_is_found_by_l10() {
-    let check = "read_lock() or answered('a', ARGV[3])";
-    found_in_script(Property::L10, ScriptId::LockAcquire, check, "read_lock()");
+    let check = "if is_known and is_held_by(who) then return grant() end";
+    found_in_script(Property::L10, ScriptId::LockAcquire, check, "");
 }
 
 #[test]

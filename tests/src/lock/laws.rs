@@ -148,16 +148,23 @@ fn l2_holds_are_counted(transcript: &[Seen]) -> Check {
     Ok(())
 }
 
-/// L3: a renewal, a release or a forced release is done exactly where the owner and the grant that
+/// L3: a renewal, a release or a forced release is done exactly where the owner, the hold and the grant that
 /// it names are the live ones; else it changes nothing and says who holds the lock.
 fn l3_only_the_owner(transcript: &[Seen]) -> Check {
     for seen in transcript {
+        let of = |owner, token: Option<u64>| {
+            seen.before.is_some_and(|(holder, grant)| {
+                holder == owner && token.is_none_or(|token| token == grant.token)
+            })
+        };
         let right = match seen.op.action {
-            Action::Renew { owner, token } | Action::Release { owner, token } => {
-                seen.before.is_some_and(|(holder, grant)| {
-                    holder == owner && token.is_none_or(|token| token == grant.token)
-                })
-            }
+            Action::Renew { owner, token } => of(owner, token),
+            Action::Release { owner, .. } => match (of(owner, None), seen.names_live) {
+                (false, _) => false,
+                (true, Some(is_live)) => is_live,
+                // Its client does not know either.
+                (true, None) => matches!(seen.outcome, Outcome::Released { .. }),
+            },
             Action::ForceRelease { token } => {
                 seen.before.is_some_and(|(_, grant)| grant.token == token)
             }
@@ -165,7 +172,11 @@ fn l3_only_the_owner(transcript: &[Seen]) -> Check {
         };
         let held = match seen.outcome {
             _ if seen.repeats => true,
-            Outcome::Done(_) => right && seen.changed,
+            // A renewal at the time of the one before has nothing to change.
+            Outcome::Held(grant) => {
+                right && (seen.changed || Some(grant) == seen.before.map(|(_, grant)| grant))
+            }
+            Outcome::Released { .. } => right && seen.changed,
             Outcome::Refused(holder) => !right && !seen.changed && holder == seen.before,
             _ => false,
         };
@@ -236,10 +247,10 @@ fn l5_tokens_increase(transcript: &[Seen]) -> Check {
     Ok(())
 }
 
-/// L10: an operation that is sent again while it is remembered, as one of the last four that were
-/// done and before the record may be dropped, changes nothing and gets the same answer; under the
-/// id of another kind it is refused. Nothing is granted after `not_after`, so that what is no
-/// longer remembered grants no more than that.
+/// L10: an acquire that is sent again while its hold is live changes nothing and is told the grant as it stands, and
+/// is refused once it has ended; a release that is sent again ends no other hold (that is L3), and gets the same
+/// answer; both while the hold is one of the last four that ended, and before the record may be dropped. Nothing is
+/// granted after `not_after`, so that what is no longer remembered grants no more than that.
 fn l10_repetitions_are_idle(transcript: &[Seen]) -> Check {
     for seen in transcript {
         if let Some(right) = &seen.remembered
@@ -247,10 +258,12 @@ fn l10_repetitions_are_idle(transcript: &[Seen]) -> Check {
         {
             return seen.wrong("it is remembered, and was done again or answered otherwise");
         }
-        if matches!(seen.outcome, Outcome::Done(_)) && !seen.changed && !seen.repeats {
+        let is_done = matches!(seen.outcome, Outcome::Held(_) | Outcome::Released { .. });
+        let is_renewal = matches!(seen.op.action, Action::Renew { .. });
+        if is_done && !seen.changed && !seen.repeats && !is_renewal {
             return seen.wrong("it is said to be done, and nothing was");
         }
-        if !matches!(seen.outcome, Outcome::Done(_)) && seen.changed {
+        if !is_done && seen.changed {
             return seen.wrong("it was not done, and something was");
         }
         if let Action::Acquire { not_after_us, .. } = seen.op.action {

@@ -26,7 +26,7 @@ pub(super) fn l9_in_line(transcript: &[Seen]) -> Check {
                 acquire(seen, owner, asker, &line)?;
                 let span_us = if in_line { waits_us } else { 0 };
                 match seen.outcome {
-                    Outcome::Done(_) if seen.changed => line.retain(|waiter| waiter.owner != owner),
+                    Outcome::Held(_) if seen.changed => line.retain(|waiter| waiter.owner != owner),
                     Outcome::Refused(_) | Outcome::Queued { .. } if span_us > 0 => {
                         line.retain(|waiter| waiter.owner != owner);
                         line.push(Waiter::asked(asker, owner, index, now_us, span_us));
@@ -58,7 +58,7 @@ fn acquire(seen: &Seen, owner: u128, asker: Option<Waiter>, line: &[Waiter]) -> 
     let maybe_before = others().filter(|one| now_us < one.most_us && one.earliest < latest);
     match (seen.before, &seen.outcome) {
         _ if seen.remembered.is_some() || seen.repeats => Ok(()),
-        (None, Outcome::Done(_)) => match surely_before.clone().next() {
+        (None, Outcome::Held(_)) => match surely_before.clone().next() {
             Some(passed) => seen.wrong(&format!("{passed:?} was passed over")),
             None => Ok(()),
         },

@@ -2,6 +2,7 @@
 //! properties L1 to L5, L9 and L10.
 
 pub mod equality;
+mod history;
 pub mod laws;
 mod line;
 mod reference;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use lockage_core::Timestamp;
 use lockage_core::lock::{
-    Answer, Hold, Holder, Inspect, Inspection, Label, Lock, Operation, OperationId, OwnerId, Reply,
+    Answer, Hold, HoldId, Holder, Inspect, Inspection, Label, Lock, Operation, OwnerId, Reply,
     Withdraw,
 };
 
@@ -26,8 +27,6 @@ pub use strategies::{Trace, trace};
 pub struct Op {
     /// What is asked.
     pub action: Action,
-    /// Its id.
-    pub id: u128,
     /// The lease that it asks for, in microseconds.
     pub lease_us: u64,
     /// How long it is to be remembered, in microseconds.
@@ -35,9 +34,12 @@ pub struct Op {
 }
 
 impl Op {
-    /// Whether it is known by its id when it is sent again.
-    pub fn has_id(&self) -> bool {
-        !matches!(self.action, Action::Withdraw { .. } | Action::Inspect)
+    /// The id of the hold that it names.
+    pub fn hold(&self) -> Option<u128> {
+        match self.action {
+            Action::Acquire { hold, .. } | Action::Release { hold, .. } => Some(hold),
+            _ => None,
+        }
     }
 }
 
@@ -48,6 +50,8 @@ pub enum Action {
     Acquire {
         /// Who asks.
         owner: u128,
+        /// The id of the hold.
+        hold: u128,
         /// Too late after this time, in microseconds.
         not_after_us: u64,
         /// For how long it waits where it is refused, in microseconds.
@@ -73,8 +77,8 @@ pub enum Action {
     Release {
         /// Who asks.
         owner: u128,
-        /// Only the grant of this token.
-        token: Option<u64>,
+        /// The id of the hold.
+        hold: u128,
     },
     /// Break the grant of this token.
     ForceRelease {
@@ -88,8 +92,15 @@ pub enum Action {
 /// What an operation came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Done, now or when it was first sent.
-    Done(Grant),
+    /// Acquired or renewed, now or before.
+    Held(Grant),
+    /// Given back or freed by force, now or before.
+    Released {
+        /// The token of the grant.
+        token: u64,
+        /// How many holds were left.
+        holds: u64,
+    },
     /// Refused, with the live grant if there is one.
     Refused(Option<(u128, Grant)>),
     /// It came after its `not_after`.
@@ -105,7 +116,7 @@ pub enum Outcome {
     Withdrawn,
     /// What an inspection saw.
     Seen(Sight),
-    /// The id was used before, for another operation.
+    /// The id is that of a hold that has ended.
     Reused,
     /// Any other error.
     Failed(String),
@@ -124,14 +135,14 @@ pub struct Sight {
     pub queued: u64,
 }
 
-/// A grant right after an operation.
+/// A grant as it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// The fencing token.
     pub token: u64,
     /// How often it is held.
     pub holds: u64,
-    /// The end of the lease in microseconds; 0 once it is free.
+    /// The end of the lease in microseconds.
     pub deadline_us: u64,
 }
 
@@ -170,7 +181,8 @@ impl<K: Key> Subject for OnKey<K> {
             Ok(Reply { now: at, answer }) => {
                 assert_eq!(at, now, "a reply says at which time it was made");
                 match answer {
-                    Answer::Done(hold) => Outcome::Done(grant(hold)),
+                    Answer::Held(hold) => Outcome::Held(grant(hold)),
+                    Answer::Released { token, holds } => Outcome::Released { token, holds },
                     Answer::Refused(held) => Outcome::Refused(held.map(holder)),
                     Answer::TooLate => Outcome::TooLate,
                     Answer::Queued { ahead, until } => {
@@ -201,17 +213,20 @@ enum Asked {
 }
 
 fn command(op: &Op) -> Asked {
-    let (lock, id) = (lock(op), OperationId::from_u128(op.id));
+    let lock = lock(op);
     Asked::Operation(match op.action {
-        Action::Acquire { owner, not_after_us, waits_us, in_line, label } => {
-            let acquire = lock.acquire(OwnerId::from_u128(owner), id, time(not_after_us));
+        Action::Acquire { owner, hold, not_after_us, waits_us, in_line, label } => {
+            let (owner, hold) = (OwnerId::from_u128(owner), HoldId::from_u128(hold));
+            let acquire = lock.acquire(owner, hold, time(not_after_us));
             let span = Duration::from_micros(waits_us);
             let acquire = if in_line { acquire.queued(span) } else { acquire.waiting(span) };
             label.map_or(acquire, |label| acquire.labelled(label))
         }
-        Action::Renew { owner, token } => lock.renew(OwnerId::from_u128(owner), token, id),
-        Action::Release { owner, token } => lock.release(OwnerId::from_u128(owner), token, id),
-        Action::ForceRelease { token } => lock.force_release(token, id),
+        Action::Renew { owner, token } => lock.renew(OwnerId::from_u128(owner), token),
+        Action::Release { owner, hold } => {
+            lock.release(OwnerId::from_u128(owner), HoldId::from_u128(hold))
+        }
+        Action::ForceRelease { token } => lock.force_release(token),
         Action::Withdraw { owner } => {
             return Asked::Withdraw(lock.withdraw(OwnerId::from_u128(owner)));
         }

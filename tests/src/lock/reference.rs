@@ -1,10 +1,10 @@
 //! The lock a second time, as plainly as it can be said: everything follows from the list of
 //! operations that were done, and of what was written about those who wait.
 
-use super::{Action, Grant, Op, Outcome, Sight, Subject};
+use lockage_core::lock::MAX_HOLDS;
 
-/// How many of the latest operations are remembered (L10).
-const REMEMBERED: usize = 4;
+use super::history::{Done, End, ended, grant, holds};
+use super::{Action, Grant, Op, Outcome, Sight, Subject};
 
 /// How many wait in line at most (L9).
 const PLACES: usize = 256;
@@ -27,22 +27,13 @@ enum Turn {
     NoOnes,
 }
 
-/// An operation that was done: when, for which grant, and what was answered.
-#[derive(Clone, Debug)]
-struct Done {
-    op: Op,
-    at_us: u64,
-    token: u64,
-    answer: Grant,
-}
-
 impl Reference {
-    /// The moment from which on nothing here matters any more: no operation is to be remembered,
-    /// none was when a lease was still to run, and no token is ahead of the clock.
+    /// The moment from which on nothing here matters any more: no hold is to be remembered,
+    /// no lease is still to run, and no token is ahead of the clock.
     pub fn keep_us(&self) -> u64 {
         let kept = self.done.iter().map(|done| {
-            let remembered = done.at_us.max(done.answer.deadline_us) + done.op.remember_us;
-            remembered.max(done.token + 1)
+            let remembered = done.at_us.max(done.grant.deadline_us) + done.op.remember_us;
+            remembered.max(done.grant.token + 1)
         });
         let places = self.turns.iter().map(|&(_, turn)| match turn {
             Turn::Asked { until_us, .. } => until_us,
@@ -99,39 +90,23 @@ impl Reference {
 
     /// The latest token that was given out.
     pub fn token(&self) -> u64 {
-        self.done.last().map_or(0, |done| done.token)
+        self.done.last().map_or(0, |done| done.grant.token)
     }
 
     /// The end of the latest grant's lease.
     pub fn deadline_us(&self) -> u64 {
-        self.grant(self.token()).map_or(0, |(_, grant)| grant.deadline_us)
+        grant(&self.done, self.token()).map_or(0, |(_, grant)| grant.deadline_us)
     }
 
-    /// The grant of a token, with its owner, unless it is over: its holds are acquires less
-    /// releases, its deadline the latest that any acquire or renewal asked for.
-    fn grant(&self, token: u64) -> Option<(u128, Grant)> {
-        let mut grant = Grant { token, holds: 0, deadline_us: 0 };
-        let mut holder = None;
-        for done in self.done.iter().filter(|done| done.token == token) {
-            let asked_us = done.at_us + done.op.lease_us;
-            match done.op.action {
-                Action::Acquire { owner, .. } => {
-                    holder = Some(owner);
-                    grant.holds += 1;
-                    grant.deadline_us = grant.deadline_us.max(asked_us);
-                }
-                Action::Renew { .. } => grant.deadline_us = grant.deadline_us.max(asked_us),
-                Action::Release { .. } => grant.holds -= 1,
-                Action::ForceRelease { .. } => return None,
-                Action::Withdraw { .. } | Action::Inspect => {}
-            }
-        }
-        holder.filter(|_| grant.holds > 0).map(|owner| (owner, grant))
+    /// The latest grant's owner and holds, live or not.
+    pub fn held(&self) -> Option<(u128, Vec<u128>)> {
+        let (owner, _) = grant(&self.done, self.token())?;
+        Some((owner, holds(&self.done, self.token())))
     }
 
     /// The grant that is live at a time.
     fn live(&self, now_us: u64) -> Option<(u128, Grant)> {
-        self.grant(self.token()).filter(|(_, grant)| now_us < grant.deadline_us)
+        grant(&self.done, self.token()).filter(|(_, grant)| now_us < grant.deadline_us)
     }
 
     /// What an inspection sees.
@@ -140,10 +115,38 @@ impl Reference {
         let Some((owner, grant)) = self.live(now_us) else {
             return Sight { queued, ..Sight::default() };
         };
-        let granted = self.done.iter().find(|done| done.token == grant.token);
+        let granted = self.done.iter().find(|done| done.grant.token == grant.token);
         let granted = granted.expect("a grant was made by an operation");
         let Action::Acquire { label, .. } = granted.op.action else { panic!("by an acquire") };
         Sight { live: Some((owner, grant)), since_us: Some(granted.at_us), label, queued }
+    }
+
+    /// What is told without anything to do.
+    fn known(&self, op: &Op, now_us: u64) -> Option<Outcome> {
+        let (live, ended) = (self.live(now_us), ended(&self.done));
+        let end_of = |hold| ended.iter().find(|(known, _)| *known == hold).map(|(_, end)| *end);
+        match op.action {
+            Action::Acquire { owner, hold, not_after_us, .. } => {
+                let is_known = holds(&self.done, self.token()).contains(&hold);
+                match live {
+                    Some((holder, grant)) if is_known && holder == owner => {
+                        Some(Outcome::Held(grant))
+                    }
+                    _ if now_us > not_after_us => Some(Outcome::TooLate),
+                    None if is_known => Some(Outcome::Reused),
+                    _ => end_of(hold).map(|_| Outcome::Reused),
+                }
+            }
+            Action::Release { hold, .. } => match end_of(hold) {
+                Some(End::Released(token, holds)) => Some(Outcome::Released { token, holds }),
+                _ => None,
+            },
+            Action::ForceRelease { token } => ended
+                .iter()
+                .any(|(_, end)| *end == End::Broken(token))
+                .then_some(Outcome::Released { token, holds: 0 }),
+            Action::Renew { .. } | Action::Withdraw { .. } | Action::Inspect => None,
+        }
     }
 
     /// Who is next, if anyone waits in line.
@@ -171,12 +174,14 @@ impl Reference {
         };
         match op.action {
             Action::Acquire { owner, .. } => match live {
+                Some((_, grant)) if grant.holds == MAX_HOLDS as u64 => None,
                 None if self.next(now_us).is_some_and(|next| next != owner) => None,
                 None => Some(now_us.max(self.token() + 1)),
                 Some(_) => live_of(owner, None),
             },
-            Action::Renew { owner, token } | Action::Release { owner, token } => {
-                live_of(owner, token)
+            Action::Renew { owner, token } => live_of(owner, token),
+            Action::Release { owner, hold } => {
+                live_of(owner, None).filter(|token| holds(&self.done, *token).contains(&hold))
             }
             Action::ForceRelease { token } => {
                 live.filter(|(_, grant)| grant.token == token).map(|(_, grant)| grant.token)
@@ -201,15 +206,8 @@ impl Subject for Reference {
             }
             _ => {}
         }
-        if let Some(before) =
-            seen.done.iter().rev().take(REMEMBERED).find(|done| done.op.id == op.id)
-        {
-            let same =
-                std::mem::discriminant(&before.op.action) == std::mem::discriminant(&op.action);
-            return if same { Outcome::Done(before.answer) } else { Outcome::Reused };
-        }
-        if matches!(op.action, Action::Acquire { not_after_us, .. } if now_us > not_after_us) {
-            return Outcome::TooLate;
+        if let Some(outcome) = seen.known(op, now_us) {
+            return outcome;
         }
         let Some(token) = seen.serve(op, now_us) else {
             let before = seen.turns.len();
@@ -226,11 +224,14 @@ impl Subject for Reference {
         };
         seen.turns.push((now_us, turn));
         let free = Grant { token, holds: 0, deadline_us: 0 };
-        seen.done.push(Done { op: *op, at_us: now_us, token, answer: free });
-        let answer = seen.grant(token).map_or(free, |(_, grant)| grant);
-        seen.done.last_mut().expect("it was just put there").answer = answer;
+        seen.done.push(Done { op: *op, at_us: now_us, grant: free });
+        let left = grant(&seen.done, token).map_or(free, |(_, grant)| grant);
+        seen.done.last_mut().expect("it was just put there").grant = left;
         *self = seen;
-        Outcome::Done(answer)
+        match op.action {
+            Action::Acquire { .. } | Action::Renew { .. } => Outcome::Held(left),
+            _ => Outcome::Released { token, holds: left.holds },
+        }
     }
 
     fn forget(&mut self) {

@@ -58,13 +58,24 @@ enum Ask {
     Acquire(u128, Option<i64>, Way),
     Withdraw(u128),
     Renew(u128, Token),
-    Release(u128, Token),
+    /// By the owner of that hold, or by another one.
+    Release(Option<u128>, Which),
     ForceRelease(Token),
     Inspect,
     /// The operation that was sent so many before this one, once more.
     Repeat(usize),
-    /// A new operation of the other kind under an old id.
+    /// An acquire under the id of the hold that was named so many operations before.
     Misuse(usize),
+}
+
+/// Which hold is given back.
+#[derive(Clone, Copy, Debug)]
+enum Which {
+    /// One of those of the latest grant, where there is one; else as below.
+    Held(usize),
+    /// The one that was asked for so many acquires ago.
+    Asked(usize),
+    Unknown,
 }
 
 /// How an acquire waits where it is refused.
@@ -143,11 +154,9 @@ impl Step {
             Token::Latest(offset) => Some(reference.token().saturating_add_signed(offset)),
             Token::Exactly(token) => Some(token),
         };
-        let fresh = |action| {
-            // Ids differ in their upper half too, and no two operations of a trace share one.
-            let id = (index as u128 + 1) << 96 | 0xfeed;
-            Op { action, id, lease_us: self.lease_us, remember_us: self.remember_us }
-        };
+        // Ids differ in their upper half too, and no two acquires of a trace share one.
+        let new = (index as u128 + 1) << 96 | 0xfeed;
+        let fresh = |action| Op { action, lease_us: self.lease_us, remember_us: self.remember_us };
         match self.ask {
             Ask::Acquire(owner, wait, way) => {
                 let latest = |wait| now_us.saturating_add_signed(wait).min(MAX_TIME_US);
@@ -158,11 +167,14 @@ impl Step {
                     Way::InLine => (self.waits_us, true),
                 };
                 let label = label(index);
-                fresh(Action::Acquire { owner, not_after_us, waits_us, in_line, label })
+                fresh(Action::Acquire { owner, hold: new, not_after_us, waits_us, in_line, label })
             }
             Ask::Withdraw(owner) => fresh(Action::Withdraw { owner }),
             Ask::Renew(owner, which) => fresh(Action::Renew { owner, token: token(which) }),
-            Ask::Release(owner, which) => fresh(Action::Release { owner, token: token(which) }),
+            Ask::Release(by, which) => {
+                let (owner, hold) = which.hold(reference, sent).unwrap_or((OWNERS[0], new));
+                fresh(Action::Release { owner: by.unwrap_or(owner), hold })
+            }
             Ask::ForceRelease(which) => {
                 fresh(Action::ForceRelease { token: token(which).unwrap_or(reference.token()) })
             }
@@ -171,17 +183,32 @@ impl Step {
                 sent.iter().rev().nth(back).copied().unwrap_or_else(|| fresh(Action::Inspect))
             }
             Ask::Misuse(back) => {
-                let old = sent.iter().rev().nth(back).filter(|op| op.has_id());
-                let action = match old.map(|op| op.action) {
-                    Some(Action::Acquire { owner, .. }) => Action::Release { owner, token: None },
-                    _ => {
-                        let (owner, not_after_us) = (OWNERS[0], MAX_TIME_US);
-                        let (waits_us, in_line, label) = (0, false, None);
-                        Action::Acquire { owner, not_after_us, waits_us, in_line, label }
-                    }
-                };
-                Op { id: old.map_or(fresh(action).id, |op| op.id), ..fresh(action) }
+                let hold = sent.iter().rev().filter_map(Op::hold).nth(back).unwrap_or(new);
+                let (owner, not_after_us) = (OWNERS[0], MAX_TIME_US);
+                let (waits_us, in_line, label) = (0, false, None);
+                fresh(Action::Acquire { owner, hold, not_after_us, waits_us, in_line, label })
             }
+        }
+    }
+}
+
+impl Which {
+    /// Its owner and its id.
+    fn hold(self, reference: &Reference, sent: &[Op]) -> Option<(u128, u128)> {
+        let asked = |back| {
+            let asked = sent.iter().rev().filter_map(|op| match op.action {
+                Action::Acquire { owner, hold, .. } => Some((owner, hold)),
+                _ => None,
+            });
+            asked.clone().nth(back).or_else(|| asked.clone().next())
+        };
+        match self {
+            Which::Held(at) => match reference.held() {
+                Some((owner, holds)) => Some((owner, holds[at % holds.len()])),
+                None => asked(at),
+            },
+            Which::Asked(back) => asked(back),
+            Which::Unknown => None,
         }
     }
 }
@@ -259,7 +286,7 @@ fn ask() -> impl Strategy<Value = Ask> {
         14 => (owner(), wait, way()).prop_map(|(owner, wait, way)| Ask::Acquire(owner, wait, way)),
         2 => owner().prop_map(Ask::Withdraw),
         4 => (owner(), token()).prop_map(|(owner, token)| Ask::Renew(owner, token)),
-        8 => (owner(), token()).prop_map(|(owner, token)| Ask::Release(owner, token)),
+        8 => (by(), which()).prop_map(|(by, which)| Ask::Release(by, which)),
         2 => token().prop_map(Ask::ForceRelease),
         2 => Just(Ask::Inspect),
         5 => (0..7_usize).prop_map(Ask::Repeat),
@@ -270,6 +297,18 @@ fn ask() -> impl Strategy<Value = Ask> {
 fn owner() -> impl Strategy<Value = u128> {
     let [often, zero, max, other, last] = OWNERS.map(Just);
     prop_oneof![5 => often, 2 => zero, 1 => max, 2 => other, 2 => last]
+}
+
+fn by() -> impl Strategy<Value = Option<u128>> {
+    prop_oneof![6 => Just(None), 1 => owner().prop_map(Some)]
+}
+
+fn which() -> impl Strategy<Value = Which> {
+    prop_oneof![
+        6 => (0..4_usize).prop_map(Which::Held),
+        2 => (0..6_usize).prop_map(Which::Asked),
+        1 => Just(Which::Unknown),
+    ]
 }
 
 fn way() -> impl Strategy<Value = Way> {

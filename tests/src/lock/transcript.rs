@@ -3,6 +3,7 @@
 
 use lockage_core::Stored;
 
+use super::history::{self, Done, End};
 use super::{Action, Grant, OnKey, Op, Outcome, Sight, Subject, Trace};
 use crate::key::{Held, Holds, Slot};
 use crate::properties::Check;
@@ -10,9 +11,6 @@ use crate::subject::Failure;
 
 /// The live grant and its owner, if anybody holds the lock.
 pub type Live = Option<(u128, Grant)>;
-
-/// How many of the latest operations are remembered (L10).
-const REMEMBERED: usize = 4;
 
 /// What the failure of an operation that has no outcome begins with: no law was broken, the store
 /// or its script was.
@@ -42,15 +40,21 @@ pub struct Seen {
     pub sure: bool,
     /// The answer that the lock must give from its memory.
     pub remembered: Option<Outcome>,
-    /// Whether it repeats an operation that was done, and is answered as then.
+    /// Whether it repeats an operation that was done, and is told so.
     pub repeats: bool,
+    /// Whether the hold that it names is one of the live grant, where that is known.
+    pub names_live: Option<bool>,
 }
 
 impl Seen {
     /// The grant of an operation that was done now, not before.
     pub fn news(&self) -> Option<Grant> {
         match self.outcome {
-            Outcome::Done(grant) if self.changed => Some(grant),
+            Outcome::Held(grant) if self.changed => Some(grant),
+            Outcome::Released { token, holds } if self.changed => {
+                let deadline_us = self.after.map_or(0, |(_, grant)| grant.deadline_us);
+                Some(Grant { token, holds, deadline_us })
+            }
             _ => None,
         }
     }
@@ -77,16 +81,12 @@ pub fn watch<K: Holds>(lock: &mut OnKey<K>, trace: &Trace) -> Result<Vec<Seen>, 
         if let Outcome::Failed(error) = &outcome {
             return Err(Failure::new(format!("{FAILED}: {op:?} at {now_us}: {error}")));
         }
-        let (sure, remembered) = (memory.is_sure(now_us), memory.answer(op, now_us));
+        let (sure, remembered) = (memory.is_sure(now_us), memory.answer(op, now_us, before));
         let repeats = !changed && memory.was_told(op, &outcome);
+        let names_live = op.hold().and_then(|hold| memory.is_live(hold, before));
         memory.pass(now_us);
-        if let Outcome::Done(grant) = outcome
-            && changed
-        {
-            memory.learn(op, now_us, grant);
-        }
         let op = *op;
-        transcript.push(Seen {
+        let seen = Seen {
             op,
             now_us,
             outcome,
@@ -97,7 +97,12 @@ pub fn watch<K: Holds>(lock: &mut OnKey<K>, trace: &Trace) -> Result<Vec<Seen>, 
             sure,
             remembered,
             repeats,
-        });
+            names_live,
+        };
+        if let Some(grant) = seen.news() {
+            memory.learn(&op, now_us, grant);
+        }
+        transcript.push(seen);
         Ok(())
     })?;
     Ok(transcript)
@@ -143,7 +148,7 @@ impl<K: Holds> Subject for Watched<'_, K> {
 
 impl<K: Holds> Watched<'_, K> {
     fn inspect(&mut self, now_us: u64) -> Outcome {
-        let op = Op { action: Action::Inspect, id: 0, lease_us: 1, remember_us: 1 };
+        let op = Op { action: Action::Inspect, lease_us: 1, remember_us: 1 };
         self.lock.run(&op, now_us)
     }
 
@@ -160,12 +165,12 @@ impl<K: Holds> Watched<'_, K> {
     }
 }
 
-/// The record without who waits: without the sixth and the seventh word of its head (until when it is kept, and
+/// The record without who waits: without the fifth and the sixth word of its head (until when it is kept, and
 /// until when somebody waits), its queue, and its expiry, which is set anew with those.
 fn but_for_who_waits(held: &Held) -> Option<String> {
     let Some((Stored::Text(text), _)) = held else { return None };
     let (head, rest) = text.split_once('|')?;
-    let words = head.split(' ').enumerate().filter(|(at, _)| ![5, 6].contains(at));
+    let words = head.split(' ').enumerate().filter(|(at, _)| ![4, 5].contains(at));
     let words: Vec<&str> = words.map(|(_, word)| word).collect();
     let done = rest.split('>').next()?;
     Some(format!("{}|{done}", words.join(" ")))
@@ -176,9 +181,9 @@ fn but_for_who_waits(held: &Held) -> Option<String> {
 #[derive(Debug, Default)]
 struct Memory {
     /// The operations of the present record, the latest last.
-    done: Vec<(Op, Grant)>,
+    done: Vec<Done>,
     /// All that were ever done.
-    ever: Vec<(Op, Grant)>,
+    ever: Vec<Done>,
     keep_us: u64,
     /// The latest time since the record began.
     latest_us: u64,
@@ -189,17 +194,66 @@ impl Memory {
         !self.done.is_empty() && self.latest_us.max(now_us) < self.keep_us
     }
 
-    fn answer(&self, op: &Op, now_us: u64) -> Option<Outcome> {
-        if !self.is_sure(now_us) || !op.has_id() {
+    /// What is told to who asks for what was done before.
+    fn answer(&self, op: &Op, now_us: u64, live: Live) -> Option<Outcome> {
+        if !self.is_sure(now_us) {
             return None;
         }
-        let known = self.done.iter().rev().take(REMEMBERED).find(|(done, _)| done.id == op.id);
-        known.map(|(done, grant)| told(op, done, *grant))
+        let ended = history::ended(&self.done);
+        let end_of = |hold| ended.iter().find(|(known, _)| *known == hold).map(|(_, end)| *end);
+        match op.action {
+            Action::Acquire { owner, hold, not_after_us, .. } => {
+                let latest = self.done.last().map_or(0, |done| done.grant.token);
+                let is_latest = history::holds(&self.done, latest).contains(&hold);
+                match live {
+                    Some((holder, grant)) if is_latest && holder == owner => {
+                        Some(Outcome::Held(grant))
+                    }
+                    Some(_) if is_latest => None,
+                    _ if !is_latest && end_of(hold).is_none() => None,
+                    _ if now_us > not_after_us => Some(Outcome::TooLate),
+                    _ => Some(Outcome::Reused),
+                }
+            }
+            Action::Release { hold, .. } => match end_of(hold)? {
+                End::Released(token, holds) => Some(Outcome::Released { token, holds }),
+                End::Broken(_) | End::Expired => None,
+            },
+            Action::ForceRelease { token } => {
+                let is_broken = ended.iter().any(|(_, end)| *end == End::Broken(token));
+                is_broken.then_some(Outcome::Released { token, holds: 0 })
+            }
+            Action::Renew { .. } | Action::Withdraw { .. } | Action::Inspect => None,
+        }
     }
 
+    /// Whether the same was done before, and this tells so.
     fn was_told(&self, op: &Op, outcome: &Outcome) -> bool {
-        let known = self.ever.iter().filter(|(done, _)| done.id == op.id);
-        op.has_id() && known.into_iter().any(|(done, grant)| told(op, done, *grant) == *outcome)
+        let told = match outcome {
+            Outcome::Held(grant) => grant.token,
+            Outcome::Released { token, .. } => *token,
+            _ => return false,
+        };
+        self.ever.iter().filter(|done| done.grant.token == told).any(|done| {
+            match (op.action, done.op.action) {
+                (
+                    Action::Acquire { owner, hold, .. },
+                    Action::Acquire { owner: before, hold: known, .. },
+                ) => (owner, hold) == (before, known),
+                (Action::Release { hold, .. }, Action::Release { hold: known, .. }) => {
+                    hold == known
+                }
+                (Action::ForceRelease { .. }, Action::ForceRelease { .. }) => true,
+                _ => false,
+            }
+        })
+    }
+
+    /// Whether this hold is one of the live grant; nothing where not all of its holds are known.
+    fn is_live(&self, hold: u128, live: Live) -> Option<bool> {
+        let Some((_, grant)) = live else { return Some(false) };
+        let holds = history::holds(&self.done, grant.token);
+        (holds.len() as u64 == grant.holds).then(|| holds.contains(&hold))
     }
 
     fn pass(&mut self, now_us: u64) {
@@ -210,16 +264,12 @@ impl Memory {
         if !self.is_sure(now_us) {
             (self.done, self.keep_us, self.latest_us) = (Vec::new(), 0, now_us);
         }
-        self.done.push((*op, grant));
-        self.ever.push((*op, grant));
+        let done = Done { op: *op, at_us: now_us, grant };
+        self.done.push(done);
+        self.ever.push(done);
         let remembered_us = now_us.max(grant.deadline_us) + op.remember_us;
         self.keep_us = self.keep_us.max(remembered_us).max(grant.token + 1);
     }
-}
-
-fn told(op: &Op, done: &Op, grant: Grant) -> Outcome {
-    let same = std::mem::discriminant(&op.action) == std::mem::discriminant(&done.action);
-    if same { Outcome::Done(grant) } else { Outcome::Reused }
 }
 
 impl Holds for Slot {

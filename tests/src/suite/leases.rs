@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use lockage::latch::{self, Latch};
-use lockage::lock::OperationId;
+use lockage::latch::{self, Latch, OperationId};
 use lockage::rw_lock::{self, HoldId, Mode, OwnerId, RwLock};
 use lockage::semaphore::{self, PermitId, Semaphore};
 use lockage::{Command, Key, RecordError, Store, StoreError, Timestamp};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use lockage::lock::{Answer, Hold, Lock, Operation, OperationId, OwnerId};
-use lockage::{Key, Store};
+use lockage::lock::{Answer, Hold, HoldId, Lock, Operation, OwnerId};
+use lockage::{Key, RecordError, Store, StoreError};
 use lockage_core::Timestamp;
 
 use super::Bench;
@@ -33,18 +33,22 @@ pub(super) async fn a_lock_is_taken_held_and_given_back<S: Store>(bench: &Bench<
     let renewed = lock.done(lock.renew(ALICE, Some(first.token))).await;
     assert_eq!(renewed.deadline, again.deadline, "L4");
     assert!(lock.is_refused(lock.renew(BOB, None), Some(ALICE)).await, "L3");
-    assert!(lock.is_refused(lock.release(BOB, None), Some(ALICE)).await, "L3");
-    assert!(lock.is_refused(lock.release(ALICE, Some(first.token - 1)), Some(ALICE)).await, "L3");
+    assert!(lock.is_refused(lock.release(BOB, 1), Some(ALICE)).await, "L3");
+    assert!(lock.is_refused(lock.release(ALICE, 9), Some(ALICE)).await, "L3");
 
-    assert_eq!(lock.done(lock.release(ALICE, None)).await.holds, 1, "L2");
-    assert_eq!(lock.done(lock.release(ALICE, Some(first.token))).await.holds, 0, "L2");
+    let released = |holds| Answer::Released { token: first.token, holds };
+    assert_eq!(lock.answer(lock.release(ALICE, 1)).await, released(1), "L2");
+    assert_eq!(lock.answer(lock.release(ALICE, 3)).await, released(0), "L2");
     assert_eq!(lock.inspected().await, None);
-    assert!(lock.is_refused(lock.release(ALICE, None), None).await, "L3");
+    assert!(lock.is_refused(lock.release(ALICE, 9), None).await, "L3");
 
     let second = lock.done(lock.acquire(BOB)).await;
     assert!(second.token > first.token, "L5");
     assert!(lock.is_refused(lock.break_grant(first.token), Some(BOB)).await);
-    lock.done(lock.break_grant(second.token)).await;
+    for _ in 0..2 {
+        let broken = Answer::Released { token: second.token, holds: 0 };
+        assert_eq!(lock.answer(lock.break_grant(second.token)).await, broken, "L10");
+    }
     let third = lock.done(lock.acquire(ALICE)).await;
     assert!(third.token > second.token, "L5");
 
@@ -55,27 +59,41 @@ pub(super) async fn a_lock_is_taken_held_and_given_back<S: Store>(bench: &Bench<
     assert!(lock.done(lock.acquire(BOB)).await.token > third.token, "L5");
 }
 
-/// L10: an operation that is sent again changes nothing and gets the same answer.
+/// L10: an operation that is sent again changes nothing and gets the same answer; a release of one hold never takes
+/// another one, however much was done in between.
 pub(super) async fn a_repeated_operation_is_done_once<S: Store>(bench: &Bench<'_, S>) {
     let lock = Held::new(bench, "repeat");
     let acquire = lock.acquire(ALICE);
     let first = lock.done(acquire).await;
     bench.at(Duration::from_secs(1));
     assert_eq!(lock.done(acquire).await, first);
-    let release = lock.release(ALICE, None);
-    assert_eq!(lock.done(release).await.holds, 0);
-    assert_eq!(lock.done(release).await.holds, 0);
+    let released = |holds| Answer::Released { token: first.token, holds };
+    for number in 2..8 {
+        lock.done(lock.acquire(ALICE)).await;
+        assert_eq!(lock.answer(lock.release(ALICE, number)).await, released(1));
+        lock.done(lock.renew(ALICE, None)).await;
+    }
+    assert_eq!(lock.answer(lock.release(ALICE, 7)).await, released(1), "it is remembered");
+    assert!(
+        lock.is_refused(lock.release(ALICE, 2), Some(ALICE)).await,
+        "it is not, and takes none"
+    );
+    for _ in 0..2 {
+        assert_eq!(lock.answer(lock.release(ALICE, 1)).await, released(0));
+    }
     // Also after somebody else has it; it is not taken from them.
     lock.done(lock.acquire(BOB)).await;
-    assert_eq!(lock.done(acquire).await, first);
+    assert_eq!(lock.answer(lock.release(ALICE, 1)).await, released(0));
+    let again = bench.store.execute(&lock.key, &acquire).await;
+    assert!(matches!(again, Err(StoreError::Record(RecordError::OperationReused))));
     assert_eq!(lock.inspected().await, Some(BOB));
-    // A duplicate that comes too late, and is no longer remembered, takes nothing.
-    for _ in 0..4 {
-        lock.done(lock.renew(BOB, None)).await;
-    }
-    lock.done(lock.release(BOB, None)).await;
+    // A duplicate that comes too late takes nothing.
     bench.at(Duration::from_secs(31));
     assert_eq!(lock.answer(acquire).await, Answer::TooLate);
+}
+
+fn id(number: u128) -> HoldId {
+    HoldId::from_u128(number << 64 | 0xFEED)
 }
 
 impl<'a, 'b, S: Store> Held<'a, 'b, S> {
@@ -92,20 +110,21 @@ impl<'a, 'b, S: Store> Held<'a, 'b, S> {
     }
 
     fn renew(&self, owner: OwnerId, token: Option<u64>) -> Operation {
-        self.lock.renew(owner, token, self.next_id())
+        self.lock.renew(owner, token)
     }
 
-    fn release(&self, owner: OwnerId, token: Option<u64>) -> Operation {
-        self.lock.release(owner, token, self.next_id())
+    /// Of what the acquire of this number took.
+    fn release(&self, owner: OwnerId, number: u128) -> Operation {
+        self.lock.release(owner, id(number))
     }
 
     fn break_grant(&self, token: u64) -> Operation {
-        self.lock.force_release(token, self.next_id())
+        self.lock.force_release(token)
     }
 
-    fn next_id(&self) -> OperationId {
+    fn next_id(&self) -> HoldId {
         self.ids.set(self.ids.get() + 1);
-        OperationId::from_u128(self.ids.get() << 64 | 0xFEED)
+        id(self.ids.get())
     }
 
     async fn answer(&self, operation: Operation) -> Answer {
@@ -117,7 +136,7 @@ impl<'a, 'b, S: Store> Held<'a, 'b, S> {
         let caller = std::panic::Location::caller();
         async move {
             match self.answer(operation).await {
-                Answer::Done(hold) => hold,
+                Answer::Held(hold) => hold,
                 other => panic!("{caller}: {operation:?} got {other:?}"),
             }
         }

@@ -1,6 +1,6 @@
 //! What is refused on every store, and leaves everything as it was.
 
-use lockage::lock::{OperationId, OwnerId};
+use lockage::lock::{HoldId, OwnerId};
 use lockage::{CostError, Error, Key, KeyError, RecordError, Store, StoreError, Timestamp, lock};
 
 use super::{Bench, LIMITS};
@@ -33,7 +33,7 @@ pub(super) async fn another_record_is_refused_and_kept<S: Store + Clone>(bench: 
         assert!(matches!(inspected, Err(StoreError::Record(RecordError::OtherKind))));
         assert_eq!(limiter.peek("used", 1).await.unwrap().remaining, 3, "{limit}");
 
-        let (owner, id) = (OwnerId::from_u128(1), OperationId::from_u128(1));
+        let (owner, id) = (OwnerId::from_u128(1), HoldId::from_u128(1));
         let key = Key::new(&prefix, "held").unwrap();
         let acquire = lock.acquire(owner, id, Timestamp::MAX);
         let held = bench.store.execute(&key, &acquire).await.unwrap();

@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockage::lock::{Lock, OperationId, OwnerId};
+use lockage::lock::{HoldId, Lock, OwnerId};
 use lockage::{
     ConfigError, Error, Limit, Limiter, RecordError, RequestId, StoreError, Timed, Timestamp,
 };
@@ -96,7 +96,7 @@ fn an_error_is_every_callers() {
 fn a_refused_record_is_every_callers() {
     let world = world(10);
     let lock = Lock::new(Duration::from_secs(60), Duration::from_secs(60)).unwrap();
-    let (owner, id) = (OwnerId::from_u128(1), OperationId::from_u128(1));
+    let (owner, id) = (OwnerId::from_u128(1), HoldId::from_u128(1));
     let held = lock.acquire(owner, id, Timestamp::MAX);
     world.gate.memory.run("lockage:{id}", &held).unwrap();
     let callers = [1, 2, 3].map(|cost| world.arrive("id", cost));

@@ -100,7 +100,7 @@ async fn l9_the_dead_hold_up_the_others_for_one_place_at_most() {
     for number in 0..5 {
         // As it asks who waits, and is never heard of again.
         let [owner, id] = [1000 + number, 2000 + number];
-        let (owner, id) = (OwnerId::from_u128(owner), OperationId::from_u128(id));
+        let (owner, id) = (OwnerId::from_u128(owner), HoldId::from_u128(id));
         let dead = machine.acquire(owner, id, Timestamp::MAX).queued(POLL * 2 + SECOND);
         store.execute(&Key::new("lock", "one").unwrap(), &dead).await.unwrap();
     }

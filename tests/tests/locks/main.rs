@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use std::vec::IntoIter;
 
-use lockage::lock::{Holder, Lock, OperationId, OwnerId};
+use lockage::lock::{HoldId, Holder, Lock, OwnerId};
 use lockage::runtime::{AsyncStd, Smol, Spawn, Tokio};
 use lockage::{Busy, Key, Locks, Loss, NamedLock, Released, Store, Timed, Timestamp, TryLock};
 use lockage_memory::MemoryStore;

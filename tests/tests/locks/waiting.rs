@@ -8,7 +8,7 @@ use super::*;
 async fn hold_and_crash(store: &Memory) {
     let key = Key::new("lock", "one").unwrap();
     let crashed = Lock::new(LEASE, SECOND).unwrap();
-    let acquire = crashed.acquire(OwnerId::from_u128(7), OperationId::from_u128(7), Timestamp::MAX);
+    let acquire = crashed.acquire(OwnerId::from_u128(7), HoldId::from_u128(7), Timestamp::MAX);
     store.execute(&key, &acquire).await.unwrap();
 }
 

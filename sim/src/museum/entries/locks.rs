@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockage_core::lock::{Answer, Lock, OperationId, OwnerId};
+use lockage_core::lock::{Answer, HoldId, Lock, OwnerId};
 use lockage_core::{Command, Record, Timestamp};
 
 use super::{MS, S, a, b, c, number, pair, searched, searched_slowly};
@@ -179,7 +179,7 @@ pub(super) fn entries() -> Vec<Entry> {
             about: "Whoever asks again while he waits goes to the end of the line.",
             scene: "a lease of 10 s, places in line of 60 s",
             exhibit: || Exhibit {
-                broken: Machine::of((None, 0), back_to_the_end),
+                broken: Machine::of((None, 0, Vec::new()), back_to_the_end),
                 shipped: ShippedLock::fresh(),
                 judge: judge_lock::l9(),
                 way: searched(&[a(LOCK), a(Deed::Unlock), b(LINE_UP), c(LINE_UP)], 6),
@@ -276,12 +276,12 @@ fn held(world: &World, holds: RespValue, token: Option<u64>) -> Seen {
     }
 }
 
-/// What is stored, and the number of the latest operation.
-type Stored = (Option<Record>, u128);
+/// What is stored, how many acquires there were, and which of them are still held, the latest last.
+type Stored = (Option<Record>, u128, Vec<HoldId>);
 
 /// The shipped machine, with a place in line given up whenever its owner asks again.
 fn back_to_the_end(
-    (slot, operations): &mut Stored,
+    (slot, acquires, held): &mut Stored,
     now: u64,
     who: char,
     deed: Deed,
@@ -289,8 +289,8 @@ fn back_to_the_end(
     let (lease, span) = (Duration::from_micros(LEASE), Duration::from_secs(60));
     let lock = Lock::new(lease, span).expect("in range");
     let now = Timestamp::from_micros(S + now).expect("traces are short");
-    *operations += 1;
-    let (owner, id) = (OwnerId::from_u128(who as u128), OperationId::from_u128(*operations));
+    *acquires += 1;
+    let (owner, id) = (OwnerId::from_u128(who as u128), HoldId::from_u128(*acquires));
     let operation = match deed {
         Deed::Lock(_) => lock.acquire(owner, id, Timestamp::MAX),
         Deed::LineUp(_) => {
@@ -299,12 +299,15 @@ fn back_to_the_end(
             }
             lock.acquire(owner, id, Timestamp::MAX).queued(span)
         }
-        Deed::Unlock => lock.release(owner, None, id),
+        Deed::Unlock => lock.release(owner, held.pop().unwrap_or(id)),
         _ => return None,
     };
     Some(match operation.apply(slot, now).ok()?.answer {
-        Answer::Done(hold) if deed == Deed::Unlock => Seen::Released(hold.holds),
-        Answer::Done(hold) => Seen::Held(Hold { holds: Some(hold.holds), ..Hold::default() }),
+        Answer::Released { holds, .. } => Seen::Released(holds),
+        Answer::Held(hold) => {
+            held.push(id);
+            Seen::Held(Hold { holds: Some(hold.holds), ..Hold::default() })
+        }
         _ => Seen::Refused,
     })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lockage_core::flow::{Renewals, own_deadline};
-use lockage_core::lock::{Answer, Operation, OperationId};
+use lockage_core::lock::{Answer, HoldId, Operation};
 use lockage_core::{Command, Record};
 
 use super::lock::{lock, owner};
@@ -26,13 +26,14 @@ pub(in crate::museum) struct Caller {
     checks: Checks,
     lease_us: u64,
     slot: Option<Record>,
-    operations: u128,
+    acquires: u128,
     requests: BTreeMap<char, Request>,
     renewals: Renewals<char>,
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Request {
+    id: HoldId,
     sent_us: u64,
     /// Whether it was granted, once it has arrived.
     answer: Option<bool>,
@@ -43,34 +44,32 @@ struct Request {
 impl Caller {
     pub(in crate::museum) fn of(lease_us: u64, checks: Checks) -> Box<dyn Subject> {
         let (requests, renewals) = (BTreeMap::new(), Renewals::new());
-        Box::new(Caller { checks, lease_us, slot: None, operations: 0, requests, renewals })
+        Box::new(Caller { checks, lease_us, slot: None, acquires: 0, requests, renewals })
     }
 
-    fn acquire(&mut self, at_us: u64, who: char, not_after_us: u64) -> bool {
-        let id = self.next_id();
+    fn acquire(&mut self, at_us: u64, who: char, id: HoldId, not_after_us: u64) -> bool {
         let acquire = lock(self.lease_us).acquire(owner(who), id, timestamp(not_after_us));
         self.run(at_us, acquire)
     }
 
-    fn release(&mut self, at_us: u64, who: char) {
-        let id = self.next_id();
-        self.run(at_us, lock(self.lease_us).release(owner(who), None, id));
+    fn release(&mut self, at_us: u64, who: char, id: HoldId) {
+        self.run(at_us, lock(self.lease_us).release(owner(who), id));
     }
 
     fn run(&mut self, at_us: u64, operation: Operation) -> bool {
         let reply = operation.apply(&mut self.slot, timestamp(at_us));
-        matches!(reply.expect("the slot is this lock's").answer, Answer::Done(_))
+        matches!(reply.expect("the slot is this lock's").answer, Answer::Held(_))
     }
 
-    fn next_id(&mut self) -> OperationId {
-        self.operations += 1;
-        OperationId::from_u128(self.operations)
+    fn next_id(&mut self) -> HoldId {
+        self.acquires += 1;
+        HoldId::from_u128(self.acquires)
     }
 
     /// The client hears that its request was granted.
     fn hear(&mut self, at_us: u64, who: char, request: Request) -> Seen {
         if request.is_given_up && self.checks.is_wanted {
-            self.release(at_us, who);
+            self.release(at_us, who, request.id);
             return Seen::Nothing;
         }
         let (now, sent) = (Duration::from_micros(at_us), Duration::from_micros(request.sent_us));
@@ -88,8 +87,7 @@ impl Caller {
         loop {
             let plan = self.renewals.plan(now, usize::MAX);
             for who in plan.renew {
-                let id = self.next_id();
-                let renew = lock(self.lease_us).renew(owner(who), None, id);
+                let renew = lock(self.lease_us).renew(owner(who), None);
                 let at_us = u64::try_from(now.as_micros()).expect("traces are short");
                 if self.run(at_us, renew) {
                     self.renewals.renewed(&who, now);
@@ -107,7 +105,7 @@ impl Caller {
 
 impl Subject for Caller {
     fn reset(&mut self) {
-        (self.slot, self.operations) = (None, 0);
+        (self.slot, self.acquires) = (None, 0);
         self.requests.clear();
         self.renewals = Renewals::new();
     }
@@ -121,17 +119,21 @@ impl Subject for Caller {
             Step::By(who, deed) => (who, deed),
         };
         if deed == Deed::Send && !self.requests.contains_key(&who) {
-            self.requests.insert(who, Request { sent_us: at_us, ..Request::default() });
+            let (id, sent_us) = (self.next_id(), at_us);
+            let request =
+                Request { id, sent_us, answer: None, is_heard: false, is_given_up: false };
+            self.requests.insert(who, request);
             return Some(Seen::Nothing);
         }
         if let Deed::Lock(_) = deed {
-            let is_held = self.acquire(at_us, who, at_us);
+            let id = self.next_id();
+            let is_held = self.acquire(at_us, who, id, at_us);
             return Some(if is_held { Seen::Held(Hold::default()) } else { Seen::Refused });
         }
         let mut request = *self.requests.get(&who)?;
         let seen = match (deed, request.answer) {
             (Deed::Arrive, None) => {
-                let is_held = self.acquire(at_us, who, request.sent_us + self.lease_us);
+                let is_held = self.acquire(at_us, who, request.id, request.sent_us + self.lease_us);
                 request.answer = Some(is_held);
                 if is_held { Seen::Held(Hold::default()) } else { Seen::Refused }
             }
@@ -141,7 +143,7 @@ impl Subject for Caller {
             }
             (Deed::GiveUp, _) if !request.is_heard && !request.is_given_up => {
                 request.is_given_up = true;
-                self.release(at_us, who);
+                self.release(at_us, who, request.id);
                 Seen::Nothing
             }
             _ => return None,

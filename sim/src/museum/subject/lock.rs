@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lockage_core::Timestamp;
-use lockage_core::lock::{Answer, Lock, Operation, OperationId, OwnerId};
+use lockage_core::lock::{Answer, HoldId, Lock, Operation, OwnerId};
 
 use super::{since_start, timestamp};
 use crate::museum::stage::Subject;
@@ -19,9 +19,11 @@ const REMEMBER: Duration = Duration::from_secs(60);
 /// One lock.
 pub(in crate::museum) struct ShippedLock {
     store: SimStore,
-    operations: u128,
-    /// What each client has done last, and whether that was a release.
-    latest: BTreeMap<char, (Operation, bool)>,
+    acquires: u128,
+    /// What each client has asked for last.
+    latest: BTreeMap<char, Operation>,
+    /// What each has acquired and not given back, the latest last.
+    held: BTreeMap<char, Vec<HoldId>>,
     /// The token of each client's latest grant.
     tokens: BTreeMap<char, u64>,
 }
@@ -29,35 +31,40 @@ pub(in crate::museum) struct ShippedLock {
 impl ShippedLock {
     pub(in crate::museum) fn fresh() -> Box<dyn Subject> {
         let store = SimStore::new().expect("Lua gets its memory");
-        let (latest, tokens) = (BTreeMap::new(), BTreeMap::new());
-        Box::new(ShippedLock { store, operations: 0, latest, tokens })
+        let (latest, held, tokens) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Box::new(ShippedLock { store, acquires: 0, latest, held, tokens })
     }
 
-    fn operation(&mut self, who: char, deed: Deed) -> Option<(Operation, bool)> {
+    fn operation(&mut self, who: char, deed: Deed) -> Option<Operation> {
         if deed == Deed::Repeat {
             return self.latest.get(&who).copied();
         }
-        self.operations += 1;
-        let id = OperationId::from_u128(self.operations);
+        self.acquires += 1;
+        let id = HoldId::from_u128(self.acquires);
         let (owner, token) = (owner(who), self.tokens.get(&who).copied());
+        let held = self.held.entry(who).or_default();
         let operation = match deed {
             Deed::Lock(lease) => lock(lease).acquire(owner, id, Timestamp::MAX),
             Deed::LineUp(lease) => lock(lease).acquire(owner, id, Timestamp::MAX).queued(REMEMBER),
-            Deed::Renew(lease) => lock(lease).renew(owner, token, id),
-            Deed::Unlock => lock(1).release(owner, token, id),
+            Deed::Renew(lease) => lock(lease).renew(owner, token),
+            // What nobody holds, where there is nothing to give back.
+            Deed::Unlock => lock(1).release(owner, held.pop().unwrap_or(id)),
             _ => return None,
         };
-        let latest = (operation, deed == Deed::Unlock);
-        self.latest.insert(who, latest);
-        Some(latest)
+        if matches!(deed, Deed::Lock(_) | Deed::LineUp(_)) {
+            held.push(id);
+        }
+        self.latest.insert(who, operation);
+        Some(operation)
     }
 }
 
 impl Subject for ShippedLock {
     fn reset(&mut self) {
         self.store.flush_all();
-        self.operations = 0;
+        self.acquires = 0;
         self.latest.clear();
+        self.held.clear();
         self.tokens.clear();
     }
 
@@ -71,11 +78,11 @@ impl Subject for ShippedLock {
             Step::By(who, deed) => (who, deed),
         };
         self.store.set_now(timestamp(at_us));
-        let (operation, is_release) = self.operation(who, deed)?;
+        let operation = self.operation(who, deed)?;
         Some(match self.store.run(KEY, &operation) {
             Ok(reply) => match reply.answer {
-                Answer::Done(hold) if is_release => Seen::Released(hold.holds),
-                Answer::Done(hold) => {
+                Answer::Released { holds, .. } => Seen::Released(holds),
+                Answer::Held(hold) => {
                     self.tokens.insert(who, hold.token);
                     Seen::Held(Hold {
                         token: Some(hold.token),

@@ -2,40 +2,45 @@
 
 use std::collections::BTreeSet;
 
-use lockage_core::lock::{Answer, Hold, Lock, OperationId, OwnerId, REMEMBERED, Reply};
+use lockage_core::lock::{Answer, Hold, HoldId, Lock, OwnerId, REMEMBERED, Reply};
 
 use super::line::Line;
 use super::{Carried, Property, Violation};
 use crate::world::message::{Action, ClaimAsk};
 use crate::world::rare::{Counts, Rare};
+use crate::world::server::Outcome;
 
 #[derive(Clone, Debug)]
 pub(in crate::world) struct LockTruth {
     lock: Lock,
+    /// The latest, also where its lease is over.
     grant: Option<Grant>,
-    /// The last operations that were done, the oldest first.
-    done: Vec<Done>,
-    /// Until when the record is kept at least, by the store's clock: for its lease, its operations and its token.
+    /// The last holds that ended, the oldest first.
+    ended: Vec<Ended>,
+    /// Until when the record is kept at least, by the store's clock: for its lease, its holds and its token.
     keep_us: u64,
     /// The newest token of all, also where it was lost.
     newest: u64,
     line: Line,
-    /// All that were ever done.
-    ever: BTreeSet<OperationId>,
+    /// All that were ever acquired.
+    ever: BTreeSet<HoldId>,
     /// The grant of this token has lost a hold of which its holder does not know.
     shaken: Option<u64>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Grant {
     owner: OwnerId,
     hold: Hold,
+    /// Those that were not given back.
+    ids: Vec<HoldId>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Done {
-    id: OperationId,
-    hold: Hold,
+struct Ended {
+    id: HoldId,
+    /// What was told, where it was given back.
+    released: Option<Answer>,
     /// Until then, by the store's clock, it must be remembered.
     until_us: u64,
 }
@@ -43,39 +48,40 @@ struct Done {
 impl LockTruth {
     /// A lock that was never used.
     pub(super) fn new(lock: Lock) -> Self {
-        let (done, ever) = (Vec::new(), BTreeSet::new());
-        let line = Line::default();
-        LockTruth { lock, grant: None, done, keep_us: 0, newest: 0, line, ever, shaken: None }
+        LockTruth {
+            lock,
+            grant: None,
+            ended: Vec::new(),
+            keep_us: 0,
+            newest: 0,
+            line: Line::default(),
+            ever: BTreeSet::new(),
+            shaken: None,
+        }
     }
 
     pub(super) fn token(&self) -> u64 {
-        self.grant.map_or(0, |grant| grant.hold.token)
+        self.grant.as_ref().map_or(0, |grant| grant.hold.token)
     }
 
     /// The store's after a failover: the newest token is what it was before.
     pub(super) fn follow(&mut self, before: &LockTruth) {
         self.newest = before.newest;
         self.shaken = before.shaken;
-        if let (Some(mine), Some(theirs)) = (self.grant, before.grant)
+        self.compare(before);
+    }
+
+    /// Another primary knows of the grant that this one has, too, with other holds: who adds them up is wrong.
+    pub(super) fn compare(&mut self, other: &LockTruth) {
+        if let (Some(mine), Some(theirs)) = (&self.grant, &other.grant)
             && mine.hold.token == theirs.hold.token
-            && mine.hold.holds < theirs.hold.holds
+            && mine.ids != theirs.ids
         {
             self.shaken = Some(mine.hold.token);
         }
     }
 
-    /// An old primary knows of the grant that this one has, too, with other holds: who adds them up is wrong.
-    pub(super) fn compare(&mut self, old: &LockTruth) {
-        if let (Some(mine), Some(theirs)) = (self.grant, old.grant)
-            && mine.hold.token == theirs.hold.token
-            && mine.hold.holds != theirs.hold.holds
-        {
-            self.shaken = Some(mine.hold.token);
-        }
-    }
-
-    /// Whether this grant has lost a hold: by a failover, or as a release was done again once it was no longer
-    /// one of the last operations.
+    /// Whether this grant has lost a hold by a failover.
     pub(super) fn is_shaken(&self, token: u64) -> bool {
         self.shaken == Some(token)
     }
@@ -83,8 +89,8 @@ impl LockTruth {
     /// L6: whether the grant of this token lasts until then, by the store's clock.
     pub(super) fn covers(&self, token: u64, ends_us: u64) -> Result<(), Violation> {
         let broken = |what| Err(Property::L6.broken(what));
-        match self.grant {
-            Some(Grant { hold, .. }) if hold.token == token && hold.holds > 0 => {
+        match &self.grant {
+            Some(Grant { hold, ids, .. }) if hold.token == token && !ids.is_empty() => {
                 let deadline_us = hold.deadline.as_micros();
                 match ends_us <= deadline_us {
                     true => Ok(()),
@@ -102,113 +108,173 @@ impl LockTruth {
     pub(super) fn observe(
         &mut self,
         ask: &ClaimAsk,
-        reply: &Reply,
+        outcome: &Outcome,
         carried: &Carried,
         rare: &mut Counts,
     ) -> Result<bool, Violation> {
-        if reply.now != carried.now {
-            return Err(
-                Property::D12.broken(format!("{} is not the store's time", reply.now.as_micros()))
-            );
-        }
+        // Nothing where the id was used before.
+        let answer = match outcome {
+            Outcome::Lock(Reply { now, answer }) if *now == carried.now => Some(*answer),
+            Outcome::Reused => None,
+            other => return Err(Property::D12.broken(format!("{other:?} is no answer to {ask:?}"))),
+        };
         self.forget_where_gone(carried)?;
         let now_us = carried.now.as_micros();
         self.line.pass(now_us);
-        if let Some(done) = self.done.iter().find(|done| done.id == ask.id).copied() {
-            let is_same = reply.answer == Answer::Done(done.hold);
-            if is_same {
-                let is_over = self.token() != done.hold.token || self.live(now_us).is_none();
-                if matches!(ask.action, Action::Acquire { .. }) && is_over {
+        if let Some((right, until_us)) = self.known(ask, now_us) {
+            if answer == right {
+                rare.saw(Rare::RepeatedOperation);
+                let is_release = matches!(ask.action, Action::Release { .. });
+                let live = self.grant.as_ref().filter(|grant| grant.is_live(now_us));
+                if right.is_none() {
                     rare.saw(Rare::DoubleAfterRelease);
                 }
-                rare.saw(Rare::RepeatedOperation);
+                if is_release && live.is_some_and(|grant| grant.owner == ask.owner) {
+                    rare.saw(Rare::OtherHoldKept);
+                }
                 return Ok(false);
             }
-            if now_us < done.until_us {
+            if now_us < until_us {
                 return Err(Property::L10.broken(format!(
-                    "{:?} came again and was answered {:?}, and {:?} before",
-                    ask.action, reply.answer, done.hold
+                    "{:?} came again and was answered {answer:?}, where {right:?} is right",
+                    ask.action
                 )));
             }
         }
-        self.judge(ask, reply, carried, rare)
+        match answer {
+            Some(answer) => self.judge(ask, answer, carried, rare),
+            None => Err(Property::L10.broken(format!("{ask:?} is new, and was refused as if not"))),
+        }
+    }
+
+    /// What is right for who asks for what was done before, and until when it must be remembered.
+    fn known(&self, ask: &ClaimAsk, now_us: u64) -> Option<(Option<Answer>, u64)> {
+        let ended = self.ended.iter().find(|ended| ended.id == ask.id);
+        match ask.action {
+            Action::Acquire { not_after, .. } => {
+                let has_it = |grant: &&Grant| grant.ids.contains(&ask.id);
+                let (right, until_us) = match self.grant.as_ref().filter(has_it) {
+                    Some(grant) if grant.is_live(now_us) => {
+                        return Some((Some(Answer::Held(grant.hold)), self.keep_us));
+                    }
+                    Some(_) => (None, self.keep_us),
+                    None => (None, ended?.until_us),
+                };
+                // That comes first.
+                let is_late = now_us > not_after.as_micros();
+                Some((if is_late { Some(Answer::TooLate) } else { right }, until_us))
+            }
+            Action::Release { .. } => {
+                ended.and_then(|ended| Some((Some(ended.released?), ended.until_us)))
+            }
+            Action::Renew { .. } | Action::Withdraw => None,
+        }
     }
 
     fn judge(
         &mut self,
         ask: &ClaimAsk,
-        reply: &Reply,
+        answer: Answer,
         carried: &Carried,
         rare: &mut Counts,
     ) -> Result<bool, Violation> {
         let now_us = carried.now.as_micros();
         let lease_end_us = now_us + self.lock.lease().as_micros() as u64; // at most 2^51
-        let live = self.live(now_us);
+        let live = self.grant.as_ref().filter(|grant| grant.is_live(now_us));
         let mine = live.filter(|grant| grant.owner == ask.owner);
-        if self.grant.is_some_and(|it| it.hold.holds > 0 && it.hold.deadline.as_micros() == now_us)
-        {
+        if self.grant.as_ref().is_some_and(|grant| grant.ends_at(now_us)) {
             rare.saw(Rare::LeaseEndsNow);
         }
-        let (answer, action) = (reply.answer, ask.action);
+        let action = ask.action;
         let broken = |property: Property, why: &str| {
             Err(property.broken(format!("{action:?} was answered {answer:?}: {why}")))
         };
-        let hold = match (action, answer) {
+        match (action, answer) {
             (Action::Acquire { not_after, .. }, Answer::TooLate) if carried.now > not_after => {
                 rare.saw(Rare::LateAcquireRefused);
-                return Ok(false);
+                Ok(false)
             }
-            (Action::Acquire { not_after, .. }, Answer::Done(_)) if carried.now > not_after => {
-                return broken(Property::L10, "it came too late");
+            (Action::Acquire { not_after, .. }, Answer::Held(_)) if carried.now > not_after => {
+                broken(Property::L10, "it came too late")
             }
             (Action::Acquire { span_us, .. }, Answer::Refused(Some(_)))
                 if live.is_some() && mine.is_none() =>
             {
                 self.wait(ask, now_us, span_us);
-                return Ok(false);
+                Ok(false)
             }
             (Action::Acquire { span_us, .. }, Answer::Queued { .. })
                 if live.is_none() && self.line.keeps_out(ask.owner, now_us) =>
             {
                 rare.saw(Rare::NotNext);
                 self.wait(ask, now_us, span_us);
-                return Ok(false);
+                Ok(false)
             }
-            (Action::Acquire { .. }, Answer::Done(hold)) => hold,
+            (Action::Acquire { .. }, Answer::Held(_)) if live.is_some() && mine.is_none() => {
+                broken(Property::L1, "somebody else holds it")
+            }
+            (Action::Acquire { .. }, Answer::Held(hold)) => {
+                let (holds, deadline_us) = match mine {
+                    None => (1, lease_end_us),
+                    Some(Grant { hold, .. }) => {
+                        (hold.holds + 1, hold.deadline.as_micros().max(lease_end_us))
+                    }
+                };
+                self.held(ask, hold, (holds, deadline_us), now_us, rare)
+            }
             (Action::Acquire { .. }, Answer::Queued { .. }) if live.is_none() => {
-                return broken(Property::L9, "nobody who waits came before");
+                broken(Property::L9, "nobody who waits came before")
             }
-            (Action::Acquire { .. }, _) => {
-                return broken(Property::L8, "it is free, or the caller's");
-            }
-            (Action::Renew { token } | Action::Release { token }, answer) => {
-                let held = mine.filter(|grant| grant.hold.token == token);
-                match (held, answer) {
-                    (Some(_), Answer::Done(hold)) => hold,
-                    (None, Answer::Refused(_)) => return Ok(false),
-                    (Some(_), _) => return broken(Property::L2, "the caller holds it"),
-                    (None, _) => return broken(Property::L3, "the caller does not hold it"),
+            (Action::Acquire { .. }, _) => broken(Property::L8, "it is free, or the caller's"),
+            (Action::Renew { token }, answer) => {
+                match (mine.filter(|grant| grant.hold.token == token), answer) {
+                    (Some(grant), Answer::Held(hold)) => {
+                        let deadline_us = grant.hold.deadline.as_micros().max(lease_end_us);
+                        self.held(ask, hold, (grant.hold.holds, deadline_us), now_us, rare)
+                    }
+                    (None, Answer::Refused(_)) => Ok(false),
+                    (Some(_), _) => broken(Property::L2, "the caller holds it"),
+                    (None, _) => broken(Property::L3, "the caller does not hold it"),
                 }
             }
-            (Action::Withdraw, _) => return Ok(false),
-        };
-        if matches!(action, Action::Acquire { .. }) && live.is_some() && mine.is_none() {
-            return broken(Property::L1, "somebody else holds it");
+            (Action::Release { .. }, answer) => {
+                match (mine.filter(|grant| grant.ids.contains(&ask.id)), answer) {
+                    (Some(grant), Answer::Released { token, holds }) => {
+                        if token != grant.hold.token {
+                            return broken(Property::L5, "the token of a grant has changed");
+                        }
+                        if holds + 1 != grant.hold.holds {
+                            return broken(Property::L2, "one hold was given back");
+                        }
+                        self.released(ask.id, answer, now_us);
+                        Ok(false)
+                    }
+                    (None, Answer::Refused(_)) => {
+                        if mine.is_some() && self.ever.contains(&ask.id) {
+                            rare.saw(Rare::OtherHoldKept);
+                        }
+                        Ok(false)
+                    }
+                    (Some(_), _) => broken(Property::L2, "the caller holds it"),
+                    (None, _) => broken(Property::L3, "the caller does not hold it"),
+                }
+            }
+            (Action::Withdraw, _) => Ok(false),
         }
-        // What it must be now, but for the token of a fresh grant.
-        let (holds, deadline_us) = match (action, mine) {
-            (Action::Acquire { .. }, None) => (1, lease_end_us),
-            (Action::Acquire { .. }, Some(Grant { hold, .. })) => {
-                (hold.holds + 1, hold.deadline.as_micros().max(lease_end_us))
-            }
-            (Action::Renew { .. }, Some(Grant { hold, .. })) => {
-                (hold.holds, hold.deadline.as_micros().max(lease_end_us))
-            }
-            (Action::Release { .. }, Some(Grant { hold, .. })) if hold.holds == 1 => (0, 0),
-            (Action::Release { .. }, Some(Grant { hold, .. })) => {
-                (hold.holds - 1, hold.deadline.as_micros())
-            }
-            (Action::Renew { .. } | Action::Release { .. } | Action::Withdraw, _) => (0, 0),
+    }
+
+    /// It is held as `hold` says, where it must be held so often and until then; whether that is a fresh grant.
+    fn held(
+        &mut self,
+        ask: &ClaimAsk,
+        hold: Hold,
+        (holds, deadline_us): (u64, u64),
+        now_us: u64,
+        rare: &mut Counts,
+    ) -> Result<bool, Violation> {
+        let action = ask.action;
+        let broken = |property: Property, why: &str| {
+            Err(property.broken(format!("{action:?} was answered {hold:?}: {why}")))
         };
         if hold.holds != holds {
             return broken(Property::L2, &format!("it must be held {holds} times"));
@@ -216,47 +282,67 @@ impl LockTruth {
         if hold.deadline.as_micros() != deadline_us {
             return broken(Property::L4, &format!("its lease must end at {deadline_us}"));
         }
+        let before = self.token();
+        let mine = self.grant.as_mut().filter(|grant| grant.is_live(now_us));
+        let is_acquire = matches!(action, Action::Acquire { .. });
+        if is_acquire {
+            self.ever.insert(ask.id);
+        }
+        let is_fresh = mine.is_none();
         match mine {
             Some(grant) if hold.token != grant.hold.token => {
                 return broken(Property::L5, "the token of a grant has changed");
             }
+            Some(grant) => {
+                grant.hold = hold;
+                grant.ids.extend(is_acquire.then_some(ask.id));
+            }
             // Where it was lost with its record, clocks must have gone on.
-            None if hold.token <= self.token()
-                || hold.token <= self.newest && now_us > self.newest =>
-            {
+            None if hold.token <= before || hold.token <= self.newest && now_us > self.newest => {
                 return broken(Property::L5, &format!("there was token {}", self.newest));
             }
-            _ => {}
-        }
-        let is_fresh = mine.is_none();
-        if is_fresh {
-            if !self.line.is_empty() {
-                rare.saw(Rare::GrantInLine);
-            }
-            self.line.grant(ask.owner)?;
-            if self.grant.is_some_and(|grant| grant.hold.holds > 0) {
-                rare.saw(Rare::GrantAfterLease);
-            }
-            self.newest = self.newest.max(hold.token);
-        }
-        self.grant = Some(Grant { owner: ask.owner, hold });
-        if !self.ever.insert(ask.id) {
-            rare.saw(Rare::DoneAgain);
-            if matches!(action, Action::Release { .. }) {
-                self.shaken = Some(hold.token);
+            None => {
+                if !self.line.is_empty() {
+                    rare.saw(Rare::GrantInLine);
+                }
+                self.line.grant(ask.owner)?;
+                let grant = Grant { owner: ask.owner, hold, ids: vec![ask.id] };
+                for id in self.grant.replace(grant).map_or(Vec::new(), |before| before.ids) {
+                    rare.saw(Rare::GrantAfterLease);
+                    self.end(id, None, now_us);
+                }
+                self.newest = self.newest.max(hold.token);
             }
         }
-        let remember_us = self.lock.remember().as_micros() as u64; // at most 2^50
-        if now_us >= self.keep_us {
-            self.done.clear();
-        }
-        let kept_us = now_us.max(hold.deadline.as_micros()) + remember_us;
-        self.keep_us = self.keep_us.max(kept_us).max(hold.token + 1);
-        if self.done.len() == REMEMBERED {
-            self.done.remove(0);
-        }
-        self.done.push(Done { id: ask.id, hold, until_us: now_us + remember_us });
+        self.keep(now_us);
         Ok(is_fresh)
+    }
+
+    /// This hold of the live grant was given back.
+    fn released(&mut self, id: HoldId, answer: Answer, now_us: u64) {
+        if let Some(Grant { hold, ids, .. }) = &mut self.grant {
+            ids.retain(|known| *known != id);
+            hold.holds = ids.len() as u64;
+        }
+        self.end(id, Some(answer), now_us);
+        self.keep(now_us);
+    }
+
+    fn end(&mut self, id: HoldId, released: Option<Answer>, now_us: u64) {
+        if self.ended.len() == REMEMBERED {
+            self.ended.remove(0);
+        }
+        let until_us = now_us + self.lock.remember().as_micros() as u64; // at most 2^50
+        self.ended.push(Ended { id, released, until_us });
+    }
+
+    /// The record is kept for what was done now.
+    fn keep(&mut self, now_us: u64) {
+        let Some(grant) = &self.grant else { return };
+        let lease_us = if grant.ids.is_empty() { 0 } else { grant.hold.deadline.as_micros() };
+        let remember_us = self.lock.remember().as_micros() as u64; // at most 2^50
+        let kept_us = now_us.max(lease_us) + remember_us;
+        self.keep_us = self.keep_us.max(kept_us).max(grant.hold.token + 1);
     }
 
     /// A key that is not there holds nothing, and is not to be dropped before its time (D9).
@@ -289,8 +375,15 @@ impl LockTruth {
         self.line.leave(ask.owner);
         Ok(())
     }
+}
 
-    fn live(&self, now_us: u64) -> Option<Grant> {
-        self.grant.filter(|grant| grant.hold.holds > 0 && now_us < grant.hold.deadline.as_micros())
+impl Grant {
+    fn is_live(&self, now_us: u64) -> bool {
+        !self.ids.is_empty() && now_us < self.hold.deadline.as_micros()
+    }
+
+    /// Whether its lease ends at this moment.
+    fn ends_at(&self, now_us: u64) -> bool {
+        !self.ids.is_empty() && now_us == self.hold.deadline.as_micros()
     }
 }

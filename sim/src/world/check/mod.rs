@@ -167,18 +167,18 @@ impl Checks {
         let Answer::Done(outcome) = answer else { return Ok(()) };
         let (troubles, is_old) = (self.troubles, self.is_old);
         match (ask, outcome, &mut self.truth) {
-            (Ask::Claim(claim), Outcome::Lock(reply), Truth::Lock(truth)) => {
-                if truth.observe(claim, reply, carried, &mut self.rare)? {
+            (Ask::Claim(claim), Outcome::Withdrawn(_), Truth::Lock(truth))
+                if claim.action == Action::Withdraw =>
+            {
+                truth.withdrawn(claim, carried)
+            }
+            (Ask::Claim(claim), outcome, Truth::Lock(truth)) => {
+                if truth.observe(claim, outcome, carried, &mut self.rare)? {
                     let is_excused =
                         |it: &Belief| troubles.excuse(it, is_old) || truth.is_shaken(it.token);
                     self.beliefs.granted((1, 1), carried.at_us, is_excused, &mut self.rare)?;
                 }
                 Ok(())
-            }
-            (Ask::Claim(claim), Outcome::Withdrawn(_), Truth::Lock(truth))
-                if claim.action == Action::Withdraw =>
-            {
-                truth.withdrawn(claim, carried)
             }
             (Ask::Claim(claim), outcome, Truth::Shared(truth)) => {
                 if truth.observe(claim, outcome, carried, &mut self.rare)? {

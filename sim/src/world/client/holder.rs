@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockage_core::Timestamp;
 use lockage_core::flow::{Polling, Renewals, own_deadline};
-use lockage_core::lock::{OperationId, OwnerId};
+use lockage_core::lock::{HoldId, OwnerId};
 
 use super::calls::CallEnd;
 use super::returning::PAUSE;
@@ -22,7 +22,6 @@ pub(super) struct Holder {
     pub(super) lease: Duration,
     pub(super) poll: Duration,
     pub(super) timeout: Duration,
-    /// Whether each operation has an id of its own; else an id names what is held.
     pub(super) is_lock: bool,
     pub(super) weight: u64,
     /// How long it says that it waits, where it waits in line or as a writer.
@@ -40,10 +39,9 @@ pub(super) struct Holder {
     pub(super) alarm: Option<Duration>,
     pub(super) step: Step,
     pub(super) has_worked: bool,
-    pub(super) held: u32,
     pub(super) token: u64,
-    /// That of the acquire that was done.
-    pub(super) id: OperationId,
+    /// What it holds, and may hold, the oldest first.
+    pub(super) held: Vec<HoldId>,
     /// When what it may have taken is free by itself, by the own clock.
     pub(super) free_at: Duration,
 }
@@ -52,29 +50,30 @@ pub(super) struct Holder {
 pub(super) enum Step {
     Asking {
         call: u32,
-        id: OperationId,
+        id: HoldId,
         sent: Duration,
     },
     RestingToAsk,
     Entering {
         call: u32,
+        id: HoldId,
     },
     Working,
     Releasing {
         call: u32,
-        id: OperationId,
+        id: HoldId,
     },
     RestingToRelease {
-        id: OperationId,
+        id: HoldId,
     },
     /// An acquire was not answered: what it has taken, if anything, is given back.
     Searching {
         call: u32,
-        id: OperationId,
+        id: HoldId,
         sent: Duration,
     },
     RestingToSearch {
-        id: OperationId,
+        id: HoldId,
         sent: Duration,
     },
     /// It waits in line no longer.
@@ -115,9 +114,8 @@ impl Holder {
             alarm: None,
             step: Step::RestingToAsk,
             has_worked: false,
-            held: 0,
             token: 0,
-            id: OperationId::from_u128(0),
+            held: Vec::new(),
             free_at: Duration::ZERO,
         };
         holder.ask(body, stage);
@@ -135,7 +133,7 @@ impl Holder {
         }
         if let (false, Some(deadline)) = (plan.renew.is_empty(), deadline) {
             let action = Action::Renew { token: self.token };
-            let id = self.operation_id(body);
+            let id = *self.held.last().expect("what is renewed is held");
             let left = deadline.saturating_sub(now).min(self.timeout);
             self.renewing = Some(self.call(id, action, left, body, stage));
         }
@@ -199,7 +197,9 @@ impl Holder {
                 }
                 None => Ok(self.over(body, stage)),
             },
-            Step::Entering { call } if call == end.call => self.entered(&end, told, body, stage),
+            Step::Entering { call, id } if call == end.call => {
+                self.entered(&end, id, told, body, stage)
+            }
             Step::Releasing { call, id } if call == end.call => {
                 Ok(self.released(id, told, body, stage))
             }
@@ -222,7 +222,7 @@ impl Holder {
     }
 
     pub(super) fn ask(&mut self, body: &mut Body, stage: &mut Stage<'_>) {
-        let (id, sent) = (OperationId::from_u128(body.draw.id()), body.now(stage));
+        let (id, sent) = (HoldId::from_u128(body.draw.id()), body.now(stage));
         let action = self.acquire(body, stage);
         self.is_placed = self.is_lock && self.span_us > 0;
         let call = self.call(id, action, self.timeout, body, stage);
@@ -232,7 +232,7 @@ impl Holder {
     fn asked(
         &mut self,
         end: &CallEnd,
-        id: OperationId,
+        id: HoldId,
         told: Told,
         body: &mut Body,
         stage: &mut Stage<'_>,
@@ -257,12 +257,12 @@ impl Holder {
     fn granted(
         &mut self,
         end: &CallEnd,
-        id: OperationId,
+        id: HoldId,
         token: u64,
         body: &mut Body,
         stage: &mut Stage<'_>,
     ) -> Result<Flow, Violation> {
-        (self.id, self.token, self.held) = (id, token, 1);
+        (self.held, self.token) = (vec![id], token);
         self.is_placed = false;
         self.free_at = body.now(stage) + self.lease;
         if body.now(stage) >= own_deadline(end.sent, self.lease) {
@@ -278,11 +278,11 @@ impl Holder {
 
     /// Takes it once more, or begins to work.
     fn enter(&mut self, body: &mut Body, stage: &mut Stage<'_>) {
-        if self.held < self.holds {
-            let id = OperationId::from_u128(body.draw.id());
+        if self.held.len() < self.holds as usize {
+            let id = HoldId::from_u128(body.draw.id());
             let action = self.acquire(body, stage);
             let call = self.call(id, action, self.timeout, body, stage);
-            self.step = Step::Entering { call };
+            self.step = Step::Entering { call, id };
             return;
         }
         self.step = Step::Working;
@@ -293,24 +293,26 @@ impl Holder {
     fn entered(
         &mut self,
         end: &CallEnd,
+        id: HoldId,
         told: Option<Told>,
         body: &mut Body,
         stage: &mut Stage<'_>,
     ) -> Result<Flow, Violation> {
         match told {
             Some(Told::Held { token, .. }) if token == self.token => {
-                self.held += 1;
+                self.held.push(id);
                 self.extend(end, body, stage)?;
                 self.enter(body, stage);
             }
             // It was lost meanwhile, and is another grant now.
             Some(Told::Held { token, .. }) => {
-                return self.granted(end, self.id, token, body, stage);
+                return self.granted(end, id, token, body, stage);
             }
             Some(_) => return Ok(self.lose(body, stage)),
             // If it was done, that shows when it is given back.
             None => {
-                self.holds = self.held;
+                self.held.push(id);
+                self.holds = self.held.len() as u32; // at most three
                 self.enter(body, stage);
             }
         }
@@ -379,7 +381,7 @@ impl Holder {
 
     pub(super) fn call(
         &self,
-        id: OperationId,
+        id: HoldId,
         action: Action,
         timeout: Duration,
         body: &mut Body,
@@ -391,11 +393,6 @@ impl Holder {
 
     pub(super) fn acquire(&self, body: &Body, stage: &Stage<'_>) -> Action {
         Action::Acquire { not_after: self.not_after(body, stage), span_us: self.span_us }
-    }
-
-    /// Of an operation on what is held.
-    pub(super) fn operation_id(&self, body: &mut Body) -> OperationId {
-        if self.is_lock { OperationId::from_u128(body.draw.id()) } else { self.id }
     }
 
     /// The latest time of the store at which an acquire of now may be carried out; the end of time while

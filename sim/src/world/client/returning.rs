@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockage_core::Timestamp;
 use lockage_core::flow::Polling;
-use lockage_core::lock::OperationId;
+use lockage_core::lock::HoldId;
 
 use super::holder::{Holder, Step};
 use super::{Body, Flow};
@@ -23,16 +23,17 @@ impl Holder {
     /// It is lost; what of it may still be there is given back.
     pub(super) fn lose(&mut self, body: &mut Body, stage: &mut Stage<'_>) -> Flow {
         stage.log.say(stage.now_us, Who::Client(body.number), || "has lost the lock".to_owned());
-        self.held = self.held.min(1);
+        self.let_go(body, stage);
         self.release(body, stage);
         Flow::On
     }
 
     pub(super) fn release(&mut self, body: &mut Body, stage: &mut Stage<'_>) {
-        if self.held <= 1 {
+        if self.held.len() <= 1 {
             self.let_go(body, stage);
         }
-        self.release_as(self.operation_id(body), body, stage);
+        let id = *self.held.last().expect("what is given back is held");
+        self.release_as(id, body, stage);
     }
 
     pub(super) fn let_go(&mut self, body: &mut Body, stage: &mut Stage<'_>) {
@@ -41,7 +42,7 @@ impl Holder {
         stage.checks.doubts(body.number);
     }
 
-    pub(super) fn release_as(&mut self, id: OperationId, body: &mut Body, stage: &mut Stage<'_>) {
+    pub(super) fn release_as(&mut self, id: HoldId, body: &mut Body, stage: &mut Stage<'_>) {
         let action = Action::Release { token: self.token };
         let call = self.call(id, action, self.timeout, body, stage);
         self.step = Step::Releasing { call, id };
@@ -49,35 +50,38 @@ impl Holder {
 
     pub(super) fn released(
         &mut self,
-        id: OperationId,
+        id: HoldId,
         told: Option<Told>,
         body: &mut Body,
         stage: &mut Stage<'_>,
     ) -> Flow {
         match told {
-            // What others of its attempts have taken of a side ends by itself.
-            Some(Told::Held { holds, .. }) if holds > 0 && self.is_lock => {
-                self.held = holds as u32; // at most three
+            // What others of its attempts have taken ends by itself.
+            Some(_) => {
+                self.held.pop();
+                if self.held.is_empty() {
+                    self.let_go(body, stage);
+                    return self.over(body, stage);
+                }
                 self.release(body, stage);
                 Flow::On
-            }
-            Some(_) => {
-                self.let_go(body, stage);
-                self.over(body, stage)
             }
             None if body.now(stage) < self.free_at => {
                 self.step = Step::RestingToRelease { id };
                 body.rest(PAUSE, stage);
                 Flow::On
             }
-            None => self.over(body, stage),
+            None => {
+                self.held.clear();
+                self.over(body, stage)
+            }
         }
     }
 
     /// As if it came too late: what it has taken is told, and nothing is taken.
     pub(super) fn search(
         &mut self,
-        id: OperationId,
+        id: HoldId,
         sent: Duration,
         body: &mut Body,
         stage: &mut Stage<'_>,
@@ -89,7 +93,7 @@ impl Holder {
 
     pub(super) fn searched(
         &mut self,
-        id: OperationId,
+        id: HoldId,
         sent: Duration,
         told: Option<Told>,
         body: &mut Body,
@@ -100,7 +104,7 @@ impl Holder {
         match told {
             Some(Told::Held { token, .. }) => {
                 stage.checks.rare.saw(Rare::GrantFoundAgain);
-                (self.id, self.token, self.held) = (id, token, 1);
+                (self.held, self.token) = (vec![id], token);
                 (self.is_placed, self.free_at) = (false, now + self.lease);
                 self.release(body, stage);
                 return Flow::On;
@@ -129,7 +133,7 @@ impl Holder {
     }
 
     pub(super) fn leave(&mut self, body: &mut Body, stage: &mut Stage<'_>) {
-        let id = OperationId::from_u128(body.draw.id());
+        let id = HoldId::from_u128(body.draw.id());
         let call = self.call(id, Action::Withdraw, self.timeout, body, stage);
         self.step = Step::Leaving { call };
     }

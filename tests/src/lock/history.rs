@@ -1,0 +1,87 @@
+//! What follows from the operations that were done on a lock: its grants, and the holds that ended.
+
+use super::{Action, Grant, Op};
+
+/// How many of the latest holds that ended are known (L10).
+const REMEMBERED: usize = 4;
+
+/// An operation that was done, and when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Done {
+    /// The operation.
+    pub(super) op: Op,
+    /// When, in microseconds.
+    pub(super) at_us: u64,
+    /// Its grant right after it: without holds and deadline where it is free.
+    pub(super) grant: Grant,
+}
+
+/// How a hold ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It was given back, when its grant had this token and so many holds were left.
+    Released(u64, u64),
+    /// Its grant of this token was freed by force.
+    Broken(u64),
+    /// The lock was granted again after its lease.
+    Expired,
+}
+
+/// The holds of the grant of this token: those that were acquired and not given back, the oldest first.
+pub(super) fn holds(done: &[Done], token: u64) -> Vec<u128> {
+    let mut holds = Vec::new();
+    for done in done.iter().filter(|done| done.grant.token == token) {
+        match done.op.action {
+            Action::Acquire { hold, .. } => holds.push(hold),
+            Action::Release { hold, .. } => holds.retain(|known| *known != hold),
+            Action::ForceRelease { .. } => holds.clear(),
+            Action::Renew { .. } | Action::Withdraw { .. } | Action::Inspect => {}
+        }
+    }
+    holds
+}
+
+/// The grant of a token, with its owner, unless it is over: its deadline is the latest that any acquire or renewal
+/// asked for.
+pub(super) fn grant(done: &[Done], token: u64) -> Option<(u128, Grant)> {
+    let of_it = || done.iter().filter(|done| done.grant.token == token);
+    let owner = of_it().find_map(|done| match done.op.action {
+        Action::Acquire { owner, .. } => Some(owner),
+        _ => None,
+    })?;
+    let asked = of_it().filter_map(|done| match done.op.action {
+        Action::Acquire { .. } | Action::Renew { .. } => Some(done.at_us + done.op.lease_us),
+        _ => None,
+    });
+    let holds = holds(done, token).len() as u64;
+    let grant = Grant { token, holds, deadline_us: asked.max().unwrap_or(0) };
+    (holds > 0).then_some((owner, grant))
+}
+
+/// The latest holds that ended and are known, the oldest first.
+pub(super) fn ended(done: &[Done]) -> Vec<(u128, End)> {
+    let mut ended = Vec::new();
+    for (at, Done { op, grant, .. }) in done.iter().enumerate() {
+        let (before, token) = (&done[..at], grant.token);
+        match op.action {
+            Action::Release { hold, .. } => {
+                ended.push((hold, End::Released(token, grant.holds)));
+            }
+            Action::ForceRelease { .. } => {
+                ended.extend(
+                    holds(before, token).into_iter().map(|hold| (hold, End::Broken(token))),
+                );
+            }
+            // The first one of its grant ends what was left of the one before.
+            Action::Acquire { .. } => {
+                let latest = before.last().map_or(token, |latest| latest.grant.token);
+                if latest != token {
+                    ended
+                        .extend(holds(before, latest).into_iter().map(|hold| (hold, End::Expired)));
+                }
+            }
+            Action::Renew { .. } | Action::Withdraw { .. } | Action::Inspect => {}
+        }
+    }
+    ended.split_off(ended.len().saturating_sub(REMEMBERED))
+}
