@@ -1,7 +1,6 @@
 //! Decisions without the store, for as long as it is away.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockage_core::flow::{Outage, OutageConfig, Route};
@@ -12,6 +11,7 @@ use lockage_core::{
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::store::BlockingStore;
+use crate::sync::{Mutex, MutexGuard, lock};
 
 /// What a limiter decides while its store does not answer.
 ///
@@ -131,7 +131,7 @@ impl Away {
     }
 
     fn outage(&self) -> MutexGuard<'_, Outage> {
-        self.outage.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.outage)
     }
 }
 

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockage_core::{ConfigError, Decision, Verdict};
@@ -11,6 +10,7 @@ use lru::LruCache;
 
 use super::deny_cache::{DenyCache, DenyCacheStats};
 use crate::key::Key;
+use crate::sync::{Mutex, MutexGuard, lock};
 
 /// So many keys share a lock, at least where there are so many.
 const KEYS_PER_SHARD: usize = 1024;
@@ -121,11 +121,6 @@ impl Denials {
 pub(super) struct Ticket {
     sent: Duration,
     generation: u64,
-}
-
-/// A shard is whole whenever its lock is free: nothing below panics halfway.
-fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Shard {

@@ -5,6 +5,8 @@ mod away;
 mod coalesce;
 mod denials;
 mod deny_cache;
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod reserving;
 mod shadow;
 mod stored;

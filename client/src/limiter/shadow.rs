@@ -1,13 +1,14 @@
 //! A limit on trial: everything is counted and nothing is enforced.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockage_core::{Decision, Limit, Verdict};
 
 use super::{Limiter, away};
 use crate::error::{Error, StoreError};
+use crate::sync::{Mutex, MutexGuard, lock};
 
 /// What a limiter in shadow mode has let through so far. Peeks are not counted, unless they failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -165,7 +166,7 @@ impl Shadow {
     }
 
     fn stats(&self) -> MutexGuard<'_, ShadowStats> {
-        self.stats.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.stats)
     }
 }
 

@@ -10,11 +10,13 @@
 //! and loses a wake-up where the one who polls it is woken meanwhile and then dropped.
 
 mod lines;
+#[cfg(all(test, loom))]
+mod loom_tests;
 
 use std::fmt;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use lockage_core::flow::Route;
@@ -25,6 +27,7 @@ use super::away::Away;
 use crate::error::{Error, StoreError};
 use crate::key::Key;
 use crate::store::Store;
+use crate::sync::{Mutex, MutexGuard, lock};
 use lines::{After, Lines, Report, Turn};
 
 /// What a [`ConfigError::Conflict`] is about.
@@ -170,7 +173,7 @@ impl Coalescer {
     }
 
     fn lines(&self) -> MutexGuard<'_, Lines> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Changes the lines, and does the rest once the lock is free.
