@@ -1,0 +1,156 @@
+//! What is counted: scripts of lockage, and what others do.
+
+use std::time::Duration;
+
+use lockage_core::lock::{HoldId, Lock, OwnerId};
+use lockage_core::{Acquire, Command, Limit, Timestamp};
+use lockage_lua::{Call, TimeSource};
+use redis::Cmd;
+
+/// One row of the table.
+pub(super) struct Case {
+    /// What does it.
+    pub(super) name: &'static str,
+    /// What it comes to.
+    pub(super) outcome: &'static str,
+    /// How many of the commands make one decision.
+    pub(super) each: usize,
+    /// What is sent before.
+    pub(super) before: Vec<Cmd>,
+    /// The command that is sent at each number.
+    pub(super) command: Box<dyn Fn(usize) -> Cmd>,
+}
+
+const GET_SET: &str = include_str!("../../lua/get_set.lua");
+const ZSET_LOG: &str = include_str!("../../lua/zset_log.lua");
+const HASH_BUCKET: &str = include_str!("../../lua/hash_bucket.lua");
+const COMPARE_AND_DELETE: &str = include_str!("../../lua/compare_and_delete.lua");
+
+pub(super) fn all() -> Vec<Case> {
+    let mut cases = plain();
+    for (name, admits, denies) in [
+        ("fixed window", "fixed-window 1000000/day", "fixed-window 1/day"),
+        ("sliding window", "sliding-window 1000000/day", "sliding-window 1/day"),
+        ("token bucket", "token-bucket 1000000/day", "token-bucket 1/day"),
+        ("interval bucket", "token-bucket 1000000 every 1day", "token-bucket 1 every 1day"),
+        ("leaky bucket", "leaky-bucket 1000000/day queue 1000000", "leaky-bucket 1/day queue 1"),
+        ("sliding log", "sliding-log 1000000/day", "sliding-log 1/day"),
+        ("sliding log, 10,000 entries", "sliding-log 1000000/day", "sliding-log 10000/day"),
+        (
+            "token bucket + fixed window",
+            "token-bucket 1000000/day + fixed-window 1000000/day",
+            "token-bucket 1/day + fixed-window 1/day",
+        ),
+    ] {
+        cases.extend(limiter(name, admits, denies));
+    }
+    cases.extend(locks());
+    cases
+}
+
+/// What the commands of others cost, and the floor: a script that does nothing.
+fn plain() -> Vec<Case> {
+    let incr = |_| cmd(&["INCR", "plain"]);
+    let nothing = |_| eval("return 1", &["key"]);
+    let window = |limit: &'static str| move |_| eval(GET_SET, &["window", limit, "86400000"]);
+    let log = |limit: &'static str| {
+        move |number: usize| eval(ZSET_LOG, &["log", limit, "86400000000", &number.to_string()])
+    };
+    let bucket = |rate: &'static str, burst: &'static str| {
+        move |_| eval(HASH_BUCKET, &["bucket", rate, burst])
+    };
+    let own = |number: usize| (number / 2).to_string();
+    let lock = move |number: usize| match number % 2 {
+        0 => cmd(&["SET", "plain-lock", &own(number), "NX", "PX", "30000"]),
+        _ => eval(COMPARE_AND_DELETE, &["plain-lock", &own(number)]),
+    };
+    vec![
+        case("INCR", "done", incr),
+        case("return 1", "done", nothing),
+        case("GET + SET script", "admitted", window("1000000")),
+        case("GET + SET script", "denied", window("1")),
+        case("ZSET log", "admitted", log("1000000")),
+        case("ZSET log", "denied", log("1")),
+        case("hash bucket", "admitted", bucket("1000", "1000000")),
+        case("hash bucket", "denied", bucket("0.00001", "1")),
+        Case { each: 2, ..case("SET NX + compare and delete", "acquired and released", lock) },
+    ]
+}
+
+fn limiter(name: &'static str, admits: &str, denies: &str) -> [Case; 2] {
+    let one = |limit: &str| {
+        let limit: Limit = limit.parse().expect("a limit");
+        Acquire::new(limit, 1).expect("above zero")
+    };
+    let filled = if name.contains("10,000") { 10_000 } else { 2 };
+    [("admitted", one(admits)), ("denied", one(denies))].map(|(outcome, acquire)| {
+        let before = (0..filled).map(|_| call(&acquire, name)).collect();
+        Case { before, ..case(name, outcome, move |_| call(&acquire, name)) }
+    })
+}
+
+fn locks() -> Vec<Case> {
+    let lock = Lock::new(Duration::from_secs(30), Duration::from_secs(60)).expect("in range");
+    let hold = |number: usize| {
+        let bits = (number as u128 / 2 + 1) << 64 | 7;
+        (OwnerId::from_u128(bits), HoldId::from_u128(bits))
+    };
+    let pair = move |number: usize| {
+        let (owner, id) = hold(number);
+        match number % 2 {
+            0 => call(&lock.acquire(owner, id, Timestamp::MAX), "lock"),
+            _ => call(&lock.release(owner, id), "lock"),
+        }
+    };
+    let (owner, id) = hold(0);
+    let held = move || vec![call(&lock.acquire(owner, id, Timestamp::MAX), "lock")];
+    let refused = move |number| {
+        let (owner, id) = hold(number + 2);
+        call(&lock.acquire(owner, id, Timestamp::MAX), "lock")
+    };
+    let renewed = move |_| call(&lock.renew(owner, None), "lock");
+    vec![
+        Case { each: 2, ..case("lock", "acquired and released", pair) },
+        Case { before: held(), ..case("lock", "refused", refused) },
+        Case { before: held(), ..case("lock", "renewed", renewed) },
+    ]
+}
+
+fn case(
+    name: &'static str,
+    outcome: &'static str,
+    command: impl Fn(usize) -> Cmd + 'static,
+) -> Case {
+    Case { name, outcome, each: 1, before: Vec::new(), command: Box::new(command) }
+}
+
+fn cmd(words: &[&str]) -> Cmd {
+    let mut cmd = Cmd::new();
+    cmd.arg(words);
+    cmd
+}
+
+/// A call of a script that has been loaded, of one key and these arguments.
+fn eval(script: &str, words: &[&str]) -> Cmd {
+    let digest = redis::Script::new(script).get_hash().to_owned();
+    let mut cmd = redis::cmd("EVALSHA");
+    cmd.arg(digest).arg(1).arg(words);
+    cmd
+}
+
+/// A call as the adapters send it, once the server knows the script.
+fn call(command: &impl Command, id: &str) -> Cmd {
+    let call = Call::new(command, &TimeSource::SERVER);
+    let mut cmd = redis::cmd(call.name());
+    cmd.arg(call.script()).arg(1).arg(format!("lockage:{{{id}}}"));
+    for argument in call.arguments() {
+        cmd.arg(argument);
+    }
+    cmd
+}
+
+/// All scripts that are called.
+pub(super) fn scripts() -> Vec<&'static str> {
+    let own = lockage_core::ScriptId::ALL.iter().map(|&id| lockage_lua::script(id).source());
+    own.chain(["return 1", GET_SET, ZSET_LOG, HASH_BUCKET, COMPARE_AND_DELETE]).collect()
+}
