@@ -149,8 +149,9 @@ fn call(command: &impl Command, id: &str) -> Cmd {
     cmd
 }
 
-/// All scripts that are called.
-pub(super) fn scripts() -> Vec<&'static str> {
+/// What makes the server know all scripts that are called.
+pub(super) fn load_scripts() -> Vec<Cmd> {
     let own = lockage_core::ScriptId::ALL.iter().map(|&id| lockage_lua::script(id).source());
-    own.chain(["return 1", GET_SET, ZSET_LOG, HASH_BUCKET, COMPARE_AND_DELETE]).collect()
+    let others = ["return 1", GET_SET, ZSET_LOG, HASH_BUCKET, COMPARE_AND_DELETE];
+    own.chain(others).map(|text| cmd(&["SCRIPT", "LOAD", text])).collect()
 }

@@ -1,67 +1,152 @@
-//! Instructions of redis-server per decision.
+//! What a decision costs a server: instructions, time, what it appends to its log, and memory.
 
+mod callgrind;
 mod cases;
-mod valgrind;
+mod process;
 
-use anyhow::Result;
-use comfy_table::Table;
-use comfy_table::presets::UTF8_FULL_CONDENSED;
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
 
+use anyhow::{Context, Result};
+use comfy_table::{CellAlignment, Table, presets};
+use redis::{Arg, Cmd};
+
+use callgrind::Counted;
 use cases::Case;
-use valgrind::Counted;
+use process::Server;
 
-/// How many decisions are not counted first, and how many are.
+/// How many decisions are made first, and how many are measured.
 const WARM_UP: usize = 64;
-const COUNTED: usize = 1600;
+const MEASURED: usize = 1600;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The server's program.
     #[arg(long, default_value = "redis-server")]
     program: String,
-    /// Counts only what has this in its name.
+    /// Measures only what has this in its name.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
 }
 
+/// Of one case, for each decision.
+struct Row {
+    name: &'static str,
+    outcome: &'static str,
+    instructions: f64,
+    /// The server's own measure of its commands.
+    microseconds: f64,
+    appended: f64,
+    /// Of its key at the end, if there is one.
+    memory: Option<u64>,
+}
+
 pub(super) fn run(args: &Args) -> Result<()> {
-    let mut server = Counted::start(&args.program)?;
-    println!("redis-server {}, instructions per decision\n", server.version()?);
-    let mut table = Table::new();
-    table.load_style(UTF8_FULL_CONDENSED);
-    table.set_header(["", "", "instructions", "of return 1"]);
-    let mut floor = None;
+    let mut counted = Counted::start(&args.program)?;
+    let folder = tempfile::tempdir().context("a folder for the server")?;
+    let mut timed = Server::start(Command::new(&args.program), folder, true)?;
+    let version = timed.info("server", "redis_version:")?;
+    let mut rows = Vec::new();
     for case in cases::all() {
-        let is_floor = case.name == "return 1";
         let is_wanted = args.only.as_ref().is_none_or(|only| case.name.contains(only.as_str()));
-        if !is_floor && !is_wanted {
-            continue;
+        if is_wanted || case.name == FLOOR {
+            rows.push(measure(&mut counted, &mut timed, &case)?);
         }
-        let count = count(&mut server, &case)?;
-        if is_floor {
-            floor = Some(count);
-        }
-        let ratio = floor.map_or(String::new(), |floor| format!("{:.2}", count / floor));
-        table.add_row([case.name, case.outcome, &format!("{count:.0}"), &ratio]);
     }
-    println!("{table}");
+    println!("redis-server {}, for each decision:\n{}", version.concat(), table(&rows));
     Ok(())
 }
 
-/// Instructions for each decision of a case.
-fn count(server: &mut Counted, case: &Case) -> Result<f64> {
-    let load = cases::scripts().into_iter().map(|text| {
-        let mut load = redis::cmd("SCRIPT");
-        load.arg("LOAD").arg(text);
-        load
-    });
-    server.send(&[redis::cmd("FLUSHALL")])?;
-    server.send(&load.collect::<Vec<_>>())?;
-    server.send(&case.before)?;
+/// A script that does nothing.
+const FLOOR: &str = "return 1";
+
+fn measure(counted: &mut Counted, timed: &mut Server, case: &Case) -> Result<Row> {
     let commands = |from: usize, count: usize| {
         (from..from + count * case.each).map(|number| (case.command)(number)).collect::<Vec<_>>()
     };
-    server.send(&commands(0, WARM_UP))?;
-    let counted = server.count(&commands(WARM_UP * case.each, COUNTED))?;
-    Ok(counted as f64 / COUNTED as f64)
+    let (first, then) = (commands(0, WARM_UP), commands(WARM_UP * case.each, MEASURED));
+    for server in [&mut counted.server, timed] {
+        server.send(&[redis::cmd("FLUSHALL")])?;
+        server.send(&cases::load_scripts())?;
+        server.send(&case.before)?;
+        server.send(&first)?;
+    }
+    let instructions = counted.count(&then)? as f64;
+    let before = appended(timed)?;
+    let _: String = timed.ask(&["CONFIG", "RESETSTAT"])?;
+    timed.send(&then)?;
+    let microseconds = of_commands(timed, &then)?;
+    let appended = appended(timed)? - before;
+    let keys: Vec<String> = timed.ask(&["KEYS", "*"])?;
+    let memory = match keys.first() {
+        Some(key) => timed.ask(&["MEMORY", "USAGE", key, "SAMPLES", "0"])?,
+        None => None,
+    };
+    let each = |sum: f64| sum / MEASURED as f64;
+    Ok(Row {
+        name: case.name,
+        outcome: case.outcome,
+        instructions: each(instructions),
+        microseconds: each(microseconds),
+        appended: each(appended),
+        memory,
+    })
+}
+
+/// How much the server has appended to its log.
+fn appended(server: &mut Server) -> Result<f64> {
+    // It writes what it has before it sleeps.
+    sleep(Duration::from_millis(20));
+    let size = server.info("persistence", "aof_current_size:")?;
+    Ok(size.concat().parse()?)
+}
+
+/// How long these commands took, and not once more those that scripts among them have called.
+fn of_commands(server: &mut Server, commands: &[Cmd]) -> Result<f64> {
+    let name = |command: &Cmd| match command.args_iter().next() {
+        Some(Arg::Simple(name)) => String::from_utf8_lossy(name).to_lowercase(),
+        _ => String::new(),
+    };
+    let names: BTreeSet<String> = commands.iter().map(name).collect();
+    let mut sum = 0.0;
+    for name in names {
+        for line in server.info("commandstats", &format!("cmdstat_{name}:"))? {
+            let usec = line.split(',').find_map(|field| field.strip_prefix("usec="));
+            sum += usec.context("commandstats without usec")?.parse::<f64>()?;
+        }
+    }
+    Ok(sum)
+}
+
+fn table(rows: &[Row]) -> Table {
+    let floor = rows.iter().find(|row| row.name == FLOOR).map(|row| row.instructions);
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED);
+    table.set_header([
+        "",
+        "",
+        "instructions",
+        "of return 1",
+        "us",
+        "appended",
+        "memory of its key",
+    ]);
+    for row in rows {
+        let ratio = floor.map_or(String::new(), |floor| format!("{:.2}", row.instructions / floor));
+        table.add_row([
+            row.name.to_owned(),
+            row.outcome.to_owned(),
+            format!("{:.0}", row.instructions),
+            ratio,
+            format!("{:.1}", row.microseconds),
+            format!("{:.0} B", row.appended),
+            row.memory.map_or(String::new(), |bytes| format!("{bytes} B")),
+        ]);
+    }
+    for column in table.column_iter_mut().skip(2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
 }

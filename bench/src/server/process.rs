@@ -1,0 +1,97 @@
+//! A redis-server of one's own, on a free port and in a folder that disappears with it.
+
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use redis::{Cmd, Connection, FromRedisValue, Value};
+use tempfile::TempDir;
+
+/// How many commands are sent at once.
+const PIPELINE: usize = 16;
+
+/// How long a server has to come up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(super) struct Server {
+    process: Child,
+    connection: Connection,
+    pub(super) folder: TempDir,
+}
+
+impl Server {
+    /// Runs `command`, with the arguments of a server behind it. `append` says whether it keeps a log of all that
+    /// it writes.
+    pub(super) fn start(mut command: Command, folder: TempDir, append: bool) -> Result<Self> {
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string();
+        let append = if append { "yes" } else { "no" };
+        command
+            .args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--hz", "1"])
+            .args(["--appendonly", append, "--appendfsync", "no", "--dir"])
+            .arg(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let program = command.get_program().to_string_lossy().into_owned();
+        let process = command.spawn().with_context(|| {
+            format!(
+                "{program} cannot be run; on Debian and Ubuntu, apt has redis-server and valgrind"
+            )
+        })?;
+        let client = redis::Client::open(format!("redis://127.0.0.1:{port}"))?;
+        let begin = Instant::now();
+        let connection = loop {
+            match client.get_connection() {
+                Ok(connection) => break connection,
+                Err(error) if begin.elapsed() > PATIENCE => {
+                    return Err(error).with_context(|| format!("{program} does not answer"));
+                }
+                Err(_) => sleep(Duration::from_millis(50)),
+            }
+        };
+        Ok(Server { process, connection, folder })
+    }
+
+    /// Sends commands, of which none may fail.
+    pub(super) fn send(&mut self, commands: &[Cmd]) -> Result<()> {
+        for some in commands.chunks(PIPELINE) {
+            let mut pipeline = redis::pipe();
+            for command in some {
+                pipeline.add_command(command.clone());
+            }
+            let replies: Vec<Value> = pipeline.query(&mut self.connection)?;
+            for reply in replies {
+                reply.extract_error()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What one command is told.
+    pub(super) fn ask<T: FromRedisValue>(&mut self, words: &[&str]) -> Result<T> {
+        let mut command = Cmd::new();
+        command.arg(words);
+        Ok(command.query(&mut self.connection)?)
+    }
+
+    /// The lines of a section of INFO that begin so, without that.
+    pub(super) fn info(&mut self, section: &str, begin: &str) -> Result<Vec<String>> {
+        let info: String = self.ask(&["INFO", section])?;
+        let lines = info.lines().filter_map(|line| line.strip_prefix(begin));
+        Ok(lines.map(str::to_owned).collect())
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.process.id()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
