@@ -29,9 +29,10 @@ use crate::replay::{Outcome, ReplayError, Tally, replay};
 use crate::report::{self, Limiter, Report, Source};
 use crate::scenario::{Given, Scenario};
 use crate::trace::Trace;
-use crate::traffic::{Costs, Keys, Plan, Shape, TrafficError};
+use crate::traffic::{Plan, Shape, TrafficError};
 use crate::waiting::{WaitTally, Waited, Waiting, replay_closed, replay_waiting};
 use progress::Progress;
+use source::TrafficArgs;
 
 /// See how rate limits behave on real or made-up traffic before you ship them.
 #[derive(Debug, Parser)]
@@ -82,8 +83,8 @@ struct ReplayArgs {
 struct ExploreArgs {
     /// A TOML file that says all of it: the limits, the traffic, who waits, and the seed
     #[arg(long, value_name = "FILE")]
-    #[arg(conflicts_with_all = ["traffic", "limits", "seed", "duration", "keys", "cost", "start"])]
-    #[arg(conflicts_with_all = ["wait", "round_trip", "no_jitter"])]
+    #[arg(conflicts_with_all = ["traffic", "limits", "wait", "round_trip", "no_jitter"])]
+    #[arg(conflicts_with_all = TrafficArgs::NAMES)]
     scenario: Option<PathBuf>,
     /// When requests come: "constant 5/s", "poisson 5/s", "burst 50 every 10s",
     /// "on-off 100/s for 1s, 1/s for 9s", "pareto 5/s tail 1.5", "diurnal 1/s to 50/s every 1day",
@@ -94,22 +95,8 @@ struct ExploreArgs {
     traffic: Option<Given<Shape>>,
     #[arg(long = "limit", value_name = "SPEC", help = LIMIT)]
     limits: Vec<Given<Limit>>,
-    /// What decides all that is random: one seed, one trace
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// For how long requests come
-    #[arg(long, default_value = "10min", value_parser = parse_duration)]
-    duration: Duration,
-    /// Over how many keys they are spread, each equally likely, or as in "1000 zipf 1.1"
-    #[arg(long, default_value = "1", allow_negative_numbers = true)]
-    keys: Keys,
-    /// What each request costs, a range such as 1-10, or shares such as "1:90% 10:10%"
-    #[arg(long, default_value = "1", allow_negative_numbers = true)]
-    cost: Costs,
-    /// When the traffic begins: RFC 3339, or microseconds since 1970
-    #[arg(long, value_name = "TIME", default_value = "2026-01-01T00:00:00Z")]
-    #[arg(value_parser = dates::parse)]
-    start: Timestamp,
+    #[command(flatten)]
+    how: TrafficArgs,
     #[command(flatten)]
     waits: WaitArgs,
     #[command(flatten)]
@@ -260,15 +247,8 @@ impl ExploreArgs {
             let file = self.scenario.expect("one of the two is required");
             return Ok((Scenario::read(&file)?, self.common));
         };
-        let plan = Plan {
-            shape: shape.value,
-            start: self.start,
-            duration: self.duration,
-            keys: self.keys,
-            costs: self.cost,
-            seed: self.seed,
-        };
-        let waiting = self.waits.waiting(self.seed);
+        let plan = self.how.plan(shape.value);
+        let waiting = self.waits.waiting(plan.seed);
         Ok((Scenario { limits: self.limits, shape: shape.text, plan, waiting }, self.common))
     }
 }

@@ -11,6 +11,7 @@ mod grid;
 pub(crate) mod html;
 pub mod json;
 mod pairs;
+mod panel;
 mod state_chart;
 pub mod svg;
 pub mod table;
