@@ -4,7 +4,7 @@
 //! limits, each decided by an [`engine`], and [`waiting`] does so with callers who wait; [`answers`] says more of it, and
 //! [`report`] shows what came of it. [`advise`] proposes limits for real traffic, and [`worst`] searches for the trace that
 //! embarrasses a limit most. [`exhaustive`] searches small scopes of the lock completely, [`world`] whole worlds by chance;
-//! [`museum`] plays bugs that others shipped. [`cli`] is all of that as the program `lockage-sim`. [`store`] runs the
+//! [`museum`] plays bugs that others shipped, and each [`property`] has its words once. [`cli`] is all of that as the program `lockage-sim`. [`store`] runs the
 //! shipped scripts in real Lua 5.1 over a simulated keyspace.
 
 pub mod advise;
@@ -15,6 +15,7 @@ pub mod engine;
 pub mod exhaustive;
 pub mod input;
 pub mod museum;
+pub mod property;
 pub mod replay;
 pub mod report;
 pub mod scenario;
