@@ -54,8 +54,8 @@ impl TrafficArgs {
 /// A file, or the shape of traffic.
 #[derive(Debug, Args)]
 pub(super) struct TraceArgs {
-    /// An access log or a CSV, - for standard input, or the shape of traffic to make up, such as
-    /// "poisson 5/s" (explore --help has all of them)
+    /// An access log or a CSV, - for standard input, a scenario (a file whose name ends in .toml), or the
+    /// shape of traffic to make up, such as "poisson 5/s" (explore --help has all of them)
     #[arg(value_name = "TRACE")]
     trace: String,
     /// How the file is written
@@ -69,6 +69,25 @@ pub(super) struct TraceArgs {
 }
 
 impl TraceArgs {
+    /// The scenario that is named, where one is.
+    pub(super) fn scenario(&self) -> Option<&Path> {
+        let file = Path::new(&self.trace);
+        file.extension().is_some_and(|extension| extension == "toml").then_some(file)
+    }
+
+    /// Whether anything is said of how the trace is read or made up.
+    pub(super) fn has_options(&self) -> bool {
+        let TrafficArgs { seed, duration, keys, cost, start } = &self.traffic;
+        let made_up = seed.is_some() || duration.is_some() || keys.is_some() || cost.is_some();
+        let is_read = self.format != Format::default() || self.by != By::default();
+        made_up || start.is_some() || is_read
+    }
+
+    /// What decides all that is random.
+    pub(super) fn seed(&self) -> u64 {
+        self.traffic.seed.unwrap_or(1)
+    }
+
     /// Reads the file of this name, or else makes up traffic of this shape, for a command of this name.
     ///
     /// # Errors
