@@ -1,20 +1,22 @@
 //! Simulated stores, traffic and the explorer of lockage: see how a limit behaves before you ship it.
 //!
 //! A [`trace`] comes from a file ([`input`]) or is made up ([`traffic`], [`scenario`]); [`replay`] puts it through
-//! limits, each decided by an [`engine`], and [`waiting`] does so with callers who wait; [`answers`] says more of it, and
+//! limits, each decided by an [`engine`], [`waiting`] does so with callers who wait, and [`clocks`] with callers whose clocks are off; [`answers`] says more of it, and
 //! [`report`] shows what came of it. [`advise`] proposes limits for real traffic, and [`worst`] searches for the trace that
 //! embarrasses a limit most. [`exhaustive`] searches small scopes of the lock completely, [`world`] whole worlds by chance;
-//! [`museum`] plays bugs that others shipped. [`cli`] is all of that as the program `lockage-sim`. [`store`] runs the
+//! [`museum`] plays bugs that others shipped, and each [`property`] has its words once. [`cli`] is all of that as the program `lockage-sim`. [`store`] runs the
 //! shipped scripts in real Lua 5.1 over a simulated keyspace.
 
 pub mod advise;
 pub mod answers;
 pub mod cli;
+pub mod clocks;
 mod dates;
 pub mod engine;
 pub mod exhaustive;
 pub mod input;
 pub mod museum;
+pub mod property;
 pub mod replay;
 pub mod report;
 pub mod scenario;

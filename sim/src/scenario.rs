@@ -2,17 +2,20 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use lockage_core::{Limit, Timestamp, parse_duration};
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use toml::value::Datetime;
 
+use crate::clocks::Clocks;
 use crate::dates;
+use crate::report::Source;
 use crate::traffic::{Costs, Keys, Plan, Shape};
 use crate::waiting::Waiting;
 
@@ -21,12 +24,14 @@ use crate::waiting::Waiting;
 pub struct Scenario {
     /// The limits, side by side.
     pub limits: Vec<Given<Limit>>,
-    /// The shape of the traffic, as it was given.
+    /// The shapes of the traffic, as they were given, with ` + ` between them.
     pub shape: String,
-    /// The traffic.
-    pub plan: Plan,
+    /// The traffic: one or several kinds of it at once.
+    pub plans: Vec<Plan>,
     /// How callers wait, where they do.
     pub waiting: Option<Waiting>,
+    /// The callers' own clocks, where something is to be said of them.
+    pub clocks: Option<Clocks>,
 }
 
 /// A value and the text that it was read from.
@@ -48,6 +53,14 @@ impl Scenario {
         let text = text.with_context(|| format!("cannot read {}", path.display()))?;
         text.parse().with_context(|| format!("{} is no scenario", path.display()))
     }
+
+    /// Where its requests are from.
+    pub(crate) fn source(&self) -> Source {
+        Source::Traffic {
+            shape: self.shape.clone(),
+            seed: self.plans.first().map_or(1, |plan| plan.seed),
+        }
+    }
 }
 
 /// Reads a scenario from TOML.
@@ -59,19 +72,33 @@ impl FromStr for Scenario {
         if file.limits.is_empty() {
             return Err(Error::custom("limits is empty: expected at least one limit"));
         }
-        let Traffic { shape, keys, cost, duration, start } = file.traffic;
-        let mut plan = Plan { seed: file.seed, ..Plan::new(shape.value) };
-        plan.keys = keys.map_or(plan.keys, |keys| keys.value);
-        plan.costs = cost.map_or(plan.costs, |cost| cost.value);
-        plan.duration = duration.map_or(plan.duration, |Time(duration)| duration);
-        plan.start = start.map_or(plan.start, |Date(start)| start);
+        if file.traffic.is_empty() {
+            return Err(Error::custom("traffic is empty: expected at least one shape"));
+        }
+        let shapes: Vec<&str> = file.traffic.iter().map(|one| one.shape.text.as_str()).collect();
+        let shape = shapes.join(" + ");
+        let mut plans: Vec<Plan> = Vec::new();
+        for (seed, traffic) in (0..).map(|place| file.seed.wrapping_add(place)).zip(file.traffic) {
+            plans.push(traffic.plan(seed, plans.first()));
+        }
         let waiting = file.callers.map(|callers| Waiting {
             timeout: callers.wait.0,
             round_trip: callers.round_trip.map_or(Duration::ZERO, |Time(time)| time),
             jitter: callers.jitter,
             seed: file.seed,
         });
-        Ok(Scenario { limits: file.limits, shape: shape.text, plan, waiting })
+        if waiting.is_some() && file.clocks.is_some() {
+            let wrong =
+                "what clocks change is told where nobody waits: leave out callers or clocks";
+            return Err(Error::custom(wrong));
+        }
+        let clocks = file.clocks.map(|clocks| Clocks {
+            nodes: clocks.nodes,
+            skew: clocks.skew.map_or(Duration::ZERO, |Time(skew)| skew),
+            drift_ppm: clocks.drift_ppm,
+            seed: file.seed,
+        });
+        Ok(Scenario { limits: file.limits, shape, plans, waiting, clocks })
     }
 }
 
@@ -82,18 +109,41 @@ struct File {
     #[serde(default = "one")]
     seed: u64,
     limits: Vec<Given<Limit>>,
-    traffic: Traffic,
+    #[serde(deserialize_with = "one_or_several")]
+    traffic: Vec<Traffic>,
     callers: Option<Callers>,
+    clocks: Option<OwnClocks>,
 }
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Traffic {
+    name: Option<String>,
     shape: Given<Shape>,
     keys: Option<Given<Keys>>,
     cost: Option<Given<Costs>>,
     duration: Option<Time>,
     start: Option<Date>,
+    after: Option<Time>,
+}
+
+impl Traffic {
+    /// What begins when and lasts as long as the first one does, where nothing else is said.
+    fn plan(self, seed: u64, first: Option<&Plan>) -> Plan {
+        let plan = Plan::new(self.shape.value);
+        let (start, duration) =
+            first.map_or((plan.start, plan.duration), |first| (first.start, first.duration));
+        let start = self.start.map_or(start, |Date(start)| start);
+        Plan {
+            name: self.name.unwrap_or(plan.name),
+            start: start.saturating_add(self.after.map_or(Duration::ZERO, |Time(after)| after)),
+            duration: self.duration.map_or(duration, |Time(duration)| duration),
+            keys: self.keys.map_or(plan.keys, |keys| keys.value),
+            costs: self.cost.map_or(plan.costs, |cost| cost.value),
+            seed,
+            shape: plan.shape,
+        }
+    }
 }
 
 #[derive(serde::Deserialize)]
@@ -103,6 +153,15 @@ struct Callers {
     round_trip: Option<Time>,
     #[serde(default = "yes")]
     jitter: bool,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct OwnClocks {
+    nodes: NonZeroU32,
+    skew: Option<Time>,
+    #[serde(default)]
+    drift_ppm: u32,
 }
 
 fn one() -> u64 {
@@ -140,6 +199,29 @@ impl<'de> Deserialize<'de> for Time {
 impl<'de> Deserialize<'de> for Date {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         read(deserializer, dates::parse).map(Date)
+    }
+}
+
+/// Reads `[traffic]`, or each `[[traffic]]`.
+fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Traffic>, D::Error> {
+    deserializer.deserialize_any(OneOrSeveral)
+}
+
+struct OneOrSeveral;
+
+impl<'de> Visitor<'de> for OneOrSeveral {
+    type Value = Vec<Traffic>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table [traffic], or several [[traffic]]")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Vec<Traffic>, A::Error> {
+        Ok(vec![Traffic::deserialize(MapAccessDeserializer::new(map))?])
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, tables: A) -> Result<Vec<Traffic>, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(tables))
     }
 }
 
@@ -213,7 +295,7 @@ mod tests {
             seed: 7,
             ..Plan::new("poisson 5/s".parse().unwrap())
         };
-        assert_eq!(scenario.plan, plan);
+        assert_eq!(scenario.plans, [plan]);
         let (timeout, round_trip) = (Duration::from_secs(2), Duration::from_millis(1));
         let waiting = Waiting { timeout, round_trip, jitter: false, seed: 7 };
         assert_eq!(scenario.waiting, Some(waiting));
@@ -231,15 +313,99 @@ mod tests {
         let text = "limits = ['sliding-log 5/s']\ntraffic = { shape = 'poisson 5/s', keys = 3 }";
         let scenario: Scenario = text.parse().unwrap();
         let keys = "3".parse().unwrap();
-        assert_eq!(scenario.plan, Plan { keys, ..Plan::new("poisson 5/s".parse().unwrap()) });
-        assert_eq!(scenario.waiting, None);
+        assert_eq!(scenario.plans, [Plan { keys, ..Plan::new("poisson 5/s".parse().unwrap()) }]);
+        assert_eq!((scenario.waiting, scenario.clocks), (None, None));
+    }
+
+    #[test]
+    fn clocks_are_told_where_nobody_waits() {
+        let (before, _) = FULL.split_once("[callers]").unwrap();
+        let clocks = "[clocks]\nnodes = 4\nskew = '500ms'\ndrift-ppm = 100";
+        let text = format!("{before}{clocks}");
+        let (nodes, skew) = (NonZeroU32::new(4).unwrap(), Duration::from_millis(500));
+        let expected = Clocks { nodes, skew, drift_ppm: 100, seed: 7 };
+        assert_eq!(text.parse::<Scenario>().unwrap().clocks, Some(expected));
+        for (right, wrong, expected) in [
+            ("nodes = 4", "", "missing field `nodes`"),
+            ("nodes = 4", "nodes = 0", "nonzero"),
+            ("'500ms'", "'far'", "expected a duration"),
+            ("drift-ppm", "drift", "expected one of `nodes`, `skew`, `drift-ppm`"),
+            ("[clocks]", "[callers]\nwait = '1s'\n[clocks]", "leave out callers or clocks"),
+        ] {
+            let error = text.replace(right, wrong).parse::<Scenario>().unwrap_err().to_string();
+            assert!(error.contains(expected), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn several_shapes_begin_with_the_first_and_each_has_a_seed_of_its_own() {
+        let text = r#"
+            seed = 7
+            limits = ["sliding-log 5/s"]
+
+            [[traffic]]
+            name = "customer"
+            shape = "poisson 5/s"
+            keys = 20
+            duration = "5min"
+            start = 2026-03-02T09:00:00Z
+
+            [[traffic]]
+            shape = "burst 9 every 1s"
+            after = "2min"
+            cost = 2
+
+            [[traffic]]
+            shape = "constant 1/s"
+            duration = "1min"
+            start = 2026-03-02T10:00:00Z
+        "#;
+        let scenario: Scenario = text.parse().unwrap();
+        assert_eq!(scenario.shape, "poisson 5/s + burst 9 every 1s + constant 1/s");
+        let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
+        let nine = dates::parse("2026-03-02T09:00:00Z").unwrap();
+        let plan = |shape: &str| Plan::new(shape.parse().unwrap());
+        let customers = Plan {
+            name: "customer".to_owned(),
+            keys: "20".parse().unwrap(),
+            duration: minutes(5),
+            start: nine,
+            seed: 7,
+            ..plan("poisson 5/s")
+        };
+        let burst = Plan {
+            costs: "2".parse().unwrap(),
+            duration: minutes(5),
+            start: nine.saturating_add(minutes(2)),
+            seed: 8,
+            ..plan("burst 9 every 1s")
+        };
+        let last = Plan {
+            duration: minutes(1),
+            start: nine.saturating_add(minutes(60)),
+            seed: 9,
+            ..plan("constant 1/s")
+        };
+        assert_eq!(scenario.plans, [customers, burst, last]);
+        for (right, wrong, expected) in [
+            ("name =", "nam =", "unknown field `nam`, expected one of `name`, `shape`"),
+            ("after =", "later =", "unknown field `later`"),
+            ("9 every 1s", "9 every now", "line 13, column 21"),
+        ] {
+            let error = text.replace(right, wrong).parse::<Scenario>().unwrap_err().to_string();
+            assert!(error.contains(expected), "{wrong}: {error}");
+        }
+        let none = "limits = ['sliding-log 5/s']\ntraffic = []".parse::<Scenario>().unwrap_err();
+        assert!(none.to_string().contains("traffic is empty"), "{none}");
+        let text = "limits = ['sliding-log 5/s']\ntraffic = 5".parse::<Scenario>().unwrap_err();
+        assert!(text.to_string().contains("a table [traffic], or several [[traffic]]"), "{text}");
     }
 
     #[test]
     fn what_is_no_scenario_is_told_where_and_what_would_be_right() {
         for (right, wrong, expected) in [
             ("limits =", "limit =", "unknown field `limit`, expected one of `seed`, `limits`"),
-            ("keys =", "key =", "unknown field `key`, expected one of `shape`, `keys`, `cost`"),
+            ("keys =", "key =", "unknown field `key`, expected one of `name`, `shape`, `keys`"),
             ("jitter =", "jiter =", "expected one of `wait`, `round-trip`, `jitter`"),
             ("shape = \"poisson 5/s\"", "", "missing field `shape`"),
             ("wait = \"2s\"", "", "missing field `wait`"),

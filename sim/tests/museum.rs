@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use lockage_sim::museum::Property::*;
-use lockage_sim::museum::{Deed, Entry, Found, Played, Property, Seen, Step, entries};
+use lockage_sim::museum::{Deed, Entry, Found, PROPERTIES, Played, Property, Seen, Step, entries};
 
 /// The bugs by their numbers, what kills each of them, and in how many steps.
 const BUGS: [(Option<u8>, &str, Property, usize); 47] = [
@@ -63,7 +63,7 @@ fn every_bug_is_there_and_every_property_kills_one() {
     let bugs: BTreeSet<u8> = entries.iter().filter_map(|entry| entry.bug).collect();
     assert_eq!(bugs, (1..=29).collect());
     let properties: BTreeSet<Property> = entries.iter().map(|entry| entry.property).collect();
-    assert_eq!(properties, BTreeSet::from(Property::ALL));
+    assert_eq!(properties, BTreeSet::from(PROPERTIES));
     let names: BTreeSet<&str> = entries.iter().map(|entry| entry.name).collect();
     assert_eq!(names.len(), entries.len());
 }

@@ -2,6 +2,7 @@
 
 use lockage_core::{Acquire, Command, ConfigError, Limit, Timestamp};
 
+use crate::answers::ExactLogs;
 use crate::trace::Trace;
 
 /// When a client came, and for how much.
@@ -17,7 +18,7 @@ impl Client {
         clients
     }
 
-    /// The smallest number whose limit admits all requests. The limits of larger numbers admit more (D8).
+    /// The smallest number whose limit admits all requests. The limits of larger numbers admit more (D8), and hold more by as much.
     ///
     /// # Errors
     /// Where there is no limit for a number that has to be tried.
@@ -28,17 +29,24 @@ impl Client {
         // Nothing below the largest request will do, and all of them at once is always enough.
         let mut too_small = self.0.iter().map(|(_, cost)| *cost).max().unwrap_or(1) - 1;
         let all = self.0.iter().fold(0u64, |all, (_, cost)| all.saturating_add(*cost));
+        let mut enough = all.max(too_small + 1);
         // Most clients need little.
-        let mut enough = too_small + 1;
-        while enough < all && !self.fits(&limit(enough)?) {
-            too_small = enough;
-            enough = enough.saturating_mul(2).min(all);
-        }
+        let (mut next, mut has_fitted) = (too_small + 1, false);
         while enough - too_small > 1 {
-            let middle = too_small + (enough - too_small) / 2;
-            match self.fits(&limit(middle)?) {
-                true => enough = middle,
-                false => too_small = middle,
+            match self.used(&limit(next)?) {
+                Some(used) => {
+                    (enough, has_fitted) = (next, true);
+                    // A smaller limit is used no less, and most often that is all it takes.
+                    too_small = too_small.max(used.saturating_sub(1));
+                    next = too_small + 1;
+                }
+                None => {
+                    too_small = next;
+                    next = match has_fitted {
+                        true => too_small + (enough - too_small) / 2,
+                        false => next.saturating_mul(2).min(enough - 1),
+                    };
+                }
             }
         }
         limit(enough)?;
@@ -47,19 +55,47 @@ impl Client {
 
     /// How many requests a limit denies.
     pub(super) fn denied(&self, limit: &Limit) -> u64 {
-        self.decisions(limit).filter(|is_allowed| !is_allowed).count() as u64
+        self.decisions(limit).filter(Option::is_none).count() as u64
     }
 
-    fn fits(&self, limit: &Limit) -> bool {
-        self.decisions(limit).all(|is_allowed| is_allowed)
+    /// The most that is used of a limit at any time; none where it denies a request.
+    fn used(&self, limit: &Limit) -> Option<u64> {
+        let mut least = limit.capacity();
+        for remaining in self.decisions(limit) {
+            least = least.min(remaining?);
+        }
+        Some(limit.capacity() - least)
     }
 
-    fn decisions(&self, limit: &Limit) -> impl Iterator<Item = bool> {
-        let mut slot = None;
+    /// What remains after each request that is admitted.
+    fn decisions<'a>(&'a self, limit: &'a Limit) -> Box<dyn Iterator<Item = Option<u64>> + 'a> {
+        match limit {
+            // The machine keeps its entries as a store does, and takes them all up for each request.
+            Limit::SlidingLog(_) => Box::new(self.by_exact_log(limit)),
+            _ => Box::new(self.by_machine(limit)),
+        }
+    }
+
+    fn by_machine(&self, limit: &Limit) -> impl Iterator<Item = Option<u64>> {
+        let request =
+            |cost| (cost, Acquire::new(*limit, cost).expect("a trace has no cost of zero"));
+        let (mut slot, mut last) = (None, request(1));
         self.0.iter().map(move |&(at, cost)| {
-            let acquire = Acquire::new(*limit, cost).expect("a trace has no cost of zero");
-            let decided = acquire.apply(&mut slot, at);
-            decided.expect("the record is this limit's own").is_allowed()
+            if last.0 != cost {
+                last = request(cost);
+            }
+            let decided = last.1.apply(&mut slot, at).expect("the record is this limit's own");
+            decided.is_allowed().then_some(decided.remaining)
+        })
+    }
+
+    fn by_exact_log(&self, limit: &Limit) -> impl Iterator<Item = Option<u64>> {
+        let mut log = ExactLogs::new(limit);
+        self.0.iter().map(move |&(at, cost)| {
+            let now = at.as_micros();
+            let remaining = log.free(now).checked_sub(cost)?;
+            log.add(now, cost);
+            Some(remaining)
         })
     }
 }

@@ -4,8 +4,10 @@
 //! never denies it, and those of all clients, in their order, say how many any limit denies.
 
 mod client;
+mod parallel;
 mod share;
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use lockage_core::{ConfigError, FixedWindow, Limit, SlidingLog, SlidingWindow, TokenBucket};
@@ -121,7 +123,7 @@ impl Family {
 
 /// Advises limits that would have denied fewer than this share of the clients, for each of these windows.
 ///
-/// `progress` is called after each of [`work`] steps.
+/// `progress` is called after each of [`work`] steps, on any of several threads.
 ///
 /// # Errors
 /// [`AdviseError`] where a limit that the traffic needs cannot be built.
@@ -129,17 +131,18 @@ pub fn advise(
     trace: &Trace,
     windows: &[Duration],
     share: Share,
-    mut progress: impl FnMut(),
+    progress: impl FnMut() + Send,
 ) -> Result<Advice, AdviseError> {
     let clients = Client::all(trace);
     let count = clients.len() as u64;
     let may_deny = share.fewer_of(count);
-    let mut families = Vec::new();
-    for &window in windows {
-        for kind in Kind::ALL {
-            families.push(family(&clients, kind, window, may_deny, &mut progress)?);
-        }
-    }
+    let of_window = |&window: &Duration| Kind::ALL.map(|kind| (kind, window));
+    let kinds: Vec<(Kind, Duration)> = windows.iter().flat_map(of_window).collect();
+    let progress = Mutex::new(progress);
+    let step = || (progress.lock().unwrap_or_else(PoisonError::into_inner))();
+    let families =
+        parallel::each(&kinds, |&(kind, window)| family(&clients, kind, window, may_deny, &step));
+    let families = families.into_iter().collect::<Result<Vec<Family>, AdviseError>>()?;
     // The longest window says little of bursts, and the shortest little of rates.
     let mut with_buckets = families.iter().rev().filter(|family| family.kind == Kind::TokenBucket);
     let (longest, next) = (with_buckets.next(), with_buckets.next());
@@ -161,7 +164,7 @@ fn family(
     kind: Kind,
     window: Duration,
     may_deny: u64,
-    progress: &mut dyn FnMut(),
+    progress: &dyn Fn(),
 ) -> Result<Family, AdviseError> {
     let of_kind = |amount| kind.limit(amount, window);
     let wrong = |source| AdviseError::Limit { kind, source };
@@ -171,13 +174,7 @@ fn family(
         need
     });
     let needs = needs.collect::<Result<Vec<u64>, ConfigError>>().map_err(wrong)?;
-    let denies = |limit: Limit, amount: u64| {
-        // The others are admitted always.
-        let denied = clients.iter().zip(&needs).filter(|(_, need)| **need > amount);
-        let denied: Vec<u64> = denied.map(|(client, _)| client.denied(&limit)).collect();
-        let clients = denied.iter().filter(|requests| **requests > 0).count() as u64;
-        Denies { limit, amount, clients, requests: denied.iter().sum() }
-    };
+    let denies = |limit, amount| denies(clients, &needs, amount, limit, amount);
     let mut sorted = needs.clone();
     sorted.sort_unstable();
     let amount = smallest(&sorted, may_deny);
@@ -191,6 +188,15 @@ fn family(
         curve.push(denies(of_kind(amount).map_err(wrong)?, amount));
     }
     Ok(Family { kind, window, advised, curve, needs: sorted })
+}
+
+/// What a limit denies of clients who need so much of its number each.
+fn denies(clients: &[Client], needs: &[u64], number: u64, limit: Limit, amount: u64) -> Denies {
+    // The others are admitted always.
+    let denied = clients.iter().zip(needs).filter(|(_, need)| **need > number);
+    let denied: Vec<u64> = denied.map(|(client, _)| client.denied(&limit)).collect();
+    let clients = denied.iter().filter(|requests| **requests > 0).count() as u64;
+    Denies { limit, amount, clients, requests: denied.iter().sum() }
 }
 
 /// The smallest amount that denies no more clients than may be, of those with these needs in ascending order.
@@ -215,12 +221,11 @@ fn bucket(
 ) -> Result<Denies, ConfigError> {
     let of_burst = |burst| TokenBucket::new(amount, window, burst).map(Limit::from);
     let needs = clients.iter().map(|client| client.smallest(&of_burst));
-    let mut needs = needs.collect::<Result<Vec<u64>, ConfigError>>()?;
-    needs.sort_unstable();
-    let limit = of_burst(smallest(&needs, may_deny))?;
-    let denied: Vec<u64> = clients.iter().map(|client| client.denied(&limit)).collect();
-    let denied_clients = denied.iter().filter(|requests| **requests > 0).count() as u64;
-    Ok(Denies { limit, amount, clients: denied_clients, requests: denied.iter().sum() })
+    let needs = needs.collect::<Result<Vec<u64>, ConfigError>>()?;
+    let mut sorted = needs.clone();
+    sorted.sort_unstable();
+    let burst = smallest(&sorted, may_deny);
+    Ok(denies(clients, &needs, burst, of_burst(burst)?, amount))
 }
 
 /// Buckets from an eighth of the rate that is advised for a window to eight times of it.
@@ -233,7 +238,7 @@ fn buckets(clients: &[Client], family: &Family, may_deny: u64) -> Result<Vec<Den
     amounts.dedup();
     let wrong = |source| AdviseError::Limit { kind: Kind::TokenBucket, source };
     let bucket = |&amount: &u64| bucket(clients, amount, family.window, may_deny).map_err(wrong);
-    amounts.iter().map(bucket).collect()
+    parallel::each(&amounts, bucket).into_iter().collect()
 }
 
 #[cfg(test)]

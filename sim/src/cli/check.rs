@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Map, Value, json};
 
 use super::progress::Progress;
 use crate::engine::EngineKind;
 use crate::world::campaign::{Campaign, ENOUGH_WORLDS, Failure, Results};
-use crate::world::{Property, Rare, Scenario};
+use crate::world::{PROPERTIES, Property, Rare, Scenario};
 
 /// Search for faults: clients, network, store and clocks in one simulation, a world for each seed
 #[derive(Debug, Args)]
@@ -30,7 +31,7 @@ pub(super) struct CheckArgs {
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
     /// Look for what breaks this property alone
-    #[arg(long, value_enum, value_name = "PROPERTY", ignore_case = true)]
+    #[arg(long, value_parser = property(), value_name = "PROPERTY", ignore_case = true)]
     only: Option<Property>,
     /// What decides: the Rust machines, or the shipped Lua scripts on a simulated store
     #[arg(long, value_enum, default_value_t = EngineKind::Model)]
@@ -38,6 +39,14 @@ pub(super) struct CheckArgs {
     /// Print one JSON object and nothing else
     #[arg(long)]
     json: bool,
+}
+
+fn property() -> impl TypedValueParser<Value = Property> {
+    let of_name = |name: String| {
+        let mut all = PROPERTIES.into_iter();
+        all.find(|property| property.name().eq_ignore_ascii_case(&name)).ok_or("no property")
+    };
+    PossibleValuesParser::new(PROPERTIES.map(Property::name)).try_map(of_name)
 }
 
 /// Runs it and prints what came of it; tells whether nothing failed.

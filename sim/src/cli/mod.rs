@@ -2,6 +2,7 @@
 
 mod advise;
 mod check;
+mod clocks;
 mod compare;
 mod exhaust;
 mod museum;
@@ -22,6 +23,7 @@ use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand};
 use lockage_core::{Limit, Timestamp, parse_duration};
 
 use crate::answers::{Answers, Decided};
+use crate::clocks::{Clocks, by_ways};
 use crate::dates;
 use crate::engine::{Engine, EngineKind};
 use crate::input::{self, By, Format};
@@ -29,9 +31,11 @@ use crate::replay::{Outcome, ReplayError, Tally, replay};
 use crate::report::{self, Limiter, Report, Source};
 use crate::scenario::{Given, Scenario};
 use crate::trace::Trace;
-use crate::traffic::{Costs, Keys, Plan, Shape, TrafficError};
+use crate::traffic::{Plan, Shape, TrafficError, generate_all};
 use crate::waiting::{WaitTally, Waited, Waiting, replay_closed, replay_waiting};
+use clocks::ClocksArgs;
 use progress::Progress;
+use source::TrafficArgs;
 
 /// See how rate limits behave on real or made-up traffic before you ship them.
 #[derive(Debug, Parser)]
@@ -44,7 +48,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Replay(ReplayArgs),
-    Explore(ExploreArgs),
+    Explore(Box<ExploreArgs>),
     Check(check::CheckArgs),
     Compare(compare::CompareArgs),
     Worst(worst::WorstArgs),
@@ -55,6 +59,7 @@ enum Command {
 
 /// Put an access log or a CSV through limits.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("callers").args(["wait", "nodes"])))]
 struct ReplayArgs {
     /// An access log of Apache or nginx (common or combined format), or a CSV of
     /// timestamp,key[,cost]; - is standard input
@@ -67,51 +72,42 @@ struct ReplayArgs {
     by: By,
     #[arg(long = "limit", value_name = "SPEC", required = true, help = LIMIT)]
     limits: Vec<Given<Limit>>,
-    /// What decides the waiting callers' jitter: one seed, one report
-    #[arg(long, default_value_t = 1, requires = "wait")]
+    /// What decides the waiting callers' jitter, or the nodes' clocks: one seed, one report
+    #[arg(long, default_value_t = 1, requires = "callers")]
     seed: u64,
     #[command(flatten)]
     waits: WaitArgs,
+    #[command(flatten)]
+    clocks: ClocksArgs,
     #[command(flatten)]
     common: CommonArgs,
 }
 
 /// Put made-up traffic through limits.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("callers").args(["wait", "nodes"])))]
 #[command(group(ArgGroup::new("requests").required(true).args(["traffic", "scenario"])))]
 struct ExploreArgs {
     /// A TOML file that says all of it: the limits, the traffic, who waits, and the seed
     #[arg(long, value_name = "FILE")]
-    #[arg(conflicts_with_all = ["traffic", "limits", "seed", "duration", "keys", "cost", "start"])]
-    #[arg(conflicts_with_all = ["wait", "round_trip", "no_jitter"])]
+    #[arg(conflicts_with_all = ["traffic", "limits", "wait", "round_trip", "no_jitter", "nodes"])]
+    #[arg(conflicts_with_all = TrafficArgs::NAMES)]
     scenario: Option<PathBuf>,
     /// When requests come: "constant 5/s", "poisson 5/s", "burst 50 every 10s",
     /// "on-off 100/s for 1s, 1/s for 9s", "pareto 5/s tail 1.5", "diurnal 1/s to 50/s every 1day",
     /// "ramp 1/s to 50/s over 5min", "steps 1/s for 1min, 10/s for 30s",
     /// "flash-crowd 2/s peak 200/s at 2min half-life 30s", "closed-loop 20 clients think 1s" or
-    /// "boundary-attack fixed-window 10/60s"
+    /// "boundary-attack fixed-window 10/60s", of several limits too
     #[arg(long, value_name = "SHAPE", requires = "limits")]
     traffic: Option<Given<Shape>>,
     #[arg(long = "limit", value_name = "SPEC", help = LIMIT)]
     limits: Vec<Given<Limit>>,
-    /// What decides all that is random: one seed, one trace
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// For how long requests come
-    #[arg(long, default_value = "10min", value_parser = parse_duration)]
-    duration: Duration,
-    /// Over how many keys they are spread, each equally likely, or as in "1000 zipf 1.1"
-    #[arg(long, default_value = "1", allow_negative_numbers = true)]
-    keys: Keys,
-    /// What each request costs, a range such as 1-10, or shares such as "1:90% 10:10%"
-    #[arg(long, default_value = "1", allow_negative_numbers = true)]
-    cost: Costs,
-    /// When the traffic begins: RFC 3339, or microseconds since 1970
-    #[arg(long, value_name = "TIME", default_value = "2026-01-01T00:00:00Z")]
-    #[arg(value_parser = dates::parse)]
-    start: Timestamp,
+    #[command(flatten)]
+    how: TrafficArgs,
     #[command(flatten)]
     waits: WaitArgs,
+    #[command(flatten)]
+    clocks: ClocksArgs,
     #[command(flatten)]
     common: CommonArgs,
 }
@@ -165,13 +161,14 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
         Command::Replay(args) => {
             let (trace, source) = read(&args.file, args.format, args.by)?;
             let waiting = args.waits.waiting(args.seed);
-            let replays = Replays { trace: Rc::new(trace), plan: None, waiting };
+            let clocks = args.clocks.clocks(args.seed);
+            let replays = Replays { trace: Rc::new(trace), plans: Vec::new(), waiting, clocks };
             report(&replays, source, &args.limits, &args.common)
         }
         Command::Explore(args) => {
             let by_arguments = args.traffic.is_some();
             let (scenario, common) = args.scenario()?;
-            let trace = scenario.plan.generate().map_err(|error| match error {
+            let trace = generate_all(&scenario.plans).map_err(|error| match error {
                 // What the arguments ask for cannot be: that is to be mended, as a bad spec is.
                 error if by_arguments && error != TrafficError::None => {
                     let kind = ErrorKind::ValueValidation;
@@ -179,10 +176,10 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
                 }
                 error => anyhow::Error::new(error),
             })?;
-            let source = Source::Traffic { shape: scenario.shape, seed: scenario.plan.seed };
-            let (plan, waiting) = (Some(scenario.plan), scenario.waiting);
-            let replays = Replays { trace: Rc::new(trace), plan, waiting };
-            report(&replays, source, &scenario.limits, &common)
+            let source = scenario.source();
+            let Scenario { limits, plans, waiting, clocks, .. } = scenario;
+            let replays = Replays { trace: Rc::new(trace), plans, waiting, clocks };
+            report(&replays, source, &limits, &common)
         }
         Command::Compare(args) => compare::run(&args),
         Command::Worst(args) => worst::run(&args),
@@ -204,9 +201,10 @@ fn report(
     common: &CommonArgs,
 ) -> Result<()> {
     let limiters = replay_all(replays, limits, common)?;
-    let waiting = replays.waiting;
+    let &Replays { waiting, clocks, .. } = replays;
     let engine = common.engine;
-    print(&Report { source, engine, waiting, limiters, pairs: Vec::new() }, common)
+    let pairs = Vec::new();
+    print(&Report { source, engine, waiting, clocks, limiters, pairs }, common)
 }
 
 /// What each limit is put through.
@@ -214,8 +212,10 @@ struct Replays {
     /// The requests, but for a closed loop that waits.
     trace: Rc<Trace>,
     /// What they were made up from, where they were.
-    plan: Option<Plan>,
+    plans: Vec<Plan>,
     waiting: Option<Waiting>,
+    /// Only where nobody waits.
+    clocks: Option<Clocks>,
 }
 
 impl WaitArgs {
@@ -260,16 +260,12 @@ impl ExploreArgs {
             let file = self.scenario.expect("one of the two is required");
             return Ok((Scenario::read(&file)?, self.common));
         };
-        let plan = Plan {
-            shape: shape.value,
-            start: self.start,
-            duration: self.duration,
-            keys: self.keys,
-            costs: self.cost,
-            seed: self.seed,
-        };
-        let waiting = self.waits.waiting(self.seed);
-        Ok((Scenario { limits: self.limits, shape: shape.text, plan, waiting }, self.common))
+        let plan = self.how.plan(shape.value);
+        let waiting = self.waits.waiting(plan.seed);
+        let clocks = self.clocks.clocks(plan.seed);
+        let plans = vec![plan];
+        let scenario = Scenario { limits: self.limits, shape: shape.text, plans, waiting, clocks };
+        Ok((scenario, self.common))
     }
 }
 
@@ -303,7 +299,10 @@ fn replay_all(
         let (times, waited) = (&decided[..], waits.is_some());
         let decided = Decided { trace: &trace, outcomes: &outcomes, times, waited };
         let answers = Answers::of(value, decided, engine.store_use());
-        Ok(Limiter { spec: text.clone(), trace, outcomes, tally, waits, answers })
+        let clocks = replays.clocks.as_ref();
+        let clocks = clocks.map(|clocks| by_ways(value, &trace, &outcomes, clocks));
+        let (spec, clocks) = (text.clone(), clocks.unwrap_or_default());
+        Ok(Limiter { spec, trace, outcomes, tally, waits, answers, clocks })
     };
     let limiters = limits.iter().map(replay_one).collect();
     progress.finish();
@@ -337,9 +336,8 @@ impl Replays {
             waits: Some(WaitTally::of(waited)),
             trace,
         };
-        if let Some(plan) = &self.plan
-            && let Some((trace, result)) = replay_closed(plan, limit, engine, waiting, &mut *count)?
-        {
+        let closed = replay_closed(&self.plans, limit, engine, waiting, &mut *count)?;
+        if let Some((trace, result)) = closed {
             return Ok(replayed(Rc::new(trace), &result));
         }
         let result = replay_waiting(&self.trace, limit, engine, waiting, count)?;

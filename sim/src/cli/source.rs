@@ -1,4 +1,4 @@
-//! A trace that an argument names: a file, or the shape of traffic that is made up.
+//! A trace that arguments name: a file, or traffic that is made up.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,10 +15,47 @@ use crate::report::Source;
 use crate::trace::Trace;
 use crate::traffic::{Costs, Keys, Plan, Shape, TrafficError};
 
+/// How traffic is made up, beside its shape. What is left out is as [`Plan::new`] has it.
+#[derive(Debug, Args)]
+pub(super) struct TrafficArgs {
+    /// What decides all that is random in traffic that is made up: one seed, one trace [default: 1]
+    #[arg(long)]
+    pub(super) seed: Option<u64>,
+    /// For how long requests come [default: 10min]
+    #[arg(long, value_parser = parse_duration)]
+    duration: Option<Duration>,
+    /// Over how many keys they are spread, each equally likely, or as in "1000 zipf 1.1" [default: 1]
+    #[arg(long, allow_negative_numbers = true)]
+    keys: Option<Keys>,
+    /// What each request costs, a range such as 1-10, or shares such as "1:90% 10:10%" [default: 1]
+    #[arg(long, allow_negative_numbers = true)]
+    cost: Option<Costs>,
+    /// When the traffic begins: RFC 3339, or microseconds since 1970 [default: 2026-01-01T00:00:00Z]
+    #[arg(long, value_name = "TIME", value_parser = dates::parse)]
+    start: Option<Timestamp>,
+}
+
+impl TrafficArgs {
+    /// The names of the arguments.
+    pub(super) const NAMES: [&str; 5] = ["seed", "duration", "keys", "cost", "start"];
+
+    /// Traffic of this shape.
+    pub(super) fn plan(&self, shape: Shape) -> Plan {
+        let mut plan = Plan::new(shape);
+        plan.start = self.start.unwrap_or(plan.start);
+        plan.duration = self.duration.unwrap_or(plan.duration);
+        plan.keys = self.keys.unwrap_or(plan.keys);
+        plan.costs = self.cost.clone().unwrap_or(plan.costs);
+        plan.seed = self.seed.unwrap_or(plan.seed);
+        plan
+    }
+}
+
+/// A file, or the shape of traffic.
 #[derive(Debug, Args)]
 pub(super) struct TraceArgs {
-    /// An access log or a CSV, - for standard input, or the shape of traffic to make up, such as
-    /// "poisson 5/s" (explore --help has all of them)
+    /// An access log or a CSV, - for standard input, a scenario (a file whose name ends in .toml), or the
+    /// shape of traffic to make up, such as "poisson 5/s" (explore --help has all of them)
     #[arg(value_name = "TRACE")]
     trace: String,
     /// How the file is written
@@ -27,25 +64,30 @@ pub(super) struct TraceArgs {
     /// What of a log's line is the key that limits are kept per
     #[arg(long, value_enum, default_value_t)]
     by: By,
-    /// What decides all that is random in traffic that is made up
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// For how long it comes
-    #[arg(long, default_value = "10min", value_parser = parse_duration)]
-    duration: Duration,
-    /// Over how many keys it is spread, each equally likely, or as in "1000 zipf 1.1"
-    #[arg(long, default_value = "1", allow_negative_numbers = true)]
-    keys: Keys,
-    /// What each request costs, a range such as 1-10, or shares such as "1:90% 10:10%"
-    #[arg(long, default_value = "1", allow_negative_numbers = true)]
-    cost: Costs,
-    /// When it begins: RFC 3339, or microseconds since 1970
-    #[arg(long, value_name = "TIME", default_value = "2026-01-01T00:00:00Z")]
-    #[arg(value_parser = dates::parse)]
-    start: Timestamp,
+    #[command(flatten)]
+    traffic: TrafficArgs,
 }
 
 impl TraceArgs {
+    /// The scenario that is named, where one is.
+    pub(super) fn scenario(&self) -> Option<&Path> {
+        let file = Path::new(&self.trace);
+        file.extension().is_some_and(|extension| extension == "toml").then_some(file)
+    }
+
+    /// Whether anything is said of how the trace is read or made up.
+    pub(super) fn has_options(&self) -> bool {
+        let TrafficArgs { seed, duration, keys, cost, start } = &self.traffic;
+        let made_up = seed.is_some() || duration.is_some() || keys.is_some() || cost.is_some();
+        let is_read = self.format != Format::default() || self.by != By::default();
+        made_up || start.is_some() || is_read
+    }
+
+    /// What decides all that is random.
+    pub(super) fn seed(&self) -> u64 {
+        self.traffic.seed.unwrap_or(1)
+    }
+
     /// Reads the file of this name, or else makes up traffic of this shape, for a command of this name.
     ///
     /// # Errors
@@ -63,18 +105,11 @@ impl TraceArgs {
                 self.trace
             ))
         })?;
-        let plan = Plan {
-            shape,
-            start: self.start,
-            duration: self.duration,
-            keys: self.keys,
-            costs: self.cost.clone(),
-            seed: self.seed,
-        };
+        let plan = self.traffic.plan(shape);
         let trace = plan.generate().map_err(|error| match error {
             TrafficError::None => anyhow!(error),
             error => wrong(error.to_string()),
         })?;
-        Ok((trace, Source::Traffic { shape: self.trace.clone(), seed: self.seed }))
+        Ok((trace, Source::Traffic { shape: self.trace.clone(), seed: plan.seed }))
     }
 }

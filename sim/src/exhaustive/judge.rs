@@ -1,71 +1,12 @@
 //! Whether one step of the store was right, from who held the lock before and after it.
 
-use std::fmt;
-
 use lockage_core::lock::{Answer, HoldId, Inspection, OwnerId};
 use lockage_core::{Command, Record};
 
 use super::machine::{Ask, Request, Told, owner_id, time};
 use super::scope::{SPAN, Scope};
 use super::state::{Ended, How, InLine, State, inspect};
-
-/// What the lock promises, by the names that the tests cite.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)] // each has its words below
-pub enum Law {
-    L1,
-    L2,
-    L3,
-    L4,
-    L5,
-    L6,
-    L8,
-    L9,
-    L10,
-    L11,
-}
-
-impl Law {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Law::L1 => "L1",
-            Law::L2 => "L2",
-            Law::L3 => "L3",
-            Law::L4 => "L4",
-            Law::L5 => "L5",
-            Law::L6 => "L6",
-            Law::L8 => "L8",
-            Law::L9 => "L9",
-            Law::L10 => "L10",
-            Law::L11 => "L11",
-        }
-    }
-
-    /// What it says.
-    pub fn statement(self) -> &'static str {
-        match self {
-            Law::L1 => "no two owners are inside their own deadlines",
-            Law::L2 => "an owner holds as often as it acquired less what it released",
-            Law::L3 => "who does not hold the lock changes nothing by release, renewal or force",
-            Law::L4 => "leases only grow, and none comes back",
-            Law::L5 => "the token grows with each grant and stays on re-entry",
-            Law::L6 => "until its owner's own deadline a lease is live in the store",
-            Law::L8 => "when all fall silent, a newcomer has the lock once all spans are over",
-            Law::L9 => "who waits in line and asks again in time is not passed over",
-            Law::L10 => {
-                "what is acquired or released again changes nothing; one too late does nothing"
-            }
-            Law::L11 => "a failover that loses a grant lets a second owner in: it must be found",
-        }
-    }
-}
-
-impl fmt::Display for Law {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+pub use crate::property::Property as Law;
 
 /// One step of the store.
 pub(super) struct Step<'a> {

@@ -29,7 +29,7 @@ mod subject;
 
 use std::fmt;
 
-pub use property::Property;
+pub use property::{PROPERTIES, Property};
 pub use step::{Deed, Event, Hold, Seen, Step};
 
 use stage::{Alphabet, Judge, Search, Stage, Subject, search};

@@ -4,7 +4,8 @@ use plotters::prelude::*;
 
 use super::advice::{AdviceReport, words};
 use super::axis::Axis;
-use super::svg::{Area, ChartError, DESCRIPTION, FONT, Failure, GRID, LEFT, RIGHT, TEXT, WIDTH};
+use super::panel;
+use super::svg::{Area, ChartError, FONT, Failure, LEFT, TEXT, WIDTH};
 use crate::advise::{Denies, Family, Kind};
 use crate::input::shorten;
 
@@ -69,30 +70,11 @@ fn draw_panel(
     may_deny: Option<f64>,
 ) -> Result<(), Failure> {
     let window = families.first().map_or(String::new(), |family| words(family.window));
-    let style = (FONT, 16).into_font().color(&TEXT);
-    area.draw(&Text::new(format!("{what}, by the limit per {window}"), (LEFT as i32, 8), style))?;
     let largest = families.iter().flat_map(|family| &family.curve).map(|at| at.amount).max();
     let (amounts, shares) = (Axis::amounts(largest.unwrap_or(1)), Axis::percents(all));
-    let mut chart = ChartBuilder::on(area)
-        .margin_top(32)
-        .margin_right(RIGHT)
-        .margin_left(DESCRIPTION)
-        .x_label_area_size(42)
-        .y_label_area_size(LEFT - DESCRIPTION)
-        .build_cartesian_2d(amounts.clone(), shares.clone())?;
-    let labels = || (FONT, 13).into_font().color(&TEXT);
-    chart
-        .configure_mesh()
-        .bold_line_style(GRID)
-        .light_line_style(TRANSPARENT)
-        .axis_style(TEXT)
-        .x_label_formatter(&|amount| amounts.label(*amount))
-        .y_label_formatter(&|share| shares.label(*share))
-        .label_style(labels())
-        .axis_desc_style(labels())
-        .x_desc(format!("limit per {window}"))
-        .y_desc(what)
-        .draw()?;
+    let caption = format!("{what}, by the limit per {window}");
+    let limit_per = format!("limit per {window}");
+    let mut chart = panel::draw(area, caption, (amounts, &limit_per), (shares, what))?;
     for (family, color) in families.iter().zip(COLORS) {
         // Nothing has no place on a logarithmic axis: a line ends before it.
         let shown = family.curve.iter().filter(|at| denied(at) > 0);

@@ -17,7 +17,7 @@ pub(super) struct EnvelopeObject<'a> {
 }
 
 #[derive(Serialize)]
-struct UsedObject<'a> {
+pub(super) struct UsedObject<'a> {
     span_us: u64,
     admitted: u64,
     allowed: u64,
@@ -119,19 +119,22 @@ pub(super) fn store(limiter: &Limiter) -> Option<StoreObject<'_>> {
 
 pub(super) fn envelope(limiter: &Limiter) -> Option<EnvelopeObject<'_>> {
     let measured = limiter.answers.measured.as_ref()?;
-    let used = |used: &Used| UsedObject {
+    let point = |point: &Point| [point.span_us, point.admitted, point.allowed];
+    Some(EnvelopeObject {
+        law: &limiter.answers.laws,
+        worst: used_object(limiter, &measured.worst),
+        window: used_object(limiter, &measured.window),
+        curve: measured.curve.iter().map(point).collect(),
+    })
+}
+
+pub(super) fn used_object<'a>(limiter: &'a Limiter, used: &Used) -> UsedObject<'a> {
+    UsedObject {
         span_us: used.span_us,
         admitted: used.admitted,
         allowed: used.allowed,
         used: used.share(),
         key: limiter.trace.key(used.key),
         from: dates::to_calendar(used.from).to_string(),
-    };
-    let point = |point: &Point| [point.span_us, point.admitted, point.allowed];
-    Some(EnvelopeObject {
-        law: &limiter.answers.laws,
-        worst: used(&measured.worst),
-        window: used(&measured.window),
-        curve: measured.curve.iter().map(point).collect(),
-    })
+    }
 }

@@ -3,8 +3,8 @@
 use plotters::prelude::*;
 
 use super::axis::Axis;
-use super::svg::{ADMITTED, Area, DENIED, DESCRIPTION, FONT, Failure, GRID, LEFT, RIGHT, TEXT};
-use super::{Limiter, grouped, ratio, span};
+use super::svg::{ADMITTED, Area, DENIED, Failure, LEFT, TEXT};
+use super::{Limiter, grouped, panel, ratio, span};
 use crate::answers::{Measured, Point, Used};
 use crate::input::{printable, shorten};
 
@@ -14,9 +14,6 @@ pub(super) const HEIGHT: u32 = 320;
 /// What a limiter admitted in spans of each length, what its envelope allows, and where it came closest.
 pub(super) fn draw(area: &Area<'_>, limiter: &Limiter, measured: &Measured) -> Result<(), Failure> {
     let Measured { worst, curve, .. } = measured;
-    let style = (FONT, 16).into_font().color(&TEXT);
-    area.draw(&Text::new(caption(limiter, worst), (LEFT as i32, 8), style))?;
-
     let highest = curve.iter().map(|point| point.admitted.max(point.allowed)).max().unwrap_or(1);
     let lengths = (curve.first(), curve.last());
     let (from, to) = match lengths {
@@ -24,26 +21,8 @@ pub(super) fn draw(area: &Area<'_>, limiter: &Limiter, measured: &Measured) -> R
         _ => (worst.span_us, worst.span_us),
     };
     let (spans, amounts) = (Axis::spans(from, to), Axis::amounts(highest.saturating_mul(2)));
-    let mut chart = ChartBuilder::on(area)
-        .margin_top(32)
-        .margin_right(RIGHT)
-        .margin_left(DESCRIPTION)
-        .x_label_area_size(42)
-        .y_label_area_size(LEFT - DESCRIPTION)
-        .build_cartesian_2d(spans.clone(), amounts.clone())?;
-    let labels = || (FONT, 13).into_font().color(&TEXT);
-    chart
-        .configure_mesh()
-        .bold_line_style(GRID)
-        .light_line_style(TRANSPARENT)
-        .axis_style(TEXT)
-        .x_label_formatter(&|length| spans.label(*length))
-        .y_label_formatter(&|amount| amounts.label(*amount))
-        .label_style(labels())
-        .axis_desc_style(labels())
-        .x_desc("length of a span, T")
-        .y_desc("most in any such span")
-        .draw()?;
+    let (x, y) = ((spans, "length of a span, T"), (amounts, "most in any such span"));
+    let mut chart = panel::draw(area, caption(limiter, worst), x, y)?;
 
     let line = |amount: fn(&Point) -> u64, style: ShapeStyle| {
         let points = curve.iter().map(|point| (point.span_us as f64, amount(point) as f64));
@@ -59,11 +38,11 @@ pub(super) fn draw(area: &Area<'_>, limiter: &Limiter, measured: &Measured) -> R
     let (mut x, y) = ((LEFT + 20) as i32, 44);
     for (color, name) in [(DENIED, "the envelope"), (ADMITTED, "admitted, A(T)")] {
         area.draw(&Rectangle::new([(x, y), (x + 14, y + 14)], color.filled()))?;
-        area.draw(&Text::new(name, (x + 20, y), labels()))?;
+        area.draw(&Text::new(name, (x + 20, y), panel::labels()))?;
         x += 130;
     }
     area.draw(&Circle::new((x + 7, y + 7), 6, TEXT.stroke_width(2)))?;
-    area.draw(&Text::new("where most is used", (x + 20, y), labels()))?;
+    area.draw(&Text::new("where most is used", (x + 20, y), panel::labels()))?;
     Ok(())
 }
 

@@ -10,6 +10,7 @@
 //! | `unparsed_lines` | the first five of them: `line` (from 1), `reason`, `text` (its beginning) |
 //! | `traffic`, `seed` | of traffic that was made up: its shape as given, and the seed |
 //! | `waiting` | where callers waited: `timeout_us`, `round_trip_us`, whether with `jitter`, and its `seed` |
+//! | `clocks` | where callers' clocks are looked at: `nodes`, `skew_us`, `drift_ppm` and `seed` |
 //! | `limiters` | one object per `--limit`, in their order |
 //! | `pairs` | where limits are compared: one object for each two of them |
 //!
@@ -23,6 +24,7 @@
 //! | `keys_denied` | keys that were denied at least once |
 //! | `worst` | the keys that were denied most, at most `--top`: `key`, `requests`, `denied` |
 //! | `waits` | where callers waited: what came of it |
+//! | `clocks` | where callers' clocks are looked at: one object for each way to decide |
 //! | `envelope` | what it admitted in spans of all lengths; null where that is nothing |
 //! | `state` | what remained over time, for the key that was denied most |
 //! | `against_log` | how it differs from an exact sliding log of the same capacity and rate; null where callers waited |
@@ -38,6 +40,15 @@
 //! | `both`, `only_first`, `only_second`, `neither` | requests that are admitted by these; they add up to `requests` |
 //! | `keys_differing` | keys on which the two differ |
 //! | `keys` | those on which they differ most, at most `--top`: `key`, `requests`, `only_first`, `only_second` |
+//!
+//! And of each of a limiter's `clocks`:
+//!
+//! | field | meaning |
+//! |---|---|
+//! | `way` | `store`: by the store's clock; `deny-cache`: likewise, with denials remembered by each node; `callers-time`: at the time that the calling node's clock shows; `shares`: by each node with an equal share of the limit, which is left out where the limit is too small |
+//! | `admitted`, `calls` | requests that were admitted, and calls to the store |
+//! | `only_it`, `only_store` | requests that are admitted so and not by the store's clock, and the other way round |
+//! | `worst`, `window` | as of `envelope`, in true time and of all nodes together |
 //!
 //! And of `waits`:
 //!
@@ -86,6 +97,7 @@ use serde::Serialize;
 use super::answers_json::{
     self, BurstinessObject, EnvelopeObject, FairnessObject, LogObject, StateObject, StoreObject,
 };
+use super::clocks::{self, ClocksObject, WayObject};
 use super::pairs::{self, PairObject};
 use super::{Limiter, Report, Source};
 use crate::dates;
@@ -122,6 +134,7 @@ pub fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
             jitter: waiting.jitter,
             seed: waiting.seed,
         }),
+        clocks: report.clocks.as_ref().map(clocks::clocks_object),
         unparsed: unparsed.count,
         unparsed_lines: &unparsed.samples,
         limiters: report
@@ -150,6 +163,8 @@ struct Object<'a> {
     seed: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting: Option<WaitingObject>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clocks: Option<ClocksObject>,
     unparsed: u64,
     unparsed_lines: &'a [UnparsedLine],
     limiters: Vec<LimiterObject<'a>>,
@@ -179,6 +194,8 @@ struct LimiterObject<'a> {
     worst: Vec<KeyObject<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     waits: Option<WaitsObject>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    clocks: Vec<WayObject<'a>>,
     envelope: Option<EnvelopeObject<'a>>,
     state: Option<StateObject<'a>>,
     against_log: Option<LogObject>,
@@ -226,6 +243,7 @@ fn limiter_object(limiter: &Limiter, is_shared: bool) -> LimiterObject<'_> {
         keys_denied: tally.keys_denied,
         worst: worst.collect(),
         waits: limiter.waits.as_ref().map(waits_object),
+        clocks: clocks::way_objects(limiter),
         envelope: answers_json::envelope(limiter),
         state: answers_json::state(limiter),
         against_log: answers_json::against_log(limiter),

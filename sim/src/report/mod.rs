@@ -6,11 +6,13 @@ mod answers;
 mod answers_json;
 mod axis;
 mod bins;
+mod clocks;
 mod envelope_chart;
 mod grid;
 pub(crate) mod html;
 pub mod json;
 mod pairs;
+mod panel;
 mod state_chart;
 pub mod svg;
 pub mod table;
@@ -22,6 +24,7 @@ use std::rc::Rc;
 use lockage_core::Timestamp;
 
 use crate::answers::{Answers, Pair};
+use crate::clocks::{ByWay, Clocks};
 use crate::dates;
 use crate::engine::EngineKind;
 use crate::input::{Unparsed, printable, shorten};
@@ -39,6 +42,8 @@ pub struct Report {
     pub engine: EngineKind,
     /// How callers waited, where they did.
     pub waiting: Option<Waiting>,
+    /// The callers' clocks, where something is said of them.
+    pub clocks: Option<Clocks>,
     /// What came of each limit, in the order in which they were given.
     pub limiters: Vec<Limiter>,
     /// What each admits that another does not, where they are compared.
@@ -79,6 +84,8 @@ pub struct Limiter {
     pub waits: Option<WaitTally>,
     /// What else is said of it.
     pub answers: Answers,
+    /// What the callers' clocks change; empty where nothing is said of them.
+    pub clocks: Vec<ByWay>,
 }
 
 impl Report {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 
 use super::grid::Grid;
-use super::{Report, Source, answers, counted, grouped, key_name, pairs, percent};
+use super::{Report, Source, answers, clocks, counted, grouped, key_name, pairs, percent};
 use crate::engine::EngineKind;
 use crate::input::{Unparsed, printable};
 
@@ -41,6 +41,7 @@ pub(crate) fn grids(report: &Report, width: usize) -> Vec<Grid> {
         let jitter = if waiting.jitter { "" } else { ", without jitter" };
         waits(report, &format!("Waiting for at most {:?}{jitter}", waiting.timeout))
     }));
+    grids.extend(clocks::grid(report));
     grids.extend(answers::grids(report, width));
     grids.extend(worst(report, width));
     grids

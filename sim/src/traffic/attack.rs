@@ -2,6 +2,9 @@
 
 use lockage_core::{Limit, Timestamp};
 
+use super::composite_attack::CompositeAttack;
+use crate::answers::envelope;
+
 /// The worst placement of requests for one limit, of cost 1 and on one key. All of them are admitted.
 ///
 /// The envelopes are those of the limits' own documentation.
@@ -21,10 +24,22 @@ enum Placement {
     Continuous { burst: u64, amount: u64, period: u64 },
     /// One starts the interval; the burst and its refill meet at its end, and each refill is taken.
     Interval { burst: u64, amount: u64, interval: u64 },
+    /// That of one part after the other, as far as the other parts admit it.
+    Together(Limit),
+}
+
+/// Requests that an attack on a part of several limits would like to have admitted.
+pub(super) struct Wish {
+    /// When, in microseconds after the attack's beginning.
+    pub(super) offset: u64,
+    /// How many.
+    pub(super) count: u64,
+    /// Those which do not fit then had better come before it than after it.
+    pub(super) is_late: bool,
 }
 
 impl Attack {
-    /// The attack on a limit; none on several limits together.
+    /// The attack on a limit, or on several together; none on a kind that is not known here.
     pub fn on(limit: &Limit) -> Option<Attack> {
         let micros = |time: std::time::Duration| time.as_micros() as u64;
         let placement = match limit {
@@ -49,6 +64,7 @@ impl Attack {
                 let (amount, interval) = (l.amount(), micros(l.interval()));
                 Placement::Interval { burst: l.burst(), amount, interval }
             }
+            Limit::Composite(_) => Placement::Together(*limit),
             _ => return None,
         };
         Some(Attack(placement))
@@ -69,6 +85,51 @@ impl Attack {
             Placement::Interval { burst, amount, interval } => {
                 u128::from(burst) + micros / u128::from(interval) * u128::from(amount)
             }
+            Placement::Together(limit) => {
+                u128::from(envelope(&limit, u64::try_from(micros).unwrap_or(u64::MAX)))
+            }
+        }
+    }
+
+    /// What is asked for in an attack on a part of several limits, which begins `from` so many microseconds since the epoch.
+    pub(super) fn wishes(&self, from: u64) -> Vec<Wish> {
+        let wish = |is_late: bool| move |(offset, count)| Wish { offset, count, is_late };
+        let (soon, late) = (wish(false), wish(true));
+        let begun = |opening: (u64, u64), filled: (u64, u64), rest: (u64, u64)| {
+            vec![soon(opening), late(filled), soon(rest)]
+        };
+        match self.0 {
+            Placement::FixedWindow { limit, window } => {
+                begun((0, 1), (window - 1, limit - 1), (window, limit))
+            }
+            Placement::SlidingLog { limit, window } => {
+                vec![soon((0, limit)), soon((window, limit))]
+            }
+            Placement::SlidingWindow { limit, window } => {
+                // The end of the window after this one, so that there is a window's time to fill it.
+                let end = 2 * window - 1 - from % window;
+                vec![late((end, limit)), soon((end + 1, limit - 1))]
+            }
+            Placement::Continuous { burst, .. } => vec![soon((0, burst)), soon((1, burst))],
+            Placement::Interval { burst, amount, interval } => {
+                begun((0, 1), (interval - 1, burst - 1), (interval, amount))
+            }
+            Placement::Together(_) => Vec::new(),
+        }
+    }
+
+    /// How long an attack on a part of several limits lasts at most, in microseconds.
+    pub(super) fn round_us(&self) -> u64 {
+        match self.0 {
+            Placement::FixedWindow { window, .. } | Placement::SlidingLog { window, .. } => {
+                2 * window
+            }
+            Placement::SlidingWindow { window, .. } => 3 * window,
+            Placement::Continuous { burst, amount, period } => {
+                mul_div_ceil(burst, period, amount) + 1
+            }
+            Placement::Interval { interval, .. } => 2 * interval,
+            Placement::Together(_) => 0,
         }
     }
 
@@ -115,6 +176,7 @@ impl Attack {
                 let opening = [(0, 1), (interval - 1, burst - 1)];
                 Box::new(opening.into_iter().chain(refills))
             }
+            Placement::Together(limit) => Box::new(CompositeAttack::new(limit, start)),
         }
     }
 }
@@ -207,6 +269,25 @@ mod tests {
             let times = admitted(text, 12_345, 60);
             for span in [1, 333_334, 333_335, SECOND, SECOND + 1, 10 * SECOND, 59 * SECOND] {
                 assert_eq!(most(&times, span), 7 + 3 * (span - 1) / SECOND, "{text}, {span} us");
+            }
+        }
+    }
+
+    #[test]
+    fn several_limits_admit_of_an_attack_what_each_of_them_would() {
+        const MINUTE: u64 = 60 * SECOND;
+        for (text, seconds, expected) in [
+            // Both are filled before the boundary of the longer one, which takes ten of the shorter ones.
+            ("fixed-window 10/s + fixed-window 100/min", 600, [(SECOND, 19), (MINUTE, 199)]),
+            ("sliding-log 3/7s + fixed-window 20/h", 30_000, [(7 * SECOND, 3), (60 * MINUTE, 39)]),
+            ("sliding-window 10/s + sliding-log 25/min", 600, [(SECOND, 19), (MINUTE, 25)]),
+            ("token-bucket 4/s burst 8 + fixed-window 40/min", 600, [(1, 8), (MINUTE, 79)]),
+            ("token-bucket 5 every 1s burst 9 + leaky-bucket 2/s queue 30", 600, [(2, 13), (1, 9)]),
+        ] {
+            for start in [1, 12_345_678, 1_763_700_000_123_456] {
+                let times = admitted(text, start, seconds);
+                let found = expected.map(|(span, _)| (span, most(&times, span)));
+                assert_eq!(found, expected, "{text}, {start}");
             }
         }
     }

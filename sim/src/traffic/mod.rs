@@ -3,11 +3,13 @@
 mod arrivals;
 mod attack;
 pub(crate) mod closed;
+mod composite_attack;
 mod costs;
 mod form;
 mod keys;
 pub(crate) mod random;
 mod shape;
+mod together;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -22,6 +24,8 @@ pub use form::{Decimal, ParseTrafficError, Rate};
 pub use keys::Keys;
 use random::{Chance, Stream};
 pub use shape::{Shape, Stay};
+pub use together::generate_all;
+pub(crate) use together::make_up;
 
 /// The most requests that are made up at once: beyond it, memory and patience run out.
 pub const MAX_REQUESTS: u64 = 50_000_000;
@@ -29,6 +33,8 @@ pub const MAX_REQUESTS: u64 = 50_000_000;
 /// What traffic to make up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
+    /// What its keys are called: those of `key` are `key-1`, `key-2` and so on. Plans of one name share their keys.
+    pub name: String,
     /// When requests come.
     pub shape: Shape,
     /// The time of the first moment at which one may come.
@@ -77,7 +83,8 @@ impl Plan {
     pub fn new(shape: Shape) -> Plan {
         let start = Timestamp::EPOCH.saturating_add(START);
         let duration = Duration::from_secs(600);
-        Plan { shape, start, duration, keys: Keys::ONE, costs: Costs::default(), seed: 1 }
+        let (name, costs) = ("key".to_owned(), Costs::default());
+        Plan { name, shape, start, duration, keys: Keys::ONE, costs, seed: 1 }
     }
 
     /// Makes the traffic up. That of a closed loop is what comes where each request is answered at once.
@@ -85,19 +92,11 @@ impl Plan {
     /// # Errors
     /// [`TrafficError`] where it would be too much, too late, or none at all.
     pub fn generate(&self) -> Result<Trace, TrafficError> {
-        let micros = self.check()?;
-        let mut add = self.requests();
-        let mut builder = TraceBuilder::default();
-        let mut each = |offset| add(&mut builder, offset);
-        self.shape.each_offset(self.start, micros, self.seed, &mut each);
-        match builder.is_empty() {
-            true => Err(TrafficError::None),
-            false => Ok(builder.finish()),
-        }
+        generate_all(std::slice::from_ref(self))
     }
 
-    /// The duration in microseconds, where the plan can be carried out.
-    pub(crate) fn check(&self) -> Result<u64, TrafficError> {
+    /// About how many requests it makes up, where it can be carried out.
+    fn check(&self) -> Result<u128, TrafficError> {
         if self.duration.is_zero() {
             return Err(TrafficError::Zero);
         }
@@ -114,7 +113,12 @@ impl Plan {
         if expected > u128::from(MAX_REQUESTS) {
             return Err(TrafficError::TooMany { expected });
         }
-        Ok(u64::try_from(self.duration.as_micros()).expect("the end fits, so the duration does"))
+        Ok(expected)
+    }
+
+    /// The duration in microseconds.
+    pub(crate) fn micros(&self) -> u64 {
+        u64::try_from(self.duration.as_micros()).unwrap_or(u64::MAX)
     }
 
     /// Adds a request at an offset from the start, its key and its cost drawn at random.
@@ -126,7 +130,7 @@ impl Plan {
         let mut numbers: HashMap<u32, u32> = HashMap::new();
         move |builder, offset| {
             let drawn = draw_key(&mut key_chance);
-            let name = || format!("key-{}", u64::from(drawn) + 1);
+            let name = || format!("{}-{}", self.name, u64::from(drawn) + 1);
             let key = *numbers.entry(drawn).or_insert_with(|| builder.key(&name()));
             let at = self.start.saturating_add(Duration::from_micros(offset));
             builder.push(Request { at, key, cost: self.costs.draw(&mut cost_chance) });

@@ -12,6 +12,8 @@ pub(crate) enum Stream {
     Costs = 3,
     Stays = 4,
     Search = 5,
+    Nodes = 6,
+    Skew = 7,
 }
 
 /// One stream of a seed.

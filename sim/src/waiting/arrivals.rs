@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::trace::{Trace, TraceBuilder};
+use crate::trace::{Request, Trace, TraceBuilder};
 use crate::traffic::closed::Thinking;
-use crate::traffic::{Plan, Shape};
+use crate::traffic::{Plan, Shape, make_up};
 
 /// Where requests come from. Times count from the epoch.
 pub(super) trait Arrivals {
@@ -50,24 +50,32 @@ impl Arrivals for Open<'_> {
 /// Adds a request at an offset from the start.
 type Add<'a> = Box<dyn FnMut(&mut TraceBuilder, u64) + 'a>;
 
-/// Requests of clients that wait for their answers and think.
+/// Requests of clients that wait for their answers and think, and maybe others that come whatever becomes of them.
 pub(super) struct Closed<'a> {
+    loops: Vec<Loop<'a>>,
+    others: Trace,
+    others_arrived: usize,
+    builder: TraceBuilder,
+    /// Whose each request is: a client of one of the loops, by the numbers of both.
+    clients: Vec<Option<(usize, u32)>>,
+}
+
+/// One closed loop.
+struct Loop<'a> {
     start: Duration,
     thinking: Thinking,
     add: Add<'a>,
-    builder: TraceBuilder,
-    /// Whose each request is.
-    clients: Vec<u32>,
 }
 
 impl<'a> Closed<'a> {
-    pub(super) fn of(plan: &'a Plan) -> Option<Self> {
-        let Shape::ClosedLoop { clients, think } = plan.shape else { return None };
-        let end = u64::try_from(plan.duration.as_micros()).unwrap_or(u64::MAX);
-        Some(Closed {
-            start: Duration::from_micros(plan.start.as_micros()),
-            thinking: Thinking::new(clients, think, end, plan.seed),
-            add: Box::new(plan.requests()),
+    /// Nothing where none of these plans is of a closed loop.
+    pub(super) fn of(plans: &'a [Plan]) -> Option<Self> {
+        let loops: Vec<Loop<'a>> = plans.iter().filter_map(Loop::of).collect();
+        let is_open = |plan: &&Plan| !matches!(plan.shape, Shape::ClosedLoop { .. });
+        (!loops.is_empty()).then(|| Closed {
+            loops,
+            others: make_up(plans.iter().filter(is_open)),
+            others_arrived: 0,
             builder: TraceBuilder::default(),
             clients: Vec::new(),
         })
@@ -77,6 +85,33 @@ impl<'a> Closed<'a> {
     pub(super) fn finish(self) -> Trace {
         self.builder.finish()
     }
+
+    /// When the next request comes that is of no loop.
+    fn other_at(&self) -> Option<Duration> {
+        let waits = self.others_arrived < self.others.requests().len();
+        waits.then(|| arrival(&self.others, self.others_arrived))
+    }
+
+    /// When the next request of a loop comes, and of which.
+    fn loop_at(&self) -> Option<(Duration, usize)> {
+        let next = |(number, one): (usize, &Loop<'_>)| Some((one.next_at()?, number));
+        self.loops.iter().enumerate().filter_map(next).min()
+    }
+}
+
+impl<'a> Loop<'a> {
+    fn of(plan: &'a Plan) -> Option<Self> {
+        let Shape::ClosedLoop { clients, think } = plan.shape else { return None };
+        Some(Loop {
+            start: Duration::from_micros(plan.start.as_micros()),
+            thinking: Thinking::new(clients, think, plan.micros(), plan.seed),
+            add: Box::new(plan.requests()),
+        })
+    }
+
+    fn next_at(&self) -> Option<Duration> {
+        self.thinking.next_at().map(|offset| self.start + Duration::from_micros(offset))
+    }
 }
 
 impl Arrivals for Closed<'_> {
@@ -85,19 +120,34 @@ impl Arrivals for Closed<'_> {
     }
 
     fn next_at(&self) -> Option<Duration> {
-        self.thinking.next_at().map(|offset| self.start + Duration::from_micros(offset))
+        let of_loops = self.loop_at().map(|(at, _)| at);
+        self.other_at().into_iter().chain(of_loops).min()
     }
 
     fn next(&mut self) -> usize {
-        let (offset, client) = self.thinking.pop().expect("one comes: its time is known");
-        (self.add)(&mut self.builder, offset);
-        self.clients.push(client);
+        let of_loop = self.loop_at();
+        let other_is_first = |at| of_loop.is_none_or(|(of_loop, _)| at <= of_loop);
+        if self.other_at().is_some_and(other_is_first) {
+            let request = self.others.requests()[self.others_arrived];
+            let key = self.builder.key(self.others.key(request.key));
+            self.builder.push(Request { key, ..request });
+            self.others_arrived += 1;
+            self.clients.push(None);
+        } else {
+            let (_, number) = of_loop.expect("one comes: its time is known");
+            let one = &mut self.loops[number];
+            let (offset, client) = one.thinking.pop().expect("one comes: its time is known");
+            (one.add)(&mut self.builder, offset);
+            self.clients.push(Some((number, client)));
+        }
         self.clients.len() - 1
     }
 
     fn answered(&mut self, request: usize, at: Duration) {
-        let now = u64::try_from((at - self.start).as_micros()).unwrap_or(u64::MAX);
-        self.thinking.think(self.clients[request], now);
+        let Some((number, client)) = self.clients[request] else { return };
+        let one = &mut self.loops[number];
+        let now = u64::try_from((at - one.start).as_micros()).unwrap_or(u64::MAX);
+        one.thinking.think(client, now);
     }
 }
 

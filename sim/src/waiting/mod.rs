@@ -95,19 +95,19 @@ pub fn replay_waiting(
     run(&mut Open::new(trace), limit, engine, waiting, &mut progress)
 }
 
-/// Puts the requests of a closed loop through a limit: while a client waits, it sends no other request.
-/// Gives the requests that there were, and what became of them; nothing where the plan is of no closed loop.
+/// Puts made-up requests through a limit of which some are of closed loops: while a client waits, it sends no other request.
+/// Gives the requests that there were, and what became of them; nothing where no plan is of a closed loop.
 ///
 /// # Errors
 /// [`ReplayError`] at the first request for which the engine gives no decision.
 pub fn replay_closed(
-    plan: &Plan,
+    plans: &[Plan],
     limit: &Limit,
     engine: &mut dyn Engine,
     waiting: &Waiting,
     mut progress: impl FnMut(),
 ) -> Result<Option<(Trace, Waited)>, ReplayError> {
-    let Some(mut closed) = Closed::of(plan) else { return Ok(None) };
+    let Some(mut closed) = Closed::of(plans) else { return Ok(None) };
     let waited = run(&mut closed, limit, engine, waiting, &mut progress)?;
     Ok(Some((closed.finish(), waited)))
 }
@@ -300,7 +300,8 @@ mod tests {
         let plan = Plan { keys: "3".parse().unwrap(), ..Plan::new(shape) };
         let waiting = Waiting { timeout, round_trip, jitter: true, seed: 1 };
         let (limit, mut engine) = (limit.parse().unwrap(), EngineKind::Model.build().unwrap());
-        let replayed = replay_closed(&plan, &limit, &mut *engine, &waiting, || ());
+        let replayed =
+            replay_closed(std::slice::from_ref(&plan), &limit, &mut *engine, &waiting, || ());
         let (trace, waited) = replayed.unwrap().unwrap();
         (plan, trace, waited)
     }
@@ -330,12 +331,51 @@ mod tests {
     }
 
     #[test]
+    fn closed_loops_and_others_come_together_and_only_loops_are_held_up() {
+        let seconds = Duration::from_secs;
+        let named = |name: &str, shape: &str| Plan {
+            name: name.to_owned(),
+            duration: seconds(60),
+            ..Plan::new(shape.parse().unwrap())
+        };
+        let loops = named("loop", "closed-loop 5 clients think 1s");
+        let later = Plan { start: loops.start.saturating_add(seconds(30)), ..loops.clone() };
+        let others = named("other", "constant 10/s");
+        let plans = [others, loops, Plan { name: "later".to_owned(), ..later }];
+        let requests = |round_trip| {
+            let waiting = Waiting { timeout: Duration::ZERO, round_trip, jitter: true, seed: 1 };
+            let (limit, mut engine) =
+                ("fixed-window 1000/s".parse().unwrap(), EngineKind::Model.build().unwrap());
+            let replayed = replay_closed(&plans, &limit, &mut *engine, &waiting, || ());
+            let (trace, waited) = replayed.unwrap().unwrap();
+            assert_eq!(waited.settled.len(), trace.requests().len());
+            let of = |name: &str| {
+                let all = trace.requests().iter().filter(|request| trace.key(request.key) == name);
+                all.map(|request| request.at).collect::<Vec<_>>()
+            };
+            ["other-1", "loop-1", "later-1"].map(of)
+        };
+        let (at_once, slowly) = (requests(Duration::ZERO), requests(seconds(4)));
+        assert_eq!(at_once, {
+            let all = crate::traffic::generate_all(&plans).unwrap();
+            let of = |name: &str| {
+                let of_name = all.requests().iter().filter(|request| all.key(request.key) == name);
+                of_name.map(|request| request.at).collect::<Vec<_>>()
+            };
+            ["other-1", "loop-1", "later-1"].map(of)
+        });
+        assert_eq!(slowly[0], at_once[0]);
+        assert!(slowly[1].len() * 3 < at_once[1].len() && slowly[2].len() * 3 < at_once[2].len());
+    }
+
+    #[test]
     fn an_open_loop_is_no_closed_one() {
         let plan = Plan::new("poisson 5/s".parse().unwrap());
         let (limit, mut engine) =
             ("fixed-window 1/s".parse().unwrap(), EngineKind::Model.build().unwrap());
         let waiting = Waiting { timeout: MILLI, round_trip: MILLI, jitter: true, seed: 1 };
-        let replayed = replay_closed(&plan, &limit, &mut *engine, &waiting, || ());
+        let replayed =
+            replay_closed(std::slice::from_ref(&plan), &limit, &mut *engine, &waiting, || ());
         assert_eq!(replayed.unwrap(), None);
     }
 

@@ -24,7 +24,7 @@ mod server;
 mod shrink;
 mod stage;
 
-pub use check::{Property, Violation};
+pub use check::{PROPERTIES, Property, Violation};
 pub use form::FormError;
 pub use log::{Line, Who};
 pub use rare::{Counts, Rare};

@@ -1,6 +1,6 @@
 //! Several limits on the identical trace.
 
-use super::{SAMPLE, json, refused, run, take_engine, text};
+use super::{SAMPLE, file, json, refused, run, take_engine, text};
 
 #[test]
 fn what_each_admits_that_another_does_not_adds_up() {
@@ -46,6 +46,34 @@ fn an_attack_passes_the_limit_that_it_is_for() {
             .get("pairs")
             .is_none()
     );
+}
+
+#[test]
+fn a_scenario_names_the_trace_and_the_limits_and_others_can_be_added() {
+    let scenarios = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/");
+    let herd = format!("{scenarios}retry-herd.toml");
+    let added = "fixed-window 60/s";
+    let report = json(&["compare", &herd, added, "--engine", "model"]);
+    // Four limits of the file and one more: each two of them, on requests that are the same for all, though they wait.
+    assert_eq!(report["pairs"].as_array().unwrap().len(), 10);
+    assert_eq!(report["limiters"][4]["limiter"], added);
+    assert_eq!((&report["requests"], &report["waiting"]["jitter"]), (&800.into(), &false.into()));
+
+    let one = br#"limits = ["sliding-log 5/s"]
+        traffic = { shape = "closed-loop 9 clients think 1s" }"#;
+    let (_folder, one) = file("one.toml", one);
+    let waits = std::fs::read_to_string(&one).unwrap() + "\ncallers = { wait = '2s' }";
+    let (_folder_too, waits) = file("waits.toml", waits.as_bytes());
+    for (args, status, expected) in [
+        (vec!["compare", &one], 2, "at least 2 limits"),
+        (vec!["compare", &herd, "--seed", "3"], 2, "the scenario says all of it"),
+        (vec!["compare", &herd, "--nodes", "3"], 2, "the scenario says all of it"),
+        (vec!["compare", &waits, added], 1, "requests of its own"),
+        (vec!["compare", "missing.toml", added], 1, "cannot read missing.toml"),
+    ] {
+        let error = refused(&args, status);
+        assert!(error.contains(expected), "{args:?}: {error}");
+    }
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn admitted(report: &Value) -> Vec<u64> {
 fn each_shipped_scenario_is_decided_alike_by_both_engines() {
     let paths = std::fs::read_dir(SHIPPED).unwrap().map(|entry| entry.unwrap().path());
     let paths: Vec<PathBuf> = paths.collect();
-    assert_eq!(paths.len(), 8);
+    assert_eq!(paths.len(), 10);
     for path in paths {
         let (mut lua, mut model) = (explore(&path, "lua"), explore(&path, "model"));
         assert_eq!(
@@ -72,6 +72,41 @@ fn a_herd_without_jitter_comes_back_as_one() {
 }
 
 #[test]
+fn several_shapes_meet_a_limit_each_under_its_own_name() {
+    let report = shipped("api-under-attack.toml");
+    let shapes = report["traffic"].as_str().unwrap();
+    assert!(shapes.contains("poisson 20/s + flash-crowd"), "{shapes}");
+    let first = &report["limiters"][0];
+    // The attack on a fixed window passes it whole: nobody who is denied is an attacker.
+    let denied = first["worst"].as_array().unwrap();
+    assert!(denied.iter().all(|key| key["key"].as_str().unwrap().starts_with("customer-")));
+    let most = &first["envelope"]["window"];
+    assert_eq!((&most["key"], &most["admitted"]), (&"attacker-1".into(), &239.into()));
+    let by_log = report["limiters"][1]["worst"].as_array().unwrap();
+    assert!(by_log.iter().any(|key| key["key"] == "attacker-1"), "{by_log:?}");
+}
+
+#[test]
+fn the_callers_clocks_change_nothing_where_the_stores_decides() {
+    let report = shipped("skewed-clocks.toml");
+    let clocks = &report["clocks"];
+    assert_eq!((&clocks["nodes"], &clocks["skew_us"]), (&8.into(), &2_000_000.into()));
+    let mut beyond = 0;
+    for limiter in report["limiters"].as_array().unwrap() {
+        let ways = limiter["clocks"].as_array().unwrap();
+        let names: Vec<_> = ways.iter().map(|way| way["way"].as_str().unwrap()).collect();
+        assert_eq!(names, ["store", "deny-cache", "callers-time", "shares"]);
+        assert_eq!(ways[0]["admitted"], limiter["admitted"]);
+        for way in &ways[..2] {
+            assert_eq!((&way["only_it"], &way["only_store"]), (&0.into(), &0.into()), "{way}");
+        }
+        assert!(ways[1]["calls"].as_u64() < ways[0]["calls"].as_u64());
+        beyond += usize::from(ways[2]["worst"]["used"].as_f64().unwrap() > 1.0);
+    }
+    assert!(beyond > 0, "callers' times break no envelope");
+}
+
+#[test]
 fn a_scenario_is_what_its_arguments_are() {
     let scenario = br#"
         seed = 3
@@ -85,6 +120,17 @@ fn a_scenario_is_what_its_arguments_are() {
     let traffic = ["--traffic", shape, "--keys", "4", "--cost", "1-3", "--duration", "2min"];
     let waits = ["--wait", "2s", "--round-trip", "1ms", "--no-jitter"];
     let arguments = [&["explore"][..], &limit, &traffic, &waits].concat();
+    assert_eq!(explore(Path::new(&path), "model"), json(&arguments));
+
+    let clocks = br#"
+        limits = ["sliding-log 5/4s"]
+        traffic = { shape = "ramp 1/s to 9/s over 1min" }
+        clocks = { nodes = 3, skew = "2s", drift-ppm = 100 }
+    "#;
+    let (_folder, path) = file("clocks.toml", clocks);
+    let clocks = ["--nodes", "3", "--skew", "2s", "--drift-ppm", "100", "--engine", "model"];
+    let arguments = ["explore", "--limit", "sliding-log 5/4s", "--traffic", shape];
+    let arguments = [&arguments[..], &clocks].concat();
     assert_eq!(explore(Path::new(&path), "model"), json(&arguments));
 }
 
@@ -108,7 +154,7 @@ fn what_is_no_scenario_is_refused_with_its_place() {
         ("limits = 5", "line 1, column 10"),
         (
             "speed = 5",
-            "unknown field `speed`, expected one of `seed`, `limits`, `traffic`, `callers`",
+            "unknown field `speed`, expected one of `seed`, `limits`, `traffic`, `callers`, `clocks`",
         ),
         (&right.replace("poisson 5/s", "poisson 0/s"), "zero"),
         (&right.replace("poisson 5/s", "poisson 5/us"), "at most 50000000"),
@@ -131,6 +177,7 @@ fn a_scenario_says_all_of_it_and_nothing_beside_it_does() {
         ["--seed", "3"],
         ["--keys", "3"],
         ["--wait", "3s"],
+        ["--nodes", "3"],
     ] {
         let error = refused(&[&["explore", "--scenario", &path][..], &option].concat(), 2);
         assert!(error.contains("cannot be used with"), "{option:?}: {error}");

@@ -90,10 +90,16 @@ fn the_report_for_people_shows_what_waiting_came_to() {
 
 #[test]
 fn what_only_waiting_needs_is_refused_without_it() {
-    for option in [&["--round-trip", "1ms"][..], &["--seed", "3"], &["--no-jitter"]] {
+    for (option, needed) in [
+        (&["--round-trip", "1ms"][..], "--wait <DURATION>"),
+        (&["--seed", "3"], "--wait <DURATION>|--nodes <N>"),
+        (&["--no-jitter"], "--wait <DURATION>"),
+        (&["--skew", "1s"], "--nodes <N>"),
+        (&["--nodes", "3", "--wait", "1s"], "cannot be used with"),
+    ] {
         let limit = ["replay", SAMPLE, "--limit", "fixed-window 1/s"];
         let error = refused(&[&limit[..], option].concat(), 2);
-        assert!(error.contains("--wait <DURATION>"), "{error}");
+        assert!(error.contains(needed), "{error}");
     }
     let error = refused(&["replay", SAMPLE, "--limit", "fixed-window 1/s", "--wait", "long"], 2);
     assert!(error.contains("a duration"), "{error}");

@@ -16,7 +16,7 @@ use lockage_core::Timestamp;
 use lockage_core::fenced::Access;
 
 pub(super) use belief::Belief;
-pub use property::{Property, Violation};
+pub use property::{PROPERTIES, Property, Violation};
 
 use super::message::{Action, Answer, Ask};
 use super::rare::{Counts, Rare};
