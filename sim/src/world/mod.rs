@@ -13,7 +13,9 @@ mod check;
 mod client;
 mod draw;
 mod events;
+mod extras;
 mod form;
+mod limiter;
 mod log;
 mod message;
 mod node;
@@ -28,7 +30,10 @@ pub use check::{Property, Violation};
 pub use form::FormError;
 pub use log::{Line, Who};
 pub use rare::{Counts, Rare};
-pub use scenario::{Fault, Job, Machine, Network, Scenario, Trouble, Work};
+pub use scenario::{
+    Adjustment, Beside, Fault, Job, Limiter, Machine, Network, Place, Scenario, Setting, Trouble,
+    Work,
+};
 pub use server::{Held, Model, Operation, Outcome as Ran, Scripts, Server};
 pub use shrink::shrink;
 
@@ -52,7 +57,9 @@ pub struct Outcome {
 /// Plays a scenario on a server, which is cleared first.
 pub fn run(scenario: &Scenario, server: &mut dyn Server, with_timeline: bool) -> Outcome {
     let stage = Stage::new(scenario, server, Log::new(with_timeline));
-    let client = |(number, ppm): (usize, &i64)| Client::new(number, *ppm, scenario.seed);
+    let keys = scenario.keys();
+    let client =
+        |(number, ppm): (usize, &i64)| Client::new(number, keys[number], *ppm, scenario.seed);
     let clients = scenario.client_ppm.iter().enumerate().map(client).collect();
     let mut world = World { stage, clients, events: 0 };
     let violation = world.play().err();
@@ -88,7 +95,8 @@ impl World<'_> {
                 break;
             }
             if at_us > patience_us {
-                return Err(scenario.starved(done));
+                let done: Vec<usize> = self.clients.iter().map(|client| client.done).collect();
+                return Err(scenario.starved(&done));
             }
             self.happen(event)?;
         }

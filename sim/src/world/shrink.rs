@@ -65,10 +65,13 @@ fn without_drift(scenario: &Scenario) -> Vec<Scenario> {
 
 /// Each job asks once, for the least, for as short as can be.
 fn with_simpler_jobs(scenario: &Scenario) -> Vec<Scenario> {
-    let simplify: [fn(&mut Work); 4] = [
+    let simplify: [fn(&mut Work); 6] = [
         |work| match work {
             Work::Hold { wait_us, .. } | Work::Ask { wait_us, .. } => *wait_us = 0,
             Work::Count { count, .. } => *count = 1,
+            Work::Reserve { for_us, .. } => *for_us = 1000,
+            Work::Adjust { amount, .. } => *amount = (*amount).min(1),
+            Work::Peek { .. } | Work::Set { .. } => {}
         },
         |work| {
             if let Work::Hold { holds, .. } = work {
@@ -83,6 +86,16 @@ fn with_simpler_jobs(scenario: &Scenario) -> Vec<Scenario> {
         |work| {
             if let Work::Ask { cost, .. } = work {
                 *cost = 1;
+            }
+        },
+        |work| {
+            if let Work::Reserve { is_twice, .. } = work {
+                *is_twice = false;
+            }
+        },
+        |work| {
+            if let Work::Reserve { estimate, .. } = work {
+                *estimate = 1;
             }
         },
     ];

@@ -8,7 +8,7 @@ use lockage_core::{Decision, ScriptId, Timestamp, Verdict, lock, rw_lock, semaph
 use lockage_sim::store::SimStore;
 use lockage_sim::world::campaign::explain;
 use lockage_sim::world::{
-    Held, Machine, Model, Operation, Property, Ran, Scenario, Scripts, Server, run,
+    Held, Limiter, Machine, Model, Operation, Property, Ran, Scenario, Scripts, Server, run,
 };
 
 const SEEDS: u64 = 4000;
@@ -39,7 +39,7 @@ fn charges_that_are_not_stored_are_found_by_the_envelopes() {
 #[test]
 fn charges_that_are_not_stored_are_found_by_e5() {
     let limit = "token-bucket 1 every 1s burst 6".parse().unwrap();
-    let machine = Machine::Limiter { limit, remember_us: 1_000_000 };
+    let machine = Machine::Limiter(Limiter::new(limit, 1_000_000));
     let scenario = |seed| Scenario { machine, ..Scenario::of(2 * seed + 1) };
     let script = ScriptId::IntervalBucketAcquire;
     found(
@@ -329,8 +329,8 @@ impl Server for Bent<'_> {
         self.model.clear();
     }
 
-    fn run(&mut self, operation: &Operation, now: Timestamp) -> Result<Ran, String> {
-        let mut ran = self.model.run(operation, now)?;
+    fn run(&mut self, key: usize, operation: &Operation, now: Timestamp) -> Result<Ran, String> {
+        let mut ran = self.model.run(key, operation, now)?;
         match &mut ran {
             Ran::Lock(reply) => self.lock.iter().for_each(|bend| bend(reply)),
             Ran::Semaphore(reply) => self.semaphore.iter().for_each(|bend| bend(reply)),
@@ -341,15 +341,15 @@ impl Server for Bent<'_> {
         Ok(ran)
     }
 
-    fn is_held(&mut self, now: Timestamp) -> bool {
-        self.model.is_held(now)
+    fn is_held(&mut self, key: usize, now: Timestamp) -> bool {
+        self.model.is_held(key, now)
     }
 
-    fn held(&self) -> Held {
-        self.model.held()
+    fn held(&self, key: usize) -> Held {
+        self.model.held(key)
     }
 
-    fn hold(&mut self, held: &Held) {
-        self.model.hold(held);
+    fn hold(&mut self, key: usize, held: &Held) {
+        self.model.hold(key, held);
     }
 }

@@ -18,11 +18,13 @@ pub enum Property {
     D1,
     D2,
     D4,
+    D5,
     D9,
     D10,
     D11,
     D12,
     D13,
+    D15,
     L1,
     L2,
     L3,
@@ -62,6 +64,7 @@ impl Property {
             Property::D4 => {
                 "what remains is the largest cost that fits, and at reset_after, not before, the state is as if never used"
             }
+            Property::D5 => "who only asks changes nothing",
             Property::D9 => "expiry is invisible: nothing is forgotten while it matters",
             Property::D10 => {
                 "once all is well, who waits for a permit gets it, at the latest when a jump of the clock has passed"
@@ -69,9 +72,14 @@ impl Property {
             Property::D11 => {
                 "a request that comes again under its id gets the same answer and is charged once, while it is remembered"
             }
-            Property::D12 => "an operation that is right gets an answer and no error",
+            Property::D12 => {
+                "an operation that is right gets an answer and no error, and changes no other key"
+            }
             Property::D13 => {
                 "turns are in the order of admission, each as early as the rate allows"
+            }
+            Property::D15 => {
+                "an adjustment does what it says, as far as it can, and a reservation that is settled is as if its true cost had been charged when it was made"
             }
             Property::L1 => "there is at most one live lease",
             Property::L2 => "holds are acquires less releases, and a lock is free at zero",
