@@ -34,6 +34,8 @@ pub(super) struct Attempt {
     pub(super) life: u32,
     pub(super) call: u32,
     pub(super) number: u32,
+    /// Which of all requests of a world that a history has.
+    pub(super) copy: usize,
 }
 
 /// What is asked for.

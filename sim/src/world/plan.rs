@@ -64,6 +64,7 @@ impl Scenario {
             jobs: Vec::new(),
             faults: faults(draw, clients, heal_us, &machine, grain_us),
             heal_us,
+            spared: Vec::new(),
         };
         scenario.jobs = scenario.draw_jobs(draw);
         scenario.faults.extend(split(&mut Draw::new(seed, SPLITS), &scenario));

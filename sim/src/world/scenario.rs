@@ -44,6 +44,19 @@ pub struct Scenario {
     pub faults: Vec<Fault>,
     /// From then on nothing goes wrong any more.
     pub heal_us: u64,
+    /// Messages to which nothing happens, whatever happens to others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spared: Vec<Message>,
+}
+
+/// A message to or from a client: the one of this number among its own, from 1 on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Message {
+    /// Which client.
+    pub client: usize,
+    /// Which of its messages, in the order in which they are sent.
+    pub number: u32,
 }
 
 /// A key beside the first one.
@@ -484,6 +497,9 @@ impl fmt::Display for Scenario {
         }
         for Fault { at_us, trouble } in &self.faults {
             writeln!(f, "{at_us:>10} us  {trouble:?}")?;
+        }
+        if !self.spared.is_empty() {
+            writeln!(f, "nothing happens to {} of the messages", self.spared.len())?;
         }
         Ok(())
     }

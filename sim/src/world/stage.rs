@@ -5,11 +5,12 @@ use lockage_core::Timestamp;
 use super::check::{Carried, Checks, Property, Violation};
 use super::draw::Draw;
 use super::events::Queue;
+use super::history::Copied;
 use super::log::{Log, Who};
 use super::message::{Answer, Ask, Attempt, Request};
 use super::node::Node;
 use super::rare::Rare;
-use super::scenario::{Machine, Scenario, Trouble};
+use super::scenario::{Machine, Message, Scenario, Trouble};
 use super::server::Server;
 
 /// What happens at some time.
@@ -51,6 +52,12 @@ pub(super) struct Stage<'s> {
     pub(super) node: Node<'s>,
     /// Of each key.
     machines: Vec<Machine>,
+    /// How many messages each client has sent or was sent.
+    sent: Vec<u32>,
+    /// With this, the messages to which something happens, in that order.
+    pub(super) messages: Option<Vec<Message>>,
+    /// With this, all requests; nothing is judged then.
+    pub(super) history: Option<Vec<Copied>>,
     /// When something was carried out last, and on which key.
     latest: (u64, usize),
     /// Until when each client's requests, and the answers to it, do not arrive.
@@ -71,6 +78,9 @@ impl<'s> Stage<'s> {
             log,
             node: Node::new(server, machines.len(), scenario.store_ppm, is_replicated),
             machines,
+            sent: vec![0; scenario.clients()],
+            messages: None,
+            history: None,
             latest: (0, 0),
             cuts: vec![(0, 0); scenario.clients()],
         }
@@ -92,17 +102,67 @@ impl<'s> Stage<'s> {
             };
             format!("sends: {}{which}", request.ask.words())
         });
+        let (message, is_spared) = self.message(client);
         let is_cut = self.now_us < self.cuts[client].0;
-        if !is_well && (is_cut || draw.chance(network.lost_requests)) {
+        let is_lost = !is_well && !is_cut && draw.chance(network.lost_requests);
+        if is_lost {
+            self.happened_to(message);
+        }
+        if !is_well && is_cut || is_lost && !is_spared {
             self.checks.rare.saw(Rare::LostRequest);
             self.log.say(self.now_us, Who::Client(client), || "its request is lost".to_owned());
+            self.copy(request);
             return;
         }
-        let arrives_us = self.arrival(draw);
-        self.queue.push(arrives_us, Event::Request(request));
+        self.push_request(request, message, draw);
         if !is_well && draw.chance(network.doubled) {
-            let arrives_us = self.arrival(draw);
-            self.queue.push(arrives_us, Event::Request(request));
+            self.happened_to(message);
+            if !is_spared {
+                self.push_request(request, message, draw);
+            }
+        }
+    }
+
+    fn push_request(&mut self, request: Request, message: Message, draw: &mut Draw) {
+        let arrives_us = self.arrival(message, draw);
+        let request = self.copy(request);
+        self.queue.push(arrives_us, Event::Request(request));
+    }
+
+    /// The next message of a client, and whether nothing is to happen to it.
+    fn message(&mut self, client: usize) -> (Message, bool) {
+        self.sent[client] += 1;
+        let message = Message { client, number: self.sent[client] };
+        (message, self.scenario.spared.contains(&message))
+    }
+
+    /// What does not happen to a message that is spared.
+    fn happened_to(&mut self, message: Message) {
+        if let Some(messages) = &mut self.messages
+            && messages.last() != Some(&message)
+        {
+            messages.push(message);
+        }
+    }
+
+    /// A request as histories have it.
+    fn copy(&mut self, mut request: Request) -> Request {
+        let Some(history) = &mut self.history else { return request };
+        request.from.copy = history.len();
+        history.push(Copied {
+            request,
+            sent_us: self.now_us,
+            now: self.node.now(self.now_us),
+            outcome: None,
+            told_us: None,
+        });
+        request
+    }
+
+    /// An answer arrives.
+    pub(super) fn told(&mut self, from: Attempt) {
+        if let Some(history) = &mut self.history {
+            history[from.copy].told_us = Some(self.now_us);
         }
     }
 
@@ -165,6 +225,14 @@ impl<'s> Stage<'s> {
             let which = if key > 0 { format!(" on key {key}") } else { String::new() };
             format!("{}{which}: {}", ask.words(), answer.words())
         });
+        if let Some(history) = &mut self.history {
+            let copied = &mut history[request.from.copy];
+            copied.now = now;
+            if let Answer::Done(outcome) = &answer {
+                copied.outcome = Some(outcome.clone());
+            }
+            return Ok(answer);
+        }
         if beside != self.node.held_beside(key) {
             let what = format!("{} on key {key} has changed another key", ask.words());
             return Err(Violation::new(Property::D12, what));
@@ -193,20 +261,25 @@ impl<'s> Stage<'s> {
 
     fn reply(&mut self, request: Request, answer: Answer, draw: &mut Draw) {
         let is_well = self.now_us >= self.scenario.heal_us;
+        let (message, is_spared) = self.message(request.from.client);
         let is_cut = self.now_us < self.cuts[request.from.client].1;
-        if !is_well && (is_cut || draw.chance(self.scenario.network.lost_replies)) {
+        let is_lost = !is_well && !is_cut && draw.chance(self.scenario.network.lost_replies);
+        if is_lost {
+            self.happened_to(message);
+        }
+        if !is_well && is_cut || is_lost && !is_spared {
             if answer.is_grant_of(&request.ask) {
                 self.checks.rare.saw(Rare::LostReplyOfAcquire);
             }
             self.log.say(self.now_us, Who::Store, || "its reply is lost".to_owned());
             return;
         }
-        let arrives_us = self.arrival(draw);
+        let arrives_us = self.arrival(message, draw);
         self.queue.push(arrives_us, Event::Answer(request.from, answer));
     }
 
     /// When a message that is sent now arrives.
-    fn arrival(&self, draw: &mut Draw) -> u64 {
+    fn arrival(&mut self, message: Message, draw: &mut Draw) -> u64 {
         let network = &self.scenario.network;
         let is_well = self.now_us >= self.scenario.heal_us;
         let most_us = match is_well {
@@ -215,7 +288,13 @@ impl<'s> Stage<'s> {
             false => network.most_us,
         };
         let at_us = self.now_us + draw.between(network.least_us, most_us);
-        at_us.next_multiple_of(network.grain_us)
+        let at_us = at_us.next_multiple_of(network.grain_us);
+        let soonest_us = (self.now_us + network.least_us).next_multiple_of(network.grain_us);
+        if at_us == soonest_us {
+            return at_us;
+        }
+        self.happened_to(message);
+        if self.scenario.spared.contains(&message) { soonest_us } else { at_us }
     }
 
     /// Trouble that is not a client's own.

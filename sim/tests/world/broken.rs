@@ -269,7 +269,7 @@ fn a_late_acquire_that_is_not_refused_is_found_by_l10() {
 }
 
 #[track_caller]
-fn found_in_script(property: Property, script: ScriptId, text: &str, broken: &str) {
+pub(super) fn found_in_script(property: Property, script: ScriptId, text: &str, broken: &str) {
     found(property, Scenario::of, broken_script(script, text, broken));
 }
 
@@ -289,7 +289,7 @@ fn found_in_answers(property: Property, permit: impl Fn(&mut Decision)) {
 
 /// Some world breaks the property on such a server, and so does a smaller one.
 #[track_caller]
-fn found<S: Server>(
+pub(super) fn found<S: Server>(
     property: Property,
     scenario: impl Fn(u64) -> Scenario,
     server: impl Fn() -> S,
@@ -316,8 +316,9 @@ fn found<S: Server>(
 
 /// The Rust machines, whose answers are changed on their way.
 #[derive(Default)]
-struct Bent<'a> {
+pub(super) struct Bent<'a> {
     model: Model,
+    pub(super) any: Option<&'a dyn Fn(&mut Ran)>,
     lock: Option<fn(&mut lock::Reply)>,
     semaphore: Option<fn(&mut semaphore::Reply)>,
     rw_lock: Option<fn(&mut rw_lock::Reply)>,
@@ -331,6 +332,7 @@ impl Server for Bent<'_> {
 
     fn run(&mut self, key: usize, operation: &Operation, now: Timestamp) -> Result<Ran, String> {
         let mut ran = self.model.run(key, operation, now)?;
+        self.any.iter().for_each(|bend| bend(&mut ran));
         match &mut ran {
             Ran::Lock(reply) => self.lock.iter().for_each(|bend| bend(reply)),
             Ran::Semaphore(reply) => self.semaphore.iter().for_each(|bend| bend(reply)),

@@ -11,8 +11,10 @@ pub(super) struct Charges {
     parts: Vec<Vec<Charge>>,
     /// Of a queue: when each turn is and what it cost, since anything was given back.
     turns: Vec<(u64, u64)>,
-    /// The latest time at which anything was written, by the store's clock (D10).
+    /// The latest time at which anything was charged or given back, by the store's clock (D10).
     latest_us: u64,
+    /// The latest time at which anything else was written.
+    touched_us: u64,
     /// The latest time at which the key was seen to be gone.
     gone_us: u64,
 }
@@ -27,16 +29,13 @@ struct Charge {
 
 impl Charges {
     pub(super) fn new(limit: &Limit) -> Self {
-        let mut charges =
-            Charges { parts: Vec::new(), turns: Vec::new(), latest_us: 0, gone_us: 0 };
-        charges.begin(limit);
-        charges
+        let parts = limit.parts().map(|_| Vec::new()).collect();
+        Charges { parts, turns: Vec::new(), latest_us: 0, touched_us: 0, gone_us: 0 }
     }
 
     /// The key is under this limit from now on.
     pub(super) fn begin(&mut self, limit: &Limit) {
-        self.parts = limit.parts().map(|_| Vec::new()).collect();
-        self.turns.clear();
+        *self = Charges { gone_us: self.gone_us, ..Charges::new(limit) };
     }
 
     /// Looks at all spans that end with this charge, and has those before.
@@ -47,8 +46,7 @@ impl Charges {
         cost: u64,
         reservation: Option<u128>,
     ) -> Result<(), Violation> {
-        self.touch(now_us);
-        let at_us = self.latest_us;
+        let at_us = self.at(now_us);
         for (part, charges) in limit.parts().zip(&mut self.parts) {
             charges.push(Charge { at_us, cost: cost.into(), reservation });
             let mut total = 0;
@@ -76,9 +74,25 @@ impl Charges {
         Ok(())
     }
 
-    /// Something was written.
+    /// Something was written. What was over then is gone for good.
     pub(super) fn touch(&mut self, now_us: u64) {
+        self.touched_us = self.touched_us.max(now_us);
+    }
+
+    /// When something counts that is charged or given back now. Where the clock was set back to before such a
+    /// write, it begins anew: what that write has dropped does not come back.
+    fn at(&mut self, now_us: u64) -> u64 {
+        if now_us < self.touched_us {
+            self.clear();
+        }
         self.latest_us = self.latest_us.max(now_us);
+        self.latest_us
+    }
+
+    fn clear(&mut self) {
+        self.parts.iter_mut().for_each(Vec::clear);
+        self.turns.clear();
+        (self.latest_us, self.touched_us) = (0, 0);
     }
 
     /// So much of each limit was given back: in any span, what was admitted less that stays within the envelope.
@@ -86,11 +100,11 @@ impl Charges {
         if each.iter().all(|back| *back == 0) {
             return;
         }
-        self.touch(now_us);
+        let at_us = self.at(now_us);
         self.turns.clear();
         for (charges, back) in self.parts.iter_mut().zip(each) {
             let cost = -i128::from(*back);
-            charges.push(Charge { at_us: self.latest_us, cost, reservation: None });
+            charges.push(Charge { at_us, cost, reservation: None });
         }
     }
 
@@ -109,11 +123,9 @@ impl Charges {
     /// The key is gone at this time: where that is before one that it has seen, the clock was set back past the
     /// time at which it was forgotten, and all of its allowance is there once more.
     pub(super) fn forget_after(&mut self, now_us: u64) {
-        let latest_us = self.latest_us.max(self.gone_us);
+        let latest_us = self.latest_us.max(self.touched_us).max(self.gone_us);
         if now_us < latest_us {
-            self.parts.iter_mut().for_each(Vec::clear);
-            self.turns.clear();
-            self.latest_us = 0;
+            self.clear();
         }
         self.gone_us = latest_us.max(now_us);
     }

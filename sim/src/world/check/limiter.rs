@@ -108,6 +108,8 @@ impl LimiterTruth {
             Place::Stored => return broken(Property::D12, ask, outcome, "no limit is stored"),
         };
         match outcome {
+            // It tells no limit.
+            Outcome::Reused => Ok(Some(limit)),
             Outcome::Under { limit: told, .. } if *told == StoredLimit::new(limit) => {
                 if self.is_stored && limit != self.limiter.limit {
                     rare.saw(Rare::Followed);
@@ -273,7 +275,9 @@ impl LimiterTruth {
         };
         if expected > 0 {
             self.reference = after;
-            self.charges.touch(now_us);
+            if !matches!(adjustment, Adjustment::TakeUpTo | Adjustment::Refund) {
+                self.charges.touch(now_us);
+            }
         }
         if adjusted.amount != expected {
             let what = format!("it must come to {expected}");

@@ -330,6 +330,14 @@ fn carried(new: &Part, old: &Part, now: i128) -> Option<Part> {
         {
             Part { capacity: new.capacity, ..old.clone() }
         }
+        // Other windows: all of it counts in this one.
+        (Kind::SlidingWindow { .. }, Kind::SlidingWindow { .. }) => {
+            let mut part = Part { last: now, ..new.clone() };
+            if used > 0 {
+                part.charge(used, now, None);
+            }
+            part
+        }
         (
             Kind::Bucket { span, has_turns, .. },
             Kind::Bucket { span: before, has_turns: had_turns, .. },

@@ -86,7 +86,8 @@ impl Body {
         if patience.is_zero() {
             return false;
         }
-        let from = Attempt { client: self.number, life: self.life, call: number, number: attempt };
+        let (client, life) = (self.number, self.life);
+        let from = Attempt { client, life, call: number, number: attempt, copy: 0 };
         stage.send(Request { from, key: self.key, ask, with_script: false }, &mut self.draw);
         let alarm = Alarm::Patience { call: number, attempt };
         self.set_alarm(now.saturating_add(patience), alarm, stage);
