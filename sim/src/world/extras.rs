@@ -20,7 +20,8 @@ impl Scenario {
     /// In half of the worlds with a limiter more is done with it.
     pub(super) fn tune(&mut self) {
         let draw = &mut Draw::new(self.seed, TUNES);
-        if !draw.chance(500) {
+        let is_plain = draw.chance(500);
+        if is_plain {
             return;
         }
         let Machine::Limiter(limiter) = &mut self.machine else { return };

@@ -88,6 +88,7 @@ pub(super) struct CountAsk {
 }
 
 /// What is answered.
+#[expect(clippy::large_enum_variant, reason = "most are outcomes")]
 #[derive(Clone, Debug)]
 pub(super) enum Answer {
     Done(Outcome),

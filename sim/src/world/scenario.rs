@@ -70,6 +70,7 @@ pub struct Beside {
 }
 
 /// A machine and how it is used.
+#[expect(clippy::large_enum_variant, reason = "a world has a few, and copies them")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "MachineForm", into = "MachineForm")]
 pub enum Machine {

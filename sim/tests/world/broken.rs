@@ -287,9 +287,13 @@ fn found_in_answers(property: Property, permit: impl Fn(&mut Decision)) {
     found(property, Scenario::of, || Bent { permit: Some(&permit), ..Bent::default() });
 }
 
+pub(super) fn found_in_outcomes(property: Property, any: &dyn Fn(&mut Ran)) {
+    found(property, Scenario::of, || Bent { any: Some(any), ..Bent::default() });
+}
+
 /// Some world breaks the property on such a server, and so does a smaller one.
 #[track_caller]
-pub(super) fn found<S: Server>(
+fn found<S: Server>(
     property: Property,
     scenario: impl Fn(u64) -> Scenario,
     server: impl Fn() -> S,
@@ -316,9 +320,9 @@ pub(super) fn found<S: Server>(
 
 /// The Rust machines, whose answers are changed on their way.
 #[derive(Default)]
-pub(super) struct Bent<'a> {
+struct Bent<'a> {
     model: Model,
-    pub(super) any: Option<&'a dyn Fn(&mut Ran)>,
+    any: Option<&'a dyn Fn(&mut Ran)>,
     lock: Option<fn(&mut lock::Reply)>,
     semaphore: Option<fn(&mut semaphore::Reply)>,
     rw_lock: Option<fn(&mut rw_lock::Reply)>,

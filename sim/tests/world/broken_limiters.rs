@@ -1,9 +1,9 @@
 //! The same for what is done with limiters besides asking for permits, and for several keys.
 
-use lockage_core::{Adjusted, ScriptId, Settlement};
-use lockage_sim::world::{Property, Ran, Scenario};
+use lockage_core::{ScriptId, Settlement};
+use lockage_sim::world::{Property, Ran};
 
-use super::broken::{Bent, found, found_in_script};
+use super::broken::{found_in_outcomes, found_in_script};
 
 #[test]
 fn a_question_that_writes_is_found_by_d5() {
@@ -68,15 +68,12 @@ fn what_is_told_of_a_key_after_an_adjustment_is_judged() {
         refund,
         "counter_give_back(part, 2 * amount)",
     );
-    let one_more = |adjusted: &mut Adjusted| adjusted.after.remaining += 1;
-    found(Property::D4, Scenario::of, || Bent {
-        any: Some(&|ran| match ran {
-            Ran::Adjusted(adjusted) => one_more(adjusted),
-            Ran::Settled(Settlement::Settled { after, .. }) => after.remaining += 1,
-            _ => {}
-        }),
-        ..Bent::default()
-    });
+    let one_more = |ran: &mut Ran| match ran {
+        Ran::Adjusted(adjusted) => adjusted.after.remaining += 1,
+        Ran::Settled(Settlement::Settled { after, .. }) => after.remaining += 1,
+        _ => {}
+    };
+    found_in_outcomes(Property::D4, &one_more);
 }
 
 #[test]

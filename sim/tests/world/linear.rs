@@ -27,8 +27,12 @@ fn some_order_explains_all_answers() {
 fn answers_that_no_order_explains_are_found() {
     for (script, text, broken) in [
         (ScriptId::FixedWindowAcquire, "opened, used + cost end", "opened, used end"),
-        (ScriptId::LockRelease, "holds = holds - 1", "holds = 0"),
-        (ScriptId::LimiterAdjust, "if done == 0 then id = nil end", "id = nil"),
+        (ScriptId::LockAcquire, "max(now, token + 1)", "token + 1"),
+        (
+            ScriptId::LimiterAdjust,
+            "counter_give_back(part, amount)",
+            "counter_give_back(part, 2 * amount)",
+        ),
     ] {
         let source = lockage_lua::script(script).source();
         assert_eq!(source.matches(text).count(), 1, "{text}");

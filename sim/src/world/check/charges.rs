@@ -106,15 +106,22 @@ impl Charges {
             let cost = -i128::from(*back);
             charges.push(Charge { at_us, cost, reservation: None });
         }
+        // Nothing is charged by it, so that it does not hold the time of a fixed window.
+        self.touch(now_us);
     }
 
-    /// So much less was used of a reservation, from when it was made on.
+    /// So much less was used of a reservation, from when it was made on. Where a refund has given back some of it
+    /// already it begins anew.
     pub(super) fn lower(&mut self, reservation: u128, less: u64, now_us: u64) {
+        let is_refunded = self.parts.iter().flatten().any(|charge| charge.cost < 0);
+        if is_refunded {
+            self.clear();
+        }
         self.touch(now_us);
         self.turns.clear();
         for charges in &mut self.parts {
             let is_it = |charge: &&mut Charge| charge.reservation == Some(reservation);
-            if let Some(charge) = charges.iter_mut().find(is_it) {
+            if let Some(charge) = charges.iter_mut().rev().find(is_it) {
                 charge.cost -= i128::from(less);
             }
         }

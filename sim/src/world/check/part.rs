@@ -183,7 +183,8 @@ impl Part {
     pub(super) fn lower(&mut self, reservation: u128, less: i128, now: i128) -> i128 {
         let now = now.max(self.last);
         let is_it = |change: &Change| change.reservation == Some(reservation);
-        let Some(index) = self.changes.iter().position(is_it) else { return 0 };
+        // The latest one of this name: those before it have expired.
+        let Some(index) = self.changes.iter().rposition(is_it) else { return 0 };
         let at = self.changes[index].at;
         match self.kind {
             // Entries of one time are all alike.
