@@ -112,19 +112,27 @@ impl Charges {
 
     /// So much less was used of a reservation, from when it was made on. Where a refund has given back some of it
     /// already it begins anew.
-    pub(super) fn lower(&mut self, reservation: u128, less: u64, now_us: u64) {
+    pub(super) fn lower(&mut self, limit: &Limit, reservation: u128, less: u64, now_us: u64) {
         let is_refunded = self.parts.iter().flatten().any(|charge| charge.cost < 0);
         if is_refunded {
             self.clear();
         }
         self.touch(now_us);
         self.turns.clear();
-        for charges in &mut self.parts {
+        let at_us = self.latest_us.max(now_us);
+        for (part, charges) in limit.parts().zip(&mut self.parts) {
+            let less = i128::from(less);
+            // The window or the intervals that it began go on, so that it counts, and is given back now.
+            if matches!(part, Limit::FixedWindow(_) | Limit::IntervalBucket(_)) {
+                charges.push(Charge { at_us, cost: -less, reservation: None });
+                continue;
+            }
             let is_it = |charge: &&mut Charge| charge.reservation == Some(reservation);
             if let Some(charge) = charges.iter_mut().rev().find(is_it) {
-                charge.cost -= i128::from(less);
+                charge.cost -= less;
             }
         }
+        self.latest_us = at_us;
     }
 
     /// The key is gone at this time: where that is before one that it has seen, the clock was set back past the

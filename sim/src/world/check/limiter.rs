@@ -353,7 +353,7 @@ impl LimiterTruth {
         };
         let expected = match cost.checked_sub(actual) {
             Some(less) => {
-                self.charges.lower(id.as_u128(), less, now_us);
+                self.charges.lower(&self.limit, id.as_u128(), less, now_us);
                 self.reference.lower(id.as_u128(), less, now_us)
             }
             None => {
