@@ -9,7 +9,8 @@ use lockage_core::semaphore::Semaphore;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::scenario::{Job, Machine, SECOND, Scenario, Trouble, Work};
+use super::scenario::{Adjustment, Job, Limiter, Machine, Place, SECOND, Scenario, Trouble, Work};
+use super::server::MAX_KEYS;
 
 /// The longest time in a scenario, but for how long somebody waits.
 const LONGEST_US: u64 = 10_000 * SECOND;
@@ -29,11 +30,33 @@ pub enum FormError {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum MachineForm {
-    Lock { lease_us: u64, remember_us: u64, poll_us: u64 },
-    Semaphore { permits: u64, lease_us: u64, remember_us: u64, poll_us: u64 },
-    RwLock { lease_us: u64, remember_us: u64, poll_us: u64 },
-    Latch { keep_us: u64 },
-    Limiter { limit: String, remember_us: u64 },
+    Lock {
+        lease_us: u64,
+        remember_us: u64,
+        poll_us: u64,
+    },
+    Semaphore {
+        permits: u64,
+        lease_us: u64,
+        remember_us: u64,
+        poll_us: u64,
+    },
+    RwLock {
+        lease_us: u64,
+        remember_us: u64,
+        poll_us: u64,
+    },
+    Latch {
+        keep_us: u64,
+    },
+    Limiter {
+        limit: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        other: Option<String>,
+        #[serde(default)]
+        place: Place,
+        remember_us: u64,
+    },
 }
 
 impl From<Machine> for MachineForm {
@@ -53,8 +76,9 @@ impl From<Machine> for MachineForm {
                 MachineForm::RwLock { lease_us, remember_us, poll_us }
             }
             Machine::Latch { latch } => MachineForm::Latch { keep_us: whole(latch.keep()) },
-            Machine::Limiter { limit, remember_us } => {
-                MachineForm::Limiter { limit: limit.to_string(), remember_us }
+            Machine::Limiter(Limiter { limit, other, place, remember_us }) => {
+                let other = other.map(|other| other.to_string());
+                MachineForm::Limiter { limit: limit.to_string(), other, place, remember_us }
             }
         }
     }
@@ -82,11 +106,14 @@ impl TryFrom<MachineForm> for Machine {
             MachineForm::Latch { keep_us } => {
                 Machine::Latch { latch: Latch::new(micros(keep_us)).map_err(words)? }
             }
-            MachineForm::Limiter { limit, remember_us } => {
-                let limit = limit.parse().map_err(|error: lockage_core::ParseError| {
-                    format!("{limit:?} is no limit: {error}")
-                })?;
-                Machine::Limiter { limit, remember_us }
+            MachineForm::Limiter { limit, other, place, remember_us } => {
+                let read = |limit: &String| {
+                    limit.parse().map_err(|error: lockage_core::ParseError| {
+                        format!("{limit:?} is no limit: {error}")
+                    })
+                };
+                let (limit, other) = (read(&limit)?, other.as_ref().map(read).transpose()?);
+                Machine::Limiter(Limiter { limit, other, place, remember_us })
             }
         })
     }
@@ -113,8 +140,6 @@ impl Scenario {
         };
         let clients = self.clients();
         let network = &self.network;
-        let claim = self.machine.claim();
-        let is_latch = matches!(self.machine, Machine::Latch { .. });
         let chances = [network.late, network.lost_requests, network.lost_replies, network.doubled];
         if let Some(chance) = chances.into_iter().find(|chance| *chance > 1000) {
             return Some(format!("a chance in a thousand is {chance}"));
@@ -124,10 +149,6 @@ impl Scenario {
         {
             return Some(format!("a clock is {ppm} ppm fast: expected 500000 at most, either way"));
         }
-        let remember_us = match self.machine {
-            Machine::Limiter { remember_us, .. } => remember_us,
-            _ => 1,
-        };
         let spans = [
             ("timeout_us", self.timeout_us, 1),
             ("heal_us", self.heal_us, 0),
@@ -136,30 +157,42 @@ impl Scenario {
             ("calm_most_us", network.calm_most_us, network.least_us),
             ("late_most_us", network.late_most_us, network.least_us),
             ("grain_us", network.grain_us, 1),
-            ("remember_us", remember_us, 1),
-            ("lease_us", claim.map_or(1, |claim| claim.lease_us), 1),
-            ("poll_us", claim.map_or(1, |claim| claim.poll_us), 1),
         ];
+        let machines = self.machines();
+        let of_machine = |machine: &Machine| {
+            let claim = machine.claim();
+            let remember_us = match machine {
+                Machine::Limiter(limiter) => limiter.remember_us,
+                _ => 1,
+            };
+            [
+                ("remember_us", remember_us, 1),
+                ("lease_us", claim.map_or(1, |claim| claim.lease_us), 1),
+                ("poll_us", claim.map_or(1, |claim| claim.poll_us), 1),
+            ]
+        };
+        let spans = spans.into_iter().chain(machines.iter().flat_map(of_machine));
         if let Some(mistake) =
-            spans.into_iter().find_map(|(name, span_us, least_us)| span(name, span_us, least_us))
+            spans.map(|(name, span_us, least_us)| span(name, span_us, least_us)).find_map(|it| it)
         {
             return Some(mistake);
         }
+        if machines.len() > MAX_KEYS {
+            return Some(format!("there are {} keys: expected {MAX_KEYS} at most", machines.len()));
+        }
+        let beside: usize = self.beside.iter().map(|beside| beside.clients).sum();
+        if beside > clients {
+            return Some(format!(
+                "there are no {beside} clients of other keys: there are {clients}"
+            ));
+        }
+        let keys = self.keys();
         let no_client = |client: usize| {
             (client >= clients).then(|| format!("there is no client {client}: there are {clients}"))
         };
         let job = |job: &Job| {
-            let wrong_work = match (job.work, claim) {
-                (Work::Hold { weight, holds, for_us, .. }, Some(claim)) => {
-                    let is_right = (1..=claim.capacity).contains(&weight)
-                        && (1..=100).contains(&holds)
-                        && for_us <= LONGEST_US;
-                    (!is_right).then(|| format!("job {} holds too little or too much", job.number))
-                }
-                (Work::Ask { cost: 1.., .. }, None) if !is_latch => None,
-                (Work::Count { count: 1..=1_000_000, .. }, None) if is_latch => None,
-                _ => Some(format!("job {} is none for this machine", job.number)),
-            };
+            let machine = keys.get(job.client).map(|key| &machines[*key]);
+            let wrong_work = machine.and_then(|machine| wrong_work(job, machine));
             no_client(job.client).or(span("at_us", job.at_us, 0)).or(wrong_work)
         };
         if let Some(mistake) = self.jobs.iter().find_map(job) {
@@ -189,6 +222,44 @@ impl Scenario {
             };
             span("at_us", fault.at_us, 0).or(wrong_trouble)
         })
+    }
+}
+
+/// What is wrong with a job for this machine.
+fn wrong_work(job: &Job, machine: &Machine) -> Option<String> {
+    let is_right = match (job.work, machine) {
+        (Work::Hold { weight, holds, for_us, .. }, machine) => {
+            let Some(claim) = machine.claim() else { return Some(none_for(job)) };
+            let is_right = (1..=claim.capacity).contains(&weight)
+                && (1..=100).contains(&holds)
+                && for_us <= LONGEST_US;
+            return (!is_right).then(|| format!("job {} holds too little or too much", job.number));
+        }
+        (Work::Count { count, .. }, Machine::Latch { .. }) => (1..=1_000_000).contains(&count),
+        (work, Machine::Limiter(limiter)) => is_for_limiter(&work, limiter),
+        _ => false,
+    };
+    (!is_right).then(|| none_for(job))
+}
+
+fn none_for(job: &Job) -> String {
+    format!("job {} is none for this machine", job.number)
+}
+
+fn is_for_limiter(work: &Work, limiter: &Limiter) -> bool {
+    match *work {
+        Work::Ask { cost, .. } => cost > 0,
+        Work::Peek { .. } => true,
+        Work::Adjust { adjustment: Adjustment::Unblock, .. } => true,
+        Work::Adjust { adjustment: Adjustment::Block, amount, .. } => {
+            (1..=LONGEST_US).contains(&amount)
+        }
+        Work::Adjust { amount, .. } => amount > 0,
+        Work::Reserve { estimate, for_us, hold_us, .. } => {
+            estimate > 0 && for_us <= LONGEST_US && (1..=LONGEST_US).contains(&hold_us)
+        }
+        Work::Set { .. } => limiter.place != Place::WithCallers,
+        Work::Hold { .. } | Work::Count { .. } => false,
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use lockage_core::Timestamp;
 use lockage_core::fenced::{Access, FencedWrite};
 use lockage_core::latch::{self, OperationId};
 use lockage_core::lock::{self, HoldId, OwnerId};
 use lockage_core::rw_lock::{self, MAX_READERS, Mode};
 use lockage_core::semaphore::{self, PermitId};
-use lockage_core::{Acquire, Limit, RequestId, Timestamp, Verdict};
 
+use super::limiter::{self, LimiterAsk};
 use super::scenario::Machine;
 use super::server::{Operation, Outcome};
 
@@ -19,6 +20,8 @@ pub(super) const WRITE: u64 = MAX_READERS as u64;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     pub(super) from: Attempt,
+    /// The key that it is for.
+    pub(super) key: usize,
     pub(super) ask: Ask,
     /// Whether it brings its script along.
     pub(super) with_script: bool,
@@ -31,13 +34,15 @@ pub(super) struct Attempt {
     pub(super) life: u32,
     pub(super) call: u32,
     pub(super) number: u32,
+    /// Which of all requests of a world that a history has.
+    pub(super) copy: usize,
 }
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
     Claim(ClaimAsk),
-    Permit(PermitAsk),
+    Limiter(LimiterAsk),
     Count(CountAsk),
     /// Writes the value that the lock protects, for the holder of this token.
     Write {
@@ -82,14 +87,8 @@ pub(super) struct CountAsk {
     pub(super) is_set: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PermitAsk {
-    pub(super) cost: u64,
-    pub(super) id: Option<RequestId>,
-    pub(super) patience: Duration,
-}
-
 /// What is answered.
+#[expect(clippy::large_enum_variant, reason = "most are outcomes")]
 #[derive(Clone, Debug)]
 pub(super) enum Answer {
     Done(Outcome),
@@ -150,9 +149,7 @@ impl Ask {
                     (Action::Withdraw, _) => return None,
                 })
             }
-            (Ask::Permit(ask), Machine::Limiter { limit, remember_us }) => {
-                Operation::Acquire(ask.acquire(limit, *remember_us))
-            }
+            (Ask::Limiter(ask), Machine::Limiter(it)) => ask.operation(it),
             (Ask::Write { token }, _) => {
                 // The value outlives the world.
                 let kept = Duration::from_secs(1_000_000);
@@ -166,7 +163,7 @@ impl Ask {
                 };
                 Operation::Latch(operation.expect("scenarios count at least 1"))
             }
-            (Ask::Claim(_) | Ask::Permit(_) | Ask::Count(_), _) => return None,
+            (Ask::Claim(_) | Ask::Limiter(_) | Ask::Count(_), _) => return None,
         })
     }
 
@@ -174,12 +171,17 @@ impl Ask {
     pub(super) fn is_repeatable(&self) -> bool {
         match self {
             Ask::Claim(_) | Ask::Count(_) => true,
-            Ask::Permit(permit) => permit.id.is_some(),
+            Ask::Limiter(ask) => ask.is_repeatable(),
             Ask::Write { .. } => false,
         }
     }
 
-    /// Which of the scripts of a world it needs.
+    /// Whether it changes nothing.
+    pub(super) fn only_asks(&self) -> bool {
+        matches!(self, Ask::Limiter(ask) if ask.only_asks())
+    }
+
+    /// Which of the scripts of a key it needs.
     pub(super) fn script(&self) -> u8 {
         match self {
             Ask::Claim(claim) => match claim.action {
@@ -188,7 +190,7 @@ impl Ask {
                 Action::Release { .. } => 2,
                 Action::Withdraw => 3,
             },
-            Ask::Permit(_) => 4,
+            Ask::Limiter(ask) => ask.script(),
             Ask::Write { .. } => 5,
             Ask::Count(CountAsk { is_set: true, .. }) => 6,
             Ask::Count(_) => 7,
@@ -215,10 +217,7 @@ impl Ask {
                     Action::Withdraw => format!("leave the line ({})", short(owner.as_u128())),
                 }
             }
-            Ask::Permit(PermitAsk { cost, id: Some(id), .. }) => {
-                format!("permit {} of cost {cost}", short(id.as_u128()))
-            }
-            Ask::Permit(PermitAsk { cost, id: None, .. }) => format!("permit of cost {cost}"),
+            Ask::Limiter(ask) => ask.words(),
             Ask::Write { token } => format!("write (token {token})"),
             Ask::Count(CountAsk { id, count, is_set: true }) => {
                 format!("set {} to {count}", short(id.as_u128()))
@@ -226,19 +225,6 @@ impl Ask {
             Ask::Count(CountAsk { id, count, .. }) => {
                 format!("count down {} by {count}", short(id.as_u128()))
             }
-        }
-    }
-}
-
-impl PermitAsk {
-    fn acquire(&self, limit: &Limit, remember_us: u64) -> Acquire {
-        let acquire = Acquire::new(*limit, self.cost).expect("costs are at least 1");
-        let acquire = acquire.within(self.patience);
-        match self.id {
-            Some(id) => acquire
-                .with_request(id, Duration::from_micros(remember_us))
-                .expect("far from its bounds"),
-            None => acquire,
         }
     }
 }
@@ -291,9 +277,7 @@ impl Answer {
                 (reply.now, told)
             }
             Outcome::Withdrawn(now) => (*now, Told::Nothing),
-            Outcome::Decision(_) | Outcome::Written(_) | Outcome::Latch(_) | Outcome::Reused => {
-                return None;
-            }
+            _ => return None,
         })
     }
 
@@ -321,16 +305,6 @@ impl Answer {
             };
         }
         match self {
-            Answer::Done(Outcome::Decision(decision)) => {
-                let verdict = match decision.verdict {
-                    Verdict::Allowed => "admitted".to_owned(),
-                    Verdict::Denied { retry_after } => {
-                        format!("denied, for {} us", retry_after.as_micros())
-                    }
-                    Verdict::Never => "never".to_owned(),
-                };
-                format!("{verdict}, {} left", decision.remaining)
-            }
             Answer::Done(Outcome::Written(Access::Accepted(()))) => "written".to_owned(),
             Answer::Done(Outcome::Written(Access::Stale { .. })) => "refused, stale".to_owned(),
             Answer::Done(Outcome::Latch(reply)) => match reply.answer {
@@ -338,7 +312,7 @@ impl Answer {
                 latch::Answer::Closed { left, .. } => format!("refused, {left} left"),
                 latch::Answer::Open => "it is open".to_owned(),
             },
-            Answer::Done(_) => "refused, the id was used".to_owned(),
+            Answer::Done(outcome) => limiter::words(outcome),
             Answer::NoScript => "no such script".to_owned(),
             Answer::NotDone => "no connection".to_owned(),
         }
@@ -346,6 +320,6 @@ impl Answer {
 }
 
 /// Enough of an id for people.
-fn short(id: u128) -> String {
+pub(super) fn short(id: u128) -> String {
     format!("{:04x}", id >> 112)
 }

@@ -13,7 +13,10 @@ mod check;
 mod client;
 mod draw;
 mod events;
+mod extras;
 mod form;
+mod history;
+mod limiter;
 mod log;
 mod message;
 mod node;
@@ -26,9 +29,13 @@ mod stage;
 
 pub use check::{PROPERTIES, Property, Violation};
 pub use form::FormError;
+pub use history::{Sent, history};
 pub use log::{Line, Who};
 pub use rare::{Counts, Rare};
-pub use scenario::{Fault, Job, Machine, Network, Scenario, Trouble, Work};
+pub use scenario::{
+    Adjustment, Beside, Fault, Job, Limiter, Machine, Message, Network, Place, Scenario, Setting,
+    Trouble, Work,
+};
 pub use server::{Held, Model, Operation, Outcome as Ran, Scripts, Server};
 pub use shrink::shrink;
 
@@ -51,10 +58,7 @@ pub struct Outcome {
 
 /// Plays a scenario on a server, which is cleared first.
 pub fn run(scenario: &Scenario, server: &mut dyn Server, with_timeline: bool) -> Outcome {
-    let stage = Stage::new(scenario, server, Log::new(with_timeline));
-    let client = |(number, ppm): (usize, &i64)| Client::new(number, *ppm, scenario.seed);
-    let clients = scenario.client_ppm.iter().enumerate().map(client).collect();
-    let mut world = World { stage, clients, events: 0 };
+    let mut world = World::new(scenario, server, Log::new(with_timeline));
     let violation = world.play().err();
     Outcome {
         violation,
@@ -64,14 +68,46 @@ pub fn run(scenario: &Scenario, server: &mut dyn Server, with_timeline: bool) ->
     }
 }
 
+/// The messages of a scenario to which something happens, in that order.
+fn troubled_messages(scenario: &Scenario, server: &mut dyn Server) -> Vec<Message> {
+    let mut world = World::new(scenario, server, Log::new(false));
+    world.stage.messages = Some(Vec::new());
+    // What it comes to is known.
+    let _ = world.play();
+    world.stage.messages.unwrap_or_default()
+}
+
 struct World<'s> {
     stage: Stage<'s>,
     clients: Vec<Client>,
+    /// Until then everybody has had what he wanted.
+    patience_us: u64,
     events: u64,
 }
 
-impl World<'_> {
+impl<'s> World<'s> {
+    fn new(scenario: &'s Scenario, server: &'s mut dyn Server, log: Log) -> Self {
+        let keys = scenario.keys();
+        let client =
+            |(number, ppm): (usize, &i64)| Client::new(number, keys[number], *ppm, scenario.seed);
+        let clients = scenario.client_ppm.iter().enumerate().map(client).collect();
+        let patience_us = scenario.patience_us();
+        World { stage: Stage::new(scenario, server, log), clients, patience_us, events: 0 }
+    }
+
     fn play(&mut self) -> Result<(), Violation> {
+        self.begin();
+        while self.step()? {}
+        Ok(())
+    }
+
+    /// Plays it to its end, whatever does not hold.
+    fn play_on(&mut self) {
+        self.begin();
+        while self.step().unwrap_or(self.stage.now_us <= self.patience_us) {}
+    }
+
+    fn begin(&mut self) {
         let scenario = self.stage.scenario;
         for (index, job) in scenario.jobs.iter().enumerate() {
             self.stage.queue.push(job.at_us, Event::Job(index));
@@ -79,20 +115,24 @@ impl World<'_> {
         for (index, fault) in scenario.faults.iter().enumerate() {
             self.stage.queue.push(fault.at_us, Event::Trouble(index));
         }
-        let patience_us = scenario.patience_us();
-        while let Some((at_us, event)) = self.stage.queue.pop() {
-            self.stage.now_us = at_us;
-            self.events += 1;
-            let done: usize = self.clients.iter().map(|client| client.done).sum();
-            if done == scenario.jobs.len() {
-                break;
-            }
-            if at_us > patience_us {
-                return Err(scenario.starved(done));
-            }
-            self.happen(event)?;
+    }
+
+    /// Lets the next thing happen; tells whether anything is left to do.
+    fn step(&mut self) -> Result<bool, Violation> {
+        let scenario = self.stage.scenario;
+        let Some((at_us, event)) = self.stage.queue.pop() else { return Ok(false) };
+        self.stage.now_us = at_us;
+        self.events += 1;
+        let done = || self.clients.iter().map(|client| client.done);
+        if done().sum::<usize>() == scenario.jobs.len() {
+            return Ok(false);
         }
-        Ok(())
+        if at_us > self.patience_us {
+            let done: Vec<usize> = done().collect();
+            return Err(scenario.starved(&done));
+        }
+        self.happen(event)?;
+        Ok(true)
     }
 
     fn happen(&mut self, event: Event) -> Result<(), Violation> {
@@ -113,6 +153,7 @@ impl World<'_> {
                 stage.receive(request, self.clients[request.from.client].draw())
             }
             Event::Answer(attempt, answer) => {
+                stage.told(attempt);
                 self.clients[attempt.client].answered(attempt, answer, stage)
             }
             Event::Wake { client, life, alarm } => self.clients[client].wake(life, alarm, stage),

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use lockage_core::Timestamp;
 
 use super::check::Truth;
-use super::server::{Held, Server};
+use super::server::{Held, MAX_KEYS, Server};
 
 /// What the store's clock shows when the world begins: late in 2025.
 const BEGINNING_US: i64 = 1_763_700_000_000_000;
@@ -15,10 +15,12 @@ pub(super) struct Node<'s> {
     ppm: i64,
     offset_us: i64,
     away_until_us: u64,
-    /// One bit for each script that it knows.
-    scripts: u8,
-    /// What was written, and when, for the replica; nothing where none ever takes over.
-    written: Option<VecDeque<Written>>,
+    /// For each key, one bit for each script of it that is known: what is done with one key makes no difference
+    /// to another one.
+    scripts: [u16; MAX_KEYS],
+    keys: usize,
+    /// What was written to each key, and when, for the replica; nothing where none ever takes over.
+    written: Option<Vec<VecDeque<Written>>>,
     latest_us: u64,
     old: Option<Old>,
 }
@@ -28,8 +30,8 @@ struct Old {
     clients: usize,
     until_us: u64,
     offset_us: i64,
-    held: Held,
-    truth: Truth,
+    held: Vec<Held>,
+    truths: Vec<Truth>,
 }
 
 struct Written {
@@ -39,15 +41,21 @@ struct Written {
 }
 
 impl<'s> Node<'s> {
-    pub(super) fn new(server: &'s mut dyn Server, ppm: i64, is_replicated: bool) -> Self {
+    pub(super) fn new(
+        server: &'s mut dyn Server,
+        keys: usize,
+        ppm: i64,
+        is_replicated: bool,
+    ) -> Self {
         server.clear();
-        let written = is_replicated.then(VecDeque::new);
+        let written = is_replicated.then(|| empty(keys));
         Node {
             server,
+            keys,
             ppm,
             offset_us: BEGINNING_US,
             away_until_us: 0,
-            scripts: 0,
+            scripts: [0; MAX_KEYS],
             written,
             latest_us: 0,
             old: None,
@@ -76,12 +84,12 @@ impl<'s> Node<'s> {
     }
 
     /// Whether it knows this script, or is told it now.
-    pub(super) fn knows(&mut self, script: u8, is_told: bool) -> bool {
+    pub(super) fn knows(&mut self, key: usize, script: u8, is_told: bool) -> bool {
         let bit = 1 << script;
         if is_told {
-            self.scripts |= bit;
+            self.scripts[key] |= bit;
         }
-        self.scripts & bit != 0
+        self.scripts[key] & bit != 0
     }
 
     pub(super) fn step_clock(&mut self, by_us: i64) {
@@ -90,13 +98,13 @@ impl<'s> Node<'s> {
 
     pub(super) fn crash(&mut self, until_us: u64) {
         self.away_until_us = self.away_until_us.max(until_us);
-        self.scripts = 0;
+        self.scripts = [0; MAX_KEYS];
     }
 
-    /// Tells the replica of what may have been written just now.
-    pub(super) fn replicate(&mut self, at_us: u64, truth: &Truth) {
+    /// Tells the replica of what may have been written to a key just now.
+    pub(super) fn replicate(&mut self, key: usize, at_us: u64, truth: &Truth) {
         let Some(written) = &mut self.written else { return };
-        let held = self.server.held();
+        let (written, held) = (&mut written[key], self.server.held(key));
         if written.back().is_none_or(|last| last.held != held) {
             written.push_back(Written { at_us, held, truth: truth.clone() });
         }
@@ -108,9 +116,9 @@ impl<'s> Node<'s> {
     }
 
     /// Goes on as it is for the first so many clients, whatever takes over.
-    pub(super) fn split(&mut self, clients: usize, until_us: u64, truth: &Truth) {
-        let (offset_us, held, truth) = (self.offset_us, self.server.held(), truth.clone());
-        self.old = Some(Old { clients, until_us, offset_us, held, truth });
+    pub(super) fn split(&mut self, clients: usize, until_us: u64, truths: &[Truth]) {
+        let (offset_us, held, truths) = (self.offset_us, self.held(), truths.to_vec());
+        self.old = Some(Old { clients, until_us, offset_us, held, truths });
     }
 
     /// Whether the old primary answers this client.
@@ -118,33 +126,54 @@ impl<'s> Node<'s> {
         self.old.as_ref().is_some_and(|old| client < old.clients && at_us < old.until_us)
     }
 
-    /// What is true of the old primary.
-    pub(super) fn old_truth(&self) -> Option<&Truth> {
-        self.old.as_ref().map(|old| &old.truth)
+    /// What is true of the old primary's keys.
+    pub(super) fn old_truths(&self) -> Option<&[Truth]> {
+        self.old.as_ref().map(|old| &old.truths[..])
+    }
+
+    /// What the keys hold.
+    fn held(&self) -> Vec<Held> {
+        (0..self.keys).map(|key| self.server.held(key)).collect()
+    }
+
+    /// What the keys hold besides this one, where there are any.
+    pub(super) fn held_beside(&self, key: usize) -> Vec<Held> {
+        (0..self.keys).filter(|other| *other != key).map(|key| self.server.held(key)).collect()
     }
 
     /// Lets the old primary and the new one change places.
-    pub(super) fn swap(&mut self, truth: &mut Truth) {
+    pub(super) fn swap(&mut self, truths: &mut Vec<Truth>) {
+        let held = self.held();
         let Some(old) = &mut self.old else { return };
-        let held = self.server.held();
-        self.server.hold(&old.held);
+        for (key, held) in old.held.iter().enumerate() {
+            self.server.hold(key, held);
+        }
         old.held = held;
-        std::mem::swap(&mut old.truth, truth);
+        std::mem::swap(&mut old.truths, truths);
         std::mem::swap(&mut old.offset_us, &mut self.offset_us);
     }
 
-    /// The replica takes over, which has not seen what was written after `seen_us`. What is true of its key;
-    /// nothing where that is fresh.
-    pub(super) fn fail_over(&mut self, seen_us: u64) -> Option<Truth> {
-        let written = self.written.get_or_insert_default();
-        while written.back().is_some_and(|last| last.at_us > seen_us) {
-            written.pop_back();
+    /// The replica takes over, which has not seen what was written after `seen_us`. What is true of its keys;
+    /// nothing where one is fresh.
+    pub(super) fn fail_over(&mut self, seen_us: u64) -> Vec<Option<Truth>> {
+        let keys = self.keys;
+        let written = self.written.get_or_insert_with(|| empty(keys));
+        let mut truths = Vec::new();
+        for (key, written) in written.iter_mut().enumerate() {
+            while written.back().is_some_and(|last| last.at_us > seen_us) {
+                written.pop_back();
+            }
+            let (held, truth) = match written.back() {
+                Some(last) => (last.held.clone(), Some(last.truth.clone())),
+                None => (None, None),
+            };
+            self.server.hold(key, &held);
+            truths.push(truth);
         }
-        let (held, truth) = match written.back() {
-            Some(last) => (last.held.clone(), Some(last.truth.clone())),
-            None => (None, None),
-        };
-        self.server.hold(&held);
-        truth
+        truths
     }
+}
+
+fn empty(keys: usize) -> Vec<VecDeque<Written>> {
+    (0..keys).map(|_| VecDeque::new()).collect()
 }

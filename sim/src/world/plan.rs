@@ -11,7 +11,7 @@ use lockage_core::semaphore::Semaphore;
 use super::draw::Draw;
 use super::message::WRITE;
 use super::scenario::{
-    FOR_EVER_US, Fault, Job, MILLI, Machine, Network, SECOND, Scenario, Trouble, Work,
+    FOR_EVER_US, Fault, Job, Limiter, MILLI, Machine, Network, SECOND, Scenario, Trouble, Work,
 };
 
 /// The most by which a clock's pace is off, in millionths. Two clocks then differ by less than the
@@ -34,8 +34,8 @@ impl Scenario {
         let remember_us = (4 * timeout_us).max(SECOND);
         let machine = match seed.is_multiple_of(2) {
             true if Draw::new(seed, LATCHES).chance(80) => latch(draw),
-            true => claim(draw, remember_us, grain_us),
-            false => Machine::Limiter { limit: limit(draw), remember_us },
+            true => claim(draw, remember_us, 100 * MILLI, grain_us),
+            false => Machine::Limiter(Limiter::new(limit(draw), remember_us)),
         };
         let claim = machine.claim();
         let late_most_us = match claim {
@@ -56,6 +56,7 @@ impl Scenario {
         let mut scenario = Scenario {
             seed,
             machine,
+            beside: Vec::new(),
             timeout_us,
             network,
             store_ppm,
@@ -63,9 +64,12 @@ impl Scenario {
             jobs: Vec::new(),
             faults: faults(draw, clients, heal_us, &machine, grain_us),
             heal_us,
+            spared: Vec::new(),
         };
         scenario.jobs = scenario.draw_jobs(draw);
         scenario.faults.extend(split(&mut Draw::new(seed, SPLITS), &scenario));
+        scenario.tune();
+        scenario.add_keys();
         scenario
     }
 
@@ -76,83 +80,93 @@ impl Scenario {
         let job = |number| {
             let client = draw.between(0, clients - 1) as usize;
             let at_us = draw.between(0, self.heal_us - 1);
-            Job { number, client, at_us, work: self.draw_work(draw) }
+            Job { number, client, at_us, work: draw_work(&self.machine, draw) }
         };
         let mut jobs: Vec<Job> = (0..count).map(job).collect();
         // Once all is well, everybody gets what he wants.
         for client in 0..self.clients() {
             let number = count + client as u32;
-            jobs.push(Job { number, client, at_us: self.heal_us, work: self.last_work(client) });
+            jobs.push(Job {
+                number,
+                client,
+                at_us: self.heal_us,
+                work: last_work(&self.machine, client),
+            });
         }
         jobs
     }
+}
 
-    fn draw_work(&self, draw: &mut Draw) -> Work {
-        match self.machine {
-            Machine::Lock { .. } => {
-                let (in_line, is_again) = (draw.chance(400), draw.chance(250));
-                let holds = if is_again { draw.between(2, 3) as u32 } else { 1 };
-                self.draw_hold(1, in_line, holds, draw)
-            }
-            Machine::Semaphore { semaphore, .. } => {
-                let weight = draw.between(1, semaphore.permits());
-                self.draw_hold(weight, false, 1, draw)
-            }
-            Machine::RwLock { .. } => {
-                let weight = if draw.chance(400) { WRITE } else { 1 };
-                self.draw_hold(weight, false, 1, draw)
-            }
-            Machine::Latch { .. } => Work::Count {
-                count: draw.between(1, 3),
-                is_set: draw.chance(300),
-                is_insistent: draw.chance(500),
-            },
-            Machine::Limiter { limit, .. } => {
-                let capacity = limit.capacity();
-                let most = if draw.chance(50) { capacity + 1 } else { capacity.div_ceil(3) };
-                let wait_us = if draw.chance(500) { 0 } else { draw.between(0, 2 * SECOND) };
-                let cost = if draw.chance(600) { 1 } else { draw.between(1, most) };
-                Work::Ask { cost, wait_us, with_id: draw.chance(700) }
-            }
+pub(super) fn draw_work(machine: &Machine, draw: &mut Draw) -> Work {
+    match machine {
+        Machine::Lock { .. } => {
+            let (in_line, is_again) = (draw.chance(400), draw.chance(250));
+            let holds = if is_again { draw.between(2, 3) as u32 } else { 1 };
+            draw_hold(machine, (1, in_line, holds), draw)
         }
-    }
-
-    fn draw_hold(&self, weight: u64, in_line: bool, holds: u32, draw: &mut Draw) -> Work {
-        let lease_us = self.machine.claim().map_or(0, |claim| claim.lease_us);
-        let for_us = match draw.chance(300) {
-            true => draw.between(lease_us / 2, lease_us * 3),
-            false => draw.between(MILLI, lease_us / 2),
-        };
-        let wait_us = if draw.chance(200) { 0 } else { draw.between(0, 5 * SECOND) };
-        Work::Hold { weight, in_line, for_us, holds, wait_us }
-    }
-
-    fn last_work(&self, client: usize) -> Work {
-        let wait_us = FOR_EVER_US;
-        match self.machine.claim() {
-            Some(claim) => {
-                let is_first = client == 0;
-                let weight = if is_first { claim.capacity } else { 1 };
-                let in_line = is_first && matches!(self.machine, Machine::Lock { .. });
-                Work::Hold { weight, in_line, for_us: MILLI, holds: 1, wait_us }
-            }
-            None if matches!(self.machine, Machine::Latch { .. }) => {
-                Work::Count { count: 1, is_set: false, is_insistent: true }
-            }
-            None => Work::Ask { cost: 1, wait_us, with_id: true },
+        Machine::Semaphore { semaphore, .. } => {
+            let weight = draw.between(1, semaphore.permits());
+            draw_hold(machine, (weight, false, 1), draw)
+        }
+        Machine::RwLock { .. } => {
+            let weight = if draw.chance(400) { WRITE } else { 1 };
+            draw_hold(machine, (weight, false, 1), draw)
+        }
+        Machine::Latch { .. } => Work::Count {
+            count: draw.between(1, 3),
+            is_set: draw.chance(300),
+            is_insistent: draw.chance(500),
+        },
+        Machine::Limiter(Limiter { limit, .. }) => {
+            let capacity = limit.capacity();
+            let most = if draw.chance(50) { capacity + 1 } else { capacity.div_ceil(3) };
+            let wait_us = if draw.chance(500) { 0 } else { draw.between(0, 2 * SECOND) };
+            let cost = if draw.chance(600) { 1 } else { draw.between(1, most) };
+            Work::Ask { cost, wait_us, with_id: draw.chance(700), is_other: false }
         }
     }
 }
 
-fn latch(draw: &mut Draw) -> Machine {
+fn draw_hold(
+    machine: &Machine,
+    (weight, in_line, holds): (u64, bool, u32),
+    draw: &mut Draw,
+) -> Work {
+    let lease_us = machine.claim().map_or(0, |claim| claim.lease_us);
+    let for_us = match draw.chance(300) {
+        true => draw.between(lease_us / 2, lease_us * 3),
+        false => draw.between(MILLI, lease_us / 2),
+    };
+    let wait_us = if draw.chance(200) { 0 } else { draw.between(0, 5 * SECOND) };
+    Work::Hold { weight, in_line, for_us, holds, wait_us }
+}
+
+/// For a client of this number among those of its key.
+pub(super) fn last_work(machine: &Machine, client: usize) -> Work {
+    let wait_us = FOR_EVER_US;
+    match machine.claim() {
+        Some(claim) => {
+            let is_first = client == 0;
+            let weight = if is_first { claim.capacity } else { 1 };
+            let in_line = is_first && matches!(machine, Machine::Lock { .. });
+            Work::Hold { weight, in_line, for_us: MILLI, holds: 1, wait_us }
+        }
+        None if matches!(machine, Machine::Latch { .. }) => {
+            Work::Count { count: 1, is_set: false, is_insistent: true }
+        }
+        None => Work::Ask { cost: 1, wait_us, with_id: true, is_other: false },
+    }
+}
+
+pub(super) fn latch(draw: &mut Draw) -> Machine {
     let keep = Duration::from_micros(draw.between(500 * MILLI, 5 * SECOND));
     Machine::Latch { latch: Latch::new(keep).expect("far from its bounds") }
 }
 
-/// Of what is held under leases, three in five are locks.
-fn claim(draw: &mut Draw, remember_us: u64, grain_us: u64) -> Machine {
-    let lease_us =
-        draw.between((100 * MILLI).max(40 * grain_us), 3 * SECOND).next_multiple_of(grain_us);
+/// Of what is held under leases, three in five are locks. Leases are at least `least_us`.
+pub(super) fn claim(draw: &mut Draw, remember_us: u64, least_us: u64, grain_us: u64) -> Machine {
+    let least_us = least_us.max(40 * grain_us);
+    let lease_us = draw.between(least_us, least_us.max(3 * SECOND)).next_multiple_of(grain_us);
     let (lease, remember) = (Duration::from_micros(lease_us), Duration::from_micros(remember_us));
     let poll_us = draw.between(5 * MILLI, 200 * MILLI);
     let expected = "all are far from their bounds";
@@ -166,7 +180,7 @@ fn claim(draw: &mut Draw, remember_us: u64, grain_us: u64) -> Machine {
     }
 }
 
-fn limit(draw: &mut Draw) -> Limit {
+pub(super) fn limit(draw: &mut Draw) -> Limit {
     let parts = if draw.chance(200) { draw.between(2, 3) } else { 1 };
     let texts: Vec<String> = (0..parts).map(|_| single_limit(draw)).collect();
     texts.join(" + ").parse().expect("small limits as people write them")

@@ -33,11 +33,27 @@ pub enum Rare {
     WindowEndsNow,
     ClockBack,
     AdmittedAfterWaiting,
+    RepeatedAdjustment,
+    RefundCut,
+    Debt,
+    Blocked,
+    RepeatedReservation,
+    RepeatedSettlement,
+    SettledOtherwise,
+    SettledAbove,
+    SettledLate,
+    ReservationForgotten,
+    LimitChanged,
+    PeekedUnderOther,
+    Followed,
+    LimitStands,
+    NoLimit,
+    KeysAtOnce,
 }
 
 impl Rare {
     /// All of them.
-    pub const ALL: [Rare; 26] = [
+    pub const ALL: [Rare; 42] = [
         Rare::LostRequest,
         Rare::LostReplyOfAcquire,
         Rare::LateAcquireRefused,
@@ -64,6 +80,22 @@ impl Rare {
         Rare::WindowEndsNow,
         Rare::ClockBack,
         Rare::AdmittedAfterWaiting,
+        Rare::RepeatedAdjustment,
+        Rare::RefundCut,
+        Rare::Debt,
+        Rare::Blocked,
+        Rare::RepeatedReservation,
+        Rare::RepeatedSettlement,
+        Rare::SettledOtherwise,
+        Rare::SettledAbove,
+        Rare::SettledLate,
+        Rare::ReservationForgotten,
+        Rare::LimitChanged,
+        Rare::PeekedUnderOther,
+        Rare::Followed,
+        Rare::LimitStands,
+        Rare::NoLimit,
+        Rare::KeysAtOnce,
     ];
 
     /// What it is, in words.
@@ -101,13 +133,41 @@ impl Rare {
             }
             Rare::ClockBack => "the store's clock is before a time that it has shown",
             Rare::AdmittedAfterWaiting => "who waited is admitted",
+            Rare::RepeatedAdjustment => "an adjustment comes again and gets its answer again",
+            Rare::RefundCut => "more is given back than counts, and is cut",
+            Rare::Debt => "a penalty charges more than fits",
+            Rare::Blocked => "a request is denied since the key is blocked",
+            Rare::RepeatedReservation => {
+                "a reservation is asked for again and gets its answer again"
+            }
+            Rare::RepeatedSettlement => "a settlement comes again and gets its answer again",
+            Rare::SettledOtherwise => {
+                "a reservation is to be settled a second time, with another cost"
+            }
+            Rare::SettledAbove => "a reservation is settled above its estimate",
+            Rare::SettledLate => "a reservation is to be settled once it is no longer known",
+            Rare::ReservationForgotten => {
+                "a reservation is to be settled once the limit has changed"
+            }
+            Rare::LimitChanged => "the limit of a key changes while something counts",
+            Rare::PeekedUnderOther => "a peek asks about another limit than the key is under",
+            Rare::Followed => "a call follows a stored limit that was changed",
+            Rare::LimitStands => "a limit is not stored, since there is one",
+            Rare::NoLimit => "a call is refused, since no limit is stored",
+            Rare::KeysAtOnce => "calls on two keys are carried out at one microsecond",
         }
     }
 }
 
 /// How often each of them came about.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts([u64; Rare::ALL.len()]);
+
+impl Default for Counts {
+    fn default() -> Self {
+        Counts([0; Rare::ALL.len()])
+    }
+}
 
 impl Counts {
     pub(super) fn saw(&mut self, rare: Rare) {

@@ -27,6 +27,9 @@ pub struct Scenario {
     pub seed: u64,
     /// What is used.
     pub machine: Machine,
+    /// What is used beside it, by clients that use nothing else.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<Beside>,
     /// How long a call may take, with all of its attempts, by the caller's clock.
     pub timeout_us: u64,
     /// How messages fare.
@@ -41,9 +44,33 @@ pub struct Scenario {
     pub faults: Vec<Fault>,
     /// From then on nothing goes wrong any more.
     pub heal_us: u64,
+    /// Messages to which nothing happens, whatever happens to others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spared: Vec<Message>,
+}
+
+/// A message to or from a client: the one of this number among its own, from 1 on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Message {
+    /// Which client.
+    pub client: usize,
+    /// Which of its messages, in the order in which they are sent.
+    pub number: u32,
+}
+
+/// A key beside the first one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Beside {
+    /// What it holds.
+    pub machine: Machine,
+    /// So many clients use it. Those of the keys beside the first one are the last clients, in their order.
+    pub clients: usize,
 }
 
 /// A machine and how it is used.
+#[expect(clippy::large_enum_variant, reason = "a world has a few, and copies them")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "MachineForm", into = "MachineForm")]
 pub enum Machine {
@@ -73,13 +100,46 @@ pub enum Machine {
         /// The latch.
         latch: Latch,
     },
-    /// A limiter, and for how long its requests are remembered.
-    Limiter {
-        /// The limit.
-        limit: Limit,
-        /// See [`lockage_core::Acquire::with_request`].
-        remember_us: u64,
-    },
+    /// A limiter.
+    Limiter(Limiter),
+}
+
+/// A limiter, and how it is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limiter {
+    /// The limit.
+    pub limit: Limit,
+    /// Another one, which some callers say they are under, or which is stored at times.
+    pub other: Option<Limit>,
+    /// Where the limit is said.
+    pub place: Place,
+    /// See [`lockage_core::Acquire::with_request`].
+    pub remember_us: u64,
+}
+
+/// Where a limit is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// Each caller says it.
+    #[default]
+    WithCallers,
+    /// It is stored with its key.
+    Stored,
+    /// It is stored with its key; where none is, callers bring one along.
+    StoredOrDefault,
+}
+
+impl Limiter {
+    /// One that each caller says, all the same.
+    pub fn new(limit: Limit, remember_us: u64) -> Self {
+        Limiter { limit, other: None, place: Place::WithCallers, remember_us }
+    }
+
+    /// The limit, or the other one.
+    pub(super) fn which(&self, is_other: bool) -> Limit {
+        self.other.filter(|_| is_other).unwrap_or(self.limit)
+    }
 }
 
 /// How messages fare: chances in a thousand, times in microseconds.
@@ -146,6 +206,46 @@ pub enum Work {
         /// Whether it is asked for again until it is answered.
         is_insistent: bool,
     },
+    /// Change what a limiter has counted, or block its key.
+    Adjust {
+        /// How.
+        adjustment: Adjustment,
+        /// By how much; a block, for how many microseconds.
+        amount: u64,
+        /// Whether it can be asked for again under the same id.
+        with_id: bool,
+        /// Under which of two limits.
+        is_other: bool,
+    },
+    /// Reserve an estimate, and settle it later.
+    Reserve {
+        /// The estimate.
+        estimate: u64,
+        /// The true cost; zero cancels it.
+        actual: u64,
+        /// How long it takes until that is known.
+        for_us: u64,
+        /// For how long it can be settled.
+        hold_us: u64,
+        /// Whether it is settled a second time, with one more.
+        is_twice: bool,
+        /// Under which of two limits.
+        is_other: bool,
+    },
+    /// Ask what a permit of this cost would be told.
+    Peek {
+        /// The cost.
+        cost: u64,
+        /// Under which of two limits.
+        is_other: bool,
+    },
+    /// Store a limit.
+    Set {
+        /// How.
+        setting: Setting,
+        /// Which of two limits.
+        is_other: bool,
+    },
     /// Ask for a permit.
     Ask {
         /// Its cost.
@@ -154,7 +254,34 @@ pub enum Work {
         wait_us: u64,
         /// Whether it can be asked for again under the same id.
         with_id: bool,
+        /// Under which of two limits.
+        #[serde(default)]
+        is_other: bool,
     },
+}
+
+/// See [`lockage_core::Adjust`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[allow(missing_docs)] // each is the adjustment of its name
+pub enum Adjustment {
+    TakeUpTo,
+    Refund,
+    Penalty,
+    Block,
+    Unblock,
+}
+
+/// See [`lockage_core::SetLimit`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Setting {
+    /// In the place of any other.
+    Keep,
+    /// Where none is stored.
+    IfAbsent,
+    /// And forget all else.
+    Afresh,
 }
 
 /// Something that goes wrong.
@@ -249,7 +376,7 @@ impl Machine {
                 (semaphore.lease(), poll_us, semaphore.permits())
             }
             Machine::RwLock { lock, poll_us } => (lock.lease(), poll_us, WRITE),
-            Machine::Limiter { .. } | Machine::Latch { .. } => return None,
+            Machine::Limiter(_) | Machine::Latch { .. } => return None,
         };
         Some(Claim { lease_us: lease.as_micros() as u64, poll_us, capacity }) // at most 2^51
     }
@@ -261,6 +388,21 @@ impl Scenario {
         self.client_ppm.len()
     }
 
+    /// The machines of all keys.
+    pub(super) fn machines(&self) -> Vec<Machine> {
+        let beside = self.beside.iter().map(|beside| beside.machine);
+        [self.machine].into_iter().chain(beside).collect()
+    }
+
+    /// The key of each client.
+    pub(super) fn keys(&self) -> Vec<usize> {
+        let beside = self.beside.iter().enumerate();
+        let beside = beside.flat_map(|(index, it)| vec![index + 1; it.clients]);
+        let beside: Vec<usize> = beside.collect();
+        let first = self.clients().saturating_sub(beside.len());
+        [vec![0; first], beside].concat()
+    }
+
     /// Until then, in true time, everybody has had what he wanted, with ample room.
     ///
     /// Once all is well each call is answered within its timeout. Each job has a few of them before it, during
@@ -268,7 +410,16 @@ impl Scenario {
     pub(super) fn patience_us(&self) -> u64 {
         let jobs = self.jobs.len() as u64;
         let calm_us = 10 * self.timeout_us;
-        let each_us = match self.machine.claim() {
+        let each_us = self.machines().iter().map(|machine| self.longest_us(machine)).max();
+        self.heal_us
+            + self.network.late_most_us
+            + self.longest_jump_us()
+            + jobs * (each_us.unwrap_or_default() + calm_us)
+    }
+
+    /// How long a job with this machine takes, but for its calls.
+    fn longest_us(&self, machine: &Machine) -> u64 {
+        match machine.claim() {
             Some(Claim { lease_us, poll_us, .. }) => {
                 let work = |job: &Job| match job.work {
                     Work::Hold { for_us, wait_us, .. } if wait_us < FOR_EVER_US => for_us + wait_us,
@@ -280,11 +431,7 @@ impl Scenario {
             }
             // All of it can be asked for, and each waits with pauses of half a second.
             None => 13 * 2 * 2 * SECOND + 4 * SECOND,
-        };
-        self.heal_us
-            + self.network.late_most_us
-            + self.longest_jump_us()
-            + jobs * (each_us + calm_us)
+        }
     }
 
     /// By how much the store's clock can have been ahead.
@@ -299,14 +446,20 @@ impl Scenario {
         self.faults.iter().map(jump).sum()
     }
 
-    /// So many jobs were done in time, and that is not all of them.
-    pub(super) fn starved(&self, done: usize) -> Violation {
-        let property = match self.machine {
-            Machine::Limiter { .. } => Property::D10,
+    /// So many jobs of each client were done in time, and that is not all of them.
+    pub(super) fn starved(&self, done: &[usize]) -> Violation {
+        let keys = self.keys();
+        let is_starved = |client: &usize| {
+            let its = self.jobs.iter().filter(|job| job.client == *client);
+            its.count() > done[*client]
+        };
+        let key = (0..self.clients()).find(is_starved).map_or(0, |client| keys[client]);
+        let property = match self.machines()[key] {
+            Machine::Limiter(_) => Property::D10,
             _ => Property::L8,
         };
         let (jobs, heal_us) = (self.jobs.len(), self.heal_us);
-        let after_us = self.patience_us() - heal_us;
+        let (done, after_us) = (done.iter().sum::<usize>(), self.patience_us() - heal_us);
         Violation {
             property,
             what: format!("{after_us} us after all was well, {done} of {jobs} jobs are done"),
@@ -317,30 +470,9 @@ impl Scenario {
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Scenario { network, .. } = self;
-        match &self.machine {
-            Machine::Lock { lock, poll_us } => {
-                let (lease, remember) = (lock.lease(), lock.remember());
-                write!(f, "a lock, lease {lease:?}, remembers {remember:?}, poll {poll_us} us")?;
-            }
-            Machine::Semaphore { semaphore, poll_us } => {
-                let (lease, remember) = (semaphore.lease(), semaphore.remember());
-                let permits = semaphore.permits();
-                write!(
-                    f,
-                    "a semaphore of {permits}, lease {lease:?}, remembers {remember:?}, poll {poll_us} us"
-                )?;
-            }
-            Machine::RwLock { lock, poll_us } => {
-                let (lease, remember) = (lock.lease(), lock.remember());
-                write!(
-                    f,
-                    "a read-write lock, lease {lease:?}, remembers {remember:?}, poll {poll_us} us"
-                )?;
-            }
-            Machine::Latch { latch } => write!(f, "a latch, kept for {:?}", latch.keep())?,
-            Machine::Limiter { limit, remember_us } => {
-                write!(f, "{limit}, remembers {remember_us} us")?;
-            }
+        write!(f, "{}", self.machine)?;
+        for Beside { machine, clients } in &self.beside {
+            write!(f, ", beside it for the last {clients} clients {machine}")?;
         }
         writeln!(f, ", calls take at most {} us", self.timeout_us)?;
         writeln!(
@@ -367,6 +499,48 @@ impl fmt::Display for Scenario {
         for Fault { at_us, trouble } in &self.faults {
             writeln!(f, "{at_us:>10} us  {trouble:?}")?;
         }
+        if !self.spared.is_empty() {
+            writeln!(f, "nothing happens to {} of the messages", self.spared.len())?;
+        }
         Ok(())
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Machine::Lock { lock, poll_us } => {
+                let (lease, remember) = (lock.lease(), lock.remember());
+                write!(f, "a lock, lease {lease:?}, remembers {remember:?}, poll {poll_us} us")
+            }
+            Machine::Semaphore { semaphore, poll_us } => {
+                let (lease, remember) = (semaphore.lease(), semaphore.remember());
+                let permits = semaphore.permits();
+                write!(
+                    f,
+                    "a semaphore of {permits}, lease {lease:?}, remembers {remember:?}, poll {poll_us} us"
+                )
+            }
+            Machine::RwLock { lock, poll_us } => {
+                let (lease, remember) = (lock.lease(), lock.remember());
+                write!(
+                    f,
+                    "a read-write lock, lease {lease:?}, remembers {remember:?}, poll {poll_us} us"
+                )
+            }
+            Machine::Latch { latch } => write!(f, "a latch, kept for {:?}", latch.keep()),
+            Machine::Limiter(Limiter { limit, other, place, remember_us }) => {
+                write!(f, "{limit}")?;
+                if let Some(other) = other {
+                    write!(f, ", at times {other}")?;
+                }
+                f.write_str(match place {
+                    Place::WithCallers => "",
+                    Place::Stored => ", stored",
+                    Place::StoredOrDefault => ", stored with the first use",
+                })?;
+                write!(f, ", remembers {remember_us} us")
+            }
+        }
     }
 }

@@ -3,16 +3,27 @@
 
 use lockage_core::fenced::{Access, FencedWrite};
 use lockage_core::{
-    Acquire, Command, Decision, Record, RecordError, ReplyError, Stored, Timestamp, latch, lock,
-    rw_lock, semaphore,
+    Acquire, Adjust, Adjusted, Command, Decision, Follow, Followed, OnLimit, Peek, Record,
+    RecordError, ReplyError, Reserve, Reserved, SetLimit, Settle, Settlement, Stored, StoredLimit,
+    Timestamp, latch, lock, rw_lock, semaphore,
 };
 
 use crate::store::{SimError, SimStore};
 
-const KEY: &str = "world:{key}";
+/// The keys of a world, and the value behind each that is a lock. That is on a server of its own that has no
+/// troubles.
+const NAMES: [[&str; 2]; MAX_KEYS] = [
+    ["world:{key}", "world:{value}"],
+    ["world:{key1}", "world:{value1}"],
+    ["world:{key2}", "world:{value2}"],
+];
 
-/// A value behind a lock, which is on a server of its own that has no troubles.
-const VALUE: &str = "world:{value}";
+/// As many keys a world can have.
+pub(super) const MAX_KEYS: usize = 3;
+
+/// The key itself, or the value behind it.
+const KEY: usize = 0;
+const VALUE: usize = 1;
 
 /// What a key holds, and the last millisecond since the epoch at which it does.
 pub type Held = Option<(Stored, u64)>;
@@ -27,6 +38,16 @@ pub enum Operation {
     RwLock(rw_lock::Operation),
     Latch(latch::Operation),
     Acquire(Acquire),
+    Peek(Peek),
+    Adjust(Adjust),
+    Reserve(Reserve),
+    Settle(Settle),
+    SetLimit(SetLimit),
+    /// A limiter's, under the limit that is stored, or where none is under the default.
+    Follow {
+        command: Box<Operation>,
+        default: Option<StoredLimit>,
+    },
     Write(FencedWrite),
 }
 
@@ -40,12 +61,23 @@ pub enum Outcome {
     RwLock(rw_lock::Reply),
     Latch(latch::Reply),
     Decision(Decision),
+    Adjusted(Adjusted),
+    Reserved(Reserved),
+    Settled(Settlement),
+    Set(bool),
+    /// It came to this under the limit that is stored.
+    Under {
+        limit: StoredLimit,
+        outcome: Box<Outcome>,
+    },
+    /// No limit is stored.
+    NoLimit,
     Written(Access<()>),
     /// The id was used before, for something else.
     Reused,
 }
 
-/// Runs operations on one key, and on the value that a lock protects.
+/// Runs operations on keys, by their numbers, and on the values that locks protect.
 pub trait Server {
     /// Makes it as it was when it was new.
     fn clear(&mut self);
@@ -53,40 +85,96 @@ pub trait Server {
     ///
     /// # Errors
     /// Words for people.
-    fn run(&mut self, operation: &Operation, now: Timestamp) -> Result<Outcome, String>;
-    /// Whether the key is there.
-    fn is_held(&mut self, now: Timestamp) -> bool;
-    /// What the key holds.
-    fn held(&self) -> Held;
-    /// Makes the key hold this.
-    fn hold(&mut self, held: &Held);
+    fn run(&mut self, key: usize, operation: &Operation, now: Timestamp)
+    -> Result<Outcome, String>;
+    /// Whether a key is there.
+    fn is_held(&mut self, key: usize, now: Timestamp) -> bool;
+    /// What a key holds.
+    fn held(&self, key: usize) -> Held;
+    /// Makes a key hold this.
+    fn hold(&mut self, key: usize, held: &Held);
 }
 
 /// Runs any command.
 trait Runs {
     fn run_one<C: Command>(
         &mut self,
-        key: &'static str,
+        place: Place,
         command: &C,
         now: Timestamp,
     ) -> Result<C::Outcome, Refusal>;
 
-    fn dispatch(&mut self, operation: &Operation, now: Timestamp) -> Result<Outcome, String> {
+    fn dispatch(
+        &mut self,
+        key: usize,
+        operation: &Operation,
+        now: Timestamp,
+    ) -> Result<Outcome, String> {
+        let at = (key, KEY);
         let outcome = match operation {
-            Operation::Lock(it) => self.run_one(KEY, it, now).map(Outcome::Lock),
-            Operation::Withdraw(it) => self.run_one(KEY, it, now).map(Outcome::Withdrawn),
-            Operation::Semaphore(it) => self.run_one(KEY, it, now).map(Outcome::Semaphore),
-            Operation::RwLock(it) => self.run_one(KEY, it, now).map(Outcome::RwLock),
-            Operation::Latch(it) => self.run_one(KEY, it, now).map(Outcome::Latch),
-            Operation::Acquire(it) => self.run_one(KEY, it, now).map(Outcome::Decision),
-            Operation::Write(it) => self.run_one(VALUE, it, now).map(Outcome::Written),
+            Operation::Lock(it) => self.run_one(at, it, now).map(Outcome::Lock),
+            Operation::Withdraw(it) => self.run_one(at, it, now).map(Outcome::Withdrawn),
+            Operation::Semaphore(it) => self.run_one(at, it, now).map(Outcome::Semaphore),
+            Operation::RwLock(it) => self.run_one(at, it, now).map(Outcome::RwLock),
+            Operation::Latch(it) => self.run_one(at, it, now).map(Outcome::Latch),
+            Operation::Acquire(it) => self.run_one(at, it, now).map(Outcome::Decision),
+            Operation::Peek(it) => self.run_one(at, it, now).map(Outcome::Decision),
+            Operation::Adjust(it) => self.run_one(at, it, now).map(Outcome::Adjusted),
+            Operation::Reserve(it) => self.run_one(at, it, now).map(Outcome::Reserved),
+            Operation::Settle(it) => self.run_one(at, it, now).map(Outcome::Settled),
+            Operation::SetLimit(it) => self.run_one(at, it, now).map(Outcome::Set),
+            Operation::Follow { command, default } => self.follow(at, command, *default, now),
+            Operation::Write(it) => self.run_one((key, VALUE), it, now).map(Outcome::Written),
         };
         outcome.or_else(|refusal| match refusal {
             Refusal::Reused => Ok(Outcome::Reused),
             Refusal::Error(error) => Err(error),
         })
     }
+
+    fn follow(
+        &mut self,
+        place: Place,
+        command: &Operation,
+        default: Option<StoredLimit>,
+        now: Timestamp,
+    ) -> Result<Outcome, Refusal> {
+        match command {
+            Operation::Acquire(it) => self.follow_one(place, it, default, now, Outcome::Decision),
+            Operation::Peek(it) => self.follow_one(place, it, default, now, Outcome::Decision),
+            Operation::Adjust(it) => self.follow_one(place, it, default, now, Outcome::Adjusted),
+            Operation::Reserve(it) => self.follow_one(place, it, default, now, Outcome::Reserved),
+            Operation::Settle(it) => self.follow_one(place, it, default, now, Outcome::Settled),
+            _ => Err(Refusal::Error("it is under no limit".to_owned())),
+        }
+    }
+
+    fn follow_one<C: OnLimit + Clone>(
+        &mut self,
+        place: Place,
+        command: &C,
+        default: Option<StoredLimit>,
+        now: Timestamp,
+        outcome_of: fn(C::Outcome) -> Outcome,
+    ) -> Result<Outcome, Refusal> {
+        let follow = match default {
+            Some(default) => Follow::or_under(command, default),
+            None => Follow::new(command.clone()),
+        };
+        Ok(match self.run_one(place, &follow, now)? {
+            Followed::Done { outcome, limit } => {
+                Outcome::Under { limit, outcome: Box::new(outcome_of(outcome)) }
+            }
+            Followed::NoLimit => Outcome::NoLimit,
+            Followed::PerClient(_) => {
+                return Err(Refusal::Error("no limit here is for each client".to_owned()));
+            }
+        })
+    }
 }
+
+/// The number of a key, and which of its two names.
+type Place = (usize, usize);
 
 enum Refusal {
     Reused,
@@ -112,13 +200,12 @@ impl From<SimError> for Refusal {
 }
 
 /// The Rust machines.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Model {
-    key: Slot,
-    value: Slot,
+    slots: [[Slot; 2]; MAX_KEYS],
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Slot {
     record: Option<Record>,
     expire_ms: u64,
@@ -143,12 +230,11 @@ impl Slot {
 impl Runs for Model {
     fn run_one<C: Command>(
         &mut self,
-        key: &'static str,
+        (key, name): Place,
         command: &C,
         now: Timestamp,
     ) -> Result<C::Outcome, Refusal> {
-        let slot = if key == KEY { &mut self.key } else { &mut self.value };
-        slot.run(command, now)
+        self.slots[key][name].run(command, now)
     }
 }
 
@@ -157,22 +243,31 @@ impl Server for Model {
         *self = Model::default();
     }
 
-    fn run(&mut self, operation: &Operation, now: Timestamp) -> Result<Outcome, String> {
-        self.dispatch(operation, now)
+    fn run(
+        &mut self,
+        key: usize,
+        operation: &Operation,
+        now: Timestamp,
+    ) -> Result<Outcome, String> {
+        self.dispatch(key, operation, now)
     }
 
-    fn is_held(&mut self, now: Timestamp) -> bool {
-        self.key.record.is_some() && now.as_micros() / 1000 <= self.key.expire_ms
+    fn is_held(&mut self, key: usize, now: Timestamp) -> bool {
+        let slot = &self.slots[key][KEY];
+        slot.record.is_some() && now.as_micros() / 1000 <= slot.expire_ms
     }
 
-    fn held(&self) -> Held {
-        self.key.record.as_ref().map(|record| (record.stored(), self.key.expire_ms))
+    fn held(&self, key: usize) -> Held {
+        let slot = &self.slots[key][KEY];
+        slot.record.as_ref().map(|record| (record.stored(), slot.expire_ms))
     }
 
-    fn hold(&mut self, held: &Held) {
+    fn hold(&mut self, key: usize, held: &Held) {
         let read = |stored| Record::read(stored).expect("a record that was stored");
-        self.key.record = held.as_ref().map(|(stored, _)| read(stored));
-        self.key.expire_ms = held.as_ref().map_or(0, |(_, expire_ms)| *expire_ms);
+        self.slots[key][KEY] = Slot {
+            record: held.as_ref().map(|(stored, _)| read(stored)),
+            expire_ms: held.as_ref().map_or(0, |(_, expire_ms)| *expire_ms),
+        };
     }
 }
 
@@ -200,12 +295,12 @@ impl Scripts {
 impl Runs for Scripts {
     fn run_one<C: Command>(
         &mut self,
-        key: &'static str,
+        (key, name): Place,
         command: &C,
         now: Timestamp,
     ) -> Result<C::Outcome, Refusal> {
         self.store.set_now(now);
-        Ok(self.store.run(key, command)?)
+        Ok(self.store.run(NAMES[key][name], command)?)
     }
 }
 
@@ -215,34 +310,41 @@ impl Server for Scripts {
         self.store.set_now(Timestamp::EPOCH);
     }
 
-    fn run(&mut self, operation: &Operation, now: Timestamp) -> Result<Outcome, String> {
-        self.dispatch(operation, now)
+    fn run(
+        &mut self,
+        key: usize,
+        operation: &Operation,
+        now: Timestamp,
+    ) -> Result<Outcome, String> {
+        self.dispatch(key, operation, now)
     }
 
-    fn is_held(&mut self, now: Timestamp) -> bool {
+    fn is_held(&mut self, key: usize, now: Timestamp) -> bool {
         self.store.set_now(now);
-        self.store.stored(KEY).is_some()
+        self.store.stored(NAMES[key][KEY]).is_some()
     }
 
-    fn held(&self) -> Held {
+    fn held(&self, key: usize) -> Held {
         // What never expires shows as what lives for ever.
-        let expire_ms = self.store.expires_at_ms(KEY).map_or(u64::MAX, i64::unsigned_abs);
-        self.store.stored(KEY).map(|stored| (stored, expire_ms))
+        let expire_ms =
+            self.store.expires_at_ms(NAMES[key][KEY]).map_or(u64::MAX, i64::unsigned_abs);
+        self.store.stored(NAMES[key][KEY]).map(|stored| (stored, expire_ms))
     }
 
-    fn hold(&mut self, held: &Held) {
+    fn hold(&mut self, key: usize, held: &Held) {
+        let name = NAMES[key][KEY].as_bytes();
         // By a clock that shows a later time it might expire at once.
         self.store.set_now(Timestamp::EPOCH);
-        self.store.execute(&[b"DEL", KEY.as_bytes()]);
+        self.store.execute(&[b"DEL", name]);
         let Some((stored, expire_ms)) = held else { return };
         match stored {
             Stored::Text(text) => {
-                self.store.execute(&[b"SET", KEY.as_bytes(), text.as_bytes()]);
+                self.store.execute(&[b"SET", name, text.as_bytes()]);
             }
             Stored::List(all) => all.iter().for_each(|one| {
-                self.store.execute(&[b"RPUSH", KEY.as_bytes(), one.as_bytes()]);
+                self.store.execute(&[b"RPUSH", name, one.as_bytes()]);
             }),
         }
-        self.store.execute(&[b"PEXPIREAT", KEY.as_bytes(), expire_ms.to_string().as_bytes()]);
+        self.store.execute(&[b"PEXPIREAT", name, expire_ms.to_string().as_bytes()]);
     }
 }

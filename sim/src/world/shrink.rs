@@ -1,16 +1,44 @@
 //! Takes from a scenario what is not needed for it to fail: delta debugging over its jobs, its faults and the
-//! troubles of its network.
+//! troubles of its network, and then of each single message.
 
-use super::{Network, Property, Scenario, Server, Work, run};
+use super::{Network, Property, Scenario, Server, Work, run, troubled_messages};
 
-/// The smallest scenario found that still breaks `property`: without any one of its jobs or faults, or with a
-/// quieter network, it does so no more.
+/// So many messages are looked at, one by one.
+const MOST_MESSAGES: usize = 500;
+
+/// The smallest scenario found that still breaks `property`: without any one of its jobs or faults, with a
+/// quieter network, or with any one more of its messages spared, it does so no more.
 pub fn shrink(scenario: &Scenario, property: Property, server: &mut dyn Server) -> Scenario {
+    let least = without_parts(scenario, property, server);
+    with_spared(least, property, server)
+}
+
+fn fails(scenario: &Scenario, property: Property, server: &mut dyn Server) -> bool {
+    let violation = run(scenario, server, false).violation;
+    violation.is_some_and(|violation| violation.property == property)
+}
+
+/// With nothing happening to those messages for which it does not matter, from the first one on: what becomes of
+/// a message makes no difference to those before it.
+fn with_spared(mut least: Scenario, property: Property, server: &mut dyn Server) -> Scenario {
+    let mut needed = Vec::new();
+    for _ in 0..MOST_MESSAGES {
+        let troubled = troubled_messages(&least, server);
+        let is_new = |it: &_| !least.spared.contains(it) && !needed.contains(it);
+        let Some(message) = troubled.into_iter().find(is_new) else { break };
+        let mut candidate = least.clone();
+        candidate.spared.push(message);
+        match fails(&candidate, property, server) {
+            true => least = candidate,
+            false => needed.push(message),
+        }
+    }
+    least
+}
+
+fn without_parts(scenario: &Scenario, property: Property, server: &mut dyn Server) -> Scenario {
     let mut least = scenario.clone();
-    let mut fails = |candidate: &Scenario| {
-        let violation = run(candidate, server, false).violation;
-        violation.is_some_and(|violation| violation.property == property)
-    };
+    let mut fails = |candidate: &Scenario| fails(candidate, property, server);
     loop {
         let before = least.clone();
         least = without(
@@ -65,10 +93,13 @@ fn without_drift(scenario: &Scenario) -> Vec<Scenario> {
 
 /// Each job asks once, for the least, for as short as can be.
 fn with_simpler_jobs(scenario: &Scenario) -> Vec<Scenario> {
-    let simplify: [fn(&mut Work); 4] = [
+    let simplify: [fn(&mut Work); 6] = [
         |work| match work {
             Work::Hold { wait_us, .. } | Work::Ask { wait_us, .. } => *wait_us = 0,
             Work::Count { count, .. } => *count = 1,
+            Work::Reserve { for_us, .. } => *for_us = 1000,
+            Work::Adjust { amount, .. } => *amount = (*amount).min(1),
+            Work::Peek { .. } | Work::Set { .. } => {}
         },
         |work| {
             if let Work::Hold { holds, .. } = work {
@@ -83,6 +114,16 @@ fn with_simpler_jobs(scenario: &Scenario) -> Vec<Scenario> {
         |work| {
             if let Work::Ask { cost, .. } = work {
                 *cost = 1;
+            }
+        },
+        |work| {
+            if let Work::Reserve { is_twice, .. } = work {
+                *is_twice = false;
+            }
+        },
+        |work| {
+            if let Work::Reserve { estimate, .. } = work {
+                *estimate = 1;
             }
         },
     ];

@@ -5,11 +5,12 @@ use lockage_core::Timestamp;
 use super::check::{Carried, Checks, Property, Violation};
 use super::draw::Draw;
 use super::events::Queue;
+use super::history::Copied;
 use super::log::{Log, Who};
 use super::message::{Answer, Ask, Attempt, Request};
 use super::node::Node;
 use super::rare::Rare;
-use super::scenario::{Scenario, Trouble};
+use super::scenario::{Machine, Message, Scenario, Trouble};
 use super::server::Server;
 
 /// What happens at some time.
@@ -49,6 +50,16 @@ pub(super) struct Stage<'s> {
     pub(super) checks: Checks,
     pub(super) log: Log,
     pub(super) node: Node<'s>,
+    /// Of each key.
+    machines: Vec<Machine>,
+    /// How many messages each client has sent or was sent.
+    sent: Vec<u32>,
+    /// With this, the messages to which something happens, in that order.
+    pub(super) messages: Option<Vec<Message>>,
+    /// With this, all requests; nothing is judged then.
+    pub(super) history: Option<Vec<Copied>>,
+    /// When something was carried out last, and on which key.
+    latest: (u64, usize),
     /// Until when each client's requests, and the answers to it, do not arrive.
     cuts: Vec<(u64, u64)>,
 }
@@ -58,15 +69,25 @@ impl<'s> Stage<'s> {
         let fails_over =
             |trouble| matches!(trouble, Trouble::Failover { .. } | Trouble::Split { .. });
         let is_replicated = scenario.faults.iter().any(|fault| fails_over(fault.trouble));
+        let machines = scenario.machines();
         Stage {
             scenario,
             now_us: 0,
             queue: Queue::new(),
             checks: Checks::new(scenario),
             log,
-            node: Node::new(server, scenario.store_ppm, is_replicated),
+            node: Node::new(server, machines.len(), scenario.store_ppm, is_replicated),
+            machines,
+            sent: vec![0; scenario.clients()],
+            messages: None,
+            history: None,
+            latest: (0, 0),
             cuts: vec![(0, 0); scenario.clients()],
         }
+    }
+
+    pub(super) fn machine(&self, key: usize) -> Machine {
+        self.machines[key]
     }
 
     pub(super) fn send(&mut self, request: Request, draw: &mut Draw) {
@@ -81,17 +102,67 @@ impl<'s> Stage<'s> {
             };
             format!("sends: {}{which}", request.ask.words())
         });
+        let (message, is_spared) = self.message(client);
         let is_cut = self.now_us < self.cuts[client].0;
-        if !is_well && (is_cut || draw.chance(network.lost_requests)) {
+        let is_lost = !is_well && !is_cut && draw.chance(network.lost_requests);
+        if is_lost {
+            self.happened_to(message);
+        }
+        if !is_well && is_cut || is_lost && !is_spared {
             self.checks.rare.saw(Rare::LostRequest);
             self.log.say(self.now_us, Who::Client(client), || "its request is lost".to_owned());
+            self.copy(request);
             return;
         }
-        let arrives_us = self.arrival(draw);
-        self.queue.push(arrives_us, Event::Request(request));
+        self.push_request(request, message, draw);
         if !is_well && draw.chance(network.doubled) {
-            let arrives_us = self.arrival(draw);
-            self.queue.push(arrives_us, Event::Request(request));
+            self.happened_to(message);
+            if !is_spared {
+                self.push_request(request, message, draw);
+            }
+        }
+    }
+
+    fn push_request(&mut self, request: Request, message: Message, draw: &mut Draw) {
+        let arrives_us = self.arrival(message, draw);
+        let request = self.copy(request);
+        self.queue.push(arrives_us, Event::Request(request));
+    }
+
+    /// The next message of a client, and whether nothing is to happen to it.
+    fn message(&mut self, client: usize) -> (Message, bool) {
+        self.sent[client] += 1;
+        let message = Message { client, number: self.sent[client] };
+        (message, self.scenario.spared.contains(&message))
+    }
+
+    /// What does not happen to a message that is spared.
+    fn happened_to(&mut self, message: Message) {
+        if let Some(messages) = &mut self.messages
+            && messages.last() != Some(&message)
+        {
+            messages.push(message);
+        }
+    }
+
+    /// A request as histories have it.
+    fn copy(&mut self, mut request: Request) -> Request {
+        let Some(history) = &mut self.history else { return request };
+        request.from.copy = history.len();
+        history.push(Copied {
+            request,
+            sent_us: self.now_us,
+            now: self.node.now(self.now_us),
+            outcome: None,
+            told_us: None,
+        });
+        request
+    }
+
+    /// An answer arrives.
+    pub(super) fn told(&mut self, from: Attempt) {
+        if let Some(history) = &mut self.history {
+            history[from.copy].told_us = Some(self.now_us);
         }
     }
 
@@ -108,12 +179,12 @@ impl<'s> Stage<'s> {
             }
             return Ok(());
         }
-        if !self.node.knows(request.ask.script(), request.with_script) {
+        if !self.node.knows(request.key, request.ask.script(), request.with_script) {
             self.checks.rare.saw(Rare::NoScript);
             self.reply(request, Answer::NoScript, draw);
             return Ok(());
         }
-        let answer = self.carry_out(&request.ask)?;
+        let answer = self.carry_out(&request)?;
         self.reply(request, answer, draw);
         Ok(())
     }
@@ -122,58 +193,93 @@ impl<'s> Stage<'s> {
     fn receive_at_old(&mut self, request: Request, draw: &mut Draw) -> Result<(), Violation> {
         self.checks.rare.saw(Rare::OldPrimary);
         self.log.say(self.now_us, Who::Store, || "the old primary:".to_owned());
-        self.node.swap(&mut self.checks.truth);
+        self.node.swap(&mut self.checks.truths);
         self.checks.is_old = true;
-        let answer = self.carry_out(&request.ask);
+        let answer = self.carry_out(&request);
         self.checks.is_old = false;
-        self.node.swap(&mut self.checks.truth);
-        if let Some(truth) = self.node.old_truth() {
-            self.checks.compare(truth);
+        self.node.swap(&mut self.checks.truths);
+        if let Some(truths) = self.node.old_truths() {
+            self.checks.compare(truths);
         }
         self.reply(request, answer?, draw);
         Ok(())
     }
 
-    fn carry_out(&mut self, ask: &Ask) -> Result<Answer, Violation> {
+    fn carry_out(&mut self, request: &Request) -> Result<Answer, Violation> {
+        let (key, ask) = (request.key, &request.ask);
         let now = self.node.now(self.now_us);
         if self.node.is_back(self.now_us) {
             self.checks.rare.saw(Rare::ClockBack);
         }
-        let was_held = self.node.server.is_held(now);
-        let answer = self.ask_server(ask, now).map_err(|error| {
+        if self.latest.0 == self.now_us && self.latest.1 != key {
+            self.checks.rare.saw(Rare::KeysAtOnce);
+        }
+        self.latest = (self.now_us, key);
+        let was_held = self.node.server.is_held(key, now);
+        let before = ask.only_asks().then(|| self.node.server.held(key));
+        let beside = self.node.held_beside(key);
+        let answer = self.ask_server(key, ask, now).map_err(|error| {
             Violation::new(Property::D12, format!("{} gave the error: {error}", ask.words()))
         })?;
-        self.log.say(self.now_us, Who::Store, || format!("{}: {}", ask.words(), answer.words()));
-        let carried = Carried { at_us: self.now_us, now, was_held };
+        self.log.say(self.now_us, Who::Store, || {
+            let which = if key > 0 { format!(" on key {key}") } else { String::new() };
+            format!("{}{which}: {}", ask.words(), answer.words())
+        });
+        if let Some(history) = &mut self.history {
+            let copied = &mut history[request.from.copy];
+            copied.now = now;
+            if let Answer::Done(outcome) = &answer {
+                copied.outcome = Some(outcome.clone());
+            }
+            return Ok(answer);
+        }
+        if beside != self.node.held_beside(key) {
+            let what = format!("{} on key {key} has changed another key", ask.words());
+            return Err(Violation::new(Property::D12, what));
+        }
+        let is_same = before.is_none_or(|before| match was_held {
+            true => before == self.node.server.held(key),
+            false => !self.node.server.is_held(key, now),
+        });
+        if !is_same {
+            let what = format!("{} has changed what is stored", ask.words());
+            return Err(Violation::new(Property::D5, what));
+        }
+        let carried = Carried { key, at_us: self.now_us, now, was_held };
         self.checks.carried_out(ask, &answer, &carried)?;
         if !self.checks.is_old {
-            self.node.replicate(self.now_us, &self.checks.truth);
+            self.node.replicate(key, self.now_us, &self.checks.truths[key]);
         }
         Ok(answer)
     }
 
-    fn ask_server(&mut self, ask: &Ask, now: Timestamp) -> Result<Answer, String> {
-        let operation = ask.operation(&self.scenario.machine);
-        let operation = operation.ok_or("this world has no such machine")?;
-        self.node.server.run(&operation, now).map(Answer::Done)
+    fn ask_server(&mut self, key: usize, ask: &Ask, now: Timestamp) -> Result<Answer, String> {
+        let operation = ask.operation(&self.machines[key]);
+        let operation = operation.ok_or("this key has no such machine")?;
+        self.node.server.run(key, &operation, now).map(Answer::Done)
     }
 
     fn reply(&mut self, request: Request, answer: Answer, draw: &mut Draw) {
         let is_well = self.now_us >= self.scenario.heal_us;
+        let (message, is_spared) = self.message(request.from.client);
         let is_cut = self.now_us < self.cuts[request.from.client].1;
-        if !is_well && (is_cut || draw.chance(self.scenario.network.lost_replies)) {
+        let is_lost = !is_well && !is_cut && draw.chance(self.scenario.network.lost_replies);
+        if is_lost {
+            self.happened_to(message);
+        }
+        if !is_well && is_cut || is_lost && !is_spared {
             if answer.is_grant_of(&request.ask) {
                 self.checks.rare.saw(Rare::LostReplyOfAcquire);
             }
             self.log.say(self.now_us, Who::Store, || "its reply is lost".to_owned());
             return;
         }
-        let arrives_us = self.arrival(draw);
+        let arrives_us = self.arrival(message, draw);
         self.queue.push(arrives_us, Event::Answer(request.from, answer));
     }
 
     /// When a message that is sent now arrives.
-    fn arrival(&self, draw: &mut Draw) -> u64 {
+    fn arrival(&mut self, message: Message, draw: &mut Draw) -> u64 {
         let network = &self.scenario.network;
         let is_well = self.now_us >= self.scenario.heal_us;
         let most_us = match is_well {
@@ -182,7 +288,13 @@ impl<'s> Stage<'s> {
             false => network.most_us,
         };
         let at_us = self.now_us + draw.between(network.least_us, most_us);
-        at_us.next_multiple_of(network.grain_us)
+        let at_us = at_us.next_multiple_of(network.grain_us);
+        let soonest_us = (self.now_us + network.least_us).next_multiple_of(network.grain_us);
+        if at_us == soonest_us {
+            return at_us;
+        }
+        self.happened_to(message);
+        if self.scenario.spared.contains(&message) { soonest_us } else { at_us }
     }
 
     /// Trouble that is not a client's own.
@@ -198,20 +310,19 @@ impl<'s> Stage<'s> {
                     format!("fails over to a replica that is {behind_us} us behind, whose clock is {clock_us} us ahead; back in {for_us} us")
                 });
                 self.node.end_split();
-                let truth = self.node.fail_over(now_us.saturating_sub(behind_us));
+                let truths = self.node.fail_over(now_us.saturating_sub(behind_us));
                 self.node.crash(now_us + for_us);
                 self.node.step_clock(clock_us);
-                self.checks.failed_over(now_us, truth);
+                self.checks.failed_over(now_us, truths);
             }
             Trouble::Split { clients, behind_us, clock_us, for_us } => {
                 self.log.say(now_us, Who::Store, || {
                     format!("a replica takes over that is {behind_us} us behind, whose clock is {clock_us} us ahead; the old primary goes on for {for_us} us, for clients below {clients}")
                 });
-                let before = self.checks.truth.clone();
-                self.node.split(clients, now_us + for_us, &before);
-                let truth = self.node.fail_over(now_us.saturating_sub(behind_us));
+                self.node.split(clients, now_us + for_us, &self.checks.truths);
+                let truths = self.node.fail_over(now_us.saturating_sub(behind_us));
                 self.node.step_clock(clock_us);
-                self.checks.failed_over(now_us, truth);
+                self.checks.failed_over(now_us, truths);
                 self.checks.split(clients, now_us + for_us);
             }
             Trouble::ClockStep { by_us } => {

@@ -8,7 +8,7 @@ use lockage_core::{Decision, ScriptId, Timestamp, Verdict, lock, rw_lock, semaph
 use lockage_sim::store::SimStore;
 use lockage_sim::world::campaign::explain;
 use lockage_sim::world::{
-    Held, Machine, Model, Operation, Property, Ran, Scenario, Scripts, Server, run,
+    Held, Limiter, Machine, Model, Operation, Property, Ran, Scenario, Scripts, Server, run,
 };
 
 const SEEDS: u64 = 4000;
@@ -39,7 +39,7 @@ fn charges_that_are_not_stored_are_found_by_the_envelopes() {
 #[test]
 fn charges_that_are_not_stored_are_found_by_e5() {
     let limit = "token-bucket 1 every 1s burst 6".parse().unwrap();
-    let machine = Machine::Limiter { limit, remember_us: 1_000_000 };
+    let machine = Machine::Limiter(Limiter::new(limit, 1_000_000));
     let scenario = |seed| Scenario { machine, ..Scenario::of(2 * seed + 1) };
     let script = ScriptId::IntervalBucketAcquire;
     found(
@@ -275,7 +275,7 @@ fn a_late_acquire_that_is_not_refused_is_found_by_l10() {
 }
 
 #[track_caller]
-fn found_in_script(property: Property, script: ScriptId, text: &str, broken: &str) {
+pub(super) fn found_in_script(property: Property, script: ScriptId, text: &str, broken: &str) {
     found(property, Scenario::of, broken_script(script, text, broken));
 }
 
@@ -291,6 +291,10 @@ fn broken_script(script: ScriptId, text: &str, broken: &str) -> impl Fn() -> Scr
 #[track_caller]
 fn found_in_answers(property: Property, permit: impl Fn(&mut Decision)) {
     found(property, Scenario::of, || Bent { permit: Some(&permit), ..Bent::default() });
+}
+
+pub(super) fn found_in_outcomes(property: Property, any: &dyn Fn(&mut Ran)) {
+    found(property, Scenario::of, || Bent { any: Some(any), ..Bent::default() });
 }
 
 /// Some world breaks the property on such a server, and so does a smaller one.
@@ -324,6 +328,7 @@ fn found<S: Server>(
 #[derive(Default)]
 struct Bent<'a> {
     model: Model,
+    any: Option<&'a dyn Fn(&mut Ran)>,
     lock: Option<fn(&mut lock::Reply)>,
     semaphore: Option<fn(&mut semaphore::Reply)>,
     rw_lock: Option<fn(&mut rw_lock::Reply)>,
@@ -335,8 +340,9 @@ impl Server for Bent<'_> {
         self.model.clear();
     }
 
-    fn run(&mut self, operation: &Operation, now: Timestamp) -> Result<Ran, String> {
-        let mut ran = self.model.run(operation, now)?;
+    fn run(&mut self, key: usize, operation: &Operation, now: Timestamp) -> Result<Ran, String> {
+        let mut ran = self.model.run(key, operation, now)?;
+        self.any.iter().for_each(|bend| bend(&mut ran));
         match &mut ran {
             Ran::Lock(reply) => self.lock.iter().for_each(|bend| bend(reply)),
             Ran::Semaphore(reply) => self.semaphore.iter().for_each(|bend| bend(reply)),
@@ -347,15 +353,15 @@ impl Server for Bent<'_> {
         Ok(ran)
     }
 
-    fn is_held(&mut self, now: Timestamp) -> bool {
-        self.model.is_held(now)
+    fn is_held(&mut self, key: usize, now: Timestamp) -> bool {
+        self.model.is_held(key, now)
     }
 
-    fn held(&self) -> Held {
-        self.model.held()
+    fn held(&self, key: usize) -> Held {
+        self.model.held(key)
     }
 
-    fn hold(&mut self, held: &Held) {
-        self.model.hold(held);
+    fn hold(&mut self, key: usize, held: &Held) {
+        self.model.hold(key, held);
     }
 }

@@ -2,8 +2,10 @@
 //! what is broken.
 
 mod broken;
+mod broken_limiters;
+mod linear;
 
-use lockage_sim::world::{Model, Scenario, Scripts, run};
+use lockage_sim::world::{Line, Model, Scenario, Scripts, Trouble, Who, Work, run};
 
 /// Seeds that have failed once, each with the reason behind it.
 const REGRESSIONS: &str = include_str!("regressions.txt");
@@ -44,5 +46,53 @@ fn what_failed_once_fails_no_more() {
     for line in REGRESSIONS.lines().filter(|line| !line.starts_with('#')) {
         let seed = line.split(' ').next().and_then(|seed| seed.parse().ok()).unwrap();
         assert_eq!(run(&Scenario::of(seed), server, false).violation, None, "{line}");
+    }
+}
+
+#[test]
+fn no_seed_that_has_failed_became_another_world() {
+    for line in REGRESSIONS.lines().filter(|line| !line.starts_with('#')) {
+        let seed = line.split(' ').next().and_then(|seed| seed.parse().ok()).unwrap();
+        let scenario = Scenario::of(seed);
+        let asks = |work| matches!(work, Work::Ask { .. } | Work::Hold { .. } | Work::Count { .. });
+        assert!(scenario.jobs.iter().all(|job| asks(job.work)), "{line}");
+    }
+}
+
+#[test]
+fn other_keys_make_no_difference() {
+    let server = &mut Model::default();
+    let mut compared = 0;
+    for seed in 0..2000 {
+        let scenario = Scenario::of(seed);
+        if scenario.beside.is_empty() {
+            continue;
+        }
+        compared += 1;
+        let beside: usize = scenario.beside.iter().map(|beside| beside.clients).sum();
+        let clients = scenario.clients() - beside;
+        let mut alone = scenario.clone();
+        alone.beside.clear();
+        alone.client_ppm.truncate(clients);
+        alone.jobs.retain(|job| job.client < clients);
+        alone.faults.retain(|fault| client_of(fault.trouble).is_none_or(|it| it < clients));
+        let of_first = |line: &Line| matches!(line.who, Who::Client(client) if client < clients);
+        let mut told = |scenario| {
+            let timeline = run(scenario, server, true).timeline;
+            timeline.into_iter().filter(of_first).collect::<Vec<_>>()
+        };
+        let (together, alone) = (told(&scenario), told(&alone));
+        assert!(together.starts_with(&alone), "seed {seed}");
+    }
+    assert!(compared > 100, "{compared}");
+}
+
+fn client_of(trouble: Trouble) -> Option<usize> {
+    match trouble {
+        Trouble::ClientCrash { client, .. }
+        | Trouble::Pause { client, .. }
+        | Trouble::CutRequests { client, .. }
+        | Trouble::CutReplies { client, .. } => Some(client),
+        _ => None,
     }
 }

@@ -1,22 +1,33 @@
-//! A limiter as it must be: what it decides (D1, D2, D4, D13), what it remembers (D11), and how much it may
-//! admit (E1 to E6).
+//! A limiter as it must be: what it decides (D1, D2, D4, D13), what adjustments and settlements do (D15), what it
+//! remembers (D9, D11), and how much it may admit (E1 to E6).
 
-use lockage_core::{Decision, Limit, REMEMBERED_REQUESTS, RequestId, Verdict};
+use lockage_core::{
+    Adjusted, Limit, REMEMBERED_REQUESTS, RequestId, Reservation, Settlement, StoredLimit, Verdict,
+};
 
-use super::envelope::{envelope, spaced};
-use super::reference::Reference;
+use super::charges::Charges;
+use super::reference::{Asked, Reference};
+use super::reservations::{Reservations, Stage};
 use super::{Carried, Property, Violation};
-use crate::world::message::PermitAsk;
+use crate::world::limiter::{LimiterAsk, What};
 use crate::world::rare::{Counts, Rare};
+use crate::world::scenario::{Adjustment, Limiter, Place, Setting};
+use crate::world::server::Outcome;
 
 #[derive(Clone, Debug)]
 pub(in crate::world) struct LimiterTruth {
+    limiter: Limiter,
+    /// What the key is under.
     limit: Limit,
-    remember_us: u64,
+    /// Whether anything was written to it.
+    is_there: bool,
+    /// Whether its limit is stored with it.
+    is_stored: bool,
     reference: Reference,
     charges: Charges,
-    /// The last requests that were admitted under an id, the oldest first.
+    /// The last requests and adjustments that were done under an id, the oldest first.
     remembered: Vec<Remembered>,
+    reservations: Reservations,
     admitted: u64,
     /// When the latest denied request fits, unless something has changed since.
     fits_us: Option<u64>,
@@ -25,20 +36,31 @@ pub(in crate::world) struct LimiterTruth {
 #[derive(Clone, Debug)]
 struct Remembered {
     id: RequestId,
-    decision: Decision,
+    outcome: Outcome,
     /// Until then, by the store's clock, it must be remembered.
     until_us: u64,
 }
 
+/// An operation, when it was done, and what it came to.
+struct Seen<'a> {
+    ask: &'a LimiterAsk,
+    outcome: &'a Outcome,
+    now_us: u64,
+}
+
 impl LimiterTruth {
     /// A fresh key.
-    pub(super) fn new(limit: Limit, remember_us: u64) -> Self {
+    pub(super) fn new(limiter: Limiter) -> Self {
+        let limit = limiter.limit;
         LimiterTruth {
+            limiter,
             limit,
-            remember_us,
+            is_there: false,
+            is_stored: false,
             reference: Reference::new(&limit),
-            charges: Charges::default(),
+            charges: Charges::new(&limit),
             remembered: Vec::new(),
+            reservations: Reservations::default(),
             admitted: 0,
             fits_us: None,
         }
@@ -50,53 +72,382 @@ impl LimiterTruth {
 
     pub(super) fn observe(
         &mut self,
-        ask: &PermitAsk,
-        decision: &Decision,
+        ask: &LimiterAsk,
+        outcome: &Outcome,
         carried: &Carried,
         rare: &mut Counts,
     ) -> Result<(), Violation> {
         let now_us = carried.now.as_micros();
         self.forget_where_gone(carried)?;
-        let known = self.remembered.iter().find(|known| Some(known.id) == ask.id);
-        if let Some(known) = known.filter(|known| now_us < known.until_us) {
-            rare.saw(Rare::RepeatedRequest);
-            if *decision == known.decision {
-                return Ok(());
+        let seen = Seen { ask, outcome: outcome.inner(), now_us };
+        if let What::Set(setting) = ask.what {
+            return self.set(setting, &seen, rare);
+        }
+        let Some(limit) = self.limit_for(ask, outcome, rare)? else { return Ok(()) };
+        self.act(limit, &seen, rare)?;
+        self.is_stored = self.is_there && self.limiter.place != Place::WithCallers;
+        Ok(())
+    }
+
+    /// The limit that it is under; nothing where it is refused, since none is stored.
+    fn limit_for(
+        &self,
+        ask: &LimiterAsk,
+        outcome: &Outcome,
+        rare: &mut Counts,
+    ) -> Result<Option<Limit>, Violation> {
+        let own = self.limiter.which(ask.is_other);
+        let limit = match self.limiter.place {
+            Place::WithCallers => return Ok(Some(own)),
+            _ if self.is_stored => self.limit,
+            Place::StoredOrDefault => own,
+            Place::Stored if *outcome == Outcome::NoLimit => {
+                rare.saw(Rare::NoLimit);
+                return Ok(None);
             }
-            return Err(Property::D11.broken(format!(
-                "a request of cost {} came again and was answered {decision:?}, and {:?} before",
-                ask.cost, known.decision
-            )));
+            Place::Stored => return broken(Property::D12, ask, outcome, "no limit is stored"),
+        };
+        match outcome {
+            // It tells no limit.
+            Outcome::Reused => Ok(Some(limit)),
+            Outcome::Under { limit: told, .. } if *told == StoredLimit::new(limit) => {
+                if self.is_stored && limit != self.limiter.limit {
+                    rare.saw(Rare::Followed);
+                }
+                Ok(Some(limit))
+            }
+            _ => broken(Property::D12, ask, outcome, &format!("{limit} is stored")),
         }
-        if known.is_some() && decision.is_allowed() {
+    }
+
+    fn act(&mut self, limit: Limit, seen: &Seen<'_>, rare: &mut Counts) -> Result<(), Violation> {
+        if !self.is_there && limit != self.limit {
+            self.begin_under(limit);
+        }
+        let is_changed = limit != self.limit && !self.reference.is_of(&limit);
+        match seen.ask.what {
+            What::Peek { cost } => {
+                let asked = Asked::patient(cost, seen.now_us);
+                return match (seen.outcome, is_changed) {
+                    (Outcome::Decision(decision), false) => self.reference.judge(asked, decision),
+                    (Outcome::Decision(decision), true) => {
+                        rare.saw(Rare::PeekedUnderOther);
+                        self.reference.converted(&limit, seen.now_us).judge(asked, decision)
+                    }
+                    _ => no_answer(seen),
+                };
+            }
+            What::Settle { reservation, .. } if is_changed => {
+                rare.saw(Rare::ReservationForgotten);
+                return self.is_gone(&reservation, seen);
+            }
+            What::Settle { reservation, actual } => {
+                return self.settle(&reservation, actual, seen, rare);
+            }
+            _ => {}
+        }
+        if is_changed {
+            self.change(limit, seen.now_us, rare);
+        }
+        match seen.ask.what {
+            What::Acquire { cost, id, patience } => {
+                if self.is_answered_again(id, seen, Rare::RepeatedRequest, rare)? {
+                    return Ok(());
+                }
+                let asked = Asked { cost, patience_us: patience.as_micros(), now_us: seen.now_us };
+                if self.decide(asked, None, seen, rare)? {
+                    self.remember(id, seen);
+                }
+                Ok(())
+            }
+            What::Reserve { cost, id, hold_us } => self.reserve((cost, id, hold_us), seen, rare),
+            What::Adjust { adjustment, amount, id } => {
+                if self.is_answered_again(id, seen, Rare::RepeatedAdjustment, rare)? {
+                    return Ok(());
+                }
+                let Outcome::Adjusted(adjusted) = seen.outcome else { return no_answer(seen) };
+                self.adjust((adjustment, amount), adjusted, seen, rare)?;
+                if adjusted.amount > 0 {
+                    self.wrote(seen.now_us);
+                    self.remember(id, seen);
+                }
+                Ok(())
+            }
+            What::Peek { .. } | What::Settle { .. } | What::Set(_) => Ok(()),
+        }
+    }
+
+    /// Whether it was done before under its id, and is remembered: then it gets the same answer.
+    fn is_answered_again(
+        &self,
+        id: Option<RequestId>,
+        seen: &Seen<'_>,
+        again: Rare,
+        rare: &mut Counts,
+    ) -> Result<bool, Violation> {
+        let Some(known) = self.remembered.iter().find(|known| Some(known.id) == id) else {
+            return Ok(false);
+        };
+        if seen.now_us >= known.until_us {
             rare.saw(Rare::ChargedAgain);
+            return Ok(false);
         }
+        rare.saw(again);
+        if *seen.outcome == known.outcome {
+            return Ok(true);
+        }
+        let before = format!("it came again, and was answered {:?} before", known.outcome);
+        broken(Property::D11, seen.ask, seen.outcome, &before)
+    }
+
+    /// Judges what is decided, and tells whether it was admitted.
+    fn decide(
+        &mut self,
+        asked: Asked,
+        reservation: Option<u128>,
+        seen: &Seen<'_>,
+        rare: &mut Counts,
+    ) -> Result<bool, Violation> {
+        let Some(decision) = seen.outcome.decision() else { return no_answer(seen) };
+        let now_us = asked.now_us;
         if self.fits_us == Some(now_us) {
             rare.saw(Rare::WindowEndsNow);
         }
         if decision.is_allowed() {
             let turn_us = now_us + decision.turn_after.as_micros() as u64; // below 2^53
-            self.charges.charge(&self.limit, now_us, turn_us, ask.cost)?;
+            self.charges.charge(&self.limit, (now_us, Some(turn_us)), asked.cost, reservation)?;
         }
-        self.reference.judge(ask.cost, ask.patience.as_micros(), now_us, decision)?;
+        self.reference.judge_charge(asked, decision, reservation)?;
         match decision.verdict {
-            Verdict::Allowed => {}
-            Verdict::Denied { retry_after } => {
-                self.fits_us = Some(now_us + retry_after.as_micros() as u64); // below 2^53
-                return Ok(());
+            Verdict::Allowed => {
+                self.admitted += 1;
+                self.wrote(now_us);
+                Ok(true)
             }
-            Verdict::Never => return Ok(()),
+            Verdict::Denied { retry_after } => {
+                if decision.blocked {
+                    rare.saw(Rare::Blocked);
+                }
+                self.fits_us = Some(now_us + retry_after.as_micros() as u64); // below 2^53
+                Ok(false)
+            }
+            Verdict::Never => Ok(false),
         }
+    }
+
+    fn adjust(
+        &mut self,
+        (adjustment, amount): (Adjustment, u64),
+        adjusted: &Adjusted,
+        seen: &Seen<'_>,
+        rare: &mut Counts,
+    ) -> Result<(), Violation> {
+        let now_us = seen.now_us;
+        let mut after = self.reference.clone();
+        let expected = match adjustment {
+            Adjustment::TakeUpTo => {
+                let taken = amount.min(after.remaining(now_us));
+                if taken > 0 {
+                    after.charge(taken, now_us, None);
+                    self.charges.charge(&self.limit, (now_us, None), taken, None)?;
+                }
+                taken
+            }
+            Adjustment::Refund => {
+                let back = after.refund(amount, now_us);
+                self.charges.give_back(&back, now_us);
+                let most = back.into_iter().max().unwrap_or_default();
+                if most < amount {
+                    rare.saw(Rare::RefundCut);
+                }
+                most
+            }
+            Adjustment::Penalty => {
+                let fits = after.remaining(now_us);
+                let charged = after.penalize(amount, now_us);
+                if charged > fits {
+                    rare.saw(Rare::Debt);
+                }
+                charged
+            }
+            Adjustment::Block => after.block(amount, now_us),
+            Adjustment::Unblock => after.unblock(now_us),
+        };
+        if expected > 0 {
+            self.reference = after;
+            if !matches!(adjustment, Adjustment::TakeUpTo | Adjustment::Refund) {
+                self.charges.touch(now_us);
+            }
+        }
+        if adjusted.amount != expected {
+            let what = format!("it must come to {expected}");
+            return broken(Property::D15, seen.ask, seen.outcome, &what);
+        }
+        self.reference.judge(Asked::patient(1, now_us), &adjusted.after)
+    }
+
+    fn reserve(
+        &mut self,
+        (cost, id, hold_us): (u64, RequestId, u64),
+        seen: &Seen<'_>,
+        rare: &mut Counts,
+    ) -> Result<(), Violation> {
+        match self.reservations.find(id, seen.now_us).map(|known| &known.stage) {
+            Some(Stage::Open { answer, .. }) => {
+                rare.saw(Rare::RepeatedReservation);
+                if seen.outcome == answer {
+                    return Ok(());
+                }
+                let before = format!("it came again, and was answered {answer:?} before");
+                return broken(Property::D11, seen.ask, seen.outcome, &before);
+            }
+            Some(Stage::Settled { .. }) if *seen.outcome == Outcome::Reused => return Ok(()),
+            Some(Stage::Settled { .. }) => {
+                return broken(Property::D11, seen.ask, seen.outcome, "it was settled before");
+            }
+            None => {}
+        }
+        let Outcome::Reserved(reserved) = seen.outcome else { return no_answer(seen) };
+        let name = id.as_u128();
+        let is_made = self.decide(Asked::patient(cost, seen.now_us), Some(name), seen, rare)?;
+        let right = is_made.then(|| (id, cost, seen.now_us + hold_us));
+        let told = |it: Reservation| (it.id, it.cost, it.expires_at.as_micros());
+        if reserved.reservation.map(told) != right {
+            let what = format!("the reservation must be {right:?}");
+            return broken(Property::D15, seen.ask, seen.outcome, &what);
+        }
+        if is_made {
+            self.reservations.make(id, cost, (seen.now_us, hold_us), seen.outcome.clone());
+        }
+        Ok(())
+    }
+
+    fn settle(
+        &mut self,
+        reservation: &Reservation,
+        actual: u64,
+        seen: &Seen<'_>,
+        rare: &mut Counts,
+    ) -> Result<(), Violation> {
+        let (id, now_us) = (reservation.id, seen.now_us);
+        let Some(known) = self.reservations.find(id, now_us) else {
+            rare.saw(Rare::SettledLate);
+            return self.is_gone(reservation, seen);
+        };
+        let cost = match &known.stage {
+            Stage::Open { cost, .. } => *cost,
+            Stage::Settled { actual: before, answer } => {
+                let is_same = actual == *before;
+                rare.saw(if is_same { Rare::RepeatedSettlement } else { Rare::SettledOtherwise });
+                let otherwise = Outcome::Settled(Settlement::AlreadySettled);
+                let expected = if is_same { answer } else { &otherwise };
+                if seen.outcome == expected {
+                    return Ok(());
+                }
+                let what = format!("it was settled before: it must be {expected:?}");
+                return broken(Property::D11, seen.ask, seen.outcome, &what);
+            }
+        };
+        let Outcome::Settled(Settlement::Settled { amount, after }) = seen.outcome else {
+            return broken(Property::D9, seen.ask, seen.outcome, "it is open");
+        };
+        let expected = match cost.checked_sub(actual) {
+            Some(less) => {
+                self.charges.lower(&self.limit, id.as_u128(), less, now_us);
+                self.reference.lower(id.as_u128(), less, now_us)
+            }
+            None => {
+                rare.saw(Rare::SettledAbove);
+                self.charges.touch(now_us);
+                self.reference.penalize(actual - cost, now_us)
+            }
+        };
+        if *amount != expected {
+            let what = format!("it must come to {expected}");
+            return broken(Property::D15, seen.ask, seen.outcome, &what);
+        }
+        self.reservations.settle(id, actual, now_us, seen.outcome.clone());
+        self.wrote(now_us);
+        self.reference.judge(Asked::patient(1, now_us), after)
+    }
+
+    /// The answer where a reservation is not known.
+    fn is_gone(&self, reservation: &Reservation, seen: &Seen<'_>) -> Result<(), Violation> {
+        let expected = match seen.now_us < reservation.expires_at.as_micros() {
+            true => Settlement::Unknown,
+            false => Settlement::Expired,
+        };
+        if *seen.outcome == Outcome::Settled(expected.clone()) {
+            return Ok(());
+        }
+        let what = format!("it is not known: it must be {expected:?}");
+        broken(Property::D15, seen.ask, seen.outcome, &what)
+    }
+
+    fn set(
+        &mut self,
+        setting: Setting,
+        seen: &Seen<'_>,
+        rare: &mut Counts,
+    ) -> Result<(), Violation> {
+        let is_stored = setting != Setting::IfAbsent || !self.is_stored;
+        if *seen.outcome != Outcome::Set(is_stored) {
+            let what = format!("it must be {is_stored}");
+            return broken(Property::D12, seen.ask, seen.outcome, &what);
+        }
+        if !is_stored {
+            rare.saw(Rare::LimitStands);
+            return Ok(());
+        }
+        let (limit, now_us) = (self.limiter.which(seen.ask.is_other), seen.now_us);
+        if setting == Setting::Afresh || !self.is_there {
+            self.begin_under(limit);
+        } else if !self.reference.is_of(&limit) {
+            self.change(limit, now_us, rare);
+        }
+        (self.limit, self.is_stored) = (limit, true);
+        self.reference.touch(now_us);
+        self.charges.touch(now_us);
+        self.wrote(now_us);
+        Ok(())
+    }
+
+    /// Nothing counts, under another limit.
+    fn begin_under(&mut self, limit: Limit) {
+        self.limit = limit;
+        self.reference = Reference::new(&limit);
+        self.remembered.clear();
+        self.reservations = Reservations::default();
+        self.charges.begin(&limit);
         self.fits_us = None;
-        self.admitted += 1;
+    }
+
+    /// What counts is converted; what is remembered is not.
+    fn change(&mut self, limit: Limit, now_us: u64, rare: &mut Counts) {
+        if !self.reference.is_fresh(now_us) {
+            rare.saw(Rare::LimitChanged);
+        }
+        let reference = self.reference.converted(&limit, now_us);
+        self.begin_under(limit);
+        self.reference = reference;
+        self.charges.touch(now_us);
+    }
+
+    /// Something was written: what is over by now is forgotten for good.
+    fn wrote(&mut self, now_us: u64) {
+        self.is_there = true;
+        self.fits_us = None;
         self.remembered.retain(|known| now_us < known.until_us);
-        let Some(id) = ask.id else { return Ok(()) };
+        self.reservations.prune(now_us);
+    }
+
+    fn remember(&mut self, id: Option<RequestId>, seen: &Seen<'_>) {
+        let Some(id) = id else { return };
         if self.remembered.len() == REMEMBERED_REQUESTS {
             self.remembered.remove(0);
         }
-        let until_us = now_us + self.remember_us;
-        self.remembered.push(Remembered { id, decision: decision.clone(), until_us });
-        Ok(())
+        let until_us = seen.now_us + self.limiter.remember_us;
+        self.remembered.push(Remembered { id, outcome: seen.outcome.clone(), until_us });
     }
 
     /// A key that is not there remembers nothing, and is not to be dropped while it matters (D9).
@@ -108,92 +459,33 @@ impl LimiterTruth {
         if let Some(known) = self.remembered.iter().find(|known| now_us < known.until_us) {
             return Err(Property::D9.broken(format!("{known:?} was forgotten")));
         }
-        if !self.reference.is_fresh(now_us) {
+        if let Some(known) = self.reservations.known(now_us) {
+            return Err(Property::D9.broken(format!("{known:?} was forgotten")));
+        }
+        if self.is_stored || !self.reference.is_fresh(now_us) {
             return Err(Property::D9.broken(format!(
                 "the key was dropped before {now_us} us, and is not as if never used then"
             )));
         }
+        self.is_there = false;
         self.reference = Reference::new(&self.limit);
         self.remembered.clear();
+        self.reservations = Reservations::default();
         self.fits_us = None;
         self.charges.forget_after(now_us);
         Ok(())
     }
 }
 
-/// What was charged, for the envelopes. A failover goes back to what the replica knew of.
-#[derive(Clone, Debug, Default)]
-struct Charges {
-    all: Vec<Charge>,
-    /// The latest time at which the key was seen to be gone.
-    gone_us: u64,
+fn no_answer<T>(seen: &Seen<'_>) -> Result<T, Violation> {
+    broken(Property::D12, seen.ask, seen.outcome, "that is no answer to it")
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Charge {
-    /// The latest time at which anything was admitted until then, by the store's clock (D10).
-    at_us: u64,
-    /// When its turn is.
-    turn_us: u64,
-    cost: u64,
-}
-
-impl Charges {
-    /// Looks at all spans that end with this charge, and has those before.
-    fn charge(
-        &mut self,
-        limit: &Limit,
-        now_us: u64,
-        turn_us: u64,
-        cost: u64,
-    ) -> Result<(), Violation> {
-        let at_us = self.all.last().map_or(now_us, |last| last.at_us.max(now_us));
-        self.all.push(Charge { at_us, turn_us, cost });
-        for part in limit.parts() {
-            let mut total = 0;
-            for first in self.all.iter().rev() {
-                total += u128::from(first.cost);
-                let span_us = at_us - first.at_us + 1;
-                let most = envelope(&part, span_us);
-                if total > most {
-                    return Err(property(&part).broken(over(total, span_us, most)));
-                }
-            }
-        }
-        // Of several queues the latest one's turn counts, so that they are spaced by none of them.
-        let mut before = 0;
-        for first in self.all.iter().rev().skip(1) {
-            before += u128::from(first.cost);
-            let span_us = turn_us.saturating_sub(first.turn_us) + 1;
-            let most = spaced(limit, span_us);
-            if before >= most {
-                return Err(Property::E6.broken(over(before, span_us, most)));
-            }
-        }
-        Ok(())
-    }
-
-    /// The key is gone at this time: where that is before one that it has seen, the clock was set back past the
-    /// time at which it was forgotten, and all of its allowance is there once more.
-    fn forget_after(&mut self, now_us: u64) {
-        let latest_us = self.all.last().map_or(0, |last| last.at_us).max(self.gone_us);
-        if now_us < latest_us {
-            self.all.clear();
-        }
-        self.gone_us = latest_us.max(now_us);
-    }
-}
-
-fn over(total: u128, span_us: u64, most: u128) -> String {
-    format!("{total} were admitted within {span_us} us, and {most} is the bound")
-}
-
-fn property(limit: &Limit) -> Property {
-    match limit {
-        Limit::FixedWindow(_) => Property::E1,
-        Limit::SlidingLog(_) => Property::E2,
-        Limit::SlidingWindow(_) => Property::E3,
-        Limit::IntervalBucket(_) => Property::E5,
-        _ => Property::E4,
-    }
+fn broken<T>(
+    property: Property,
+    ask: &LimiterAsk,
+    outcome: &Outcome,
+    what: &str,
+) -> Result<T, Violation> {
+    Err(property.broken(format!("{} was answered {outcome:?}: {what}", ask.words())))
 }

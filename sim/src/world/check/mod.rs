@@ -3,13 +3,16 @@
 //! Checks see more than clients do: each operation as it is carried out, the true time, and all clocks.
 
 mod belief;
+mod charges;
 mod envelope;
 mod latch;
 mod limiter;
 mod line;
 mod lock;
+mod part;
 mod property;
 mod reference;
+mod reservations;
 mod shared;
 
 use lockage_core::Timestamp;
@@ -28,13 +31,13 @@ use limiter::LimiterTruth;
 use lock::LockTruth;
 use shared::SharedTruth;
 
-/// What is true of the key, told from the answers that were given.
+/// What is true of a key, told from the answers that were given.
 #[derive(Clone, Debug)]
 pub(super) enum Truth {
     Lock(LockTruth),
     Shared(SharedTruth),
     Latch(LatchTruth),
-    Limiter(LimiterTruth),
+    Limiter(Box<LimiterTruth>),
 }
 
 impl Truth {
@@ -45,9 +48,7 @@ impl Truth {
             Machine::Semaphore { semaphore, .. } => Truth::Shared(SharedTruth::new(semaphore)),
             Machine::RwLock { lock, .. } => Truth::Shared(SharedTruth::new(lock)),
             Machine::Latch { latch } => Truth::Latch(LatchTruth::new(latch)),
-            Machine::Limiter { limit, remember_us } => {
-                Truth::Limiter(LimiterTruth::new(limit, remember_us))
-            }
+            Machine::Limiter(limiter) => Truth::Limiter(Box::new(LimiterTruth::new(limiter))),
         }
     }
 }
@@ -55,6 +56,8 @@ impl Truth {
 /// How an operation was carried out.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Carried {
+    /// On which key.
+    pub(super) key: usize,
     /// In true time.
     pub(super) at_us: u64,
     /// By the store's clock.
@@ -65,15 +68,24 @@ pub(super) struct Carried {
 
 #[derive(Debug)]
 pub(super) struct Checks {
-    machine: Machine,
-    pub(super) truth: Truth,
-    beliefs: Beliefs,
+    machines: Vec<Machine>,
+    /// Of each key.
+    pub(super) truths: Vec<Truth>,
+    watches: Vec<Watch>,
+    /// The key of each client.
+    keys: Vec<usize>,
     troubles: Troubles,
+    pub(super) rare: Counts,
+    /// It is an old primary that carries something out, and the truths are of that.
+    pub(super) is_old: bool,
+}
+
+/// Who looks on at one key.
+#[derive(Debug)]
+struct Watch {
+    beliefs: Beliefs,
     /// The newest token that the value behind the lock has accepted.
     newest_write: u64,
-    pub(super) rare: Counts,
-    /// It is an old primary that carries something out, and the truth is of that.
-    pub(super) is_old: bool,
 }
 
 /// When what is promised was last suspended: true times, zero for never.
@@ -99,12 +111,15 @@ impl Troubles {
 
 impl Checks {
     pub(super) fn new(scenario: &Scenario) -> Self {
+        let machines = scenario.machines();
+        let watch =
+            |_: &Machine| Watch { beliefs: Beliefs::new(scenario.clients()), newest_write: 0 };
         Checks {
-            machine: scenario.machine,
-            truth: Truth::new(&scenario.machine),
-            beliefs: Beliefs::new(scenario.clients()),
+            truths: machines.iter().map(Truth::new).collect(),
+            watches: machines.iter().map(watch).collect(),
+            machines,
+            keys: scenario.keys(),
             troubles: Troubles::default(),
-            newest_write: 0,
             rare: Counts::default(),
             is_old: false,
         }
@@ -117,30 +132,32 @@ impl Checks {
         }
     }
 
-    /// A replica took over, of which this is true: nothing where its key is fresh.
-    pub(super) fn failed_over(&mut self, at_us: u64, truth: Option<Truth>) {
-        let mut truth = truth.unwrap_or_else(|| Truth::new(&self.machine));
-        match (&mut truth, &self.truth) {
-            (Truth::Lock(after), Truth::Lock(before)) => {
-                if after.token() < before.token() {
-                    self.rare.saw(Rare::FailoverLostGrant);
+    /// A replica took over, of whose keys this is true: nothing where one is fresh.
+    pub(super) fn failed_over(&mut self, at_us: u64, truths: Vec<Option<Truth>>) {
+        for (key, truth) in truths.into_iter().enumerate() {
+            let mut truth = truth.unwrap_or_else(|| Truth::new(&self.machines[key]));
+            match (&mut truth, &self.truths[key]) {
+                (Truth::Lock(after), Truth::Lock(before)) => {
+                    if after.token() < before.token() {
+                        self.rare.saw(Rare::FailoverLostGrant);
+                    }
+                    after.follow(before);
                 }
-                after.follow(before);
-            }
-            (Truth::Shared(after), Truth::Shared(before)) => {
-                if after.token() < before.token() {
-                    self.rare.saw(Rare::FailoverLostGrant);
+                (Truth::Shared(after), Truth::Shared(before)) => {
+                    if after.token() < before.token() {
+                        self.rare.saw(Rare::FailoverLostGrant);
+                    }
+                    after.follow(before);
                 }
-                after.follow(before);
+                (Truth::Limiter(after), Truth::Limiter(before))
+                    if after.admitted() < before.admitted() =>
+                {
+                    self.rare.saw(Rare::FailoverLostCharge);
+                }
+                _ => {}
             }
-            (Truth::Limiter(after), Truth::Limiter(before))
-                if after.admitted() < before.admitted() =>
-            {
-                self.rare.saw(Rare::FailoverLostCharge);
-            }
-            _ => {}
+            self.truths[key] = truth;
         }
-        self.truth = truth;
         self.troubles.jumped_us = at_us;
         self.troubles.split.1 = self.troubles.split.1.min(at_us);
     }
@@ -150,10 +167,12 @@ impl Checks {
         self.troubles.split = (clients, until_us);
     }
 
-    /// An old primary has carried something out, of which this is true.
-    pub(super) fn compare(&mut self, old: &Truth) {
-        if let (Truth::Lock(truth), Truth::Lock(old)) = (&mut self.truth, old) {
-            truth.compare(old);
+    /// An old primary has carried something out, of whose keys this is true.
+    pub(super) fn compare(&mut self, old: &[Truth]) {
+        for pair in self.truths.iter_mut().zip(old) {
+            if let (Truth::Lock(truth), Truth::Lock(old)) = pair {
+                truth.compare(old);
+            }
         }
     }
 
@@ -166,7 +185,8 @@ impl Checks {
     ) -> Result<(), Violation> {
         let Answer::Done(outcome) = answer else { return Ok(()) };
         let (troubles, is_old) = (self.troubles, self.is_old);
-        match (ask, outcome, &mut self.truth) {
+        let watch = &mut self.watches[carried.key];
+        match (ask, outcome, &mut self.truths[carried.key]) {
             (Ask::Claim(claim), Outcome::Withdrawn(_), Truth::Lock(truth))
                 if claim.action == Action::Withdraw =>
             {
@@ -176,7 +196,7 @@ impl Checks {
                 if truth.observe(claim, outcome, carried, &mut self.rare)? {
                     let is_excused =
                         |it: &Belief| troubles.excuse(it, is_old) || truth.is_shaken(it.token);
-                    self.beliefs.granted((1, 1), carried.at_us, is_excused, &mut self.rare)?;
+                    watch.beliefs.granted((1, 1), carried.at_us, is_excused, &mut self.rare)?;
                 }
                 Ok(())
             }
@@ -184,22 +204,52 @@ impl Checks {
                 if truth.observe(claim, outcome, carried, &mut self.rare)? {
                     let is_excused = |it: &Belief| troubles.excuse(it, is_old);
                     let weights = (claim.weight, truth.capacity());
-                    self.beliefs.granted(weights, carried.at_us, is_excused, &mut self.rare)?;
+                    watch.beliefs.granted(weights, carried.at_us, is_excused, &mut self.rare)?;
                 }
                 Ok(())
             }
-            (Ask::Permit(ask), Outcome::Decision(decision), Truth::Limiter(truth)) => {
-                truth.observe(ask, decision, carried, &mut self.rare)
+            (Ask::Limiter(ask), outcome, Truth::Limiter(truth)) => {
+                truth.observe(ask, outcome, carried, &mut self.rare)
             }
             (Ask::Count(ask), Outcome::Latch(reply), Truth::Latch(truth)) => {
                 truth.observe(ask, reply, carried, &mut self.rare)
             }
-            (Ask::Write { token }, Outcome::Written(access), _) => self.written(*token, access),
+            (Ask::Write { token }, Outcome::Written(access), _) => {
+                watch.written(*token, access, &mut self.rare)
+            }
             _ => Err(Property::D12.broken(format!("{outcome:?} is no answer to {ask:?}"))),
         }
     }
 
-    fn written(&mut self, token: u64, access: &Access<()>) -> Result<(), Violation> {
+    /// A client is sure of a grant from now on, or for longer. `ends_us` is the store's clock when its own
+    /// deadline comes.
+    pub(super) fn believes(&mut self, belief: Belief, ends_us: u64) -> Result<(), Violation> {
+        let key = self.keys[belief.client];
+        if !self.troubles.excuse(&belief, false) {
+            match &self.truths[key] {
+                Truth::Lock(truth) if truth.is_shaken(belief.token) => {}
+                Truth::Lock(truth) => truth.covers(belief.token, ends_us)?,
+                Truth::Shared(truth) => truth.covers(belief.token, ends_us)?,
+                Truth::Limiter(_) | Truth::Latch(_) => {}
+            }
+        }
+        self.watches[key].beliefs.begin(belief);
+        Ok(())
+    }
+
+    /// A client is sure of nothing any more.
+    pub(super) fn doubts(&mut self, client: usize) {
+        self.watches[self.keys[client]].beliefs.end(client);
+    }
+}
+
+impl Watch {
+    fn written(
+        &mut self,
+        token: u64,
+        access: &Access<()>,
+        rare: &mut Counts,
+    ) -> Result<(), Violation> {
         match access {
             Access::Accepted(()) if token < self.newest_write => Err(Property::L7
                 .broken(format!("token {token} was accepted after {}", self.newest_write))),
@@ -208,29 +258,9 @@ impl Checks {
                 Ok(())
             }
             Access::Stale { .. } => {
-                self.rare.saw(Rare::StaleWrite);
+                rare.saw(Rare::StaleWrite);
                 Ok(())
             }
         }
-    }
-
-    /// A client is sure of a grant from now on, or for longer. `ends_us` is the store's clock when its own
-    /// deadline comes.
-    pub(super) fn believes(&mut self, belief: Belief, ends_us: u64) -> Result<(), Violation> {
-        if !self.troubles.excuse(&belief, false) {
-            match &self.truth {
-                Truth::Lock(truth) if truth.is_shaken(belief.token) => {}
-                Truth::Lock(truth) => truth.covers(belief.token, ends_us)?,
-                Truth::Shared(truth) => truth.covers(belief.token, ends_us)?,
-                Truth::Limiter(_) | Truth::Latch(_) => {}
-            }
-        }
-        self.beliefs.begin(belief);
-        Ok(())
-    }
-
-    /// A client is sure of nothing any more.
-    pub(super) fn doubts(&mut self, client: usize) {
-        self.beliefs.end(client);
     }
 }

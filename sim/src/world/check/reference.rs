@@ -1,7 +1,8 @@
-//! The limiters a second time, as plainly as they can be said: from what was admitted, and when.
+//! The limiters a second time, as plainly as they can be said: from what was charged and given back, and when.
 
 use lockage_core::{Decision, Limit, Verdict};
 
+use super::part::Part;
 use super::{Property, Violation};
 
 /// A key under its limits, as it must behave. Times are microseconds of the store's clock.
@@ -9,34 +10,24 @@ use super::{Property, Violation};
 pub(super) struct Reference {
     capacity: i128,
     parts: Vec<Part>,
+    /// Nothing is admitted before then; zero where it is not blocked.
+    blocked_until: i128,
 }
 
-/// One of the limits of a key.
-#[derive(Clone, Debug)]
-struct Part {
-    kind: Kind,
-    /// A window's limit, a bucket's burst, the room of a queue.
-    capacity: i128,
-    admitted: Vec<Admitted>,
-    /// The time that a step back of the clock does not pass (D10).
-    last: i128,
-}
-
+/// What is asked of a key, and by whom.
 #[derive(Clone, Copy, Debug)]
-struct Admitted {
-    at: i128,
-    cost: i128,
+pub(super) struct Asked {
+    pub(super) cost: u64,
+    /// For how long the caller waits for its turn.
+    pub(super) patience_us: u128,
+    pub(super) now_us: u64,
 }
 
-/// What counts at a time. Of buckets, `amount` comes back in each `span`.
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    FixedWindow { window: i128 },
-    SlidingLog { window: i128 },
-    SlidingWindow { window: i128 },
-    TokenBucket { amount: i128, span: i128 },
-    IntervalBucket { amount: i128, span: i128 },
-    LeakyBucket { amount: i128, span: i128 },
+impl Asked {
+    /// For who waits for any turn.
+    pub(super) fn patient(cost: u64, now_us: u64) -> Self {
+        Asked { cost, patience_us: u128::MAX, now_us }
+    }
 }
 
 impl Reference {
@@ -45,46 +36,144 @@ impl Reference {
         Reference {
             capacity: limit.capacity().into(),
             parts: limit.parts().map(Part::new).collect(),
+            blocked_until: 0,
         }
     }
 
     /// Whether it is as if never used.
     pub(super) fn is_fresh(&self, now_us: u64) -> bool {
         let now = now_us.into();
-        self.parts.iter().all(|part| part.is_fresh(now, now))
+        self.is_fresh_at(now, now)
     }
 
-    /// Judges a decision at `now_us` for a caller who waits for its turn for `patience_us` at most, and
-    /// remembers it if it was admitted.
-    pub(super) fn judge(
+    /// Judges what was decided and is not charged.
+    pub(super) fn judge(&self, asked: Asked, decision: &Decision) -> Result<(), Violation> {
+        self.judge_verdict(asked, decision)?;
+        self.judge_standing(asked, decision)
+    }
+
+    /// Judges a decision, and charges it if it was admitted.
+    pub(super) fn judge_charge(
         &mut self,
-        cost: u64,
-        patience_us: u128,
-        now_us: u64,
+        asked: Asked,
         decision: &Decision,
+        reservation: Option<u128>,
     ) -> Result<(), Violation> {
-        let (asked, now) = (i128::from(cost), i128::from(now_us));
-        let patience = i128::try_from(patience_us).unwrap_or(i128::MAX);
-        let broken = |property: Property, what: &str| {
-            Err(property.broken(format!(
-                "a cost of {cost} at {now_us} us was answered {decision:?}: {what}"
-            )))
+        self.judge_verdict(asked, decision)?;
+        if decision.is_allowed() {
+            self.charge(asked.cost, asked.now_us, reservation);
+        }
+        self.judge_standing(asked, decision)
+    }
+
+    /// The largest cost that is admitted.
+    pub(super) fn remaining(&self, now_us: u64) -> u64 {
+        let now = i128::from(now_us);
+        if self.is_blocked(now) {
+            return 0;
+        }
+        let least = self.parts.iter().map(|part| part.available(now)).min().unwrap_or_default();
+        least.max(0) as u64 // at most the capacity
+    }
+
+    /// Something is about to be written: what is over by now is gone for good.
+    pub(super) fn touch(&mut self, now_us: u64) {
+        let now = i128::from(now_us);
+        self.parts.iter_mut().for_each(|part| part.touch(now));
+        if !self.is_blocked(now) {
+            self.blocked_until = 0;
+        }
+    }
+
+    /// Charges each part.
+    pub(super) fn charge(&mut self, cost: u64, now_us: u64, reservation: Option<u128>) {
+        self.touch(now_us);
+        let now = now_us.into();
+        self.parts.iter_mut().for_each(|part| part.charge(cost.into(), now, reservation));
+    }
+
+    /// Gives back up to `cost` of what counts, the latest first: how much of each part.
+    pub(super) fn refund(&mut self, cost: u64, now_us: u64) -> Vec<u64> {
+        self.touch(now_us);
+        let refund = |part: &mut Part| part.refund(cost.into(), now_us.into()) as u64; // at most the cost
+        self.parts.iter_mut().map(refund).collect()
+    }
+
+    /// Charges up to `cost`, whether it fits or not, and tells how much, of the part where that is most.
+    pub(super) fn penalize(&mut self, cost: u64, now_us: u64) -> u64 {
+        self.touch(now_us);
+        let now = now_us.into();
+        // Logs share their entries, so that all have the one that the longest of them takes.
+        let logs = self.parts.iter().filter_map(|part| Some((part.log_window()?, part.room(now))));
+        let entry = i128::from(cost).min(logs.max().map_or(0, |(_, room)| room));
+        let penalty = |part: &mut Part| {
+            let charged = match part.log_window() {
+                Some(_) => entry,
+                None => part.room(now).min(cost.into()),
+            };
+            if charged > 0 {
+                part.charge(charged, now, None);
+            }
+            charged
         };
-        let fits = self.admits(asked, now, patience);
+        self.parts.iter_mut().map(penalty).max().unwrap_or_default() as u64 // at most the cost
+    }
+
+    /// So much less was used of a reservation: how much of it still counted, of the part where that was most.
+    pub(super) fn lower(&mut self, reservation: u128, less: u64, now_us: u64) -> u64 {
+        self.touch(now_us);
+        let lower = |part: &mut Part| part.lower(reservation, less.into(), now_us.into());
+        self.parts.iter_mut().map(lower).max().unwrap_or_default() as u64 // at most that
+    }
+
+    /// Blocks it for `span_us`, or for as long as it is blocked already: how long that is.
+    pub(super) fn block(&mut self, span_us: u64, now_us: u64) -> u64 {
+        self.touch(now_us);
+        let now = i128::from(now_us);
+        self.blocked_until = self.blocked_until.max(now + i128::from(span_us));
+        (self.blocked_until - now) as u64 // spans of a scenario
+    }
+
+    /// Ends a block: 1 where there was one.
+    pub(super) fn unblock(&mut self, now_us: u64) -> u64 {
+        self.touch(now_us);
+        u64::from(std::mem::take(&mut self.blocked_until) > 0)
+    }
+
+    /// Whether it is under this limit.
+    pub(super) fn is_of(&self, limit: &Limit) -> bool {
+        let new: Vec<Part> = limit.parts().map(Part::new).collect();
+        new.len() == self.parts.len() && new.iter().zip(&self.parts).all(|(a, b)| a.is_same(b))
+    }
+
+    /// The same key once it is under another limit, from `now_us` on.
+    pub(super) fn converted(&self, limit: &Limit, now_us: u64) -> Reference {
+        let mut old = self.clone();
+        old.touch(now_us);
+        let fresh = Reference::new(limit);
+        let parts = super::part::converted(fresh.parts, &old.parts, now_us.into());
+        Reference { parts, capacity: fresh.capacity, blocked_until: old.blocked_until }
+    }
+
+    fn judge_verdict(&self, asked: Asked, decision: &Decision) -> Result<(), Violation> {
+        let (cost, now) = (i128::from(asked.cost), i128::from(asked.now_us));
+        let patience = i128::try_from(asked.patience_us).unwrap_or(i128::MAX);
+        let broken = |property: Property, what: &str| wrong(property, asked, decision, what);
+        let fits = self.admits(cost, now, patience);
         match decision.verdict {
-            Verdict::Never if asked <= self.capacity => {
+            Verdict::Never if cost <= self.capacity => {
                 return broken(Property::D1, "it is within the capacity");
             }
             Verdict::Never => {}
-            _ if asked > self.capacity => return broken(Property::D1, "it is above the capacity"),
+            _ if cost > self.capacity => return broken(Property::D1, "it is above the capacity"),
             Verdict::Denied { .. } if fits => return broken(Property::D1, "it fits"),
             Verdict::Allowed if !fits => return broken(Property::D1, "it does not fit"),
             Verdict::Denied { retry_after } => {
                 let fits_at = now + retry_after.as_micros() as i128; // below 2^53
-                if !self.admits(asked, fits_at, patience) {
+                if !self.admits(cost, fits_at, patience) {
                     return broken(Property::D2, "it does not fit then");
                 }
-                if self.admits(asked, fits_at - 1, patience) {
+                if self.admits(cost, fits_at - 1, patience) {
                     return broken(Property::D2, "it fits before then");
                 }
             }
@@ -97,154 +186,58 @@ impl Reference {
         if decision.turn_after.as_micros() as i128 != turn_after {
             return broken(Property::D13, &format!("its turn is after {turn_after} us"));
         }
-        if decision.is_allowed() {
-            self.parts.iter_mut().for_each(|part| part.admit(asked, now));
-        }
-        let remaining = self.parts.iter().map(|part| part.available(now)).min().unwrap_or_default();
-        if i128::from(decision.remaining) != remaining
-            || i128::from(decision.limit) != self.capacity
-        {
-            return broken(Property::D4, &format!("{remaining} of {} are left", self.capacity));
-        }
-        let fresh_at = now + decision.reset_after.as_micros() as i128; // below 2^53
-        let is_fresh = |time| self.parts.iter().all(|part| part.is_fresh(now, time));
-        if !is_fresh(fresh_at) || fresh_at > now && is_fresh(fresh_at - 1) {
-            return broken(Property::D4, "that is not when it is as if never used");
+        if decision.blocked != self.is_blocked(now) {
+            return broken(Property::D15, &format!("it is blocked until {}", self.blocked_until));
         }
         Ok(())
     }
 
+    /// What is told of the key after it all.
+    fn judge_standing(&self, asked: Asked, decision: &Decision) -> Result<(), Violation> {
+        let now = i128::from(asked.now_us);
+        let remaining = self.remaining(asked.now_us);
+        if decision.remaining != remaining || i128::from(decision.limit) != self.capacity {
+            let left = format!("{remaining} of {} are left", self.capacity);
+            return wrong(Property::D4, asked, decision, &left);
+        }
+        let fresh_at = now + decision.reset_after.as_micros() as i128; // below 2^53
+        let is_fresh = |time| self.is_fresh_at(now, time);
+        if !is_fresh(fresh_at) || fresh_at > now && is_fresh(fresh_at - 1) {
+            let when = "that is not when it is as if never used";
+            return wrong(Property::D4, asked, decision, when);
+        }
+        Ok(())
+    }
+
+    fn is_blocked(&self, now: i128) -> bool {
+        now < self.blocked_until
+    }
+
+    fn is_fresh_at(&self, now: i128, time: i128) -> bool {
+        !self.is_blocked(time) && self.parts.iter().all(|part| part.is_fresh(now, time))
+    }
+
     fn admits(&self, cost: i128, now: i128, patience: i128) -> bool {
-        let admits = |part: &Part| cost <= part.available(now) && part.turn_after(now) <= patience;
-        self.parts.iter().all(admits)
+        let admits =
+            |part: &Part| cost <= part.available(now).max(0) && part.turn_after(now) <= patience;
+        !self.is_blocked(now) && self.parts.iter().all(admits)
     }
 
     fn turn_after(&self, now: i128) -> i128 {
+        if self.is_blocked(now) {
+            return 0;
+        }
         self.parts.iter().map(|part| part.turn_after(now)).max().unwrap_or_default()
     }
 }
 
-impl Part {
-    fn new(limit: Limit) -> Self {
-        let whole = |span: std::time::Duration| span.as_micros() as i128; // at most 2^51
-        let kind = match limit {
-            Limit::FixedWindow(it) => Kind::FixedWindow { window: whole(it.window()) },
-            Limit::SlidingLog(it) => Kind::SlidingLog { window: whole(it.window()) },
-            Limit::SlidingWindow(it) => Kind::SlidingWindow { window: whole(it.window()) },
-            Limit::TokenBucket(it) => {
-                Kind::TokenBucket { amount: it.amount().into(), span: whole(it.period()) }
-            }
-            Limit::IntervalBucket(it) => {
-                Kind::IntervalBucket { amount: it.amount().into(), span: whole(it.interval()) }
-            }
-            Limit::LeakyBucket(it) => {
-                Kind::LeakyBucket { amount: it.amount().into(), span: whole(it.period()) }
-            }
-            _ => unreachable!("worlds have no other limits, and parts are single ones"),
-        };
-        Part { kind, capacity: limit.capacity().into(), admitted: Vec::new(), last: 0 }
-    }
-
-    /// The largest cost that fits at a time.
-    fn available(&self, now: i128) -> i128 {
-        let now = now.max(self.last);
-        match self.kind {
-            Kind::FixedWindow { window } => match self.busy_period() {
-                Some((opened, used)) if now < opened + window => self.capacity - used,
-                _ => self.capacity,
-            },
-            Kind::SlidingLog { window } => self.capacity - self.used_in_log(now, window),
-            Kind::SlidingWindow { window } => {
-                let index = now.div_euclid(window);
-                let left = window - now.rem_euclid(window);
-                let weighted = self.admitted_in(index - 1, window) * left;
-                let estimate = (weighted + window - 1) / window + self.admitted_in(index, window);
-                // Limits that change are no part of these worlds, so it is never below zero.
-                self.capacity - estimate
-            }
-            Kind::TokenBucket { amount, span } => match self.busy_period() {
-                Some((began, spent)) => {
-                    let refilled = amount * (now - began) / span;
-                    self.capacity.min(self.capacity - spent + refilled)
-                }
-                None => self.capacity,
-            },
-            Kind::IntervalBucket { amount, span } => match self.busy_period() {
-                Some((began, spent)) => {
-                    let refilled = (now - began) / span * amount;
-                    self.capacity.min(self.capacity - spent + refilled)
-                }
-                None => self.capacity,
-            },
-            Kind::LeakyBucket { amount, span } => {
-                let left = (self.served_until(amount, span) - now * amount).max(0);
-                self.capacity - (left + span - 1) / span
-            }
-        }
-    }
-
-    fn admit(&mut self, cost: i128, now: i128) {
-        let now = now.max(self.last);
-        match self.kind {
-            // What is over when the key is written is gone for good, also if the clock is then set back.
-            Kind::SlidingLog { window } => self.admitted.retain(|it| now < it.at + window),
-            Kind::SlidingWindow { window } => {
-                self.admitted.retain(|it| it.at.div_euclid(window) + 1 >= now.div_euclid(window));
-            }
-            // A window, or the time in which a bucket is not full, begins anew.
-            _ if self.available(now) == self.capacity => self.admitted.clear(),
-            _ => {}
-        }
-        self.admitted.push(Admitted { at: now, cost });
-        self.last = match self.kind {
-            Kind::FixedWindow { .. } => self.admitted[0].at,
-            Kind::IntervalBucket { span, .. } => {
-                let began = self.admitted[0].at;
-                began + (now - began) / span * span
-            }
-            _ => now,
-        };
-    }
-
-    /// Whether all that counts at `now` is over at `time`, and no stored time holds it back.
-    fn is_fresh(&self, now: i128, time: i128) -> bool {
-        let is_over = match self.kind {
-            Kind::SlidingLog { window } => {
-                self.used_in_log(now.max(self.last), window) == 0 || time >= self.last + window
-            }
-            _ => self.available(time) == self.capacity,
-        };
-        time >= self.last && is_over
-    }
-
-    /// How long it is until the turn of a request that is admitted now.
-    fn turn_after(&self, now: i128) -> i128 {
-        let Kind::LeakyBucket { amount, span } = self.kind else { return 0 };
-        let begins = self.served_until(amount, span).max(now.max(self.last) * amount);
-        (begins + amount - 1) / amount - now
-    }
-
-    /// A request at t counts for every time in `[t, t + window)`.
-    fn used_in_log(&self, now: i128, window: i128) -> i128 {
-        let counts = |it: &&Admitted| it.at <= now && now < it.at + window;
-        self.admitted.iter().filter(counts).map(|it| it.cost).sum()
-    }
-
-    /// In the window of this number since the epoch.
-    fn admitted_in(&self, index: i128, window: i128) -> i128 {
-        let inside = self.admitted.iter().filter(|it| it.at.div_euclid(window) == index);
-        inside.map(|it| it.cost).sum()
-    }
-
-    /// Since when the bucket has not been full, or when the window was opened, and what was spent since.
-    fn busy_period(&self) -> Option<(i128, i128)> {
-        let began = self.admitted.first()?.at;
-        Some((began, self.admitted.iter().map(|it| it.cost).sum()))
-    }
-
-    /// A queue with one server, who works on a unit for `span / amount`: when all are served, in parts of a
-    /// microsecond, `amount` to each.
-    fn served_until(&self, amount: i128, span: i128) -> i128 {
-        self.admitted.iter().fold(0, |until, it| until.max(it.at * amount) + it.cost * span)
-    }
+fn wrong(
+    property: Property,
+    asked: Asked,
+    decision: &Decision,
+    what: &str,
+) -> Result<(), Violation> {
+    let Asked { cost, now_us, .. } = asked;
+    Err(property
+        .broken(format!("a cost of {cost} at {now_us} us was answered {decision:?}: {what}")))
 }

@@ -86,8 +86,9 @@ impl Body {
         if patience.is_zero() {
             return false;
         }
-        let from = Attempt { client: self.number, life: self.life, call: number, number: attempt };
-        stage.send(Request { from, ask, with_script: false }, &mut self.draw);
+        let (client, life) = (self.number, self.life);
+        let from = Attempt { client, life, call: number, number: attempt, copy: 0 };
+        stage.send(Request { from, key: self.key, ask, with_script: false }, &mut self.draw);
         let alarm = Alarm::Patience { call: number, attempt };
         self.set_alarm(now.saturating_add(patience), alarm, stage);
         true
@@ -103,7 +104,8 @@ impl Body {
         let index = self.calls.iter().position(|call| is_it(call) && !call.is_resting)?;
         match answer {
             Answer::NoScript => {
-                let request = Request { from, ask: self.calls[index].ask, with_script: true };
+                let request =
+                    Request { from, key: self.key, ask: self.calls[index].ask, with_script: true };
                 stage.send(request, &mut self.draw);
                 None
             }

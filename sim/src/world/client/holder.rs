@@ -85,7 +85,7 @@ pub(super) enum Step {
 
 impl Holder {
     pub(super) fn begin(work: Work, body: &mut Body, stage: &mut Stage<'_>) -> Self {
-        let machine = stage.scenario.machine;
+        let machine = stage.machine(body.key);
         let (Some(claim), Work::Hold { weight, in_line, for_us, holds, wait_us }) =
             (machine.claim(), work)
         else {

@@ -5,6 +5,7 @@ mod clock;
 mod counter;
 mod holder;
 mod returning;
+mod tuner;
 mod waiter;
 
 use std::collections::VecDeque;
@@ -22,6 +23,7 @@ use calls::{Call, CallEnd};
 use clock::OwnClock;
 use counter::Counter;
 use holder::Holder;
+use tuner::Tuner;
 use waiter::Waiter;
 
 #[derive(Debug)]
@@ -42,6 +44,8 @@ pub(super) struct Client {
 #[derive(Debug)]
 struct Body {
     number: usize,
+    /// The key that it uses.
+    key: usize,
     life: u32,
     clock: OwnClock,
     draw: Draw,
@@ -59,6 +63,7 @@ enum Role {
     Holder(Box<Holder>),
     Waiter(Waiter),
     Counter(Counter),
+    Tuner(Tuner),
 }
 
 /// Whether a role goes on.
@@ -69,10 +74,11 @@ enum Flow {
 }
 
 impl Client {
-    pub(super) fn new(number: usize, ppm: i64, seed: u64) -> Self {
+    pub(super) fn new(number: usize, key: usize, ppm: i64, seed: u64) -> Self {
         let clock = OwnClock::new(ppm);
         let body = Body {
             number,
+            key,
             life: 0,
             clock,
             draw: Draw::new(seed, u64::MAX - number as u64),
@@ -180,6 +186,7 @@ impl Client {
             Alarm::Rested { .. } => match &mut self.role {
                 Role::Holder(holder) => holder.rested(&mut self.body, stage)?,
                 Role::Waiter(waiter) => waiter.rested(&mut self.body, stage),
+                Role::Tuner(tuner) => tuner.rested(&mut self.body, stage),
                 Role::Idle | Role::Counter(_) => Flow::On,
             },
         };
@@ -191,6 +198,7 @@ impl Client {
             Role::Holder(holder) => holder.ended(end, &mut self.body, stage)?,
             Role::Waiter(waiter) => waiter.ended(end, &mut self.body, stage),
             Role::Counter(counter) => counter.ended(&end, &mut self.body, stage),
+            Role::Tuner(tuner) => tuner.ended(&end, &mut self.body, stage),
             Role::Idle => Flow::On,
         };
         self.go_on(flow, stage)
@@ -222,8 +230,12 @@ impl Client {
                 let what = (count, is_set, is_insistent);
                 Role::Counter(Counter::begin(what, &mut self.body, stage))
             }
-            Work::Ask { cost, wait_us, with_id } => {
-                Role::Waiter(Waiter::begin(cost, wait_us, with_id, &mut self.body, stage))
+            Work::Ask { cost, wait_us, with_id, is_other } => {
+                let what = (cost, with_id, is_other);
+                Role::Waiter(Waiter::begin(what, wait_us, &mut self.body, stage))
+            }
+            Work::Adjust { .. } | Work::Reserve { .. } | Work::Peek { .. } | Work::Set { .. } => {
+                Role::Tuner(Tuner::begin(job.work, &mut self.body, stage))
             }
         };
         Ok(())

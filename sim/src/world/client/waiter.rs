@@ -7,7 +7,8 @@ use lockage_core::flow::{Step, Wait};
 
 use super::calls::CallEnd;
 use super::{Body, Flow};
-use crate::world::message::{Answer, Ask, PermitAsk};
+use crate::world::limiter::{LimiterAsk, What};
+use crate::world::message::{Answer, Ask};
 use crate::world::rare::Rare;
 use crate::world::server::Outcome;
 use crate::world::stage::Stage;
@@ -16,6 +17,8 @@ use crate::world::stage::Stage;
 pub(super) struct Waiter {
     cost: u64,
     with_id: bool,
+    /// Under which of two limits.
+    is_other: bool,
     wait: Wait,
     denials: u32,
     has_turn: bool,
@@ -23,14 +26,13 @@ pub(super) struct Waiter {
 
 impl Waiter {
     pub(super) fn begin(
-        cost: u64,
+        (cost, with_id, is_other): (u64, bool, bool),
         wait_us: u64,
-        with_id: bool,
         body: &mut Body,
         stage: &mut Stage<'_>,
     ) -> Self {
         let wait = Wait::new(body.now(stage), Duration::from_micros(wait_us));
-        let waiter = Waiter { cost, with_id, wait, denials: 0, has_turn: false };
+        let waiter = Waiter { cost, with_id, is_other, wait, denials: 0, has_turn: false };
         waiter.ask(body, stage);
         waiter
     }
@@ -39,12 +41,20 @@ impl Waiter {
         let id = self.with_id.then(|| RequestId::from_u128(body.draw.id()));
         let patience = self.wait.patience(body.now(stage));
         let patience = Duration::from_micros(patience.as_micros() as u64); // a wait is days at most
-        let ask = Ask::Permit(PermitAsk { cost: self.cost, id, patience });
+        let what = What::Acquire { cost: self.cost, id, patience };
+        let ask = Ask::Limiter(LimiterAsk { is_other: self.is_other, what });
         body.call(ask, Duration::from_micros(stage.scenario.timeout_us), stage);
     }
 
     pub(super) fn ended(&mut self, end: CallEnd, body: &mut Body, stage: &mut Stage<'_>) -> Flow {
-        let Some(Answer::Done(Outcome::Decision(decision))) = end.answer else {
+        let outcome = match &end.answer {
+            Some(Answer::Done(outcome)) => Some(outcome),
+            _ => None,
+        };
+        if outcome == Some(&Outcome::NoLimit) {
+            return Flow::Done;
+        }
+        let Some(decision) = outcome.and_then(Outcome::decision) else {
             // What was not answered is an error to the caller; who waits for ever asks again.
             if self.wait.patience(body.now(stage)) > FOR_EVER {
                 self.denials += 1;
@@ -58,7 +68,7 @@ impl Waiter {
         }
         self.denials += u32::from(!decision.is_allowed());
         let (now, random) = (body.now(stage), body.draw.bits());
-        match self.wait.after(&decision, now, random) {
+        match self.wait.after(decision, now, random) {
             Step::Done => Flow::Done,
             Step::Turn(time) => {
                 self.has_turn = true;

@@ -1,0 +1,165 @@
+//! What some worlds have besides: more that is done with a limiter than asking for permits, and more keys. It is
+//! drawn from streams of its own, so that all else in a world is as it would be without.
+
+use super::draw::Draw;
+use super::plan::{claim, draw_work, last_work, latch, limit};
+use super::scenario::{
+    Adjustment, Beside, Fault, Job, Limiter, MILLI, Machine, Place, SECOND, Scenario, Setting,
+    Trouble, Work,
+};
+use super::server::MAX_KEYS;
+
+/// The streams of both. Those before are the plan's own.
+const TUNES: u64 = (1 << 40) + 2;
+const KEYS: u64 = TUNES + 1;
+
+/// The first number of a job of another key.
+const FIRST_JOB_BESIDE: u32 = 10_000;
+
+impl Scenario {
+    /// In half of the worlds with a limiter more is done with it.
+    pub(super) fn tune(&mut self) {
+        let draw = &mut Draw::new(self.seed, TUNES);
+        let is_plain = draw.chance(500);
+        if is_plain {
+            return;
+        }
+        let Machine::Limiter(limiter) = &mut self.machine else { return };
+        limiter.other = draw.chance(450).then(|| limit(draw));
+        limiter.place = draw.one_of(&[
+            Place::WithCallers,
+            Place::WithCallers,
+            Place::Stored,
+            Place::StoredOrDefault,
+        ]);
+        let limiter = *limiter;
+        // Callers are under the other limit from some time on, or some of them at all times.
+        let since_us = draw.chance(500).then(|| draw.between(0, self.heal_us));
+        let is_other = |at_us: u64, draw: &mut Draw| {
+            limiter.other.is_some()
+                && since_us.map_or_else(|| draw.chance(500), |since_us| at_us >= since_us)
+        };
+        for job in self.jobs.iter_mut().filter(|job| job.at_us < self.heal_us) {
+            if let Work::Ask { is_other: it, .. } = &mut job.work {
+                *it = is_other(job.at_us, draw);
+            }
+        }
+        let (clients, first) = (self.clients() as u64, self.jobs.len() as u32);
+        let is_stored = limiter.place != Place::WithCallers;
+        if is_stored && draw.chance(700) {
+            let work = Work::Set { setting: Setting::IfAbsent, is_other: false };
+            self.jobs.push(Job { number: first, client: 0, at_us: 0, work });
+        }
+        for number in 1..=draw.between(1, 16) as u32 {
+            let client = draw.between(0, clients - 1) as usize;
+            let at_us = draw.between(0, self.heal_us - 1);
+            let is_other = is_other(at_us, draw);
+            let work = draw_tuning(&limiter, is_other, draw);
+            self.jobs.push(Job { number: first + number, client, at_us, work });
+        }
+    }
+
+    /// Some worlds have other keys, with clients of their own.
+    pub(super) fn add_keys(&mut self) {
+        let draw = &mut Draw::new(self.seed, KEYS);
+        if !draw.chance(120) {
+            return;
+        }
+        for _ in 0..draw.between(1, MAX_KEYS as u64 - 1) {
+            self.add_key(draw);
+        }
+    }
+
+    fn add_key(&mut self, draw: &mut Draw) {
+        let machine = self.machine_beside(draw);
+        let (first, clients) = (self.clients(), draw.between(1, 2) as usize);
+        let drifts = self.network.grain_us == 1;
+        let jobs = FIRST_JOB_BESIDE + self.jobs.len() as u32;
+        for number in 0..draw.between(1, 8) as u32 {
+            let client = first + draw.between(0, clients as u64 - 1) as usize;
+            let at_us = draw.between(0, self.heal_us - 1);
+            let work = draw_work(&machine, draw);
+            self.jobs.push(Job { number: jobs + number, client, at_us, work });
+        }
+        for number in 0..clients {
+            let (client, work) = (first + number, last_work(&machine, number));
+            let number = jobs + 100 + number as u32;
+            self.jobs.push(Job { number, client, at_us: self.heal_us, work });
+            self.client_ppm.push(if drifts { draw.either_way(400) } else { 0 });
+        }
+        if draw.chance(500) {
+            let client = first + draw.between(0, clients as u64 - 1) as usize;
+            let at_us = draw.between(0, self.heal_us - 1);
+            let for_us = draw.between(MILLI, 2 * SECOND).min(self.heal_us - at_us);
+            let trouble = draw.one_of(&[
+                Trouble::ClientCrash { client, for_us },
+                Trouble::Pause { client, for_us },
+                Trouble::CutRequests { client, for_us },
+                Trouble::CutReplies { client, for_us },
+            ]);
+            self.faults.push(Fault { at_us, trouble });
+        }
+        self.beside.push(Beside { machine, clients });
+    }
+
+    /// What is held under leases lives with the messages that there are: an operation is remembered for as long
+    /// as it may be under way, and who is told of a grant has some of its lease left.
+    fn machine_beside(&self, draw: &mut Draw) -> Machine {
+        let network = &self.network;
+        match draw.between(0, 9) {
+            0..=4 => {
+                let least_us = (100 * MILLI).max(40 * network.calm_most_us);
+                let remember_us = (network.late_most_us + self.timeout_us) * 100 / 98;
+                claim(draw, remember_us, least_us, network.grain_us)
+            }
+            5 => latch(draw),
+            _ => {
+                let remember_us = (4 * self.timeout_us).max(SECOND);
+                Machine::Limiter(Limiter::new(limit(draw), remember_us))
+            }
+        }
+    }
+}
+
+fn draw_tuning(limiter: &Limiter, is_other: bool, draw: &mut Draw) -> Work {
+    let capacity = limiter.which(is_other).capacity();
+    match draw.between(0, 9) {
+        0..=3 => {
+            let adjustment = draw.one_of(&[
+                Adjustment::TakeUpTo,
+                Adjustment::Refund,
+                Adjustment::Refund,
+                Adjustment::Penalty,
+                Adjustment::Block,
+                Adjustment::Unblock,
+            ]);
+            let amount = match adjustment {
+                Adjustment::TakeUpTo | Adjustment::Refund => draw.between(1, capacity),
+                Adjustment::Penalty => draw.between(1, 2 * capacity),
+                Adjustment::Block => draw.between(MILLI, 2 * SECOND),
+                Adjustment::Unblock => 0,
+            };
+            Work::Adjust { adjustment, amount, with_id: draw.chance(700), is_other }
+        }
+        4..=6 => {
+            let estimate = draw.between(1, capacity.div_ceil(2));
+            let hold_us = match draw.chance(300) {
+                true => draw.between(MILLI, SECOND),
+                false => draw.between(SECOND, 10 * SECOND),
+            };
+            Work::Reserve {
+                estimate,
+                actual: draw.between(0, estimate + 1 + estimate / 2),
+                for_us: draw.between(MILLI, SECOND),
+                hold_us,
+                is_twice: draw.chance(250),
+                is_other,
+            }
+        }
+        9 if limiter.place != Place::WithCallers => {
+            let setting = draw.one_of(&[Setting::Keep, Setting::IfAbsent, Setting::Afresh]);
+            Work::Set { setting, is_other: draw.chance(500) && limiter.other.is_some() }
+        }
+        _ => Work::Peek { cost: draw.between(0, capacity + 1), is_other },
+    }
+}

@@ -1,0 +1,195 @@
+//! What a limiter is asked, and what it answers.
+
+use std::time::Duration;
+
+use lockage_core::{
+    Acquire, Adjust, Decision, Peek, RequestId, Reservation, SetLimit, Settle, Settlement,
+    StoredLimit, Verdict,
+};
+
+use super::message::short;
+use super::scenario::{Adjustment, Limiter, Place, Setting};
+use super::server::{Operation, Outcome};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LimiterAsk {
+    /// Under which of two limits, where the caller says that.
+    pub(super) is_other: bool,
+    pub(super) what: What,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    Acquire { cost: u64, id: Option<RequestId>, patience: Duration },
+    Peek { cost: u64 },
+    Adjust { adjustment: Adjustment, amount: u64, id: Option<RequestId> },
+    Reserve { cost: u64, id: RequestId, hold_us: u64 },
+    Settle { reservation: Reservation, actual: u64 },
+    Set(Setting),
+}
+
+impl LimiterAsk {
+    pub(super) fn operation(&self, limiter: &Limiter) -> Operation {
+        let limit = limiter.which(self.is_other);
+        let remember = Duration::from_micros(limiter.remember_us);
+        let (above_zero, in_range) = ("costs are at least 1", "far from its bounds");
+        let operation = match self.what {
+            What::Acquire { cost, id, patience } => {
+                let acquire = Acquire::new(limit, cost).expect(above_zero).within(patience);
+                Operation::Acquire(match id {
+                    Some(id) => acquire.with_request(id, remember).expect(in_range),
+                    None => acquire,
+                })
+            }
+            What::Peek { cost } => Operation::Peek(Peek::new(limit, cost)),
+            What::Adjust { adjustment, amount, id } => {
+                let adjust = match adjustment {
+                    Adjustment::TakeUpTo => Adjust::take_up_to(limit, amount).expect(above_zero),
+                    Adjustment::Refund => Adjust::refund(limit, amount).expect(above_zero),
+                    Adjustment::Penalty => Adjust::penalty(limit, amount).expect(above_zero),
+                    Adjustment::Block => {
+                        Adjust::block(limit, Duration::from_micros(amount)).expect(in_range)
+                    }
+                    Adjustment::Unblock => Adjust::unblock(limit),
+                };
+                Operation::Adjust(match id {
+                    Some(id) => adjust.with_request(id, remember).expect(in_range),
+                    None => adjust,
+                })
+            }
+            What::Reserve { cost, id, hold_us } => {
+                let acquire = Acquire::new(limit, cost).expect(above_zero);
+                let hold = Duration::from_micros(hold_us);
+                Operation::Reserve(acquire.reserve(id, hold).expect(in_range))
+            }
+            What::Settle { reservation, actual } => {
+                Operation::Settle(Settle::new(limit, &reservation, actual))
+            }
+            What::Set(setting) => {
+                let limit = StoredLimit::new(limit);
+                return Operation::SetLimit(match setting {
+                    Setting::Keep => SetLimit::new(limit),
+                    Setting::IfAbsent => SetLimit::if_absent(limit),
+                    Setting::Afresh => SetLimit::afresh(limit),
+                });
+            }
+        };
+        let command = || Box::new(operation.clone());
+        match limiter.place {
+            Place::WithCallers => operation,
+            Place::Stored => Operation::Follow { command: command(), default: None },
+            Place::StoredOrDefault => {
+                Operation::Follow { command: command(), default: Some(StoredLimit::new(limit)) }
+            }
+        }
+    }
+
+    /// As the client says it: see [`lockage_core::Command::is_repeatable`].
+    pub(super) fn is_repeatable(&self) -> bool {
+        match self.what {
+            What::Acquire { id, .. } | What::Adjust { id, .. } => id.is_some(),
+            What::Peek { .. } | What::Reserve { .. } | What::Settle { .. } => true,
+            What::Set(setting) => setting == Setting::Keep,
+        }
+    }
+
+    /// Whether it changes nothing.
+    pub(super) fn only_asks(&self) -> bool {
+        matches!(self.what, What::Peek { .. })
+    }
+
+    /// Which of the scripts of a key it needs.
+    pub(super) fn script(&self) -> u8 {
+        match self.what {
+            What::Acquire { .. } => 4,
+            What::Peek { .. } => 8,
+            What::Adjust { .. } => 9,
+            What::Reserve { .. } => 10,
+            What::Settle { .. } => 11,
+            What::Set(_) => 12,
+        }
+    }
+
+    pub(super) fn words(&self) -> String {
+        let other = if self.is_other { ", under the other limit" } else { "" };
+        let named = |id: Option<RequestId>| {
+            id.map_or(String::new(), |id| format!(" {}", short(id.as_u128())))
+        };
+        let words = match self.what {
+            What::Acquire { cost, id, .. } => format!("permit{} of cost {cost}", named(id)),
+            What::Peek { cost } => format!("peek for {cost}"),
+            What::Adjust { adjustment, amount, id } => {
+                let what = match adjustment {
+                    Adjustment::TakeUpTo => format!("take up to {amount}"),
+                    Adjustment::Refund => format!("refund {amount}"),
+                    Adjustment::Penalty => format!("penalty of {amount}"),
+                    Adjustment::Block => format!("block for {amount} us"),
+                    Adjustment::Unblock => "unblock".to_owned(),
+                };
+                format!("{what}{}", named(id))
+            }
+            What::Reserve { cost, id, hold_us } => {
+                format!("reserve{} of {cost} for {hold_us} us", named(Some(id)))
+            }
+            What::Settle { reservation, actual } => {
+                format!("settle{} with {actual}", named(Some(reservation.id)))
+            }
+            What::Set(Setting::Keep) => "store the limit".to_owned(),
+            What::Set(Setting::IfAbsent) => "store the limit, where none is".to_owned(),
+            What::Set(Setting::Afresh) => "store the limit, and forget all else".to_owned(),
+        };
+        words + other
+    }
+}
+
+impl Outcome {
+    /// What came of it, whether or not the limit is stored.
+    pub(super) fn inner(&self) -> &Outcome {
+        match self {
+            Outcome::Under { outcome, .. } => outcome,
+            outcome => outcome,
+        }
+    }
+
+    /// The decision, of a call that is told one.
+    pub(super) fn decision(&self) -> Option<&Decision> {
+        match self.inner() {
+            Outcome::Decision(decision) => Some(decision),
+            Outcome::Reserved(reserved) => Some(&reserved.decision),
+            _ => None,
+        }
+    }
+}
+
+/// In words, for a timeline.
+pub(super) fn words(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Decision(decision) => decided(decision),
+        Outcome::Reserved(reserved) => decided(&reserved.decision),
+        Outcome::Adjusted(adjusted) => {
+            format!("done, {}; {} left", adjusted.amount, adjusted.after.remaining)
+        }
+        Outcome::Settled(Settlement::Settled { amount, after }) => {
+            format!("settled, {amount}; {} left", after.remaining)
+        }
+        Outcome::Settled(Settlement::AlreadySettled) => "settled before, otherwise".to_owned(),
+        Outcome::Settled(Settlement::Expired) => "refused, it has expired".to_owned(),
+        Outcome::Settled(Settlement::Unknown) => "refused, it is not known".to_owned(),
+        Outcome::Set(true) => "stored".to_owned(),
+        Outcome::Set(false) => "not stored: there is one".to_owned(),
+        Outcome::NoLimit => "refused, no limit is stored".to_owned(),
+        Outcome::Under { limit, outcome } => {
+            format!("{}, under {}", words(outcome), limit.limit())
+        }
+        _ => "refused, the id was used".to_owned(),
+    }
+}
+
+fn decided(decision: &Decision) -> String {
+    let verdict = match decision.verdict {
+        Verdict::Allowed => "admitted".to_owned(),
+        Verdict::Denied { retry_after } => format!("denied, for {} us", retry_after.as_micros()),
+        Verdict::Never => "never".to_owned(),
+    };
+    format!("{verdict}, {} left", decision.remaining)
+}
