@@ -5,7 +5,7 @@
 -- oldest first: s (set) or c (count down) and its id (32 hex digits), by how much, and what was left then.
 local REMEMBERED = 8
 local CLOSED, DONE, OPEN = 0, 1, 2
-local left, keep, till = 0
+local left, keep, till = 0, 0, 0
 local done = {}    -- the remembered operations, as text
 local is_there = false
 

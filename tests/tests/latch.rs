@@ -152,7 +152,7 @@ fn broken_scripts_are_killed_by_the_laws() {
         (Law::L2, CountDown, "if left == 0 then return {0, now, OPEN} end", ""),
         (Law::L2, CountDown, "if now >= t then return end", "if now > t then return end"),
         (Law::L2, CountDown, "till = now + keep", "till = max(till, now)"),
-        (Law::L2, Inspect, "left > 0 and till or now", "till or 0"),
+        (Law::L2, Inspect, "left > 0 and till or now", "till"),
         (Law::L10, Set, " or answered('s', ARGV[3], count)", ""),
         (Law::L10, CountDown, " or answered('c', ARGV[3], count)", ""),
         (Law::L10, CountDown, "or by ~= count", ""),

@@ -46,14 +46,14 @@ pub(super) struct Call {
     pub arguments: Vec<String>,
 }
 
-/// What can be seen of a step: the reply, what the key holds, the message that was published, and how many
-/// commands the script has called.
+/// What can be seen of a step: the reply, what the key holds, the message that was published, and how often the
+/// script has called which commands.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Seen {
     pub reply: Result<Vec<i64>, String>,
     pub held: Held,
     published: Option<String>,
-    commands: u64,
+    commands: Vec<(&'static str, u64)>,
 }
 
 impl Corpus {
@@ -119,7 +119,7 @@ impl Recorded {
 
 impl Step {
     pub(super) fn run(&self, store: &mut SimStore) -> Seen {
-        let before = commands(store);
+        let before = store.commands_run();
         let reply = match self {
             Step::Call(call) => call.run(store),
             Step::Forget => {
@@ -131,7 +131,10 @@ impl Step {
                 Ok(Vec::new())
             }
         };
-        let (published, commands) = (store.take_published(), commands(store) - before);
+        let called = store.commands_run().into_iter();
+        let called = called.map(|(name, times)| (name, times - before.get(name).unwrap_or(&0)));
+        let commands = called.filter(|(_, times)| *times > 0).collect();
+        let published = store.take_published();
         Seen { reply, held: held(store), published, commands }
     }
 }
@@ -142,10 +145,6 @@ pub(super) fn store() -> SimStore {
 }
 
 const KEY: &str = "lockage:{one}";
-
-fn commands(store: &SimStore) -> u64 {
-    store.commands_run().values().sum()
-}
 
 fn put(store: &mut SimStore, stored: &Stored) {
     store.execute(&[b"DEL", KEY.as_bytes()]);

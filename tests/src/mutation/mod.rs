@@ -2,9 +2,9 @@
 //! calls must see the difference.
 //!
 //! A mutant changes one place of one part (a file in `lua/scripts`), and stands in every script that the part is
-//! in. It is killed where any recorded trace has another reply, leaves other bytes or another expiry, or publishes
-//! something else than the script as it is shipped, which is the Rust machine wherever a caller can tell
-//! ([`corpus`]). One that lives needs a written reason: `tests/mutants/living.toml`.
+//! in. It is killed where any recorded trace has another reply, leaves other bytes or another expiry, publishes
+//! something else, or calls other commands than the script as it is shipped, which is the Rust machine wherever a
+//! caller can tell ([`corpus`]). One that lives needs a written reason: `tests/mutants/living.toml`.
 
 mod around;
 mod cases;

@@ -8,7 +8,7 @@ use lockage_core::ScriptId::{
 use super::{Cases, at, cases, id};
 
 pub(super) fn all() -> Vec<Cases> {
-    vec![
+    let mut all = vec![
         changes(),
         large_changes(),
         windows(),
@@ -17,7 +17,9 @@ pub(super) fn all() -> Vec<Cases> {
         requests(),
         remembered(),
         blocks(),
-    ]
+    ];
+    all.extend(WINDOWS.map(estimates));
+    all
 }
 
 /// To limits that share some parts, or none, with those before.
@@ -119,6 +121,28 @@ fn windows() -> Cases {
         at(&[5100], SlidingWindowAcquire, &["- S1 9007199254740991 17 1", "- S1 10 308761441 1"]);
     cases(&records, [adjusted, acquired, long, large])
 }
+
+/// What is left of a sliding window with as much as it can count.
+fn estimates(window: u64) -> Cases {
+    let exact = (1 << 53) - 1;
+    let split = (1 << 52) / window;
+    let most = u128::from(exact / window) * u128::from(split) + u128::from(split) - 1;
+    let most = u64::try_from(most.min(u128::from(exact))).expect("at most 2^53 - 1");
+    let (mut records, mut calls) = (Vec::new(), Vec::new());
+    for elapsed in [0, 1, window / 3, window / 2, window - 1] {
+        let now = window + elapsed;
+        for previous in [most, most - 1, most / 3 * 2 + 1, most / 7] {
+            records.push(format!("S1 {most} {window} {previous} 0 {now}"));
+        }
+        calls.push((LimiterAdjust, format!("{now} - t {exact} S1 {most} {window}")));
+        calls.push((SlidingWindowAcquire, format!("{now} - S1 {most} {window} 1")));
+    }
+    Cases { records, calls }
+}
+
+/// Short and long ones, some that divide 2^52 or 2^52 + 1.
+const WINDOWS: [u64; 7] =
+    [17, 1_000_003, 60_000_000, 308_761_441, (1 << 40) - 87, 1 << 40, 1 << 50];
 
 /// That are given back.
 fn turns() -> Cases {

@@ -113,12 +113,14 @@ fn semaphores() -> Cases {
         format!("M1 1000 0{}{}", grant(1, 3, 3000), released(17)),
         format!("M1 9000 0{}", grant(1, 3, 3000)),
         format!("M1 1000 6000{}", grant(1, 3, 3000)),
+        format!("M1 1000 0{}", (0..12).map(|at| grant(at, 1, 3000)).collect::<String>()),
     ];
     let mut calls = Vec::new();
     let acquire = |now, at, words: &str| (SemaphoreAcquire, format!("{now} {} {words}", id(at)));
-    for now in [1000, 1999, 2000, 2115, 2116, 2999, 3000] {
+    for now in [1000, 1001, 1002, 1650, 1999, 2000, 2115, 2116, 2999, 3000] {
         for (at, count) in [(1, 3), (1, 2), (100, 1), (115, 1), (200, 1), (200, 5)] {
             calls.push(acquire(now, at, &format!("{count} 10 500 9000 0")));
+            calls.push(acquire(now, at, &format!("{count} 3 500 9000 701")));
             calls.push(acquire(now, at, &format!("{count} 4 500 9000 700")));
             calls.push(acquire(now, at, &format!("{count} 1000 500 2000 700")));
         }
@@ -194,15 +196,20 @@ fn rw_locks() -> Cases {
         format!("W1 1000 0 0{}{}", grant("r", 1, 3000, 1), released(16)),
         format!("W1 1000 0 0{}{}", grant("r", 1, 3000, 1), released(17)),
         format!("W1 9000 6000 6000{}", grant("r", 1, 3000, 1)),
+        format!("W1 9000 0 0{}", grant("r", 1, 3000, 1)),
+        format!("W1 1000 2000 2000{}", grant("r", 2, 3000, 1)),
+        format!("W1 0 0 0{}", grant("w", 2, 1, 1)),
+        "W1 0 1 0".to_owned(),
     ];
     let mut calls = Vec::new();
-    for now in [1000, 1999, 2000, 2499, 2500, 2999, 3000] {
+    for now in [0, 1, 1000, 1001, 1002, 1300, 1999, 2000, 2300, 2499, 2500, 2999, 3000] {
         for mode in ["r", "w"] {
             for (owner, hold) in
                 [(1, 10), (1, 11), (2, 10), (1, 100), (1, 101), (5, 50), (300, 3001)]
             {
                 let (owner, hold) = (id(owner), id(hold));
                 calls.push((RwLockAcquire, format!("{now} {mode} {owner} {hold} 500 9000 0")));
+                calls.push((RwLockAcquire, format!("{now} {mode} {owner} {hold} 500 9000 1")));
                 calls.push((RwLockAcquire, format!("{now} {mode} {owner} {hold} 9000 2000 700")));
                 calls.push((RwLockRelease, format!("{now} {mode} {owner} {hold} 700")));
             }
