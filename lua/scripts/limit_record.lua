@@ -41,7 +41,7 @@ local function read_parts(words, from)
     part.tag, part.name = tag, table.concat(words, ' ', place, place + size)
     read[#read + 1], place = part, place + 1 + size
   until #read == most or not find(words[place] or '', '^%u')
-  if most > 1 and #read < 2 then return nil, place, DAMAGED end
+  if most ~= 1 and #read < 2 then return nil, place, DAMAGED end
   return read, place
 end
 
@@ -92,7 +92,7 @@ local function read_states(words, from, all)
   for _, part in ipairs(all) do
     if part.is_log then
       part.used = take()
-      last = take() or 0
+      last = take()
       part.skip = #all > 1 and take() or 0
       broken, latest = broken or latest and latest ~= last, last
     else
@@ -113,11 +113,11 @@ end
 -- The parts of a record with their states, and whether they are those of the limit that counts; or nothing
 -- and why it cannot be read.
 local function read_stored(record)
-  local bar = find(record, '|', 1, true) or #record + 1
+  local bar = find(record, '|')
   -- Behind the same head stands a state, or another part of a longer limit.
   local same = not follows and sub(record, 1, #head) == head and find(record, '^%d', #head + 1) ~= nil
   local from = same and #head + 1 or 1
-  local text, words, stored, place = sub(record, from, bar - 1), {}, parts, 1
+  local text, words, stored, place = sub(record, from, bar and bar - 1), {}, parts, 1
   for word in string.gmatch(text, '%S+') do words[#words + 1] = word end
   if not same then
     local status
@@ -131,7 +131,7 @@ local function read_stored(record)
   local is_list = #logs_of(stored) > 0
   if table.concat(words, ' ') ~= text or is_list ~= (form == 'list') then return nil, {DAMAGED} end
   if not read_states(words, place, stored) then return nil, {DAMAGED} end
-  if bar <= #record then
+  if bar then
     local most, adjusted = told_numbers(stored)
     local fewest = #stored == 1 and not is_list and 0 or most
     local behind = read_reservations(sub(record, bar), stored, most, adjusted)
@@ -180,14 +180,14 @@ local function charge(cost)
   for _, part in ipairs(parts) do
     if not part.is_log then counter_add(part, cost) end
   end
-  if logs[1] then add_entry(logs, cost) end
+  add_entry(logs, cost)   -- which is no log's where there is none
 end
 
 -- Adds each part's state to the reply.
 local function add_states(reply)
   for _, part in ipairs(parts) do
     local state = part.is_log and {part.used, last} or part.state
-    for i = 1, #state do reply[#reply + 1] = state[i] end
+    for _, number in ipairs(state) do reply[#reply + 1] = number end
   end
 end
 
@@ -201,7 +201,7 @@ local function store(cost, told, letter)
   local behind, keep = remembered(cost, told, letter)
   local more, till = reservations_behind(parts)
   behind, keep = behind .. more, max(keep, till)
-  local numbers, drop = {}, logs[1] and smallest_skip(logs) or 0
+  local numbers, drop = {}, logs[1] and smallest_skip(logs)
   for _, part in ipairs(parts) do
     local state = part.state
     if part.is_log then

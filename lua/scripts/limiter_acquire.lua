@@ -39,7 +39,7 @@ end
 local reply = blocked and {BLOCKED, now, blocked} or {0, now}
 local before = {}
 add_states(before)
-for i = 1, #before do reply[#reply + 1] = before[i] end
+for _, number in ipairs(before) do reply[#reply + 1] = number end
 local admitted = false
 local longest = follows and follows.patience or patience and tonumber(ARGV[patience])
 local function in_time()

@@ -52,7 +52,7 @@ function change.p()
 end
 
 function change.b()
-  blocked = max(blocked or 0, now + amount)
+  blocked = max(blocked or now, now + amount)
   done = blocked - now
 end
 

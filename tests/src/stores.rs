@@ -52,7 +52,7 @@ impl Time {
     }
 
     /// What the caller sends along: its time, and the skew in milliseconds.
-    pub(crate) fn sent(self, now: Timestamp) -> (Option<Timestamp>, u64) {
+    pub fn sent(self, now: Timestamp) -> (Option<Timestamp>, u64) {
         match self {
             Time::Store => (None, 0),
             Time::Caller { skew_ms, .. } => (Some(now), skew_ms),

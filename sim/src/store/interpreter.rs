@@ -39,6 +39,8 @@ pub(crate) struct Interpreter {
     /// How many ticks the script has left that runs, where that is limited.
     ticks_left: Rc<Cell<u32>>,
     longest_run: u32,
+    /// The lines that scripts have run since they were last taken, where they are noted.
+    lines_run: Rc<RefCell<Vec<bool>>>,
 }
 
 /// How many instructions a tick has.
@@ -73,7 +75,8 @@ impl Interpreter {
         })?;
         let run = lua.load(PRELUDE).set_name("=prelude").call((command, sha1hex, next, seed))?;
         let ticks_left = Rc::new(Cell::new(0));
-        Ok(Interpreter { lua, run, keyspace, random, ticks_left, longest_run: 0 })
+        let lines_run = Rc::default();
+        Ok(Interpreter { lua, run, keyspace, random, ticks_left, longest_run: 0, lines_run })
     }
 
     pub(crate) fn keyspace(&self) -> &RefCell<Keyspace> {
@@ -94,6 +97,32 @@ impl Interpreter {
             ticks_left.set(left);
             Ok(VmState::Continue)
         })
+    }
+
+    /// Notes each line that a script runs.
+    ///
+    /// # Errors
+    /// Those of Lua itself.
+    pub(crate) fn note_lines(&mut self) -> mlua::Result<()> {
+        let lines_run = Rc::clone(&self.lines_run);
+        self.lua.set_hook(HookTriggers::EVERY_LINE, move |_, debug| {
+            let line = debug.current_line().unwrap_or_default();
+            let mut lines = lines_run.borrow_mut();
+            if lines.len() <= line {
+                lines.resize(line + 1, false);
+            }
+            lines[line] = true;
+            Ok(VmState::Continue)
+        })
+    }
+
+    /// Calls back with each line that was run since the last time.
+    pub(crate) fn take_lines(&self, mut each: impl FnMut(usize)) {
+        for (line, is_run) in self.lines_run.borrow_mut().iter_mut().enumerate() {
+            if std::mem::take(is_run) {
+                each(line);
+            }
+        }
     }
 
     /// Compiles a script.

@@ -20,7 +20,7 @@ mod numbers;
 mod resp;
 mod sorted_set;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lockage_core::{Arguments, Command, ReplyError, ScriptId, Stored, Timestamp};
 use mlua::Function;
@@ -72,6 +72,7 @@ pub struct SimStore {
     compiled: BTreeMap<ScriptId, Function>,
     /// The server's script cache, by SHA-1 in lower-case hex.
     cache: BTreeMap<String, Function>,
+    lines_run: BTreeSet<(ScriptId, usize)>,
 }
 
 impl SimStore {
@@ -87,6 +88,7 @@ impl SimStore {
             replaced: BTreeMap::new(),
             compiled: BTreeMap::new(),
             cache: BTreeMap::new(),
+            lines_run: BTreeSet::new(),
         })
     }
 
@@ -107,6 +109,21 @@ impl SimStore {
     pub fn with_longest_run(mut self, instructions: u32) -> Result<SimStore, SimError> {
         self.interpreter.limit(instructions)?;
         Ok(self)
+    }
+
+    /// Notes which lines of which scripts are run: for tests that ask which calls a line has a part in.
+    ///
+    /// # Errors
+    /// [`SimError::Lua`] if Lua cannot get memory.
+    pub fn with_lines_noted(mut self) -> Result<SimStore, SimError> {
+        self.interpreter.note_lines()?;
+        Ok(self)
+    }
+
+    /// The lines that were run since this was last asked, from 1 on, where they are noted; a few may be there by
+    /// mistake.
+    pub fn take_lines(&mut self) -> BTreeSet<(ScriptId, usize)> {
+        std::mem::take(&mut self.lines_run)
     }
 
     /// Sets the server's clock, forwards or backwards.
@@ -146,7 +163,16 @@ impl SimStore {
         }
     }
 
-    fn call(&mut self, script: ScriptId, key: &str, argv: &[&[u8]]) -> Result<RespValue, SimError> {
+    /// Runs one script on a key with these arguments, right or wrong.
+    ///
+    /// # Errors
+    /// [`SimError`] where the script is not Lua, or Lua cannot get memory; an error of the script is a reply.
+    pub fn call(
+        &mut self,
+        script: ScriptId,
+        key: &str,
+        argv: &[&[u8]],
+    ) -> Result<RespValue, SimError> {
         let function = match self.compiled.get(&script) {
             Some(function) => function,
             None => {
@@ -161,7 +187,11 @@ impl SimStore {
                 self.compiled.entry(script).or_insert(function)
             }
         };
-        Ok(self.interpreter.call(function, &[key.as_bytes()], argv)?)
+        let reply = self.interpreter.call(function, &[key.as_bytes()], argv)?;
+        self.interpreter.take_lines(|line| {
+            self.lines_run.insert((script, line));
+        });
+        Ok(reply)
     }
 
     /// `EVAL`: compiles a script unless it is cached, and runs it.

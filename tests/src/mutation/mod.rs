@@ -2,14 +2,17 @@
 //! calls must see the difference.
 //!
 //! A mutant changes one place of one part (a file in `lua/scripts`), and stands in every script that the part is
-//! in. It is killed where any recorded trace has another reply, leaves other bytes or another expiry, or publishes
-//! something else than the script as it is shipped, which is the Rust machine wherever a caller can tell
-//! ([`corpus`]). One that lives needs a written reason: `tests/mutants/living.toml`.
+//! in. It is killed where any recorded trace has another reply, leaves other bytes or another expiry, publishes
+//! something else, or calls other commands than the script as it is shipped, which is the Rust machine wherever a
+//! caller can tell ([`corpus`]). One that lives needs a written reason: `tests/mutants/living.toml`.
 
+mod around;
+mod cases;
 pub mod corpus;
 pub mod mutants;
+mod recording;
 
-use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lockage_core::ScriptId;
 use lockage_sim::store::SimStore;
@@ -72,35 +75,74 @@ pub fn scripts(mutant: &Mutant) -> Vec<(ScriptId, String)> {
         .collect()
 }
 
-/// Whether no trace of the corpus tells the mutant from the script.
-///
-/// # Panics
-/// Where Lua gets no memory.
-pub fn lives(mutant: &Mutant, corpus: &Corpus) -> bool {
-    let scripts = scripts(mutant);
-    let changed: BTreeSet<ScriptId> = scripts.iter().map(|(id, _)| *id).collect();
-    let store = SimStore::new().and_then(|store| store.with_longest_run(LONGEST_RUN));
-    let store = store.expect("Lua gets its memory");
-    let mut store =
-        scripts.into_iter().fold(store, |store, (id, source)| store.with_script(id, source));
-    corpus
-        .traces
-        .iter()
-        .filter(|trace| trace.runs_any(&changed))
-        .all(|trace| trace.is_same(&mut store))
+/// The lines that a mutant changes, of which scripts, and those near them: a statement may have several.
+fn lines(mutant: &Mutant) -> Vec<(ScriptId, usize)> {
+    let scripts = ScriptId::ALL.into_iter().flat_map(|id| {
+        let found = lockage_lua::script(id).source().split_once(mutant.part.text);
+        let line = found.map(|(before, _)| before.matches('\n').count() + mutant.line_number());
+        line.into_iter()
+            .flat_map(move |line| (line.saturating_sub(3)..=line + 3).map(move |line| (id, line)))
+    });
+    scripts.collect()
 }
 
 /// The mutants of these that no trace tells from the scripts, found on so many threads.
 ///
 /// # Panics
-/// As [`lives`].
+/// Where Lua gets no memory.
 pub fn survivors<'m>(mutants: &'m [Mutant], corpus: &Corpus, threads: usize) -> Vec<&'m Mutant> {
-    let each = mutants.len().div_ceil(threads.max(1)).max(1);
-    std::thread::scope(|scope| {
-        let search = |some: &'m [Mutant]| {
-            scope.spawn(move || some.iter().filter(|it| lives(it, corpus)).collect::<Vec<_>>())
-        };
-        let searches: Vec<_> = mutants.chunks(each).map(search).collect();
+    let next = AtomicUsize::new(0);
+    let search = || {
+        let mut search = Search { corpus, order: (0..corpus.traces.len()).collect() };
+        let mut found = Vec::new();
+        loop {
+            let from = next.fetch_add(AT_ONCE, Ordering::Relaxed);
+            let Some(some) = mutants.get(from..mutants.len().min(from + AT_ONCE)) else { break };
+            if some.is_empty() {
+                break;
+            }
+            found.extend(
+                some.iter()
+                    .enumerate()
+                    .filter(|(_, it)| search.lives(it))
+                    .map(|(at, it)| (from + at, it)),
+            );
+        }
+        found
+    };
+    let mut found: Vec<(usize, &Mutant)> = std::thread::scope(|scope| {
+        let searches: Vec<_> = (0..threads).map(|_| scope.spawn(search)).collect();
         searches.into_iter().flat_map(|search| search.join().expect("it does not panic")).collect()
-    })
+    });
+    found.sort_by_key(|(at, _)| *at);
+    found.into_iter().map(|(_, it)| it).collect()
+}
+
+/// How many mutants, most often of a few lines, a thread takes at a time.
+const AT_ONCE: usize = 16;
+
+/// The traces, those first that have told a mutant last: the next one is most often near it.
+struct Search<'c> {
+    corpus: &'c Corpus,
+    order: Vec<usize>,
+}
+
+impl Search<'_> {
+    /// Whether no trace of the corpus tells the mutant from the script.
+    fn lives(&mut self, mutant: &Mutant) -> bool {
+        let scripts = scripts(mutant);
+        let changed = lines(mutant);
+        let store = SimStore::new().and_then(|store| store.with_longest_run(LONGEST_RUN));
+        let store = store.expect("Lua gets its memory");
+        let mut store =
+            scripts.into_iter().fold(store, |store, (id, source)| store.with_script(id, source));
+        let tells = self.order.iter().position(|&at| {
+            let trace = &self.corpus.traces[at];
+            trace.runs_any(&changed) && !trace.is_same(&mut store)
+        });
+        if let Some(place) = tells {
+            self.order[..=place].rotate_right(1);
+        }
+        tells.is_none()
+    }
 }

@@ -27,6 +27,11 @@ impl Mutant {
         [&text[..self.place.start], &self.instead, &text[self.place.end..]].concat()
     }
 
+    /// Which line of the part is changed, from 1 on.
+    pub fn line_number(&self) -> usize {
+        self.part.text[..self.place.start].matches('\n').count() + 1
+    }
+
     /// The part, the line as it is, and as the mutant has it: what it is listed by.
     pub fn line(&self) -> [String; 3] {
         let text = self.part.text;

@@ -1,0 +1,317 @@
+//! Of limiters: limits that change, turns, requests, adjustments, stored limits.
+
+use lockage_core::ScriptId::{
+    FixedWindowAcquire, LeakyBucketAcquire, LeakyBucketCancel, LimiterAcquire, LimiterAdjust,
+    LimiterPeek, LimiterSet, SlidingWindowAcquire,
+};
+
+use super::{Cases, at, cases, id};
+
+pub(super) fn all() -> Vec<Cases> {
+    let mut all = vec![
+        changes(),
+        large_changes(),
+        windows(),
+        turns(),
+        stored(),
+        requests(),
+        remembered(),
+        blocks(),
+    ];
+    all.extend(WINDOWS.map(estimates));
+    all
+}
+
+/// To limits that share some parts, or none, with those before.
+fn changes() -> Cases {
+    let limits = [
+        "- F1 5 1000 1",
+        "- L1 7 700 1",
+        "- T1 3 7 10 1",
+        "- T1 7 3 10 1",
+        "- S1 9 10 1",
+        "- C1 L1 7 700 L1 9 900 1",
+        "- C1 L1 7 700 F1 9 900 1",
+        "- C1 F1 7 2000 F1 9 3000 1",
+        "- C1 F1 5 1000 F1 5 1000 1",
+        "- C1 F1 5 1000 F1 5 1000 F1 7 2000 1",
+        "- C1 T1 7 3 10 F1 7 2000 1",
+    ];
+    let records = [
+        "F1 5 10 5 3",
+        "F1 5 10 90 5",
+        "I1 2 100 10 7 90",
+        "T1 1 3 10 29 90",
+        "T1 1 3 10 30 90",
+        "T1 5 7 10 70 90",
+        "T1 5 7 10 36 90",
+        "S1 10 10 3 2 95",
+        "L1 10 1000 4 100\n100:4",
+        "C1 L1 10 10 L1 5 5 4 100 0 3 100 0\n100:4",
+        "C1 L1 10 1000 L1 5 50 6 100 0 2 100 2\n40:2\n45:2\n100:2",
+        "C1 L1 5 50 L1 10 1000 2 100 2 6 100 0\n40:2\n45:2\n100:2",
+        "C1 F1 5 1000 F1 7 2000 100 2 100 3",
+        "C1 F1 5 1000 F1 5 1000 100 2 100 2",
+        "C1 F1 5 1000 F1 5 1000 100 2 100 4",
+        "C1 T1 7 3 10 F1 5 1000 9 100 100 2",
+    ];
+    let acquired = at(&[6, 101], LimiterAcquire, &limits);
+    let adjusted = limits.map(|limit| format!("101 - f 1 {}", &limit[2..limit.len() - 2]));
+    cases(&records, [acquired, adjusted.map(|words| (LimiterAdjust, words)).into()])
+}
+
+/// Of the largest counts, which are as exact.
+fn large_changes() -> Cases {
+    let records = [
+        "F1 9007199254740991 1000 100 9007199254740991",
+        "F1 9007199254740991 1000 100 9007199254740990",
+        "T1 3 4503599627370495 1 4503599627370494 100",
+        "T1 4503599627370496 4503599627370495 1 4503599627370494 100",
+        "T1 2 9007199254740991 1 9007199254740990 100",
+    ];
+    let limits = [
+        "- S1 10 308761441 1",
+        "- S1 10 17 1",
+        "- S1 10 67108864 1",
+        "- S1 10 1125899906842624 1",
+        "- T1 3 7 10 1",
+        "- T1 9007199254740991 7 10 1",
+        "- T1 7 4503599627370495 1 1",
+        "- T1 7 4503599627370494 1 1",
+        "- T1 7 9007199254740990 1 1",
+        "- I1 3 2251799813685248 3 1",
+        "- I1 3 2251799813685247 3 1",
+        "- F1 3 2251799813685248 1",
+        "- F1 3 2251799813685249 1",
+        "- L1 3 2251799813685249 1",
+    ];
+    cases(&records, [at(&[101], LimiterAcquire, &limits)])
+}
+
+/// Sliding windows, of which what is left is given back.
+fn windows() -> Cases {
+    let records = [
+        "S1 10 1000 1 1 5100",
+        "S1 10 1000 0 1 5100",
+        "S1 10 1000 4 2 5100",
+        "S1 10 1000 1 0 5100",
+        "S1 10 10000 1 1 51000",
+        "S1 10 10000 2 1 51000",
+        "S1 10 10000 0 1 51000",
+    ];
+    let adjusted = at(
+        &[5100, 5200, 6100, 7100],
+        LimiterAdjust,
+        &[
+            "- f 1 S1 10 1000",
+            "- f 2 S1 10 1000",
+            "- f 5 S1 10 1000",
+            "- p 15 S1 10 1000",
+            "- p 99 S1 10 1000",
+        ],
+    );
+    let acquired = at(
+        &[5100, 5999, 6000, 7000],
+        SlidingWindowAcquire,
+        &["- S1 10 1000 1", "- S1 10 1000 9 1"],
+    );
+    let long =
+        at(&[52_000, 59_999, 60_000], LimiterAdjust, &["- f 1 S1 10 10000", "- f 3 S1 10 10000"]);
+    let large =
+        at(&[5100], SlidingWindowAcquire, &["- S1 9007199254740991 17 1", "- S1 10 308761441 1"]);
+    cases(&records, [adjusted, acquired, long, large])
+}
+
+/// What is left of a sliding window with as much as it can count.
+fn estimates(window: u64) -> Cases {
+    let exact = (1 << 53) - 1;
+    let split = (1 << 52) / window;
+    let most = u128::from(exact / window) * u128::from(split) + u128::from(split) - 1;
+    let most = u64::try_from(most.min(u128::from(exact))).expect("at most 2^53 - 1");
+    let (mut records, mut calls) = (Vec::new(), Vec::new());
+    for elapsed in [0, 1, window / 3, window / 2, window - 1] {
+        let now = window + elapsed;
+        for previous in [most, most - 1, most / 3 * 2 + 1, most / 7] {
+            records.push(format!("S1 {most} {window} {previous} 0 {now}"));
+        }
+        calls.push((LimiterAdjust, format!("{now} - t {exact} S1 {most} {window}")));
+        calls.push((SlidingWindowAcquire, format!("{now} - S1 {most} {window} 1")));
+    }
+    Cases { records, calls }
+}
+
+/// Short and long ones, some that divide 2^52 or 2^52 + 1.
+const WINDOWS: [u64; 7] =
+    [17, 1_000_003, 60_000_000, 308_761_441, (1 << 40) - 87, 1 << 40, 1 << 50];
+
+/// That are given back.
+fn turns() -> Cases {
+    let records = [
+        "Q1 1 100 5 30 1000",
+        "Q1 2 100 5 30 1000",
+        "Q1 1 100 5 40 1000",
+        "Q1 1 100 5 30 1000|blocked 2000",
+        "Q1 1 100 5 30 1000|x",
+        "Q1 1 100 5 30 1000|@a 9000 t3 1000 3 0 30 1000",
+        "Q1 1 100 5 30 1000|@a 9000 t3 1000 3 0 30 1000 5",
+        "Q1 1 100 5 30 1000|@a 9000 3 1000",
+        "Q1 1 100 5 30 1000|@a 9000 3 1000 0 1000",
+        "P1 o 1000 9000 Q1 1 100 5 30 1000",
+        "F1 5 1000 30 1000",
+        "Q2 1 100 5 30 1000",
+        "",
+    ];
+    let times = [999, 1000, 1009, 1010, 2000];
+    let given_back = at(&times, LeakyBucketCancel, &["Q1 1 100 5 1010 10 1000 30 1000"]);
+    let within = ["- Q1 1 100 5 29 1", "- Q1 1 100 5 30 1", "- Q1 1 100 5 31 1 1 1"];
+    cases(
+        &records,
+        [
+            given_back,
+            at(&[1000], LeakyBucketAcquire, &within),
+            at(&[1000], LimiterAcquire, &within),
+        ],
+    )
+}
+
+/// Limits that are stored, and calls under them; from the beginning of time on.
+fn stored() -> Cases {
+    let records = [
+        "",
+        "P1 o 1000 5000 F1 5 1000 0 1",
+        "P1 o 1000 5000 Q1 1 1 5 0 0",
+        "P1 o 1000 5000 Q1 1 1 5 1 0",
+        "P1 c 1000 5000 F1 5 1000 0 1",
+        "P1 o 1000 5000 L1 5 1000 1 0\n0",
+        "P1 o 1 5000 C1 F1 5 1000 Q1 1 1 5 0 1 1 0",
+        "P1 o 1000 5000 C1 F1 5 1000 0 1",
+        "P1 o 1125899906842624 5000 F1 5 1000 0 1",
+        "P1 o 1125899906842625 5000 F1 5 1000 0 1",
+        "P1 o 0 5000 F1 5 1000 0 1",
+        "F1 5 1000 0 1",
+    ];
+    let followed = [
+        "F1 5 1000 1 *0",
+        "F1 5 1000 1 *1",
+        "F1 5 1000 1 *0:o:1",
+        "F1 5 1000 1 *0:c:1125899906842624",
+    ];
+    let wrong = [
+        "F1 5 1000 1 *0:o:0",
+        "F1 5 1000 1 *0:o:1125899906842625",
+        "F1 5 1000 1 *0:x:5",
+        "F1 5 1000 1 *x",
+    ];
+    let all = [followed, wrong].concat();
+    let with_id: Vec<String> = all.iter().map(|words| format!("- {words}")).collect();
+    let with_id: Vec<&str> = with_id.iter().map(String::as_str).collect();
+    let times = [0, 1, 4999, 5000];
+    let set = [
+        "k o:1 F1 5 1000",
+        "a o:1125899906842624 L1 5 1000",
+        "f c:1000 F1 5 1000",
+        "k o:0 F1 5 1000",
+        "k o:1125899906842625 F1 5 1000",
+        "k o:1000 F1 5 1000 1",
+    ];
+    cases(
+        &records,
+        [
+            at(&times, LimiterAcquire, &with_id),
+            at(&times, LimiterPeek, &all),
+            at(&times, LimiterSet, &set),
+        ],
+    )
+}
+
+/// That are remembered, of one limit or of several, whoever asks again.
+fn requests() -> Cases {
+    let records = [
+        "",
+        "F1 5 1000 1000 2|@c 9000 2 1000 1000 0",
+        "F1 5 1000 1000 2|@c 9000 2 1000",
+        "F1 5 1000 1000 2|@c 9000 t2 1000 2 0 1000 2",
+        "F1 5 1000 1000 2|r@c 9000 2 1000 1000 0 2 0",
+        "F1 5 1000 1000 2|s@c 9000 2 1000 0 0 1000 2",
+        "L1 5 1000 2 1000|@c 9000 2 1000 0 0\n1000:2",
+        "L1 5 1000 2 1000|@c 9000 2 1000\n1000:2",
+        "C1 F1 5 1000 L1 9 1000 1000 2 2 1000 0|@c 9000 2 1000 1000 0 0 0\n1000:2",
+    ];
+    let mut calls = Vec::new();
+    for limit in ["F1 5 1000", "L1 5 1000", "C1 F1 5 1000 L1 9 1000", "T1 1 10 3"] {
+        for id in ["@c:500", "r@c:8000", "r@c:7900", "@d:500", "r@d:500"] {
+            calls.push((LimiterAcquire, format!("1000 {id} {limit} 2")));
+            calls.push((LimiterAcquire, format!("1100 {id} {limit} 2")));
+            calls.push((LimiterAcquire, format!("1100 {id} {limit} 3")));
+        }
+        for change in ["@c:500 t 2", "@c:500 f 2", "@c:500 t 3", "@d:500 b 2", "@d:500 p 1"] {
+            calls.push((LimiterAdjust, format!("1100 {change} {limit}")));
+        }
+    }
+    cases(&records, [calls])
+}
+
+/// As many as a record remembers, one less and one more.
+fn remembered() -> Cases {
+    let requests = |count| {
+        let each = (0..count).map(|at| format!("|{} {} 1 1000 1000 0", id(at), 5000 + at));
+        format!("F1 50 1000 1000 9{}", each.collect::<String>())
+    };
+    let reservations = |count, settled: &[usize]| {
+        let each = (0..count).map(|at| match settled.contains(&at) {
+            true => format!("|s{} {} 1 1000 0 0 1000 2", id(at), 5000 + at),
+            false => format!("|r{} {} 1 1000 1000 0 1 0", id(at), 5000 + at),
+        });
+        format!("F1 90 1000 1000 64{}", each.collect::<String>())
+    };
+    let records = [7, 8, 9].map(requests).into_iter().chain([
+        reservations(63, &[]),
+        reservations(64, &[]),
+        reservations(65, &[]),
+        reservations(64, &[0]),
+        reservations(64, &[2, 40]),
+        reservations(64, &[63]),
+    ]);
+    let (first, other) = (id(0), id(99));
+    let calls = [1000, 5000, 5001, 9000].into_iter().flat_map(|now| {
+        let first = first.clone();
+        [
+            (FixedWindowAcquire, format!("{now} {other}:500 F1 50 1000 1")),
+            (FixedWindowAcquire, format!("{now} {first}:500 F1 50 1000 1")),
+            (LimiterAcquire, format!("{now} {other}:500 F1 50 1000 1")),
+            (LimiterAcquire, format!("{now} {other}:500 F1 90 1000 1")),
+            (LimiterAcquire, format!("{now} r{other}:500 F1 90 1000 1")),
+            (LimiterAcquire, format!("{now} r{first}:500 F1 90 1000 1")),
+            (LimiterAdjust, format!("{now} {other}:500 p 1 F1 50 1000")),
+        ]
+    });
+    Cases { records: records.collect(), calls: calls.collect() }
+}
+
+/// And penalties, of several logs above all.
+fn blocks() -> Cases {
+    let limits = [
+        "F1 5 1000",
+        "C1 L1 10 1000 L1 20 1000",
+        "C1 L1 20 1000 L1 10 1000",
+        "C1 L1 10 1000 L1 20 500",
+        "C1 L1 10 500 L1 20 1000",
+        "C1 L1 20 500 L1 10 1000",
+        "C1 L1 20 1000 F1 10 1000",
+        "C1 L1 10 1000 L1 20 1000 L1 15 1000",
+    ];
+    let records =
+        ["", "F1 5 1000 990 2|blocked 1000", "F1 5 1000 990 2|blocked 5000", "F1 5 1000 990 5"];
+    let log_records = [
+        "C1 L1 10 1000 L1 20 1000 3 990 0 3 990 0\n990:3",
+        "C1 L1 20 1000 L1 10 1000 3 990 0 3 990 0\n990:3",
+        "C1 L1 10 1000 L1 20 1000 3 990 0 19 990 0\n990:3",
+        "C1 L1 10 1000 L1 20 1000 3 990 0 33 990 0\n990:3",
+    ];
+    let changes =
+        ["p 1", "p 5", "p 13", "p 99", "t 4", "b 1", "b 1125899906842624", "u 0", "f 2", "f 3"];
+    let calls =
+        limits.iter().flat_map(|limit| changes.map(|change| format!("1000 - {change} {limit}")));
+    let calls = calls.map(|words| (LimiterAdjust, words)).collect();
+    cases(&[&records[..], &log_records].concat(), [calls])
+}

@@ -1,0 +1,236 @@
+//! Of latches, fenced values, semaphores and read-write locks.
+
+use lockage_core::ScriptId::{
+    FencedRead, FencedWrite, LatchCountDown, LatchInspect, LatchReset, LatchSet, RwLockAcquire,
+    RwLockInspect, RwLockRelease, RwLockRenew, SemaphoreAcquire, SemaphoreInspect,
+    SemaphoreRelease, SemaphoreRenew,
+};
+
+use super::{Cases, at, cases, id};
+
+pub(super) fn all() -> Vec<Cases> {
+    vec![latches(), fenced(), semaphores(), rw_locks()]
+}
+
+/// The latest token that there can be, one less and one more; for the last two see LAST_TOKEN.
+const TOKENS: [u64; 3] = [7_881_299_347_898_366, 7_881_299_347_898_367, 7_881_299_347_898_368];
+
+fn latches() -> Cases {
+    let done = |count: usize, left: u64| {
+        let each =
+            (0..count).map(|at| format!("|{}{} 1 {}", ["s", "c"][at % 2], id(at), 9 - at.min(9)));
+        format!("D1 {left} 1000 5000{}", each.collect::<String>())
+    };
+    let records = [
+        String::new(),
+        done(1, 3),
+        done(2, 0),
+        done(7, 3),
+        done(8, 3),
+        done(8, 1),
+        done(8, 0),
+        done(9, 3),
+        done(10, 3),
+        format!("D1 9007199254740991 1125899906842624 5000|s{} 1 1", id(0)),
+        format!("D1 3 1125899906842625 5000|s{} 1 1", id(0)),
+        format!("D1 3 0 5000|s{} 1 1", id(0)),
+        format!("D1 3 1000 5000|c{} 1", id(0)),
+        format!("D1 3 1000 5000|c{} 1 2 3", id(0)),
+        format!("D1 3 1000 5000|x{} 1 2", id(0)),
+    ];
+    let mut calls = Vec::new();
+    for now in [1000, 4000, 4999, 5000] {
+        for operation in [0, 1, 6, 7, 8, 99].map(id) {
+            for count in [1, 2, 3, 9] {
+                calls.push((LatchCountDown, format!("{now} {operation} {count}")));
+                calls.push((LatchSet, format!("{now} {operation} {count} 1000")));
+            }
+        }
+        calls.push((LatchInspect, now.to_string()));
+        calls.push((LatchReset, now.to_string()));
+    }
+    let wrong = ["0", "9007199254740991", "9007199254740992", "x"]
+        .map(|count| format!("{} {count}", id(50)));
+    calls.extend(wrong.clone().map(|words| (LatchCountDown, format!("1000 {words}"))));
+    for keep in ["0", "1", "1125899906842624", "1125899906842625", "x"] {
+        calls.push((LatchSet, format!("5000 {} 3 {keep}", id(50))));
+    }
+    Cases { records: records.into(), calls }
+}
+
+fn fenced() -> Cases {
+    let records = [
+        "",
+        "V1 5 2000 -",
+        "V1 5 2000 -x",
+        "V1 5 2000 =",
+        "V1 5 2000 =abc",
+        "V1 5 2000 =abcdef",
+        "V1 5 2000 =abcdefg",
+        "V1 9007199254740991 2000 =a",
+        "V1 9007199254740992 2000 =a",
+        "V1 5 9007199254740991 =a",
+        "V1 5 9007199254740992 =a",
+        "V1 0 2000 =a",
+    ];
+    let times = [0, 1999, 2000, 2001];
+    let keeps = ["1", "1000", "1125899906842624", "0", "1125899906842625"];
+    let tokens = ["0", "4", "5", "6", "9007199254740991", "9007199254740992"];
+    let all = tokens.iter().flat_map(|token| keeps.map(|keep| format!("{token} {keep}")));
+    let all: Vec<String> = all.collect();
+    let written: Vec<String> = all.iter().map(|words| format!("{words} xyz")).collect();
+    let read: Vec<&str> = all.iter().map(String::as_str).chain(["- -"]).collect();
+    let written: Vec<&str> =
+        written.iter().map(String::as_str).chain(["5 1000", "5 1000 -"]).collect();
+    cases(&records, [at(&times, FencedRead, &read), at(&times, FencedWrite, &written)])
+}
+
+fn semaphores() -> Cases {
+    let grant =
+        |at: usize, count: u64, till: u64| format!("|g{} {count} {} {till}", id(at), 900 + at);
+    let released = |count: usize| -> String {
+        (100..100 + count).map(|at| format!("|r{} {at} {}", id(at), 2000 + at)).collect()
+    };
+    let grants =
+        |count: usize| -> String { (0..count).map(|at| grant(at, 1, 3000 + at as u64)).collect() };
+    let [before, last, behind] = TOKENS;
+    let records = [
+        String::new(),
+        "M1 1000 0".to_owned(),
+        format!("M1 {before} 0"),
+        format!("M1 {last} 0"),
+        format!("M1 {behind} 0"),
+        format!("M1 1000 2000{}", grant(1, 3, 3000)),
+        format!("M1 1000 0{}{}{}", grant(1, 3, 3000), grant(2, 2, 2500), grant(3, 4, 2700)),
+        format!("M1 1000 0{}{}", grant(1, 999, 3000), grant(2, 1, 2500)),
+        format!("M1 1000 0{}{}", grant(1, 999, 3000), grant(2, 2, 2500)),
+        format!("M1 1000 0{}", grant(1, 0, 3000)),
+        format!("M1 1000 0{}", grants(99)),
+        format!("M1 1000 0{}", grants(100)),
+        format!("M1 1000 0{}", grants(101)),
+        format!("M1 1000 2000{}{}", grant(1, 3, 3000), released(15)),
+        format!("M1 1000 2000{}{}", grant(1, 3, 3000), released(16)),
+        format!("M1 1000 0{}{}", grant(1, 3, 3000), released(17)),
+        format!("M1 9000 0{}", grant(1, 3, 3000)),
+        format!("M1 1000 6000{}", grant(1, 3, 3000)),
+        format!("M1 1000 0{}", (0..12).map(|at| grant(at, 1, 3000)).collect::<String>()),
+    ];
+    let mut calls = Vec::new();
+    let acquire = |now, at, words: &str| (SemaphoreAcquire, format!("{now} {} {words}", id(at)));
+    for now in [1000, 1001, 1002, 1650, 1999, 2000, 2115, 2116, 2999, 3000] {
+        for (at, count) in [(1, 3), (1, 2), (100, 1), (115, 1), (200, 1), (200, 5)] {
+            calls.push(acquire(now, at, &format!("{count} 10 500 9000 0")));
+            calls.push(acquire(now, at, &format!("{count} 3 500 9000 701")));
+            calls.push(acquire(now, at, &format!("{count} 4 500 9000 700")));
+            calls.push(acquire(now, at, &format!("{count} 1000 500 2000 700")));
+        }
+        for (at, token) in
+            [(1, "-"), (1, "901"), (1, "902"), (100, "-"), (100, "100"), (101, "100"), (200, "-")]
+        {
+            calls.push((SemaphoreRelease, format!("{now} {} {token} 700", id(at))));
+            calls.push((SemaphoreRenew, format!("{now} {} {token} 700", id(at))));
+            calls.push((SemaphoreRenew, format!("{now} {} {token} 2000", id(at))));
+        }
+        calls.push((SemaphoreInspect, now.to_string()));
+    }
+    for words in [
+        "1 1000 1 9000 0",
+        "1 1001 1 9000 0",
+        "1 0 1 9000 0",
+        "0 1 1 9000 0",
+        "1 1 0 9000 0",
+        "1 1 1125899906842624 9000 1125899906842624",
+        "1 1 1125899906842625 9000 0",
+        "1 1 5 9000 1125899906842625",
+        "1 1 5 x 0",
+        "9007199254740991 5 5 9000 0",
+        "9007199254740992 5 5 9000 0",
+    ] {
+        calls.push(acquire(1000, 200, words));
+    }
+    for [keep, token] in
+        [["1", "-"], ["0", "-"], ["1125899906842624", "-"], ["1125899906842625", "-"], ["5", "x"]]
+    {
+        calls.push((SemaphoreRelease, format!("1000 {} {token} {keep}", id(1))));
+        calls.push((SemaphoreRenew, format!("1000 {} {token} {keep}", id(1))));
+    }
+    Cases { records: records.into(), calls }
+}
+
+fn rw_locks() -> Cases {
+    let holds = |from: usize, count: usize| -> String {
+        (from..from + count).map(|at| format!(" {}", id(at))).collect()
+    };
+    let grant = |mode: &str, owner: usize, till: usize, count: usize| {
+        format!("|{mode}{} {} {till}{}", id(owner), 900 + owner, holds(10 * owner, count))
+    };
+    let readers = |count: usize| -> String {
+        (300..300 + count).map(|at| grant("r", at, 3000 + at, 1)).collect()
+    };
+    let released = |count: usize| -> String {
+        let each = (0..count).map(|at| {
+            let mode = ["R", "W"][at % 2];
+            format!("|{mode}{} {} {} 1 {}", id(100 + at), id(1), 900 + at, 2000 + at)
+        });
+        each.collect()
+    };
+    let [before, last, behind] = TOKENS;
+    let records = [
+        String::new(),
+        format!("W1 {before} 0 0"),
+        format!("W1 {last} 0 0"),
+        format!("W1 {behind} 0 0"),
+        format!("W1 1000 0 0{}", grant("w", 1, 3000, 1)),
+        format!("W1 1000 0 2000{}", grant("w", 1, 3000, 2)),
+        format!("W1 1000 2000 0{}", grant("r", 1, 3000, 1)),
+        format!("W1 1000 0 0{}{}", grant("r", 1, 3000, 1), grant("r", 2, 2500, 1)),
+        format!("W1 1000 0 0{}{}", grant("r", 2, 2500, 1), grant("r", 1, 3000, 1)),
+        format!("W1 1000 0 0{}{}", grant("w", 2, 2500, 1), grant("w", 1, 3000, 1)),
+        format!("W1 1000 0 0{}", grant("r", 1, 3000, 63)),
+        format!("W1 1000 0 0{}", grant("r", 1, 3000, 64)),
+        format!("W1 1000 0 0{}", grant("r", 1, 3000, 65)),
+        format!("W1 1000 0 0{}", readers(255)),
+        format!("W1 1000 0 0{}", readers(256)),
+        format!("W1 1000 0 0{}", readers(257)),
+        format!("W1 1000 0 2000{}{}", grant("w", 1, 3000, 1), released(15)),
+        format!("W1 1000 0 0{}{}", grant("r", 1, 3000, 1), released(16)),
+        format!("W1 1000 0 0{}{}", grant("r", 1, 3000, 1), released(17)),
+        format!("W1 9000 6000 6000{}", grant("r", 1, 3000, 1)),
+        format!("W1 9000 0 0{}", grant("r", 1, 3000, 1)),
+        format!("W1 1000 2000 2000{}", grant("r", 2, 3000, 1)),
+        format!("W1 0 0 0{}", grant("w", 2, 1, 1)),
+        "W1 0 1 0".to_owned(),
+    ];
+    let mut calls = Vec::new();
+    for now in [0, 1, 1000, 1001, 1002, 1300, 1999, 2000, 2300, 2499, 2500, 2999, 3000] {
+        for mode in ["r", "w"] {
+            for (owner, hold) in
+                [(1, 10), (1, 11), (2, 10), (1, 100), (1, 101), (5, 50), (300, 3001)]
+            {
+                let (owner, hold) = (id(owner), id(hold));
+                calls.push((RwLockAcquire, format!("{now} {mode} {owner} {hold} 500 9000 0")));
+                calls.push((RwLockAcquire, format!("{now} {mode} {owner} {hold} 500 9000 1")));
+                calls.push((RwLockAcquire, format!("{now} {mode} {owner} {hold} 9000 2000 700")));
+                calls.push((RwLockRelease, format!("{now} {mode} {owner} {hold} 700")));
+            }
+            for (owner, token) in [(1, "-"), (1, "901"), (1, "902"), (5, "-"), (300, "1200")] {
+                calls.push((RwLockRenew, format!("{now} {mode} {} {token} 700", id(owner))));
+                calls.push((RwLockRenew, format!("{now} {mode} {} {token} 9000", id(owner))));
+            }
+        }
+        calls.push((RwLockInspect, now.to_string()));
+    }
+    for words in [
+        "500 9000 1125899906842624",
+        "500 9000 1125899906842625",
+        "1125899906842624 9000 0",
+        "1125899906842625 9000 0",
+        "0 9000 0",
+        "1 x 0",
+        "1 9000 x",
+    ] {
+        calls.push((RwLockAcquire, format!("1000 r {} {} {words}", id(5), id(50))));
+        calls.push((RwLockAcquire, format!("1000 w {} {} {words}", id(5), id(50))));
+    }
+    Cases { records: records.into(), calls }
+}

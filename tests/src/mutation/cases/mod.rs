@@ -1,0 +1,83 @@
+//! Calls on records that hardly any trace makes: full ones, those at the ends of their ranges, and those of which one
+//! part says otherwise than another.
+
+mod limiters;
+mod locks;
+mod logs;
+mod settling;
+
+use lockage_core::{ScriptId, Stored};
+
+use super::around::run;
+use super::corpus::{Call, Step};
+
+/// Each of the calls on each of the records.
+struct Cases {
+    records: Vec<String>,
+    /// The time and the arguments behind the skew: `1000 - F1 5 1000 1`, where - is an empty one.
+    calls: Vec<(ScriptId, String)>,
+}
+
+pub(super) fn steps() -> Vec<Vec<Step>> {
+    let all = [limiters::all(), logs::all(), settling::all(), locks::all()];
+    all.into_iter().flatten().flat_map(Cases::steps).collect()
+}
+
+/// The same words behind each of the times.
+fn at(times: &[u64], script: ScriptId, words: &[&str]) -> Vec<(ScriptId, String)> {
+    let each =
+        times.iter().flat_map(|time| words.iter().map(move |words| format!("{time} {words}")));
+    each.map(|words| (script, words)).collect()
+}
+
+fn cases(records: &[&str], calls: impl IntoIterator<Item = Vec<(ScriptId, String)>>) -> Cases {
+    let records = records.iter().map(|&record| record.to_owned()).collect();
+    Cases { records, calls: calls.into_iter().flatten().collect() }
+}
+
+impl Cases {
+    /// A trace for each record and time.
+    fn steps(self) -> Vec<Vec<Step>> {
+        let mut traces = Vec::new();
+        for record in &self.records {
+            for some in self.calls.chunks(8) {
+                let run = |(script, words): &(ScriptId, String)| {
+                    run(&(stored(record), call(*script, words)))
+                };
+                traces.push(some.iter().flat_map(run).collect());
+            }
+        }
+        traces
+    }
+}
+
+/// None of an empty text; a list where it has lines.
+fn stored(record: &str) -> Option<Stored> {
+    let record = with_ids(record);
+    match record.contains('\n') {
+        true => Some(Stored::List(record.lines().map(str::to_owned).collect())),
+        false => (!record.is_empty()).then_some(Stored::Text(record)),
+    }
+}
+
+fn call(script: ScriptId, words: &str) -> Call {
+    let words = with_ids(words);
+    let (now, words) = words.split_once(' ').unwrap_or((&words, ""));
+    let words = words.split(' ').filter(|word| !word.is_empty()).map(|word| match word {
+        "-" => String::new(),
+        word => word.to_owned(),
+    });
+    let store_us = now.parse().expect("a time");
+    let arguments = [now.to_owned(), "0".to_owned()].into_iter().chain(words).collect();
+    Call { store_us, script, fallback: None, arguments }
+}
+
+/// `@7` is the id that ends in 7, and in `c0d` before it.
+fn with_ids(text: &str) -> String {
+    text.replace('@', &format!("{:0>31}", "c0d"))
+}
+
+/// An id of which there are many.
+fn id(number: usize) -> String {
+    format!("{number:032x}")
+}
