@@ -132,12 +132,12 @@ impl<'s> Node<'s> {
     }
 
     /// What the keys hold.
-    fn held(&self) -> Vec<Held> {
+    fn held(&mut self) -> Vec<Held> {
         (0..self.keys).map(|key| self.server.held(key)).collect()
     }
 
     /// What the keys hold besides this one, where there are any.
-    pub(super) fn held_beside(&self, key: usize) -> Vec<Held> {
+    pub(super) fn held_beside(&mut self, key: usize) -> Vec<Held> {
         (0..self.keys).filter(|other| *other != key).map(|key| self.server.held(key)).collect()
     }
 

@@ -89,8 +89,8 @@ pub trait Server {
     -> Result<Outcome, String>;
     /// Whether a key is there.
     fn is_held(&mut self, key: usize, now: Timestamp) -> bool;
-    /// What a key holds.
-    fn held(&self, key: usize) -> Held;
+    /// What a key holds, be it over.
+    fn held(&mut self, key: usize) -> Held;
     /// Makes a key hold this.
     fn hold(&mut self, key: usize, held: &Held);
 }
@@ -257,7 +257,7 @@ impl Server for Model {
         slot.record.is_some() && now.as_micros() / 1000 <= slot.expire_ms
     }
 
-    fn held(&self, key: usize) -> Held {
+    fn held(&mut self, key: usize) -> Held {
         let slot = &self.slots[key][KEY];
         slot.record.as_ref().map(|record| (record.stored(), slot.expire_ms))
     }
@@ -324,7 +324,9 @@ impl Server for Scripts {
         self.store.stored(NAMES[key][KEY]).is_some()
     }
 
-    fn held(&self, key: usize) -> Held {
+    fn held(&mut self, key: usize) -> Held {
+        // What is over may be alive again once a clock is set back.
+        self.store.set_now(Timestamp::EPOCH);
         // What never expires shows as what lives for ever.
         let expire_ms =
             self.store.expires_at_ms(NAMES[key][KEY]).map_or(u64::MAX, i64::unsigned_abs);

@@ -357,7 +357,7 @@ impl Server for Bent<'_> {
         self.model.is_held(key, now)
     }
 
-    fn held(&self, key: usize) -> Held {
+    fn held(&mut self, key: usize) -> Held {
         self.model.held(key)
     }
 

@@ -66,7 +66,7 @@ fn histories(scenario: &Scenario, server: &mut dyn Server) -> Vec<Vec<Sent>> {
 fn is_explained(sent: &[Sent]) -> bool {
     let mut order: Vec<&Sent> = sent.iter().collect();
     order.sort_by_key(|one| one.now);
-    Search { sent: order, seen: HashSet::new() }.goes_on(0, &Model::default())
+    Search { sent: order, seen: HashSet::new() }.goes_on(0, &mut Model::default())
 }
 
 struct Search<'a> {
@@ -77,7 +77,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Whether the rest can be carried out, once those of `done` are.
-    fn goes_on(&mut self, done: u32, store: &Model) -> bool {
+    fn goes_on(&mut self, done: u32, store: &mut Model) -> bool {
         let is_left = |index: &usize| done & (1 << index) == 0;
         let left: Vec<usize> = (0..self.sent.len()).filter(is_left).collect();
         let answered = |index: &usize| self.sent[*index].answer.as_ref().map(|(at_us, _)| *at_us);
@@ -93,7 +93,7 @@ impl Search<'_> {
             let mut store = store.clone();
             let outcome = store.run(0, operation, *now);
             let is_right = answer.as_ref().is_none_or(|(_, told)| outcome.as_ref() == Ok(told));
-            is_right && self.goes_on(done | 1 << index, &store)
+            is_right && self.goes_on(done | 1 << index, &mut store)
         })
     }
 }
