@@ -2,6 +2,8 @@
 
 #[path = "../tests/adjustments.rs"]
 mod adjustments;
+#[path = "../../core/tests/flows.rs"]
+mod core_flows;
 #[path = "../../core/tests/records.rs"]
 mod core_records;
 #[path = "../../core/tests/repeatable.rs"]
