@@ -4,6 +4,8 @@
 mod adjustments;
 #[path = "../../core/tests/flows.rs"]
 mod core_flows;
+#[path = "../../core/tests/read_back.rs"]
+mod core_read_back;
 #[path = "../../core/tests/records.rs"]
 mod core_records;
 #[path = "../../core/tests/repeatable.rs"]

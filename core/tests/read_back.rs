@@ -1,0 +1,179 @@
+//! Records of stored limits and of fenced values: each reads back as it is, and what is wrong anywhere is told (D12).
+
+use std::time::Duration;
+
+use lockage_core::fenced::{Access, FencedPeek, FencedRead, FencedWrite, Kept};
+use lockage_core::latch::Latch;
+use lockage_core::lock::{Lock, OperationId, OwnerId};
+use lockage_core::rw_lock::{HoldId, RwLock};
+use lockage_core::semaphore::{PermitId, Semaphore};
+use lockage_core::{
+    Acquire, Command, Follow, Limit, Record, RecordError, SetLimit, Stored, StoredLimit, Timestamp,
+};
+
+const SPAN: Duration = Duration::from_secs(60);
+
+fn at(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros).unwrap()
+}
+
+fn limit(text: &str) -> Limit {
+    text.parse().unwrap()
+}
+
+fn text(text: &str) -> Stored {
+    Stored::Text(text.to_owned())
+}
+
+/// The record is stored as this text, and this text is read as the record.
+fn reads_back(slot: &Option<Record>, stored: &str) {
+    let record = slot.as_ref().unwrap();
+    assert_eq!(record.stored(), text(stored));
+    assert_eq!(Record::read(&text(stored)).as_ref(), Ok(record));
+}
+
+fn refused(stored: &str, error: RecordError) {
+    assert_eq!(Record::read(&text(stored)), Err(error), "{stored}");
+}
+
+#[test]
+fn a_fenced_value_reads_back() {
+    let slot = &mut None;
+    FencedRead::new(7, SPAN).unwrap().apply(slot, at(5)).unwrap();
+    reads_back(slot, "V1 7 60000005 -");
+    FencedWrite::new(8, "a value = of words", SPAN).unwrap().apply(slot, at(6)).unwrap();
+    reads_back(slot, "V1 8 60000006 =a value = of words");
+    let kept =
+        FencedPeek.apply(slot, at(60_000_005)).unwrap().map(|Kept { value, left }| (value, left));
+    assert_eq!(kept, Some(("a value = of words".to_owned(), Duration::from_micros(1))));
+    assert_eq!(FencedPeek.apply(slot, at(60_000_006)), Ok(None));
+    let old = FencedWrite::new(7, "late", SPAN).unwrap();
+    assert_eq!(old.apply(slot, at(60_000_005)), Ok(Access::Stale { newest: 8 }));
+    reads_back(slot, "V1 8 60000006 =a value = of words");
+}
+
+#[test]
+fn a_damaged_fenced_value_is_told() {
+    assert!(Record::read(&text("V1 9007199254740991 9007199254740991 =")).is_ok());
+    for damaged in [
+        "V1 9007199254740992 5 =",
+        "V1 7 9007199254740992 =",
+        "V1 7 5",
+        "V1 7 5 value",
+        "V1 7 5 --",
+        "V1 7 x =",
+        "V1 x 5 =",
+        "V1 7",
+    ] {
+        refused(damaged, RecordError::Damaged);
+    }
+    refused("V2 7 5 =", RecordError::OtherVersion);
+}
+
+#[test]
+fn a_stored_limit_reads_back() {
+    let keep = Duration::from_secs(3600);
+    let stored = StoredLimit::new(limit("fixed-window 10/60s")).kept_for(keep).unwrap();
+    let slot = &mut None;
+    SetLimit::new(stored).apply(slot, at(100)).unwrap();
+    let acquire = Acquire::new(limit("fixed-window 1/s"), 3).unwrap();
+    Follow::new(acquire).apply(slot, at(200)).unwrap();
+    reads_back(slot, "P1 o 3600000000 3600000200 F1 10 60000000 200 3");
+
+    let slot = &mut None;
+    SetLimit::new(stored.per_client()).apply(slot, at(100)).unwrap();
+    Follow::new(acquire).apply(slot, at(200)).unwrap();
+    // Such a limit is only told: what is used of it counts elsewhere.
+    reads_back(slot, "P1 c 3600000000 3600000200 F1 10 60000000 200 0");
+    assert_eq!(slot.as_ref().unwrap().tag(), "F1");
+}
+
+#[test]
+fn a_damaged_stored_limit_is_told() {
+    let record = |policy: &str| format!("P1 {policy} F1 10 60000000 200 3");
+    for sound in ["o 1 5", "c 1125899906842624 5", "o 1 9007199254740991"] {
+        let read = Record::read(&text(&record(sound)));
+        assert_eq!(read.map(|read| read.stored()), Ok(text(&record(sound))));
+    }
+    for damaged in
+        ["x 1 5", "o 0 5", "o 1125899906842625 5", "o 1 9007199254740992", "o x 5", "o 1 x", "o 1"]
+    {
+        refused(&record(damaged), RecordError::Damaged);
+    }
+    for damaged in [
+        "P1 o 1 5",
+        "P1 o 1 5 F1",
+        // What follows is no limiter's.
+        "P1 o 1 5 D1 2 60000001 60000000",
+        "P1 o 1 5 P1 o 1 5 F1 10 60000000 200 3",
+        "P1 o 1 5 L1 10 60000000 0 200",
+        "P1 o 1 5 X1 10 60000000 200 3",
+        "P1 o 1 5 Fx 10 60000000 200 3",
+    ] {
+        refused(damaged, RecordError::Damaged);
+    }
+    refused("P1 o 1 5 F2 10 60000000 200 3", RecordError::OtherVersion);
+    refused("P2 o 1 5 F1 10 60000000 200 3", RecordError::OtherVersion);
+}
+
+/// Behind a letter that is known there is a version, and nothing else.
+#[test]
+fn tags_tell_the_kind_and_the_version() {
+    for other in ["X1 1 2", "F 1 2", "Fx 1 2", "F1x 1 2", "f1 1 2", "", " ", "1 2"] {
+        refused(other, RecordError::OtherKind);
+    }
+    refused("F2 1 2", RecordError::OtherVersion);
+    refused("F11 1 2", RecordError::OtherVersion);
+    let list = |text: &str| Record::read(&Stored::List(vec![text.to_owned()]));
+    assert_eq!(list("F1 10 60000000 100 5"), Err(RecordError::OtherKind));
+    assert_eq!(list("L2 10 60000000 0 0"), Err(RecordError::OtherVersion));
+    refused("L1 10 60000000 0 0", RecordError::OtherKind);
+}
+
+#[test]
+fn each_record_has_its_tag() {
+    let tag = |slot: Option<Record>| slot.unwrap().tag();
+    let limited = |text: &str| {
+        let mut slot = None;
+        Acquire::new(limit(text), 1).unwrap().apply(&mut slot, at(100)).unwrap();
+        tag(slot)
+    };
+    for (text, expected) in [
+        ("fixed-window 10/60s", "F1"),
+        ("sliding-window 10/1ms", "S1"),
+        ("token-bucket 10/20us burst 10", "T1"),
+        ("token-bucket 2 every 100us burst 5", "I1"),
+        ("leaky-bucket 10/20us queue 10", "Q1"),
+        ("sliding-log 10/60s", "L1"),
+        ("sliding-log 10/60s + fixed-window 10/60s", "C1"),
+        ("fixed-window 9/60s + fixed-window 10/90s", "C1"),
+    ] {
+        assert_eq!(limited(text), expected, "{text}");
+    }
+    fn made(command: &impl Command) -> &'static str {
+        let mut slot = None;
+        assert!(command.apply(&mut slot, at(100)).is_ok());
+        slot.unwrap().tag()
+    }
+    let (owner, last) = (OwnerId::from_u128(1), Timestamp::MAX);
+    let lock = Lock::new(SPAN, SPAN).unwrap();
+    assert_eq!(made(&lock.acquire(owner, OperationId::from_u128(1), last)), "K1");
+    let semaphore = Semaphore::new(1, SPAN, SPAN).unwrap();
+    assert_eq!(made(&semaphore.acquire(PermitId::from_u128(1), 1, last).unwrap()), "M1");
+    let shared = RwLock::new(SPAN, SPAN).unwrap();
+    assert_eq!(made(&shared.read(owner, HoldId::from_u128(1), last)), "W1");
+    let latch = Latch::new(SPAN).unwrap();
+    assert_eq!(made(&latch.set(1, OperationId::from_u128(1)).unwrap()), "D1");
+    assert_eq!(made(&FencedRead::new(1, SPAN).unwrap()), "V1");
+}
+
+/// A record lives at least a millisecond, and for as long as it counts.
+#[test]
+fn a_record_lives_until_it_may_be_forgotten() {
+    let mut slot = None;
+    FencedRead::new(7, Duration::from_micros(2_001)).unwrap().apply(&mut slot, at(0)).unwrap();
+    let record = slot.unwrap();
+    assert_eq!(record.forget_at(), at(2_001));
+    let ttl = [0, 1, 2, 1_001, 2_001, 9_999].map(|now| record.ttl_ms(at(now)));
+    assert_eq!(ttl, [3, 2, 2, 1, 1, 1]);
+}
