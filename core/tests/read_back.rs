@@ -8,7 +8,8 @@ use lockage_core::lock::{Lock, OperationId, OwnerId};
 use lockage_core::rw_lock::{HoldId, RwLock};
 use lockage_core::semaphore::{PermitId, Semaphore};
 use lockage_core::{
-    Acquire, Command, Follow, Limit, Record, RecordError, SetLimit, Stored, StoredLimit, Timestamp,
+    Acquire, Adjust, Command, Follow, Limit, Record, RecordError, RequestId, SetLimit, Stored,
+    StoredLimit, Timestamp,
 };
 
 const SPAN: Duration = Duration::from_secs(60);
@@ -165,6 +166,46 @@ fn each_record_has_its_tag() {
     let latch = Latch::new(SPAN).unwrap();
     assert_eq!(made(&latch.set(1, OperationId::from_u128(1)).unwrap()), "D1");
     assert_eq!(made(&FencedRead::new(1, SPAN).unwrap()), "V1");
+}
+
+/// Each adjustment that is remembered by its id is read back as the one that it was, and known again (D11).
+#[test]
+fn d11_remembered_adjustments_read_back() {
+    for text in ["fixed-window 10/60s", "token-bucket 10/60s burst 10", "sliding-log 10/60s"] {
+        let (limit, block) = (limit(text), Duration::from_secs(5));
+        for (adjust, changed) in [
+            (Adjust::take_up_to(limit, 2).unwrap(), Adjust::take_up_to(limit, 3).unwrap()),
+            (Adjust::refund(limit, 2).unwrap(), Adjust::penalty(limit, 2).unwrap()),
+            (Adjust::penalty(limit, 2).unwrap(), Adjust::take_up_to(limit, 2).unwrap()),
+            (Adjust::block(limit, block).unwrap(), Adjust::unblock(limit)),
+            (Adjust::unblock(limit), Adjust::block(limit, block).unwrap()),
+        ] {
+            let named =
+                |adjust: Adjust| adjust.with_request(RequestId::from_u128(7), SPAN).unwrap();
+            let mut slot = None;
+            Acquire::new(limit, 5).unwrap().apply(&mut slot, at(100)).unwrap();
+            if adjust == Adjust::unblock(limit) {
+                Adjust::block(limit, block).unwrap().apply(&mut slot, at(100)).unwrap();
+            }
+            let told = named(adjust).apply(&mut slot, at(200)).unwrap();
+            let record = slot.unwrap();
+            let read = Record::read(&record.stored());
+            assert_eq!(read.as_ref(), Ok(&record), "{adjust:?}");
+            let mut slot = read.ok();
+            assert_eq!(named(adjust).apply(&mut slot, at(300)), Ok(told), "{adjust:?}");
+            let reused = Err(RecordError::OperationReused);
+            assert_eq!(named(changed).apply(&mut slot, at(300)), reused, "{adjust:?}");
+        }
+    }
+}
+
+/// Times to come are below 2^53.
+#[test]
+fn a_block_ends_within_the_exact_range() {
+    let block = |until: &str| format!("F1 10 60000000 100 5|blocked {until}");
+    assert!(Record::read(&text(&block("9007199254740991"))).is_ok());
+    refused(&block("9007199254740992"), RecordError::Damaged);
+    refused(&block("x"), RecordError::Damaged);
 }
 
 /// A record lives at least a millisecond, and for as long as it counts.
