@@ -26,6 +26,10 @@ fn text(text: &str) -> Stored {
     Stored::Text(text.to_owned())
 }
 
+fn list(items: &[&str]) -> Stored {
+    Stored::List(items.iter().map(|item| (*item).to_owned()).collect())
+}
+
 /// The record is stored as this text, and this text is read as the record.
 fn reads_back(slot: &Option<Record>, stored: &str) {
     let record = slot.as_ref().unwrap();
@@ -117,6 +121,42 @@ fn a_damaged_stored_limit_is_told() {
     refused("P2 o 1 5 F1 10 60000000 200 3", RecordError::OtherVersion);
 }
 
+/// No state is later than [`Timestamp::MAX`], which every `now` keeps to.
+#[test]
+fn a_state_is_not_of_a_time_that_no_machine_takes() {
+    let (last, late) = (Timestamp::MAX.as_micros(), Timestamp::MAX.as_micros() + 1);
+    for state in [
+        "F1 10 60000000 at 3",
+        "S1 10 1000 3 2 at",
+        "T1 1 2 10 4 at",
+        "I1 2 100 5 2 at",
+        "Q1 1 2 10 4 at",
+    ] {
+        let with = |at: u64| state.replace("at", &at.to_string());
+        assert!(Record::read(&text(&with(last))).is_ok(), "{state}");
+        refused(&with(late), RecordError::Damaged);
+    }
+    let log = |at: u64| Record::read(&list(&[&format!("L1 10 60000000 1 {at}"), &at.to_string()]));
+    assert!(log(last).is_ok());
+    assert_eq!(log(late), Err(RecordError::Damaged));
+}
+
+#[test]
+fn a_log_is_what_calls_can_have_written() {
+    let log = |entries: &[&str]| Record::read(&list(entries));
+    assert!(log(&["L1 10 60000000 3 200", "100:2", "200"]).is_ok());
+    for damaged in [
+        &["L1 10 60000000 0 200", "200:0"][..],
+        &["L1 10 60000000 3 200", "100:3", "200:0"],
+        &["L1 10 60000000 3 200", "100:2", "201"],
+        &["L1 10 60000000 3 200", "200:2", "100"],
+        &["L1 10 60000000 4 200", "100:2", "200"],
+        &["L1 10 60000000 2 200", "100:2", "200"],
+    ] {
+        assert_eq!(log(damaged), Err(RecordError::Damaged), "{damaged:?}");
+    }
+}
+
 /// Behind a letter that is known there is a version, and nothing else.
 #[test]
 fn tags_tell_the_kind_and_the_version() {
@@ -125,9 +165,9 @@ fn tags_tell_the_kind_and_the_version() {
     }
     refused("F2 1 2", RecordError::OtherVersion);
     refused("F11 1 2", RecordError::OtherVersion);
-    let list = |text: &str| Record::read(&Stored::List(vec![text.to_owned()]));
-    assert_eq!(list("F1 10 60000000 100 5"), Err(RecordError::OtherKind));
-    assert_eq!(list("L2 10 60000000 0 0"), Err(RecordError::OtherVersion));
+    let read = |text: &str| Record::read(&list(&[text]));
+    assert_eq!(read("F1 10 60000000 100 5"), Err(RecordError::OtherKind));
+    assert_eq!(read("L2 10 60000000 0 0"), Err(RecordError::OtherVersion));
     refused("L1 10 60000000 0 0", RecordError::OtherKind);
 }
 

@@ -8,8 +8,9 @@ use lockage_core::lock::OperationId;
 use lockage_core::rw_lock::{HoldId, RwLock};
 use lockage_core::semaphore::{PermitId, Semaphore};
 use lockage_core::{
-    Clock, Command, ConfigError, CostError, Decision, MAX_COSTS, MAX_SPAN, ManualClock, Publish,
-    RecordError, ReplyError, RequestId, ScriptId, SystemClock, Timestamp, Verdict,
+    AcquireEach, Clock, Command, ConfigError, CostError, Decision, Limit, MAX_COSTS, MAX_SPAN,
+    ManualClock, Publish, RecordError, ReplyError, RequestId, ScriptId, SystemClock, Timestamp,
+    Verdict,
 };
 
 fn at(micros: u64) -> Timestamp {
@@ -136,6 +137,14 @@ fn errors_say_what_is_wrong_and_what_would_be_right() {
         assert_eq!(ReplyError::from(error).to_string(), error.to_string());
     }
     assert!(ReplyError::Unexpected.to_string().contains("unexpected form"));
+}
+
+#[test]
+fn a_call_carries_as_many_costs_as_fit_and_no_more() {
+    let limit: Limit = "fixed-window 10/s".parse().unwrap();
+    let costs = |count| AcquireEach::new(limit, vec![1; count]).map(|_| ());
+    assert_eq!((costs(MAX_COSTS), costs(0)), (Ok(()), Err(CostError::Empty)));
+    assert_eq!(costs(MAX_COSTS + 1), Err(CostError::TooMany { count: MAX_COSTS + 1 }));
 }
 
 #[test]
