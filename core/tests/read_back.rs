@@ -258,3 +258,26 @@ fn a_record_lives_until_it_may_be_forgotten() {
     let ttl = [0, 1, 2, 1_001, 2_001, 9_999].map(|now| record.ttl_ms(at(now)));
     assert_eq!(ttl, [3, 2, 2, 1, 1, 1]);
 }
+
+/// Only what was admitted or done is remembered, so a record that remembers anything else is damaged (D11).
+#[test]
+fn d11_what_came_to_nothing_is_not_remembered() {
+    let (limit, id) = (limit("fixed-window 10/60s"), RequestId::from_u128(7));
+    let stored = |command: &dyn Fn(&mut Option<Record>)| {
+        let mut slot = None;
+        Acquire::new(limit, 5).unwrap().apply(&mut slot, at(100)).unwrap();
+        command(&mut slot);
+        let Stored::Text(text) = slot.unwrap().stored() else { panic!("a list") };
+        text
+    };
+    let acquire = Acquire::new(limit, 2).unwrap().with_request(id, SPAN).unwrap();
+    let admitted = stored(&|slot| drop(acquire.apply(slot, at(200)).unwrap()));
+    let penalty = Adjust::penalty(limit, 2).unwrap().with_request(id, SPAN).unwrap();
+    let done = stored(&|slot| drop(penalty.apply(slot, at(200)).unwrap()));
+    for (record, part, nothing) in
+        [(admitted, "60000200 2 200", "60000200 0 200"), (done, " p2 200 2 ", " p2 200 0 ")]
+    {
+        assert!(Record::read(&text(&record)).is_ok() && record.contains(part), "{record}");
+        refused(&record.replace(part, nothing), RecordError::Damaged);
+    }
+}

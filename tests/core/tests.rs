@@ -2,6 +2,8 @@
 
 #[path = "../tests/adjustments.rs"]
 mod adjustments;
+#[path = "../../core/tests/changes.rs"]
+mod core_changes;
 #[path = "../../core/tests/flows.rs"]
 mod core_flows;
 #[path = "../../core/tests/read_back.rs"]
