@@ -1,7 +1,12 @@
-//! A limit that changes to another of its kind keeps what was used, to the byte; also where the request that finds it is
-//! refused.
+//! What is kept of what was used: where a limit changes to another of its kind, where a reservation is settled, and where a
+//! limit is over.
 
-use lockage_core::{Acquire, Command, Limit, Stored, Timestamp};
+use std::time::Duration;
+
+use lockage_core::{
+    Acquire, Command, Limit, RequestId, Reset, SetLimit, Settle, Settlement, Stored, StoredLimit,
+    Timestamp,
+};
 
 fn at(micros: u64) -> Timestamp {
     Timestamp::from_micros(micros).unwrap()
@@ -57,4 +62,37 @@ fn what_was_used_is_kept_by_another_limit_of_the_kind() {
         let seen = changed(old, new, now);
         assert_eq!(seen, Stored::Text(stored.to_owned()), "{old}, then {new}");
     }
+}
+
+/// Of every kind, a settlement below the estimate gives back what was not used.
+#[test]
+fn what_a_reservation_did_not_use_is_given_back_by_every_kind() {
+    for text in [
+        "fixed-window 10/60s",
+        "sliding-log 10/60s",
+        "sliding-window 10/60s",
+        "token-bucket 10/60s burst 10",
+        "token-bucket 2 every 60s burst 10",
+        "leaky-bucket 10/60s queue 10",
+    ] {
+        let limit: Limit = text.parse().unwrap();
+        let (mut slot, hold) = (None, Duration::from_secs(5));
+        let acquire = Acquire::new(limit, 5).unwrap();
+        let reserve = acquire.reserve(RequestId::from_u128(1), hold).unwrap();
+        let reservation = reserve.apply(&mut slot, at(100)).unwrap().reservation.unwrap();
+        let settled = Settle::new(limit, &reservation, 2).apply(&mut slot, at(100)).unwrap();
+        let Settlement::Settled { amount, after } = settled else { panic!("{settled:?}") };
+        assert_eq!((amount, after.remaining), (3, 8), "{text}");
+    }
+}
+
+/// D9: a stored limit that is over was not there to be forgotten, though its record still is.
+#[test]
+fn d9_a_reset_of_what_is_over_forgets_nothing() {
+    let limit: Limit = "fixed-window 10/1ms".parse().unwrap();
+    let stored = StoredLimit::new(limit).kept_for(Duration::from_millis(2)).unwrap();
+    let slot = &mut None;
+    assert_eq!(SetLimit::new(stored).apply(slot, at(100)), Ok(true));
+    assert_eq!(Reset.apply(&mut slot.clone(), at(2_099)), Ok(true));
+    assert_eq!(Reset.apply(&mut slot.clone(), at(2_100)), Ok(false));
 }
