@@ -300,7 +300,6 @@ fn read_followed(rest: &str, entries: Option<&[String]>) -> Result<Option<Record
     match check_tag(tag, entries.is_some()) {
         Err(RecordError::OtherVersion) => return Err(RecordError::OtherVersion),
         Err(_) => return Ok(None),
-        Ok(()) if tag == Policy::TAG => return Ok(None),
         Ok(()) => {}
     }
     let record = read_limiter(tag, rest, entries);

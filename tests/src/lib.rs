@@ -14,6 +14,7 @@ pub mod lock;
 pub mod mutation;
 pub mod play;
 pub mod properties;
+mod real;
 pub mod reference;
 pub mod refusals;
 pub mod reservations;

@@ -6,8 +6,8 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use lockage_core::{
-    Acquire, AcquireEach, Adjust, Follow, Followed, Limit, OnLimit, Peek, RequestId, Reservation,
-    Reset, SetLimit, Settle, StoredLimit, Timestamp,
+    Acquire, AcquireEach, Adjust, Follow, Followed, Limit, OnLimit, Peek, Record, RequestId,
+    Reservation, Reset, SetLimit, Settle, StoredLimit, Timestamp,
 };
 use proptest::prelude::*;
 
@@ -248,7 +248,7 @@ fn told(outcome: impl Debug) -> String {
     format!("{outcome:?}")
 }
 
-/// Both answer and hold the same, whatever is called.
+/// Both answer and hold the same, whatever is called, and what they hold can be read.
 ///
 /// # Errors
 /// The first difference.
@@ -262,6 +262,9 @@ pub fn equals_the_model(model: &mut impl Holds, other: &mut impl Holds, trace: &
         let (held, holds) = (model.key.held(), other.key.held());
         require(outcome == expected, || format!("{call:?} at {now}: {outcome}, not {expected}"))?;
         require(holds == held, || format!("{call:?} at {now}: holds {holds:?}, not {held:?}"))?;
+        let Some((stored, _)) = &held else { continue };
+        let read = Record::read(stored).map(|record| record.stored());
+        require(read.as_ref() == Ok(stored), || format!("{stored:?} is read as {read:?}"))?;
     }
     Ok(())
 }

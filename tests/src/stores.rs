@@ -3,7 +3,6 @@
 
 mod foreign;
 mod model;
-mod real;
 mod simulated;
 
 use lockage_core::Timestamp;
@@ -11,9 +10,9 @@ use proptest::prelude::*;
 
 use crate::strategies::MAX_TIME_US;
 
+pub use crate::real::{Real, Session};
 pub use foreign::Foreign;
 pub use model::Model;
-pub use real::{Real, Session};
 pub use simulated::Simulated;
 
 /// Whose clock decides.

@@ -13,12 +13,17 @@ use crate::config::Shape;
 
 /// How many cases to run: `$PROPTEST_CASES`, or else `default`.
 pub fn cases(default: u32) -> u32 {
-    let asked = std::env::var("PROPTEST_CASES").ok();
-    asked.map_or(default, |count| count.parse().expect("PROPTEST_CASES is a number of cases"))
+    asked("PROPTEST_CASES", default)
+}
+
+fn asked(variable: &str, default: u32) -> u32 {
+    let asked = std::env::var(variable).ok();
+    asked
+        .map_or(default, |count| count.parse().unwrap_or_else(|_| panic!("{variable} is a number")))
 }
 
 /// Checks the property `name` on `cases` inputs of `strategy`. Inputs that failed before, kept in
-/// `tests/regressions/NAME.txt`, are tried first.
+/// `tests/regressions/NAME.txt`, are tried first; where there is no such folder, none are kept.
 ///
 /// # Panics
 /// With the smallest failing input, where there is one.
@@ -27,14 +32,19 @@ where
     S: Strategy,
     S::Value: Debug,
 {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("regressions/{name}.txt"));
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("regressions");
+    let file = kept.join(format!("{name}.txt"));
     // proptest takes a name that lives for ever; there is one per property.
     let file: &'static str = Box::leak(file.display().to_string().into_boxed_str());
+    let persistence = match kept.is_dir() {
+        true => FileFailurePersistence::Direct(file),
+        false => FileFailurePersistence::Off,
+    };
     let config = Config {
         cases,
-        failure_persistence: Some(Box::new(FileFailurePersistence::Direct(file))),
+        failure_persistence: Some(Box::new(persistence)),
         // Filters are few, and a slow shrink of a long trace is worth its wait.
-        max_shrink_iters: 20_000,
+        max_shrink_iters: asked("PROPTEST_MAX_SHRINK_ITERS", 20_000),
         ..Config::default()
     };
     let outcome = TestRunner::new(config)

@@ -5,9 +5,9 @@ use std::cell::RefCell;
 use lockage_core::{Arguments, Command, ScriptId, Stored, Timestamp};
 use redis::{Connection, Value};
 
-use super::Time;
 use crate::key::{Held, Holds, Key};
 use crate::server::{Server, VirtualClock};
+use crate::stores::Time;
 
 /// What a key holds, a string or a list: its record may change from one to the other.
 const LOOK: &str = "

@@ -1,0 +1,98 @@
+//! What is kept of what was used: where a limit changes to another of its kind, where a reservation is settled, and where a
+//! limit is over.
+
+use std::time::Duration;
+
+use lockage_core::{
+    Acquire, Command, Limit, RequestId, Reset, SetLimit, Settle, Settlement, Stored, StoredLimit,
+    Timestamp,
+};
+
+fn at(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros).unwrap()
+}
+
+/// What is stored after costs of 3, 1 and 1 at 100, 1050 and 1050 us, and then a request under another limit
+/// that is above what it can admit.
+fn changed(old: &str, new: &str, now: u64) -> Stored {
+    let (old, new): (Limit, Limit) = (old.parse().unwrap(), new.parse().unwrap());
+    let mut slot = None;
+    for (cost, time) in [(3, 100), (1, 1050), (1, 1050)] {
+        Acquire::new(old, cost).unwrap().apply(&mut slot, at(time)).unwrap();
+    }
+    Acquire::new(new, 1 << 50).unwrap().apply(&mut slot, at(now)).unwrap();
+    slot.unwrap().stored()
+}
+
+#[test]
+fn what_was_used_is_kept_by_another_limit_of_the_kind() {
+    for (old, new, now, stored) in [
+        // The window ends when it would have.
+        ("fixed-window 10/60s", "fixed-window 20/30s", 1050, "F1 20 30000000 30000100 5"),
+        ("sliding-window 10/1ms", "sliding-window 20/1ms", 1050, "S1 20 1000 3 2 1050"),
+        // Another length: all that counts, 2 and 3 * 0.95, is in the running window.
+        ("sliding-window 10/1ms", "sliding-window 20/2ms", 1050, "S1 20 2000 0 5 1050"),
+        (
+            "token-bucket 10/20us burst 10",
+            "token-bucket 10/30us burst 10",
+            1050,
+            "T1 1 3 10 6 1050",
+        ),
+        // 1.5 tokens, in thirds and rounded up.
+        (
+            "token-bucket 10/20us burst 10",
+            "token-bucket 10/30us burst 10",
+            1051,
+            "T1 1 3 10 5 1051",
+        ),
+        (
+            "leaky-bucket 10/20us queue 10",
+            "leaky-bucket 10/30us queue 10",
+            1051,
+            "Q1 1 3 10 5 1051",
+        ),
+        // The interval ends when it would have.
+        (
+            "token-bucket 2 every 100us burst 5",
+            "token-bucket 2 every 30us burst 5",
+            1050,
+            "I1 2 30 5 2 1120",
+        ),
+    ] {
+        let seen = changed(old, new, now);
+        assert_eq!(seen, Stored::Text(stored.to_owned()), "{old}, then {new}");
+    }
+}
+
+/// Of every kind, a settlement below the estimate gives back what was not used.
+#[test]
+fn what_a_reservation_did_not_use_is_given_back_by_every_kind() {
+    for text in [
+        "fixed-window 10/60s",
+        "sliding-log 10/60s",
+        "sliding-window 10/60s",
+        "token-bucket 10/60s burst 10",
+        "token-bucket 2 every 60s burst 10",
+        "leaky-bucket 10/60s queue 10",
+    ] {
+        let limit: Limit = text.parse().unwrap();
+        let (mut slot, hold) = (None, Duration::from_secs(5));
+        let acquire = Acquire::new(limit, 5).unwrap();
+        let reserve = acquire.reserve(RequestId::from_u128(1), hold).unwrap();
+        let reservation = reserve.apply(&mut slot, at(100)).unwrap().reservation.unwrap();
+        let settled = Settle::new(limit, &reservation, 2).apply(&mut slot, at(100)).unwrap();
+        let Settlement::Settled { amount, after } = settled else { panic!("{settled:?}") };
+        assert_eq!((amount, after.remaining), (3, 8), "{text}");
+    }
+}
+
+/// D9: a stored limit that is over was not there to be forgotten, though its record still is.
+#[test]
+fn d9_a_reset_of_what_is_over_forgets_nothing() {
+    let limit: Limit = "fixed-window 10/1ms".parse().unwrap();
+    let stored = StoredLimit::new(limit).kept_for(Duration::from_millis(2)).unwrap();
+    let slot = &mut None;
+    assert_eq!(SetLimit::new(stored).apply(slot, at(100)), Ok(true));
+    assert_eq!(Reset.apply(&mut slot.clone(), at(2_099)), Ok(true));
+    assert_eq!(Reset.apply(&mut slot.clone(), at(2_100)), Ok(false));
+}

@@ -1,0 +1,95 @@
+//! D11 and L10: what is said to be repeatable gets the same answer when it is sent again, and changes nothing more; and
+//! what changes more says so.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use lockage_core::fenced::{FencedPeek, FencedRead, FencedWrite};
+use lockage_core::latch::{Latch, OperationId};
+use lockage_core::lock::OwnerId;
+use lockage_core::rw_lock::{HoldId, Mode, RwLock};
+use lockage_core::semaphore::{PermitId, Semaphore};
+use lockage_core::{
+    Acquire, AcquireEach, Adjust, Command, Follow, Limit, Peek, Record, RequestId, Reset, SetLimit,
+    Settle, StoredLimit, TakeTurn, Timestamp,
+};
+
+const SPAN: Duration = Duration::from_secs(60);
+
+fn now() -> Timestamp {
+    Timestamp::from_micros(1_763_700_000_000_000).unwrap()
+}
+
+/// It is repeatable on this slot, and says so.
+fn again<C: Command<Outcome: Debug + PartialEq>>(command: &C, slot: &mut Option<Record>) {
+    let first = command.apply(slot, now()).unwrap();
+    let after = slot.clone();
+    assert_eq!(command.apply(slot, now()), Ok(first));
+    assert_eq!(*slot, after);
+    assert!(command.is_repeatable());
+}
+
+/// It says that it is not.
+fn once(command: &impl Command) {
+    assert!(!command.is_repeatable());
+}
+
+#[test]
+fn d11_limits_tell_what_may_be_sent_again() {
+    let limit: Limit = "leaky-bucket 1/s queue 10".parse().unwrap();
+    let (slot, id) = (&mut None, RequestId::from_u128);
+    let acquire = Acquire::new(limit, 1).unwrap();
+    let named = |number| acquire.with_request(id(number), SPAN).unwrap();
+    again(&named(1), slot);
+    again(&TakeTurn::new(named(2)), slot);
+    again(&Peek::new(limit, 1), slot);
+    let refund = Adjust::refund(limit, 1).unwrap();
+    again(&refund.with_request(id(3), SPAN).unwrap(), slot);
+    let reserve = acquire.reserve(id(4), SPAN).unwrap();
+    again(&reserve, slot);
+    let reservation = reserve.apply(slot, now()).unwrap().reservation.unwrap();
+    again(&Settle::new(limit, &reservation, 2), slot);
+
+    once(&acquire);
+    once(&TakeTurn::new(acquire));
+    once(&AcquireEach::new(limit, vec![1]).unwrap());
+    once(&refund);
+    once(&Reset);
+
+    let stored = StoredLimit::new(limit);
+    let slot = &mut None;
+    again(&SetLimit::new(stored), slot);
+    again(&Follow::new(named(5)), slot);
+    again(&Follow::new(Peek::new(limit, 1)), slot);
+    once(&SetLimit::if_absent(stored));
+    once(&SetLimit::afresh(stored));
+    once(&Follow::new(acquire));
+}
+
+#[test]
+fn l10_the_locks_family_tells_what_may_be_sent_again() {
+    let (slot, id) = (&mut None, PermitId::from_u128(1));
+    let semaphore = Semaphore::new(3, SPAN, SPAN).unwrap();
+    again(&semaphore.acquire(id, 2, Timestamp::MAX).unwrap(), slot);
+    again(&semaphore.renew(id, None), slot);
+    again(&semaphore.inspect(), slot);
+    again(&semaphore.release(id, None), slot);
+
+    let (slot, owner, hold) = (&mut None, OwnerId::from_u128(1), HoldId::from_u128(2));
+    let lock = RwLock::new(SPAN, SPAN).unwrap();
+    again(&lock.write(owner, hold, Timestamp::MAX), slot);
+    again(&lock.renew(owner, Mode::Write, None), slot);
+    again(&lock.inspect(), slot);
+    again(&lock.release(owner, Mode::Write, hold), slot);
+
+    let (slot, latch) = (&mut None, Latch::new(SPAN).unwrap());
+    again(&latch.set(3, OperationId::from_u128(1)).unwrap(), slot);
+    again(&latch.count_down(1, OperationId::from_u128(2)).unwrap(), slot);
+    again(&latch.inspect(), slot);
+    once(&latch.reset());
+
+    let slot = &mut None;
+    again(&FencedRead::new(7, SPAN).unwrap(), slot);
+    again(&FencedPeek, slot);
+    once(&FencedWrite::new(7, "value", SPAN).unwrap());
+}

@@ -1,0 +1,182 @@
+//! The small values that all machines share: times, clocks, ids, decisions, and the words of errors.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockage_core::latch::{Latch, OperationId};
+use lockage_core::rw_lock::{HoldId, RwLock};
+use lockage_core::semaphore::{PermitId, Semaphore};
+use lockage_core::{
+    AcquireEach, Clock, Command, ConfigError, CostError, Decision, Limit, MAX_COSTS, MAX_SPAN,
+    ManualClock, Publish, RecordError, ReplyError, RequestId, ScriptId, SystemClock, Timestamp,
+    Verdict,
+};
+
+fn at(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros).unwrap()
+}
+
+#[test]
+fn the_range_of_time_is_exact() {
+    assert_eq!(MAX_SPAN, Duration::from_micros(2_251_799_813_685_248));
+    assert_eq!(Timestamp::MAX.as_micros(), 6_755_399_441_055_743);
+    let last = Timestamp::MAX.as_micros();
+    assert_eq!(Timestamp::from_micros(last), Ok(Timestamp::MAX));
+    let late = Timestamp::from_micros(last + 1).unwrap_err().to_string();
+    assert!(late.contains(&format!("{} us", last + 1)), "{late}");
+    assert!(late.contains(&format!("at most {last} us")), "{late}");
+    assert_eq!(at(5).to_string(), "5us");
+}
+
+#[test]
+fn time_is_added_to_and_taken_from_without_leaving_the_range() {
+    let nanos = Duration::from_nanos;
+    assert_eq!(at(7).saturating_add(nanos(3_000)), at(10));
+    assert_eq!(at(7).saturating_add(nanos(3_001)), at(11));
+    assert_eq!(at(7).saturating_add(Duration::MAX), Timestamp::MAX);
+    assert_eq!(at(7).saturating_since(at(5)), Duration::from_micros(2));
+    assert_eq!(at(5).saturating_since(at(7)), Duration::ZERO);
+}
+
+#[test]
+fn clocks_tell_their_time_through_references_too() {
+    fn now(clock: impl Clock) -> Timestamp {
+        clock.now()
+    }
+    let clock = ManualClock::new(at(3));
+    clock.advance(Duration::from_micros(4));
+    assert_eq!((now(&clock), clock.now()), (at(7), at(7)));
+    clock.set(at(5));
+    assert_eq!(now(Arc::new(clock)), at(5));
+    let since = std::time::UNIX_EPOCH.elapsed().unwrap();
+    let shown = Duration::from_micros(SystemClock.now().as_micros());
+    assert!(shown.abs_diff(since) < Duration::from_secs(3600), "{shown:?}");
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn serde_takes_a_time_as_whole_microseconds() {
+    assert_eq!(serde_json::to_string(&at(77)).unwrap(), "77");
+    assert_eq!(serde_json::from_str::<Timestamp>("77").unwrap(), at(77));
+}
+
+#[test]
+fn ids_are_32_hexadecimal_digits() {
+    let bits = 0x0123_4567_89ab_cdef_0f1e_2d3c_4b5a_6978;
+    let text = "0123456789abcdef0f1e2d3c4b5a6978";
+    assert_eq!(RequestId::from_u128(bits).to_string(), text);
+    assert_eq!(PermitId::from_u128(bits).to_string(), text);
+    assert_eq!(HoldId::from_u128(bits).to_string(), text);
+    assert_eq!(text.parse(), Ok(RequestId::from_u128(bits)));
+    assert_eq!(text.parse(), Ok(PermitId::from_u128(bits)));
+    assert_eq!(text.parse(), Ok(HoldId::from_u128(bits)));
+    assert_eq!(RequestId::from_u128(bits).as_u128(), bits);
+    assert_eq!(PermitId::from_u128(bits).as_u128(), bits);
+    assert_eq!(HoldId::from_u128(bits).as_u128(), bits);
+    let upper = text.to_uppercase();
+    for wrong in [&text[1..], &format!("{text}0"), &upper, &text.replace('6', "+"), ""] {
+        let error = wrong.parse::<RequestId>().unwrap_err().to_string();
+        assert!(error.contains("32 hexadecimal digits"), "{wrong}: {error}");
+    }
+}
+
+#[test]
+fn a_decision_says_who_may_go_ahead_and_when_to_come_back() {
+    let wait = Duration::from_micros(7);
+    let decision = |verdict| Decision::new(verdict, 10, 3, wait);
+    let denied = decision(Verdict::Denied { retry_after: wait });
+    let allowed = decision(Verdict::Allowed);
+    let never = decision(Verdict::Never);
+    assert_eq!([&denied, &allowed, &never].map(Decision::is_allowed), [false, true, false]);
+    assert_eq!(
+        [&denied, &allowed, &never].map(Decision::retry_after),
+        [Some(wait), Some(Duration::ZERO), None]
+    );
+    let shadowed = |verdict| Decision { shadowed: Some(verdict), ..allowed.clone() };
+    assert!(!allowed.would_deny() && !denied.would_deny());
+    assert!(shadowed(denied.verdict).would_deny() && shadowed(Verdict::Never).would_deny());
+    assert!(!shadowed(Verdict::Allowed).would_deny());
+}
+
+#[test]
+fn errors_say_what_is_wrong_and_what_would_be_right() {
+    let what = "burst";
+    let too_large = |max, unit| ConfigError::TooLarge { what, max, unit, bound: "the bound" };
+    for (error, words) in [
+        (ConfigError::Zero { what }, "the burst is zero"),
+        (ConfigError::SubMicrosecond { what }, "the burst has a fraction of a microsecond"),
+        (too_large(7, "us"), "the burst is too large: at most 7us fits within the bound"),
+        (too_large(0, "us"), "the burst is too large: no value fits within the bound"),
+        (ConfigError::RefillAboveBurst { amount: 9, burst: 8 }, "9 tokens"),
+        (ConfigError::NoShare { what, value: 3, shares: 4 }, "must be at least 4"),
+        (ConfigError::LimitCount { count: 5 }, "5 limits together: there must be one to four"),
+        (ConfigError::Nested, "list all its limits"),
+        (ConfigError::TooFewServers { count: 2 }, "2 servers"),
+        (ConfigError::Conflict { what: "one", with: "the other" }, "one cannot be had together"),
+    ] {
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    for (error, words) in [
+        (CostError::Zero, "at least 1".to_owned()),
+        (CostError::Empty, "at least one".to_owned()),
+        (CostError::TooMany { count: 65 }, format!("65 costs in one call: at most {MAX_COSTS}")),
+    ] {
+        assert!(error.to_string().contains(&words), "{error}");
+    }
+    let records = [
+        (RecordError::OtherKind, "something else"),
+        (RecordError::OtherVersion, "another version"),
+        (RecordError::Damaged, "cannot be read"),
+        (RecordError::OperationReused, "used before"),
+        (RecordError::TooManyReservations, "too many reservations"),
+        (RecordError::LimitIsStored, "is stored with it"),
+    ];
+    for (error, words) in records {
+        assert!(error.to_string().contains(words), "{error}");
+        assert_eq!(ReplyError::from(error).to_string(), error.to_string());
+    }
+    assert!(ReplyError::Unexpected.to_string().contains("unexpected form"));
+}
+
+#[test]
+fn a_call_carries_as_many_costs_as_fit_and_no_more() {
+    let limit: Limit = "fixed-window 10/s".parse().unwrap();
+    let costs = |count| AcquireEach::new(limit, vec![1; count]).map(|_| ());
+    assert_eq!((costs(MAX_COSTS), costs(0)), (Ok(()), Err(CostError::Empty)));
+    assert_eq!(costs(MAX_COSTS + 1), Err(CostError::TooMany { count: MAX_COSTS + 1 }));
+}
+
+#[test]
+fn scripts_have_names_of_their_own() {
+    let mut names: Vec<&str> = ScriptId::ALL.into_iter().map(ScriptId::name).collect();
+    assert!(names.contains(&"token_bucket_acquire") && names.contains(&"rw_lock_release"));
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), ScriptId::ALL.len());
+}
+
+#[test]
+fn what_was_configured_can_be_asked_for() {
+    let (lease, remember) = (Duration::from_secs(30), Duration::from_secs(60));
+    let semaphore = Semaphore::new(5, lease, remember).unwrap();
+    assert_eq!(
+        (semaphore.permits(), semaphore.lease(), semaphore.remember()),
+        (5, lease, remember)
+    );
+    let lock = RwLock::new(lease, remember).unwrap();
+    assert_eq!((lock.lease(), lock.remember()), (lease, remember));
+    assert_eq!(Latch::new(remember).unwrap().keep(), remember);
+}
+
+/// L12: those who listen are told of a reset where it opens the latch, and only there.
+#[test]
+fn l12_a_reset_tells_where_the_latch_was_closed() {
+    let latch = Latch::new(Duration::from_secs(60)).unwrap();
+    let told = |left| latch.reset().publishes(&left, None);
+    assert_eq!((told(Some(2)), told(Some(1))), (Publish::Any, Publish::Any));
+    assert_eq!((told(Some(0)), told(None)), (Publish::Nothing, Publish::Nothing));
+    let mut slot = None;
+    latch.set(2, OperationId::from_u128(1)).unwrap().apply(&mut slot, at(1)).unwrap();
+    assert_eq!(latch.reset().apply(&mut slot, at(2)), Ok(Some(2)));
+    assert_eq!(latch.reset().apply(&mut slot, at(2)), Ok(None));
+}
