@@ -14,6 +14,7 @@ if state then
   if not find(state, '^%d+ %d+[ %d]*$') then return {DAMAGED} end
   for number in string.gmatch(state, '%d+') do
     reply[#reply + 1] = tonumber(number)
+    if reply[#reply] > EXACT then return {DAMAGED} end
   end
 end
 return reply
