@@ -2,11 +2,9 @@
 //! drawn from streams of its own, so that all else in a world is as it would be without.
 
 use super::draw::Draw;
+use super::job::{Adjustment, Job, Setting, Work};
 use super::plan::{claim, draw_work, last_work, latch, limit};
-use super::scenario::{
-    Adjustment, Beside, Fault, Job, Limiter, MILLI, Machine, Place, SECOND, Scenario, Setting,
-    Trouble, Work,
-};
+use super::scenario::{Beside, Fault, Limiter, MILLI, Machine, Place, SECOND, Scenario, Trouble};
 use super::server::MAX_KEYS;
 
 /// The streams of both. Those before are the plan's own.

@@ -9,7 +9,8 @@ use lockage_core::semaphore::Semaphore;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::scenario::{Adjustment, Job, Limiter, Machine, Place, SECOND, Scenario, Trouble, Work};
+use super::job::{Adjustment, Job, Work};
+use super::scenario::{Limiter, Machine, Place, SECOND, Scenario, Trouble};
 use super::server::MAX_KEYS;
 
 /// The longest time in a scenario, but for how long somebody waits.

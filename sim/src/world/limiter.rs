@@ -7,8 +7,9 @@ use lockage_core::{
     StoredLimit, Verdict,
 };
 
+use super::job::{Adjustment, Setting};
 use super::message::short;
-use super::scenario::{Adjustment, Limiter, Place, Setting};
+use super::scenario::{Limiter, Place};
 use super::server::{Operation, Outcome};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

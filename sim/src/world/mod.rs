@@ -16,6 +16,7 @@ mod events;
 mod extras;
 mod form;
 mod history;
+mod job;
 mod limiter;
 mod log;
 mod message;
@@ -26,16 +27,15 @@ mod scenario;
 mod server;
 mod shrink;
 mod stage;
+mod words;
 
 pub use check::{PROPERTIES, Property, Violation};
 pub use form::FormError;
 pub use history::{Sent, history};
+pub use job::{Adjustment, Job, Setting, Work};
 pub use log::{Line, Who};
 pub use rare::{Counts, Rare};
-pub use scenario::{
-    Adjustment, Beside, Fault, Job, Limiter, Machine, Message, Network, Place, Scenario, Setting,
-    Trouble, Work,
-};
+pub use scenario::{Beside, Fault, Limiter, Machine, Message, Network, Place, Scenario, Trouble};
 pub use server::{Held, Model, Operation, Outcome as Ran, Scripts, Server};
 pub use shrink::shrink;
 

@@ -9,9 +9,10 @@ use lockage_core::rw_lock::RwLock;
 use lockage_core::semaphore::Semaphore;
 
 use super::draw::Draw;
+use super::job::{Job, Work};
 use super::message::WRITE;
 use super::scenario::{
-    FOR_EVER_US, Fault, Job, Limiter, MILLI, Machine, Network, SECOND, Scenario, Trouble, Work,
+    FOR_EVER_US, Fault, Limiter, MILLI, Machine, Network, SECOND, Scenario, Trouble,
 };
 
 /// The most by which a clock's pace is off, in millionths. Two clocks then differ by less than the

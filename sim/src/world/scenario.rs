@@ -1,7 +1,5 @@
 //! What a world is made of.
 
-use std::fmt;
-
 use lockage_core::Limit;
 use lockage_core::latch::Latch;
 use lockage_core::lock::Lock;
@@ -11,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::check::{Property, Violation};
 use super::form::MachineForm;
+use super::job::{Job, Work};
 use super::message::WRITE;
 
 pub(super) const MILLI: u64 = 1000;
@@ -164,124 +163,6 @@ pub struct Network {
     pub doubled: u32,
     /// Messages arrive at multiples of this: where it is long, many things happen at one instant.
     pub grain_us: u64,
-}
-
-/// What a client sets out to do, once it has nothing else to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Job {
-    /// All that is random in it is drawn from the stream of this number.
-    pub number: u32,
-    /// Which client.
-    pub client: usize,
-    /// When.
-    pub at_us: u64,
-    /// What.
-    pub work: Work,
-}
-
-/// What there is to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Work {
-    /// Take the lock, permits or a side, work under it, give it back.
-    Hold {
-        /// How many permits; of a read-write lock as many as readers there can be, to write; else 1.
-        weight: u64,
-        /// Whether it is waited for in line, where there is one.
-        in_line: bool,
-        /// For how long it is needed.
-        for_us: u64,
-        /// How often it is held at once.
-        holds: u32,
-        /// For how long it is waited for.
-        wait_us: u64,
-    },
-    /// Set the latch, or count it down.
-    Count {
-        /// What it is set to, or by how much.
-        count: u64,
-        /// Which of the two.
-        is_set: bool,
-        /// Whether it is asked for again until it is answered.
-        is_insistent: bool,
-    },
-    /// Change what a limiter has counted, or block its key.
-    Adjust {
-        /// How.
-        adjustment: Adjustment,
-        /// By how much; a block, for how many microseconds.
-        amount: u64,
-        /// Whether it can be asked for again under the same id.
-        with_id: bool,
-        /// Under which of two limits.
-        is_other: bool,
-    },
-    /// Reserve an estimate, and settle it later.
-    Reserve {
-        /// The estimate.
-        estimate: u64,
-        /// The true cost; zero cancels it.
-        actual: u64,
-        /// How long it takes until that is known.
-        for_us: u64,
-        /// For how long it can be settled.
-        hold_us: u64,
-        /// Whether it is settled a second time, with one more.
-        is_twice: bool,
-        /// Under which of two limits.
-        is_other: bool,
-    },
-    /// Ask what a permit of this cost would be told.
-    Peek {
-        /// The cost.
-        cost: u64,
-        /// Under which of two limits.
-        is_other: bool,
-    },
-    /// Store a limit.
-    Set {
-        /// How.
-        setting: Setting,
-        /// Which of two limits.
-        is_other: bool,
-    },
-    /// Ask for a permit.
-    Ask {
-        /// Its cost.
-        cost: u64,
-        /// For how long it is waited for.
-        wait_us: u64,
-        /// Whether it can be asked for again under the same id.
-        with_id: bool,
-        /// Under which of two limits.
-        #[serde(default)]
-        is_other: bool,
-    },
-}
-
-/// See [`lockage_core::Adjust`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[allow(missing_docs)] // each is the adjustment of its name
-pub enum Adjustment {
-    TakeUpTo,
-    Refund,
-    Penalty,
-    Block,
-    Unblock,
-}
-
-/// See [`lockage_core::SetLimit`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Setting {
-    /// In the place of any other.
-    Keep,
-    /// Where none is stored.
-    IfAbsent,
-    /// And forget all else.
-    Afresh,
 }
 
 /// Something that goes wrong.
@@ -463,84 +344,6 @@ impl Scenario {
         Violation {
             property,
             what: format!("{after_us} us after all was well, {done} of {jobs} jobs are done"),
-        }
-    }
-}
-
-impl fmt::Display for Scenario {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Scenario { network, .. } = self;
-        write!(f, "{}", self.machine)?;
-        for Beside { machine, clients } in &self.beside {
-            write!(f, ", beside it for the last {clients} clients {machine}")?;
-        }
-        writeln!(f, ", calls take at most {} us", self.timeout_us)?;
-        writeln!(
-            f,
-            "messages take {} to {} us, once all is well {}; in 1000 {} take up to {} us, {} requests and {} replies are lost, {} requests come twice; they arrive at multiples of {} us",
-            network.least_us,
-            network.most_us,
-            network.calm_most_us,
-            network.late,
-            network.late_most_us,
-            network.lost_requests,
-            network.lost_replies,
-            network.doubled,
-            network.grain_us
-        )?;
-        write!(f, "the store's clock is {} ppm fast", self.store_ppm)?;
-        for (client, ppm) in self.client_ppm.iter().enumerate() {
-            write!(f, ", client {client}'s {ppm} ppm")?;
-        }
-        writeln!(f, "; all is well from {} us on", self.heal_us)?;
-        for Job { number, client, at_us, work } in &self.jobs {
-            writeln!(f, "{at_us:>10} us  job {number}: client {client}: {work:?}")?;
-        }
-        for Fault { at_us, trouble } in &self.faults {
-            writeln!(f, "{at_us:>10} us  {trouble:?}")?;
-        }
-        if !self.spared.is_empty() {
-            writeln!(f, "nothing happens to {} of the messages", self.spared.len())?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for Machine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Machine::Lock { lock, poll_us } => {
-                let (lease, remember) = (lock.lease(), lock.remember());
-                write!(f, "a lock, lease {lease:?}, remembers {remember:?}, poll {poll_us} us")
-            }
-            Machine::Semaphore { semaphore, poll_us } => {
-                let (lease, remember) = (semaphore.lease(), semaphore.remember());
-                let permits = semaphore.permits();
-                write!(
-                    f,
-                    "a semaphore of {permits}, lease {lease:?}, remembers {remember:?}, poll {poll_us} us"
-                )
-            }
-            Machine::RwLock { lock, poll_us } => {
-                let (lease, remember) = (lock.lease(), lock.remember());
-                write!(
-                    f,
-                    "a read-write lock, lease {lease:?}, remembers {remember:?}, poll {poll_us} us"
-                )
-            }
-            Machine::Latch { latch } => write!(f, "a latch, kept for {:?}", latch.keep()),
-            Machine::Limiter(Limiter { limit, other, place, remember_us }) => {
-                write!(f, "{limit}")?;
-                if let Some(other) = other {
-                    write!(f, ", at times {other}")?;
-                }
-                f.write_str(match place {
-                    Place::WithCallers => "",
-                    Place::Stored => ", stored",
-                    Place::StoredOrDefault => ", stored with the first use",
-                })?;
-                write!(f, ", remembers {remember_us} us")
-            }
         }
     }
 }

@@ -9,9 +9,10 @@ use super::charges::Charges;
 use super::reference::{Asked, Reference};
 use super::reservations::{Reservations, Stage};
 use super::{Carried, Property, Violation};
+use crate::world::job::{Adjustment, Setting};
 use crate::world::limiter::{LimiterAsk, What};
 use crate::world::rare::{Counts, Rare};
-use crate::world::scenario::{Adjustment, Limiter, Place, Setting};
+use crate::world::scenario::{Limiter, Place};
 use crate::world::server::Outcome;
 
 #[derive(Clone, Debug)]

@@ -11,10 +11,11 @@ use super::calls::CallEnd;
 use super::returning::PAUSE;
 use super::{Body, Flow};
 use crate::world::check::{Belief, Violation};
+use crate::world::job::Work;
 use crate::world::log::Who;
 use crate::world::message::{Action, Ask, ClaimAsk, Told};
 use crate::world::rare::Rare;
-use crate::world::scenario::{Machine, Work};
+use crate::world::scenario::Machine;
 use crate::world::stage::{Alarm, Stage};
 
 #[derive(Debug)]

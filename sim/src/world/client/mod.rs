@@ -15,9 +15,9 @@ use lockage_core::Timestamp;
 
 use super::check::Violation;
 use super::draw::Draw;
+use super::job::{Job, Work};
 use super::log::Who;
 use super::message::{Answer, Attempt};
-use super::scenario::{Job, Work};
 use super::stage::{Alarm, Event, Stage};
 use calls::{Call, CallEnd};
 use clock::OwnClock;

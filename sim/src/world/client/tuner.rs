@@ -6,9 +6,9 @@ use lockage_core::{RequestId, Reservation, Settlement};
 
 use super::calls::CallEnd;
 use super::{Body, Flow};
+use crate::world::job::Work;
 use crate::world::limiter::{LimiterAsk, What};
 use crate::world::message::{Answer, Ask};
-use crate::world::scenario::Work;
 use crate::world::server::Outcome;
 use crate::world::stage::Stage;
 
