@@ -24,7 +24,7 @@ if state then
   s1, s2, s3 = match(state, machine.state)
   if not s1 then return {DAMAGED} end
   s1, s2, s3 = tonumber(s1), tonumber(s2), tonumber(s3)
-  if max(s1, s2, s3 or 0) > EXACT then return {DAMAGED} end
+  if max(s1, s2, s3 or s2) > EXACT then return {DAMAGED} end
   reply = blocked and {BLOCKED, now, blocked, s1, s2, s3} or {0, now, s1, s2, s3}
 end
 
