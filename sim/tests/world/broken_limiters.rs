@@ -43,7 +43,7 @@ fn adjustments_and_settlements_that_do_something_else_are_found_by_d15() {
         // A block that a shorter one shortens.
         (
             ScriptId::LimiterAdjust,
-            "blocked = max(blocked or 0, now + amount)",
+            "blocked = max(blocked or now, now + amount)",
             "blocked = now + amount",
         ),
         // What had come back by itself comes back once more.
