@@ -29,7 +29,7 @@ const NOT_JUDGED: [&str; 7] = [
 const TRACES: [u32; 2] = [8, 40];
 
 /// One in so many is tried by default.
-const SLICE: usize = 8;
+const SLICE: usize = 16;
 
 const THREADS: usize = 2;
 
