@@ -1,8 +1,8 @@
 //! Calls that scripts are told apart by, each with what it comes to: those of the properties' own traces, what
 //! stands around them, and cases by hand.
 //!
-//! The traces are recorded while the Rust machine runs beside the shipped scripts and agrees ([`super::recording`]).
-//! Around their calls ([`super::around`]) and in the cases ([`super::cases`]) are those that no machine makes: on
+//! The traces are recorded while the Rust machine runs beside the shipped scripts and agrees (`recording`).
+//! Around their calls (`around`) and in the cases (`cases`) are those that no machine makes: on
 //! damaged records and with wrong arguments, of which the scripts as they are shipped say what is right.
 
 use lockage_core::{ScriptId, Stored, Timestamp};
