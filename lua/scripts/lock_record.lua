@@ -129,10 +129,13 @@ local function store()
   redis.call('SET', key, head .. '|' .. held .. ended .. table.concat(places), 'PX', ttl_ms(keep))
 end
 
--- Writes the record, to be kept for at least `remember_us` more, and until no lease, hold, place or token in it
--- matters.
-local function commit(remember_us)
+-- The record is kept for at least `remember_us` more, and until no lease, hold, place or token in it matters.
+local function keep_for(remember_us)
   keep = max(keep, max(now, deadline) + remember_us, token + 1)
+end
+
+local function commit(remember_us)
+  keep_for(remember_us)
   store()
 end
 

@@ -1,4 +1,5 @@
--- Extends the lease of its owner to at least now + lease. GET, and SET where it was done.
+-- Extends the lease of its owner to at least now + lease. GET, and SET where that is longer, or the record is
+-- to be kept for longer.
 --
 -- ARGV[3]  how long to remember its holds (us)
 -- ARGV[4]  the owner, 32 hex digits
@@ -13,6 +14,8 @@ if wrong then return wrong_argument(wrong, 'a whole number') end
 local refused = read_lock()
 if refused then return refused end
 if not is_held_by(ARGV[4], tonumber(ARGV[5])) then return refuse() end
+local deadline_before, keep_before = deadline, keep
 deadline = max(deadline, now + tonumber(ARGV[6]))
-commit(tonumber(ARGV[3]))
+keep_for(tonumber(ARGV[3]))
+if deadline > deadline_before or keep > keep_before then store() end
 return grant()

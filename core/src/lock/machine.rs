@@ -22,6 +22,7 @@ impl Operation {
             return Ok(reply(answer));
         }
         let micros = now.as_micros();
+        let before = (record.deadline, record.keep);
         let done = match self.action {
             Action::Acquire { owner, id, label, .. } => {
                 self.lock.grant(&mut record, owner, id, label, micros)
@@ -39,7 +40,10 @@ impl Operation {
             return Ok(reply(answer));
         };
         record.keep = self.lock.keep(&record, micros);
-        *slot = Some(Record::of_lock(record));
+        let is_renewed = matches!(self.action, Action::Renew { .. });
+        if !is_renewed || (record.deadline, record.keep) != before {
+            *slot = Some(Record::of_lock(record));
+        }
         Ok(reply(answer))
     }
 
