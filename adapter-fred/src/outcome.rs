@@ -24,11 +24,20 @@ const REDIRECTED: &str = "Too many redirections.";
 
 /// The outcome that a script's reply stands for.
 pub(crate) fn read<M: Command>(call: &Call<'_, M>, reply: Value) -> Result<M::Outcome, StoreError> {
-    let Value::Array(values) = reply else { return Ok(call.outcome([None])?) };
-    Ok(call.outcome(values.iter().map(|value| match value {
+    let integer = |value: &Value| match value {
         Value::Integer(number) => Some(*number),
         _ => None,
-    }))?)
+    };
+    Ok(match &reply {
+        Value::Array(values) => call.outcome(values.iter().map(integer)),
+        // The client takes a string for text where it is UTF-8.
+        Value::String(numbers) => call.outcome_of_string(numbers.as_bytes()),
+        Value::Bytes(numbers) => call.outcome_of_string(numbers),
+        other => match integer(other) {
+            Some(number) => call.outcome_of_integer(number),
+            None => call.outcome([None]),
+        },
+    }?)
 }
 
 /// The first word of the server's error reply, where this is one.

@@ -68,7 +68,7 @@ fn d9_a_key_in_use_is_kept() {
     assert_eq!(store.len(), 1);
     assert!(acquire(&store, "hot", limit));
     assert!(!acquire(&store, "hot", limit));
-    clock.advance(Duration::from_secs(5));
+    clock.advance(Duration::from_secs(10));
     store.purge();
     assert!(store.is_empty());
 }
@@ -159,7 +159,7 @@ fn a_panic_in_one_thread_does_not_lock_the_others_out() {
     impl Command for Panics {
         type Outcome = ();
         fn script(&self) -> lockage_core::ScriptId {
-            lockage_core::ScriptId::CounterPeek
+            lockage_core::ScriptId::LimiterPeek
         }
         fn arguments(&self, _: &mut lockage_core::Arguments) {}
         fn outcome(&self, _: &[i64]) -> Result<(), lockage_core::ReplyError> {

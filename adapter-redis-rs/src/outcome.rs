@@ -9,11 +9,18 @@ use crate::link::LinkError;
 
 /// The outcome that a script's reply stands for.
 pub(crate) fn read<M: Command>(call: &Call<'_, M>, reply: Value) -> Result<M::Outcome, StoreError> {
-    let Value::Array(values) = reply else { return Ok(call.outcome([None])?) };
-    Ok(call.outcome(values.iter().map(|value| match value {
+    let integer = |value: &Value| match value {
         Value::Int(number) => Some(*number),
         _ => None,
-    }))?)
+    };
+    Ok(match &reply {
+        Value::Array(values) => call.outcome(values.iter().map(integer)),
+        Value::BulkString(numbers) => call.outcome_of_string(numbers),
+        other => match integer(other) {
+            Some(number) => call.outcome_of_integer(number),
+            None => call.outcome([None]),
+        },
+    }?)
 }
 
 /// The node to ask next: the one that an `ASK` names. One that was asked and did not know the

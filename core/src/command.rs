@@ -1,10 +1,10 @@
 //! One operation on one key, and its form on the wire: a script's name, its arguments, its reply.
 
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
 
 use crate::error::{RecordError, ReplyError};
+use crate::packed::packed;
 use crate::record::Record;
 use crate::time::Timestamp;
 
@@ -21,16 +21,25 @@ pub trait Command {
     fn script(&self) -> ScriptId;
 
     /// The script that works where that one does not: it takes a record that was written under any other
-    /// limit, with the same arguments and a reply of the same form.
+    /// limit, with [arguments](Command::fallback_arguments) of its own and a reply of the same form.
     fn fallback(&self) -> Option<ScriptId> {
         None
     }
 
-    /// Appends the script's own arguments, which stand after the two that every script takes
-    /// (the time, and the skew: see [`Arguments::new`]).
+    /// Appends the script's own arguments, which stand after the two that most scripts take (the time, and
+    /// the skew: see [`Arguments::new`]).
     fn arguments(&self, arguments: &mut Arguments);
 
-    /// Reads the script's reply.
+    /// The same for the script that [`Command::fallback`] names.
+    fn fallback_arguments(&self, arguments: &mut Arguments) {
+        self.arguments(arguments);
+    }
+
+    /// Reads the script's reply: the integers of a list, or what [`read_packed_reply`] makes of a string and
+    /// [`read_integer_reply`] of one integer.
+    ///
+    /// [`read_packed_reply`]: crate::read_packed_reply
+    /// [`read_integer_reply`]: crate::read_integer_reply
     ///
     /// # Errors
     /// [`ReplyError::Record`] where the script refused the record under the key and changed
@@ -93,7 +102,6 @@ pub enum ScriptId {
     IntervalBucketAcquire,
     LeakyBucketAcquire,
     LeakyBucketCancel,
-    CounterPeek,
     SlidingLogAcquire,
     SlidingLogPeek,
     LimiterAcquire,
@@ -126,14 +134,13 @@ pub enum ScriptId {
 
 impl ScriptId {
     /// Every script.
-    pub const ALL: [ScriptId; 35] = [
+    pub const ALL: [ScriptId; 34] = [
         ScriptId::FixedWindowAcquire,
         ScriptId::SlidingWindowAcquire,
         ScriptId::TokenBucketAcquire,
         ScriptId::IntervalBucketAcquire,
         ScriptId::LeakyBucketAcquire,
         ScriptId::LeakyBucketCancel,
-        ScriptId::CounterPeek,
         ScriptId::SlidingLogAcquire,
         ScriptId::SlidingLogPeek,
         ScriptId::LimiterAcquire,
@@ -173,7 +180,6 @@ impl ScriptId {
             ScriptId::IntervalBucketAcquire => "interval_bucket_acquire",
             ScriptId::LeakyBucketAcquire => "leaky_bucket_acquire",
             ScriptId::LeakyBucketCancel => "leaky_bucket_cancel",
-            ScriptId::CounterPeek => "counter_peek",
             ScriptId::SlidingLogAcquire => "sliding_log_acquire",
             ScriptId::SlidingLogPeek => "sliding_log_peek",
             ScriptId::LimiterAcquire => "limiter_acquire",
@@ -206,11 +212,13 @@ impl ScriptId {
     }
 }
 
-/// The arguments of one script call, each a short text, kept in one buffer.
+/// The arguments of one script call, each a short text or numbers in binary, kept in one buffer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arguments {
-    text: String,
+    bytes: Vec<u8>,
     ends: Vec<usize>,
+    now: Option<Timestamp>,
+    skew_ms: u64,
 }
 
 impl Arguments {
@@ -219,7 +227,7 @@ impl Arguments {
     /// With `now` the caller's time decides instead of the store's; `skew_ms` says by how many
     /// milliseconds that time may be off the store's, and is added to every expiry.
     pub fn new(now: Option<Timestamp>, skew_ms: u64) -> Self {
-        let mut arguments = Arguments::default();
+        let mut arguments = Arguments { now, skew_ms, ..Arguments::default() };
         match now {
             Some(now) => arguments.push(now.as_micros()),
             None => arguments.push(""),
@@ -230,17 +238,48 @@ impl Arguments {
 
     /// Appends one argument.
     pub fn push(&mut self, argument: impl fmt::Display) {
-        // Invariant: writing to a `String` cannot fail.
-        let _ = write!(self.text, "{argument}");
-        self.ends.push(self.text.len());
+        // Invariant: writing to a buffer in memory cannot fail.
+        let _ = write!(Buffer(&mut self.bytes), "{argument}");
+        self.ends.push(self.bytes.len());
+    }
+
+    /// Puts the two arguments of a script that takes numbers in binary in the place of all others: these
+    /// numbers, and the caller's time and the skew where that time decides.
+    pub(crate) fn pack(&mut self, numbers: impl IntoIterator<Item = u64>) {
+        self.bytes.clear();
+        self.ends.clear();
+        self.push_packed(numbers);
+        if let Some(now) = self.now {
+            self.push_packed([now.as_micros(), self.skew_ms]);
+        }
+    }
+
+    fn push_packed(&mut self, numbers: impl IntoIterator<Item = u64>) {
+        numbers.into_iter().for_each(|number| self.bytes.extend(packed(number)));
+        self.ends.push(self.bytes.len());
+    }
+
+    /// The beginning of another call at the same time.
+    pub fn at_the_same_time(&self) -> Self {
+        Arguments::new(self.now, self.skew_ms)
     }
 
     /// The arguments in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.ends.iter().enumerate().map(|(index, &end)| {
             let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
-            &self.text[start..end]
+            &self.bytes[start..end]
         })
+    }
+}
+
+/// Text that is written to bytes.
+struct Buffer<'a>(&'a mut Vec<u8>);
+
+impl fmt::Write for Buffer<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
     }
 }
 
@@ -302,8 +341,23 @@ mod tests {
         let mut arguments = Arguments::new(None, 5);
         arguments.push("");
         arguments.push(u64::MAX);
-        let all: Vec<&str> = arguments.iter().collect();
-        assert_eq!(all, vec!["", "5", "", "18446744073709551615"]);
+        let all: Vec<&[u8]> = arguments.iter().collect();
+        assert_eq!(all, vec![&b""[..], b"5", b"", b"18446744073709551615"]);
+    }
+
+    #[test]
+    fn packed_numbers_stand_alone_or_before_the_time_of_the_caller() {
+        let mut of_the_store = Arguments::new(None, 0);
+        of_the_store.pack([1, 2]);
+        let numbers = [1.0f64.to_le_bytes(), 2.0f64.to_le_bytes()].concat();
+        assert_eq!(of_the_store.iter().collect::<Vec<_>>(), vec![&numbers[..]]);
+
+        let mut of_the_caller = Arguments::new(Timestamp::from_micros(3).ok(), 4);
+        of_the_caller.pack([1, 2]);
+        let time = [3.0f64.to_le_bytes(), 4.0f64.to_le_bytes()].concat();
+        assert_eq!(of_the_caller.iter().collect::<Vec<_>>(), vec![&numbers[..], &time[..]]);
+        let again: Vec<_> = of_the_caller.at_the_same_time().iter().map(<[u8]>::to_vec).collect();
+        assert_eq!(again, vec![b"3".to_vec(), b"4".to_vec()]);
     }
 
     #[test]

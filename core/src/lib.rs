@@ -41,6 +41,7 @@ pub mod latch;
 mod limit;
 mod limiter;
 pub mod lock;
+mod packed;
 mod record;
 pub mod rw_lock;
 pub mod semaphore;
@@ -60,6 +61,7 @@ pub use limiter::{
     MAX_RESERVATIONS, OnLimit, Peek, REMEMBERED_REQUESTS, RequestId, Reservation, Reserve,
     Reserved, Reset, Scope, SetLimit, Settle, Settlement, StoredLimit, TakeTurn, Ticket, Turn,
 };
+pub use packed::{read_integer_reply, read_packed_reply};
 pub use record::{Record, Stored};
 #[cfg(target_has_atomic = "64")]
 pub use time::ManualClock;

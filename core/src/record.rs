@@ -16,6 +16,7 @@ use crate::limiter::{
     Standpoint, State,
 };
 use crate::lock::LockRecord;
+use crate::packed::{pack_text, text_of};
 use crate::rw_lock::RwLockRecord;
 use crate::semaphore::SemaphoreRecord;
 use crate::time::Timestamp;
@@ -50,19 +51,35 @@ pub(crate) enum Body {
     Latch(LatchRecord),
 }
 
-/// A record as a store keeps it.
+/// A record as a store keeps it, as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// A string.
+    /// A string. The numbers of a counter with nothing behind its state are kept in binary, so that
+    /// `F1 10 60000000 1763700000123456 3` is `F1:` and four doubles of eight bytes each, in little-endian order.
     Text(String),
     /// A list, in order.
     List(Vec<String>),
 }
 
+impl Stored {
+    /// What a string under a key says.
+    pub fn of_string(bytes: &[u8]) -> Self {
+        Stored::Text(text_of(bytes))
+    }
+
+    /// The string as it is kept, or the elements of the list.
+    pub fn to_bytes(&self) -> Vec<Vec<u8>> {
+        match self {
+            Stored::Text(text) => alloc::vec![pack_text(text)],
+            Stored::List(list) => list.iter().map(|item| item.as_bytes().to_vec()).collect(),
+        }
+    }
+}
+
 impl Record {
     /// From this time on the record acts as if it were not there, and may be dropped.
     pub fn forget_at(&self) -> Timestamp {
-        let fresh_at = match &self.body {
+        let until = match &self.body {
             Body::Counter(record) => record.forget_at(),
             Body::Group(record) => record.forget_at(),
             Body::Lock(record) => record.forget_at(),
@@ -76,7 +93,7 @@ impl Record {
         let kept = Timestamp::computed(self.policy.map_or(0, |policy| policy.until))
             .expect("a limit is kept for less than MAX_SPAN after an accepted time");
         let remembered = self.requests.until().max(self.reservations.until());
-        fresh_at.max(blocked).max(remembered).max(kept)
+        until.max(blocked).max(remembered).max(kept)
     }
 
     /// The time to live, in milliseconds, of a record that is written at `now`: until
@@ -84,6 +101,21 @@ impl Record {
     pub fn ttl_ms(&self, now: Timestamp) -> u64 {
         let left = self.forget_at().saturating_since(now).max(Duration::from_micros(1));
         left.as_micros().div_ceil(1000) as u64 // at most MAX_SPAN
+    }
+
+    /// Whether it is to be kept for exactly as long as an `earlier` record of the same counter, of which no more
+    /// than its state was written: then a store leaves the expiry of the key as it is.
+    pub fn is_kept_as(&self, earlier: &Record) -> bool {
+        let rest = |record: &Record| {
+            let is_bare = record.blocked_until == 0 && record.policy.is_none();
+            is_bare && record.requests.is_empty() && record.reservations.is_empty()
+        };
+        match (&self.body, &earlier.body) {
+            (Body::Counter(now), Body::Counter(before)) => {
+                now.is_kept_as(before) && rest(self) && rest(earlier)
+            }
+            _ => false,
+        }
     }
 
     /// The kind and version of its format, such as `F1`; behind that of a stored limit.

@@ -221,7 +221,7 @@ fn broken_memories_are_told() {
 fn an_id_is_sent_with_how_long_to_remember_it() {
     let mut arguments = Arguments::new(None, 0);
     request(LIMITS[0], 3, 0xc0de, 500).arguments(&mut arguments);
-    let all: Vec<&str> = arguments.iter().collect();
+    let all: Vec<&str> = arguments.iter().map(|text| core::str::from_utf8(text).unwrap()).collect();
     let id = "0000000000000000000000000000c0de:500";
     assert_eq!(all, ["", "0", id, "F1", "10", "1000", "3"]);
 }

@@ -391,7 +391,8 @@ fn scripts_are_called_as_documented() {
     let sent = |command: &dyn Fn(&mut Arguments)| {
         let mut arguments = Arguments::default();
         command(&mut arguments);
-        arguments.iter().collect::<Vec<_>>().join(" ")
+        let all = arguments.iter().map(|text| core::str::from_utf8(text).unwrap());
+        all.collect::<Vec<_>>().join(" ")
     };
     let reserve = key.reservation(1, 6);
     let name = format!("{:032x}", 1);

@@ -14,7 +14,7 @@ local function read_any()
   local form = redis.call('TYPE', key).ok
   if form == 'none' then return end
   local record
-  if form == 'string' then record = redis.call('GET', key) end
+  if form == 'string' then record = unpacked(redis.call('GET', key)) end
   if form == 'list' then record = redis.call('LINDEX', key, '0') end
   local scope, keep, till, from = match(record or '', '^P1 ([oc]) (%d+) (%d+) ()')
   if scope then

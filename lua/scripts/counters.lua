@@ -28,8 +28,7 @@ local function new_counter(tag, config)
   local part = {counted = kind.counted, latest = kind.latest, size = kind.size}
   part.capacity, part.window = config[kind.capacity], kind.window and config[kind.window]
   part.unit, part.most = kind.unit and config[kind.unit] or 1, kind.most(unpack(config))
-  local settle, _, fresh_at, estimate = machines[tag].new(unpack(config))
-  part.settle, part.fresh_at, part.estimate = settle, fresh_at, estimate
+  part.settle, part.fresh_at, part.kept_until, part.estimate = machines[tag].new(unpack(config))
   return part
 end
 
@@ -62,4 +61,11 @@ local function counter_fresh_at(part)
   if state[part.counted] > 0 then return part.fresh_at(unpack(state)) end
   if part.estimate and state[1] > 0 then return part.fresh_at(unpack(state)) - part.window end
   return state[part.latest]
+end
+
+-- Until when the record of a counter by itself is kept: the same for all states within a stretch of time, so that
+-- the plain scripts set the expiry anew but once in each.
+local function counter_kept_until(part)
+  if part.state[part.counted] > 0 then return part.kept_until(unpack(part.state)) end
+  return counter_fresh_at(part)
 end

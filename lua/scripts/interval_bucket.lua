@@ -2,7 +2,7 @@
 -- of each interval), interval (us), burst.
 -- State: deficit (tokens missing from a full bucket), anchor (us, where the running interval began).
 -- A full bucket counts its intervals anew from its next use, as a forgotten one does.
-machines.I1 = {config = 3, state = '^(%d+) (%d+)$', format = '%.0f %.0f'}
+machines.I1 = {config = 3}
 
 function machines.I1.new(amount, interval, burst)
   local function settle(deficit, anchor)
@@ -13,11 +13,12 @@ function machines.I1.new(amount, interval, burst)
     if left <= 0 then return 0, max(now, anchor) end
     return left, anchor + intervals * interval
   end
-  local function charge(cost, deficit, anchor)
-    if cost <= burst - deficit then return deficit + cost, anchor end
-  end
   local function fresh_at(deficit, anchor)
     return anchor + ceil(deficit / amount) * interval
   end
-  return settle, charge, fresh_at
+  local function kept_until(deficit, anchor)
+    if deficit > burst then return fresh_at(deficit, anchor) end
+    return next_stretch_ends(anchor, ceil(burst / amount) * interval)
+  end
+  return settle, fresh_at, kept_until
 end

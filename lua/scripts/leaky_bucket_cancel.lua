@@ -24,7 +24,9 @@ end
 if now >= turn then return {0, now, 2} end
 if state ~= after then return {0, now, 1} end
 
--- The state from before is fresh when the turn comes.
+local _, fresh_at, kept_until = machines.T1.new(tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]))
+local deficit, last = tonumber(ARGV[8]), tonumber(ARGV[9])
+local keep = deficit > 0 and kept_until(deficit, last) or fresh_at(deficit, last)
 local behind, till = remembered()
-redis.call('SET', key, head .. before .. behind, 'PX', ttl_ms(max(turn, till)))
+redis.call('SET', key, packed(head .. before .. behind), 'PX', ttl_ms(max(keep, till)))
 return {0, now, 0}

@@ -1,6 +1,9 @@
 -- The record of any limit, of one part or of several: what the general scripts work on.
 --
--- A limit of one part has the record that its own script writes. A limit of several is
+-- A limit of one part has the record that its own script reads: a counter's is
+--   F1 10 60000000 1763700000123456 3
+-- that is its tag (the kind and the version of the format), its configuration, and its state, which the machine's
+-- part describes; with nothing behind it, it is packed. A limit of several is
 --   C1 F1 10 60000000 T1 1 10 20 1763700000123456 3 30 1763700000123456
 -- that is the tag, each part's tag and configuration, then each part's state, of which every request
 -- is charged to every part or to none; then what `requests` describes. It is a string; with a log
@@ -12,6 +15,8 @@ local head             -- the limit in ARGV, as a record of it begins
 local parts, logs      -- its parts, each with its settled state, and those that are logs
 local form             -- of the record: 'string', 'list', or nothing where there is none
 local converted        -- whether the record was of another limit
+local prior            -- the state as it was stored, of a limit that is one counter and its own record with no more to it
+                       -- than a plain script knows, or requests that are remembered
 local convert          -- see conversion.lua
 -- Of a call under the limit that is stored with the record, not under the one in ARGV: how long the caller
 -- waits for its turn (us); and under `default`, if it has one, the terms on which the limit in ARGV is
@@ -208,7 +213,7 @@ local function store(cost, told, letter)
       state = {part.used, last, #parts > 1 and uncut(part.skip) - drop or nil}
       keep = max(keep, last + (part.used > 0 and part.window or 0))
     else
-      keep = max(keep, counter_fresh_at(part))
+      keep = max(keep, parts[2] and counter_fresh_at(part) or counter_kept_until(part))
     end
     numbers[#numbers + 1] = as_text(state, 1)
   end
@@ -220,7 +225,7 @@ local function store(cost, told, letter)
   if logs[1] then
     store_entries(record, drop, form == 'list', ttl_ms(keep))
   else
-    redis.call('SET', key, record, 'PX', ttl_ms(keep))
+    redis.call('SET', key, packed(record), 'PX', ttl_ms(keep))
   end
 end
 
@@ -269,6 +274,8 @@ local function read_record()
     entries = form == 'list' and math.huge or 0
     local stored, same = read_stored(record)
     if not stored then return same end
+    local is_plain = same and not stored[2] and not policy and not blocked and not find(record, '|[rs]')
+    prior = is_plain and stored[1].state
     settle(stored)
     converted = not same
     if converted then convert(stored) else lower_reservations(parts) end

@@ -8,7 +8,8 @@
 -- ARGV[4]  and on: the limit: a tag and its configuration; or C1, then two to four of these
 -- ARGV[..] with leaky buckets among it the patience (us), the longest that the turn of a request may be away
 --          when it is admitted; then one or more costs, each at least 1
--- Reply    {0, now}; each part's state before this call, settled, which is a log's used and last; then
+-- Reply    {0, now}; each part's state before this call, settled (of a single counter as it was stored, as a plain
+--          script replies it), which is a log's used and last; then
 --          for each cost, for each log, when enough will have expired for it, 0 where it fits or never
 --          can: every decision follows from these. {6, now, until} and the same where the key is
 --          blocked: nothing is admitted. A request that is remembered gets the reply that it got, which
@@ -37,8 +38,8 @@ if again then
 end
 
 local reply = blocked and {BLOCKED, now, blocked} or {0, now}
-local before = {}
-add_states(before)
+local before = not reserves and prior or {}
+if not before[1] then add_states(before) end
 for _, number in ipairs(before) do reply[#reply + 1] = number end
 local admitted = false
 local longest = follows and follows.patience or patience and tonumber(ARGV[patience])

@@ -1,9 +1,9 @@
 -- The machine of the sliding window counter. Configuration: limit, window (us).
 -- State: previous, current (admitted in the window before the latest request's, and in that one),
 -- last (us, when the latest request was admitted). Windows are aligned to the epoch.
-machines.S1 = {config = 2, state = '^(%d+) (%d+) (%d+)$', format = '%.0f %.0f %.0f'}
+machines.S1 = {config = 2}
 
-function machines.S1.new(limit, window)
+function machines.S1.new(_, window)
   local function settle(previous, current, last)
     if not last then return 0, 0, now end
     local at = max(now, last)
@@ -26,13 +26,8 @@ function machines.S1.new(limit, window)
     return whole * split + ceil((split * rest + b * left) / window) + current
   end
 
-  local function charge(cost, previous, current, last)
-    if cost <= limit - estimate(previous, current, last) then
-      return previous, current + cost, last
-    end
-  end
   local function fresh_at(_, _, last)
     return (floor(last / window) + 2) * window
   end
-  return settle, charge, fresh_at, estimate
+  return settle, fresh_at, fresh_at, estimate
 end

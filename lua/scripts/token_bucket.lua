@@ -2,7 +2,7 @@
 -- (the rate in tokens per microsecond, a reduced fraction), burst. A token is `denominator` parts,
 -- and each microsecond brings `numerator` parts; burst * denominator < 2^53.
 -- State: deficit (parts missing from a full bucket), last (us, when the latest was admitted).
-machines.T1 = {config = 3, state = '^(%d+) (%d+)$', format = '%.0f %.0f'}
+machines.T1 = {config = 3}
 
 function machines.T1.new(numerator, denominator, burst)
   local function settle(deficit, last)
@@ -11,13 +11,13 @@ function machines.T1.new(numerator, denominator, burst)
     -- A refill past 2^53 may round, but stays above every deficit.
     return max(0, deficit - (at - last) * numerator), at
   end
-  local function charge(cost, deficit, last)
-    if cost <= burst and cost * denominator <= burst * denominator - deficit then
-      return deficit + cost * denominator, last
-    end
-  end
   local function fresh_at(deficit, last)
     return last + ceil(deficit / numerator)
   end
-  return settle, charge, fresh_at
+  local full = burst * denominator
+  local function kept_until(deficit, last)
+    if deficit > full then return fresh_at(deficit, last) end
+    return next_stretch_ends(last, (full - full % numerator) / numerator + 1)
+  end
+  return settle, fresh_at, kept_until
 end

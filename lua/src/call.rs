@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockage_core::{Arguments, Clock, Command, ReplyError};
+use lockage_core::{Arguments, Clock, Command, ReplyError, read_integer_reply, read_packed_reply};
 
 use crate::{Script, script};
 
@@ -52,7 +52,7 @@ impl<'a, C: Command> Call<'a, C> {
     }
 
     /// The script's own arguments.
-    pub fn arguments(&self) -> impl ExactSizeIterator<Item = &str> {
+    pub fn arguments(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.arguments.iter()
     }
 
@@ -67,6 +67,8 @@ impl<'a, C: Command> Call<'a, C> {
             "NOSCRIPT" => !std::mem::replace(&mut self.with_text, true),
             OTHER_LIMIT => self.command.fallback().is_some_and(|fallback| {
                 self.with_text = false;
+                self.arguments = self.arguments.at_the_same_time();
+                self.command.fallback_arguments(&mut self.arguments);
                 std::mem::replace(&mut self.script, script(fallback)).id() != fallback
             }),
             "MOVED" | "ASK" => {
@@ -77,7 +79,7 @@ impl<'a, C: Command> Call<'a, C> {
         }
     }
 
-    /// The outcome that this reply stands for: its integers, with nothing in the place of what is
+    /// The outcome that this reply stands for: the integers of a list, with nothing in the place of what is
     /// none.
     ///
     /// # Errors
@@ -88,6 +90,22 @@ impl<'a, C: Command> Call<'a, C> {
     ) -> Result<C::Outcome, ReplyError> {
         let integers: Option<Vec<i64>> = reply.into_iter().collect();
         self.command.outcome(&integers.ok_or(ReplyError::Unexpected)?)
+    }
+
+    /// The outcome that a reply stands for that is a single integer.
+    ///
+    /// # Errors
+    /// As [`Command::outcome`].
+    pub fn outcome_of_integer(&self, reply: i64) -> Result<C::Outcome, ReplyError> {
+        self.command.outcome(&read_integer_reply(reply))
+    }
+
+    /// The outcome that a reply stands for that is a string.
+    ///
+    /// # Errors
+    /// As [`Command::outcome`].
+    pub fn outcome_of_string(&self, reply: &[u8]) -> Result<C::Outcome, ReplyError> {
+        self.command.outcome(&read_packed_reply(reply).ok_or(ReplyError::Unexpected)?)
     }
 }
 

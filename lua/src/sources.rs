@@ -4,12 +4,10 @@ use lockage_core::ScriptId;
 
 const PRELUDE: &str = include_str!("../scripts/prelude.lua");
 const REQUESTS: &str = include_str!("../scripts/requests.lua");
-const COUNTER_RECORD: &str = include_str!("../scripts/counter_record.lua");
-const COUNTER_ACQUIRE: &str = include_str!("../scripts/counter_acquire.lua");
+const PACKED: &str = include_str!("../scripts/packed.lua");
 const FIXED_WINDOW: &str = include_str!("../scripts/fixed_window.lua");
 const SLIDING_WINDOW: &str = include_str!("../scripts/sliding_window.lua");
 const TOKEN_BUCKET: &str = include_str!("../scripts/token_bucket.lua");
-const LEAKY_BUCKET: &str = include_str!("../scripts/leaky_bucket.lua");
 const INTERVAL_BUCKET: &str = include_str!("../scripts/interval_bucket.lua");
 const SLIDING_LOG: &str = include_str!("../scripts/sliding_log.lua");
 const ANY_RECORD: &str = include_str!("../scripts/any_record.lua");
@@ -29,8 +27,9 @@ pub const SHARDED_CHANNELS: &str =
 pub const REWRITE: &str = include_str!("../scripts/rewrite.lua");
 
 /// What a script needs that works on any limit and any limiter's record.
-const ANY_LIMIT: [&str; 12] = [
+const ANY_LIMIT: [&str; 13] = [
     PRELUDE,
+    PACKED,
     FIXED_WINDOW,
     SLIDING_WINDOW,
     TOKEN_BUCKET,
@@ -47,18 +46,18 @@ const ANY_LIMIT: [&str; 12] = [
 /// The text of a script: its parts, one after the other.
 pub(crate) fn source(id: ScriptId) -> String {
     match id {
-        ScriptId::FixedWindowAcquire => counter(&[FIXED_WINDOW]),
-        ScriptId::SlidingWindowAcquire => counter(&[SLIDING_WINDOW]),
-        ScriptId::TokenBucketAcquire => counter(&[TOKEN_BUCKET]),
-        ScriptId::IntervalBucketAcquire => counter(&[INTERVAL_BUCKET]),
-        ScriptId::LeakyBucketAcquire => counter(&[TOKEN_BUCKET, LEAKY_BUCKET]),
+        ScriptId::FixedWindowAcquire => plain(include_str!("../scripts/fixed_window_acquire.lua")),
+        ScriptId::SlidingWindowAcquire => {
+            plain(include_str!("../scripts/sliding_window_acquire.lua"))
+        }
+        ScriptId::TokenBucketAcquire => plain(include_str!("../scripts/token_bucket_acquire.lua")),
+        ScriptId::IntervalBucketAcquire => {
+            plain(include_str!("../scripts/interval_bucket_acquire.lua"))
+        }
+        ScriptId::LeakyBucketAcquire => plain(include_str!("../scripts/leaky_bucket_acquire.lua")),
         ScriptId::LeakyBucketCancel => {
             let cancel = include_str!("../scripts/leaky_bucket_cancel.lua");
-            [PRELUDE, REQUESTS, ANY_RECORD, cancel].concat()
-        }
-        ScriptId::CounterPeek => {
-            let peek = include_str!("../scripts/counter_peek.lua");
-            [PRELUDE, REQUESTS, COUNTER_RECORD, peek].concat()
+            [PRELUDE, PACKED, TOKEN_BUCKET, REQUESTS, ANY_RECORD, cancel].concat()
         }
         ScriptId::SlidingLogAcquire => log(include_str!("../scripts/sliding_log_acquire.lua")),
         ScriptId::SlidingLogPeek => log(include_str!("../scripts/sliding_log_peek.lua")),
@@ -68,7 +67,7 @@ pub(crate) fn source(id: ScriptId) -> String {
         ScriptId::LimiterSettle => any(&[PENALTY, include_str!("../scripts/limiter_settle.lua")]),
         ScriptId::LimiterSet => any(&[include_str!("../scripts/limiter_set.lua")]),
         ScriptId::LimiterReset => {
-            [PRELUDE, ANY_RECORD, include_str!("../scripts/limiter_reset.lua")].concat()
+            [PRELUDE, PACKED, ANY_RECORD, include_str!("../scripts/limiter_reset.lua")].concat()
         }
         ScriptId::LockAcquire => lock(include_str!("../scripts/lock_acquire.lua")),
         ScriptId::LockRenew => lock(include_str!("../scripts/lock_renew.lua")),
@@ -94,8 +93,11 @@ pub(crate) fn source(id: ScriptId) -> String {
     }
 }
 
-fn counter(machine: &[&str]) -> String {
-    [&[PRELUDE], machine, &[REQUESTS, COUNTER_RECORD, COUNTER_ACQUIRE]].concat().concat()
+/// Of a limit of one counter.
+fn plain(acquire: &str) -> String {
+    let (call, store) =
+        (include_str!("../scripts/plain_call.lua"), include_str!("../scripts/plain_store.lua"));
+    [call, acquire, store].concat()
 }
 
 fn log(operation: &str) -> String {

@@ -221,7 +221,7 @@ mod tests {
             engine.store_use().unwrap();
         // The third one is denied, and writes nothing.
         assert_eq!((scripts, commands["get"], commands["set"]), (3, 3, 2));
-        let Some(lockage_core::Stored::Text(record)) = engine.store.stored("a") else { panic!() };
+        let record = engine.store.stored("a").unwrap().to_bytes().concat();
         assert_eq!((largest_record, mean_record), (record.len() as u64, record.len() as f64));
         assert_eq!(ModelEngine::default().store_use(), None);
     }

@@ -2,7 +2,9 @@
 
 use std::cell::RefCell;
 
-use lockage_core::{Arguments, Command, ScriptId, Stored, Timestamp};
+use lockage_core::{
+    Arguments, Command, ScriptId, Stored, Timestamp, read_integer_reply, read_packed_reply,
+};
 use redis::{Connection, Value};
 
 use crate::key::{Held, Holds, Key};
@@ -53,7 +55,7 @@ impl Session {
         script: ScriptId,
         key: &str,
         arguments: &Arguments,
-    ) -> Result<(Vec<i64>, Held), String> {
+    ) -> Result<(Value, Held), String> {
         let mut calls = redis::pipe();
         calls.cmd("EVALSHA").arg(lockage_lua::script(script).digest()).arg(1).arg(key);
         for argument in arguments.iter() {
@@ -61,7 +63,7 @@ impl Session {
         }
         calls.cmd("EVAL").arg(LOOK).arg(1).arg(key);
         calls.cmd("PTTL").arg(key);
-        let (reply, value, ttl_ms): (Vec<i64>, Value, i64) =
+        let (reply, value, ttl_ms): (Value, Value, i64) =
             calls.query(&mut self.connection).map_err(|error| error.to_string())?;
         Ok((reply, stored(value).map(|stored| (stored, self.expire_ms(ttl_ms)))))
     }
@@ -99,11 +101,13 @@ impl Key for Real<'_> {
         if let (Err(error), Some(fallback)) = (&called, command.fallback())
             && error.contains(lockage_lua::OTHER_LIMIT)
         {
+            let mut arguments = arguments.at_the_same_time();
+            command.fallback_arguments(&mut arguments);
             called = session.call(fallback, &self.key, &arguments);
         }
         let (reply, held) = called?;
         self.held = held;
-        command.outcome(&reply).map_err(|error| error.to_string())
+        command.outcome(&integers(reply)).map_err(|error| error.to_string())
     }
 
     fn forget(&mut self) {
@@ -125,9 +129,18 @@ impl Drop for Real<'_> {
     }
 }
 
+/// A reply as commands read it; an empty list where it is none of these.
+fn integers(reply: Value) -> Vec<i64> {
+    match reply {
+        Value::Int(integer) => read_integer_reply(integer).to_vec(),
+        Value::BulkString(numbers) => read_packed_reply(&numbers).unwrap_or_default(),
+        reply => redis::from_redis_value(reply).unwrap_or_default(),
+    }
+}
+
 fn stored(value: Value) -> Option<Stored> {
     match value {
-        Value::BulkString(text) => Some(Stored::Text(utf8(text))),
+        Value::BulkString(string) => Some(Stored::of_string(&string)),
         Value::Array(elements) if !elements.is_empty() => {
             let texts = elements.into_iter().map(|element| match element {
                 Value::BulkString(text) => utf8(text),

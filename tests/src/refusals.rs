@@ -75,9 +75,8 @@ fn refuses(
 pub fn refuses_argument(command: &impl Command, place: usize, wrong: &str) {
     let mut arguments = Arguments::new(None, 0);
     command.arguments(&mut arguments);
-    let mut words: Vec<&str> = arguments.iter().collect();
-    words[place - 1] = wrong;
-    let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+    let mut words: Vec<&[u8]> = arguments.iter().collect();
+    words[place - 1] = wrong.as_bytes();
     let mut store = SimStore::new().expect("Lua gets its memory");
     let script = lockage_lua::script(command.script());
     let reply = store.eval(script.source(), &[b"key"], &words);

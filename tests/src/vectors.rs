@@ -9,7 +9,8 @@ use std::time::Duration;
 use lockage_core::lock::{HoldId, Lock, OwnerId};
 use lockage_core::{
     Acquire, AcquireEach, Arguments, CancelTurn, Command, Decision, Limit, Peek, Record, RequestId,
-    Reset, Stored, TakeTurn, Ticket, Timestamp, Turn, Verdict,
+    Reset, Stored, TakeTurn, Ticket, Timestamp, Turn, Verdict, read_integer_reply,
+    read_packed_reply,
 };
 use lockage_sim::store::{RespValue, SimStore};
 use serde_json::{Value, json};
@@ -92,20 +93,22 @@ impl Recorder {
         let before = self.store.stored(KEY);
         let mut arguments = Arguments::new(None, 0);
         command.arguments(&mut arguments);
-        let bytes: Vec<&[u8]> = arguments.iter().map(str::as_bytes).collect();
-        let mut eval = |script| {
+        let mut eval = |script, arguments: &Arguments| {
             let source = lockage_lua::script(script).source();
+            let bytes: Vec<&[u8]> = arguments.iter().collect();
             self.store.eval(source, &[KEY.as_bytes()], &bytes).expect("Lua gets its memory")
         };
         let mut script = command.script();
-        let mut reply = eval(script);
+        let mut reply = eval(script, &arguments);
         if let (RespValue::Error(error), Some(fallback)) = (&reply, command.fallback())
             && error.starts_with(lockage_lua::OTHER_LIMIT)
         {
             script = fallback;
-            reply = eval(script);
+            arguments = arguments.at_the_same_time();
+            command.fallback_arguments(&mut arguments);
+            reply = eval(script, &arguments);
         }
-        let reply = integers(reply);
+        let (reply, as_sent) = integers(reply);
         let after = self.store.stored(KEY);
         let outcome = command.outcome(&reply);
 
@@ -122,10 +125,10 @@ impl Recorder {
             "now_us": self.now_us,
             "command": name,
             "script": script.name(),
-            "arguments": arguments.iter().collect::<Vec<_>>(),
+            "arguments": arguments.iter().map(text_or_hex).collect::<Vec<_>>(),
             "next_state": hex_state(&after),
             "expires_in_ms": expires_in_ms,
-            "reply": reply,
+            "reply": as_sent,
         }));
         command.outcome(&reply).ok()
     }
@@ -358,20 +361,39 @@ fn queue_vectors(lock: &Lock) -> Vec<Value> {
     keys.vectors
 }
 
-fn integers(reply: RespValue) -> Vec<i64> {
-    let RespValue::Array(values) = reply else { panic!("{reply:?} is no list of integers") };
+/// A reply as commands read it, and as it is sent: a list, an integer, or a string in hex.
+fn integers(reply: RespValue) -> (Vec<i64>, Value) {
+    let values = match reply {
+        RespValue::Array(values) => values,
+        RespValue::Integer(number) => return (read_integer_reply(number).to_vec(), number.into()),
+        RespValue::Bulk(bytes) => {
+            let numbers = read_packed_reply(&bytes).expect("numbers of eight bytes");
+            return (numbers, json!({ "hex": hex::encode(bytes) }));
+        }
+        other => panic!("{other:?} is no reply"),
+    };
     let integer = |value| match value {
         RespValue::Integer(number) => number,
         other => panic!("{other:?} is no integer"),
     };
-    values.into_iter().map(integer).collect()
+    let values: Vec<i64> = values.into_iter().map(integer).collect();
+    (values.clone(), values.into())
+}
+
+/// What scripts that take numbers in binary get is in hex.
+fn text_or_hex(argument: &[u8]) -> Value {
+    let is_text = argument.iter().all(|byte| byte.is_ascii_graphic());
+    match std::str::from_utf8(argument) {
+        Ok(text) if is_text => text.into(),
+        _ => json!({ "hex": hex::encode(argument) }),
+    }
 }
 
 /// The bytes of a string, or of each element of a list, in hex; null where nothing is stored.
 fn hex_state(stored: &Option<Stored>) -> Value {
     match stored {
         None => Value::Null,
-        Some(Stored::Text(text)) => json!({ "string": hex::encode(text) }),
+        Some(text @ Stored::Text(_)) => json!({ "string": hex::encode(&text.to_bytes()[0]) }),
         Some(Stored::List(list)) => {
             json!({ "list": list.iter().map(hex::encode).collect::<Vec<_>>() })
         }

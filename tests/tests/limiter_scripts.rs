@@ -4,12 +4,14 @@
 //! The scripts' times are injected, so they can be small numbers here; the stores' clock stands still.
 
 use lockage_core::ScriptId::{
-    self, CounterPeek, FixedWindowAcquire, LimiterAcquire, LimiterAdjust, LimiterPeek,
-    LimiterReset, LimiterSettle, SlidingLogAcquire, SlidingLogPeek, TokenBucketAcquire,
+    self, FixedWindowAcquire, IntervalBucketAcquire, LeakyBucketAcquire, LimiterAcquire,
+    LimiterAdjust, LimiterPeek, LimiterReset, LimiterSettle, SlidingLogAcquire, SlidingLogPeek,
+    SlidingWindowAcquire, TokenBucketAcquire,
 };
-use lockage_core::Timestamp;
+use lockage_core::{Stored, Timestamp, read_integer_reply, read_packed_reply};
 use lockage_sim::store::{RespValue, SimStore};
 use lockage_tests::server::{Server, VirtualClock};
+use lockage_tests::stores::is_plain;
 
 const KEY: &str = "lockage:{one}";
 const CLOCK_US: u64 = 1_763_700_000_000_000;
@@ -90,8 +92,8 @@ fn thousands_of_entries_are_read_and_written_in_pieces() {
 fn a_blocked_key_admits_nothing_until_then() {
     let mut both = Both::new();
     for (script, peek, limit, fresh, after) in [
-        (FixedWindowAcquire, CounterPeek, "F1 3 1000", "7000 0", "7050 1"),
-        (TokenBucketAcquire, CounterPeek, "T1 1 9 3", "0 7000", "9 7050"),
+        (LimiterAcquire, LimiterPeek, "F1 3 1000", "7000 0", "7050 1"),
+        (LimiterAcquire, LimiterPeek, "T1 1 9 3", "0 7000", "9 7050"),
         (SlidingLogAcquire, SlidingLogPeek, "L1 3 1000", "0 0", "1 7050"),
     ] {
         both.clear();
@@ -227,10 +229,13 @@ fn an_adjusted_record_lives_until_nothing_of_it_counts() {
         ("S1 9 10000 4 3 15000", "f 2", "S1 9 10000", 15),
         ("S1 9 10000 4 3 15000", "f 3", "S1 9 10000", 5), // the running window is free again
         ("S1 9 10000 4 3 15000", "f 9", "S1 9 10000", 1),
-        ("T1 1 2000 9 10000 15000", "f 2", "T1 1 2000 9", 6),
-        ("T1 1 2000 9 10000 15000", "p 2", "T1 1 2000 9", 14),
-        ("I1 2 5000 9 3 14000", "p 2", "I1 2 5000 9", 14),
-        ("I1 2 5000 9 3 14000", "b 20000", "I1 2 5000 9", 20),
+        // Buckets that are no more than empty: to the end of the stretch of 18,001 us, or of 25,000 us, after this one.
+        ("T1 1 2000 9 10000 15000", "f 2", "T1 1 2000 9", 22),
+        ("T1 1 2000 9 10000 15000", "p 2", "T1 1 2000 9", 22),
+        ("T1 1 2000 9 18000 15000", "p 2", "T1 1 2000 9", 22),
+        ("I1 2 5000 9 3 14000", "p 2", "I1 2 5000 9", 35),
+        ("I1 2 5000 9 9 14000", "p 2", "I1 2 5000 9", 29),
+        ("I1 2 5000 9 3 14000", "b 60000", "I1 2 5000 9", 60),
         ("C1 F1 9 9000 T1 1 2000 9 14000 4 10000 15000", "f 2", "C1 F1 9 9000 T1 1 2000 9", 8),
         // Times that went back: what is empty still holds back an earlier time (D10).
         ("T1 1 2000 9 10000 25000", "f 9", "T1 1 2000 9", 10),
@@ -247,8 +252,8 @@ fn an_adjusted_record_lives_until_nothing_of_it_counts() {
 fn what_was_done_under_an_id_is_done_once() {
     let mut both = Both::new();
     for (script, limit) in [
-        (FixedWindowAcquire, "F1 9 1000"),
-        (TokenBucketAcquire, "T1 1 100 9"),
+        (LimiterAcquire, "F1 9 1000"),
+        (LimiterAcquire, "T1 1 100 9"),
         (SlidingLogAcquire, "L1 9 1000"),
         (LimiterAcquire, "C1 F1 9 1000 L1 9 1000 L1 8 500"),
     ] {
@@ -410,12 +415,18 @@ fn patience_counts_in_every_queue_of_a_limit() {
 #[test]
 fn hot_scripts_leave_other_limits_to_the_general_ones() {
     let mut both = Both::new();
-    for record in
-        [&["F1 9 2000 5000 6"][..], &["C1 F1 9 1000 F1 8 1000 1 1 1 1"], &["L1 9 1000 1 5", "5"]]
-    {
+    let blocked = "F1 9 1000 5000 6|blocked 7000";
+    let remembered = format!("F1 9 1000 5000 6|{ID} 9000 1 5000 5000 5");
+    for record in [
+        &["F1 9 2000 5000 6"][..],
+        &["C1 F1 9 1000 F1 8 1000 1 1 1 1"],
+        &["L1 9 1000 1 5", "5"],
+        &[blocked],
+        &[&remembered],
+        &["F1 09 1000 5000 6"],
+    ] {
         for (script, arguments) in [
             (FixedWindowAcquire, "- F1 9 1000 1"),
-            (CounterPeek, "F1 9 1000 1"),
             (SlidingLogAcquire, "- L1 9 2000 1"),
             (SlidingLogPeek, "L1 9 2000 1"),
         ] {
@@ -423,6 +434,107 @@ fn hot_scripts_leave_other_limits_to_the_general_ones() {
             let refused = both.refused(script, arguments);
             assert!(refused.starts_with("LOCKAGE_OTHER_LIMIT "), "{refused}");
         }
+    }
+}
+
+#[test]
+fn plain_calls_reply_numbers_and_are_kept_in_binary() {
+    let mut both = Both::new();
+    for (script, limit, told, again, after, ttl) in [
+        (FixedWindowAcquire, "F1 9 1000", "0 5000", "0 5000 5000 3", "5000 3", 1),
+        (SlidingWindowAcquire, "S1 9 1000", "0 5000", "0 5000 0 3 5000", "0 3 5000", 2),
+        (IntervalBucketAcquire, "I1 2 1000 9", "0 5000", "0 5000 3 5000", "3 5000", 10),
+        (TokenBucketAcquire, "T1 1 100 9", "9 0", "9 300", "300 5000", 2),
+        (LeakyBucketAcquire, "Q1 1 100 9", "0 5000", "0 5000 300 5000", "300 5000", 2),
+    ] {
+        both.clear();
+        let patience = if script == LeakyBucketAcquire { "9000 " } else { "" };
+        let call = |both: &mut Both, costs| {
+            both.call(script, 5000, &format!("- {limit} {patience}{costs}"))
+        };
+        assert_eq!(call(&mut both, "2 90 1"), numbers(told), "{limit}");
+        assert_eq!((both.record(), both.ttl()), (format!("{limit} {after}"), ttl));
+        let RespValue::Bulk(bytes) = both.stored() else { panic!("{limit}") };
+        assert_eq!(bytes.len(), 3 + 8 * (both.record().split(' ').count() - 1), "{limit}");
+        // The expiry stays as it is.
+        assert_eq!(call(&mut both, "1"), numbers(again), "{limit}");
+        assert_eq!(both.ttl(), ttl);
+    }
+}
+
+#[test]
+fn what_is_no_plain_call_is_a_wrong_argument() {
+    let mut both = Both::new();
+    let nan = "nan";
+    for (script, right) in [
+        (FixedWindowAcquire, &["9", "1000", "1"][..]),
+        (SlidingWindowAcquire, &["9", "1000", "1"]),
+        (IntervalBucketAcquire, &["2", "1000", "9", "1"]),
+        (TokenBucketAcquire, &["1", "100", "9", "1"]),
+        (LeakyBucketAcquire, &["1", "100", "9", "0", "1"]),
+    ] {
+        let mut wrong = vec![packed(&right[1..]), vec![], [packed(right), vec![0]].concat()];
+        for place in 0..right.len() {
+            for instead in ["0", "-1", "1.5", nan, "9007199254740992"] {
+                let is_cost = place == right.len() - 1;
+                let is_patience = script == LeakyBucketAcquire && place == 3;
+                let is_right = is_cost && instead.len() > 10
+                    || is_patience && instead != nan && instead != "-1";
+                let mut words = right.to_vec();
+                words[place] = instead;
+                wrong.extend((!is_right).then(|| packed(&words)));
+                let mut more = right.to_vec();
+                more.push(instead);
+                wrong.extend((instead.len() < 10).then(|| packed(&more)));
+            }
+        }
+        let time = packed(&["5000", "0"]);
+        let mut calls: Vec<_> = wrong.into_iter().map(|call| (call, time.clone())).collect();
+        for time in [&["-1", "0"][..], &["0.5", "0"], &["nan", "0"], &["5000", "-1"], &["5000"]] {
+            calls.push((packed(right), packed(time)));
+        }
+        let source = lockage_lua::script(script).source();
+        for (call, time) in calls {
+            let keys = [KEY.as_bytes()];
+            let Ok(RespValue::Error(error)) = both.simulated.eval(source, &keys, &[&call, &time])
+            else {
+                panic!("{call:?} {time:?}")
+            };
+            assert!(error.starts_with("LOCKAGE_ARGUMENT ARGV[1] must be "), "{error}");
+            let mut real = redis::cmd("EVAL");
+            real.arg(source).arg(1).arg(KEY).arg(&call[..]).arg(&time[..]);
+            assert_eq!(read(real.query(&mut both.real)), RespValue::Error(error));
+            assert_eq!(both.stored(), RespValue::Nil, "D12");
+        }
+    }
+}
+
+#[test]
+fn a_packed_record_that_is_damaged_is_told_and_stays() {
+    let mut both = Both::new();
+    let right = packed(&["9", "1000", "5000", "6"]);
+    let at = |place: usize, number: f64| {
+        let mut numbers = right.clone();
+        numbers[8 * place..8 * place + 8].copy_from_slice(&number.to_le_bytes());
+        numbers
+    };
+    let mut damaged = vec![right[..31].to_vec(), [&right[..], &[0]].concat(), vec![]];
+    for place in 0..4 {
+        damaged.extend(
+            [-1.0, 0.5, f64::NAN, f64::INFINITY, 9_007_199_254_740_992.0].map(|it| at(place, it)),
+        );
+    }
+    for numbers in damaged {
+        both.put_bytes(&[b"F1:", &numbers[..]].concat());
+        let before = both.stored();
+        let refused = both.refused(FixedWindowAcquire, "- F1 9 1000 1");
+        assert!(refused.starts_with("LOCKAGE_OTHER_LIMIT "), "{refused}");
+        assert_eq!(both.call(LimiterAcquire, 5000, "- F1 9 1000 1"), [4], "{numbers:?}");
+        assert_eq!(both.stored(), before, "D12");
+    }
+    for (record, status) in [(&b"F2:12345678"[..], 2), (b"X1:12345678", 1), (b"user:1", 1)] {
+        both.put_bytes(record);
+        assert_eq!(both.call(LimiterAcquire, 5000, "- F1 9 1000 1"), [status]);
     }
 }
 
@@ -450,16 +562,16 @@ fn a_reservation_is_taken_out_of_thousands_of_entries() {
 fn hot_scripts_leave_reservations_to_the_general_ones() {
     let mut both = Both::new();
     for (script, peek, limit) in [
-        (FixedWindowAcquire, CounterPeek, "F1 9 1000"),
-        (TokenBucketAcquire, CounterPeek, "T1 1 100 9"),
-        (SlidingLogAcquire, SlidingLogPeek, "L1 9 1000"),
+        (FixedWindowAcquire, None, "F1 9 1000"),
+        (TokenBucketAcquire, None, "T1 1 100 9"),
+        (SlidingLogAcquire, Some(SlidingLogPeek), "L1 9 1000"),
     ] {
         both.clear();
         both.call(LimiterAcquire, 5000, &format!("r{ID}:9000 {limit} 1"));
         both.call(LimiterSettle, 5000, &format!("{ID} 14000 1 {limit}"));
         let before = both.stored();
-        for (script, arguments) in [(script, format!("- {limit} 1")), (peek, format!("{limit} 1"))]
-        {
+        let peek = peek.map(|peek| (peek, format!("{limit} 1")));
+        for (script, arguments) in [(script, format!("- {limit} 1"))].into_iter().chain(peek) {
             let refused = both.refused(script, &arguments);
             assert!(refused.starts_with("LOCKAGE_OTHER_LIMIT "), "{refused}");
             assert_eq!(both.stored(), before);
@@ -613,7 +725,7 @@ fn wrong_arguments_are_errors_and_write_nothing() {
         (LimiterAcquire, 3, "r F1 9 1000 1"),
         (LimiterAcquire, 3, &format!("r{ID} F1 9 1000 1")),
         (LimiterAcquire, 3, &format!("r{ID}:5 F1 9 1000 1 1")),
-        (FixedWindowAcquire, 3, &format!("r{ID}:5 F1 9 1000 1")),
+        (SlidingLogAcquire, 3, &format!("r{ID}:5 L1 9 1000 1")),
         (LimiterSettle, 3, "x 9000 1 F1 9 1000"),
         (LimiterSettle, 4, &format!("{ID} x 1 F1 9 1000")),
         (LimiterSettle, 5, &format!("{ID} 9000 -1 F1 9 1000")),
@@ -648,9 +760,19 @@ impl Both {
         let now = now.to_string();
         let empty = |text| if text == "-" { "" } else { text };
         let own = arguments.split_whitespace().map(empty);
-        let argv: Vec<&str> = [now.as_str(), "0"].into_iter().chain(own).collect();
+        let argv: Vec<Vec<u8>> = match is_plain(script) {
+            // The numbers behind the tag, and the time.
+            true => {
+                let numbers: Vec<&str> = own.skip(2).collect();
+                vec![packed(&numbers), packed(&[&now, "0"])]
+            }
+            false => {
+                let all = [now.as_str(), "0"].into_iter().chain(own);
+                all.map(|text| text.as_bytes().to_vec()).collect()
+            }
+        };
         let source = lockage_lua::script(script).source();
-        let bytes: Vec<&[u8]> = argv.iter().map(|argument| argument.as_bytes()).collect();
+        let bytes: Vec<&[u8]> = argv.iter().map(Vec::as_slice).collect();
         let simulated = self.simulated.eval(source, &[KEY.as_bytes()], &bytes).unwrap();
         let real = redis::cmd("EVAL").arg(source).arg(1).arg(KEY).arg(&argv).query(&mut self.real);
         assert_eq!(simulated, read(real), "{} {arguments}", script.name());
@@ -661,7 +783,12 @@ impl Both {
 
     fn call(&mut self, script: ScriptId, now: i64, arguments: &str) -> Vec<i64> {
         let reply = self.eval(script, now, arguments);
-        let RespValue::Array(numbers) = reply else { panic!("{arguments}: {reply:?}") };
+        let numbers = match reply {
+            RespValue::Array(numbers) => numbers,
+            RespValue::Integer(number) => return read_integer_reply(number).to_vec(),
+            RespValue::Bulk(numbers) => return read_packed_reply(&numbers).unwrap(),
+            _ => panic!("{arguments}: {reply:?}"),
+        };
         let number = |value| {
             let RespValue::Integer(number) = value else { panic!("{arguments}: {value:?}") };
             number
@@ -714,7 +841,12 @@ impl Both {
     }
 
     fn put_text(&mut self, text: &str) {
-        self.run(&["SET", KEY, text]);
+        self.put_bytes(&Stored::Text(text.to_owned()).to_bytes()[0]);
+    }
+
+    fn put_bytes(&mut self, bytes: &[u8]) {
+        self.simulated.execute(&[b"SET", KEY.as_bytes(), bytes]);
+        redis::cmd("SET").arg(KEY).arg(bytes).exec(&mut self.real).unwrap();
     }
 
     fn stored(&mut self) -> RespValue {
@@ -744,7 +876,13 @@ impl Both {
 
 fn text(value: RespValue) -> String {
     let RespValue::Bulk(bytes) = value else { panic!("no text: {value:?}") };
-    String::from_utf8(bytes).unwrap()
+    let Stored::Text(text) = Stored::of_string(&bytes) else { panic!("a string is text") };
+    text
+}
+
+/// Numbers as plain scripts take them.
+fn packed(words: &[&str]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.parse::<f64>().unwrap().to_le_bytes()).collect()
 }
 
 fn numbers(text: &str) -> Vec<i64> {

@@ -221,8 +221,8 @@ fn bug_15_a_wait_that_is_rounded_down_is_killed_by_d2() {
 fn bug_17_a_floored_refill_is_killed_by_d6() {
     let mutant = Shipped::broken(
         ScriptId::TokenBucketAcquire,
-        "(at - last) * numerator",
-        "floor((at - last) * numerator / denominator) * denominator",
+        "(now - last) * rate",
+        "math.floor((now - last) * rate / unit) * unit",
     );
     let polls = prop::collection::vec((0..=20_u64, 1..=2_u64), 1..STEPS);
     let input = (strategies::config(Kind::TokenBucket), polls);
@@ -262,11 +262,21 @@ fn bug_22_seconds_mixed_with_milliseconds_are_killed_by_e2() {
 
 #[test]
 fn denied_ids_that_are_remembered_are_killed_by_d11() {
-    for (id, kind, admitted) in [
-        (ScriptId::TokenBucketAcquire, Kind::TokenBucket, "if admitted then"),
-        (ScriptId::SlidingLogAcquire, Kind::SlidingLog, "if #admitted > 0 then"),
+    for (id, kind, admitted, broken) in [
+        (
+            ScriptId::LimiterAcquire,
+            Kind::TokenBucket,
+            "if reserves or not admitted then id = nil end",
+            "admitted = admitted or id",
+        ),
+        (
+            ScriptId::SlidingLogAcquire,
+            Kind::SlidingLog,
+            "if #admitted > 0 then",
+            "if #admitted > 0 or id then",
+        ),
     ] {
-        let mutant = Shipped::broken(id, admitted, &admitted.replace("then", "or id then"));
+        let mutant = Shipped::broken(id, admitted, broken);
         mutant.killed(forward(request_trace(kind, STEPS)), |simulated, trace| {
             let fresh = &mut Machine::new(trace.limits.limit());
             properties::d11_a_denied_id_is_a_new_attempt(simulated, fresh, trace)
@@ -312,7 +322,7 @@ fn an_id_that_is_remembered_for_too_long_is_killed_by_d11() {
 fn patience_that_does_not_count_is_killed_by_d1() {
     let mutant = Shipped::broken(
         ScriptId::LeakyBucketAcquire,
-        "fresh_at(deficit, last) - now <= patience",
+        "last + math.ceil(deficit / rate) - now <= patience",
         "last - now <= patience",
     );
     mutant.killed(forward(turn_trace(Kind::LeakyBucket, STEPS)), |simulated, trace| {
@@ -371,7 +381,7 @@ fn a_cancel_that_keeps_the_charge_is_killed_by_d14() {
 
 /// One script of each kind of record that remembers requests.
 const REQUESTED: [(ScriptId, Kind); 2] = [
-    (ScriptId::FixedWindowAcquire, Kind::FixedWindow),
+    (ScriptId::LimiterAcquire, Kind::FixedWindow),
     (ScriptId::SlidingLogAcquire, Kind::SlidingLog),
 ];
 

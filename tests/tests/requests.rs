@@ -112,10 +112,13 @@ fn broken_memories_are_damaged_records_in_rust_and_in_lua() {
 fn wrong_ids_are_wrong_arguments() {
     for (config, ..) in limiters() {
         let acquire = Acquire::new(config.limit(), 1).unwrap();
+        let acquire =
+            acquire.with_request(RequestId::from_u128(1), Duration::from_secs(1)).unwrap();
         let source = lockage_lua::script(acquire.script()).source();
         let mut arguments = lockage_core::Arguments::new(None, 0);
         acquire.arguments(&mut arguments);
-        let right: Vec<&str> = arguments.iter().collect();
+        let right: Vec<&str> =
+            arguments.iter().map(|text| std::str::from_utf8(text).unwrap()).collect();
         let with = |id: &str, costs: &[&str]| {
             let mut arguments = [&right[..right.len() - 1], costs].concat();
             arguments[2] = id;

@@ -34,24 +34,23 @@ const SLICE: usize = 16;
 const THREADS: usize = 2;
 
 /// All but `rewrite`, which is a script of its own, without a machine.
-const PARTS: [Part; 55] = [
+const PARTS: [Part; 59] = [
     part("any_record", include_str!("../../lua/scripts/any_record.lua")),
     part("conversion", include_str!("../../lua/scripts/conversion.lua")),
-    part("counter_acquire", include_str!("../../lua/scripts/counter_acquire.lua")),
-    part("counter_peek", include_str!("../../lua/scripts/counter_peek.lua")),
-    part("counter_record", include_str!("../../lua/scripts/counter_record.lua")),
     part("counters", include_str!("../../lua/scripts/counters.lua")),
     part("fenced_read", include_str!("../../lua/scripts/fenced_read.lua")),
     part("fenced_record", include_str!("../../lua/scripts/fenced_record.lua")),
     part("fenced_write", include_str!("../../lua/scripts/fenced_write.lua")),
     part("fixed_window", include_str!("../../lua/scripts/fixed_window.lua")),
+    part("fixed_window_acquire", include_str!("../../lua/scripts/fixed_window_acquire.lua")),
     part("interval_bucket", include_str!("../../lua/scripts/interval_bucket.lua")),
+    part("interval_bucket_acquire", include_str!("../../lua/scripts/interval_bucket_acquire.lua")),
     part("latch_count_down", include_str!("../../lua/scripts/latch_count_down.lua")),
     part("latch_inspect", include_str!("../../lua/scripts/latch_inspect.lua")),
     part("latch_record", include_str!("../../lua/scripts/latch_record.lua")),
     part("latch_reset", include_str!("../../lua/scripts/latch_reset.lua")),
     part("latch_set", include_str!("../../lua/scripts/latch_set.lua")),
-    part("leaky_bucket", include_str!("../../lua/scripts/leaky_bucket.lua")),
+    part("leaky_bucket_acquire", include_str!("../../lua/scripts/leaky_bucket_acquire.lua")),
     part("leaky_bucket_cancel", include_str!("../../lua/scripts/leaky_bucket_cancel.lua")),
     part("limit_record", include_str!("../../lua/scripts/limit_record.lua")),
     part("limiter_acquire", include_str!("../../lua/scripts/limiter_acquire.lua")),
@@ -68,8 +67,11 @@ const PARTS: [Part; 55] = [
     part("lock_renew", include_str!("../../lua/scripts/lock_renew.lua")),
     part("lock_withdraw", include_str!("../../lua/scripts/lock_withdraw.lua")),
     part("log_entries", include_str!("../../lua/scripts/log_entries.lua")),
+    part("packed", include_str!("../../lua/scripts/packed.lua")),
     part("penalty", include_str!("../../lua/scripts/penalty.lua")),
     part("pieces", include_str!("../../lua/scripts/pieces.lua")),
+    part("plain_call", include_str!("../../lua/scripts/plain_call.lua")),
+    part("plain_store", include_str!("../../lua/scripts/plain_store.lua")),
     part("prelude", include_str!("../../lua/scripts/prelude.lua")),
     part("publish", include_str!("../../lua/scripts/publish.lua")),
     part("requests", include_str!("../../lua/scripts/requests.lua")),
@@ -88,7 +90,9 @@ const PARTS: [Part; 55] = [
     part("sliding_log_acquire", include_str!("../../lua/scripts/sliding_log_acquire.lua")),
     part("sliding_log_peek", include_str!("../../lua/scripts/sliding_log_peek.lua")),
     part("sliding_window", include_str!("../../lua/scripts/sliding_window.lua")),
+    part("sliding_window_acquire", include_str!("../../lua/scripts/sliding_window_acquire.lua")),
     part("token_bucket", include_str!("../../lua/scripts/token_bucket.lua")),
+    part("token_bucket_acquire", include_str!("../../lua/scripts/token_bucket_acquire.lua")),
     part("wake", include_str!("../../lua/scripts/wake.lua")),
 ];
 

@@ -239,11 +239,10 @@ fn wrong_terms_are_wrong_arguments() {
 fn refuses_argument(command: &impl Command, place: usize, wrong: &str, said: usize) {
     let mut arguments = Arguments::new(None, 0);
     command.arguments(&mut arguments);
-    let mut words: Vec<&str> = arguments.iter().collect();
-    words[place] = wrong;
+    let mut words: Vec<&[u8]> = arguments.iter().collect();
+    words[place] = wrong.as_bytes();
     let mut store = SimStore::new().expect("Lua gets its memory");
-    let bytes: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
-    let reply = store.eval(lockage_lua::script(command.script()).source(), &[b"key"], &bytes);
+    let reply = store.eval(lockage_lua::script(command.script()).source(), &[b"key"], &words);
     let Ok(RespValue::Error(error)) = reply else { panic!("{wrong}: {reply:?}") };
     let expected = format!("LOCKAGE_ARGUMENT ARGV[{}] must be", said + 1);
     assert!(error.starts_with(&expected), "{wrong}: {error}");

@@ -21,6 +21,15 @@ pub(super) struct Case {
     pub(super) command: Box<dyn Fn(usize) -> Cmd>,
 }
 
+impl Case {
+    /// What is sent for so many decisions, after so many.
+    pub(super) fn commands(&self, from: usize, count: usize) -> Vec<Cmd> {
+        (from * self.each..(from + count) * self.each)
+            .map(|number| (self.command)(number))
+            .collect()
+    }
+}
+
 const GET_SET: &str = include_str!("../../lua/get_set.lua");
 const ZSET_LOG: &str = include_str!("../../lua/zset_log.lua");
 const HASH_BUCKET: &str = include_str!("../../lua/hash_bucket.lua");
@@ -44,8 +53,17 @@ pub(super) fn all() -> Vec<Case> {
     ] {
         cases.extend(limiter(name, admits, denies));
     }
+    cases.push(new_keys());
     cases.extend(locks());
     cases
+}
+
+/// Each request on a key that was never used.
+fn new_keys() -> Case {
+    let limit: Limit = "token-bucket 1000000/day".parse().expect("a limit");
+    let acquire = Acquire::new(limit, 1).expect("above zero");
+    let command = move |number: usize| call(&acquire, &format!("token bucket {number}"));
+    case("token bucket, a new key each", "admitted", command)
 }
 
 /// What the commands of others cost, and the floor: a script that does nothing.

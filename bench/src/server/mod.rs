@@ -2,6 +2,7 @@
 
 mod callgrind;
 mod cases;
+mod gate;
 mod process;
 
 use std::collections::BTreeSet;
@@ -29,6 +30,12 @@ pub(super) struct Args {
     /// Measures only what has this in its name.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
+    /// Only counts instructions, and fails where a script needs more of them than `bench/instructions.json` says.
+    #[arg(long, conflicts_with = "only")]
+    gate: bool,
+    /// Writes down for that what is counted now.
+    #[arg(long, conflicts_with_all = ["only", "gate"])]
+    record: bool,
 }
 
 /// Of one case, for each decision.
@@ -45,6 +52,9 @@ struct Row {
 
 pub(super) fn run(args: &Args) -> Result<()> {
     let mut counted = Counted::start(&args.program)?;
+    if args.gate || args.record {
+        return gate::run(&mut counted, args.record);
+    }
     let folder = tempfile::tempdir().context("a folder for the server")?;
     let mut timed = Server::start(Command::new(&args.program), folder, true)?;
     let version = timed.info("server", "redis_version:")?;
@@ -63,16 +73,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
 const FLOOR: &str = "return 1";
 
 fn measure(counted: &mut Counted, timed: &mut Server, case: &Case) -> Result<Row> {
-    let commands = |from: usize, count: usize| {
-        (from..from + count * case.each).map(|number| (case.command)(number)).collect::<Vec<_>>()
-    };
-    let (first, then) = (commands(0, WARM_UP), commands(WARM_UP * case.each, MEASURED));
     for server in [&mut counted.server, timed] {
-        server.send(&[redis::cmd("FLUSHALL")])?;
-        server.send(&cases::load_scripts())?;
-        server.send(&case.before)?;
-        server.send(&first)?;
+        prepare(server, case)?;
     }
+    let then = case.commands(WARM_UP, MEASURED);
     let instructions = counted.count(&then)? as f64;
     let before = appended(timed)?;
     let _: String = timed.ask(&["CONFIG", "RESETSTAT"])?;
@@ -93,6 +97,14 @@ fn measure(counted: &mut Counted, timed: &mut Server, case: &Case) -> Result<Row
         appended: each(appended),
         memory,
     })
+}
+
+/// Brings a server to where what follows costs what it costs in the long run.
+fn prepare(server: &mut Server, case: &Case) -> Result<()> {
+    server.send(&[redis::cmd("FLUSHALL")])?;
+    server.send(&cases::load_scripts())?;
+    server.send(&case.before)?;
+    server.send(&case.commands(0, WARM_UP))
 }
 
 /// How much the server has appended to its log.

@@ -137,7 +137,7 @@ impl Command for Acquire {
     type Outcome = Decision;
 
     fn script(&self) -> ScriptId {
-        wire::acquire_script(&self.limit)
+        wire::acquire_script(&self.limit, self.request)
     }
 
     fn fallback(&self) -> Option<ScriptId> {
@@ -145,6 +145,12 @@ impl Command for Acquire {
     }
 
     fn arguments(&self, arguments: &mut Arguments) {
+        if self.request.is_some() || !pack_acquire(&self.limit, self.costs(), arguments) {
+            self.fallback_arguments(arguments);
+        }
+    }
+
+    fn fallback_arguments(&self, arguments: &mut Arguments) {
         match self.request {
             Some(request) => arguments.push(request),
             None => arguments.push(""),
@@ -212,7 +218,7 @@ impl Command for AcquireEach {
     type Outcome = Vec<Decision>;
 
     fn script(&self) -> ScriptId {
-        wire::acquire_script(&self.limit)
+        wire::acquire_script(&self.limit, None)
     }
 
     fn fallback(&self) -> Option<ScriptId> {
@@ -220,6 +226,12 @@ impl Command for AcquireEach {
     }
 
     fn arguments(&self, arguments: &mut Arguments) {
+        if !pack_acquire(&self.limit, self.costs(), arguments) {
+            self.fallback_arguments(arguments);
+        }
+    }
+
+    fn fallback_arguments(&self, arguments: &mut Arguments) {
         arguments.push(""); // no request id
         push_acquire(&self.limit, self.costs(), arguments);
     }
@@ -278,6 +290,16 @@ impl<'a> Costs<'a> {
     pub(super) fn patient(each: &'a [u64]) -> Self {
         Costs { each, patience: Patience::ENDLESS }
     }
+}
+
+/// The configuration of a limit of a single counter, the patience where there are turns, and the costs, packed;
+/// whether it is one.
+fn pack_acquire(limit: &Limit, costs: Costs<'_>, arguments: &mut Arguments) -> bool {
+    let limits = limit.singles();
+    let Some(machine) = only_counter(&limits) else { return false };
+    let patience = limits[0].has_turns().then_some(costs.patience.as_micros());
+    arguments.pack(machine.config().iter().chain(&patience).chain(costs.each).copied());
+    true
 }
 
 /// The limit, the patience where there are turns, and the costs, which stand behind the request.

@@ -12,6 +12,7 @@ use super::standing::{Standpoint, State};
 use crate::command::ScriptId;
 use crate::decision::{Decision, Verdict};
 use crate::error::RecordError;
+use crate::exact::MAX_COUNT;
 use crate::limit::Single;
 use crate::time::Timestamp;
 
@@ -69,6 +70,11 @@ pub(crate) trait Counter: Copy {
     /// The first time from which the state acts like a fresh one; it may be forgotten from then on.
     fn fresh_at(self, state: Self::State) -> u64;
 
+    /// Until when a state is kept that does not act like a fresh one but may be charged again: at least until
+    /// then, and the same for all states within one stretch of time, so that a store sets the expiry anew but
+    /// once in each. None where that is not so, as of a state with more charged than its capacity.
+    fn kept_until(self, state: Self::State) -> Option<u64>;
+
     /// When it is the turn of what is charged next: all that is charged now is then gone. Most machines
     /// have no turns: what they admit may go ahead at once.
     fn turn_at(self, _state: Self::State) -> u64 {
@@ -108,6 +114,7 @@ pub(crate) trait Machine {
     fn remaining(&self, state: Fields) -> u64;
     fn admitted_at(&self, state: Fields, cost: u64) -> u64;
     fn fresh_at(&self, state: Fields) -> u64;
+    fn kept_until(&self, state: Fields) -> Option<u64>;
     fn turn_at(&self, state: Fields) -> u64;
 
     /// Decides each cost in order at one `now`, charges those that fit and whose turn is within
@@ -194,6 +201,10 @@ impl<M: Counter> Machine for M {
         Counter::fresh_at(*self, typed(*self, state))
     }
 
+    fn kept_until(&self, state: Fields) -> Option<u64> {
+        Counter::kept_until(*self, typed(*self, state))
+    }
+
     fn turn_at(&self, state: Fields) -> u64 {
         Counter::turn_at(*self, typed(*self, state))
     }
@@ -264,6 +275,16 @@ fn decision<M: Counter>(
     Decision { turn_after, ..Decision::new(verdict, limit, remaining, reset_after) }
 }
 
+/// From when on a state may be forgotten: not before it is as a fresh one.
+pub(super) fn forget_at(machine: &dyn Machine, state: Fields) -> u64 {
+    machine.kept_until(state).unwrap_or_else(|| machine.fresh_at(state))
+}
+
+/// The end of the stretch after that in which `time` is, where each is so long, as far as times are exact.
+pub(super) fn next_stretch_ends(time: u64, length: u64) -> u64 {
+    ((time / length + 2) * length).min(MAX_COUNT)
+}
+
 /// A time that a record can carry.
 pub(crate) fn is_time(micros: u64) -> bool {
     micros <= Timestamp::MAX.as_micros()
@@ -306,19 +327,29 @@ pub(crate) struct CounterRecord {
     pub(crate) tag: &'static str,
     pub(crate) config: Fields,
     pub(crate) state: Fields,
+    /// See [`Counter::kept_until`].
+    kept_until: Option<u64>,
     forget_at: Timestamp,
 }
 
 impl CounterRecord {
     /// The record of a state, which the machine made or read.
     pub(crate) fn new(machine: &dyn Machine, state: Fields) -> Self {
-        let forget_at = Timestamp::computed(machine.fresh_at(state))
+        let kept_until = machine.kept_until(state);
+        let forget_at = Timestamp::computed(forget_at(machine, state))
             .expect("within MAX_SPAN of an accepted time: every configuration's bound");
-        CounterRecord { tag: machine.tag(), config: machine.config(), state, forget_at }
+        let (tag, config) = (machine.tag(), machine.config());
+        CounterRecord { tag, config, state, kept_until, forget_at }
     }
 
     pub(crate) fn forget_at(&self) -> Timestamp {
         self.forget_at
+    }
+
+    /// See [`Record::is_kept_as`](crate::Record::is_kept_as).
+    pub(crate) fn is_kept_as(&self, earlier: &CounterRecord) -> bool {
+        let is_same = self.tag == earlier.tag && self.config == earlier.config;
+        is_same && self.kept_until.is_some() && self.kept_until == earlier.kept_until
     }
 
     /// The limit that it was written under, and its state.

@@ -114,6 +114,10 @@ impl Counter for FixedWindow {
         }
     }
 
+    fn kept_until(self, state: State) -> Option<u64> {
+        (state.used > 0).then_some(state.opened + self.window_us)
+    }
+
     fn config(self) -> Fields {
         [self.limit, self.window_us].into()
     }

@@ -110,7 +110,7 @@ impl<C: OnLimit> Command for Follow<C> {
     }
 
     fn arguments(&self, arguments: &mut Arguments) {
-        self.command.arguments(arguments);
+        self.command.fallback_arguments(arguments);
         let patience = self.command.patience();
         match self.default {
             None => arguments.push(format_args!("*{patience}")),

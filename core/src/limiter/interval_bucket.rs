@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::counter::{Counter, Fields, is_time};
+use super::counter::{Counter, Fields, is_time, next_stretch_ends};
 use crate::command::ScriptId;
 use crate::error::ConfigError;
 use crate::exact::{MAX_COUNT, MAX_SPAN_US, config_count, config_micros};
@@ -143,6 +143,12 @@ impl Counter for IntervalBucket {
             0 => state.anchor,
             deficit => state.anchor + deficit.div_ceil(self.amount) * self.interval_us,
         }
+    }
+
+    fn kept_until(self, state: State) -> Option<u64> {
+        let is_charged = state.deficit > 0 && state.deficit <= self.burst;
+        let length = self.burst.div_ceil(self.amount) * self.interval_us;
+        is_charged.then(|| next_stretch_ends(state.anchor, length))
     }
 
     fn config(self) -> Fields {

@@ -108,6 +108,10 @@ impl Counter for LeakyBucket {
         self.0.fresh_at(state)
     }
 
+    fn kept_until(self, state: Self::State) -> Option<u64> {
+        self.0.kept_until(state)
+    }
+
     fn turn_at(self, state: Self::State) -> u64 {
         self.0.fresh_at(state)
     }

@@ -19,6 +19,10 @@ impl Patience {
         Patience(micros.min(MAX_COUNT))
     }
 
+    pub(crate) fn as_micros(self) -> u64 {
+        self.0
+    }
+
     /// The first time at which it is enough for this turn.
     pub(crate) fn in_time_at(self, turn_at: u64) -> u64 {
         turn_at.saturating_sub(self.0)

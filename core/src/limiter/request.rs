@@ -121,6 +121,10 @@ impl What {
 pub(crate) struct Requests(Vec<Remembered>);
 
 impl Requests {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// From this time on none of them is remembered.
     pub(crate) fn until(&self) -> Timestamp {
         let all = self.0.iter().map(|request| request.until);

@@ -99,7 +99,7 @@ impl Record {
 }
 
 impl Reservations {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 

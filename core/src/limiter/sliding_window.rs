@@ -200,6 +200,10 @@ impl Counter for SlidingWindow {
         }
     }
 
+    fn kept_until(self, state: State) -> Option<u64> {
+        (state.current > 0).then_some(self.window_start(state.last) + 2 * self.window_us)
+    }
+
     fn config(self) -> Fields {
         [self.limit, self.window_us].into()
     }

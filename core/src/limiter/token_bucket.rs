@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use super::counter::{Counter, Fields, is_time};
+use super::counter::{Counter, Fields, is_time, next_stretch_ends};
 use crate::command::ScriptId;
 use crate::error::ConfigError;
 use crate::exact::{
@@ -161,6 +161,11 @@ impl Counter for TokenBucket {
             0 => state.last,
             deficit => state.last + deficit.div_ceil(self.numerator),
         }
+    }
+
+    fn kept_until(self, state: State) -> Option<u64> {
+        let is_charged = state.deficit > 0 && state.deficit <= self.parts();
+        is_charged.then(|| next_stretch_ends(state.last, self.parts() / self.numerator + 1))
     }
 
     fn config(self) -> Fields {

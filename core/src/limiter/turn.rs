@@ -82,9 +82,13 @@ impl Command for TakeTurn {
         self.0.arguments(arguments);
     }
 
+    fn fallback_arguments(&self, arguments: &mut Arguments) {
+        self.0.fallback_arguments(arguments);
+    }
+
     fn outcome(&self, reply: &[i64]) -> Result<Turn, ReplyError> {
         let decision = self.0.outcome(reply)?;
-        if !decision.is_allowed() {
+        if !decision.is_allowed() || decision.turn_after.is_zero() {
             return Ok(Turn { decision, ticket: None });
         }
         let (at, prior) = read_head(reply)?;

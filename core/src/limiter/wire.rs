@@ -2,18 +2,23 @@
 
 use alloc::vec::Vec;
 
+use super::request::Request;
 use super::standing::{Freed, Standing, State};
 use super::{Fields, Machine};
 use crate::command::{Arguments, ScriptId, read_head, read_whole};
 use crate::decision::Decision;
 use crate::error::ReplyError;
 use crate::limit::{Limit, Single};
+use crate::packed::ONE_INTEGER;
 use crate::time::Timestamp;
 
-/// The script that admits requests to a limit.
-pub(super) fn acquire_script(limit: &Limit) -> ScriptId {
-    match *limit.singles() {
-        [only] => only.machine().map_or(ScriptId::SlidingLogAcquire, |m| m.acquire_script()),
+/// The script that admits requests to a limit, or one that can be sent again.
+pub(super) fn acquire_script(limit: &Limit, request: Option<Request>) -> ScriptId {
+    match (&limit.singles()[..], request) {
+        ([only], None) => {
+            only.machine().map_or(ScriptId::SlidingLogAcquire, |m| m.acquire_script())
+        }
+        ([only], Some(_)) if only.machine().is_err() => ScriptId::SlidingLogAcquire,
         _ => ScriptId::LimiterAcquire,
     }
 }
@@ -21,7 +26,7 @@ pub(super) fn acquire_script(limit: &Limit) -> ScriptId {
 /// The script that peeks at a limit.
 pub(super) fn peek_script(limit: &Limit) -> ScriptId {
     match *limit.singles() {
-        [only] => only.machine().map_or(ScriptId::SlidingLogPeek, |_| ScriptId::CounterPeek),
+        [only] if only.machine().is_err() => ScriptId::SlidingLogPeek,
         _ => ScriptId::LimiterPeek,
     }
 }
@@ -41,7 +46,9 @@ pub(super) fn push_limit(limit: &Limit, arguments: &mut Arguments) {
 /// The tag of a record of several limits.
 pub(crate) const COMPOSITE_TAG: &str = "C1";
 
-/// What the reply of an acquire or a peek says, but for its decisions.
+/// What the reply of an acquire or a peek says, but for its decisions. Of a reply that is a single number, which is
+/// what a bucket lacks now, the time is taken for zero: no decision tells of any other time than how long it
+/// is until then.
 pub(super) struct Reply {
     pub(super) now: Timestamp,
     /// Zero where the key is not blocked.
@@ -55,6 +62,13 @@ const BLOCKED: i64 = 6;
 impl Reply {
     pub(super) fn read(reply: &[i64]) -> Result<Self, ReplyError> {
         let (now, blocked_until, rest) = match reply {
+            &[ONE_INTEGER, deficit] => {
+                return Ok(Reply {
+                    now: Timestamp::EPOCH,
+                    blocked_until: 0,
+                    numbers: alloc::vec![read_whole(deficit)?, 0],
+                });
+            }
             &[BLOCKED, now, until, ref rest @ ..] => {
                 (read_head(&[0, now])?.0, read_whole(until)?.max(1), rest)
             }

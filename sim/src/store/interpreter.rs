@@ -13,6 +13,7 @@ use super::commands;
 use super::keyspace::Keyspace;
 use super::numbers::{format_g17, truncate_as_c};
 use super::resp::RespValue;
+use super::structs;
 
 /// Builds the globals and the `redis` library in Lua itself.
 const PRELUDE: &str = include_str!("prelude.lua");
@@ -73,7 +74,13 @@ impl Interpreter {
             state.set(Random::seeded(truncate_as_c(seed)));
             Ok(())
         })?;
-        let run = lua.load(PRELUDE).set_name("=prelude").call((command, sha1hex, next, seed))?;
+        let run = lua.load(PRELUDE).set_name("=prelude").call((
+            command,
+            sha1hex,
+            next,
+            seed,
+            structs::library(&lua)?,
+        ))?;
         let ticks_left = Rc::new(Cell::new(0));
         let lines_run = Rc::default();
         Ok(Interpreter { lua, run, keyspace, random, ticks_left, longest_run: 0, lines_run })

@@ -6,8 +6,8 @@
 //! roll back earlier writes, readonly globals, and the words of errors, which are those of 7.0.
 //! `tests/redis_semantics` compares it with a real server.
 //!
-//! What it does not have: the Lua libraries `cjson`, `struct`, `bit` and `cmsgpack` (the shipped
-//! scripts use none of them; reading one is an error, never a wrong answer), commands outside the
+//! What it does not have: the Lua libraries `cjson`, `bit` and `cmsgpack` (the shipped scripts use none of them;
+//! reading one is an error, never a wrong answer), of `struct` any formats but `<`, `I` and `d`, commands outside the
 //! table in `commands.rs`, persistence, other clients, evictions. The words ` script: <sha>, on
 //! @user_script:<line>.` that Redis 7 adds to an error that a script raised are left out, since
 //! every version words them otherwise.
@@ -19,10 +19,14 @@ mod keyspace;
 mod numbers;
 mod resp;
 mod sorted_set;
+mod structs;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockage_core::{Arguments, Command, ReplyError, ScriptId, Stored, Timestamp};
+use lockage_core::{
+    Arguments, Command, ReplyError, ScriptId, Stored, Timestamp, read_integer_reply,
+    read_packed_reply,
+};
 use mlua::Function;
 use thiserror::Error;
 
@@ -148,12 +152,13 @@ impl SimStore {
     pub fn run<C: Command>(&mut self, key: &str, command: &C) -> Result<C::Outcome, SimError> {
         let mut arguments = Arguments::new(self.injected_now, self.skew_ms);
         command.arguments(&mut arguments);
-        let argv: Vec<&[u8]> = arguments.iter().map(str::as_bytes).collect();
-        let mut reply = self.call(command.script(), key, &argv)?;
+        let mut reply = self.call(command.script(), key, &arguments.iter().collect::<Vec<_>>())?;
         if let (RespValue::Error(message), Some(fallback)) = (&reply, command.fallback())
             && message.starts_with(lockage_lua::OTHER_LIMIT)
         {
-            reply = self.call(fallback, key, &argv)?;
+            let mut arguments = arguments.at_the_same_time();
+            command.fallback_arguments(&mut arguments);
+            reply = self.call(fallback, key, &arguments.iter().collect::<Vec<_>>())?;
         }
         match reply {
             RespValue::Error(message) => {
@@ -251,7 +256,7 @@ impl SimStore {
         let keyspace = self.interpreter.keyspace().borrow();
         let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
         match keyspace.peek(key.as_bytes())?.0 {
-            Value::Text(bytes) => Some(Stored::Text(text(bytes))),
+            Value::Text(bytes) => Some(Stored::of_string(bytes)),
             Value::List(elements) => Some(Stored::List(elements.iter().map(text).collect())),
             Value::Hash(_) | Value::SortedSet(_) => None,
         }
@@ -301,8 +306,13 @@ impl std::fmt::Debug for SimStore {
 
 /// A script's reply as the flat integers that commands read.
 fn integers(reply: RespValue) -> Result<Vec<i64>, ReplyError> {
-    let RespValue::Array(elements) = reply else {
-        return Err(ReplyError::Unexpected);
+    let elements = match reply {
+        RespValue::Array(elements) => elements,
+        RespValue::Integer(integer) => return Ok(read_integer_reply(integer).to_vec()),
+        RespValue::Bulk(numbers) => {
+            return read_packed_reply(&numbers).ok_or(ReplyError::Unexpected);
+        }
+        _ => return Err(ReplyError::Unexpected),
     };
     let integer = |element| {
         if let RespValue::Integer(number) = element {

@@ -5,9 +5,10 @@
 --   sha1hex(text)  the SHA-1 of a string, in hex
 --   random()       the next pseudo-random number in [0, 1)
 --   seed(n)        starts that sequence anew
+-- and the library `struct`.
 -- Returns run(script, keys, argv): the script's reply, an error that it raised being the reply {err = ...}.
 
-local command, sha1hex, random, seed = ...
+local command, sha1hex, random, seed, struct = ...
 
 local error, pcall, select, rawget, setmetatable = error, pcall, select, rawget, setmetatable
 local tostring, type = tostring, type
@@ -123,7 +124,7 @@ end
 -- The globals: the ones that Redis leaves, readonly; reading any other is an error.
 
 local globals = _G
-local library = {redis = protect({}, redis)}
+local library = {redis = protect({}, redis), struct = protect({}, struct)}
 local math_library = {}
 for name, value in pairs(math) do
   math_library[name] = value

@@ -339,13 +339,12 @@ impl Server for Scripts {
         self.store.set_now(Timestamp::EPOCH);
         self.store.execute(&[b"DEL", name]);
         let Some((stored, expire_ms)) = held else { return };
-        match stored {
-            Stored::Text(text) => {
-                self.store.execute(&[b"SET", name, text.as_bytes()]);
-            }
-            Stored::List(all) => all.iter().for_each(|one| {
-                self.store.execute(&[b"RPUSH", name, one.as_bytes()]);
-            }),
+        let command: &[u8] = match stored {
+            Stored::Text(_) => b"SET",
+            Stored::List(_) => b"RPUSH",
+        };
+        for one in stored.to_bytes() {
+            self.store.execute(&[command, name, &one]);
         }
         self.store.execute(&[b"PEXPIREAT", name, expire_ms.to_string().as_bytes()]);
     }

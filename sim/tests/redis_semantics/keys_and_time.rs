@@ -1,6 +1,8 @@
 //! Expiry, the script cache, and the shipped commands' way through the store.
 
-use lockage_core::{Acquire, Command, Limit, ReplyError, Stored, Timestamp};
+use std::time::Duration;
+
+use lockage_core::{Acquire, Command, Limit, ReplyError, RequestId, Stored, Timestamp};
 use lockage_sim::store::{RespValue, SimError, SimStore};
 
 const START_US: u64 = 1_763_700_000_000_000;
@@ -116,6 +118,8 @@ fn random_numbers_begin_anew_in_every_script() {
 fn a_replaced_script_runs_on_the_same_path_and_its_failures_are_told_apart() {
     let limit: Limit = "fixed-window 10/60s".parse().unwrap();
     let acquire = Acquire::new(limit, 1).unwrap();
+    // With an id its script takes text.
+    let acquire = acquire.with_request(RequestId::from_u128(1), Duration::from_secs(1)).unwrap();
     let script = acquire.script();
     let run = |source: &str| {
         let mut store = SimStore::new().unwrap().with_script(script, source);

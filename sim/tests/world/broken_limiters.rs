@@ -8,8 +8,8 @@ use super::broken::{found_in_outcomes, found_in_script};
 #[test]
 fn a_question_that_writes_is_found_by_d5() {
     let reply = "local reply = blocked and {BLOCKED, now, blocked} or {0, now}";
-    let broken = format!("if state then redis.call('PEXPIRE', key, 100000) end {reply}");
-    found_in_script(Property::D5, ScriptId::CounterPeek, reply, &broken);
+    let broken = format!("if form then redis.call('PEXPIRE', key, 100000) end {reply}");
+    found_in_script(Property::D5, ScriptId::LimiterPeek, reply, &broken);
 }
 
 #[test]
@@ -97,9 +97,12 @@ fn a_stored_limit_that_is_not_the_one_is_found_by_d12() {
 
 #[test]
 fn a_call_that_changes_another_key_is_found_by_d12() {
-    for script in [ScriptId::LockAcquire, ScriptId::TokenBucketAcquire] {
+    for script in [ScriptId::LockAcquire, ScriptId::LimiterAcquire] {
         let key = "local key = KEYS[1]";
         let broken = "local key = string.gsub(KEYS[1], '%d', '')";
         found_in_script(Property::D12, script, key, broken);
     }
+    let key = "call = KEYS[1], ";
+    let broken = "call = (string.gsub(KEYS[1], '%d', '')), ";
+    found_in_script(Property::D12, ScriptId::TokenBucketAcquire, key, broken);
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fastrand::Rng;
 use lockage_core::{ScriptId, Stored};
 
-use super::corpus::{Call, Recorded, Step};
+use super::corpus::{Call, PACKED, Recorded, Step};
 use crate::strategies::MAX_TIME_US;
 
 /// A call, and what the key held before it.
@@ -116,14 +116,25 @@ impl Call {
     /// The call at another time of whoever's clock decides.
     fn at(&self, time_us: u64) -> Call {
         let mut call = Call { store_us: time_us, ..self.clone() };
-        if !call.arguments[0].is_empty() {
-            call.arguments[0] = time_us.to_string();
+        let by_caller = !call.fallback_arguments[0].is_empty();
+        if by_caller && call.is_packed() {
+            let skew = call.arguments[1].split(' ').next_back().expect("there is one");
+            call.arguments[1] = format!("{PACKED}{time_us} {skew}");
+        }
+        for arguments in [&mut call.arguments, &mut call.fallback_arguments] {
+            if by_caller && !arguments[0].starts_with(PACKED) {
+                arguments[0] = time_us.to_string();
+            }
         }
         call
     }
 
+    fn is_packed(&self) -> bool {
+        self.arguments[0].starts_with(PACKED)
+    }
+
     fn now_us(&self) -> u64 {
-        self.arguments[0].parse().unwrap_or(self.store_us)
+        self.fallback_arguments[0].parse().unwrap_or(self.store_us)
     }
 }
 
@@ -151,7 +162,14 @@ fn on_other_records(stored: Option<&Stored>, call: &Call) -> Vec<(Option<Stored>
         None => vec![Stored::Text("something else".to_owned())],
         Some(Stored::Text(text)) => {
             let as_list = Stored::List(vec![text.clone()]);
-            other_texts(text, now_us).into_iter().map(Stored::Text).chain([as_list]).collect()
+            let mut others = other_texts(text, now_us);
+            if stored.is_some_and(|stored| stored.to_bytes()[0] != text.as_bytes()) {
+                // The same in binary, and beyond what text says.
+                let packed = text.replacen(' ', PACKED, 1);
+                others.extend(other_texts(&packed, now_us));
+                others.push(format!("{packed} "));
+            }
+            others.into_iter().map(Stored::Text).chain([as_list]).collect()
         }
         Some(Stored::List(list)) => {
             let mut others = vec![Stored::Text(list[0].clone())];
@@ -181,10 +199,10 @@ fn on_other_records(stored: Option<&Stored>, call: &Call) -> Vec<(Option<Stored>
 fn other_texts(text: &str, now_us: u64) -> Vec<String> {
     let mut others = Vec::new();
     let mut start = 0;
-    for word in text.split_inclusive([' ', '|', ':']) {
+    for word in text.split_inclusive([' ', '|', ':', '#']) {
         let (before, after) = (&text[..start], &text[start + word.len()..]);
         let (content, separator) =
-            word.split_at(word.len() - word.ends_with([' ', '|', ':']) as usize);
+            word.split_at(word.len() - word.ends_with([' ', '|', ':', '#']) as usize);
         let instead = other_words(content, now_us);
         others.extend(instead.iter().map(|it| format!("{before}{it}{separator}{after}")));
         others.push(format!("{before}{after}"));
@@ -247,9 +265,10 @@ fn with_other_arguments(stored: Option<&Stored>, call: &Call) -> Vec<(Option<Sto
     let now_us = call.now_us();
     let mut others = Vec::new();
     for (place, argument) in call.arguments.iter().enumerate() {
-        let instead = match argument.split_once(':') {
-            Some(_) => other_texts(argument, now_us),
-            None => other_words(argument, now_us),
+        let is_one = !argument.contains(':') && !argument.starts_with(PACKED);
+        let instead = match is_one {
+            true => other_words(argument, now_us),
+            false => other_texts(argument, now_us),
         };
         let changed = |text: String| {
             let mut arguments = call.arguments.clone();

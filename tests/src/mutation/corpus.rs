@@ -5,11 +5,12 @@
 //! Around their calls (`around`) and in the cases (`cases`) are those that no machine makes: on
 //! damaged records and with wrong arguments, of which the scripts as they are shipped say what is right.
 
-use lockage_core::{ScriptId, Stored, Timestamp};
+use lockage_core::{Arguments, ScriptId, Stored, Timestamp, read_integer_reply, read_packed_reply};
 use lockage_sim::store::{RespValue, SimStore};
 
 use super::{around, cases, recording};
 use crate::key::Held;
+use crate::stores::is_plain;
 
 /// Calls on one key, from the first one on, in places.
 #[derive(Debug, Default)]
@@ -42,8 +43,10 @@ pub(super) struct Call {
     pub store_us: u64,
     pub script: ScriptId,
     pub fallback: Option<ScriptId>,
-    /// All of them: the time, or empty, and the skew first.
+    /// All of them: the time, or empty, and the skew first; or numbers in binary: see [`readable`].
     pub arguments: Vec<String>,
+    /// Those for the fallback.
+    pub fallback_arguments: Vec<String>,
 }
 
 /// What can be seen of a step: the reply, what the key holds, the message that was published, and how often the
@@ -154,7 +157,12 @@ const KEY: &str = "lockage:{one}";
 fn put(store: &mut SimStore, stored: &Stored) {
     store.execute(&[b"DEL", KEY.as_bytes()]);
     match stored {
-        Stored::Text(text) => store.execute(&[b"SET", KEY.as_bytes(), text.as_bytes()]),
+        // A packed record that is none.
+        Stored::Text(text) if text.get(2..3) == Some(PACKED) => {
+            let record = [text[..2].as_bytes(), b":", &as_sent(&text[2..])].concat();
+            store.execute(&[b"SET", KEY.as_bytes(), &record])
+        }
+        Stored::Text(_) => store.execute(&[b"SET", KEY.as_bytes(), &stored.to_bytes()[0]]),
         Stored::List(list) => {
             let words = [&b"RPUSH"[..], KEY.as_bytes()];
             let words: Vec<&[u8]> =
@@ -171,21 +179,55 @@ pub(super) fn held(store: &SimStore) -> Held {
     store.stored(KEY).map(|stored| (stored, expire_ms.unwrap_or(u64::MAX)))
 }
 
+/// What stands before numbers that are sent in binary.
+pub(super) const PACKED: &str = "#";
+
+/// The arguments of a call of this script in words: `#1.5 2` is these numbers in binary.
+pub(super) fn readable(script: ScriptId, arguments: &Arguments) -> Vec<String> {
+    let text = |argument: &[u8]| String::from_utf8_lossy(argument).into_owned();
+    arguments.iter().map(if is_plain(script) { in_words } else { text }).collect()
+}
+
+fn in_words(argument: &[u8]) -> String {
+    let (numbers, _) = argument.as_chunks::<8>();
+    let words: Vec<_> = numbers.iter().map(|it| f64::from_le_bytes(*it).to_string()).collect();
+    format!("{PACKED}{}", words.join(" "))
+}
+
+/// The same as it is sent; what is no number, as it stands there.
+fn as_sent(text: &str) -> Vec<u8> {
+    let Some(numbers) = text.strip_prefix(PACKED) else { return text.as_bytes().to_vec() };
+    let words = numbers.split(' ').map(|word| match word.parse::<f64>() {
+        Ok(number) => number.to_le_bytes().to_vec(),
+        Err(_) => word.as_bytes().to_vec(),
+    });
+    words.collect::<Vec<_>>().concat()
+}
+
 impl Call {
     fn run(&self, store: &mut SimStore) -> Result<Vec<i64>, String> {
         store.set_now(Timestamp::from_micros(self.store_us).expect("within the range of time"));
-        let arguments: Vec<&[u8]> = self.arguments.iter().map(String::as_bytes).collect();
-        let reply = store.call(self.script, KEY, &arguments);
+        let call = |store: &mut SimStore, script, arguments: &[String]| {
+            let bytes: Vec<Vec<u8>> = arguments.iter().map(|text| as_sent(text)).collect();
+            store.call(script, KEY, &bytes.iter().map(Vec::as_slice).collect::<Vec<_>>())
+        };
+        let reply = call(store, self.script, &self.arguments);
         let reply = match (reply, self.fallback) {
             (Ok(RespValue::Error(message)), Some(fallback))
                 if message.starts_with(lockage_lua::OTHER_LIMIT) =>
             {
-                store.call(fallback, KEY, &arguments)
+                call(store, fallback, &self.fallback_arguments)
             }
             (reply, _) => reply,
         };
         match reply {
             Ok(RespValue::Array(elements)) => elements.iter().map(integer).collect(),
+            Ok(RespValue::Integer(integer)) => Ok(read_integer_reply(integer).to_vec()),
+            Ok(RespValue::Bulk(bytes)) => Ok(match read_packed_reply(&bytes) {
+                Some(numbers) => numbers,
+                // Byte by byte, to be told from others.
+                None => bytes.into_iter().map(i64::from).collect(),
+            }),
             Ok(RespValue::Error(message)) => Err(message),
             other => Err(format!("not a reply: {other:?}")),
         }

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use lockage_core::{Arguments, Command, Timestamp};
+use lockage_core::{Arguments, Command, ScriptId, Timestamp};
 use lockage_sim::store::SimStore;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -52,7 +52,12 @@ impl Key for Recorder<'_> {
             store_us: self.time.store_us(now.as_micros()),
             script: command.script(),
             fallback: command.fallback(),
-            arguments: arguments.iter().map(str::to_owned).collect(),
+            arguments: corpus::readable(command.script(), &arguments),
+            fallback_arguments: {
+                let mut arguments = arguments.at_the_same_time();
+                command.fallback_arguments(&mut arguments);
+                corpus::readable(ScriptId::LimiterAcquire, &arguments)
+            },
         };
         let reply = self.step(Step::Call(call)).reply?;
         command.outcome(&reply).map_err(|error| error.to_string())

@@ -31,7 +31,9 @@ impl Key for Model {
         let outcome = self.slot.execute(command, now);
         let written =
             self.slot.0 != before || outcome.is_ok() && self.writes_the_same(command, now);
-        if let (true, Some(forget_at_us)) = (written, self.slot.forget_at_us()) {
+        let is_kept = is_plain(command.script())
+            && matches!((&before, &self.slot.0), (Some(before), Some(now)) if now.is_kept_as(before));
+        if let (true, false, Some(forget_at_us)) = (written, is_kept, self.slot.forget_at_us()) {
             // TTL = forget time - raw now, rounded up to ms and never 0 (D2).
             let ttl_ms = forget_at_us.saturating_sub(now.as_micros()).div_ceil(1000).max(1);
             self.expire_ms = store_ms + ttl_ms + self.time.sent(now).1;
@@ -57,7 +59,7 @@ impl Model {
         };
         let mut arguments = Arguments::new(None, 0);
         command.arguments(&mut arguments);
-        let own: Vec<&str> = arguments.iter().skip(2).collect();
+        let own: Vec<_> = arguments.iter().skip(2).map(String::from_utf8_lossy).collect();
         let blocks = command.script() == ScriptId::LimiterAdjust && own[..2] == ["", "b"];
         let follows = own.last().is_some_and(|last| last.starts_with('*'));
         let live = self.slot.forget_at_us() > Some(now.as_micros());
@@ -74,6 +76,18 @@ impl Model {
             _ => blocks,
         }
     }
+}
+
+/// Whether it is done by a script that leaves the expiry where it is as it should be.
+pub fn is_plain(script: ScriptId) -> bool {
+    matches!(
+        script,
+        ScriptId::FixedWindowAcquire
+            | ScriptId::SlidingWindowAcquire
+            | ScriptId::TokenBucketAcquire
+            | ScriptId::IntervalBucketAcquire
+            | ScriptId::LeakyBucketAcquire
+    )
 }
 
 impl Holds for Model {

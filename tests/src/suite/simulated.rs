@@ -60,6 +60,8 @@ impl Store for Simulated {
                         return Err(StoreError::NotDone(error.into()));
                     }
                 }
+                RespValue::Integer(integer) => return Ok(call.outcome_of_integer(integer)?),
+                RespValue::Bulk(numbers) => return Ok(call.outcome_of_string(&numbers)?),
                 reply => return Ok(call.outcome(integers(&reply))?),
             }
         }
@@ -70,9 +72,9 @@ impl Simulated {
     fn send<C: Command>(&self, key: &Key, call: &Call<'_, C>) -> RespValue {
         let (name, script) = (call.name(), call.script());
         let key = key.as_str().to_owned();
-        let arguments: Vec<String> = call.arguments().map(str::to_owned).collect();
+        let arguments: Vec<Vec<u8>> = call.arguments().map(<[u8]>::to_vec).collect();
         self.with(move |store| {
-            let arguments: Vec<&[u8]> = arguments.iter().map(String::as_bytes).collect();
+            let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
             let keys = [key.as_bytes()];
             let reply = match name {
                 "EVALSHA" => store.evalsha(script, &keys, &arguments),

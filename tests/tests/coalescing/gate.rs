@@ -182,8 +182,9 @@ impl Drop for Alive<'_> {
 
 const START_US: u64 = 1_763_697_600_000_000;
 
+/// Those of the script that takes text.
 fn arguments(command: &impl Command) -> Vec<String> {
     let mut arguments = Arguments::new(None, 0);
-    command.arguments(&mut arguments);
-    arguments.iter().map(str::to_string).collect()
+    command.fallback_arguments(&mut arguments);
+    arguments.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect()
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use lockage_core::{
-    Acquire, Adjust, Arguments, Command, Decision, Limit, Peek, RequestId, Verdict,
+    Acquire, Adjust, Arguments, Command, Decision, Limit, Peek, RequestId, ScriptId, Verdict,
 };
 
 use super::timestamp;
@@ -75,14 +75,14 @@ impl Limiter {
         told(self.store.run(KEY, &acquire))
     }
 
-    /// The script's own arguments, with any text for the cost.
+    /// The arguments of the script that takes text, with any text for the cost.
     fn acquire_text(&mut self, cost: &str) -> Seen {
         let acquire = Acquire::new(self.limit, 1).expect("a cost of 1 is one");
         let mut arguments = Arguments::new(None, 0);
-        acquire.arguments(&mut arguments);
-        let mut argv: Vec<&[u8]> = arguments.iter().map(str::as_bytes).collect();
+        acquire.fallback_arguments(&mut arguments);
+        let mut argv: Vec<&[u8]> = arguments.iter().collect();
         *argv.last_mut().expect("the cost is the last one") = cost.as_bytes();
-        let source = lockage_lua::script(acquire.script()).source();
+        let source = lockage_lua::script(ScriptId::LimiterAcquire).source();
         match self.store.eval(source, &[KEY.as_bytes()], &argv) {
             Ok(RespValue::Error(error)) => Seen::Failed(error),
             Ok(_) => Seen::Admitted { remaining: None },

@@ -4,12 +4,15 @@
 mod limiters;
 mod locks;
 mod logs;
+mod plain;
 mod settling;
 
 use lockage_core::{ScriptId, Stored};
 
 use super::around::run;
-use super::corpus::{Call, Step};
+use super::corpus::{Call, PACKED, Step};
+use crate::stores::is_plain;
+use crate::strategies::MAX_TIME_US;
 
 /// Each of the calls on each of the records.
 struct Cases {
@@ -19,7 +22,7 @@ struct Cases {
 }
 
 pub(super) fn steps() -> Vec<Vec<Step>> {
-    let all = [limiters::all(), logs::all(), settling::all(), locks::all()];
+    let all = [limiters::all(), plain::all(), logs::all(), settling::all(), locks::all()];
     all.into_iter().flatten().flat_map(Cases::steps).collect()
 }
 
@@ -67,9 +70,18 @@ fn call(script: ScriptId, words: &str) -> Call {
         "-" => String::new(),
         word => word.to_owned(),
     });
-    let store_us = now.parse().expect("a time");
-    let arguments = [now.to_owned(), "0".to_owned()].into_iter().chain(words).collect();
-    Call { store_us, script, fallback: None, arguments }
+    let store_us = now.parse::<u64>().expect("a time").min(MAX_TIME_US);
+    let text: Vec<String> = [now, "0"].map(str::to_owned).into_iter().chain(words).collect();
+    let plain = is_plain(script) && text[2].is_empty();
+    let arguments = match plain {
+        // The numbers behind the tag.
+        true => vec![format!("{PACKED}{}", text[4..].join(" ")), format!("{PACKED}{now} 0")],
+        false => text.clone(),
+    };
+    // With an id a plain script is not called.
+    let script = if is_plain(script) && !plain { ScriptId::LimiterAcquire } else { script };
+    let fallback = plain.then_some(ScriptId::LimiterAcquire);
+    Call { store_us, script, fallback, arguments, fallback_arguments: text }
 }
 
 /// `@7` is the id that ends in 7, and in `c0d` before it.

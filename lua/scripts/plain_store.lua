@@ -1,0 +1,9 @@
+-- Writes the record where anything was admitted: it is kept until `keep` (us), and was until `kept`, or -1.
+if admitted then
+  if keep == kept then
+    redis.call('SET', key, record, 'KEEPTTL')
+  else
+    redis.call('SET', key, record, 'PX', string.format('%.0f', math.ceil((keep - now) / 1000) + skew))
+  end
+end
+return reply

@@ -1,0 +1,146 @@
+//! Of plain calls: the ends of all ranges, in the record and in the call, and numbers in binary that are none.
+
+use lockage_core::ScriptId::{
+    FixedWindowAcquire, IntervalBucketAcquire, LeakyBucketAcquire, SlidingWindowAcquire,
+    TokenBucketAcquire,
+};
+
+use super::{Cases, at, cases};
+
+/// 2^53, 2^53 - 1, 2^51 and the latest time that is accepted.
+const TOO_MUCH: u64 = 1 << 53;
+const MOST: u64 = TOO_MUCH - 1;
+const SPAN: u64 = 1 << 51;
+const LATEST: u64 = TOO_MUCH - SPAN - 1;
+
+/// A third of 2^52 - 1.
+const THIRD: u64 = ((1 << 52) - 1) / 3;
+
+pub(super) fn all() -> Vec<Cases> {
+    vec![fixed_windows(), sliding_windows(), interval_buckets(), token_buckets(), leaky_buckets()]
+}
+
+fn texts(all: &[String]) -> Vec<&str> {
+    all.iter().map(String::as_str).collect()
+}
+
+fn fixed_windows() -> Cases {
+    let records = [
+        String::new(),
+        "F1 10 1000 5000 3".to_owned(),
+        "F1 10 1000 0 10".to_owned(),
+        format!("F1 10 1000 5000 {MOST}"),
+        format!("F1#10 1000 5000 {TOO_MUCH}"),
+        format!("F1#10 1000 {TOO_MUCH} 3"),
+        format!("F1 10 1000 {MOST} 3"),
+        format!("F1 {MOST} {SPAN} 5000 3"),
+        "F1#10 1000 5000 -0".to_owned(),
+        "F1#10 1000 5000 nan 3".to_owned(),
+        "F1#10 1000 5000 3 x".to_owned(),
+        "F1#10 1000 5000 3 ".to_owned(),
+    ];
+    let calls = [
+        "- F1 10 1000 1".to_owned(),
+        "- F1 0 1000 1".to_owned(),
+        format!("- F1 {MOST} {SPAN} 1"),
+        format!("- F1 {TOO_MUCH} {SPAN} 1"),
+        format!("- F1 10 {} 1", SPAN + 1),
+        format!("- F1 10 {} 1", SPAN - 1),
+    ];
+    let times = [5000, 5999, 6000, LATEST, LATEST + 1];
+    cases(&texts(&records), [at(&times, FixedWindowAcquire, &texts(&calls))])
+}
+
+fn sliding_windows() -> Cases {
+    let records = [
+        String::new(),
+        "S1 10 1000 4 3 5000".to_owned(),
+        format!("S1#10 1000 {TOO_MUCH} 3 5000"),
+        format!("S1#10 1000 4 {TOO_MUCH} 5000"),
+        format!("S1#10 1000 4 3 {TOO_MUCH}"),
+        format!("S1 10 1000 4 3 {MOST}"),
+        format!("S1 10 1000 {MOST} 0 5000"),
+    ];
+    let calls = [
+        "- S1 10 1000 1".to_owned(),
+        "- S1 0 1000 1".to_owned(),
+        format!("- S1 {TOO_MUCH} 1 1"),
+        format!("- S1 {MOST} 1 1"),
+        format!("- S1 1 {SPAN} 1"),
+        format!("- S1 1 {} 1", SPAN - 1),
+        format!("- S1 1 {} 1", SPAN + 1),
+    ];
+    let times = [5000, 5999, 6000, 7000, LATEST];
+    cases(&texts(&records), [at(&times, SlidingWindowAcquire, &texts(&calls))])
+}
+
+fn interval_buckets() -> Cases {
+    let records = [
+        String::new(),
+        "I1 2 1000 9 3 5000".to_owned(),
+        "I1 2 1000 9 1 0".to_owned(),
+        format!("I1#2 1000 9 {TOO_MUCH} 5000"),
+        format!("I1#2 1000 9 3 {TOO_MUCH}"),
+        format!("I1 2 1000 9 3 {MOST}"),
+        format!("I1 1 {SPAN} 1 1 {}", LATEST - 5),
+        // A stretch of 2^51 us, of which the next one ends at 2^53.
+        format!("I1 1 {} 2 1 {}", SPAN / 2, LATEST - 5),
+    ];
+    let calls = [
+        "- I1 2 1000 9 1".to_owned(),
+        "- I1 2 1000 1 1".to_owned(),
+        "- I1 2 1000 0 1".to_owned(),
+        "- I1 0 1000 9 1".to_owned(),
+        format!("- I1 1 {SPAN} 1 1"),
+        format!("- I1 1 {} 2 1", SPAN / 2),
+        format!("- I1 1 {} 1 1", SPAN + 1),
+        format!("- I1 {TOO_MUCH} 1000 9 1"),
+        format!("- I1 {MOST} 1000 {TOO_MUCH} 1"),
+        format!("- I1 {MOST} 1000 {MOST} 1"),
+    ];
+    let times = [5000, 5999, 6000, LATEST - 5, LATEST];
+    cases(&texts(&records), [at(&times, IntervalBucketAcquire, &texts(&calls))])
+}
+
+/// What the records and the calls of both kinds of buckets with parts are, with `terms` before the costs.
+fn with_parts(tag: &str, terms: &str) -> (Vec<String>, Vec<String>) {
+    let records = vec![
+        String::new(),
+        format!("{tag} 1 100 9 300 5000"),
+        format!("{tag} 1 100 9 1 5000"),
+        format!("{tag} 1 100 9 1 0"),
+        format!("{tag} 1 100 9 900 5000"),
+        format!("{tag}#1 100 9 {TOO_MUCH} 5000"),
+        format!("{tag}#1 100 9 300 {TOO_MUCH}"),
+        format!("{tag} 1 100 9 300 {MOST}"),
+        format!("{tag} 1 {SPAN} 1 {SPAN} {}", LATEST - 5),
+        format!("{tag} 4 {MOST} 1 {SPAN} 5"),
+        // A stretch of 2^51 us, of which the next one ends at 2^53.
+        format!("{tag} 2 {THIRD} 3 {THIRD} {}", LATEST - 5),
+    ];
+    let calls = vec![
+        format!("- {tag} 1 100 9{terms} 1"),
+        format!("- {tag} 0 100 9{terms} 1"),
+        format!("- {tag} 1 0 9{terms} 1"),
+        format!("- {tag} 1 100 0{terms} 1"),
+        format!("- {tag} {TOO_MUCH} 100 9{terms} 1"),
+        format!("- {tag} 4 {MOST} 1{terms} 1"),
+        format!("- {tag} 4 {TOO_MUCH} 1{terms} 1"),
+        format!("- {tag} 4 4503599627370496 2{terms} 1"),
+        format!("- {tag} 1 {SPAN} 1{terms} 1"),
+        format!("- {tag} 2 {THIRD} 3{} 1", terms.replace("300", &MOST.to_string())),
+    ];
+    (records, calls)
+}
+
+fn token_buckets() -> Cases {
+    let (records, calls) = with_parts("T1", "");
+    let times = [5000, 5001, 5099, 5100, LATEST - 5, LATEST];
+    cases(&texts(&records), [at(&times, TokenBucketAcquire, &texts(&calls))])
+}
+
+fn leaky_buckets() -> Cases {
+    let (records, calls) = with_parts("Q1", " 300");
+    let times = [5000, 5001, 5099, 5100, LATEST - 5, LATEST];
+    cases(&texts(&records), [at(&times, LeakyBucketAcquire, &texts(&calls))])
+}
