@@ -108,13 +108,13 @@ fn a_release_of_all_holds_is_found_by_l2() {
 
 #[test]
 fn a_release_without_an_owner_check_is_found_by_l3() {
-    let check = "is_held_by(ARGV[4]) and find(held, id, 1, true)";
+    let check = "is_held_by(ARGV[4]) and find(held, id)";
     found_in_script(Property::L3, ScriptId::LockRelease, check, "is_live() and 1");
 }
 
 #[test]
 fn a_release_that_takes_another_hold_is_found_by_l3() {
-    let check = "is_held_by(ARGV[4]) and find(held, id, 1, true)";
+    let check = "is_held_by(ARGV[4]) and find(held, id)";
     found_in_script(Property::L3, ScriptId::LockRelease, check, "is_held_by(ARGV[4]) and 1");
 }
 
