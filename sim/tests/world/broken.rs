@@ -242,6 +242,24 @@ fn a_line_that_is_jumped_is_found_by_l9() {
 }
 
 #[test]
+fn what_is_wrong_with_releases_by_force_is_found() {
+    for (property, script, text, broken) in [
+        // One that names another grant frees the lock, too.
+        (
+            Property::L3,
+            ScriptId::LockForceRelease,
+            "if not is_live() or token ~= broken",
+            "if not is_live()",
+        ),
+        (Property::L10, ScriptId::LockForceRelease, "end_all('f', ' ' .. of)", "end_all('x', '')"),
+        (Property::L2, ScriptId::LockInspect, "= token - ahead", "= token"),
+        (Property::L9, ScriptId::LockInspect, "{0, now, #queue}", "{0, now, #queue + 1}"),
+    ] {
+        found_in_script(property, script, text, broken);
+    }
+}
+
+#[test]
 fn a_value_that_accepts_any_token_is_found_by_l7() {
     let check = "if mine < token then return {0, now, STALE, token} end";
     found_in_script(Property::L7, ScriptId::FencedWrite, check, "");
