@@ -30,10 +30,10 @@ local who, id = ARGV[4], ARGV[5]
 
 local refused = read_lock()
 if refused then return refused end
-local is_known = find(held, id, 1, true)
+local is_known = find(held, id)
 if is_known and is_held_by(who) then return grant() end
 if now > tonumber(ARGV[7]) then return {0, now, TOO_LATE} end
-if is_known and not is_live() or find(ended, id, 1, true) then return {OPERATION_REUSED} end
+if is_known and not is_live() or find(ended, id) then return {OPERATION_REUSED} end
 
 local lease_end = now + tonumber(ARGV[6])
 local is_next = not queue[1] or queue[1].owner == who

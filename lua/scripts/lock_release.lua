@@ -13,12 +13,12 @@ local id = ARGV[5]
 
 local refused = read_lock()
 if refused then return refused end
-local of, left = match(ended, '|r' .. id .. ' (%d+) (%d+)')
+local of, left = match(ended, id .. ' (%d+) (%d+)')   -- only what was given back has two numbers
 if not of then
-  local at = is_held_by(ARGV[4]) and find(held, id, 1, true)
+  local at = is_held_by(ARGV[4]) and find(held, id)
   if not at then return refuse() end
-  -- With the space behind it, or before it where it is the last one.
-  held = sub(held, at + 32) == '' and sub(held, 1, max(at - 2, 0)) or sub(held, 1, at - 1) .. sub(held, at + 33)
+  -- With the space before it, which the first one has here, too.
+  held = sub(sub(' ' .. held, 1, at - 1) .. sub(held, at + 32), 2)
   of, left = token, holds()
   remember(format('r%s %.0f %.0f', id, of, left))
   if left == 0 then free() end

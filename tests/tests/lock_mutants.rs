@@ -34,8 +34,8 @@ fn the_shipped_scripts_obey_every_law() {
 
 #[test]
 fn bug_23_an_unlock_without_an_owner_check_is_killed_by_l3() {
-    let check = "is_held_by(ARGV[4]) and find(held, id, 1, true)";
-    killed(Law::L3, ScriptId::LockRelease, check, "is_live() and find(held, id, 1, true)");
+    let check = "is_held_by(ARGV[4]) and find(held, id)";
+    killed(Law::L3, ScriptId::LockRelease, check, "is_live() and find(held, id)");
 }
 
 #[test]
@@ -166,13 +166,13 @@ fn a_release_of_all_holds_at_once_is_killed_by_l2() {
 
 #[test]
 fn a_release_that_takes_another_hold_is_killed_by_l3() {
-    let check = "is_held_by(ARGV[4]) and find(held, id, 1, true)";
+    let check = "is_held_by(ARGV[4]) and find(held, id)";
     killed(Law::L3, ScriptId::LockRelease, check, "is_held_by(ARGV[4]) and 1");
 }
 
 #[test]
 fn a_hold_that_has_ended_and_is_taken_again_is_killed_by_l10() {
-    let known = "find(ended, id, 1, true)";
+    let known = "find(ended, id)";
     killed(Law::L10, ScriptId::LockAcquire, known, "false");
     killed(Law::L10, ScriptId::LockAcquire, "  end_all('x', '')\n", "");
     killed(Law::L10, ScriptId::LockForceRelease, "end_all('f', ' ' .. of)", "held = ''");

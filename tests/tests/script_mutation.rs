@@ -1,7 +1,7 @@
 //! Every text of these parts of the shipped scripts matters: one that is changed is seen by some call of the
 //! corpus, or there is a written reason why it may not be.
 //!
-//! By default a slice of those of the parts that are judged. All of one part or more, or of all, with a larger corpus for
+//! By default a slice of them. All of one part or more, or of all, with a larger corpus for
 //! those that live: `LOCKAGE_MUTANTS=all cargo test -p lockage-tests --test script_mutation -- --nocapture` names each
 //! that lives.
 
@@ -13,17 +13,6 @@ use std::collections::BTreeSet;
 use lockage_tests::mutation::corpus::Corpus;
 use lockage_tests::mutation::mutants::{self, Mutant, Part};
 use lockage_tests::mutation::{Living, survivors};
-
-/// Parts of which some mutants live without a reason: those of the reentrant lock alone.
-const NOT_JUDGED: [&str; 7] = [
-    "lock_acquire",
-    "lock_force_release",
-    "lock_inspect",
-    "lock_record",
-    "lock_release",
-    "lock_renew",
-    "lock_withdraw",
-];
 
 /// How many traces of each kind each mutant meets, and how many those that live through these.
 const TRACES: [u32; 2] = [8, 40];
@@ -108,7 +97,7 @@ fn no_mutant_of_a_script_lives_without_a_reason() {
         |it: &Mutant| wanted == "all" || wanted.split(' ').any(|name| name == it.part.name);
     let is_slice = wanted.is_empty();
     let some: Vec<Mutant> = match is_slice {
-        true => judged().filter(|it| !living.excuses(it)).step_by(SLICE).collect(),
+        true => mutants().into_iter().filter(|it| !living.excuses(it)).step_by(SLICE).collect(),
         false => mutants().into_iter().filter(is_named).collect(),
     };
     let mut lives: Vec<Mutant> = some.clone();
@@ -165,10 +154,6 @@ fn the_parts_make_up_the_scripts() {
             .sum();
         assert_eq!(parts, source.len(), "{id:?}");
     }
-}
-
-fn judged() -> impl Iterator<Item = Mutant> {
-    mutants().into_iter().filter(|it| !NOT_JUDGED.contains(&it.part.name))
 }
 
 fn mutants() -> Vec<Mutant> {

@@ -1,5 +1,5 @@
-//! What some worlds have besides: more that is done with a limiter than asking for permits, and more keys. It is
-//! drawn from streams of its own, so that all else in a world is as it would be without.
+//! What some worlds have besides: more that is done with a limiter than asking for permits, more keys, and those who
+//! free a lock by force. It is drawn from streams of its own, so that all else in a world is as it would be without.
 
 use super::draw::Draw;
 use super::job::{Adjustment, Job, Setting, Work};
@@ -7,12 +7,14 @@ use super::plan::{claim, draw_work, last_work, latch, limit};
 use super::scenario::{Beside, Fault, Limiter, MILLI, Machine, Place, SECOND, Scenario, Trouble};
 use super::server::MAX_KEYS;
 
-/// The streams of both. Those before are the plan's own.
+/// The streams of each. Those before are the plan's own.
 const TUNES: u64 = (1 << 40) + 2;
 const KEYS: u64 = TUNES + 1;
+const BREAKS: u64 = TUNES + 2;
 
-/// The first number of a job of another key.
+/// The first number of a job of another key, and of one who frees a lock.
 const FIRST_JOB_BESIDE: u32 = 10_000;
+const FIRST_BREAK: u32 = 20_000;
 
 impl Scenario {
     /// In half of the worlds with a limiter more is done with it.
@@ -65,6 +67,24 @@ impl Scenario {
         }
         for _ in 0..draw.between(1, MAX_KEYS as u64 - 1) {
             self.add_key(draw);
+        }
+    }
+
+    /// In some worlds with a lock it is freed by force at times.
+    pub(super) fn add_breaks(&mut self) {
+        let draw = &mut Draw::new(self.seed, BREAKS);
+        let Machine::Lock { lock, .. } = self.machine else { return };
+        if !draw.chance(200) {
+            return;
+        }
+        let clients = self.keys().into_iter().filter(|key| *key == 0).count() as u64;
+        let lease_us = lock.lease().as_micros() as u64; // at most 2^50
+        for number in 0..draw.between(1, 4) as u32 {
+            let client = draw.between(0, clients - 1) as usize;
+            let at_us = draw.between(0, self.heal_us - 1);
+            let after_us = draw.between(0, lease_us);
+            let work = Work::Break { after_us, is_twice: draw.chance(300) };
+            self.jobs.push(Job { number: FIRST_BREAK + number, client, at_us, work });
         }
     }
 

@@ -237,6 +237,7 @@ fn wrong_work(job: &Job, machine: &Machine) -> Option<String> {
             return (!is_right).then(|| format!("job {} holds too little or too much", job.number));
         }
         (Work::Count { count, .. }, Machine::Latch { .. }) => (1..=1_000_000).contains(&count),
+        (Work::Break { after_us, .. }, Machine::Lock { .. }) => after_us <= LONGEST_US,
         (work, Machine::Limiter(limiter)) => is_for_limiter(&work, limiter),
         _ => false,
     };
@@ -260,7 +261,7 @@ fn is_for_limiter(work: &Work, limiter: &Limiter) -> bool {
             estimate > 0 && for_us <= LONGEST_US && (1..=LONGEST_US).contains(&hold_us)
         }
         Work::Set { .. } => limiter.place != Place::WithCallers,
-        Work::Hold { .. } | Work::Count { .. } => false,
+        Work::Hold { .. } | Work::Break { .. } | Work::Count { .. } => false,
     }
 }
 

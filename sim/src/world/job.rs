@@ -33,6 +33,13 @@ pub enum Work {
         /// For how long it is waited for.
         wait_us: u64,
     },
+    /// Ask who holds the lock, and free it by force.
+    Break {
+        /// For how long that is thought about.
+        after_us: u64,
+        /// Whether it is done once more, as long after.
+        is_twice: bool,
+    },
     /// Set the latch, or count it down.
     Count {
         /// What it is set to, or by how much.

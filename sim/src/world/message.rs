@@ -44,6 +44,12 @@ pub(super) enum Ask {
     Claim(ClaimAsk),
     Limiter(LimiterAsk),
     Count(CountAsk),
+    /// Asks who holds the lock.
+    Inspect,
+    /// Frees the lock by force, where the grant of this token is the live one.
+    Break {
+        token: u64,
+    },
     /// Writes the value that the lock protects, for the holder of this token.
     Write {
         token: u64,
@@ -123,6 +129,10 @@ impl Ask {
                     Action::Withdraw => return Some(Operation::Withdraw(lock.withdraw(owner))),
                 })
             }
+            (Ask::Inspect, Machine::Lock { lock, .. }) => Operation::Inspect(lock.inspect()),
+            (Ask::Break { token }, Machine::Lock { lock, .. }) => {
+                Operation::Lock(lock.force_release(*token))
+            }
             (Ask::Claim(claim), Machine::Semaphore { semaphore, .. }) => {
                 let id = PermitId::from_u128(claim.id.as_u128());
                 Operation::Semaphore(match claim.action {
@@ -163,14 +173,14 @@ impl Ask {
                 };
                 Operation::Latch(operation.expect("scenarios count at least 1"))
             }
-            (Ask::Claim(_) | Ask::Limiter(_) | Ask::Count(_), _) => return None,
+            _ => return None,
         })
     }
 
     /// As the client says it: see [`lockage_core::Command::is_repeatable`].
     pub(super) fn is_repeatable(&self) -> bool {
         match self {
-            Ask::Claim(_) | Ask::Count(_) => true,
+            Ask::Claim(_) | Ask::Count(_) | Ask::Inspect | Ask::Break { .. } => true,
             Ask::Limiter(ask) => ask.is_repeatable(),
             Ask::Write { .. } => false,
         }
@@ -178,7 +188,11 @@ impl Ask {
 
     /// Whether it changes nothing.
     pub(super) fn only_asks(&self) -> bool {
-        matches!(self, Ask::Limiter(ask) if ask.only_asks())
+        match self {
+            Ask::Limiter(ask) => ask.only_asks(),
+            Ask::Inspect => true,
+            _ => false,
+        }
     }
 
     /// Which of the scripts of a key it needs.
@@ -194,6 +208,8 @@ impl Ask {
             Ask::Write { .. } => 5,
             Ask::Count(CountAsk { is_set: true, .. }) => 6,
             Ask::Count(_) => 7,
+            Ask::Inspect => 13,
+            Ask::Break { .. } => 14,
         }
     }
 
@@ -219,6 +235,8 @@ impl Ask {
             }
             Ask::Limiter(ask) => ask.words(),
             Ask::Write { token } => format!("write (token {token})"),
+            Ask::Inspect => "who holds it".to_owned(),
+            Ask::Break { token } => format!("free it by force (token {token})"),
             Ask::Count(CountAsk { id, count, is_set: true }) => {
                 format!("set {} to {count}", short(id.as_u128()))
             }
@@ -307,6 +325,10 @@ impl Answer {
         match self {
             Answer::Done(Outcome::Written(Access::Accepted(()))) => "written".to_owned(),
             Answer::Done(Outcome::Written(Access::Stale { .. })) => "refused, stale".to_owned(),
+            Answer::Done(Outcome::Inspected(seen)) => match seen.holder {
+                Some(holder) => format!("it is held, token {}", holder.hold.token),
+                None => "it is free".to_owned(),
+            },
             Answer::Done(Outcome::Latch(reply)) => match reply.answer {
                 latch::Answer::Done { left } => format!("done, {left} left"),
                 latch::Answer::Closed { left, .. } => format!("refused, {left} left"),

@@ -71,6 +71,7 @@ impl Scenario {
         scenario.faults.extend(split(&mut Draw::new(seed, SPLITS), &scenario));
         scenario.tune();
         scenario.add_keys();
+        scenario.add_breaks();
         scenario
     }
 

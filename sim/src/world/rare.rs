@@ -20,6 +20,9 @@ pub enum Rare {
     GrantInLine,
     CountedAgain,
     NotNext,
+    FreedByForce,
+    FreedAgain,
+    FreedTooLate,
     ReaderKeptOut,
     NoScript,
     StoreAway,
@@ -53,7 +56,7 @@ pub enum Rare {
 
 impl Rare {
     /// All of them.
-    pub const ALL: [Rare; 42] = [
+    pub const ALL: [Rare; 45] = [
         Rare::LostRequest,
         Rare::LostReplyOfAcquire,
         Rare::LateAcquireRefused,
@@ -67,6 +70,9 @@ impl Rare {
         Rare::GrantInLine,
         Rare::CountedAgain,
         Rare::NotNext,
+        Rare::FreedByForce,
+        Rare::FreedAgain,
+        Rare::FreedTooLate,
         Rare::ReaderKeptOut,
         Rare::NoScript,
         Rare::StoreAway,
@@ -118,13 +124,20 @@ impl Rare {
             Rare::GrantInLine => "the lock is granted while others wait in line",
             Rare::CountedAgain => "an operation on a latch comes again and gets its answer again",
             Rare::NotNext => "a free lock is refused to one who is not next",
+            Rare::FreedByForce => "a lock that is held is freed by force",
+            Rare::FreedAgain => "a release by force comes again and gets its answer again",
+            Rare::FreedTooLate => {
+                "a release by force comes too late, and leaves the next holder alone"
+            }
             Rare::ReaderKeptOut => "a reader is refused since a writer waits",
             Rare::NoScript => "the store does not know a script",
             Rare::StoreAway => "there is no store to connect to",
             Rare::OldPrimary => "an old primary answers after another one has taken over",
             Rare::FailoverLostGrant => "a failover loses an acknowledged grant",
             Rare::FailoverLostCharge => "a failover loses an acknowledged charge",
-            Rare::TwoHolders => "two hold the lock, after a failover or a clock's step ahead",
+            Rare::TwoHolders => {
+                "two hold the lock, after a failover, a clock's step ahead or a release by force"
+            }
             Rare::StaleWrite => "a write under an older token is refused",
             Rare::RepeatedRequest => "a permit is asked for again and gets its answer again",
             Rare::ChargedAgain => "a permit is charged again, once it is no longer remembered",

@@ -304,6 +304,7 @@ impl Scenario {
             Some(Claim { lease_us, poll_us, .. }) => {
                 let work = |job: &Job| match job.work {
                     Work::Hold { for_us, wait_us, .. } if wait_us < FOR_EVER_US => for_us + wait_us,
+                    Work::Break { after_us, .. } => 2 * after_us,
                     _ => MILLI,
                 };
                 let longest_us = self.jobs.iter().map(work).max().unwrap_or_default();

@@ -34,6 +34,7 @@ pub type Held = Option<(Stored, u64)>;
 pub enum Operation {
     Lock(lock::Operation),
     Withdraw(lock::Withdraw),
+    Inspect(lock::Inspect),
     Semaphore(semaphore::Operation),
     RwLock(rw_lock::Operation),
     Latch(latch::Operation),
@@ -57,6 +58,7 @@ pub enum Operation {
 pub enum Outcome {
     Lock(lock::Reply),
     Withdrawn(Timestamp),
+    Inspected(lock::Inspection),
     Semaphore(semaphore::Reply),
     RwLock(rw_lock::Reply),
     Latch(latch::Reply),
@@ -114,6 +116,7 @@ trait Runs {
         let outcome = match operation {
             Operation::Lock(it) => self.run_one(at, it, now).map(Outcome::Lock),
             Operation::Withdraw(it) => self.run_one(at, it, now).map(Outcome::Withdrawn),
+            Operation::Inspect(it) => self.run_one(at, it, now).map(Outcome::Inspected),
             Operation::Semaphore(it) => self.run_one(at, it, now).map(Outcome::Semaphore),
             Operation::RwLock(it) => self.run_one(at, it, now).map(Outcome::RwLock),
             Operation::Latch(it) => self.run_one(at, it, now).map(Outcome::Latch),

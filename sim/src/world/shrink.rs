@@ -96,6 +96,7 @@ fn with_simpler_jobs(scenario: &Scenario) -> Vec<Scenario> {
     let simplify: [fn(&mut Work); 6] = [
         |work| match work {
             Work::Hold { wait_us, .. } | Work::Ask { wait_us, .. } => *wait_us = 0,
+            Work::Break { after_us, .. } => *after_us = 0,
             Work::Count { count, .. } => *count = 1,
             Work::Reserve { for_us, .. } => *for_us = 1000,
             Work::Adjust { amount, .. } => *amount = (*amount).min(1),
@@ -117,7 +118,7 @@ fn with_simpler_jobs(scenario: &Scenario) -> Vec<Scenario> {
             }
         },
         |work| {
-            if let Work::Reserve { is_twice, .. } = work {
+            if let Work::Reserve { is_twice, .. } | Work::Break { is_twice, .. } = work {
                 *is_twice = false;
             }
         },

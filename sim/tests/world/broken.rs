@@ -120,13 +120,13 @@ fn a_release_of_all_holds_is_found_by_l2() {
 
 #[test]
 fn a_release_without_an_owner_check_is_found_by_l3() {
-    let check = "is_held_by(ARGV[4]) and find(held, id, 1, true)";
+    let check = "is_held_by(ARGV[4]) and find(held, id)";
     found_in_script(Property::L3, ScriptId::LockRelease, check, "is_live() and 1");
 }
 
 #[test]
 fn a_release_that_takes_another_hold_is_found_by_l3() {
-    let check = "is_held_by(ARGV[4]) and find(held, id, 1, true)";
+    let check = "is_held_by(ARGV[4]) and find(held, id)";
     found_in_script(Property::L3, ScriptId::LockRelease, check, "is_held_by(ARGV[4]) and 1");
 }
 
@@ -251,6 +251,24 @@ fn a_line_that_is_jumped_is_found_by_l9() {
     found_in_script(Property::L9, ScriptId::LockAcquire, next, "true");
     let leaves = "if leave(ARGV[3]) then";
     found_in_script(Property::L9, ScriptId::LockWithdraw, leaves, "if false then");
+}
+
+#[test]
+fn what_is_wrong_with_releases_by_force_is_found() {
+    for (property, script, text, broken) in [
+        // One that names another grant frees the lock, too.
+        (
+            Property::L3,
+            ScriptId::LockForceRelease,
+            "if not is_live() or token ~= broken",
+            "if not is_live()",
+        ),
+        (Property::L10, ScriptId::LockForceRelease, "end_all('f', ' ' .. of)", "end_all('x', '')"),
+        (Property::L2, ScriptId::LockInspect, "= token - ahead", "= token"),
+        (Property::L9, ScriptId::LockInspect, "{0, now, #queue}", "{0, now, #queue + 1}"),
+    ] {
+        found_in_script(property, script, text, broken);
+    }
 }
 
 #[test]

@@ -88,6 +88,13 @@ impl Line {
         Ok(())
     }
 
+    /// How many have a place: surely, and at most.
+    pub(super) fn count(&self, now_us: u64) -> (u64, u64) {
+        let most = self.waiters.iter().filter(|waiter| now_us < waiter.until_us);
+        let surely = most.clone().filter(|waiter| !waiter.is_late);
+        (surely.count() as u64, most.count() as u64)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.waiters.is_empty()
     }

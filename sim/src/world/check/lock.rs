@@ -1,5 +1,7 @@
 //! The lock as it must be, told from the answers that the store gave.
 
+mod freed;
+
 use std::collections::BTreeSet;
 
 use lockage_core::lock::{Answer, Hold, HoldId, Lock, OwnerId, REMEMBERED, Reply};
@@ -26,11 +28,14 @@ pub(in crate::world) struct LockTruth {
     ever: BTreeSet<HoldId>,
     /// The grant of this token has lost a hold of which its holder does not know.
     shaken: Option<u64>,
+    /// The tokens of all grants that were freed by force, of which their holders do not know either.
+    broken: BTreeSet<u64>,
 }
 
 #[derive(Clone, Debug)]
 struct Grant {
     owner: OwnerId,
+    since_us: u64,
     hold: Hold,
     /// Those that were not given back.
     ids: Vec<HoldId>,
@@ -41,6 +46,8 @@ struct Ended {
     id: HoldId,
     /// What was told, where it was given back.
     released: Option<Answer>,
+    /// Of which grant, where that was freed by force.
+    broken: Option<u64>,
     /// Until then, by the store's clock, it must be remembered.
     until_us: u64,
 }
@@ -57,6 +64,7 @@ impl LockTruth {
             line: Line::default(),
             ever: BTreeSet::new(),
             shaken: None,
+            broken: BTreeSet::new(),
         }
     }
 
@@ -81,9 +89,9 @@ impl LockTruth {
         }
     }
 
-    /// Whether this grant has lost a hold by a failover.
+    /// Whether this grant has lost a hold by a failover, or was freed by force.
     pub(super) fn is_shaken(&self, token: u64) -> bool {
-        self.shaken == Some(token)
+        self.shaken == Some(token) || self.broken.contains(&token)
     }
 
     /// L6: whether the grant of this token lasts until then, by the store's clock.
@@ -306,10 +314,11 @@ impl LockTruth {
                     rare.saw(Rare::GrantInLine);
                 }
                 self.line.grant(ask.owner)?;
-                let grant = Grant { owner: ask.owner, hold, ids: vec![ask.id] };
+                let (owner, ids) = (ask.owner, vec![ask.id]);
+                let grant = Grant { owner, since_us: now_us, hold, ids };
                 for id in self.grant.replace(grant).map_or(Vec::new(), |before| before.ids) {
                     rare.saw(Rare::GrantAfterLease);
-                    self.end(id, None, now_us);
+                    self.end(id, (None, None), now_us);
                 }
                 self.newest = self.newest.max(hold.token);
             }
@@ -324,16 +333,16 @@ impl LockTruth {
             ids.retain(|known| *known != id);
             hold.holds = ids.len() as u64;
         }
-        self.end(id, Some(answer), now_us);
+        self.end(id, (Some(answer), None), now_us);
         self.keep(now_us);
     }
 
-    fn end(&mut self, id: HoldId, released: Option<Answer>, now_us: u64) {
+    fn end(&mut self, id: HoldId, (released, broken): (Option<Answer>, Option<u64>), now_us: u64) {
         if self.ended.len() == REMEMBERED {
             self.ended.remove(0);
         }
         let until_us = now_us + self.lock.remember().as_micros() as u64; // at most 2^50
-        self.ended.push(Ended { id, released, until_us });
+        self.ended.push(Ended { id, released, broken, until_us });
     }
 
     /// The record is kept for what was done now.
@@ -356,7 +365,8 @@ impl LockTruth {
             return Err(Property::D9.broken(format!("the key was to be kept until {keep_us} us")));
         }
         let (newest, shaken) = (self.newest, self.shaken);
-        *self = LockTruth { newest, shaken, ..LockTruth::new(self.lock) };
+        let broken = std::mem::take(&mut self.broken);
+        *self = LockTruth { newest, shaken, broken, ..LockTruth::new(self.lock) };
         Ok(())
     }
 

@@ -192,6 +192,12 @@ impl Checks {
             {
                 truth.withdrawn(claim, carried)
             }
+            (Ask::Inspect, Outcome::Inspected(seen), Truth::Lock(truth)) => {
+                truth.inspected(seen, carried)
+            }
+            (Ask::Break { token }, Outcome::Lock(reply), Truth::Lock(truth)) => {
+                truth.freed(*token, reply, carried, &mut self.rare)
+            }
             (Ask::Claim(claim), outcome, Truth::Lock(truth)) => {
                 if truth.observe(claim, outcome, carried, &mut self.rare)? {
                     let is_excused =

@@ -1,5 +1,6 @@
 //! Clients: each does its jobs one after the other, by the flows of `lockage_core::flow` and nothing else.
 
+mod breaker;
 mod calls;
 mod clock;
 mod counter;
@@ -19,6 +20,7 @@ use super::job::{Job, Work};
 use super::log::Who;
 use super::message::{Answer, Attempt};
 use super::stage::{Alarm, Event, Stage};
+use breaker::Breaker;
 use calls::{Call, CallEnd};
 use clock::OwnClock;
 use counter::Counter;
@@ -61,6 +63,7 @@ struct Body {
 enum Role {
     Idle,
     Holder(Box<Holder>),
+    Breaker(Breaker),
     Waiter(Waiter),
     Counter(Counter),
     Tuner(Tuner),
@@ -185,6 +188,7 @@ impl Client {
             Alarm::Rested { number } if number != self.body.last_rest => Flow::On,
             Alarm::Rested { .. } => match &mut self.role {
                 Role::Holder(holder) => holder.rested(&mut self.body, stage)?,
+                Role::Breaker(breaker) => breaker.rested(&mut self.body, stage),
                 Role::Waiter(waiter) => waiter.rested(&mut self.body, stage),
                 Role::Tuner(tuner) => tuner.rested(&mut self.body, stage),
                 Role::Idle | Role::Counter(_) => Flow::On,
@@ -196,6 +200,7 @@ impl Client {
     fn ended(&mut self, end: CallEnd, stage: &mut Stage<'_>) -> Result<(), Violation> {
         let flow = match &mut self.role {
             Role::Holder(holder) => holder.ended(end, &mut self.body, stage)?,
+            Role::Breaker(breaker) => breaker.ended(&end, &mut self.body, stage),
             Role::Waiter(waiter) => waiter.ended(end, &mut self.body, stage),
             Role::Counter(counter) => counter.ended(&end, &mut self.body, stage),
             Role::Tuner(tuner) => tuner.ended(&end, &mut self.body, stage),
@@ -225,6 +230,9 @@ impl Client {
         self.role = match job.work {
             Work::Hold { .. } => {
                 Role::Holder(Box::new(Holder::begin(job.work, &mut self.body, stage)))
+            }
+            Work::Break { after_us, is_twice } => {
+                Role::Breaker(Breaker::begin((after_us, is_twice), &mut self.body, stage))
             }
             Work::Count { count, is_set, is_insistent } => {
                 let what = (count, is_set, is_insistent);

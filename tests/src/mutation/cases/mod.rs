@@ -2,6 +2,7 @@
 //! part says otherwise than another.
 
 mod limiters;
+mod lock;
 mod locks;
 mod logs;
 mod plain;
@@ -22,7 +23,14 @@ struct Cases {
 }
 
 pub(super) fn steps() -> Vec<Vec<Step>> {
-    let all = [limiters::all(), plain::all(), logs::all(), settling::all(), locks::all()];
+    let all = [
+        limiters::all(),
+        plain::all(),
+        logs::all(),
+        settling::all(),
+        locks::all(),
+        lock::all(),
+    ];
     all.into_iter().flatten().flat_map(Cases::steps).collect()
 }
 
