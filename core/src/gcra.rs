@@ -1,0 +1,76 @@
+//! The token bucket in the notation of GCRA (ITU-T I.371): one number, for those who keep it in one
+//! atomic word. Both notations are one machine (property D7).
+
+use core::num::NonZeroU64;
+
+use crate::exact::gcd;
+use crate::limit::Limit;
+use crate::meter::Prior;
+use crate::time::Timestamp;
+
+/// A [`TokenBucket`](crate::TokenBucket) or a [`LeakyBucket`](crate::LeakyBucket) whose state is its
+/// *theoretical arrival time*: when it is full, or empty, again. A state of zero is a bucket that was never used.
+///
+/// The rate is a reduced fraction of `numerator` tokens in `denominator` microseconds, and the state counts
+/// `numerator` to a microsecond, so that it is exact.
+///
+/// What it does not keep is when it was last charged. The caller brings a time that never runs back: the
+/// latest at which anything was admitted, or later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gcra {
+    numerator: NonZeroU64,
+    denominator: u64,
+    burst: u64,
+    /// What a bucket holds: its burst in the units of the state.
+    parts: u64,
+}
+
+impl Gcra {
+    /// The largest numerator with which all times fit into 64 bits: times are below 2^53.
+    const MAX_NUMERATOR: u64 = 1 << 11;
+
+    /// The bucket of this limit. Nothing for limits of other kinds, and for a rate whose reduced fraction
+    /// has a numerator above 2048: 1500/s is 3 in 2000 microseconds and fits, 9973/s does not.
+    pub fn of(limit: &Limit) -> Option<Self> {
+        let (amount, period, burst) = match limit {
+            Limit::TokenBucket(bucket) => (bucket.amount(), bucket.period(), bucket.burst()),
+            Limit::LeakyBucket(bucket) => (bucket.amount(), bucket.period(), bucket.queue()),
+            _ => return None,
+        };
+        let period = u64::try_from(period.as_micros()).ok()?;
+        let divisor = gcd(amount, period);
+        let (numerator, denominator) = (amount / divisor, period / divisor);
+        let numerator = NonZeroU64::new(numerator).filter(|n| n.get() <= Self::MAX_NUMERATOR)?;
+        Some(Gcra { numerator, denominator, burst, parts: burst * denominator })
+    }
+
+    /// The state after a request of `cost` at `now`; nothing where it is not admitted.
+    #[inline]
+    pub fn admit(self, state: u64, cost: u64, now: Timestamp) -> Option<u64> {
+        if cost > self.burst {
+            return None;
+        }
+        let price = cost * self.denominator;
+        let now = self.in_units(now.as_micros());
+        let from = state.max(now);
+        (from - now <= self.parts - price).then(|| from + price)
+    }
+
+    /// The state as [`Meter`](crate::Meter) has it.
+    #[inline]
+    pub fn prior(self, state: u64, now: Timestamp) -> Prior {
+        // A bucket never misses more than it holds: else the state is of a later time than the caller's.
+        let least = state.saturating_sub(self.parts);
+        let mut now = now.as_micros();
+        if least > self.in_units(now) {
+            now = least.div_ceil(self.numerator.get());
+        }
+        Prior([state.saturating_sub(self.in_units(now)), now].into())
+    }
+
+    /// A time in the units of the state: below 2^64, as times are below 2^53.
+    #[inline]
+    fn in_units(self, micros: u64) -> u64 {
+        micros * self.numerator.get()
+    }
+}
