@@ -20,9 +20,8 @@ pub struct MonotonicClock {
     counter: quanta::Clock,
     /// Microseconds in 2^64 counts.
     scale: u64,
-    /// What the counter showed at `start`, in microseconds.
-    start_count: u64,
-    start: u64,
+    /// What is to be added to the counter's microseconds, in wrapping arithmetic.
+    offset: u64,
 }
 
 /// So many bits of counts are measured by the library: some minutes.
@@ -36,8 +35,15 @@ impl MonotonicClock {
         let nanos = u128::from(counter.delta_as_nanos(0, 1 << MEASURED_BITS));
         let scale = (nanos << (u64::BITS - MEASURED_BITS)) / 1000;
         let scale = u64::try_from(scale).expect("a count takes less than a millisecond");
-        let start_count = counter.raw();
-        MonotonicClock { counter, scale, start_count, start: SystemClock.now().as_micros() }
+        let mut clock = MonotonicClock { counter, scale, offset: 0 };
+        clock.offset = SystemClock.now().as_micros().wrapping_sub(clock.micros());
+        clock
+    }
+
+    /// As the counter has it.
+    #[inline]
+    fn micros(&self) -> u64 {
+        ((u128::from(self.counter.raw()) * u128::from(self.scale)) >> u64::BITS) as u64
     }
 }
 
@@ -50,9 +56,7 @@ impl Default for MonotonicClock {
 impl Clock for MonotonicClock {
     #[inline]
     fn now(&self) -> Timestamp {
-        let counts = self.counter.raw().saturating_sub(self.start_count);
-        let micros = (u128::from(counts) * u128::from(self.scale)) >> u64::BITS;
-        timestamp(self.start + micros as u64) // as the scale is below 2^64, so is the product's half
+        timestamp(self.offset.wrapping_add(self.micros()))
     }
 }
 

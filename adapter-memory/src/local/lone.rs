@@ -109,19 +109,19 @@ impl<C: Clock> LocalLimiter<C> {
 /// (D10); it is written after the word, and a thread that comes in between, with an earlier time, decides by its own:
 /// it may be denied what it would have been admitted, and never the reverse.
 #[derive(Debug)]
-struct Word {
+pub(super) struct Word {
     gcra: Gcra,
     state: AtomicU64,
     latest: AtomicU64,
 }
 
 impl Word {
-    fn new(gcra: Gcra) -> Self {
+    pub(super) fn new(gcra: Gcra) -> Self {
         Word { gcra, state: AtomicU64::new(0), latest: AtomicU64::new(0) }
     }
 
     #[inline]
-    fn acquire(&self, cost: u64, now: Timestamp) -> (Prior, bool) {
+    pub(super) fn acquire(&self, cost: u64, now: Timestamp) -> (Prior, bool) {
         let mut state = self.state.load(Ordering::Acquire);
         loop {
             let now = self.at(now);

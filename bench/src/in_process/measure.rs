@@ -117,7 +117,7 @@ fn once(candidate: &Candidate<'_>, threads: usize, count: usize) -> (f64, f64) {
 }
 
 /// How long this thread has run: what else the machine does does not count.
-fn own_time() -> Duration {
+pub(super) fn own_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
