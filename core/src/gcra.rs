@@ -20,7 +20,7 @@ use crate::time::Timestamp;
 pub struct Gcra {
     numerator: NonZeroU64,
     denominator: u64,
-    burst: u64,
+    burst: NonZeroU64,
     /// What a bucket holds: its burst in the units of the state.
     parts: u64,
 }
@@ -41,13 +41,14 @@ impl Gcra {
         let divisor = gcd(amount, period);
         let (numerator, denominator) = (amount / divisor, period / divisor);
         let numerator = NonZeroU64::new(numerator).filter(|n| n.get() <= Self::MAX_NUMERATOR)?;
-        Some(Gcra { numerator, denominator, burst, parts: burst * denominator })
+        let parts = burst * denominator;
+        Some(Gcra { numerator, denominator, burst: NonZeroU64::new(burst)?, parts })
     }
 
     /// The state after a request of `cost` at `now`; nothing where it is not admitted.
     #[inline]
     pub fn admit(self, state: u64, cost: u64, now: Timestamp) -> Option<u64> {
-        if cost > self.burst {
+        if cost > self.burst.get() {
             return None;
         }
         let price = cost * self.denominator;

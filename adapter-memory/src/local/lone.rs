@@ -160,11 +160,13 @@ impl Word {
     #[inline]
     fn at(&self, now: Timestamp) -> Timestamp {
         let latest = self.latest.load(Ordering::Acquire);
-        if latest <= now.as_micros() {
-            return now;
-        }
-        Timestamp::from_micros(latest).unwrap_or(now)
+        if latest > now.as_micros() { stepped_back(latest, now) } else { now }
     }
+}
+
+#[cold]
+fn stepped_back(latest: u64, now: Timestamp) -> Timestamp {
+    Timestamp::from_micros(latest).unwrap_or(now)
 }
 
 /// Any limit behind a lock.
