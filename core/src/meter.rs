@@ -50,7 +50,15 @@ pub trait Meter: Counter<State: Send + Sync> + Into<Limit> + Send + Sync + 'stat
     /// Whether `tally` acts like a fresh one from `now` on, and may be dropped (property D9).
     #[inline]
     fn is_over(self, tally: &Tally<Self>, now: Timestamp) -> bool {
-        self.fresh_at(tally.0) <= now.as_micros()
+        if !is_bucket::<Self>() {
+            return self.fresh_at(tally.0) <= now.as_micros();
+        }
+        // The same without a division: nothing is missing, and the time is not one before the latest.
+        let [missing, last, ..] = Self::fields(self.settle(Some(tally.0), now.as_micros()))[..]
+        else {
+            return false;
+        };
+        missing == 0 && last <= now.as_micros()
     }
 }
 
@@ -59,12 +67,18 @@ impl<M: Counter<State: Send + Sync> + Into<Limit> + Send + Sync + 'static> Meter
 /// Whether `cost` is admitted: it is at most what remains.
 #[inline]
 fn fits<M: Counter>(machine: M, state: M::State, cost: u64) -> bool {
-    if M::TAG != TokenBucket::TAG && M::TAG != LeakyBucket::TAG {
+    if !is_bucket::<M>() {
         return cost <= machine.remaining(state);
     }
     // The same in parts of a token, without the division. What is missing is at most twice the capacity.
     let (unit, capacity, missing) = (machine.unit(), machine.capacity(), M::fields(state)[0]);
     cost <= capacity && missing + cost * unit <= capacity * unit
+}
+
+/// Whether its state is what is missing, in parts of a token, and when that was.
+#[inline]
+fn is_bucket<M: Counter>() -> bool {
+    M::TAG == TokenBucket::TAG || M::TAG == LeakyBucket::TAG
 }
 
 /// What is used of one limit.

@@ -81,7 +81,7 @@ impl<K: Hash + Eq + Send, C: Clock> KeyedLimiter<K, C> {
             Limit::TokenBucket(meter) => Keys::TokenBucket(Shards::new(meter, count)),
             Limit::IntervalBucket(meter) => Keys::IntervalBucket(Shards::new(meter, count)),
             Limit::LeakyBucket(meter) => Keys::LeakyBucket(Shards::new(meter, count)),
-            limit => return Err(UnsupportedLimit { limit }),
+            limit => return Err(limit.into()),
         };
         Ok(KeyedLimiter { limit, keys, clock })
     }

@@ -183,7 +183,7 @@ fn locked(limit: Limit) -> Result<Box<dyn Lone>, UnsupportedLimit> {
         Limit::TokenBucket(meter) => Box::new(Locked::new(meter)),
         Limit::IntervalBucket(meter) => Box::new(Locked::new(meter)),
         Limit::LeakyBucket(meter) => Box::new(Locked::new(meter)),
-        limit => return Err(UnsupportedLimit { limit }),
+        limit => return Err(limit.into()),
     })
 }
 

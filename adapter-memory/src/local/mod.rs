@@ -15,11 +15,21 @@ pub use lone::LocalLimiter;
 
 /// A limit that is not a few numbers to keep: a sliding log, or several limits together. A
 /// [`Limiter`](lockage::Limiter) on a [`MemoryStore`](crate::MemoryStore) takes every limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{limit}` is more than a few numbers to keep: use a `Limiter` on a `MemoryStore` for it")]
-pub struct UnsupportedLimit {
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is more than a few numbers to keep: use a `Limiter` on a `MemoryStore` for it")]
+pub struct UnsupportedLimit(Box<Limit>);
+
+impl UnsupportedLimit {
     /// The limit.
-    pub limit: Limit,
+    pub fn limit(&self) -> Limit {
+        *self.0
+    }
+}
+
+impl From<Limit> for UnsupportedLimit {
+    fn from(limit: Limit) -> Self {
+        UnsupportedLimit(Box::new(limit))
+    }
 }
 
 #[inline]

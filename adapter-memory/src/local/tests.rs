@@ -35,7 +35,7 @@ fn d9_keys_that_are_over_are_dropped_while_others_are_used() {
     }
     assert_eq!(limiter.len() as u64, keys);
     clock.advance(Duration::from_secs(2));
-    for _ in 0..4 * keys + 64 * 16 * 4 {
+    for _ in 0..8 * keys + 64 * 16 * 4 {
         acquire(&limiter, 0);
     }
     assert_eq!(limiter.len(), 1);
