@@ -54,19 +54,27 @@ impl Gcra {
         let price = cost * self.denominator;
         let now = self.in_units(now.as_micros());
         let from = state.max(now);
-        (from - now <= self.parts - price).then(|| from + price)
+        let (missing, room) = (from - now, self.parts - price);
+        let fits = missing <= room
+            || missing > self.parts && from - self.in_units(self.earliest(state)) <= room;
+        fits.then(|| from + price)
     }
 
     /// The state as [`Meter`](crate::Meter) has it.
     #[inline]
     pub fn prior(self, state: u64, now: Timestamp) -> Prior {
-        // A bucket never misses more than it holds: else the state is of a later time than the caller's.
-        let least = state.saturating_sub(self.parts);
-        let mut now = now.as_micros();
-        if least > self.in_units(now) {
-            now = least.div_ceil(self.numerator.get());
-        }
+        let now = match now.as_micros() {
+            now if state.saturating_sub(self.in_units(now)) > self.parts => self.earliest(state),
+            now => now,
+        };
         Prior([state.saturating_sub(self.in_units(now)), now].into())
+    }
+
+    /// The earliest time at which there can be this state: a bucket never misses more than it holds. A caller
+    /// whose time is before it has missed that others were later.
+    #[cold]
+    fn earliest(self, state: u64) -> u64 {
+        state.saturating_sub(self.parts).div_ceil(self.numerator.get())
     }
 
     /// A time in the units of the state: below 2^64, as times are below 2^53.
