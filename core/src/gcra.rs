@@ -83,3 +83,23 @@ impl Gcra {
         micros * self.numerator.get()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// D10: whoever comes with a time at which there cannot be this state gets a verdict that its numbers agree with.
+    #[test]
+    fn d10_a_time_that_is_too_early_counts_as_the_earliest_there_can_be() {
+        let limit: Limit = "token-bucket 7 per 2us burst 10".parse().unwrap();
+        let gcra = Gcra::of(&limit).unwrap();
+        let at = |micros| Timestamp::from_micros(micros).unwrap();
+        let state = gcra.admit(0, 10, at(9)).unwrap();
+        for now in 0..12 {
+            for cost in 1..=10 {
+                let peeked = gcra.prior(state, at(now)).peek(&limit, cost, at(now));
+                assert_eq!(gcra.admit(state, cost, at(now)).is_some(), peeked.is_allowed());
+            }
+        }
+    }
+}
