@@ -16,6 +16,9 @@
 //! Memory is bounded by the keys that are still of consequence: each call drops a few keys whose
 //! time has come, so the store shrinks as it is used. [`MemoryStore::purge`] drops all of them.
 
+#[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
+mod clock;
+mod local;
 mod shard;
 mod signals;
 mod sync;
@@ -32,6 +35,10 @@ use lockage::{
 use lockage_core::Publish;
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 use lockage_core::SystemClock;
+
+#[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
+pub use clock::{MonotonicClock, TickingClock};
+pub use local::{KeyedLimiter, LocalLimiter, UnsupportedLimit};
 
 use shard::Shard;
 use sync::Mutex;

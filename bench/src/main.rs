@@ -1,6 +1,7 @@
 //! What lockage costs. Each table has one command; see docs/PERFORMANCE.md.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // it is what this program is for
 
+mod in_process;
 mod server;
 
 use anyhow::Result;
@@ -18,10 +19,13 @@ struct Cli {
 enum Table {
     /// Instructions of redis-server per decision, by callgrind: the same on every machine, to within a percent.
     Server(server::Args),
+    /// Nanoseconds of a decision in process, with its neighbours, the floors and the clocks.
+    InProcess(in_process::Args),
 }
 
 fn main() -> Result<()> {
     match Cli::parse().table {
         Table::Server(args) => server::run(&args),
+        Table::InProcess(args) => in_process::run(&args),
     }
 }

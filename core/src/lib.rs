@@ -36,11 +36,13 @@ mod error;
 mod exact;
 pub mod fenced;
 pub mod flow;
+mod gcra;
 mod id;
 pub mod latch;
 mod limit;
 mod limiter;
 pub mod lock;
+mod meter;
 mod packed;
 mod record;
 pub mod rw_lock;
@@ -51,6 +53,7 @@ mod wake;
 pub use command::{Arguments, Command, Publish, ScriptId};
 pub use decision::{Decision, Part, Verdict};
 pub use error::{ConfigError, CostError, RecordError, ReplyError};
+pub use gcra::Gcra;
 pub use id::IdError;
 pub use limit::{
     Composite, FixedWindow, IntervalBucket, LeakyBucket, Limit, ParseError, SlidingLog,
@@ -61,6 +64,7 @@ pub use limiter::{
     MAX_RESERVATIONS, OnLimit, Peek, REMEMBERED_REQUESTS, RequestId, Reservation, Reserve,
     Reserved, Reset, Scope, SetLimit, Settle, Settlement, StoredLimit, TakeTurn, Ticket, Turn,
 };
+pub use meter::{Meter, Prior, Ruling, Tally};
 pub use packed::{read_integer_reply, read_packed_reply};
 pub use record::{Record, Stored};
 #[cfg(target_has_atomic = "64")]

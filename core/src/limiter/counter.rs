@@ -298,6 +298,7 @@ pub(crate) struct Fields {
 }
 
 impl<const N: usize> From<[u64; N]> for Fields {
+    #[inline]
     fn from(fields: [u64; N]) -> Self {
         let mut values = [0; 3];
         values[..N].copy_from_slice(&fields);

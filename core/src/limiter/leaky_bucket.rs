@@ -64,6 +64,7 @@ impl Counter for LeakyBucket {
         self.0.capacity()
     }
 
+    #[inline]
     fn settle(self, state: Option<Self::State>, now: u64) -> Self::State {
         self.0.settle(state, now)
     }
@@ -120,6 +121,7 @@ impl Counter for LeakyBucket {
         Counter::config(self.0)
     }
 
+    #[inline]
     fn fields(state: Self::State) -> Fields {
         TokenBucket::fields(state)
     }

@@ -107,6 +107,7 @@ impl Counter for TokenBucket {
         self.burst
     }
 
+    #[inline]
     fn settle(self, state: Option<State>, now: u64) -> State {
         let Some(state) = state else { return State { deficit: 0, last: now } };
         let now = now.max(state.last);
@@ -172,6 +173,7 @@ impl Counter for TokenBucket {
         [self.numerator, self.denominator, self.burst].into()
     }
 
+    #[inline]
     fn fields(state: State) -> Fields {
         [state.deficit, state.last].into()
     }

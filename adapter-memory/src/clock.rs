@@ -1,0 +1,162 @@
+//! Clocks that cost little to read.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lockage::Clock;
+use lockage_core::{SystemClock, Timestamp};
+
+/// The system's time when this clock was made, and from there on by the processor's own counter.
+///
+/// It is exact to the microsecond and does not run back: what sets the system's clock later does not reach it. Where the
+/// processor has no counter that can be relied on, it asks the system's monotonic clock.
+///
+/// The first one of a process may take 200 ms to find out how fast the counter runs.
+#[derive(Clone, Debug)]
+pub struct MonotonicClock {
+    counter: quanta::Clock,
+    /// Microseconds in 2^64 counts.
+    scale: u64,
+    /// What is to be added to the counter's microseconds, in wrapping arithmetic.
+    offset: u64,
+}
+
+/// So many bits of counts are measured by the library: some minutes.
+const MEASURED_BITS: u32 = 40;
+
+impl MonotonicClock {
+    /// A clock that shows the system's time now.
+    pub fn new() -> Self {
+        let counter = quanta::Clock::new();
+        // Once and for all, so that it takes one multiplication to read the clock.
+        let nanos = u128::from(counter.delta_as_nanos(0, 1 << MEASURED_BITS));
+        let scale = (nanos << (u64::BITS - MEASURED_BITS)) / 1000;
+        let scale = u64::try_from(scale).expect("a count takes less than a millisecond");
+        let mut clock = MonotonicClock { counter, scale, offset: 0 };
+        clock.offset = SystemClock.now().as_micros().wrapping_sub(clock.micros());
+        clock
+    }
+
+    /// As the counter has it.
+    #[inline]
+    fn micros(&self) -> u64 {
+        ((u128::from(self.counter.raw()) * u128::from(self.scale)) >> u64::BITS) as u64
+    }
+}
+
+impl Default for MonotonicClock {
+    fn default() -> Self {
+        MonotonicClock::new()
+    }
+}
+
+impl Clock for MonotonicClock {
+    #[inline]
+    fn now(&self) -> Timestamp {
+        timestamp(self.offset.wrapping_add(self.micros()))
+    }
+}
+
+/// A clock that a thread sets forwards at an interval: to read it is to read one number from memory.
+///
+/// It is never ahead of the time and never runs back. It is behind by at most the interval, and by as much more as
+/// the thread waits for a processor. A limiter that is asked on it admits what it would have admitted so much earlier, so
+/// that within a span of T it admits what an exact one admits within T and that delay.
+///
+/// The thread ends once the last clone is dropped. At 1 ms it wakes up a thousand times a second.
+#[derive(Clone, Debug)]
+pub struct TickingClock {
+    micros: Arc<AtomicU64>,
+}
+
+impl TickingClock {
+    /// A clock that is set at this interval: 1 ms is a good one.
+    ///
+    /// # Errors
+    /// [`io::Error`] where there can be no thread, and for an interval of zero.
+    pub fn start(interval: Duration) -> io::Result<Self> {
+        if interval.is_zero() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the interval is zero"));
+        }
+        let start = SystemClock.now().as_micros();
+        let micros = Arc::new(AtomicU64::new(start));
+        let to_set = Arc::downgrade(&micros);
+        thread::Builder::new()
+            .name("lockage-clock".to_owned())
+            .spawn(move || tick(&to_set, start, interval))?;
+        Ok(TickingClock { micros })
+    }
+}
+
+impl Clock for TickingClock {
+    #[inline]
+    fn now(&self) -> Timestamp {
+        timestamp(self.micros.load(Ordering::Relaxed))
+    }
+}
+
+fn tick(to_set: &Weak<AtomicU64>, start: u64, interval: Duration) {
+    let begun = Instant::now();
+    loop {
+        thread::sleep(interval);
+        let Some(micros) = to_set.upgrade() else { return };
+        micros.store(start + begun.elapsed().as_micros() as u64, Ordering::Relaxed);
+    }
+}
+
+#[inline]
+fn timestamp(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn runs_on(clock: &impl Clock) {
+        let before = clock.now();
+        assert!(before.saturating_since(SystemClock.now()) < Duration::from_secs(1));
+        let begun = Instant::now();
+        let mut latest = before;
+        while clock.now() < before.saturating_add(Duration::from_millis(20)) {
+            let now = clock.now();
+            assert!(now >= latest, "it ran back");
+            latest = now;
+            assert!(begun.elapsed() < Duration::from_secs(60), "it stands still");
+            thread::yield_now();
+        }
+        // What is shown is not ahead of what has passed.
+        assert!(clock.now().saturating_since(before) <= begun.elapsed() + Duration::from_millis(5));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it reads the processor's counter")]
+    fn the_monotonic_clock_runs_on() {
+        runs_on(&MonotonicClock::new());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it waits for a thread")]
+    fn the_ticking_clock_runs_on() {
+        runs_on(&TickingClock::start(Duration::from_millis(1)).unwrap());
+        assert!(TickingClock::start(Duration::ZERO).is_err());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it waits for a thread")]
+    fn the_ticking_clock_stops_with_its_last_clone() {
+        let clock = TickingClock::start(Duration::from_millis(1)).unwrap();
+        let micros = Arc::downgrade(&clock.micros);
+        drop(clock.clone());
+        assert!(micros.upgrade().is_some());
+        drop(clock);
+        let begun = Instant::now();
+        while micros.strong_count() > 0 {
+            assert!(begun.elapsed() < Duration::from_secs(60), "somebody keeps it");
+            thread::yield_now();
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! One limit for each key.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::hash::Hash;
+
+use lockage::Clock;
+use lockage_core::{
+    CostError, Decision, FixedWindow, IntervalBucket, LeakyBucket, Limit, Ruling, SlidingWindow,
+    TokenBucket,
+};
+
+use super::table::{Keep, Shards};
+use super::{UnsupportedLimit, check_cost};
+#[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
+use crate::clock::MonotonicClock;
+
+/// Into how many parts keys are spread: each grows by itself, so that no call waits for all keys to move.
+const SHARDS: usize = 256;
+
+/// One limit, applied to each key by itself, in this process alone.
+///
+/// Keys are of any type; one that is known costs no allocation. Any limit will do but a sliding log and several limits
+/// together. The decisions are those of a [`Limiter`](lockage::Limiter), to the microsecond.
+///
+/// Memory is bounded by the keys that are still of consequence: a call that adds a key looks at a few others, and every
+/// so many calls at a few more, and drops those whose time has come. No call ever looks at all of them, but
+/// [`KeyedLimiter::purge`].
+///
+/// ```
+/// use lockage_memory::KeyedLimiter;
+///
+/// let limiter = KeyedLimiter::<String, _>::new("token-bucket 100/min burst 20".parse()?)?;
+/// assert!(limiter.try_acquire("user:42", 15)?.is_allowed());
+/// assert_eq!(limiter.try_acquire("user:42", 1)?.remaining(), 4);
+/// assert_eq!(limiter.peek("user:43", 1).remaining, 20);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct KeyedLimiter<K, C> {
+    limit: Limit,
+    keys: Keys<K>,
+    clock: C,
+}
+
+enum Keys<K> {
+    FixedWindow(Shards<K, FixedWindow>),
+    SlidingWindow(Shards<K, SlidingWindow>),
+    TokenBucket(Shards<K, TokenBucket>),
+    IntervalBucket(Shards<K, IntervalBucket>),
+    LeakyBucket(Shards<K, LeakyBucket>),
+}
+
+#[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
+impl<K: Hash + Eq + Send> KeyedLimiter<K, MonotonicClock> {
+    /// A limiter without keys, on a clock of its own.
+    ///
+    /// # Errors
+    /// [`UnsupportedLimit`].
+    pub fn new(limit: Limit) -> Result<Self, UnsupportedLimit> {
+        KeyedLimiter::with_clock(limit, MonotonicClock::new())
+    }
+}
+
+impl<K: Hash + Eq + Send, C: Clock> KeyedLimiter<K, C> {
+    /// The same on this clock; a [`TickingClock`](crate::TickingClock) is the cheapest.
+    ///
+    /// # Errors
+    /// [`UnsupportedLimit`].
+    pub fn with_clock(limit: Limit, clock: C) -> Result<Self, UnsupportedLimit> {
+        KeyedLimiter::with_shards(limit, clock, SHARDS)
+    }
+
+    pub(super) fn with_shards(
+        limit: Limit,
+        clock: C,
+        count: usize,
+    ) -> Result<Self, UnsupportedLimit> {
+        let keys = match limit {
+            Limit::FixedWindow(meter) => Keys::FixedWindow(Shards::new(meter, count)),
+            Limit::SlidingWindow(meter) => Keys::SlidingWindow(Shards::new(meter, count)),
+            Limit::TokenBucket(meter) => Keys::TokenBucket(Shards::new(meter, count)),
+            Limit::IntervalBucket(meter) => Keys::IntervalBucket(Shards::new(meter, count)),
+            Limit::LeakyBucket(meter) => Keys::LeakyBucket(Shards::new(meter, count)),
+            limit => return Err(limit.into()),
+        };
+        Ok(KeyedLimiter { limit, keys, clock })
+    }
+
+    /// The limit.
+    pub fn limit(&self) -> Limit {
+        self.limit
+    }
+
+    /// Admits a request of `cost` (at least 1) for `key` and charges it, or changes nothing.
+    ///
+    /// # Errors
+    /// [`CostError::Zero`].
+    #[inline]
+    pub fn try_acquire<Q>(&self, key: &Q, cost: u64) -> Result<Ruling<'_>, CostError>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        check_cost(cost)?;
+        // Before any lock is taken: a thread that waits for one may then come with an earlier time than
+        // the one before it, which the machines handle (D10).
+        let now = self.clock.now();
+        let ruled = match &self.keys {
+            Keys::FixedWindow(shards) => shards.acquire(key, cost, now),
+            Keys::SlidingWindow(shards) => shards.acquire(key, cost, now),
+            Keys::TokenBucket(shards) => shards.acquire(key, cost, now),
+            Keys::IntervalBucket(shards) => shards.acquire(key, cost, now),
+            Keys::LeakyBucket(shards) => shards.acquire(key, cost, now),
+        };
+        Ok(Ruling::new(&self.limit, ruled, cost, now))
+    }
+
+    /// Tells what [`KeyedLimiter::try_acquire`] would be told now, and charges nothing. A `cost` of zero
+    /// asks for `remaining` and `reset_after` alone.
+    pub fn peek<Q>(&self, key: &Q, cost: u64) -> Decision
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let now = self.clock.now();
+        let prior = match &self.keys {
+            Keys::FixedWindow(shards) => shards.prior(key, now),
+            Keys::SlidingWindow(shards) => shards.prior(key, now),
+            Keys::TokenBucket(shards) => shards.prior(key, now),
+            Keys::IntervalBucket(shards) => shards.prior(key, now),
+            Keys::LeakyBucket(shards) => shards.prior(key, now),
+        };
+        prior.peek(&self.limit, cost, now)
+    }
+
+    /// Forgets what `key` has used; tells whether anything was known of it.
+    pub fn reset<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        match &self.keys {
+            Keys::FixedWindow(shards) => shards.reset(key),
+            Keys::SlidingWindow(shards) => shards.reset(key),
+            Keys::TokenBucket(shards) => shards.reset(key),
+            Keys::IntervalBucket(shards) => shards.reset(key),
+            Keys::LeakyBucket(shards) => shards.reset(key),
+        }
+    }
+
+    /// How many keys are kept, those included that may be dropped and have not been yet.
+    pub fn len(&self) -> usize {
+        self.keys.keep().len()
+    }
+
+    /// Whether no key is kept.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Drops every key whose time has come. Each part of the keys is locked in turn.
+    pub fn purge(&self) {
+        self.keys.keep().purge(self.clock.now());
+    }
+}
+
+impl<K: Hash + Eq + Send> Keys<K> {
+    fn keep(&self) -> &dyn Keep {
+        match self {
+            Keys::FixedWindow(shards) => shards,
+            Keys::SlidingWindow(shards) => shards,
+            Keys::TokenBucket(shards) => shards,
+            Keys::IntervalBucket(shards) => shards,
+            Keys::LeakyBucket(shards) => shards,
+        }
+    }
+}
+
+impl<K: Hash + Eq + Send, C: fmt::Debug> fmt::Debug for KeyedLimiter<K, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyedLimiter")
+            .field("limit", &self.limit)
+            .field("keys", &self.keys.keep().len())
+            .field("clock", &self.clock)
+            .finish()
+    }
+}

@@ -1,0 +1,38 @@
+//! Limiters of this process alone: no store, no keys as text, no futures.
+
+mod keyed;
+mod lone;
+#[cfg(all(test, loom))]
+mod loom_tests;
+mod table;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use lockage_core::{CostError, Limit};
+
+pub use keyed::KeyedLimiter;
+pub use lone::LocalLimiter;
+
+/// A limit that is not a few numbers to keep: a sliding log, or several limits together. A
+/// [`Limiter`](lockage::Limiter) on a [`MemoryStore`](crate::MemoryStore) takes every limit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is more than a few numbers to keep: use a `Limiter` on a `MemoryStore` for it")]
+pub struct UnsupportedLimit(Box<Limit>);
+
+impl UnsupportedLimit {
+    /// The limit.
+    pub fn limit(&self) -> Limit {
+        *self.0
+    }
+}
+
+impl From<Limit> for UnsupportedLimit {
+    fn from(limit: Limit) -> Self {
+        UnsupportedLimit(Box::new(limit))
+    }
+}
+
+#[inline]
+fn check_cost(cost: u64) -> Result<(), CostError> {
+    if cost == 0 { Err(CostError::Zero) } else { Ok(()) }
+}

@@ -1,0 +1,128 @@
+//! Candidates are measured in turns, so that what else the machine does meets all of them alike.
+
+use std::hint::black_box;
+use std::sync::Barrier;
+use std::thread;
+use std::time::Duration;
+
+use super::Args;
+
+/// Something that is measured: one decision, of the given number.
+pub(super) struct Candidate<'a> {
+    pub(super) name: &'static str,
+    pub(super) decide: Box<dyn Fn(&mut Run) + Send + Sync + 'a>,
+}
+
+/// Some decisions in a row of one thread.
+pub(super) struct Run {
+    /// How many.
+    pub(super) count: usize,
+    /// The number of the first one, another for each thread.
+    pub(super) first: usize,
+    /// How many were admitted.
+    pub(super) admitted: usize,
+}
+
+impl<'a> Candidate<'a> {
+    /// `decide` tells whether the decision of this number was to admit.
+    pub(super) fn new(
+        name: &'static str,
+        decide: impl Fn(usize) -> bool + Send + Sync + 'a,
+    ) -> Self {
+        // The loop is inside, so that one call by a pointer serves many decisions.
+        let decide = move |run: &mut Run| {
+            for number in run.first..run.first + run.count {
+                run.admitted += usize::from(black_box(decide(black_box(number))));
+            }
+        };
+        Candidate { name, decide: Box::new(decide) }
+    }
+
+    /// Makes so many decisions.
+    pub(super) fn run(&self, count: usize) {
+        (self.decide)(&mut Run { count, first: 0, admitted: 0 });
+    }
+}
+
+/// What was seen of one candidate.
+pub(super) struct Seen {
+    pub(super) name: &'static str,
+    /// The median of nanoseconds per decision of a thread.
+    pub(super) nanos: f64,
+    /// The median of the ratio to the first candidate in the same round.
+    pub(super) ratio: f64,
+    /// The share that was admitted.
+    pub(super) admitted: f64,
+}
+
+pub(super) fn side_by_side(args: &Args, threads: usize, candidates: &[Candidate<'_>]) -> Vec<Seen> {
+    let slice = Duration::from_millis(args.millis);
+    let counts: Vec<usize> =
+        candidates.iter().map(|candidate| calibrate(candidate, threads, slice)).collect();
+    let mut rounds = vec![Vec::new(); candidates.len()];
+    let mut admitted = vec![0.0; candidates.len()];
+    for _ in 0..args.rounds {
+        for (at, candidate) in candidates.iter().enumerate() {
+            let (nanos, share) = once(candidate, threads, counts[at]);
+            rounds[at].push(nanos);
+            admitted[at] += share / args.rounds as f64;
+        }
+    }
+    let first = rounds[0].clone();
+    let seen = |(at, candidate): (usize, &Candidate<'_>)| Seen {
+        name: candidate.name,
+        nanos: median(rounds[at].clone()),
+        ratio: median(rounds[at].iter().zip(&first).map(|(nanos, first)| nanos / first).collect()),
+        admitted: admitted[at],
+    };
+    candidates.iter().enumerate().map(seen).collect()
+}
+
+/// How many decisions take about one slice.
+fn calibrate(candidate: &Candidate<'_>, threads: usize, slice: Duration) -> usize {
+    let mut count = 1000;
+    loop {
+        let (nanos, _) = once(candidate, threads, count);
+        let wanted = slice.as_nanos() as f64 / nanos;
+        if wanted < 4.0 * count as f64 {
+            return wanted as usize + 1;
+        }
+        count *= 4;
+    }
+}
+
+/// Nanoseconds per decision of a thread, and the share that was admitted.
+fn once(candidate: &Candidate<'_>, threads: usize, count: usize) -> (f64, f64) {
+    let start = Barrier::new(threads);
+    let measured = |thread: usize| {
+        let mut run = Run { count, first: thread * 7_919 * 64, admitted: 0 };
+        start.wait();
+        let begun = own_time();
+        (candidate.decide)(&mut run);
+        let took = own_time() - begun;
+        (took.as_nanos() as f64 / count as f64, run.admitted as f64 / count as f64)
+    };
+    let all: Vec<(f64, f64)> = if threads == 1 {
+        vec![measured(0)]
+    } else {
+        thread::scope(|scope| {
+            let measured = &measured;
+            let handles: Vec<_> =
+                (0..threads).map(|thread| scope.spawn(move || measured(thread))).collect();
+            handles.into_iter().map(|handle| handle.join().expect("it does not panic")).collect()
+        })
+    };
+    let mean = |of: fn(&(f64, f64)) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
+    (mean(|one| one.0), mean(|one| one.1))
+}
+
+/// How long this thread has run: what else the machine does does not count.
+pub(super) fn own_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

@@ -1,0 +1,39 @@
+//! What a decision costs in process: nanoseconds, beside others and the floors.
+
+mod cells;
+mod growth;
+mod measure;
+mod pause;
+mod peers;
+
+use anyhow::Result;
+
+/// What to measure.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// How often each candidate is measured, in turns; the table has the medians.
+    #[arg(long, default_value_t = 11)]
+    rounds: usize,
+    /// Milliseconds of one such measurement.
+    #[arg(long, default_value_t = 20)]
+    millis: u64,
+    /// Measures only the cells that have this in their names.
+    #[arg(long, value_name = "NAME")]
+    only: Option<String>,
+    /// Measures the pauses of single calls with 1 million keys instead.
+    #[arg(long)]
+    pauses: bool,
+    /// Measures how the cost grows from 1,000 to 10 million keys instead; it takes 2 GB and a minute.
+    #[arg(long)]
+    growth: bool,
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    if args.pauses {
+        return pause::run(args);
+    }
+    if args.growth {
+        return growth::run(args);
+    }
+    cells::run(args)
+}

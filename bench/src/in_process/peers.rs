@@ -1,0 +1,103 @@
+//! The published crates that limit rates in process, and clocks that stand still for them.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use governor::Quota;
+use lockage_core::{ManualClock, Timestamp};
+
+/// Whether what is asked for is admitted, or denied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Admit,
+    Deny,
+}
+
+impl Outcome {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Outcome::Admit => "admit",
+            Outcome::Deny => "deny",
+        }
+    }
+
+    /// A limit of this crate that comes to it, however long it is asked: a burst that nobody uses up, of which
+    /// each token comes back in 17 s, or one of 1 that comes back in a day. So no key is over while it is measured.
+    pub(super) fn limit(self) -> lockage_core::Limit {
+        let text = match self {
+            Outcome::Admit => "token-bucket 5000/day burst 100000000",
+            Outcome::Deny => "token-bucket 1/day burst 1",
+        };
+        text.parse().expect("it is a limit")
+    }
+
+    /// The same for governor.
+    pub(super) fn quota(self) -> Quota {
+        match self {
+            Outcome::Admit => {
+                let quota = Quota::with_period(DAY / 5000).expect("not zero");
+                quota.allow_burst(NonZeroU32::new(100_000_000).expect("not zero"))
+            }
+            Outcome::Deny => Quota::with_period(DAY).expect("not zero"),
+        }
+    }
+
+    /// The same for ratelimit: its clock, if it has one of its own, begins now.
+    pub(super) fn ratelimit<C: ratelimit::Clock>(self, clock: C) -> ratelimit::Ratelimiter<C> {
+        let (rate, burst) = match self {
+            Outcome::Admit => (5000, 100_000_000),
+            Outcome::Deny => (1, 1),
+        };
+        let builder = ratelimit::Builder::with_clock(rate, clock).period(DAY);
+        builder.max_tokens(burst).initial_available(burst).build().expect("it is accepted")
+    }
+
+    /// The same for leaky-bucket, which takes no other clock than tokio's.
+    pub(super) fn leaky_bucket(self) -> leaky_bucket::RateLimiter {
+        let mut builder = leaky_bucket::RateLimiter::builder();
+        match self {
+            Outcome::Admit => {
+                let burst = 100_000_000;
+                builder.max(burst).initial(burst).refill(1).interval(DAY / 5000)
+            }
+            Outcome::Deny => builder.max(1).initial(1).refill(1).interval(DAY),
+        };
+        builder.build()
+    }
+
+    /// The same for gcra.
+    pub(super) fn gcra(self) -> gcra::RateLimit {
+        match self {
+            Outcome::Admit => gcra::RateLimit::new(100_000_000, 20_000 * DAY),
+            Outcome::Deny => gcra::RateLimit::new(1, DAY),
+        }
+    }
+}
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// A clock of ours that stands at noon.
+pub(super) fn standing() -> Arc<ManualClock> {
+    let noon = Timestamp::from_micros(1_763_700_000_000_000).expect("within range");
+    Arc::new(ManualClock::new(noon))
+}
+
+/// A clock of ratelimit that stands.
+pub(super) struct Standing;
+
+impl ratelimit::Clock for Standing {
+    fn elapsed(&self) -> Duration {
+        std::hint::black_box(Duration::from_secs(1))
+    }
+}
+
+/// A clock of gcra that stands.
+#[derive(Clone)]
+pub(super) struct StandingInstant(pub(super) Instant);
+
+impl gcra::clock::Clock for StandingInstant {
+    fn now(&self) -> Instant {
+        std::hint::black_box(self.0)
+    }
+}

@@ -1,0 +1,105 @@
+//! The token bucket in the notation of GCRA (ITU-T I.371): one number, for those who keep it in one
+//! atomic word. Both notations are one machine (property D7).
+
+use core::num::NonZeroU64;
+
+use crate::exact::gcd;
+use crate::limit::Limit;
+use crate::meter::Prior;
+use crate::time::Timestamp;
+
+/// A [`TokenBucket`](crate::TokenBucket) or a [`LeakyBucket`](crate::LeakyBucket) whose state is its
+/// *theoretical arrival time*: when it is full, or empty, again. A state of zero is a bucket that was never used.
+///
+/// The rate is a reduced fraction of `numerator` tokens in `denominator` microseconds, and the state counts
+/// `numerator` to a microsecond, so that it is exact.
+///
+/// What it does not keep is when it was last charged. The caller brings a time that never runs back: the
+/// latest at which anything was admitted, or later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gcra {
+    numerator: NonZeroU64,
+    denominator: u64,
+    burst: NonZeroU64,
+    /// What a bucket holds: its burst in the units of the state.
+    parts: u64,
+}
+
+impl Gcra {
+    /// The largest numerator with which all times fit into 64 bits: times are below 2^53.
+    const MAX_NUMERATOR: u64 = 1 << 11;
+
+    /// The bucket of this limit. Nothing for limits of other kinds, and for a rate whose reduced fraction
+    /// has a numerator above 2048: 1500/s is 3 in 2000 microseconds and fits, 9973/s does not.
+    pub fn of(limit: &Limit) -> Option<Self> {
+        let (amount, period, burst) = match limit {
+            Limit::TokenBucket(bucket) => (bucket.amount(), bucket.period(), bucket.burst()),
+            Limit::LeakyBucket(bucket) => (bucket.amount(), bucket.period(), bucket.queue()),
+            _ => return None,
+        };
+        let period = u64::try_from(period.as_micros()).ok()?;
+        let divisor = gcd(amount, period);
+        let (numerator, denominator) = (amount / divisor, period / divisor);
+        let numerator = NonZeroU64::new(numerator).filter(|n| n.get() <= Self::MAX_NUMERATOR)?;
+        let parts = burst * denominator;
+        Some(Gcra { numerator, denominator, burst: NonZeroU64::new(burst)?, parts })
+    }
+
+    /// The state after a request of `cost` at `now`; nothing where it is not admitted.
+    #[inline]
+    pub fn admit(self, state: u64, cost: u64, now: Timestamp) -> Option<u64> {
+        if cost > self.burst.get() {
+            return None;
+        }
+        let price = cost * self.denominator;
+        let now = self.in_units(now.as_micros());
+        let from = state.max(now);
+        let (missing, room) = (from - now, self.parts - price);
+        let fits = missing <= room
+            || missing > self.parts && from - self.in_units(self.earliest(state)) <= room;
+        fits.then(|| from + price)
+    }
+
+    /// The state as [`Meter`](crate::Meter) has it.
+    #[inline]
+    pub fn prior(self, state: u64, now: Timestamp) -> Prior {
+        let now = match now.as_micros() {
+            now if state.saturating_sub(self.in_units(now)) > self.parts => self.earliest(state),
+            now => now,
+        };
+        Prior([state.saturating_sub(self.in_units(now)), now].into())
+    }
+
+    /// The earliest time at which there can be this state: a bucket never misses more than it holds. A caller
+    /// whose time is before it has missed that others were later.
+    #[cold]
+    fn earliest(self, state: u64) -> u64 {
+        state.saturating_sub(self.parts).div_ceil(self.numerator.get())
+    }
+
+    /// A time in the units of the state: below 2^64, as times are below 2^53.
+    #[inline]
+    fn in_units(self, micros: u64) -> u64 {
+        micros * self.numerator.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// D10: whoever comes with a time at which there cannot be this state gets a verdict that its numbers agree with.
+    #[test]
+    fn d10_a_time_that_is_too_early_counts_as_the_earliest_there_can_be() {
+        let limit: Limit = "token-bucket 7 per 2us burst 10".parse().unwrap();
+        let gcra = Gcra::of(&limit).unwrap();
+        let at = |micros| Timestamp::from_micros(micros).unwrap();
+        let state = gcra.admit(0, 10, at(9)).unwrap();
+        for now in 0..12 {
+            for cost in 1..=10 {
+                let peeked = gcra.prior(state, at(now)).peek(&limit, cost, at(now));
+                assert_eq!(gcra.admit(state, cost, at(now)).is_some(), peeked.is_allowed());
+            }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Limits whose state is a few integers, for those who keep the states of many keys in process: the
+//! machines without records, and a decision that is spelt out only where somebody asks.
+
+use core::fmt;
+use core::time::Duration;
+
+use crate::command::Command;
+use crate::decision::Decision;
+use crate::limit::{LeakyBucket, Limit, TokenBucket};
+use crate::limiter::{Acquire, Counter, CounterRecord, Fields, Peek};
+use crate::record::{Body, Record};
+use crate::time::Timestamp;
+
+/// A limit with a state of constant size: a [`FixedWindow`](crate::FixedWindow), a
+/// [`SlidingWindow`](crate::SlidingWindow), a [`TokenBucket`](crate::TokenBucket), an
+/// [`IntervalBucket`](crate::IntervalBucket) or a [`LeakyBucket`](crate::LeakyBucket).
+///
+/// It decides exactly as [`Acquire`](crate::Acquire) does on a record of that limit alone, and knows
+/// neither records nor what they hold besides: blocks, requests' ids and reservations.
+///
+/// ```
+/// use lockage_core::{Meter, Tally, Timestamp, TokenBucket};
+/// use std::time::Duration;
+///
+/// let bucket = TokenBucket::new(100, Duration::from_secs(60), 20)?;
+/// let mut tally = Tally::fresh(bucket, Timestamp::EPOCH);
+/// assert!(bucket.admit(&mut tally, 15, Timestamp::EPOCH).1);
+/// assert!(!bucket.admit(&mut tally, 6, Timestamp::EPOCH).1);
+/// # Ok::<(), lockage_core::ConfigError>(())
+/// ```
+#[expect(private_bounds, reason = "the machines are those of this crate")]
+pub trait Meter: Counter<State: Send + Sync> + Into<Limit> + Send + Sync + 'static {
+    /// Charges `cost` to `tally` where it is admitted, or changes nothing; what the tally was `now`, and
+    /// whether it was admitted.
+    #[inline]
+    fn admit(self, tally: &mut Tally<Self>, cost: u64, now: Timestamp) -> (Prior, bool) {
+        let before = self.settle(Some(tally.0), now.as_micros());
+        let allowed = fits(self, before, cost);
+        if allowed {
+            tally.0 = self.charge(before, cost);
+        }
+        (Prior(Self::fields(before)), allowed)
+    }
+
+    /// What `tally` is `now`.
+    fn prior(self, tally: &Tally<Self>, now: Timestamp) -> Prior {
+        Prior(Self::fields(self.settle(Some(tally.0), now.as_micros())))
+    }
+
+    /// Whether `tally` acts like a fresh one from `now` on, and may be dropped (property D9).
+    #[inline]
+    fn is_over(self, tally: &Tally<Self>, now: Timestamp) -> bool {
+        if !is_bucket::<Self>() {
+            return self.fresh_at(tally.0) <= now.as_micros();
+        }
+        // The same without a division: nothing is missing, and the time is not one before the latest.
+        let [missing, last, ..] = Self::fields(self.settle(Some(tally.0), now.as_micros()))[..]
+        else {
+            return false;
+        };
+        missing == 0 && last <= now.as_micros()
+    }
+}
+
+impl<M: Counter<State: Send + Sync> + Into<Limit> + Send + Sync + 'static> Meter for M {}
+
+/// Whether `cost` is admitted: it is at most what remains.
+#[inline]
+fn fits<M: Counter>(machine: M, state: M::State, cost: u64) -> bool {
+    if !is_bucket::<M>() {
+        return cost <= machine.remaining(state);
+    }
+    // The same in parts of a token, without the division. What is missing is at most twice the capacity.
+    let (unit, capacity, missing) = (machine.unit(), machine.capacity(), M::fields(state)[0]);
+    cost <= capacity && missing + cost * unit <= capacity * unit
+}
+
+/// Whether its state is what is missing, in parts of a token, and when that was.
+#[inline]
+fn is_bucket<M: Counter>() -> bool {
+    M::TAG == TokenBucket::TAG || M::TAG == LeakyBucket::TAG
+}
+
+/// What is used of one limit.
+#[expect(private_bounds, reason = "the machines are those of this crate")]
+#[derive(Clone, Copy)]
+pub struct Tally<M: Counter>(M::State);
+
+#[expect(private_bounds, reason = "the machines are those of this crate")]
+impl<M: Counter> Tally<M> {
+    /// Nothing is used.
+    #[inline]
+    pub fn fresh(meter: M, now: Timestamp) -> Self {
+        Tally(meter.settle(None, now.as_micros()))
+    }
+}
+
+impl<M: Counter> fmt::Debug for Tally<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Tally").field(&M::fields(self.0)).finish()
+    }
+}
+
+/// What a limit's state was when a request was decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prior(pub(crate) Fields);
+
+impl Prior {
+    /// What a request of `cost` would be told; nothing is charged. See [`Peek`](crate::Peek).
+    pub fn peek(&self, limit: &Limit, cost: u64, now: Timestamp) -> Decision {
+        self.ask(limit, &Peek::new(*limit, cost), now)
+    }
+
+    /// Puts it to the command that all stores execute.
+    fn ask(
+        &self,
+        limit: &Limit,
+        command: &impl Command<Outcome = Decision>,
+        now: Timestamp,
+    ) -> Decision {
+        let mut slot = None;
+        if let Ok(machine) = limit.singles()[0].machine()
+            && let Some(state) = machine.state(&self.0)
+        {
+            Record::put(&mut slot, Body::Counter(CounterRecord::new(machine, state)), now);
+        }
+        command.apply(&mut slot, now).expect("a record of this limit, or none")
+    }
+}
+
+/// What was decided of one request. Its numbers are worked out when they are asked for.
+///
+/// They are those that [`Acquire`](crate::Acquire) tells of the same request, one by one or all of them as a
+/// [`Decision`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "it says whether the request may go ahead"]
+pub struct Ruling<'a> {
+    limit: &'a Limit,
+    prior: Prior,
+    cost: u64,
+    now: Timestamp,
+    allowed: bool,
+}
+
+impl<'a> Ruling<'a> {
+    /// What [`Meter::admit`] of this `limit` came to at `now`.
+    #[inline]
+    pub fn new(
+        limit: &'a Limit,
+        (prior, allowed): (Prior, bool),
+        cost: u64,
+        now: Timestamp,
+    ) -> Self {
+        Ruling { limit, prior, cost, now, allowed }
+    }
+
+    /// Whether the request may go ahead.
+    #[inline]
+    pub fn is_allowed(&self) -> bool {
+        self.allowed
+    }
+
+    /// The capacity.
+    pub fn limit(&self) -> u64 {
+        self.limit.capacity()
+    }
+
+    /// The largest cost that would be admitted right after this decision.
+    pub fn remaining(&self) -> u64 {
+        self.decision().remaining
+    }
+
+    /// How long to wait before the same request can be admitted: zero where it was, nothing where it
+    /// never can be.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.decision().retry_after()
+    }
+
+    /// How long until the limiter is as if never used, provided nothing more is admitted.
+    pub fn reset_after(&self) -> Duration {
+        self.decision().reset_after
+    }
+
+    /// Of a [`LeakyBucket`](crate::LeakyBucket): how long until it is the turn of the request.
+    pub fn turn_after(&self) -> Duration {
+        self.decision().turn_after
+    }
+
+    /// All of it.
+    pub fn decision(&self) -> Decision {
+        match Acquire::new(*self.limit, self.cost) {
+            Ok(request) => self.prior.ask(self.limit, &request, self.now),
+            Err(_) => self.prior.peek(self.limit, self.cost, self.now),
+        }
+    }
+}
+
+impl From<Ruling<'_>> for Decision {
+    fn from(ruling: Ruling<'_>) -> Self {
+        ruling.decision()
+    }
+}
