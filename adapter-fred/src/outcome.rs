@@ -4,6 +4,7 @@ use fred::error::{Error, ErrorKind};
 use fred::types::Value;
 use lockage::adapter::Verdict;
 use lockage::{Command, StoreError};
+use lockage_core::ReplyError;
 use lockage_lua::Call;
 
 use crate::link::LinkError;
@@ -24,11 +25,34 @@ const REDIRECTED: &str = "Too many redirections.";
 
 /// The outcome that a script's reply stands for.
 pub(crate) fn read<M: Command>(call: &Call<'_, M>, reply: Value) -> Result<M::Outcome, StoreError> {
-    let Value::Array(values) = reply else { return Ok(call.outcome([None])?) };
-    Ok(call.outcome(values.iter().map(|value| match value {
+    read_one(&reply, |integers| call.outcome(integers))
+}
+
+/// The integers of a reply, with nothing in the place of what is none.
+pub(crate) type Integers = Vec<Option<i64>>;
+
+/// The same by `outcome`, of one key of several too.
+pub(crate) fn read_one<T>(
+    reply: &Value,
+    outcome: impl FnOnce(Integers) -> Result<T, ReplyError>,
+) -> Result<T, StoreError> {
+    let Value::Array(values) = reply else { return Ok(outcome(vec![None])?) };
+    let integer = |value: &Value| match value {
         Value::Integer(number) => Some(*number),
         _ => None,
-    }))?)
+    };
+    Ok(outcome(values.iter().map(integer).collect())?)
+}
+
+/// The error that stands in the place of one key's reply, as its text.
+pub(crate) fn error_of_one(reply: &Value) -> Option<Error> {
+    match reply {
+        Value::String(text) => Some(Error::new(ErrorKind::Unknown, text.to_string())),
+        Value::Bytes(text) => {
+            Some(Error::new(ErrorKind::Unknown, String::from_utf8_lossy(text).into_owned()))
+        }
+        _ => None,
+    }
 }
 
 /// The first word of the server's error reply, where this is one.
@@ -52,13 +76,24 @@ fn code_of(error: &Error) -> Option<&str> {
 /// What a call's result says of the client that it took.
 pub(crate) fn verdict<T>(result: &Result<T, LinkError>) -> Verdict {
     match result {
-        Err(LinkError::Failed(error)) if *error.kind() == ErrorKind::Timeout => Verdict::Doubtful,
+        Err(LinkError::Failed(error)) => verdict_of(error),
+        _ => Verdict::Good,
+    }
+}
+
+/// The same of a reply, in which an error can stand in the place of one key's.
+pub(crate) fn verdict_of_reply(result: &Result<Value, LinkError>) -> Verdict {
+    let Ok(Value::Array(replies)) = result else { return verdict(result) };
+    replies.iter().find_map(error_of_one).as_ref().map_or(Verdict::Good, verdict_of)
+}
+
+fn verdict_of(error: &Error) -> Verdict {
+    match error {
+        _ if *error.kind() == ErrorKind::Timeout => Verdict::Doubtful,
         // It leads to a server that is no master any more.
-        Err(LinkError::Failed(error)) if says(error, "READONLY") || says(error, "MASTERDOWN") => {
-            Verdict::Lost
-        }
+        _ if says(error, "READONLY") || says(error, "MASTERDOWN") => Verdict::Lost,
         // Its replicas have left it: another one may be the master.
-        Err(LinkError::Failed(error)) if says(error, "NOREPLICAS") => Verdict::Doubtful,
+        _ if says(error, "NOREPLICAS") => Verdict::Doubtful,
         _ => Verdict::Good,
     }
 }
@@ -202,6 +237,12 @@ mod tests {
         ] {
             let error = LinkError::Failed(Error::new(ErrorKind::Unknown, reply));
             assert_eq!(verdict::<Value>(&Err(error)), expected, "{reply}");
+            let text = Value::Array(vec![Value::from(reply)]);
+            assert_eq!(
+                verdict_of_reply(&Ok(text)),
+                expected,
+                "{reply} in the place of one key's reply"
+            );
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use lockage::adapter::Verdict;
 use lockage::{Command, StoreError};
+use lockage_core::ReplyError;
 use lockage_lua::Call;
 use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
 
@@ -9,11 +10,30 @@ use crate::link::LinkError;
 
 /// The outcome that a script's reply stands for.
 pub(crate) fn read<M: Command>(call: &Call<'_, M>, reply: Value) -> Result<M::Outcome, StoreError> {
-    let Value::Array(values) = reply else { return Ok(call.outcome([None])?) };
-    Ok(call.outcome(values.iter().map(|value| match value {
-        Value::Int(number) => Some(*number),
+    read_one(reply, |integers| call.outcome(integers))
+}
+
+/// The integers of a reply, with nothing in the place of what is none.
+pub(crate) type Integers = Vec<Option<i64>>;
+
+/// The same by `outcome`, of one key of several too.
+pub(crate) fn read_one<T>(
+    reply: Value,
+    outcome: impl FnOnce(Integers) -> Result<T, ReplyError>,
+) -> Result<T, StoreError> {
+    let Value::Array(values) = reply else { return Ok(outcome(vec![None])?) };
+    let integer = |value| match value {
+        Value::Int(number) => Some(number),
         _ => None,
-    }))?)
+    };
+    Ok(outcome(values.into_iter().map(integer).collect())?)
+}
+
+/// The error that stands in the place of one key's reply, as its text.
+pub(crate) fn error_of_one(reply: &Value) -> Option<RedisError> {
+    let Value::BulkString(text) = reply else { return None };
+    let wire = [b"-", text.as_slice(), b"\r\n"].concat();
+    redis::parse_redis_value(&wire).and_then(Value::extract_error).err()
 }
 
 /// The node to ask next: the one that an `ASK` names. One that was asked and did not know the
@@ -30,8 +50,16 @@ pub(crate) fn next_node(error: &LinkError, asked: Option<String>) -> Option<Stri
 
 /// What a call's result says of the connection that it took.
 pub(crate) fn verdict<T>(result: &Result<T, LinkError>) -> Verdict {
-    let Err(error) = result else { return Verdict::Good };
-    let error = error.cause();
+    result.as_ref().err().map_or(Verdict::Good, |error| verdict_of(error.cause()))
+}
+
+/// The same of a reply, in which an error can stand in the place of one key's.
+pub(crate) fn verdict_of_reply(result: &Result<Value, LinkError>) -> Verdict {
+    let Ok(Value::Array(replies)) = result else { return verdict(result) };
+    replies.iter().find_map(error_of_one).as_ref().map_or(Verdict::Good, verdict_of)
+}
+
+fn verdict_of(error: &RedisError) -> Verdict {
     match error.kind() {
         // It leads to a server that is no master any more.
         _ if says(error, "READONLY") || says(error, "MASTERDOWN") => Verdict::Lost,
@@ -134,7 +162,14 @@ mod tests {
             ("OOM command not allowed when used memory > 'maxmemory'.", Verdict::Good),
             ("ERR Error running script", Verdict::Good),
         ] {
-            let reply = redis::parse_redis_value(format!("-{reply}\r\n").as_bytes()).unwrap();
+            let line = reply;
+            let reply = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
+            let text = Value::Array(vec![Value::BulkString(line.as_bytes().to_vec())]);
+            assert_eq!(
+                verdict_of_reply(&Ok(text)),
+                expected,
+                "{line} in the place of one key's reply"
+            );
             let result = reply.extract_error().map_err(LinkError::Failed);
             assert_eq!(verdict(&result), expected, "{result:?}");
         }

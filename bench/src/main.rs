@@ -1,6 +1,8 @@
 //! What lockage costs. Each table has one command; see docs/PERFORMANCE.md.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // it is what this program is for
 
+mod end_to_end;
+mod process;
 mod server;
 
 use anyhow::Result;
@@ -18,10 +20,13 @@ struct Cli {
 enum Table {
     /// Instructions of redis-server per decision, by callgrind: the same on every machine, to within a percent.
     Server(server::Args),
+    /// Decisions per second, both sides' processors, and latencies, from a caller's task to the server and back.
+    EndToEnd(end_to_end::Args),
 }
 
 fn main() -> Result<()> {
     match Cli::parse().table {
         Table::Server(args) => server::run(&args),
+        Table::EndToEnd(args) => end_to_end::run(&args),
     }
 }

@@ -118,7 +118,7 @@ impl TimeSource {
         TimeSource(Some(Injected { clock, skew_ms }))
     }
 
-    fn arguments(&self) -> Arguments {
+    pub(crate) fn arguments(&self) -> Arguments {
         match &self.0 {
             Some(injected) => Arguments::new(Some(injected.clock.now()), injected.skew_ms),
             None => Arguments::new(None, 0),

@@ -17,6 +17,7 @@
 //! `cargo run -p lockage-lua --example print token_bucket_acquire`.
 
 mod call;
+mod many;
 mod sources;
 
 use std::sync::LazyLock;
@@ -24,6 +25,7 @@ use std::sync::LazyLock;
 use lockage_core::ScriptId;
 
 pub use call::{Call, OTHER_LIMIT, TimeSource};
+pub use many::CallOfMany;
 pub use sources::{REWRITE, SHARDED_CHANNELS};
 
 /// A script as it is shipped.

@@ -94,6 +94,18 @@ pub(crate) fn source(id: ScriptId) -> String {
     }
 }
 
+/// The text that runs this script for each of several keys.
+pub(crate) fn many(id: ScriptId) -> String {
+    let source = source(id);
+    [
+        "local function run(redis, KEYS, ARGV)\n",
+        &source,
+        "end\n",
+        include_str!("../scripts/many.lua"),
+    ]
+    .concat()
+}
+
 fn counter(machine: &[&str]) -> String {
     [&[PRELUDE], machine, &[REQUESTS, COUNTER_RECORD, COUNTER_ACQUIRE]].concat().concat()
 }
