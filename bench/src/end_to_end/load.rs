@@ -54,7 +54,7 @@ pub(super) trait Load: Send + Sync {
         keys: &Keys,
         seed: u64,
     ) -> BoxFuture<'static, Result<u64>>;
-    /// Asks for each of the ids once, beginning with this one and leaving out so many at a time.
+    /// Asks for each of the ids twice, beginning with this one and leaving out so many at a time.
     fn all(&self, keys: &Keys, first: usize, step: usize) -> BoxFuture<'static, Result<()>>;
     /// Asks once.
     fn once(&self, keys: &Keys, pick: usize) -> BoxFuture<'static, Result<()>>;
@@ -89,6 +89,7 @@ impl<A: Asker> Load for A {
         Box::pin(async move {
             for id in ids.iter().skip(first).step_by(step) {
                 asker.ask(id).await?;
+                asker.ask(id).await?;
             }
             Ok(())
         })
@@ -100,7 +101,7 @@ impl<A: Asker> Load for A {
     }
 }
 
-/// Asks for each id once, so that what is remembered of them is.
+/// Asks for each id twice, so that what is remembered of them is: the first request may be admitted.
 pub(super) async fn warm(candidate: &Candidate, keys: &Keys) -> Result<()> {
     const TASKS: usize = 256;
     let askers: Vec<_> = (0..TASKS.min(keys.0.len()))
@@ -173,7 +174,9 @@ pub(super) async fn open(
     keys: &Keys,
     round: Duration,
 ) -> Result<Latencies> {
-    let histogram = Rc::new(RefCell::new(Histogram::<u64>::new(3)?));
+    // To a minute, to a thousandth.
+    let histogram = Histogram::<u64>::new_with_bounds(1, 60_000_000, 3)?;
+    let histogram = Rc::new(RefCell::new(histogram));
     let mut pick = keys.picks(rate);
     let local = LocalSet::new();
     let sent = async {
@@ -190,7 +193,7 @@ pub(super) async fn open(
             let histogram = Rc::clone(&histogram);
             requests.push(spawn_local(async move {
                 request.await?;
-                histogram.borrow_mut().saturating_record(start.elapsed().as_micros() as u64);
+                histogram.borrow_mut().saturating_record(start.elapsed().as_micros().max(1) as u64);
                 Ok::<_, anyhow::Error>(())
             }));
         }

@@ -5,32 +5,32 @@ use comfy_table::{CellAlignment, Table, presets};
 use super::candidates::Candidate;
 use super::load::{Latencies, Throughput};
 
-/// In turns, each beside the first candidate of the same client that is a single call.
+/// Each beside the best of the plain calls, through either client.
+///
+/// What a core for each side would bear follows from the time that each takes, and hardly depends on what else the
+/// machine does meanwhile; what came to pass does.
 pub(super) fn throughput(candidates: &[Candidate], measured: &[Vec<Throughput>]) -> Table {
-    let of =
-        |index: usize, figure: fn(&Throughput) -> f64| median(measured[index].iter().map(figure));
-    let per_second: Vec<f64> =
-        (0..candidates.len()).map(|index| of(index, |one| one.per_second)).collect();
-    // The best single call of all clients: what the others are measured by.
-    let plain = candidates.iter().enumerate().filter(|(_, candidate)| candidate.is_plain);
-    let best = plain.max_by(|one, other| per_second[one.0].total_cmp(&per_second[other.0]));
-    let best = best.map(|(index, _)| index);
-    let mut rows = Vec::new();
-    for (index, candidate) in candidates.iter().enumerate() {
-        let ratio = |figure: fn(&Throughput) -> f64| match best {
-            Some(best) => format!("{:.3}", of(index, figure) / of(best, figure)),
-            None => String::new(),
+    let figures: Vec<Figures> = measured.iter().map(|rounds| Figures::of(rounds)).collect();
+    let plain = candidates.iter().zip(&figures).filter(|(candidate, _)| candidate.is_plain);
+    let plain: Vec<&Figures> = plain.map(|(_, figures)| figures).collect();
+    let rows = candidates.iter().zip(&figures).map(|(candidate, one)| {
+        // Of the plain calls, the one that is best in this.
+        let ratio = |figure: fn(&Figures) -> f64, best: fn(f64, f64) -> f64| {
+            let best = plain.iter().map(|plain| figure(plain)).reduce(best);
+            best.map_or(String::new(), |best| format!("{:.3}", figure(one) / best))
         };
-        rows.push(vec![
+        vec![
             candidate.client.to_owned(),
             candidate.name.to_owned(),
-            format!("{:.0}", per_second[index]),
-            ratio(|one| one.per_second),
-            format!("{:.2}", of(index, |one| one.client_us)),
-            format!("{:.2}", of(index, |one| one.server_us)),
-            ratio(|one| one.server_us),
-        ]);
-    }
+            format!("{:.0}", one.per_second),
+            ratio(|one| one.per_second, f64::max),
+            format!("{:.2}", one.client_us),
+            format!("{:.2}", one.server_us),
+            ratio(|one| one.server_us, f64::min),
+            format!("{:.0}", one.a_core_each()),
+            ratio(Figures::a_core_each, f64::max),
+        ]
+    });
     let header = [
         "client",
         "",
@@ -38,9 +38,33 @@ pub(super) fn throughput(candidates: &[Candidate], measured: &[Vec<Throughput>])
         "of the best plain call",
         "client us",
         "server us",
-        "of the best's",
+        "of the best",
+        "with a core each",
+        "of the best",
     ];
-    table(&header, rows)
+    table(&header, rows.collect())
+}
+
+/// Medians.
+struct Figures {
+    per_second: f64,
+    client_us: f64,
+    server_us: f64,
+}
+
+impl Figures {
+    fn of(rounds: &[Throughput]) -> Self {
+        let of = |figure: fn(&Throughput) -> f64| median(rounds.iter().map(figure));
+        Figures {
+            per_second: of(|one| one.per_second),
+            client_us: of(|one| one.client_us),
+            server_us: of(|one| one.server_us),
+        }
+    }
+
+    fn a_core_each(&self) -> f64 {
+        1e6 / self.client_us.max(self.server_us)
+    }
 }
 
 pub(super) fn latency(candidates: &[Candidate], measured: &[Vec<Latencies>]) -> Table {

@@ -147,8 +147,8 @@ pub struct QueueFull {
     pub max_waiting: usize,
 }
 
-/// A store that gathers gets the keys that are asked for at one time in calls of so many. While that many calls are
-/// in flight those who come are gathered for the next: one more call than there are others would have fewer of them.
+/// Of a store that gathers: so many keys go into a call, during which a server does nothing else; and there are two
+/// calls at one time, so that neither side waits for the other. More of them would be smaller ones.
 const MANY_KEYS: Room = Room { keys: 128, calls: 2 };
 
 /// All others get a call for each key.
