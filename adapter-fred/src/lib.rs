@@ -42,7 +42,8 @@
 //! - the crate's feature `custom-reconnect-errors` off: it gives one call's error to all.
 //!
 //! Its `UnresponsiveConfig` notices a silent server only where no calls are sent. Leave
-//! `TcpConfig::nodelay` off: it writes out each call by itself.
+//! `TcpConfig::nodelay` off: it writes out each call by itself. A limiter with
+//! [`with_coalescing`](lockage::Limiter::with_coalescing) puts what is asked for at one time into few calls.
 //!
 //! # Waiting for replicas
 //!
@@ -69,6 +70,7 @@
 
 mod acknowledged;
 mod link;
+mod many;
 mod outcome;
 mod own;
 mod signals;
@@ -163,10 +165,29 @@ impl<L: Link> Store for FredStore<L> {
     where
         M: Command<Outcome: Send> + Sync,
     {
-        // The client forgets what it has not sent at its own timeout, but not when it is dropped.
-        let earlier = (patience / 4).min(Duration::from_millis(2));
-        self.call(key, command, Instant::now().checked_add(patience - earlier)).await
+        self.call(key, command, deadline(patience)).await
     }
+
+    fn gathers(&self) -> bool {
+        self.link.takes_many_keys()
+    }
+
+    async fn execute_each<M>(
+        &self,
+        calls: &[(&Key, &M)],
+        patience: Duration,
+    ) -> Vec<Result<M::Outcome, StoreError>>
+    where
+        M: Command<Outcome: Send> + Sync,
+    {
+        self.call_many(calls, deadline(patience)).await
+    }
+}
+
+/// The client forgets what it has not sent at its own timeout, but not when it is dropped.
+fn deadline(patience: Duration) -> Option<Instant> {
+    let earlier = (patience / 4).min(Duration::from_millis(2));
+    Instant::now().checked_add(patience - earlier)
 }
 
 impl<L: Link> Signals for FredStore<L> {

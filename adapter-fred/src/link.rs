@@ -11,10 +11,10 @@ use fred::types::{ClusterHash, CustomCommand, Value};
 use fred::util::redis_keyslot;
 use lockage::adapter::{Renewed, Verdict};
 use lockage::{Command, Key};
-use lockage_lua::Call;
+use lockage_lua::{Call, CallOfMany};
 
 use crate::acknowledged::Waiting;
-use crate::outcome::verdict;
+use crate::outcome::verdict_of_reply;
 use crate::own::Own;
 
 /// Carries one call to the server that has its key, at most once.
@@ -24,6 +24,9 @@ pub trait Link: Send + Sync {
     /// # Errors
     /// [`LinkError`], which tells whether anything can have been sent.
     fn send(&self, request: Request) -> impl Future<Output = Result<Value, LinkError>> + Send;
+
+    /// Whether one command can have any keys together: not in a cluster.
+    fn takes_many_keys(&self) -> bool;
 }
 
 /// Why there is no reply.
@@ -52,6 +55,20 @@ impl Request {
         arguments.extend(call.arguments().map(Value::from));
         let slot = redis_keyslot(key.as_str().as_bytes());
         Request { name: call.name(), arguments, slot, deadline, follows }
+    }
+
+    /// One call for several keys.
+    pub(crate) fn of_many<M: Command>(
+        call: &CallOfMany<'_, M>,
+        calls: &[(&Key, &M)],
+        deadline: Option<Instant>,
+    ) -> Self {
+        let mut arguments = Vec::with_capacity(2 + calls.len() + call.arguments().len());
+        arguments.push(Value::from_static_str(call.script()));
+        arguments.push(Value::from(calls.len().to_string()));
+        arguments.extend(calls.iter().map(|(key, _)| Value::from(key.as_str())));
+        arguments.extend(call.arguments().map(Value::from));
+        Request { name: call.name(), arguments, slot: 0, deadline, follows: false }
     }
 
     pub(crate) fn slot(&self) -> u16 {
@@ -85,12 +102,20 @@ impl Link for Client {
             true => Box::pin(follow(self, request)).await,
         }
     }
+
+    fn takes_many_keys(&self) -> bool {
+        !self.is_clustered()
+    }
 }
 
 /// Each call goes to the next client that is connected.
 impl Link for Pool {
     async fn send(&self, request: Request) -> Result<Value, LinkError> {
         self.next_connected().send(request).await
+    }
+
+    fn takes_many_keys(&self) -> bool {
+        self.next().takes_many_keys()
     }
 }
 
@@ -129,6 +154,7 @@ pub(crate) fn not_sent(why: &'static str) -> LinkError {
 /// A connection that is lost it makes anew itself. Nothing is sent again. Clones share the client.
 #[derive(Clone, Debug)]
 pub struct Reconnecting {
+    clustered: bool,
     pub(crate) shared: Renewed<Arc<Own>, Error>,
     pub(crate) waiting: Waiting,
 }
@@ -140,7 +166,7 @@ impl Reconnecting {
         let waiting = Waiting::new(config.clone());
         let clients = Renewed::new(move || Own::connect(config.clone()));
         let shared = if clustered { clients.behind() } else { clients };
-        Reconnecting { shared, waiting }
+        Reconnecting { clustered, shared, waiting }
     }
 }
 
@@ -149,11 +175,18 @@ impl Link for Reconnecting {
         let send = async |own: Result<Arc<Own>, Error>| match own {
             Ok(own) => {
                 let result = own.client.send(request).await;
-                let verdict = if own.task.is_finished() { Verdict::Lost } else { verdict(&result) };
+                let verdict = match own.task.is_finished() {
+                    true => Verdict::Lost,
+                    false => verdict_of_reply(&result),
+                };
                 (result, verdict)
             }
             Err(error) => (Err(LinkError::NotSent(error)), Verdict::Lost),
         };
         self.shared.with(send).await
+    }
+
+    fn takes_many_keys(&self) -> bool {
+        !self.clustered
     }
 }

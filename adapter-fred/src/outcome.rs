@@ -4,7 +4,8 @@ use fred::error::{Error, ErrorKind};
 use fred::types::Value;
 use lockage::adapter::Verdict;
 use lockage::{Command, StoreError};
-use lockage_lua::Call;
+use lockage_core::ReplyError;
+use lockage_lua::{Call, Reply};
 
 use crate::link::LinkError;
 
@@ -24,20 +25,38 @@ const REDIRECTED: &str = "Too many redirections.";
 
 /// The outcome that a script's reply stands for.
 pub(crate) fn read<M: Command>(call: &Call<'_, M>, reply: Value) -> Result<M::Outcome, StoreError> {
+    read_one(&reply, |reply| call.outcome(reply))
+}
+
+/// The same by `outcome`, of one key of several too.
+pub(crate) fn read_one<T>(
+    reply: &Value,
+    outcome: impl FnOnce(Reply<'_>) -> Result<T, ReplyError>,
+) -> Result<T, StoreError> {
     let integer = |value: &Value| match value {
         Value::Integer(number) => Some(*number),
         _ => None,
     };
-    Ok(match &reply {
-        Value::Array(values) => call.outcome(values.iter().map(integer)),
+    Ok(outcome(match reply {
+        Value::Array(values) => Reply::List(values.iter().map(integer).collect()),
         // The client takes a string for text where it is UTF-8.
-        Value::String(numbers) => call.outcome_of_string(numbers.as_bytes()),
-        Value::Bytes(numbers) => call.outcome_of_string(numbers),
-        other => match integer(other) {
-            Some(number) => call.outcome_of_integer(number),
-            None => call.outcome([None]),
-        },
-    }?)
+        Value::String(numbers) => Reply::Bytes(numbers.as_bytes()),
+        Value::Bytes(numbers) => Reply::Bytes(numbers),
+        Value::Integer(number) => Reply::Integer(*number),
+        _ => Reply::Other,
+    })?)
+}
+
+/// The error that stands in the place of one key's reply: a list of its text.
+pub(crate) fn error_of_one(reply: &Value) -> Option<Error> {
+    let Value::Array(list) = reply else { return None };
+    match &list[..] {
+        [Value::String(text)] => Some(Error::new(ErrorKind::Unknown, text.to_string())),
+        [Value::Bytes(text)] => {
+            Some(Error::new(ErrorKind::Unknown, String::from_utf8_lossy(text).into_owned()))
+        }
+        _ => None,
+    }
 }
 
 /// The first word of the server's error reply, where this is one.
@@ -61,13 +80,24 @@ fn code_of(error: &Error) -> Option<&str> {
 /// What a call's result says of the client that it took.
 pub(crate) fn verdict<T>(result: &Result<T, LinkError>) -> Verdict {
     match result {
-        Err(LinkError::Failed(error)) if *error.kind() == ErrorKind::Timeout => Verdict::Doubtful,
+        Err(LinkError::Failed(error)) => verdict_of(error),
+        _ => Verdict::Good,
+    }
+}
+
+/// The same of a reply, in which an error can stand in the place of one key's.
+pub(crate) fn verdict_of_reply(result: &Result<Value, LinkError>) -> Verdict {
+    let Ok(Value::Array(replies)) = result else { return verdict(result) };
+    replies.iter().find_map(error_of_one).as_ref().map_or(Verdict::Good, verdict_of)
+}
+
+fn verdict_of(error: &Error) -> Verdict {
+    match error {
+        _ if *error.kind() == ErrorKind::Timeout => Verdict::Doubtful,
         // It leads to a server that is no master any more.
-        Err(LinkError::Failed(error)) if says(error, "READONLY") || says(error, "MASTERDOWN") => {
-            Verdict::Lost
-        }
+        _ if says(error, "READONLY") || says(error, "MASTERDOWN") => Verdict::Lost,
         // Its replicas have left it: another one may be the master.
-        Err(LinkError::Failed(error)) if says(error, "NOREPLICAS") => Verdict::Doubtful,
+        _ if says(error, "NOREPLICAS") => Verdict::Doubtful,
         _ => Verdict::Good,
     }
 }
@@ -211,6 +241,12 @@ mod tests {
         ] {
             let error = LinkError::Failed(Error::new(ErrorKind::Unknown, reply));
             assert_eq!(verdict::<Value>(&Err(error)), expected, "{reply}");
+            let text = Value::Array(vec![Value::from(reply)]);
+            assert_eq!(
+                verdict_of_reply(&Ok(text)),
+                expected,
+                "{reply} in the place of one key's reply"
+            );
         }
     }
 }

@@ -55,6 +55,7 @@
 mod acknowledged;
 mod blocking;
 mod link;
+mod many;
 mod outcome;
 mod signals;
 
@@ -173,6 +174,21 @@ impl<L: Link> Store for RedisStore<L> {
                 _ => return Err(outcome::failure(error)),
             }
         }
+    }
+
+    fn gathers(&self) -> bool {
+        self.link.takes_many_keys()
+    }
+
+    async fn execute_each<M>(
+        &self,
+        calls: &[(&Key, &M)],
+        _patience: Duration,
+    ) -> Vec<Result<M::Outcome, StoreError>>
+    where
+        M: Command<Outcome: Send> + Sync,
+    {
+        self.call_many(calls).await
     }
 }
 

@@ -2,25 +2,40 @@
 
 use lockage::adapter::Verdict;
 use lockage::{Command, StoreError};
-use lockage_lua::Call;
+use lockage_core::ReplyError;
+use lockage_lua::{Call, Reply};
 use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
 
 use crate::link::LinkError;
 
 /// The outcome that a script's reply stands for.
 pub(crate) fn read<M: Command>(call: &Call<'_, M>, reply: Value) -> Result<M::Outcome, StoreError> {
+    read_one(&reply, |reply| call.outcome(reply))
+}
+
+/// The same by `outcome`, of one key of several too.
+pub(crate) fn read_one<T>(
+    reply: &Value,
+    outcome: impl FnOnce(Reply<'_>) -> Result<T, ReplyError>,
+) -> Result<T, StoreError> {
     let integer = |value: &Value| match value {
         Value::Int(number) => Some(*number),
         _ => None,
     };
-    Ok(match &reply {
-        Value::Array(values) => call.outcome(values.iter().map(integer)),
-        Value::BulkString(numbers) => call.outcome_of_string(numbers),
-        other => match integer(other) {
-            Some(number) => call.outcome_of_integer(number),
-            None => call.outcome([None]),
-        },
-    }?)
+    Ok(outcome(match reply {
+        Value::Array(values) => Reply::List(values.iter().map(integer).collect()),
+        Value::BulkString(numbers) => Reply::Bytes(numbers),
+        Value::Int(number) => Reply::Integer(*number),
+        _ => Reply::Other,
+    })?)
+}
+
+/// The error that stands in the place of one key's reply: a list of its text.
+pub(crate) fn error_of_one(reply: &Value) -> Option<RedisError> {
+    let Value::Array(list) = reply else { return None };
+    let [Value::BulkString(text)] = &list[..] else { return None };
+    let wire = [b"-", text.as_slice(), b"\r\n"].concat();
+    redis::parse_redis_value(&wire).and_then(Value::extract_error).err()
 }
 
 /// The node to ask next: the one that an `ASK` names. One that was asked and did not know the
@@ -37,8 +52,16 @@ pub(crate) fn next_node(error: &LinkError, asked: Option<String>) -> Option<Stri
 
 /// What a call's result says of the connection that it took.
 pub(crate) fn verdict<T>(result: &Result<T, LinkError>) -> Verdict {
-    let Err(error) = result else { return Verdict::Good };
-    let error = error.cause();
+    result.as_ref().err().map_or(Verdict::Good, |error| verdict_of(error.cause()))
+}
+
+/// The same of a reply, in which an error can stand in the place of one key's.
+pub(crate) fn verdict_of_reply(result: &Result<Value, LinkError>) -> Verdict {
+    let Ok(Value::Array(replies)) = result else { return verdict(result) };
+    replies.iter().find_map(error_of_one).as_ref().map_or(Verdict::Good, verdict_of)
+}
+
+fn verdict_of(error: &RedisError) -> Verdict {
     match error.kind() {
         // It leads to a server that is no master any more.
         _ if says(error, "READONLY") || says(error, "MASTERDOWN") => Verdict::Lost,
@@ -141,7 +164,14 @@ mod tests {
             ("OOM command not allowed when used memory > 'maxmemory'.", Verdict::Good),
             ("ERR Error running script", Verdict::Good),
         ] {
-            let reply = redis::parse_redis_value(format!("-{reply}\r\n").as_bytes()).unwrap();
+            let line = reply;
+            let reply = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
+            let text = Value::Array(vec![Value::BulkString(line.as_bytes().to_vec())]);
+            assert_eq!(
+                verdict_of_reply(&Ok(text)),
+                expected,
+                "{line} in the place of one key's reply"
+            );
             let result = reply.extract_error().map_err(LinkError::Failed);
             assert_eq!(verdict(&result), expected, "{result:?}");
         }

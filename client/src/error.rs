@@ -1,5 +1,8 @@
 //! What can go wrong, told apart by what it says about the state.
 
+use std::fmt;
+use std::sync::Arc;
+
 use lockage_core::{ConfigError, CostError, RecordError, ReplyError};
 
 use crate::key::KeyError;
@@ -64,6 +67,20 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// The same error for each of several callers. Its cause is shared, and is behind
+    /// [`source`](std::error::Error::source).
+    pub fn shared(self) -> impl Fn() -> StoreError {
+        let error = Arc::new(self);
+        move || {
+            let cause = || Box::new(SharedCause(Arc::clone(&error)));
+            match *error {
+                StoreError::Record(error) => StoreError::Record(error),
+                StoreError::NotDone(_) => StoreError::NotDone(cause()),
+                StoreError::Unknown(_) => StoreError::Unknown(cause()),
+            }
+        }
+    }
+
     /// Whether it says that the store was not reached, or has not answered.
     pub(crate) fn is_absence(&self) -> bool {
         matches!(self, StoreError::NotDone(_) | StoreError::Unknown(_))
@@ -72,6 +89,25 @@ impl StoreError {
 
 /// The error of the client that talks to the store.
 type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// The cause of one call's error, for each who waited for it.
+#[derive(Debug)]
+struct SharedCause(Arc<StoreError>);
+
+impl fmt::Display for SharedCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.0 {
+            StoreError::NotDone(cause) | StoreError::Unknown(cause) => cause.fmt(f),
+            StoreError::Record(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SharedCause {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
 
 /// A script's reply that carries no outcome: it ran, but what it did cannot be told from a reply of
 /// another form.

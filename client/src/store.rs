@@ -43,6 +43,30 @@ pub trait Store: Send + Sync {
         let _ = patience;
         self.execute(key, command)
     }
+
+    /// Whether [`Store::execute_each`] puts several commands into one call.
+    fn gathers(&self) -> bool {
+        false
+    }
+
+    /// Executes each of these commands on its key, each as if by itself, for callers who wait no longer than
+    /// `patience`: in one call where the store can, and otherwise one after the other. An outcome for each.
+    fn execute_each<C>(
+        &self,
+        calls: &[(&Key, &C)],
+        patience: Duration,
+    ) -> impl Future<Output = Vec<Result<C::Outcome, StoreError>>> + Send
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        async move {
+            let mut outcomes = Vec::with_capacity(calls.len());
+            for &(key, command) in calls {
+                outcomes.push(self.execute_within(key, command, patience).await);
+            }
+            outcomes
+        }
+    }
 }
 
 /// A store whose calls block the thread until they are answered.
@@ -83,6 +107,21 @@ impl<S: Store> Store for &S {
     {
         (**self).execute_within(key, command, patience)
     }
+
+    fn gathers(&self) -> bool {
+        (**self).gathers()
+    }
+
+    fn execute_each<C>(
+        &self,
+        calls: &[(&Key, &C)],
+        patience: Duration,
+    ) -> impl Future<Output = Vec<Result<C::Outcome, StoreError>>> + Send
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        (**self).execute_each(calls, patience)
+    }
 }
 
 impl<S: Store> Store for Arc<S> {
@@ -107,6 +146,21 @@ impl<S: Store> Store for Arc<S> {
         C: Command<Outcome: Send> + Sync,
     {
         (**self).execute_within(key, command, patience)
+    }
+
+    fn gathers(&self) -> bool {
+        (**self).gathers()
+    }
+
+    fn execute_each<C>(
+        &self,
+        calls: &[(&Key, &C)],
+        patience: Duration,
+    ) -> impl Future<Output = Vec<Result<C::Outcome, StoreError>>> + Send
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        (**self).execute_each(calls, patience)
     }
 }
 

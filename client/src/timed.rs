@@ -1,5 +1,6 @@
 //! A store whose calls have a timeout, and are tried again where that is safe.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockage_core::Command;
@@ -124,6 +125,73 @@ impl<S: Store, R: Runtime> Store for Timed<S, R> {
     {
         let attempt = |patience| self.store.execute_within(key, command, patience);
         self.attempts(patience.min(self.timeout), command.is_repeatable(), attempt).await
+    }
+
+    fn gathers(&self) -> bool {
+        self.store.gathers()
+    }
+
+    /// What is not done of them is tried again, together; the others have their outcomes.
+    async fn execute_each<C>(
+        &self,
+        calls: &[(&Key, &C)],
+        patience: Duration,
+    ) -> Vec<Result<C::Outcome, StoreError>>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        let each = Each::new(&self.store, calls);
+        let attempt = |patience| each.attempt(patience);
+        // A call that may have been done is tried again by none but itself.
+        let result = self.attempts(patience.min(self.timeout), false, attempt).await;
+        each.outcomes(result.err())
+    }
+}
+
+/// Several calls, of which those are sent again that were not done.
+struct Each<'a, S, C: Command> {
+    store: &'a S,
+    calls: &'a [(&'a Key, &'a C)],
+    outcomes: Mutex<Known<C::Outcome>>,
+}
+
+/// Of each call, unless it was not done so far.
+type Known<T> = Vec<Option<Result<T, StoreError>>>;
+
+impl<'a, S: Store, C: Command<Outcome: Send> + Sync> Each<'a, S, C> {
+    fn new(store: &'a S, calls: &'a [(&'a Key, &'a C)]) -> Self {
+        let outcomes = Mutex::new(calls.iter().map(|_| None).collect());
+        Each { store, calls, outcomes }
+    }
+
+    /// All of them, or those that were not done; whether any is left.
+    async fn attempt(&self, patience: Duration) -> Result<(), StoreError> {
+        let left: Vec<usize> = {
+            let outcomes = self.known();
+            (0..self.calls.len()).filter(|&index| outcomes[index].is_none()).collect()
+        };
+        let calls: Vec<_> = left.iter().map(|&index| self.calls[index]).collect();
+        let sent = self.store.execute_each(&calls, patience).await;
+        let mut left_over = Ok(());
+        let mut outcomes = self.known();
+        for (index, outcome) in left.into_iter().zip(sent) {
+            match outcome {
+                Err(error @ StoreError::NotDone(_)) => left_over = Err(error),
+                outcome => outcomes[index] = Some(outcome),
+            }
+        }
+        left_over
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known<C::Outcome>> {
+        self.outcomes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The outcome of each: of what is left, this error.
+    fn outcomes(self, left: Option<StoreError>) -> Vec<Result<C::Outcome, StoreError>> {
+        let outcomes = self.outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let left = left.unwrap_or_else(|| StoreError::NotDone("it was not sent".into())).shared();
+        outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|| Err(left()))).collect()
     }
 }
 

@@ -219,6 +219,7 @@ pub struct Arguments {
     ends: Vec<usize>,
     now: Option<Timestamp>,
     skew_ms: u64,
+    is_packed: bool,
 }
 
 impl Arguments {
@@ -248,6 +249,7 @@ impl Arguments {
     pub(crate) fn pack(&mut self, numbers: impl IntoIterator<Item = u64>) {
         self.bytes.clear();
         self.ends.clear();
+        self.is_packed = true;
         self.push_packed(numbers);
         if let Some(now) = self.now {
             self.push_packed([now.as_micros(), self.skew_ms]);
@@ -257,6 +259,11 @@ impl Arguments {
     fn push_packed(&mut self, numbers: impl IntoIterator<Item = u64>) {
         numbers.into_iter().for_each(|number| self.bytes.extend(packed(number)));
         self.ends.push(self.bytes.len());
+    }
+
+    /// Whether they are those of a script that takes numbers in binary.
+    pub fn is_packed(&self) -> bool {
+        self.is_packed
     }
 
     /// The beginning of another call at the same time.

@@ -79,33 +79,38 @@ impl<'a, C: Command> Call<'a, C> {
         }
     }
 
-    /// The outcome that this reply stands for: the integers of a list, with nothing in the place of what is
-    /// none.
+    /// The outcome that this reply stands for.
     ///
     /// # Errors
     /// As [`Command::outcome`].
-    pub fn outcome(
-        &self,
-        reply: impl IntoIterator<Item = Option<i64>>,
-    ) -> Result<C::Outcome, ReplyError> {
-        let integers: Option<Vec<i64>> = reply.into_iter().collect();
-        self.command.outcome(&integers.ok_or(ReplyError::Unexpected)?)
+    pub fn outcome(&self, reply: Reply<'_>) -> Result<C::Outcome, ReplyError> {
+        self.command.outcome(&reply.integers()?)
     }
+}
 
-    /// The outcome that a reply stands for that is a single integer.
-    ///
-    /// # Errors
-    /// As [`Command::outcome`].
-    pub fn outcome_of_integer(&self, reply: i64) -> Result<C::Outcome, ReplyError> {
-        self.command.outcome(&read_integer_reply(reply))
-    }
+/// A script's reply, as a client has read it.
+#[derive(Debug)]
+pub enum Reply<'a> {
+    /// A list of integers, with nothing in the place of what is none.
+    List(Vec<Option<i64>>),
+    /// One integer.
+    Integer(i64),
+    /// A string, of numbers in binary.
+    Bytes(&'a [u8]),
+    /// Anything else, which no script replies.
+    Other,
+}
 
-    /// The outcome that a reply stands for that is a string.
-    ///
-    /// # Errors
-    /// As [`Command::outcome`].
-    pub fn outcome_of_string(&self, reply: &[u8]) -> Result<C::Outcome, ReplyError> {
-        self.command.outcome(&read_packed_reply(reply).ok_or(ReplyError::Unexpected)?)
+impl Reply<'_> {
+    /// The same as commands read it.
+    pub(crate) fn integers(self) -> Result<Vec<i64>, ReplyError> {
+        let integers = match self {
+            Reply::List(all) => all.into_iter().collect(),
+            Reply::Integer(integer) => Some(read_integer_reply(integer).to_vec()),
+            Reply::Bytes(numbers) => read_packed_reply(numbers),
+            Reply::Other => None,
+        };
+        integers.ok_or(ReplyError::Unexpected)
     }
 }
 
@@ -136,7 +141,7 @@ impl TimeSource {
         TimeSource(Some(Injected { clock, skew_ms }))
     }
 
-    fn arguments(&self) -> Arguments {
+    pub(crate) fn arguments(&self) -> Arguments {
         match &self.0 {
             Some(injected) => Arguments::new(Some(injected.clock.now()), injected.skew_ms),
             None => Arguments::new(None, 0),

@@ -17,13 +17,15 @@
 //! `cargo run -p lockage-lua --example print token_bucket_acquire`.
 
 mod call;
+mod many;
 mod sources;
 
 use std::sync::LazyLock;
 
 use lockage_core::ScriptId;
 
-pub use call::{Call, OTHER_LIMIT, TimeSource};
+pub use call::{Call, OTHER_LIMIT, Reply, TimeSource};
+pub use many::CallOfMany;
 pub use sources::{REWRITE, SHARDED_CHANNELS};
 
 /// A script as it is shipped.

@@ -93,6 +93,18 @@ pub(crate) fn source(id: ScriptId) -> String {
     }
 }
 
+/// The text that runs this script for each of several keys.
+pub(crate) fn many(id: ScriptId) -> String {
+    let source = source(id);
+    [
+        "local function run(redis, KEYS, ARGV)\n",
+        &source,
+        "end\n",
+        include_str!("../scripts/many.lua"),
+    ]
+    .concat()
+}
+
 /// Of a limit of one counter.
 fn plain(acquire: &str) -> String {
     let (call, store) =

@@ -54,10 +54,14 @@ impl Link for Cluster {
                 }
                 (Err(error), _) => Err(LinkError::NotSent(error)),
             };
-            let verdict = outcome::verdict(&result);
+            let verdict = outcome::verdict_of_reply(&result);
             (result, verdict)
         };
         self.shared.with(send).await
+    }
+
+    fn takes_many_keys(&self) -> bool {
+        false
     }
 }
 

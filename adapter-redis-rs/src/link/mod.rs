@@ -30,6 +30,11 @@ pub trait Link: Send + Sync {
         call: &Cmd,
         asking: Option<&str>,
     ) -> impl Future<Output = Result<Value, LinkError>> + Send;
+
+    /// Whether one command can have any keys together: not in a cluster.
+    fn takes_many_keys(&self) -> bool {
+        true
+    }
 }
 
 /// A link that can wait for replicas too: on connections of which each call has one to itself, since all that

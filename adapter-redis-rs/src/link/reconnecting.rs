@@ -45,7 +45,7 @@ impl Link for Reconnecting {
                 Ok(connection) => plain::send(connection, call).await,
                 Err(error) => Err(LinkError::NotSent(error)),
             };
-            let verdict = outcome::verdict(&result);
+            let verdict = outcome::verdict_of_reply(&result);
             (result, verdict)
         };
         self.shared.with(send).await

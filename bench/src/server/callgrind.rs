@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use redis::Cmd;
 
-use super::process::Server;
+use crate::process::Server;
 
 /// How long callgrind has to do as it is told.
 const PATIENCE: Duration = Duration::from_secs(60);

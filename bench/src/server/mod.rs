@@ -3,7 +3,6 @@
 mod callgrind;
 mod cases;
 mod gate;
-mod process;
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -14,9 +13,9 @@ use anyhow::{Context, Result};
 use comfy_table::{CellAlignment, Table, presets};
 use redis::{Arg, Cmd};
 
+use crate::process::Server;
 use callgrind::Counted;
 use cases::Case;
-use process::Server;
 
 /// How many decisions are made first, and how many are measured.
 const WARM_UP: usize = 64;

@@ -226,7 +226,7 @@ impl<S: Store> Limiter<S> {
         cost: u64,
     ) -> Result<Result<Decision, StoreError>, Error> {
         let asking = self.asking(key);
-        match coalescer.decide(key.clone(), cost, self.away.as_ref()).await {
+        match coalescer.decide(key, cost, self.away.as_ref()).await {
             Ok(decision) => {
                 asking.learn(cost, &decision);
                 Ok(Ok(decision))
@@ -252,7 +252,7 @@ impl<S: Store> Limiter<S> {
     }
 
     fn key(&self, id: &str) -> Result<Key, KeyError> {
-        Key::new(&self.prefix, id)
+        Key::under(&self.prefix, id)
     }
 }
 

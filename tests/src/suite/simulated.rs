@@ -5,7 +5,7 @@ use std::thread;
 
 use lockage::{Command, Key, Store, StoreError};
 use lockage_core::Timestamp;
-use lockage_lua::{Call, TimeSource};
+use lockage_lua::{Call, Reply, TimeSource};
 use lockage_sim::store::{RespValue, SimStore};
 
 /// A [`SimStore`] on a thread of its own, since an interpreter cannot be shared. Clones share it.
@@ -60,9 +60,7 @@ impl Store for Simulated {
                         return Err(StoreError::NotDone(error.into()));
                     }
                 }
-                RespValue::Integer(integer) => return Ok(call.outcome_of_integer(integer)?),
-                RespValue::Bulk(numbers) => return Ok(call.outcome_of_string(&numbers)?),
-                reply => return Ok(call.outcome(integers(&reply))?),
+                reply => return Ok(call.outcome(as_read(&reply))?),
             }
         }
     }
@@ -85,11 +83,15 @@ impl Simulated {
     }
 }
 
-fn integers(reply: &RespValue) -> Vec<Option<i64>> {
-    let RespValue::Array(values) = reply else { return vec![None] };
+fn as_read(reply: &RespValue) -> Reply<'_> {
     let integer = |value: &RespValue| match value {
         RespValue::Integer(number) => Some(*number),
         _ => None,
     };
-    values.iter().map(integer).collect()
+    match reply {
+        RespValue::Array(values) => Reply::List(values.iter().map(integer).collect()),
+        RespValue::Integer(integer) => Reply::Integer(*integer),
+        RespValue::Bulk(numbers) => Reply::Bytes(numbers),
+        _ => Reply::Other,
+    }
 }

@@ -18,7 +18,7 @@ fn limit() -> Limit {
 }
 
 fn world(max_waiting: usize) -> Arc<World> {
-    World::new(limit(), max_waiting)
+    World::new(limit(), max_waiting, false)
 }
 
 /// The first is sent at once; those who come meanwhile are the next call, in their order.

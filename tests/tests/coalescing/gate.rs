@@ -58,6 +58,8 @@ pub(crate) enum End {
 pub(crate) struct Gate {
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) memory: MemoryStore<Arc<ManualClock>>,
+    /// Whether it takes several keys in one call: it carries them out one after the other.
+    gathers: bool,
     /// How many arguments stand before the costs.
     head: usize,
     calls: Arc<Mutex<Vec<Call>>>,
@@ -67,11 +69,11 @@ pub(crate) struct Gate {
 type Meanwhile = Box<dyn Fn(Act) + Send + Sync>;
 
 impl Gate {
-    pub(crate) fn new(limit: Limit) -> Self {
+    pub(crate) fn new(limit: Limit, gathers: bool) -> Self {
         let clock = Arc::new(ManualClock::new(Timestamp::from_micros(START_US).unwrap()));
         let memory = MemoryStore::with_clock(Arc::clone(&clock));
         let head = arguments(&Acquire::new(limit, 1).unwrap()).len() - 1;
-        Gate { clock, memory, head, calls: Arc::default(), meanwhile: Arc::default() }
+        Gate { clock, memory, gathers, head, calls: Arc::default(), meanwhile: Arc::default() }
     }
 
     /// Says how to do what is to be done meanwhile.
@@ -117,6 +119,10 @@ impl Gate {
 }
 
 impl Store for Gate {
+    fn gathers(&self) -> bool {
+        self.gathers
+    }
+
     async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
     where
         C: Command<Outcome: Send> + Sync,
@@ -156,6 +162,11 @@ impl Store for Gate {
                 Step::NotDone if outcome.is_none() => {
                     self.ended(number, End::NotDone);
                     return Err(StoreError::NotDone("told to".into()));
+                }
+                // With others in one call, a panic would be theirs too, whatever became of them.
+                Step::Panic if self.gathers => {
+                    self.ended(number, End::Unknown);
+                    return Err(StoreError::Unknown("told to".into()));
                 }
                 Step::NotDone | Step::Unknown => {
                     self.ended(number, End::Unknown);

@@ -32,34 +32,48 @@ type Story = (usize, Vec<Act>, Vec<bool>);
 fn any_interleaving_decides_as_the_same_requests_sent_singly_in_their_order() {
     for (name, limit) in LIMITS {
         let limit: Limit = limit.parse().unwrap();
-        let story = (1..6_usize, vec(act(), 1..80), vec(prop::bool::weighted(0.2), 8));
-        let check = |story| holds(limit, story);
-        property(&format!("coalescing_{name}"), cases(DEFAULT_CASES), &story, check);
+        let check = |story| holds(limit, false, story);
+        property(&format!("coalescing_{name}"), cases(DEFAULT_CASES), &story(2), check);
     }
 }
 
-fn act() -> impl Strategy<Value = Act> {
-    let tell = (any::<usize>(), vec(step(), 1..4)).prop_map(|(call, steps)| Act::Tell(call, steps));
+/// The same of a store that gathers, where keys share calls and wait for room in them.
+#[test]
+fn any_interleaving_of_gathered_keys_decides_as_the_same_requests_sent_singly_in_their_order() {
+    for (name, limit) in LIMITS {
+        let limit: Limit = limit.parse().unwrap();
+        let check = |story| holds(limit, true, story);
+        property(&format!("gathering_{name}"), cases(DEFAULT_CASES), &story(5), check);
+    }
+}
+
+fn story(keys: u64) -> impl Strategy<Value = Story> {
+    (1..6_usize, vec(act(keys), 1..80), vec(prop::bool::weighted(0.2), 8))
+}
+
+fn act(keys: u64) -> impl Strategy<Value = Act> {
+    let steps = vec(step(keys), 1..4);
+    let tell = (any::<usize>(), steps).prop_map(|(call, steps)| Act::Tell(call, steps));
     prop_oneof![
-        10 => by_callers(),
+        10 => by_callers(keys),
         2 => (0..4_000_000_u64).prop_map(Act::Tick),
         5 => tell,
     ]
 }
 
-fn by_callers() -> impl Strategy<Value = Act> {
+fn by_callers(keys: u64) -> impl Strategy<Value = Act> {
     prop_oneof![
-        5 => (0..2_u64, 0..7_u64).prop_map(|(key, units)| Act::Arrive(key, units)),
+        5 => (0..keys, 0..7_u64).prop_map(|(key, units)| Act::Arrive(key, units)),
         5 => any::<usize>().prop_map(Act::PollWoken),
         1 => any::<usize>().prop_map(Act::Poll),
         2 => any::<usize>().prop_map(Act::Drop),
     ]
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step(keys: u64) -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => Just(Step::Yield),
-        5 => by_callers().prop_map(|act| Step::Meanwhile(Box::new(act))),
+        5 => by_callers(keys).prop_map(|act| Step::Meanwhile(Box::new(act))),
         2 => Just(Step::Execute),
         5 => Just(Step::Answer),
         1 => Just(Step::NotDone),
@@ -76,8 +90,11 @@ fn step() -> impl Strategy<Value = Step> {
 ///   flight, and none whose callers have all gone.
 /// - Those who are polled come to their end, whoever else is dropped or not polled any more.
 /// - No more wait than may, and in the end nothing is left.
-fn holds(limit: Limit, (max_waiting, acts, stalled): Story) -> Check {
-    let world = World::new(limit, max_waiting);
+///
+/// Where a store gathers, one may wait for room though its key is idle, and a key's callers may all go while the call
+/// goes on for others.
+fn holds(limit: Limit, gathers: bool, (max_waiting, acts, stalled): Story) -> Check {
+    let world = World::new(limit, max_waiting, gathers);
     for act in acts {
         let (before, idle) = (told(&world), idle(&world, &act));
         let newest = world.callers(|callers| callers.len());
@@ -85,6 +102,9 @@ fn holds(limit: Limit, (max_waiting, acts, stalled): Story) -> Check {
         let after = told(&world);
         require(after.waiting <= max_waiting, || format!("{after:?} of {max_waiting}"))?;
         one_call_in_flight(&world)?;
+        if gathers {
+            continue;
+        }
         somebody_waits_for_it(&world)?;
         if let Act::Arrive(..) = act {
             is_treated_well(&world, newest, idle, before.waiting == max_waiting)?;

@@ -2,6 +2,7 @@
 
 mod callers;
 mod gate;
+mod gathered;
 mod interleavings;
 mod policies;
 mod servers;

@@ -1,28 +1,29 @@
-//! Who stands in line for which key, and what is in flight for it. Without a lock, and nothing is polled,
-//! woken or dropped here: [`After`] says what is to be.
+//! Who stands in line for which key, and what is in flight. Without a lock, and nothing is polled, woken or
+//! dropped here: [`After`] says what is to be.
 
-use std::collections::{BTreeMap, HashMap};
-use std::error::Error;
-use std::fmt;
+use std::collections::{HashMap, VecDeque};
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Waker;
 
 use lockage_core::flow::Route;
 use lockage_core::{Decision, MAX_COSTS, ReplyError};
+use slab::Slab;
 
 use super::{Coalescing, QueueFull};
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::limiter::away::Away;
 
+/// What became of the requests for one key.
 type Outcome = Result<Vec<Decision>, StoreError>;
 
-/// A call.
-pub(super) type Sending = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+/// A call, with an outcome for each of its keys.
+pub(super) type Sending = Pin<Box<dyn Future<Output = Vec<Outcome>> + Send>>;
 
-/// Makes a call of its costs, which reports what came of it.
-type Dispatch = dyn Fn(Key, Vec<u64>, Vec<Report>) -> Sending + Send;
+/// Makes a call of its keys and their costs, which reports what came of it.
+type Dispatch = dyn Fn(Vec<(Key, Vec<u64>)>, Vec<Report>) -> Sending + Send;
 
 /// Whom to tell of the store's absence, and of what.
 #[derive(Clone)]
@@ -31,36 +32,57 @@ pub(super) struct Report {
     pub(super) route: Route,
 }
 
-/// The lines of all keys. There is one for each key that anybody waits for.
+/// How many keys go into one call, and how many calls there are at one time.
+#[derive(Clone, Copy)]
+pub(super) struct Room {
+    pub(super) keys: usize,
+    pub(super) calls: usize,
+}
+
+/// The lines of all keys. There is one for each key that anybody waits for; no key is in two calls at once.
 pub(super) struct Lines {
     dispatch: Box<Dispatch>,
+    /// Makes what wakes those who wait for the call of this number.
+    bell: Box<dyn Fn(usize) -> Waker + Send>,
+    /// By the numbers that there have been.
+    bells: Vec<Waker>,
+    room: Room,
     max_waiting: usize,
-    lines: HashMap<Key, Line>,
+    by_key: HashMap<Key, usize>,
+    lines: Slab<Line>,
+    waiters: Slab<Waiter>,
+    calls: Slab<Call>,
+    /// The lines that wait for room, which there is none for: the first goes next.
+    ready: VecDeque<usize>,
     told: Coalescing,
 }
 
-/// Those who wait for one key, in the order in which they came. Where there is no call, nobody is queued.
+/// Those who ask for one key.
 struct Line {
-    waiters: BTreeMap<u64, Waiter>,
-    call: Option<Call>,
-    bell: Waker,
+    key: Key,
+    /// Those who are in no call yet, in the order in which they came.
+    queue: VecDeque<usize>,
+    call: Option<usize>,
 }
 
 struct Waiter {
+    line: usize,
     cost: u64,
     report: Option<Report>,
     waker: Option<Waker>,
     stage: Stage,
-    result: Option<Result<Decision, StoreError>>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// It waits for the call in flight to end.
     Queued,
-    /// It is the call's request at this index.
-    Riding(usize),
-    Decided,
+    /// In this place of this key of a call.
+    Riding {
+        call: usize,
+        seat: usize,
+        place: usize,
+    },
+    /// Until it has been told.
+    Decided(Option<Result<Decision, StoreError>>),
 }
 
 struct Call {
@@ -70,13 +92,20 @@ struct Call {
     riders: usize,
     /// It can go on, and nobody has polled it since.
     due: bool,
+    seats: Vec<Seat>,
+}
+
+/// Of one key, those who are in a call; nothing in the place of who has left.
+struct Seat {
+    line: usize,
+    riders: Vec<Option<usize>>,
 }
 
 /// What a caller in the line is to do.
 pub(super) enum Turn {
     Decided(Result<Decision, StoreError>),
-    /// Poll the call, with this waker, and bring it back.
-    Drive(Sending, Waker),
+    /// Poll this call, with this waker, and bring it back.
+    Drive(usize, Sending, Waker),
     Wait,
 }
 
@@ -85,7 +114,7 @@ pub(super) enum Turn {
 #[must_use]
 pub(super) struct After {
     /// Before anybody is woken for the next call.
-    dropped: (Option<Call>, Option<Waiter>, Option<Line>),
+    dropped: (Option<Call>, Option<Waiter>),
     wake: Vec<Waker>,
 }
 
@@ -99,10 +128,23 @@ impl After {
 impl Lines {
     pub(super) fn new(
         max_waiting: usize,
-        dispatch: impl Fn(Key, Vec<u64>, Vec<Report>) -> Sending + Send + 'static,
+        room: Room,
+        bell: impl Fn(usize) -> Waker + Send + 'static,
+        dispatch: impl Fn(Vec<(Key, Vec<u64>)>, Vec<Report>) -> Sending + Send + 'static,
     ) -> Self {
-        let (lines, told) = (HashMap::new(), Coalescing::default());
-        Lines { dispatch: Box::new(dispatch), max_waiting, lines, told }
+        Lines {
+            dispatch: Box::new(dispatch),
+            bell: Box::new(bell),
+            bells: Vec::new(),
+            room,
+            max_waiting,
+            by_key: HashMap::new(),
+            lines: Slab::new(),
+            waiters: Slab::new(),
+            calls: Slab::new(),
+            ready: VecDeque::new(),
+            told: Coalescing::default(),
+        }
     }
 
     pub(super) fn told(&self) -> Coalescing {
@@ -115,213 +157,271 @@ impl Lines {
         key: &Key,
         cost: u64,
         report: Option<Report>,
-        bell: impl FnOnce() -> Waker,
-    ) -> Result<u64, QueueFull> {
-        let in_flight = self.lines.get(key).is_some_and(|line| line.call.is_some());
-        if in_flight && self.told.waiting >= self.max_waiting {
+    ) -> Result<(usize, After), QueueFull> {
+        let known = self.by_key.get(key).copied();
+        let in_flight = known.is_some_and(|line| self.lines[line].call.is_some());
+        let waits = in_flight || self.calls.len() >= self.room.calls;
+        if waits && self.told.waiting >= self.max_waiting {
             self.told.refused += 1;
             return Err(QueueFull { max_waiting: self.max_waiting });
         }
         self.told.requests += 1;
         self.told.waiting += 1;
-        let ticket = self.told.requests;
-        let waiter = Waiter { cost, report, waker: None, stage: Stage::Queued, result: None };
-        let new = || Line { waiters: BTreeMap::new(), call: None, bell: bell() };
-        self.lines.entry(key.clone()).or_insert_with(new).waiters.insert(ticket, waiter);
-        if !in_flight {
-            self.begin(key);
+        let line = known.unwrap_or_else(|| {
+            let line = Line { key: key.clone(), queue: VecDeque::new(), call: None };
+            let line = self.lines.insert(line);
+            self.by_key.insert(key.clone(), line);
+            line
+        });
+        let waiter = Waiter { line, cost, report, waker: None, stage: Stage::Queued };
+        let ticket = self.waiters.insert(waiter);
+        let queue = &mut self.lines[line].queue;
+        queue.push_back(ticket);
+        if queue.len() == 1 && !in_flight {
+            self.ready.push_back(line);
         }
-        Ok(ticket)
+        let mut after = After::default();
+        self.begin(&mut after);
+        Ok((ticket, after))
     }
 
     /// What this caller is to do. Where it is to wait it is woken by `waker`, and gets the one before for it.
-    pub(super) fn turn(&mut self, key: &Key, ticket: u64, waker: &mut Option<Waker>) -> Turn {
-        let line = self.line(key);
-        let waiter =
-            line.waiters.get_mut(&ticket).expect("a caller is in the line until it leaves");
-        if let Some(result) = waiter.result.take() {
-            return Turn::Decided(result);
-        }
-        let due = line.call.as_mut().filter(|call| call.due);
-        match due.and_then(|call| Some((call.sending.take()?, call))) {
-            Some((sending, call)) => {
-                call.due = false;
-                Turn::Drive(sending, line.bell.clone())
+    pub(super) fn turn(&mut self, ticket: usize, waker: &mut Option<Waker>) -> Turn {
+        let waiter = &mut self.waiters[ticket];
+        let call = match &mut waiter.stage {
+            Stage::Decided(result) => {
+                return Turn::Decided(result.take().expect("a decision is told once"));
             }
-            None => {
-                std::mem::swap(&mut waiter.waker, waker);
-                Turn::Wait
-            }
+            Stage::Riding { call, .. } => Some(*call),
+            Stage::Queued => self.lines[waiter.line].call,
+        };
+        let driven = match call {
+            Some(call) => Some(call).filter(|&call| self.calls[call].can_be_driven()),
+            // It waits for room, so for any of them.
+            None => self.calls.iter().find(|(_, call)| call.can_be_driven()).map(|(call, _)| call),
+        };
+        if let Some(number) = driven {
+            let call = &mut self.calls[number];
+            call.due = false;
+            let sending = call.sending.take().expect("it can be driven");
+            return Turn::Drive(number, sending, self.bells[number].clone());
         }
+        mem::swap(&mut waiter.waker, waker);
+        Turn::Wait
     }
 
-    /// Keeps a call that this caller has polled, and that is not at its end. It waits now, as after
-    /// [`turn`](Self::turn).
+    /// Keeps a call that this caller has polled, and that is not at its end; and whether there is something else
+    /// for the caller to do. Otherwise it waits now, as after [`turn`](Self::turn).
     pub(super) fn put_back(
         &mut self,
-        key: &Key,
-        ticket: u64,
+        number: usize,
+        ticket: usize,
         sending: Sending,
         waker: &mut Option<Waker>,
-    ) -> After {
-        let line = self.line(key);
-        let waiter =
-            line.waiters.get_mut(&ticket).expect("a caller is in the line until it leaves");
-        std::mem::swap(&mut waiter.waker, waker);
-        let call = line.call.as_mut().expect("a call in flight stays until its end");
-        call.sending = Some(sending);
-        let wake = match call.due {
-            // It rang meanwhile, when nobody could have polled it.
-            true => line.wakers(),
-            false => Vec::new(),
+    ) -> (After, bool) {
+        let waiter = &self.waiters[ticket];
+        // Of other calls, those that began or ended meanwhile may have found nobody to wake.
+        let again = match waiter.stage {
+            Stage::Decided(_) => true,
+            Stage::Riding { call, .. } => call != number && self.calls[call].can_be_driven(),
+            Stage::Queued => false,
         };
-        self.drop_abandoned(key, After { wake, ..After::default() })
+        if !again {
+            mem::swap(&mut self.waiters[ticket].waker, waker);
+        }
+        let call = &mut self.calls[number];
+        call.sending = Some(sending);
+        let mut after = After::default();
+        if call.due {
+            // It rang meanwhile, when nobody could have polled it.
+            after.wake = self.wakers(number);
+        }
+        self.drop_abandoned(number, &mut after);
+        (after, again)
     }
 
-    /// The call in flight is at its end.
-    pub(super) fn finish(&mut self, key: &Key, outcome: Outcome) -> After {
-        let line = self.line(key);
-        line.call = None;
-        line.hand_out(outcome);
-        let wake = line.wakers();
-        self.begin(key);
-        After { wake, ..After::default() }
+    /// A call in flight is at its end.
+    pub(super) fn finish(&mut self, number: usize, outcomes: Vec<Outcome>) -> After {
+        let mut after = After::default();
+        let call = self.calls.remove(number);
+        let mut outcomes = outcomes.into_iter();
+        for seat in &call.seats {
+            let outcome = outcomes.next().unwrap_or_else(|| Err(ReplyError::Unexpected.into()));
+            self.hand_out(seat, outcome, &mut after.wake);
+            self.free(seat.line);
+        }
+        after.dropped.0 = Some(call);
+        self.begin(&mut after);
+        after
     }
 
-    /// The call in flight can go on.
-    pub(super) fn ring(&mut self, key: &Key) -> After {
-        let Some(line) = self.lines.get_mut(key) else { return After::default() };
-        let Some(call) = &mut line.call else { return After::default() };
+    /// A call in flight has panicked.
+    pub(super) fn fail(&mut self, number: usize) -> After {
+        let lost = || Err(StoreError::Unknown("the call panicked".into()));
+        let outcomes = self.calls[number].seats.iter().map(|_| lost()).collect();
+        self.finish(number, outcomes)
+    }
+
+    /// A call in flight can go on.
+    pub(super) fn ring(&mut self, number: usize) -> After {
+        let Some(call) = self.calls.get_mut(number) else { return After::default() };
         call.due = true;
         let wake = match call.sending {
-            Some(_) => line.wakers(),
+            Some(_) => self.wakers(number),
             None => Vec::new(),
         };
         After { wake, ..After::default() }
     }
 
     /// A caller goes, with or without its decision.
-    pub(super) fn leave(&mut self, key: &Key, ticket: u64) -> After {
-        let line = self.lines.get_mut(key).expect("a line is kept while anybody is in it");
-        let waiter = line.waiters.remove(&ticket).expect("a caller leaves once");
-        match (waiter.stage, &mut line.call) {
-            (Stage::Queued, _) => self.told.waiting -= 1,
-            (Stage::Riding(_), Some(call)) => call.riders -= 1,
-            _ => {}
+    pub(super) fn leave(&mut self, ticket: usize) -> After {
+        let waiter = self.waiters.remove(ticket);
+        let mut after = After::default();
+        match waiter.stage {
+            Stage::Decided(_) => {}
+            Stage::Queued => {
+                self.told.waiting -= 1;
+                let line = &mut self.lines[waiter.line];
+                line.queue.retain(|other| *other != ticket);
+                if line.queue.is_empty() && line.call.is_none() {
+                    self.ready.retain(|other| *other != waiter.line);
+                    self.remove(waiter.line);
+                }
+            }
+            Stage::Riding { call: number, seat, place } => {
+                let call = &mut self.calls[number];
+                call.riders -= 1;
+                call.seats[seat].riders[place] = None;
+                self.drop_abandoned(number, &mut after);
+            }
         }
-        let mut after = After { dropped: (None, Some(waiter), None), ..After::default() };
-        if line.waiters.is_empty() {
-            after.dropped.2 = self.lines.remove(key);
-            return after;
-        }
-        self.drop_abandoned(key, after)
+        after.dropped.1 = Some(waiter);
+        after
     }
 
     /// Drops a call whose outcome nobody waits for any more, and begins the next. One that is being polled
     /// comes back here.
-    fn drop_abandoned(&mut self, key: &Key, mut after: After) -> After {
-        let line = self.line(key);
-        let abandoned = line.call.take_if(|call| call.riders == 0 && call.sending.is_some());
-        if abandoned.is_some() {
-            after.wake.append(&mut line.wakers());
-            after.dropped.0 = abandoned;
-            self.begin(key);
-        }
-        after
-    }
-
-    /// Begins the next call, where anybody waits for it.
-    fn begin(&mut self, key: &Key) {
-        let line = self.lines.get_mut(key).expect("a line is kept while anybody is in it");
-        let (costs, reports) = line.seal();
-        let riders = costs.len();
-        if riders == 0 {
+    fn drop_abandoned(&mut self, number: usize, after: &mut After) {
+        let call = &self.calls[number];
+        if call.riders > 0 || call.sending.is_none() {
             return;
         }
-        let sending = (self.dispatch)(key.clone(), costs, reports);
-        line.call = Some(Call { sending: Some(sending), riders, due: true });
-        self.told.waiting -= riders;
-        self.told.calls += 1;
-        self.told.largest_call = self.told.largest_call.max(riders);
+        let call = self.calls.remove(number);
+        call.seats.iter().for_each(|seat| self.free(seat.line));
+        after.dropped.0 = Some(call);
+        self.begin(after);
     }
 
-    fn line(&mut self, key: &Key) -> &mut Line {
-        self.lines.get_mut(key).expect("a line is kept while anybody is in it")
+    /// A line's call is over.
+    fn free(&mut self, number: usize) {
+        let line = &mut self.lines[number];
+        line.call = None;
+        match line.queue.is_empty() {
+            true => self.remove(number),
+            false => self.ready.push_back(number),
+        }
+    }
+
+    fn remove(&mut self, line: usize) {
+        let line = self.lines.remove(line);
+        self.by_key.remove(&line.key);
+    }
+
+    /// Begins calls for those who are ready, as far as there is room.
+    fn begin(&mut self, after: &mut After) {
+        while self.calls.len() < self.room.calls && !self.ready.is_empty() {
+            let number = self.calls.vacant_key();
+            let (mut asked, mut seats, mut reports) = (Vec::new(), Vec::new(), Vec::new());
+            let mut riders = 0;
+            while asked.len() < self.room.keys && riders < MAX_COSTS {
+                let Some(line) = self.ready.pop_front() else { break };
+                let (costs, seat) =
+                    self.board(number, seats.len(), line, MAX_COSTS - riders, &mut reports, after);
+                riders += costs.len();
+                asked.push((self.lines[line].key.clone(), costs));
+                seats.push(seat);
+            }
+            let sending = Some((self.dispatch)(asked, reports));
+            while self.bells.len() <= number {
+                self.bells.push((self.bell)(self.bells.len()));
+            }
+            self.calls.insert(Call { sending, riders, due: true, seats });
+            self.told.waiting -= riders;
+            self.told.calls += 1;
+            self.told.largest_call = self.told.largest_call.max(riders);
+        }
+    }
+
+    /// Puts the first of a line into a call.
+    fn board(
+        &mut self,
+        call: usize,
+        seat: usize,
+        number: usize,
+        most: usize,
+        reports: &mut Vec<Report>,
+        after: &mut After,
+    ) -> (Vec<u64>, Seat) {
+        let line = &mut self.lines[number];
+        line.call = Some(call);
+        let count = line.queue.len().min(most);
+        let (mut costs, mut riders) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        for ticket in line.queue.drain(..count) {
+            let waiter = &mut self.waiters[ticket];
+            waiter.stage = Stage::Riding { call, seat, place: costs.len() };
+            costs.push(waiter.cost);
+            riders.push(Some(ticket));
+            // One call is one failure, however many are in it.
+            let new = |report: &Report| !reports.iter().any(|other| other.is_of(report));
+            let report = waiter.report.take().filter(new);
+            reports.extend(report);
+            after.wake.extend(waiter.waker.take());
+        }
+        (costs, Seat { line: number, riders })
+    }
+
+    fn hand_out(&mut self, seat: &Seat, outcome: Outcome, wake: &mut Vec<Waker>) {
+        let (mut decisions, error) = match outcome {
+            Ok(decisions) => (decisions.into_iter(), None),
+            Err(error) => (Vec::new().into_iter(), Some(error.shared())),
+        };
+        for rider in &seat.riders {
+            let decision = decisions.next();
+            let Some(ticket) = *rider else { continue };
+            let waiter = &mut self.waiters[ticket];
+            waiter.stage = Stage::Decided(Some(match &error {
+                Some(error) => Err(error()),
+                None => decision.ok_or_else(|| ReplyError::Unexpected.into()),
+            }));
+            wake.extend(waiter.waker.take());
+        }
+    }
+
+    /// The wakers of all who wait for this call, and have not been woken since they were last polled.
+    fn wakers(&mut self, number: usize) -> Vec<Waker> {
+        let call = &self.calls[number];
+        let lines = call.seats.iter().map(|seat| seat.line);
+        // Who waits for room waits for any call.
+        let full = self.calls.len() >= self.room.calls;
+        let others = self.ready.iter().copied().filter(|_| full);
+        let queued = lines.chain(others).flat_map(|line| self.lines[line].queue.iter().copied());
+        let riders = call.seats.iter().flat_map(|seat| seat.riders.iter().copied().flatten());
+        let mut wakers = Vec::new();
+        for ticket in riders.chain(queued) {
+            wakers.extend(self.waiters[ticket].waker.take());
+        }
+        wakers
     }
 }
 
-impl Line {
-    /// Puts the first who are queued into a call.
-    fn seal(&mut self) -> (Vec<u64>, Vec<Report>) {
-        let (mut costs, mut reports) = (Vec::new(), Vec::<Report>::new());
-        let queued = self.waiters.values_mut().filter(|waiter| waiter.stage == Stage::Queued);
-        for waiter in queued.take(MAX_COSTS) {
-            waiter.stage = Stage::Riding(costs.len());
-            costs.push(waiter.cost);
-            // One call is one failure, however many are in it.
-            let new = |report: &Report| !reports.iter().any(|other| other.is_of(report));
-            reports.extend(waiter.report.take().filter(new));
-        }
-        (costs, reports)
-    }
-
-    fn hand_out(&mut self, outcome: Outcome) {
-        let outcome = outcome.map_err(Arc::new);
-        for waiter in self.waiters.values_mut() {
-            match waiter.stage {
-                Stage::Queued => break,
-                Stage::Decided => continue,
-                Stage::Riding(index) => {
-                    waiter.stage = Stage::Decided;
-                    waiter.result = Some(match &outcome {
-                        Ok(decisions) => decisions
-                            .get(index)
-                            .cloned()
-                            .ok_or_else(|| ReplyError::Unexpected.into()),
-                        Err(error) => Err(shared(error)),
-                    });
-                }
-            }
-        }
-    }
-
-    /// The wakers of all who have not been woken since they were last polled.
-    fn wakers(&mut self) -> Vec<Waker> {
-        self.waiters.values_mut().filter_map(|waiter| waiter.waker.take()).collect()
+impl Call {
+    fn can_be_driven(&self) -> bool {
+        self.due && self.sending.is_some()
     }
 }
 
 impl Report {
     fn is_of(&self, other: &Report) -> bool {
         Arc::ptr_eq(&self.away, &other.away) && self.route == other.route
-    }
-}
-
-/// The same error once more.
-fn shared(error: &Arc<StoreError>) -> StoreError {
-    let cause = || Box::new(SharedCause(Arc::clone(error)));
-    match **error {
-        StoreError::Record(error) => StoreError::Record(error),
-        StoreError::NotDone(_) => StoreError::NotDone(cause()),
-        StoreError::Unknown(_) => StoreError::Unknown(cause()),
-    }
-}
-
-/// The cause of one call's error, for each who waited for it.
-#[derive(Debug)]
-struct SharedCause(Arc<StoreError>);
-
-impl fmt::Display for SharedCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &*self.0 {
-            StoreError::NotDone(cause) | StoreError::Unknown(cause) => cause.fmt(f),
-            StoreError::Record(error) => error.fmt(f),
-        }
-    }
-}
-
-impl Error for SharedCause {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.0.source()
     }
 }

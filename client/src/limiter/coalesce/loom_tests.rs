@@ -31,15 +31,20 @@ impl Answer {
 
 /// Whose calls wait for this answer, and tell each request how many were in its call.
 fn coalescer(answer: &Arc<Answer>) -> Arc<Coalescer> {
+    with_room(ONE_KEY, answer)
+}
+
+fn with_room(room: Room, answer: &Arc<Answer>) -> Arc<Coalescer> {
     let answer = Arc::clone(answer);
-    let lines = Lines::new(10, move |_, costs, _| {
+    Coalescer::new(10, room, move |asked: Vec<(Key, Vec<u64>)>, _| {
         let answer = Arc::clone(&answer);
         Box::pin(async move {
             poll_fn(|context| answer.poll(context)).await;
-            Ok(costs.iter().map(|_| decision(costs.len() as u64)).collect())
+            let count = asked.iter().map(|(_, costs)| costs.len() as u64).sum();
+            let each = |costs: &Vec<u64>| Ok(costs.iter().map(|_| decision(count)).collect());
+            asked.iter().map(|(_, costs)| each(costs)).collect()
         })
-    });
-    Arc::new(Coalescer(Mutex::new(lines)))
+    })
 }
 
 fn decision(remaining: u64) -> Decision {
@@ -48,7 +53,11 @@ fn decision(remaining: u64) -> Decision {
 }
 
 async fn ask(coalescer: &Arc<Coalescer>) -> u64 {
-    let key = Key::new("loom", "one").unwrap();
+    ask_for(coalescer, "one").await
+}
+
+async fn ask_for(coalescer: &Arc<Coalescer>, id: &str) -> u64 {
+    let key = Key::new("loom", id).unwrap();
     coalescer.wait(&key, 1, None).await.unwrap().remaining
 }
 
@@ -95,5 +104,23 @@ fn who_goes_leaves_the_call_to_the_others() {
         giver.join().unwrap();
         let told = coalescer.lines().told();
         assert_eq!((told.waiting, told.ids), (0, 0));
+    });
+}
+
+/// Where one call takes all keys, and there is one at a time, who comes for another key waits for the first call,
+/// which either of them may bring to its end.
+#[test]
+fn keys_that_wait_for_room_are_told() {
+    explored(|| {
+        let answer = Arc::default();
+        let coalescer = with_room(Room { keys: 2, calls: 1 }, &answer);
+        let other = Arc::clone(&coalescer);
+        let other = thread::spawn(move || block_on(ask_for(&other, "two")));
+        let giver = thread::spawn(move || answer.give());
+        assert_eq!(block_on(ask(&coalescer)), 1);
+        assert_eq!(other.join().unwrap(), 1);
+        giver.join().unwrap();
+        let told = coalescer.lines().told();
+        assert_eq!((told.requests, told.calls, told.waiting, told.ids), (2, 2, 0, 0));
     });
 }

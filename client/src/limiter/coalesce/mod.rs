@@ -1,10 +1,13 @@
-//! Concurrent requests for one key as one call.
+//! Concurrent requests as one call: those for one key, and, where the store gathers, those for several.
 //!
 //! Whoever asks for a key while a call for it is in flight stands in the key's line. When the call ends, the
 //! first [`MAX_COSTS`](lockage_core::MAX_COSTS) of those who stand there are the next one, in the order in
 //! which they came. Nothing is spawned: the call in flight is polled by anyone in the line, those who wait
 //! for a later call among them, so that it depends on no single caller, who may be dropped or, alive,
 //! not be polled again. All are woken where it can go on, and at its end.
+//!
+//! A store that gathers takes several keys in one call. There are few calls at one time then, so that those who come
+//! meanwhile are many: a line waits for room, and all who wait for that are woken with each call that can go on.
 //!
 //! That is more than a future that is shared by its riders: `futures_util`'s `Shared` is polled by these alone,
 //! and loses a wake-up where the one who polls it is woken meanwhile and then dropped.
@@ -16,11 +19,12 @@ mod loom_tests;
 use std::fmt;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use lockage_core::flow::Route;
-use lockage_core::{AcquireEach, ConfigError, Decision};
+use lockage_core::{AcquireEach, ConfigError, Decision, Limit};
 
 use super::Limiter;
 use super::away::Away;
@@ -28,7 +32,7 @@ use crate::error::{Error, StoreError};
 use crate::key::Key;
 use crate::store::Store;
 use crate::sync::{Mutex, MutexGuard, lock};
-use lines::{After, Lines, Report, Turn};
+use lines::{After, Lines, Report, Room, Sending, Turn};
 
 /// What a [`ConfigError::Conflict`] is about.
 pub(super) const REQUEST_IDS: &str = "request ids";
@@ -40,6 +44,10 @@ impl<S: Store + Clone + 'static> Limiter<S> {
     /// those after it. Each caller gets exactly the decision that it would have got by itself. A
     /// request that finds no call in flight is sent at once.
     ///
+    /// A store that gathers ([`Store::gathers`]: a single Redis or Valkey server does, through both clients) gets the
+    /// requests for several ids in one call, too: up to 128 ids and as many requests as above, at most two calls
+    /// at a time. While there are two, a request waits for one of them to end, whichever its id is.
+    ///
     /// It is for [`Limiter::try_acquire`] and `acquire`; all others go by themselves and do not queue, and so
     /// does an `acquire` that waits for its turn in a [`LeakyBucket`](crate::LeakyBucket). At most
     /// `max_waiting` callers (at least 1) wait for a call in flight to end, for all ids together; one more
@@ -47,10 +55,12 @@ impl<S: Store + Clone + 'static> Limiter<S> {
     /// away. Clones share the queue. Callers that block have nothing like it.
     ///
     /// On a [`Timed`](crate::Timed) store the one who waits has an answer within two timeouts: that of the
-    /// call in flight, and its own. There is one more for each thousand who wait for the same id before it.
+    /// call in flight, and its own. There is one more for each thousand who wait for the same id before it, and where
+    /// ids are gathered, for each thousand or each 128 ids.
     ///
     /// Dropped while it waits for the call in flight to end, a request is not sent. Dropped later, it may be
-    /// charged: the call goes on for the others, and is dropped with the last of them. An error is
+    /// charged: the call goes on for the others, and is dropped with the last of them. Of several ids each gets what
+    /// became of it, and what became of the call is every one's. An error is
     /// every caller's whose request was in the call; its cause is behind
     /// [`source`](std::error::Error::source), as it is shared. To [`Limiter::when_away`] it is one failure,
     /// and each caller gets what the policy says.
@@ -86,16 +96,21 @@ impl<S: Store + Clone + 'static> Limiter<S> {
             return Err(ConfigError::Conflict { what: COALESCING, with: REQUEST_IDS });
         }
         let (store, limit) = (Arc::new(self.store.clone()), self.limit);
-        let lines = Lines::new(max_waiting, move |key, costs, reports| {
+        let room = if store.gathers() { MANY_KEYS } else { ONE_KEY };
+        let dispatch = move |asked: Vec<(Key, Vec<u64>)>, reports: Vec<Report>| -> Sending {
             let store = Arc::clone(&store);
             Box::pin(async move {
-                let command = AcquireEach::new(limit, costs).expect("each was checked; they fit");
-                let result = store.execute(&key, &command).await;
-                reports.iter().for_each(|report| report.away.report(report.route, &result));
-                result
+                let outcomes = send(&*store, limit, asked).await;
+                // A store that answers for one key is there.
+                let told = outcomes.iter().find(|outcome| outcome.is_ok()).or(outcomes.first());
+                for report in reports {
+                    told.into_iter().for_each(|told| report.away.report(report.route, told));
+                }
+                outcomes
             })
-        });
-        Ok(Limiter { coalescer: Some(Arc::new(Coalescer(Mutex::new(lines)))), ..self })
+        };
+        let coalescer = Coalescer::new(max_waiting, room, dispatch);
+        Ok(Limiter { coalescer: Some(coalescer), ..self })
     }
 }
 
@@ -132,43 +147,81 @@ pub struct QueueFull {
     pub max_waiting: usize,
 }
 
+/// Of a store that gathers: so many keys go into a call, during which a server does nothing else; and there are two
+/// calls at one time, so that neither side waits for the other. More of them would be smaller ones.
+const MANY_KEYS: Room = Room { keys: 128, calls: 2 };
+
+/// All others get a call for each key.
+const ONE_KEY: Room = Room { keys: 1, calls: usize::MAX };
+
+/// An outcome for each key.
+async fn send<S: Store>(
+    store: &S,
+    limit: Limit,
+    asked: Vec<(Key, Vec<u64>)>,
+) -> Vec<Result<Vec<Decision>, StoreError>> {
+    let each = |costs| AcquireEach::new(limit, costs).expect("each was checked; they fit");
+    let riders: usize = asked.iter().map(|(_, costs)| costs.len()).sum();
+    let calls: Vec<_> = asked.into_iter().map(|(key, costs)| (key, each(costs))).collect();
+    match &calls[..] {
+        // As it would have gone by itself.
+        [(key, command)] if riders == 1 || !store.gathers() => {
+            vec![store.execute(key, command).await]
+        }
+        calls => {
+            let calls: Vec<_> = calls.iter().map(|(key, command)| (key, command)).collect();
+            store.execute_each(&calls, Duration::MAX).await
+        }
+    }
+}
+
 /// The lines of one limiter. Its lock is held for a look at a line, and never while a call is polled or
 /// dropped, or anybody is woken.
 pub(super) struct Coalescer(Mutex<Lines>);
 
 impl Coalescer {
+    fn new(
+        max_waiting: usize,
+        room: Room,
+        dispatch: impl Fn(Vec<(Key, Vec<u64>)>, Vec<Report>) -> Sending + Send + 'static,
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|coalescer| {
+            let coalescer = Weak::clone(coalescer);
+            let bell = move |call| {
+                let coalescer = Weak::clone(&coalescer);
+                Waker::from(Arc::new(Bell { coalescer, call }))
+            };
+            Coalescer(Mutex::new(Lines::new(max_waiting, room, bell, dispatch)))
+        })
+    }
+
     /// Decides one request, or has the policy for an absent store decide it.
     pub(super) async fn decide(
-        self: &Arc<Self>,
-        key: Key,
+        &self,
+        key: &Key,
         cost: u64,
         away: Option<&Arc<Away>>,
     ) -> Result<Decision, Error> {
         let Some(away) = away else {
-            return self.wait(&key, cost, None).await;
+            return self.wait(key, cost, None).await;
         };
         let route = away.route();
         if route == Route::Away {
-            return Ok(away.standby().acquire_one(&key, cost)?);
+            return Ok(away.standby().acquire_one(key, cost)?);
         }
         let report = Report { away: Arc::clone(away), route };
-        match self.wait(&key, cost, Some(report)).await {
+        match self.wait(key, cost, Some(report)).await {
             Err(Error::Store(error)) if error.is_absence() => {
-                Ok(away.standby().acquire_one(&key, cost)?)
+                Ok(away.standby().acquire_one(key, cost)?)
             }
             decided => decided,
         }
     }
 
-    async fn wait(
-        self: &Arc<Self>,
-        key: &Key,
-        cost: u64,
-        report: Option<Report>,
-    ) -> Result<Decision, Error> {
-        let bell = || Waker::from(Arc::new(Bell { coalescer: Arc::clone(self), key: key.clone() }));
-        let ticket = self.lines().join(key, cost, report, bell)?;
-        let waiting = Waiting { coalescer: self, key, ticket };
+    async fn wait(&self, key: &Key, cost: u64, report: Option<Report>) -> Result<Decision, Error> {
+        let (ticket, after) = self.lines().join(key, cost, report)?;
+        after.perform();
+        let waiting = Waiting { coalescer: self, ticket };
         Ok(poll_fn(|context| waiting.poll(context)).await?)
     }
 
@@ -186,8 +239,7 @@ impl Coalescer {
 /// One caller in a line.
 struct Waiting<'a> {
     coalescer: &'a Coalescer,
-    key: &'a Key,
-    ticket: u64,
+    ticket: usize,
 }
 
 impl Waiting<'_> {
@@ -195,28 +247,29 @@ impl Waiting<'_> {
         loop {
             // What was there before is dropped here, without the lock.
             let mut waker = Some(context.waker().clone());
-            let turn = self.coalescer.lines().turn(self.key, self.ticket, &mut waker);
-            let (mut sending, bell) = match turn {
+            let turn = self.coalescer.lines().turn(self.ticket, &mut waker);
+            let (call, mut sending, bell) = match turn {
                 Turn::Decided(result) => return Poll::Ready(result),
                 Turn::Wait => return Poll::Pending,
-                Turn::Drive(sending, bell) => (sending, bell),
+                Turn::Drive(call, sending, bell) => (call, sending, bell),
             };
             let mut context = Context::from_waker(&bell);
             match catch_unwind(AssertUnwindSafe(|| sending.as_mut().poll(&mut context))) {
                 Ok(Poll::Pending) => {
-                    let put = |lines: &mut Lines| {
-                        lines.put_back(self.key, self.ticket, sending, &mut waker)
-                    };
-                    self.coalescer.change(put);
-                    return Poll::Pending;
+                    let mut lines = self.coalescer.lines();
+                    let (after, again) = lines.put_back(call, self.ticket, sending, &mut waker);
+                    drop(lines);
+                    after.perform();
+                    if !again {
+                        return Poll::Pending;
+                    }
                 }
-                Ok(Poll::Ready(result)) => {
-                    self.coalescer.change(|lines| lines.finish(self.key, result));
+                Ok(Poll::Ready(outcomes)) => {
+                    self.coalescer.change(|lines| lines.finish(call, outcomes));
                 }
                 Err(panic) => {
                     // The others are not to wait for it for ever.
-                    let lost = StoreError::Unknown("the call panicked".into());
-                    self.coalescer.change(|lines| lines.finish(self.key, Err(lost)));
+                    self.coalescer.change(|lines| lines.fail(call));
                     resume_unwind(panic);
                 }
             }
@@ -226,14 +279,14 @@ impl Waiting<'_> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.coalescer.change(|lines| lines.leave(self.key, self.ticket));
+        self.coalescer.change(|lines| lines.leave(self.ticket));
     }
 }
 
-/// Wakes a line when its call can go on.
+/// Wakes those who wait for a call when it can go on.
 struct Bell {
-    coalescer: Arc<Coalescer>,
-    key: Key,
+    coalescer: Weak<Coalescer>,
+    call: usize,
 }
 
 impl Wake for Bell {
@@ -242,7 +295,10 @@ impl Wake for Bell {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.coalescer.change(|lines| lines.ring(&self.key));
+        // Otherwise nobody is left to wait.
+        if let Some(coalescer) = self.coalescer.upgrade() {
+            coalescer.change(|lines| lines.ring(self.call));
+        }
     }
 }
 

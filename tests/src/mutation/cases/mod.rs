@@ -23,14 +23,8 @@ struct Cases {
 }
 
 pub(super) fn steps() -> Vec<Vec<Step>> {
-    let all = [
-        limiters::all(),
-        plain::all(),
-        logs::all(),
-        settling::all(),
-        locks::all(),
-        lock::all(),
-    ];
+    let all =
+        [limiters::all(), plain::all(), logs::all(), settling::all(), locks::all(), lock::all()];
     all.into_iter().flatten().flat_map(Cases::steps).collect()
 }
 

@@ -15,16 +15,17 @@ const PIPELINE: usize = 16;
 /// How long a server has to come up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(super) struct Server {
+pub(crate) struct Server {
     process: Child,
     connection: Connection,
-    pub(super) folder: TempDir,
+    pub(crate) folder: TempDir,
+    url: String,
 }
 
 impl Server {
     /// Runs `command`, with the arguments of a server behind it. `append` says whether it keeps a log of all that
     /// it writes.
-    pub(super) fn start(mut command: Command, folder: TempDir, append: bool) -> Result<Self> {
+    pub(crate) fn start(mut command: Command, folder: TempDir, append: bool) -> Result<Self> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string();
         let append = if append { "yes" } else { "no" };
         command
@@ -40,7 +41,8 @@ impl Server {
                 "{program} cannot be run; on Debian and Ubuntu, apt has redis-server and valgrind"
             )
         })?;
-        let client = redis::Client::open(format!("redis://127.0.0.1:{port}"))?;
+        let url = format!("redis://127.0.0.1:{port}");
+        let client = redis::Client::open(url.as_str())?;
         let begin = Instant::now();
         let connection = loop {
             match client.get_connection() {
@@ -51,11 +53,11 @@ impl Server {
                 Err(_) => sleep(Duration::from_millis(50)),
             }
         };
-        Ok(Server { process, connection, folder })
+        Ok(Server { process, connection, folder, url })
     }
 
     /// Sends commands, of which none may fail.
-    pub(super) fn send(&mut self, commands: &[Cmd]) -> Result<()> {
+    pub(crate) fn send(&mut self, commands: &[Cmd]) -> Result<()> {
         for some in commands.chunks(PIPELINE) {
             let mut pipeline = redis::pipe();
             for command in some {
@@ -70,20 +72,24 @@ impl Server {
     }
 
     /// What one command is told.
-    pub(super) fn ask<T: FromRedisValue>(&mut self, words: &[&str]) -> Result<T> {
+    pub(crate) fn ask<T: FromRedisValue>(&mut self, words: &[&str]) -> Result<T> {
         let mut command = Cmd::new();
         command.arg(words);
         Ok(command.query(&mut self.connection)?)
     }
 
     /// The lines of a section of INFO that begin so, without that.
-    pub(super) fn info(&mut self, section: &str, begin: &str) -> Result<Vec<String>> {
+    pub(crate) fn info(&mut self, section: &str, begin: &str) -> Result<Vec<String>> {
         let info: String = self.ask(&["INFO", section])?;
         let lines = info.lines().filter_map(|line| line.strip_prefix(begin));
         Ok(lines.map(str::to_owned).collect())
     }
 
-    pub(super) fn id(&self) -> u32 {
+    pub(crate) fn url(&self) -> String {
+        self.url.clone()
+    }
+
+    pub(crate) fn id(&self) -> u32 {
         self.process.id()
     }
 }

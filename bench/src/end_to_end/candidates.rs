@@ -1,0 +1,237 @@
+//! What is measured: lockage through both clients, a plain INCR through the same, and what others have published.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, bail, ensure};
+use fred::clients::Client;
+use fred::interfaces::{ClientLike, KeysInterface};
+use fred::types::config::Config;
+use limitador::AsyncRateLimiter;
+use limitador::limit::Namespace;
+use limitador::storage::redis::AsyncRedisStorage;
+use lockage::runtime::Tokio;
+use lockage::{DenyCache, Limit, Limiter, Locks, Signals, Store, Timed};
+use lockage_fred::FredStore;
+use lockage_redis_rs::{Reconnecting, RedisStore};
+use redis::AsyncConnectionConfig;
+use redis::aio::MultiplexedConnection;
+use rslock::LockManager;
+
+use super::load::{Asker, Load};
+
+pub(super) struct Candidate {
+    pub(super) client: &'static str,
+    pub(super) name: &'static str,
+    pub(super) load: Box<dyn Load>,
+    /// It is a call for each request: what the others are measured by.
+    pub(super) is_plain: bool,
+    /// It answers from what it remembers of each key.
+    pub(super) remembers: bool,
+}
+
+const ADMITS: &str = "token-bucket 1000000000/s";
+const DENIES: &str = "token-bucket 1 every 1day";
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Every request is admitted.
+pub(super) async fn admitted(url: &str) -> Result<Vec<Candidate>> {
+    let limit: Limit = ADMITS.parse()?;
+    let rs = Limited { limiter: Limiter::new(redis_rs(url)?, limit), admits: true };
+    let client = fred(url).await?;
+    let fred = FredStore::new(client.clone());
+    let fred = Limited { limiter: Limiter::new(fred, limit), admits: true };
+    let connection = redis::Client::open(url)?;
+    let connection = connection.get_multiplexed_async_connection_with_config(&patient()).await?;
+    Ok(vec![
+        candidate("redis-rs", "INCR", Incr(connection)),
+        plain("redis-rs", rs.clone()),
+        candidate(
+            "redis-rs",
+            "lockage, coalescing",
+            rs.map(|one| Ok(one.with_coalescing(100_000)?))?,
+        ),
+        candidate("fred", "INCR", FredIncr(client)),
+        plain("fred", fred.clone()),
+        candidate(
+            "fred",
+            "lockage, coalescing",
+            fred.map(|one| Ok(one.with_coalescing(100_000)?))?,
+        ),
+        candidate("redis 0.25", "limitador", Limitador::new(url).await?),
+    ])
+}
+
+/// Every request is denied, but for the first of each key.
+pub(super) async fn denied(url: &str) -> Result<Vec<Candidate>> {
+    let limit: Limit = DENIES.parse()?;
+    let rs = Timed::new(redis_rs(url)?, Tokio, TIMEOUT);
+    let rs = Limited { limiter: Limiter::new(rs, limit).with_prefix("denied")?, admits: false };
+    let fred = Timed::new(FredStore::new(fred(url).await?), Tokio, TIMEOUT);
+    let fred = Limited { limiter: Limiter::new(fred, limit).with_prefix("denied")?, admits: false };
+    fn cached<S: Store>(limiter: Limiter<Timed<S, Tokio>>) -> Result<Limiter<Timed<S, Tokio>>> {
+        Ok(limiter.with_deny_cache(DenyCache::new(200_000))?)
+    }
+    Ok(vec![
+        plain("redis-rs", rs.clone()),
+        candidate(
+            "redis-rs",
+            "lockage, coalescing",
+            rs.clone().map(|one| Ok(one.with_coalescing(100_000)?))?,
+        ),
+        cache("redis-rs", rs.map(cached)?),
+        plain("fred", fred.clone()),
+        candidate(
+            "fred",
+            "lockage, coalescing",
+            fred.clone().map(|one| Ok(one.with_coalescing(100_000)?))?,
+        ),
+        cache("fred", fred.map(cached)?),
+    ])
+}
+
+/// Nobody contends for them: each task has locks of its own.
+pub(super) async fn locks(url: &str) -> Result<Vec<Candidate>> {
+    let lease = Duration::from_secs(30);
+    let rs = Locks::new(Timed::new(redis_rs(url)?, Tokio, TIMEOUT), lease)?;
+    let fred =
+        Locks::new(Timed::new(FredStore::connect(Config::from_url(url)?), Tokio, TIMEOUT), lease)?;
+    let manager = LockManager::new(vec![url]);
+    Ok(vec![
+        Candidate { is_plain: true, ..candidate("redis-rs", "lockage", Locked(Arc::new(rs))) },
+        candidate("fred", "lockage", Locked(Arc::new(fred))),
+        candidate("redis 0.32", "rslock", Rslock(manager)),
+    ])
+}
+
+fn candidate(client: &'static str, name: &'static str, load: impl Asker) -> Candidate {
+    Candidate { client, name, load: Box::new(load), is_plain: false, remembers: false }
+}
+
+fn plain<S: Store + Clone + 'static>(client: &'static str, limited: Limited<S>) -> Candidate {
+    Candidate { is_plain: true, ..candidate(client, "lockage", limited) }
+}
+
+fn cache<S: Store + Clone + 'static>(client: &'static str, limited: Limited<S>) -> Candidate {
+    Candidate { remembers: true, ..candidate(client, "lockage, deny cache", limited) }
+}
+
+/// On a busy machine a reply may take longer than a client waits for it.
+fn patient() -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new().set_response_timeout(Some(TIMEOUT))
+}
+
+fn redis_rs(url: &str) -> Result<RedisStore<Reconnecting>> {
+    let client = redis::Client::open(url)?;
+    let connects = client.clone();
+    let link = Reconnecting::new(move || {
+        let client = connects.clone();
+        async move { client.get_multiplexed_async_connection_with_config(&patient()).await }
+    });
+    Ok(RedisStore::new(link).listening(client))
+}
+
+async fn fred(url: &str) -> Result<Client> {
+    let client = Client::new(Config::from_url(url)?, None, None, None);
+    client.init().await?;
+    Ok(client)
+}
+
+#[derive(Clone)]
+struct Limited<S> {
+    limiter: Limiter<S>,
+    admits: bool,
+}
+
+impl<S> Limited<S> {
+    fn map(self, change: impl FnOnce(Limiter<S>) -> Result<Limiter<S>>) -> Result<Self> {
+        Ok(Limited { limiter: change(self.limiter)?, ..self })
+    }
+}
+
+impl<S: Store + Clone + 'static> Asker for Limited<S> {
+    async fn ask(&self, id: &str) -> Result<()> {
+        let decision = self.limiter.try_acquire(id, 1).await?;
+        ensure!(decision.is_allowed() || !self.admits, "{decision:?}");
+        Ok(())
+    }
+}
+
+#[derive(Clone)]
+struct Incr(MultiplexedConnection);
+
+impl Asker for Incr {
+    async fn ask(&self, id: &str) -> Result<()> {
+        let mut connection = self.0.clone();
+        let _: i64 = redis::cmd("INCR").arg(id).query_async(&mut connection).await?;
+        Ok(())
+    }
+}
+
+#[derive(Clone)]
+struct FredIncr(Client);
+
+impl Asker for FredIncr {
+    async fn ask(&self, id: &str) -> Result<()> {
+        let _: i64 = self.0.incr(id).await?;
+        Ok(())
+    }
+}
+
+#[derive(Clone)]
+struct Limitador {
+    limiter: Arc<AsyncRateLimiter>,
+    namespace: Namespace,
+}
+
+impl Limitador {
+    async fn new(url: &str) -> Result<Self> {
+        let storage = AsyncRedisStorage::new(url).await?;
+        let limiter = AsyncRateLimiter::new_with_storage(Box::new(storage));
+        let conditions: [&str; 0] = [];
+        let limit =
+            limitador::limit::Limit::new("bench", 1_000_000_000, 86_400, conditions, ["id"]);
+        limiter.add_limit(limit);
+        Ok(Limitador { limiter: Arc::new(limiter), namespace: "bench".into() })
+    }
+}
+
+impl Asker for Limitador {
+    async fn ask(&self, id: &str) -> Result<()> {
+        let values = HashMap::from([("id".to_owned(), id.to_owned())]);
+        let told = self.limiter.check_rate_limited_and_update(&self.namespace, &values, 1, false);
+        match told.await {
+            Ok(told) if !told.limited => Ok(()),
+            Ok(_) => bail!("it was denied"),
+            Err(_) => bail!("limitador failed"),
+        }
+    }
+}
+
+struct Locked<S>(Arc<Locks<S, Tokio>>);
+
+impl<S> Clone for Locked<S> {
+    fn clone(&self) -> Self {
+        Locked(Arc::clone(&self.0))
+    }
+}
+
+impl<S: Store + Signals + Clone + 'static> Asker for Locked<S> {
+    async fn ask(&self, id: &str) -> Result<()> {
+        // Two tasks may meet at one of so many locks: then the second waits.
+        self.0.lock(id)?.acquire().await?.release().await?;
+        Ok(())
+    }
+}
+
+#[derive(Clone)]
+struct Rslock(LockManager);
+
+impl Asker for Rslock {
+    async fn ask(&self, id: &str) -> Result<()> {
+        let lock = self.0.acquire_no_guard(id.as_bytes(), Duration::from_secs(30)).await?;
+        self.0.unlock(&lock).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,209 @@
+//! Tasks that ask: as fast as they are answered, or at a rate.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use futures_util::future::BoxFuture;
+use hdrhistogram::Histogram;
+use tokio::task::{LocalSet, spawn_local, yield_now};
+
+use super::candidates::Candidate;
+use super::usage;
+
+/// After so many requests a task lets the others on, which it would not where it is answered at once.
+const TURN: u32 = 64;
+
+/// The ids that are asked for, of which each is as likely as the others.
+pub(super) struct Keys(Arc<[String]>);
+
+impl Keys {
+    pub(super) fn new(count: usize) -> Self {
+        Keys((0..count).map(|number| format!("user:{number}")).collect())
+    }
+
+    fn picks(&self, seed: u64) -> impl FnMut() -> usize + use<> {
+        let count = self.0.len() as u64;
+        let mut state = seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        move || {
+            // Xorshift.
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            ((u128::from(state) * u128::from(count)) >> 64) as usize
+        }
+    }
+}
+
+/// One who asks.
+pub(super) trait Asker: Clone + Send + Sync + 'static {
+    /// Asks for this id, and fails where it is not answered as it should be.
+    fn ask(&self, id: &str) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// The same without its type, so that a future is put into a box for a task and not for a request.
+pub(super) trait Load: Send + Sync {
+    /// Asks until it is told to stop; how often.
+    fn until(
+        &self,
+        stop: Arc<AtomicBool>,
+        keys: &Keys,
+        seed: u64,
+    ) -> BoxFuture<'static, Result<u64>>;
+    /// Asks for each of the ids twice, beginning with this one and leaving out so many at a time.
+    fn all(&self, keys: &Keys, first: usize, step: usize) -> BoxFuture<'static, Result<()>>;
+    /// Asks once.
+    fn once(&self, keys: &Keys, pick: usize) -> BoxFuture<'static, Result<()>>;
+}
+
+impl<A: Asker> Load for A {
+    fn until(
+        &self,
+        stop: Arc<AtomicBool>,
+        keys: &Keys,
+        seed: u64,
+    ) -> BoxFuture<'static, Result<u64>> {
+        let (asker, ids, mut pick) = (self.clone(), Arc::clone(&keys.0), keys.picks(seed));
+        Box::pin(async move {
+            let mut count = 0;
+            while !stop.load(Ordering::Relaxed) {
+                for _ in 0..TURN {
+                    asker.ask(&ids[pick()]).await?;
+                    count += 1;
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                }
+                yield_now().await;
+            }
+            Ok(count)
+        })
+    }
+
+    fn all(&self, keys: &Keys, first: usize, step: usize) -> BoxFuture<'static, Result<()>> {
+        let (asker, ids) = (self.clone(), Arc::clone(&keys.0));
+        Box::pin(async move {
+            for id in ids.iter().skip(first).step_by(step) {
+                asker.ask(id).await?;
+                asker.ask(id).await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn once(&self, keys: &Keys, pick: usize) -> BoxFuture<'static, Result<()>> {
+        let (asker, ids) = (self.clone(), Arc::clone(&keys.0));
+        Box::pin(async move { asker.ask(&ids[pick]).await })
+    }
+}
+
+/// Asks for each id twice, so that what is remembered of them is: the first request may be admitted.
+pub(super) async fn warm(candidate: &Candidate, keys: &Keys) -> Result<()> {
+    const TASKS: usize = 256;
+    let askers: Vec<_> = (0..TASKS.min(keys.0.len()))
+        .map(|first| tokio::spawn(candidate.load.all(keys, first, TASKS.min(keys.0.len()))))
+        .collect();
+    for asker in askers {
+        asker.await??;
+    }
+    Ok(())
+}
+
+/// Of one round.
+#[derive(Clone, Copy)]
+pub(super) struct Throughput {
+    pub(super) per_second: f64,
+    /// For each request.
+    pub(super) client_us: f64,
+    pub(super) server_us: f64,
+}
+
+/// As fast as so many tasks are answered.
+pub(super) async fn closed(
+    candidate: &Candidate,
+    tasks: usize,
+    keys: &Keys,
+    round: Duration,
+    server: u32,
+) -> Result<Throughput> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let used = || {
+        Ok::<_, anyhow::Error>((usage::of_process(std::process::id())?, usage::of_process(server)?))
+    };
+    let (begin, before) = (Instant::now(), used()?);
+    let bell = Arc::clone(&stop);
+    let watch = thread::spawn(move || {
+        thread::sleep(round);
+        bell.store(true, Ordering::Relaxed);
+    });
+    let askers: Vec<_> = (0..tasks)
+        .map(|seed| tokio::spawn(candidate.load.until(Arc::clone(&stop), keys, seed as u64)))
+        .collect();
+    let mut count = 0;
+    for asker in askers {
+        count += asker.await??;
+    }
+    let (end, after) = (begin.elapsed(), used()?);
+    watch.join().expect("it only sleeps");
+    let each = |span: Duration| span.as_secs_f64() * 1e6 / count as f64;
+    Ok(Throughput {
+        per_second: count as f64 / end.as_secs_f64(),
+        client_us: each(after.0 - before.0),
+        server_us: each(after.1 - before.1),
+    })
+}
+
+/// Of one round, in microseconds.
+#[derive(Clone, Copy)]
+pub(super) struct Latencies {
+    pub(super) half: u64,
+    pub(super) most: u64,
+    pub(super) nearly_all: u64,
+    pub(super) longest: u64,
+}
+
+/// At so many requests a second. Each has an intended start, and what it takes counts from there, so that nobody
+/// who had to wait for others is left out.
+pub(super) async fn open(
+    candidate: &Candidate,
+    rate: u64,
+    keys: &Keys,
+    round: Duration,
+) -> Result<Latencies> {
+    // To a minute, to a thousandth.
+    let histogram = Histogram::<u64>::new_with_bounds(1, 60_000_000, 3)?;
+    let histogram = Rc::new(RefCell::new(histogram));
+    let mut pick = keys.picks(rate);
+    let local = LocalSet::new();
+    let sent = async {
+        let count = rate * round.as_millis() as u64 / 1000;
+        let begin = Instant::now();
+        let mut requests = Vec::new();
+        for number in 0..count {
+            let start = begin + Duration::from_nanos(number * 1_000_000_000 / rate);
+            // A timer would be a millisecond late.
+            while Instant::now() < start {
+                yield_now().await;
+            }
+            let request = candidate.load.once(keys, pick());
+            let histogram = Rc::clone(&histogram);
+            requests.push(spawn_local(async move {
+                request.await?;
+                histogram.borrow_mut().saturating_record(start.elapsed().as_micros().max(1) as u64);
+                Ok::<_, anyhow::Error>(())
+            }));
+        }
+        for request in requests {
+            request.await??;
+        }
+        Ok::<_, anyhow::Error>(())
+    };
+    local.run_until(sent).await?;
+    let histogram = histogram.borrow();
+    let at = |quantile| histogram.value_at_quantile(quantile);
+    Ok(Latencies { half: at(0.5), most: at(0.99), nearly_all: at(0.999), longest: histogram.max() })
+}

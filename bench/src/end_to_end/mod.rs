@@ -1,0 +1,158 @@
+//! What a decision costs from a caller's task to the server and back: how many there are in a second, what they take of
+//! both sides' processors, and how long they take.
+
+mod candidates;
+mod load;
+mod report;
+mod usage;
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::process::Server;
+use candidates::Candidate;
+use load::{Keys, Latencies, Throughput};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The server's program.
+    #[arg(long, default_value = "redis-server")]
+    program: String,
+    /// Shorter rounds: less than two minutes in all.
+    #[arg(long)]
+    quick: bool,
+    /// How many rounds each figure is the median of.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Measures only one table: throughput, latency, denied or locks.
+    #[arg(long, value_name = "TABLE")]
+    only: Option<String>,
+    /// Measures only what has this in its name.
+    #[arg(long, value_name = "NAME")]
+    candidate: Option<String>,
+    /// Measures only with so many tasks.
+    #[arg(long)]
+    tasks: Option<usize>,
+    /// Measures only with so many keys.
+    #[arg(long)]
+    keys: Option<usize>,
+}
+
+/// How many tasks ask, and for how many keys.
+const TASKS: [usize; 3] = [1, 64, 512];
+const KEYS: [usize; 3] = [1, 100, 100_000];
+/// Requests that are begun in each second, whether or not those before are at their end.
+const RATES: [u64; 2] = [1_000, 5_000];
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    let folder = tempfile::tempdir().context("a folder for the server")?;
+    let mut server = Server::start(Command::new(&args.program), folder, false)?;
+    let version = server.info("server", "redis_version:")?.concat();
+    println!(
+        "redis-server {version}, one thread for all of the client; medians of {} rounds",
+        args.rounds
+    );
+    // One thread, so that a figure is one of one core.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let bench = Bench { args, server, runtime };
+    if bench.wants("throughput") {
+        bench.throughput("Admitted", candidates::admitted, &TASKS, &KEYS)?;
+    }
+    if bench.wants("denied") {
+        bench.throughput("Denied", candidates::denied, &[1, 512], &KEYS)?;
+    }
+    if bench.wants("locks") {
+        bench.throughput("Locks, acquired and released", candidates::locks, &TASKS, &[100_000])?;
+    }
+    if bench.wants("latency") {
+        bench.latency()?;
+    }
+    Ok(())
+}
+
+struct Bench<'a> {
+    args: &'a Args,
+    server: Server,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Bench<'_> {
+    fn wants(&self, table: &str) -> bool {
+        self.args.only.as_ref().is_none_or(|only| only == table)
+    }
+
+    /// Each of these as fast as it goes, in turns.
+    fn throughput(
+        &self,
+        title: &str,
+        candidates: impl AsyncFn(&str) -> Result<Vec<Candidate>>,
+        tasks: &[usize],
+        keys: &[usize],
+    ) -> Result<()> {
+        let round = Duration::from_millis(if self.args.quick { 80 } else { 400 });
+        let wanted = |wanted: Option<usize>, one: usize| wanted.is_none_or(|wanted| wanted == one);
+        for &keys in keys.iter().filter(|&&keys| wanted(self.args.keys, keys)) {
+            let ids = Keys::new(keys);
+            for &tasks in tasks.iter().filter(|&&tasks| wanted(self.args.tasks, tasks)) {
+                let candidates = self.fresh(&candidates)?;
+                let mut measured: Vec<Vec<Throughput>> = vec![Vec::new(); candidates.len()];
+                for candidate in candidates.iter().filter(|candidate| candidate.remembers) {
+                    self.runtime.block_on(load::warm(candidate, &ids))?;
+                }
+                for turn in 0..=self.args.rounds {
+                    for (candidate, rounds) in candidates.iter().zip(&mut measured) {
+                        let load = load::closed(candidate, tasks, &ids, round, self.server.id());
+                        let figures = self.runtime.block_on(load)?;
+                        // The first turn is for connections, scripts and caches.
+                        if turn > 0 {
+                            rounds.push(figures);
+                        }
+                    }
+                }
+                let what = format!("{title}, {tasks} tasks, {keys} keys");
+                println!("\n{what}\n{}", report::throughput(&candidates, &measured));
+            }
+        }
+        Ok(())
+    }
+
+    /// Each at the same rates, in turns.
+    fn latency(&self) -> Result<()> {
+        let round = Duration::from_millis(if self.args.quick { 100 } else { 1000 });
+        for keys in KEYS {
+            let ids = Keys::new(keys);
+            for rate in RATES {
+                let candidates = self.fresh(&candidates::admitted)?;
+                let mut measured: Vec<Vec<Latencies>> = vec![Vec::new(); candidates.len()];
+                for turn in 0..=self.args.rounds {
+                    for (candidate, rounds) in candidates.iter().zip(&mut measured) {
+                        let latencies =
+                            self.runtime.block_on(load::open(candidate, rate, &ids, round))?;
+                        if turn > 0 {
+                            rounds.push(latencies);
+                        }
+                    }
+                }
+                println!(
+                    "\nAt {rate} requests a second, {keys} keys: microseconds from the intended start\n{}",
+                    report::latency(&candidates, &measured)
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn fresh(
+        &self,
+        candidates: &impl AsyncFn(&str) -> Result<Vec<Candidate>>,
+    ) -> Result<Vec<Candidate>> {
+        let mut all = self.runtime.block_on(candidates(&self.server.url()))?;
+        let wanted = |candidate: &Candidate| {
+            self.args.candidate.as_ref().is_none_or(|name| candidate.name.contains(name.as_str()))
+        };
+        all.retain(wanted);
+        Ok(all)
+    }
+}

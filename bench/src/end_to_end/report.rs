@@ -1,0 +1,102 @@
+//! Tables of medians.
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use super::candidates::Candidate;
+use super::load::{Latencies, Throughput};
+
+/// Each beside the best of the plain calls, through either client.
+///
+/// What a core for each side would bear follows from the time that each takes, and hardly depends on what else the
+/// machine does meanwhile; what came to pass does.
+pub(super) fn throughput(candidates: &[Candidate], measured: &[Vec<Throughput>]) -> Table {
+    let figures: Vec<Figures> = measured.iter().map(|rounds| Figures::of(rounds)).collect();
+    let plain = candidates.iter().zip(&figures).filter(|(candidate, _)| candidate.is_plain);
+    let plain: Vec<&Figures> = plain.map(|(_, figures)| figures).collect();
+    let rows = candidates.iter().zip(&figures).map(|(candidate, one)| {
+        // Of the plain calls, the one that is best in this.
+        let ratio = |figure: fn(&Figures) -> f64, best: fn(f64, f64) -> f64| {
+            let best = plain.iter().map(|plain| figure(plain)).reduce(best);
+            best.map_or(String::new(), |best| format!("{:.3}", figure(one) / best))
+        };
+        vec![
+            candidate.client.to_owned(),
+            candidate.name.to_owned(),
+            format!("{:.0}", one.per_second),
+            ratio(|one| one.per_second, f64::max),
+            format!("{:.2}", one.client_us),
+            format!("{:.2}", one.server_us),
+            ratio(|one| one.server_us, f64::min),
+            format!("{:.0}", one.a_core_each()),
+            ratio(Figures::a_core_each, f64::max),
+        ]
+    });
+    let header = [
+        "client",
+        "",
+        "per second",
+        "of the best plain call",
+        "client us",
+        "server us",
+        "of the best",
+        "with a core each",
+        "of the best",
+    ];
+    table(&header, rows.collect())
+}
+
+/// Medians.
+struct Figures {
+    per_second: f64,
+    client_us: f64,
+    server_us: f64,
+}
+
+impl Figures {
+    fn of(rounds: &[Throughput]) -> Self {
+        let of = |figure: fn(&Throughput) -> f64| median(rounds.iter().map(figure));
+        Figures {
+            per_second: of(|one| one.per_second),
+            client_us: of(|one| one.client_us),
+            server_us: of(|one| one.server_us),
+        }
+    }
+
+    fn a_core_each(&self) -> f64 {
+        1e6 / self.client_us.max(self.server_us)
+    }
+}
+
+pub(super) fn latency(candidates: &[Candidate], measured: &[Vec<Latencies>]) -> Table {
+    let rows = candidates.iter().zip(measured).map(|(candidate, rounds)| {
+        let of = |figure: fn(&Latencies) -> u64| {
+            format!("{:.0}", median(rounds.iter().map(|round| figure(round) as f64)))
+        };
+        vec![
+            candidate.client.to_owned(),
+            candidate.name.to_owned(),
+            of(|one| one.half),
+            of(|one| one.most),
+            of(|one| one.nearly_all),
+            of(|one| one.longest),
+        ]
+    });
+    table(&["client", "", "50 %", "99 %", "99.9 %", "longest"], rows.collect())
+}
+
+fn table(header: &[&str], rows: Vec<Vec<String>>) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    table.set_header(header);
+    rows.into_iter().for_each(|row| _ = table.add_row(row));
+    for column in table.column_iter_mut().skip(2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
