@@ -243,7 +243,7 @@ mod tests {
             assert_eq!(verdict::<Value>(&Err(error)), expected, "{reply}");
             let text = Value::Array(vec![Value::from(reply)]);
             assert_eq!(
-                verdict_of_reply(&Ok(text)),
+                verdict_of_reply(&Ok(Value::Array(vec![text]))),
                 expected,
                 "{reply} in the place of one key's reply"
             );

@@ -168,7 +168,7 @@ mod tests {
             let reply = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
             let text = Value::Array(vec![Value::BulkString(line.as_bytes().to_vec())]);
             assert_eq!(
-                verdict_of_reply(&Ok(text)),
+                verdict_of_reply(&Ok(Value::Array(vec![text]))),
                 expected,
                 "{line} in the place of one key's reply"
             );

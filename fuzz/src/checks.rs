@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockage_core::lock::{HoldId, Label, Lock, OwnerId};
 use lockage_core::{
     Acquire, Command, Limit, Peek, Record, Reset, Stored, StoredLimit, Timestamp, parse_duration,
-    parse_rate,
+    parse_rate, read_packed_reply,
 };
 use lockage_sim::input::{By, Format, read_from};
 use lockage_sim::{scenario, traffic, world};
@@ -30,6 +30,8 @@ pub fn limits(data: &[u8]) {
 /// Records, a list of one line each: what is read is stored in a form that is read as the same, and commands on it
 /// come to something; one that is refused changes nothing (D12).
 pub fn records(data: &[u8]) {
+    let string = Stored::of_string(data);
+    assert_eq!(Stored::of_string(&string.to_bytes()[0]), string, "packed and read again");
     let Ok(text) = std::str::from_utf8(data) else { return };
     let lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
     let stored = if lines.len() > 1 { Stored::List(lines) } else { Stored::Text(text.to_owned()) };
@@ -72,9 +74,12 @@ pub fn replies(data: &[u8]) {
         .chunks_exact(8)
         .map(|bytes| i64::from_le_bytes(bytes.try_into().expect("eight")))
         .collect();
+    let in_binary = read_packed_reply(data).unwrap_or_default();
     for limit in LIMITS.map(|limit| limit.parse::<Limit>().expect("a limit")) {
-        let _ = Acquire::new(limit, 1).expect("a cost above zero").outcome(&reply);
-        let _ = Peek::new(limit, 1).outcome(&reply);
+        for reply in [&reply, &in_binary] {
+            let _ = Acquire::new(limit, 1).expect("a cost above zero").outcome(reply);
+            let _ = Peek::new(limit, 1).outcome(reply);
+        }
     }
     let second = Duration::from_secs(1);
     let lock = Lock::new(second, second).expect("in range");

@@ -22,7 +22,7 @@ const SLICE: usize = 16;
 
 const THREADS: usize = 2;
 
-/// All but `rewrite`, which is a script of its own, without a machine.
+/// All but `rewrite`, which is a script of its own, without a machine, and `many`, which runs any of them.
 const PARTS: [Part; 59] = [
     part("any_record", include_str!("../../lua/scripts/any_record.lua")),
     part("conversion", include_str!("../../lua/scripts/conversion.lua")),

@@ -13,8 +13,8 @@ use super::{FLOOR, WARM_UP, prepare};
 /// How many decisions are counted.
 const COUNTED: usize = 200;
 
-/// By how much a count may be higher: numbers have other digits in each run.
-const TOLERANCE: f64 = 1.03;
+/// By how much a count may be higher: numbers have other digits in each run, and memory lies elsewhere.
+const TOLERANCE: f64 = 1.08;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.json");
 
@@ -36,6 +36,8 @@ pub(super) fn run(counted: &mut Counted, record: bool) -> Result<()> {
     let cases = cases::all();
     let floor =
         cases.iter().find(|case| case.name == FLOOR).context("a script that does nothing")?;
+    // What a server does for the first time costs more.
+    count(counted, floor)?;
     let floor = count(counted, floor)?;
     for case in &cases {
         let multiple = count(counted, case)? / floor;

@@ -159,7 +159,7 @@ fn put(store: &mut SimStore, stored: &Stored) {
     match stored {
         // A packed record that is none.
         Stored::Text(text) if text.get(2..3) == Some(PACKED) => {
-            let record = [text[..2].as_bytes(), b":", &as_sent(&text[2..])].concat();
+            let record = [&text.as_bytes()[..2], b":", &as_sent(&text[2..])].concat();
             store.execute(&[b"SET", KEY.as_bytes(), &record])
         }
         Stored::Text(_) => store.execute(&[b"SET", KEY.as_bytes(), &stored.to_bytes()[0]]),

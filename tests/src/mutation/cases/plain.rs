@@ -60,6 +60,7 @@ fn sliding_windows() -> Cases {
         format!("S1#10 1000 4 3 {TOO_MUCH}"),
         format!("S1 10 1000 4 3 {MOST}"),
         format!("S1 10 1000 {MOST} 0 5000"),
+        format!("S1 10 1000 4 {MOST} 5000"),
     ];
     let calls = [
         "- S1 10 1000 1".to_owned(),
@@ -82,6 +83,7 @@ fn interval_buckets() -> Cases {
         format!("I1#2 1000 9 {TOO_MUCH} 5000"),
         format!("I1#2 1000 9 3 {TOO_MUCH}"),
         format!("I1 2 1000 9 3 {MOST}"),
+        format!("I1 2 1000 9 {MOST} 5000"),
         format!("I1 1 {SPAN} 1 1 {}", LATEST - 5),
         // A stretch of 2^51 us, of which the next one ends at 2^53.
         format!("I1 1 {} 2 1 {}", SPAN / 2, LATEST - 5),
@@ -113,6 +115,7 @@ fn with_parts(tag: &str, terms: &str) -> (Vec<String>, Vec<String>) {
         format!("{tag}#1 100 9 {TOO_MUCH} 5000"),
         format!("{tag}#1 100 9 300 {TOO_MUCH}"),
         format!("{tag} 1 100 9 300 {MOST}"),
+        format!("{tag} 1 100 9 {MOST} 5000"),
         format!("{tag} 1 {SPAN} 1 {SPAN} {}", LATEST - 5),
         format!("{tag} 4 {MOST} 1 {SPAN} 5"),
         // A stretch of 2^51 us, of which the next one ends at 2^53.
