@@ -1,8 +1,8 @@
 //! Of plain calls: the ends of all ranges, in the record and in the call, and numbers in binary that are none.
 
 use lockage_core::ScriptId::{
-    FixedWindowAcquire, IntervalBucketAcquire, LeakyBucketAcquire, SlidingWindowAcquire,
-    TokenBucketAcquire,
+    FixedWindowAcquire, IntervalBucketAcquire, LeakyBucketAcquire, LimiterAdjust,
+    SlidingWindowAcquire, TokenBucketAcquire,
 };
 
 use super::{Cases, at, cases};
@@ -17,7 +17,9 @@ const LATEST: u64 = TOO_MUCH - SPAN - 1;
 const THIRD: u64 = ((1 << 52) - 1) / 3;
 
 pub(super) fn all() -> Vec<Cases> {
-    vec![fixed_windows(), sliding_windows(), interval_buckets(), token_buckets(), leaky_buckets()]
+    let debt = cases(&["T1 2 1 1 2001 5000"], [at(&[5000], LimiterAdjust, &["- b 1 T1 2 1 1"])]);
+    let buckets = [interval_buckets(), token_buckets(), leaky_buckets(), debt];
+    [fixed_windows(), sliding_windows()].into_iter().chain(buckets).collect()
 }
 
 fn texts(all: &[String]) -> Vec<&str> {
@@ -29,6 +31,7 @@ fn fixed_windows() -> Cases {
         String::new(),
         "F1 10 1000 5000 3".to_owned(),
         "F1 10 1000 0 10".to_owned(),
+        "F1 10 1000 7000 0".to_owned(),
         format!("F1 10 1000 5000 {MOST}"),
         format!("F1#10 1000 5000 {TOO_MUCH}"),
         format!("F1#10 1000 {TOO_MUCH} 3"),
@@ -80,6 +83,8 @@ fn interval_buckets() -> Cases {
         String::new(),
         "I1 2 1000 9 3 5000".to_owned(),
         "I1 2 1000 9 1 0".to_owned(),
+        "I1 2 1000 9 9 5000".to_owned(),
+        "I1 2 1000 9 0 7000".to_owned(),
         format!("I1#2 1000 9 {TOO_MUCH} 5000"),
         format!("I1#2 1000 9 3 {TOO_MUCH}"),
         format!("I1 2 1000 9 3 {MOST}"),
@@ -91,6 +96,7 @@ fn interval_buckets() -> Cases {
     let calls = [
         "- I1 2 1000 9 1".to_owned(),
         "- I1 2 1000 1 1".to_owned(),
+        "- I1 2 1 9 1".to_owned(),
         "- I1 2 1000 0 1".to_owned(),
         "- I1 0 1000 9 1".to_owned(),
         format!("- I1 1 {SPAN} 1 1"),
@@ -121,8 +127,11 @@ fn with_parts(tag: &str, terms: &str) -> (Vec<String>, Vec<String>) {
         // A stretch of 2^51 us, of which the next one ends at 2^53.
         format!("{tag} 2 {THIRD} 3 {THIRD} {}", LATEST - 5),
     ];
+    let patient = terms.replace("300", &MOST.to_string());
     let calls = vec![
         format!("- {tag} 1 100 9{terms} 1"),
+        format!("- {tag} 1 100 9{patient} 1"),
+        format!("- {tag} {MOST} 1 1{terms} 1"),
         format!("- {tag} 0 100 9{terms} 1"),
         format!("- {tag} 1 0 9{terms} 1"),
         format!("- {tag} 1 100 0{terms} 1"),
@@ -131,7 +140,7 @@ fn with_parts(tag: &str, terms: &str) -> (Vec<String>, Vec<String>) {
         format!("- {tag} 4 {TOO_MUCH} 1{terms} 1"),
         format!("- {tag} 4 4503599627370496 2{terms} 1"),
         format!("- {tag} 1 {SPAN} 1{terms} 1"),
-        format!("- {tag} 2 {THIRD} 3{} 1", terms.replace("300", &MOST.to_string())),
+        format!("- {tag} 2 {THIRD} 3{patient} 1"),
     ];
     (records, calls)
 }
