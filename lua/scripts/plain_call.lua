@@ -1,6 +1,6 @@
 -- What the scripts begin with that admit requests to a limit of one counter and one key, which is what most calls
 -- ask for: one command that reads, one that writes where anything is admitted, and numbers that are doubles of
--- eight bytes each, in little-endian order, since Lua turns them into numbers and back for a tenth of what text costs.
+-- eight bytes each, in little-endian order, since Lua turns them into numbers and back for a third of what text costs.
 --
 -- KEYS[1]  the one key
 -- ARGV[1]  numbers: the configuration, which the machine's part describes, then one or more costs, each at least 1
