@@ -1,6 +1,6 @@
 //! Numbers in binary, each a double of eight bytes in little-endian order, which is exact below 2^53: what
-//! the scripts that are called most take, reply and store, since Lua turns it into numbers and back for a
-//! quarter to a third of what text costs.
+//! the scripts that are called most take, reply and store, since Lua turns it into numbers and back for less
+//! than text.
 
 use alloc::string::String;
 use alloc::vec::Vec;

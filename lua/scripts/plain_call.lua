@@ -1,6 +1,6 @@
 -- What the scripts begin with that admit requests to a limit of one counter and one key, which is what most calls
 -- ask for: one command that reads, one that writes where anything is admitted, and numbers that are doubles of
--- eight bytes each, in little-endian order, since Lua turns them into numbers and back for a third of what text costs.
+-- eight bytes each, in little-endian order, since Lua turns them into numbers and back for less than text.
 --
 -- KEYS[1]  the one key
 -- ARGV[1]  numbers: the configuration, which the machine's part describes, then one or more costs, each at least 1
@@ -19,7 +19,7 @@ local key, call = KEYS[1], ARGV[1] or ''
 local size = #call
 local now, skew
 
--- Text, not functions: to make one costs each call as much as to read the key.
+-- Text, not functions: each call would have to make them anew.
 local OTHER_LIMIT = 'LOCKAGE_OTHER_LIMIT the key holds what only the general scripts can read'
 local WRONG_CALL = 'LOCKAGE_ARGUMENT ARGV[1] must be the configuration and costs, ARGV[2] nothing or time and skew'
 
