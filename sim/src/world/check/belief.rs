@@ -1,5 +1,7 @@
 //! Who is sure of what he holds, by his own clock (L6).
 
+use lockage_core::lock::HoldId;
+
 use super::{Property, Violation};
 use crate::world::rare::{Counts, Rare};
 
@@ -8,6 +10,8 @@ use crate::world::rare::{Counts, Rare};
 pub(in crate::world) struct Belief {
     pub(in crate::world) client: usize,
     pub(in crate::world) token: u64,
+    /// The first of its holds: after a failover another grant can have the same token.
+    pub(in crate::world) hold: HoldId,
     /// How much of what can be held together.
     pub(in crate::world) weight: u64,
     /// When the latest of its operations was sent that this rests on; true time.

@@ -1,16 +1,16 @@
 //! The lock as it must be, told from the answers that the store gave.
 
 mod freed;
-
-use std::collections::BTreeSet;
+mod torn;
 
 use lockage_core::lock::{Answer, Hold, HoldId, Lock, OwnerId, REMEMBERED, Reply};
 
 use super::line::Line;
-use super::{Carried, Property, Violation};
+use super::{Belief, Carried, Property, Violation};
 use crate::world::message::{Action, ClaimAsk};
 use crate::world::rare::{Counts, Rare};
 use crate::world::server::Outcome;
+use torn::Torn;
 
 #[derive(Clone, Debug)]
 pub(in crate::world) struct LockTruth {
@@ -24,12 +24,7 @@ pub(in crate::world) struct LockTruth {
     /// The newest token of all, also where it was lost.
     newest: u64,
     line: Line,
-    /// All that were ever acquired.
-    ever: BTreeSet<HoldId>,
-    /// The grant of this token has lost a hold of which its holder does not know.
-    shaken: Option<u64>,
-    /// The tokens of all grants that were freed by force, of which their holders do not know either.
-    broken: BTreeSet<u64>,
+    torn: Torn,
 }
 
 #[derive(Clone, Debug)]
@@ -62,9 +57,7 @@ impl LockTruth {
             keep_us: 0,
             newest: 0,
             line: Line::default(),
-            ever: BTreeSet::new(),
-            shaken: None,
-            broken: BTreeSet::new(),
+            torn: Torn::default(),
         }
     }
 
@@ -75,30 +68,26 @@ impl LockTruth {
     /// The store's after a failover: the newest token is what it was before.
     pub(super) fn follow(&mut self, before: &LockTruth) {
         self.newest = before.newest;
-        self.shaken = before.shaken;
+        self.torn.follow(&before.torn, self.grant.as_ref());
         self.compare(before);
     }
 
-    /// Another primary knows of the grant that this one has, too, with other holds: who adds them up is wrong.
+    /// What another primary knows makes a difference to those who believe what it has told them.
     pub(super) fn compare(&mut self, other: &LockTruth) {
-        if let (Some(mine), Some(theirs)) = (&self.grant, &other.grant)
-            && mine.hold.token == theirs.hold.token
-            && mine.ids != theirs.ids
-        {
-            self.shaken = Some(mine.hold.token);
-        }
+        self.torn.compare(&other.torn, self.grant.as_ref().zip(other.grant.as_ref()));
     }
 
-    /// Whether this grant has lost a hold by a failover, or was freed by force.
-    pub(super) fn is_shaken(&self, token: u64) -> bool {
-        self.shaken == Some(token) || self.broken.contains(&token)
+    /// Whether something of what he is sure of has ended of which he does not know.
+    pub(super) fn is_torn(&self, belief: &Belief) -> bool {
+        self.torn.has(belief)
     }
 
-    /// L6: whether the grant of this token lasts until then, by the store's clock.
-    pub(super) fn covers(&self, token: u64, ends_us: u64) -> Result<(), Violation> {
+    /// L6: whether the grant that somebody is sure of lasts until then, by the store's clock.
+    pub(super) fn covers(&self, belief: &Belief, ends_us: u64) -> Result<(), Violation> {
+        let token = belief.token;
         let broken = |what| Err(Property::L6.broken(what));
         match &self.grant {
-            Some(Grant { hold, ids, .. }) if hold.token == token && !ids.is_empty() => {
+            Some(Grant { hold, ids, .. }) if hold.token == token && ids.contains(&belief.hold) => {
                 let deadline_us = hold.deadline.as_micros();
                 match ends_us <= deadline_us {
                     true => Ok(()),
@@ -258,7 +247,7 @@ impl LockTruth {
                         Ok(false)
                     }
                     (None, Answer::Refused(_)) => {
-                        if mine.is_some() && self.ever.contains(&ask.id) {
+                        if mine.is_some() && self.torn.was_acquired(ask.id) {
                             rare.saw(Rare::OtherHoldKept);
                         }
                         Ok(false)
@@ -294,7 +283,7 @@ impl LockTruth {
         let mine = self.grant.as_mut().filter(|grant| grant.is_live(now_us));
         let is_acquire = matches!(action, Action::Acquire { .. });
         if is_acquire {
-            self.ever.insert(ask.id);
+            self.torn.acquired(ask.id, hold.token);
         }
         let is_fresh = mine.is_none();
         match mine {
@@ -364,9 +353,8 @@ impl LockTruth {
             let keep_us = self.keep_us;
             return Err(Property::D9.broken(format!("the key was to be kept until {keep_us} us")));
         }
-        let (newest, shaken) = (self.newest, self.shaken);
-        let broken = std::mem::take(&mut self.broken);
-        *self = LockTruth { newest, shaken, broken, ..LockTruth::new(self.lock) };
+        let (newest, torn) = (self.newest, std::mem::take(&mut self.torn));
+        *self = LockTruth { newest, torn, ..LockTruth::new(self.lock) };
         Ok(())
     }
 

@@ -200,8 +200,7 @@ impl Checks {
             }
             (Ask::Claim(claim), outcome, Truth::Lock(truth)) => {
                 if truth.observe(claim, outcome, carried, &mut self.rare)? {
-                    let is_excused =
-                        |it: &Belief| troubles.excuse(it, is_old) || truth.is_shaken(it.token);
+                    let is_excused = |it: &Belief| troubles.excuse(it, is_old) || truth.is_torn(it);
                     watch.beliefs.granted((1, 1), carried.at_us, is_excused, &mut self.rare)?;
                 }
                 Ok(())
@@ -233,8 +232,8 @@ impl Checks {
         let key = self.keys[belief.client];
         if !self.troubles.excuse(&belief, false) {
             match &self.truths[key] {
-                Truth::Lock(truth) if truth.is_shaken(belief.token) => {}
-                Truth::Lock(truth) => truth.covers(belief.token, ends_us)?,
+                Truth::Lock(truth) if truth.is_torn(&belief) => {}
+                Truth::Lock(truth) => truth.covers(&belief, ends_us)?,
                 Truth::Shared(truth) => truth.covers(belief.token, ends_us)?,
                 Truth::Limiter(_) | Truth::Latch(_) => {}
             }

@@ -366,7 +366,8 @@ impl Holder {
             format!("is sure of token {} until {until_us} us", self.token)
         });
         let (client, token, weight) = (body.number, self.token, self.weight);
-        let belief = Belief { client, token, weight, sent_us, until_us };
+        let hold = *self.held.first().expect("what is believed in is held");
+        let belief = Belief { client, token, hold, weight, sent_us, until_us };
         let ends_us = stage.node.clock_us(until_us - 1) + 1;
         stage.checks.believes(belief, ends_us)
     }

@@ -77,9 +77,9 @@ impl LockTruth {
 
     /// All holds of the grant of this token are over.
     fn free(&mut self, token: u64, now_us: u64) {
-        self.broken.insert(token);
         let ids = self.grant.as_mut().map(|grant| std::mem::take(&mut grant.ids));
         for id in ids.into_iter().flatten() {
+            self.torn.freed(id, token);
             self.end(id, (None, Some(token)), now_us);
         }
         self.keep(now_us);
