@@ -1,5 +1,5 @@
 //! What some worlds have besides: more that is done with a limiter than asking for permits, more keys, and those who
-//! free a lock by force. It is drawn from streams of its own, so that all else in a world is as it would be without.
+//! free a lock by force, or hold one side of it after the other. It is drawn from streams of its own, so that all else in a world is as it would be without.
 
 use super::draw::Draw;
 use super::job::{Adjustment, Job, Setting, Work};
@@ -11,6 +11,8 @@ use super::server::MAX_KEYS;
 const TUNES: u64 = (1 << 40) + 2;
 const KEYS: u64 = TUNES + 1;
 const BREAKS: u64 = TUNES + 2;
+/// Far behind the others: with this one the worlds that have failed once are as they were.
+const SWITCHES: u64 = TUNES + 19_605;
 
 /// The first number of a job of another key, and of one who frees a lock.
 const FIRST_JOB_BESIDE: u32 = 10_000;
@@ -85,6 +87,21 @@ impl Scenario {
             let after_us = draw.between(0, lease_us);
             let work = Work::Break { after_us, is_twice: draw.chance(300) };
             self.jobs.push(Job { number: FIRST_BREAK + number, client, at_us, work });
+        }
+    }
+
+    /// In half of the worlds with read-write locks some of those who hold one side take the other one then.
+    pub(super) fn add_switches(&mut self) {
+        let draw = &mut Draw::new(self.seed, SWITCHES);
+        if draw.chance(500) {
+            return;
+        }
+        let (keys, machines) = (self.keys(), self.machines());
+        for job in self.jobs.iter_mut().filter(|job| job.at_us < self.heal_us) {
+            let has_sides = matches!(machines[keys[job.client]], Machine::RwLock { .. });
+            if let (true, Work::Hold { switches, .. }) = (has_sides, &mut job.work) {
+                *switches = draw.chance(500);
+            }
         }
     }
 

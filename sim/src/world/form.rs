@@ -229,11 +229,12 @@ impl Scenario {
 /// What is wrong with a job for this machine.
 fn wrong_work(job: &Job, machine: &Machine) -> Option<String> {
     let is_right = match (job.work, machine) {
-        (Work::Hold { weight, holds, for_us, .. }, machine) => {
+        (Work::Hold { weight, holds, for_us, switches, .. }, machine) => {
             let Some(claim) = machine.claim() else { return Some(none_for(job)) };
             let is_right = (1..=claim.capacity).contains(&weight)
                 && (1..=100).contains(&holds)
-                && for_us <= LONGEST_US;
+                && for_us <= LONGEST_US
+                && (!switches || matches!(machine, Machine::RwLock { .. }));
             return (!is_right).then(|| format!("job {} holds too little or too much", job.number));
         }
         (Work::Count { count, .. }, Machine::Latch { .. }) => (1..=1_000_000).contains(&count),

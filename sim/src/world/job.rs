@@ -32,6 +32,9 @@ pub enum Work {
         holds: u32,
         /// For how long it is waited for.
         wait_us: u64,
+        /// Whether the other side of a read-write lock is taken then, held for as long, and the first one given back.
+        #[serde(default)]
+        switches: bool,
     },
     /// Ask who holds the lock, and free it by force.
     Break {

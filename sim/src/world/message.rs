@@ -318,6 +318,10 @@ impl Answer {
                 }
                 Told::Nothing => match self {
                     Answer::Done(Outcome::Withdrawn(_)) => "done".to_owned(),
+                    Answer::Done(Outcome::RwLock(rw_lock::Reply {
+                        answer: rw_lock::Answer::UpgradeRefused { .. },
+                        ..
+                    })) => "refused, others read as well".to_owned(),
                     _ => "refused: too late, or not held".to_owned(),
                 },
             };

@@ -72,6 +72,7 @@ impl Scenario {
         scenario.tune();
         scenario.add_keys();
         scenario.add_breaks();
+        scenario.add_switches();
         scenario
     }
 
@@ -140,7 +141,7 @@ fn draw_hold(
         false => draw.between(MILLI, lease_us / 2),
     };
     let wait_us = if draw.chance(200) { 0 } else { draw.between(0, 5 * SECOND) };
-    Work::Hold { weight, in_line, for_us, holds, wait_us }
+    Work::Hold { weight, in_line, for_us, holds, wait_us, switches: false }
 }
 
 /// For a client of this number among those of its key.
@@ -151,7 +152,8 @@ pub(super) fn last_work(machine: &Machine, client: usize) -> Work {
             let is_first = client == 0;
             let weight = if is_first { claim.capacity } else { 1 };
             let in_line = is_first && matches!(machine, Machine::Lock { .. });
-            Work::Hold { weight, in_line, for_us: MILLI, holds: 1, wait_us }
+            let (for_us, holds) = (MILLI, 1);
+            Work::Hold { weight, in_line, for_us, holds, wait_us, switches: false }
         }
         None if matches!(machine, Machine::Latch { .. }) => {
             Work::Count { count: 1, is_set: false, is_insistent: true }

@@ -24,6 +24,9 @@ pub enum Rare {
     FreedAgain,
     FreedTooLate,
     ReaderKeptOut,
+    Upgraded,
+    UpgradeRefused,
+    Downgraded,
     NoScript,
     StoreAway,
     OldPrimary,
@@ -56,7 +59,7 @@ pub enum Rare {
 
 impl Rare {
     /// All of them.
-    pub const ALL: [Rare; 45] = [
+    pub const ALL: [Rare; 48] = [
         Rare::LostRequest,
         Rare::LostReplyOfAcquire,
         Rare::LateAcquireRefused,
@@ -74,6 +77,9 @@ impl Rare {
         Rare::FreedAgain,
         Rare::FreedTooLate,
         Rare::ReaderKeptOut,
+        Rare::Upgraded,
+        Rare::UpgradeRefused,
+        Rare::Downgraded,
         Rare::NoScript,
         Rare::StoreAway,
         Rare::OldPrimary,
@@ -130,6 +136,9 @@ impl Rare {
                 "a release by force comes too late, and leaves the next holder alone"
             }
             Rare::ReaderKeptOut => "a reader is refused since a writer waits",
+            Rare::Upgraded => "a reader is granted the write side, too",
+            Rare::UpgradeRefused => "a reader is refused the write side at once, since others read",
+            Rare::Downgraded => "a writer reads on once it has given the write side back",
             Rare::NoScript => "the store does not know a script",
             Rare::StoreAway => "there is no store to connect to",
             Rare::OldPrimary => "an old primary answers after another one has taken over",

@@ -303,7 +303,9 @@ impl Scenario {
         match machine.claim() {
             Some(Claim { lease_us, poll_us, .. }) => {
                 let work = |job: &Job| match job.work {
-                    Work::Hold { for_us, wait_us, .. } if wait_us < FOR_EVER_US => for_us + wait_us,
+                    Work::Hold { for_us, wait_us, .. } if wait_us < FOR_EVER_US => {
+                        2 * for_us + wait_us
+                    }
                     Work::Break { after_us, .. } => 2 * after_us,
                     _ => MILLI,
                 };

@@ -93,7 +93,7 @@ fn without_drift(scenario: &Scenario) -> Vec<Scenario> {
 
 /// Each job asks once, for the least, for as short as can be.
 fn with_simpler_jobs(scenario: &Scenario) -> Vec<Scenario> {
-    let simplify: [fn(&mut Work); 6] = [
+    let simplify: [fn(&mut Work); 7] = [
         |work| match work {
             Work::Hold { wait_us, .. } | Work::Ask { wait_us, .. } => *wait_us = 0,
             Work::Break { after_us, .. } => *after_us = 0,
@@ -105,6 +105,11 @@ fn with_simpler_jobs(scenario: &Scenario) -> Vec<Scenario> {
         |work| {
             if let Work::Hold { holds, .. } = work {
                 *holds = 1;
+            }
+        },
+        |work| {
+            if let Work::Hold { switches, .. } = work {
+                *switches = false;
             }
         },
         |work| {

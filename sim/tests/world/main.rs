@@ -3,6 +3,7 @@
 
 mod broken;
 mod broken_limiters;
+mod broken_sides;
 mod linear;
 
 use lockage_sim::world::{Line, Model, Scenario, Scripts, Trouble, Who, Work, run};
@@ -54,7 +55,11 @@ fn no_seed_that_has_failed_became_another_world() {
     for line in REGRESSIONS.lines().filter(|line| !line.starts_with('#')) {
         let seed = line.split(' ').next().and_then(|seed| seed.parse().ok()).unwrap();
         let scenario = Scenario::of(seed);
-        let asks = |work| matches!(work, Work::Ask { .. } | Work::Hold { .. } | Work::Count { .. });
+        let asks = |work| match work {
+            Work::Ask { .. } | Work::Count { .. } => true,
+            Work::Hold { switches, .. } => !switches,
+            _ => false,
+        };
         assert!(scenario.jobs.iter().all(|job| asks(job.work)), "{line}");
     }
 }

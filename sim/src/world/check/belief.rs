@@ -1,6 +1,6 @@
 //! Who is sure of what he holds, by his own clock (L6).
 
-use lockage_core::lock::HoldId;
+use lockage_core::lock::{HoldId, OwnerId};
 
 use super::{Property, Violation};
 use crate::world::rare::{Counts, Rare};
@@ -9,6 +9,7 @@ use crate::world::rare::{Counts, Rare};
 #[derive(Clone, Copy, Debug)]
 pub(in crate::world) struct Belief {
     pub(in crate::world) client: usize,
+    pub(in crate::world) owner: OwnerId,
     pub(in crate::world) token: u64,
     /// The first of its holds: after a failover another grant can have the same token.
     pub(in crate::world) hold: HoldId,
@@ -36,15 +37,18 @@ impl Beliefs {
         self.0[client] = None;
     }
 
-    /// So much was just granted anew: those who are sure of theirs must leave room for it.
+    /// So much was just granted anew: those who are sure of theirs must leave room for it, but for those who are
+    /// `beside` it.
     pub(super) fn granted(
         &self,
         (weight, capacity): (u64, u64),
         at_us: u64,
+        is_beside: impl Fn(&Belief) -> bool,
         is_excused: impl Fn(&Belief) -> bool,
         rare: &mut Counts,
     ) -> Result<(), Violation> {
-        let sure = || self.0.iter().flatten().filter(|belief| at_us < belief.until_us);
+        let counts = |belief: &&Belief| at_us < belief.until_us && !is_beside(belief);
+        let sure = || self.0.iter().flatten().filter(counts);
         let sum = |beliefs: &mut dyn Iterator<Item = &Belief>| {
             weight + beliefs.map(|belief| belief.weight).sum::<u64>()
         };

@@ -201,15 +201,17 @@ impl Checks {
             (Ask::Claim(claim), outcome, Truth::Lock(truth)) => {
                 if truth.observe(claim, outcome, carried, &mut self.rare)? {
                     let is_excused = |it: &Belief| troubles.excuse(it, is_old) || truth.is_torn(it);
-                    watch.beliefs.granted((1, 1), carried.at_us, is_excused, &mut self.rare)?;
+                    let (weights, rare) = ((1, 1), &mut self.rare);
+                    watch.beliefs.granted(weights, carried.at_us, |_| false, is_excused, rare)?;
                 }
                 Ok(())
             }
             (Ask::Claim(claim), outcome, Truth::Shared(truth)) => {
                 if truth.observe(claim, outcome, carried, &mut self.rare)? {
                     let is_excused = |it: &Belief| troubles.excuse(it, is_old);
-                    let weights = (claim.weight, truth.capacity());
-                    watch.beliefs.granted(weights, carried.at_us, is_excused, &mut self.rare)?;
+                    let is_beside = |it: &Belief| truth.is_beside(claim, it.owner, it.weight);
+                    let (weights, rare) = ((claim.weight, truth.capacity()), &mut self.rare);
+                    watch.beliefs.granted(weights, carried.at_us, is_beside, is_excused, rare)?;
                 }
                 Ok(())
             }

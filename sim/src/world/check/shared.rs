@@ -1,13 +1,17 @@
 //! What several can hold at once, as it must be: permits of a semaphore, and the sides of a read-write lock.
 
+mod said;
+mod terms;
+
 use lockage_core::lock::OwnerId;
-use lockage_core::rw_lock::{self, RwLock};
-use lockage_core::semaphore::{self, Semaphore};
+use lockage_core::{rw_lock, semaphore};
 
 use super::{Carried, Property, Violation};
 use crate::world::message::{Action, ClaimAsk, WRITE};
 use crate::world::rare::{Counts, Rare};
 use crate::world::server::Outcome;
+use said::{Said, said};
+use terms::Terms;
 
 /// How many of the latest releases both remember.
 const REMEMBERED: usize = semaphore::REMEMBERED;
@@ -30,15 +34,6 @@ pub(in crate::world) struct SharedTruth {
     newest: u64,
 }
 
-/// How it is used.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Terms {
-    capacity: u64,
-    lease_us: u64,
-    remember_us: u64,
-    has_sides: bool,
-}
-
 #[derive(Clone, Debug)]
 struct Grant {
     owner: OwnerId,
@@ -56,39 +51,6 @@ struct Release {
     token: u64,
     until_us: u64,
     is_past: bool,
-}
-
-/// What was answered, whatever it is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Said {
-    Held { token: u64, deadline_us: u64 },
-    Released { token: u64 },
-    Busy { until_us: u64 },
-    TooLate,
-    NotHeld,
-    Reused,
-}
-
-impl From<Semaphore> for Terms {
-    fn from(it: Semaphore) -> Self {
-        Terms {
-            capacity: it.permits(),
-            lease_us: it.lease().as_micros() as u64, // both at most 2^50
-            remember_us: it.remember().as_micros() as u64,
-            has_sides: false,
-        }
-    }
-}
-
-impl From<RwLock> for Terms {
-    fn from(it: RwLock) -> Self {
-        Terms {
-            capacity: WRITE,
-            lease_us: it.lease().as_micros() as u64, // both at most 2^50
-            remember_us: it.remember().as_micros() as u64,
-            has_sides: true,
-        }
-    }
 }
 
 impl SharedTruth {
@@ -209,7 +171,7 @@ impl SharedTruth {
                 Ok(false)
             }
             (Action::Acquire { .. }, Said::Held { token, deadline_us }) => {
-                if ask.weight + self.used(now_us, false) > self.terms.capacity {
+                if self.is_full(ask, now_us, false) {
                     return broken(Property::L1, "others hold too much of it");
                 }
                 if deadline_us != lease_end_us {
@@ -222,6 +184,9 @@ impl SharedTruth {
                 if self.is_kept_out(ask, now_us, false) {
                     return broken(Property::L9, "a writer waits");
                 }
+                if ask.weight == WRITE && self.has_other_side(ask, now_us, true) {
+                    rare.saw(Rare::Upgraded);
+                }
                 self.prune(now_us);
                 let (owner, weight) = (ask.owner, ask.weight);
                 let (ids, is_past) = (vec![id], false);
@@ -233,7 +198,10 @@ impl SharedTruth {
                 Ok(true)
             }
             (Action::Acquire { span_us, .. }, Said::Busy { until_us }) => {
-                let is_full = ask.weight + self.used(now_us, true) > self.terms.capacity;
+                if ask.weight == WRITE && self.has_other_side(ask, now_us, false) {
+                    return broken(Property::L2, "a reader must not wait to write");
+                }
+                let is_full = self.is_full(ask, now_us, true);
                 if !is_full && !self.is_kept_out(ask, now_us, true) {
                     return broken(Property::L2, "it can be granted");
                 }
@@ -247,6 +215,20 @@ impl SharedTruth {
                 } else if !is_full {
                     rare.saw(Rare::ReaderKeptOut);
                 }
+                Ok(false)
+            }
+            (Action::Acquire { .. }, Said::Upgrade { until_us }) => {
+                if ask.weight != WRITE || !self.has_other_side(ask, now_us, true) {
+                    return broken(Property::L2, "the caller does not read");
+                }
+                if !self.is_full(ask, now_us, true) {
+                    return broken(Property::L2, "it can be granted");
+                }
+                if let Some(expected_us) = self.busy_until(ask, now_us).filter(|it| *it != until_us)
+                {
+                    return broken(Property::L2, &format!("it is so until {expected_us} us"));
+                }
+                rare.saw(Rare::UpgradeRefused);
                 Ok(false)
             }
             (Action::Acquire { .. }, _) => broken(Property::L2, "it is an acquire"),
@@ -265,6 +247,9 @@ impl SharedTruth {
             },
             (Action::Release { .. }, Said::Released { token }) => {
                 if own.is_some_and(|at| self.grants[at].token == token) {
+                    if ask.weight == WRITE && self.has_other_side(ask, now_us, false) {
+                        rare.saw(Rare::Downgraded);
+                    }
                     self.prune(now_us);
                     self.grants.iter_mut().for_each(|grant| grant.ids.retain(|it| *it != id));
                     self.grants.retain(|grant| !grant.ids.is_empty());
@@ -304,8 +289,7 @@ impl SharedTruth {
 
     /// Until when what stands in the way does; nothing where that is not sure.
     fn busy_until(&self, ask: &ClaimAsk, now_us: u64) -> Option<u64> {
-        let mut live: Vec<&Grant> =
-            self.grants.iter().filter(|it| now_us < it.deadline_us).collect();
+        let mut live: Vec<&Grant> = self.others(ask, now_us).collect();
         let (surely_us, most_us) = self.kept_out_us;
         if live.iter().any(|it| it.is_past) || surely_us != most_us && now_us < most_us {
             return None;
@@ -317,7 +301,7 @@ impl SharedTruth {
             return ends.chain(kept).max();
         }
         live.sort_by_key(|it| it.deadline_us);
-        let mut used = self.used(now_us, true);
+        let mut used = self.used(ask, now_us, true);
         let mut fits = live.into_iter().skip_while(|it| {
             used -= it.weight;
             used + ask.weight > self.terms.capacity
@@ -325,17 +309,40 @@ impl SharedTruth {
         fits.next().map(|it| it.deadline_us)
     }
 
-    /// How much is held, with what may have ended, or without.
-    fn used(&self, now_us: u64, at_most: bool) -> u64 {
-        let live = self.grants.iter().filter(|it| now_us < it.deadline_us);
-        live.filter(|it| at_most || !it.is_past).map(|it| it.weight).sum()
+    /// Whether it does not fit beside what is held, with what may have ended, or without.
+    fn is_full(&self, ask: &ClaimAsk, now_us: u64, at_most: bool) -> bool {
+        ask.weight + self.used(ask, now_us, at_most) > self.terms.capacity
     }
 
-    /// Whether a new reader is, or may be.
+    /// How much is held that counts for who asks, with what may have ended, or without.
+    fn used(&self, ask: &ClaimAsk, now_us: u64, at_most: bool) -> u64 {
+        let others = self.others(ask, now_us).filter(|it| at_most || !it.is_past);
+        others.map(|it| it.weight).sum()
+    }
+
+    /// What is held that can be in the way of who asks.
+    fn others(&self, ask: &ClaimAsk, now_us: u64) -> impl Iterator<Item = &Grant> {
+        let is_live = move |it: &&Grant| now_us < it.deadline_us;
+        self.grants.iter().filter(is_live).filter(|it| !self.is_beside(ask, it.owner, it.weight))
+    }
+
+    /// Whether that is the other side of the same owner, which is never in his way.
+    pub(super) fn is_beside(&self, ask: &ClaimAsk, owner: OwnerId, weight: u64) -> bool {
+        self.terms.has_sides && owner == ask.owner && weight != ask.weight
+    }
+
+    /// Whether who asks has the other side, or may have it.
+    fn has_other_side(&self, ask: &ClaimAsk, now_us: u64, at_most: bool) -> bool {
+        let is_live = |it: &Grant| now_us < it.deadline_us && (at_most || !it.is_past);
+        self.grants.iter().any(|it| is_live(it) && self.is_beside(ask, it.owner, it.weight))
+    }
+
+    /// Whether a new reader is, or may be. One who writes is not.
     fn is_kept_out(&self, ask: &ClaimAsk, now_us: u64, at_most: bool) -> bool {
         let (surely_us, most_us) = self.kept_out_us;
         let until_us = if at_most { most_us } else { surely_us };
-        self.terms.has_sides && ask.weight != WRITE && now_us < until_us
+        let is_reader = self.terms.has_sides && ask.weight != WRITE;
+        is_reader && now_us < until_us && !self.has_other_side(ask, now_us, !at_most)
     }
 
     /// The clock shows this time.
@@ -371,32 +378,4 @@ impl SharedTruth {
         *self = SharedTruth { newest, ..SharedTruth::new(self.terms) };
         Ok(())
     }
-}
-
-/// Nothing where that is no answer to one who wants to share.
-fn said(outcome: &Outcome) -> Option<Said> {
-    Some(match outcome {
-        Outcome::Semaphore(reply) => match reply.answer {
-            semaphore::Answer::Held(grant) => {
-                Said::Held { token: grant.token, deadline_us: grant.deadline.as_micros() }
-            }
-            semaphore::Answer::Released { token } => Said::Released { token },
-            semaphore::Answer::Full { fits_at } => Said::Busy { until_us: fits_at.as_micros() },
-            semaphore::Answer::TooLate => Said::TooLate,
-            semaphore::Answer::NotHeld => Said::NotHeld,
-            semaphore::Answer::Never => return None,
-        },
-        Outcome::RwLock(reply) => match reply.answer {
-            rw_lock::Answer::Held(hold) => {
-                Said::Held { token: hold.token, deadline_us: hold.deadline.as_micros() }
-            }
-            rw_lock::Answer::Released { token, .. } => Said::Released { token },
-            rw_lock::Answer::Refused { retry_at } => Said::Busy { until_us: retry_at.as_micros() },
-            rw_lock::Answer::TooLate => Said::TooLate,
-            rw_lock::Answer::NotHeld => Said::NotHeld,
-            _ => return None,
-        },
-        Outcome::Reused => Said::Reused,
-        _ => return None,
-    })
 }

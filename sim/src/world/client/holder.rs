@@ -9,14 +9,13 @@ use lockage_core::lock::{HoldId, OwnerId};
 
 use super::calls::CallEnd;
 use super::returning::PAUSE;
+use super::switching::Side;
 use super::{Body, Flow};
-use crate::world::check::{Belief, Violation};
+use crate::world::check::Violation;
 use crate::world::job::Work;
-use crate::world::log::Who;
 use crate::world::message::{Action, Ask, ClaimAsk, Told};
-use crate::world::rare::Rare;
 use crate::world::scenario::Machine;
-use crate::world::stage::{Alarm, Stage};
+use crate::world::stage::Stage;
 
 #[derive(Debug)]
 pub(super) struct Holder {
@@ -31,6 +30,11 @@ pub(super) struct Holder {
     pub(super) is_placed: bool,
     pub(super) works_for: Duration,
     pub(super) holds: u32,
+    /// The other side is asked for, too, once the work is done.
+    pub(super) switches: bool,
+    pub(super) is_switched: bool,
+    /// The side that is given back before the one that it holds.
+    pub(super) other: Option<Side>,
     pub(super) give_up_at: Duration,
     pub(super) owner: OwnerId,
     pub(super) polling: Polling,
@@ -67,6 +71,15 @@ pub(super) enum Step {
     RestingToRelease {
         id: HoldId,
     },
+    /// It asks for the other side.
+    Switching {
+        call: u32,
+        id: HoldId,
+    },
+    LettingGo {
+        call: u32,
+    },
+    RestingToLetGo,
     /// An acquire was not answered: what it has taken, if anything, is given back.
     Searching {
         call: u32,
@@ -87,7 +100,7 @@ pub(super) enum Step {
 impl Holder {
     pub(super) fn begin(work: Work, body: &mut Body, stage: &mut Stage<'_>) -> Self {
         let machine = stage.machine(body.key);
-        let (Some(claim), Work::Hold { weight, in_line, for_us, holds, wait_us }) =
+        let (Some(claim), Work::Hold { weight, in_line, for_us, holds, wait_us, switches }) =
             (machine.claim(), work)
         else {
             unreachable!("worlds of limiters have no such jobs")
@@ -107,6 +120,9 @@ impl Holder {
             is_placed: false,
             works_for: Duration::from_micros(for_us),
             holds,
+            switches,
+            is_switched: false,
+            other: None,
             give_up_at,
             owner: OwnerId::from_u128(body.draw.id()),
             polling: Polling::new(poll, Some(give_up_at)),
@@ -123,30 +139,6 @@ impl Holder {
         holder
     }
 
-    /// Leases that are due are renewed, and those that are over are lost.
-    pub(super) fn look_after(&mut self, body: &mut Body, stage: &mut Stage<'_>) -> Flow {
-        let now = body.now(stage);
-        let deadline = self.renewals.deadline(&());
-        let plan = self.renewals.plan(now, 1);
-        if !plan.lost.is_empty() {
-            stage.checks.rare.saw(Rare::LeaseLost);
-            return self.lose(body, stage);
-        }
-        if let (false, Some(deadline)) = (plan.renew.is_empty(), deadline) {
-            let action = Action::Renew { token: self.token };
-            let id = *self.held.last().expect("what is renewed is held");
-            let left = deadline.saturating_sub(now).min(self.timeout);
-            self.renewing = Some(self.call(id, action, left, body, stage));
-        }
-        if plan.wake_at != self.alarm {
-            self.alarm = plan.wake_at;
-            if let Some(at) = plan.wake_at {
-                body.set_alarm(at, Alarm::Renewals, stage);
-            }
-        }
-        Flow::On
-    }
-
     pub(super) fn rested(
         &mut self,
         body: &mut Body,
@@ -158,13 +150,19 @@ impl Holder {
                 // It was paused here, maybe: that is what the token is for.
                 self.write(body, stage);
                 self.has_worked = true;
-                self.release(body, stage);
+                match self.switches {
+                    true => self.switch(body, stage),
+                    false => self.release(body, stage),
+                }
             }
             Step::RestingToRelease { id } => self.release_as(id, body, stage),
             Step::RestingToSearch { id, sent } => self.search(id, sent, body, stage),
             Step::RestingToLeave => self.leave(body, stage),
+            Step::RestingToLetGo => self.let_other_go(body, stage),
             Step::Asking { .. }
             | Step::Entering { .. }
+            | Step::Switching { .. }
+            | Step::LettingGo { .. }
             | Step::Releasing { .. }
             | Step::Searching { .. }
             | Step::Leaving { .. } => {}
@@ -200,6 +198,12 @@ impl Holder {
             },
             Step::Entering { call, id } if call == end.call => {
                 self.entered(&end, id, told, body, stage)
+            }
+            Step::Switching { call, id } if call == end.call => {
+                self.switched(&end, id, told, body, stage)
+            }
+            Step::LettingGo { call } if call == end.call => {
+                Ok(self.let_go_of_other(told, body, stage))
             }
             Step::Releasing { call, id } if call == end.call => {
                 Ok(self.released(id, told, body, stage))
@@ -318,58 +322,6 @@ impl Holder {
             }
         }
         Ok(Flow::On)
-    }
-
-    fn renewed(
-        &mut self,
-        end: &CallEnd,
-        told: Option<Told>,
-        body: &mut Body,
-        stage: &mut Stage<'_>,
-    ) -> Result<Flow, Violation> {
-        match told {
-            Some(Told::Held { .. }) => self.extend(end, body, stage)?,
-            Some(_) => return Ok(self.lose(body, stage)),
-            None => {
-                let (now, random) = (body.now(stage), body.draw.bits());
-                self.renewals.failed(&(), now, random);
-            }
-        }
-        Ok(self.look_after(body, stage))
-    }
-
-    /// What was sent then has extended the lease, unless the own deadline has passed meanwhile.
-    fn extend(
-        &mut self,
-        end: &CallEnd,
-        body: &mut Body,
-        stage: &mut Stage<'_>,
-    ) -> Result<(), Violation> {
-        let now = body.now(stage);
-        if self.renewals.deadline(&()).is_none_or(|deadline| deadline <= now) {
-            return Ok(());
-        }
-        self.free_at = now + self.lease;
-        self.renewals.renewed(&(), end.sent);
-        self.believe(end.sent_us, body, stage)
-    }
-
-    fn believe(
-        &mut self,
-        sent_us: u64,
-        body: &mut Body,
-        stage: &mut Stage<'_>,
-    ) -> Result<(), Violation> {
-        let Some(deadline) = self.renewals.deadline(&()) else { return Ok(()) };
-        let until_us = body.clock.when(deadline);
-        stage.log.say(stage.now_us, Who::Client(body.number), || {
-            format!("is sure of token {} until {until_us} us", self.token)
-        });
-        let (client, token, weight) = (body.number, self.token, self.weight);
-        let hold = *self.held.first().expect("what is believed in is held");
-        let belief = Belief { client, token, hold, weight, sent_us, until_us };
-        let ends_us = stage.node.clock_us(until_us - 1) + 1;
-        stage.checks.believes(belief, ends_us)
     }
 
     /// Writes the value that the lock protects, and does not wait for the answer.

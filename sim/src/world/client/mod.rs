@@ -5,7 +5,9 @@ mod calls;
 mod clock;
 mod counter;
 mod holder;
+mod keeping;
 mod returning;
+mod switching;
 mod tuner;
 mod waiter;
 
