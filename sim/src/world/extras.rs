@@ -2,7 +2,7 @@
 //! free a lock by force, or hold one side of it after the other. It is drawn from streams of its own, so that all else in a world is as it would be without.
 
 use super::draw::Draw;
-use super::job::{Adjustment, Job, Setting, Work};
+use super::job::{Adjustment, Job, LIST, Setting, Work};
 use super::plan::{claim, draw_work, last_work, latch, limit};
 use super::scenario::{Beside, Fault, Limiter, MILLI, Machine, Place, SECOND, Scenario, Trouble};
 use super::server::MAX_KEYS;
@@ -13,10 +13,12 @@ const KEYS: u64 = TUNES + 1;
 const BREAKS: u64 = TUNES + 2;
 /// Far behind the others: with this one the worlds that have failed once are as they were.
 const SWITCHES: u64 = TUNES + 19_605;
+const LISTS: u64 = TUNES + 4;
 
-/// The first number of a job of another key, and of one who frees a lock.
+/// The first number of a job of another key, of one who frees a lock, and of one who asks for several permits at once.
 const FIRST_JOB_BESIDE: u32 = 10_000;
 const FIRST_BREAK: u32 = 20_000;
+const FIRST_LIST: u32 = 30_000;
 
 impl Scenario {
     /// In half of the worlds with a limiter more is done with it.
@@ -102,6 +104,28 @@ impl Scenario {
             if let (true, Work::Hold { switches, .. }) = (has_sides, &mut job.work) {
                 *switches = draw.chance(500);
             }
+        }
+    }
+
+    /// In some worlds with a limiter several permits are asked for in one call, too.
+    pub(super) fn add_lists(&mut self) {
+        let draw = &mut Draw::new(self.seed, LISTS);
+        let Machine::Limiter(limiter) = self.machine else { return };
+        if !draw.chance(400) {
+            return;
+        }
+        let clients = self.keys().into_iter().filter(|key| *key == 0).count() as u64;
+        for number in 0..draw.between(1, 8) as u32 {
+            let client = draw.between(0, clients - 1) as usize;
+            let at_us = draw.between(0, self.heal_us - 1);
+            let is_other = limiter.other.is_some() && draw.chance(300);
+            let most = limiter.which(is_other).capacity().div_ceil(3);
+            let mut costs = [0; LIST];
+            for cost in costs.iter_mut().take(draw.between(2, LIST as u64) as usize) {
+                *cost = if draw.chance(600) { 1 } else { draw.between(1, most) };
+            }
+            let work = Work::AskEach { costs, is_other };
+            self.jobs.push(Job { number: FIRST_LIST + number, client, at_us, work });
         }
     }
 

@@ -252,6 +252,7 @@ fn none_for(job: &Job) -> String {
 fn is_for_limiter(work: &Work, limiter: &Limiter) -> bool {
     match *work {
         Work::Ask { cost, .. } => cost > 0,
+        Work::AskEach { costs, .. } => costs.iter().any(|cost| *cost > 0),
         Work::Peek { .. } => true,
         Work::Adjust { adjustment: Adjustment::Unblock, .. } => true,
         Work::Adjust { adjustment: Adjustment::Block, amount, .. } => {

@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// So many permits at most are asked for in one call.
+pub const LIST: usize = 8;
+
 /// What a client sets out to do, once it has nothing else to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -90,6 +93,13 @@ pub enum Work {
         /// How.
         setting: Setting,
         /// Which of two limits.
+        is_other: bool,
+    },
+    /// Ask for several permits in one call.
+    AskEach {
+        /// Their costs; a zero is none.
+        costs: [u64; LIST],
+        /// Under which of two limits.
         is_other: bool,
     },
     /// Ask for a permit.

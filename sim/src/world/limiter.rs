@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use lockage_core::{
-    Acquire, Adjust, Decision, Peek, RequestId, Reservation, SetLimit, Settle, Settlement,
-    StoredLimit, Verdict,
+    Acquire, AcquireEach, Adjust, Decision, Peek, RequestId, Reservation, SetLimit, Settle,
+    Settlement, StoredLimit, Verdict,
 };
 
-use super::job::{Adjustment, Setting};
+use super::job::{Adjustment, LIST, Setting};
 use super::message::short;
 use super::scenario::{Limiter, Place};
 use super::server::{Operation, Outcome};
@@ -22,6 +22,7 @@ pub(super) struct LimiterAsk {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Acquire { cost: u64, id: Option<RequestId>, patience: Duration },
+    AcquireEach { costs: [u64; LIST] },
     Peek { cost: u64 },
     Adjust { adjustment: Adjustment, amount: u64, id: Option<RequestId> },
     Reserve { cost: u64, id: RequestId, hold_us: u64 },
@@ -41,6 +42,10 @@ impl LimiterAsk {
                     Some(id) => acquire.with_request(id, remember).expect(in_range),
                     None => acquire,
                 })
+            }
+            What::AcquireEach { costs } => {
+                let costs = each(&costs).collect();
+                Operation::AcquireEach(AcquireEach::new(limit, costs).expect(above_zero))
             }
             What::Peek { cost } => Operation::Peek(Peek::new(limit, cost)),
             What::Adjust { adjustment, amount, id } => {
@@ -89,6 +94,7 @@ impl LimiterAsk {
     pub(super) fn is_repeatable(&self) -> bool {
         match self.what {
             What::Acquire { id, .. } | What::Adjust { id, .. } => id.is_some(),
+            What::AcquireEach { .. } => false,
             What::Peek { .. } | What::Reserve { .. } | What::Settle { .. } => true,
             What::Set(setting) => setting == Setting::Keep,
         }
@@ -102,7 +108,7 @@ impl LimiterAsk {
     /// Which of the scripts of a key it needs.
     pub(super) fn script(&self) -> u8 {
         match self.what {
-            What::Acquire { .. } => 4,
+            What::Acquire { .. } | What::AcquireEach { .. } => 4,
             What::Peek { .. } => 8,
             What::Adjust { .. } => 9,
             What::Reserve { .. } => 10,
@@ -118,6 +124,10 @@ impl LimiterAsk {
         };
         let words = match self.what {
             What::Acquire { cost, id, .. } => format!("permit{} of cost {cost}", named(id)),
+            What::AcquireEach { costs } => {
+                let costs: Vec<String> = each(&costs).map(|cost| cost.to_string()).collect();
+                format!("permits of costs {}", costs.join(", "))
+            }
             What::Peek { cost } => format!("peek for {cost}"),
             What::Adjust { adjustment, amount, id } => {
                 let what = match adjustment {
@@ -143,6 +153,11 @@ impl LimiterAsk {
     }
 }
 
+/// The costs of a list.
+pub(super) fn each(costs: &[u64; LIST]) -> impl Iterator<Item = u64> {
+    costs.iter().copied().filter(|cost| *cost > 0)
+}
+
 impl Outcome {
     /// What came of it, whether or not the limit is stored.
     pub(super) fn inner(&self) -> &Outcome {
@@ -166,6 +181,9 @@ impl Outcome {
 pub(super) fn words(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Decision(decision) => decided(decision),
+        Outcome::Decisions(decisions) => {
+            decisions.iter().map(decided).collect::<Vec<_>>().join("; ")
+        }
         Outcome::Reserved(reserved) => decided(&reserved.decision),
         Outcome::Adjusted(adjusted) => {
             format!("done, {}; {} left", adjusted.amount, adjusted.after.remaining)

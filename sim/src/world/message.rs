@@ -254,6 +254,11 @@ impl Answer {
         is_acquire && matches!(self.told(), Some((_, Told::Held { .. })))
     }
 
+    /// Whether it answers several requests in one call.
+    pub(super) fn is_list(&self) -> bool {
+        matches!(self, Answer::Done(outcome) if matches!(outcome.inner(), Outcome::Decisions(_)))
+    }
+
     /// The store's time and what a claim was told, if it is the answer to one.
     pub(super) fn told(&self) -> Option<(Timestamp, Told)> {
         let Answer::Done(outcome) = self else { return None };

@@ -32,7 +32,7 @@ mod words;
 pub use check::{PROPERTIES, Property, Violation};
 pub use form::FormError;
 pub use history::{Sent, history};
-pub use job::{Adjustment, Job, Setting, Work};
+pub use job::{Adjustment, Job, LIST, Setting, Work};
 pub use log::{Line, Who};
 pub use rare::{Counts, Rare};
 pub use scenario::{Beside, Fault, Limiter, Machine, Message, Network, Place, Scenario, Trouble};

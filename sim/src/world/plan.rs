@@ -73,6 +73,7 @@ impl Scenario {
         scenario.add_keys();
         scenario.add_breaks();
         scenario.add_switches();
+        scenario.add_lists();
         scenario
     }
 

@@ -39,6 +39,8 @@ pub enum Rare {
     WindowEndsNow,
     ClockBack,
     AdmittedAfterWaiting,
+    PartOfList,
+    LostReplyOfList,
     RepeatedAdjustment,
     RefundCut,
     Debt,
@@ -59,7 +61,7 @@ pub enum Rare {
 
 impl Rare {
     /// All of them.
-    pub const ALL: [Rare; 48] = [
+    pub const ALL: [Rare; 50] = [
         Rare::LostRequest,
         Rare::LostReplyOfAcquire,
         Rare::LateAcquireRefused,
@@ -92,6 +94,8 @@ impl Rare {
         Rare::WindowEndsNow,
         Rare::ClockBack,
         Rare::AdmittedAfterWaiting,
+        Rare::PartOfList,
+        Rare::LostReplyOfList,
         Rare::RepeatedAdjustment,
         Rare::RefundCut,
         Rare::Debt,
@@ -155,6 +159,10 @@ impl Rare {
             }
             Rare::ClockBack => "the store's clock is before a time that it has shown",
             Rare::AdmittedAfterWaiting => "who waited is admitted",
+            Rare::PartOfList => {
+                "of several permits in one call some are admitted, and some are not"
+            }
+            Rare::LostReplyOfList => "the reply to a call for several permits is lost",
             Rare::RepeatedAdjustment => "an adjustment comes again and gets its answer again",
             Rare::RefundCut => "more is given back than counts, and is cut",
             Rare::Debt => "a penalty charges more than fits",

@@ -3,9 +3,9 @@
 
 use lockage_core::fenced::{Access, FencedWrite};
 use lockage_core::{
-    Acquire, Adjust, Adjusted, Command, Decision, Follow, Followed, OnLimit, Peek, Record,
-    RecordError, ReplyError, Reserve, Reserved, SetLimit, Settle, Settlement, Stored, StoredLimit,
-    Timestamp, latch, lock, rw_lock, semaphore,
+    Acquire, AcquireEach, Adjust, Adjusted, Command, Decision, Follow, Followed, OnLimit, Peek,
+    Record, RecordError, ReplyError, Reserve, Reserved, SetLimit, Settle, Settlement, Stored,
+    StoredLimit, Timestamp, latch, lock, rw_lock, semaphore,
 };
 
 use crate::store::{SimError, SimStore};
@@ -39,6 +39,7 @@ pub enum Operation {
     RwLock(rw_lock::Operation),
     Latch(latch::Operation),
     Acquire(Acquire),
+    AcquireEach(AcquireEach),
     Peek(Peek),
     Adjust(Adjust),
     Reserve(Reserve),
@@ -63,6 +64,7 @@ pub enum Outcome {
     RwLock(rw_lock::Reply),
     Latch(latch::Reply),
     Decision(Decision),
+    Decisions(Vec<Decision>),
     Adjusted(Adjusted),
     Reserved(Reserved),
     Settled(Settlement),
@@ -121,6 +123,7 @@ trait Runs {
             Operation::RwLock(it) => self.run_one(at, it, now).map(Outcome::RwLock),
             Operation::Latch(it) => self.run_one(at, it, now).map(Outcome::Latch),
             Operation::Acquire(it) => self.run_one(at, it, now).map(Outcome::Decision),
+            Operation::AcquireEach(it) => self.run_one(at, it, now).map(Outcome::Decisions),
             Operation::Peek(it) => self.run_one(at, it, now).map(Outcome::Decision),
             Operation::Adjust(it) => self.run_one(at, it, now).map(Outcome::Adjusted),
             Operation::Reserve(it) => self.run_one(at, it, now).map(Outcome::Reserved),
@@ -144,6 +147,9 @@ trait Runs {
     ) -> Result<Outcome, Refusal> {
         match command {
             Operation::Acquire(it) => self.follow_one(place, it, default, now, Outcome::Decision),
+            Operation::AcquireEach(it) => {
+                self.follow_one(place, it, default, now, Outcome::Decisions)
+            }
             Operation::Peek(it) => self.follow_one(place, it, default, now, Outcome::Decision),
             Operation::Adjust(it) => self.follow_one(place, it, default, now, Outcome::Adjusted),
             Operation::Reserve(it) => self.follow_one(place, it, default, now, Outcome::Reserved),

@@ -93,18 +93,28 @@ fn without_drift(scenario: &Scenario) -> Vec<Scenario> {
 
 /// Each job asks once, for the least, for as short as can be.
 fn with_simpler_jobs(scenario: &Scenario) -> Vec<Scenario> {
-    let simplify: [fn(&mut Work); 7] = [
+    let simplify: [fn(&mut Work); 8] = [
         |work| match work {
             Work::Hold { wait_us, .. } | Work::Ask { wait_us, .. } => *wait_us = 0,
             Work::Break { after_us, .. } => *after_us = 0,
             Work::Count { count, .. } => *count = 1,
             Work::Reserve { for_us, .. } => *for_us = 1000,
             Work::Adjust { amount, .. } => *amount = (*amount).min(1),
+            Work::AskEach { costs, .. } => {
+                costs.iter_mut().for_each(|cost| *cost = (*cost).min(1));
+            }
             Work::Peek { .. } | Work::Set { .. } => {}
         },
         |work| {
             if let Work::Hold { holds, .. } = work {
                 *holds = 1;
+            }
+        },
+        |work| {
+            if let Work::AskEach { costs, .. } = work
+                && let Some(last) = costs.iter_mut().filter(|cost| **cost > 0).skip(1).last()
+            {
+                *last = 0;
             }
         },
         |work| {

@@ -271,6 +271,9 @@ impl<'s> Stage<'s> {
             if answer.is_grant_of(&request.ask) {
                 self.checks.rare.saw(Rare::LostReplyOfAcquire);
             }
+            if answer.is_list() {
+                self.checks.rare.saw(Rare::LostReplyOfList);
+            }
             self.log.say(self.now_us, Who::Store, || "its reply is lost".to_owned());
             return;
         }

@@ -3,6 +3,7 @@
 
 mod broken;
 mod broken_limiters;
+mod broken_lists;
 mod broken_sides;
 mod linear;
 

@@ -1,16 +1,17 @@
 //! A limiter as it must be: what it decides (D1, D2, D4, D13), what adjustments and settlements do (D15), what it
 //! remembers (D9, D11), and how much it may admit (E1 to E6).
 
-use lockage_core::{
-    Adjusted, Limit, REMEMBERED_REQUESTS, RequestId, Reservation, Settlement, StoredLimit, Verdict,
-};
+mod reserved;
+mod stored;
+
+use lockage_core::{Adjusted, Decision, Limit, REMEMBERED_REQUESTS, RequestId, Verdict};
 
 use super::charges::Charges;
 use super::reference::{Asked, Reference};
-use super::reservations::{Reservations, Stage};
+use super::reservations::Reservations;
 use super::{Carried, Property, Violation};
-use crate::world::job::{Adjustment, Setting};
-use crate::world::limiter::{LimiterAsk, What};
+use crate::world::job::Adjustment;
+use crate::world::limiter::{LimiterAsk, What, each};
 use crate::world::rare::{Counts, Rare};
 use crate::world::scenario::{Limiter, Place};
 use crate::world::server::Outcome;
@@ -90,37 +91,6 @@ impl LimiterTruth {
         Ok(())
     }
 
-    /// The limit that it is under; nothing where it is refused, since none is stored.
-    fn limit_for(
-        &self,
-        ask: &LimiterAsk,
-        outcome: &Outcome,
-        rare: &mut Counts,
-    ) -> Result<Option<Limit>, Violation> {
-        let own = self.limiter.which(ask.is_other);
-        let limit = match self.limiter.place {
-            Place::WithCallers => return Ok(Some(own)),
-            _ if self.is_stored => self.limit,
-            Place::StoredOrDefault => own,
-            Place::Stored if *outcome == Outcome::NoLimit => {
-                rare.saw(Rare::NoLimit);
-                return Ok(None);
-            }
-            Place::Stored => return broken(Property::D12, ask, outcome, "no limit is stored"),
-        };
-        match outcome {
-            // It tells no limit.
-            Outcome::Reused => Ok(Some(limit)),
-            Outcome::Under { limit: told, .. } if *told == StoredLimit::new(limit) => {
-                if self.is_stored && limit != self.limiter.limit {
-                    rare.saw(Rare::Followed);
-                }
-                Ok(Some(limit))
-            }
-            _ => broken(Property::D12, ask, outcome, &format!("{limit} is stored")),
-        }
-    }
-
     fn act(&mut self, limit: Limit, seen: &Seen<'_>, rare: &mut Counts) -> Result<(), Violation> {
         if !self.is_there && limit != self.limit {
             self.begin_under(limit);
@@ -155,11 +125,16 @@ impl LimiterTruth {
                 if self.is_answered_again(id, seen, Rare::RepeatedRequest, rare)? {
                     return Ok(());
                 }
+                let Some(decision) = seen.outcome.decision() else { return no_answer(seen) };
                 let asked = Asked { cost, patience_us: patience.as_micros(), now_us: seen.now_us };
-                if self.decide(asked, None, seen, rare)? {
+                if self.decide(asked, decision, None, rare)? {
                     self.remember(id, seen);
                 }
                 Ok(())
+            }
+            What::AcquireEach { costs } => {
+                let costs = each(&costs).collect::<Vec<_>>();
+                self.decide_each(&costs, seen, rare)
             }
             What::Reserve { cost, id, hold_us } => self.reserve((cost, id, hold_us), seen, rare),
             What::Adjust { adjustment, amount, id } => {
@@ -201,15 +176,36 @@ impl LimiterTruth {
         broken(Property::D11, seen.ask, seen.outcome, &before)
     }
 
+    /// Several in one call, each as if it came by itself.
+    fn decide_each(
+        &mut self,
+        costs: &[u64],
+        seen: &Seen<'_>,
+        rare: &mut Counts,
+    ) -> Result<(), Violation> {
+        let Outcome::Decisions(decisions) = seen.outcome else { return no_answer(seen) };
+        if decisions.len() != costs.len() {
+            return no_answer(seen);
+        }
+        let mut admitted = 0;
+        for (cost, decision) in costs.iter().zip(decisions) {
+            let asked = Asked::patient(*cost, seen.now_us);
+            admitted += usize::from(self.decide(asked, decision, None, rare)?);
+        }
+        if (1..costs.len()).contains(&admitted) {
+            rare.saw(Rare::PartOfList);
+        }
+        Ok(())
+    }
+
     /// Judges what is decided, and tells whether it was admitted.
     fn decide(
         &mut self,
         asked: Asked,
+        decision: &Decision,
         reservation: Option<u128>,
-        seen: &Seen<'_>,
         rare: &mut Counts,
     ) -> Result<bool, Violation> {
-        let Some(decision) = seen.outcome.decision() else { return no_answer(seen) };
         let now_us = asked.now_us;
         if self.fits_us == Some(now_us) {
             rare.saw(Rare::WindowEndsNow);
@@ -285,132 +281,6 @@ impl LimiterTruth {
             return broken(Property::D15, seen.ask, seen.outcome, &what);
         }
         self.reference.judge(Asked::patient(1, now_us), &adjusted.after)
-    }
-
-    fn reserve(
-        &mut self,
-        (cost, id, hold_us): (u64, RequestId, u64),
-        seen: &Seen<'_>,
-        rare: &mut Counts,
-    ) -> Result<(), Violation> {
-        match self.reservations.find(id, seen.now_us).map(|known| &known.stage) {
-            Some(Stage::Open { answer, .. }) => {
-                rare.saw(Rare::RepeatedReservation);
-                if seen.outcome == answer {
-                    return Ok(());
-                }
-                let before = format!("it came again, and was answered {answer:?} before");
-                return broken(Property::D11, seen.ask, seen.outcome, &before);
-            }
-            Some(Stage::Settled { .. }) if *seen.outcome == Outcome::Reused => return Ok(()),
-            Some(Stage::Settled { .. }) => {
-                return broken(Property::D11, seen.ask, seen.outcome, "it was settled before");
-            }
-            None => {}
-        }
-        let Outcome::Reserved(reserved) = seen.outcome else { return no_answer(seen) };
-        let name = id.as_u128();
-        let is_made = self.decide(Asked::patient(cost, seen.now_us), Some(name), seen, rare)?;
-        let right = is_made.then(|| (id, cost, seen.now_us + hold_us));
-        let told = |it: Reservation| (it.id, it.cost, it.expires_at.as_micros());
-        if reserved.reservation.map(told) != right {
-            let what = format!("the reservation must be {right:?}");
-            return broken(Property::D15, seen.ask, seen.outcome, &what);
-        }
-        if is_made {
-            self.reservations.make(id, cost, (seen.now_us, hold_us), seen.outcome.clone());
-        }
-        Ok(())
-    }
-
-    fn settle(
-        &mut self,
-        reservation: &Reservation,
-        actual: u64,
-        seen: &Seen<'_>,
-        rare: &mut Counts,
-    ) -> Result<(), Violation> {
-        let (id, now_us) = (reservation.id, seen.now_us);
-        let Some(known) = self.reservations.find(id, now_us) else {
-            rare.saw(Rare::SettledLate);
-            return self.is_gone(reservation, seen);
-        };
-        let cost = match &known.stage {
-            Stage::Open { cost, .. } => *cost,
-            Stage::Settled { actual: before, answer } => {
-                let is_same = actual == *before;
-                rare.saw(if is_same { Rare::RepeatedSettlement } else { Rare::SettledOtherwise });
-                let otherwise = Outcome::Settled(Settlement::AlreadySettled);
-                let expected = if is_same { answer } else { &otherwise };
-                if seen.outcome == expected {
-                    return Ok(());
-                }
-                let what = format!("it was settled before: it must be {expected:?}");
-                return broken(Property::D11, seen.ask, seen.outcome, &what);
-            }
-        };
-        let Outcome::Settled(Settlement::Settled { amount, after }) = seen.outcome else {
-            return broken(Property::D9, seen.ask, seen.outcome, "it is open");
-        };
-        let expected = match cost.checked_sub(actual) {
-            Some(less) => {
-                self.charges.lower(&self.limit, id.as_u128(), less, now_us);
-                self.reference.lower(id.as_u128(), less, now_us)
-            }
-            None => {
-                rare.saw(Rare::SettledAbove);
-                self.charges.touch(now_us);
-                self.reference.penalize(actual - cost, now_us)
-            }
-        };
-        if *amount != expected {
-            let what = format!("it must come to {expected}");
-            return broken(Property::D15, seen.ask, seen.outcome, &what);
-        }
-        self.reservations.settle(id, actual, now_us, seen.outcome.clone());
-        self.wrote(now_us);
-        self.reference.judge(Asked::patient(1, now_us), after)
-    }
-
-    /// The answer where a reservation is not known.
-    fn is_gone(&self, reservation: &Reservation, seen: &Seen<'_>) -> Result<(), Violation> {
-        let expected = match seen.now_us < reservation.expires_at.as_micros() {
-            true => Settlement::Unknown,
-            false => Settlement::Expired,
-        };
-        if *seen.outcome == Outcome::Settled(expected.clone()) {
-            return Ok(());
-        }
-        let what = format!("it is not known: it must be {expected:?}");
-        broken(Property::D15, seen.ask, seen.outcome, &what)
-    }
-
-    fn set(
-        &mut self,
-        setting: Setting,
-        seen: &Seen<'_>,
-        rare: &mut Counts,
-    ) -> Result<(), Violation> {
-        let is_stored = setting != Setting::IfAbsent || !self.is_stored;
-        if *seen.outcome != Outcome::Set(is_stored) {
-            let what = format!("it must be {is_stored}");
-            return broken(Property::D12, seen.ask, seen.outcome, &what);
-        }
-        if !is_stored {
-            rare.saw(Rare::LimitStands);
-            return Ok(());
-        }
-        let (limit, now_us) = (self.limiter.which(seen.ask.is_other), seen.now_us);
-        if setting == Setting::Afresh || !self.is_there {
-            self.begin_under(limit);
-        } else if !self.reference.is_of(&limit) {
-            self.change(limit, now_us, rare);
-        }
-        (self.limit, self.is_stored) = (limit, true);
-        self.reference.touch(now_us);
-        self.charges.touch(now_us);
-        self.wrote(now_us);
-        Ok(())
     }
 
     /// Nothing counts, under another limit.

@@ -244,9 +244,11 @@ impl Client {
                 let what = (cost, with_id, is_other);
                 Role::Waiter(Waiter::begin(what, wait_us, &mut self.body, stage))
             }
-            Work::Adjust { .. } | Work::Reserve { .. } | Work::Peek { .. } | Work::Set { .. } => {
-                Role::Tuner(Tuner::begin(job.work, &mut self.body, stage))
-            }
+            Work::AskEach { .. }
+            | Work::Adjust { .. }
+            | Work::Reserve { .. }
+            | Work::Peek { .. }
+            | Work::Set { .. } => Role::Tuner(Tuner::begin(job.work, &mut self.body, stage)),
         };
         Ok(())
     }

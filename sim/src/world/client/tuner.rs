@@ -1,4 +1,5 @@
-//! A client that changes what a limiter has counted, reserves and settles, stores a limit, or only asks.
+//! A client that asks for several permits at once, changes what a limiter has counted, reserves and settles, stores a
+//! limit, or only asks.
 
 use std::time::Duration;
 
@@ -29,6 +30,7 @@ impl Tuner {
             Work::Reserve { estimate, hold_us, is_other, .. } => {
                 (What::Reserve { cost: estimate, id: id(), hold_us }, is_other)
             }
+            Work::AskEach { costs, is_other } => (What::AcquireEach { costs }, is_other),
             Work::Peek { cost, is_other } => (What::Peek { cost }, is_other),
             Work::Set { setting, is_other } => (What::Set(setting), is_other),
             Work::Hold { .. } | Work::Break { .. } | Work::Count { .. } | Work::Ask { .. } => {
