@@ -238,3 +238,14 @@ fn a_cancel_is_not_repeatable() {
     assert_eq!(command.apply(&mut slot, at(1001)), Ok(Cancellation::NotLast));
     assert!(!TakeTurn::new(acquire(1)).is_repeatable());
 }
+
+#[test]
+fn no_turn_is_given_back_while_the_key_knows_of_reservations() {
+    let mut slot = None;
+    let (id, hold) = (RequestId::from_u128(7), Duration::from_secs(1));
+    acquire(1).reserve(id, hold).unwrap().apply(&mut slot, at(1000)).unwrap();
+    let turn = take(1, &mut slot, 1010);
+    let before = slot.clone();
+    assert_eq!(cancel(turn, &mut slot, 1020), Cancellation::NotLast);
+    assert_eq!(slot, before);
+}

@@ -5,7 +5,7 @@
 -- ARGV[3]  the record's tag, then the configuration: three numbers
 -- ARGV[7]  when the turn is (us), the state before the request was admitted (deficit, last), and the one after
 -- Reply    {0, now, outcome}: 0 it is given back, 1 others were admitted since, or the key was adjusted, reset
---          or put under another limit, 2 its turn has come. Only the first changes anything.
+--          or put under another limit, or knows of reservations, 2 its turn has come. Only the first changes anything.
 if ARGV[3] ~= 'Q1' then return wrong_argument(3, 'Q1') end
 local wrong = not_whole(4, 11)
 if wrong then return wrong_argument(wrong, 'a whole number') end
@@ -16,7 +16,8 @@ local record, _, refused = read_any()
 if refused then return refused end
 if policy then return {LIMIT_IS_STORED} end
 local state
-if record and sub(record, 1, #head) == head then
+-- With reservations behind it a state is not told as it was stored, so that nothing can be given back exactly.
+if record and sub(record, 1, #head) == head and not find(record, '|[rs]') then
   state, refused = read_state(record, #head + 1, 0, 0)
   if refused then return refused end
 end

@@ -113,9 +113,9 @@ impl Command for TakeTurn {
 ///
 /// That is exact only while nobody was admitted later, whose turn would have to move, while the key was not
 /// adjusted, reset or put under another limit, and while the turn has not come; otherwise nothing changes,
-/// and the outcome says why. Those who were admitted later and gave their turns back do not count. A block
-/// stays as it is. A request with an id stays remembered: sent again, it is told of the turn that it had, so
-/// another attempt needs another id.
+/// and the outcome says why. Nor is it exact while the key knows of reservations, open or settled. Those who were
+/// admitted later and gave their turns back do not count. A block stays as it is. A request with an id stays
+/// remembered: sent again, it is told of the turn that it had, so another attempt needs another id.
 ///
 /// Do not send it again where the answer was lost: it would be told [`Cancellation::NotLast`] where it had
 /// been done before. And where a second one of the same cost was admitted in the very microsecond of the
@@ -139,7 +139,7 @@ pub enum Cancellation {
     /// It is given back.
     GivenBack,
     /// Nothing changed: others were admitted since, or the key was adjusted, reset, or put under another
-    /// limit.
+    /// limit, or knows of reservations.
     NotLast,
     /// Nothing changed: its turn has come.
     TooLate,
@@ -190,8 +190,8 @@ impl CancelTurn {
             return Ok(Cancellation::TooLate);
         }
         match slot {
-            Some(Record { body: Body::Counter(record), .. })
-                if record.is_of(bucket) && record.state == *after => {}
+            Some(Record { body: Body::Counter(record), reservations, .. })
+                if record.is_of(bucket) && record.state == *after && reservations.is_empty() => {}
             _ => return Ok(Cancellation::NotLast),
         }
         Record::put(slot, Body::Counter(CounterRecord::new(bucket, *before)), now);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockage::{Cancellation, Store, Turn};
+use lockage::{Cancellation, RequestId, Store, Turn};
 
 use super::Bench;
 
@@ -27,4 +27,10 @@ pub(super) async fn turns_are_in_order_and_given_back<S: Store + Clone>(bench: &
     let fourth = fourth.ticket.unwrap();
     assert_eq!(limiter.cancel_turn("id", fourth).await.unwrap(), Cancellation::TooLate);
     assert_eq!(limiter.peek("id", 1).await.unwrap().remaining, 3);
+
+    // Not where the key knows of reservations.
+    let (id, hold) = (RequestId::from_u128(1), Duration::from_secs(60));
+    limiter.reserve_as("reserved", 1, id, hold).await.unwrap();
+    let fifth = limiter.take_turn("reserved", 1).await.unwrap().ticket.unwrap();
+    assert_eq!(limiter.cancel_turn("reserved", fifth).await.unwrap(), Cancellation::NotLast);
 }
