@@ -25,6 +25,7 @@ pub enum Property {
     D11,
     D12,
     D13,
+    D14,
     D15,
     L1,
     L2,
@@ -107,6 +108,10 @@ impl Property {
                 "a request in range is answered, other keys do not matter, and an error reply means that nothing changed",
             ),
             D13 => ("D13", "turns are in the order of admission, each as early as the rate allows"),
+            D14 => (
+                "D14",
+                "a turn that is given back was never asked for, and one that cannot be given back exactly changes nothing",
+            ),
             D15 => (
                 "D15",
                 "an adjustment does what it says, as far as it can, and a reservation that is settled is as if its true cost had been charged when it was made",

@@ -1,6 +1,8 @@
 //! What some worlds have besides: more that is done with a limiter than asking for permits, more keys, and those who
 //! free a lock by force, or hold one side of it after the other. It is drawn from streams of its own, so that all else in a world is as it would be without.
 
+use lockage_core::Limit;
+
 use super::draw::Draw;
 use super::job::{Adjustment, Job, LIST, Setting, Work};
 use super::plan::{claim, draw_work, last_work, latch, limit};
@@ -14,11 +16,15 @@ const BREAKS: u64 = TUNES + 2;
 /// Far behind the others: with this one the worlds that have failed once are as they were.
 const SWITCHES: u64 = TUNES + 19_605;
 const LISTS: u64 = TUNES + 4;
+const TURNS: u64 = TUNES + 5;
+const TERMS: u64 = TUNES + 6;
 
-/// The first number of a job of another key, of one who frees a lock, and of one who asks for several permits at once.
+/// The first number of a job of another key, of one who frees a lock, of one who asks for several permits at once, and
+/// of one who gives his turn back.
 const FIRST_JOB_BESIDE: u32 = 10_000;
 const FIRST_BREAK: u32 = 20_000;
 const FIRST_LIST: u32 = 30_000;
+const FIRST_TURN: u32 = 40_000;
 
 impl Scenario {
     /// In half of the worlds with a limiter more is done with it.
@@ -61,6 +67,17 @@ impl Scenario {
             let work = draw_tuning(&limiter, is_other, draw);
             self.jobs.push(Job { number: first + number, client, at_us, work });
         }
+    }
+
+    /// In half of those in which limits are stored they are kept for a time, or are for each client.
+    pub(super) fn set_terms(&mut self) {
+        let draw = &mut Draw::new(self.seed, TERMS);
+        let Machine::Limiter(limiter) = &mut self.machine else { return };
+        if limiter.place == Place::WithCallers || draw.chance(500) {
+            return;
+        }
+        limiter.keep_us = if draw.chance(700) { draw.between(50 * MILLI, 3 * SECOND) } else { 0 };
+        limiter.other_is_per_client = limiter.other.is_some() && draw.chance(500);
     }
 
     /// Some worlds have other keys, with clients of their own.
@@ -126,6 +143,32 @@ impl Scenario {
             }
             let work = Work::AskEach { costs, is_other };
             self.jobs.push(Job { number: FIRST_LIST + number, client, at_us, work });
+        }
+    }
+
+    /// In some worlds with a leaky bucket turns are given back.
+    pub(super) fn add_turns(&mut self) {
+        let draw = &mut Draw::new(self.seed, TURNS);
+        let Machine::Limiter(limiter) = self.machine else { return };
+        let has_turns = |limit| matches!(limit, Limit::LeakyBucket(_));
+        let others_have = limiter.other.is_some_and(has_turns);
+        let is_right = has_turns(limiter.limit) || others_have;
+        if limiter.place != Place::WithCallers || !is_right || !draw.chance(600) {
+            return;
+        }
+        let clients = self.keys().into_iter().filter(|key| *key == 0).count() as u64;
+        for number in 0..draw.between(2, 12) as u32 {
+            let client = draw.between(0, clients - 1) as usize;
+            let at_us = draw.between(0, self.heal_us - 1);
+            let is_other = others_have && draw.chance(500);
+            let most = limiter.which(is_other).capacity().div_ceil(2);
+            let work = Work::TakeTurn {
+                cost: draw.between(1, most),
+                after_us: if draw.chance(500) { 0 } else { draw.between(0, 500 * MILLI) },
+                with_id: draw.chance(500),
+                is_other,
+            };
+            self.jobs.push(Job { number: FIRST_TURN + number, client, at_us, work });
         }
     }
 

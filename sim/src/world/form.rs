@@ -56,6 +56,10 @@ pub(super) enum MachineForm {
         other: Option<String>,
         #[serde(default)]
         place: Place,
+        #[serde(default)]
+        keep_us: u64,
+        #[serde(default)]
+        other_is_per_client: bool,
         remember_us: u64,
     },
 }
@@ -77,10 +81,14 @@ impl From<Machine> for MachineForm {
                 MachineForm::RwLock { lease_us, remember_us, poll_us }
             }
             Machine::Latch { latch } => MachineForm::Latch { keep_us: whole(latch.keep()) },
-            Machine::Limiter(Limiter { limit, other, place, remember_us }) => {
-                let other = other.map(|other| other.to_string());
-                MachineForm::Limiter { limit: limit.to_string(), other, place, remember_us }
-            }
+            Machine::Limiter(it) => MachineForm::Limiter {
+                limit: it.limit.to_string(),
+                other: it.other.map(|other| other.to_string()),
+                place: it.place,
+                keep_us: it.keep_us,
+                other_is_per_client: it.other_is_per_client,
+                remember_us: it.remember_us,
+            },
         }
     }
 }
@@ -107,14 +115,28 @@ impl TryFrom<MachineForm> for Machine {
             MachineForm::Latch { keep_us } => {
                 Machine::Latch { latch: Latch::new(micros(keep_us)).map_err(words)? }
             }
-            MachineForm::Limiter { limit, other, place, remember_us } => {
+            MachineForm::Limiter {
+                limit,
+                other,
+                place,
+                keep_us,
+                other_is_per_client,
+                remember_us,
+            } => {
                 let read = |limit: &String| {
                     limit.parse().map_err(|error: lockage_core::ParseError| {
                         format!("{limit:?} is no limit: {error}")
                     })
                 };
                 let (limit, other) = (read(&limit)?, other.as_ref().map(read).transpose()?);
-                Machine::Limiter(Limiter { limit, other, place, remember_us })
+                Machine::Limiter(Limiter {
+                    limit,
+                    other,
+                    place,
+                    keep_us,
+                    other_is_per_client,
+                    remember_us,
+                })
             }
         })
     }
@@ -162,11 +184,12 @@ impl Scenario {
         let machines = self.machines();
         let of_machine = |machine: &Machine| {
             let claim = machine.claim();
-            let remember_us = match machine {
-                Machine::Limiter(limiter) => limiter.remember_us,
-                _ => 1,
+            let (remember_us, keep_us) = match machine {
+                Machine::Limiter(limiter) => (limiter.remember_us, limiter.keep_us),
+                _ => (1, 0),
             };
             [
+                ("keep_us", keep_us, 0),
                 ("remember_us", remember_us, 1),
                 ("lease_us", claim.map_or(1, |claim| claim.lease_us), 1),
                 ("poll_us", claim.map_or(1, |claim| claim.poll_us), 1),
@@ -252,6 +275,9 @@ fn none_for(job: &Job) -> String {
 fn is_for_limiter(work: &Work, limiter: &Limiter) -> bool {
     match *work {
         Work::Ask { cost, .. } => cost > 0,
+        Work::TakeTurn { cost, after_us, .. } => {
+            cost > 0 && after_us <= LONGEST_US && limiter.place == Place::WithCallers
+        }
         Work::AskEach { costs, .. } => costs.iter().any(|cost| *cost > 0),
         Work::Peek { .. } => true,
         Work::Adjust { adjustment: Adjustment::Unblock, .. } => true,

@@ -95,6 +95,17 @@ pub enum Work {
         /// Which of two limits.
         is_other: bool,
     },
+    /// Ask for a turn, and give it back.
+    TakeTurn {
+        /// Its cost.
+        cost: u64,
+        /// After how long it is given back, if it has not come by then.
+        after_us: u64,
+        /// Whether it can be asked for again under the same id.
+        with_id: bool,
+        /// Under which of two limits.
+        is_other: bool,
+    },
     /// Ask for several permits in one call.
     AskEach {
         /// Their costs; a zero is none.

@@ -17,7 +17,7 @@ use super::server::{Operation, Outcome};
 pub(super) const WRITE: u64 = MAX_READERS as u64;
 
 /// One attempt at a call.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Request {
     pub(super) from: Attempt,
     /// The key that it is for.
@@ -39,7 +39,7 @@ pub(super) struct Attempt {
 }
 
 /// What is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
     Claim(ClaimAsk),
     Limiter(LimiterAsk),

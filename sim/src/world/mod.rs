@@ -150,7 +150,8 @@ impl<'s> World<'s> {
                 self.clients[job.client].job(job, stage)
             }
             Event::Request(request) => {
-                stage.receive(request, self.clients[request.from.client].draw())
+                let draw = self.clients[request.from.client].draw();
+                stage.receive(request, draw)
             }
             Event::Answer(attempt, answer) => {
                 stage.told(attempt);

@@ -70,10 +70,12 @@ impl Scenario {
         scenario.jobs = scenario.draw_jobs(draw);
         scenario.faults.extend(split(&mut Draw::new(seed, SPLITS), &scenario));
         scenario.tune();
+        scenario.set_terms();
         scenario.add_keys();
         scenario.add_breaks();
         scenario.add_switches();
         scenario.add_lists();
+        scenario.add_turns();
         scenario
     }
 

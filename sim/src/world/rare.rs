@@ -41,6 +41,9 @@ pub enum Rare {
     AdmittedAfterWaiting,
     PartOfList,
     LostReplyOfList,
+    TurnGivenBack,
+    TurnNotLast,
+    TurnTooLate,
     RepeatedAdjustment,
     RefundCut,
     Debt,
@@ -56,12 +59,14 @@ pub enum Rare {
     Followed,
     LimitStands,
     NoLimit,
+    PerClient,
+    LimitOver,
     KeysAtOnce,
 }
 
 impl Rare {
     /// All of them.
-    pub const ALL: [Rare; 50] = [
+    pub const ALL: [Rare; 55] = [
         Rare::LostRequest,
         Rare::LostReplyOfAcquire,
         Rare::LateAcquireRefused,
@@ -96,6 +101,9 @@ impl Rare {
         Rare::AdmittedAfterWaiting,
         Rare::PartOfList,
         Rare::LostReplyOfList,
+        Rare::TurnGivenBack,
+        Rare::TurnNotLast,
+        Rare::TurnTooLate,
         Rare::RepeatedAdjustment,
         Rare::RefundCut,
         Rare::Debt,
@@ -111,6 +119,8 @@ impl Rare {
         Rare::Followed,
         Rare::LimitStands,
         Rare::NoLimit,
+        Rare::PerClient,
+        Rare::LimitOver,
         Rare::KeysAtOnce,
     ];
 
@@ -163,6 +173,9 @@ impl Rare {
                 "of several permits in one call some are admitted, and some are not"
             }
             Rare::LostReplyOfList => "the reply to a call for several permits is lost",
+            Rare::TurnGivenBack => "a turn is given back",
+            Rare::TurnNotLast => "a turn is not given back, since others came since",
+            Rare::TurnTooLate => "a turn is not given back, since it has come",
             Rare::RepeatedAdjustment => "an adjustment comes again and gets its answer again",
             Rare::RefundCut => "more is given back than counts, and is cut",
             Rare::Debt => "a penalty charges more than fits",
@@ -184,6 +197,8 @@ impl Rare {
             Rare::Followed => "a call follows a stored limit that was changed",
             Rare::LimitStands => "a limit is not stored, since there is one",
             Rare::NoLimit => "a call is refused, since no limit is stored",
+            Rare::PerClient => "a call is told that the stored limit is for each client by itself",
+            Rare::LimitOver => "a stored limit is over, since it was kept for its time",
             Rare::KeysAtOnce => "calls on two keys are carried out at one microsecond",
         }
     }

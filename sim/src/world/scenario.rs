@@ -1,10 +1,12 @@
 //! What a world is made of.
 
-use lockage_core::Limit;
+use std::time::Duration;
+
 use lockage_core::latch::Latch;
 use lockage_core::lock::Lock;
 use lockage_core::rw_lock::RwLock;
 use lockage_core::semaphore::Semaphore;
+use lockage_core::{Limit, StoredLimit};
 use serde::{Deserialize, Serialize};
 
 use super::check::{Property, Violation};
@@ -112,6 +114,10 @@ pub struct Limiter {
     pub other: Option<Limit>,
     /// Where the limit is said.
     pub place: Place,
+    /// For how long it is kept where it is stored; zero for the longest time there is.
+    pub keep_us: u64,
+    /// Whether the other one is stored as one for each client by itself.
+    pub other_is_per_client: bool,
     /// See [`lockage_core::Acquire::with_request`].
     pub remember_us: u64,
 }
@@ -132,12 +138,28 @@ pub enum Place {
 impl Limiter {
     /// One that each caller says, all the same.
     pub fn new(limit: Limit, remember_us: u64) -> Self {
-        Limiter { limit, other: None, place: Place::WithCallers, remember_us }
+        let (other, place, other_is_per_client) = (None, Place::WithCallers, false);
+        Limiter { limit, other, place, keep_us: 0, other_is_per_client, remember_us }
     }
 
     /// The limit, or the other one.
     pub(super) fn which(&self, is_other: bool) -> Limit {
         self.other.filter(|_| is_other).unwrap_or(self.limit)
+    }
+
+    /// The same as it is stored.
+    pub(super) fn stored(&self, is_other: bool) -> StoredLimit {
+        let stored = StoredLimit::new(self.which(is_other));
+        let stored = match self.keep_us {
+            0 => stored,
+            keep_us => stored
+                .kept_for(Duration::from_micros(keep_us))
+                .expect("times of scenarios are far from their bounds"),
+        };
+        match is_other && self.other_is_per_client {
+            true => stored.per_client(),
+            false => stored,
+        }
     }
 }
 

@@ -1,11 +1,13 @@
 //! The two servers that a world can have: the Rust machines over keys that expire as Redis has it, and
 //! the shipped scripts on the simulated store.
 
+use std::sync::Arc;
+
 use lockage_core::fenced::{Access, FencedWrite};
 use lockage_core::{
-    Acquire, AcquireEach, Adjust, Adjusted, Command, Decision, Follow, Followed, OnLimit, Peek,
-    Record, RecordError, ReplyError, Reserve, Reserved, SetLimit, Settle, Settlement, Stored,
-    StoredLimit, Timestamp, latch, lock, rw_lock, semaphore,
+    Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, Command, Decision, Follow,
+    Followed, OnLimit, Peek, Record, RecordError, ReplyError, Reserve, Reserved, SetLimit, Settle,
+    Settlement, Stored, StoredLimit, TakeTurn, Timestamp, Turn, latch, lock, rw_lock, semaphore,
 };
 
 use crate::store::{SimError, SimStore};
@@ -40,6 +42,8 @@ pub enum Operation {
     Latch(latch::Operation),
     Acquire(Acquire),
     AcquireEach(AcquireEach),
+    TakeTurn(TakeTurn),
+    Cancel(Arc<CancelTurn>),
     Peek(Peek),
     Adjust(Adjust),
     Reserve(Reserve),
@@ -65,6 +69,12 @@ pub enum Outcome {
     Latch(latch::Reply),
     Decision(Decision),
     Decisions(Vec<Decision>),
+    /// A decision, and what gives the turn back.
+    Turn {
+        decision: Decision,
+        cancel: Option<Arc<CancelTurn>>,
+    },
+    Cancelled(Cancellation),
     Adjusted(Adjusted),
     Reserved(Reserved),
     Settled(Settlement),
@@ -74,11 +84,19 @@ pub enum Outcome {
         limit: StoredLimit,
         outcome: Box<Outcome>,
     },
+    /// The limit that is stored is for each client by itself, and nothing was done.
+    PerClient(StoredLimit),
     /// No limit is stored.
     NoLimit,
     Written(Access<()>),
     /// The id was used before, for something else.
     Reused,
+}
+
+impl From<Turn> for Outcome {
+    fn from(Turn { decision, ticket }: Turn) -> Self {
+        Outcome::Turn { decision, cancel: ticket.map(CancelTurn::new).map(Arc::new) }
+    }
 }
 
 /// Runs operations on keys, by their numbers, and on the values that locks protect.
@@ -124,6 +142,8 @@ trait Runs {
             Operation::Latch(it) => self.run_one(at, it, now).map(Outcome::Latch),
             Operation::Acquire(it) => self.run_one(at, it, now).map(Outcome::Decision),
             Operation::AcquireEach(it) => self.run_one(at, it, now).map(Outcome::Decisions),
+            Operation::TakeTurn(it) => self.run_one(at, it, now).map(Outcome::from),
+            Operation::Cancel(it) => self.run_one(at, &**it, now).map(Outcome::Cancelled),
             Operation::Peek(it) => self.run_one(at, it, now).map(Outcome::Decision),
             Operation::Adjust(it) => self.run_one(at, it, now).map(Outcome::Adjusted),
             Operation::Reserve(it) => self.run_one(at, it, now).map(Outcome::Reserved),
@@ -175,9 +195,7 @@ trait Runs {
                 Outcome::Under { limit, outcome: Box::new(outcome_of(outcome)) }
             }
             Followed::NoLimit => Outcome::NoLimit,
-            Followed::PerClient(_) => {
-                return Err(Refusal::Error("no limit here is for each client".to_owned()));
-            }
+            Followed::PerClient(limit) => Outcome::PerClient(limit),
         })
     }
 }

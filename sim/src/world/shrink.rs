@@ -100,6 +100,7 @@ fn with_simpler_jobs(scenario: &Scenario) -> Vec<Scenario> {
             Work::Count { count, .. } => *count = 1,
             Work::Reserve { for_us, .. } => *for_us = 1000,
             Work::Adjust { amount, .. } => *amount = (*amount).min(1),
+            Work::TakeTurn { after_us, .. } => *after_us = 0,
             Work::AskEach { costs, .. } => {
                 costs.iter_mut().for_each(|cost| *cost = (*cost).min(1));
             }
@@ -128,7 +129,7 @@ fn with_simpler_jobs(scenario: &Scenario) -> Vec<Scenario> {
             }
         },
         |work| {
-            if let Work::Ask { cost, .. } = work {
+            if let Work::Ask { cost, .. } | Work::TakeTurn { cost, .. } = work {
                 *cost = 1;
             }
         },

@@ -114,7 +114,7 @@ impl<'s> Stage<'s> {
             self.copy(request);
             return;
         }
-        self.push_request(request, message, draw);
+        self.push_request(request.clone(), message, draw);
         if !is_well && draw.chance(network.doubled) {
             self.happened_to(message);
             if !is_spared {
@@ -150,7 +150,7 @@ impl<'s> Stage<'s> {
         let Some(history) = &mut self.history else { return request };
         request.from.copy = history.len();
         history.push(Copied {
-            request,
+            request: request.clone(),
             sent_us: self.now_us,
             now: self.node.now(self.now_us),
             outcome: None,

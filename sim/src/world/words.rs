@@ -67,16 +67,29 @@ impl fmt::Display for Machine {
                 )
             }
             Machine::Latch { latch } => write!(f, "a latch, kept for {:?}", latch.keep()),
-            Machine::Limiter(Limiter { limit, other, place, remember_us }) => {
+            Machine::Limiter(Limiter {
+                limit,
+                other,
+                place,
+                keep_us,
+                other_is_per_client,
+                remember_us,
+            }) => {
                 write!(f, "{limit}")?;
                 if let Some(other) = other {
                     write!(f, ", at times {other}")?;
+                }
+                if *other_is_per_client {
+                    f.write_str(" per client")?;
                 }
                 f.write_str(match place {
                     Place::WithCallers => "",
                     Place::Stored => ", stored",
                     Place::StoredOrDefault => ", stored with the first use",
                 })?;
+                if *keep_us > 0 {
+                    write!(f, ", kept for {keep_us} us")?;
+                }
                 write!(f, ", remembers {remember_us} us")
             }
         }

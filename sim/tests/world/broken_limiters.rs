@@ -96,6 +96,20 @@ fn a_stored_limit_that_is_not_the_one_is_found_by_d12() {
 }
 
 #[test]
+fn what_is_wrong_with_how_long_and_for_whom_limits_are_stored_is_found() {
+    for (property, script, text, broken) in [
+        // It is kept for no longer than what was used counts.
+        (Property::D9, ScriptId::LimiterAcquire, "keep = max(keep, now + policy.keep)", ""),
+        // One that is for each client is told as one for all of them.
+        (Property::D12, ScriptId::LimiterAcquire, "= policy.scope == 'c' and 1 or 0", "= 0"),
+        // It is told, and not kept on.
+        (Property::D9, ScriptId::LimiterAcquire, "if not only_asks then store() end", ""),
+    ] {
+        found_in_script(property, script, text, broken);
+    }
+}
+
+#[test]
 fn a_call_that_changes_another_key_is_found_by_d12() {
     for script in [ScriptId::LockAcquire, ScriptId::LimiterAcquire] {
         let key = "local key = KEYS[1]";

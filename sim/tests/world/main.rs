@@ -5,6 +5,7 @@ mod broken;
 mod broken_limiters;
 mod broken_lists;
 mod broken_sides;
+mod broken_turns;
 mod linear;
 
 use lockage_sim::world::{Line, Model, Scenario, Scripts, Trouble, Who, Work, run};

@@ -1,20 +1,22 @@
 //! A limiter as it must be: what it decides (D1, D2, D4, D13), what adjustments and settlements do (D15), what it
 //! remembers (D9, D11), and how much it may admit (E1 to E6).
 
+mod adjusted;
 mod reserved;
 mod stored;
+mod turns;
 
-use lockage_core::{Adjusted, Decision, Limit, REMEMBERED_REQUESTS, RequestId, Verdict};
+use lockage_core::{Decision, Limit, REMEMBERED_REQUESTS, RequestId, StoredLimit, Verdict};
 
 use super::charges::Charges;
 use super::reference::{Asked, Reference};
 use super::reservations::Reservations;
 use super::{Carried, Property, Violation};
-use crate::world::job::Adjustment;
 use crate::world::limiter::{LimiterAsk, What, each};
 use crate::world::rare::{Counts, Rare};
 use crate::world::scenario::{Limiter, Place};
 use crate::world::server::Outcome;
+use turns::Taken;
 
 #[derive(Clone, Debug)]
 pub(in crate::world) struct LimiterTruth {
@@ -23,13 +25,17 @@ pub(in crate::world) struct LimiterTruth {
     limit: Limit,
     /// Whether anything was written to it.
     is_there: bool,
-    /// Whether its limit is stored with it.
-    is_stored: bool,
+    /// The limit that is stored with it.
+    stored: Option<StoredLimit>,
+    /// When it was written last.
+    written_us: u64,
     reference: Reference,
     charges: Charges,
     /// The last requests and adjustments that were done under an id, the oldest first.
     remembered: Vec<Remembered>,
     reservations: Reservations,
+    /// All turns that were told with what gives them back, the oldest first.
+    turns: Vec<Taken>,
     admitted: u64,
     /// When the latest denied request fits, unless something has changed since.
     fits_us: Option<u64>,
@@ -58,11 +64,13 @@ impl LimiterTruth {
             limiter,
             limit,
             is_there: false,
-            is_stored: false,
+            stored: None,
+            written_us: 0,
             reference: Reference::new(&limit),
             charges: Charges::new(&limit),
             remembered: Vec::new(),
             reservations: Reservations::default(),
+            turns: Vec::new(),
             admitted: 0,
             fits_us: None,
         }
@@ -80,14 +88,42 @@ impl LimiterTruth {
         rare: &mut Counts,
     ) -> Result<(), Violation> {
         let now_us = carried.now.as_micros();
-        self.forget_where_gone(carried)?;
+        self.forget_where_gone(carried, rare)?;
         let seen = Seen { ask, outcome: outcome.inner(), now_us };
-        if let What::Set(setting) = ask.what {
-            return self.set(setting, &seen, rare);
+        if !self.is_over(ask, outcome, now_us) {
+            return self.done(outcome, &seen, rare);
         }
+        // What there is stays, unless something is written.
+        let mut over = self.clone();
+        over.forget(now_us, rare);
+        over.done(outcome, &seen, rare)?;
+        if over.is_there {
+            *self = over;
+        }
+        Ok(())
+    }
+
+    fn done(
+        &mut self,
+        outcome: &Outcome,
+        seen: &Seen<'_>,
+        rare: &mut Counts,
+    ) -> Result<(), Violation> {
+        let ask = seen.ask;
+        if let What::Set(setting) = ask.what {
+            return self.set(setting, seen, rare);
+        }
+        if let What::Cancel(cancel) = &ask.what {
+            return self.cancel(cancel, seen, rare);
+        }
+        let stored = self.stored.unwrap_or(self.limiter.stored(ask.is_other));
         let Some(limit) = self.limit_for(ask, outcome, rare)? else { return Ok(()) };
-        self.act(limit, &seen, rare)?;
-        self.is_stored = self.is_there && self.limiter.place != Place::WithCallers;
+        match outcome {
+            Outcome::PerClient(_) => self.keep_per_client(limit, seen, rare),
+            _ => self.act(limit, seen, rare)?,
+        }
+        let is_stored = self.is_there && self.limiter.place != Place::WithCallers;
+        self.stored = is_stored.then_some(stored);
         Ok(())
     }
 
@@ -96,8 +132,8 @@ impl LimiterTruth {
             self.begin_under(limit);
         }
         let is_changed = limit != self.limit && !self.reference.is_of(&limit);
-        match seen.ask.what {
-            What::Peek { cost } => {
+        match &seen.ask.what {
+            &What::Peek { cost } => {
                 let asked = Asked::patient(cost, seen.now_us);
                 return match (seen.outcome, is_changed) {
                     (Outcome::Decision(decision), false) => self.reference.judge(asked, decision),
@@ -110,18 +146,18 @@ impl LimiterTruth {
             }
             What::Settle { reservation, .. } if is_changed => {
                 rare.saw(Rare::ReservationForgotten);
-                return self.is_gone(&reservation, seen);
+                return self.is_gone(reservation, seen);
             }
             What::Settle { reservation, actual } => {
-                return self.settle(&reservation, actual, seen, rare);
+                return self.settle(reservation, *actual, seen, rare);
             }
             _ => {}
         }
         if is_changed {
             self.change(limit, seen.now_us, rare);
         }
-        match seen.ask.what {
-            What::Acquire { cost, id, patience } => {
+        match &seen.ask.what {
+            &What::Acquire { cost, id, patience } => {
                 if self.is_answered_again(id, seen, Rare::RepeatedRequest, rare)? {
                     return Ok(());
                 }
@@ -133,11 +169,20 @@ impl LimiterTruth {
                 Ok(())
             }
             What::AcquireEach { costs } => {
-                let costs = each(&costs).collect::<Vec<_>>();
+                let costs = each(costs).collect::<Vec<_>>();
                 self.decide_each(&costs, seen, rare)
             }
-            What::Reserve { cost, id, hold_us } => self.reserve((cost, id, hold_us), seen, rare),
-            What::Adjust { adjustment, amount, id } => {
+            &What::TakeTurn { cost, id } => {
+                if self.is_answered_again(id, seen, Rare::RepeatedRequest, rare)? {
+                    return Ok(());
+                }
+                if self.take_turn(cost, seen, rare)? {
+                    self.remember(id, seen);
+                }
+                Ok(())
+            }
+            &What::Reserve { cost, id, hold_us } => self.reserve((cost, id, hold_us), seen, rare),
+            &What::Adjust { adjustment, amount, id } => {
                 if self.is_answered_again(id, seen, Rare::RepeatedAdjustment, rare)? {
                     return Ok(());
                 }
@@ -149,7 +194,7 @@ impl LimiterTruth {
                 }
                 Ok(())
             }
-            What::Peek { .. } | What::Settle { .. } | What::Set(_) => Ok(()),
+            What::Peek { .. } | What::Settle { .. } | What::Set(_) | What::Cancel(_) => Ok(()),
         }
     }
 
@@ -232,57 +277,6 @@ impl LimiterTruth {
         }
     }
 
-    fn adjust(
-        &mut self,
-        (adjustment, amount): (Adjustment, u64),
-        adjusted: &Adjusted,
-        seen: &Seen<'_>,
-        rare: &mut Counts,
-    ) -> Result<(), Violation> {
-        let now_us = seen.now_us;
-        let mut after = self.reference.clone();
-        let expected = match adjustment {
-            Adjustment::TakeUpTo => {
-                let taken = amount.min(after.remaining(now_us));
-                if taken > 0 {
-                    after.charge(taken, now_us, None);
-                    self.charges.charge(&self.limit, (now_us, None), taken, None)?;
-                }
-                taken
-            }
-            Adjustment::Refund => {
-                let back = after.refund(amount, now_us);
-                self.charges.give_back(&back, now_us);
-                let most = back.into_iter().max().unwrap_or_default();
-                if most < amount {
-                    rare.saw(Rare::RefundCut);
-                }
-                most
-            }
-            Adjustment::Penalty => {
-                let fits = after.remaining(now_us);
-                let charged = after.penalize(amount, now_us);
-                if charged > fits {
-                    rare.saw(Rare::Debt);
-                }
-                charged
-            }
-            Adjustment::Block => after.block(amount, now_us),
-            Adjustment::Unblock => after.unblock(now_us),
-        };
-        if expected > 0 {
-            self.reference = after;
-            if !matches!(adjustment, Adjustment::TakeUpTo | Adjustment::Refund) {
-                self.charges.touch(now_us);
-            }
-        }
-        if adjusted.amount != expected {
-            let what = format!("it must come to {expected}");
-            return broken(Property::D15, seen.ask, seen.outcome, &what);
-        }
-        self.reference.judge(Asked::patient(1, now_us), &adjusted.after)
-    }
-
     /// Nothing counts, under another limit.
     fn begin_under(&mut self, limit: Limit) {
         self.limit = limit;
@@ -306,7 +300,7 @@ impl LimiterTruth {
 
     /// Something was written: what is over by now is forgotten for good.
     fn wrote(&mut self, now_us: u64) {
-        self.is_there = true;
+        (self.is_there, self.written_us) = (true, now_us);
         self.fits_us = None;
         self.remembered.retain(|known| now_us < known.until_us);
         self.reservations.prune(now_us);
@@ -322,7 +316,7 @@ impl LimiterTruth {
     }
 
     /// A key that is not there remembers nothing, and is not to be dropped while it matters (D9).
-    fn forget_where_gone(&mut self, carried: &Carried) -> Result<(), Violation> {
+    fn forget_where_gone(&mut self, carried: &Carried, rare: &mut Counts) -> Result<(), Violation> {
         if carried.was_held {
             return Ok(());
         }
@@ -333,10 +327,19 @@ impl LimiterTruth {
         if let Some(known) = self.reservations.known(now_us) {
             return Err(Property::D9.broken(format!("{known:?} was forgotten")));
         }
-        if self.is_stored || !self.reference.is_fresh(now_us) {
+        if now_us < self.kept_us() || !self.reference.is_fresh(now_us) {
             return Err(Property::D9.broken(format!(
                 "the key was dropped before {now_us} us, and is not as if never used then"
             )));
+        }
+        self.forget(now_us, rare);
+        Ok(())
+    }
+
+    /// It is as if it had never been used.
+    fn forget(&mut self, now_us: u64, rare: &mut Counts) {
+        if self.stored.take().is_some() {
+            rare.saw(Rare::LimitOver);
         }
         self.is_there = false;
         self.reference = Reference::new(&self.limit);
@@ -344,7 +347,6 @@ impl LimiterTruth {
         self.reservations = Reservations::default();
         self.fits_us = None;
         self.charges.forget_after(now_us);
-        Ok(())
     }
 }
 

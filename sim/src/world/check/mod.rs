@@ -149,10 +149,11 @@ impl Checks {
                     }
                     after.follow(before);
                 }
-                (Truth::Limiter(after), Truth::Limiter(before))
-                    if after.admitted() < before.admitted() =>
-                {
-                    self.rare.saw(Rare::FailoverLostCharge);
+                (Truth::Limiter(after), Truth::Limiter(before)) => {
+                    if after.admitted() < before.admitted() {
+                        self.rare.saw(Rare::FailoverLostCharge);
+                    }
+                    after.know_turns_of(before);
                 }
                 _ => {}
             }
@@ -170,8 +171,10 @@ impl Checks {
     /// An old primary has carried something out, of whose keys this is true.
     pub(super) fn compare(&mut self, old: &[Truth]) {
         for pair in self.truths.iter_mut().zip(old) {
-            if let (Truth::Lock(truth), Truth::Lock(old)) = pair {
-                truth.compare(old);
+            match pair {
+                (Truth::Lock(truth), Truth::Lock(old)) => truth.compare(old),
+                (Truth::Limiter(truth), Truth::Limiter(old)) => truth.know_turns_of(old),
+                _ => {}
             }
         }
     }

@@ -107,6 +107,11 @@ impl Part {
         }
     }
 
+    /// Of a bucket what was charged when it was written last, in parts of a unit, and when that was.
+    pub(super) fn charged(&self) -> (i128, i128) {
+        (self.bucket_parts(self.last), self.last)
+    }
+
     /// How much a penalty may charge: up to a capacity of debt.
     pub(super) fn room(&self, now: i128) -> i128 {
         (2 * self.capacity - self.used(now)).max(0)

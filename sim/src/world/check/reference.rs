@@ -126,6 +126,18 @@ impl Reference {
         self.parts.iter_mut().map(lower).max().unwrap_or_default() as u64 // at most that
     }
 
+    /// Of each bucket how much was charged when it was written last, and when that was. Where those are alike, so is
+    /// all that it decides.
+    pub(super) fn charged(&self) -> Vec<(i128, i128)> {
+        self.parts.iter().map(Part::charged).collect()
+    }
+
+    /// The same, blocked for as long as another one is.
+    pub(super) fn blocked_as(self, other: &Reference, now_us: u64) -> Self {
+        let is_blocked = other.is_blocked(now_us.into());
+        Reference { blocked_until: if is_blocked { other.blocked_until } else { 0 }, ..self }
+    }
+
     /// Blocks it for `span_us`, or for as long as it is blocked already: how long that is.
     pub(super) fn block(&mut self, span_us: u64, now_us: u64) -> u64 {
         self.touch(now_us);

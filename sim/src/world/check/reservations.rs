@@ -24,6 +24,10 @@ pub(super) enum Stage {
 }
 
 impl Reservations {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(super) fn find(&self, id: RequestId, now_us: u64) -> Option<&Known> {
         self.0.iter().find(|known| known.id == id && now_us < known.until_us)
     }

@@ -60,12 +60,13 @@ impl Body {
         let now = self.now(stage);
         self.last_call += 1;
         let number = self.last_call;
+        let retry = Retry::new(now, timeout, ask.is_repeatable());
         self.calls.push(Call {
             number,
             ask,
             sent: now,
             sent_us: stage.now_us,
-            retry: Retry::new(now, timeout, ask.is_repeatable()),
+            retry,
             attempt: 0,
             is_resting: false,
             is_unknown: false,
@@ -82,7 +83,7 @@ impl Body {
         let patience = call.retry.patience(now);
         call.attempt += 1;
         call.is_resting = false;
-        let (number, attempt, ask) = (call.number, call.attempt, call.ask);
+        let (number, attempt, ask) = (call.number, call.attempt, call.ask.clone());
         if patience.is_zero() {
             return false;
         }
@@ -104,8 +105,8 @@ impl Body {
         let index = self.calls.iter().position(|call| is_it(call) && !call.is_resting)?;
         match answer {
             Answer::NoScript => {
-                let request =
-                    Request { from, key: self.key, ask: self.calls[index].ask, with_script: true };
+                let ask = self.calls[index].ask.clone();
+                let request = Request { from, key: self.key, ask, with_script: true };
                 stage.send(request, &mut self.draw);
                 None
             }

@@ -245,6 +245,7 @@ impl Client {
                 Role::Waiter(Waiter::begin(what, wait_us, &mut self.body, stage))
             }
             Work::AskEach { .. }
+            | Work::TakeTurn { .. }
             | Work::Adjust { .. }
             | Work::Reserve { .. }
             | Work::Peek { .. }

@@ -1,9 +1,10 @@
-//! A client that asks for several permits at once, changes what a limiter has counted, reserves and settles, stores a
+//! A client that asks for several permits at once, takes a turn and gives it back, changes what a limiter has counted, reserves and settles, stores a
 //! limit, or only asks.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use lockage_core::{RequestId, Reservation, Settlement};
+use lockage_core::{CancelTurn, RequestId, Reservation, Settlement};
 
 use super::calls::CallEnd;
 use super::{Body, Flow};
@@ -18,6 +19,7 @@ pub(super) struct Tuner {
     work: Work,
     reservation: Option<Reservation>,
     settlements: u64,
+    turn: Option<Arc<CancelTurn>>,
 }
 
 impl Tuner {
@@ -31,6 +33,9 @@ impl Tuner {
                 (What::Reserve { cost: estimate, id: id(), hold_us }, is_other)
             }
             Work::AskEach { costs, is_other } => (What::AcquireEach { costs }, is_other),
+            Work::TakeTurn { cost, with_id, is_other, .. } => {
+                (What::TakeTurn { cost, id: with_id.then(&mut id) }, is_other)
+            }
             Work::Peek { cost, is_other } => (What::Peek { cost }, is_other),
             Work::Set { setting, is_other } => (What::Set(setting), is_other),
             Work::Hold { .. } | Work::Break { .. } | Work::Count { .. } | Work::Ask { .. } => {
@@ -38,12 +43,20 @@ impl Tuner {
             }
         };
         call(what, is_other, body, stage);
-        Tuner { work, reservation: None, settlements: 0 }
+        Tuner { work, reservation: None, settlements: 0, turn: None }
     }
 
     pub(super) fn ended(&mut self, end: &CallEnd, body: &mut Body, stage: &mut Stage<'_>) -> Flow {
-        let Work::Reserve { for_us, is_twice, .. } = self.work else { return Flow::Done };
         let Some(Answer::Done(outcome)) = &end.answer else { return Flow::Done };
+        let (for_us, is_twice) = match (self.work, outcome) {
+            (Work::Reserve { for_us, is_twice, .. }, _) => (for_us, is_twice),
+            (Work::TakeTurn { after_us, .. }, Outcome::Turn { cancel: Some(turn), .. }) => {
+                self.turn = Some(turn.clone());
+                body.rest(Duration::from_micros(after_us), stage);
+                return Flow::On;
+            }
+            _ => return Flow::Done,
+        };
         match outcome.inner() {
             Outcome::Reserved(reserved) if reserved.reservation.is_some() => {
                 self.reservation = reserved.reservation;
@@ -58,7 +71,13 @@ impl Tuner {
     }
 
     pub(super) fn rested(&mut self, body: &mut Body, stage: &mut Stage<'_>) -> Flow {
-        self.settle(body, stage)
+        match (self.work, self.turn.take()) {
+            (Work::TakeTurn { is_other, .. }, Some(turn)) => {
+                call(What::Cancel(turn), is_other, body, stage);
+                Flow::On
+            }
+            _ => self.settle(body, stage),
+        }
     }
 
     /// A second time with one more.

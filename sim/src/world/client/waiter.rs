@@ -51,7 +51,7 @@ impl Waiter {
             Some(Answer::Done(outcome)) => Some(outcome),
             _ => None,
         };
-        if outcome == Some(&Outcome::NoLimit) {
+        if let Some(Outcome::NoLimit | Outcome::PerClient(_)) = outcome {
             return Flow::Done;
         }
         let Some(decision) = outcome.and_then(Outcome::decision) else {
