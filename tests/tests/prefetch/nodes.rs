@@ -18,29 +18,29 @@ const TIMEOUT_NS: u64 = 30_000;
 
 /// What there is.
 #[derive(Clone, Debug)]
-pub struct Setup {
-    pub config: Config,
-    pub permits: u64,
-    pub lease_us: u64,
+pub(crate) struct Setup {
+    pub(crate) config: Config,
+    pub(crate) permits: u64,
+    pub(crate) lease_us: u64,
     /// By how much each node's clock is too slow, in millionths.
-    pub slow_ppm: Vec<u64>,
+    pub(crate) slow_ppm: Vec<u64>,
 }
 
 /// What happens next, and when.
 #[derive(Clone, Copy, Debug)]
-pub struct Step {
+pub(crate) struct Step {
     /// After the step before.
-    pub gap_ns: u64,
-    pub node: usize,
-    pub what: What,
+    pub(crate) gap_ns: u64,
+    pub(crate) node: usize,
+    pub(crate) what: What,
     /// How long its messages take.
-    pub there_ns: u64,
-    pub back_ns: u64,
-    pub fate: Fate,
+    pub(crate) there_ns: u64,
+    pub(crate) back_ns: u64,
+    pub(crate) fate: Fate,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub enum What {
+pub(crate) enum What {
     Request {
         cost: u64,
     },
@@ -51,7 +51,7 @@ pub enum What {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub(crate) enum Fate {
     Answered,
     RequestLost,
     ReplyLost,
@@ -61,7 +61,7 @@ pub enum Fate {
 
 /// How a node of the tests is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Broken {
+pub(crate) enum Broken {
     Not,
     /// A lease runs from when the grant has come.
     LeaseFromArrival,
@@ -72,7 +72,7 @@ pub enum Broken {
 }
 
 impl Broken {
-    pub const ALL: [Broken; 3] =
+    pub(crate) const ALL: [Broken; 3] =
         [Broken::LeaseFromArrival, Broken::LostIsGranted, Broken::HeldTwice];
 }
 
@@ -126,8 +126,13 @@ impl Node {
         }
     }
 
+    /// What a call has asked for ahead, unless the node has crashed since: then an equal one may be another's.
     fn of(&mut self, call: &Call) -> Option<&mut Asked> {
-        self.asks.iter_mut().find(|asked| asked.ask == call.ask && call.ask.ahead() > 0)
+        let is_now = self.life == call.life;
+        self.asks
+            .iter_mut()
+            .filter(|_| is_now)
+            .find(|asked| asked.ask == call.ask && call.ask.ahead() > 0)
     }
 }
 
@@ -148,7 +153,7 @@ enum Event {
 }
 
 /// All of it while it goes on.
-pub struct World {
+pub(crate) struct World {
     setup: Setup,
     limit: Limit,
     prefetch: PrefetchConfig,
@@ -159,13 +164,13 @@ pub struct World {
     nodes: Vec<Node>,
     slot: Option<Record>,
     /// By the store's clock.
-    pub admitted: Vec<(u64, u64)>,
+    pub(crate) admitted: Vec<(u64, u64)>,
     /// Requests that were admitted by what was held.
-    pub spends: u64,
+    pub(crate) spends: u64,
 }
 
 impl World {
-    pub fn new(setup: Setup, broken: Broken) -> Self {
+    pub(crate) fn new(setup: Setup, broken: Broken) -> Self {
         let limit = setup.config.limit();
         let lease = Duration::from_micros(setup.lease_us);
         let prefetch = PrefetchConfig::new(&limit, setup.permits, lease).expect("in range");
@@ -192,7 +197,7 @@ impl World {
     }
 
     /// Plays the steps to the end of all that they bring about, and judges it.
-    pub fn play(&mut self, steps: &[Step]) -> Check {
+    pub(crate) fn play(&mut self, steps: &[Step]) -> Check {
         let mut at_ns = 0;
         for step in steps {
             at_ns += step.gap_ns;
@@ -211,7 +216,7 @@ impl World {
     }
 
     /// By the store's clock.
-    pub fn longest_lease_us(&self) -> u64 {
+    pub(crate) fn longest_lease_us(&self) -> u64 {
         let slowest = self.setup.slow_ppm.iter().max().copied().unwrap_or_default();
         (self.setup.lease_us * 1_000_000).div_ceil(1_000_000 - slowest)
     }

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use lockage_tests::config::{Config, Kind};
-use lockage_tests::properties::{cases, property, require, try_out};
+use lockage_tests::properties::{cases, property, try_out};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
