@@ -72,6 +72,7 @@ impl Scenario {
         scenario.tune();
         scenario.add_keys();
         scenario.add_breaks();
+        scenario.add_nodes();
         scenario
     }
 

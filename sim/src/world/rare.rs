@@ -52,11 +52,13 @@ pub enum Rare {
     LimitStands,
     NoLimit,
     KeysAtOnce,
+    SpentAhead,
+    AheadTooLate,
 }
 
 impl Rare {
     /// All of them.
-    pub const ALL: [Rare; 45] = [
+    pub const ALL: [Rare; 47] = [
         Rare::LostRequest,
         Rare::LostReplyOfAcquire,
         Rare::LateAcquireRefused,
@@ -102,6 +104,8 @@ impl Rare {
         Rare::LimitStands,
         Rare::NoLimit,
         Rare::KeysAtOnce,
+        Rare::SpentAhead,
+        Rare::AheadTooLate,
     ];
 
     /// What it is, in words.
@@ -168,6 +172,8 @@ impl Rare {
             Rare::LimitStands => "a limit is not stored, since there is one",
             Rare::NoLimit => "a call is refused, since no limit is stored",
             Rare::KeysAtOnce => "calls on two keys are carried out at one microsecond",
+            Rare::SpentAhead => "a permit that was taken ahead is spent",
+            Rare::AheadTooLate => "permits that were taken ahead come after their lease",
         }
     }
 }

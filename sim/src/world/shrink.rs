@@ -100,6 +100,7 @@ fn with_simpler_jobs(scenario: &Scenario) -> Vec<Scenario> {
             Work::Count { count, .. } => *count = 1,
             Work::Reserve { for_us, .. } => *for_us = 1000,
             Work::Adjust { amount, .. } => *amount = (*amount).min(1),
+            Work::Spend(work) => work.requests = work.requests.div_ceil(2),
             Work::Peek { .. } | Work::Set { .. } => {}
         },
         |work| {

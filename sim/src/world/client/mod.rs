@@ -6,6 +6,7 @@ mod clock;
 mod counter;
 mod holder;
 mod returning;
+mod spender;
 mod tuner;
 mod waiter;
 
@@ -25,6 +26,7 @@ use calls::{Call, CallEnd};
 use clock::OwnClock;
 use counter::Counter;
 use holder::Holder;
+use spender::Spender;
 use tuner::Tuner;
 use waiter::Waiter;
 
@@ -67,6 +69,7 @@ enum Role {
     Waiter(Waiter),
     Counter(Counter),
     Tuner(Tuner),
+    Spender(Box<Spender>),
 }
 
 /// Whether a role goes on.
@@ -191,6 +194,7 @@ impl Client {
                 Role::Breaker(breaker) => breaker.rested(&mut self.body, stage),
                 Role::Waiter(waiter) => waiter.rested(&mut self.body, stage),
                 Role::Tuner(tuner) => tuner.rested(&mut self.body, stage),
+                Role::Spender(spender) => spender.rested(&mut self.body, stage)?,
                 Role::Idle | Role::Counter(_) => Flow::On,
             },
         };
@@ -204,6 +208,7 @@ impl Client {
             Role::Waiter(waiter) => waiter.ended(end, &mut self.body, stage),
             Role::Counter(counter) => counter.ended(&end, &mut self.body, stage),
             Role::Tuner(tuner) => tuner.ended(&end, &mut self.body, stage),
+            Role::Spender(spender) => spender.ended(end, &mut self.body, stage)?,
             Role::Idle => Flow::On,
         };
         self.go_on(flow, stage)
@@ -244,6 +249,9 @@ impl Client {
             }
             Work::Adjust { .. } | Work::Reserve { .. } | Work::Peek { .. } | Work::Set { .. } => {
                 Role::Tuner(Tuner::begin(job.work, &mut self.body, stage))
+            }
+            Work::Spend(work) => {
+                Role::Spender(Box::new(Spender::begin(work, &mut self.body, stage)?))
             }
         };
         Ok(())
