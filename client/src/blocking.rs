@@ -15,7 +15,9 @@ pub use stored::BlockingStoredLimiter;
 
 use crate::error::{Error, StoreError};
 use crate::key::{Key, KeyError};
-use crate::limiter::{DenyCache, DenyCacheStats, Limiter, ShadowStats, WhenAway};
+use crate::limiter::{
+    DenyCache, DenyCacheStats, Limiter, Prefetch, PrefetchStats, ShadowStats, WhenAway,
+};
 use crate::runtime::Runtime;
 use crate::store::{BlockingStore, Store};
 use crate::timed::Timed;
@@ -85,6 +87,20 @@ impl<S: BlockingStore> BlockingLimiter<S> {
     /// As [`Limiter::deny_cache_stats`].
     pub fn deny_cache_stats(&self) -> Option<DenyCacheStats> {
         self.0.deny_cache_stats()
+    }
+
+    /// As [`Limiter::with_prefetch`], but that nobody waits for what another caller has asked for: each who finds no
+    /// permits meanwhile asks for his own.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn with_prefetch(self, prefetch: Prefetch) -> Result<Self, ConfigError> {
+        Ok(BlockingLimiter(self.0.with_prefetch(prefetch.without_waiting())?))
+    }
+
+    /// As [`Limiter::prefetch_stats`].
+    pub fn prefetch_stats(&self) -> Option<PrefetchStats> {
+        self.0.prefetch_stats()
     }
 
     /// As [`Limiter::in_shadow`].

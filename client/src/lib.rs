@@ -22,7 +22,8 @@
 //! retries harmless ([`Limiter::with_request_ids`]) and go on without its store
 //! ([`Limiter::when_away`]), and answer by itself what is known to be denied
 //! ([`Limiter::with_deny_cache`]). Callers that block take a `BlockingLimiter`. Where many ask for one id
-//! at once, [`Limiter::with_coalescing`] puts their requests into one call.
+//! at once, [`Limiter::with_coalescing`] puts their requests into one call, and [`Limiter::with_prefetch`] takes permits
+//! ahead.
 //!
 //! Limits can stand in the store, one for each id, for all clients to follow: [`StoredLimiter`].
 //!
@@ -86,7 +87,8 @@ pub use error::{Error, StoreError};
 pub use fenced::Fenced;
 pub use key::{Key, KeyError};
 pub use limiter::{
-    Coalescing, DenyCache, DenyCacheStats, Limiter, QueueFull, ShadowStats, StoredLimiter, WhenAway,
+    Coalescing, DenyCache, DenyCacheStats, Limiter, Prefetch, PrefetchStats, QueueFull,
+    ShadowStats, StoredLimiter, WhenAway,
 };
 pub use lockage_core::fenced::{Access, Kept};
 pub use lockage_core::flow::OutageConfig;

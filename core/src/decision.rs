@@ -31,6 +31,9 @@ pub struct Decision {
     pub blocked: bool,
     /// Whether it was made without the store, by a limiter's policy for its absence.
     pub degraded: bool,
+    /// Whether it was made without the store, by permits that the limiter had taken ahead. `remaining` is then what it
+    /// holds still, and there may be more; `parts` and `binding` are not told.
+    pub prefetched: bool,
     /// Of a limiter that enforces nothing, for a request that it would not have admitted: what the
     /// verdict was. The one above is then `Allowed`.
     pub shadowed: Option<Verdict>,
@@ -77,6 +80,7 @@ impl Decision {
             parts: Box::default(),
             blocked: false,
             degraded: false,
+            prefetched: false,
             shadowed: None,
         }
     }

@@ -12,6 +12,7 @@ pub enum Property {
     E4,
     E5,
     E6,
+    E7,
     D1,
     D2,
     D3,
@@ -73,6 +74,10 @@ impl Property {
             E6 => (
                 "E6",
                 "the turns of a leaky bucket are spaced by the rate: in T those whose turn it is cost less than r * T, the last not counted",
+            ),
+            E7 => (
+                "E7",
+                "with permits taken ahead, up to k by each of n nodes, at most E(T) + n * k are admitted in any T, and at most E(T + lease) - 1 or E(T); a node wastes at most k of what it asks for in one lease",
             ),
             D1 => ("D1", "a request is denied exactly where an exact reference denies it"),
             D2 => (

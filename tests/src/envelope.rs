@@ -68,22 +68,80 @@ pub fn check_turns(config: &Config, turns: &[(u64, u64)]) -> Result<(), Excess> 
     Ok(())
 }
 
+/// E7: looks at all intervals of what was admitted (time in microseconds of the store, cost), in any order, by callers
+/// of whom some spend permits that were taken ahead: up to `ahead` of them at any moment, each for less than `lease_us`
+/// after it was charged, by the store's clock. The request that they were brought along by is admitted when they are
+/// charged.
+///
+/// # Errors
+/// The first interval found with too much in it.
+pub fn check_prefetched(
+    config: &Config,
+    admitted: &[(u64, u64)],
+    ahead: u64,
+    lease_us: u64,
+) -> Result<(), Excess> {
+    match tightest(admitted, |length_us| prefetched(config, length_us, ahead, lease_us)) {
+        Some((slack, excess)) if slack < BigInt::ZERO => Err(excess),
+        _ => Ok(()),
+    }
+}
+
+/// By how much less than E7 allows was admitted, in the interval in which it was the least, and that interval.
+pub fn prefetched_slack(
+    config: &Config,
+    admitted: &[(u64, u64)],
+    ahead: u64,
+    lease_us: u64,
+) -> Option<(BigInt, Excess)> {
+    tightest(admitted, |length_us| prefetched(config, length_us, ahead, lease_us))
+}
+
+fn prefetched(config: &Config, length_us: u64, ahead: u64, lease_us: u64) -> BigInt {
+    let alone = bound(config, length_us);
+    let shifted: BigInt = bound(config, length_us + lease_us) - 1;
+    (&alone + ahead).min(shifted.max(alone))
+}
+
+/// The interval with the least room left, and how much that is.
+fn tightest(admitted: &[(u64, u64)], bound: impl Fn(u64) -> BigInt) -> Option<(BigInt, Excess)> {
+    let mut admitted = admitted.to_vec();
+    admitted.sort_unstable();
+    let mut least: Option<(BigInt, Excess)> = None;
+    for (index, &(start_us, _)) in admitted.iter().enumerate() {
+        let mut total = 0;
+        for &(end_us, cost) in &admitted[index..] {
+            total += i128::from(cost);
+            let length_us = end_us - start_us + 1;
+            let slack = bound(length_us) - total;
+            if least.as_ref().is_none_or(|(known, _)| slack < *known) {
+                least = Some((slack, Excess { start_us, length_us, admitted: total }));
+            }
+        }
+    }
+    least
+}
+
 /// Whether the envelope allows `total` in `length_us` microseconds, and `extra` more.
 fn within(config: &Config, total: i128, length_us: u64, extra: u64) -> bool {
+    BigInt::from(total) <= bound(config, length_us) + extra
+}
+
+/// The most that the envelope allows in `length_us` microseconds.
+pub fn bound(config: &Config, length_us: u64) -> BigInt {
     let Config { kind, amount, span_us, burst } = *config;
     let (length, span) = (BigInt::from(length_us), BigInt::from(span_us));
     let (amount, burst) = (BigInt::from(amount), BigInt::from(burst));
-    let total = BigInt::from(total) - extra;
     match kind {
         Kind::FixedWindow => {
             let touched = &amount * ceil(&length, &span);
             let straddled = &amount * (ceil(&(length - 1), &span) + 1) - 1;
-            total <= touched.max(straddled)
+            touched.max(straddled)
         }
-        Kind::SlidingLog => total <= amount * ceil(&length, &span),
-        Kind::SlidingWindow => total * &span <= amount * (span + length),
-        Kind::TokenBucket | Kind::LeakyBucket => total <= burst + amount * (length - 1) / span,
-        Kind::IntervalBucket => total <= burst + amount * ((length - 1) / span + 1),
+        Kind::SlidingLog => amount * ceil(&length, &span),
+        Kind::SlidingWindow => amount * (&span + length) / span,
+        Kind::TokenBucket | Kind::LeakyBucket => burst + amount * (length - 1) / span,
+        Kind::IntervalBucket => burst + amount * ((length - 1) / span + 1),
     }
 }
 

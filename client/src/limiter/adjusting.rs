@@ -45,7 +45,10 @@ impl<S: Store> Limiter<S> {
     /// # Errors
     /// [`Error`], also for a span out of range.
     pub async fn block(&self, id: &str, span: Duration) -> Result<Adjusted, Error> {
-        self.adjust(id, Adjust::block(self.limit, span)?).await
+        let command = Adjust::block(self.limit, span)?;
+        let key = self.key(id)?;
+        let _dropping = self.drop_held(&key);
+        self.adjust(id, command).await
     }
 
     /// Ends a block of `id`; tells, as the amount, whether there was one (1) or not (0).

@@ -1,25 +1,19 @@
 //! The memory of a deny cache.
 
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use lockage_core::{ConfigError, Decision, Verdict};
-use lru::LruCache;
 
 use super::deny_cache::{DenyCache, DenyCacheStats};
+use super::shards::{Recent, Shards, recent};
 use crate::key::Key;
-use crate::sync::{Mutex, MutexGuard, lock};
-
-/// So many keys share a lock, at least where there are so many.
-const KEYS_PER_SHARD: usize = 1024;
-const MAX_SHARDS: usize = 64;
+use crate::sync::{MutexGuard, lock};
 
 /// What one limiter and its clones know.
 pub(super) struct Denials {
-    shards: Box<[Mutex<Shard>]>,
-    hasher: RandomState,
+    shards: Shards<Shard>,
     max_age: Duration,
     capacity: u64,
     now: Box<dyn Fn() -> Duration + Send + Sync>,
@@ -34,12 +28,9 @@ impl Denials {
         if cache.max_age.is_zero() {
             return Err(ConfigError::Zero { what: "longest age of a denial" });
         }
-        let count = cache.max_keys.div_ceil(KEYS_PER_SHARD).clamp(1, MAX_SHARDS);
-        let max_keys = NonZeroUsize::new(cache.max_keys / count)
-            .ok_or(ConfigError::Zero { what: "number of keys with denials" })?;
+        let what = "number of keys with denials";
         Ok(Denials {
-            shards: (0..count).map(|_| Mutex::new(Shard::new(max_keys))).collect(),
-            hasher: RandomState::new(),
+            shards: Shards::new(cache.max_keys, what, Shard::new)?,
             max_age: cache.max_age,
             capacity,
             now: Box::new(now),
@@ -100,7 +91,7 @@ impl Denials {
 
     pub(super) fn stats(&self) -> DenyCacheStats {
         let mut sum = DenyCacheStats::default();
-        for shard in &self.shards {
+        for shard in self.shards.each() {
             let shard = lock(shard);
             sum.hits += shard.hits;
             sum.misses += shard.misses;
@@ -111,8 +102,7 @@ impl Denials {
     }
 
     fn shard(&self, key: &Key) -> MutexGuard<'_, Shard> {
-        let index = self.hasher.hash_one(key) as usize % self.shards.len();
-        lock(&self.shards[index])
+        self.shards.of(key)
     }
 }
 
@@ -124,7 +114,7 @@ pub(super) struct Ticket {
 }
 
 struct Shard {
-    denials: LruCache<Key, Denial, RandomState>,
+    denials: Recent<Denial>,
     /// Goes up with each key of this shard that is forgotten.
     generation: u64,
     hits: u64,
@@ -134,10 +124,7 @@ struct Shard {
 
 impl Shard {
     fn new(max_keys: NonZeroUsize) -> Self {
-        // One with a capacity from the start would take all its memory at once.
-        let mut denials = LruCache::unbounded_with_hasher(RandomState::new());
-        denials.resize(max_keys);
-        Shard { denials, generation: 0, hits: 0, misses: 0, evictions: 0 }
+        Shard { denials: recent(max_keys), generation: 0, hits: 0, misses: 0, evictions: 0 }
     }
 
     /// What is known to deny `cost` now. To a caller who would wait for less than the denial lasts
@@ -231,12 +218,12 @@ const DRIFT_PART: u32 = 1000;
 
 /// A time of this process that is not after the store's "`span` after it decided", for a call that
 /// was sent at `sent`; but for the fraction of a microsecond that the store does not count.
-fn not_after(sent: Duration, span: Duration) -> Duration {
+pub(super) fn not_after(sent: Duration, span: Duration) -> Duration {
     sent.saturating_add(span - span / DRIFT_PART)
 }
 
 /// Rounded down, as all spans of decisions are whole microseconds.
-fn whole_micros(span: Duration) -> Duration {
+pub(super) fn whole_micros(span: Duration) -> Duration {
     span - Duration::from_nanos(u64::from(span.subsec_nanos() % 1000))
 }
 

@@ -4,14 +4,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockage_core::flow::{OutageConfig, Route};
+use lockage_core::flow::{OutageConfig, PrefetchConfig, Route};
 use lockage_core::{Decision, Limit, Verdict};
+use loom::future::block_on;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 
 use super::away::{Away, WhenAway, unused};
 use super::denials::Denials;
 use super::deny_cache::DenyCache;
+use super::permits::{Asking, Permits, Step};
+use super::prefetch::Prefetch;
 use crate::error::StoreError;
 use crate::key::Key;
 
@@ -74,5 +77,108 @@ fn one_probes_a_store_that_is_away() {
         let probes = routes.iter().filter(|route| **route == Route::Probe).count();
         // Once it has answered, the other may ask it as ever.
         assert!(probes == 1 && routes[1] != Route::Store, "{routes:?}");
+    });
+}
+
+const LEASE: Duration = Duration::from_secs(10);
+
+/// Up to so many ahead, on a clock that shows an end of the lease once this says so.
+fn permits(ahead: u64, is_later: &Arc<AtomicBool>) -> Arc<Permits> {
+    let (prefetch, later) = (Prefetch::new(ahead, LEASE), Arc::clone(is_later));
+    let config = PrefetchConfig::new(&limit(), ahead, LEASE).unwrap();
+    let now = move || if later.load(Ordering::SeqCst) { SECOND + LEASE } else { SECOND };
+    Arc::new(Permits::new(prefetch, config, 5, now).unwrap())
+}
+
+fn asking<'a>(permits: &'a Permits, key: &'a Key) -> Asking<'a> {
+    match permits.next(key, 1, true) {
+        Step::Ask(asking) => asking,
+        _ => panic!("nothing is held, and nothing under way"),
+    }
+}
+
+fn granted() -> Decision {
+    unused(limit(), 1).unwrap()
+}
+
+/// E7: what is held is spent once, and nothing of it once the clock shows the end of its lease.
+#[test]
+fn what_is_held_is_spent_once_and_within_its_lease() {
+    loom::model(|| {
+        let is_later = Arc::new(AtomicBool::new(false));
+        let permits = permits(1, &is_later);
+        let key = Key::new("loom", "one").unwrap();
+        asking(&permits, &key).granted(granted());
+        let spender = || {
+            let (permits, is_later, key) =
+                (Arc::clone(&permits), Arc::clone(&is_later), key.clone());
+            thread::spawn(move || {
+                let was_over = is_later.load(Ordering::SeqCst);
+                let is_spent = permits.spend(&key, 1).is_some();
+                assert!(!(was_over && is_spent), "it had ended");
+                is_spent
+            })
+        };
+        let spenders = [spender(), spender()];
+        is_later.store(true, Ordering::SeqCst);
+        let spent = spenders.map(|spender| spender.join().unwrap());
+        assert_ne!(spent, [true, true]);
+    });
+}
+
+/// Who waits for what another one asks for hears of its answer, whichever it is, and spends it if it is a grant; two who
+/// have one permit in view do not both get it.
+#[test]
+fn who_waits_for_a_grant_hears_of_it() {
+    for is_granted in [true, false] {
+        loom::model(move || {
+            let permits = permits(1, &Arc::default());
+            let key = Key::new("loom", "one").unwrap();
+            let asking = asking(&permits, &key);
+            let other = || {
+                let (permits, key) = (Arc::clone(&permits), key.clone());
+                thread::spawn(move || match permits.next(&key, 1, true) {
+                    Step::Wait(answered) => {
+                        block_on(answered);
+                        let next = permits.next(&key, 1, false);
+                        // A faster one may have been there.
+                        matches!(next, Step::Spent(_))
+                    }
+                    next => matches!(next, Step::Spent(_)),
+                })
+            };
+            let others = [other(), other()];
+            if is_granted {
+                asking.granted(granted());
+            } else {
+                drop(asking);
+            }
+            let spent = others.map(|other| other.join().unwrap());
+            let times = spent.into_iter().filter(|spent| *spent).count();
+            assert!(times <= usize::from(is_granted), "{spent:?}");
+        });
+    }
+}
+
+/// What was asked for before a reset is not spent after it, whenever it is granted.
+#[test]
+fn what_is_dropped_is_not_spent_after_it() {
+    loom::model(|| {
+        let permits = permits(1, &Arc::default());
+        let (key, asked) = (Key::new("loom", "one").unwrap(), Arc::new(AtomicBool::new(false)));
+        let asker = {
+            let (permits, key, asked) = (Arc::clone(&permits), key.clone(), Arc::clone(&asked));
+            thread::spawn(move || {
+                let asking = asking(&permits, &key);
+                asked.store(true, Ordering::SeqCst);
+                asking.granted(granted());
+            })
+        };
+        let was_asked_before = asked.load(Ordering::SeqCst);
+        permits.forget(&key);
+        let is_spent = permits.spend(&key, 1).is_some();
+        asker.join().unwrap();
+        let is_spent = is_spent || permits.spend(&key, 1).is_some();
+        assert!(!(was_asked_before && is_spent));
     });
 }

@@ -7,8 +7,11 @@ mod denials;
 mod deny_cache;
 #[cfg(all(test, loom))]
 mod loom_tests;
+mod permits;
+mod prefetch;
 mod reserving;
 mod shadow;
+mod shards;
 mod stored;
 mod turns;
 mod waiting;
@@ -22,6 +25,7 @@ use lockage_core::{Acquire, AcquireEach, Decision, Limit, Peek, RequestId, Reset
 pub use away::WhenAway;
 pub use coalesce::{Coalescing, QueueFull};
 pub use deny_cache::{DenyCache, DenyCacheStats};
+pub use prefetch::{Prefetch, PrefetchStats};
 pub use shadow::ShadowStats;
 pub use stored::StoredLimiter;
 
@@ -32,6 +36,7 @@ use crate::store::Store;
 use away::Away;
 use coalesce::Coalescer;
 use denials::Denials;
+use permits::Permits;
 use shadow::Shadow;
 
 /// The prefix of a limiter that was given none.
@@ -46,7 +51,8 @@ const DEFAULT_PREFIX: &str = "lockage";
 /// On a [`Timed`](crate::Timed) store it can also wait ([`Limiter::acquire`]), retry with request
 /// ids ([`Limiter::with_request_ids`]), go on without its store ([`Limiter::when_away`]), and answer
 /// by itself what is known to be denied ([`Limiter::with_deny_cache`]). On a store far away it can put
-/// the requests of many callers into one call ([`Limiter::with_coalescing`]).
+/// the requests of many callers into one call ([`Limiter::with_coalescing`]), and for the highest rates take permits
+/// ahead ([`Limiter::with_prefetch`]).
 ///
 /// [`Limiter::in_shadow`] tries a limit without enforcing it.
 #[derive(Clone)]
@@ -59,6 +65,7 @@ pub struct Limiter<S> {
     denials: Option<Arc<Denials>>,
     shadow: Option<Arc<Shadow>>,
     coalescer: Option<Arc<Coalescer>>,
+    permits: Option<Arc<Permits>>,
 }
 
 /// Gives each acquire an id of its own.
@@ -80,6 +87,7 @@ impl<S: Store> Limiter<S> {
             denials: None,
             shadow: None,
             coalescer: None,
+            permits: None,
         }
     }
 
@@ -181,7 +189,7 @@ impl<S: Store> Limiter<S> {
     /// [`Error`]; nothing stands in for an absent store here.
     pub async fn reset(&self, id: &str) -> Result<bool, Error> {
         let key = self.key(id)?;
-        let _forgetting = self.forget_denial(&key);
+        let _forgetting = (self.forget_denial(&key), self.drop_held(&key));
         Ok(self.store.execute(&key, &Reset).await?)
     }
 
@@ -195,8 +203,14 @@ impl<S: Store> Limiter<S> {
     ) -> Result<Decision, Error> {
         let command = Acquire::new(self.limit, cost)?;
         let key = self.key(id)?;
+        if let Some(spent) = self.spend_held(&key, cost) {
+            return self.tell(id, cost, Ok(spent));
+        }
         if let Some(denied) = self.known_denial(&key, cost, patience.unwrap_or_default()) {
             return self.tell(id, cost, Ok(denied));
+        }
+        if let Some(decided) = self.take_ahead(&key, cost).await? {
+            return self.tell(id, cost, decided);
         }
         if let Some(patience) = patience.filter(|_| self.has_turns()) {
             let command = self.with_own_id(command)?.within(patience);
@@ -240,9 +254,20 @@ impl<S: Store> Limiter<S> {
     }
 
     async fn decide(&self, key: &Key, command: Acquire, cost: u64) -> Result<Decision, StoreError> {
+        let instead = |standby: &away::Standby| standby.acquire_one(key, cost);
+        self.decide_or(key, command, cost, instead).await
+    }
+
+    /// Decides a request of `cost`, or has the policy for an absent store decide.
+    async fn decide_or(
+        &self,
+        key: &Key,
+        command: Acquire,
+        cost: u64,
+        instead: impl FnOnce(&away::Standby) -> Result<Decision, StoreError>,
+    ) -> Result<Decision, StoreError> {
         let asking = self.asking(key);
         let call = || self.store.execute(key, &command);
-        let instead = |standby: &away::Standby| standby.acquire_one(key, cost);
         let decision = match &self.away {
             None => call().await?,
             Some(away) => away.or_else(call, instead).await?,
@@ -277,6 +302,7 @@ impl<S: fmt::Debug> fmt::Debug for Limiter<S> {
             .field("deny_cache", &self.denials)
             .field("shadow", &self.shadow)
             .field("coalescing", &self.coalescer)
+            .field("prefetch", &self.permits)
             .finish()
     }
 }

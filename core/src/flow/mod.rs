@@ -1,5 +1,5 @@
-//! What a caller does next: wait for a permit or a lock, send a call again, renew a lease, or leave the store
-//! alone.
+//! What a caller does next: wait for a permit or a lock, send a call again, renew a lease, leave the store alone, or
+//! spend what was taken from it ahead.
 //!
 //! Each flow is told what came of the last step, the time and a random number, and says what to do.
 //! It sleeps, sends and draws nothing itself, so the same flow drives asynchronous callers, blocking
@@ -41,12 +41,14 @@
 
 mod outage;
 mod polling;
+mod prefetch;
 mod renewal;
 mod retry;
 mod wait;
 
 pub use outage::{Outage, OutageConfig, Route};
 pub use polling::Polling;
+pub use prefetch::{Ask, Next, Prefetch, PrefetchConfig};
 pub use renewal::{Plan, Renewals, own_deadline};
 pub use retry::{Failure, Retry};
 pub use wait::{Step, Wait};

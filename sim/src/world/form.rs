@@ -289,6 +289,12 @@ fn is_for_limiter(work: &Work, limiter: &Limiter) -> bool {
             estimate > 0 && for_us <= LONGEST_US && (1..=LONGEST_US).contains(&hold_us)
         }
         Work::Set { .. } => limiter.place != Place::WithCallers,
+        Work::Spend(work) => {
+            let spans = [work.every_us, work.lease_us];
+            let is_in_range = spans.iter().all(|span_us| (1..=LONGEST_US).contains(span_us));
+            let machine = Machine::Limiter(*limiter);
+            is_in_range && work.cost > 0 && work.requests <= 1000 && work.config(&machine).is_ok()
+        }
         Work::Hold { .. } | Work::Break { .. } | Work::Count { .. } => false,
     }
 }

@@ -125,6 +125,39 @@ pub enum Work {
         #[serde(default)]
         is_other: bool,
     },
+    /// Make many requests, and take permits ahead for them.
+    Spend(Spending),
+}
+
+/// Many requests, and how permits are taken ahead for them: see [`lockage_core::flow::Prefetch`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spending {
+    /// The cost of each.
+    pub cost: u64,
+    /// How many.
+    pub requests: u32,
+    /// The time between two.
+    pub every_us: u64,
+    /// How many permits are taken ahead.
+    pub permits: u64,
+    /// For how long they may be spent.
+    pub lease_us: u64,
+    /// Whether calls can be asked for again under the same id.
+    pub with_id: bool,
+    /// What is wrong with who makes them, to see it found. No world is drawn with one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flaw: Option<Flaw>,
+}
+
+/// How one who takes permits ahead can be broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Flaw {
+    /// Leases run from when grants arrive.
+    LeaseFromArrival,
+    /// What got no answer counts as granted.
+    LostIsGranted,
 }
 
 /// See [`lockage_core::Adjust`].

@@ -76,6 +76,7 @@ impl Scenario {
         scenario.add_switches();
         scenario.add_lists();
         scenario.add_turns();
+        scenario.add_nodes();
         scenario
     }
 

@@ -62,11 +62,13 @@ pub enum Rare {
     PerClient,
     LimitOver,
     KeysAtOnce,
+    SpentAhead,
+    AheadTooLate,
 }
 
 impl Rare {
     /// All of them.
-    pub const ALL: [Rare; 55] = [
+    pub const ALL: [Rare; 57] = [
         Rare::LostRequest,
         Rare::LostReplyOfAcquire,
         Rare::LateAcquireRefused,
@@ -122,6 +124,8 @@ impl Rare {
         Rare::PerClient,
         Rare::LimitOver,
         Rare::KeysAtOnce,
+        Rare::SpentAhead,
+        Rare::AheadTooLate,
     ];
 
     /// What it is, in words.
@@ -200,6 +204,8 @@ impl Rare {
             Rare::PerClient => "a call is told that the stored limit is for each client by itself",
             Rare::LimitOver => "a stored limit is over, since it was kept for its time",
             Rare::KeysAtOnce => "calls on two keys are carried out at one microsecond",
+            Rare::SpentAhead => "a permit that was taken ahead is spent",
+            Rare::AheadTooLate => "permits that were taken ahead come after their lease",
         }
     }
 }

@@ -336,8 +336,17 @@ impl Scenario {
                 longest_us + 3 * lease_us + 10 * poll_us
             }
             // All of it can be asked for, and each waits with pauses of half a second.
-            None => 13 * 2 * 2 * SECOND + 4 * SECOND,
+            None => 13 * 2 * 2 * SECOND + 4 * SECOND + self.longest_spending_us(),
         }
+    }
+
+    /// How long all requests of a job take for which permits are taken ahead.
+    fn longest_spending_us(&self) -> u64 {
+        let spending = |job: &Job| match job.work {
+            Work::Spend(work) => u64::from(work.requests) * work.every_us,
+            _ => 0,
+        };
+        self.jobs.iter().map(spending).max().unwrap_or_default()
     }
 
     /// By how much the store's clock can have been ahead.

@@ -245,7 +245,8 @@ impl<'s> Stage<'s> {
             let what = format!("{} has changed what is stored", ask.words());
             return Err(Violation::new(Property::D5, what));
         }
-        let carried = Carried { key, at_us: self.now_us, now, was_held };
+        let from = request.from;
+        let carried = Carried { key, from, at_us: self.now_us, now, was_held };
         self.checks.carried_out(ask, &answer, &carried)?;
         if !self.checks.is_old {
             self.node.replicate(key, self.now_us, &self.checks.truths[key]);
@@ -298,6 +299,19 @@ impl<'s> Stage<'s> {
         }
         self.happened_to(message);
         if self.scenario.spared.contains(&message) { soonest_us } else { at_us }
+    }
+
+    /// A client admits a request by permits that it took ahead.
+    pub(super) fn spent_ahead(&mut self, client: usize, cost: u64) -> Result<(), Violation> {
+        self.log.say(self.now_us, Who::Client(client), || {
+            format!("spends {cost} of what it took ahead")
+        });
+        self.checks.rare.saw(Rare::SpentAhead);
+        if self.history.is_some() {
+            return Ok(());
+        }
+        let now_us = self.node.clock_us(self.now_us);
+        self.checks.ahead.spent(client, cost, self.now_us, now_us)
     }
 
     /// Trouble that is not a client's own.

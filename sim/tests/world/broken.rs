@@ -329,7 +329,7 @@ pub(super) fn found_in_outcomes(property: Property, any: &dyn Fn(&mut Ran)) {
 
 /// Some world breaks the property on such a server, and so does a smaller one.
 #[track_caller]
-fn found<S: Server>(
+pub(super) fn found<S: Server>(
     property: Property,
     scenario: impl Fn(u64) -> Scenario,
     server: impl Fn() -> S,

@@ -2,6 +2,7 @@
 //!
 //! Checks see more than clients do: each operation as it is carried out, the true time, and all clocks.
 
+mod ahead;
 mod belief;
 mod charges;
 mod envelope;
@@ -21,10 +22,12 @@ use lockage_core::fenced::Access;
 pub(super) use belief::Belief;
 pub use property::{PROPERTIES, Property, Violation};
 
-use super::message::{Action, Answer, Ask};
+use super::limiter::LimiterAsk;
+use super::message::{Action, Answer, Ask, Attempt};
 use super::rare::{Counts, Rare};
 use super::scenario::{Machine, Scenario};
 use super::server::Outcome;
+use ahead::Ahead;
 use belief::Beliefs;
 use latch::LatchTruth;
 use limiter::LimiterTruth;
@@ -58,6 +61,8 @@ impl Truth {
 pub(super) struct Carried {
     /// On which key.
     pub(super) key: usize,
+    /// For whom.
+    pub(super) from: Attempt,
     /// In true time.
     pub(super) at_us: u64,
     /// By the store's clock.
@@ -76,6 +81,7 @@ pub(super) struct Checks {
     keys: Vec<usize>,
     troubles: Troubles,
     pub(super) rare: Counts,
+    pub(super) ahead: Ahead,
     /// It is an old primary that carries something out, and the truths are of that.
     pub(super) is_old: bool,
 }
@@ -121,6 +127,7 @@ impl Checks {
             keys: scenario.keys(),
             troubles: Troubles::default(),
             rare: Counts::default(),
+            ahead: Ahead::new(scenario),
             is_old: false,
         }
     }
@@ -187,6 +194,9 @@ impl Checks {
         carried: &Carried,
     ) -> Result<(), Violation> {
         let Answer::Done(outcome) = answer else { return Ok(()) };
+        if let (Ask::Limiter(LimiterAsk { what, .. }), Some(decision)) = (ask, outcome.decision()) {
+            self.ahead.decided(carried.from, what, decision, carried.now.as_micros())?;
+        }
         let (troubles, is_old) = (self.troubles, self.is_old);
         let watch = &mut self.watches[carried.key];
         match (ask, outcome, &mut self.truths[carried.key]) {
@@ -250,6 +260,7 @@ impl Checks {
     /// A client is sure of nothing any more.
     pub(super) fn doubts(&mut self, client: usize) {
         self.watches[self.keys[client]].beliefs.end(client);
+        self.ahead.crashed(client);
     }
 }
 

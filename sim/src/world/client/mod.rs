@@ -7,6 +7,7 @@ mod counter;
 mod holder;
 mod keeping;
 mod returning;
+mod spender;
 mod switching;
 mod tuner;
 mod waiter;
@@ -27,6 +28,7 @@ use calls::{Call, CallEnd};
 use clock::OwnClock;
 use counter::Counter;
 use holder::Holder;
+use spender::Spender;
 use tuner::Tuner;
 use waiter::Waiter;
 
@@ -69,6 +71,7 @@ enum Role {
     Waiter(Waiter),
     Counter(Counter),
     Tuner(Tuner),
+    Spender(Box<Spender>),
 }
 
 /// Whether a role goes on.
@@ -193,6 +196,7 @@ impl Client {
                 Role::Breaker(breaker) => breaker.rested(&mut self.body, stage),
                 Role::Waiter(waiter) => waiter.rested(&mut self.body, stage),
                 Role::Tuner(tuner) => tuner.rested(&mut self.body, stage),
+                Role::Spender(spender) => spender.rested(&mut self.body, stage)?,
                 Role::Idle | Role::Counter(_) => Flow::On,
             },
         };
@@ -206,6 +210,7 @@ impl Client {
             Role::Waiter(waiter) => waiter.ended(end, &mut self.body, stage),
             Role::Counter(counter) => counter.ended(&end, &mut self.body, stage),
             Role::Tuner(tuner) => tuner.ended(&end, &mut self.body, stage),
+            Role::Spender(spender) => spender.ended(end, &mut self.body, stage)?,
             Role::Idle => Flow::On,
         };
         self.go_on(flow, stage)
@@ -250,6 +255,9 @@ impl Client {
             | Work::Reserve { .. }
             | Work::Peek { .. }
             | Work::Set { .. } => Role::Tuner(Tuner::begin(job.work, &mut self.body, stage)),
+            Work::Spend(work) => {
+                Role::Spender(Box::new(Spender::begin(work, &mut self.body, stage)?))
+            }
         };
         Ok(())
     }

@@ -38,7 +38,11 @@ impl Tuner {
             }
             Work::Peek { cost, is_other } => (What::Peek { cost }, is_other),
             Work::Set { setting, is_other } => (What::Set(setting), is_other),
-            Work::Hold { .. } | Work::Break { .. } | Work::Count { .. } | Work::Ask { .. } => {
+            Work::Hold { .. }
+            | Work::Break { .. }
+            | Work::Count { .. }
+            | Work::Ask { .. }
+            | Work::Spend(_) => {
                 unreachable!("others do that")
             }
         };

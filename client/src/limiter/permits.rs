@@ -1,0 +1,221 @@
+//! What a limiter holds of each key.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use event_listener::{Event, EventListener};
+use lockage_core::flow::{Ask, Next, Prefetch as Held, PrefetchConfig};
+use lockage_core::{ConfigError, Decision, Verdict};
+
+use super::denials::{not_after, whole_micros};
+use super::prefetch::{Prefetch, PrefetchStats};
+use super::shards::{Recent, Shards, recent};
+use crate::key::Key;
+use crate::sync::lock;
+
+/// What one limiter and its clones hold.
+pub(super) struct Permits {
+    shards: Shards<Shard>,
+    config: PrefetchConfig,
+    others_wait: bool,
+    capacity: u64,
+    now: Box<dyn Fn() -> Duration + Send + Sync>,
+}
+
+struct Shard {
+    keys: Recent<Node>,
+    told: PrefetchStats,
+}
+
+/// One key.
+#[derive(Default)]
+struct Node {
+    held: Held,
+    /// Not after the store counts the limiter as never used. A time of the runtime's.
+    reset_at: Duration,
+    /// Something that was asked for ahead is answered, or is not waited for any more.
+    answered: Arc<Event>,
+}
+
+/// What becomes of a request.
+pub(super) enum Step<'a> {
+    /// It is admitted.
+    Spent(Decision),
+    /// Others are asking, and there is enough for it too.
+    Wait(EventListener),
+    /// It is sent by itself.
+    Alone,
+    /// It is sent with what is taken ahead.
+    Ask(Asking<'a>),
+}
+
+impl Permits {
+    pub(super) fn new(
+        prefetch: Prefetch,
+        config: PrefetchConfig,
+        capacity: u64,
+        now: impl Fn() -> Duration + Send + Sync + 'static,
+    ) -> Result<Self, ConfigError> {
+        let what = "number of keys with permits ahead";
+        Ok(Permits {
+            shards: Shards::new(prefetch.max_keys, what, Shard::new)?,
+            config,
+            others_wait: prefetch.others_wait,
+            capacity,
+            now: Box::new(now),
+        })
+    }
+
+    /// Admits the request by what is held, if that suffices.
+    pub(super) fn spend(&self, key: &Key, cost: u64) -> Option<Decision> {
+        let mut shard = self.shards.of(key);
+        // Read under the lock, so that nobody who was faster has seen a later time.
+        let now = (self.now)();
+        let node = shard.keys.get_mut(key)?;
+        let left = node.held.spend(cost, now)?;
+        let decision = self.spent(node, left, now);
+        shard.told.count(cost);
+        Some(decision)
+    }
+
+    /// What becomes of a request that is made now.
+    pub(super) fn next<'a>(&'a self, key: &'a Key, cost: u64, may_wait: bool) -> Step<'a> {
+        let mut shard = self.shards.of(key);
+        let now = (self.now)();
+        let node = shard.keys.get_or_insert_mut_ref(key, Node::default);
+        match node.held.next(&self.config, cost, may_wait && self.others_wait, now) {
+            Next::Spent { left } => {
+                let decision = self.spent(node, left, now);
+                shard.told.count(cost);
+                Step::Spent(decision)
+            }
+            // Before the lock is free, so that the answer is not missed.
+            Next::Wait => Step::Wait(node.answered.listen()),
+            Next::Ask(ask) if ask.ahead() == 0 => Step::Alone,
+            Next::Ask(ask) => {
+                let answered = Arc::clone(&node.answered);
+                shard.told.calls += 1;
+                Step::Ask(Asking { permits: self, key, ask, sent: now, answered, is_over: false })
+            }
+        }
+    }
+
+    /// Drops what is held, and what is under way.
+    pub(super) fn forget(&self, key: &Key) {
+        if let Some(node) = self.shards.of(key).keys.peek_mut(key) {
+            node.held.forget();
+        }
+    }
+
+    pub(super) fn stats(&self) -> PrefetchStats {
+        let mut sum = PrefetchStats::default();
+        for shard in self.shards.each() {
+            let shard = lock(shard);
+            sum.hits += shard.told.hits;
+            sum.spent += shard.told.spent;
+            sum.calls += shard.told.calls;
+            sum.granted += shard.told.granted;
+            sum.denied += shard.told.denied;
+            sum.lost += shard.told.lost;
+            sum.keys += shard.keys.len();
+        }
+        sum
+    }
+
+    fn spent(&self, node: &Node, left: u64, now: Duration) -> Decision {
+        let reset_after = whole_micros(node.reset_at.saturating_sub(now));
+        let decision = Decision::new(Verdict::Allowed, self.capacity, left, reset_after);
+        Decision { prefetched: true, ..decision }
+    }
+}
+
+impl Shard {
+    fn new(max_keys: NonZeroUsize) -> Self {
+        Shard { keys: recent(max_keys), told: PrefetchStats::default() }
+    }
+}
+
+impl PrefetchStats {
+    fn count(&mut self, cost: u64) {
+        self.hits += 1;
+        self.spent += cost;
+    }
+}
+
+/// A call that asks for permits ahead. Dropped without an answer, what it asked for is lost.
+pub(super) struct Asking<'a> {
+    permits: &'a Permits,
+    key: &'a Key,
+    ask: Ask,
+    sent: Duration,
+    answered: Arc<Event>,
+    is_over: bool,
+}
+
+impl Asking<'_> {
+    pub(super) fn ahead(&self) -> u64 {
+        self.ask.ahead()
+    }
+
+    /// The store's decision on all of it, as the one on the request that asked.
+    pub(super) fn granted(mut self, decision: Decision) -> Decision {
+        let reset_at = not_after(self.sent, decision.reset_after);
+        let mut left = 0;
+        self.end(|node, config, ask, told, now| {
+            match node.held.granted(config, ask, now) {
+                0 => told.lost += 1,
+                granted => told.granted += granted,
+            }
+            node.reset_at = reset_at;
+            left = node.held.held(now);
+        });
+        Decision { remaining: decision.remaining.max(left), ..decision }
+    }
+
+    /// The store has no room for all of it.
+    pub(super) fn denied(mut self, retry_after: Duration) {
+        self.end(|node, config, ask, told, now| {
+            node.held.denied(config, ask, retry_after, now);
+            told.denied += 1;
+        });
+    }
+
+    fn end(
+        &mut self,
+        report: impl FnOnce(&mut Node, &PrefetchConfig, &Ask, &mut PrefetchStats, Duration),
+    ) {
+        self.is_over = true;
+        {
+            let Permits { shards, config, now, .. } = self.permits;
+            let mut shard = shards.of(self.key);
+            let Shard { keys, told } = &mut *shard;
+            // A key that was dropped meanwhile holds nothing, and is not to be held again.
+            let mut dropped = Node::default();
+            let node = keys.peek_mut(self.key).unwrap_or(&mut dropped);
+            report(node, config, &self.ask, told, now());
+        }
+        self.answered.notify(usize::MAX);
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.end(|node, config, ask, told, now| {
+                node.held.lost(config, ask, now);
+                told.lost += 1;
+            });
+        }
+    }
+}
+
+impl fmt::Debug for Permits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permits")
+            .field("config", &self.config)
+            .field("stats", &self.stats())
+            .finish()
+    }
+}

@@ -1,0 +1,222 @@
+//! Permits that are taken ahead from the store, and spent without asking it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockage_core::flow::PrefetchConfig;
+use lockage_core::{Acquire, ConfigError, Decision, Verdict};
+
+use super::Limiter;
+use super::away::Standby;
+use super::permits::{Asking, Permits, Step};
+use crate::error::{Error, StoreError};
+use crate::key::Key;
+use crate::runtime::Runtime;
+use crate::store::Store;
+use crate::timed::Timed;
+
+/// Keys that are kept where nothing else is said.
+const MAX_KEYS: usize = 10_000;
+
+/// Permits that a limiter takes ahead, for the highest rates: a call to the store for each few hundred requests instead
+/// of one for each.
+///
+/// A request that finds none here goes to the store and brings up to `permits` more along, all or nothing. Those
+/// are spent by this limiter and its clones, without the store, until `lease` after that request was made. They are
+/// charged already, so all limiters of a key together are never admitted more in total than the store has charged;
+/// what changes is when. With `n` such limiters, k = `permits` and λ = `lease` by the store's clock, in any span T
+///
+/// > admitted(T) <= min( E(T) + n * k, max( E(T), E(T + λ) - 1 ) )
+///
+/// where E is the envelope of the limit (E1 to E5). Both are attained, and nothing else changes what the store
+/// decides. What is not spent in its lease stays charged: no more than k for each limiter and lease. It denies
+/// others what they would have got without it: at most what is held, and what was wasted until it has come back.
+/// [The documentation](https://docs.rs/lockage) of limiters has the proof, and what clocks have to do with it.
+///
+/// It pays where an id is asked for many times in each lease, and k is a small part of the limit. Where the store
+/// has no room for what is to be brought along, or does not answer, requests go one by one until it has, or for a
+/// lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefetch {
+    permits: u64,
+    lease: Duration,
+    pub(super) max_keys: usize,
+    pub(super) others_wait: bool,
+}
+
+impl Prefetch {
+    /// Holds up to `permits` of each id (at least 1, and below the limit's capacity), each for up to `lease` (above
+    /// zero, up to an hour) after it was asked for, of up to 10,000 ids.
+    ///
+    /// The lease should be some times as long as a call takes, since an answer that takes longer is worth nothing.
+    pub fn new(permits: u64, lease: Duration) -> Self {
+        Prefetch { permits, lease, max_keys: MAX_KEYS, others_wait: true }
+    }
+
+    /// Holds permits of at most so many ids (at least 1), about 250 bytes each. Where there are more, the least
+    /// recently used are dropped, and what was held of them is wasted.
+    pub fn with_max_keys(self, max_keys: usize) -> Self {
+        Prefetch { max_keys, ..self }
+    }
+
+    /// For callers that block: none waits for what another one has asked for.
+    pub(crate) fn without_waiting(self) -> Self {
+        Prefetch { others_wait: false, ..self }
+    }
+}
+
+/// What a limiter has taken ahead so far. What was granted and not spent is held, or wasted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PrefetchStats {
+    /// Requests that were admitted by permits that were held.
+    pub hits: u64,
+    /// What those cost.
+    pub spent: u64,
+    /// Calls that asked for permits ahead.
+    pub calls: u64,
+    /// Permits that were granted ahead, and came within their lease.
+    pub granted: u64,
+    /// Calls that the store had no room for. The request was then sent by itself.
+    pub denied: u64,
+    /// Calls that got no answer, or too late. What they asked for ahead may be charged, and is wasted.
+    pub lost: u64,
+    /// Ids of which something is known.
+    pub keys: usize,
+}
+
+impl<S: Store, R: Runtime> Limiter<Timed<S, R>> {
+    /// Takes permits ahead, for `try_acquire` and `acquire`: see [`Prefetch`] for how much more that may admit. Clones of the
+    /// limiter share what is held; another limiter has its own.
+    ///
+    /// A decision that was made here says so ([`Decision::prefetched`]). Its `remaining` is what is held, so that a cost
+    /// of `remaining` is admitted for certain until the lease ends, and more may be; its `reset_after` is not above what
+    /// the store would say. A denial is always the store's, on the request alone, or the deny cache's.
+    ///
+    /// Others who ask for an id while permits are asked for ahead wait for these where they suffice for them too, as long
+    /// as one call takes at most, and then send a call of their own if they must. A call that is dropped before its
+    /// answer has come wastes what it would have brought.
+    ///
+    /// All other verbs go to the store, for which what is held is used: `peek` tells what remains there. A reset or a
+    /// block by this limiter or its clones drops what they hold of the id; what other limiters hold they can still spend,
+    /// until their leases end.
+    ///
+    /// It goes together with request ids (a lost answer is then asked for again, and wastes nothing), with a deny cache,
+    /// with coalescing (of what goes one by one), with a policy for the store's absence and with shadow mode.
+    ///
+    /// ```
+    /// # #[cfg(feature = "tokio")] {
+    /// use std::time::Duration;
+    /// use lockage::runtime::Tokio;
+    /// use lockage::{Limiter, Prefetch, Timed};
+    /// # use lockage_memory::MemoryStore;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+    /// # let store = MemoryStore::new();
+    /// let store = Timed::new(store, Tokio, Duration::from_millis(250));
+    /// let limiter = Limiter::new(store, "token-bucket 100000/s burst 50000".parse()?)
+    ///     .with_prefetch(Prefetch::new(1000, Duration::from_secs(1)))?;
+    /// for _ in 0..1001 {
+    ///     assert!(limiter.try_acquire("tenant:7", 1).await?.is_allowed());
+    /// }
+    /// let stats = limiter.prefetch_stats().expect("it takes permits ahead");
+    /// assert_eq!((stats.calls, stats.hits), (1, 1000));
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap(); }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ConfigError::Zero`] and [`ConfigError::TooLarge`] for what is out of range, and [`ConfigError::Conflict`] for a
+    /// limit with a [`LeakyBucket`](crate::LeakyBucket), whose turns are somebody's.
+    pub fn with_prefetch(self, prefetch: Prefetch) -> Result<Self, ConfigError> {
+        let config = PrefetchConfig::new(&self.limit, prefetch.permits, prefetch.lease)?;
+        let runtime = self.store.runtime().clone();
+        let capacity = self.limit.capacity();
+        let permits = Permits::new(prefetch, config, capacity, move || runtime.now())?;
+        Ok(Limiter { permits: Some(Arc::new(permits)), ..self })
+    }
+}
+
+impl<S> Limiter<S> {
+    /// What was taken ahead so far; nothing without [`Limiter::with_prefetch`].
+    pub fn prefetch_stats(&self) -> Option<PrefetchStats> {
+        self.permits.as_ref().map(|permits| permits.stats())
+    }
+
+    /// Admits the request by what is held, if that suffices.
+    pub(super) fn spend_held(&self, key: &Key, cost: u64) -> Option<Decision> {
+        self.permits.as_ref()?.spend(key, cost)
+    }
+
+    /// Drops what is held of `key`, at once and when the returned value is dropped. Whatever takes from a key what
+    /// it had holds it while it asks the store to.
+    pub(super) fn drop_held<'a>(&'a self, key: &'a Key) -> Dropping<'a> {
+        let dropping = Dropping { permits: self.permits.as_deref(), key };
+        dropping.drop_held();
+        dropping
+    }
+}
+
+impl<S: Store> Limiter<S> {
+    /// Admits the request together with permits ahead, or by those that somebody else was asking for. Nothing where the
+    /// request is to be sent by itself.
+    pub(super) async fn take_ahead(
+        &self,
+        key: &Key,
+        cost: u64,
+    ) -> Result<Option<Result<Decision, StoreError>>, Error> {
+        let Some(permits) = &self.permits else { return Ok(None) };
+        let mut may_wait = true;
+        loop {
+            match permits.next(key, cost, may_wait) {
+                Step::Spent(decision) => return Ok(Some(Ok(decision))),
+                Step::Wait(answered) => answered.await,
+                Step::Alone => return Ok(None),
+                Step::Ask(asking) => return self.ask_ahead(asking, key, cost).await,
+            }
+            may_wait = false;
+        }
+    }
+
+    async fn ask_ahead(
+        &self,
+        asking: Asking<'_>,
+        key: &Key,
+        cost: u64,
+    ) -> Result<Option<Result<Decision, StoreError>>, Error> {
+        let whole = cost + asking.ahead();
+        let command = self.with_own_id(Acquire::new(self.limit, whole)?)?;
+        let instead = |standby: &Standby| standby.acquire_one(key, cost);
+        let decision = match self.decide_or(key, command, whole, instead).await {
+            Ok(decision) if !decision.degraded => decision,
+            without_store => return Ok(Some(without_store)),
+        };
+        match decision.verdict {
+            Verdict::Allowed => return Ok(Some(Ok(asking.granted(decision)))),
+            Verdict::Denied { retry_after } => asking.denied(retry_after),
+            Verdict::Never => unreachable!("no more is brought along than the capacity"),
+        }
+        Ok(None)
+    }
+}
+
+/// See [`Limiter::drop_held`].
+#[must_use]
+pub(super) struct Dropping<'a> {
+    permits: Option<&'a Permits>,
+    key: &'a Key,
+}
+
+impl Dropping<'_> {
+    fn drop_held(&self) {
+        if let Some(permits) = self.permits {
+            permits.forget(self.key);
+        }
+    }
+}
+
+/// Also where the call is given up or fails: it may have been done.
+impl Drop for Dropping<'_> {
+    fn drop(&mut self) {
+        self.drop_held();
+    }
+}

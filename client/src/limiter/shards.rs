@@ -1,0 +1,55 @@
+//! What is known of many keys, behind several locks.
+
+use std::hash::{BuildHasher, RandomState};
+use std::num::NonZeroUsize;
+
+use lockage_core::ConfigError;
+use lru::LruCache;
+
+use crate::key::Key;
+use crate::sync::{Mutex, MutexGuard, lock};
+
+/// So many keys share a lock, at least where there are so many.
+const KEYS_PER_SHARD: usize = 1024;
+const MAX_SHARDS: usize = 64;
+
+/// The keys that were used last.
+pub(super) type Recent<V> = LruCache<Key, V, RandomState>;
+
+/// As many as `max_keys`.
+pub(super) fn recent<V>(max_keys: NonZeroUsize) -> Recent<V> {
+    // One with a capacity from the start would take all its memory at once.
+    let mut keys = LruCache::unbounded_with_hasher(RandomState::new());
+    keys.resize(max_keys);
+    keys
+}
+
+/// Shards, each of which knows some of the keys.
+pub(super) struct Shards<T> {
+    shards: Box<[Mutex<T>]>,
+    hasher: RandomState,
+}
+
+impl<T> Shards<T> {
+    /// For `max_keys` keys in all, each made for its part of them.
+    pub(super) fn new(
+        max_keys: usize,
+        what: &'static str,
+        make: impl Fn(NonZeroUsize) -> T,
+    ) -> Result<Self, ConfigError> {
+        let count = max_keys.div_ceil(KEYS_PER_SHARD).clamp(1, MAX_SHARDS);
+        let max_keys = NonZeroUsize::new(max_keys / count).ok_or(ConfigError::Zero { what })?;
+        let shards = (0..count).map(|_| Mutex::new(make(max_keys))).collect();
+        Ok(Shards { shards, hasher: RandomState::new() })
+    }
+
+    /// The one that knows `key`.
+    pub(super) fn of(&self, key: &Key) -> MutexGuard<'_, T> {
+        let index = self.hasher.hash_one(key) as usize % self.shards.len();
+        lock(&self.shards[index])
+    }
+
+    pub(super) fn each(&self) -> impl Iterator<Item = &Mutex<T>> {
+        self.shards.iter()
+    }
+}

@@ -1,0 +1,421 @@
+//! Permits that are taken ahead from the store, and spent without asking it.
+
+use core::time::Duration;
+
+use crate::error::ConfigError;
+use crate::limit::Limit;
+
+/// The longest lease: what is held for longer says little of how much will be asked for.
+const MAX_LEASE: Duration = Duration::from_secs(3600);
+
+/// How many permits of a key are taken ahead, and for how long they may be spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrefetchConfig {
+    permits: u64,
+    lease: Duration,
+    capacity: u64,
+}
+
+impl PrefetchConfig {
+    /// Under `limit` up to `permits` (at least 1, and below the limit's capacity) are held, each for `lease` at
+    /// most (above zero, up to an hour), by the clock of whoever holds them.
+    ///
+    /// # Errors
+    /// [`ConfigError::Zero`] and [`ConfigError::TooLarge`] for what is out of these ranges, and
+    /// [`ConfigError::Conflict`] for a limit with a [`LeakyBucket`](crate::LeakyBucket): a turn is somebody's.
+    pub fn new(limit: &Limit, permits: u64, lease: Duration) -> Result<Self, ConfigError> {
+        let capacity = limit.capacity();
+        if limit.parts().any(|part| matches!(part, Limit::LeakyBucket(_))) {
+            return Err(ConfigError::Conflict { what: PERMITS, with: "turns in a queue" });
+        }
+        if permits == 0 {
+            return Err(ConfigError::Zero { what: "number of permits to take ahead" });
+        }
+        if permits >= capacity {
+            return Err(ConfigError::TooLarge {
+                what: "number of permits to take ahead",
+                max: capacity - 1,
+                unit: "",
+                bound: "the limit's capacity beside a request of 1",
+            });
+        }
+        if lease.is_zero() {
+            return Err(ConfigError::Zero { what: "lease of permits taken ahead" });
+        }
+        if lease > MAX_LEASE {
+            return Err(ConfigError::TooLarge {
+                what: "lease of permits taken ahead",
+                max: MAX_LEASE.as_secs(),
+                unit: " s",
+                bound: "an hour",
+            });
+        }
+        Ok(PrefetchConfig { permits, lease, capacity })
+    }
+
+    /// The most that is held of a key.
+    pub fn permits(&self) -> u64 {
+        self.permits
+    }
+
+    /// For how long each is held at most.
+    pub fn lease(&self) -> Duration {
+        self.lease
+    }
+}
+
+/// What a [`ConfigError::Conflict`] is about.
+const PERMITS: &str = "permits taken ahead";
+
+/// What one node holds of one key: permits that the store has charged and nobody has spent.
+///
+/// Ask for the [`next`](Prefetch::next) step of each request. Where that is to ask the store, ask it for the
+/// request's cost and [`Ask::ahead`] in one, and report what came of it by [`granted`](Prefetch::granted),
+/// [`denied`](Prefetch::denied) or [`lost`](Prefetch::lost). Where `ahead` is zero there is nothing to report.
+/// A request that was denied together with what it was to bring along is to be sent once more by itself,
+/// so that nothing is denied that the store would admit.
+///
+/// A lease runs from when the request was made (`now` of that [`next`](Prefetch::next)): the store charges it after
+/// that, so what is spent was charged less than a lease before, by the node's clock. What comes later than that is
+/// worth nothing.
+///
+/// Property E7, for every limit and each node's k = [`PrefetchConfig::permits`]:
+///
+/// - What is held and what has been asked for ahead are never more than k together.
+/// - What is asked for ahead within any span of one lease, and not spent, is never more than k: a lease ended, or no
+///   answer came. After an answer that did not come, or not in time, only exact costs are asked for until a lease
+///   has passed; after a denial, until it says that there is room, and no longer than a lease.
+///
+/// ```
+/// use core::time::Duration;
+/// use lockage_core::Limit;
+/// use lockage_core::flow::{Next, Prefetch, PrefetchConfig};
+///
+/// let limit: Limit = "token-bucket 1000/s burst 100".parse()?;
+/// let config = PrefetchConfig::new(&limit, 50, Duration::from_millis(20))?;
+/// let (mut node, now) = (Prefetch::new(), Duration::from_secs(7));
+/// let Next::Ask(ask) = node.next(&config, 1, true, now) else { panic!("it holds nothing") };
+/// assert_eq!(ask.ahead(), 50);
+/// // The store is asked for 51 and grants them.
+/// assert_eq!(node.granted(&config, &ask, now + Duration::from_millis(1)), 50);
+/// let later = now + Duration::from_millis(19);
+/// assert_eq!(node.next(&config, 3, true, later), Next::Spent { left: 47 });
+/// assert!(matches!(node.next(&config, 3, true, now + Duration::from_millis(20)), Next::Ask(_)));
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Prefetch {
+    /// What was granted, by when it ends: what is left of one lease, and the next one, asked for because that is
+    /// not enough.
+    held: [Lease; 2],
+    asked: Option<Asked>,
+    /// Until then only exact costs are asked for.
+    exact_until: Duration,
+    asks: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Lease {
+    left: u64,
+    ends: Duration,
+}
+
+/// What is asked for and not answered.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    ask: Ask,
+    /// What those have in view who wait for it.
+    pledged: u64,
+}
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It is admitted, by permits that were held.
+    Spent {
+        /// How many are held still.
+        left: u64,
+    },
+    /// It waits until what was asked for ahead is answered, which has room for it, and comes back.
+    Wait,
+    /// The store is asked.
+    Ask(Ask),
+}
+
+/// A request that goes to the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    ahead: u64,
+    sent: Duration,
+    number: u64,
+}
+
+impl Ask {
+    /// How many permits to ask for besides the request's own cost.
+    pub fn ahead(&self) -> u64 {
+        self.ahead
+    }
+}
+
+impl Prefetch {
+    /// Holds nothing.
+    pub fn new() -> Self {
+        Prefetch::default()
+    }
+
+    /// Admits a request of `cost` by what is held at `now`; tells how much of that is left. Nothing changes
+    /// where it is not enough.
+    pub fn spend(&mut self, cost: u64, now: Duration) -> Option<u64> {
+        let left = self.held(now).checked_sub(cost)?;
+        let [first, second] = &mut self.held;
+        let from_first = cost.min(first.left);
+        first.left -= from_first;
+        second.left -= cost - from_first;
+        Some(left)
+    }
+
+    /// What becomes of a request of `cost` (at least 1) that is made at `now`. Who has waited already goes to the
+    /// store himself (`may_wait` is false), so that nobody waits for ever.
+    pub fn next(
+        &mut self,
+        config: &PrefetchConfig,
+        cost: u64,
+        may_wait: bool,
+        now: Duration,
+    ) -> Next {
+        if let Some(left) = self.spend(cost, now) {
+            return Next::Spent { left };
+        }
+        let exact = Next::Ask(Ask { ahead: 0, sent: now, number: 0 });
+        if cost > config.permits || now < self.exact_until {
+            return exact;
+        }
+        if let Some(asked) = &mut self.asked {
+            let has_room = cost <= asked.ask.ahead - asked.pledged;
+            if !may_wait || !has_room {
+                return exact;
+            }
+            asked.pledged += cost;
+            return Next::Wait;
+        }
+        if self.held[1].left > 0 {
+            return exact;
+        }
+        // Both are above zero: less is held than the cost, which is at most `permits`, and that is below the capacity.
+        let ahead = (config.permits - self.held[0].left).min(config.capacity - cost);
+        self.asks += 1;
+        let ask = Ask { ahead, sent: now, number: self.asks };
+        self.asked = Some(Asked { ask, pledged: 0 });
+        Next::Ask(ask)
+    }
+
+    /// The store has granted a request with what it asked for ahead; tells how much of that is to be had. It is nothing
+    /// where the lease has ended, or [`forget`](Prefetch::forget) was called meanwhile.
+    pub fn granted(&mut self, config: &PrefetchConfig, ask: &Ask, now: Duration) -> u64 {
+        if !self.is_answered(ask) {
+            return 0;
+        }
+        let ends = ask.sent.saturating_add(config.lease);
+        if ends <= now {
+            self.exact_until = now.saturating_add(config.lease);
+            return 0;
+        }
+        self.held(now);
+        let place = usize::from(self.held[0].left > 0);
+        self.held[place] = Lease { left: ask.ahead, ends };
+        ask.ahead
+    }
+
+    /// The store has no room for the request and what it asked for ahead before `retry_after` has passed.
+    pub fn denied(
+        &mut self,
+        config: &PrefetchConfig,
+        ask: &Ask,
+        retry_after: Duration,
+        now: Duration,
+    ) {
+        if self.is_answered(ask) {
+            self.exact_until = now.saturating_add(retry_after.min(config.lease));
+        }
+    }
+
+    /// No answer came, or it did not come from the store: what was asked for may be charged, and is nobody's.
+    pub fn lost(&mut self, config: &PrefetchConfig, ask: &Ask, now: Duration) {
+        if self.is_answered(ask) {
+            self.exact_until = now.saturating_add(config.lease);
+        }
+    }
+
+    /// Drops what is held, and what is asked for and not answered.
+    pub fn forget(&mut self) {
+        self.held = Default::default();
+        self.asked = None;
+    }
+
+    /// How much is held at `now`, what has ended being dropped.
+    pub fn held(&mut self, now: Duration) -> u64 {
+        // The first one was asked for first, and so ends first.
+        while self.held[0].ends <= now || self.held[0].left == 0 {
+            if self.held[1].left == 0 {
+                self.held[0] = Lease::default();
+                return 0;
+            }
+            self.held = [self.held[1], Lease::default()];
+        }
+        self.held[0].left + self.held[1].left
+    }
+
+    /// Whether this is what is waited for, which it is no longer.
+    fn is_answered(&mut self, ask: &Ask) -> bool {
+        self.asked.take_if(|asked| asked.ask == *ask).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    const LEASE: Duration = Duration::from_millis(100);
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    /// Up to ten ahead of twelve.
+    fn config() -> PrefetchConfig {
+        PrefetchConfig::new(&"fixed-window 12/h".parse().unwrap(), 10, LEASE).unwrap()
+    }
+
+    fn ask(node: &mut Prefetch, cost: u64, now: Duration) -> Ask {
+        match node.next(&config(), cost, true, now) {
+            Next::Ask(ask) => ask,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_lease_runs_from_when_it_was_asked_for() {
+        let mut node = Prefetch::new();
+        let first = ask(&mut node, 1, ms(0));
+        assert_eq!(first.ahead(), 10);
+        assert_eq!(node.granted(&config(), &first, ms(99)), 10);
+        assert_eq!(node.next(&config(), 10, true, ms(99)), Next::Spent { left: 0 });
+
+        let mut node = Prefetch::new();
+        let first = ask(&mut node, 1, ms(0));
+        assert_eq!(node.granted(&config(), &first, ms(99)), 10);
+        assert_eq!(ask(&mut node, 1, ms(100)).ahead(), 10, "it is over");
+    }
+
+    #[test]
+    fn a_grant_that_comes_after_its_lease_is_worth_nothing() {
+        let mut node = Prefetch::new();
+        let first = ask(&mut node, 1, ms(0));
+        assert_eq!(node.granted(&config(), &first, ms(100)), 0);
+        assert_eq!(ask(&mut node, 1, ms(199)).ahead(), 0, "the next would be as late");
+        assert_eq!(ask(&mut node, 1, ms(200)).ahead(), 10);
+    }
+
+    #[test]
+    fn never_more_than_permits_are_held_or_under_way() {
+        let mut node = Prefetch::new();
+        let first = ask(&mut node, 4, ms(0));
+        assert_eq!(first.ahead(), 8, "the limit admits twelve");
+        node.granted(&config(), &first, ms(1));
+        assert_eq!(node.spend(5, ms(2)), Some(3));
+        let second = ask(&mut node, 5, ms(3));
+        assert_eq!(second.ahead(), 7);
+        assert_eq!(node.next(&config(), 4, false, ms(3)), exact(3));
+        node.granted(&config(), &second, ms(4));
+        assert_eq!(node.held(ms(4)), 10);
+        // What ends first is spent first, and one request may take of both.
+        assert_eq!(node.spend(2, ms(99)), Some(8));
+        assert_eq!(node.next(&config(), 9, true, ms(99)), exact(99), "two leases are held");
+        assert_eq!(node.held(ms(100)), 7, "the one that is left of the first has ended");
+    }
+
+    fn exact(now: u64) -> Next {
+        Next::Ask(Ask { ahead: 0, sent: ms(now), number: 0 })
+    }
+
+    #[test]
+    fn who_finds_room_in_what_is_under_way_waits_for_it_once() {
+        let mut node = Prefetch::new();
+        let first = ask(&mut node, 1, ms(0));
+        assert_eq!(node.next(&config(), 6, true, ms(0)), Next::Wait);
+        assert_eq!(node.next(&config(), 5, true, ms(0)), exact(0), "four have nobody yet");
+        assert_eq!(node.next(&config(), 4, true, ms(0)), Next::Wait);
+        assert_eq!(node.next(&config(), 1, true, ms(0)), exact(0));
+        node.granted(&config(), &first, ms(1));
+        assert_eq!(node.next(&config(), 10, true, ms(1)), Next::Spent { left: 0 }, "a faster one");
+        let second = ask(&mut node, 1, ms(1));
+        assert_eq!(second.ahead(), 10);
+        assert_eq!(node.next(&config(), 6, false, ms(1)), exact(1));
+    }
+
+    #[test]
+    fn after_a_denial_exact_costs_are_asked_for_until_there_is_room() {
+        for (retry_after, until) in [(ms(30), 35), (ms(3_600_000), 105)] {
+            let mut node = Prefetch::new();
+            let first = ask(&mut node, 1, ms(0));
+            node.denied(&config(), &first, retry_after, ms(5));
+            assert_eq!(node.next(&config(), 1, true, ms(5)), exact(5));
+            assert_eq!(node.next(&config(), 1, true, ms(until - 1)), exact(until - 1));
+            assert_eq!(ask(&mut node, 1, ms(until)).ahead(), 10);
+        }
+    }
+
+    #[test]
+    fn what_got_no_answer_is_nobodys_and_is_not_asked_for_again_at_once() {
+        let mut node = Prefetch::new();
+        let first = ask(&mut node, 1, ms(0));
+        node.lost(&config(), &first, ms(5));
+        assert_eq!(node.granted(&config(), &first, ms(6)), 0, "it is given up");
+        assert_eq!(node.next(&config(), 1, true, ms(104)), exact(104));
+        assert_eq!(ask(&mut node, 1, ms(105)).ahead(), 10);
+    }
+
+    #[test]
+    fn what_is_forgotten_is_not_spent_and_what_is_under_way_is_not_waited_for() {
+        let mut node = Prefetch::new();
+        let first = ask(&mut node, 1, ms(0));
+        node.granted(&config(), &first, ms(1));
+        node.forget();
+        assert_eq!(node.held(ms(1)), 0);
+        let second = ask(&mut node, 1, ms(1));
+        node.forget();
+        assert_eq!(node.granted(&config(), &second, ms(2)), 0);
+        assert_eq!(ask(&mut node, 1, ms(2)).ahead(), 10);
+    }
+
+    #[test]
+    fn a_cost_above_what_is_held_ahead_goes_by_itself() {
+        let mut node = Prefetch::new();
+        assert_eq!(node.next(&config(), 11, true, ms(0)), exact(0));
+        assert_eq!(ask(&mut node, 10, ms(0)).ahead(), 2, "the limit admits twelve");
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_and_told_why() {
+        let refused = |limit: &str, permits, lease| {
+            PrefetchConfig::new(&limit.parse().unwrap(), permits, lease).unwrap_err().to_string()
+        };
+        for (limit, permits, lease, told) in [
+            ("fixed-window 12/h", 0, LEASE, "the number of permits to take ahead is zero"),
+            ("fixed-window 12/h", 12, LEASE, "at most 11 fits within the limit's capacity"),
+            ("token-bucket 9/s burst 1", 1, LEASE, "no value fits within the limit's capacity"),
+            ("sliding-log 9/s + fixed-window 5/s", 5, LEASE, "at most 4 fits"),
+            ("fixed-window 12/h", 1, Duration::ZERO, "the lease of permits taken ahead is zero"),
+            ("fixed-window 12/h", 1, Duration::from_secs(3601), "at most 3600 s fits"),
+            ("leaky-bucket 9/s queue 9", 1, LEASE, "permits taken ahead cannot be had together"),
+        ] {
+            let error = refused(limit, permits, lease);
+            assert!(error.contains(told), "{limit} {permits}: {error}");
+        }
+        assert!(
+            PrefetchConfig::new(&"fixed-window 2/h".parse().unwrap(), 1, MAX_LEASE).is_ok(),
+            "the ends of the ranges are accepted"
+        );
+    }
+}

@@ -1,0 +1,361 @@
+//! What limiters that take permits ahead ask of their store, in virtual time, and what goes together with it.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use lockage::runtime::Tokio;
+use lockage::{
+    BlockingLimiter, ConfigError, DenyCache, Limiter, Prefetch, PrefetchStats, StoreError, Timed,
+    Verdict, WhenAway,
+};
+use lockage_memory::MemoryStore;
+use lockage_tests::clocks::TokioClock;
+use lockage_tests::flaky::{Fate, Flaky};
+use tokio::time::advance;
+
+const SECOND: Duration = Duration::from_secs(1);
+const LEASE: Duration = Duration::from_secs(10);
+
+type Store = Flaky<MemoryStore<Arc<TokioClock>>>;
+type Limited = Limiter<Timed<Store, Tokio>>;
+
+fn store() -> Store {
+    Flaky::new(MemoryStore::with_clock(Arc::new(TokioClock::start())))
+}
+
+fn plain(store: &Store, limit: &str) -> Limited {
+    Limiter::new(Timed::new(store.clone(), Tokio, SECOND), limit.parse().unwrap())
+}
+
+/// One that takes up to ten ahead, and its store.
+fn limiter(limit: &str) -> (Limited, Store) {
+    let store = store();
+    (plain(&store, limit).with_prefetch(Prefetch::new(10, LEASE)).unwrap(), store)
+}
+
+async fn allowed(limiter: &Limited, cost: u64) -> bool {
+    limiter.try_acquire("id", cost).await.unwrap().is_allowed()
+}
+
+fn stats(limiter: &Limited) -> PrefetchStats {
+    limiter.prefetch_stats().unwrap()
+}
+
+/// What the store has left.
+async fn remaining(limiter: &Limited) -> u64 {
+    limiter.peek("id", 0).await.unwrap().remaining
+}
+
+/// The store hears of one request in eleven, for all limits, and its clones share what a limiter holds.
+#[tokio::test(start_paused = true)]
+async fn one_call_brings_ten_more_along() {
+    for limit in [
+        "fixed-window 100/h",
+        "sliding-log 100/h",
+        "sliding-window 100/h",
+        "token-bucket 100/h burst 100",
+        "token-bucket 9 every 1h burst 100",
+        "fixed-window 100/h + token-bucket 200/h burst 200",
+    ] {
+        let (limiter, store) = limiter(limit);
+        let clone = limiter.clone();
+        let first = limiter.try_acquire("id", 1).await.unwrap();
+        assert!(!first.prefetched && first.remaining == 89, "{limit}: {first:?}");
+        for left in (0..10).rev() {
+            let decision = clone.try_acquire("id", 1).await.unwrap();
+            assert!(decision.prefetched && !decision.degraded, "{limit}: {decision:?}");
+            assert_eq!((decision.verdict, decision.remaining), (Verdict::Allowed, left));
+            assert_eq!(decision.limit, 100);
+            assert!(decision.reset_after <= first.reset_after && !decision.reset_after.is_zero());
+        }
+        assert_eq!(store.executions(), 1, "{limit}");
+        assert!(allowed(&limiter, 1).await);
+        assert_eq!((store.executions(), remaining(&limiter).await), (2, 100 - 22), "{limit}");
+        let told = stats(&limiter);
+        assert_eq!((told.hits, told.spent, told.calls, told.granted), (10, 10, 2, 20));
+        assert_eq!((told.denied, told.lost, told.keys), (0, 0, 1));
+    }
+}
+
+/// D1: where there is no room for what would be brought along, a request is decided by itself, to the last permit.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_denied_that_the_store_would_admit() {
+    let (limiter, store) = limiter("fixed-window 17/h");
+    for cost in 1..=11 {
+        assert!(allowed(&limiter, 1).await, "{cost}");
+    }
+    assert_eq!(store.executions(), 1);
+    for _ in 12..=17 {
+        assert!(allowed(&limiter, 1).await);
+    }
+    // Once with what it would bring along, and then each by itself.
+    assert_eq!((store.executions(), stats(&limiter).denied), (1 + 1 + 6, 1));
+    let denied = limiter.try_acquire("id", 1).await.unwrap();
+    assert!(matches!(denied.verdict, Verdict::Denied { .. }) && !denied.prefetched);
+    assert_eq!(store.executions(), 9);
+    // A lease later it is tried once more.
+    advance(LEASE).await;
+    assert!(!allowed(&limiter, 1).await);
+    assert_eq!(store.executions(), 11);
+}
+
+/// What is held is worth nothing after its lease, and stays charged.
+#[tokio::test(start_paused = true)]
+async fn a_lease_ends() {
+    let (limiter, store) = limiter("fixed-window 100/h");
+    assert!(allowed(&limiter, 1).await);
+    advance(LEASE - Duration::from_millis(1)).await;
+    assert!(allowed(&limiter, 1).await);
+    assert_eq!(store.executions(), 1);
+    advance(Duration::from_millis(1)).await;
+    assert!(allowed(&limiter, 1).await);
+    assert_eq!((store.executions(), remaining(&limiter).await), (2, 100 - 22));
+}
+
+/// Those who come meanwhile wait for what is under way where it suffices for them, and send a call of their own where not.
+#[tokio::test(start_paused = true)]
+async fn many_at_once_share_one_call() {
+    let (limiter, store) = limiter("fixed-window 1000/h");
+    let calls = (0..11).map(|_| {
+        let limiter = limiter.clone();
+        tokio::spawn(async move { allowed(&limiter, 1).await })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        assert!(call.await.unwrap());
+    }
+    assert_eq!((store.executions(), stats(&limiter).hits), (1, 10));
+
+    let calls = (0..100).map(|_| {
+        let limiter = limiter.clone();
+        tokio::spawn(async move { allowed(&limiter, 1).await })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        assert!(call.await.unwrap());
+    }
+    // One with ten who wait for it, and all others by themselves.
+    assert_eq!((store.executions(), stats(&limiter).calls), (1 + 90, 2));
+    assert_eq!(remaining(&limiter).await, 1000 - 11 - 11 - 89);
+}
+
+/// One who is dropped while it asks keeps nobody waiting, and what comes of it is nobody's.
+#[tokio::test(start_paused = true)]
+async fn who_is_dropped_while_it_asks_keeps_nobody_waiting() {
+    let (limiter, store) = limiter("fixed-window 100/h");
+    store.next([Fate::DoneInSilence]);
+    let mut waits = pin!(limiter.try_acquire("id", 1));
+    {
+        let mut asks = pin!(limiter.try_acquire("id", 1));
+        let context = &mut Context::from_waker(Waker::noop());
+        while store.executions() == 0 {
+            assert!(asks.as_mut().poll(context).is_pending());
+        }
+        assert!(waits.as_mut().poll(context).is_pending());
+        assert_eq!(store.executions(), 1);
+    }
+    let told = waits.await.unwrap();
+    assert!(told.is_allowed() && !told.prefetched);
+    assert_eq!((stats(&limiter).lost, stats(&limiter).hits), (1, 0));
+    assert_eq!(remaining(&limiter).await, 100 - 11 - 1);
+}
+
+/// No answer is no grant: what was asked for is wasted, once in a lease, and callers get what they would get without it.
+#[tokio::test(start_paused = true)]
+async fn what_got_no_answer_is_wasted_once_in_a_lease() {
+    let (limiter, store) = limiter("fixed-window 100/h");
+    store.next([Fate::AnswerLost, Fate::AnswerLost]);
+    for _ in 0..2 {
+        let error = limiter.try_acquire("id", 1).await.unwrap_err();
+        assert!(matches!(error, lockage::Error::Store(StoreError::Unknown(_))), "{error}");
+    }
+    assert_eq!(remaining(&limiter).await, 100 - 11 - 1, "the second one brought nothing along");
+    assert!(allowed(&limiter, 1).await && stats(&limiter).hits == 0);
+    advance(LEASE).await;
+    assert!(allowed(&limiter, 1).await);
+    assert_eq!(remaining(&limiter).await, 100 - 11 - 1 - 1 - 11);
+    assert_eq!((stats(&limiter).lost, stats(&limiter).granted), (1, 10));
+}
+
+/// D11: with request ids the lost answer is asked for again, and nothing is wasted.
+#[tokio::test(start_paused = true)]
+async fn with_request_ids_a_lost_answer_is_asked_for_again() {
+    let (limiter, store) = limiter("fixed-window 100/h");
+    let limiter = limiter.with_request_ids(SECOND * 5).unwrap();
+    store.next([Fate::AnswerLost, Fate::Answered]);
+    assert!(allowed(&limiter, 1).await);
+    for _ in 0..10 {
+        assert!(limiter.try_acquire("id", 1).await.unwrap().prefetched);
+    }
+    assert_eq!((store.calls(), remaining(&limiter).await), (2, 100 - 11));
+}
+
+/// The policy for an absent store decides on the request alone, and what it admits is not held.
+#[tokio::test(start_paused = true)]
+async fn a_policy_stands_in_for_the_request_alone() {
+    let (limiter, store) = limiter("fixed-window 100/h");
+    let share = WhenAway::share(10, MemoryStore::new()); // 10 for this process
+    let limiter = limiter.when_away(share).unwrap();
+    assert!(allowed(&limiter, 1).await);
+    store.always(Fate::Lost);
+    for _ in 0..10 {
+        assert!(limiter.try_acquire("id", 1).await.unwrap().prefetched, "it is held already");
+    }
+    for left in (0..10).rev() {
+        let decision = limiter.try_acquire("id", 1).await.unwrap();
+        assert!(decision.degraded && decision.is_allowed() && decision.remaining == left);
+    }
+    assert!(!allowed(&limiter, 1).await);
+}
+
+/// What is held is spent before a denial is remembered, and denials of the whole are not those of the request.
+#[tokio::test(start_paused = true)]
+async fn a_deny_cache_answers_what_is_denied_by_itself() {
+    let (limiter, store) = limiter("fixed-window 17/h");
+    let limiter = limiter.with_deny_cache(DenyCache::new(10)).unwrap();
+    for _ in 0..17 {
+        assert!(allowed(&limiter, 1).await);
+    }
+    assert!(!allowed(&limiter, 1).await);
+    let asked = store.executions();
+    for _ in 0..10 {
+        assert!(!allowed(&limiter, 1).await);
+        advance(LEASE).await;
+    }
+    assert_eq!(store.executions(), asked);
+}
+
+/// What goes one by one goes in one call with others where it coalesces.
+#[tokio::test(start_paused = true)]
+async fn what_goes_one_by_one_is_coalesced() {
+    let (limiter, store) = limiter("fixed-window 1000/h");
+    let limiter = limiter.with_coalescing(1000).unwrap();
+    let calls = (0..100).map(|_| {
+        let limiter = limiter.clone();
+        tokio::spawn(async move { allowed(&limiter, 1).await })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        assert!(call.await.unwrap());
+    }
+    assert_eq!((stats(&limiter).calls, stats(&limiter).hits), (1, 10));
+    let told = limiter.coalescing().unwrap();
+    assert_eq!((told.requests, told.calls + 1), (89, store.executions()));
+    assert!(told.calls < told.requests, "{told:?}");
+}
+
+/// In shadow mode it is charged and counted as if it were enforced.
+#[tokio::test(start_paused = true)]
+async fn a_shadow_counts_as_an_enforced_one_does() {
+    let (limiter, _store) = limiter("fixed-window 15/h");
+    let limiter = limiter.in_shadow();
+    for request in 1..=20 {
+        let decision = limiter.try_acquire("id", 1).await.unwrap();
+        assert_eq!(decision.would_deny(), request > 15);
+    }
+    let told = limiter.shadow_stats().unwrap();
+    assert_eq!((told.allowed, told.would_deny, told.failed), (15, 5, 0));
+}
+
+/// A reset gives all of it back, and a block admits nothing more, of what this limiter holds too.
+#[tokio::test(start_paused = true)]
+async fn a_reset_and_a_block_drop_what_is_held() {
+    let (limiter, store) = limiter("fixed-window 12/h");
+    assert!(allowed(&limiter, 1).await);
+    assert!(limiter.clone().reset("id").await.unwrap());
+    assert_eq!(remaining(&limiter).await, 12);
+    assert!(allowed(&limiter, 1).await && remaining(&limiter).await == 1);
+    limiter.block("id", SECOND * 60).await.unwrap();
+    let denied = limiter.try_acquire("id", 1).await.unwrap();
+    assert!(!denied.is_allowed() && denied.blocked);
+    advance(SECOND * 60).await;
+
+    // What is granted before a block, and told after it, is not to be had either.
+    limiter.reset("id").await.unwrap();
+    let before = store.executions();
+    let mut late = pin!(limiter.try_acquire("id", 1));
+    let context = &mut Context::from_waker(Waker::noop());
+    while store.executions() == before {
+        assert!(matches!(late.as_mut().poll(context), Poll::Pending));
+    }
+    limiter.block("id", SECOND * 60).await.unwrap();
+    assert!(late.await.unwrap().is_allowed());
+    assert!(!allowed(&limiter, 1).await);
+}
+
+/// Who waits for a permit spends what is held, or waits as ever.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_permit_spends_what_is_held() {
+    let (limiter, store) = limiter("token-bucket 10/s burst 20");
+    for _ in 0..11 {
+        assert!(limiter.acquire("id", 1, SECOND).await.unwrap().is_allowed());
+    }
+    assert_eq!(store.executions(), 1);
+    for _ in 0..20 {
+        assert!(limiter.acquire("id", 1, SECOND * 5).await.unwrap().is_allowed());
+    }
+}
+
+/// However many ids there are, as many as were asked for are kept.
+#[tokio::test(start_paused = true)]
+async fn memory_is_bounded() {
+    for max_keys in [1, 3, 3000] {
+        let prefetch = Prefetch::new(10, LEASE).with_max_keys(max_keys);
+        let limiter = plain(&store(), "fixed-window 100/h").with_prefetch(prefetch).unwrap();
+        for key in 0..4000 {
+            let decision = limiter.try_acquire(&key.to_string(), 1).await.unwrap();
+            assert!(decision.is_allowed() && !decision.prefetched);
+            assert!(stats(&limiter).keys <= max_keys);
+        }
+        assert!(stats(&limiter).keys > max_keys * 9 / 10);
+        assert!(limiter.try_acquire("3999", 1).await.unwrap().prefetched, "it is kept");
+    }
+}
+
+/// D12: keys, and prefixes, hold their own.
+#[tokio::test(start_paused = true)]
+async fn keys_do_not_affect_each_other() {
+    let (limiter, store) = limiter("fixed-window 100/h");
+    let other = limiter.clone().with_prefix("other").unwrap();
+    assert!(allowed(&limiter, 1).await && allowed(&other, 1).await);
+    assert!(limiter.try_acquire("another", 1).await.unwrap().is_allowed());
+    assert_eq!((store.executions(), stats(&limiter).hits), (3, 0));
+}
+
+/// Threads that block share what is held, and wait for nobody.
+#[test]
+fn threads_share_what_is_held() {
+    let limit = "fixed-window 1000/h".parse().unwrap();
+    let limiter = BlockingLimiter::new(MemoryStore::new(), limit, SECOND)
+        .with_prefetch(Prefetch::new(10, LEASE))
+        .unwrap();
+    let spend = || (0..500).filter(|_| limiter.try_acquire("id", 1).unwrap().is_allowed()).count();
+    let admitted: usize = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(spend)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    let told = limiter.prefetch_stats().unwrap();
+    // E1: all of it is one window's, and what is not admitted is held.
+    assert_eq!(admitted as u64 + (told.granted - told.spent), 1000, "{told:?}");
+    assert!(told.hits > 500, "{told:?}");
+}
+
+/// What makes no sense is refused when it is built.
+#[tokio::test]
+async fn what_makes_no_sense_is_refused() {
+    let refused = |limit, prefetch| plain(&store(), limit).with_prefetch(prefetch).unwrap_err();
+    for (prefetch, what) in [
+        (Prefetch::new(0, LEASE), "number of permits to take ahead"),
+        (Prefetch::new(1, Duration::ZERO), "lease of permits taken ahead"),
+        (Prefetch::new(1, LEASE).with_max_keys(0), "number of keys with permits ahead"),
+    ] {
+        assert_eq!(refused("fixed-window 10/h", prefetch), ConfigError::Zero { what });
+    }
+    assert!(matches!(
+        refused("fixed-window 10/h", Prefetch::new(10, LEASE)),
+        ConfigError::TooLarge { max: 9, .. }
+    ));
+    assert!(matches!(
+        refused("leaky-bucket 10/h queue 10", Prefetch::new(1, LEASE)),
+        ConfigError::Conflict { .. }
+    ));
+}
