@@ -1,10 +1,10 @@
-//! The mutex of what tasks share here: the standard library's, or loom's where loom explores it.
+//! The mutex and the flag of what tasks share here: the standard library's, or loom's where loom explores it.
 
 #[cfg(loom)]
-pub(crate) use loom::sync::{Mutex, MutexGuard};
+pub(crate) use loom::sync::{Mutex, MutexGuard, atomic::AtomicBool};
 use std::sync::PoisonError;
 #[cfg(not(loom))]
-pub(crate) use std::sync::{Mutex, MutexGuard};
+pub(crate) use std::sync::{Mutex, MutexGuard, atomic::AtomicBool};
 
 /// Locks, also after a panic in another thread: what is shared is whole whenever its lock is free.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

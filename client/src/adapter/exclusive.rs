@@ -88,7 +88,7 @@ impl Acknowledgement {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::task::{Context, Waker};

@@ -74,7 +74,7 @@ impl<L: Line> Subscriber for Lines<L> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use std::sync::{Mutex, MutexGuard};
 

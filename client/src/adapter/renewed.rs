@@ -1,13 +1,14 @@
 //! A connection that is made anew when it is lost, or in doubt.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 
 use super::Verdict;
+use crate::sync::{Mutex, MutexGuard, lock};
 
 /// After so many doubts, and no sooner than so long after it was made, a connection is replaced.
 const DOUBTS: u32 = 3;
@@ -126,7 +127,7 @@ where
     }
 
     fn state(&self) -> MutexGuard<'_, State<C, E>> {
-        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner.state)
     }
 }
 
@@ -169,7 +170,7 @@ impl<C, E> fmt::Debug for Renewed<C, E> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -229,5 +230,40 @@ mod tests {
     fn a_young_one_is_given_time() {
         let renewed = counted();
         (0..9).for_each(|_| assert_eq!(used(&renewed, Verdict::Doubtful), 1));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use loom::future::block_on;
+    use loom::thread;
+
+    use super::*;
+
+    /// Nobody who has said that a connection is lost gets it again, and those who say so of the same one make
+    /// one new connection.
+    #[test]
+    fn a_lost_connection_is_replaced_once() {
+        loom::model(|| {
+            let made = Arc::new(AtomicU32::new(0));
+            let count = Arc::clone(&made);
+            let renewed = Renewed::<u32, ()>::new(move || {
+                let count = Arc::clone(&count);
+                async move { Ok(count.fetch_add(1, Ordering::Relaxed) + 1) }
+            });
+            let use_twice = |renewed: Renewed<u32, ()>| {
+                let lost = block_on(renewed.with(async |made| (made.unwrap(), Verdict::Lost)));
+                let next = block_on(renewed.with(async |made| (made.unwrap(), Verdict::Good)));
+                assert!(next > lost, "{lost} came back as {next}");
+                lost
+            };
+            let other = renewed.clone();
+            let other = thread::spawn(move || use_twice(other));
+            let lost = [use_twice(renewed), other.join().unwrap()];
+            let distinct = if lost[0] == lost[1] { 1 } else { 2 };
+            assert_eq!(made.load(Ordering::Relaxed), 1 + distinct);
+        });
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::error::Error;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 
 use futures_util::future::BoxFuture;
@@ -14,6 +14,7 @@ use super::Wake;
 use super::channel::{Attempt, Channel};
 use super::listener::Listener;
 use crate::error::StoreError;
+use crate::sync::{AtomicBool, Mutex, MutexGuard, lock};
 
 /// How a store subscribes to channels.
 pub trait Subscriber: Send + Sync + 'static {
@@ -55,7 +56,7 @@ impl Channels {
     pub fn new<S: Subscriber>(subscriber: impl FnOnce(Feeds) -> S) -> Self {
         Channels(Arc::new_cyclic(|inner| Inner {
             subscriber: Box::new(subscriber(Feeds(Weak::clone(inner)))),
-            state: Mutex::default(),
+            state: Mutex::new(State::default()),
         }))
     }
 
@@ -181,6 +182,6 @@ impl Inner {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }

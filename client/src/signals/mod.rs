@@ -25,7 +25,9 @@
 mod channel;
 mod channels;
 mod listener;
-#[cfg(test)]
+#[cfg(all(test, loom))]
+mod loom_tests;
+#[cfg(all(test, not(loom)))]
 mod tests;
 
 use std::sync::Arc;

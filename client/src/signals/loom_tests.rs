@@ -1,0 +1,88 @@
+//! Every interleaving of those who listen with what is published and lost. Run with
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p lockage --lib --target-dir target/loom`. A listener that misses what
+//! it should hear waits for ever, which loom calls a deadlock.
+
+use futures_util::FutureExt;
+use loom::future::block_on;
+use loom::thread;
+
+use super::channels::{Channels, Feed, Feeds, Subscriber, Subscribing};
+use super::{Listener, Signal, Wake};
+
+const CHANNEL: &str = "lock:{a}";
+
+/// A server that is there whenever it is asked.
+struct Line;
+
+impl Subscriber for Line {
+    fn subscribe(&self, _channel: &str) -> Subscribing {
+        async { Ok(()) }.boxed()
+    }
+
+    fn unsubscribe(&self, _channel: &str) {}
+}
+
+/// Channels with a connection.
+fn channels() -> (Channels, Feed) {
+    let mut feeds: Option<Feeds> = None;
+    let channels = Channels::new(|of_these| {
+        feeds = Some(of_these);
+        Line
+    });
+    let feed = feeds.expect("they were given").open();
+    (channels, feed)
+}
+
+fn listen(channels: &Channels, wake: Wake) -> Listener {
+    block_on(channels.listen(CHANNEL, wake)).unwrap()
+}
+
+/// L12: what is published after somebody listens wakes him, however far he is on his way to wait.
+#[test]
+fn l12_a_message_is_not_missed() {
+    loom::model(|| {
+        let (channels, feed) = channels();
+        let mut listener = listen(&channels, Wake::All);
+        let publisher = thread::spawn(move || feed.message(CHANNEL, ""));
+        assert_eq!(block_on(listener.next()), Signal::Message);
+        publisher.join().unwrap();
+    });
+}
+
+/// L12: a message for one of several is not lost with one who goes while it comes.
+#[test]
+fn l12_who_goes_leaves_the_message_to_the_next() {
+    loom::model(|| {
+        let (channels, feed) = channels();
+        let (first, mut second) = (listen(&channels, Wake::One), listen(&channels, Wake::One));
+        let publisher = thread::spawn(move || feed.message(CHANNEL, ""));
+        drop(first);
+        assert_eq!(block_on(second.next()), Signal::Message);
+        publisher.join().unwrap();
+    });
+}
+
+/// A loss is told once the subscription stands again, whatever is published meanwhile.
+#[test]
+fn a_loss_is_told() {
+    loom::model(|| {
+        let (channels, feed) = channels();
+        let mut listener = listen(&channels, Wake::All);
+        let connection = thread::spawn(move || feed.end());
+        assert_eq!(block_on(listener.next()), Signal::Lost);
+        connection.join().unwrap();
+    });
+}
+
+/// Two who come at the same time share one channel, and who leaves last ends it.
+#[test]
+fn those_who_come_and_go_leave_nothing() {
+    loom::model(|| {
+        let (channels, _feed) = channels();
+        let others = channels.clone();
+        let other = thread::spawn(move || drop(listen(&others, Wake::One)));
+        drop(listen(&channels, Wake::One));
+        other.join().unwrap();
+        assert_eq!(format!("{channels:?}"), "{}");
+    });
+}
