@@ -5,6 +5,7 @@ mod end_to_end;
 mod in_process;
 mod process;
 mod server;
+mod simulator;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -25,6 +26,8 @@ enum Table {
     EndToEnd(end_to_end::Args),
     /// Nanoseconds of a decision in process, with its neighbours, the floors and the clocks.
     InProcess(in_process::Args),
+    /// Decisions and worlds per second of the simulator, on one core.
+    Simulator(simulator::Args),
 }
 
 fn main() -> Result<()> {
@@ -32,5 +35,6 @@ fn main() -> Result<()> {
         Table::Server(args) => server::run(&args),
         Table::EndToEnd(args) => end_to_end::run(&args),
         Table::InProcess(args) => in_process::run(&args),
+        Table::Simulator(args) => simulator::run(&args),
     }
 }

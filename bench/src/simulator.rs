@@ -1,0 +1,133 @@
+//! How fast the simulator is, on one core: decisions of each engine, and worlds.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use comfy_table::{CellAlignment, Table, presets};
+use lockage_core::{Acquire, Limit, Timestamp};
+use lockage_sim::engine::EngineKind;
+use lockage_sim::store::SimStore;
+use lockage_sim::world::{self, Machine, Model, Scenario, Scripts, Server};
+
+/// What to measure.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// How often each row is measured, in turns; the table has the medians.
+    #[arg(long, default_value_t = 7)]
+    rounds: usize,
+    /// Milliseconds of one such measurement.
+    #[arg(long, default_value_t = 300)]
+    millis: u64,
+}
+
+const START_US: u64 = 1_763_700_000_000_000;
+
+const LIMITS: [(&str, &str); 7] = [
+    ("fixed window", "fixed-window 100/s"),
+    ("sliding log", "sliding-log 100/s"),
+    ("sliding window", "sliding-window 100/s"),
+    ("token bucket", "token-bucket 100/s"),
+    ("interval bucket", "token-bucket 100 every 1s"),
+    ("leaky bucket", "leaky-bucket 100/s queue 100"),
+    ("token bucket + fixed window", "token-bucket 100/s + fixed-window 100/s"),
+];
+
+/// A row: what is done, and something that does it until a time and says how often.
+struct Row {
+    name: String,
+    engine: &'static str,
+    run: Box<dyn FnMut(Instant) -> Result<u64>>,
+    per_second: Vec<f64>,
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    let mut rows = Vec::new();
+    for (engine, kind) in [("model", EngineKind::Model), ("lua", EngineKind::Lua)] {
+        for (name, limit) in LIMITS {
+            let run = Box::new(decisions(kind, limit)?);
+            rows.push(Row { name: format!("decisions, {name}"), engine, run, per_second: vec![] });
+        }
+        for (name, is_lock) in [("limiters", false), ("locks", true)] {
+            let server: Box<dyn Server> = match kind {
+                EngineKind::Model => Box::new(Model::default()),
+                EngineKind::Lua => Box::new(Scripts::on(SimStore::new()?)),
+            };
+            let run = Box::new(worlds(server, is_lock));
+            rows.push(Row { name: format!("worlds, {name}"), engine, run, per_second: vec![] });
+        }
+    }
+    for _ in 0..args.rounds {
+        for row in &mut rows {
+            let began = Instant::now();
+            let done = (row.run)(began + Duration::from_millis(args.millis))?;
+            row.per_second.push(done as f64 / began.elapsed().as_secs_f64());
+        }
+    }
+    print(&mut rows);
+    Ok(())
+}
+
+/// One request after the other on a hundred keys, twice as many as are admitted.
+fn decisions(kind: EngineKind, limit: &str) -> Result<impl FnMut(Instant) -> Result<u64>> {
+    let mut engine = kind.build()?;
+    let limit: Limit = limit.parse()?;
+    let acquire = Acquire::new(limit, 1)?;
+    let keys: Vec<String> = (0..100).map(|number| format!("key:{number}")).collect();
+    let mut number = 0_u64;
+    Ok(move |until: Instant| {
+        let before = number;
+        while Instant::now() < until {
+            // The clock is read seldom.
+            for _ in 0..100 {
+                let now = Timestamp::from_micros(START_US + number * 50)?;
+                engine.acquire(&keys[(number % 100) as usize], &acquire, now)?;
+                number += 1;
+            }
+        }
+        Ok(number - before)
+    })
+}
+
+/// The worlds of one seed after the other, without those of other machines.
+fn worlds(mut server: Box<dyn Server>, locks: bool) -> impl FnMut(Instant) -> Result<u64> {
+    let mut seed = 0;
+    move |until: Instant| {
+        let mut done = 0;
+        while Instant::now() < until {
+            let scenario = Scenario::of(seed);
+            seed += 1;
+            let is_right = match scenario.machine {
+                Machine::Limiter(_) => !locks,
+                Machine::Lock { .. } => locks,
+                _ => false,
+            };
+            if is_right {
+                let violation = world::run(&scenario, &mut *server, false).violation;
+                ensure!(violation.is_none(), "seed {} fails", seed - 1);
+                done += 1;
+            }
+        }
+        Ok(done)
+    }
+}
+
+fn print(rows: &mut [Row]) {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    table.set_header(["", "model, per second", "lua, per second"]);
+    let mut medians: BTreeMap<(usize, String), BTreeMap<&str, f64>> = BTreeMap::new();
+    let half = rows.len() / 2;
+    for (place, row) in rows.iter_mut().enumerate() {
+        row.per_second.sort_by(f64::total_cmp);
+        let median = row.per_second[row.per_second.len() / 2];
+        medians.entry((place % half, row.name.clone())).or_default().insert(row.engine, median);
+    }
+    for ((_, name), engines) in medians {
+        table.add_row([name, format!("{:.0}", engines["model"]), format!("{:.0}", engines["lua"])]);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    println!("{table}");
+}
