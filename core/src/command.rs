@@ -103,7 +103,6 @@ pub enum ScriptId {
     LeakyBucketAcquire,
     LeakyBucketCancel,
     SlidingLogAcquire,
-    SlidingLogPeek,
     LimiterAcquire,
     LimiterPeek,
     LimiterAdjust,
@@ -116,6 +115,9 @@ pub enum ScriptId {
     LockForceRelease,
     LockInspect,
     LockWithdraw,
+    PlainLockAcquire,
+    PlainLockRenew,
+    PlainLockRelease,
     FencedWrite,
     FencedRead,
     SemaphoreAcquire,
@@ -134,7 +136,7 @@ pub enum ScriptId {
 
 impl ScriptId {
     /// Every script.
-    pub const ALL: [ScriptId; 34] = [
+    pub const ALL: [ScriptId; 36] = [
         ScriptId::FixedWindowAcquire,
         ScriptId::SlidingWindowAcquire,
         ScriptId::TokenBucketAcquire,
@@ -142,7 +144,6 @@ impl ScriptId {
         ScriptId::LeakyBucketAcquire,
         ScriptId::LeakyBucketCancel,
         ScriptId::SlidingLogAcquire,
-        ScriptId::SlidingLogPeek,
         ScriptId::LimiterAcquire,
         ScriptId::LimiterPeek,
         ScriptId::LimiterAdjust,
@@ -155,6 +156,9 @@ impl ScriptId {
         ScriptId::LockForceRelease,
         ScriptId::LockInspect,
         ScriptId::LockWithdraw,
+        ScriptId::PlainLockAcquire,
+        ScriptId::PlainLockRenew,
+        ScriptId::PlainLockRelease,
         ScriptId::FencedWrite,
         ScriptId::FencedRead,
         ScriptId::SemaphoreAcquire,
@@ -181,7 +185,6 @@ impl ScriptId {
             ScriptId::LeakyBucketAcquire => "leaky_bucket_acquire",
             ScriptId::LeakyBucketCancel => "leaky_bucket_cancel",
             ScriptId::SlidingLogAcquire => "sliding_log_acquire",
-            ScriptId::SlidingLogPeek => "sliding_log_peek",
             ScriptId::LimiterAcquire => "limiter_acquire",
             ScriptId::LimiterPeek => "limiter_peek",
             ScriptId::LimiterAdjust => "limiter_adjust",
@@ -194,6 +197,9 @@ impl ScriptId {
             ScriptId::LockForceRelease => "lock_force_release",
             ScriptId::LockInspect => "lock_inspect",
             ScriptId::LockWithdraw => "lock_withdraw",
+            ScriptId::PlainLockAcquire => "plain_lock_acquire",
+            ScriptId::PlainLockRenew => "plain_lock_renew",
+            ScriptId::PlainLockRelease => "plain_lock_release",
             ScriptId::FencedWrite => "fenced_write",
             ScriptId::FencedRead => "fenced_read",
             ScriptId::SemaphoreAcquire => "semaphore_acquire",
@@ -247,17 +253,22 @@ impl Arguments {
     /// Puts the two arguments of a script that takes numbers in binary in the place of all others: these
     /// numbers, and the caller's time and the skew where that time decides.
     pub(crate) fn pack(&mut self, numbers: impl IntoIterator<Item = u64>) {
+        self.pack_bytes(numbers.into_iter().flat_map(packed));
+    }
+
+    /// The same of numbers and what else a script takes, in the form that it takes.
+    pub(crate) fn pack_bytes(&mut self, bytes: impl IntoIterator<Item = u8>) {
         self.bytes.clear();
         self.ends.clear();
         self.is_packed = true;
-        self.push_packed(numbers);
+        self.push_bytes(bytes);
         if let Some(now) = self.now {
-            self.push_packed([now.as_micros(), self.skew_ms]);
+            self.push_bytes([now.as_micros(), self.skew_ms].into_iter().flat_map(packed));
         }
     }
 
-    fn push_packed(&mut self, numbers: impl IntoIterator<Item = u64>) {
-        numbers.into_iter().for_each(|number| self.bytes.extend(packed(number)));
+    fn push_bytes(&mut self, bytes: impl IntoIterator<Item = u8>) {
+        self.bytes.extend(bytes);
         self.ends.push(self.bytes.len());
     }
 

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 
 use crate::exact::MAX_EXACT;
+use crate::lock::LockRecord;
 use crate::record::read_numbers;
 
 /// A number as eight bytes; above 2^53 the nearest that there is.
@@ -20,7 +21,7 @@ pub(crate) fn unpacked(bytes: &[u8]) -> Option<Vec<u64>> {
     rest.is_empty().then(|| numbers.iter().map(|number| whole(*number)).collect())?
 }
 
-fn whole(bytes: [u8; 8]) -> Option<u64> {
+pub(crate) fn whole(bytes: [u8; 8]) -> Option<u64> {
     let number = f64::from_le_bytes(bytes);
     let is_whole = number >= 0.0 && number < MAX_EXACT as f64 && number == (number as u64) as f64;
     is_whole.then_some(number as u64)
@@ -41,18 +42,24 @@ pub fn read_packed_reply(reply: &[u8]) -> Option<Vec<i64>> {
     Some(core::iter::once(0).chain(numbers.into_iter().map(|number| number as i64)).collect())
 }
 
-/// The records that are packed, and how many numbers they have.
+/// The records of counters, and how many numbers they have.
 const RECORDS: [(&str, usize); 5] = [("F1", 4), ("S1", 5), ("T1", 5), ("I1", 5), ("Q1", 5)];
 
 /// A record as a store keeps it that is this text: that of a counter with nothing behind its state is packed
 /// behind its tag and a colon.
 pub(crate) fn pack_text(text: &str) -> Vec<u8> {
-    pack_counter(text).unwrap_or_else(|| text.as_bytes().to_vec())
+    let packed = pack_numbers(text, &RECORDS).or_else(|| LockRecord::pack_text(text));
+    packed.unwrap_or_else(|| text.as_bytes().to_vec())
 }
 
-fn pack_counter(text: &str) -> Option<Vec<u8>> {
+/// The same of the first element of a list: that of a log with nothing behind its state is packed.
+pub(crate) fn pack_head(text: &str) -> Vec<u8> {
+    pack_numbers(text, &[("L1", 4)]).unwrap_or_else(|| text.as_bytes().to_vec())
+}
+
+fn pack_numbers(text: &str, records: &[(&str, usize)]) -> Option<Vec<u8>> {
     let (tag, rest) = text.split_once(' ')?;
-    let &(_, len) = RECORDS.iter().find(|(known, _)| *known == tag)?;
+    let &(_, len) = records.iter().find(|(known, _)| *known == tag)?;
     let numbers = read_numbers(rest).filter(|numbers| numbers.len() == len)?;
     let body = numbers.into_iter().flat_map(packed);
     let bytes: Vec<u8> = tag.bytes().chain([b':']).chain(body).collect();
@@ -67,7 +74,11 @@ pub(crate) fn text_of(bytes: &[u8]) -> String {
     let tag = at.and_then(|at| core::str::from_utf8(&bytes[..at]).ok()).filter(|tag| is_tag(tag));
     let Some(tag) = tag else { return String::from_utf8_lossy(bytes).into_owned() };
     let mut text = String::from(tag);
-    let (numbers, rest) = bytes[tag.len() + 1..].as_chunks::<8>();
+    let body = &bytes[tag.len() + 1..];
+    if tag == LockRecord::TAG {
+        return LockRecord::unpacked(body).map_or(text + " ?", |record| record.to_text());
+    }
+    let (numbers, rest) = body.as_chunks::<8>();
     for number in numbers {
         // Invariant: writing to a `String` cannot fail.
         let _ = match whole(*number) {
@@ -104,6 +115,16 @@ mod tests {
         {
             assert_eq!(pack_text(text), text.as_bytes(), "{text}");
             assert_eq!(text_of(text.as_bytes()), text);
+        }
+    }
+
+    #[test]
+    fn the_head_of_a_log_alone_is_packed_and_read_back() {
+        let bytes = pack_head("L1 10 1000 3 1763700000000000");
+        assert_eq!((bytes.len(), &bytes[..3]), (35, &b"L1:"[..]));
+        assert_eq!(text_of(&bytes), "L1 10 1000 3 1763700000000000");
+        for text in ["L1 10 1000 3 5|blocked 60", "L1 10 1000 3", "F1 10 1000 50 4", ""] {
+            assert_eq!(pack_head(text), text.as_bytes(), "{text}");
         }
     }
 

@@ -16,7 +16,7 @@ use crate::limiter::{
     Standpoint, State,
 };
 use crate::lock::LockRecord;
-use crate::packed::{pack_text, text_of};
+use crate::packed::{pack_head, pack_text, text_of};
 use crate::rw_lock::RwLockRecord;
 use crate::semaphore::SemaphoreRecord;
 use crate::time::Timestamp;
@@ -55,9 +55,11 @@ pub(crate) enum Body {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// A string. The numbers of a counter with nothing behind its state are kept in binary, so that
-    /// `F1 10 60000000 1763700000123456 3` is `F1:` and four doubles of eight bytes each, in little-endian order.
+    /// `F1 10 60000000 1763700000123456 3` is `F1:` and four doubles of eight bytes each, in little-endian order. A
+    /// lock in whose queue nobody is has such a form, too, which its plain scripts describe.
     Text(String),
-    /// A list, in order.
+    /// A list, in order. Its first element is kept in binary as a string is, where that is a log's with nothing behind its
+    /// state.
     List(Vec<String>),
 }
 
@@ -67,11 +69,22 @@ impl Stored {
         Stored::Text(text_of(bytes))
     }
 
+    /// What the elements of a list under a key say.
+    pub fn of_list<'a>(elements: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        Stored::List(elements.into_iter().map(text_of).collect())
+    }
+
     /// The string as it is kept, or the elements of the list.
     pub fn to_bytes(&self) -> Vec<Vec<u8>> {
         match self {
             Stored::Text(text) => alloc::vec![pack_text(text)],
-            Stored::List(list) => list.iter().map(|item| item.as_bytes().to_vec()).collect(),
+            Stored::List(list) => match &list[..] {
+                [head, entries @ ..] => {
+                    let entries = entries.iter().map(|item| item.as_bytes().to_vec());
+                    core::iter::once(pack_head(head)).chain(entries).collect()
+                }
+                [] => Vec::new(),
+            },
         }
     }
 }
@@ -103,8 +116,8 @@ impl Record {
         left.as_micros().div_ceil(1000) as u64 // at most MAX_SPAN
     }
 
-    /// Whether it is to be kept for exactly as long as an `earlier` record of the same counter, of which no more
-    /// than its state was written: then a store leaves the expiry of the key as it is.
+    /// Whether it is to be kept for exactly as long as an `earlier` record of the same lock, or of the same counter
+    /// or log, of which no more than its state was written: then a store leaves the expiry of the key as it is.
     pub fn is_kept_as(&self, earlier: &Record) -> bool {
         let rest = |record: &Record| {
             let is_bare = record.blocked_until == 0 && record.policy.is_none();
@@ -114,6 +127,10 @@ impl Record {
             (Body::Counter(now), Body::Counter(before)) => {
                 now.is_kept_as(before) && rest(self) && rest(earlier)
             }
+            (Body::Group(now), Body::Group(before)) => {
+                now.is_kept_as(before) && rest(self) && rest(earlier)
+            }
+            (Body::Lock(now), Body::Lock(before)) => now.forget_at() == before.forget_at(),
             _ => false,
         }
     }

@@ -15,7 +15,7 @@ local function read_any()
   if form == 'none' then return end
   local record
   if form == 'string' then record = unpacked(redis.call('GET', key)) end
-  if form == 'list' then record = redis.call('LINDEX', key, '0') end
+  if form == 'list' then record = unpacked(redis.call('LINDEX', key, '0')) end
   local scope, keep, till, from = match(record or '', '^P1 ([oc]) (%d+) (%d+) ()')
   if scope then
     policy, record = {scope = scope, keep = tonumber(keep)}, sub(record, from)

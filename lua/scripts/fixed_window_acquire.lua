@@ -27,9 +27,9 @@ else
 end
 while true do
   if not (cost >= 1 and cost % 1 == 0) then return redis.error_reply(WRONG_CALL) end
-  if cost <= limit - used then admitted, used = true, used + cost end
+  if cost <= limit - used then changed, used = true, used + cost end
   if at > size then break end
   cost, at = struct.unpack('<d', call, at)
 end
 local keep = opened + window
-if admitted then record = struct.pack('<I3dddd', 3813702, limit, window, opened, used) end
+if changed then record = struct.pack('<I3dddd', 3813702, limit, window, opened, used) end

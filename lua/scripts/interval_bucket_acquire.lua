@@ -38,10 +38,10 @@ else
 end
 while true do
   if not (cost >= 1 and cost % 1 == 0) then return redis.error_reply(WRONG_CALL) end
-  if cost <= burst - deficit then admitted, deficit = true, deficit + cost end
+  if cost <= burst - deficit then changed, deficit = true, deficit + cost end
   if at > size then break end
   cost, at = struct.unpack('<d', call, at)
 end
 local keep = anchor - anchor % span + 2 * span
 if keep > 9007199254740991 then keep = 9007199254740991 end
-if admitted then record = struct.pack('<I3ddddd', 3813705, amount, interval, burst, deficit, anchor) end
+if changed then record = struct.pack('<I3ddddd', 3813705, amount, interval, burst, deficit, anchor) end

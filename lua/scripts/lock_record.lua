@@ -9,13 +9,17 @@
 -- force; x and its id, where its lease was over when the lock was granted again. Behind each > stands a place in
 -- the queue, the first one first: its owner (32 hex digits) and until when it lasts (us). Places that have ended are
 -- dropped by the next write.
+-- Where the queue is empty it is stored packed, as plain_lock.lua says.
 local MAX_HOLDS = 256
 local MAX_QUEUED = 256
 local NOBODY = '00000000000000000000000000000000'
+local HEAD, ENDED = '<I3dddddI1I2c16', '<c1c16dI1'   -- of a packed record, and a hold that ended in it
+local K1 = 3813707   -- K1:, as such a number
 local owner, deadline, token, keep, wake, ahead, label = NOBODY, 0, 0, 0, 0, 0, ''
 local held = ''    -- the ids, with a space between each two
 local ended = ''   -- what stands behind them
 local queue = {}   -- the places that have not ended
+local kept = -1    -- until when the record was kept that was read
 
 local REFUSED, HELD, TOO_LATE, QUEUED, RELEASED = 0, 1, 2, 3, 4
 
@@ -27,11 +31,61 @@ local function are_ids(text)
   return sub(text, -1) ~= ' ' and #text < MAX_HOLDS * 33
 end
 
+local function id_of(bytes)
+  return (string.gsub(bytes, '.', function(byte) return format('%02x', string.byte(byte)) end))
+end
+
+local function bytes_of(id)
+  return (string.gsub(id, '%x%x', function(byte) return string.char(tonumber(byte, 16)) end))
+end
+
+-- The text of a packed record; nothing where it is damaged.
+local function text_of(record)
+  if #record < 62 then return end
+  local _, d, t, k, w, a, ends, holds, o, from = struct.unpack(HEAD, record)
+  local label = #record - 62 - 26 * ends - 16 * holds
+  if ends > 4 or holds > MAX_HOLDS or label < 0 or label > 64 or holds == 0 and label > 0 then return end
+  local numbers, pieces, ids = '', '', {}
+  for _, number in ipairs({d, t, k, w, a}) do
+    if not (number >= 0 and number <= EXACT and number % 1 == 0) then return end
+    numbers = numbers .. format(' %.0f', number + 0)
+  end
+  for _ = 1, ends do
+    local letter, id, of, left
+    letter, id, of, left, from = struct.unpack(ENDED, record, from)
+    local piece = '|' .. letter .. id_of(id)
+    if letter ~= 'x' then piece = piece .. format(' %.0f', of) end
+    if letter == 'r' then piece = piece .. format(' %d', left) end
+    pieces = piece .. pieces
+  end
+  for at = 1, holds do ids[at] = id_of(sub(record, from + 16 * at - 16, from + 16 * at - 1)) end
+  local words = label > 0 and ' ' .. sub(record, -label) or ''
+  return 'K1 ' .. id_of(o) .. numbers .. words .. '|' .. table.concat(ids, ' ') .. pieces
+end
+
+-- The record as it is stored where nobody is in the queue; nothing where the packed form cannot say it.
+local function packed()
+  local pieces, ends = '', 0
+  for letter, id, rest in string.gmatch(ended, '|(%a)(%x*)([^|]*)') do
+    local of, left = match(rest, '^ ?(%d*) ?(%d*)$')
+    of, left = tonumber(of) or 0, tonumber(left) or 0
+    if not is_id(id) or of > EXACT or left > 255 then return end
+    pieces, ends = struct.pack(ENDED, letter, bytes_of(id), of, left) .. pieces, ends + 1
+  end
+  if ends > 4 or held == '' and label ~= '' then return end
+  local ids = bytes_of((string.gsub(held, ' ', '')))
+  return struct.pack(HEAD, K1, deadline, token, keep, wake, ahead, ends, #ids / 16, bytes_of(owner)) .. pieces .. ids .. label
+end
+
 -- Reads the record, if there is one that counts now; why where it cannot be read.
 local function read_lock()
   local record, refused = read('GET', key)
   if refused then return refused end
   if not record then return end
+  if sub(record, 1, 3) == 'K1:' then
+    record = text_of(record)
+    if not record then return {DAMAGED} end
+  end
   refused = unlike(record, 'K1')
   if refused then return refused end
   local o, d, t, k, w, a, words, ids, ends, places =
@@ -40,6 +94,7 @@ local function read_lock()
   if now >= tonumber(k) then return end
   owner, deadline, label, held, ended = o, tonumber(d), sub(words, 2), ids, ends
   token, keep, wake, ahead = tonumber(t), tonumber(k), tonumber(w), tonumber(a)
+  kept = keep
   for place in string.gmatch(places, '>([^>]*)') do
     local who, till = match(place, '^(%x+) (%d+)$')
     if not is_id(who) then return {DAMAGED} end
@@ -121,12 +176,21 @@ local function leave(who)
   return at ~= nil
 end
 
-local function store()
+local function text()
   local head = format('K1 %s %.0f %.0f %.0f %.0f %.0f', owner, deadline, token, keep, wake, ahead)
   if label ~= '' then head = head .. ' ' .. label end
   local places = {}
   for at = 1, #queue do places[at] = format('>%s %.0f', queue[at].owner, queue[at].till) end
-  redis.call('SET', key, head .. '|' .. held .. ended .. table.concat(places), 'PX', ttl_ms(keep))
+  return head .. '|' .. held .. ended .. table.concat(places)
+end
+
+local function store()
+  local record = not queue[1] and packed() or text()
+  if keep == kept then
+    redis.call('SET', key, record, 'KEEPTTL')
+  else
+    redis.call('SET', key, record, 'PX', ttl_ms(keep))
+  end
 end
 
 -- The record is kept for at least `remember_us` more, and until no lease, hold, place or token in it matters.

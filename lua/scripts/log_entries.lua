@@ -139,6 +139,12 @@ local function store_cut()
   if cut.removed > 0 then redis.call('LREM', key, format('%.0f', cut.removed), '') end
 end
 
+-- Until when a log by itself is kept: the same for all admissions within a window, so that the plain script sets the expiry
+-- anew but once in each.
+local function log_kept_until(log)
+  return log.used > 0 and next_stretch_ends(last, log.window) or last
+end
+
 -- Writes the head and the entries. `is_list`: whether they are stored already, else nothing is.
 local function store_entries(head, drop, is_list, ttl)
   if is_list then
@@ -147,11 +153,11 @@ local function store_entries(head, drop, is_list, ttl)
     if drop + removed > 0 then
       redis.call('LTRIM', key, format('%.0f', drop), format('%.0f', -1 - removed))
     end
-    redis.call('LSET', key, '0', head)
+    redis.call('LSET', key, '0', packed(head))
     if lowered then redis.call('LSET', key, '-1', lowered) end
   else
     redis.call('DEL', key)
-    redis.call('RPUSH', key, head)
+    redis.call('RPUSH', key, packed(head))
   end
   for i = 1, #added do added[i] = entry_text(at, added[i]) end
   for i = 1, #added, NEXT_PIECE do

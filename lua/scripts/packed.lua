@@ -1,6 +1,6 @@
--- The record of a counter with nothing behind its state, which is packed: `F1:` and a double of 8 bytes, in little-endian
+-- The record of a counter with nothing behind its state, or the head of such a log, which is packed: `F1:` and a double of 8 bytes, in little-endian
 -- order, for each number of `F1 10 60000000 1763700000123456 3`. The plain scripts read no other form.
-local NUMBERS = {F1 = 4, S1 = 5, T1 = 5, I1 = 5, Q1 = 5}   -- how many there are
+local NUMBERS = {F1 = 4, S1 = 5, T1 = 5, I1 = 5, Q1 = 5, L1 = 4}   -- how many there are
 
 -- A record as it is stored, from its text.
 local function packed(text)

@@ -1,5 +1,5 @@
--- Writes the record where anything was admitted: it is kept until `keep` (us), and was until `kept`, or -1.
-if admitted then
+-- Writes the record where it was changed: it is kept until `keep` (us), and was until `kept`, or -1.
+if changed then
   if keep == kept then
     redis.call('SET', key, record, 'KEEPTTL')
   else

@@ -14,20 +14,6 @@ local requests = {}   -- those that are remembered now, as text
 local known           -- this one, if it is among them
 local blocked         -- until when the key is, if it is now
 
-local function other_limit()
-  return redis.error_reply('LOCKAGE_OTHER_LIMIT the key holds what only the general scripts can read')
-end
-
--- Calls a command that reads a hot script's record, which begins with `head` where there is one.
-local function read_under(head, ...)
-  local record, refused = read(...)
-  if refused and refused.err then return nil, refused end
-  if refused or record and sub(record, 1, #head) ~= head then
-    return nil, other_limit()
-  end
-  return record
-end
-
 -- Reads ARGV[3]: empty, or the id and how long to remember it (us), as 'id:remember'. Then
 -- ARGV[cost], the request's cost, is the last argument.
 local function read_request(cost)
@@ -67,16 +53,14 @@ local function read_behind(text, most, fewest, adjusted)
   end
 end
 
--- The state of a hot script's record, which begins at `from`, without what stands behind it, which is
--- read; or nothing and why it cannot be. Of its parts `logs` are logs. Reservations, which begin with r
--- or s, are for the general scripts.
-local function read_state(record, from, fewest, logs)
+-- The state of a counter's record, which begins at `from`, without what stands behind it, which is read; or nothing
+-- and why it cannot be. There are no reservations behind it.
+local function read_state(record, from)
   local bar = find(record, '|', from, true)
   if not bar then return sub(record, from) end
-  if find(record, '|[rs]', bar) then return nil, other_limit() end
   local state = sub(record, from, bar - 1)
   local _, most = string.gsub(state, '%d+', '')
-  local refused = read_behind(sub(record, bar), most, fewest, 2 + most + logs)
+  local refused = read_behind(sub(record, bar), most, 0, 2 + most)
   if refused then return nil, refused end
   return state
 end

@@ -45,9 +45,9 @@ if previous > 0 then
 end
 while true do
   if not (cost >= 1 and cost % 1 == 0) then return redis.error_reply(WRONG_CALL) end
-  if cost <= limit - used then admitted, used, current = true, used + cost, current + cost end
+  if cost <= limit - used then changed, used, current = true, used + cost, current + cost end
   if at > size then break end
   cost, at = struct.unpack('<d', call, at)
 end
 local keep = last - passed + 2 * window
-if admitted then record = struct.pack('<I3ddddd', 3813715, limit, window, previous, current, last) end
+if changed then record = struct.pack('<I3ddddd', 3813715, limit, window, previous, current, last) end

@@ -37,11 +37,11 @@ end
 while true do
   if not (cost >= 1 and cost % 1 == 0) then return redis.error_reply(WRONG_CALL) end
   if cost <= burst and cost * unit <= full - deficit then
-    admitted, deficit = true, deficit + cost * unit
+    changed, deficit = true, deficit + cost * unit
   end
   if at > size then break end
   cost, at = struct.unpack('<d', call, at)
 end
 local keep = last - last % span + 2 * span
 if keep > 9007199254740991 then keep = 9007199254740991 end
-if admitted then record = struct.pack('<I3ddddd', 3813716, rate, unit, burst, deficit, last) end
+if changed then record = struct.pack('<I3ddddd', 3813716, rate, unit, burst, deficit, last) end

@@ -9,8 +9,8 @@ const FIXED_WINDOW: &str = include_str!("../scripts/fixed_window.lua");
 const SLIDING_WINDOW: &str = include_str!("../scripts/sliding_window.lua");
 const TOKEN_BUCKET: &str = include_str!("../scripts/token_bucket.lua");
 const INTERVAL_BUCKET: &str = include_str!("../scripts/interval_bucket.lua");
-const SLIDING_LOG: &str = include_str!("../scripts/sliding_log.lua");
 const ANY_RECORD: &str = include_str!("../scripts/any_record.lua");
+const PLAIN_CALL: &str = include_str!("../scripts/plain_call.lua");
 const PENALTY: &str = include_str!("../scripts/penalty.lua");
 const PUBLISH: &str = include_str!("../scripts/publish.lua");
 const LOCK_RECORD: &str = include_str!("../scripts/lock_record.lua");
@@ -59,8 +59,9 @@ pub(crate) fn source(id: ScriptId) -> String {
             let cancel = include_str!("../scripts/leaky_bucket_cancel.lua");
             [PRELUDE, PACKED, TOKEN_BUCKET, REQUESTS, ANY_RECORD, cancel].concat()
         }
-        ScriptId::SlidingLogAcquire => log(include_str!("../scripts/sliding_log_acquire.lua")),
-        ScriptId::SlidingLogPeek => log(include_str!("../scripts/sliding_log_peek.lua")),
+        ScriptId::SlidingLogAcquire => {
+            [PLAIN_CALL, include_str!("../scripts/sliding_log_acquire.lua")].concat()
+        }
         ScriptId::LimiterAcquire => any(&[include_str!("../scripts/limiter_acquire.lua")]),
         ScriptId::LimiterPeek => any(&[include_str!("../scripts/limiter_peek.lua")]),
         ScriptId::LimiterAdjust => any(&[PENALTY, include_str!("../scripts/limiter_adjust.lua")]),
@@ -75,6 +76,9 @@ pub(crate) fn source(id: ScriptId) -> String {
         ScriptId::LockForceRelease => lock(include_str!("../scripts/lock_force_release.lua")),
         ScriptId::LockInspect => lock(include_str!("../scripts/lock_inspect.lua")),
         ScriptId::LockWithdraw => lock(include_str!("../scripts/lock_withdraw.lua")),
+        ScriptId::PlainLockAcquire => plain_lock(include_str!("../scripts/plain_lock_acquire.lua")),
+        ScriptId::PlainLockRenew => plain_lock(include_str!("../scripts/plain_lock_renew.lua")),
+        ScriptId::PlainLockRelease => plain_lock(include_str!("../scripts/plain_lock_release.lua")),
         ScriptId::FencedWrite => fenced(include_str!("../scripts/fenced_write.lua")),
         ScriptId::FencedRead => fenced(include_str!("../scripts/fenced_read.lua")),
         ScriptId::SemaphoreAcquire => semaphore(include_str!("../scripts/semaphore_acquire.lua")),
@@ -105,15 +109,14 @@ pub(crate) fn many(id: ScriptId) -> String {
     .concat()
 }
 
-/// Of a limit of one counter.
-fn plain(acquire: &str) -> String {
-    let (call, store) =
-        (include_str!("../scripts/plain_call.lua"), include_str!("../scripts/plain_store.lua"));
-    [call, acquire, store].concat()
+/// Of a record that is packed, without functions.
+fn plain(operation: &str) -> String {
+    let string = include_str!("../scripts/plain_string.lua");
+    [PLAIN_CALL, string, operation, include_str!("../scripts/plain_store.lua")].concat()
 }
 
-fn log(operation: &str) -> String {
-    [PRELUDE, REQUESTS, SLIDING_LOG, operation].concat()
+fn plain_lock(operation: &str) -> String {
+    plain(&[include_str!("../scripts/plain_lock.lua"), operation].concat())
 }
 
 fn any(operation: &[&str]) -> String {

@@ -142,17 +142,13 @@ fn stored(value: Value) -> Option<Stored> {
     match value {
         Value::BulkString(string) => Some(Stored::of_string(&string)),
         Value::Array(elements) if !elements.is_empty() => {
-            let texts = elements.into_iter().map(|element| match element {
-                Value::BulkString(text) => utf8(text),
+            let bytes = elements.iter().map(|element| match element {
+                Value::BulkString(bytes) => &bytes[..],
                 other => panic!("a list holds strings, not {other:?}"),
             });
-            Some(Stored::List(texts.collect()))
+            Some(Stored::of_list(bytes))
         }
         Value::Nil | Value::Array(_) => None,
         other => panic!("a record is a string or a list, not {other:?}"),
     }
-}
-
-fn utf8(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes).expect("records are ASCII")
 }

@@ -5,7 +5,7 @@
 
 use lockage_core::ScriptId::{
     self, FixedWindowAcquire, IntervalBucketAcquire, LeakyBucketAcquire, LimiterAcquire,
-    LimiterAdjust, LimiterPeek, LimiterReset, LimiterSettle, SlidingLogAcquire, SlidingLogPeek,
+    LimiterAdjust, LimiterPeek, LimiterReset, LimiterSettle, SlidingLogAcquire,
     SlidingWindowAcquire, TokenBucketAcquire,
 };
 use lockage_core::{Stored, Timestamp, read_integer_reply, read_packed_reply};
@@ -94,7 +94,7 @@ fn a_blocked_key_admits_nothing_until_then() {
     for (script, peek, limit, fresh, after) in [
         (LimiterAcquire, LimiterPeek, "F1 3 1000", "7000 0", "7050 1"),
         (LimiterAcquire, LimiterPeek, "T1 1 9 3", "0 7000", "9 7050"),
-        (SlidingLogAcquire, SlidingLogPeek, "L1 3 1000", "0 0", "1 7050"),
+        (LimiterAcquire, LimiterPeek, "L1 3 1000", "0 0", "1 7050"),
     ] {
         both.clear();
         both.adjust(7000, "b 50", limit);
@@ -254,7 +254,7 @@ fn what_was_done_under_an_id_is_done_once() {
     for (script, limit) in [
         (LimiterAcquire, "F1 9 1000"),
         (LimiterAcquire, "T1 1 100 9"),
-        (SlidingLogAcquire, "L1 9 1000"),
+        (LimiterAcquire, "L1 9 1000"),
         (LimiterAcquire, "C1 F1 9 1000 L1 9 1000 L1 8 500"),
     ] {
         both.clear();
@@ -425,11 +425,9 @@ fn hot_scripts_leave_other_limits_to_the_general_ones() {
         &[&remembered],
         &["F1 09 1000 5000 6"],
     ] {
-        for (script, arguments) in [
-            (FixedWindowAcquire, "- F1 9 1000 1"),
-            (SlidingLogAcquire, "- L1 9 2000 1"),
-            (SlidingLogPeek, "L1 9 2000 1"),
-        ] {
+        for (script, arguments) in
+            [(FixedWindowAcquire, "- F1 9 1000 1"), (SlidingLogAcquire, "- L1 9 2000 1")]
+        {
             both.put(record);
             let refused = both.refused(script, arguments);
             assert!(refused.starts_with("LOCKAGE_OTHER_LIMIT "), "{refused}");
@@ -463,6 +461,25 @@ fn plain_calls_reply_numbers_and_are_kept_in_binary() {
 }
 
 #[test]
+fn a_plain_log_replies_numbers_and_its_head_is_kept_in_binary() {
+    let mut both = Both::new();
+    let call = |both: &mut Both, now, costs| {
+        both.call(SlidingLogAcquire, now, &format!("- L1 9 1000 {costs}"))
+    };
+    assert_eq!(call(&mut both, 5000, "2 90 1 7"), numbers("0 5000 0 0 0 0 0 6000"));
+    assert_eq!(both.records(), ["L1 9 1000 3 5000", "5000:2", "5000"]);
+    let RespValue::Array(elements) = both.stored() else { panic!("a list") };
+    let RespValue::Bulk(head) = &elements[0] else { panic!("a string") };
+    assert_eq!((head.len(), both.ttl()), (35, 2));
+    // The expiry stays as it is within a window, and what has expired goes.
+    assert_eq!(call(&mut both, 5999, "6"), numbers("0 5999 3 5000 0"));
+    assert_eq!((both.records().len(), both.ttl()), (4, 2));
+    assert_eq!(call(&mut both, 6000, "8 7 2"), numbers("0 6000 6 5999 6999 6999 0"));
+    assert_eq!(both.records(), ["L1 9 1000 8 6000", "5999:6", "6000:2"]);
+    assert_eq!(call(&mut both, 6000, "8"), numbers("0 6000 8 6000 7000"));
+}
+
+#[test]
 fn what_is_no_plain_call_is_a_wrong_argument() {
     let mut both = Both::new();
     let nan = "nan";
@@ -472,6 +489,7 @@ fn what_is_no_plain_call_is_a_wrong_argument() {
         (IntervalBucketAcquire, &["2", "1000", "9", "1"]),
         (TokenBucketAcquire, &["1", "100", "9", "1"]),
         (LeakyBucketAcquire, &["1", "100", "9", "0", "1"]),
+        (SlidingLogAcquire, &["9", "1000", "1"]),
     ] {
         let mut wrong = vec![packed(&right[1..]), vec![], [packed(right), vec![0]].concat()];
         for place in 0..right.len() {
@@ -561,21 +579,18 @@ fn a_reservation_is_taken_out_of_thousands_of_entries() {
 #[test]
 fn hot_scripts_leave_reservations_to_the_general_ones() {
     let mut both = Both::new();
-    for (script, peek, limit) in [
-        (FixedWindowAcquire, None, "F1 9 1000"),
-        (TokenBucketAcquire, None, "T1 1 100 9"),
-        (SlidingLogAcquire, Some(SlidingLogPeek), "L1 9 1000"),
+    for (script, limit) in [
+        (FixedWindowAcquire, "F1 9 1000"),
+        (TokenBucketAcquire, "T1 1 100 9"),
+        (SlidingLogAcquire, "L1 9 1000"),
     ] {
         both.clear();
         both.call(LimiterAcquire, 5000, &format!("r{ID}:9000 {limit} 1"));
         both.call(LimiterSettle, 5000, &format!("{ID} 14000 1 {limit}"));
         let before = both.stored();
-        let peek = peek.map(|peek| (peek, format!("{limit} 1")));
-        for (script, arguments) in [(script, format!("- {limit} 1"))].into_iter().chain(peek) {
-            let refused = both.refused(script, &arguments);
-            assert!(refused.starts_with("LOCKAGE_OTHER_LIMIT "), "{refused}");
-            assert_eq!(both.stored(), before);
-        }
+        let refused = both.refused(script, &format!("- {limit} 1"));
+        assert!(refused.starts_with("LOCKAGE_OTHER_LIMIT "), "{refused}");
+        assert_eq!(both.stored(), before);
         // An id is for one thing.
         for arguments in [format!("{ID}:9000 {limit} 1"), format!("r{ID}:9000 {limit} 1")] {
             assert_eq!(both.call(LimiterAcquire, 5001, &arguments), [5]);
@@ -725,7 +740,6 @@ fn wrong_arguments_are_errors_and_write_nothing() {
         (LimiterAcquire, 3, "r F1 9 1000 1"),
         (LimiterAcquire, 3, &format!("r{ID} F1 9 1000 1")),
         (LimiterAcquire, 3, &format!("r{ID}:5 F1 9 1000 1 1")),
-        (SlidingLogAcquire, 3, &format!("r{ID}:5 L1 9 1000 1")),
         (LimiterSettle, 3, "x 9000 1 F1 9 1000"),
         (LimiterSettle, 4, &format!("{ID} x 1 F1 9 1000")),
         (LimiterSettle, 5, &format!("{ID} 9000 -1 F1 9 1000")),

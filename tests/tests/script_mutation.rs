@@ -23,7 +23,7 @@ const SLICE: usize = 16;
 const THREADS: usize = 2;
 
 /// All but `rewrite`, which is a script of its own, without a machine, and `many`, which runs any of them.
-const PARTS: [Part; 59] = [
+const PARTS: [Part; 62] = [
     part("any_record", include_str!("../../lua/scripts/any_record.lua")),
     part("conversion", include_str!("../../lua/scripts/conversion.lua")),
     part("counters", include_str!("../../lua/scripts/counters.lua")),
@@ -60,7 +60,12 @@ const PARTS: [Part; 59] = [
     part("penalty", include_str!("../../lua/scripts/penalty.lua")),
     part("pieces", include_str!("../../lua/scripts/pieces.lua")),
     part("plain_call", include_str!("../../lua/scripts/plain_call.lua")),
+    part("plain_lock", include_str!("../../lua/scripts/plain_lock.lua")),
+    part("plain_lock_acquire", include_str!("../../lua/scripts/plain_lock_acquire.lua")),
+    part("plain_lock_release", include_str!("../../lua/scripts/plain_lock_release.lua")),
+    part("plain_lock_renew", include_str!("../../lua/scripts/plain_lock_renew.lua")),
     part("plain_store", include_str!("../../lua/scripts/plain_store.lua")),
+    part("plain_string", include_str!("../../lua/scripts/plain_string.lua")),
     part("prelude", include_str!("../../lua/scripts/prelude.lua")),
     part("publish", include_str!("../../lua/scripts/publish.lua")),
     part("requests", include_str!("../../lua/scripts/requests.lua")),
@@ -75,9 +80,7 @@ const PARTS: [Part; 59] = [
     part("semaphore_record", include_str!("../../lua/scripts/semaphore_record.lua")),
     part("semaphore_release", include_str!("../../lua/scripts/semaphore_release.lua")),
     part("semaphore_renew", include_str!("../../lua/scripts/semaphore_renew.lua")),
-    part("sliding_log", include_str!("../../lua/scripts/sliding_log.lua")),
     part("sliding_log_acquire", include_str!("../../lua/scripts/sliding_log_acquire.lua")),
-    part("sliding_log_peek", include_str!("../../lua/scripts/sliding_log_peek.lua")),
     part("sliding_window", include_str!("../../lua/scripts/sliding_window.lua")),
     part("sliding_window_acquire", include_str!("../../lua/scripts/sliding_window_acquire.lua")),
     part("token_bucket", include_str!("../../lua/scripts/token_bucket.lua")),

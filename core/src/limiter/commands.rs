@@ -292,13 +292,13 @@ impl<'a> Costs<'a> {
     }
 }
 
-/// The configuration of a limit of a single counter, the patience where there are turns, and the costs, packed;
+/// The configuration of a limit that is no composite, the patience where there are turns, and the costs, packed;
 /// whether it is one.
 fn pack_acquire(limit: &Limit, costs: Costs<'_>, arguments: &mut Arguments) -> bool {
-    let limits = limit.singles();
-    let Some(machine) = only_counter(&limits) else { return false };
-    let patience = limits[0].has_turns().then_some(costs.patience.as_micros());
-    arguments.pack(machine.config().iter().chain(&patience).chain(costs.each).copied());
+    let [only] = limit.singles()[..] else { return false };
+    let patience = only.has_turns().then_some(costs.patience.as_micros());
+    let (_, config) = only.id();
+    arguments.pack(config.iter().chain(&patience).chain(costs.each).copied());
     true
 }
 

@@ -29,7 +29,25 @@ pub(crate) struct GroupRecord {
 impl GroupRecord {
     pub(crate) fn forget_at(&self) -> Timestamp {
         let fresh_at = self.parts.iter().map(Standpoint::fresh_at).max().unwrap_or_default();
-        Timestamp::computed(fresh_at).expect("within MAX_SPAN of an accepted time")
+        Timestamp::computed(self.kept_until().unwrap_or(fresh_at))
+            .expect("within MAX_SPAN of an accepted time")
+    }
+
+    /// Until when the record of a log by itself is kept, where anything counts.
+    fn kept_until(&self) -> Option<u64> {
+        match &self.parts[..] {
+            [only] => only.log().and_then(|(log, state)| log.kept_until(state)),
+            _ => None,
+        }
+    }
+
+    /// See [`Record::is_kept_as`].
+    pub(crate) fn is_kept_as(&self, earlier: &GroupRecord) -> bool {
+        let limits = |record: &GroupRecord| -> Vec<Single> {
+            record.parts.iter().map(|part| part.limit).collect()
+        };
+        let is_same = limits(self) == limits(earlier);
+        is_same && self.kept_until().is_some() && self.kept_until() == earlier.kept_until()
     }
 
     pub(crate) fn has_log(&self) -> bool {

@@ -31,7 +31,7 @@ impl Command for Peek {
     type Outcome = Decision;
 
     fn script(&self) -> ScriptId {
-        wire::peek_script(&self.limit)
+        ScriptId::LimiterPeek
     }
 
     fn fallback(&self) -> Option<ScriptId> {

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::Fields;
-use super::counter::is_time;
+use super::counter::{is_time, next_stretch_ends};
 use crate::error::ConfigError;
 use crate::exact::{MAX_COUNT, config_count, config_micros};
 
@@ -88,6 +88,11 @@ impl SlidingLog {
             }
         }
         at + self.window_us
+    }
+
+    /// Until when a record of its own is kept where anything counts: the same for all admissions within a window.
+    pub(super) fn kept_until(&self, state: LogState) -> Option<u64> {
+        (state.used > 0).then(|| next_stretch_ends(state.last, self.window_us))
     }
 
     pub(super) fn fresh_at(&self, used: u64, last: u64) -> u64 {

@@ -18,16 +18,7 @@ pub(super) fn acquire_script(limit: &Limit, request: Option<Request>) -> ScriptI
         ([only], None) => {
             only.machine().map_or(ScriptId::SlidingLogAcquire, |m| m.acquire_script())
         }
-        ([only], Some(_)) if only.machine().is_err() => ScriptId::SlidingLogAcquire,
         _ => ScriptId::LimiterAcquire,
-    }
-}
-
-/// The script that peeks at a limit.
-pub(super) fn peek_script(limit: &Limit) -> ScriptId {
-    match *limit.singles() {
-        [only] if only.machine().is_err() => ScriptId::SlidingLogPeek,
-        _ => ScriptId::LimiterPeek,
     }
 }
 

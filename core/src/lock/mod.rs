@@ -46,6 +46,7 @@
 mod ids;
 mod label;
 mod machine;
+mod packed;
 mod queue;
 mod record;
 mod wire;

@@ -4,12 +4,14 @@ use alloc::string::String;
 
 use super::machine::to_wake;
 use super::{
-    Action, Answer, Hold, Holder, Inspect, Inspection, Label, Operation, OwnerId, Reply, Withdraw,
+    Action, Answer, Hold, Holder, Inspect, Inspection, Label, Lock, Operation, OwnerId, Reply,
+    Withdraw,
 };
 use crate::command::{
     Arguments, Command, Publish, ScriptId, push_token, read_bits, read_head, read_time, read_whole,
 };
 use crate::error::{RecordError, ReplyError};
+use crate::packed::packed;
 use crate::record::Record;
 use crate::time::Timestamp;
 
@@ -18,15 +20,43 @@ impl Command for Operation {
 
     fn script(&self) -> ScriptId {
         match self.action {
-            Action::Acquire { .. } => ScriptId::LockAcquire,
-            Action::Renew { .. } => ScriptId::LockRenew,
-            Action::Release { .. } => ScriptId::LockRelease,
-            Action::ForceRelease { .. } => ScriptId::LockForceRelease,
+            Action::Acquire { in_line: false, .. } => ScriptId::PlainLockAcquire,
+            Action::Renew { .. } => ScriptId::PlainLockRenew,
+            Action::Release { .. } => ScriptId::PlainLockRelease,
+            Action::Acquire { .. } | Action::ForceRelease { .. } => self.general_script(),
+        }
+    }
+
+    fn fallback(&self) -> Option<ScriptId> {
+        let general = self.general_script();
+        (general != self.script()).then_some(general)
+    }
+
+    fn arguments(&self, arguments: &mut Arguments) {
+        let Lock { lease_us, remember_us } = self.lock;
+        match self.action {
+            Action::Acquire { owner, id, not_after, waits_us, in_line: false, label } => {
+                let numbers = [remember_us, lease_us, not_after.as_micros(), waits_us];
+                let ids = [owner.as_u128(), id.as_u128()];
+                let label = label.as_ref().map_or("", Label::as_str);
+                arguments.pack_bytes(joined(numbers, ids).chain(label.bytes()));
+            }
+            Action::Renew { owner, token } => {
+                let token = token.map(packed).into_iter().flatten();
+                let all = joined([remember_us, lease_us], [owner.as_u128()]).chain(token);
+                arguments.pack_bytes(all);
+            }
+            Action::Release { owner, id } => {
+                arguments.pack_bytes(joined([remember_us], [owner.as_u128(), id.as_u128()]));
+            }
+            Action::Acquire { .. } | Action::ForceRelease { .. } => {
+                self.fallback_arguments(arguments);
+            }
         }
     }
 
     /// How long it is remembered, then what is its own.
-    fn arguments(&self, arguments: &mut Arguments) {
+    fn fallback_arguments(&self, arguments: &mut Arguments) {
         arguments.push(self.lock.remember_us);
         match self.action {
             Action::Acquire { owner, id, not_after, waits_us, in_line, label } => {
@@ -82,6 +112,26 @@ impl Command for Operation {
             _ => Publish::Nothing,
         }
     }
+}
+
+impl Operation {
+    /// The script that takes any record of a lock.
+    fn general_script(&self) -> ScriptId {
+        match self.action {
+            Action::Acquire { .. } => ScriptId::LockAcquire,
+            Action::Renew { .. } => ScriptId::LockRenew,
+            Action::Release { .. } => ScriptId::LockRelease,
+            Action::ForceRelease { .. } => ScriptId::LockForceRelease,
+        }
+    }
+}
+
+/// Numbers, and behind them ids, packed.
+fn joined<const N: usize, const M: usize>(
+    numbers: [u64; N],
+    ids: [u128; M],
+) -> impl Iterator<Item = u8> {
+    numbers.into_iter().flat_map(packed).chain(ids.into_iter().flat_map(u128::to_be_bytes))
 }
 
 impl Command for Withdraw {

@@ -7,7 +7,7 @@
 //! `tests/redis_semantics` compares it with a real server.
 //!
 //! What it does not have: the Lua libraries `cjson`, `bit` and `cmsgpack` (the shipped scripts use none of them;
-//! reading one is an error, never a wrong answer), of `struct` any formats but `<`, `I` and `d`, commands outside the
+//! reading one is an error, never a wrong answer), of `struct` any formats but `<`, `>`, `I`, `c` and `d`, commands outside the
 //! table in `commands.rs`, persistence, other clients, evictions. The words ` script: <sha>, on
 //! @user_script:<line>.` that Redis 7 adds to an error that a script raised are left out, since
 //! every version words them otherwise.
@@ -254,10 +254,9 @@ impl SimStore {
     /// Bytes that are not UTF-8 show as replacement characters.
     pub fn stored(&self, key: &str) -> Option<Stored> {
         let keyspace = self.interpreter.keyspace().borrow();
-        let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
         match keyspace.peek(key.as_bytes())?.0 {
             Value::Text(bytes) => Some(Stored::of_string(bytes)),
-            Value::List(elements) => Some(Stored::List(elements.iter().map(text).collect())),
+            Value::List(elements) => Some(Stored::of_list(elements.iter().map(Vec::as_slice))),
             Value::Hash(_) | Value::SortedSet(_) => None,
         }
     }

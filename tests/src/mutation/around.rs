@@ -181,6 +181,10 @@ fn on_other_records(stored: Option<&Stored>, call: &Call) -> Vec<(Option<Stored>
                         Stored::List(list)
                     };
                     others.extend(other_texts(text, now_us).into_iter().map(changed));
+                    if at == 0 && stored.is_some_and(|it| it.to_bytes()[0] != text.as_bytes()) {
+                        let packed = text.replacen(' ', PACKED, 1);
+                        others.extend(other_texts(&packed, now_us).into_iter().map(changed));
+                    }
                     let mut less = list.clone();
                     less.remove(at);
                     others.extend((!less.is_empty()).then_some(Stored::List(less)));

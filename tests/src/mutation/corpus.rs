@@ -10,7 +10,6 @@ use lockage_sim::store::{RespValue, SimStore};
 
 use super::{around, cases, recording};
 use crate::key::Held;
-use crate::stores::is_plain;
 
 /// Calls on one key, from the first one on, in places.
 #[derive(Debug, Default)]
@@ -55,6 +54,8 @@ pub(super) struct Call {
 pub(super) struct Seen {
     pub reply: Result<Vec<i64>, String>,
     pub held: Held,
+    /// The bytes of it, which tell a packed record from its text.
+    bytes: u64,
     published: Option<String>,
     commands: Vec<(&'static str, u64)>,
 }
@@ -143,7 +144,7 @@ impl Step {
         let called = called.map(|(name, times)| (name, times - before.get(name).unwrap_or(&0)));
         let commands = called.filter(|(_, times)| *times > 0).collect();
         let published = store.take_published();
-        Seen { reply, held: held(store), published, commands }
+        Seen { reply, held: held(store), bytes: store.record_bytes(KEY), published, commands }
     }
 }
 
@@ -157,21 +158,27 @@ const KEY: &str = "lockage:{one}";
 fn put(store: &mut SimStore, stored: &Stored) {
     store.execute(&[b"DEL", KEY.as_bytes()]);
     match stored {
-        // A packed record that is none.
-        Stored::Text(text) if text.get(2..3) == Some(PACKED) => {
-            let record = [&text.as_bytes()[..2], b":", &as_sent(&text[2..])].concat();
+        Stored::Text(text) => {
+            let record = damaged(text).unwrap_or_else(|| stored.to_bytes().concat());
             store.execute(&[b"SET", KEY.as_bytes(), &record])
         }
-        Stored::Text(_) => store.execute(&[b"SET", KEY.as_bytes(), &stored.to_bytes()[0]]),
         Stored::List(list) => {
+            let mut elements = stored.to_bytes();
+            elements[0] = damaged(&list[0]).unwrap_or_else(|| elements[0].clone());
             let words = [&b"RPUSH"[..], KEY.as_bytes()];
             let words: Vec<&[u8]> =
-                words.into_iter().chain(list.iter().map(String::as_bytes)).collect();
+                words.into_iter().chain(elements.iter().map(Vec::as_slice)).collect();
             store.execute(&words)
         }
     };
     let for_long = (i64::MAX / 2).to_string();
     store.execute(&[b"PEXPIREAT", KEY.as_bytes(), for_long.as_bytes()]);
+}
+
+/// A packed record that is none: its tag, and numbers in words.
+fn damaged(text: &str) -> Option<Vec<u8>> {
+    let is_packed = text.get(2..3) == Some(PACKED);
+    is_packed.then(|| [&text.as_bytes()[..2], b":", &as_sent(&text[2..])].concat())
 }
 
 pub(super) fn held(store: &SimStore) -> Held {
@@ -182,24 +189,55 @@ pub(super) fn held(store: &SimStore) -> Held {
 /// What stands before numbers that are sent in binary.
 pub(super) const PACKED: &str = "#";
 
-/// The arguments of a call of this script in words: `#1.5 2` is these numbers in binary.
+/// The arguments of a call of this script in words: `#1.5 2` is these numbers in binary, and 32 hex digits are an id.
 pub(super) fn readable(script: ScriptId, arguments: &Arguments) -> Vec<String> {
     let text = |argument: &[u8]| String::from_utf8_lossy(argument).into_owned();
-    arguments.iter().map(if is_plain(script) { in_words } else { text }).collect()
+    if !arguments.is_packed() {
+        return arguments.iter().map(text).collect();
+    }
+    let mut all = arguments.iter();
+    let own = all.next().map(|own| in_words(own, layout(script)));
+    own.into_iter().chain(all.map(|time| in_words(time, (usize::MAX, 0)))).collect()
 }
 
-fn in_words(argument: &[u8]) -> String {
-    let (numbers, _) = argument.as_chunks::<8>();
-    let words: Vec<_> = numbers.iter().map(|it| f64::from_le_bytes(*it).to_string()).collect();
+/// How many numbers a packed call has, and how many ids behind them: what comes then is a number, or text.
+fn layout(script: ScriptId) -> (usize, usize) {
+    match script {
+        ScriptId::PlainLockAcquire => (4, 2),
+        ScriptId::PlainLockRenew => (2, 1),
+        ScriptId::PlainLockRelease => (1, 2),
+        _ => (usize::MAX, 0),
+    }
+}
+
+fn in_words(argument: &[u8], (numbers, ids): (usize, usize)) -> String {
+    let number = |bytes: &[u8]| Some(f64::from_le_bytes(bytes.try_into().ok()?).to_string());
+    let (packed, rest) = argument.split_at(numbers.saturating_mul(8).min(argument.len()));
+    let mut words: Vec<String> = packed.chunks(8).filter_map(number).collect();
+    let (packed, rest) = rest.split_at((16 * ids).min(rest.len()));
+    let id = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    words.extend(packed.chunks(16).map(id));
+    let is_token = numbers == 2;
+    let text = String::from_utf8_lossy(rest).into_owned();
+    words.extend((!rest.is_empty()).then(|| number(rest).filter(|_| is_token).unwrap_or(text)));
     format!("{PACKED}{}", words.join(" "))
 }
 
-/// The same as it is sent; what is no number, as it stands there.
+/// The same as it is sent, where `&7` is a byte and `&&7` are two; what is none of these, as it stands there.
 fn as_sent(text: &str) -> Vec<u8> {
     let Some(numbers) = text.strip_prefix(PACKED) else { return text.as_bytes().to_vec() };
-    let words = numbers.split(' ').map(|word| match word.parse::<f64>() {
-        Ok(number) => number.to_le_bytes().to_vec(),
-        Err(_) => word.as_bytes().to_vec(),
+    let words = numbers.split(' ').map(|word| {
+        if let Some(two) = word.strip_prefix("&&") {
+            return two.parse::<u16>().expect("two bytes").to_le_bytes().to_vec();
+        }
+        if let Some(byte) = word.strip_prefix('&') {
+            return vec![byte.parse().expect("a byte")];
+        }
+        match (word.parse::<f64>(), u128::from_str_radix(word, 16)) {
+            (_, Ok(id)) if word.len() == 32 => id.to_be_bytes().to_vec(),
+            (Ok(number), _) => number.to_le_bytes().to_vec(),
+            _ => word.as_bytes().to_vec(),
+        }
     });
     words.collect::<Vec<_>>().concat()
 }

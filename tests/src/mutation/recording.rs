@@ -22,7 +22,8 @@ use crate::{fenced, latch, lock, play, reservations, rw_lock, semaphore, stored,
 /// Where the shipped scripts do not agree with the machines.
 pub(super) fn record(traces: u32) -> Vec<Recorded> {
     let store = RefCell::new(corpus::store());
-    let mut recording = Recording { traces, store: &store, made: Vec::new(), runner: runner() };
+    let mut recording =
+        Recording { traces, general: false, store: &store, made: Vec::new(), runner: runner() };
     recording.limiters();
     recording.locks();
     recording.made
@@ -32,6 +33,8 @@ pub(super) fn record(traces: u32) -> Vec<Recorded> {
 struct Recorder<'s> {
     store: &'s RefCell<SimStore>,
     time: Time,
+    /// Whether the general scripts run where plain ones would.
+    general: bool,
     recorded: Recorded,
 }
 
@@ -48,7 +51,7 @@ impl Key for Recorder<'_> {
         let (sent, skew_ms) = self.time.sent(now);
         let mut arguments = Arguments::new(sent, skew_ms);
         command.arguments(&mut arguments);
-        let call = Call {
+        let mut call = Call {
             store_us: self.time.store_us(now.as_micros()),
             script: command.script(),
             fallback: command.fallback(),
@@ -59,6 +62,10 @@ impl Key for Recorder<'_> {
                 corpus::readable(ScriptId::LimiterAcquire, &arguments)
             },
         };
+        if let (true, Some(script)) = (self.general, call.fallback) {
+            call.arguments.clone_from(&call.fallback_arguments);
+            call = Call { script, fallback: None, ..call };
+        }
         let reply = self.step(Step::Call(call)).reply?;
         command.outcome(&reply).map_err(|error| error.to_string())
     }
@@ -77,6 +84,8 @@ impl Holds for Recorder<'_> {
 /// What is being written down.
 struct Recording<'s> {
     traces: u32,
+    /// See [`Recorder`].
+    general: bool,
     store: &'s RefCell<SimStore>,
     made: Vec<Recorded>,
     runner: TestRunner,
@@ -111,11 +120,15 @@ impl Recording<'_> {
     }
 
     fn locks(&mut self) {
-        self.record_owned(lock::trace(48, true), |model, key, trace| {
-            let (mut model, mut key) = (lock::OnKey(model), lock::OnKey(key));
-            let check = lock::equality::equals_the_model(&mut model, &mut key, trace);
-            (check, key.0)
-        });
+        for general in [false, true] {
+            self.general = general;
+            self.record_owned(lock::trace(48, true), |model, key, trace| {
+                let (mut model, mut key) = (lock::OnKey(model), lock::OnKey(key));
+                let check = lock::equality::equals_the_model(&mut model, &mut key, trace);
+                (check, key.0)
+            });
+        }
+        self.general = false;
         let semaphores = |hasty| play::trace(semaphore::ask(hasty), 32, true);
         self.machine::<semaphore::Reference>(any::<bool>().prop_flat_map(semaphores));
         let sides = |hasty| play::trace(rw_lock::ask(hasty), 32, true);
@@ -149,7 +162,12 @@ impl Recording<'_> {
         for _ in 0..self.traces {
             let (trace, time) = input.new_tree(&mut self.runner).expect("a trace").current();
             self.store.borrow_mut().flush_all();
-            let recorder = Recorder { store: self.store, time, recorded: Recorded::default() };
+            let recorder = Recorder {
+                store: self.store,
+                time,
+                general: self.general,
+                recorded: Recorded::default(),
+            };
             let (check, recorder) = play(Model::new(time), recorder, &trace);
             assert_eq!(check, Ok(()), "the shipped scripts are the machines");
             self.made.push(recorder.recorded.finish(&mut self.store.borrow_mut()));

@@ -31,7 +31,7 @@ impl Key for Model {
         let outcome = self.slot.execute(command, now);
         let written =
             self.slot.0 != before || outcome.is_ok() && self.writes_the_same(command, now);
-        let is_kept = is_plain(command.script())
+        let is_kept = leaves_expiry(command.script())
             && matches!((&before, &self.slot.0), (Some(before), Some(now)) if now.is_kept_as(before));
         if let (true, false, Some(forget_at_us)) = (written, is_kept, self.slot.forget_at_us()) {
             // TTL = forget time - raw now, rounded up to ms and never 0 (D2).
@@ -79,6 +79,12 @@ impl Model {
 }
 
 /// Whether it is done by a script that leaves the expiry where it is as it should be.
+fn leaves_expiry(script: ScriptId) -> bool {
+    let of_lock = script.name().starts_with("lock_") || script.name().starts_with("plain_lock_");
+    of_lock || is_plain(script)
+}
+
+/// Whether it is a plain script of a limiter.
 pub fn is_plain(script: ScriptId) -> bool {
     matches!(
         script,
@@ -87,6 +93,7 @@ pub fn is_plain(script: ScriptId) -> bool {
             | ScriptId::TokenBucketAcquire
             | ScriptId::IntervalBucketAcquire
             | ScriptId::LeakyBucketAcquire
+            | ScriptId::SlidingLogAcquire
     )
 }
 

@@ -1,13 +1,14 @@
 //! Of the reentrant lock.
 
 use lockage_core::ScriptId::{
-    LockAcquire, LockForceRelease, LockInspect, LockRelease, LockRenew, LockWithdraw,
+    self, LockAcquire, LockForceRelease, LockInspect, LockRelease, LockRenew, LockWithdraw,
+    PlainLockAcquire, PlainLockRelease, PlainLockRenew,
 };
 
 use super::{Cases, id};
 
 pub(super) fn all() -> Vec<Cases> {
-    vec![of_holders(), of_those_who_wait(), of_labels()]
+    vec![of_holders(), of_those_who_wait(), of_labels(), of_packed(), of_ends()]
 }
 
 /// Of an owner, behind it the deadline, the token, `keep`, `wake`, `ahead` and the label.
@@ -51,13 +52,19 @@ fn of_holders() -> Cases {
         for hold in [10, 11, 12, 264, 265, 30, 31, 32, 33, 999] {
             for owner in [1, 2].map(id) {
                 let hold = id(hold);
-                calls.push((LockAcquire, format!("{now} 700 {owner} {hold} 500 9000 0 - -")));
-                calls.push((LockRelease, format!("{now} 700 {owner} {hold}")));
+                for script in [LockAcquire, PlainLockAcquire] {
+                    calls.push((script, format!("{now} 700 {owner} {hold} 500 9000 0 - -")));
+                }
+                for script in [LockRelease, PlainLockRelease] {
+                    calls.push((script, format!("{now} 700 {owner} {hold}")));
+                }
             }
         }
         for token in ["-", "900", "901"] {
-            calls.push((LockRenew, format!("{now} 700 {} {token} 700", id(1))));
-            calls.push((LockRenew, format!("{now} 700 {} {token} 701", id(1))));
+            for script in [LockRenew, PlainLockRenew] {
+                calls.push((script, format!("{now} 700 {} {token} 700", id(1))));
+                calls.push((script, format!("{now} 700 {} {token} 701", id(1))));
+            }
         }
         for token in [880, 890, 900, 901, 2900] {
             calls.push((LockForceRelease, format!("{now} 700 {token}")));
@@ -84,7 +91,7 @@ fn of_those_who_wait() -> Cases {
     let mut calls = Vec::new();
     for now in [1000, 1499, 1500, 2500, 2501, 2502, 3000] {
         for owner in [1, 2, 3, 99].map(id) {
-            for waits in ["0 -", "0 q", "1000 -", "1001 q", "999 q", "1500 q"] {
+            for waits in ["0 -", "0 q", "1 q", "1000 -", "1001 q", "999 q", "1500 q"] {
                 calls.push((
                     LockAcquire,
                     format!("{now} 700 {owner} {} 500 9000 {waits} -", id(77)),
@@ -108,6 +115,114 @@ fn of_labels() -> Cases {
     let asked = ["-", "!~", "a|b", "a>b", "\u{7f}", "é", &long, &format!("{long}l")];
     let asked = asked.map(|label| format!("1000 700 {} {} 500 9000 0 - {label}", id(1), id(77)));
     calls.extend(asked.map(|words| (LockAcquire, words)));
-    calls.push((LockRelease, format!("1000 700 {} {}", id(1), id(10))));
+    for label in ["-", "web-1/77", &long] {
+        for owner in [1, 2] {
+            let (owner, hold) = (id(owner), id(77));
+            calls.push((PlainLockAcquire, format!("1000 700 {owner} {hold} 500 9000 0 - {label}")));
+        }
+    }
+    for script in [LockRelease, PlainLockRelease] {
+        calls.push((script, format!("1000 700 {} {}", id(1), id(10))));
+    }
     Cases { records: records.collect(), calls }
+}
+
+/// Of packed records that are none, or hardly: the numbers, how many ended and are held, those, and a label.
+fn of_packed() -> Cases {
+    let packed = |numbers: &str, ends: usize, holds: usize, label: &str| {
+        let mut words = format!("K1#{numbers} &{ends} &&{holds} {}", id(usize::from(holds > 0)));
+        words += &(30..30 + ends).map(|end| format!(" r {} 880 &0", id(end))).collect::<String>();
+        words += &(10..10 + holds).map(|hold| format!(" {}", id(hold))).collect::<String>();
+        words + label
+    };
+    let right = ["3000", "900", "6000", "0", "0"];
+    let mut records = Vec::new();
+    for place in 0..right.len() {
+        for wrong in ["-1", "-0", "0.5", "nan", "9007199254740992", "9007199254740991"] {
+            let mut numbers = right;
+            numbers[place] = wrong;
+            records.push(packed(&numbers.join(" "), 1, 1, ""));
+        }
+    }
+    let right = right.join(" ");
+    let (long, longer) = (format!(" {}", "l".repeat(64)), format!(" {}", "l".repeat(65)));
+    for (ends, holds, label) in [
+        (4, 1, ""),
+        (5, 1, ""),
+        (0, 256, ""),
+        (0, 257, ""),
+        (1, 1, " l"),
+        (1, 0, " l"),
+        (1, 0, " ll"),
+        (4, 2, &long),
+        (4, 2, &longer),
+    ] {
+        records.push(packed(&right, ends, holds, label));
+    }
+    // Of which the token is as late as the record is kept, or later; and with a label that an id could be.
+    records.push(packed("3000 9000 9000 0 0", 1, 1, ""));
+    records.push(packed("3000 9000 8999 0 0", 3, 2, ""));
+    records.push(packed(&right, 2, 2, " abcdefghijklmnop"));
+    records.push(format!("K1#{right} &1 &&0 {}", id(0)));
+    records.push(format!("K1#{right} &0 &&1 {}", id(1)));
+    records.push(format!("K1#{right} &0 &&0"));
+    records.push(format!("K1#{right} &0 &&0 {}", &id(0)[..15]));
+    Cases { records, calls: of_any_record() }
+}
+
+/// Of texts of which some cannot be packed.
+fn of_ends() -> Cases {
+    let ends = [
+        "r@ 880 254",
+        "r@ 880 255",
+        "r@ 880 256",
+        "r@ 9007199254740991 0",
+        "r@ 9007199254740992 0",
+        "f@ 880",
+        "x@",
+    ];
+    let records = ends.map(|end| {
+        let end = end.replace('@', &id(30));
+        head(1, "3000 900 6000 0 0") + &holds(2) + "|" + &end
+    });
+    let labelled = head(0, "0 900 6000 0 0 web-1/77");
+    let five = (30..35).map(|end| format!("|r{} 880 0", id(end))).collect::<String>();
+    let five = head(0, "0 900 6000 0 0") + &five;
+    let records = records.into_iter().chain([labelled, five]);
+    Cases { records: records.collect(), calls: of_any_record() }
+}
+
+/// Each that reads or writes, by the owner 1, who holds 10, and by another.
+fn of_any_record() -> Vec<(ScriptId, String)> {
+    let mut calls =
+        vec![(LockInspect, "1000".to_owned()), (LockForceRelease, "1000 700 900".to_owned())];
+    for now in [1000, 5000, 7000] {
+        let holds = [(1, 77), (2, 78), (1, 10), (1, 11), (1, 30), (2, 30)];
+        let holds = holds.map(|(owner, hold)| (owner, id(hold)));
+        // Magic characters, those of a label, and the end of 10 with the beginning of 11.
+        let odd = ["2e".repeat(16), hex("abcdefghijklmnop"), format!("{:016x}{:016x}", 10, 0)];
+        for (owner, hold) in holds.into_iter().chain(odd.map(|hold| (1, hold))) {
+            let owner = id(owner);
+            for script in [LockAcquire, PlainLockAcquire] {
+                calls.push((script, format!("{now} 700 {owner} {hold} 500 9000 0 - -")));
+                calls.push((script, format!("{now} 700 {owner} {hold} 5000 9000 1000 - -")));
+                calls.push((script, format!("{now} 700 {owner} {hold} 500 999 0 - -")));
+            }
+            for script in [LockRelease, PlainLockRelease] {
+                calls.push((script, format!("{now} 700 {owner} {hold}")));
+                calls.push((script, format!("{now} 9000 {owner} {hold}")));
+            }
+        }
+        for script in [LockRenew, PlainLockRenew] {
+            calls.push((script, format!("{now} 700 {} - 5000", id(1))));
+            calls.push((script, format!("{now} 700 {} 900 100", id(1))));
+            calls.push((script, format!("{now} 9000 {} 901 100", id(1))));
+            calls.push((script, format!("{now} 3000 {} - 100", id(1))));
+        }
+    }
+    calls
+}
+
+fn hex(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -2,7 +2,6 @@
 
 use lockage_core::ScriptId::{
     self, LimiterAcquire, LimiterAdjust, LimiterPeek, LimiterSettle, SlidingLogAcquire,
-    SlidingLogPeek,
 };
 
 use super::{Cases, at, cases, id};
@@ -52,9 +51,13 @@ fn many() -> Cases {
     for refund in [999, 1000, 1001, 1002, 1007, 1500] {
         calls.push((LimiterAdjust, format!("3100 - f {refund} {limit}")));
     }
-    for now in [101_006, 101_007, 101_008, 102_000, 102_006, 102_007, 103_060] {
+    for now in [101_999, 101_006, 101_007, 101_008, 102_000, 102_006, 102_007, 103_060] {
         calls.push((SlidingLogAcquire, format!("{now} - {limit} 1")));
         calls.push((LimiterAcquire, format!("{now} - {limit} 1")));
+    }
+    // Which needs 1,001, 1,002 and 1,003 entries of 2,050 to expire.
+    for cost in [2951, 2952, 2953] {
+        calls.push((SlidingLogAcquire, format!("3100 - {limit} {cost}")));
     }
     Cases { records: records.into(), calls }
 }
@@ -76,7 +79,6 @@ fn calls(limit: usize, costs: &[u64]) -> Vec<(ScriptId, String)> {
     let mut calls = Vec::new();
     for now in [0, 3100, 101_000, 101_007, 101_008, 101_029, 205_000] {
         for cost in costs {
-            calls.push((SlidingLogPeek, format!("{now} {limit} {cost}")));
             calls.push((SlidingLogAcquire, format!("{now} - {limit} {cost}")));
             calls.push((LimiterPeek, format!("{now} {limit} {cost}")));
             calls.push((LimiterAcquire, format!("{now} - {limit} {cost} 1")));

@@ -67,6 +67,9 @@ fn stored(record: &str) -> Option<Stored> {
 
 fn call(script: ScriptId, words: &str) -> Call {
     let words = with_ids(words);
+    if let Some(general) = general(script) {
+        return plain_lock_call(script, general, &words);
+    }
     let (now, words) = words.split_once(' ').unwrap_or((&words, ""));
     let words = words.split(' ').filter(|word| !word.is_empty()).map(|word| match word {
         "-" => String::new(),
@@ -84,6 +87,32 @@ fn call(script: ScriptId, words: &str) -> Call {
     let script = if is_plain(script) && !plain { ScriptId::LimiterAcquire } else { script };
     let fallback = plain.then_some(ScriptId::LimiterAcquire);
     Call { store_us, script, fallback, arguments, fallback_arguments: text }
+}
+
+/// The script that takes any record of a lock, of a plain one.
+fn general(plain: ScriptId) -> Option<ScriptId> {
+    Some(match plain {
+        ScriptId::PlainLockAcquire => ScriptId::LockAcquire,
+        ScriptId::PlainLockRenew => ScriptId::LockRenew,
+        ScriptId::PlainLockRelease => ScriptId::LockRelease,
+        _ => return None,
+    })
+}
+
+/// Of the words that the general script gets.
+fn plain_lock_call(script: ScriptId, general: ScriptId, words: &str) -> Call {
+    let call = call(general, words);
+    let text: Vec<&str> = call.arguments.iter().map(String::as_str).collect();
+    let own = match text[..] {
+        [_, _, remember, owner, hold, lease, not_after, waits, _, label] => {
+            format!("{remember} {lease} {not_after} {waits} {owner} {hold} {label}")
+        }
+        [_, _, remember, owner, token, lease] => format!("{remember} {lease} {owner} {token}"),
+        [_, _, remember, owner, hold] => format!("{remember} {owner} {hold}"),
+        _ => panic!("no call of a plain script: {words}"),
+    };
+    let arguments = vec![format!("{PACKED}{}", own.trim_end()), format!("{PACKED}{} 0", text[0])];
+    Call { script, fallback: Some(general), arguments, fallback_arguments: call.arguments, ..call }
 }
 
 /// `@7` is the id that ends in 7, and in `c0d` before it.

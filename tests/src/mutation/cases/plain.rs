@@ -2,7 +2,7 @@
 
 use lockage_core::ScriptId::{
     FixedWindowAcquire, IntervalBucketAcquire, LeakyBucketAcquire, LimiterAdjust,
-    SlidingWindowAcquire, TokenBucketAcquire,
+    SlidingLogAcquire, SlidingWindowAcquire, TokenBucketAcquire,
 };
 
 use super::{Cases, at, cases};
@@ -19,7 +19,7 @@ const THIRD: u64 = ((1 << 52) - 1) / 3;
 pub(super) fn all() -> Vec<Cases> {
     let debt = cases(&["T1 2 1 1 2001 5000"], [at(&[5000], LimiterAdjust, &["- b 1 T1 2 1 1"])]);
     let buckets = [interval_buckets(), token_buckets(), leaky_buckets(), debt];
-    [fixed_windows(), sliding_windows()].into_iter().chain(buckets).collect()
+    [fixed_windows(), sliding_windows(), sliding_logs()].into_iter().chain(buckets).collect()
 }
 
 fn texts(all: &[String]) -> Vec<&str> {
@@ -52,6 +52,33 @@ fn fixed_windows() -> Cases {
     ];
     let times = [5000, 5999, 6000, LATEST, LATEST + 1];
     cases(&texts(&records), [at(&times, FixedWindowAcquire, &texts(&calls))])
+}
+
+fn sliding_logs() -> Cases {
+    let records = [
+        String::new(),
+        "L1 10 1000 4 5000\n4500\n5000:3".to_owned(),
+        format!("L1#10 1000 {TOO_MUCH} 5000\n4500\n5000:3"),
+        format!("L1#10 1000 4 {TOO_MUCH}\n4500\n5000:3"),
+        "L1#10 1000 4.5 5000\n4500\n5000:3".to_owned(),
+        "L1#10 1000 -1 5000\n4500\n5000:3".to_owned(),
+        "L1#10 1000 4 -1\n4500\n5000:3".to_owned(),
+        "L1#10 1000 4 nan\n4500\n5000:3".to_owned(),
+        format!("L1 10 1000 4 {MOST}\n4500\n5000:3"),
+        format!("L1 {MOST} {SPAN} 4 5000\n4500\n5000:3"),
+    ];
+    let calls = [
+        "- L1 10 1000 1".to_owned(),
+        "- L1 10 1000 8 7 6 10 11".to_owned(),
+        "- L1 0 1000 1".to_owned(),
+        "- L1 1000 0 1".to_owned(),
+        format!("- L1 {MOST} {SPAN} 1"),
+        format!("- L1 {TOO_MUCH} {SPAN} 1"),
+        format!("- L1 10 {} 1", SPAN + 1),
+        format!("- L1 10 {} 1", SPAN - 1),
+    ];
+    let times = [5000, 5499, 5500, 5999, 6000, LATEST, LATEST + 1];
+    cases(&texts(&records), [at(&times, SlidingLogAcquire, &texts(&calls))])
 }
 
 fn sliding_windows() -> Cases {

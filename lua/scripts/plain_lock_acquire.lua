@@ -1,0 +1,41 @@
+-- Takes the lock where it is free, or holds it once more for its owner, as lock_acquire does for who does not wait in
+-- line. A hold whose lease is over, and an id that the record knows, are for that one.
+--
+-- ARGV[1]  how long to remember it (us), the lease (us), refuse after this time (us), and for how long the caller waits
+--          before it is back (us, 0 where it does not), as numbers; the owner and the hold's id, 16 bytes each; and who it
+--          is in words, up to 64 characters
+-- Reply    the time now, then 1, the token, how many holds, the deadline: it is held;
+--          0, and token, holds and deadline of who holds it, and the owner in four parts of 32 bits: refused;
+--          or 2: it came too late
+if size < 64 or size > 128 then return redis.error_reply(WRONG_CALL) end
+local remember, lease, not_after, waits, who, id = struct.unpack('<ddddc16c16', call)
+if not (remember >= 1 and remember % 1 == 0 and remember <= 1125899906842624
+  and lease >= 1 and lease % 1 == 0 and lease <= 1125899906842624
+  and not_after >= 0 and waits >= 0 and waits % 1 == 0 and waits <= 1125899906842624) then
+  return redis.error_reply(WRONG_CALL)
+end
+if string.find(tail, id, 1, true) or holds > 0 and not live then return redis.error_reply(OTHER_LIMIT) end
+if now > not_after then return struct.pack('<dd', now, 2) end
+local reply
+if not live then
+  token = token + 1
+  if token < now then token = now end
+  changed, deadline, ahead, holds, owner = true, now + lease, token - now, 1, who
+  tail = tail .. id .. string.sub(call, 65)
+elseif owner == who and holds < 256 then
+  local label = 26 * ends + 16 * holds
+  changed, holds = true, holds + 1
+  if deadline < now + lease then deadline = now + lease end
+  tail = string.sub(tail, 1, label) .. id .. string.sub(tail, label + 1)
+else
+  if waits > 0 and wake < now + math.floor(waits / 2) then changed, wake = true, now + waits end
+  reply = struct.pack('<ddddddddd', now, 0, token, holds, deadline, struct.unpack('>I4I4I4I4', owner))
+end
+if not reply then
+  if keep < deadline + remember then keep = deadline + remember end
+  if keep <= token then keep = token + 1 end
+  reply = struct.pack('<ddddd', now, 1, token, holds, deadline)
+end
+if changed then
+  record = struct.pack('<I3dddddI1I2c16', 3813707, deadline, token, keep, wake, ahead, ends, holds, owner) .. tail
+end

@@ -1,0 +1,39 @@
+-- Gives one hold of its owner back; the last one frees the lock, and tells those who wait. An id that the record knows,
+-- but not as a hold of this owner's, is for lock_release.
+--
+-- ARGV[1]  how long to remember it (us), as a number; the owner and the hold's id, 16 bytes each
+-- Reply    the time now, then 4, the token, and how many holds are left: done;
+--          0, and of who holds it, if anybody does, what plain_lock_acquire replies of him: refused
+if size ~= 40 then return redis.error_reply(WRONG_CALL) end
+local remember, who, id = struct.unpack('<dc16c16', call)
+if not (remember >= 1 and remember % 1 == 0 and remember <= 1125899906842624) then
+  return redis.error_reply(WRONG_CALL)
+end
+local first = 26 * ends + 1
+local at = string.find(tail, id, 1, true)
+local reply
+if at then
+  -- The first place where these bytes stand may be no id.
+  if not live or owner ~= who or at < first or at >= first + 16 * holds or (at - first) % 16 ~= 0 then
+    return redis.error_reply(OTHER_LIMIT)
+  end
+  changed, holds = true, holds - 1
+  reply = struct.pack('<dddd', now, 4, token, holds)
+  local before, behind = string.sub(tail, first, at - 1), string.sub(tail, at + 16)
+  local remembered = string.sub(tail, 1, ends < 4 and first - 1 or 78)
+  tail = struct.pack('<c1c16dI1', 'r', id, token, holds) .. remembered .. before .. behind
+  if ends < 4 then ends = ends + 1 end
+  local until_us = deadline
+  if holds == 0 then
+    deadline, ahead, owner, until_us = 0, 0, FREE, now
+    tail = string.sub(tail, 1, 26 * ends)
+    if now < wake then redis.pcall(redis.REDIS_VERSION_NUM and 'SPUBLISH' or 'PUBLISH', key, '') end
+  end
+  if keep < until_us + remember then keep = until_us + remember end
+  if keep <= token then keep = token + 1 end
+  record = struct.pack('<I3dddddI1I2c16', 3813707, deadline, token, keep, wake, ahead, ends, holds, owner) .. tail
+elseif live then
+  reply = struct.pack('<ddddddddd', now, 0, token, holds, deadline, struct.unpack('>I4I4I4I4', owner))
+else
+  reply = struct.pack('<dd', now, 0)
+end

@@ -1,0 +1,25 @@
+-- Extends the lease of its owner to at least now + lease.
+--
+-- ARGV[1]  how long to remember its holds, and the lease (us), as numbers; the owner, 16 bytes; and, as a number, the
+--          fencing token of the grant, or nothing for whichever it has
+-- Reply    as plain_lock_release of who is refused, or as plain_lock_acquire: the grant as it stands
+if size ~= 32 and size ~= 40 then return redis.error_reply(WRONG_CALL) end
+local remember, lease, who = struct.unpack('<ddc16', call)
+if not (remember >= 1 and remember % 1 == 0 and remember <= 1125899906842624
+  and lease >= 1 and lease % 1 == 0 and lease <= 1125899906842624) then
+  return redis.error_reply(WRONG_CALL)
+end
+local reply
+if live and owner == who and (size == 32 or struct.unpack('<d', call, 33) == token) then
+  if deadline < now + lease then changed, deadline = true, now + lease end
+  if keep < deadline + remember then changed, keep = true, deadline + remember end
+  if keep <= token then changed, keep = true, token + 1 end
+  reply = struct.pack('<ddddd', now, 1, token, holds, deadline)
+  if changed then
+    record = struct.pack('<I3dddddI1I2c16', 3813707, deadline, token, keep, wake, ahead, ends, holds, owner) .. tail
+  end
+elseif live then
+  reply = struct.pack('<ddddddddd', now, 0, token, holds, deadline, struct.unpack('>I4I4I4I4', owner))
+else
+  reply = struct.pack('<dd', now, 0)
+end

@@ -1,0 +1,2 @@
+-- A key of another type is none of the plain scripts' records.
+local record = redis.pcall('GET', key)
