@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 
 use lockage_core::{
-    Acquire, Adjust, Arguments, Command, Follow, Limit, Peek, Record, RecordError, Reset, SetLimit,
-    Stored, StoredLimit, Timestamp,
+    Acquire, Adjust, Arguments, Command, Follow, Limit, Peek, Record, RecordError, Reset, ScriptId,
+    SetLimit, Stored, StoredLimit, Timestamp,
 };
 use lockage_sim::store::{RespValue, SimStore};
 
@@ -67,20 +67,52 @@ fn refuses(
     }
 }
 
-/// With this argument in its place, counted from 1 as in Lua, a script says that it is wrong, and writes
-/// nothing.
+/// With this argument in its place, counted from 1 as in Lua, a script that takes text says that it is wrong, and
+/// writes nothing.
 ///
 /// # Panics
 /// Where it does not.
 pub fn refuses_argument(command: &impl Command, place: usize, wrong: &str) {
     let mut arguments = Arguments::new(None, 0);
     command.arguments(&mut arguments);
+    let mut script = command.script();
+    if arguments.is_packed() {
+        arguments = arguments.at_the_same_time();
+        command.fallback_arguments(&mut arguments);
+        script = command.fallback().expect("a plain script has one");
+    }
     let mut words: Vec<&[u8]> = arguments.iter().collect();
     words[place - 1] = wrong.as_bytes();
+    is_refused(script, place, &words);
+}
+
+/// The same of a plain script whose first argument begins with so many numbers: where it is cut short, or too long,
+/// and where a number is none.
+///
+/// # Panics
+/// Where it does not.
+pub fn refuses_packed(command: &impl Command, numbers: usize) {
+    let mut arguments = Arguments::new(None, 0);
+    command.arguments(&mut arguments);
+    assert!(arguments.is_packed());
+    let right = arguments.iter().next().expect("all take one");
+    let mut wrong = vec![right[..right.len() - 1].to_vec(), [right, &[b'x'; 65]].concat()];
+    for place in 0..numbers {
+        for number in [-1.0, 0.5, f64::NAN, 9_007_199_254_740_994.0] {
+            let mut words = right.to_vec();
+            words[8 * place..][..8].copy_from_slice(&f64::to_le_bytes(number));
+            wrong.push(words);
+        }
+    }
+    for wrong in wrong {
+        is_refused(command.script(), 1, &[&wrong]);
+    }
+}
+
+fn is_refused(script: ScriptId, place: usize, words: &[&[u8]]) {
     let mut store = SimStore::new().expect("Lua gets its memory");
-    let script = lockage_lua::script(command.script());
-    let reply = store.eval(script.source(), &[b"key"], &words);
-    let Ok(RespValue::Error(error)) = reply else { panic!("ARGV[{place}] {wrong}: {reply:?}") };
+    let reply = store.eval(lockage_lua::script(script).source(), &[b"key"], words);
+    let Ok(RespValue::Error(error)) = reply else { panic!("ARGV[{place}] {words:?}: {reply:?}") };
     assert!(error.starts_with(&format!("LOCKAGE_ARGUMENT ARGV[{place}] must be")), "{error}");
     assert_eq!(store.stored("key"), None);
 }

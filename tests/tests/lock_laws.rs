@@ -16,7 +16,7 @@ use lockage_tests::lock::laws::{self, Law};
 use lockage_tests::lock::transcript::{Seen, watch};
 use lockage_tests::lock::{Action, OnKey, Op, Outcome, Reference, Subject, Trace, trace};
 use lockage_tests::properties::{Check, cases, property, try_out};
-use lockage_tests::refusals::refuses_argument;
+use lockage_tests::refusals::{refuses_argument, refuses_packed};
 use lockage_tests::stores::{Model, Simulated, Time};
 use lockage_tests::subject::{self as limits, Failure, Limiter};
 use proptest::prelude::*;
@@ -289,6 +289,10 @@ fn d12_wrong_arguments_are_told() {
     refuses_argument(&lock.renew(owner, Some(3)), 5, "1.5");
     refuses_argument(&lock.release(owner, id), 5, "x");
     refuses_argument(&lock.force_release(3), 4, "");
+    // How long to remember it, and the lease.
+    refuses_packed(&lock.renew(owner, None), 2);
+    refuses_packed(&lock.release(owner, id), 1);
+    refuses_packed(&lock.acquire(owner, id, Timestamp::MAX), 2);
 }
 
 fn operations(trace: &Trace) -> Vec<Op> {
