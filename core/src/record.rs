@@ -94,6 +94,8 @@ impl Record {
     pub fn forget_at(&self) -> Timestamp {
         let until = match &self.body {
             Body::Counter(record) => record.forget_at(),
+            // A stored limit goes as soon as nothing counts any more.
+            Body::Group(record) if self.policy.is_some() => record.fresh_at(),
             Body::Group(record) => record.forget_at(),
             Body::Lock(record) => record.forget_at(),
             Body::Fenced(record) => record.forget_at(),

@@ -211,7 +211,9 @@ local function store(cost, told, letter)
     local state = part.state
     if part.is_log then
       state = {part.used, last, #parts > 1 and uncut(part.skip) - drop or nil}
-      keep = max(keep, parts[2] and last + (part.used > 0 and part.window or 0) or log_kept_until(part))
+      -- A stored limit goes as soon as nothing counts any more.
+      local fresh = last + (part.used > 0 and part.window or 0)
+      keep = max(keep, (parts[2] or policy) and fresh or log_kept_until(part))
     else
       keep = max(keep, parts[2] and counter_fresh_at(part) or counter_kept_until(part))
     end

@@ -28,9 +28,12 @@ pub(crate) struct GroupRecord {
 
 impl GroupRecord {
     pub(crate) fn forget_at(&self) -> Timestamp {
-        let fresh_at = self.parts.iter().map(Standpoint::fresh_at).max().unwrap_or_default();
-        Timestamp::computed(self.kept_until().unwrap_or(fresh_at))
-            .expect("within MAX_SPAN of an accepted time")
+        self.kept_until().map_or_else(|| self.fresh_at(), time)
+    }
+
+    /// When nothing counts any more.
+    pub(crate) fn fresh_at(&self) -> Timestamp {
+        time(self.parts.iter().map(Standpoint::fresh_at).max().unwrap_or_default())
     }
 
     /// Until when the record of a log by itself is kept, where anything counts.
@@ -70,6 +73,10 @@ impl GroupRecord {
             && logs().all(|(_, state)| state.last == last && counts(&state))
             && logs().any(|(_, state)| state.skip == 0)
     }
+}
+
+fn time(micros: u64) -> Timestamp {
+    Timestamp::computed(micros).expect("within MAX_SPAN of an accepted time")
 }
 
 impl Standpoint {
