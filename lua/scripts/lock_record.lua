@@ -90,7 +90,7 @@ local function read_lock()
   if refused then return refused end
   local o, d, t, k, w, a, words, ids, ends, places =
     match(record, '^K1 (%x+) (%d+) (%d+) (%d+) (%d+) (%d+)([^|>]*)|([^|>]*)([^>]*)(.*)$')
-  if not o or not are_ids(ids) or words ~= '' and not find(words, '^ [^ ]+$') then return {DAMAGED} end
+  if not is_id(o) or not are_ids(ids) or words ~= '' and not find(words, '^ [^ ]+$') then return {DAMAGED} end
   if now >= tonumber(k) then return end
   owner, deadline, label, held, ended = o, tonumber(d), sub(words, 2), ids, ends
   token, keep, wake, ahead = tonumber(t), tonumber(k), tonumber(w), tonumber(a)

@@ -1,5 +1,5 @@
 -- Takes the lock where it is free, or holds it once more for its owner, as lock_acquire does for who does not wait in
--- line. A hold whose lease is over, and an id that the record knows, are for that one.
+-- line. A hold whose lease is over, and an id that the record knows but not as a live hold of this owner's, are for that one.
 --
 -- ARGV[1]  how long to remember it (us), the lease (us), refuse after this time (us), and for how long the caller waits
 --          before it is back (us, 0 where it does not), as numbers; the owner and the hold's id, 16 bytes each; and who it
@@ -14,7 +14,16 @@ if not (remember >= 1 and remember % 1 == 0 and remember <= 1125899906842624
   and not_after >= 0 and waits >= 0 and waits % 1 == 0 and waits <= 1125899906842624) then
   return redis.error_reply(WRONG_CALL)
 end
-if string.find(tail, id, 1, true) or holds > 0 and not live then return redis.error_reply(OTHER_LIMIT) end
+local again = string.find(tail, id, 1, true)
+if again then
+  -- The first place where these bytes stand may be no id.
+  local first = 26 * ends + 1
+  if not live or owner ~= who or again < first or again >= first + 16 * holds or (again - first) % 16 ~= 0 then
+    return redis.error_reply(OTHER_LIMIT)
+  end
+  return struct.pack('<ddddd', now, 1, token, holds, deadline)
+end
+if holds > 0 and not live then return redis.error_reply(OTHER_LIMIT) end
 if now > not_after then return struct.pack('<dd', now, 2) end
 local reply
 if not live then

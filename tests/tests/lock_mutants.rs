@@ -53,8 +53,8 @@ fn plain_scripts_that_are_broken_are_killed() {
     killed(Law::L4, Acquire, longer, "deadline = now + lease");
     killed(Law::L5, Acquire, "if token < now then token = now end", "");
     killed(Law::L5, Acquire, "token = token + 1\n", "");
-    killed(Law::L10, Acquire, "string.find(tail, id, 1, true) or", "");
-    killed(Law::L10, Acquire, "or holds > 0 and not live then", "then");
+    killed(Law::L10, Acquire, "if again then", "if false then");
+    killed(Law::L10, Acquire, "if holds > 0 and not live then", "if false then");
     killed(Law::L10, Acquire, "if now > not_after then", "if now > not_after + 1 then");
     killed(Law::L10, Release, "first - 1 or 78)", "first - 1 or 52)");
 }

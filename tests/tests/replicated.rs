@@ -183,8 +183,8 @@ async fn a_lost_wait_acknowledges_nothing(store: impl Replicated, replica: &Serv
     let inspect = lock().inspect();
     assert!(store.execute(&key("b"), &inspect).await.unwrap().holder.is_some(), "it was done");
     assert_eq!(acknowledged(&store, &key("b"), &acquire(1), PATIENCE).await, 0);
-    // By itself, where it may be done again: by the plain script, the general one and its text, each with a wait.
-    let store = Timed::new(store, Tokio, 10 * PATIENCE);
+    // By itself, where it may be done again.
+    let store = Timed::new(store, Tokio, 4 * PATIENCE);
     proxy.cut_before_waits(1);
     let (done, count) =
         store.execute_acknowledged(&key("c"), &acquire(1), 1, PATIENCE).await.unwrap();

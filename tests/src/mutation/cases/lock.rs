@@ -46,6 +46,8 @@ fn of_holders() -> Cases {
         held(3).replace(' ', "  "),
         head(1, "1000 900 6000 0 0") + &holds(2) + &broken,
         head(1, "3000 2900 6000 0 1900") + &holds(1),
+        // An owner that is none.
+        of_one[..34].to_owned() + &of_one[35..] + &holds(1),
     ];
     let mut calls = Vec::new();
     for now in [0, 1000, 2300] {

@@ -15,6 +15,9 @@ pub(super) fn all() -> Vec<Cases> {
 /// The latest token that there can be, one less and one more; for the last two see LAST_TOKEN.
 const TOKENS: [u64; 3] = [7_881_299_347_898_366, 7_881_299_347_898_367, 7_881_299_347_898_368];
 
+/// An id without zeros.
+const DIGITS: &str = "123456789abcdef1fedcba9876543211";
+
 fn latches() -> Cases {
     let done = |count: usize, left: u64| {
         let each =
@@ -101,6 +104,7 @@ fn semaphores() -> Cases {
         format!("M1 {last} 0"),
         format!("M1 {behind} 0"),
         format!("M1 1000 2000{}", grant(1, 3, 3000)),
+        format!("M1 1000 0|g{DIGITS} 1 901 3000"),
         format!("M1 1000 0{}{}{}", grant(1, 3, 3000), grant(2, 2, 2500), grant(3, 4, 2700)),
         format!("M1 1000 0{}{}", grant(1, 999, 3000), grant(2, 1, 2500)),
         format!("M1 1000 0{}{}", grant(1, 999, 3000), grant(2, 2, 2500)),
@@ -198,6 +202,9 @@ fn rw_locks() -> Cases {
         format!("W1 9000 6000 6000{}", grant("r", 1, 3000, 1)),
         format!("W1 9000 0 0{}", grant("r", 1, 3000, 1)),
         format!("W1 1000 2000 2000{}", grant("r", 2, 3000, 1)),
+        // A writer, behind whom another waits.
+        format!("W1 1000 2000 2000{}", grant("w", 1, 3000, 1)),
+        format!("W1 1000 0 0|w{DIGITS} 901 3000 {DIGITS}"),
         format!("W1 0 0 0{}", grant("w", 2, 1, 1)),
         "W1 0 1 0".to_owned(),
     ];

@@ -45,6 +45,7 @@ fn fixed_windows() -> Cases {
     let calls = [
         "- F1 10 1000 1".to_owned(),
         "- F1 0 1000 1".to_owned(),
+        "- F1 10 0 1".to_owned(),
         format!("- F1 {MOST} {SPAN} 1"),
         format!("- F1 {TOO_MUCH} {SPAN} 1"),
         format!("- F1 10 {} 1", SPAN + 1),
@@ -70,6 +71,7 @@ fn sliding_logs() -> Cases {
     let calls = [
         "- L1 10 1000 1".to_owned(),
         "- L1 10 1000 8 7 6 10 11".to_owned(),
+        "- L1 10 0 1".to_owned(),
         "- L1 0 1000 1".to_owned(),
         "- L1 1000 0 1".to_owned(),
         format!("- L1 {MOST} {SPAN} 1"),
@@ -85,6 +87,7 @@ fn sliding_windows() -> Cases {
     let records = [
         String::new(),
         "S1 10 1000 4 3 5000".to_owned(),
+        "S1 10 1000 0 3 0".to_owned(),
         format!("S1#10 1000 {TOO_MUCH} 3 5000"),
         format!("S1#10 1000 4 {TOO_MUCH} 5000"),
         format!("S1#10 1000 4 3 {TOO_MUCH}"),
@@ -95,6 +98,7 @@ fn sliding_windows() -> Cases {
     let calls = [
         "- S1 10 1000 1".to_owned(),
         "- S1 0 1000 1".to_owned(),
+        "- S1 10 0 1".to_owned(),
         format!("- S1 {TOO_MUCH} 1 1"),
         format!("- S1 {MOST} 1 1"),
         format!("- S1 1 {SPAN} 1"),
@@ -122,6 +126,7 @@ fn interval_buckets() -> Cases {
     ];
     let calls = [
         "- I1 2 1000 9 1".to_owned(),
+        "- I1 2 0 9 1".to_owned(),
         "- I1 2 1000 1 1".to_owned(),
         "- I1 2 1 9 1".to_owned(),
         "- I1 2 1000 0 1".to_owned(),
