@@ -14,14 +14,13 @@ keep = tonumber(keep)
 if not keep or keep < 1 or keep > LONGEST then return wrong_argument(4, 'o or c, a colon and up to 2^50 us') end
 local behind, refused = read_limit(5)
 if refused then return refused end
-if ARGV[behind] then return wrong_argument(behind, 'absent') end
+if ARGV[behind] or follows then return wrong_argument(behind, 'absent') end
 
 sets = true
 if mode == 'f' then
   local record, _, other = read_any()
   if other then return other end
   if record then redis.call('DEL', key) end
-  policy = nil
 end
 refused = read_record()
 if refused then return refused end

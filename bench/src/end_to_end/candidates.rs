@@ -12,7 +12,7 @@ use limitador::AsyncRateLimiter;
 use limitador::limit::Namespace;
 use limitador::storage::redis::AsyncRedisStorage;
 use lockage::runtime::Tokio;
-use lockage::{DenyCache, Limit, Limiter, Locks, Signals, Store, Timed};
+use lockage::{DenyCache, Limit, Limiter, Locks, Prefetch, Signals, Store, Timed};
 use lockage_fred::FredStore;
 use lockage_redis_rs::{Reconnecting, RedisStore};
 use redis::AsyncConnectionConfig;
@@ -42,6 +42,8 @@ pub(super) async fn admitted(url: &str) -> Result<Vec<Candidate>> {
     let client = fred(url).await?;
     let fred = FredStore::new(client.clone());
     let fred = Limited { limiter: Limiter::new(fred, limit), admits: true };
+    let ahead_rs = ahead(redis_rs(url)?, limit)?;
+    let ahead_fred = ahead(FredStore::new(client.clone()), limit)?;
     let connection = redis::Client::open(url)?;
     let connection = connection.get_multiplexed_async_connection_with_config(&patient()).await?;
     Ok(vec![
@@ -52,6 +54,7 @@ pub(super) async fn admitted(url: &str) -> Result<Vec<Candidate>> {
             "lockage, coalescing",
             rs.map(|one| Ok(one.with_coalescing(100_000)?))?,
         ),
+        candidate("redis-rs", "lockage, prefetch", ahead_rs),
         candidate("fred", "INCR", FredIncr(client)),
         plain("fred", fred.clone()),
         candidate(
@@ -59,8 +62,16 @@ pub(super) async fn admitted(url: &str) -> Result<Vec<Candidate>> {
             "lockage, coalescing",
             fred.map(|one| Ok(one.with_coalescing(100_000)?))?,
         ),
+        candidate("fred", "lockage, prefetch", ahead_fred),
         candidate("redis 0.25", "limitador", Limitador::new(url).await?),
     ])
+}
+
+/// A thousand permits of each key at a time, for a second.
+fn ahead<S: Store>(store: S, limit: Limit) -> Result<Limited<Timed<S, Tokio>>> {
+    let prefetch = Prefetch::new(1000, Duration::from_secs(1)).with_max_keys(200_000);
+    let limiter = Limiter::new(Timed::new(store, Tokio, TIMEOUT), limit);
+    Ok(Limited { limiter: limiter.with_prefetch(prefetch)?, admits: true })
 }
 
 /// Every request is denied, but for the first of each key.

@@ -58,6 +58,38 @@ pub(super) fn all() -> Vec<Case> {
     cases
 }
 
+/// The same with so many keys, of which each request takes another.
+pub(super) fn many_keys() -> Vec<Case> {
+    let sizes =
+        [("token bucket, 100,000 keys", 100_000), ("token bucket, 1,000,000 keys", 1_000_000)];
+    sizes.into_iter().flat_map(|(name, keys)| in_many(name, keys)).collect()
+}
+
+fn in_many(name: &'static str, keys: usize) -> [Case; 2] {
+    let outcomes = [("admitted", "token-bucket 1000000/day"), ("denied", "token-bucket 1/day")];
+    outcomes.map(|(outcome, limit)| {
+        let limit: Limit = limit.parse().expect("a limit");
+        let acquire = Acquire::new(limit, 1).expect("above zero");
+        let first = call(&acquire, "0");
+        // One is used by a call, the others are made alike.
+        let parts = (0..keys / KEYS_A_PART).map(|part| {
+            let bounds = [part * KEYS_A_PART, (part + 1) * KEYS_A_PART - 1];
+            eval(COPIES, &["lockage:{0}", &bounds[0].to_string(), &bounds[1].to_string()])
+        });
+        let before = std::iter::once(first).chain(parts).collect();
+        // Far from the one before.
+        let command = move |number: usize| call(&acquire, &(number * 7919 % keys).to_string());
+        Case { before, ..case(name, outcome, command) }
+    })
+}
+
+const KEYS_A_PART: usize = 10_000;
+
+const COPIES: &str = "local record, ms = redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])
+for key = ARGV[1], ARGV[2] do
+  redis.call('SET', string.format('lockage:{%d}', key), record, 'PX', ms)
+end";
+
 /// Each request on a key that was never used.
 fn new_keys() -> Case {
     let limit: Limit = "token-bucket 1000000/day".parse().expect("a limit");
@@ -171,6 +203,6 @@ fn call(command: &impl Command, id: &str) -> Cmd {
 /// What makes the server know all scripts that are called.
 pub(super) fn load_scripts() -> Vec<Cmd> {
     let own = lockage_core::ScriptId::ALL.iter().map(|&id| lockage_lua::script(id).source());
-    let others = ["return 1", GET_SET, ZSET_LOG, HASH_BUCKET, COMPARE_AND_DELETE];
+    let others = ["return 1", GET_SET, ZSET_LOG, HASH_BUCKET, COMPARE_AND_DELETE, COPIES];
     own.chain(others).map(|text| cmd(&["SCRIPT", "LOAD", text])).collect()
 }

@@ -58,7 +58,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let mut timed = Server::start(Command::new(&args.program), folder, true)?;
     let version = timed.info("server", "redis_version:")?;
     let mut rows = Vec::new();
-    for case in cases::all() {
+    for case in cases::all().into_iter().chain(cases::many_keys()) {
         let is_wanted = args.only.as_ref().is_none_or(|only| case.name.contains(only.as_str()));
         if is_wanted || case.name == FLOOR {
             rows.push(measure(&mut counted, &mut timed, &case)?);
@@ -82,9 +82,9 @@ fn measure(counted: &mut Counted, timed: &mut Server, case: &Case) -> Result<Row
     timed.send(&then)?;
     let microseconds = of_commands(timed, &then)?;
     let appended = appended(timed)? - before;
-    let keys: Vec<String> = timed.ask(&["KEYS", "*"])?;
-    let memory = match keys.first() {
-        Some(key) => timed.ask(&["MEMORY", "USAGE", key, "SAMPLES", "0"])?,
+    let key: Option<String> = timed.ask(&["RANDOMKEY"])?;
+    let memory = match key {
+        Some(key) => timed.ask(&["MEMORY", "USAGE", &key, "SAMPLES", "0"])?,
         None => None,
     };
     let each = |sum: f64| sum / MEASURED as f64;

@@ -175,7 +175,6 @@ impl Scenario {
     fn add_key(&mut self, draw: &mut Draw) {
         let machine = self.machine_beside(draw);
         let (first, clients) = (self.clients(), draw.between(1, 2) as usize);
-        let drifts = self.network.grain_us == 1;
         let jobs = FIRST_JOB_BESIDE + self.jobs.len() as u32;
         for number in 0..draw.between(1, 8) as u32 {
             let client = first + draw.between(0, clients as u64 - 1) as usize;
@@ -183,25 +182,42 @@ impl Scenario {
             let work = draw_work(&machine, draw);
             self.jobs.push(Job { number: jobs + number, client, at_us, work });
         }
+        self.add_last_jobs(&machine, (first, clients), jobs, draw);
+        if draw.chance(500) {
+            self.add_client_trouble(first, clients, draw);
+        }
+        self.beside.push(Beside { machine, clients });
+    }
+
+    /// What each of these clients does once everything is well again, and how fast its clock runs.
+    pub(super) fn add_last_jobs(
+        &mut self,
+        machine: &Machine,
+        (first, clients): (usize, usize),
+        first_job: u32,
+        draw: &mut Draw,
+    ) {
+        let drifts = self.network.grain_us == 1;
         for number in 0..clients {
-            let (client, work) = (first + number, last_work(&machine, number));
-            let number = jobs + 100 + number as u32;
+            let (client, work) = (first + number, last_work(machine, number));
+            let number = first_job + 100 + number as u32;
             self.jobs.push(Job { number, client, at_us: self.heal_us, work });
             self.client_ppm.push(if drifts { draw.either_way(400) } else { 0 });
         }
-        if draw.chance(500) {
-            let client = first + draw.between(0, clients as u64 - 1) as usize;
-            let at_us = draw.between(0, self.heal_us - 1);
-            let for_us = draw.between(MILLI, 2 * SECOND).min(self.heal_us - at_us);
-            let trouble = draw.one_of(&[
-                Trouble::ClientCrash { client, for_us },
-                Trouble::Pause { client, for_us },
-                Trouble::CutRequests { client, for_us },
-                Trouble::CutReplies { client, for_us },
-            ]);
-            self.faults.push(Fault { at_us, trouble });
-        }
-        self.beside.push(Beside { machine, clients });
+    }
+
+    /// One of these clients crashes, is paused, or is cut off.
+    pub(super) fn add_client_trouble(&mut self, first: usize, clients: usize, draw: &mut Draw) {
+        let client = first + draw.between(0, clients as u64 - 1) as usize;
+        let at_us = draw.between(0, self.heal_us - 1);
+        let for_us = draw.between(MILLI, 2 * SECOND).min(self.heal_us - at_us);
+        let trouble = draw.one_of(&[
+            Trouble::ClientCrash { client, for_us },
+            Trouble::Pause { client, for_us },
+            Trouble::CutRequests { client, for_us },
+            Trouble::CutReplies { client, for_us },
+        ]);
+        self.faults.push(Fault { at_us, trouble });
     }
 
     /// What is held under leases lives with the messages that there are: an operation is remembered for as long

@@ -8,8 +8,8 @@ use lockage_core::{ConfigError, Limit};
 
 use super::draw::Draw;
 use super::job::{Job, Spending, Work};
-use super::plan::{last_work, limit};
-use super::scenario::{Beside, Fault, Limiter, MILLI, Machine, SECOND, Scenario, Trouble};
+use super::plan::limit;
+use super::scenario::{Beside, Limiter, MILLI, Machine, SECOND, Scenario};
 use super::server::MAX_KEYS;
 
 /// The stream that all of it is drawn from.
@@ -45,7 +45,6 @@ impl Scenario {
             true => draw.between(MILLI, self.timeout_us),
             false => draw.between(self.timeout_us / 4, 3 * SECOND),
         };
-        let drifts = self.network.grain_us == 1;
         for number in 0..draw.between(1, 6) as u32 {
             let client = first + draw.between(0, clients as u64 - 1) as usize;
             let at_us = draw.between(0, self.heal_us - 1);
@@ -60,23 +59,9 @@ impl Scenario {
             });
             self.jobs.push(Job { number: FIRST_JOB + number, client, at_us, work });
         }
-        for number in 0..clients {
-            let (client, work) = (first + number, last_work(&machine, number));
-            let number = FIRST_JOB + 100 + number as u32;
-            self.jobs.push(Job { number, client, at_us: self.heal_us, work });
-            self.client_ppm.push(if drifts { draw.either_way(400) } else { 0 });
-        }
+        self.add_last_jobs(&machine, (first, clients), FIRST_JOB, draw);
         for _ in 0..draw.between(0, 2) {
-            let client = first + draw.between(0, clients as u64 - 1) as usize;
-            let at_us = draw.between(0, self.heal_us - 1);
-            let for_us = draw.between(MILLI, 2 * SECOND).min(self.heal_us - at_us);
-            let trouble = draw.one_of(&[
-                Trouble::ClientCrash { client, for_us },
-                Trouble::Pause { client, for_us },
-                Trouble::CutRequests { client, for_us },
-                Trouble::CutReplies { client, for_us },
-            ]);
-            self.faults.push(Fault { at_us, trouble });
+            self.add_client_trouble(first, clients, draw);
         }
         self.beside.push(Beside { machine, clients });
     }

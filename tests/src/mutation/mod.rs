@@ -18,7 +18,7 @@ use lockage_core::ScriptId;
 use lockage_sim::store::SimStore;
 use serde::Deserialize;
 
-use corpus::Corpus;
+use corpus::{Corpus, Recorded};
 use mutants::Mutant;
 
 /// More than any script of the corpus runs for, in instructions of Lua: a loop without an end is a difference.
@@ -118,6 +118,28 @@ pub fn survivors<'m>(mutants: &'m [Mutant], corpus: &Corpus, threads: usize) -> 
     found.into_iter().map(|(_, it)| it).collect()
 }
 
+/// Whether the scripts as they are come to the same again on every trace: what tells them from themselves judges no
+/// mutant.
+///
+/// # Panics
+/// Where Lua gets no memory.
+pub fn is_repeatable(corpus: &Corpus, threads: usize) -> bool {
+    let is_same = |traces: &[Recorded]| {
+        let mut store = tested_store();
+        traces.iter().all(|trace| trace.is_same(&mut store))
+    };
+    std::thread::scope(|scope| {
+        let parts = corpus.traces.chunks(corpus.traces.len().div_ceil(threads));
+        let parts: Vec<_> = parts.map(|some| scope.spawn(move || is_same(some))).collect();
+        parts.into_iter().all(|part| part.join().expect("it does not panic"))
+    })
+}
+
+fn tested_store() -> SimStore {
+    let store = SimStore::new().and_then(|store| store.with_longest_run(LONGEST_RUN));
+    store.expect("Lua gets its memory")
+}
+
 /// How many mutants, most often of a few lines, a thread takes at a time.
 const AT_ONCE: usize = 16;
 
@@ -132,10 +154,9 @@ impl Search<'_> {
     fn lives(&mut self, mutant: &Mutant) -> bool {
         let scripts = scripts(mutant);
         let changed = lines(mutant);
-        let store = SimStore::new().and_then(|store| store.with_longest_run(LONGEST_RUN));
-        let store = store.expect("Lua gets its memory");
-        let mut store =
-            scripts.into_iter().fold(store, |store, (id, source)| store.with_script(id, source));
+        let mut store = scripts
+            .into_iter()
+            .fold(tested_store(), |store, (id, source)| store.with_script(id, source));
         let tells = self.order.iter().position(|&at| {
             let trace = &self.corpus.traces[at];
             trace.runs_any(&changed) && !trace.is_same(&mut store)

@@ -46,6 +46,7 @@ fn fixed_windows() -> Cases {
         "- F1 10 1000 1".to_owned(),
         "- F1 0 1000 1".to_owned(),
         "- F1 10 0 1".to_owned(),
+        "- F1 10 1000 0".to_owned(),
         format!("- F1 {MOST} {SPAN} 1"),
         format!("- F1 {TOO_MUCH} {SPAN} 1"),
         format!("- F1 10 {} 1", SPAN + 1),
@@ -72,6 +73,7 @@ fn sliding_logs() -> Cases {
         "- L1 10 1000 1".to_owned(),
         "- L1 10 1000 8 7 6 10 11".to_owned(),
         "- L1 10 0 1".to_owned(),
+        "- L1 10 1000 0".to_owned(),
         "- L1 0 1000 1".to_owned(),
         "- L1 1000 0 1".to_owned(),
         format!("- L1 {MOST} {SPAN} 1"),
@@ -99,6 +101,7 @@ fn sliding_windows() -> Cases {
         "- S1 10 1000 1".to_owned(),
         "- S1 0 1000 1".to_owned(),
         "- S1 10 0 1".to_owned(),
+        "- S1 10 1000 0".to_owned(),
         format!("- S1 {TOO_MUCH} 1 1"),
         format!("- S1 {MOST} 1 1"),
         format!("- S1 1 {SPAN} 1"),
@@ -127,6 +130,7 @@ fn interval_buckets() -> Cases {
     let calls = [
         "- I1 2 1000 9 1".to_owned(),
         "- I1 2 0 9 1".to_owned(),
+        "- I1 2 1000 9 0".to_owned(),
         "- I1 2 1000 1 1".to_owned(),
         "- I1 2 1 9 1".to_owned(),
         "- I1 2 1000 0 1".to_owned(),
@@ -162,6 +166,7 @@ fn with_parts(tag: &str, terms: &str) -> (Vec<String>, Vec<String>) {
     let patient = terms.replace("300", &MOST.to_string());
     let calls = vec![
         format!("- {tag} 1 100 9{terms} 1"),
+        format!("- {tag} 1 100 9{terms} 0"),
         format!("- {tag} 1 100 9{patient} 1"),
         format!("- {tag} {MOST} 1 1{terms} 1"),
         format!("- {tag} 0 100 9{terms} 1"),
