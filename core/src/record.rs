@@ -249,6 +249,9 @@ impl Record {
                 if record.blocked_until <= now.as_micros() {
                     record.blocked_until = 0;
                 }
+                if record.reservations.until() <= now {
+                    record.reservations = Reservations::default();
+                }
             }
             None => *slot = Some(Record::of(body)),
         }

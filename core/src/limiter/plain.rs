@@ -14,7 +14,7 @@ pub(super) fn only_counter(limits: &Singles) -> Option<&dyn Machine> {
 }
 
 /// The machine and the state where that is all there is: one counter, a record of its own or none, no
-/// block, no reservations and no stored limit.
+/// block, no reservation that is known still, and no stored limit.
 pub(super) fn plain<'a>(
     limits: &'a Singles,
     slot: &Option<Record>,
@@ -31,7 +31,7 @@ pub(super) fn plain<'a>(
             ..
         }) if record.is_of(machine)
             && *blocked_until <= now.as_micros()
-            && reservations.is_empty() =>
+            && reservations.until() <= now =>
         {
             Some((machine, Some(record.state)))
         }

@@ -75,6 +75,11 @@ impl Ahead {
         self.batches[call.0].push(Batch { call, ahead, sent_us, is_charged: false, spent: 0 });
     }
 
+    /// A client is told that a call was denied: what it asked for ahead is nobody's, also where a copy of the call is granted.
+    pub(in crate::world) fn denied(&mut self, call: Call) {
+        self.batches[call.0].retain(|batch| batch.call != call);
+    }
+
     /// The store has decided.
     pub(super) fn decided(
         &mut self,

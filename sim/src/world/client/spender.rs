@@ -100,6 +100,7 @@ impl Spender {
             Some(Verdict::Allowed) => self.granted(&ahead, now, stage),
             Some(Verdict::Denied { retry_after }) if ahead.ahead() > 0 => {
                 self.held.denied(&self.config, &ahead, retry_after, now);
+                stage.checks.ahead.denied((body.number, body.life, end.call));
                 // Nothing is to be brought along.
                 let alone = Prefetch::new().next(&self.config, u64::MAX, false, now);
                 if let Next::Ask(alone) = alone {
