@@ -30,7 +30,9 @@ impl Server {
         let append = if append { "yes" } else { "no" };
         command
             .args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--hz", "1"])
-            .args(["--appendonly", append, "--appendfsync", "no", "--dir"])
+            .args(["--appendonly", append, "--appendfsync", "no"])
+            // Without rewrites, the size of that log is what was appended.
+            .args(["--auto-aof-rewrite-percentage", "0", "--dir"])
             .arg(folder.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
