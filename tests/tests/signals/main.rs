@@ -1,0 +1,115 @@
+//! Who listens for a key is woken: in memory, on servers, in clusters and under sentinels, through both clients.
+
+mod commands;
+mod messages;
+mod refused;
+mod replicated;
+
+use std::time::{Duration, Instant};
+
+use fred::types::config::Config;
+use lockage::{Key, Listener, Signal, Signals, StoreError, Wake};
+use lockage_fred::FredStore;
+use lockage_redis_rs::RedisStore;
+use lockage_tests::server::Server;
+use redis::Connection;
+
+/// How long a caller waits before it looks for itself.
+const BOUND: Duration = Duration::from_millis(100);
+const DEADLINE: Duration = Duration::from_secs(60);
+
+fn redis_rs(server: &Server) -> RedisStore<lockage_redis_rs::Reconnecting> {
+    RedisStore::connect(redis::Client::open(server.url()).unwrap())
+}
+
+fn fred(server: &Server) -> FredStore<lockage_fred::Reconnecting> {
+    FredStore::connect(Config::from_url(&server.url()).unwrap())
+}
+
+fn key(id: &str) -> Key {
+    Key::new("signals", id).unwrap()
+}
+
+/// Publishes as scripts do, for nobody by name.
+fn publish(connection: &mut Connection, key: &Key) {
+    publish_to(connection, key, "");
+}
+
+fn publish_to(connection: &mut Connection, key: &Key, message: &str) {
+    let script = concat!(
+        "local key = KEYS[1]\n",
+        include_str!("../../../lua/scripts/publish.lua"),
+        "publish(ARGV[1]) return 1"
+    );
+    let mut call = redis::cmd("EVAL");
+    let done: i64 =
+        call.arg(script).arg(1).arg(key.as_str()).arg(message).query(connection).unwrap();
+    assert_eq!(done, 1);
+}
+
+/// How many connections are subscribed to the key's channel there.
+fn subscribers(connection: &mut Connection, key: &Key) -> i64 {
+    let count = |word: &str| -> Result<(String, i64), _> {
+        redis::cmd("PUBSUB").arg(word).arg(key.as_str()).query(connection)
+    };
+    let mut count = count;
+    count("SHARDNUMSUB").or_else(|_| count("NUMSUB")).unwrap().1
+}
+
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + DEADLINE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        smol::Timer::after(Duration::from_millis(5)).await;
+    }
+}
+
+/// One wait as callers wait: not for ever. Its timer runs under any executor.
+async fn wait(listener: &mut Listener) -> Option<Signal> {
+    let signal = async { Some(listener.next().await) };
+    smol::future::or(signal, async {
+        smol::Timer::after(BOUND).await;
+        None
+    })
+    .await
+}
+
+/// Waits until there is a signal.
+async fn signal(listener: &mut Listener) -> Signal {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        if let Some(signal) = wait(listener).await {
+            return signal;
+        }
+        assert!(Instant::now() < deadline, "no signal: {listener:?}");
+    }
+}
+
+/// A signal that it takes no silence of several waits for: there are too few of them, and long ones.
+async fn told(listener: &mut Listener) -> Signal {
+    for _ in 0..3 {
+        if let Ok(signal) = tokio::time::timeout(DEADLINE / 6, listener.next()).await {
+            return signal;
+        }
+    }
+    panic!("nothing is told: {listener:?}");
+}
+
+/// Publishes until it is heard: after a loss that nobody has told of, a subscription takes some waits.
+async fn heard(listener: &mut Listener, mut publish: impl FnMut()) {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        publish();
+        match wait(listener).await {
+            Some(Signal::Message) => return,
+            _ => assert!(Instant::now() < deadline, "nothing is heard: {listener:?}"),
+        }
+    }
+}
+
+/// Also without a timeout of the caller's own.
+async fn nobody_waits_for_a_silent_server(store: &impl Signals, key: &Key) {
+    let listening = tokio::time::timeout(DEADLINE, store.listen(key, Wake::One));
+    let error = listening.await.expect("an end").unwrap_err();
+    assert!(matches!(error, StoreError::NotDone(_)), "{error:?}");
+}
