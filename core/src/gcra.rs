@@ -94,11 +94,16 @@ mod tests {
         let limit: Limit = "token-bucket 7 per 2us burst 10".parse().unwrap();
         let gcra = Gcra::of(&limit).unwrap();
         let at = |micros| Timestamp::from_micros(micros).unwrap();
-        let state = gcra.admit(0, 10, at(9)).unwrap();
-        for now in 0..12 {
-            for cost in 1..=10 {
+        for charged in 1..=10 {
+            let state = gcra.admit(0, charged, at(9)).unwrap();
+            for (now, cost) in (0..12).flat_map(|now| (1..=10).map(move |cost| (now, cost))) {
                 let peeked = gcra.prior(state, at(now)).peek(&limit, cost, at(now));
-                assert_eq!(gcra.admit(state, cost, at(now)).is_some(), peeked.is_allowed());
+                let admitted = gcra.admit(state, cost, at(now)).is_some();
+                assert_eq!(admitted, peeked.is_allowed(), "{charged}, {cost} at {now}");
+                // Two parts to a token, seven to a microsecond: no more than 20 are ever missing.
+                let time = (now..).find(|time| state <= 20 + 7 * time).unwrap();
+                let missing = state.saturating_sub(7 * time);
+                assert_eq!(admitted, missing + 2 * cost <= 20, "{charged}, {cost} at {now}");
             }
         }
     }

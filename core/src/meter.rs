@@ -97,7 +97,7 @@ impl<M: Counter> Tally<M> {
 
 impl<M: Counter> fmt::Debug for Tally<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Tally").field(&M::fields(self.0)).finish()
+        f.debug_tuple("Tally").field(&&M::fields(self.0)[..]).finish()
     }
 }
 
@@ -198,5 +198,51 @@ impl<'a> Ruling<'a> {
 impl From<Ruling<'_>> for Decision {
     fn from(ruling: Ruling<'_>) -> Self {
         ruling.decision()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use super::*;
+    use crate::limit::{FixedWindow, IntervalBucket, SlidingWindow};
+
+    fn at(micros: u64) -> Timestamp {
+        Timestamp::from_micros(micros).unwrap()
+    }
+
+    /// D9: it is over exactly when there is nothing to wait for any more.
+    fn is_over_when_nothing_is_left(meter: impl Meter) {
+        let limit: Limit = meter.into();
+        for (cost, others) in [(1, 0), (3, 2), (5, 4)] {
+            let mut tally = Tally::fresh(meter, at(1_000));
+            assert!(meter.is_over(&tally, at(1_000)));
+            for (cost, now) in [(cost, 1_000), (others, 1_030)] {
+                assert!(meter.admit(&mut tally, cost, at(now)).1);
+            }
+            for now in (900..1_400).map(at) {
+                let reset_after = meter.prior(&tally, now).peek(&limit, 0, now).reset_after;
+                assert_eq!(meter.is_over(&tally, now), reset_after.is_zero(), "{limit} at {now}");
+            }
+        }
+    }
+
+    #[test]
+    fn d9_a_tally_is_over_exactly_when_nothing_is_left() {
+        let time = Duration::from_micros;
+        is_over_when_nothing_is_left(FixedWindow::new(9, time(100)).unwrap());
+        is_over_when_nothing_is_left(SlidingWindow::new(9, time(100)).unwrap());
+        is_over_when_nothing_is_left(TokenBucket::new(9, time(100), 9).unwrap());
+        is_over_when_nothing_is_left(LeakyBucket::new(9, time(100), 9).unwrap());
+        is_over_when_nothing_is_left(IntervalBucket::new(3, time(50), 9).unwrap());
+    }
+
+    #[test]
+    fn a_tally_shows_its_numbers() {
+        let window = FixedWindow::new(9, Duration::from_micros(100)).unwrap();
+        let mut tally = Tally::fresh(window, at(1_000));
+        assert!(window.admit(&mut tally, 2, at(1_000)).1);
+        assert_eq!(format!("{tally:?}"), "Tally([1000, 2])");
     }
 }

@@ -138,6 +138,7 @@ mod tests {
         }
         assert_eq!(text_of(b"F1:"), "F1 ?");
         assert_eq!(text_of(b"F1:1234567"), "F1 ?");
+        assert_eq!(text_of(b"F:12345678"), "F:12345678");
         assert_eq!(text_of(b"user:1"), "user:1");
         assert_eq!(read_packed_reply(&[]), Some(vec![0]));
         assert_eq!(read_packed_reply(&[1, 2]), None);

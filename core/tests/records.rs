@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use lockage_core::lock::{Answer, HoldId, Lock, OwnerId};
+use lockage_core::rw_lock::{self, RwLock};
+use lockage_core::semaphore::{self, PermitId, Semaphore};
 use lockage_core::{
     Acquire, AcquireEach, Adjust, Command, CostError, Limit, MAX_COSTS, Peek, Record, RecordError,
     Reset, Stored, Timestamp, Verdict,
@@ -137,6 +139,7 @@ fn what_is_no_record_is_told_apart() {
         (text(&format!("K1 {OWNER} {SPANS}|{OWNER}|r{OWNER} 1")), Damaged),
         (text(&format!("K1 {OWNER} {SPANS}|{OWNER}|f{OWNER}")), Damaged),
         (text(&format!("K1 {OWNER} {SPANS}|{OWNER}|x{OWNER} 1")), Damaged),
+        (text(&format!("K1 {OWNER} {SPANS}|{OWNER}|x{OWNER}a")), Damaged),
         (text(&format!("K1 {OWNER} {SPANS}|{OWNER}|y{OWNER}")), Damaged),
         (text(&format!("K1 {OWNER} {SPANS}|{OWNER}{}", format!("|x{OWNER}").repeat(5))), Damaged),
         (text(&format!("K1 {OWNER} {SPANS}|{OWNER}>x")), Damaged),
@@ -249,4 +252,60 @@ fn d9_the_time_to_live_is_rounded_up() {
         let record = record(&format!("fixed-window 1/{window}"), &[(1, 12_345)]);
         assert_eq!(record.ttl_ms(at(12_345)), ttl, "{window}");
     }
+}
+
+/// A store leaves the expiry of a key as it is only where the same limit's record is kept until the same time.
+#[test]
+fn a_record_is_kept_as_one_of_the_same_limit_with_the_same_end() {
+    let window = |text, cost| record(text, &[(cost, 100)]);
+    for (kind, other) in [
+        ("fixed-window 10/1ms", "fixed-window 20/1ms"),
+        ("sliding-log 10/1ms", "sliding-log 20/1ms"),
+    ] {
+        let first = window(kind, 1);
+        assert!(first.is_kept_as(&first), "{kind}");
+        assert!(record(kind, &[(1, 100), (1, 100)]).is_kept_as(&first), "{kind}");
+        assert!(!record(kind, &[(1, 5_100)]).is_kept_as(&first), "{kind}");
+        assert!(!window(other, 1).is_kept_as(&first), "{kind}");
+    }
+    // What has no such end is kept as nothing: more charged than there is room for, nothing charged, several limits.
+    let after = |kind, adjust: Adjust| {
+        let mut slot = Some(window(kind, 1));
+        adjust.apply(&mut slot, at(100)).unwrap();
+        slot.unwrap()
+    };
+    let (log, bucket) = ("sliding-log 10/1ms", "token-bucket 10/1ms burst 10");
+    for record in [
+        after(bucket, Adjust::penalty(limit(bucket), 15).unwrap()),
+        after(log, Adjust::refund(limit(log), 1).unwrap()),
+        window("fixed-window 10/1ms + sliding-log 20/1ms", 1),
+    ] {
+        assert!(!record.is_kept_as(&record), "{record:?}");
+    }
+}
+
+/// L10: tokens that run ahead of the clock are remembered until it has passed them. Here each of nine is given back at
+/// once, so that nothing else is remembered for that long.
+#[test]
+fn l10_what_is_free_is_remembered_until_its_token_is_past() {
+    let (micro, owner, latest) = (Duration::from_micros(1), OwnerId::from_u128(1), Timestamp::MAX);
+    let (mut slots, mut tokens) = ([const { None }; 3], [0; 3]);
+    let lock = Lock::new(micro, micro).unwrap();
+    let rw_lock = RwLock::new(micro, micro).unwrap();
+    let semaphore = Semaphore::new(1, micro, micro).unwrap();
+    for id in (1..=9).map(HoldId::from_u128) {
+        let [first, second, third] = &mut slots;
+        let reply = lock.acquire(owner, id, latest).apply(first, at(100)).unwrap();
+        let Answer::Held(hold) = reply.answer else { panic!("{reply:?}") };
+        lock.release(owner, id).apply(first, at(100)).unwrap();
+        let reply = rw_lock.write(owner, id, latest).apply(second, at(100)).unwrap();
+        let rw_lock::Answer::Held(write) = reply.answer else { panic!("{reply:?}") };
+        rw_lock.release(owner, rw_lock::Mode::Write, id).apply(second, at(100)).unwrap();
+        let id = PermitId::from_u128(id.as_u128());
+        let reply = semaphore.acquire(id, 1, latest).unwrap().apply(third, at(100)).unwrap();
+        let semaphore::Answer::Held(grant) = reply.answer else { panic!("{reply:?}") };
+        semaphore.release(id, None).apply(third, at(100)).unwrap();
+        tokens = [hold.token, write.token, grant.token];
+    }
+    assert_eq!((tokens, slots.map(|slot| slot.unwrap().forget_at())), ([108; 3], [at(109); 3]));
 }

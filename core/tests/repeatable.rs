@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockage_core::fenced::{FencedPeek, FencedRead, FencedWrite};
 use lockage_core::latch::{Latch, OperationId};
-use lockage_core::lock::OwnerId;
+use lockage_core::lock::{self, Lock, OwnerId};
 use lockage_core::rw_lock::{HoldId, Mode, RwLock};
 use lockage_core::semaphore::{PermitId, Semaphore};
 use lockage_core::{
@@ -68,6 +68,13 @@ fn d11_limits_tell_what_may_be_sent_again() {
 
 #[test]
 fn l10_the_locks_family_tells_what_may_be_sent_again() {
+    let (slot, id) = (&mut None, lock::HoldId::from_u128(1));
+    let (lock, owner) = (Lock::new(SPAN, SPAN).unwrap(), OwnerId::from_u128(1));
+    again(&lock.acquire(owner, id, Timestamp::MAX), slot);
+    let next = lock.acquire(OwnerId::from_u128(2), id, Timestamp::MAX).queued(SPAN);
+    next.apply(slot, now()).unwrap();
+    again(&lock.withdraw(OwnerId::from_u128(2)), slot);
+
     let (slot, id) = (&mut None, PermitId::from_u128(1));
     let semaphore = Semaphore::new(3, SPAN, SPAN).unwrap();
     again(&semaphore.acquire(id, 2, Timestamp::MAX).unwrap(), slot);

@@ -56,6 +56,8 @@ impl Key {
         match self.settle(reservation, actual, now) {
             Settlement::Settled { amount, after } => {
                 assert_eq!(after, self.peek(1, now));
+                let record = self.slot.as_ref().expect("it is settled there");
+                assert_eq!(Record::read(&record.stored()).as_ref(), Ok(record));
                 amount
             }
             other => panic!("{other:?}"),
@@ -191,6 +193,22 @@ fn entries_are_taken_out_of_the_middle_of_a_log() {
     assert_eq!(Record::read(&key.slot.as_ref().unwrap().stored()), Ok(key.slot.unwrap()));
 }
 
+/// More was charged than the limit is, so that a request has to wait for what is left once something was taken out.
+#[test]
+fn d2_a_log_that_is_full_after_a_settlement_tells_when_it_has_room() {
+    for (actual, given) in [(3, 1), (1, 3), (0, 4)] {
+        let mut key = Key::new("sliding-log 10/1ms");
+        key.acquire(2, 10_000);
+        let reservation = key.reserve(1, 4, 10_010);
+        key.acquire(4, 10_020);
+        key.run(Adjust::penalty(key.limit, 6).unwrap(), 10_030);
+        assert_eq!(key.settled(&reservation, actual, 10_030), given);
+        // When the third one ends: what is left of the first two was not enough.
+        let room = Duration::from_micros(990);
+        assert_eq!(key.peek(1, 10_030).retry_after(), Some(room), "{actual}");
+    }
+}
+
 #[test]
 fn once_settled_or_over_nothing_changes() {
     for limit in LIMITS {
@@ -279,6 +297,10 @@ fn an_expired_reservation_stays_charged() {
     assert_eq!(key.remaining(10_000 + HOLD_US), 3);
     // And its trace goes at that write.
     assert_eq!(key.head(), "T1 1 1000000 10 6995000 15000");
+    let mut key = Key::new("fixed-window 10/1s + fixed-window 20/2s");
+    key.reserve(1, 6, 10_000);
+    key.acquire(1, 10_000 + HOLD_US);
+    assert_eq!(key.head(), "C1 F1 10 1000000 F1 20 2000000 10000 7 10000 7");
 }
 
 #[test]
@@ -368,6 +390,7 @@ fn damaged_reservations_are_found() {
     let read = |behind: &str| Record::read(&Stored::Text(format!("{head}|{behind}")));
     assert!(read(&format!("r{name} 15010 6 10010 10000 1 7 0")).is_ok());
     assert!(read(&format!("s{name} 15010 6 10010 2 0 10000 1")).is_ok());
+    assert!(read(&format!("r{name} 10010 6 10010 10000 1 7 0")).is_ok());
     for behind in [
         "r".to_owned(),
         format!("r{name}"),

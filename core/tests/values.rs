@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockage_core::flow::{OutageConfig, PrefetchConfig};
 use lockage_core::latch::{Latch, OperationId};
+use lockage_core::lock::{self, Lock, OwnerId};
 use lockage_core::rw_lock::{HoldId, RwLock};
 use lockage_core::semaphore::{PermitId, Semaphore};
 use lockage_core::{
@@ -165,7 +167,57 @@ fn what_was_configured_can_be_asked_for() {
     );
     let lock = RwLock::new(lease, remember).unwrap();
     assert_eq!((lock.lease(), lock.remember()), (lease, remember));
+    let lock = Lock::new(lease, remember).unwrap();
+    assert_eq!((lock.lease(), lock.remember()), (lease, remember));
     assert_eq!(Latch::new(remember).unwrap().keep(), remember);
+    assert_eq!(OutageConfig::new(1, lease, 1).unwrap().probe_every(), lease);
+    let limit = "fixed-window 9/s".parse().unwrap();
+    let prefetch = PrefetchConfig::new(&limit, 5, lease).unwrap();
+    assert_eq!((prefetch.permits(), prefetch.lease()), (5, lease));
+}
+
+#[test]
+fn nobody_waits_for_longer_than_half_of_the_longest_span() {
+    let (span, lease) = (MAX_SPAN / 2, Duration::from_secs(30));
+    let lock = Lock::new(lease, lease).unwrap();
+    let acquire = lock.acquire(OwnerId::from_u128(1), lock::HoldId::from_u128(1), Timestamp::MAX);
+    assert_eq!(acquire.waiting(Duration::MAX), acquire.waiting(span));
+    assert_ne!(acquire.waiting(span), acquire.waiting(span - Duration::from_micros(1)));
+    let semaphore = Semaphore::new(5, lease, lease).unwrap();
+    let acquire = semaphore.acquire(PermitId::from_u128(1), 1, Timestamp::MAX).unwrap();
+    assert_eq!(acquire.waiting(Duration::MAX), acquire.waiting(span));
+    assert_ne!(acquire.waiting(span), acquire.waiting(span - Duration::from_micros(1)));
+}
+
+#[test]
+fn an_inspection_says_until_when_readers_are_kept_out() {
+    let lock = RwLock::new(Duration::from_secs(30), Duration::from_secs(60)).unwrap();
+    let read = |reply: &[i64]| lock.inspect().outcome(reply).unwrap().kept_until;
+    assert_eq!([read(&[0, 1_000, 0]), read(&[0, 1_000, 1_050])], [None, Some(at(1_050))]);
+    let mut slot = None;
+    let (reader, writer) = (OwnerId::from_u128(1), OwnerId::from_u128(2));
+    lock.read(reader, HoldId::from_u128(1), Timestamp::MAX).apply(&mut slot, at(1_000)).unwrap();
+    let write = lock.write(writer, HoldId::from_u128(2), Timestamp::MAX);
+    write.waiting(Duration::from_micros(100)).apply(&mut slot, at(1_000)).unwrap();
+    let inspected = lock.inspect().apply(&mut slot, at(1_010)).unwrap();
+    assert_eq!(inspected.kept_until, Some(at(1_100)));
+}
+
+/// Half of the time for which the first one waits has passed before another one is written down.
+#[test]
+fn who_waits_is_written_down_no_more_often_than_needed() {
+    let (lease, span) = (Duration::from_secs(30), Duration::from_micros(100));
+    let semaphore = Semaphore::new(1, lease, lease).unwrap();
+    let acquire = |id| semaphore.acquire(PermitId::from_u128(id), 1, Timestamp::MAX).unwrap();
+    let mut slot = None;
+    acquire(1).apply(&mut slot, at(1_000)).unwrap();
+    let mut refused = |id, now| {
+        let before = slot.clone();
+        acquire(id).waiting(span).apply(&mut slot, at(now)).unwrap();
+        slot != before
+    };
+    let written = [(2, 1_000), (3, 1_050), (4, 1_051), (5, 1_101), (6, 1_102)];
+    assert_eq!(written.map(|(id, now)| refused(id, now)), [true, false, true, false, true]);
 }
 
 /// L12: those who listen are told of a reset where it opens the latch, and only there.

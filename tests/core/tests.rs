@@ -1,4 +1,4 @@
-//! Tests of `lockage-tests` and of the core that need nothing else.
+//! Tests of `lockage-tests` and of the core that need neither a server nor a runtime.
 
 #[path = "../tests/adjustments.rs"]
 mod adjustments;
@@ -22,6 +22,8 @@ mod core_strings;
 mod core_turns;
 #[path = "../../core/tests/values.rs"]
 mod core_values;
+#[path = "../../core/tests/wakes.rs"]
+mod core_wakes;
 #[path = "../tests/fenced.rs"]
 mod fenced;
 #[path = "../tests/flows/promises.rs"]
@@ -30,6 +32,8 @@ mod flows;
 mod latch;
 #[path = "../tests/limiter_properties.rs"]
 mod limiter_properties;
+#[path = "../tests/local_limiters.rs"]
+mod local_limiters;
 #[path = "../tests/lock_laws.rs"]
 mod lock_laws;
 #[path = "../tests/lock_reference.rs"]

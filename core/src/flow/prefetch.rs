@@ -221,8 +221,8 @@ impl Prefetch {
             return 0;
         }
         self.held(now);
-        let place = usize::from(self.held[0].left > 0);
-        self.held[place] = Lease { left: ask.ahead, ends };
+        // Whoever looks at what is held moves it up where the first one is spent.
+        self.held[1] = Lease { left: ask.ahead, ends };
         ask.ahead
     }
 
@@ -324,15 +324,18 @@ mod tests {
         assert_eq!(first.ahead(), 8, "the limit admits twelve");
         node.granted(&config(), &first, ms(1));
         assert_eq!(node.spend(5, ms(2)), Some(3));
-        let second = ask(&mut node, 5, ms(3));
+        let second = ask(&mut node, 4, ms(3));
         assert_eq!(second.ahead(), 7);
         assert_eq!(node.next(&config(), 4, false, ms(3)), exact(3));
         node.granted(&config(), &second, ms(4));
         assert_eq!(node.held(ms(4)), 10);
         // What ends first is spent first, and one request may take of both.
+        let mut other = node.clone();
         assert_eq!(node.spend(2, ms(99)), Some(8));
         assert_eq!(node.next(&config(), 9, true, ms(99)), exact(99), "two leases are held");
         assert_eq!(node.held(ms(100)), 7, "the one that is left of the first has ended");
+        assert_eq!(other.spend(5, ms(99)), Some(5));
+        assert_eq!([99, 100, 103].map(|now| other.held(ms(now))), [5, 5, 0]);
     }
 
     fn exact(now: u64) -> Next {
@@ -386,7 +389,11 @@ mod tests {
         let second = ask(&mut node, 1, ms(1));
         node.forget();
         assert_eq!(node.granted(&config(), &second, ms(2)), 0);
-        assert_eq!(ask(&mut node, 1, ms(2)).ahead(), 10);
+        // Also where another one is asked for at the same time.
+        let third = ask(&mut node, 1, ms(1));
+        assert_eq!(third.ahead(), 10);
+        assert_eq!(node.granted(&config(), &second, ms(2)), 0);
+        assert_eq!(node.granted(&config(), &third, ms(2)), 10);
     }
 
     #[test]

@@ -261,6 +261,20 @@ mod tests {
         assert!(renewals.is_empty());
     }
 
+    /// Half a second of sleep after the first failure, and as much is left: it is not renewed early, with another one.
+    #[test]
+    fn what_would_be_due_at_its_deadline_is_not_renewed() {
+        let sleep = Duration::from_millis(250);
+        for (left, renewed) in [(sleep, vec![2]), (sleep + Duration::from_nanos(1), vec![2, 1])] {
+            let mut renewals = watching(&[1]);
+            renewals.plan(secs(8), 100);
+            renewals.failed(&1, DEADLINE - left, 0);
+            let due = DEADLINE - secs(1);
+            renewals.watch(2, due - secs(8), LEASE, None);
+            assert_eq!(renewals.plan(due, 100).renew, renewed);
+        }
+    }
+
     #[test]
     fn one_without_an_answer_is_lost_at_its_deadline() {
         let mut renewals = watching(&[1]);

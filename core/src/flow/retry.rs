@@ -112,10 +112,15 @@ mod tests {
     #[test]
     fn there_is_no_attempt_without_time_for_it() {
         let millis = Duration::from_millis;
-        for (passed, sleep) in [(997, Some(Duration::from_micros(2500))), (998, None), (1000, None)]
-        {
+        let sleep = Duration::from_micros(2500);
+        for (passed, expected) in [
+            (millis(997), Some(sleep)),
+            (SECOND - sleep - Duration::from_nanos(1), Some(sleep)),
+            (SECOND - sleep, None),
+            (SECOND, None),
+        ] {
             let mut retry = Retry::new(NOW, SECOND, true);
-            assert_eq!(retry.after(Failure::Unknown, NOW + millis(passed), 0), sleep);
+            assert_eq!(retry.after(Failure::Unknown, NOW + passed, 0), expected);
         }
         assert_eq!(Retry::new(NOW, Duration::ZERO, true).after(Failure::NotDone, NOW, 0), None);
     }

@@ -93,6 +93,8 @@ mod tests {
             ("token-bucket 10/s burst 9", 4, "token-bucket 10/4s burst 2"),
             ("token-bucket 9 every 2s burst 12", 4, "token-bucket 2 every 2s burst 3"),
             ("token-bucket 100/s", 1, "token-bucket 100/s"),
+            ("token-bucket 100/s burst 8", 4, "token-bucket 25/s burst 2"),
+            ("leaky-bucket 100/s queue 8", 4, "leaky-bucket 25/s queue 2"),
             ("leaky-bucket 10/s queue 9", 4, "leaky-bucket 10/4s queue 2"),
         ] {
             let expected: Limit = expected.parse().unwrap();

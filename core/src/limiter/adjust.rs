@@ -188,9 +188,7 @@ pub(super) fn penalty(opened: &mut Opened<'_>, cost: u64) -> u64 {
     // Logs share their entries, so all are charged alike: as the one is that keeps them for longest,
     // which bounds their number.
     let longest = logs().map(|(log, window)| (window, log.room())).max();
-    let exact = logs().map(|(log, _)| MAX_COUNT - log.used()).min();
-    let room = longest.map_or(0, |(_, room)| room).min(exact.unwrap_or_default());
-    let entry = cost.min(room);
+    let entry = cost.min(longest.map_or(0, |(_, room)| room));
     let mut most = entry;
     for part in &mut standing.parts {
         let charged = match part.state {

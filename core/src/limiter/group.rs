@@ -230,7 +230,7 @@ impl<'r> Opened<'r> {
         let Some(oldest) = oldest.map(|(_, state)| state.skip).min() else { return };
         let entries: Vec<Entry> = self.entries().collect();
         let (mut left, mut count) = (cost, entries.len());
-        while left > 0 && count > oldest {
+        while count > oldest {
             let entry = entries[count - 1];
             let part = entry.cost.min(left);
             left -= part;

@@ -34,10 +34,6 @@ impl Command for Peek {
         ScriptId::LimiterPeek
     }
 
-    fn fallback(&self) -> Option<ScriptId> {
-        Some(ScriptId::LimiterPeek)
-    }
-
     fn arguments(&self, arguments: &mut Arguments) {
         wire::push_limit(&self.limit, arguments);
         arguments.push(self.cost);

@@ -178,10 +178,7 @@ impl Counter for SlidingWindow {
         let start = self.window_start(state.last);
         // In this window: the previous count fades, the current one stays.
         if let Some(room) = (self.limit - cost).checked_sub(state.current) {
-            let offset = self.offset_within(state.previous, room);
-            if offset < self.window_us {
-                return start + offset;
-            }
+            return start + self.offset_within(state.previous, room);
         }
         // In the next one: the current count is the previous one, and fades; at its end, nothing
         // is left.

@@ -115,5 +115,9 @@ mod tests {
         for len in [0, 65] {
             assert_eq!("x".repeat(len).parse::<Label>(), Err(LabelError::Length { len }));
         }
+        assert_eq!(alloc::format!("{:?}", "web".parse::<Label>().unwrap()), "Label(\"web\")");
+        let told = |text: &str| text.parse::<Label>().unwrap_err().to_string();
+        assert_eq!(told(""), "a label of 0 characters: it must have 1 to 64");
+        assert!(told("a|b").starts_with("'|' in a label"));
     }
 }

@@ -135,4 +135,34 @@ mod tests {
         ];
         assert_eq!(others.map(|text| LockRecord::pack_text(&text)), vec![None; 5][..]);
     }
+
+    #[test]
+    fn what_no_script_writes_is_told() {
+        let free = LockRecord::pack_text(&format!("K1 {} 0 900 6000 0 0|", id(0))).unwrap();
+        let [ahead, ends, holds, behind] = [3 + 4 * 8, 3 + 5 * 8, 4 + 5 * 8, 3 + 59];
+        let changed = |at: usize, bytes: &[u8], more: usize| {
+            let mut changed = free.clone();
+            changed[at..at + bytes.len()].copy_from_slice(bytes);
+            changed.extend(vec![0; more]);
+            crate::packed::text_of(&changed)
+        };
+        assert_eq!(behind, free.len());
+        // Of each the most that there can be, and one more.
+        let expired = [&b"x"[..], &[0; 25]].concat();
+        let ended = |count: u8| {
+            let all = expired.repeat(count.into());
+            crate::packed::text_of(&[&free[..ends], &[count], &free[holds..], &all].concat())
+        };
+        assert_ne!(ended(REMEMBERED as u8), "K1 ?");
+        assert_eq!(ended(REMEMBERED as u8 + 1), "K1 ?");
+        assert_ne!(changed(holds, &[0, 1], MAX_HOLDS * 16), "K1 ?");
+        assert_eq!(changed(holds, &[1, 1], (MAX_HOLDS + 1) * 16), "K1 ?");
+        assert_ne!(changed(ahead, &packed(900), 0), "K1 ?");
+        assert_eq!(changed(ahead, &packed(901), 0), "K1 ?");
+        // A label of nobody.
+        let label =
+            |count: u8| [&free[..holds], &[count, 0], &free[holds + 2..], &[b'x'; 20]].concat();
+        assert_ne!(crate::packed::text_of(&label(1)), "K1 ?");
+        assert_eq!(crate::packed::text_of(&label(0)), "K1 ?");
+    }
 }

@@ -1,0 +1,80 @@
+//! Who is told that a key has room: what a command says of itself, by the record that it leaves.
+
+use std::time::Duration;
+
+use lockage_core::lock::{HoldId, Lock, Operation, OwnerId};
+use lockage_core::{Command, Publish, Record, Timestamp};
+
+const LEASE_US: u64 = 1_000_000;
+const SPAN: Duration = Duration::from_micros(100);
+
+fn lock() -> Lock {
+    Lock::new(Duration::from_micros(LEASE_US), Duration::from_secs(60)).unwrap()
+}
+
+fn acquire(owner: u128) -> Operation {
+    lock().acquire(OwnerId::from_u128(owner), HoldId::from_u128(owner), Timestamp::MAX)
+}
+
+fn release(owner: u128) -> Operation {
+    lock().release(OwnerId::from_u128(owner), HoldId::from_u128(owner))
+}
+
+/// A lock that the first one holds, since 1000.
+fn held() -> Option<Record> {
+    let mut slot = None;
+    assert_eq!(told(&mut slot, acquire(1), 1_000), Publish::Nothing);
+    slot
+}
+
+fn told<C: Command>(slot: &mut Option<Record>, command: C, now: u64) -> Publish {
+    let outcome = command.apply(slot, Timestamp::from_micros(now).unwrap()).unwrap();
+    command.publishes(&outcome, slot.as_ref())
+}
+
+/// L9: whoever waits is told of a release for as long as he said that he waits, and nobody where nobody does.
+#[test]
+fn l9_those_who_wait_are_told_of_a_release_while_they_do() {
+    for (released, expected) in
+        [(1_010, Publish::Any), (1_109, Publish::Any), (1_110, Publish::Nothing)]
+    {
+        let mut slot = held();
+        assert_eq!(told(&mut slot, acquire(2).waiting(SPAN), 1_010), Publish::Nothing);
+        assert_eq!(told(&mut slot, release(1), released), expected, "{released}");
+    }
+    assert_eq!(told(&mut held(), release(1), 1_010), Publish::Nothing, "nobody waits");
+    let break_up = lock().force_release(1_000);
+    let mut slot = held();
+    told(&mut slot, acquire(2).waiting(SPAN), 1_010);
+    assert_eq!(told(&mut slot, break_up, 1_011), Publish::Any);
+}
+
+/// L9: with a queue it is the first one in it who is told, by name, of a release and of those before him who leave.
+#[test]
+fn l9_the_first_in_line_is_told_by_name() {
+    let mut slot = held();
+    for owner in [2, 3] {
+        assert_eq!(told(&mut slot, acquire(owner).queued(SPAN), 1_010), Publish::Nothing);
+    }
+    let withdraw = |owner| lock().withdraw(OwnerId::from_u128(owner));
+    let mut other = slot.clone();
+    assert_eq!(told(&mut slot, release(1), 1_020), Publish::To(2));
+    assert_eq!(told(&mut slot, withdraw(2), 1_021), Publish::To(3));
+    // He who leaves was the last one; there may be others who wait without a place.
+    assert_eq!(told(&mut slot, withdraw(3), 1_022), Publish::Any);
+    // While it is held there is nothing to tell.
+    assert_eq!(told(&mut other, withdraw(2), 1_020), Publish::Nothing);
+    assert_eq!(told(&mut other, withdraw(3), 1_020), Publish::Nothing);
+}
+
+/// L9: who gives back one of two holds keeps the lock.
+#[test]
+fn l9_a_release_of_one_of_two_holds_tells_nobody() {
+    let mut slot = held();
+    let again = lock().acquire(OwnerId::from_u128(1), HoldId::from_u128(9), Timestamp::MAX);
+    told(&mut slot, again, 1_005);
+    told(&mut slot, acquire(2).waiting(SPAN), 1_010);
+    assert_eq!(told(&mut slot, release(1), 1_020), Publish::Nothing);
+    let last = lock().release(OwnerId::from_u128(1), HoldId::from_u128(9));
+    assert_eq!(told(&mut slot, last, 1_021), Publish::Any);
+}
