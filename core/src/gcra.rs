@@ -88,6 +88,15 @@ impl Gcra {
 mod tests {
     use super::*;
 
+    #[test]
+    fn d7_what_leaks_is_the_bucket_that_fills() {
+        let of = |limit: &str| Gcra::of(&limit.parse().unwrap());
+        let leaky = of("leaky-bucket 7 per 2us queue 10");
+        assert_eq!(leaky, of("token-bucket 7 per 2us burst 10"));
+        assert!(leaky.is_some());
+        assert_eq!(of("fixed-window 7 per 2us"), None);
+    }
+
     /// D10: whoever comes with a time at which there cannot be this state gets a verdict that its numbers agree with.
     #[test]
     fn d10_a_time_that_is_too_early_counts_as_the_earliest_there_can_be() {

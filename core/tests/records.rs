@@ -6,8 +6,8 @@ use lockage_core::lock::{Answer, HoldId, Lock, OwnerId};
 use lockage_core::rw_lock::{self, RwLock};
 use lockage_core::semaphore::{self, PermitId, Semaphore};
 use lockage_core::{
-    Acquire, AcquireEach, Adjust, Command, CostError, Limit, MAX_COSTS, Peek, Record, RecordError,
-    Reset, Stored, Timestamp, Verdict,
+    Acquire, AcquireEach, Adjust, Command, CostError, Follow, Limit, MAX_COSTS, Peek, Record,
+    RecordError, RequestId, Reset, SetLimit, Stored, StoredLimit, Timestamp, Verdict,
 };
 
 fn at(micros: u64) -> Timestamp {
@@ -281,6 +281,26 @@ fn a_record_is_kept_as_one_of_the_same_limit_with_the_same_end() {
         window("fixed-window 10/1ms + sliding-log 20/1ms", 1),
     ] {
         assert!(!record.is_kept_as(&record), "{record:?}");
+    }
+    // And where more was written than its state, in either of the two.
+    let span = Duration::from_micros(50);
+    for kind in ["fixed-window 10/1ms", log] {
+        let plain = window(kind, 1);
+        let acquire = Acquire::new(limit(kind), 1).unwrap();
+        let mut requested = Some(plain.clone());
+        let request = acquire.with_request(RequestId::from_u128(1), span).unwrap();
+        request.apply(&mut requested, at(100)).unwrap();
+        let mut reserved = Some(plain.clone());
+        let reserve = acquire.reserve(RequestId::from_u128(1), span).unwrap();
+        reserve.apply(&mut reserved, at(100)).unwrap();
+        let mut stored = None;
+        SetLimit::new(StoredLimit::new(limit(kind))).apply(&mut stored, at(100)).unwrap();
+        Follow::new(acquire).apply(&mut stored, at(100)).unwrap();
+        let blocked = after(kind, Adjust::block(limit(kind), span).unwrap());
+        for more in [requested.unwrap(), reserved.unwrap(), stored.unwrap(), blocked] {
+            assert!(!more.is_kept_as(&plain), "{more:?}");
+            assert!(!plain.is_kept_as(&more), "{more:?}");
+        }
     }
 }
 

@@ -218,6 +218,7 @@ impl Subject for Reference {
             }
             return outcome;
         };
+        let before = (seen.deadline_us(), seen.keep_us());
         let turn = match op.action {
             Action::Acquire { owner, .. } => Turn::Left(owner),
             _ => Turn::NoOnes,
@@ -227,7 +228,11 @@ impl Subject for Reference {
         seen.done.push(Done { op: *op, at_us: now_us, grant: free });
         let left = grant(&seen.done, token).map_or(free, |(_, grant)| grant);
         seen.done.last_mut().expect("it was just put there").grant = left;
-        *self = seen;
+        // A renewal that renews nothing is not written.
+        let is_renewal = matches!(op.action, Action::Renew { .. });
+        if !is_renewal || (seen.deadline_us(), seen.keep_us()) != before {
+            *self = seen;
+        }
         match op.action {
             Action::Acquire { .. } | Action::Renew { .. } => Outcome::Held(left),
             _ => Outcome::Released { token, holds: left.holds },
