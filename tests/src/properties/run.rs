@@ -36,9 +36,14 @@ where
     let file = kept.join(format!("{name}.txt"));
     // proptest takes a name that lives for ever; there is one per property.
     let file: &'static str = Box::leak(file.display().to_string().into_boxed_str());
-    let persistence = match kept.is_dir() {
-        true => FileFailurePersistence::Direct(file),
-        false => FileFailurePersistence::Off,
+    let (persistence, seed) = match kept.is_dir() {
+        true => (
+            FileFailurePersistence::Direct(file),
+            format!("is now the last line of {file}, and is tried first from now on"),
+        ),
+        false => {
+            (FileFailurePersistence::Off, format!("is not kept: there is no {}", kept.display()))
+        }
     };
     let config = Config {
         cases,
@@ -51,10 +56,9 @@ where
         .run(strategy, |input| check(input).map_err(|failure| TestCaseError::fail(failure.0)));
     match outcome {
         Ok(()) => {}
-        Err(TestError::Fail(reason, input)) => panic!(
-            "{name} does not hold: {reason}\nsmallest input: {input:#?}\nits seed is now the last line of {file}, and \
-             is tried first from now on"
-        ),
+        Err(TestError::Fail(reason, input)) => {
+            panic!("{name} does not hold: {reason}\nsmallest input: {input:#?}\nits seed {seed}")
+        }
         Err(TestError::Abort(reason)) => panic!("{name} could not be checked: {reason}"),
     }
 }
