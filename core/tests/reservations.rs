@@ -201,9 +201,9 @@ fn d2_a_log_that_is_full_after_a_settlement_tells_when_it_has_room() {
         key.acquire(2, 10_000);
         let reservation = key.reserve(1, 4, 10_010);
         key.acquire(4, 10_020);
-        key.run(Adjust::penalty(key.limit, 6).unwrap(), 10_030);
+        key.run(Adjust::penalty(key.limit, 9).unwrap(), 10_030);
         assert_eq!(key.settled(&reservation, actual, 10_030), given);
-        // When the third one ends: what is left of the first two was not enough.
+        // When the third one ends, with what is left of the first two; no less would do.
         let room = Duration::from_micros(990);
         assert_eq!(key.peek(1, 10_030).retry_after(), Some(room), "{actual}");
     }

@@ -5,6 +5,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use lockage_sim::cli::{Cli, run};
+use mimalloc::MiMalloc;
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// 0: a report was printed. 1: it could not be made, or a check has failed. 2: the arguments make no sense.
 fn main() -> ExitCode {
