@@ -76,6 +76,18 @@ fn who_has_less_patience_than_it_takes_is_not_admitted() {
     Acquire::new(other, 4).unwrap().apply(&mut slot, at(1000)).unwrap();
     let impatient = Acquire::new(other, 1).unwrap().within(Duration::ZERO);
     assert!(impatient.apply(&mut slot, at(1000)).unwrap().is_allowed(), "it has no turns");
+    // With another limit beside the queue.
+    let both = "leaky-bucket 10/1ms queue 5 + fixed-window 4/1s".parse::<Limit>().unwrap();
+    let acquire = |cost| Acquire::new(both, cost).unwrap();
+    let mut slot = None;
+    acquire(3).apply(&mut slot, at(1000)).unwrap();
+    let denied = acquire(1).within(299 * MICRO).apply(&mut slot, at(1000)).unwrap();
+    assert_eq!(denied.retry_after(), Some(MICRO));
+    let admitted = acquire(1).within(300 * MICRO).apply(&mut slot, at(1000)).unwrap();
+    assert_eq!((admitted.verdict, admitted.turn_after), (Verdict::Allowed, 300 * MICRO));
+    // Who is denied by that one would have been in time.
+    let denied = acquire(1).within(400 * MICRO).apply(&mut slot, at(1000)).unwrap();
+    assert_eq!((denied.binding, denied.parts[0].verdict), (Some(1), Verdict::Allowed));
 }
 
 #[test]

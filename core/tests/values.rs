@@ -74,6 +74,7 @@ fn ids_are_32_hexadecimal_digits() {
     assert_eq!(text.parse(), Ok(HoldId::from_u128(bits)));
     assert_eq!(RequestId::from_u128(bits).as_u128(), bits);
     assert_eq!(PermitId::from_u128(bits).as_u128(), bits);
+    assert_eq!(OperationId::from_u128(bits).as_u128(), bits);
     assert_eq!(HoldId::from_u128(bits).as_u128(), bits);
     let upper = text.to_uppercase();
     for wrong in [&text[1..], &format!("{text}0"), &upper, &text.replace('6', "+"), ""] {

@@ -67,6 +67,18 @@ fn l9_the_first_in_line_is_told_by_name() {
     assert_eq!(told(&mut other, withdraw(3), 1_020), Publish::Nothing);
 }
 
+/// L9: who has no place in line leaves the record as it is, with places in it that have ended.
+#[test]
+fn l9_who_has_no_place_has_none_to_leave() {
+    let mut slot = held();
+    told(&mut slot, acquire(2).queued(SPAN), 1_010);
+    let before = slot.clone();
+    told(&mut slot, lock().withdraw(OwnerId::from_u128(3)), 1_500);
+    assert_eq!(slot, before);
+    told(&mut slot, lock().withdraw(OwnerId::from_u128(2)), 1_020);
+    assert_ne!(slot, before);
+}
+
 /// L9: who gives back one of two holds keeps the lock.
 #[test]
 fn l9_a_release_of_one_of_two_holds_tells_nobody() {

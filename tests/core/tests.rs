@@ -6,6 +6,8 @@ mod adjustments;
 mod core_changes;
 #[path = "../../core/tests/flows.rs"]
 mod core_flows;
+#[path = "../../core/tests/leases.rs"]
+mod core_leases;
 #[path = "../../core/tests/read_back.rs"]
 mod core_read_back;
 #[path = "../../core/tests/records.rs"]

@@ -167,6 +167,7 @@ fn what_is_out_of_range_is_refused_before_it_is_sent() {
     assert!(FencedWrite::new(1, "", Duration::ZERO).is_err());
     let mut slot = Slot::default();
     let longest = "x".repeat(MAX_VALUE);
+    assert_eq!(MAX_VALUE, 65_536);
     let write = FencedWrite::new(1, &longest, HOUR).unwrap();
     assert_eq!(slot.execute(&write, at(START_US)), Ok(Access::Accepted(())));
     let kept = Kept { value: longest, left: HOUR };

@@ -1,6 +1,6 @@
 //! The part of the Lua library `struct` that the shipped scripts use: numbers and short strings as bytes and back.
 
-use mlua::{Lua, LuaString, MultiValue, Table, Value, Variadic};
+use mlua::{Lua, LuaString, Table, Value, Variadic};
 
 /// `struct.pack` and `struct.unpack`.
 ///
@@ -33,46 +33,54 @@ impl Item {
     }
 }
 
-/// Whether the most significant byte comes first, and the items of a format.
-fn read_format(format: &[u8]) -> mlua::Result<(bool, Vec<Item>)> {
-    let unknown = || {
-        mlua::Error::runtime(
-            "this simulation knows of formats only < and >, and d, I1 to I6, c1 to c99",
-        )
-    };
-    let (order, mut rest) = format.split_first().ok_or_else(unknown)?;
-    let mut items = Vec::new();
-    while let Some((letter, behind)) = rest.split_first() {
+/// What stands behind the order of a format's bytes.
+struct Items<'f>(&'f [u8]);
+
+impl Iterator for Items<'_> {
+    type Item = mlua::Result<Item>;
+
+    fn next(&mut self) -> Option<mlua::Result<Item>> {
+        let (letter, behind) = self.0.split_first()?;
         let digits = behind.iter().take_while(|byte| byte.is_ascii_digit()).count().min(2);
         let (size, behind) = behind.split_at(digits);
         let size = size.iter().fold(0, |size, digit| 10 * size + usize::from(digit - b'0'));
-        items.push(match (letter, size) {
-            (b'd', 0) if digits == 0 => Item::Double,
-            (b'I', 1..=6) => Item::Unsigned(size),
-            (b'c', 1..) => Item::Bytes(size),
-            _ => return Err(unknown()),
-        });
-        rest = behind;
+        self.0 = behind;
+        Some(match (letter, size) {
+            (b'd', 0) if digits == 0 => Ok(Item::Double),
+            (b'I', 1..=6) => Ok(Item::Unsigned(size)),
+            (b'c', 1..) => Ok(Item::Bytes(size)),
+            _ => Err(unknown()),
+        })
     }
-    match order {
-        b'<' => Ok((false, items)),
-        b'>' => Ok((true, items)),
+}
+
+/// Whether the most significant byte comes first, and the items of a format.
+fn read_format(format: &[u8]) -> mlua::Result<(bool, Items<'_>)> {
+    match format.split_first() {
+        Some((b'<', items)) => Ok((false, Items(items))),
+        Some((b'>', items)) => Ok((true, Items(items))),
         _ => Err(unknown()),
     }
 }
 
-/// The first bytes of a number, the most significant one first where that is `big`.
-fn in_order(mut bytes: [u8; 8], len: usize, big: bool) -> Vec<u8> {
+fn unknown() -> mlua::Error {
+    mlua::Error::runtime(
+        "this simulation knows of formats only < and >, and d, I1 to I6, c1 to c99",
+    )
+}
+
+/// From the order of a number's bytes in memory to that of a format, or back.
+fn turn(bytes: &mut [u8], big: bool) {
     if big {
-        bytes[..len].reverse();
+        bytes.reverse();
     }
-    bytes[..len].to_vec()
 }
 
 fn pack(lua: &Lua, (format, values): (LuaString, Variadic<Value>)) -> mlua::Result<LuaString> {
-    let (big, items) = read_format(&format.as_bytes())?;
-    let mut bytes = Vec::new();
-    for (index, item) in items.iter().enumerate() {
+    let format = format.as_bytes();
+    let (big, items) = read_format(&format)?;
+    let mut bytes = Vec::with_capacity(64);
+    for (index, item) in items.enumerate() {
         let value = values.get(index).unwrap_or(&Value::Nil);
         let wrong = |expected: &str| {
             let (at, got) = (index + 2, value.type_name());
@@ -81,10 +89,16 @@ fn pack(lua: &Lua, (format, values): (LuaString, Variadic<Value>)) -> mlua::Resu
             ))
         };
         let number = || lua.coerce_number(value.clone())?.ok_or_else(|| wrong("number"));
-        match *item {
-            Item::Double => bytes.extend(in_order(number()?.to_le_bytes(), 8, big)),
+        match item? {
+            Item::Double => {
+                let mut number = number()?.to_le_bytes();
+                turn(&mut number, big);
+                bytes.extend(number);
+            }
             Item::Unsigned(len) => {
-                bytes.extend(in_order((number()? as u64).to_le_bytes(), len, big));
+                let mut number = (number()? as u64).to_le_bytes();
+                turn(&mut number[..len], big);
+                bytes.extend(&number[..len]);
             }
             Item::Bytes(len) => {
                 let text = lua.coerce_string(value.clone())?.ok_or_else(|| wrong("string"))?;
@@ -100,19 +114,19 @@ fn pack(lua: &Lua, (format, values): (LuaString, Variadic<Value>)) -> mlua::Resu
 fn unpack(
     lua: &Lua,
     (format, bytes, from): (LuaString, LuaString, Option<usize>),
-) -> mlua::Result<MultiValue> {
-    let bytes = bytes.as_bytes();
+) -> mlua::Result<Variadic<Value>> {
+    let (format, bytes) = (format.as_bytes(), bytes.as_bytes());
     let mut at = from.unwrap_or(1).saturating_sub(1);
-    let mut values = Vec::new();
-    let (big, items) = read_format(&format.as_bytes())?;
+    let mut values = Vec::with_capacity(8);
+    let (big, items) = read_format(&format)?;
     for item in items {
+        let item = item?;
         let too_short = || mlua::Error::runtime("data string too short");
         let piece = bytes.get(at..at + item.len()).ok_or_else(too_short)?;
         let whole = || {
             let mut whole = [0; 8];
             whole[..piece.len()].copy_from_slice(piece);
-            let ordered = in_order(whole, piece.len(), big);
-            whole[..piece.len()].copy_from_slice(&ordered);
+            turn(&mut whole[..piece.len()], big);
             whole
         };
         values.push(match item {
@@ -123,5 +137,5 @@ fn unpack(
         at += item.len();
     }
     values.push(Value::Number((at + 1) as f64));
-    Ok(values.into_iter().collect())
+    Ok(values.into())
 }
