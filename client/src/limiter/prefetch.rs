@@ -60,6 +60,7 @@ impl Prefetch {
     }
 
     /// For callers that block: none waits for what another one has asked for.
+    #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
     pub(crate) fn without_waiting(self) -> Self {
         Prefetch { others_wait: false, ..self }
     }
