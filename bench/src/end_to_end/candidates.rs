@@ -241,6 +241,8 @@ struct Rslock(LockManager);
 
 impl Asker for Rslock {
     async fn ask(&self, id: &str) -> Result<()> {
+        // Not the key of the counter of this id, which would hold it for ever.
+        let id = format!("rslock:{id}");
         let lock = self.0.acquire_no_guard(id.as_bytes(), Duration::from_secs(30)).await?;
         self.0.unlock(&lock).await;
         Ok(())
