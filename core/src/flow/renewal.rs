@@ -261,7 +261,7 @@ mod tests {
         assert!(renewals.is_empty());
     }
 
-    /// Half a second of sleep after the first failure, and as much is left: it is not renewed early, with another one.
+    /// A quarter of a second of sleep after the first failure, and as much is left: it is not renewed early, with another one.
     #[test]
     fn what_would_be_due_at_its_deadline_is_not_renewed() {
         let sleep = Duration::from_millis(250);
