@@ -37,7 +37,7 @@ for index = 1, #KEYS do
     for at = #own, count + 1, -1 do own[at] = nil end
   end
   local done, reply = pcall(run, once, {KEYS[index]}, own)
-  if not done then reply = type(reply) == 'table' and reply or {err = 'ERR ' .. tostring(reply)} end
+  if not done then reply = {err = 'ERR ' .. tostring(reply)} end
   if type(reply) == 'table' and reply.err then reply = {(string.gsub(reply.err, '^%-', ''))} end
   replies[index] = reply
 end
