@@ -10,7 +10,7 @@ use lockage_tests::mutation::mutants::{self, Mutant, Part};
 
 use super::part;
 
-pub const PARTS: [Part; 2] = [MANY, REWRITE];
+pub(super) const PARTS: [Part; 2] = [MANY, REWRITE];
 const MANY: Part = part("many", include_str!("../../../lua/scripts/many.lua"));
 const REWRITE: Part = part("rewrite", include_str!("../../../lua/scripts/rewrite.lua"));
 
