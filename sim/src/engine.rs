@@ -1,10 +1,14 @@
-//! The two ways to decide a request in a simulation: the shipped scripts on a simulated server, or
-//! the machines in Rust. Both decide alike.
+//! The ways to decide a request in a simulation: the shipped scripts on a simulated server, the machines in Rust, or the
+//! store in process that runs them. All decide alike.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use clap::ValueEnum;
-use lockage_core::{Acquire, Command, CostError, Decision, Record, RecordError, Timestamp};
+use lockage_core::{
+    Acquire, Command, CostError, Decision, ManualClock, Record, RecordError, Timestamp,
+};
+use lockage_memory::MemoryStore;
 use thiserror::Error;
 
 use crate::store::{SimError, SimStore};
@@ -67,9 +71,20 @@ pub enum EngineKind {
     Lua,
     /// The Rust machines.
     Model,
+    /// The store in process, which runs them and drops by itself what is over.
+    Memory,
 }
 
 impl EngineKind {
+    /// What it is called on the command line and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            EngineKind::Lua => "lua",
+            EngineKind::Model => "model",
+            EngineKind::Memory => "memory",
+        }
+    }
+
     /// An engine of this kind that has seen no request.
     ///
     /// # Errors
@@ -78,6 +93,7 @@ impl EngineKind {
         Ok(match self {
             EngineKind::Lua => Box::new(LuaEngine::new()?),
             EngineKind::Model => Box::new(ModelEngine::default()),
+            EngineKind::Memory => Box::new(MemoryEngine::default()),
         })
     }
 }
@@ -165,6 +181,31 @@ impl ModelEngine {
     }
 }
 
+/// The store in process, whose clock is set to the time of each request.
+pub struct MemoryEngine {
+    store: MemoryStore<Arc<ManualClock>>,
+    clock: Arc<ManualClock>,
+}
+
+impl Default for MemoryEngine {
+    fn default() -> Self {
+        let clock = Arc::new(ManualClock::new(Timestamp::EPOCH));
+        MemoryEngine { store: MemoryStore::with_clock(Arc::clone(&clock)), clock }
+    }
+}
+
+impl Engine for MemoryEngine {
+    fn acquire(
+        &mut self,
+        key: &str,
+        request: &Acquire,
+        now: Timestamp,
+    ) -> Result<Decision, EngineError> {
+        self.clock.set(now);
+        Ok(self.store.run(key, request)?)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -188,11 +229,11 @@ mod tests {
     }
 
     #[test]
-    fn both_engines_decide_alike_field_by_field() {
+    fn all_engines_decide_alike_field_by_field() {
         for text in LIMITS {
             let limit: Limit = text.parse().unwrap();
-            let (mut lua, mut model) =
-                (EngineKind::Lua.build().unwrap(), EngineKind::Model.build().unwrap());
+            let kinds = [EngineKind::Lua, EngineKind::Model, EngineKind::Memory];
+            let [mut lua, mut model, mut memory] = kinds.map(|kind| kind.build().unwrap());
             let mut seed = 1u64;
             for step in 0..2000u64 {
                 seed = seed
@@ -205,6 +246,7 @@ mod tests {
                 let request = Acquire::new(limit, cost).unwrap().within(patience);
                 let decided = lua.acquire(key, &request, now);
                 assert_eq!(decided, model.acquire(key, &request, now), "{text}, step {step}");
+                assert_eq!(decided, memory.acquire(key, &request, now), "{text}, step {step}");
                 assert!(decided.is_ok());
             }
         }

@@ -33,7 +33,7 @@ pub(super) struct CheckArgs {
     /// Look for what breaks this property alone
     #[arg(long, value_parser = property(), value_name = "PROPERTY", ignore_case = true)]
     only: Option<Property>,
-    /// What decides: the Rust machines, or the shipped Lua scripts on a simulated store
+    /// What decides: the Rust machines, the shipped Lua scripts on a simulated store, or the store in process
     #[arg(long, value_enum, default_value_t = EngineKind::Model)]
     engine: EngineKind,
     /// Print one JSON object and nothing else
@@ -115,6 +115,13 @@ fn write_text(
         elapsed.as_secs_f64(),
         results.failed.len()
     )?;
+    if let (Some(only), 1..) = (campaign.only, results.others) {
+        let others = results.others;
+        writeln!(
+            out,
+            "{others} broke another property than {only}, and were played no further: leave --only out to see them"
+        )?;
+    }
     write!(out, "{}", results.rare)?;
     for rare in unseen(campaign, results) {
         writeln!(out, "error: it never came about that {}", rare.words())?;
@@ -135,10 +142,7 @@ fn write_failure(out: &mut impl Write, campaign: &Campaign, failure: &Failure) -
 
 /// The command that finds it again.
 fn replay(campaign: &Campaign, failure: &Failure) -> String {
-    let engine = match campaign.engine {
-        EngineKind::Lua => "lua",
-        EngineKind::Model => "model",
-    };
+    let engine = campaign.engine.name();
     match campaign.scenario {
         None => format!("lockage-sim check --start {} --seeds 1 --engine {engine}", failure.seed),
         Some(_) => format!("lockage-sim check --scenario FILE --engine {engine}"),
@@ -174,11 +178,12 @@ fn write_json(
         "seeds": campaign.seeds,
         "start": campaign.start,
         "only": campaign.only.map(|only| only.to_string()),
-        "engine": match campaign.engine { EngineKind::Lua => "lua", EngineKind::Model => "model" },
+        "engine": campaign.engine.name(),
         "events": results.events,
         "rare": rare,
         "never": unseen(campaign, results).iter().map(|rare| rare.words()).collect::<Vec<_>>(),
         "failed": results.failed,
+        "broke_another": results.others,
         "failures": results.failures.iter().map(failure).collect::<Vec<_>>(),
         "elapsed_sec": seconds,
         "worlds_per_sec": campaign.seeds as f64 / seconds,

@@ -129,7 +129,7 @@ struct WaitArgs {
 
 #[derive(Debug, Args)]
 struct CommonArgs {
-    /// What decides: the shipped Lua scripts on a simulated store, or the Rust machines
+    /// What decides: the shipped Lua scripts on a simulated store, the Rust machines, or the store in process
     #[arg(long, value_enum, default_value_t = EngineKind::Lua)]
     engine: EngineKind,
     /// How many of the keys that were denied most are named per limit

@@ -31,7 +31,8 @@ pub(super) struct WorstArgs {
     /// What decides which: one seed, one result
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// What decides on the traces that are found: the shipped Lua scripts on a simulated store, or the Rust machines
+    /// What decides on the traces that are found: the shipped Lua scripts on a simulated store, the Rust machines, or the store in
+    /// process
     #[arg(long, value_enum, default_value_t = EngineKind::Lua)]
     engine: EngineKind,
     /// Write both traces to this file, a key each, for replay

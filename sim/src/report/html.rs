@@ -38,6 +38,7 @@ pub(crate) fn of_report(report: &Report, command: &str) -> Result<String, ChartE
     let engine = match report.engine {
         EngineKind::Lua => "the shipped Lua scripts, on a simulated store",
         EngineKind::Model => "the Rust machines",
+        EngineKind::Memory => "the store in process",
     };
     let specs = report.limiters.iter().map(|limiter| printable(&limiter.spec).into_owned());
     let mut facts = vec![

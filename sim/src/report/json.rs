@@ -5,7 +5,7 @@
 //! | `requests` | requests in the trace; not here but with each limiter where each has its own, in a closed loop that waits |
 //! | `keys` | keys with at least one request; likewise |
 //! | `from`, `to` | times of the first and the last request, RFC 3339 in UTC |
-//! | `engine` | what decided: `lua` or `model` |
+//! | `engine` | what decided: `lua`, `model` or `memory` |
 //! | `unparsed` | lines of the file that are no requests; 0 for traffic that was made up |
 //! | `unparsed_lines` | the first five of them: `line` (from 1), `reason`, `text` (its beginning) |
 //! | `traffic`, `seed` | of traffic that was made up: its shape as given, and the seed |
@@ -30,7 +30,7 @@
 //! | `against_log` | how it differs from an exact sliding log of the same capacity and rate; null where callers waited |
 //! | `burstiness` | how uneven the costs of all keys together are; null where they come within less than two windows |
 //! | `fairness` | Jain's index over the keys |
-//! | `store` | what the store had to do; not with `--engine model` |
+//! | `store` | what the store had to do; only with `--engine lua` |
 //!
 //! And of each of `pairs`:
 //!
@@ -91,7 +91,6 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use clap::ValueEnum;
 use serde::Serialize;
 
 use super::answers_json::{
@@ -122,10 +121,7 @@ pub fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         keys: trace.map(Trace::key_count),
         from: dates::to_calendar(from).to_string(),
         to: dates::to_calendar(to).to_string(),
-        engine: report
-            .engine
-            .to_possible_value()
-            .map_or(String::new(), |engine| engine.get_name().to_owned()),
+        engine: report.engine.name(),
         traffic,
         seed,
         waiting: report.waiting.as_ref().map(|waiting| WaitingObject {
@@ -156,7 +152,7 @@ struct Object<'a> {
     keys: Option<usize>,
     from: String,
     to: String,
-    engine: String,
+    engine: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     traffic: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]

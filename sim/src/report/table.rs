@@ -18,6 +18,7 @@ pub fn write(report: &Report, width: u16, out: &mut dyn Write) -> io::Result<()>
     let engine = match report.engine {
         EngineKind::Lua => "the Lua scripts",
         EngineKind::Model => "the Rust machines",
+        EngineKind::Memory => "the store in process",
     };
     writeln!(out, "{}, decided by {engine}\n{}", report.headline(), report.period())?;
     if let Source::File { unparsed, .. } = &report.source {

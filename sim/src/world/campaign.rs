@@ -5,7 +5,9 @@ use std::thread;
 
 use thiserror::Error;
 
-use super::{Counts, Line, Model, Property, Scenario, Scripts, Server, Violation, run, shrink};
+use super::{
+    Counts, InProcess, Line, Model, Property, Scenario, Scripts, Server, Violation, run, shrink,
+};
 use crate::engine::EngineKind;
 use crate::store::SimError;
 
@@ -39,7 +41,9 @@ pub struct Results {
     pub rare: Counts,
     /// The seeds that failed, the smallest first.
     pub failed: Vec<u64>,
-    /// The first of them, shrunk.
+    /// With [`Campaign::only`], how many broke another property: the world ends there, whatever would come after.
+    pub others: u64,
+    /// The first of them that failed, shrunk.
     pub failures: Vec<Failure>,
 }
 
@@ -80,6 +84,7 @@ impl Campaign {
             results.events += part.events;
             results.rare.add(&part.rare);
             results.failed.extend(part.failed);
+            results.others += part.others;
         }
         results.failed.sort_unstable();
         let mut server = self.server()?;
@@ -101,8 +106,10 @@ impl Campaign {
             let outcome = run(&self.world(seed), &mut *server, false);
             results.events += outcome.events;
             results.rare.add(&outcome.rare);
-            if outcome.violation.is_some_and(|violation| self.counts(&violation)) {
-                results.failed.push(seed);
+            match outcome.violation {
+                Some(violation) if self.counts(&violation) => results.failed.push(seed),
+                Some(_) => results.others += 1,
+                None => {}
             }
         }
     }
@@ -115,6 +122,7 @@ impl Campaign {
         Ok(match self.engine {
             EngineKind::Model => Box::new(Model::default()),
             EngineKind::Lua => Box::new(Scripts::new()?),
+            EngineKind::Memory => Box::new(InProcess::default()),
         })
     }
 

@@ -18,6 +18,8 @@ const SWITCHES: u64 = TUNES + 19_605;
 const LISTS: u64 = TUNES + 4;
 const TURNS: u64 = TUNES + 5;
 const TERMS: u64 = TUNES + 6;
+/// Found like that of [`SWITCHES`].
+const PLAIN: u64 = (1 << 42) + 6723;
 
 /// The first number of a job of another key, of one who frees a lock, of one who asks for several permits at once, and
 /// of one who gives his turn back.
@@ -169,6 +171,24 @@ impl Scenario {
                 is_other,
             };
             self.jobs.push(Job { number: FIRST_TURN + number, client, at_us, work });
+        }
+    }
+
+    /// In two of five worlds nobody who asks a limiter gives an id, and nobody waits for a lock in line. Both are in the record, which is
+    /// then another one, that other scripts read: one such request is enough for it.
+    pub(super) fn stay_plain(&mut self) {
+        if !Draw::new(self.seed, PLAIN).chance(400) {
+            return;
+        }
+        for job in self.jobs.iter_mut().filter(|job| job.at_us < self.heal_us) {
+            match &mut job.work {
+                Work::Ask { with_id, .. }
+                | Work::TakeTurn { with_id, .. }
+                | Work::Adjust { with_id, .. } => *with_id = false,
+                Work::Spend(work) => work.with_id = false,
+                Work::Hold { in_line, .. } => *in_line = false,
+                _ => {}
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::job::{Adjustment, Job, Work};
-use super::scenario::{Limiter, Machine, Place, SECOND, Scenario, Trouble};
+use super::scenario::{Limiter, Machine, Network, Place, SECOND, Scenario, Trouble};
 use super::server::MAX_KEYS;
 
 /// The longest time in a scenario, but for how long somebody waits.
@@ -163,7 +163,8 @@ impl Scenario {
         };
         let clients = self.clients();
         let network = &self.network;
-        let chances = [network.late, network.lost_requests, network.lost_replies, network.doubled];
+        let Network { late, lost_requests, lost_replies, doubled, aimed, .. } = *network;
+        let chances = [late, lost_requests, lost_replies, doubled, aimed];
         if let Some(chance) = chances.into_iter().find(|chance| *chance > 1000) {
             return Some(format!("a chance in a thousand is {chance}"));
         }

@@ -118,11 +118,16 @@ impl Ask {
     /// What the store is asked for; nothing where the world has no such machine.
     pub(super) fn operation(&self, machine: &Machine) -> Option<Operation> {
         Some(match (self, machine) {
-            (Ask::Claim(claim), Machine::Lock { lock, .. }) => {
+            (Ask::Claim(claim), Machine::Lock { lock, poll_us }) => {
                 let ClaimAsk { owner, id, .. } = *claim;
                 Operation::Lock(match claim.action {
                     Action::Acquire { not_after, span_us } => {
-                        lock.acquire(owner, id, not_after).queued(Duration::from_micros(span_us))
+                        let acquire = lock.acquire(owner, id, not_after);
+                        // Who waits in line comes by a script of his own.
+                        match span_us {
+                            0 => acquire.waiting(Duration::from_micros(2 * poll_us)),
+                            _ => acquire.queued(Duration::from_micros(span_us)),
+                        }
                     }
                     Action::Renew { token } => lock.renew(owner, Some(token)),
                     Action::Release { .. } => lock.release(owner, id),

@@ -8,6 +8,7 @@
 //!
 //! [`campaign`] runs many seeds; [`shrink()`] takes from a scenario that fails what is not needed for it.
 
+mod aim;
 pub mod campaign;
 mod check;
 mod client;
@@ -23,6 +24,7 @@ mod message;
 mod node;
 mod nodes;
 mod plan;
+mod process;
 mod rare;
 mod scenario;
 mod server;
@@ -35,6 +37,7 @@ pub use form::FormError;
 pub use history::{Sent, history};
 pub use job::{Adjustment, Flaw, Job, LIST, Setting, Spending, Work};
 pub use log::{Line, Who};
+pub use process::InProcess;
 pub use rare::{Counts, Rare};
 pub use scenario::{Beside, Fault, Limiter, Machine, Message, Network, Place, Scenario, Trouble};
 pub use server::{Held, Model, Operation, Outcome as Ran, Scripts, Server};

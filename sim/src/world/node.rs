@@ -10,6 +10,9 @@ use super::server::{Held, MAX_KEYS, Server};
 /// What the store's clock shows when the world begins: late in 2025.
 const BEGINNING_US: i64 = 1_763_700_000_000_000;
 
+/// No world lasts for so long: a hundred days.
+const LONGEST_US: u64 = 1 << 43;
+
 pub(super) struct Node<'s> {
     pub(super) server: &'s mut dyn Server,
     ppm: i64,
@@ -66,6 +69,15 @@ impl<'s> Node<'s> {
     pub(super) fn clock_us(&self, at_us: u64) -> u64 {
         let at_us = at_us as i64; // a world is short
         (self.offset_us + at_us + at_us * self.ppm / 1_000_000) as u64 // late in 2025
+    }
+
+    /// The time of the world at which its clock shows this, unless it is set before then; nothing where it leaves that out, showed
+    /// it before the world began, or will once that is long over.
+    pub(super) fn when(&self, clock_us: u64) -> Option<u64> {
+        let since_us = i64::try_from(clock_us).ok()? - self.offset_us;
+        let about_us = i128::from(since_us) * 1_000_000 / i128::from(1_000_000 + self.ppm);
+        let about_us = u64::try_from(about_us).ok().filter(|about_us| *about_us < LONGEST_US)?;
+        (about_us.saturating_sub(1)..=about_us + 1).find(|at_us| self.clock_us(*at_us) == clock_us)
     }
 
     pub(super) fn now(&self, at_us: u64) -> Timestamp {

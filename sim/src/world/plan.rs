@@ -77,6 +77,8 @@ impl Scenario {
         scenario.add_lists();
         scenario.add_turns();
         scenario.add_nodes();
+        scenario.stay_plain();
+        scenario.aim();
         scenario
     }
 
@@ -230,6 +232,7 @@ fn network(
         lost_requests: some(draw, 300),
         lost_replies: some(draw, 300),
         doubled: some(draw, 200),
+        aimed: 0,
         grain_us,
     }
 }

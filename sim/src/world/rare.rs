@@ -37,6 +37,7 @@ pub enum Rare {
     RepeatedRequest,
     ChargedAgain,
     WindowEndsNow,
+    AllEndsNow,
     ClockBack,
     AdmittedAfterWaiting,
     PartOfList,
@@ -68,7 +69,7 @@ pub enum Rare {
 
 impl Rare {
     /// All of them.
-    pub const ALL: [Rare; 57] = [
+    pub const ALL: [Rare; 58] = [
         Rare::LostRequest,
         Rare::LostReplyOfAcquire,
         Rare::LateAcquireRefused,
@@ -99,6 +100,7 @@ impl Rare {
         Rare::RepeatedRequest,
         Rare::ChargedAgain,
         Rare::WindowEndsNow,
+        Rare::AllEndsNow,
         Rare::ClockBack,
         Rare::AdmittedAfterWaiting,
         Rare::PartOfList,
@@ -170,6 +172,9 @@ impl Rare {
             Rare::ChargedAgain => "a permit is charged again, once it is no longer remembered",
             Rare::WindowEndsNow => {
                 "a denied request comes again at the very microsecond at which it fits"
+            }
+            Rare::AllEndsNow => {
+                "a request comes at the very microsecond from which on nothing counts"
             }
             Rare::ClockBack => "the store's clock is before a time that it has shown",
             Rare::AdmittedAfterWaiting => "who waited is admitted",

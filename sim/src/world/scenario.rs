@@ -183,6 +183,10 @@ pub struct Network {
     pub lost_replies: u32,
     /// Requests that arrive twice.
     pub doubled: u32,
+    /// Requests that arrive at the very microsecond at which something ends at the store, or right beside it, where something does
+    /// within the time that they may take.
+    #[serde(default)]
+    pub aimed: u32,
     /// Messages arrive at multiples of this: where it is long, many things happen at one instant.
     pub grain_us: u64,
 }

@@ -1,4 +1,4 @@
-//! The two servers that a world can have: the Rust machines over keys that expire as Redis has it, and
+//! Two of the servers that a world can have: the Rust machines over keys that expire as Redis has it, and
 //! the shipped scripts on the simulated store.
 
 use std::sync::Arc;
@@ -118,7 +118,7 @@ pub trait Server {
 }
 
 /// Runs any command.
-trait Runs {
+pub(super) trait Runs {
     fn run_one<C: Command>(
         &mut self,
         place: Place,
@@ -201,9 +201,9 @@ trait Runs {
 }
 
 /// The number of a key, and which of its two names.
-type Place = (usize, usize);
+pub(super) type Place = (usize, usize);
 
-enum Refusal {
+pub(super) enum Refusal {
     Reused,
     Error(String),
 }

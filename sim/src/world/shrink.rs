@@ -69,8 +69,9 @@ fn without_parts(scenario: &Scenario, property: Property, server: &mut dyn Serve
 const SIMPLER: [fn(&Scenario) -> Vec<Scenario>; 3] = [calmer, without_drift, with_simpler_jobs];
 
 fn calmer(scenario: &Scenario) -> Vec<Scenario> {
-    let calms: [fn(&mut Network); 7] = [
+    let calms: [fn(&mut Network); 8] = [
         |network| network.late = 0,
+        |network| network.aimed = 0,
         |network| network.lost_requests = 0,
         |network| network.lost_replies = 0,
         |network| network.doubled = 0,

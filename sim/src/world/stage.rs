@@ -124,7 +124,7 @@ impl<'s> Stage<'s> {
     }
 
     fn push_request(&mut self, request: Request, message: Message, draw: &mut Draw) {
-        let arrives_us = self.arrival(message, draw);
+        let arrives_us = self.arrival(message, Some(&request), draw);
         let request = self.copy(request);
         self.queue.push(arrives_us, Event::Request(request));
     }
@@ -278,12 +278,12 @@ impl<'s> Stage<'s> {
             self.log.say(self.now_us, Who::Store, || "its reply is lost".to_owned());
             return;
         }
-        let arrives_us = self.arrival(message, draw);
+        let arrives_us = self.arrival(message, None, draw);
         self.queue.push(arrives_us, Event::Answer(request.from, answer));
     }
 
-    /// When a message that is sent now arrives.
-    fn arrival(&mut self, message: Message, draw: &mut Draw) -> u64 {
+    /// When a message that is sent now arrives, which may be a request.
+    fn arrival(&mut self, message: Message, request: Option<&Request>, draw: &mut Draw) -> u64 {
         let network = &self.scenario.network;
         let is_well = self.now_us >= self.scenario.heal_us;
         let most_us = match is_well {
@@ -294,6 +294,12 @@ impl<'s> Stage<'s> {
         let at_us = self.now_us + draw.between(network.least_us, most_us);
         let at_us = at_us.next_multiple_of(network.grain_us);
         let soonest_us = (self.now_us + network.least_us).next_multiple_of(network.grain_us);
+        let at_us = match request {
+            Some(request) if !is_well => {
+                self.aimed(request, (soonest_us, self.now_us + most_us), draw).unwrap_or(at_us)
+            }
+            _ => at_us,
+        };
         if at_us == soonest_us {
             return at_us;
         }

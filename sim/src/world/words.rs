@@ -15,7 +15,7 @@ impl fmt::Display for Scenario {
         writeln!(f, ", calls take at most {} us", self.timeout_us)?;
         writeln!(
             f,
-            "messages take {} to {} us, once all is well {}; in 1000 {} take up to {} us, {} requests and {} replies are lost, {} requests come twice; they arrive at multiples of {} us",
+            "messages take {} to {} us, once all is well {}; in 1000 {} take up to {} us, {} requests and {} replies are lost, {} requests come twice, and {} come when something ends; they arrive at multiples of {} us",
             network.least_us,
             network.most_us,
             network.calm_most_us,
@@ -24,6 +24,7 @@ impl fmt::Display for Scenario {
             network.lost_requests,
             network.lost_replies,
             network.doubled,
+            network.aimed,
             network.grain_us
         )?;
         write!(f, "the store's clock is {} ppm fast", self.store_ppm)?;

@@ -3,13 +3,16 @@
 
 mod ahead;
 mod broken;
+mod broken_ends;
 mod broken_limiters;
 mod broken_lists;
 mod broken_sides;
 mod broken_turns;
 mod linear;
 
-use lockage_sim::world::{Line, Model, Scenario, Scripts, Trouble, Who, Work, run};
+use lockage_sim::world::{
+    InProcess, Line, Model, Scenario, Scripts, Server, Trouble, Who, Work, run,
+};
 
 /// Seeds that have failed once, each with the reason behind it.
 const REGRESSIONS: &str = include_str!("regressions.txt");
@@ -38,34 +41,39 @@ fn scripts_and_machines_give_one_timeline() {
 
 #[test]
 fn nothing_is_broken() {
-    let server = &mut Model::default();
-    for seed in 0..2000 {
-        assert_eq!(run(&Scenario::of(seed), server, false).violation, None, "seed {seed}");
+    let servers: [&mut dyn Server; 2] = [&mut Model::default(), &mut InProcess::default()];
+    for server in servers {
+        for seed in 0..2000 {
+            assert_eq!(run(&Scenario::of(seed), server, false).violation, None, "seed {seed}");
+        }
     }
 }
 
 #[test]
 fn what_failed_once_fails_no_more() {
     let server = &mut Model::default();
-    for (seed, _, line) in regressions() {
+    for (seed, _, _, line) in regressions() {
         assert_eq!(run(&Scenario::of(seed), server, false).violation, None, "{line}");
     }
 }
 
-/// The seeds, how many jobs their worlds have, if that is told, and the whole lines.
-fn regressions() -> impl Iterator<Item = (u64, Option<usize>, &'static str)> {
+/// Of each: the seed, how many jobs the world has and how many of a thousand requests are aimed, where that is told, and the whole line.
+fn regressions() -> impl Iterator<Item = (u64, Option<usize>, u32, &'static str)> {
     let lines = REGRESSIONS.lines().filter(|line| !line.starts_with('#'));
     lines.map(|line| {
         let (world, _) = line.split_once(' ').unwrap();
-        let (seed, jobs) = world.split_once(':').unzip();
-        (seed.unwrap_or(world).parse().unwrap(), jobs.map(|jobs| jobs.parse().unwrap()), line)
+        let mut numbers = world.split(':').map(|number| number.parse::<u64>().unwrap());
+        let seed = numbers.next().unwrap();
+        let jobs = numbers.next().map(|jobs| jobs as usize);
+        (seed, jobs, numbers.next().unwrap_or(0) as u32, line)
     })
 }
 
 #[test]
 fn no_seed_that_has_failed_became_another_world() {
-    for (seed, jobs, line) in regressions() {
+    for (seed, jobs, aimed, line) in regressions() {
         let scenario = Scenario::of(seed);
+        assert_eq!(scenario.network.aimed, aimed, "{line}");
         if let Some(jobs) = jobs {
             assert_eq!(scenario.jobs.len(), jobs, "{line}");
             continue;

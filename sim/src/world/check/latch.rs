@@ -22,6 +22,11 @@ impl LatchTruth {
         LatchTruth { latch, left: 0, until_us: 0, done: Vec::new() }
     }
 
+    /// When it ends, by the store's clock.
+    pub(in crate::world) fn until_us(&self) -> u64 {
+        self.until_us
+    }
+
     pub(super) fn observe(
         &mut self,
         ask: &CountAsk,

@@ -39,6 +39,8 @@ pub(in crate::world) struct LimiterTruth {
     admitted: u64,
     /// When the latest denied request fits, unless something has changed since.
     fits_us: Option<u64>,
+    /// When nothing counts any more, as the latest decision told it.
+    resets_us: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -73,11 +75,20 @@ impl LimiterTruth {
             turns: Vec::new(),
             admitted: 0,
             fits_us: None,
+            resets_us: None,
         }
     }
 
     pub(super) fn admitted(&self) -> u64 {
         self.admitted
+    }
+
+    /// When a denied request fits, when nothing counts any more, when something is no longer remembered, and when the stored limit
+    /// is no longer kept, by the store's clock.
+    pub(in crate::world) fn ends_us(&self) -> impl Iterator<Item = u64> {
+        let remembered = self.remembered.iter().map(|known| known.until_us);
+        let all = self.fits_us.into_iter().chain(self.resets_us).chain(remembered);
+        all.chain(self.reservations.ends_us()).chain([self.kept_us()])
     }
 
     pub(super) fn observe(
@@ -255,6 +266,9 @@ impl LimiterTruth {
         if self.fits_us == Some(now_us) {
             rare.saw(Rare::WindowEndsNow);
         }
+        if self.resets_us == Some(now_us) {
+            rare.saw(Rare::AllEndsNow);
+        }
         if decision.is_allowed() {
             let turn_us = now_us + decision.turn_after.as_micros() as u64; // below 2^53
             self.charges.charge(&self.limit, (now_us, Some(turn_us)), asked.cost, reservation)?;
@@ -264,17 +278,18 @@ impl LimiterTruth {
             Verdict::Allowed => {
                 self.admitted += 1;
                 self.wrote(now_us);
-                Ok(true)
             }
             Verdict::Denied { retry_after } => {
                 if decision.blocked {
                     rare.saw(Rare::Blocked);
                 }
                 self.fits_us = Some(now_us + retry_after.as_micros() as u64); // below 2^53
-                Ok(false)
             }
-            Verdict::Never => Ok(false),
+            Verdict::Never => {}
         }
+        let resets_us = now_us + decision.reset_after.as_micros() as u64; // below 2^53
+        self.resets_us = Some(resets_us).filter(|resets_us| now_us < *resets_us);
+        Ok(decision.is_allowed())
     }
 
     /// Nothing counts, under another limit.
@@ -284,7 +299,7 @@ impl LimiterTruth {
         self.remembered.clear();
         self.reservations = Reservations::default();
         self.charges.begin(&limit);
-        self.fits_us = None;
+        (self.fits_us, self.resets_us) = (None, None);
     }
 
     /// What counts is converted; what is remembered is not.
@@ -301,7 +316,7 @@ impl LimiterTruth {
     /// Something was written: what is over by now is forgotten for good.
     fn wrote(&mut self, now_us: u64) {
         (self.is_there, self.written_us) = (true, now_us);
-        self.fits_us = None;
+        (self.fits_us, self.resets_us) = (None, None);
         self.remembered.retain(|known| now_us < known.until_us);
         self.reservations.prune(now_us);
     }
@@ -345,7 +360,7 @@ impl LimiterTruth {
         self.reference = Reference::new(&self.limit);
         self.remembered.clear();
         self.reservations = Reservations::default();
-        self.fits_us = None;
+        (self.fits_us, self.resets_us) = (None, None);
         self.charges.forget_after(now_us);
     }
 }

@@ -25,6 +25,11 @@ struct Waiter {
 }
 
 impl Line {
+    /// When those who wait lose their places, by the store's clock.
+    pub(super) fn ends_us(&self) -> impl Iterator<Item = u64> {
+        self.waiters.iter().map(|waiter| waiter.surely_until_us)
+    }
+
     /// Something is asked at this time.
     pub(super) fn pass(&mut self, now_us: u64) {
         for waiter in &mut self.waiters {

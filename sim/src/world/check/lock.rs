@@ -65,6 +65,12 @@ impl LockTruth {
         self.grant.as_ref().map_or(0, |grant| grant.hold.token)
     }
 
+    /// When leases end, and places in line, and what is remembered, by the store's clock.
+    pub(in crate::world) fn ends_us(&self) -> impl Iterator<Item = u64> {
+        let lease = self.grant.iter().map(|grant| grant.hold.deadline.as_micros());
+        lease.chain(self.ended.iter().map(|ended| ended.until_us)).chain(self.line.ends_us())
+    }
+
     /// The store's after a failover: the newest token is what it was before.
     pub(super) fn follow(&mut self, before: &LockTruth) {
         self.newest = before.newest;

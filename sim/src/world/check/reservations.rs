@@ -28,6 +28,11 @@ impl Reservations {
         self.0.is_empty()
     }
 
+    /// When they are no longer known.
+    pub(super) fn ends_us(&self) -> impl Iterator<Item = u64> {
+        self.0.iter().map(|known| known.until_us)
+    }
+
     pub(super) fn find(&self, id: RequestId, now_us: u64) -> Option<&Known> {
         self.0.iter().find(|known| known.id == id && now_us < known.until_us)
     }

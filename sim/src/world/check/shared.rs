@@ -74,6 +74,13 @@ impl SharedTruth {
         self.terms.capacity
     }
 
+    /// When leases end, and what else counts for a time, by the store's clock.
+    pub(in crate::world) fn ends_us(&self) -> impl Iterator<Item = u64> {
+        let leases = self.grants.iter().map(|grant| grant.deadline_us);
+        let released = self.released.iter().map(|release| release.until_us);
+        leases.chain(released).chain([self.kept_out_us.0])
+    }
+
     /// The store's after a failover: the newest token is what it was before.
     pub(super) fn follow(&mut self, before: &SharedTruth) {
         self.newest = before.newest;
