@@ -7,8 +7,7 @@ use anyhow::{Result, ensure};
 use comfy_table::{CellAlignment, Table, presets};
 use lockage_core::{Acquire, Limit, Timestamp};
 use lockage_sim::engine::EngineKind;
-use lockage_sim::store::SimStore;
-use lockage_sim::world::{self, Machine, Model, Scenario, Scripts, Server};
+use lockage_sim::world::{self, Machine, Scenario, Server};
 
 /// What to measure.
 #[derive(Debug, clap::Args)]
@@ -43,17 +42,14 @@ struct Row {
 
 pub(super) fn run(args: &Args) -> Result<()> {
     let mut rows = Vec::new();
-    for (engine, kind) in [("model", EngineKind::Model), ("lua", EngineKind::Lua)] {
+    for kind in [EngineKind::Model, EngineKind::Lua] {
+        let engine = kind.name();
         for (name, limit) in LIMITS {
             let run = Box::new(decisions(kind, limit)?);
             rows.push(Row { name: format!("decisions, {name}"), engine, run, per_second: vec![] });
         }
         for (name, is_lock) in [("limiters", false), ("locks", true)] {
-            let server: Box<dyn Server> = match kind {
-                EngineKind::Model => Box::new(Model::default()),
-                EngineKind::Lua => Box::new(Scripts::on(SimStore::new()?)),
-            };
-            let run = Box::new(worlds(server, is_lock));
+            let run = Box::new(worlds(kind.server()?, is_lock));
             rows.push(Row { name: format!("worlds, {name}"), engine, run, per_second: vec![] });
         }
     }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::progress::Progress;
 use crate::engine::EngineKind;
 use crate::world::campaign::{Campaign, ENOUGH_WORLDS, Failure, Results};
-use crate::world::{PROPERTIES, Property, Rare, Scenario};
+use crate::world::{Outcome, PROPERTIES, Property, Rare, Scenario, Violation};
 
 /// Search for faults: clients, network, store and clocks in one simulation, a world for each seed
 #[derive(Debug, Args)]
@@ -30,6 +30,9 @@ pub(super) struct CheckArgs {
     /// Write the smallest world found of the first failure to this file, as JSON
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
+    /// Show the world of --start or --scenario, and what happens in it, whether it fails or not; and run no other
+    #[arg(long, conflicts_with_all = ["seeds", "json", "save", "only"])]
+    timeline: bool,
     /// Look for what breaks this property alone
     #[arg(long, value_parser = property(), value_name = "PROPERTY", ignore_case = true)]
     only: Option<Property>,
@@ -59,6 +62,9 @@ pub(super) fn check(args: &CheckArgs) -> Result<bool> {
             Campaign { start: scenario.seed, seeds: 1, only, engine, scenario: Some(scenario) }
         }
     };
+    if args.timeline {
+        return show(&campaign);
+    }
     let progress = Progress::worlds(campaign.seeds);
     let since = Instant::now();
     let results = campaign.run(|done| progress.share(done))?;
@@ -76,6 +82,22 @@ pub(super) fn check(args: &CheckArgs) -> Result<bool> {
     };
     written.and_then(|()| out.flush()).context("cannot write to standard output")?;
     Ok(is_clean(&campaign, &results))
+}
+
+/// Prints the first world and its timeline; tells whether nothing failed in it.
+fn show(campaign: &Campaign) -> Result<bool> {
+    let (scenario, Outcome { violation, timeline, .. }) = campaign.first()?;
+    let mut out = anstream::stdout().lock();
+    let mut write = || {
+        writeln!(out, "{scenario}")?;
+        timeline.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+        if let Some(Violation { property, what }) = &violation {
+            writeln!(out, "\nit breaks {property}: {}\n{what}", property.statement())?;
+        }
+        out.flush()
+    };
+    write().context("cannot write to standard output")?;
+    Ok(violation.is_none())
 }
 
 fn read(path: &Path) -> Result<Scenario> {

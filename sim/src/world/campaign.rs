@@ -5,9 +5,7 @@ use std::thread;
 
 use thiserror::Error;
 
-use super::{
-    Counts, InProcess, Line, Model, Property, Scenario, Scripts, Server, Violation, run, shrink,
-};
+use super::{Counts, Line, Outcome, Property, Scenario, Server, Violation, run, shrink};
 use crate::engine::EngineKind;
 use crate::store::SimError;
 
@@ -87,14 +85,24 @@ impl Campaign {
             results.others += part.others;
         }
         results.failed.sort_unstable();
-        let mut server = self.server()?;
+        let mut server = self.engine.server()?;
         let shown = results.failed.iter().take(SHOWN);
         results.failures = shown.filter_map(|seed| self.explain(*seed, &mut *server)).collect();
         Ok(results)
     }
 
+    /// The first world of it, and what comes of that, with its timeline.
+    ///
+    /// # Errors
+    /// [`CampaignError`] where Lua cannot get memory.
+    pub fn first(&self) -> Result<(Scenario, Outcome), CampaignError> {
+        let scenario = self.world(self.start);
+        let outcome = run(&scenario, &mut *self.engine.server()?, true);
+        Ok((scenario, outcome))
+    }
+
     fn work(&self, next: &AtomicU64, progress: impl Fn(u64)) -> Result<Results, CampaignError> {
-        let mut server = self.server()?;
+        let mut server = self.engine.server()?;
         let mut results = Results::default();
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
@@ -116,14 +124,6 @@ impl Campaign {
 
     fn counts(&self, violation: &Violation) -> bool {
         self.only.is_none_or(|only| only == violation.property)
-    }
-
-    fn server(&self) -> Result<Box<dyn Server>, CampaignError> {
-        Ok(match self.engine {
-            EngineKind::Model => Box::new(Model::default()),
-            EngineKind::Lua => Box::new(Scripts::new()?),
-            EngineKind::Memory => Box::new(InProcess::default()),
-        })
     }
 
     fn explain(&self, seed: u64, server: &mut dyn Server) -> Option<Failure> {

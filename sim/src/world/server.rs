@@ -10,6 +10,8 @@ use lockage_core::{
     Settlement, Stored, StoredLimit, TakeTurn, Timestamp, Turn, latch, lock, rw_lock, semaphore,
 };
 
+use super::process::InProcess;
+use crate::engine::EngineKind;
 use crate::store::{SimError, SimStore};
 
 /// The keys of a world, and the value behind each that is a lock. That is on a server of its own that has no
@@ -115,6 +117,20 @@ pub trait Server {
     fn held(&mut self, key: usize) -> Held;
     /// Makes a key hold this.
     fn hold(&mut self, key: usize, held: &Held);
+}
+
+impl EngineKind {
+    /// A server of this kind that is new.
+    ///
+    /// # Errors
+    /// [`SimError::Lua`] if Lua cannot get memory.
+    pub fn server(self) -> Result<Box<dyn Server>, SimError> {
+        Ok(match self {
+            EngineKind::Model => Box::new(Model::default()),
+            EngineKind::Lua => Box::new(Scripts::new()?),
+            EngineKind::Memory => Box::new(InProcess::default()),
+        })
+    }
 }
 
 /// Runs any command.

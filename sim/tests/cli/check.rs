@@ -13,7 +13,7 @@ fn steady(args: &[&str]) -> Value {
 }
 
 #[test]
-fn one_seed_gives_one_report_and_both_engines_agree() {
+fn one_seed_gives_one_report_and_scripts_and_machines_agree() {
     let check = ["check", "--seeds", "60", "--start", "7", "--engine"];
     let with = |engine| steady(&[&check[..], &[engine]].concat());
     let report = with("model");
@@ -24,6 +24,28 @@ fn one_seed_gives_one_report_and_both_engines_agree() {
     assert_eq!(report, lua);
     assert_eq!(report["failed"], serde_json::json!([]));
     assert!(report["events"].as_u64().unwrap() > 60);
+    // Where a clock is set back, this one may have forgotten what the others still know.
+    assert_eq!(with("memory")["failed"], serde_json::json!([]));
+}
+
+#[test]
+fn one_world_is_shown_whether_it_fails_or_not() {
+    let shown = |args: &[&str], status: i32| {
+        let output = run(&[&["check", "--timeline"], args].concat());
+        assert_eq!(output.status.code(), Some(status));
+        text(&output.stdout)
+    };
+    let world = shown(&["--start", "7"], 0);
+    assert!(world.starts_with(&Scenario::of(7).to_string()), "{world}");
+    assert!(world.contains("client 0   sends: ") && world.contains("  store      "), "{world}");
+    assert_eq!(world, shown(&["--start", "7", "--engine", "memory"], 0));
+
+    let quick_clock = Scenario { store_ppm: 100_000, ..Scenario::of(2) };
+    let (_folder, path) =
+        file("world.json", serde_json::to_string(&quick_clock).unwrap().as_bytes());
+    let world = shown(&["--scenario", &path], 1);
+    assert!(world.contains("\n\nit breaks L6: "), "{world}");
+    assert!(refused(&["check", "--timeline", "--seeds", "2"], 2).contains("cannot be used with"));
 }
 
 #[test]
