@@ -58,15 +58,19 @@ async fn a_call_in_the_queue_is_forgotten_with_its_timeout() {
     let store = Timed::new(FredStore::new(client), Tokio, Duration::from_millis(50));
     let limiter = limiter(store);
     limiter.try_acquire("id", 1).await.unwrap();
-    let before = server.executions();
     proxy.disconnect();
     let lost = Instant::now();
     // Until fred has noticed, calls end at once.
     while !takes_its_time(&limiter).await {}
     assert!(lost.elapsed() < Duration::from_millis(400), "before fred connects again");
-    while limiter.peek("id", 1).await.is_err() {}
-    assert_eq!(limiter.peek("id", 1).await.unwrap().remaining, 99);
-    assert_eq!(server.executions() - before, 2, "two peeks");
+    // Acquires that were in the queue would have come before it. How many peeks it took says nothing: one that has taken
+    // longer than its timeout is asked again.
+    let remaining = loop {
+        if let Ok(decision) = limiter.peek("id", 1).await {
+            break decision.remaining;
+        }
+    };
+    assert_eq!(remaining, 99, "charged once");
 }
 
 async fn takes_its_time<S: Store>(limiter: &Limiter<S>) -> bool {
