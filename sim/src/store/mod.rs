@@ -115,6 +115,11 @@ impl SimStore {
         Ok(self)
     }
 
+    /// The scripts of machines that were called so far, in the order of their ids.
+    pub fn scripts_run(&self) -> impl Iterator<Item = ScriptId> {
+        self.compiled.keys().copied()
+    }
+
     /// Notes which lines of which scripts are run: for tests that ask which calls a line has a part in.
     ///
     /// # Errors

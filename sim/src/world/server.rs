@@ -333,6 +333,11 @@ impl Scripts {
     pub fn on(store: SimStore) -> Scripts {
         Scripts { store }
     }
+
+    /// The store that they run on.
+    pub fn store(&self) -> &SimStore {
+        &self.store
+    }
 }
 
 impl Runs for Scripts {

@@ -10,9 +10,20 @@ mod broken_sides;
 mod broken_turns;
 mod linear;
 
+use lockage_core::ScriptId;
 use lockage_sim::world::{
     InProcess, Line, Model, Scenario, Scripts, Server, Trouble, Who, Work, run,
 };
+
+/// Scripts that no world asks for: they empty a key, or tell what is in it.
+const NOT_IN_WORLDS: [ScriptId; 6] = [
+    ScriptId::LimiterReset,
+    ScriptId::FencedRead,
+    ScriptId::SemaphoreInspect,
+    ScriptId::RwLockInspect,
+    ScriptId::LatchInspect,
+    ScriptId::LatchReset,
+];
 
 /// Seeds that have failed once, each with the reason behind it.
 const REGRESSIONS: &str = include_str!("regressions.txt");
@@ -37,6 +48,10 @@ fn scripts_and_machines_give_one_timeline() {
         let machines = run(&scenario, &mut Model::default(), true);
         assert_eq!(machines, run(&scenario, &mut scripts, true), "seed {seed}");
     }
+    // What worlds do not run they do not look at.
+    let run = scripts.store().scripts_run().collect::<Vec<_>>();
+    let idle: Vec<ScriptId> = ScriptId::ALL.into_iter().filter(|id| !run.contains(id)).collect();
+    assert_eq!(idle, NOT_IN_WORLDS);
 }
 
 #[test]
