@@ -36,14 +36,14 @@ const DENIES: &str = "token-bucket 1 every 1day";
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Every request is admitted.
-pub(super) async fn admitted(url: &str) -> Result<Vec<Candidate>> {
+pub(super) async fn admitted(url: &str, ahead: u64) -> Result<Vec<Candidate>> {
     let limit: Limit = ADMITS.parse()?;
     let rs = Limited { limiter: Limiter::new(redis_rs(url)?, limit), admits: true };
     let client = fred(url).await?;
     let fred = FredStore::new(client.clone());
     let fred = Limited { limiter: Limiter::new(fred, limit), admits: true };
-    let ahead_rs = ahead(redis_rs(url)?, limit)?;
-    let ahead_fred = ahead(FredStore::new(client.clone()), limit)?;
+    let ahead_rs = prefetching(redis_rs(url)?, limit, ahead)?;
+    let ahead_fred = prefetching(FredStore::new(client.clone()), limit, ahead)?;
     let connection = redis::Client::open(url)?;
     let connection = connection.get_multiplexed_async_connection_with_config(&patient()).await?;
     Ok(vec![
@@ -67,9 +67,9 @@ pub(super) async fn admitted(url: &str) -> Result<Vec<Candidate>> {
     ])
 }
 
-/// A thousand permits of each key at a time, for a second.
-fn ahead<S: Store>(store: S, limit: Limit) -> Result<Limited<Timed<S, Tokio>>> {
-    let prefetch = Prefetch::new(1000, Duration::from_secs(1)).with_max_keys(200_000);
+/// So many permits of each key at a time, for a second.
+fn prefetching<S: Store>(store: S, limit: Limit, permits: u64) -> Result<Limited<Timed<S, Tokio>>> {
+    let prefetch = Prefetch::new(permits, Duration::from_secs(1)).with_max_keys(200_000);
     let limiter = Limiter::new(Timed::new(store, Tokio, TIMEOUT), limit);
     Ok(Limited { limiter: limiter.with_prefetch(prefetch)?, admits: true })
 }

@@ -38,6 +38,9 @@ pub(super) struct Args {
     /// Measures only with so many keys.
     #[arg(long)]
     keys: Option<usize>,
+    /// How many permits of a key are taken ahead at a time, where they are.
+    #[arg(long, default_value_t = 1000)]
+    ahead: u64,
 }
 
 /// How many tasks ask, and for how many keys.
@@ -58,7 +61,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let bench = Bench { args, server, runtime };
     if bench.wants("throughput") {
-        bench.throughput("Admitted", candidates::admitted, &TASKS, &KEYS)?;
+        let admitted = async |url: &str| candidates::admitted(url, args.ahead).await;
+        bench.throughput("Admitted", admitted, &TASKS, &KEYS)?;
     }
     if bench.wants("denied") {
         bench.throughput("Denied", candidates::denied, &[1, 512], &KEYS)?;
@@ -124,7 +128,8 @@ impl Bench<'_> {
         for keys in KEYS {
             let ids = Keys::new(keys);
             for rate in RATES {
-                let candidates = self.fresh(&candidates::admitted)?;
+                let admitted = async |url: &str| candidates::admitted(url, self.args.ahead).await;
+                let candidates = self.fresh(&admitted)?;
                 let mut measured: Vec<Vec<Latencies>> = vec![Vec::new(); candidates.len()];
                 for turn in 0..=self.args.rounds {
                     for (candidate, rounds) in candidates.iter().zip(&mut measured) {
