@@ -103,6 +103,7 @@ pub enum ScriptId {
     LeakyBucketAcquire,
     LeakyBucketCancel,
     SlidingLogAcquire,
+    SeveralAcquire,
     LimiterAcquire,
     LimiterPeek,
     LimiterAdjust,
@@ -136,7 +137,7 @@ pub enum ScriptId {
 
 impl ScriptId {
     /// Every script.
-    pub const ALL: [ScriptId; 36] = [
+    pub const ALL: [ScriptId; 37] = [
         ScriptId::FixedWindowAcquire,
         ScriptId::SlidingWindowAcquire,
         ScriptId::TokenBucketAcquire,
@@ -144,6 +145,7 @@ impl ScriptId {
         ScriptId::LeakyBucketAcquire,
         ScriptId::LeakyBucketCancel,
         ScriptId::SlidingLogAcquire,
+        ScriptId::SeveralAcquire,
         ScriptId::LimiterAcquire,
         ScriptId::LimiterPeek,
         ScriptId::LimiterAdjust,
@@ -185,6 +187,7 @@ impl ScriptId {
             ScriptId::LeakyBucketAcquire => "leaky_bucket_acquire",
             ScriptId::LeakyBucketCancel => "leaky_bucket_cancel",
             ScriptId::SlidingLogAcquire => "sliding_log_acquire",
+            ScriptId::SeveralAcquire => "several_acquire",
             ScriptId::LimiterAcquire => "limiter_acquire",
             ScriptId::LimiterPeek => "limiter_peek",
             ScriptId::LimiterAdjust => "limiter_adjust",

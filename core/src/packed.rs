@@ -7,8 +7,10 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 
 use crate::exact::MAX_EXACT;
+use crate::limit::{Composite, Single};
+use crate::limiter::COMPOSITE_TAG;
 use crate::lock::LockRecord;
-use crate::record::read_numbers;
+use crate::record::{read_number, read_numbers};
 
 /// A number as eight bytes; above 2^53 the nearest that there is.
 pub(crate) fn packed(number: u64) -> [u8; 8] {
@@ -45,10 +47,12 @@ pub fn read_packed_reply(reply: &[u8]) -> Option<Vec<i64>> {
 /// The records of counters, and how many numbers they have.
 const RECORDS: [(&str, usize); 5] = [("F1", 4), ("S1", 5), ("T1", 5), ("I1", 5), ("Q1", 5)];
 
-/// A record as a store keeps it that is this text: that of a counter with nothing behind its state is packed
-/// behind its tag and a colon.
+/// A record as a store keeps it that is this text: that of a counter, or of several together, with nothing behind its
+/// state is packed behind its tag and a colon.
 pub(crate) fn pack_text(text: &str) -> Vec<u8> {
-    let packed = pack_numbers(text, &RECORDS).or_else(|| LockRecord::pack_text(text));
+    let packed = pack_numbers(text, &RECORDS)
+        .or_else(|| pack_several(text))
+        .or_else(|| LockRecord::pack_text(text));
     packed.unwrap_or_else(|| text.as_bytes().to_vec())
 }
 
@@ -61,6 +65,31 @@ fn pack_numbers(text: &str, records: &[(&str, usize)]) -> Option<Vec<u8>> {
     let (tag, rest) = text.split_once(' ')?;
     let &(_, len) = records.iter().find(|(known, _)| *known == tag)?;
     let numbers = read_numbers(rest).filter(|numbers| numbers.len() == len)?;
+    as_written(tag, numbers, text)
+}
+
+/// Of several counters: the letters of their tags as one number, and all numbers behind it.
+fn pack_several(text: &str) -> Option<Vec<u8>> {
+    let words = text.strip_prefix(COMPOSITE_TAG)?.strip_prefix(' ')?.split(' ');
+    let (tags, numbers): (Vec<&str>, Vec<&str>) = words.partition(|word| is_tag(word));
+    let known = |tag: &&str| RECORDS.iter().find(|(known, _)| known == tag).map(|(_, len)| len);
+    let len = tags.iter().map(known).sum::<Option<usize>>()?;
+    let numbers = numbers.iter().map(|word| read_number(word)).collect::<Option<Vec<u64>>>()?;
+    if !(2..=Composite::MAX_LIMITS).contains(&tags.len()) || numbers.len() != len {
+        return None;
+    }
+    let all = core::iter::once(letters(tags)).chain(numbers);
+    as_written(COMPOSITE_TAG, all.collect(), text)
+}
+
+/// The letters of these tags as one number, the first in its lowest byte.
+pub(crate) fn letters<'a>(tags: impl IntoIterator<Item = &'a str>) -> u64 {
+    let bytes = tags.into_iter().filter_map(|tag| tag.bytes().next());
+    bytes.enumerate().fold(0, |all, (at, letter)| all | u64::from(letter) << (8 * at))
+}
+
+/// A record of these numbers, if it says this.
+fn as_written(tag: &str, numbers: Vec<u64>, text: &str) -> Option<Vec<u8>> {
     let body = numbers.into_iter().flat_map(packed);
     let bytes: Vec<u8> = tag.bytes().chain([b':']).chain(body).collect();
     // Not what nobody writes: zeros in front, or numbers that are not exact.
@@ -78,7 +107,38 @@ pub(crate) fn text_of(bytes: &[u8]) -> String {
     if tag == LockRecord::TAG {
         return LockRecord::unpacked(body).map_or(text + " ?", |record| record.to_text());
     }
-    let (numbers, rest) = body.as_chunks::<8>();
+    let (mut numbers, rest) = body.as_chunks::<8>();
+    if let (COMPOSITE_TAG, Some((letters, others))) = (tag, numbers.split_first()) {
+        numbers = push_heads(&mut text, *letters, others);
+    }
+    push_numbers(&mut text, numbers);
+    if !rest.is_empty() || numbers.is_empty() {
+        text.push_str(" ?");
+    }
+    text
+}
+
+/// The tag and the configuration of each of several counters; what stands behind them. Tags that are none stand there
+/// as `?`.
+fn push_heads<'n>(text: &mut String, letters: [u8; 8], numbers: &'n [[u8; 8]]) -> &'n [[u8; 8]] {
+    let mut rest = numbers;
+    let Some(mut letters) = whole(letters) else {
+        text.push_str(" ?");
+        return rest;
+    };
+    while letters > 0 {
+        let tag = [letters as u8, b'1'];
+        let tag = core::str::from_utf8(&tag).unwrap_or("?");
+        let config;
+        (config, rest) = rest.split_at(Single::config_len(tag).unwrap_or(0).min(rest.len()));
+        let _ = write!(text, " {tag}");
+        push_numbers(text, config);
+        letters >>= 8;
+    }
+    rest
+}
+
+fn push_numbers(text: &mut String, numbers: &[[u8; 8]]) {
     for number in numbers {
         // Invariant: writing to a `String` cannot fail.
         let _ = match whole(*number) {
@@ -86,10 +146,6 @@ pub(crate) fn text_of(bytes: &[u8]) -> String {
             None => write!(text, " ?"),
         };
     }
-    if !rest.is_empty() || numbers.is_empty() {
-        text.push_str(" ?");
-    }
-    text
 }
 
 /// Whether it is a capital letter and a number.
@@ -116,6 +172,40 @@ mod tests {
             assert_eq!(pack_text(text), text.as_bytes(), "{text}");
             assert_eq!(text_of(text.as_bytes()), text);
         }
+    }
+
+    #[test]
+    fn several_counters_are_packed_behind_their_letters_and_read_back() {
+        let text = "C1 F1 10 1000 T1 1 100 9 5000 3 250 5001";
+        let bytes = pack_text(text);
+        let letters = 70 + 84 * 256;
+        let numbers = [letters, 10, 1000, 1, 100, 9, 5000, 3, 250, 5001];
+        assert_eq!(bytes, [&b"C1:"[..], &numbers.map(packed).concat()].concat());
+        assert_eq!(text_of(&bytes), text);
+        let four = "C1 S1 1 2 I1 3 4 5 Q1 6 7 8 F1 9 10 11 12 13 14 15 16 17 18 19";
+        assert_eq!(pack_text(four).len(), 3 + 8 * 20);
+        assert_eq!(text_of(&pack_text(four)), four);
+        for text in [
+            "C1 F1 10 1000 5000 3",
+            "C1 F1 10 1000 L1 10 1000 5000 3 1 5000 0",
+            "C1 F1 10 1000 F1 10 2000 5000 3 5000",
+            "C1 F1 10 1000 F1 10 2000 5000 3 5000 03",
+            "C1 F1 10 F1 10 2000 1000 5000 3 5000 3",
+            "C1 F1 10 1000 F1 10 2000 5000 3 5000 3|blocked 60",
+            "C1 F1 1 2 F1 1 2 F1 1 2 F1 1 2 F1 1 2 3 4 3 4 3 4 3 4 3 4",
+            "C1",
+        ] {
+            assert_eq!(pack_text(text), text.as_bytes(), "{text}");
+        }
+        let of = |numbers: &[f64]| {
+            let body = numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<_>>();
+            text_of(&[&b"C1:"[..], &body].concat())
+        };
+        assert_eq!(of(&[]), "C1 ?");
+        assert_eq!(of(&[0.5, 7.0]), "C1 ? 7");
+        assert_eq!(of(&[90.0, 7.0]), "C1 Z1 7");
+        assert_eq!(of(&[200.0, 7.0]), "C1 ? 7");
+        assert_eq!(of(&[f64::from(70 + 70 * 256), 7.0]), "C1 F1 7 F1 ?");
     }
 
     #[test]

@@ -135,7 +135,7 @@ mod tests {
 
     /// Of a limit whose script takes text.
     fn in_words(each: &[&[u64]]) -> Vec<String> {
-        let limit: lockage_core::Limit = "fixed-window 5/s + fixed-window 9/s".parse().unwrap();
+        let limit: lockage_core::Limit = "sliding-log 5/s + fixed-window 9/s".parse().unwrap();
         let each: Vec<AcquireEach> =
             each.iter().map(|costs| AcquireEach::new(limit, costs.to_vec()).unwrap()).collect();
         let call = CallOfMany::new(each.iter().collect(), &TimeSource::SERVER).unwrap();
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn what_is_the_same_for_all_is_said_once() {
-        let limit = ["", "0", "", "C1", "F1", "5", "1000000", "F1", "9", "1000000"];
+        let limit = ["", "0", "", "C1", "L1", "5", "1000000", "F1", "9", "1000000"];
         let with =
             |shared: &'static str, own: &[&'static str]| [&[shared][..], &limit, own].concat();
         assert_eq!(in_words(&[&[1], &[1], &[1]]), with("11", &["1"]));

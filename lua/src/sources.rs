@@ -62,6 +62,7 @@ pub(crate) fn source(id: ScriptId) -> String {
         ScriptId::SlidingLogAcquire => {
             [PLAIN_CALL, include_str!("../scripts/sliding_log_acquire.lua")].concat()
         }
+        ScriptId::SeveralAcquire => plain(include_str!("../scripts/several_acquire.lua")),
         ScriptId::LimiterAcquire => any(&[include_str!("../scripts/limiter_acquire.lua")]),
         ScriptId::LimiterPeek => any(&[include_str!("../scripts/limiter_peek.lua")]),
         ScriptId::LimiterAdjust => any(&[PENALTY, include_str!("../scripts/limiter_adjust.lua")]),

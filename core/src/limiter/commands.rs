@@ -16,6 +16,7 @@ use crate::command::{Arguments, Command, ScriptId};
 use crate::decision::Decision;
 use crate::error::{ConfigError, CostError, RecordError, ReplyError};
 use crate::limit::{Limit, Single};
+use crate::packed::letters;
 use crate::record::{Body, Record};
 use crate::time::Timestamp;
 
@@ -292,13 +293,21 @@ impl<'a> Costs<'a> {
     }
 }
 
-/// The configuration of a limit that is no composite, the patience where there are turns, and the costs, packed;
-/// whether it is one.
+/// The configuration of a limit, the patience where there are turns, and the costs, packed; before it, of several
+/// limits, their letters. Whether there is a plain script for it.
 fn pack_acquire(limit: &Limit, costs: Costs<'_>, arguments: &mut Arguments) -> bool {
-    let [only] = limit.singles()[..] else { return false };
-    let patience = only.has_turns().then_some(costs.patience.as_micros());
-    let (_, config) = only.id();
-    arguments.pack(config.iter().chain(&patience).chain(costs.each).copied());
+    let script = wire::acquire_script(limit, None);
+    if script == ScriptId::LimiterAcquire {
+        return false;
+    }
+    let singles = limit.singles();
+    let letters = letters(singles.iter().map(|single| single.id().0));
+    let letters = (script == ScriptId::SeveralAcquire).then_some(letters);
+    let configs = singles.iter().flat_map(|single| single.id().1.to_vec());
+    let has_turns = singles.iter().any(Single::has_turns);
+    let patience = has_turns.then_some(costs.patience.as_micros());
+    let costs = costs.each.iter().copied();
+    arguments.pack(letters.into_iter().chain(configs).chain(patience).chain(costs));
     true
 }
 

@@ -18,8 +18,14 @@ pub(super) fn acquire_script(limit: &Limit, request: Option<Request>) -> ScriptI
         ([only], None) => {
             only.machine().map_or(ScriptId::SlidingLogAcquire, |m| m.acquire_script())
         }
+        (several, None) if several.iter().all(is_plain_counter) => ScriptId::SeveralAcquire,
         _ => ScriptId::LimiterAcquire,
     }
+}
+
+/// Whether the plain script of several limits knows this one.
+fn is_plain_counter(single: &Single) -> bool {
+    single.machine().is_ok() && !single.has_turns()
 }
 
 /// The tags and configurations, which are the head of the record that is looked for.

@@ -58,7 +58,8 @@ pub(crate) enum Body {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// A string. The numbers of a counter with nothing behind its state are kept in binary, so that
-    /// `F1 10 60000000 1763700000123456 3` is `F1:` and four doubles of eight bytes each, in little-endian order. A
+    /// `F1 10 60000000 1763700000123456 3` is `F1:` and four doubles of eight bytes each, in little-endian order; and of
+    /// several counters, `C1:`, the letters of their tags as one number, the first in its lowest byte, and the others. A
     /// lock in whose queue nobody is has such a form, too, which its plain scripts describe.
     Text(String),
     /// A list, in order. Its first element is kept in binary as a string is, where that is a log's with nothing behind its

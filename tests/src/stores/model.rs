@@ -94,6 +94,7 @@ pub fn is_plain(script: ScriptId) -> bool {
             | ScriptId::IntervalBucketAcquire
             | ScriptId::LeakyBucketAcquire
             | ScriptId::SlidingLogAcquire
+            | ScriptId::SeveralAcquire
     )
 }
 

@@ -25,7 +25,7 @@ const SLICE: usize = 16;
 const THREADS: usize = 2;
 
 /// All but those that no machine stands beside: see [`by_hand`].
-const PARTS: [Part; 62] = [
+const PARTS: [Part; 63] = [
     part("any_record", include_str!("../../../lua/scripts/any_record.lua")),
     part("conversion", include_str!("../../../lua/scripts/conversion.lua")),
     part("counters", include_str!("../../../lua/scripts/counters.lua")),
@@ -85,6 +85,7 @@ const PARTS: [Part; 62] = [
     part("semaphore_record", include_str!("../../../lua/scripts/semaphore_record.lua")),
     part("semaphore_release", include_str!("../../../lua/scripts/semaphore_release.lua")),
     part("semaphore_renew", include_str!("../../../lua/scripts/semaphore_renew.lua")),
+    part("several_acquire", include_str!("../../../lua/scripts/several_acquire.lua")),
     part("sliding_log_acquire", include_str!("../../../lua/scripts/sliding_log_acquire.lua")),
     part("sliding_window", include_str!("../../../lua/scripts/sliding_window.lua")),
     part("sliding_window_acquire", include_str!("../../../lua/scripts/sliding_window_acquire.lua")),

@@ -79,14 +79,27 @@ fn call(script: ScriptId, words: &str) -> Call {
     let text: Vec<String> = [now, "0"].map(str::to_owned).into_iter().chain(words).collect();
     let plain = is_plain(script) && text[2].is_empty();
     let arguments = match plain {
-        // The numbers behind the tag.
-        true => vec![format!("{PACKED}{}", text[4..].join(" ")), format!("{PACKED}{now} 0")],
+        // The numbers behind the tag, or the tags.
+        true => vec![format!("{PACKED}{}", numbers(&text[3..])), format!("{PACKED}{now} 0")],
         false => text.clone(),
     };
     // With an id a plain script is not called.
     let script = if is_plain(script) && !plain { ScriptId::LimiterAcquire } else { script };
     let fallback = plain.then_some(ScriptId::LimiterAcquire);
     Call { store_us, script, fallback, arguments, fallback_arguments: text }
+}
+
+/// What a plain script is sent of a limit and costs: of several, the letters of their tags first.
+fn numbers(words: &[String]) -> String {
+    let (tags, mut numbers): (Vec<&str>, Vec<&str>) =
+        words.iter().map(String::as_str).partition(|word| word.starts_with(char::is_uppercase));
+    let letters =
+        tags.iter().skip(1).rev().fold(0, |all, tag| 256 * all + u64::from(tag.as_bytes()[0]));
+    let letters = letters.to_string();
+    if tags.len() > 1 {
+        numbers.insert(0, &letters);
+    }
+    numbers.join(" ")
 }
 
 /// The script that takes any record of a lock, of a plain one.

@@ -1,7 +1,7 @@
 //! Of plain calls: the ends of all ranges, in the record and in the call, and numbers in binary that are none.
 
 use lockage_core::ScriptId::{
-    FixedWindowAcquire, IntervalBucketAcquire, LeakyBucketAcquire, LimiterAdjust,
+    FixedWindowAcquire, IntervalBucketAcquire, LeakyBucketAcquire, LimiterAdjust, SeveralAcquire,
     SlidingLogAcquire, SlidingWindowAcquire, TokenBucketAcquire,
 };
 
@@ -19,7 +19,112 @@ const THIRD: u64 = ((1 << 52) - 1) / 3;
 pub(super) fn all() -> Vec<Cases> {
     let debt = cases(&["T1 2 1 1 2001 5000"], [at(&[5000], LimiterAdjust, &["- b 1 T1 2 1 1"])]);
     let buckets = [interval_buckets(), token_buckets(), leaky_buckets(), debt];
-    [fixed_windows(), sliding_windows(), sliding_logs()].into_iter().chain(buckets).collect()
+    let windows = [fixed_windows(), sliding_windows(), sliding_logs()];
+    windows.into_iter().chain(buckets).chain(several()).collect()
+}
+
+/// Records and calls of each two kinds together.
+fn several() -> [Cases; 4] {
+    let records = [
+        String::new(),
+        "C1 F1 10 1000 S1 10 1000 5000 3 9 4 5000".to_owned(),
+        "C1 F1 10 1000 S1 10 1000 4000 3 9 4 4900".to_owned(),
+        "C1 F1 10 1000 S1 10 1000 5900 0 9 4 3999".to_owned(),
+        "C1 T1 1 100 9 I1 1 100 9 300 5000 3 5000".to_owned(),
+        "C1 T1 1 100 9 I1 1 100 9 900 5000 0 5000".to_owned(),
+        "C1 T1 1 100 9 I1 1 100 9 1 5900 9 4950".to_owned(),
+        "C1 F1 10 1000 T1 1 100 9|blocked 60 5000 3 300 5000".to_owned(),
+        "C1 F1 10 1000 T1 1 100 8 5000 3 300 5000".to_owned(),
+        "F1 10 1000 5000 3".to_owned(),
+        "C1 F1 10 1000 S1 10 1000 5000 0 1 0 5000".to_owned(),
+        "C1 F1 10 1000 S1 10 1000 5000 9 0 0 5000".to_owned(),
+        format!("C1 S1 {MOST} {SPAN} F1 {MOST} {SPAN} 5 6 {LATEST} {LATEST} 3"),
+        format!("C1 S1 12 {SPAN} F1 99 {SPAN} 5 6 4000 4000 3"),
+        format!("C1 T1 1 {SPAN} 1 I1 1 {SPAN} 1 {SPAN} {} 1 5", LATEST - 5),
+    ];
+    let pairs = [
+        "F1 10 1000 S1 10 1000",
+        "T1 1 100 9 I1 1 100 9",
+        "F1 10 1000 T1 1 100 9",
+        "F1 0 1000 T1 1 100 9",
+        "F1 10 1000 T1 1 100 0",
+        "F1 10 1000 F1 10 1000 F1 10 1000 F1 10 1000",
+        "F1 10 1000 F1 10 1000 F1 10 1000 F1 10 1000 F1 10 1000",
+        "F1 10 1000",
+        "F1 10 1000 Z1 1 100",
+        "F1 10 1000 T1 1 100",
+    ];
+    let mut calls: Vec<String> = pairs.iter().map(|pair| format!("- C1 {pair} 1")).collect();
+    calls.extend(pairs[..2].iter().flat_map(|pair| {
+        ["0", "2 2 9 1", "10", "11", "1 0", ""].map(|costs| format!("- C1 {pair} {costs}"))
+    }));
+    for (at, bound) in [("W", SPAN), ("N", MOST), ("U", MOST / 2)] {
+        for value in [bound, bound + 1, bound + 2] {
+            let pairs = ["F1 N W S1 N W", "T1 N 1 1 I1 N W N", "T1 1 U 2 I1 1 100 9"];
+            let usual = |pair: &str| {
+                let pair = pair.replace(at, &value.to_string());
+                pair.replace('W', "1000").replace('N', "9").replace('U', "100")
+            };
+            calls.extend(pairs.map(|pair| format!("- C1 {} 1", usual(pair))));
+        }
+    }
+    calls.push(format!("- C1 S1 {MOST} {SPAN} F1 {MOST} {SPAN} 1"));
+    calls.push(format!("- C1 S1 {MOST} {SPAN} F1 {MOST} {SPAN} {MOST}"));
+    calls.push(format!("- C1 S1 12 {SPAN} F1 99 {SPAN} 2 1"));
+    calls.push(format!("- C1 T1 1 {MOST} 1 F1 9 1000 1"));
+    calls.push(format!("- C1 T1 1 {SPAN} 1 I1 1 {SPAN} 1 1"));
+    let times = [4990, 5000, 5001, 5100, 5999, 6000, 7000, LATEST - 5, LATEST, LATEST + 1];
+    [
+        cases(&texts(&records), [at(&times, SeveralAcquire, &texts(&calls))]),
+        wrong_states(),
+        wrong_letters(),
+        large_previous(),
+    ]
+}
+
+/// A number of a state that is none, or is too large.
+fn wrong_states() -> Cases {
+    let mut records = Vec::new();
+    for (at, letters) in [(0, 21318), (1, 18758)] {
+        let states = [["5000", "3", "9", "4", "5000"], ["300", "5000", "3", "5000", ""]][at];
+        let head = ["10 1000 10 1000", "1 100 9 1 100 9"][at];
+        for place in 0..5 - at {
+            for wrong in ["-1", "0.5", "nan", &TOO_MUCH.to_string(), &MOST.to_string()] {
+                let mut states = states;
+                states[place] = wrong;
+                records.push(format!("C1#{letters} {head} {}", states.join(" ")).trim().to_owned());
+            }
+        }
+    }
+    let calls = ["- C1 F1 10 1000 S1 10 1000 1", "- C1 T1 1 100 9 I1 1 100 9 1"];
+    cases(&texts(&records), [at(&[5000, LATEST], SeveralAcquire, &calls)])
+}
+
+/// Letters that are none or stand for more numbers than there are, and bytes behind the last number.
+fn wrong_letters() -> Cases {
+    let two = 70 + 70 * 256;
+    let state = "10 1000 10 1000 5000 3 5000 3";
+    let records = [
+        format!("C1#{two} {state}"),
+        format!("C1#{} {state}", two + 65536),
+        format!("C1#{two} {state} &7"),
+        format!("C1#{two}"),
+        format!("C1#{two} 7"),
+        format!("C1#{two} 10 1000 10"),
+    ];
+    let calls = ["- C1 F1 10 1000 F1 10 1000 1"];
+    cases(&texts(&records), [at(&[5000], SeveralAcquire, &calls)])
+}
+
+/// So much was admitted in the window before that its estimate is computed in two halves; costs of what is left then, and
+/// of one more.
+fn large_previous() -> Cases {
+    let limits = "S1 9000000000000000 1000 F1 9000000000000000 1000";
+    let record = format!("C1 {limits} 8999999999999999 5 5000 5000 5");
+    let left: [u64; 3] = [8_999_999_999_995, 890_999_999_999_995, 899_999_999_999_995];
+    let costs = left.into_iter().flat_map(|left| [left, left + 1]);
+    let calls: Vec<String> = costs.map(|cost| format!("- C1 {limits} {cost}")).collect();
+    cases(&[&record], [at(&[5001, 5099, 5100], SeveralAcquire, &texts(&calls))])
 }
 
 fn texts(all: &[String]) -> Vec<&str> {
