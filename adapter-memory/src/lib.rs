@@ -14,7 +14,8 @@
 //! runtime use [`MemoryStore::run`].
 //!
 //! Memory is bounded by the keys that are still of consequence: each call drops a few keys whose
-//! time has come, so the store shrinks as it is used. [`MemoryStore::purge`] drops all of them.
+//! time came [a moment](GRACE) ago, so the store shrinks as it is used. [`MemoryStore::purge`]
+//! drops all of them.
 
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 mod clock;
@@ -32,9 +33,9 @@ use lockage::adapter::Channels;
 use lockage::{
     BlockingStore, Clock, Command, Key, Listener, RecordError, Signals, Store, StoreError, Wake,
 };
-use lockage_core::Publish;
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 use lockage_core::SystemClock;
+use lockage_core::{Publish, Timestamp};
 
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 pub use clock::{MonotonicClock, TickingClock};
@@ -42,6 +43,18 @@ pub use local::{KeyedLimiter, LocalLimiter, UnsupportedLimit};
 
 use shard::Shard;
 use sync::Mutex;
+
+/// How long a key is kept after its time has come. A thread that has read its clock may be kept
+/// waiting while others come with later times and drop what is over by then: as long as it is not
+/// behind by more than this, it finds what its own time asks for, and so does a clock that is set
+/// back.
+pub const GRACE: Duration = Duration::from_secs(1);
+
+/// What was over then may be dropped now.
+fn grace_before(now: Timestamp) -> Timestamp {
+    let micros = now.as_micros().saturating_sub(GRACE.as_micros() as u64);
+    Timestamp::from_micros(micros).unwrap_or(Timestamp::EPOCH)
+}
 
 /// Every so many calls to a shard, the calling thread also looks after another shard, so that
 /// keys expire in shards to which nobody comes any more.
@@ -103,7 +116,8 @@ impl<C: Clock> MemoryStore<C> {
     /// [`RecordError`] where the key holds something else; nothing is then changed.
     pub fn run<M: Command>(&self, key: &str, command: &M) -> Result<M::Outcome, RecordError> {
         // The clock is read before the lock is taken: a thread that waits for the lock may then
-        // come with an earlier time than the one before it, which the machines handle (D10).
+        // come with an earlier time than the one before it, which the machines handle (D10) as
+        // long as their records are there.
         let now = self.clock.now();
         let shards = &self.shards;
         let index = shards.hasher.hash_one(key) as usize % shards.shards.len();
@@ -135,7 +149,7 @@ impl<C: Clock> MemoryStore<C> {
         self.len() == 0
     }
 
-    /// Drops every key whose time has come. Each shard is locked in turn.
+    /// Drops every key whose time came [`GRACE`] ago. Each shard is locked in turn.
     pub fn purge(&self) {
         let now = self.clock.now();
         for shard in &self.shards.shards {

@@ -53,17 +53,19 @@ impl Shard {
         Ok((outcome, publish))
     }
 
-    /// Looks at up to `most` slots that are due, and drops those that may be forgotten.
+    /// Looks at up to `most` slots that were due a moment ago, and drops those that could be
+    /// forgotten then.
     pub(crate) fn drop_due(&mut self, now: Timestamp, most: usize) {
+        let then = crate::grace_before(now);
         for _ in 0..most {
             let Some(entry) = self.queue.first_entry() else { return };
-            if entry.key().0 > now {
+            if entry.key().0 > then {
                 return;
             }
             let key = entry.remove();
             // Invariant: every entry of the queue is that of a slot.
             let Some(slot) = self.slots.remove(&key) else { continue };
-            if forget_at(&slot.record) > now {
+            if forget_at(&slot.record) > then {
                 self.insert(key, slot.record);
             }
         }

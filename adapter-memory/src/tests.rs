@@ -47,7 +47,10 @@ fn d9_purge_drops_all_that_is_due_and_nothing_else() {
     let (store, clock) = store();
     acquire(&store, "short", limit("fixed-window 5/s"));
     acquire(&store, "long", limit("fixed-window 5/h"));
-    clock.advance(Duration::from_secs(1));
+    clock.advance(Duration::from_secs(1) + GRACE - Duration::from_micros(1));
+    store.purge();
+    assert_eq!(store.len(), 2);
+    clock.advance(Duration::from_micros(1));
     store.purge();
     assert_eq!(store.len(), 1);
     clock.advance(Duration::from_secs(3600));
@@ -63,14 +66,32 @@ fn d9_a_key_in_use_is_kept() {
     for _ in 0..5 {
         assert!(acquire(&store, "hot", limit)); // queued for one second on, in use for five
     }
-    clock.advance(Duration::from_secs(1));
+    clock.advance(Duration::from_secs(1) + GRACE);
     store.purge();
     assert_eq!(store.len(), 1);
+    assert!(acquire(&store, "hot", limit));
     assert!(acquire(&store, "hot", limit));
     assert!(!acquire(&store, "hot", limit));
     clock.advance(Duration::from_secs(10));
     store.purge();
     assert!(store.is_empty());
+}
+
+/// E2, D10: a thread that read its clock before a window's end, and comes after others have dropped
+/// what was over by their later times, is not given a second allowance.
+#[test]
+fn e2_one_who_comes_late_with_an_earlier_time_finds_what_was_used() {
+    let (store, clock) = store();
+    let limit = limit("fixed-window 1/s");
+    assert!(acquire(&store, "key", limit));
+    let end = clock.now().saturating_add(Duration::from_secs(1));
+    clock.set(end);
+    // Each shard is visited.
+    for _ in 0..2 * store.shards.shards.len() as u64 * CALLS_PER_VISIT {
+        acquire(&store, "another", limit);
+    }
+    clock.set(Timestamp::from_micros(end.as_micros() - 1).unwrap());
+    assert!(!acquire(&store, "key", limit));
 }
 
 /// A reset leaves nothing behind, however often a key comes and goes.

@@ -4,8 +4,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use lockage::{Decision, Limit};
-use lockage_core::{CostError, Gcra, ManualClock, Timestamp};
-use lockage_memory::{KeyedLimiter, LocalLimiter, UnsupportedLimit};
+use lockage_core::{Clock as _, CostError, Gcra, ManualClock, Timestamp};
+use lockage_memory::{GRACE, KeyedLimiter, LocalLimiter, UnsupportedLimit};
 use lockage_tests::config::{Config, Kind, Shape};
 use lockage_tests::properties::{self, Check, cases, require};
 use lockage_tests::strategies::{Trace, forward_trace, trace};
@@ -175,7 +175,11 @@ fn d9_d12_nobody_can_tell_that_keys_come_and_go() {
                     let now = local.limiter.peek("", 0).remaining;
                     let _ = local.limiter.try_acquire(&format!("{now} {other}"), 1);
                 }
+                // What is over now is dropped now.
+                let now = local.clock.now();
+                local.clock.set(now.saturating_add(GRACE));
                 local.limiter.purge();
+                local.clock.set(now);
             })
         },
     );

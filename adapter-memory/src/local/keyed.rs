@@ -24,7 +24,7 @@ const SHARDS: usize = 256;
 /// together. The decisions are those of a [`Limiter`](lockage::Limiter), to the microsecond.
 ///
 /// Memory is bounded by the keys that are still of consequence: a call that adds a key looks at a few others, and every
-/// so many calls at a few more, and drops those whose time has come. No call ever looks at all of them, but
+/// so many calls at a few more, and drops those whose time came [a moment](crate::GRACE) ago. No call ever looks at all of them, but
 /// [`KeyedLimiter::purge`].
 ///
 /// ```
@@ -158,7 +158,7 @@ impl<K: Hash + Eq + Send, C: Clock> KeyedLimiter<K, C> {
         self.len() == 0
     }
 
-    /// Drops every key whose time has come. Each part of the keys is locked in turn.
+    /// Drops every key whose time came [`GRACE`](crate::GRACE) ago. Each part of the keys is locked in turn.
     pub fn purge(&self) {
         self.keys.keep().purge(self.clock.now());
     }

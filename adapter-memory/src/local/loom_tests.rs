@@ -8,6 +8,7 @@ use lockage_core::{Acquire, Command, Gcra, Limit, ManualClock, Timestamp};
 
 use super::lone::Word;
 use super::{KeyedLimiter, LocalLimiter};
+use crate::GRACE;
 
 fn clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::new(at(0)))
@@ -117,7 +118,7 @@ fn d9_a_key_in_use_is_not_lost_to_a_purge() {
         let clock = clock();
         let limiter = keyed(&clock, "token-bucket 1/s burst 3");
         assert!(limiter.try_acquire(&1, 1).unwrap().is_allowed());
-        clock.advance(Duration::from_secs(1));
+        clock.advance(Duration::from_secs(1) + GRACE);
         let beside = Arc::clone(&limiter);
         let thread = loom::thread::spawn(move || beside.purge());
         assert_eq!(limiter.try_acquire(&1, 2).unwrap().remaining(), 1);

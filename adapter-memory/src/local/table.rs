@@ -139,12 +139,13 @@ impl<K: Hash + Eq, M: Meter> Shards<K, M> {
         }
     }
 
-    /// Looks at up to `most` buckets, and drops the keys among them that are as if never used.
+    /// Looks at up to `most` buckets, and drops the keys among them that were as if never used a moment ago.
     fn drop_over(&self, table: &mut Table<K, M>, most: usize, now: Timestamp) {
+        let then = crate::grace_before(now);
         let buckets = table.entries.num_buckets();
         for _ in 0..most.min(buckets) {
             if let Ok(entry) = table.entries.get_bucket_entry(table.cursor)
-                && self.meter.is_over(&entry.get().tally, now)
+                && self.meter.is_over(&entry.get().tally, then)
             {
                 entry.remove();
             }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockage_core::{ManualClock, Timestamp};
+use lockage_core::{Clock, ManualClock, Timestamp};
 
 use super::{KeyedLimiter, LocalLimiter};
+use crate::GRACE;
 
 /// Miri takes some thousand times longer.
 const SHARE: u64 = if cfg!(miri) { 50 } else { 1 };
@@ -51,7 +52,7 @@ fn d9_new_keys_take_the_place_of_those_that_are_over() {
         assert!(acquire(&limiter, key));
         most = most.max(limiter.len() as u64);
         if key % keys == keys - 1 {
-            clock.advance(Duration::from_millis(1001));
+            clock.advance(Duration::from_secs(1) + GRACE);
         }
     }
     assert!((keys..3 * keys).contains(&most), "{most} keys, of which {keys} are of consequence");
@@ -62,13 +63,32 @@ fn d9_a_purge_drops_what_is_over_and_nothing_else() {
     let (limiter, clock) = keyed::<String>("token-bucket 1/s burst 5", 16);
     assert!(limiter.try_acquire("short", 1).unwrap().is_allowed());
     assert_eq!(limiter.try_acquire("long", 5).unwrap().remaining(), 0);
-    clock.advance(Duration::from_secs(1));
+    clock.advance(Duration::from_secs(1) + GRACE - Duration::from_micros(1));
+    limiter.purge();
+    assert_eq!(limiter.len(), 2);
+    clock.advance(Duration::from_micros(1));
     limiter.purge();
     assert_eq!(limiter.len(), 1);
-    assert_eq!(limiter.try_acquire("long", 1).unwrap().remaining(), 0);
-    clock.advance(Duration::from_secs(5));
+    assert_eq!(limiter.try_acquire("long", 2).unwrap().remaining(), 0);
+    clock.advance(Duration::from_secs(5) + GRACE);
     limiter.purge();
     assert!(limiter.is_empty());
+}
+
+/// E2, D10: a thread that read its clock before a window's end, and comes after others have dropped what was over by
+/// their later times, is not given a second allowance.
+#[test]
+fn e2_one_who_comes_late_with_an_earlier_time_finds_what_was_used() {
+    let (limiter, clock) = keyed::<u64>("fixed-window 1/s", 16);
+    assert!(acquire(&limiter, 0));
+    let end = clock.now().saturating_add(Duration::from_secs(1));
+    clock.set(end);
+    for key in 1..1_000 {
+        acquire(&limiter, key);
+    }
+    limiter.purge();
+    clock.set(Timestamp::from_micros(end.as_micros() - 1).unwrap());
+    assert!(!acquire(&limiter, 0));
 }
 
 /// D12: what is denied or asked leaves no key behind.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lockage_core::{
     Arguments, Command, ManualClock, Record, RecordError, ReplyError, ScriptId, Timestamp,
 };
-use lockage_memory::MemoryStore;
+use lockage_memory::{GRACE, MemoryStore};
 
 use super::server::{Held, MAX_KEYS, Operation, Outcome, Place, Refusal, Runs, Server};
 
@@ -54,7 +54,8 @@ impl Server for InProcess {
     }
 
     fn is_held(&mut self, key: usize, now: Timestamp) -> bool {
-        self.clock.set(now);
+        // What is over now is dropped now.
+        self.clock.set(now.saturating_add(GRACE));
         let store = &self.stores[key][0];
         store.purge();
         !store.is_empty()
