@@ -87,19 +87,29 @@ const COMMANDS: &[CommandSpec] = &[
     row("zscore", 3, sorted_sets::zscore),
 ];
 
-/// Finds a command by its name, in either case.
-pub(crate) fn find(name: &[u8]) -> Option<&'static CommandSpec> {
-    let lower = |byte: &u8| byte.to_ascii_lowercase();
-    let found = COMMANDS.binary_search_by(|row| row.name.bytes().cmp(name.iter().map(lower)));
-    found.ok().map(|at| &COMMANDS[at])
+/// More letters than any of these names has.
+const LONGEST_NAME: usize = 32;
+
+/// The place in the table of the command of this name, in either case.
+pub(crate) fn find(name: &[u8]) -> Option<usize> {
+    let mut lower = [0; LONGEST_NAME];
+    let lower = lower.get_mut(..name.len())?;
+    lower.copy_from_slice(name);
+    lower.make_ascii_lowercase();
+    COMMANDS.binary_search_by(|row| row.name.as_bytes().cmp(lower)).ok()
+}
+
+/// The command at a place that there is.
+pub(crate) fn at(place: usize) -> &'static CommandSpec {
+    &COMMANDS[place]
+}
+
+/// Its name, in lower case.
+pub(crate) fn name_at(place: usize) -> &'static str {
+    at(place).name
 }
 
 impl CommandSpec {
-    /// Its name, in lower case.
-    pub(crate) fn name(&self) -> &'static str {
-        self.name
-    }
-
     /// Whether `len` words, the name included, make a call of this command.
     pub(crate) fn takes(&self, len: usize) -> bool {
         let required = usize::from(self.arity.unsigned_abs());
@@ -121,7 +131,7 @@ pub(crate) fn execute(keyspace: &mut Keyspace, words: &[&[u8]]) -> RespValue {
     let Some((name, arguments)) = words.split_first() else {
         return RespValue::Error("ERR an empty command".to_owned());
     };
-    let outcome = match find(name) {
+    let outcome = match find(name).map(at) {
         None => Err(unknown(name, arguments)),
         Some(spec) if !spec.takes(words.len()) => Err(CommandError::Arity { command: spec.name }),
         Some(spec) => spec.run(keyspace, words),
@@ -175,6 +185,7 @@ mod tests {
     #[test]
     fn the_table_is_sorted_so_that_every_row_is_found_in_either_case() {
         assert!(COMMANDS.windows(2).all(|pair| pair[0].name < pair[1].name));
+        assert!(COMMANDS.iter().all(|row| row.name.len() < LONGEST_NAME));
         assert!(
             COMMANDS.iter().all(|row| find(row.name.to_ascii_uppercase().as_bytes()).is_some())
         );

@@ -33,7 +33,7 @@ const GC_PAUSE_PERCENT: i32 = 400;
 /// A keyspace and the Lua that runs scripts on it.
 pub(crate) struct Interpreter {
     lua: Lua,
-    /// `run(script, keys, argv)` of the prelude.
+    /// `run(script, keys, argv, seconds, microseconds)` of the prelude.
     run: Function,
     keyspace: Rc<RefCell<Keyspace>>,
     random: Rc<Cell<Random>>,
@@ -163,7 +163,12 @@ impl Interpreter {
         self.ticks_left.set(self.longest_run);
         let keys = self.string_table(keys)?;
         let argv = self.string_table(argv)?;
-        reply_from_lua(self.run.call((script, keys, argv))?, 0)
+        let now_us = self.keyspace.borrow().now_us();
+        let (seconds, micros) =
+            ((now_us / 1_000_000).to_string(), (now_us % 1_000_000).to_string());
+        let (times_asked, reply) = self.run.call((script, keys, argv, seconds, micros))?;
+        self.keyspace.borrow_mut().count_times_told(times_asked);
+        reply_from_lua(reply, 0)
     }
 
     fn string_table(&self, strings: &[&[u8]]) -> mlua::Result<Table> {
@@ -198,16 +203,16 @@ fn call_command(
 }
 
 fn run_from_script(keyspace: &mut Keyspace, words: &[&[u8]]) -> RespValue {
-    match commands::find(words[0]) {
-        None => RespValue::Error("ERR Unknown Redis command called from script".to_owned()),
-        Some(spec) if !spec.takes(words.len()) => RespValue::Error(
-            "ERR Wrong number of args calling Redis command from script".to_owned(),
-        ),
-        Some(spec) => {
-            keyspace.count_command(spec.name());
-            spec.run(keyspace, words).unwrap_or_else(RespValue::from)
-        }
+    let error = |message: &str| RespValue::Error(message.to_owned());
+    let Some(place) = commands::find(words[0]) else {
+        return error("ERR Unknown Redis command called from script");
+    };
+    let spec = commands::at(place);
+    if !spec.takes(words.len()) {
+        return error("ERR Wrong number of args calling Redis command from script");
     }
+    keyspace.count_command(place);
+    spec.run(keyspace, words).unwrap_or_else(RespValue::from)
 }
 
 /// One word of a command, as a script gave it.

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::commands;
 use super::error::CommandError;
 use super::sorted_set::SortedSet;
 
@@ -83,8 +84,9 @@ pub(crate) struct Keyspace {
     now_us: u64,
     sweep_at_len: usize,
     published: Option<String>,
-    /// How often scripts have run each command.
-    commands_run: BTreeMap<&'static str, u64>,
+    /// How often scripts have run each command, by its place in the table.
+    commands_run: Vec<u64>,
+    times_told: u64,
 }
 
 impl Default for Keyspace {
@@ -94,7 +96,8 @@ impl Default for Keyspace {
             now_us: 0,
             sweep_at_len: SWEEP_FLOOR,
             published: None,
-            commands_run: BTreeMap::new(),
+            commands_run: Vec::new(),
+            times_told: 0,
         }
     }
 }
@@ -108,12 +111,27 @@ impl Keyspace {
         self.now_us
     }
 
-    pub(crate) fn count_command(&mut self, name: &'static str) {
-        *self.commands_run.entry(name).or_default() += 1;
+    /// Counts the command at this place of the table.
+    pub(crate) fn count_command(&mut self, place: usize) {
+        if self.commands_run.len() <= place {
+            self.commands_run.resize(place + 1, 0);
+        }
+        self.commands_run[place] += 1;
     }
 
-    pub(crate) fn commands_run(&self) -> &BTreeMap<&'static str, u64> {
-        &self.commands_run
+    /// Counts how often a script was told the time, which is no command here.
+    pub(crate) fn count_times_told(&mut self, times: u64) {
+        self.times_told += times;
+    }
+
+    pub(crate) fn commands_run(&self) -> BTreeMap<&'static str, u64> {
+        let counted = self.commands_run.iter().enumerate();
+        let named = counted.map(|(place, times)| (commands::name_at(place), *times));
+        let mut run: BTreeMap<_, _> = named.filter(|(_, times)| *times > 0).collect();
+        if self.times_told > 0 {
+            *run.entry("time").or_default() += self.times_told;
+        }
+        run
     }
 
     /// The clock in whole milliseconds: all that expiry ever sees of it.

@@ -286,7 +286,7 @@ impl SimStore {
 
     /// How often scripts have run each command, by its name in lower case.
     pub fn commands_run(&self) -> BTreeMap<&'static str, u64> {
-        self.interpreter.keyspace().borrow().commands_run().clone()
+        self.interpreter.keyspace().borrow().commands_run()
     }
 
     /// How many keys are alive.

@@ -6,7 +6,8 @@
 --   random()       the next pseudo-random number in [0, 1)
 --   seed(n)        starts that sequence anew
 -- and the library `struct`.
--- Returns run(script, keys, argv): the script's reply, an error that it raised being the reply {err = ...}.
+-- Returns run(script, keys, argv, seconds, microseconds): how often the script asked for the time, which is these two texts, and
+-- its reply, an error that it raised being the reply {err = ...}.
 
 local command, sha1hex, random, seed, struct = ...
 
@@ -41,7 +42,22 @@ end
 
 local redis = {LOG_DEBUG = 0, LOG_VERBOSE = 1, LOG_NOTICE = 2, LOG_WARNING = 3, REDIS_VERSION_NUM = 0x70000}
 
+-- A script has one time, which is told here: to ask the host takes longer.
+local seconds, microseconds, times_asked
+
+local function asks_time(...)
+  return (...) == 'TIME' and select('#', ...) == 1
+end
+
+local function time()
+  times_asked = times_asked + 1
+  return {seconds, microseconds}
+end
+
 function redis.call(...)
+  if asks_time(...) then
+    return time()
+  end
   local reply, failure = command(...)
   if reply == nil then
     error(failure, 0)
@@ -50,6 +66,9 @@ function redis.call(...)
 end
 
 function redis.pcall(...)
+  if asks_time(...) then
+    return time()
+  end
   local reply, failure = command(...)
   if reply == nil then
     return failure
@@ -172,7 +191,10 @@ local function reply_of(succeeded, value)
   return value
 end
 
-return function(script, keys, argv)
+return function(script, keys, argv, ...)
   library.KEYS, library.ARGV = keys, argv
-  return reply_of(pcall(script))
+  seconds, microseconds = ...
+  times_asked = 0
+  local reply = reply_of(pcall(script))
+  return times_asked, reply
 end
