@@ -31,5 +31,6 @@ while true do
   if at > size then break end
   cost, at = struct.unpack('<d', call, at)
 end
+if not changed then return reply end
+local kind, place, state = 'F1:', '19', struct.pack('<dd', opened, used)
 local keep = opened + window
-if changed then record = struct.pack('<I3dddd', 3813702, limit, window, opened, used) end

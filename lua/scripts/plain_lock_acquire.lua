@@ -14,10 +14,10 @@ if not (remember >= 1 and remember % 1 == 0 and remember <= 1125899906842624
   and not_after >= 0 and waits >= 0 and waits % 1 == 0 and waits <= 1125899906842624) then
   return redis.error_reply(WRONG_CALL)
 end
-local again = string.find(tail, id, 1, true)
+local again = string.find(old, id, 63, true)
 if again then
   -- The first place where these bytes stand may be no id.
-  local first = 26 * ends + 1
+  local first = 63 + 26 * ends
   if not live or owner ~= who or again < first or again >= first + 16 * holds or (again - first) % 16 ~= 0 then
     return redis.error_reply(OTHER_LIMIT)
   end
@@ -26,16 +26,17 @@ end
 if holds > 0 and not live then return redis.error_reply(OTHER_LIMIT) end
 if now > not_after then return struct.pack('<dd', now, 2) end
 local reply
+local before, hold, behind = nil, '', ''   -- what is to stand behind the owner, where it is not what stood there
 if not live then
   token = token + 1
   if token < now then token = now end
   changed, deadline, ahead, holds, owner = true, now + lease, token - now, 1, who
-  tail = tail .. id .. string.sub(call, 65)
+  hold, behind = id, string.sub(call, 65)
 elseif owner == who and holds < 256 then
-  local label = 26 * ends + 16 * holds
+  local place = 63 + 26 * ends + 16 * holds
   changed, holds = true, holds + 1
   if deadline < now + lease then deadline = now + lease end
-  tail = string.sub(tail, 1, label) .. id .. string.sub(tail, label + 1)
+  before, hold, behind = string.sub(old, 63, place - 1), id, string.sub(old, place)
 else
   if waits > 0 and wake < now + math.floor(waits / 2) then changed, wake = true, now + waits end
   reply = struct.pack('<ddddddddd', now, 0, token, holds, deadline, struct.unpack('>I4I4I4I4', owner))
@@ -46,5 +47,6 @@ if not reply then
   reply = struct.pack('<ddddd', now, 1, token, holds, deadline)
 end
 if changed then
-  record = struct.pack('<I3dddddI1I2c16', 3813707, deadline, token, keep, wake, ahead, ends, holds, owner) .. tail
+  record = struct.pack('<I3dddddI1I2c16', 3813707, deadline, token, keep, wake, ahead, ends, holds, owner)
+    .. (before or string.sub(old, 63)) .. hold .. behind
 end

@@ -9,8 +9,8 @@ local remember, who, id = struct.unpack('<dc16c16', call)
 if not (remember >= 1 and remember % 1 == 0 and remember <= 1125899906842624) then
   return redis.error_reply(WRONG_CALL)
 end
-local first = 26 * ends + 1
-local at = string.find(tail, id, 1, true)
+local first = 63 + 26 * ends
+local at = string.find(old, id, 63, true)
 local reply
 if at then
   -- The first place where these bytes stand may be no id.
@@ -19,19 +19,19 @@ if at then
   end
   changed, holds = true, holds - 1
   reply = struct.pack('<dddd', now, 4, token, holds)
-  local before, behind = string.sub(tail, first, at - 1), string.sub(tail, at + 16)
-  local remembered = string.sub(tail, 1, ends < 4 and first - 1 or 78)
-  tail = struct.pack('<c1c16dI1', 'r', id, token, holds) .. remembered .. before .. behind
+  local before, left = string.sub(old, 63, ends < 4 and first - 1 or 140), ''
   if ends < 4 then ends = ends + 1 end
   local until_us = deadline
   if holds == 0 then
     deadline, ahead, owner, until_us = 0, 0, FREE, now
-    tail = string.sub(tail, 1, 26 * ends)
     if now < wake then redis.pcall(redis.REDIS_VERSION_NUM and 'SPUBLISH' or 'PUBLISH', key, '') end
+  else
+    left = string.sub(old, first, at - 1) .. string.sub(old, at + 16)
   end
   if keep < until_us + remember then keep = until_us + remember end
   if keep <= token then keep = token + 1 end
-  record = struct.pack('<I3dddddI1I2c16', 3813707, deadline, token, keep, wake, ahead, ends, holds, owner) .. tail
+  record = struct.pack('<I3dddddI1I2c16c1c16dI1', 3813707, deadline, token, keep, wake, ahead, ends, holds, owner,
+    'r', id, token, holds) .. before .. left
 elseif live then
   reply = struct.pack('<ddddddddd', now, 0, token, holds, deadline, struct.unpack('>I4I4I4I4', owner))
 else

@@ -16,7 +16,8 @@ if live and owner == who and (size == 32 or struct.unpack('<d', call, 33) == tok
   if keep <= token then changed, keep = true, token + 1 end
   reply = struct.pack('<ddddd', now, 1, token, holds, deadline)
   if changed then
-    record = struct.pack('<I3dddddI1I2c16', 3813707, deadline, token, keep, wake, ahead, ends, holds, owner) .. tail
+    record = struct.pack('<I3dddddI1I2c16', 3813707, deadline, token, keep, wake, ahead, ends, holds, owner)
+      .. string.sub(old, 63)
   end
 elseif live then
   reply = struct.pack('<ddddddddd', now, 0, token, holds, deadline, struct.unpack('>I4I4I4I4', owner))

@@ -3,7 +3,7 @@ if changed then
   if keep == kept then
     redis.call('SET', key, record, 'KEEPTTL')
   else
-    redis.call('SET', key, record, 'PX', string.format('%.0f', math.ceil((keep - now) / 1000) + skew))
+    redis.call('SET', key, record, 'PX', math.ceil((keep - now) / 1000) + skew)
   end
 end
 return reply

@@ -31,7 +31,7 @@ elseif not (limit >= 1 and limit % 1 == 0 and limit < 9007199254740992
 end
 local clock = now   -- the time that counts: never before the latest entry's
 if last > now then clock = last end
-local entry, piece, place = used > 0 and redis.call('LINDEX', key, '1'), {}, 1
+local entry, piece, place = used > 0 and redis.call('LINDEX', key, '1'), nil, 1
 while used > 0 do
   if not entry then return redis.error_reply(OTHER_LIMIT) end
   time, units = tonumber(entry), 1
@@ -44,7 +44,7 @@ while used > 0 do
   end
   if clock < time + window then break end
   used, count = used - units, count + 1
-  if place > #piece then piece, place = redis.call('LRANGE', key, count + 1, count + 1000), 1 end
+  if not piece or place > #piece then piece, place = redis.call('LRANGE', key, count + 1, count + 1000), 1 end
   entry, place = piece[place], place + 1
 end
 
@@ -105,7 +105,7 @@ if changed then
   -- Lua's stack takes about 8,000 values at once, and no call should take long.
   for i = 1, #new, 1000 do redis.call('RPUSH', key, unpack(new, i, math.min(i + 999, #new))) end
   if keep ~= kept then
-    redis.call('PEXPIRE', key, string.format('%.0f', math.ceil((keep - now) / 1000) + skew))
+    redis.call('PEXPIRE', key, math.ceil((keep - now) / 1000) + skew)
   end
 end
 if frees then

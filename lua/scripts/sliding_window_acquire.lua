@@ -49,5 +49,6 @@ while true do
   if at > size then break end
   cost, at = struct.unpack('<d', call, at)
 end
+if not changed then return reply end
+local kind, place, state = 'S1:', '19', struct.pack('<ddd', previous, current, last)
 local keep = last - passed + 2 * window
-if changed then record = struct.pack('<I3ddddd', 3813715, limit, window, previous, current, last) end

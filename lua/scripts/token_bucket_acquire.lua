@@ -3,29 +3,25 @@
 if size < 32 or size % 8 ~= 0 then return redis.error_reply(WRONG_CALL) end
 local rate, unit, burst, cost, at = struct.unpack('<dddd', call)
 local full = burst * unit
-local span = (full - full % rate) / rate + 1   -- it is full again in less
-local deficit, last, kept = 0, now, -1
+local deficit, last, held, before = 0, now, 0
 local reply
 if record then
   if #record ~= 43 then return redis.error_reply(OTHER_LIMIT) end
   local tag, r, u, b
-  tag, r, u, b, deficit, last = struct.unpack('<I3ddddd', record)
+  tag, r, u, b, held, before = struct.unpack('<I3ddddd', record)
   if tag ~= 3813716 or r ~= rate or u ~= unit or b ~= burst   -- T1:
-    or not (deficit >= 0 and deficit % 1 == 0 and deficit < 9007199254740992)
-    or not (last >= 0 and last % 1 == 0 and last < 9007199254740992) then
+    or not (held >= 0 and held % 1 == 0 and held < 9007199254740992)
+    or not (before >= 0 and before % 1 == 0 and before < 9007199254740992) then
     return redis.error_reply(OTHER_LIMIT)
   end
-  if deficit > 0 and deficit <= full then
-    kept = last - last % span + 2 * span
-    if kept > 9007199254740991 then kept = 9007199254740991 end
-  end
-  if now >= last then
+  if now >= before then
     -- A refill past 2^53 may round, but stays above every deficit.
-    deficit = deficit - (now - last) * rate
+    deficit = held - (now - before) * rate
     if deficit < 0 then deficit = 0 end
-    reply, last = deficit, now
+    reply = deficit
   else
-    reply = struct.pack('<ddd', now, deficit, last)
+    deficit, last = held, before
+    reply = struct.pack('<ddd', now, held, before)
   end
 else
   if not (rate >= 1 and rate % 1 == 0 and rate < 9007199254740992 and unit >= 1 and unit % 1 == 0
@@ -42,6 +38,12 @@ while true do
   if at > size then break end
   cost, at = struct.unpack('<d', call, at)
 end
-local keep = last - last % span + 2 * span
+if not changed then return reply end
+local span = (full - full % rate) / rate + 1   -- it is full again in less
+local keep, kept = last - last % span + 2 * span, -1
 if keep > 9007199254740991 then keep = 9007199254740991 end
-if changed then record = struct.pack('<I3ddddd', 3813716, rate, unit, burst, deficit, last) end
+if held > 0 and held <= full then
+  kept = before - before % span + 2 * span
+  if kept > 9007199254740991 then kept = 9007199254740991 end
+end
+local kind, place, state = 'T1:', '27', struct.pack('<dd', deficit, last)

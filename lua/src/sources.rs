@@ -46,15 +46,21 @@ const ANY_LIMIT: [&str; 13] = [
 /// The text of a script: its parts, one after the other.
 pub(crate) fn source(id: ScriptId) -> String {
     match id {
-        ScriptId::FixedWindowAcquire => plain(include_str!("../scripts/fixed_window_acquire.lua")),
+        ScriptId::FixedWindowAcquire => {
+            counter(include_str!("../scripts/fixed_window_acquire.lua"))
+        }
         ScriptId::SlidingWindowAcquire => {
-            plain(include_str!("../scripts/sliding_window_acquire.lua"))
+            counter(include_str!("../scripts/sliding_window_acquire.lua"))
         }
-        ScriptId::TokenBucketAcquire => plain(include_str!("../scripts/token_bucket_acquire.lua")),
+        ScriptId::TokenBucketAcquire => {
+            counter(include_str!("../scripts/token_bucket_acquire.lua"))
+        }
         ScriptId::IntervalBucketAcquire => {
-            plain(include_str!("../scripts/interval_bucket_acquire.lua"))
+            counter(include_str!("../scripts/interval_bucket_acquire.lua"))
         }
-        ScriptId::LeakyBucketAcquire => plain(include_str!("../scripts/leaky_bucket_acquire.lua")),
+        ScriptId::LeakyBucketAcquire => {
+            counter(include_str!("../scripts/leaky_bucket_acquire.lua"))
+        }
         ScriptId::LeakyBucketCancel => {
             let cancel = include_str!("../scripts/leaky_bucket_cancel.lua");
             [PRELUDE, PACKED, TOKEN_BUCKET, REQUESTS, ANY_RECORD, cancel].concat()
@@ -98,6 +104,11 @@ pub(crate) fn source(id: ScriptId) -> String {
     }
 }
 
+/// Whether this is one of those that most calls take: see `plain_call.lua`.
+pub(crate) fn is_plain(id: ScriptId) -> bool {
+    source(id).starts_with(PLAIN_CALL)
+}
+
 /// The text that runs this script for each of several keys.
 pub(crate) fn many(id: ScriptId) -> String {
     let source = source(id);
@@ -110,10 +121,16 @@ pub(crate) fn many(id: ScriptId) -> String {
     .concat()
 }
 
-/// Of a record that is packed, without functions.
+/// Of a record that is packed, and written whole: without functions.
 fn plain(operation: &str) -> String {
     let string = include_str!("../scripts/plain_string.lua");
     [PLAIN_CALL, string, operation, include_str!("../scripts/plain_store.lua")].concat()
+}
+
+/// Of a record that is packed, of whose numbers those are written that change.
+fn counter(operation: &str) -> String {
+    let string = include_str!("../scripts/plain_string.lua");
+    [PLAIN_CALL, string, operation, include_str!("../scripts/counter_store.lua")].concat()
 }
 
 fn plain_lock(operation: &str) -> String {

@@ -56,7 +56,7 @@ fn plain_scripts_that_are_broken_are_killed() {
     killed(Law::L10, Acquire, "if again then", "if false then");
     killed(Law::L10, Acquire, "if holds > 0 and not live then", "if false then");
     killed(Law::L10, Acquire, "if now > not_after then", "if now > not_after + 1 then");
-    killed(Law::L10, Release, "first - 1 or 78)", "first - 1 or 52)");
+    killed(Law::L10, Release, "first - 1 or 140)", "first - 1 or 114)");
 }
 
 #[test]

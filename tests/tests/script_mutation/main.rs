@@ -25,9 +25,10 @@ const SLICE: usize = 16;
 const THREADS: usize = 2;
 
 /// All but those that no machine stands beside: see [`by_hand`].
-const PARTS: [Part; 63] = [
+const PARTS: [Part; 64] = [
     part("any_record", include_str!("../../../lua/scripts/any_record.lua")),
     part("conversion", include_str!("../../../lua/scripts/conversion.lua")),
+    part("counter_store", include_str!("../../../lua/scripts/counter_store.lua")),
     part("counters", include_str!("../../../lua/scripts/counters.lua")),
     part("fenced_read", include_str!("../../../lua/scripts/fenced_read.lua")),
     part("fenced_record", include_str!("../../../lua/scripts/fenced_record.lua")),

@@ -99,6 +99,10 @@ fn of_those_who_wait() -> Cases {
                     format!("{now} 700 {owner} {} 500 9000 {waits} -", id(77)),
                 ));
             }
+            for waits in [0, 1, 999, 1000, 1001, 1500] {
+                let words = format!("{now} 700 {owner} {} 500 9000 {waits} - -", id(77));
+                calls.push((PlainLockAcquire, words));
+            }
             calls.push((LockWithdraw, format!("{now} {owner}")));
         }
         calls.push((LockRelease, format!("{now} 700 {} {}", id(1), id(10))));

@@ -181,6 +181,7 @@ fn sliding_logs() -> Cases {
         "- L1 10 1000 0".to_owned(),
         "- L1 0 1000 1".to_owned(),
         "- L1 1000 0 1".to_owned(),
+        "- L1 10 1 1".to_owned(),
         format!("- L1 {MOST} {SPAN} 1"),
         format!("- L1 {TOO_MUCH} {SPAN} 1"),
         format!("- L1 10 {} 1", SPAN + 1),
