@@ -14,9 +14,11 @@
 //! ```
 //!
 //! To use the scripts from another language, print them whole:
-//! `cargo run -p lockage-lua --example print token_bucket_acquire`.
+//! `cargo run -p lockage-lua --example print token_bucket_acquire`. The plain ones are functions too, for
+//! servers that have such: `functions` in the place of a script's name prints their library.
 
 mod call;
+mod functions;
 mod many;
 mod sources;
 
@@ -25,6 +27,7 @@ use std::sync::LazyLock;
 use lockage_core::ScriptId;
 
 pub use call::{Call, OTHER_LIMIT, Reply, TimeSource};
+pub use functions::{function, functions};
 pub use many::CallOfMany;
 pub use sources::{REWRITE, SHARDED_CHANNELS};
 

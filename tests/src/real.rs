@@ -8,7 +8,7 @@ use lockage_core::{
 use redis::{Connection, Value};
 
 use crate::key::{Held, Holds, Key};
-use crate::server::{Server, VirtualClock};
+use crate::server::{Server, VirtualClock, has_functions};
 use crate::stores::Time;
 
 /// What a key holds, a string or a list: its record may change from one to the other.
@@ -29,7 +29,8 @@ pub struct Session {
     connection: Connection,
     clock: VirtualClock,
     keys: u64,
-    _server: Server,
+    by_function: bool,
+    server: Server,
 }
 
 impl Session {
@@ -46,7 +47,24 @@ impl Session {
                 load.query(&mut connection).expect("the server takes every script");
             assert_eq!(digest, script.digest(), "the digest that is shipped with {}", id.name());
         }
-        Session { connection, clock, keys: 0, _server: server }
+        Session { connection, clock, keys: 0, by_function: false, server }
+    }
+
+    /// Starts a server whose plain scripts are called as functions, where it has such.
+    pub fn with_functions() -> Self {
+        let mut session = Self::start();
+        session.by_function = has_functions();
+        if session.by_function {
+            let mut load = redis::cmd("FUNCTION");
+            load.arg("LOAD").arg(lockage_lua::functions());
+            load.exec(&mut session.connection).expect("the server takes the library");
+        }
+        session
+    }
+
+    /// The server that is called.
+    pub fn server(&self) -> &Server {
+        &self.server
     }
 
     /// The script, and in the same round trip what the key then holds.
@@ -57,7 +75,11 @@ impl Session {
         arguments: &Arguments,
     ) -> Result<(Value, Held), String> {
         let mut calls = redis::pipe();
-        calls.cmd("EVALSHA").arg(lockage_lua::script(script).digest()).arg(1).arg(key);
+        match lockage_lua::function(script).filter(|_| self.by_function) {
+            Some(name) => calls.cmd("FCALL").arg(name),
+            None => calls.cmd("EVALSHA").arg(lockage_lua::script(script).digest()),
+        };
+        calls.arg(1).arg(key);
         for argument in arguments.iter() {
             calls.arg(argument);
         }

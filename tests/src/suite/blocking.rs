@@ -15,6 +15,11 @@ impl<S> Blocking<S> {
     pub fn new(store: S) -> Self {
         Blocking(Arc::new(store))
     }
+
+    /// The store itself.
+    pub fn store(&self) -> &S {
+        &self.0
+    }
 }
 
 impl<S: BlockingStore> Store for Blocking<S> {
