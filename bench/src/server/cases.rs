@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockage_core::lock::{HoldId, Lock, OwnerId};
+use lockage_core::lock::{HoldId, Lock, Operation, OwnerId};
 use lockage_core::{Acquire, Command, Limit, Timestamp};
 use lockage_lua::{Call, TimeSource};
 use redis::Cmd;
@@ -30,53 +30,99 @@ impl Case {
     }
 }
 
+const LEAST: &str = include_str!("../../lua/least.lua");
 const GET_SET: &str = include_str!("../../lua/get_set.lua");
 const ZSET_LOG: &str = include_str!("../../lua/zset_log.lua");
 const HASH_BUCKET: &str = include_str!("../../lua/hash_bucket.lua");
 const COMPARE_AND_DELETE: &str = include_str!("../../lua/compare_and_delete.lua");
 
+/// What is counted of each kind of limit: its name with one key and with many, one that admits, and one that soon denies.
+const LIMITS: [(&str, &str, &str, &str); 7] = [
+    (
+        "fixed window",
+        "fixed window, 100,000 keys",
+        "fixed-window 1000000/day",
+        "fixed-window 1/day",
+    ),
+    (
+        "sliding window",
+        "sliding window, 100,000 keys",
+        "sliding-window 1000000/day",
+        "sliding-window 1/day",
+    ),
+    (TOKEN_BUCKET, "token bucket, 100,000 keys", ADMITS, DENIES),
+    (
+        "interval bucket",
+        "interval bucket, 100,000 keys",
+        "token-bucket 1000000 every 1day",
+        "token-bucket 1 every 1day",
+    ),
+    (
+        "leaky bucket",
+        "leaky bucket, 100,000 keys",
+        "leaky-bucket 1000000/day queue 1000000",
+        "leaky-bucket 1/day queue 1",
+    ),
+    ("sliding log", "sliding log, 100,000 keys", "sliding-log 1000000/day", "sliding-log 1/day"),
+    (
+        "token bucket + fixed window",
+        "token bucket + fixed window, 100,000 keys",
+        "token-bucket 1000000/day + fixed-window 1000000/day",
+        "token-bucket 1/day + fixed-window 1/day",
+    ),
+];
+
+const TOKEN_BUCKET: &str = "token bucket";
+const ADMITS: &str = "token-bucket 1000000/day";
+const DENIES: &str = "token-bucket 1/day";
+
 pub(super) fn all() -> Vec<Case> {
     let mut cases = plain();
-    for (name, admits, denies) in [
-        ("fixed window", "fixed-window 1000000/day", "fixed-window 1/day"),
-        ("sliding window", "sliding-window 1000000/day", "sliding-window 1/day"),
-        ("token bucket", "token-bucket 1000000/day", "token-bucket 1/day"),
-        ("interval bucket", "token-bucket 1000000 every 1day", "token-bucket 1 every 1day"),
-        ("leaky bucket", "leaky-bucket 1000000/day queue 1000000", "leaky-bucket 1/day queue 1"),
-        ("sliding log", "sliding-log 1000000/day", "sliding-log 1/day"),
-        ("sliding log, 10,000 entries", "sliding-log 1000000/day", "sliding-log 10000/day"),
-        (
-            "token bucket + fixed window",
-            "token-bucket 1000000/day + fixed-window 1000000/day",
-            "token-bucket 1/day + fixed-window 1/day",
-        ),
+    for (name, _, admits, denies) in LIMITS {
+        cases.extend(limiter(name, admits, denies, false));
+    }
+    for (name, denies) in [
+        ("sliding log, 100 entries", "sliding-log 100/day"),
+        ("sliding log, 10,000 entries", "sliding-log 10000/day"),
     ] {
-        cases.extend(limiter(name, admits, denies));
+        cases.extend(limiter(name, "sliding-log 1000000/day", denies, false));
     }
     cases.push(new_keys());
-    cases.extend(locks());
+    cases.extend(locks("lock", false));
+    cases
+}
+
+/// Plain scripts as functions, for servers that have such: not among those that the gate counts.
+pub(super) fn by_function() -> Vec<Case> {
+    let buckets = limiter("token bucket, by FCALL", ADMITS, DENIES, true);
+    let mut cases: Vec<Case> = buckets.into_iter().chain(locks("lock, by FCALL", true)).collect();
+    for case in &mut cases {
+        case.before.insert(0, cmd(&["FUNCTION", "LOAD", "REPLACE", lockage_lua::functions()]));
+    }
     cases
 }
 
 /// The same with so many keys, of which each request takes another.
 pub(super) fn many_keys() -> Vec<Case> {
-    let sizes =
-        [("token bucket, 100,000 keys", 100_000), ("token bucket, 1,000,000 keys", 1_000_000)];
-    sizes.into_iter().flat_map(|(name, keys)| in_many(name, keys)).collect()
+    let each = LIMITS.map(|(_, name, admits, denies)| (name, admits, denies, 100_000));
+    let most = ("token bucket, 1,000,000 keys", ADMITS, DENIES, 1_000_000);
+    let limits = each.into_iter().chain([most]);
+    limits.flat_map(|(name, admits, denies, keys)| in_many(name, admits, denies, keys)).collect()
 }
 
-fn in_many(name: &'static str, keys: usize) -> [Case; 2] {
-    let outcomes = [("admitted", "token-bucket 1000000/day"), ("denied", "token-bucket 1/day")];
-    outcomes.map(|(outcome, limit)| {
+fn in_many(name: &'static str, admits: &str, denies: &str, keys: usize) -> [Case; 2] {
+    [("admitted", admits), ("denied", denies)].map(|(outcome, limit)| {
         let limit: Limit = limit.parse().expect("a limit");
         let acquire = Acquire::new(limit, 1).expect("above zero");
         let first = call(&acquire, "0");
         // One is used by a call, the others are made alike.
         let parts = (0..keys / KEYS_A_PART).map(|part| {
-            let bounds = [part * KEYS_A_PART, (part + 1) * KEYS_A_PART - 1];
+            let bounds = [(part * KEYS_A_PART).max(1), (part + 1) * KEYS_A_PART - 1];
             eval(COPIES, &["lockage:{0}", &bounds[0].to_string(), &bounds[1].to_string()])
         });
-        let before = std::iter::once(first).chain(parts).collect();
+        // Copying leaves its Lua with much to clear away, which is no work of these calls: they get another one.
+        let anew = std::iter::once(cmd(&["SCRIPT", "FLUSH", "SYNC"])).chain(load_scripts());
+        let before = std::iter::once(first).chain(parts).chain(anew).collect();
         // Far from the one before.
         let command = move |number: usize| call(&acquire, &(number * 7919 % keys).to_string());
         Case { before, ..case(name, outcome, command) }
@@ -85,14 +131,13 @@ fn in_many(name: &'static str, keys: usize) -> [Case; 2] {
 
 const KEYS_A_PART: usize = 10_000;
 
-const COPIES: &str = "local record, ms = redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])
-for key = ARGV[1], ARGV[2] do
-  redis.call('SET', string.format('lockage:{%d}', key), record, 'PX', ms)
+const COPIES: &str = "for key = ARGV[1], ARGV[2] do
+  redis.call('COPY', KEYS[1], string.format('lockage:{%d}', key))
 end";
 
 /// Each request on a key that was never used.
 fn new_keys() -> Case {
-    let limit: Limit = "token-bucket 1000000/day".parse().expect("a limit");
+    let limit: Limit = ADMITS.parse().expect("a limit");
     let acquire = Acquire::new(limit, 1).expect("above zero");
     let command = move |number: usize| call(&acquire, &format!("token bucket {number}"));
     case("token bucket, a new key each", "admitted", command)
@@ -102,6 +147,11 @@ fn new_keys() -> Case {
 fn plain() -> Vec<Case> {
     let incr = |_| cmd(&["INCR", "plain"]);
     let nothing = |_| eval("return 1", &["key"]);
+    let least = |outcome: &'static str| {
+        let record = cmd(&["SET", "least", &"r".repeat(43)]);
+        let command = move |_| eval(LEAST, &["least", outcome]);
+        Case { before: vec![record], ..case("TIME + GET + SETRANGE", outcome, command) }
+    };
     let window = |limit: &'static str| move |_| eval(GET_SET, &["window", limit, "86400000"]);
     let log = |limit: &'static str| {
         move |number: usize| eval(ZSET_LOG, &["log", limit, "86400000000", &number.to_string()])
@@ -117,6 +167,8 @@ fn plain() -> Vec<Case> {
     vec![
         case("INCR", "done", incr),
         case("return 1", "done", nothing),
+        least("admitted"),
+        least("denied"),
         case("GET + SET script", "admitted", window("1000000")),
         case("GET + SET script", "denied", window("1")),
         case("ZSET log", "admitted", log("1000000")),
@@ -127,19 +179,24 @@ fn plain() -> Vec<Case> {
     ]
 }
 
-fn limiter(name: &'static str, admits: &str, denies: &str) -> [Case; 2] {
+fn limiter(name: &'static str, admits: &str, denies: &str, by_function: bool) -> [Case; 2] {
     let one = |limit: &str| {
         let limit: Limit = limit.parse().expect("a limit");
         Acquire::new(limit, 1).expect("above zero")
     };
-    let filled = if name.contains("10,000") { 10_000 } else { 2 };
+    let filled = match name {
+        "sliding log, 100 entries" => 100,
+        "sliding log, 10,000 entries" => 10_000,
+        _ => 2,
+    };
     [("admitted", one(admits)), ("denied", one(denies))].map(|(outcome, acquire)| {
         let before = (0..filled).map(|_| call(&acquire, name)).collect();
-        Case { before, ..case(name, outcome, move |_| call(&acquire, name)) }
+        Case { before, ..case(name, outcome, move |_| call_by(by_function, &acquire, name)) }
     })
 }
 
-fn locks() -> Vec<Case> {
+fn locks(name: &'static str, by_function: bool) -> Vec<Case> {
+    let call = move |operation: &Operation| call_by(by_function, operation, "lock");
     let lock = Lock::new(Duration::from_secs(30), Duration::from_secs(60)).expect("in range");
     let hold = |number: usize| {
         // As unlike each other as random ones, and the same in every run.
@@ -149,21 +206,21 @@ fn locks() -> Vec<Case> {
     let pair = move |number: usize| {
         let (owner, id) = hold(number);
         match number % 2 {
-            0 => call(&lock.acquire(owner, id, Timestamp::MAX), "lock"),
-            _ => call(&lock.release(owner, id), "lock"),
+            0 => call(&lock.acquire(owner, id, Timestamp::MAX)),
+            _ => call(&lock.release(owner, id)),
         }
     };
     let (owner, id) = hold(0);
-    let held = move || vec![call(&lock.acquire(owner, id, Timestamp::MAX), "lock")];
+    let held = move || vec![call(&lock.acquire(owner, id, Timestamp::MAX))];
     let refused = move |number| {
         let (owner, id) = hold(number + 2);
-        call(&lock.acquire(owner, id, Timestamp::MAX), "lock")
+        call(&lock.acquire(owner, id, Timestamp::MAX))
     };
-    let renewed = move |_| call(&lock.renew(owner, None), "lock");
+    let renewed = move |_| call(&lock.renew(owner, None));
     vec![
-        Case { each: 2, ..case("lock", "acquired and released", pair) },
-        Case { before: held(), ..case("lock", "refused", refused) },
-        Case { before: held(), ..case("lock", "renewed", renewed) },
+        Case { each: 2, ..case(name, "acquired and released", pair) },
+        Case { before: held(), ..case(name, "refused", refused) },
+        Case { before: held(), ..case(name, "renewed", renewed) },
     ]
 }
 
@@ -191,7 +248,12 @@ fn eval(script: &str, words: &[&str]) -> Cmd {
 
 /// A call as the adapters send it, once the server knows the script.
 fn call(command: &impl Command, id: &str) -> Cmd {
-    let call = Call::new(command, &TimeSource::SERVER);
+    call_by(false, command, id)
+}
+
+/// The same, or that of a store with functions.
+fn call_by(function: bool, command: &impl Command, id: &str) -> Cmd {
+    let call = Call::new(command, &TimeSource::SERVER).by_function(function);
     let mut cmd = redis::cmd(call.name());
     cmd.arg(call.script()).arg(1).arg(format!("lockage:{{{id}}}"));
     for argument in call.arguments() {
@@ -203,6 +265,6 @@ fn call(command: &impl Command, id: &str) -> Cmd {
 /// What makes the server know all scripts that are called.
 pub(super) fn load_scripts() -> Vec<Cmd> {
     let own = lockage_core::ScriptId::ALL.iter().map(|&id| lockage_lua::script(id).source());
-    let others = ["return 1", GET_SET, ZSET_LOG, HASH_BUCKET, COMPARE_AND_DELETE, COPIES];
+    let others = ["return 1", LEAST, GET_SET, ZSET_LOG, HASH_BUCKET, COMPARE_AND_DELETE, COPIES];
     own.chain(others).map(|text| cmd(&["SCRIPT", "LOAD", text])).collect()
 }
