@@ -223,8 +223,8 @@ fn bug_15_a_wait_that_is_rounded_down_is_killed_by_d2() {
 fn bug_17_a_floored_refill_is_killed_by_d6() {
     let mutant = Shipped::broken(
         ScriptId::TokenBucketAcquire,
-        "(now - last) * rate",
-        "math.floor((now - last) * rate / unit) * unit",
+        "(now - before) * rate",
+        "math.floor((now - before) * rate / unit) * unit",
     );
     let polls = prop::collection::vec((0..=20_u64, 1..=2_u64), 1..STEPS);
     let input = (strategies::config(Kind::TokenBucket), polls);
