@@ -14,7 +14,7 @@ use crate::sync::{self, Mutex};
 const BUCKETS_PER_KEY: usize = 8;
 /// Every so many calls to a shard, the calling thread looks after the next shard in turn as well, so that keys
 /// expire where nobody comes any more, and at how many buckets of it.
-const CALLS_PER_VISIT: u32 = 64;
+const CALLS_PER_VISIT: u32 = 256;
 const BUCKETS_PER_VISIT: usize = 32;
 
 /// A tally for each key that has used anything.

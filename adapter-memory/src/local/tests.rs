@@ -36,7 +36,7 @@ fn d9_keys_that_are_over_are_dropped_while_others_are_used() {
     }
     assert_eq!(limiter.len() as u64, keys);
     clock.advance(Duration::from_secs(2));
-    for _ in 0..8 * keys + 64 * 16 * 4 {
+    for _ in 0..16 * keys + 4 * 16 * 256 {
         acquire(&limiter, 0);
     }
     assert_eq!(limiter.len(), 1);

@@ -23,10 +23,10 @@ impl Outcome {
     }
 
     /// A limit of this crate that comes to it, however long it is asked: a burst that nobody uses up, of which
-    /// each token comes back in 17 s, or one of 1 that comes back in a day. So no key is over while it is measured.
+    /// each token comes back in 6 s, or one of 1 that comes back in a day. So no key is over while it is measured.
     pub(super) fn limit(self) -> lockage_core::Limit {
         let text = match self {
-            Outcome::Admit => "token-bucket 5000/day burst 100000000",
+            Outcome::Admit => "token-bucket 15000/day burst 300000000",
             Outcome::Deny => "token-bucket 1/day burst 1",
         };
         text.parse().expect("it is a limit")
@@ -36,8 +36,8 @@ impl Outcome {
     pub(super) fn quota(self) -> Quota {
         match self {
             Outcome::Admit => {
-                let quota = Quota::with_period(DAY / 5000).expect("not zero");
-                quota.allow_burst(NonZeroU32::new(100_000_000).expect("not zero"))
+                let quota = Quota::with_period(DAY / 15_000).expect("not zero");
+                quota.allow_burst(NonZeroU32::new(300_000_000).expect("not zero"))
             }
             Outcome::Deny => Quota::with_period(DAY).expect("not zero"),
         }
@@ -46,7 +46,7 @@ impl Outcome {
     /// The same for ratelimit: its clock, if it has one of its own, begins now.
     pub(super) fn ratelimit<C: ratelimit::Clock>(self, clock: C) -> ratelimit::Ratelimiter<C> {
         let (rate, burst) = match self {
-            Outcome::Admit => (5000, 100_000_000),
+            Outcome::Admit => (15_000, 300_000_000),
             Outcome::Deny => (1, 1),
         };
         let builder = ratelimit::Builder::with_clock(rate, clock).period(DAY);
@@ -58,8 +58,8 @@ impl Outcome {
         let mut builder = leaky_bucket::RateLimiter::builder();
         match self {
             Outcome::Admit => {
-                let burst = 100_000_000;
-                builder.max(burst).initial(burst).refill(1).interval(DAY / 5000)
+                let burst = 300_000_000;
+                builder.max(burst).initial(burst).refill(1).interval(DAY / 15_000)
             }
             Outcome::Deny => builder.max(1).initial(1).refill(1).interval(DAY),
         };
@@ -69,7 +69,7 @@ impl Outcome {
     /// The same for gcra.
     pub(super) fn gcra(self) -> gcra::RateLimit {
         match self {
-            Outcome::Admit => gcra::RateLimit::new(100_000_000, 20_000 * DAY),
+            Outcome::Admit => gcra::RateLimit::new(300_000_000, 20_000 * DAY),
             Outcome::Deny => gcra::RateLimit::new(1, DAY),
         }
     }

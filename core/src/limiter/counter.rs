@@ -317,6 +317,7 @@ impl Fields {
 impl Deref for Fields {
     type Target = [u64];
 
+    #[inline]
     fn deref(&self) -> &[u64] {
         &self.values[..self.len]
     }
