@@ -79,13 +79,13 @@ const DENIES: &str = "token-bucket 1/day";
 pub(super) fn all() -> Vec<Case> {
     let mut cases = plain();
     for (name, _, admits, denies) in LIMITS {
-        cases.extend(limiter(name, admits, denies, false));
+        cases.extend(limiter(name, [admits, denies], USED_UP, false));
     }
-    for (name, denies) in [
-        ("sliding log, 100 entries", "sliding-log 100/day"),
-        ("sliding log, 10,000 entries", "sliding-log 10000/day"),
+    for (name, denies, entries) in [
+        ("sliding log, 100 entries", "sliding-log 100/day", 100),
+        ("sliding log, 10,000 entries", "sliding-log 10000/day", 10_000),
     ] {
-        cases.extend(limiter(name, "sliding-log 1000000/day", denies, false));
+        cases.extend(limiter(name, ["sliding-log 1000000/day", denies], entries, false));
     }
     cases.push(new_keys());
     cases.extend(locks("lock", false));
@@ -94,7 +94,7 @@ pub(super) fn all() -> Vec<Case> {
 
 /// Plain scripts as functions, for servers that have such: not among those that the gate counts.
 pub(super) fn by_function() -> Vec<Case> {
-    let buckets = limiter("token bucket, by FCALL", ADMITS, DENIES, true);
+    let buckets = limiter("token bucket, by FCALL", [ADMITS, DENIES], USED_UP, true);
     let mut cases: Vec<Case> = buckets.into_iter().chain(locks("lock, by FCALL", true)).collect();
     for case in &mut cases {
         case.before.insert(0, cmd(&["FUNCTION", "LOAD", "REPLACE", lockage_lua::functions()]));
@@ -179,18 +179,22 @@ fn plain() -> Vec<Case> {
     ]
 }
 
-fn limiter(name: &'static str, admits: &str, denies: &str, by_function: bool) -> [Case; 2] {
-    let one = |limit: &str| {
+/// How many calls use up a limit that denies.
+const USED_UP: usize = 2;
+
+/// Under each of these limits, of which the first one admits and the second one denies, once so many calls were made.
+fn limiter(
+    name: &'static str,
+    limits: [&str; 2],
+    calls_before: usize,
+    by_function: bool,
+) -> [Case; 2] {
+    let [admits, denies] = limits.map(|limit| {
         let limit: Limit = limit.parse().expect("a limit");
         Acquire::new(limit, 1).expect("above zero")
-    };
-    let filled = match name {
-        "sliding log, 100 entries" => 100,
-        "sliding log, 10,000 entries" => 10_000,
-        _ => 2,
-    };
-    [("admitted", one(admits)), ("denied", one(denies))].map(|(outcome, acquire)| {
-        let before = (0..filled).map(|_| call(&acquire, name)).collect();
+    });
+    [("admitted", admits), ("denied", denies)].map(|(outcome, acquire)| {
+        let before = (0..calls_before).map(|_| call(&acquire, name)).collect();
         Case { before, ..case(name, outcome, move |_| call_by(by_function, &acquire, name)) }
     })
 }
