@@ -30,7 +30,7 @@
 //! [`FredStore::connect`] waits 1 s to connect and 500 ms for a reply, and connects anew after a
 //! connection was lost, was silent for several calls in a row, or led to a server that takes no
 //! writes. Until then calls are `NotDone` at once. A call without a reply is `Unknown`. Wrap the
-//! store in [`Timed`](lockage::Timed) for a timeout of your own, and to try again what was not done:
+//! store in [`RetryStore`](lockage::RetryStore) for a timeout of your own, and to try again what was not done:
 //! a call that was still in the client's queue by then is forgotten, not sent late.
 //!
 //! A client of your own has to be connected (`init`) and needs
@@ -38,7 +38,7 @@
 //! - a `ReconnectPolicy`: without one it never answers again once its connection was lost;
 //! - in a cluster, `max_redirections: 0`: one that follows `ASK` by itself sends twice or stops for
 //!   good, and is refused with an error that says so;
-//! - a `default_command_timeout`, where calls go without [`Timed`](lockage::Timed);
+//! - a `default_command_timeout`, where calls go without [`RetryStore`](lockage::RetryStore);
 //! - the crate's feature `custom-reconnect-errors` off: it gives one call's error to all.
 //!
 //! Its `UnresponsiveConfig` notices a silent server only where no calls are sent. Leave
@@ -67,7 +67,7 @@
 //!
 //! Whoever waits needs a client that listens, which the store makes at the first wait, by RESP3: by itself after
 //! [`FredStore::connect`], and otherwise with a configuration that it is given, by [`FredStore::listening`].
-//! By [`Signals`] it subscribes to the channels of the keys that are waited for, which have the keys' own
+//! By [`Notifications`] it subscribes to the channels of the keys that are waited for, which have the keys' own
 //! names: by `SSUBSCRIBE` from 7.0 on, in a cluster or not, and by `SUBSCRIBE` before. Channels know no
 //! numbered databases: a key of the same name in another one wakes too, and no more comes of it.
 //!
@@ -83,16 +83,16 @@
 mod acknowledged;
 mod link;
 mod many;
+mod notifications;
 mod outcome;
 mod own;
-mod signals;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fred::types::config::Config;
 use lockage::adapter::Channels;
-use lockage::{Clock, Command, Key, Listener, Signals, Store, StoreError, Wake};
+use lockage::{Clock, Command, Key, Listener, Notifications, Store, StoreError, Wake};
 use lockage_lua::{Call, TimeSource};
 
 pub use link::{Link, LinkError, Reconnecting, Request};
@@ -125,7 +125,7 @@ impl<L> FredStore<L> {
     /// server, master or cluster. It uses RESP3 whatever the configuration says. Not needed after
     /// [`FredStore::connect`].
     pub fn listening(self, config: Config) -> Self {
-        FredStore { channels: Some(signals::of_config(config)), ..self }
+        FredStore { channels: Some(notifications::of_config(config)), ..self }
     }
 
     /// Lets the caller's clock decide instead of the server's: see [`TimeSource::caller`].
@@ -198,11 +198,11 @@ impl<L: Link> Store for FredStore<L> {
         self.call(key, command, deadline(patience)).await
     }
 
-    fn gathers(&self) -> bool {
+    fn supports_batch(&self) -> bool {
         self.link.takes_many_keys()
     }
 
-    async fn execute_each<M>(
+    async fn execute_batch<M>(
         &self,
         calls: &[(&Key, &M)],
         patience: Duration,
@@ -220,7 +220,7 @@ fn deadline(patience: Duration) -> Option<Instant> {
     Instant::now().checked_add(patience - earlier)
 }
 
-impl<L: Link> Signals for FredStore<L> {
+impl<L: Link> Notifications for FredStore<L> {
     async fn listen(&self, key: &Key, wake: Wake) -> Result<Listener, StoreError> {
         let Some(channels) = &self.channels else {
             return Err(StoreError::NotDone(NO_CONFIG.into()));

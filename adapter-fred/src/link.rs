@@ -11,7 +11,7 @@ use fred::types::{ClusterHash, CustomCommand, Value};
 use fred::util::redis_keyslot;
 use lockage::adapter::{Renewed, Verdict};
 use lockage::{Command, Key};
-use lockage_lua::{Call, CallOfMany};
+use lockage_lua::{BatchCall, Call};
 
 use crate::acknowledged::Waiting;
 use crate::outcome::verdict_of_reply;
@@ -72,7 +72,7 @@ impl Request {
 
     /// One call for several keys.
     pub(crate) fn of_many<M: Command>(
-        call: &CallOfMany<'_, M>,
+        call: &BatchCall<'_, M>,
         calls: &[(&Key, &M)],
         deadline: Option<Instant>,
     ) -> Self {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use fred::types::Value;
 use futures_util::future::join_all;
 use lockage::{Command, Key, StoreError};
-use lockage_lua::{CallOfMany, OTHER_LIMIT};
+use lockage_lua::{BatchCall, NEEDS_SLOW_PATH};
 
 use crate::link::{Link, LinkError, Request};
 use crate::{FredStore, outcome};
@@ -22,8 +22,9 @@ impl<L: Link> FredStore<L> {
         M: Command<Outcome: Send> + Sync,
     {
         let commands = calls.iter().map(|&(_, command)| command).collect();
-        let gathers = self.link.takes_many_keys();
-        let Some(call) = gathers.then(|| CallOfMany::new(commands, &self.time)).flatten() else {
+        let supports_batch = self.link.takes_many_keys();
+        let Some(call) = supports_batch.then(|| BatchCall::new(commands, &self.time)).flatten()
+        else {
             return self.call_singly(calls, deadline).await;
         };
         match self.send_many(call, calls, deadline).await {
@@ -39,7 +40,7 @@ impl<L: Link> FredStore<L> {
 
     async fn send_many<M>(
         &self,
-        mut call: CallOfMany<'_, M>,
+        mut call: BatchCall<'_, M>,
         calls: &[(&Key, &M)],
         deadline: Option<Instant>,
     ) -> Result<Vec<Result<M::Outcome, StoreError>>, LinkError>
@@ -64,7 +65,7 @@ impl<L: Link> FredStore<L> {
             outcomes.push(match error {
                 None => outcome::read_one(&reply, |reply| call.outcome(index, reply)),
                 // Its own script calls the one that knows what to do.
-                Some(error) if outcome::code(&error) == Some(OTHER_LIMIT) => {
+                Some(error) if outcome::code(&error) == Some(NEEDS_SLOW_PATH) => {
                     self.call(key, *command, deadline).await
                 }
                 Some(error) => Err(outcome::failure(error)),

@@ -199,7 +199,7 @@ mod tests {
         };
         assert_eq!(coded("NOSCRIPT No matching script.").as_deref(), Some("NOSCRIPT"));
         assert_eq!(coded("BUSY").as_deref(), Some("BUSY"));
-        assert_eq!(coded("LOCKAGE_OTHER_LIMIT x").as_deref(), Some("LOCKAGE_OTHER_LIMIT"));
+        assert_eq!(coded("LOCKAGE_NEEDS_SLOW_PATH x").as_deref(), Some("LOCKAGE_NEEDS_SLOW_PATH"));
         assert_eq!(coded("Too many redirections.").as_deref(), Some("MOVED"));
         for details in ["Too many failed write attempts.", "channel closed", "", "A reply", "Os {"]
         {

@@ -20,8 +20,8 @@
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 mod clock;
 mod local;
+mod notifications;
 mod shard;
-mod signals;
 mod sync;
 
 use std::hash::{BuildHasher, RandomState};
@@ -31,7 +31,8 @@ use std::time::Duration;
 
 use lockage::adapter::Channels;
 use lockage::{
-    BlockingStore, Clock, Command, Key, Listener, RecordError, Signals, Store, StoreError, Wake,
+    BlockingStore, Clock, Command, Key, Listener, Notifications, RecordError, Store, StoreError,
+    Wake,
 };
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 use lockage_core::SystemClock;
@@ -107,7 +108,7 @@ impl<C: Clock> MemoryStore<C> {
             hasher: RandomState::new(),
             next_visit: AtomicUsize::new(0),
         };
-        MemoryStore { shards: Arc::new(shards), channels: signals::channels(), clock }
+        MemoryStore { shards: Arc::new(shards), channels: notifications::channels(), clock }
     }
 
     /// Executes one command on one key, without a future.
@@ -167,7 +168,7 @@ impl<C: Clock> Store for MemoryStore<C> {
     }
 }
 
-impl<C: Clock> Signals for MemoryStore<C> {
+impl<C: Clock> Notifications for MemoryStore<C> {
     async fn listen(&self, key: &Key, wake: Wake) -> Result<Listener, StoreError> {
         self.channels.listen(key.as_str(), wake).await
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use lockage::runtime::Tokio;
-use lockage::{Cached, Locks, Store, Timed};
+use lockage::{Cached, Locks, RetryStore, Store};
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::RedisStore;
 
@@ -23,7 +23,7 @@ async fn main() -> Result<(), Failure> {
 }
 
 async fn run<S: Store + Clone + 'static>(store: S) -> Result<(), Failure> {
-    let store = Timed::new(store, Tokio, Duration::from_millis(250));
+    let store = RetryStore::new(store, Tokio, Duration::from_millis(250));
     let locks = Locks::new(store, Duration::from_secs(10))?.with_prefix("page-lock")?;
     let (fresh, stale) = (Duration::from_secs(1), Duration::from_secs(60));
     let pages = Arc::new(Cached::new(&locks, fresh, stale)?.with_prefix("page")?);

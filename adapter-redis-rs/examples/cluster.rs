@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use lockage::runtime::Tokio;
-use lockage::{Error, Limiter, StoreError, Timed};
+use lockage::{Error, Limiter, RetryStore, StoreError};
 use lockage_redis_rs::RedisStore;
 use redis::cluster::ClusterClientBuilder;
 
@@ -18,11 +18,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // How long it runs, in seconds.
     let seconds = std::env::args().nth(1).map_or(Ok(60), |text| text.parse())?;
 
-    let store = Timed::new(RedisStore::cluster(builder)?, Tokio, Duration::from_millis(500));
+    let store = RetryStore::new(RedisStore::cluster(builder)?, Tokio, Duration::from_millis(500));
     // A call whose answer was lost is sent again, and charged once.
     let limiter = Limiter::new(store, "sliding-window 1000/min".parse()?)
         .with_prefix("cluster")?
-        .with_request_ids(Duration::from_secs(10))?;
+        .with_idempotency(Duration::from_secs(10))?;
 
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_secs(seconds) {

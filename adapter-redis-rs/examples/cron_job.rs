@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use lockage::runtime::Tokio;
-use lockage::{Locks, Once, Store, Timed};
+use lockage::{Locks, Once, RetryStore, Store};
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::RedisStore;
 
@@ -30,7 +30,7 @@ async fn run<S: Store + Clone + 'static>(store: S) -> Result<(), Failure> {
 }
 
 async fn instance_of<S: Store + Clone + 'static>(instance: u32, store: S) -> Result<(), Failure> {
-    let store = Timed::new(store, Tokio, Duration::from_millis(250));
+    let store = RetryStore::new(store, Tokio, Duration::from_millis(250));
     let locks = Locks::new(store, Duration::from_secs(10))?.with_prefix("job")?;
     // Whoever is late finds it done, for a day.
     let once = Once::new(&locks, Duration::from_secs(24 * 3600))?.with_prefix("job-done")?;

@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use lockage::runtime::Tokio;
-use lockage::{Limiter, Timed, WhenAway};
+use lockage::{Fallback, Limiter, RetryStore};
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::RedisStore;
 
@@ -21,10 +21,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // How long it runs, in seconds.
     let seconds = std::env::args().nth(1).map_or(Ok(60), |text| text.parse())?;
 
-    let store = Timed::new(RedisStore::connect(client), Tokio, Duration::from_millis(100));
+    let store = RetryStore::new(RedisStore::connect(client), Tokio, Duration::from_millis(100));
     let limiter = Limiter::new(store, "token-bucket 20/s burst 20".parse()?)
         .with_prefix("fallback")?
-        .when_away(WhenAway::share(PROCESSES, MemoryStore::new()))?;
+        .with_fallback(Fallback::local_share(PROCESSES, MemoryStore::new()))?;
 
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_secs(seconds) {

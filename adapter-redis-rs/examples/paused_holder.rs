@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use lockage::runtime::Tokio;
-use lockage::{Access, Fenced, Locks, Store, Timed};
+use lockage::{Access, Fenced, Locks, RetryStore, Store};
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::RedisStore;
 
@@ -75,6 +75,6 @@ async fn next<S: Store + Clone + 'static>(store: S) -> Result<(), Failure> {
 
 fn both<S: Store + Clone + 'static>(store: S) -> Result<(Locks<S, Tokio>, Fenced<S>), Failure> {
     let report = Fenced::new(store.clone(), Duration::from_secs(3600))?;
-    let locks = Locks::new(Timed::new(store, Tokio, Duration::from_millis(250)), LEASE)?;
+    let locks = Locks::new(RetryStore::new(store, Tokio, Duration::from_millis(250)), LEASE)?;
     Ok((locks, report))
 }

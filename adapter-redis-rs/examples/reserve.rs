@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use lockage::runtime::Tokio;
-use lockage::{Limiter, Settlement, Store, Timed, Verdict};
+use lockage::{Limiter, RetryStore, Settlement, Store, Verdict};
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::RedisStore;
 
@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 async fn run(store: impl Store) -> Result<(), Box<dyn std::error::Error>> {
-    let store = Timed::new(store, Tokio, Duration::from_millis(250));
+    let store = RetryStore::new(store, Tokio, Duration::from_millis(250));
     let limiter =
         Limiter::new(store, "token-bucket 12000/min burst 12000".parse()?).with_prefix("tokens")?;
     limiter.reset("team:7").await?;

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use lockage::runtime::Tokio;
-use lockage::{Limiter, Timed};
+use lockage::{Limiter, RetryStore};
 use lockage_redis_rs::RedisStore;
 
 #[tokio::main]
@@ -14,7 +14,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1:6379".to_owned());
     let client = redis::Client::open(url.as_str()).map_err(|error| format!("{url}: {error}"))?;
 
-    let store = Timed::new(RedisStore::connect(client), Tokio, Duration::from_millis(500));
+    let store = RetryStore::new(RedisStore::connect(client), Tokio, Duration::from_millis(500));
     let limiter = Limiter::new(store, "token-bucket 2/s burst 3".parse()?).with_prefix("wait")?;
     for request in 1..=8 {
         let begin = Instant::now();

@@ -28,7 +28,7 @@
 //! # Timeouts
 //!
 //! The client's own apply, unless configured: 1 s to connect, 500 ms for a reply. A call that gets
-//! none is `Unknown`. Wrap the store in [`Timed`](lockage::Timed) for a timeout of your own, and
+//! none is `Unknown`. Wrap the store in [`RetryStore`](lockage::RetryStore) for a timeout of your own, and
 //! to try again what was not done.
 //!
 //! # Waiting for replicas
@@ -56,7 +56,7 @@
 //! Whoever waits needs a connection that listens, which the store makes at the first wait, by RESP3:
 //! by itself after [`RedisStore::connect`] and [`RedisStore::sentinel`], and otherwise with a client that it is given,
 //! by [`RedisStore::listening`] or `RedisStore::listening_in_cluster`.
-//! By [`Signals`] it subscribes to the channels of the keys that are waited for, which have the keys' own
+//! By [`Notifications`] it subscribes to the channels of the keys that are waited for, which have the keys' own
 //! names: by `SSUBSCRIBE` from 7.0 on, in a cluster or not, and by `SUBSCRIBE` before. Channels know no
 //! numbered databases: a key of the same name in another one wakes too, and no more comes of it.
 //!
@@ -68,14 +68,14 @@ mod acknowledged;
 mod blocking;
 mod link;
 mod many;
+mod notifications;
 mod outcome;
-mod signals;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockage::adapter::Channels;
-use lockage::{Clock, Command, Key, Listener, Signals, Store, StoreError, Wake};
+use lockage::{Clock, Command, Key, Listener, Notifications, Store, StoreError, Wake};
 use lockage_lua::{Call, TimeSource};
 use redis::{Client, Cmd};
 
@@ -117,7 +117,7 @@ impl RedisStore<Reconnecting> {
             let client = Arc::clone(&client);
             async move { client.lock().await.get_async_connection().await }
         });
-        let channels = signals::of_client(move || {
+        let channels = notifications::of_client(move || {
             let client = Arc::clone(&masters);
             async move { client.lock().await.async_get_client().await }
         });
@@ -147,7 +147,7 @@ impl<L> RedisStore<L> {
     /// server. It uses RESP3 whatever the client says. Not needed after [`RedisStore::connect`] and
     /// [`RedisStore::sentinel`].
     pub fn listening(self, client: Client) -> Self {
-        let channels = signals::of_client(move || std::future::ready(Ok(client.clone())));
+        let channels = notifications::of_client(move || std::future::ready(Ok(client.clone())));
         RedisStore { channels: Some(channels), ..self }
     }
 
@@ -161,7 +161,7 @@ impl<L> RedisStore<L> {
         self,
         builder: redis::cluster::ClusterClientBuilder,
     ) -> redis::RedisResult<Self> {
-        Ok(RedisStore { channels: Some(signals::of_cluster(builder)?), ..self })
+        Ok(RedisStore { channels: Some(notifications::of_cluster(builder)?), ..self })
     }
 
     /// Lets the caller's clock decide instead of the server's: see [`TimeSource::caller`].
@@ -208,11 +208,11 @@ impl<L: Link> Store for RedisStore<L> {
         }
     }
 
-    fn gathers(&self) -> bool {
+    fn supports_batch(&self) -> bool {
         self.link.takes_many_keys()
     }
 
-    async fn execute_each<M>(
+    async fn execute_batch<M>(
         &self,
         calls: &[(&Key, &M)],
         _patience: Duration,
@@ -224,7 +224,7 @@ impl<L: Link> Store for RedisStore<L> {
     }
 }
 
-impl<L: Link> Signals for RedisStore<L> {
+impl<L: Link> Notifications for RedisStore<L> {
     async fn listen(&self, key: &Key, wake: Wake) -> Result<Listener, StoreError> {
         let Some(channels) = &self.channels else {
             return Err(StoreError::NotDone(NO_CLIENT.into()));

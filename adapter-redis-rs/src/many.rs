@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use lockage::{Command, Key, Store, StoreError};
-use lockage_lua::{CallOfMany, OTHER_LIMIT};
+use lockage_lua::{BatchCall, NEEDS_SLOW_PATH};
 use redis::{Cmd, Value};
 
 use crate::link::{Link, LinkError};
@@ -18,7 +18,8 @@ impl<L: Link> RedisStore<L> {
         M: Command<Outcome: Send> + Sync,
     {
         let commands = calls.iter().map(|&(_, command)| command).collect();
-        let Some(call) = self.gathers().then(|| CallOfMany::new(commands, &self.time)).flatten()
+        let Some(call) =
+            self.supports_batch().then(|| BatchCall::new(commands, &self.time)).flatten()
         else {
             return self.call_singly(calls).await;
         };
@@ -35,7 +36,7 @@ impl<L: Link> RedisStore<L> {
 
     async fn send_many<M>(
         &self,
-        mut call: CallOfMany<'_, M>,
+        mut call: BatchCall<'_, M>,
         calls: &[(&Key, &M)],
     ) -> Result<Vec<Result<M::Outcome, StoreError>>, LinkError>
     where
@@ -58,7 +59,7 @@ impl<L: Link> RedisStore<L> {
             outcomes.push(match outcome::error_of_one(&reply) {
                 None => outcome::read_one(&reply, |reply| call.outcome(index, reply)),
                 // Its own script calls the one that knows what to do.
-                Some(error) if error.code() == Some(OTHER_LIMIT) => {
+                Some(error) if error.code() == Some(NEEDS_SLOW_PATH) => {
                     self.execute(key, *command).await
                 }
                 Some(error) => Err(outcome::failure(LinkError::Failed(error))),
@@ -80,7 +81,7 @@ fn is_of_cluster(error: &LinkError) -> bool {
 }
 
 /// `EVALSHA digest number key... argument...`, or the same with the script's text.
-fn packed<M: Command>(call: &CallOfMany<'_, M>, calls: &[(&Key, &M)]) -> Cmd {
+fn packed<M: Command>(call: &BatchCall<'_, M>, calls: &[(&Key, &M)]) -> Cmd {
     let mut packed = redis::cmd(call.name());
     packed.arg(call.script()).arg(calls.len());
     calls.iter().for_each(|(key, _)| _ = packed.arg(key.as_str()));

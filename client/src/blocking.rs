@@ -16,11 +16,11 @@ pub use stored::BlockingStoredLimiter;
 use crate::error::{Error, StoreError};
 use crate::key::{Key, KeyError};
 use crate::limiter::{
-    DenyCache, DenyCacheStats, Limiter, Prefetch, PrefetchStats, ShadowStats, WhenAway,
+    DenyCache, DenyCacheStats, Fallback, Limiter, Prefetch, PrefetchStats, ShadowStats,
 };
+use crate::retry_store::RetryStore;
 use crate::runtime::Runtime;
 use crate::store::{BlockingStore, Store};
-use crate::timed::Timed;
 
 /// A [`Limiter`] for callers that block the thread: the same verbs and the same decisions, with no
 /// executor inside.
@@ -39,12 +39,12 @@ use crate::timed::Timed;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct BlockingLimiter<S>(Limiter<Timed<Blocking<S>, Thread>>);
+pub struct BlockingLimiter<S>(Limiter<RetryStore<Blocking<S>, Thread>>);
 
 impl<S: BlockingStore> BlockingLimiter<S> {
-    /// A limiter with the prefix `lockage`. Its calls take at most `timeout`: see [`Timed`].
+    /// A limiter with the prefix `lockage`. Its calls take at most `timeout`: see [`RetryStore`].
     pub fn new(store: S, limit: Limit, timeout: Duration) -> Self {
-        BlockingLimiter(Limiter::new(Timed::new(Blocking(store), Thread, timeout), limit))
+        BlockingLimiter(Limiter::new(RetryStore::new(Blocking(store), Thread, timeout), limit))
     }
 
     /// As [`Limiter::with_prefix`].
@@ -55,20 +55,20 @@ impl<S: BlockingStore> BlockingLimiter<S> {
         Ok(BlockingLimiter(self.0.with_prefix(prefix)?))
     }
 
-    /// As [`Limiter::with_request_ids`].
+    /// As [`Limiter::with_idempotency`].
     ///
     /// # Errors
     /// [`ConfigError`].
-    pub fn with_request_ids(self, remember: Duration) -> Result<Self, ConfigError> {
-        Ok(BlockingLimiter(self.0.with_request_ids(remember)?))
+    pub fn with_idempotency(self, remember: Duration) -> Result<Self, ConfigError> {
+        Ok(BlockingLimiter(self.0.with_idempotency(remember)?))
     }
 
-    /// As [`Limiter::when_away`].
+    /// As [`Limiter::with_fallback`].
     ///
     /// # Errors
     /// [`ConfigError`].
-    pub fn when_away(self, policy: WhenAway) -> Result<Self, ConfigError> {
-        Ok(BlockingLimiter(self.0.when_away(policy)?))
+    pub fn with_fallback(self, policy: Fallback) -> Result<Self, ConfigError> {
+        Ok(BlockingLimiter(self.0.with_fallback(policy)?))
     }
 
     /// As [`Limiter::is_away`].

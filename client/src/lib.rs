@@ -17,10 +17,10 @@
 //!
 //! # Time
 //!
-//! A [`Timed`] store gives each call a timeout, by a [`runtime`] of your choice, and tries again what
+//! A [`RetryStore`] store gives each call a timeout, by a [`runtime`] of your choice, and tries again what
 //! was not done. On such a store a limiter can wait for a permit ([`Limiter::acquire`]), make
-//! retries harmless ([`Limiter::with_request_ids`]) and go on without its store
-//! ([`Limiter::when_away`]), and answer by itself what is known to be denied
+//! retries harmless ([`Limiter::with_idempotency`]) and go on without its store
+//! ([`Limiter::with_fallback`]), and answer by itself what is known to be denied
 //! ([`Limiter::with_deny_cache`]). Callers that block take a `BlockingLimiter`. Where many ask for one id
 //! at once, [`Limiter::with_coalescing`] puts their requests into one call, and [`Limiter::with_prefetch`] takes permits
 //! ahead.
@@ -74,12 +74,12 @@ mod fenced;
 mod key;
 mod limiter;
 mod locks;
+mod notifications;
 mod replicated;
+mod retry_store;
 pub mod runtime;
-mod signals;
 mod store;
 mod sync;
-mod timed;
 
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 pub use blocking::{BlockingLimiter, BlockingStoredLimiter};
@@ -87,11 +87,11 @@ pub use error::{Error, StoreError};
 pub use fenced::Fenced;
 pub use key::{Key, KeyError};
 pub use limiter::{
-    Coalescing, DenyCache, DenyCacheStats, Limiter, Prefetch, PrefetchStats, QueueFull,
-    ShadowStats, StoredLimiter, WhenAway,
+    Coalescing, DenyCache, DenyCacheStats, Fallback, Limiter, Prefetch, PrefetchStats, QueueFull,
+    ShadowStats, StoredLimiter,
 };
 pub use lockage_core::fenced::{Access, Kept};
-pub use lockage_core::flow::OutageConfig;
+pub use lockage_core::flow::CircuitBreakerConfig;
 pub use lockage_core::{
     Adjust, Adjusted, Cancellation, Clock, Command, Composite, ConfigError, CostError, Decision,
     FixedWindow, IntervalBucket, LeakyBucket, Limit, ParseError, Part, RecordError, RequestId,
@@ -99,11 +99,11 @@ pub use lockage_core::{
     StoredLimit, Ticket, Timestamp, TokenBucket, Turn, Verdict, latch, lock, rw_lock, semaphore,
 };
 pub use locks::{
-    Alone, Busy, Cached, Exclusive, Kind, LockGuard, Locks, Loss, ManyGuard, ManyLocks, Named,
-    NamedLatch, NamedLock, NamedSemaphore, NamedSide, Once, Permits, Quorum, QuorumGuard,
-    QuorumLock, Ran, Released, Side, TryLock, WorkError,
+    Alone, Busy, Cached, Exclusive, Handle, Kind, LatchHandle, LockGuard, LockHandle, Locks, Loss,
+    ManyGuard, ManyLocks, Once, Permits, Quorum, QuorumGuard, QuorumLock, Ran, Released,
+    RwLockHandle, SemaphoreHandle, Side, TryLock, WorkError,
 };
+pub use notifications::{Listener, Notification, Notifications, Wake};
 pub use replicated::Replicated;
-pub use signals::{Listener, Signal, Signals, Wake};
+pub use retry_store::{NoAnswer, RetryStore};
 pub use store::{BlockingStore, Store};
-pub use timed::{NoAnswer, Timed};

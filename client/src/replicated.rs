@@ -7,9 +7,9 @@ use lockage_core::Command;
 
 use crate::error::StoreError;
 use crate::key::Key;
+use crate::retry_store::RetryStore;
 use crate::runtime::Runtime;
 use crate::store::Store;
-use crate::timed::Timed;
 
 /// A store that can tell how many replicas have a command.
 ///
@@ -79,7 +79,7 @@ impl<S: Replicated> Replicated for Arc<S> {
 
 /// Within the timeout of a call: of each attempt, the replicas have three quarters at most. A command that is
 /// done and that too few have acknowledged is not tried again.
-impl<S: Replicated, R: Runtime> Replicated for Timed<S, R> {
+impl<S: Replicated, R: Runtime> Replicated for RetryStore<S, R> {
     async fn execute_acknowledged<C>(
         &self,
         key: &Key,

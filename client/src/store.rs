@@ -44,14 +44,14 @@ pub trait Store: Send + Sync {
         self.execute(key, command)
     }
 
-    /// Whether [`Store::execute_each`] puts several commands into one call.
-    fn gathers(&self) -> bool {
+    /// Whether [`Store::execute_batch`] puts several commands into one call.
+    fn supports_batch(&self) -> bool {
         false
     }
 
     /// Executes each of these commands on its key, each as if by itself, for callers who wait no longer than
     /// `patience`: in one call where the store can, and otherwise one after the other. An outcome for each.
-    fn execute_each<C>(
+    fn execute_batch<C>(
         &self,
         calls: &[(&Key, &C)],
         patience: Duration,
@@ -108,11 +108,11 @@ impl<S: Store> Store for &S {
         (**self).execute_within(key, command, patience)
     }
 
-    fn gathers(&self) -> bool {
-        (**self).gathers()
+    fn supports_batch(&self) -> bool {
+        (**self).supports_batch()
     }
 
-    fn execute_each<C>(
+    fn execute_batch<C>(
         &self,
         calls: &[(&Key, &C)],
         patience: Duration,
@@ -120,7 +120,7 @@ impl<S: Store> Store for &S {
     where
         C: Command<Outcome: Send> + Sync,
     {
-        (**self).execute_each(calls, patience)
+        (**self).execute_batch(calls, patience)
     }
 }
 
@@ -148,11 +148,11 @@ impl<S: Store> Store for Arc<S> {
         (**self).execute_within(key, command, patience)
     }
 
-    fn gathers(&self) -> bool {
-        (**self).gathers()
+    fn supports_batch(&self) -> bool {
+        (**self).supports_batch()
     }
 
-    fn execute_each<C>(
+    fn execute_batch<C>(
         &self,
         calls: &[(&Key, &C)],
         patience: Duration,
@@ -160,7 +160,7 @@ impl<S: Store> Store for Arc<S> {
     where
         C: Command<Outcome: Send> + Sync,
     {
-        (**self).execute_each(calls, patience)
+        (**self).execute_batch(calls, patience)
     }
 }
 

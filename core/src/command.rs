@@ -21,8 +21,8 @@ pub trait Command {
     fn script(&self) -> ScriptId;
 
     /// The script that works where that one does not: it takes a record that was written under any other
-    /// limit, with [arguments](Command::fallback_arguments) of its own and a reply of the same form.
-    fn fallback(&self) -> Option<ScriptId> {
+    /// limit, with [arguments](Command::slow_path_arguments) of its own and a reply of the same form.
+    fn slow_path(&self) -> Option<ScriptId> {
         None
     }
 
@@ -30,8 +30,8 @@ pub trait Command {
     /// the skew: see [`Arguments::new`]).
     fn arguments(&self, arguments: &mut Arguments);
 
-    /// The same for the script that [`Command::fallback`] names.
-    fn fallback_arguments(&self, arguments: &mut Arguments) {
+    /// The same for the script that [`Command::slow_path`] names.
+    fn slow_path_arguments(&self, arguments: &mut Arguments) {
         self.arguments(arguments);
     }
 
@@ -103,7 +103,7 @@ pub enum ScriptId {
     LeakyBucketAcquire,
     LeakyBucketCancel,
     SlidingLogAcquire,
-    SeveralAcquire,
+    CompositeAcquire,
     LimiterAcquire,
     LimiterPeek,
     LimiterAdjust,
@@ -116,9 +116,9 @@ pub enum ScriptId {
     LockForceRelease,
     LockInspect,
     LockWithdraw,
-    PlainLockAcquire,
-    PlainLockRenew,
-    PlainLockRelease,
+    FastLockAcquire,
+    FastLockRenew,
+    FastLockRelease,
     FencedWrite,
     FencedRead,
     SemaphoreAcquire,
@@ -145,7 +145,7 @@ impl ScriptId {
         ScriptId::LeakyBucketAcquire,
         ScriptId::LeakyBucketCancel,
         ScriptId::SlidingLogAcquire,
-        ScriptId::SeveralAcquire,
+        ScriptId::CompositeAcquire,
         ScriptId::LimiterAcquire,
         ScriptId::LimiterPeek,
         ScriptId::LimiterAdjust,
@@ -158,9 +158,9 @@ impl ScriptId {
         ScriptId::LockForceRelease,
         ScriptId::LockInspect,
         ScriptId::LockWithdraw,
-        ScriptId::PlainLockAcquire,
-        ScriptId::PlainLockRenew,
-        ScriptId::PlainLockRelease,
+        ScriptId::FastLockAcquire,
+        ScriptId::FastLockRenew,
+        ScriptId::FastLockRelease,
         ScriptId::FencedWrite,
         ScriptId::FencedRead,
         ScriptId::SemaphoreAcquire,
@@ -187,7 +187,7 @@ impl ScriptId {
             ScriptId::LeakyBucketAcquire => "leaky_bucket_acquire",
             ScriptId::LeakyBucketCancel => "leaky_bucket_cancel",
             ScriptId::SlidingLogAcquire => "sliding_log_acquire",
-            ScriptId::SeveralAcquire => "several_acquire",
+            ScriptId::CompositeAcquire => "composite_acquire",
             ScriptId::LimiterAcquire => "limiter_acquire",
             ScriptId::LimiterPeek => "limiter_peek",
             ScriptId::LimiterAdjust => "limiter_adjust",
@@ -200,9 +200,9 @@ impl ScriptId {
             ScriptId::LockForceRelease => "lock_force_release",
             ScriptId::LockInspect => "lock_inspect",
             ScriptId::LockWithdraw => "lock_withdraw",
-            ScriptId::PlainLockAcquire => "plain_lock_acquire",
-            ScriptId::PlainLockRenew => "plain_lock_renew",
-            ScriptId::PlainLockRelease => "plain_lock_release",
+            ScriptId::FastLockAcquire => "fast_lock_acquire",
+            ScriptId::FastLockRenew => "fast_lock_renew",
+            ScriptId::FastLockRelease => "fast_lock_release",
             ScriptId::FencedWrite => "fenced_write",
             ScriptId::FencedRead => "fenced_read",
             ScriptId::SemaphoreAcquire => "semaphore_acquire",

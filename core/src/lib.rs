@@ -60,11 +60,12 @@ pub use limit::{
     SlidingWindow, TokenBucket, parse_duration, parse_rate,
 };
 pub use limiter::{
-    Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, Follow, Followed, MAX_COSTS,
-    MAX_RESERVATIONS, OnLimit, Peek, REMEMBERED_REQUESTS, RequestId, Reservation, Reserve,
-    Reserved, Reset, Scope, SetLimit, Settle, Settlement, StoredLimit, TakeTurn, Ticket, Turn,
+    Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, LimitCommand, MAX_COSTS,
+    MAX_RESERVATIONS, Peek, REMEMBERED_REQUESTS, RequestId, Reservation, Reserve, Reserved, Reset,
+    Scope, SetLimit, Settle, Settlement, StoredLimit, StoredLimitOutcome, TakeTurn, Ticket, Turn,
+    WithStoredLimit,
 };
-pub use meter::{Meter, Prior, Ruling, Tally};
+pub use meter::{LazyDecision, Meter, MeterState, Prior};
 pub use packed::{read_integer_reply, read_packed_reply};
 pub use record::{Record, Stored};
 #[cfg(target_has_atomic = "64")]

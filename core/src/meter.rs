@@ -19,11 +19,11 @@ use crate::time::Timestamp;
 /// neither records nor what they hold besides: blocks, requests' ids and reservations.
 ///
 /// ```
-/// use lockage_core::{Meter, Tally, Timestamp, TokenBucket};
+/// use lockage_core::{Meter, MeterState, Timestamp, TokenBucket};
 /// use std::time::Duration;
 ///
 /// let bucket = TokenBucket::new(100, Duration::from_secs(60), 20)?;
-/// let mut tally = Tally::fresh(bucket, Timestamp::EPOCH);
+/// let mut tally = MeterState::fresh(bucket, Timestamp::EPOCH);
 /// assert!(bucket.admit(&mut tally, 15, Timestamp::EPOCH).1);
 /// assert!(!bucket.admit(&mut tally, 6, Timestamp::EPOCH).1);
 /// # Ok::<(), lockage_core::ConfigError>(())
@@ -33,7 +33,7 @@ pub trait Meter: Counter<State: Send + Sync> + Into<Limit> + Send + Sync + 'stat
     /// Charges `cost` to `tally` where it is admitted, or changes nothing; what the tally was `now`, and
     /// whether it was admitted.
     #[inline]
-    fn admit(self, tally: &mut Tally<Self>, cost: u64, now: Timestamp) -> (Prior, bool) {
+    fn admit(self, tally: &mut MeterState<Self>, cost: u64, now: Timestamp) -> (Prior, bool) {
         let before = self.settle(Some(tally.0), now.as_micros());
         let allowed = fits(self, before, cost);
         if allowed {
@@ -43,13 +43,13 @@ pub trait Meter: Counter<State: Send + Sync> + Into<Limit> + Send + Sync + 'stat
     }
 
     /// What `tally` is `now`.
-    fn prior(self, tally: &Tally<Self>, now: Timestamp) -> Prior {
+    fn prior(self, tally: &MeterState<Self>, now: Timestamp) -> Prior {
         Prior(Self::fields(self.settle(Some(tally.0), now.as_micros())))
     }
 
     /// Whether `tally` acts like a fresh one from `now` on, and may be dropped (property D9).
     #[inline]
-    fn is_over(self, tally: &Tally<Self>, now: Timestamp) -> bool {
+    fn is_over(self, tally: &MeterState<Self>, now: Timestamp) -> bool {
         if !is_bucket::<Self>() {
             return self.fresh_at(tally.0) <= now.as_micros();
         }
@@ -84,20 +84,20 @@ fn is_bucket<M: Counter>() -> bool {
 /// What is used of one limit.
 #[expect(private_bounds, reason = "the machines are those of this crate")]
 #[derive(Clone, Copy)]
-pub struct Tally<M: Counter>(M::State);
+pub struct MeterState<M: Counter>(M::State);
 
 #[expect(private_bounds, reason = "the machines are those of this crate")]
-impl<M: Counter> Tally<M> {
+impl<M: Counter> MeterState<M> {
     /// Nothing is used.
     #[inline]
     pub fn fresh(meter: M, now: Timestamp) -> Self {
-        Tally(meter.settle(None, now.as_micros()))
+        MeterState(meter.settle(None, now.as_micros()))
     }
 }
 
-impl<M: Counter> fmt::Debug for Tally<M> {
+impl<M: Counter> fmt::Debug for MeterState<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Tally").field(&&M::fields(self.0)[..]).finish()
+        f.debug_tuple("MeterState").field(&&M::fields(self.0)[..]).finish()
     }
 }
 
@@ -134,7 +134,7 @@ impl Prior {
 /// [`Decision`].
 #[derive(Clone, Copy, Debug)]
 #[must_use = "it says whether the request may go ahead"]
-pub struct Ruling<'a> {
+pub struct LazyDecision<'a> {
     limit: &'a Limit,
     prior: Prior,
     cost: u64,
@@ -142,7 +142,7 @@ pub struct Ruling<'a> {
     allowed: bool,
 }
 
-impl<'a> Ruling<'a> {
+impl<'a> LazyDecision<'a> {
     /// What [`Meter::admit`] of this `limit` came to at `now`.
     #[inline]
     pub fn new(
@@ -151,7 +151,7 @@ impl<'a> Ruling<'a> {
         cost: u64,
         now: Timestamp,
     ) -> Self {
-        Ruling { limit, prior, cost, now, allowed }
+        LazyDecision { limit, prior, cost, now, allowed }
     }
 
     /// Whether the request may go ahead.
@@ -195,8 +195,8 @@ impl<'a> Ruling<'a> {
     }
 }
 
-impl From<Ruling<'_>> for Decision {
-    fn from(ruling: Ruling<'_>) -> Self {
+impl From<LazyDecision<'_>> for Decision {
+    fn from(ruling: LazyDecision<'_>) -> Self {
         ruling.decision()
     }
 }
@@ -216,7 +216,7 @@ mod tests {
     fn is_over_when_nothing_is_left(meter: impl Meter) {
         let limit: Limit = meter.into();
         for (cost, others) in [(1, 0), (3, 2), (5, 4)] {
-            let mut tally = Tally::fresh(meter, at(1_000));
+            let mut tally = MeterState::fresh(meter, at(1_000));
             assert!(meter.is_over(&tally, at(1_000)));
             for (cost, now) in [(cost, 1_000), (others, 1_030)] {
                 assert!(meter.admit(&mut tally, cost, at(now)).1);
@@ -241,8 +241,8 @@ mod tests {
     #[test]
     fn a_tally_shows_its_numbers() {
         let window = FixedWindow::new(9, Duration::from_micros(100)).unwrap();
-        let mut tally = Tally::fresh(window, at(1_000));
+        let mut tally = MeterState::fresh(window, at(1_000));
         assert!(window.admit(&mut tally, 2, at(1_000)).1);
-        assert_eq!(format!("{tally:?}"), "Tally([1000, 2])");
+        assert_eq!(format!("{tally:?}"), "MeterState([1000, 2])");
     }
 }

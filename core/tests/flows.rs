@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use lockage_core::flow::{
-    Failure, Outage, OutageConfig, Polling, Renewals, Retry, Route, Step, Wait, own_deadline,
+    CircuitBreaker, CircuitBreakerConfig, Failure, Polling, Renewals, Retry, Route, Step, Wait,
+    own_deadline,
 };
 use lockage_core::{Decision, Verdict};
 
@@ -117,8 +118,8 @@ fn a_wait_fits_where_the_permit_comes_at_its_deadline() {
 
 #[test]
 fn an_outage_is_probed_from_the_moment_that_is_due() {
-    let config = OutageConfig::new(1, ms(100), 2).expect("above zero");
-    let mut outage = Outage::new(config);
+    let config = CircuitBreakerConfig::new(1, ms(100), 2).expect("above zero");
+    let mut outage = CircuitBreaker::new(config);
     outage.failed(Route::Store, ms(5));
     assert_eq!(outage.route(ms(104)), Route::Away);
     assert_eq!(outage.route(ms(105)), Route::Probe);

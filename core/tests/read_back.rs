@@ -8,8 +8,8 @@ use lockage_core::lock::{Lock, OwnerId};
 use lockage_core::rw_lock::{HoldId, RwLock};
 use lockage_core::semaphore::{PermitId, Semaphore};
 use lockage_core::{
-    Acquire, Adjust, Command, Follow, Limit, Record, RecordError, RequestId, SetLimit, Stored,
-    StoredLimit, Timestamp,
+    Acquire, Adjust, Command, Limit, Record, RecordError, RequestId, SetLimit, Stored, StoredLimit,
+    Timestamp, WithStoredLimit,
 };
 
 const SPAN: Duration = Duration::from_secs(60);
@@ -82,12 +82,12 @@ fn a_stored_limit_reads_back() {
     let slot = &mut None;
     SetLimit::new(stored).apply(slot, at(100)).unwrap();
     let acquire = Acquire::new(limit("fixed-window 1/s"), 3).unwrap();
-    Follow::new(acquire).apply(slot, at(200)).unwrap();
+    WithStoredLimit::new(acquire).apply(slot, at(200)).unwrap();
     reads_back(slot, "P1 o 3600000000 3600000200 F1 10 60000000 200 3");
 
     let slot = &mut None;
     SetLimit::new(stored.per_client()).apply(slot, at(100)).unwrap();
-    Follow::new(acquire).apply(slot, at(200)).unwrap();
+    WithStoredLimit::new(acquire).apply(slot, at(200)).unwrap();
     // Such a limit is only told: what is used of it counts elsewhere.
     reads_back(slot, "P1 c 3600000000 3600000200 F1 10 60000000 200 0");
     assert_eq!(slot.as_ref().unwrap().tag(), "F1");

@@ -6,8 +6,8 @@ use lockage_core::lock::{Answer, HoldId, Lock, OwnerId};
 use lockage_core::rw_lock::{self, RwLock};
 use lockage_core::semaphore::{self, PermitId, Semaphore};
 use lockage_core::{
-    Acquire, AcquireEach, Adjust, Command, CostError, Follow, Limit, MAX_COSTS, Peek, Record,
-    RecordError, RequestId, Reset, SetLimit, Stored, StoredLimit, Timestamp, Verdict,
+    Acquire, AcquireEach, Adjust, Command, CostError, Limit, MAX_COSTS, Peek, Record, RecordError,
+    RequestId, Reset, SetLimit, Stored, StoredLimit, Timestamp, Verdict, WithStoredLimit,
 };
 
 fn at(micros: u64) -> Timestamp {
@@ -295,7 +295,7 @@ fn a_record_is_kept_as_one_of_the_same_limit_with_the_same_end() {
         reserve.apply(&mut reserved, at(100)).unwrap();
         let mut stored = None;
         SetLimit::new(StoredLimit::new(limit(kind))).apply(&mut stored, at(100)).unwrap();
-        Follow::new(acquire).apply(&mut stored, at(100)).unwrap();
+        WithStoredLimit::new(acquire).apply(&mut stored, at(100)).unwrap();
         let blocked = after(kind, Adjust::block(limit(kind), span).unwrap());
         for more in [requested.unwrap(), reserved.unwrap(), stored.unwrap(), blocked] {
             assert!(!more.is_kept_as(&plain), "{more:?}");

@@ -10,8 +10,8 @@ use lockage_core::lock::{self, Lock, OwnerId};
 use lockage_core::rw_lock::{HoldId, Mode, RwLock};
 use lockage_core::semaphore::{PermitId, Semaphore};
 use lockage_core::{
-    Acquire, AcquireEach, Adjust, Command, Follow, Limit, Peek, Record, RequestId, Reset, SetLimit,
-    Settle, StoredLimit, TakeTurn, Timestamp,
+    Acquire, AcquireEach, Adjust, Command, Limit, Peek, Record, RequestId, Reset, SetLimit, Settle,
+    StoredLimit, TakeTurn, Timestamp, WithStoredLimit,
 };
 
 const SPAN: Duration = Duration::from_secs(60);
@@ -59,11 +59,11 @@ fn d11_limits_tell_what_may_be_sent_again() {
     let stored = StoredLimit::new(limit);
     let slot = &mut None;
     again(&SetLimit::new(stored), slot);
-    again(&Follow::new(named(5)), slot);
-    again(&Follow::new(Peek::new(limit, 1)), slot);
+    again(&WithStoredLimit::new(named(5)), slot);
+    again(&WithStoredLimit::new(Peek::new(limit, 1)), slot);
     once(&SetLimit::if_absent(stored));
     once(&SetLimit::afresh(stored));
-    once(&Follow::new(acquire));
+    once(&WithStoredLimit::new(acquire));
 }
 
 #[test]

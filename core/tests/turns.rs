@@ -67,7 +67,7 @@ fn who_has_less_patience_than_it_takes_is_not_admitted() {
     assert_eq!(denied.retry_after(), Some(300 * MICRO));
     let admitted = acquire(1).within(299 * MICRO).apply(&mut slot, at(1001)).unwrap();
     assert_eq!((admitted.verdict, admitted.turn_after), (Verdict::Allowed, 299 * MICRO));
-    // Patience counts from the caller's time, also where the clock was set back.
+    // MaxWait counts from the caller's time, also where the clock was set back.
     let denied = acquire(1).within(1299 * MICRO).apply(&mut slot, at(100)).unwrap();
     assert_eq!((denied.retry_after(), denied.turn_after), (Some(MICRO), 1300 * MICRO));
     let now = acquire(1).within(Duration::ZERO).apply(&mut None, at(7)).unwrap();

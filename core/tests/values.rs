@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockage_core::flow::{OutageConfig, PrefetchConfig};
+use lockage_core::flow::{CircuitBreakerConfig, PrefetchConfig};
 use lockage_core::latch::{Latch, OperationId};
 use lockage_core::lock::{self, Lock, OwnerId};
 use lockage_core::rw_lock::{HoldId, RwLock};
@@ -171,7 +171,7 @@ fn what_was_configured_can_be_asked_for() {
     let lock = Lock::new(lease, remember).unwrap();
     assert_eq!((lock.lease(), lock.remember()), (lease, remember));
     assert_eq!(Latch::new(remember).unwrap().keep(), remember);
-    assert_eq!(OutageConfig::new(1, lease, 1).unwrap().probe_every(), lease);
+    assert_eq!(CircuitBreakerConfig::new(1, lease, 1).unwrap().probe_every(), lease);
     let limit = "fixed-window 9/s".parse().unwrap();
     let prefetch = PrefetchConfig::new(&limit, 5, lease).unwrap();
     assert_eq!((prefetch.permits(), prefetch.lease()), (5, lease));

@@ -4,13 +4,13 @@ local limit, window, cost, at = struct.unpack('<ddd', call)
 local opened, used, kept = now, 0, -1
 local reply
 if record then
-  if #record ~= 35 then return redis.error_reply(OTHER_LIMIT) end
+  if #record ~= 35 then return redis.error_reply(NEEDS_SLOW_PATH) end
   local tag, l, w
   tag, l, w, opened, used = struct.unpack('<I3dddd', record)
   if tag ~= 3813702 or l ~= limit or w ~= window   -- F1:
     or not (opened >= 0 and opened % 1 == 0 and opened < 9007199254740992)
     or not (used >= 0 and used % 1 == 0 and used < 9007199254740992) then
-    return redis.error_reply(OTHER_LIMIT)
+    return redis.error_reply(NEEDS_SLOW_PATH)
   end
   reply = struct.pack('<ddd', now, opened, used)
   if used > 0 then kept = opened + window end

@@ -5,13 +5,13 @@ local amount, interval, burst, cost, at = struct.unpack('<dddd', call)
 local deficit, anchor, held, before = 0, now, 0
 local reply
 if record then
-  if #record ~= 43 then return redis.error_reply(OTHER_LIMIT) end
+  if #record ~= 43 then return redis.error_reply(NEEDS_SLOW_PATH) end
   local tag, a, i, b
   tag, a, i, b, held, before = struct.unpack('<I3ddddd', record)
   if tag ~= 3813705 or a ~= amount or i ~= interval or b ~= burst   -- I1:
     or not (held >= 0 and held % 1 == 0 and held < 9007199254740992)
     or not (before >= 0 and before % 1 == 0 and before < 9007199254740992) then
-    return redis.error_reply(OTHER_LIMIT)
+    return redis.error_reply(NEEDS_SLOW_PATH)
   end
   reply = struct.pack('<ddd', now, held, before)
   local passed = 0   -- since the anchor, in whole intervals

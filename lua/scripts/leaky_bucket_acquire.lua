@@ -8,13 +8,13 @@ local deficit, last, held, before = 0, now, 0
 local reply
 if not (patience >= 0) then return redis.error_reply(WRONG_CALL) end
 if record then
-  if #record ~= 43 then return redis.error_reply(OTHER_LIMIT) end
+  if #record ~= 43 then return redis.error_reply(NEEDS_SLOW_PATH) end
   local tag, r, u, q
   tag, r, u, q, held, before = struct.unpack('<I3ddddd', record)
   if tag ~= 3813713 or r ~= rate or u ~= unit or q ~= queue   -- Q1:
     or not (held >= 0 and held % 1 == 0 and held < 9007199254740992)
     or not (before >= 0 and before % 1 == 0 and before < 9007199254740992) then
-    return redis.error_reply(OTHER_LIMIT)
+    return redis.error_reply(NEEDS_SLOW_PATH)
   end
   reply = struct.pack('<ddd', now, held, before)
   deficit, last = held, before

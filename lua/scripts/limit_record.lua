@@ -276,8 +276,8 @@ local function read_record()
     entries = form == 'list' and math.huge or 0
     local stored, same = read_stored(record)
     if not stored then return same end
-    local is_plain = same and not stored[2] and not policy and not blocked and not reservations[1]
-    prior = is_plain and stored[1].state
+    local is_fast_path = same and not stored[2] and not policy and not blocked and not reservations[1]
+    prior = is_fast_path and stored[1].state
     settle(stored)
     converted = not same
     if converted then convert(stored) else lower_reservations(parts) end

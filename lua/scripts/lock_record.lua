@@ -9,7 +9,7 @@
 -- force; x and its id, where its lease was over when the lock was granted again. Behind each > stands a place in
 -- the queue, the first one first: its owner (32 hex digits) and until when it lasts (us). Places that have ended are
 -- dropped by the next write.
--- Where the queue is empty it is stored packed, as plain_lock.lua says.
+-- Where the queue is empty it is stored packed, as fast_lock.lua says.
 local MAX_HOLDS = 256
 local MAX_QUEUED = 256
 local NOBODY = '00000000000000000000000000000000'

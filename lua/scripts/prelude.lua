@@ -9,7 +9,7 @@
 -- key), 2 another version, 4 damaged, 5 the id was used before, for another operation or another
 -- cost, 7 as many reservations are open as there can be, 8 the key's limit is stored with it. Nothing is
 -- written then. Nothing is written either where the reply is an error that begins with LOCKAGE_ARGUMENT,
--- for a wrong argument, or with LOCKAGE_OTHER_LIMIT, for a record that only the general scripts
+-- for a wrong argument, or with LOCKAGE_NEEDS_SLOW_PATH, for a record that only the general scripts
 -- (limiter_*.lua) can work on.
 local key = KEYS[1]
 local find, match, sub, format = string.find, string.match, string.sub, string.format

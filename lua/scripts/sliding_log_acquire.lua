@@ -13,13 +13,13 @@ local head = redis.pcall('LINDEX', key, '0')
 local used, last, kept = 0, 0, -1
 local count, time, units = 0, 0, 0   -- how many entries have expired, and of the next one its time and its cost
 if head then
-  if #head ~= 35 then return redis.error_reply(OTHER_LIMIT) end
+  if #head ~= 35 then return redis.error_reply(NEEDS_SLOW_PATH) end
   local tag, l, w
   tag, l, w, used, last = struct.unpack('<I3dddd', head)
   if tag ~= 3813708 or l ~= limit or w ~= window   -- L1:
     or not (used >= 0 and used % 1 == 0 and used < 9007199254740992)
     or not (last >= 0 and last % 1 == 0 and last < 9007199254740992) then
-    return redis.error_reply(OTHER_LIMIT)
+    return redis.error_reply(NEEDS_SLOW_PATH)
   end
   if used > 0 then
     kept = last - last % window + 2 * window
@@ -33,14 +33,14 @@ local clock = now   -- the time that counts: never before the latest entry's
 if last > now then clock = last end
 local entry, piece, place = used > 0 and redis.call('LINDEX', key, '1'), nil, 1
 while used > 0 do
-  if not entry then return redis.error_reply(OTHER_LIMIT) end
+  if not entry then return redis.error_reply(NEEDS_SLOW_PATH) end
   time, units = tonumber(entry), 1
   if not time then
     time, units = string.match(entry, '^(%d+):(%d+)$')
     time, units = tonumber(time), tonumber(units)
   end
   if not (time and time >= 0 and time % 1 == 0 and time <= last and units >= 1 and units <= used) then
-    return redis.error_reply(OTHER_LIMIT)
+    return redis.error_reply(NEEDS_SLOW_PATH)
   end
   if clock < time + window then break end
   used, count = used - units, count + 1
@@ -77,7 +77,7 @@ while true do
             times[#times + 1], costs[#costs + 1] = tonumber(t), tonumber(u) or 1
           end
         end
-        if not times[at_entry] then return redis.error_reply(OTHER_LIMIT) end
+        if not times[at_entry] then return redis.error_reply(NEEDS_SLOW_PATH) end
         freed = freed + costs[at_entry]
       until freed >= missing
       free = times[at_entry] + window

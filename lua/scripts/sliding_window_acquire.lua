@@ -5,14 +5,14 @@ local limit, window, cost, at = struct.unpack('<ddd', call)
 local previous, current, last, kept = 0, 0, now, -1
 local reply
 if record then
-  if #record ~= 43 then return redis.error_reply(OTHER_LIMIT) end
+  if #record ~= 43 then return redis.error_reply(NEEDS_SLOW_PATH) end
   local tag, l, w
   tag, l, w, previous, current, last = struct.unpack('<I3ddddd', record)
   if tag ~= 3813715 or l ~= limit or w ~= window   -- S1:
     or not (previous >= 0 and previous % 1 == 0 and previous < 9007199254740992)
     or not (current >= 0 and current % 1 == 0 and current < 9007199254740992)
     or not (last >= 0 and last % 1 == 0 and last < 9007199254740992) then
-    return redis.error_reply(OTHER_LIMIT)
+    return redis.error_reply(NEEDS_SLOW_PATH)
   end
   reply = struct.pack('<dddd', now, previous, current, last)
   local start = last - last % window

@@ -6,13 +6,13 @@ local full = burst * unit
 local deficit, last, held, before = 0, now, 0
 local reply
 if record then
-  if #record ~= 43 then return redis.error_reply(OTHER_LIMIT) end
+  if #record ~= 43 then return redis.error_reply(NEEDS_SLOW_PATH) end
   local tag, r, u, b
   tag, r, u, b, held, before = struct.unpack('<I3ddddd', record)
   if tag ~= 3813716 or r ~= rate or u ~= unit or b ~= burst   -- T1:
     or not (held >= 0 and held % 1 == 0 and held < 9007199254740992)
     or not (before >= 0 and before % 1 == 0 and before < 9007199254740992) then
-    return redis.error_reply(OTHER_LIMIT)
+    return redis.error_reply(NEEDS_SLOW_PATH)
   end
   if now >= before then
     -- A refill past 2^53 may round, but stays above every deficit.

@@ -13,8 +13,8 @@ use crate::{Script, function, script};
 const REDIRECTIONS: u8 = 8;
 
 /// The first word of the error that a script replies where the key was written under another limit,
-/// and another script is to be called: see [`lockage_core::Command::fallback`].
-pub const OTHER_LIMIT: &str = "LOCKAGE_OTHER_LIMIT";
+/// and another script is to be called: see [`lockage_core::Command::slow_path`].
+pub const NEEDS_SLOW_PATH: &str = "LOCKAGE_NEEDS_SLOW_PATH";
 
 /// The first words of error replies to a function after which it is called as a script instead: the server has no
 /// such function or knows no functions (`ERR`), the caller may not call any (`NOPERM`), or the server takes no writes
@@ -106,10 +106,10 @@ impl<'a, C: Command> Call<'a, C> {
                 self.by = By::Digest;
                 true
             }
-            (_, OTHER_LIMIT) => self.command.fallback().is_some_and(|fallback| {
+            (_, NEEDS_SLOW_PATH) => self.command.slow_path().is_some_and(|fallback| {
                 self.by = By::Digest;
                 self.arguments = self.arguments.at_the_same_time();
-                self.command.fallback_arguments(&mut self.arguments);
+                self.command.slow_path_arguments(&mut self.arguments);
                 std::mem::replace(&mut self.script, script(fallback)).id() != fallback
             }),
             (_, "MOVED" | "ASK") => {
@@ -224,11 +224,11 @@ mod tests {
         with_call(|mut call| {
             let first = call.script();
             assert!(call.again_after("NOSCRIPT"));
-            assert!(call.again_after("LOCKAGE_OTHER_LIMIT"));
+            assert!(call.again_after("LOCKAGE_NEEDS_SLOW_PATH"));
             assert_eq!((call.name(), call.script().len()), ("EVALSHA", 40));
             assert_ne!(call.script(), first);
             assert!(call.again_after("NOSCRIPT"));
-            assert!(!call.again_after("LOCKAGE_OTHER_LIMIT"));
+            assert!(!call.again_after("LOCKAGE_NEEDS_SLOW_PATH"));
         });
     }
 
@@ -266,7 +266,7 @@ mod tests {
         with_call(|call| assert_eq!(call.by_function(false).name(), "EVALSHA"));
         with_call(|call| {
             let mut call = call.by_function(true);
-            assert!(call.again_after("LOCKAGE_OTHER_LIMIT"));
+            assert!(call.again_after("LOCKAGE_NEEDS_SLOW_PATH"));
             assert_eq!((call.name(), call.script().len()), ("EVALSHA", 40));
         });
         let limit: Limit = "token-bucket 5/s".parse().unwrap();

@@ -39,7 +39,7 @@ impl Library {
     fn of_digest(digest: &str) -> Self {
         let mut text = format!("#!lua name=lockage_{digest}\n");
         let mut names = Vec::new();
-        for id in ScriptId::ALL.into_iter().filter(|&id| sources::is_plain(id)) {
+        for id in ScriptId::ALL.into_iter().filter(|&id| sources::is_fast_path(id)) {
             // Short: each letter costs a server a dozen instructions at each call.
             let name = format!("l{digest}_{}", names.len());
             text += &format!(
@@ -67,10 +67,10 @@ mod tests {
             ScriptId::IntervalBucketAcquire,
             ScriptId::LeakyBucketAcquire,
             ScriptId::SlidingLogAcquire,
-            ScriptId::SeveralAcquire,
-            ScriptId::PlainLockAcquire,
-            ScriptId::PlainLockRenew,
-            ScriptId::PlainLockRelease,
+            ScriptId::CompositeAcquire,
+            ScriptId::FastLockAcquire,
+            ScriptId::FastLockRenew,
+            ScriptId::FastLockRelease,
         ];
         for id in ScriptId::ALL {
             assert_eq!(function(id).is_some(), plain.contains(&id), "{}", id.name());

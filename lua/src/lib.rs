@@ -26,9 +26,9 @@ use std::sync::LazyLock;
 
 use lockage_core::ScriptId;
 
-pub use call::{Call, OTHER_LIMIT, Reply, TimeSource};
+pub use call::{Call, NEEDS_SLOW_PATH, Reply, TimeSource};
 pub use functions::{function, functions};
-pub use many::CallOfMany;
+pub use many::BatchCall;
 pub use sources::{REWRITE, SHARDED_CHANNELS};
 
 /// A script as it is shipped.

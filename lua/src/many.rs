@@ -11,14 +11,14 @@ use crate::{Reply, Script, TimeSource, sources};
 ///
 /// In a cluster all keys would have to be in one slot, so this is for single servers.
 #[derive(Debug)]
-pub struct CallOfMany<'a, C> {
+pub struct BatchCall<'a, C> {
     commands: Vec<&'a C>,
     script: &'static Script,
     arguments: Vec<Vec<u8>>,
     with_text: bool,
 }
 
-impl<'a, C: Command> CallOfMany<'a, C> {
+impl<'a, C: Command> BatchCall<'a, C> {
     /// The call of these commands, or nothing where they do not go into one: it takes commands of one script, whose
     /// arguments begin alike, and of which what differs is numbers.
     pub fn new(commands: Vec<&'a C>, time: &TimeSource) -> Option<Self> {
@@ -36,7 +36,7 @@ impl<'a, C: Command> CallOfMany<'a, C> {
             })
             .collect();
         let arguments = if each[0].is_packed() { in_binary(&each) } else { in_words(&each)? };
-        Some(CallOfMany { commands, script: script(id), arguments, with_text: false })
+        Some(BatchCall { commands, script: script(id), arguments, with_text: false })
     }
 
     /// The command's name: `EVALSHA`, or `EVAL`.
@@ -45,7 +45,7 @@ impl<'a, C: Command> CallOfMany<'a, C> {
     }
 
     /// The command's first argument; the number of keys and the keys stand between it and
-    /// [`CallOfMany::arguments`].
+    /// [`BatchCall::arguments`].
     pub fn script(&self) -> &'static str {
         if self.with_text { self.script.source() } else { self.script.digest() }
     }
@@ -138,7 +138,7 @@ mod tests {
         let limit: lockage_core::Limit = "sliding-log 5/s + fixed-window 9/s".parse().unwrap();
         let each: Vec<AcquireEach> =
             each.iter().map(|costs| AcquireEach::new(limit, costs.to_vec()).unwrap()).collect();
-        let call = CallOfMany::new(each.iter().collect(), &TimeSource::SERVER).unwrap();
+        let call = BatchCall::new(each.iter().collect(), &TimeSource::SERVER).unwrap();
         call.arguments().map(|text| String::from_utf8(text.to_vec()).unwrap()).collect()
     }
 
@@ -146,7 +146,7 @@ mod tests {
     fn numbers_in_binary_stand_there_for_each_key() {
         let limit: lockage_core::Limit = "fixed-window 5/s".parse().unwrap();
         let each = [vec![1], vec![2, 2]].map(|costs| AcquireEach::new(limit, costs).unwrap());
-        let call = CallOfMany::new(each.iter().collect(), &TimeSource::SERVER).unwrap();
+        let call = BatchCall::new(each.iter().collect(), &TimeSource::SERVER).unwrap();
         let packed = |numbers: &[f64]| numbers.iter().flat_map(|it| it.to_le_bytes()).collect();
         let own = [packed(&[5.0, 1e6, 1.0]), packed(&[5.0, 1e6, 2.0, 2.0])];
         let all: Vec<Vec<u8>> = call.arguments().map(<[u8]>::to_vec).collect();
@@ -167,7 +167,7 @@ mod tests {
     fn the_text_follows_the_digest_once() {
         let limit: lockage_core::Limit = "token-bucket 5/s".parse().unwrap();
         let each = AcquireEach::new(limit, vec![1]).unwrap();
-        let mut call = CallOfMany::new(vec![&each], &TimeSource::SERVER).unwrap();
+        let mut call = BatchCall::new(vec![&each], &TimeSource::SERVER).unwrap();
         assert_eq!((call.name(), call.script().len()), ("EVALSHA", 40));
         assert!(call.again_after("NOSCRIPT"));
         assert_eq!(call.name(), "EVAL");

@@ -10,7 +10,7 @@ const SLIDING_WINDOW: &str = include_str!("../scripts/sliding_window.lua");
 const TOKEN_BUCKET: &str = include_str!("../scripts/token_bucket.lua");
 const INTERVAL_BUCKET: &str = include_str!("../scripts/interval_bucket.lua");
 const ANY_RECORD: &str = include_str!("../scripts/any_record.lua");
-const PLAIN_CALL: &str = include_str!("../scripts/plain_call.lua");
+const PLAIN_CALL: &str = include_str!("../scripts/fast_call.lua");
 const PENALTY: &str = include_str!("../scripts/penalty.lua");
 const PUBLISH: &str = include_str!("../scripts/publish.lua");
 const LOCK_RECORD: &str = include_str!("../scripts/lock_record.lua");
@@ -68,7 +68,7 @@ pub(crate) fn source(id: ScriptId) -> String {
         ScriptId::SlidingLogAcquire => {
             [PLAIN_CALL, include_str!("../scripts/sliding_log_acquire.lua")].concat()
         }
-        ScriptId::SeveralAcquire => plain(include_str!("../scripts/several_acquire.lua")),
+        ScriptId::CompositeAcquire => plain(include_str!("../scripts/composite_acquire.lua")),
         ScriptId::LimiterAcquire => any(&[include_str!("../scripts/limiter_acquire.lua")]),
         ScriptId::LimiterPeek => any(&[include_str!("../scripts/limiter_peek.lua")]),
         ScriptId::LimiterAdjust => any(&[PENALTY, include_str!("../scripts/limiter_adjust.lua")]),
@@ -83,9 +83,9 @@ pub(crate) fn source(id: ScriptId) -> String {
         ScriptId::LockForceRelease => lock(include_str!("../scripts/lock_force_release.lua")),
         ScriptId::LockInspect => lock(include_str!("../scripts/lock_inspect.lua")),
         ScriptId::LockWithdraw => lock(include_str!("../scripts/lock_withdraw.lua")),
-        ScriptId::PlainLockAcquire => plain_lock(include_str!("../scripts/plain_lock_acquire.lua")),
-        ScriptId::PlainLockRenew => plain_lock(include_str!("../scripts/plain_lock_renew.lua")),
-        ScriptId::PlainLockRelease => plain_lock(include_str!("../scripts/plain_lock_release.lua")),
+        ScriptId::FastLockAcquire => fast_lock(include_str!("../scripts/fast_lock_acquire.lua")),
+        ScriptId::FastLockRenew => fast_lock(include_str!("../scripts/fast_lock_renew.lua")),
+        ScriptId::FastLockRelease => fast_lock(include_str!("../scripts/fast_lock_release.lua")),
         ScriptId::FencedWrite => fenced(include_str!("../scripts/fenced_write.lua")),
         ScriptId::FencedRead => fenced(include_str!("../scripts/fenced_read.lua")),
         ScriptId::SemaphoreAcquire => semaphore(include_str!("../scripts/semaphore_acquire.lua")),
@@ -104,8 +104,8 @@ pub(crate) fn source(id: ScriptId) -> String {
     }
 }
 
-/// Whether this is one of those that most calls take: see `plain_call.lua`.
-pub(crate) fn is_plain(id: ScriptId) -> bool {
+/// Whether this is one of those that most calls take: see `fast_call.lua`.
+pub(crate) fn is_fast_path(id: ScriptId) -> bool {
     source(id).starts_with(PLAIN_CALL)
 }
 
@@ -123,18 +123,18 @@ pub(crate) fn many(id: ScriptId) -> String {
 
 /// Of a record that is packed, and written whole: without functions.
 fn plain(operation: &str) -> String {
-    let string = include_str!("../scripts/plain_string.lua");
-    [PLAIN_CALL, string, operation, include_str!("../scripts/plain_store.lua")].concat()
+    let string = include_str!("../scripts/fast_string.lua");
+    [PLAIN_CALL, string, operation, include_str!("../scripts/fast_store.lua")].concat()
 }
 
 /// Of a record that is packed, of whose numbers those are written that change.
 fn counter(operation: &str) -> String {
-    let string = include_str!("../scripts/plain_string.lua");
+    let string = include_str!("../scripts/fast_string.lua");
     [PLAIN_CALL, string, operation, include_str!("../scripts/counter_store.lua")].concat()
 }
 
-fn plain_lock(operation: &str) -> String {
-    plain(&[include_str!("../scripts/plain_lock.lua"), operation].concat())
+fn fast_lock(operation: &str) -> String {
+    plain(&[include_str!("../scripts/fast_lock.lua"), operation].concat())
 }
 
 fn any(operation: &[&str]) -> String {

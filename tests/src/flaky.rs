@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lockage::{BlockingStore, Command, Key, Listener, Signals, Store, StoreError, Wake};
+use lockage::{BlockingStore, Command, Key, Listener, Notifications, Store, StoreError, Wake};
 
 /// More calls than any test makes.
 const SPIN: u64 = 100_000;
@@ -133,7 +133,7 @@ impl<S: Store> Store for Flaky<S> {
 }
 
 /// What is told of keys is never lost.
-impl<S: Signals> Signals for Flaky<S> {
+impl<S: Notifications> Notifications for Flaky<S> {
     async fn listen(&self, key: &Key, wake: Wake) -> Result<Listener, StoreError> {
         self.store.listen(key, wake).await
     }

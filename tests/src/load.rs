@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use lockage::runtime::Tokio;
-use lockage::{Error, Limiter, Store, StoreError, Timed, Verdict};
+use lockage::{Error, Limiter, RetryStore, Store, StoreError, Verdict};
 use tokio::task::JoinHandle;
 
 /// A limit under which nothing is denied or refilled while a test runs.
@@ -22,7 +22,7 @@ const CALLERS: usize = 8;
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// A limiter that callers share.
-pub type Shared<S> = Limiter<Timed<S, Tokio>>;
+pub type Shared<S> = Limiter<RetryStore<S, Tokio>>;
 
 /// A limiter on this store, with [`TIMEOUT`], under [`ROOMY`].
 pub fn limiter<S: Store>(store: S) -> Shared<S> {
@@ -41,7 +41,7 @@ pub fn limiter_of<S: Store>(store: S, limit: &str) -> Shared<S> {
 
 /// The same with another timeout.
 pub fn within<S: Store>(store: S, limit: &str, timeout: Duration) -> Shared<S> {
-    Limiter::new(Timed::new(store, Tokio, timeout), limit.parse().expect("a test's limit"))
+    Limiter::new(RetryStore::new(store, Tokio, timeout), limit.parse().expect("a test's limit"))
 }
 
 /// Callers that are under way.

@@ -120,11 +120,11 @@ impl Key for Real<'_> {
         let mut arguments = Arguments::new(sent, skew_ms);
         command.arguments(&mut arguments);
         let mut called = session.call(command.script(), &self.key, &arguments);
-        if let (Err(error), Some(fallback)) = (&called, command.fallback())
-            && error.contains(lockage_lua::OTHER_LIMIT)
+        if let (Err(error), Some(fallback)) = (&called, command.slow_path())
+            && error.contains(lockage_lua::NEEDS_SLOW_PATH)
         {
             let mut arguments = arguments.at_the_same_time();
-            command.fallback_arguments(&mut arguments);
+            command.slow_path_arguments(&mut arguments);
             called = session.call(fallback, &self.key, &arguments);
         }
         let (reply, held) = called?;

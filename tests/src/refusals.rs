@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 
 use lockage_core::{
-    Acquire, Adjust, Arguments, Command, Follow, Limit, Peek, Record, RecordError, Reset, ScriptId,
-    SetLimit, Stored, StoredLimit, Timestamp,
+    Acquire, Adjust, Arguments, Command, Limit, Peek, Record, RecordError, Reset, ScriptId,
+    SetLimit, Stored, StoredLimit, Timestamp, WithStoredLimit,
 };
 use lockage_sim::store::{RespValue, SimStore};
 
@@ -78,8 +78,8 @@ pub fn refuses_argument(command: &impl Command, place: usize, wrong: &str) {
     let mut script = command.script();
     if arguments.is_packed() {
         arguments = arguments.at_the_same_time();
-        command.fallback_arguments(&mut arguments);
-        script = command.fallback().expect("a plain script has one");
+        command.slow_path_arguments(&mut arguments);
+        script = command.slow_path().expect("a plain script has one");
     }
     let mut words: Vec<&[u8]> = arguments.iter().collect();
     words[place - 1] = wrong.as_bytes();
@@ -149,8 +149,8 @@ fn refuse(key: &mut impl Key) {
     refused(key, &acquire);
     refused(key, &Peek::new(limit, 1));
     refused(key, &Adjust::refund(limit, 1).expect("above zero"));
-    refused(key, &Follow::new(acquire));
-    refused(key, &Follow::or_under(&acquire, stored));
+    refused(key, &WithStoredLimit::new(acquire));
+    refused(key, &WithStoredLimit::or_under(&acquire, stored));
     refused(key, &SetLimit::new(stored));
     refused(key, &SetLimit::if_absent(stored));
     refused(key, &SetLimit::afresh(stored));

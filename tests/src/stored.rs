@@ -6,8 +6,8 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use lockage_core::{
-    Acquire, AcquireEach, Adjust, Follow, Followed, Limit, OnLimit, Peek, Record, RequestId,
-    Reservation, Reset, SetLimit, Settle, StoredLimit, Timestamp,
+    Acquire, AcquireEach, Adjust, Limit, LimitCommand, Peek, Record, RequestId, Reservation, Reset,
+    SetLimit, Settle, StoredLimit, StoredLimitOutcome, Timestamp, WithStoredLimit,
 };
 use proptest::prelude::*;
 
@@ -45,7 +45,7 @@ pub enum Call {
     /// Stores a limit.
     Set(Mode, StoredLimit),
     /// A command under the limit that is stored; where there is none, under the default.
-    Follow(What, Option<StoredLimit>),
+    WithStoredLimit(What, Option<StoredLimit>),
     /// A command under a limit of its own.
     Plain(What, Limit),
     /// Forgets the key.
@@ -131,8 +131,8 @@ pub fn trace(steps: usize) -> impl Strategy<Value = Vec<Step>> {
         prop_oneof![3 => Just(Mode::New), 2 => Just(Mode::IfAbsent), 1 => Just(Mode::Afresh)];
     let call = prop_oneof![
         4 => (mode, stored()).prop_map(|(mode, limit)| Call::Set(mode, limit)),
-        12 => what().prop_map(|what| Call::Follow(what, None)),
-        6 => (what(), stored()).prop_map(|(what, default)| Call::Follow(what, Some(default))),
+        12 => what().prop_map(|what| Call::WithStoredLimit(what, None)),
+        6 => (what(), stored()).prop_map(|(what, default)| Call::WithStoredLimit(what, Some(default))),
         3 => (what(), limit()).prop_map(|(what, limit)| Call::Plain(what, limit)),
         1 => Just(Call::Reset),
     ];
@@ -167,7 +167,7 @@ impl<'k, K: Key> Caller<'k, K> {
                 };
                 told(self.key.execute(&command, now))
             }
-            Call::Follow(what, default) => self.run(what, &Under::Stored(*default), now),
+            Call::WithStoredLimit(what, default) => self.run(what, &Under::Stored(*default), now),
             Call::Plain(what, limit) => self.run(what, &Under::Own(*limit), now),
             Call::Reset => told(self.key.execute(&Reset, now)),
         }
@@ -232,13 +232,15 @@ impl<'k, K: Key> Caller<'k, K> {
 
     fn execute<C>(&mut self, command: &C, under: &Under, now: Timestamp) -> String
     where
-        C: OnLimit<Outcome: Debug> + Clone,
+        C: LimitCommand<Outcome: Debug> + Clone,
     {
         match *under {
             Under::Own(limit) => told(self.key.execute(&command.under(limit), now)),
-            Under::Stored(None) => told(self.key.execute(&Follow::new(command.clone()), now)),
+            Under::Stored(None) => {
+                told(self.key.execute(&WithStoredLimit::new(command.clone()), now))
+            }
             Under::Stored(Some(default)) => {
-                told(self.key.execute(&Follow::or_under(command, default), now))
+                told(self.key.execute(&WithStoredLimit::or_under(command, default), now))
             }
         }
     }
@@ -291,8 +293,8 @@ pub fn following_is_being_under_it(key: &mut impl Key, trace: &[Step]) -> Check 
                 twin.call(&Call::Plain(What::Acquire(1 << 50), set.limit()), now);
                 limit = Some(set);
             }
-            Call::Follow(what, _) | Call::Plain(what, _) => {
-                let followed = follower.call(&Call::Follow(what.clone(), None), now);
+            Call::WithStoredLimit(what, _) | Call::Plain(what, _) => {
+                let followed = follower.call(&Call::WithStoredLimit(what.clone(), None), now);
                 let Some(limit) = limit else { continue };
                 let answer = twin.call(&Call::Plain(what.clone(), limit.limit()), now);
                 let outcome = answer.strip_prefix("Ok(").and_then(|text| text.strip_suffix(')'));
@@ -311,9 +313,9 @@ pub fn following_is_being_under_it(key: &mut impl Key, trace: &[Step]) -> Check 
 }
 
 /// Whether it was run, and its outcome.
-pub fn done<T>(followed: Result<Followed<T>, String>) -> Option<T> {
+pub fn done<T>(followed: Result<StoredLimitOutcome<T>, String>) -> Option<T> {
     match followed {
-        Ok(Followed::Done { outcome, .. }) => Some(outcome),
+        Ok(StoredLimitOutcome::Done { outcome, .. }) => Some(outcome),
         _ => None,
     }
 }

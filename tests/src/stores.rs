@@ -12,7 +12,7 @@ use crate::strategies::MAX_TIME_US;
 
 pub use crate::real::{Real, Session};
 pub use foreign::Foreign;
-pub use model::{Model, is_plain};
+pub use model::{Model, is_fast_path};
 pub use simulated::Simulated;
 
 /// Whose clock decides.

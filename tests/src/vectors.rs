@@ -100,12 +100,12 @@ impl Recorder {
         };
         let mut script = command.script();
         let mut reply = eval(script, &arguments);
-        if let (RespValue::Error(error), Some(fallback)) = (&reply, command.fallback())
-            && error.starts_with(lockage_lua::OTHER_LIMIT)
+        if let (RespValue::Error(error), Some(fallback)) = (&reply, command.slow_path())
+            && error.starts_with(lockage_lua::NEEDS_SLOW_PATH)
         {
             script = fallback;
             arguments = arguments.at_the_same_time();
-            command.fallback_arguments(&mut arguments);
+            command.slow_path_arguments(&mut arguments);
             reply = eval(script, &arguments);
         }
         let (reply, as_sent) = integers(reply);

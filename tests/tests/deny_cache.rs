@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use lockage::runtime::Tokio;
 use lockage::{
-    BlockingLimiter, ConfigError, DenyCache, DenyCacheStats, Limiter, RequestId, Timed, Verdict,
-    WhenAway,
+    BlockingLimiter, ConfigError, DenyCache, DenyCacheStats, Fallback, Limiter, RequestId,
+    RetryStore, Verdict,
 };
 use lockage_memory::MemoryStore;
 use lockage_tests::clocks::TokioClock;
@@ -19,14 +19,14 @@ const SECOND: Duration = Duration::from_secs(1);
 const MICROSECOND: Duration = Duration::from_micros(1);
 
 type Store = Flaky<MemoryStore<Arc<TokioClock>>>;
-type Limited = Limiter<Timed<Store, Tokio>>;
+type Limited = Limiter<RetryStore<Store, Tokio>>;
 
 fn store() -> Store {
     Flaky::new(MemoryStore::with_clock(Arc::new(TokioClock::start())))
 }
 
 fn limiter_on(store: &Store, limit: &str) -> Limited {
-    Limiter::new(Timed::new(store.clone(), Tokio, SECOND), limit.parse().unwrap())
+    Limiter::new(RetryStore::new(store.clone(), Tokio, SECOND), limit.parse().unwrap())
 }
 
 fn limiter(limit: &str) -> (Limited, Store) {
@@ -248,7 +248,7 @@ async fn what_the_store_did_not_decide_is_not_learned() {
     let (limiter, store) = limiter("fixed-window 1/h");
     store.next([Fate::Lost]);
     assert!(limiter.try_acquire("id", 1).await.is_err());
-    let limiter = limiter.when_away(WhenAway::deny()).unwrap();
+    let limiter = limiter.with_fallback(Fallback::closed()).unwrap();
     store.always(Fate::Lost);
     assert!(limiter.try_acquire("id", 1).await.unwrap().degraded);
     assert!(limiter.peek("id", 1).await.unwrap().degraded);

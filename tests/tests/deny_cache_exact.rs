@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use lockage::{Decision, DenyCache, Error, Limiter, RequestId, Timed};
+use lockage::{Decision, DenyCache, Error, Limiter, RequestId, RetryStore};
 use lockage_memory::MemoryStore;
 use lockage_tests::clocks::{Distant, LocalClock, RealTime, StoreClock};
 use lockage_tests::config::Kind;
@@ -80,7 +80,7 @@ struct Process {
     real: RealTime,
     start_us: u64,
     store: Distant<Memory>,
-    cached: Limiter<Timed<Distant<Memory>, LocalClock>>,
+    cached: Limiter<RetryStore<Distant<Memory>, LocalClock>>,
     other: Limiter<Distant<Memory>>,
     /// Is told all that the store is, when the store is, and all that the cache answered.
     twin: Machine,
@@ -95,7 +95,7 @@ impl Process {
         let clock = StoreClock { real: real.clone(), start_us };
         let store = Distant::new(MemoryStore::with_clock(clock), real.clone());
         let local = LocalClock { real: real.clone(), slow_ppm: conditions.slow_ppm };
-        let timed = Timed::new(store.clone(), local, Duration::MAX);
+        let timed = RetryStore::new(store.clone(), local, Duration::MAX);
         let cached = Limiter::new(timed, limit).with_deny_cache(DenyCache::new(1)).unwrap();
         let (other, twin) = (Limiter::new(store.clone(), limit), Machine::new(limit));
         let (turn, hits, seen) = (0, 0, Ok(()));

@@ -6,7 +6,7 @@ use fred::clients::Client;
 use fred::interfaces::ClientLike;
 use fred::types::config::{Config, ConnectionConfig, ReconnectPolicy};
 use lockage::runtime::Tokio;
-use lockage::{Error, Limiter, Store, StoreError, Timed};
+use lockage::{Error, Limiter, RetryStore, Store, StoreError};
 use lockage_fred::FredStore;
 use lockage_tests::server::{Proxy, Server, VirtualClock};
 use lockage_tests::suite::START_US;
@@ -55,7 +55,7 @@ async fn a_call_in_the_queue_is_forgotten_with_its_timeout() {
     let mut policy = ReconnectPolicy::new_constant(0, 500);
     policy.set_jitter(0);
     let client = client(&proxy.url(), policy).await;
-    let store = Timed::new(FredStore::new(client), Tokio, Duration::from_millis(50));
+    let store = RetryStore::new(FredStore::new(client), Tokio, Duration::from_millis(50));
     let limiter = limiter(store);
     limiter.try_acquire("id", 1).await.unwrap();
     proxy.disconnect();
@@ -103,7 +103,7 @@ async fn a_dropped_store_leaves_no_connection() {
         list.lines().filter(|line| line.contains(" addr=127.0.0.1:")).count()
     };
     let store = FredStore::connect(Config::from_url(&server.url()).unwrap());
-    let limiter = limiter(Timed::new(store, Tokio, Duration::from_millis(50)));
+    let limiter = limiter(RetryStore::new(store, Tokio, Duration::from_millis(50)));
     limiter.try_acquire("id", 1).await.unwrap();
     assert_eq!(clients(), 1);
     server.freeze();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use fred::types::config::Config;
 use lockage::runtime::Tokio;
-use lockage::{Locks, Loss, Quorum, Released, Store, Timed};
+use lockage::{Locks, Loss, Quorum, Released, RetryStore, Store};
 use lockage_fred::FredStore;
 use lockage_redis_rs::RedisStore;
 use lockage_tests::server::{Proxy, Server};
@@ -23,7 +23,7 @@ fn fred(server: &Server) -> FredStore<lockage_fred::Reconnecting> {
 }
 
 fn locks<S: Store + 'static>(store: S, lease: Duration) -> Locks<S, Tokio> {
-    Locks::new(Timed::new(store, Tokio, SECOND), lease).unwrap()
+    Locks::new(RetryStore::new(store, Tokio, SECOND), lease).unwrap()
 }
 
 /// One hold that nobody else wants costs the server two calls.
@@ -144,7 +144,7 @@ async fn a_majority_outlasts_a_server() {
 
 async fn majority<S: Store + 'static>(servers: &mut [Server; 3], connect: fn(&Server) -> S) {
     let quorum = || {
-        let timed = |server| Timed::new(connect(server), Tokio, SECOND / 4);
+        let timed = |server| RetryStore::new(connect(server), Tokio, SECOND / 4);
         let locks = servers.iter().map(|server| Locks::new(timed(server), SECOND * 2).unwrap());
         Quorum::new(locks.collect()).unwrap().lock("one").unwrap()
     };
@@ -225,7 +225,7 @@ async fn a_lost_answer_leaves_nothing_for_ever() {
     assert!(ttl > 0 && ttl <= 40_000, "{ttl}");
     proxy.swallow_replies(0);
     proxy.disconnect();
-    let other = Locks::new(Timed::new(fred(&server), Tokio, SECOND), SECOND).unwrap();
+    let other = Locks::new(RetryStore::new(fred(&server), Tokio, SECOND), SECOND).unwrap();
     let other = other.lock("one").unwrap();
     let guard = other.acquire_within(SECOND * 15).await.unwrap().taken();
     drop(guard.expect("it is given back long before its lease ends"));

@@ -37,7 +37,7 @@ fn the_shipped_scripts_obey_every_law() {
 #[test]
 fn plain_scripts_that_are_broken_are_killed() {
     use ScriptId::{
-        PlainLockAcquire as Acquire, PlainLockRelease as Release, PlainLockRenew as Renew,
+        FastLockAcquire as Acquire, FastLockRelease as Release, FastLockRenew as Renew,
     };
     killed(Law::L1, Acquire, "elseif owner == who and holds < 256 then", "elseif holds < 256 then");
     killed(
@@ -252,8 +252,8 @@ fn a_record_that_outlives_its_time_is_killed_by_d9() {
 #[track_caller]
 fn killed(law: Law, script: ScriptId, from: &str, to: &str) {
     let mutant = broken(lockage_lua::script(script).source(), from, to);
-    let is_plain = script.name().starts_with("plain");
-    let store = if is_plain { store() } else { without_plain_scripts(store()) };
+    let is_fast_path = script.name().starts_with("plain");
+    let store = if is_fast_path { store() } else { without_plain_scripts(store()) };
     let store = RefCell::new(store.with_script(script, mutant));
     let outcome = try_out(CASES, &traces(), |trace| obeys(law, &store, &trace));
     let seen = outcome.expect_err("the mutant lives");
@@ -262,8 +262,8 @@ fn killed(law: Law, script: ScriptId, from: &str, to: &str) {
 
 /// A store on which the general scripts do it all.
 fn without_plain_scripts(store: SimStore) -> SimStore {
-    let refuse = format!("return redis.error_reply('{} for tests')", lockage_lua::OTHER_LIMIT);
-    let plain = [ScriptId::PlainLockAcquire, ScriptId::PlainLockRenew, ScriptId::PlainLockRelease];
+    let refuse = format!("return redis.error_reply('{} for tests')", lockage_lua::NEEDS_SLOW_PATH);
+    let plain = [ScriptId::FastLockAcquire, ScriptId::FastLockRenew, ScriptId::FastLockRelease];
     plain.into_iter().fold(store, |store, script| store.with_script(script, refuse.clone()))
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lockage::runtime::Tokio;
-use lockage::{Alone, Cached, Locks, Loss, Once, Ran, Timed, WorkError};
+use lockage::{Alone, Cached, Locks, Loss, Once, Ran, RetryStore, WorkError};
 use lockage_memory::MemoryStore;
 use lockage_tests::clocks::TokioClock;
 use lockage_tests::flaky::{Fate, Flaky};
@@ -20,7 +20,7 @@ type Memory = Flaky<MemoryStore<Arc<TokioClock>>>;
 
 fn locks() -> (Locks<Memory, Tokio>, Memory) {
     let store = Flaky::new(MemoryStore::with_clock(Arc::new(TokioClock::start())));
-    let locks = Locks::new(Timed::new(store.clone(), Tokio, SECOND), LEASE).unwrap();
+    let locks = Locks::new(RetryStore::new(store.clone(), Tokio, SECOND), LEASE).unwrap();
     (locks, store)
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use fred::types::config::Config;
 use lockage::runtime::Tokio;
-use lockage::{LockGuard, Locks, Store, Timed};
+use lockage::{LockGuard, Locks, RetryStore, Store};
 use lockage_fred::FredStore;
 use lockage_redis_rs::RedisStore;
 use lockage_tests::server::Server;
@@ -32,7 +32,7 @@ async fn many_locks_through_fred() {
 /// A lock that is held costs one call in each third of its lease, and those that are due together share what
 /// the client sends at once. None is lost (L6).
 async fn many_locks(name: &str, server: &Server, store: impl Store + 'static) {
-    let store = Timed::new(store, Tokio, Duration::from_secs(2));
+    let store = RetryStore::new(store, Tokio, Duration::from_secs(2));
     let locks = Locks::new(store, LEASE).unwrap();
     let guards = acquire(&locks).await;
 

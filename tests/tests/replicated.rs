@@ -5,7 +5,7 @@ use std::time::Duration;
 use fred::types::config::Config;
 use lockage::lock::{Answer, HoldId, Lock, Operation, OwnerId};
 use lockage::runtime::Tokio;
-use lockage::{Command, Error, Key, Locks, Replicated, Store, StoreError, Timed, Timestamp};
+use lockage::{Command, Error, Key, Locks, Replicated, RetryStore, Store, StoreError, Timestamp};
 use lockage_core::{Acquire, Limit, Peek};
 use lockage_fred::FredStore;
 use lockage_memory::MemoryStore;
@@ -107,7 +107,7 @@ async fn a_lock_is_held_with_its_replica(
     store: impl Replicated + Clone + 'static,
     replica: &Server,
 ) {
-    let timed = Timed::new(store, Tokio, Duration::from_secs(2));
+    let timed = RetryStore::new(store, Tokio, Duration::from_secs(2));
     let locks = Locks::new(timed, Duration::from_secs(60)).unwrap();
     let (plain, lock) = (locks.lock("one").unwrap(), locks.with_replicas(1).lock("one").unwrap());
     let guard = lock.acquire().await.unwrap();
@@ -184,7 +184,7 @@ async fn a_lost_wait_acknowledges_nothing(store: impl Replicated, replica: &Serv
     assert!(store.execute(&key("b"), &inspect).await.unwrap().holder.is_some(), "it was done");
     assert_eq!(acknowledged(&store, &key("b"), &acquire(1), PATIENCE).await, 0);
     // By itself, where it may be done again.
-    let store = Timed::new(store, Tokio, 4 * PATIENCE);
+    let store = RetryStore::new(store, Tokio, 4 * PATIENCE);
     proxy.cut_before_waits(1);
     let (done, count) =
         store.execute_acknowledged(&key("c"), &acquire(1), 1, PATIENCE).await.unwrap();
@@ -349,7 +349,8 @@ impl<S: Store> Replicated for Counting<S> {
 async fn with_a_timeout_a_call_without_an_answer_is_repeated_where_it_may_be() {
     let flaky = Flaky::new(MemoryStore::new());
     let timeout = Duration::from_secs(1);
-    let timed = |longest| Timed::new(Counting { store: flaky.clone(), longest }, Tokio, timeout);
+    let timed =
+        |longest| RetryStore::new(Counting { store: flaky.clone(), longest }, Tokio, timeout);
     flaky.next([Fate::AnswerLost, Fate::DoneInSilence, Fate::NotDone]);
     let (done, count) = timed(timeout / 4)
         .execute_acknowledged(&key("a"), &acquire(1), 2, Duration::MAX)

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use lockage::runtime::Tokio;
 use lockage::{
-    BlockingLimiter, Decision, DenyCache, Error, Limiter, RecordError, RequestId, ShadowStats,
-    StoreError, Timed, Timestamp, Verdict, WhenAway,
+    BlockingLimiter, Decision, DenyCache, Error, Fallback, Limiter, RecordError, RequestId,
+    RetryStore, ShadowStats, StoreError, Timestamp, Verdict,
 };
 use lockage_core::ManualClock;
 use lockage_core::lock::{HoldId, Lock, OwnerId};
@@ -169,7 +169,7 @@ async fn ask(limiter: &Limiter<Memory>, op: &Op) -> Vec<Decision> {
 #[tokio::test(start_paused = true)]
 async fn nobody_waits() {
     let store = Flaky::new(memory().0);
-    let timed = Timed::new(store.clone(), Tokio, SECOND);
+    let timed = RetryStore::new(store.clone(), Tokio, SECOND);
     let limiter = Limiter::new(timed, "fixed-window 1/min".parse().unwrap()).in_shadow();
     let start = Instant::now();
     for request in 0..3 {
@@ -188,7 +188,7 @@ async fn nobody_waits() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_fails_hurts_nobody() {
     let store = Flaky::new(memory().0);
-    let timed = Timed::new(store.clone(), Tokio, SECOND / 10);
+    let timed = RetryStore::new(store.clone(), Tokio, SECOND / 10);
     let limit = "fixed-window 5/min".parse().unwrap();
     let (limiter, log) = observed(Limiter::new(timed, limit));
     let through = |decision: &Decision| {
@@ -260,12 +260,12 @@ async fn clones_record_together() {
 #[tokio::test(start_paused = true)]
 async fn the_shadow_is_outermost() {
     let store = Flaky::new(memory().0);
-    let timed = Timed::new(store.clone(), Tokio, SECOND / 10);
+    let timed = RetryStore::new(store.clone(), Tokio, SECOND / 10);
     let limiter = Limiter::new(timed, "fixed-window 1/h".parse().unwrap())
         .in_shadow()
         .with_deny_cache(DenyCache::new(10))
         .unwrap()
-        .when_away(WhenAway::deny())
+        .with_fallback(Fallback::closed())
         .unwrap();
     for _ in 0..5 {
         assert!(limiter.try_acquire("id", 1).await.unwrap().is_allowed());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockage::runtime::Tokio;
-use lockage::{BlockingLimiter, Cancellation, DenyCache, Limiter, Timed, Verdict, WhenAway};
+use lockage::{BlockingLimiter, Cancellation, DenyCache, Fallback, Limiter, RetryStore, Verdict};
 use lockage_memory::MemoryStore;
 use lockage_tests::clocks::TokioClock;
 use lockage_tests::flaky::{Fate, Flaky};
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 const SECOND: Duration = Duration::from_secs(1);
 
 type Memory = MemoryStore<Arc<TokioClock>>;
-type Limited = Limiter<Timed<Flaky<Memory>, Tokio>>;
+type Limited = Limiter<RetryStore<Flaky<Memory>, Tokio>>;
 
 fn memory() -> Memory {
     MemoryStore::with_clock(Arc::new(TokioClock::start()))
@@ -21,7 +21,7 @@ fn memory() -> Memory {
 
 fn limiter(limit: &str) -> (Limited, Flaky<Memory>) {
     let store = Flaky::new(memory());
-    let timed = Timed::new(store.clone(), Tokio, SECOND);
+    let timed = RetryStore::new(store.clone(), Tokio, SECOND);
     (Limiter::new(timed, limit.parse().unwrap()), store)
 }
 
@@ -171,7 +171,7 @@ async fn turns_are_given_back() {
 #[tokio::test(start_paused = true)]
 async fn a_share_has_turns_too() {
     let (limiter, store) = limiter("leaky-bucket 4/min queue 10");
-    let limiter = limiter.when_away(WhenAway::share(2, memory())).unwrap();
+    let limiter = limiter.with_fallback(Fallback::local_share(2, memory())).unwrap();
     store.always(Fate::NotDone);
     let first = limiter.take_turn("id", 2).await.unwrap();
     assert!(first.decision.is_allowed() && first.decision.degraded && first.ticket.is_none());

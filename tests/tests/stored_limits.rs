@@ -6,8 +6,9 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use lockage_core::{
-    Acquire, Adjust, Arguments, CancelTurn, Command, Follow, Followed, Limit, Peek, Record,
-    RecordError, RequestId, Reset, Scope, SetLimit, Stored, StoredLimit, TakeTurn, Timestamp,
+    Acquire, Adjust, Arguments, CancelTurn, Command, Limit, Peek, Record, RecordError, RequestId,
+    Reset, Scope, SetLimit, Stored, StoredLimit, StoredLimitOutcome, TakeTurn, Timestamp,
+    WithStoredLimit,
 };
 use lockage_sim::store::{RespValue, SimStore};
 use lockage_tests::key::{Key, Slot};
@@ -43,11 +44,11 @@ fn following_a_limit_is_being_under_it() {
 #[test]
 fn a_key_without_a_limit_decides_nothing() {
     let mut slot = Slot::default();
-    assert_eq!(acquire(&mut slot, 1, 0), Ok(Followed::NoLimit));
+    assert_eq!(acquire(&mut slot, 1, 0), Ok(StoredLimitOutcome::NoLimit));
     // What another limiter has used of its own is no stored limit.
     let plain = Acquire::new(limit("fixed-window 9/h"), 4).unwrap();
     slot.execute(&plain, at(0)).unwrap();
-    assert_eq!(acquire(&mut slot, 1, 0), Ok(Followed::NoLimit));
+    assert_eq!(acquire(&mut slot, 1, 0), Ok(StoredLimitOutcome::NoLimit));
     let remaining =
         slot.execute(&Peek::new(limit("fixed-window 9/h"), 1), at(0)).unwrap().remaining;
     assert_eq!(remaining, 5);
@@ -117,7 +118,7 @@ fn a_default_is_stored_with_the_first_use_and_is_not_put_over_another() {
     let (nine, five) = (stored_limit("fixed-window 9/h"), stored_limit("fixed-window 5/h"));
     let ask = |slot: &mut Slot, default| {
         let command = Acquire::new(limit("sliding-log 1/s"), 1).unwrap();
-        done(slot.execute(&Follow::or_under(&command, default), at(0))).unwrap()
+        done(slot.execute(&WithStoredLimit::or_under(&command, default), at(0))).unwrap()
     };
     assert_eq!(current_or(&mut slot, nine), Some(nine));
     assert_eq!(current(&mut slot, 0), None, "to ask stores nothing");
@@ -134,7 +135,7 @@ fn a_limit_per_client_is_told_and_kept_but_not_used() {
     slot.execute(&SetLimit::new(each), at(0)).unwrap();
     for hours in 1..=3 {
         let now = hours * 3_599_999_999;
-        assert_eq!(acquire(&mut slot, 5, now), Ok(Followed::PerClient(each)), "{hours}");
+        assert_eq!(acquire(&mut slot, 5, now), Ok(StoredLimitOutcome::PerClient(each)), "{hours}");
     }
     assert_eq!(current(&mut slot, 4 * 3_599_999_999), Some(each));
     assert_eq!(current(&mut slot, 4 * 3_599_999_999 + 1), None);
@@ -197,7 +198,8 @@ fn broken_terms_are_damaged_records_in_rust_and_in_lua() {
         store.execute(&[b"SET", b"key", text.as_bytes()]);
         let acquire = Acquire::new(limit("fixed-window 9/1min"), 1).unwrap();
         let expected = expected.map(|error| error.to_string());
-        let followed = store.run("key", &Follow::new(acquire)).map_err(|error| error.to_string());
+        let followed =
+            store.run("key", &WithStoredLimit::new(acquire)).map_err(|error| error.to_string());
         let set = SetLimit::if_absent(stored_limit("fixed-window 5/1min"));
         let set = store.run("key", &set).map_err(|error| error.to_string());
         assert_eq!(followed.err(), expected, "{text}");
@@ -228,7 +230,7 @@ fn wrong_terms_are_wrong_arguments() {
         refuses_argument(&set, place, wrong, place);
     }
     let acquire = Acquire::new(limit("fixed-window 5/1min"), 1).unwrap();
-    let follow = Follow::or_under(&acquire, stored_limit("fixed-window 5/1min"));
+    let follow = WithStoredLimit::or_under(&acquire, stored_limit("fixed-window 5/1min"));
     for wrong in ["*", "*:o:5", "*1:x:5", "*1:o:0", "*1:o:1125899906842625", "*1:o", "*-1", "o:5"] {
         // Behind the request, the limit and the cost.
         refuses_argument(&follow, 7, wrong, 7);
@@ -266,24 +268,31 @@ fn acquire(
     slot: &mut Slot,
     cost: u64,
     us: u64,
-) -> Result<Followed<lockage_core::Decision>, String> {
+) -> Result<StoredLimitOutcome<lockage_core::Decision>, String> {
     let command = Acquire::new(limit("sliding-log 1/s"), cost).unwrap();
-    slot.execute(&Follow::new(command), at(us))
+    slot.execute(&WithStoredLimit::new(command), at(us))
 }
 
 /// The limit that is stored.
 fn current(slot: &mut Slot, us: u64) -> Option<StoredLimit> {
-    match slot.execute(&Follow::new(Peek::new(limit("sliding-log 1/s"), 0)), at(us)).unwrap() {
-        Followed::NoLimit => None,
-        Followed::PerClient(limit) | Followed::Done { limit, .. } => Some(limit),
+    match slot
+        .execute(&WithStoredLimit::new(Peek::new(limit("sliding-log 1/s"), 0)), at(us))
+        .unwrap()
+    {
+        StoredLimitOutcome::NoLimit => None,
+        StoredLimitOutcome::PerClient(limit) | StoredLimitOutcome::Done { limit, .. } => {
+            Some(limit)
+        }
     }
 }
 
 fn current_or(slot: &mut Slot, default: StoredLimit) -> Option<StoredLimit> {
     let peek = Peek::new(limit("sliding-log 1/s"), 0);
-    match slot.execute(&Follow::or_under(&peek, default), at(0)).unwrap() {
-        Followed::NoLimit => None,
-        Followed::PerClient(limit) | Followed::Done { limit, .. } => Some(limit),
+    match slot.execute(&WithStoredLimit::or_under(&peek, default), at(0)).unwrap() {
+        StoredLimitOutcome::NoLimit => None,
+        StoredLimitOutcome::PerClient(limit) | StoredLimitOutcome::Done { limit, .. } => {
+            Some(limit)
+        }
     }
 }
 

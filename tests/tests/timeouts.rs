@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockage::runtime::Tokio;
-use lockage::{BlockingLimiter, Error, Limit, Limiter, NoAnswer, StoreError, Timed, Timestamp};
+use lockage::{
+    BlockingLimiter, Error, Limit, Limiter, NoAnswer, RetryStore, StoreError, Timestamp,
+};
 use lockage_core::ManualClock;
 use lockage_memory::MemoryStore;
 use lockage_tests::flaky::{Fate, Flaky};
@@ -23,8 +25,8 @@ fn limit() -> Limit {
     "token-bucket 100/h".parse().unwrap()
 }
 
-fn limiter(store: &Store) -> Limiter<Timed<Store, Tokio>> {
-    Limiter::new(Timed::new(store.clone(), Tokio, TIMEOUT), limit())
+fn limiter(store: &Store) -> Limiter<RetryStore<Store, Tokio>> {
+    Limiter::new(RetryStore::new(store.clone(), Tokio, TIMEOUT), limit())
 }
 
 /// The output of a call, which must have an end; one without would hang the test.
@@ -57,7 +59,7 @@ async fn silence_is_unknown_after_the_timeout() {
 #[tokio::test(start_paused = true)]
 async fn without_time_nothing_is_sent() {
     let store = store();
-    let limiter = Limiter::new(Timed::new(store.clone(), Tokio, Duration::ZERO), limit());
+    let limiter = Limiter::new(RetryStore::new(store.clone(), Tokio, Duration::ZERO), limit());
     let error = limiter.try_acquire("id", 1).await.unwrap_err();
     assert!(matches!(error, Error::Store(StoreError::NotDone(_))), "{error:?}");
     assert_eq!(store.calls(), 0);
@@ -112,7 +114,7 @@ async fn a_request_with_an_id_is_tried_again_and_charged_once() {
     let fates = [Fate::AnswerLost, Fate::Lost, Fate::DoneInSilence, Fate::Silence, Fate::NotDone];
     for fate in fates {
         let store = store();
-        let limiter = limiter(&store).with_request_ids(Duration::from_secs(60)).unwrap();
+        let limiter = limiter(&store).with_idempotency(Duration::from_secs(60)).unwrap();
         store.next([fate, fate]);
         let start = Instant::now();
         let decision = in_time(limiter.try_acquire("id", 7)).await.unwrap();
@@ -129,7 +131,7 @@ async fn a_request_with_an_id_is_tried_again_and_charged_once() {
 #[tokio::test(start_paused = true)]
 async fn what_was_unknown_once_stays_unknown() {
     let store = store();
-    let limiter = limiter(&store).with_request_ids(Duration::from_secs(60)).unwrap();
+    let limiter = limiter(&store).with_idempotency(Duration::from_secs(60)).unwrap();
     store.next([Fate::AnswerLost]);
     store.always(Fate::NotDone);
     let error = limiter.try_acquire("id", 1).await.unwrap_err();
@@ -158,7 +160,7 @@ fn blocking_callers_are_told_the_same() {
     assert!(matches!(error, Error::Store(StoreError::Unknown(_))), "{error:?}");
     assert_eq!((store.calls(), store.executions()), (4, 2));
 
-    let limiter = limiter.with_request_ids(Duration::from_secs(60)).unwrap();
+    let limiter = limiter.with_idempotency(Duration::from_secs(60)).unwrap();
     store.next([Fate::AnswerLost, Fate::Lost]);
     assert_eq!(limiter.try_acquire("id", 1).unwrap().remaining, 97);
     assert_eq!(limiter.peek("id", 0).unwrap().remaining, 97);

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use lockage::runtime::{AsyncStd, Runtime, Smol, Tokio};
-use lockage::{BlockingLimiter, Limit, Limiter, StoredLimiter, Timed, Verdict};
+use lockage::{BlockingLimiter, Limit, Limiter, RetryStore, StoredLimiter, Verdict};
 use lockage_memory::MemoryStore;
 use lockage_tests::clocks::TokioClock;
 use lockage_tests::flaky::{Flaky, yield_now};
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-type Limited = Limiter<Timed<Flaky<MemoryStore<Arc<TokioClock>>>, Tokio>>;
+type Limited = Limiter<RetryStore<Flaky<MemoryStore<Arc<TokioClock>>>, Tokio>>;
 
 fn parsed(limit: &str) -> Limit {
     limit.parse().unwrap()
@@ -23,7 +23,7 @@ fn parsed(limit: &str) -> Limit {
 fn limiter(limit: &str) -> (Limited, Flaky<MemoryStore<Arc<TokioClock>>>) {
     let clock = Arc::new(TokioClock::start());
     let store = Flaky::new(MemoryStore::with_clock(clock));
-    let timed = Timed::new(store.clone(), Tokio, SECOND);
+    let timed = RetryStore::new(store.clone(), Tokio, SECOND);
     (Limiter::new(timed, limit.parse().unwrap()), store)
 }
 
@@ -44,7 +44,7 @@ async fn a_wait_ends_when_the_permit_is_there() {
 #[tokio::test(start_paused = true)]
 async fn a_wait_is_under_the_limit_that_is_stored_by_then() {
     let clock = Arc::new(TokioClock::start());
-    let store = Timed::new(MemoryStore::with_clock(clock), Tokio, SECOND);
+    let store = RetryStore::new(MemoryStore::with_clock(clock), Tokio, SECOND);
     let limiter = StoredLimiter::new(store).with_default(parsed("token-bucket 1/s burst 1"));
     limiter.try_acquire("id", 1).await.unwrap();
     let start = Instant::now();
@@ -141,7 +141,7 @@ async fn a_dropped_wait_charges_nothing_more() {
 /// The same program in a runtime, with its real timers.
 async fn waits_for_three<R: Runtime>(runtime: R) {
     let store = Flaky::new(MemoryStore::new());
-    let timed = Timed::new(store.clone(), runtime, SECOND);
+    let timed = RetryStore::new(store.clone(), runtime, SECOND);
     let limiter = Limiter::new(timed, "token-bucket 100/s burst 1".parse::<Limit>().unwrap());
     for _ in 0..3 {
         assert!(limiter.acquire("id", 1, SECOND * 10).await.unwrap().is_allowed());

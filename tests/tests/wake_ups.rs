@@ -9,7 +9,7 @@ use lockage::latch::OperationId;
 use lockage::lock::OwnerId;
 use lockage::rw_lock::{self, HoldId, Mode, RwLock};
 use lockage::semaphore::{self, PermitId, Semaphore};
-use lockage::{Command, Key, Listener, Signal, Signals, Timestamp, Wake};
+use lockage::{Command, Key, Listener, Notification, Notifications, Timestamp, Wake};
 use lockage_fred::FredStore;
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::RedisStore;
@@ -37,13 +37,13 @@ async fn on_a_server_through_fred() {
     who_waits_hears(FredStore::connect(Config::from_url(&server.url()).unwrap())).await;
 }
 
-async fn who_waits_hears(store: impl Signals) {
+async fn who_waits_hears(store: impl Notifications) {
     l12_a_semaphore_tells_who_waits(Ear::at(&store, "semaphore").await).await;
     l12_a_read_write_lock_tells_who_waits(Ear::at(&store, "rw-lock").await).await;
     l12_a_latch_tells_when_it_is_open(Ear::at(&store, "latch").await).await;
 }
 
-async fn l12_a_semaphore_tells_who_waits(mut ear: Ear<'_, impl Signals>) {
+async fn l12_a_semaphore_tells_who_waits(mut ear: Ear<'_, impl Notifications>) {
     use semaphore::Answer;
     let semaphore = Semaphore::new(1, HOUR, HOUR).unwrap();
     let id = PermitId::from_u128;
@@ -60,7 +60,7 @@ async fn l12_a_semaphore_tells_who_waits(mut ear: Ear<'_, impl Signals>) {
     assert!(matches!(ear.silent(&release(3)).await.answer, Answer::Released { .. }), "L10");
 }
 
-async fn l12_a_read_write_lock_tells_who_waits(mut ear: Ear<'_, impl Signals>) {
+async fn l12_a_read_write_lock_tells_who_waits(mut ear: Ear<'_, impl Notifications>) {
     use rw_lock::Answer;
     let lock = RwLock::new(HOUR, HOUR).unwrap();
     let [alice, bob] = [1, 2].map(OwnerId::from_u128);
@@ -90,7 +90,7 @@ async fn l12_a_read_write_lock_tells_who_waits(mut ear: Ear<'_, impl Signals>) {
     assert!(matches!(ear.silent(&read(alice, 7)).await.answer, Answer::Held(_)));
 }
 
-async fn l12_a_latch_tells_when_it_is_open(mut ear: Ear<'_, impl Signals>) {
+async fn l12_a_latch_tells_when_it_is_open(mut ear: Ear<'_, impl Notifications>) {
     let latch = Latch::new(HOUR).unwrap();
     let id = OperationId::from_u128;
     let set = |number| latch.set(1, id(number)).unwrap();
@@ -118,7 +118,7 @@ struct Ear<'s, S> {
     told: u128,
 }
 
-impl<'s, S: Signals> Ear<'s, S> {
+impl<'s, S: Notifications> Ear<'s, S> {
     async fn at(store: &'s S, id: &str) -> Self {
         let [key, other] =
             ["wake-ups", "wake-ups-after"].map(|prefix| Key::new(prefix, id).unwrap());
@@ -157,7 +157,7 @@ impl<'s, S: Signals> Ear<'s, S> {
 }
 
 /// One wait as callers wait: not for ever. Its timer runs under any executor.
-async fn wait(listener: &mut Listener) -> Option<Signal> {
+async fn wait(listener: &mut Listener) -> Option<Notification> {
     let signal = async { Some(listener.next().await) };
     smol::future::or(signal, async {
         smol::Timer::after(BOUND).await;
@@ -169,7 +169,7 @@ async fn wait(listener: &mut Listener) -> Option<Signal> {
 /// Waits until there is a message.
 async fn signal(listener: &mut Listener) {
     let deadline = Instant::now() + DEADLINE;
-    while wait(listener).await != Some(Signal::Message) {
+    while wait(listener).await != Some(Notification::Message) {
         assert!(Instant::now() < deadline, "no message: {listener:?}");
     }
 }

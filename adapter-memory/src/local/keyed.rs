@@ -6,8 +6,8 @@ use std::hash::Hash;
 
 use lockage::Clock;
 use lockage_core::{
-    CostError, Decision, FixedWindow, IntervalBucket, LeakyBucket, Limit, Ruling, SlidingWindow,
-    TokenBucket,
+    CostError, Decision, FixedWindow, IntervalBucket, LazyDecision, LeakyBucket, Limit,
+    SlidingWindow, TokenBucket,
 };
 
 use super::table::{Keep, Shards};
@@ -96,7 +96,7 @@ impl<K: Hash + Eq + Send, C: Clock> KeyedLimiter<K, C> {
     /// # Errors
     /// [`CostError::Zero`].
     #[inline]
-    pub fn try_acquire<Q>(&self, key: &Q, cost: u64) -> Result<Ruling<'_>, CostError>
+    pub fn try_acquire<Q>(&self, key: &Q, cost: u64) -> Result<LazyDecision<'_>, CostError>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
@@ -112,7 +112,7 @@ impl<K: Hash + Eq + Send, C: Clock> KeyedLimiter<K, C> {
             Keys::IntervalBucket(shards) => shards.acquire(key, cost, now),
             Keys::LeakyBucket(shards) => shards.acquire(key, cost, now),
         };
-        Ok(Ruling::new(&self.limit, ruled, cost, now))
+        Ok(LazyDecision::new(&self.limit, ruled, cost, now))
     }
 
     /// Tells what [`KeyedLimiter::try_acquire`] would be told now, and charges nothing. A `cost` of zero

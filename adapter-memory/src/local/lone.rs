@@ -3,7 +3,9 @@
 use std::fmt;
 
 use lockage::Clock;
-use lockage_core::{CostError, Decision, Gcra, Limit, Meter, Prior, Ruling, Tally, Timestamp};
+use lockage_core::{
+    CostError, Decision, Gcra, LazyDecision, Limit, Meter, MeterState, Prior, Timestamp,
+};
 
 use super::{UnsupportedLimit, check_cost};
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
@@ -73,14 +75,14 @@ impl<C: Clock> LocalLimiter<C> {
     /// # Errors
     /// [`CostError::Zero`].
     #[inline]
-    pub fn try_acquire(&self, cost: u64) -> Result<Ruling<'_>, CostError> {
+    pub fn try_acquire(&self, cost: u64) -> Result<LazyDecision<'_>, CostError> {
         check_cost(cost)?;
         let now = self.clock.now();
         let ruled = match &self.state {
             State::Word(word) => word.acquire(cost, now),
             State::Locked(lone) => lone.acquire(cost, now),
         };
-        Ok(Ruling::new(&self.limit, ruled, cost, now))
+        Ok(LazyDecision::new(&self.limit, ruled, cost, now))
     }
 
     /// Tells what [`LocalLimiter::try_acquire`] would be told now, and charges nothing. A `cost` of zero
@@ -189,7 +191,7 @@ fn locked(limit: Limit) -> Result<Box<dyn Lone>, UnsupportedLimit> {
 
 struct Locked<M: Meter> {
     meter: M,
-    tally: Mutex<Option<Tally<M>>>,
+    tally: Mutex<Option<MeterState<M>>>,
 }
 
 impl<M: Meter> Locked<M> {
@@ -201,7 +203,7 @@ impl<M: Meter> Locked<M> {
 impl<M: Meter> Lone for Locked<M> {
     fn acquire(&self, cost: u64, now: Timestamp) -> (Prior, bool) {
         let mut slot = sync::lock(&self.tally);
-        let mut tally = slot.unwrap_or(Tally::fresh(self.meter, now));
+        let mut tally = slot.unwrap_or(MeterState::fresh(self.meter, now));
         let ruled = self.meter.admit(&mut tally, cost, now);
         if ruled.1 {
             *slot = Some(tally);
@@ -211,7 +213,7 @@ impl<M: Meter> Lone for Locked<M> {
 
     fn prior(&self, now: Timestamp) -> Prior {
         let tally = *sync::lock(&self.tally);
-        self.meter.prior(&tally.unwrap_or(Tally::fresh(self.meter, now)), now)
+        self.meter.prior(&tally.unwrap_or(MeterState::fresh(self.meter, now)), now)
     }
 
     fn reset(&self) -> bool {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use lockage_core::{Meter, Prior, Tally, Timestamp};
+use lockage_core::{Meter, MeterState, Prior, Timestamp};
 
 use crate::sync::{self, Mutex};
 
@@ -38,7 +38,7 @@ struct Table<K, M: Meter> {
 
 struct Entry<K, M: Meter> {
     key: K,
-    tally: Tally<M>,
+    tally: MeterState<M>,
 }
 
 impl<K: Hash + Eq, M: Meter> Shards<K, M> {
@@ -87,7 +87,7 @@ impl<K: Hash + Eq, M: Meter> Shards<K, M> {
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let mut tally = Tally::fresh(self.meter, now);
+        let mut tally = MeterState::fresh(self.meter, now);
         let ruled = self.meter.admit(&mut tally, cost, now);
         if ruled.1 {
             self.drop_over(table, BUCKETS_PER_KEY, now);
@@ -105,7 +105,7 @@ impl<K: Hash + Eq, M: Meter> Shards<K, M> {
         let hash = self.hasher.hash_one(key);
         let table = sync::lock(self.shard(hash));
         let known = table.entries.find(hash, |entry| entry.key.borrow() == key);
-        let tally = known.map_or(Tally::fresh(self.meter, now), |entry| entry.tally);
+        let tally = known.map_or(MeterState::fresh(self.meter, now), |entry| entry.tally);
         self.meter.prior(&tally, now)
     }
 

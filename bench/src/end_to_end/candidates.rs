@@ -12,7 +12,7 @@ use limitador::AsyncRateLimiter;
 use limitador::limit::Namespace;
 use limitador::storage::redis::AsyncRedisStorage;
 use lockage::runtime::Tokio;
-use lockage::{DenyCache, Limit, Limiter, Locks, Prefetch, Signals, Store, Timed};
+use lockage::{DenyCache, Limit, Limiter, Locks, Notifications, Prefetch, RetryStore, Store};
 use lockage_fred::FredStore;
 use lockage_redis_rs::{Reconnecting, RedisStore};
 use redis::AsyncConnectionConfig;
@@ -68,20 +68,26 @@ pub(super) async fn admitted(url: &str, ahead: u64) -> Result<Vec<Candidate>> {
 }
 
 /// So many permits of each key at a time, for a second.
-fn prefetching<S: Store>(store: S, limit: Limit, permits: u64) -> Result<Limited<Timed<S, Tokio>>> {
+fn prefetching<S: Store>(
+    store: S,
+    limit: Limit,
+    permits: u64,
+) -> Result<Limited<RetryStore<S, Tokio>>> {
     let prefetch = Prefetch::new(permits, Duration::from_secs(1)).with_max_keys(200_000);
-    let limiter = Limiter::new(Timed::new(store, Tokio, TIMEOUT), limit);
+    let limiter = Limiter::new(RetryStore::new(store, Tokio, TIMEOUT), limit);
     Ok(Limited { limiter: limiter.with_prefetch(prefetch)?, admits: true })
 }
 
 /// Every request is denied, but for the first of each key.
 pub(super) async fn denied(url: &str) -> Result<Vec<Candidate>> {
     let limit: Limit = DENIES.parse()?;
-    let rs = Timed::new(redis_rs(url)?, Tokio, TIMEOUT);
+    let rs = RetryStore::new(redis_rs(url)?, Tokio, TIMEOUT);
     let rs = Limited { limiter: Limiter::new(rs, limit).with_prefix("denied")?, admits: false };
-    let fred = Timed::new(FredStore::new(fred(url).await?), Tokio, TIMEOUT);
+    let fred = RetryStore::new(FredStore::new(fred(url).await?), Tokio, TIMEOUT);
     let fred = Limited { limiter: Limiter::new(fred, limit).with_prefix("denied")?, admits: false };
-    fn cached<S: Store>(limiter: Limiter<Timed<S, Tokio>>) -> Result<Limiter<Timed<S, Tokio>>> {
+    fn cached<S: Store>(
+        limiter: Limiter<RetryStore<S, Tokio>>,
+    ) -> Result<Limiter<RetryStore<S, Tokio>>> {
         Ok(limiter.with_deny_cache(DenyCache::new(200_000))?)
     }
     Ok(vec![
@@ -105,9 +111,11 @@ pub(super) async fn denied(url: &str) -> Result<Vec<Candidate>> {
 /// Nobody contends for them: each task has locks of its own.
 pub(super) async fn locks(url: &str) -> Result<Vec<Candidate>> {
     let lease = Duration::from_secs(30);
-    let rs = Locks::new(Timed::new(redis_rs(url)?, Tokio, TIMEOUT), lease)?;
-    let fred =
-        Locks::new(Timed::new(FredStore::connect(Config::from_url(url)?), Tokio, TIMEOUT), lease)?;
+    let rs = Locks::new(RetryStore::new(redis_rs(url)?, Tokio, TIMEOUT), lease)?;
+    let fred = Locks::new(
+        RetryStore::new(FredStore::connect(Config::from_url(url)?), Tokio, TIMEOUT),
+        lease,
+    )?;
     let manager = LockManager::new(vec![url]);
     Ok(vec![
         Candidate { is_plain: true, ..candidate("redis-rs", "lockage", Locked(Arc::new(rs))) },
@@ -228,7 +236,7 @@ impl<S> Clone for Locked<S> {
     }
 }
 
-impl<S: Store + Signals + Clone + 'static> Asker for Locked<S> {
+impl<S: Store + Notifications + Clone + 'static> Asker for Locked<S> {
     async fn ask(&self, id: &str) -> Result<()> {
         // Two tasks may meet at one of so many locks: then the second waits.
         self.0.lock(id)?.acquire().await?.release().await?;

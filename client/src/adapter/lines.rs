@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 
 use super::{Renewed, Verdict};
-use crate::signals::{Channels, Feed, Feeds, SubscribeError, Subscriber, Subscribing};
+use crate::notifications::{Channels, Feed, Feeds, SubscribeError, Subscriber, Subscribing};
 
 /// A connection that listens, and tells by its [`Feed`] what it hears and when it is over.
 pub trait Line: Send + Sync + 'static {
@@ -79,7 +79,7 @@ mod tests {
     use std::sync::{Mutex, MutexGuard};
 
     use super::*;
-    use crate::signals::{Signal, Wake};
+    use crate::notifications::{Notification, Wake};
 
     /// What its connections were asked, with their numbers, and the feed of each.
     #[derive(Clone, Default)]
@@ -153,11 +153,11 @@ mod tests {
 
         let feed = server.seen().feeds[0].clone();
         feed.end();
-        assert_eq!(first.next().now_or_never(), Some(Signal::Lost));
+        assert_eq!(first.next().now_or_never(), Some(Notification::Lost));
         assert_eq!(server.asked(), ["2 +a"], "the one that is over is asked nothing");
         let feed = server.seen().feeds[1].clone();
         feed.message("a", "");
-        assert_eq!(first.next().now_or_never(), Some(Signal::Message));
+        assert_eq!(first.next().now_or_never(), Some(Notification::Message));
         drop(first);
         assert_eq!(server.asked(), ["2 -a"]);
     }

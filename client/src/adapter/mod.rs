@@ -20,7 +20,7 @@ pub use lines::Line;
 pub use renewed::Renewed;
 
 use crate::error::StoreError;
-pub use crate::signals::{Channels, Feed, Feeds, SubscribeError, Subscriber, Subscribing};
+pub use crate::notifications::{Channels, Feed, Feeds, SubscribeError, Subscriber, Subscribing};
 
 /// What a call says of the connection that it took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

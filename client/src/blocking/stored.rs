@@ -8,8 +8,8 @@ use super::{Blocking, Thread, ready};
 use crate::error::Error;
 use crate::key::KeyError;
 use crate::limiter::StoredLimiter;
+use crate::retry_store::RetryStore;
 use crate::store::BlockingStore;
-use crate::timed::Timed;
 
 /// A [`StoredLimiter`] for callers that block the thread: the same verbs and the same decisions, with no
 /// executor inside.
@@ -27,13 +27,13 @@ use crate::timed::Timed;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct BlockingStoredLimiter<S>(StoredLimiter<Timed<Blocking<S>, Thread>>);
+pub struct BlockingStoredLimiter<S>(StoredLimiter<RetryStore<Blocking<S>, Thread>>);
 
 impl<S: BlockingStore> BlockingStoredLimiter<S> {
     /// A limiter with the prefix `lockage` and no default. Its calls take at most `timeout`: see
-    /// [`Timed`].
+    /// [`RetryStore`].
     pub fn new(store: S, timeout: Duration) -> Self {
-        let store = Timed::new(Blocking(store), Thread, timeout);
+        let store = RetryStore::new(Blocking(store), Thread, timeout);
         BlockingStoredLimiter(StoredLimiter::new(store))
     }
 

@@ -9,8 +9,8 @@ use crate::error::Error;
 use crate::store::Store;
 
 /// Each of these asks the store. Where that does not answer, the policy for its absence (see
-/// [`Limiter::when_away`]) does not stand in for it, and the caller is told. With request ids (see
-/// [`Limiter::with_request_ids`]) a call whose answer was lost is sent again and done once.
+/// [`Limiter::with_fallback`]) does not stand in for it, and the caller is told. With request ids (see
+/// [`Limiter::with_idempotency`]) a call whose answer was lost is sent again and done once.
 impl<S: Store> Limiter<S> {
     /// Takes as much as there is for `id`, up to `most` (at least 1), and tells how much that is.
     ///

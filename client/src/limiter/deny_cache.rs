@@ -8,9 +8,9 @@ use lockage_core::{ConfigError, Decision};
 use super::Limiter;
 use super::denials::{Denials, Ticket};
 use crate::key::Key;
+use crate::retry_store::RetryStore;
 use crate::runtime::Runtime;
 use crate::store::Store;
-use crate::timed::Timed;
 
 /// A limiter's memory of denials: what is known to be denied is answered in this process, and costs
 /// the store nothing.
@@ -23,7 +23,7 @@ use crate::timed::Timed;
 ///
 /// Only denials are remembered, of each key one: that of the smallest cost. `try_acquire`,
 /// `acquire` and `try_acquire_each` are answered from it. All decisions of the store teach it, but
-/// none that a policy made in its place ([`WhenAway`](crate::WhenAway)), and none to an `acquire` in a
+/// none that a policy made in its place ([`Fallback`](crate::Fallback)), and none to an `acquire` in a
 /// queue, whose turn may only have been too late for that caller. A request under an id of
 /// the caller's ([`Limiter::try_acquire_once`]) always asks the store, which may remember it.
 ///
@@ -47,12 +47,12 @@ use crate::timed::Timed;
 /// # #[cfg(feature = "tokio")] {
 /// use std::time::Duration;
 /// use lockage::runtime::Tokio;
-/// use lockage::{DenyCache, Limiter, Timed};
+/// use lockage::{DenyCache, Limiter, RetryStore};
 /// # use lockage_memory::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
 /// # let store = MemoryStore::new();
-/// let store = Timed::new(store, Tokio, Duration::from_millis(250));
+/// let store = RetryStore::new(store, Tokio, Duration::from_millis(250));
 /// let limiter = Limiter::new(store, "fixed-window 2/h".parse()?)
 ///     .with_deny_cache(DenyCache::new(10_000).with_max_age(Duration::from_secs(5)))?;
 /// for _ in 0..100 {
@@ -97,7 +97,7 @@ pub struct DenyCacheStats {
     pub evictions: u64,
 }
 
-impl<S: Store, R: Runtime> Limiter<Timed<S, R>> {
+impl<S: Store, R: Runtime> Limiter<RetryStore<S, R>> {
     /// Answers here what is known to be denied: see [`DenyCache`]. Clones of the limiter share what
     /// they know.
     ///

@@ -4,15 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockage_core::flow::{OutageConfig, PrefetchConfig, Route};
+use lockage_core::flow::{CircuitBreakerConfig, PrefetchConfig, Route};
 use lockage_core::{Decision, Limit, Verdict};
 use loom::future::block_on;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 
-use super::away::{Away, WhenAway, unused};
 use super::denials::Denials;
 use super::deny_cache::DenyCache;
+use super::fallback::{Degraded, Fallback, unused};
 use super::permits::{Asking, Permits, Step};
 use super::prefetch::Prefetch;
 use crate::error::StoreError;
@@ -57,12 +57,12 @@ fn what_was_given_back_is_not_denied_from_memory() {
 #[test]
 fn one_probes_a_store_that_is_away() {
     loom::model(|| {
-        let outage = OutageConfig::new(1, SECOND, 1).unwrap();
-        let policy = WhenAway::deny().with_outage(outage);
+        let outage = CircuitBreakerConfig::new(1, SECOND, 1).unwrap();
+        let policy = Fallback::closed().with_circuit_breaker(outage);
         let is_later = Arc::new(AtomicBool::new(false));
         let later = Arc::clone(&is_later);
         let now = move || SECOND * if later.load(Ordering::SeqCst) { 3 } else { 1 };
-        let away = Arc::new(Away::new(policy, limit(), now).unwrap());
+        let away = Arc::new(Degraded::new(policy, limit(), now).unwrap());
         away.report::<()>(away.route(), &Err(StoreError::NotDone("away".into())));
         assert_eq!(away.route(), Route::Away);
         is_later.store(true, Ordering::SeqCst);

@@ -1,10 +1,10 @@
 //! A rate limiter on any store.
 
 mod adjusting;
-mod away;
 mod coalesce;
 mod denials;
 mod deny_cache;
+mod fallback;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod permits;
@@ -22,9 +22,9 @@ use std::time::Duration;
 
 use lockage_core::{Acquire, AcquireEach, Decision, Limit, Peek, RequestId, Reset};
 
-pub use away::WhenAway;
 pub use coalesce::{Coalescing, QueueFull};
 pub use deny_cache::{DenyCache, DenyCacheStats};
+pub use fallback::Fallback;
 pub use prefetch::{Prefetch, PrefetchStats};
 pub use shadow::ShadowStats;
 pub use stored::StoredLimiter;
@@ -33,9 +33,9 @@ use crate::error::{Error, StoreError};
 use crate::key::{Key, KeyError, check_prefix};
 use crate::runtime::random_bits;
 use crate::store::Store;
-use away::Away;
 use coalesce::Coalescer;
 use denials::Denials;
+use fallback::Degraded;
 use permits::Permits;
 use shadow::Shadow;
 
@@ -48,8 +48,8 @@ const DEFAULT_PREFIX: &str = "lockage";
 /// one limit: where it changes, what was used stays used, and right after the change at most the new
 /// capacity less what was used remains (see [`Limit`]).
 ///
-/// On a [`Timed`](crate::Timed) store it can also wait ([`Limiter::acquire`]), retry with request
-/// ids ([`Limiter::with_request_ids`]), go on without its store ([`Limiter::when_away`]), and answer
+/// On a [`RetryStore`](crate::RetryStore) store it can also wait ([`Limiter::acquire`]), retry with request
+/// ids ([`Limiter::with_idempotency`]), go on without its store ([`Limiter::with_fallback`]), and answer
 /// by itself what is known to be denied ([`Limiter::with_deny_cache`]). On a store far away it can put
 /// the requests of many callers into one call ([`Limiter::with_coalescing`]), and for the highest rates take permits
 /// ahead ([`Limiter::with_prefetch`]).
@@ -61,7 +61,7 @@ pub struct Limiter<S> {
     limit: Limit,
     prefix: Box<str>,
     ids: Option<Ids>,
-    away: Option<Arc<Away>>,
+    away: Option<Arc<Degraded>>,
     denials: Option<Arc<Denials>>,
     shadow: Option<Arc<Shadow>>,
     coalescer: Option<Arc<Coalescer>>,
@@ -254,7 +254,7 @@ impl<S: Store> Limiter<S> {
     }
 
     async fn decide(&self, key: &Key, command: Acquire, cost: u64) -> Result<Decision, StoreError> {
-        let instead = |standby: &away::Standby| standby.acquire_one(key, cost);
+        let instead = |standby: &fallback::Standby| standby.acquire_one(key, cost);
         self.decide_or(key, command, cost, instead).await
     }
 
@@ -264,7 +264,7 @@ impl<S: Store> Limiter<S> {
         key: &Key,
         command: Acquire,
         cost: u64,
-        instead: impl FnOnce(&away::Standby) -> Result<Decision, StoreError>,
+        instead: impl FnOnce(&fallback::Standby) -> Result<Decision, StoreError>,
     ) -> Result<Decision, StoreError> {
         let asking = self.asking(key);
         let call = || self.store.execute(key, &command);

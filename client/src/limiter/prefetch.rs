@@ -7,13 +7,13 @@ use lockage_core::flow::PrefetchConfig;
 use lockage_core::{Acquire, ConfigError, Decision, Verdict};
 
 use super::Limiter;
-use super::away::Standby;
+use super::fallback::Standby;
 use super::permits::{Asking, Permits, Step};
 use crate::error::{Error, StoreError};
 use crate::key::Key;
+use crate::retry_store::RetryStore;
 use crate::runtime::Runtime;
 use crate::store::Store;
-use crate::timed::Timed;
 
 /// Keys that are kept where nothing else is said.
 const MAX_KEYS: usize = 10_000;
@@ -86,7 +86,7 @@ pub struct PrefetchStats {
     pub keys: usize,
 }
 
-impl<S: Store, R: Runtime> Limiter<Timed<S, R>> {
+impl<S: Store, R: Runtime> Limiter<RetryStore<S, R>> {
     /// Takes permits ahead, for `try_acquire` and `acquire`: see [`Prefetch`] for how much more that may admit. Clones of the
     /// limiter share what is held; another limiter has its own.
     ///
@@ -109,12 +109,12 @@ impl<S: Store, R: Runtime> Limiter<Timed<S, R>> {
     /// # #[cfg(feature = "tokio")] {
     /// use std::time::Duration;
     /// use lockage::runtime::Tokio;
-    /// use lockage::{Limiter, Prefetch, Timed};
+    /// use lockage::{Limiter, Prefetch, RetryStore};
     /// # use lockage_memory::MemoryStore;
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
     /// # let store = MemoryStore::new();
-    /// let store = Timed::new(store, Tokio, Duration::from_millis(250));
+    /// let store = RetryStore::new(store, Tokio, Duration::from_millis(250));
     /// let limiter = Limiter::new(store, "token-bucket 100000/s burst 50000".parse()?)
     ///     .with_prefetch(Prefetch::new(1000, Duration::from_secs(1)))?;
     /// for _ in 0..1001 {

@@ -6,14 +6,14 @@ use lockage_core::{Acquire, RequestId, Reservation, Reserved, Settle, Settlement
 
 use super::{Limiter, random_id};
 use crate::error::Error;
+use crate::retry_store::RetryStore;
 use crate::runtime::Runtime;
 use crate::store::Store;
-use crate::timed::Timed;
 
 /// For requests whose cost is known only afterwards, such as the tokens of a language model's answer.
 ///
 /// Each of these asks the store. Where that does not answer, the policy for its absence (see
-/// [`Limiter::when_away`]) does not stand in for it, and the caller is told. A call whose answer was lost
+/// [`Limiter::with_fallback`]) does not stand in for it, and the caller is told. A call whose answer was lost
 /// is sent again, and done once.
 impl<S: Store> Limiter<S> {
     /// Admits a request for `id` and charges it `cost` (at least 1) as an estimate, or changes nothing.
@@ -70,7 +70,7 @@ impl<S: Store> Limiter<S> {
     }
 }
 
-impl<S: Store, R: Runtime> Limiter<Timed<S, R>> {
+impl<S: Store, R: Runtime> Limiter<RetryStore<S, R>> {
     /// As [`Limiter::reserve_as`], under a new random id.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockage_core::{Decision, Limit, Verdict};
 
-use super::{Limiter, away};
+use super::{Limiter, fallback};
 use crate::error::{Error, StoreError};
 use crate::sync::{Mutex, MutexGuard, lock};
 
@@ -39,7 +39,7 @@ impl<S> Limiter<S> {
     /// [degraded](Decision::degraded), also where the key holds something else. Input that is refused
     /// before the store is asked is an error as ever, and so is what [`Limiter::reset`] is told.
     ///
-    /// Callers still wait for the store's answer: see [`Timed`](crate::Timed) for how long.
+    /// Callers still wait for the store's answer: see [`RetryStore`](crate::RetryStore) for how long.
     ///
     /// ```
     /// use lockage::Limiter;
@@ -180,7 +180,7 @@ fn let_through(decision: Decision) -> Decision {
 
 /// What a key gets that was never used, whatever the cost.
 fn undecided(limit: Limit, cost: u64) -> Decision {
-    let unused = away::unused(limit, cost).expect("an empty slot holds nothing to refuse");
+    let unused = fallback::unused(limit, cost).expect("an empty slot holds nothing to refuse");
     Decision { verdict: Verdict::Allowed, degraded: true, ..unused }
 }
 

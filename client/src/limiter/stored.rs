@@ -4,18 +4,18 @@ use std::fmt;
 use std::time::Duration;
 
 use lockage_core::{
-    Acquire, AcquireEach, Adjust, Adjusted, Decision, FixedWindow, Follow, Followed, Limit,
-    OnLimit, Peek, RequestId, Reservation, Reserved, Reset, SetLimit, Settle, Settlement,
-    StoredLimit,
+    Acquire, AcquireEach, Adjust, Adjusted, Decision, FixedWindow, Limit, LimitCommand, Peek,
+    RequestId, Reservation, Reserved, Reset, SetLimit, Settle, Settlement, StoredLimit,
+    StoredLimitOutcome, WithStoredLimit,
 };
 
 use super::waiting::wait;
 use super::{DEFAULT_PREFIX, random_id};
 use crate::error::Error;
 use crate::key::{Key, KeyError, check_client, check_prefix};
+use crate::retry_store::RetryStore;
 use crate::runtime::Runtime;
 use crate::store::Store;
-use crate::timed::Timed;
 
 /// A limiter whose limits stand in the store, one for each id, so that all clients follow the same one,
 /// also once it changes.
@@ -116,10 +116,12 @@ impl<S: Store> StoredLimiter<S> {
     /// # Errors
     /// [`Error`].
     pub async fn limit(&self, id: &str) -> Result<Option<StoredLimit>, Error> {
-        let ask = Follow::new(Peek::new(stored_one(), 0));
+        let ask = WithStoredLimit::new(Peek::new(stored_one(), 0));
         Ok(match self.store.execute(&self.key(id)?, &ask).await? {
-            Followed::NoLimit => None,
-            Followed::PerClient(limit) | Followed::Done { limit, .. } => Some(limit),
+            StoredLimitOutcome::NoLimit => None,
+            StoredLimitOutcome::PerClient(limit) | StoredLimitOutcome::Done { limit, .. } => {
+                Some(limit)
+            }
         })
     }
 
@@ -250,31 +252,35 @@ impl<S: Store> StoredLimiter<S> {
     /// Runs a command under the limit of `id`.
     async fn run<C>(&self, id: &str, command: &C) -> Result<C::Outcome, Error>
     where
-        C: OnLimit<Outcome: Send> + Clone + Sync,
+        C: LimitCommand<Outcome: Send> + Clone + Sync,
     {
         let key = self.key(id)?;
         match self.follow(&key, command).await? {
-            Followed::Done { outcome, .. } => Ok(outcome),
-            Followed::PerClient(limit) => {
+            StoredLimitOutcome::Done { outcome, .. } => Ok(outcome),
+            StoredLimitOutcome::PerClient(limit) => {
                 let client = self.client.as_ref().ok_or(Error::NoClient)?;
                 let own = key.of_client(client);
                 Ok(self.store.execute(&own, &command.under(limit.limit())).await?)
             }
-            Followed::NoLimit => Err(Error::NoLimit),
+            StoredLimitOutcome::NoLimit => Err(Error::NoLimit),
         }
     }
 
-    async fn follow<C>(&self, key: &Key, command: &C) -> Result<Followed<C::Outcome>, Error>
+    async fn follow<C>(
+        &self,
+        key: &Key,
+        command: &C,
+    ) -> Result<StoredLimitOutcome<C::Outcome>, Error>
     where
-        C: OnLimit<Outcome: Send> + Clone + Sync,
+        C: LimitCommand<Outcome: Send> + Clone + Sync,
     {
         let Some(default) = self.default else {
-            return Ok(self.store.execute(key, &Follow::new(command.clone())).await?);
+            return Ok(self.store.execute(key, &WithStoredLimit::new(command.clone())).await?);
         };
-        let follow = Follow::or_under(command, default);
+        let follow = WithStoredLimit::or_under(command, default);
         match self.store.execute(key, &follow).await? {
             // The key was used under a limit that was not stored.
-            Followed::NoLimit => {
+            StoredLimitOutcome::NoLimit => {
                 self.store.execute(key, &SetLimit::if_absent(default)).await?;
                 Ok(self.store.execute(key, &follow).await?)
             }
@@ -287,7 +293,7 @@ impl<S: Store> StoredLimiter<S> {
     }
 }
 
-impl<S: Store, R: Runtime> StoredLimiter<Timed<S, R>> {
+impl<S: Store, R: Runtime> StoredLimiter<RetryStore<S, R>> {
     /// Waits until a request of `cost` (at least 1) for `id` is admitted, and charges it; as
     /// [`Limiter::acquire`](crate::Limiter::acquire). Each time it comes back it is under the limit that is
     /// stored by then.

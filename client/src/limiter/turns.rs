@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockage_core::{Acquire, CancelTurn, Cancellation, Decision, Limit, TakeTurn, Ticket, Turn};
 
 use super::Limiter;
-use super::away::Standby;
+use super::fallback::Standby;
 use crate::error::{Error, StoreError};
 use crate::key::Key;
 use crate::store::Store;

@@ -6,15 +6,15 @@ use std::time::Duration;
 use lockage_core::flow::{Step, Wait};
 use lockage_core::{Acquire, ConfigError, Decision};
 
-use super::away::{Away, WhenAway};
 use super::coalesce::{COALESCING, REQUEST_IDS};
+use super::fallback::{Degraded, Fallback};
 use super::{Ids, Limiter};
 use crate::error::Error;
+use crate::retry_store::RetryStore;
 use crate::runtime::Runtime;
 use crate::store::Store;
-use crate::timed::Timed;
 
-impl<S: Store, R: Runtime> Limiter<Timed<S, R>> {
+impl<S: Store, R: Runtime> Limiter<RetryStore<S, R>> {
     /// Waits until a request of `cost` (at least 1) for `id` is admitted, and charges it. In the queue of a
     /// [`LeakyBucket`](crate::LeakyBucket) it waits until its turn, too.
     ///
@@ -50,7 +50,7 @@ impl<S: Store, R: Runtime> Limiter<Timed<S, R>> {
     ///
     /// # Errors
     /// [`ConfigError`] for a `remember` out of range, and for a limiter that coalesces.
-    pub fn with_request_ids(self, remember: Duration) -> Result<Self, ConfigError> {
+    pub fn with_idempotency(self, remember: Duration) -> Result<Self, ConfigError> {
         if self.coalescer.is_some() {
             return Err(ConfigError::Conflict { what: REQUEST_IDS, with: COALESCING });
         }
@@ -66,9 +66,9 @@ impl<S: Store, R: Runtime> Limiter<Timed<S, R>> {
     ///
     /// # Errors
     /// [`ConfigError`] where the limit leaves no share for each process.
-    pub fn when_away(self, policy: WhenAway) -> Result<Self, ConfigError> {
+    pub fn with_fallback(self, policy: Fallback) -> Result<Self, ConfigError> {
         let runtime = self.store.runtime().clone();
-        let away = Away::new(policy, self.limit, move || runtime.now())?;
+        let away = Degraded::new(policy, self.limit, move || runtime.now())?;
         Ok(Limiter { away: Some(Arc::new(away)), ..self })
     }
 

@@ -10,9 +10,9 @@ use super::{LockGuard, Locks, TryLock, WorkError};
 use crate::error::Error;
 use crate::fenced::Fenced;
 use crate::key::KeyError;
+use crate::retry_store::RetryStore;
 use crate::runtime::Spawn;
 use crate::store::Store;
-use crate::timed::Timed;
 
 /// Values that are kept for all processes, and built by one of them at a time (single flight).
 ///
@@ -23,12 +23,12 @@ use crate::timed::Timed;
 /// # #[cfg(feature = "tokio")] {
 /// use std::time::Duration;
 /// use lockage::runtime::Tokio;
-/// use lockage::{Cached, Locks, Timed};
+/// use lockage::{Cached, Locks, RetryStore};
 /// # use lockage_memory::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
 /// # let store = MemoryStore::new();
-/// let store = Timed::new(store, Tokio, Duration::from_secs(1));
+/// let store = RetryStore::new(store, Tokio, Duration::from_secs(1));
 /// let locks = Locks::new(store, Duration::from_secs(30))?.with_prefix("cache-locks")?;
 /// let (fresh, stale) = (Duration::from_secs(60), Duration::from_secs(600));
 /// let cached = Cached::new(&locks, fresh, stale)?;
@@ -38,7 +38,7 @@ use crate::timed::Timed;
 /// ```
 pub struct Cached<S, R> {
     locks: Locks<S, R>,
-    values: Fenced<Timed<S, R>>,
+    values: Fenced<RetryStore<S, R>>,
     stale: Duration,
 }
 

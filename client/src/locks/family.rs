@@ -3,20 +3,20 @@
 use lockage_core::lock::{Answer, Inspection, OwnerId};
 use lockage_core::{ConfigError, rw_lock, semaphore};
 
+use super::handle::{Handle, LockHandle};
 use super::kind::{Permits, Side};
-use super::named::{Named, NamedLock};
 use crate::error::Error;
 use crate::runtime::Spawn;
 use crate::store::Store;
 
 /// Permits of a semaphore. See [`Locks::semaphore`](super::Locks::semaphore).
-pub type NamedSemaphore<S, R> = Named<S, R, Permits>;
+pub type SemaphoreHandle<S, R> = Handle<S, R, Permits>;
 
 /// One side of a read-write lock. See [`Locks::read_lock`](super::Locks::read_lock) and
 /// [`Locks::write_lock`](super::Locks::write_lock).
-pub type NamedSide<S, R> = Named<S, R, Side>;
+pub type RwLockHandle<S, R> = Handle<S, R, Side>;
 
-impl<S, R> NamedLock<S, R>
+impl<S, R> LockHandle<S, R>
 where
     S: Store + 'static,
     R: Spawn,
@@ -64,7 +64,7 @@ where
     }
 }
 
-impl<S, R> NamedSemaphore<S, R>
+impl<S, R> SemaphoreHandle<S, R>
 where
     S: Store + 'static,
     R: Spawn,
@@ -74,7 +74,7 @@ where
     /// # Errors
     /// [`ConfigError`] for none, or for more than there are.
     pub fn permits(&self, count: u64) -> Result<Self, ConfigError> {
-        Ok(Named { kind: Permits::new(self.kind.semaphore, count)?, ..self.clone() })
+        Ok(Handle { kind: Permits::new(self.kind.semaphore, count)?, ..self.clone() })
     }
 
     /// What is in use now.
@@ -87,7 +87,7 @@ where
     }
 }
 
-impl<S, R> NamedSide<S, R>
+impl<S, R> RwLockHandle<S, R>
 where
     S: Store + 'static,
     R: Spawn,

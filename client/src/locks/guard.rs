@@ -149,7 +149,7 @@ impl<S, R> LockGuard<S, R> {
         self.holds
     }
 
-    /// Who holds it. Whoever asks [as this owner](super::NamedLock::as_owner) holds it once more. Of a
+    /// Who holds it. Whoever asks [as this owner](super::LockHandle::as_owner) holds it once more. Of a
     /// semaphore, the bits of the id that its permits have there.
     pub fn owner(&self) -> OwnerId {
         self.hold.claim.owner()

@@ -13,10 +13,10 @@ use super::claim::Claim;
 use super::hold::Hold;
 use super::task;
 use crate::key::Key;
+use crate::retry_store::RetryStore;
 use crate::runtime::{Runtime, Spawn};
 use crate::store::Store;
 use crate::sync::{Mutex, MutexGuard, lock};
-use crate::timed::Timed;
 
 /// Shared by all who hold or want locks. With the last of them the task ends, once all is given back.
 pub(super) struct Keeper<S, R> {
@@ -25,7 +25,7 @@ pub(super) struct Keeper<S, R> {
 
 /// What the task works on.
 pub(super) struct Shared<S, R> {
-    pub(super) store: Timed<S, R>,
+    pub(super) store: RetryStore<S, R>,
     /// How locks are used, and the others alike.
     pub(super) lock: Lock,
     pub(super) longest: Option<Duration>,
@@ -69,7 +69,7 @@ pub(super) enum Return {
 }
 
 impl<S, R> Keeper<S, R> {
-    pub(super) fn new(store: Timed<S, R>, lock: Lock, longest: Option<Duration>) -> Arc<Self> {
+    pub(super) fn new(store: RetryStore<S, R>, lock: Lock, longest: Option<Duration>) -> Arc<Self> {
         let (state, news) = (Mutex::new(State::default()), Event::new());
         Arc::new(Keeper { shared: Arc::new(Shared { store, lock, longest, state, news }) })
     }

@@ -11,20 +11,20 @@ use super::random_bits;
 use super::waiting::Waiting;
 use crate::error::Error;
 use crate::key::Key;
+use crate::notifications::Wake;
 use crate::runtime::Spawn;
-use crate::signals::Wake;
 use crate::store::Store;
 
 /// A latch that is closed while there is something left to count down, and then open. See
 /// [`Locks::latch`](super::Locks::latch).
-pub struct NamedLatch<S, R> {
+pub struct LatchHandle<S, R> {
     pub(super) keeper: Arc<Keeper<S, R>>,
     pub(super) key: Key,
     pub(super) waiting: Waiting,
     pub(super) latch: Latch,
 }
 
-impl<S, R> NamedLatch<S, R>
+impl<S, R> LatchHandle<S, R>
 where
     S: Store + 'static,
     R: Spawn,
@@ -64,7 +64,7 @@ where
     /// The same for at most `timeout`; tells what is left, nothing where it is open.
     ///
     /// # Errors
-    /// As [`NamedLatch::wait`].
+    /// As [`LatchHandle::wait`].
     pub async fn wait_within(&self, timeout: Duration) -> Result<u64, Error> {
         self.wait_until(Some(self.keeper.runtime().now().saturating_add(timeout))).await
     }
@@ -102,16 +102,16 @@ where
     }
 }
 
-impl<S, R> Clone for NamedLatch<S, R> {
+impl<S, R> Clone for LatchHandle<S, R> {
     fn clone(&self) -> Self {
         let (keeper, key) = (Arc::clone(&self.keeper), self.key.clone());
-        NamedLatch { keeper, key, waiting: self.waiting.clone(), latch: self.latch }
+        LatchHandle { keeper, key, waiting: self.waiting.clone(), latch: self.latch }
     }
 }
 
-impl<S, R> fmt::Debug for NamedLatch<S, R> {
+impl<S, R> fmt::Debug for LatchHandle<S, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NamedLatch")
+        f.debug_struct("LatchHandle")
             .field("key", &self.key)
             .field("latch", &self.latch)
             .finish_non_exhaustive()

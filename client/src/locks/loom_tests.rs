@@ -13,7 +13,7 @@ use super::claim::{Claim, LockClaim};
 use super::hold::{Hold, Loss};
 use super::keeper::{Errand, Keeper, Return};
 use crate::key::Key;
-use crate::timed::Timed;
+use crate::retry_store::RetryStore;
 
 const LEASE: Duration = Duration::from_secs(30);
 const BEGIN: Duration = Duration::from_secs(100);
@@ -26,7 +26,7 @@ type Idle = Arc<Keeper<(), ()>>;
 
 fn keeper() -> Idle {
     let lock = Lock::new(LEASE, LEASE).unwrap();
-    Keeper::new(Timed::new((), (), LEASE), lock, None)
+    Keeper::new(RetryStore::new((), (), LEASE), lock, None)
 }
 
 fn hold(keeper: &Idle) -> (Arc<Hold>, u64) {

@@ -9,8 +9,8 @@ use futures_util::future::{join_all, select_all};
 use lockage_core::lock::OwnerId;
 
 use super::guard::{LockGuard, Released, run_until};
+use super::handle::{LockHandle, TryLock};
 use super::hold::Loss;
-use super::named::{NamedLock, TryLock};
 use crate::error::Error;
 use crate::runtime::{Runtime, Spawn};
 use crate::store::Store;
@@ -18,7 +18,7 @@ use crate::store::Store;
 /// Several locks that are taken together. See [`Locks::many`](super::Locks::many).
 pub struct ManyLocks<S, R> {
     /// By their names: who takes them in one order never waits in a ring.
-    pub(super) locks: BTreeMap<Box<str>, NamedLock<S, R>>,
+    pub(super) locks: BTreeMap<Box<str>, LockHandle<S, R>>,
 }
 
 /// Several locks that are held together. Dropped, it gives all back, as each guard does.
@@ -32,7 +32,7 @@ where
     S: Store + 'static,
     R: Spawn,
 {
-    /// The same locks for this owner: see [`NamedLock::as_owner`].
+    /// The same locks for this owner: see [`LockHandle::as_owner`].
     pub fn as_owner(&self, owner: OwnerId) -> Self {
         let locks = self.locks.iter();
         ManyLocks {
@@ -43,7 +43,7 @@ where
     /// Takes all of them, if each is free now; else none.
     ///
     /// # Errors
-    /// As [`NamedLock::try_acquire`]. What was taken before is given back.
+    /// As [`LockHandle::try_acquire`]. What was taken before is given back.
     pub async fn try_acquire(&self) -> Result<TryLock<ManyGuard<S, R>>, Error> {
         self.take(async |lock| lock.try_acquire().await).await
     }
@@ -54,7 +54,7 @@ where
     /// Dropped before its end, nothing is held.
     ///
     /// # Errors
-    /// As [`NamedLock::acquire`]. What was taken before is given back.
+    /// As [`LockHandle::acquire`]. What was taken before is given back.
     pub async fn acquire(&self) -> Result<ManyGuard<S, R>, Error> {
         loop {
             let taken =
@@ -69,7 +69,7 @@ where
     /// The same for at most `timeout`, together.
     ///
     /// # Errors
-    /// As [`NamedLock::acquire_within`]. What was taken before is given back.
+    /// As [`LockHandle::acquire_within`]. What was taken before is given back.
     pub async fn acquire_within(
         &self,
         timeout: Duration,
@@ -77,7 +77,7 @@ where
         let Some(first) = self.locks.values().next() else { return self.try_acquire().await };
         let runtime = first.keeper.runtime();
         let deadline = runtime.now().saturating_add(timeout);
-        let take = async |lock: &NamedLock<S, R>| {
+        let take = async |lock: &LockHandle<S, R>| {
             lock.acquire_within(deadline.saturating_sub(runtime.now())).await
         };
         loop {
@@ -92,7 +92,7 @@ where
 
     async fn take(
         &self,
-        take: impl AsyncFn(&NamedLock<S, R>) -> Result<TryLock<LockGuard<S, R>>, Error>,
+        take: impl AsyncFn(&LockHandle<S, R>) -> Result<TryLock<LockGuard<S, R>>, Error>,
     ) -> Result<TryLock<ManyGuard<S, R>>, Error> {
         let mut guards = BTreeMap::new();
         for (name, lock) in &self.locks {

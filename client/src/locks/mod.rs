@@ -5,6 +5,7 @@ mod cached;
 mod claim;
 mod family;
 mod guard;
+mod handle;
 mod hold;
 mod keeper;
 mod kind;
@@ -12,7 +13,6 @@ mod latch;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod many;
-mod named;
 mod once;
 mod quorum;
 mod task;
@@ -30,23 +30,23 @@ use lockage_core::{ConfigError, MAX_SPAN};
 
 pub use cached::Cached;
 pub use claim::Busy;
-pub use family::{NamedSemaphore, NamedSide};
+pub use family::{RwLockHandle, SemaphoreHandle};
 pub use guard::{LockGuard, Released};
+pub use handle::{Alone, Handle, LockHandle, TryLock};
 pub use hold::Loss;
 pub use kind::{Exclusive, Kind, Permits, Side};
-pub use latch::NamedLatch;
+pub use latch::LatchHandle;
 pub use many::{ManyGuard, ManyLocks};
-pub use named::{Alone, Named, NamedLock, TryLock};
 pub use once::{Once, Ran};
 pub use quorum::{Quorum, QuorumGuard, QuorumLock};
 
 use crate::error::Error;
 use crate::key::{Key, KeyError, check_prefix};
+use crate::notifications::{Notifications, Wake};
 use crate::replicated::Replicated;
+use crate::retry_store::RetryStore;
 use crate::runtime::{self, Runtime, Spawn};
-use crate::signals::{Signals, Wake};
 use crate::store::Store;
-use crate::timed::Timed;
 use acknowledged::{Acknowledged, Confirming, Manner};
 use claim::Claim;
 use keeper::Keeper;
@@ -71,12 +71,12 @@ const POLL_BEHIND_WAKE_UPS: Duration = Duration::from_secs(1);
 /// # #[cfg(feature = "tokio")] {
 /// use std::time::Duration;
 /// use lockage::runtime::Tokio;
-/// use lockage::{Locks, Timed};
+/// use lockage::{Locks, RetryStore};
 /// # use lockage_memory::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
 /// # let store = MemoryStore::new();
-/// let store = Timed::new(store, Tokio, Duration::from_secs(1));
+/// let store = RetryStore::new(store, Tokio, Duration::from_secs(1));
 /// let locks = Locks::new(store, Duration::from_secs(30))?;
 /// let lock = locks.lock("invoices")?;
 ///
@@ -110,7 +110,7 @@ where
     ///
     /// # Errors
     /// [`ConfigError`] for a lease of zero, with a fraction of a microsecond, or out of range.
-    pub fn new(store: Timed<S, R>, lease: Duration) -> Result<Self, ConfigError> {
+    pub fn new(store: RetryStore<S, R>, lease: Duration) -> Result<Self, ConfigError> {
         // A call is repeated within its timeout, and what a lost one has taken is looked for as long as it
         // could be held.
         let remember = store.timeout().saturating_mul(4).max(Duration::from_secs(1));
@@ -145,7 +145,7 @@ where
     /// this, sets another time), so that a message that is lost costs no more than that.
     pub fn with_wake_ups(self) -> Self
     where
-        S: Signals + Clone,
+        S: Notifications + Clone,
     {
         let store = self.keeper.shared.store.clone();
         let listen = Arc::new(move |key: Key, wake: Wake| -> Listening {
@@ -157,7 +157,7 @@ where
     }
 
     /// The same, whose holders say in words who they are, such as the name of a machine and the number of a process:
-    /// [`NamedLock::inspect`] tells it.
+    /// [`LockHandle::inspect`] tells it.
     pub fn with_label(self, label: Label) -> Self {
         Locks { manner: Manner { label: Some(label), ..self.manner }, ..self }
     }
@@ -195,25 +195,25 @@ where
     }
 
     /// The lock of this name. Each acquire of it is by an owner of its own: who has it and asks again waits
-    /// for itself, unless it asks [as the same owner](NamedLock::as_owner).
+    /// for itself, unless it asks [as the same owner](LockHandle::as_owner).
     ///
     /// # Errors
     /// [`KeyError`] for an empty name, or one that begins with a closing brace.
-    pub fn lock(&self, name: &str) -> Result<NamedLock<S, R>, KeyError> {
+    pub fn lock(&self, name: &str) -> Result<LockHandle<S, R>, KeyError> {
         let (lock, label) = (self.keeper.shared.lock, self.manner.label);
         self.named(name, Exclusive { lock, owner: None, in_line: false, label })
     }
 
     /// The semaphore of this name, with so many permits, each under a lease of its own: a bound on how much is
     /// done at once, by all processes together. It is taken one permit at a time, or
-    /// [several](NamedSemaphore::permits).
+    /// [several](SemaphoreHandle::permits).
     ///
     /// Names are shared with locks: one name is one thing.
     ///
     /// # Errors
     /// [`Error::Key`] as for [`Locks::lock`], and [`Error::Config`] for no permits or more than
     /// [`MAX_PERMITS`](lockage_core::semaphore::MAX_PERMITS).
-    pub fn semaphore(&self, name: &str, permits: u64) -> Result<NamedSemaphore<S, R>, Error> {
+    pub fn semaphore(&self, name: &str, permits: u64) -> Result<SemaphoreHandle<S, R>, Error> {
         let lock = &self.keeper.shared.lock;
         let semaphore = Semaphore::new(permits, lock.lease(), lock.remember())?;
         Ok(self.named(name, Permits::new(semaphore, 1)?)?)
@@ -223,7 +223,7 @@ where
     ///
     /// # Errors
     /// As [`Locks::lock`].
-    pub fn read_lock(&self, name: &str) -> Result<NamedSide<S, R>, KeyError> {
+    pub fn read_lock(&self, name: &str) -> Result<RwLockHandle<S, R>, KeyError> {
         self.side(name, Mode::Read)
     }
 
@@ -231,7 +231,7 @@ where
     ///
     /// # Errors
     /// As [`Locks::lock`].
-    pub fn write_lock(&self, name: &str) -> Result<NamedSide<S, R>, KeyError> {
+    pub fn write_lock(&self, name: &str) -> Result<RwLockHandle<S, R>, KeyError> {
         self.side(name, Mode::Write)
     }
 
@@ -240,9 +240,9 @@ where
     ///
     /// # Errors
     /// [`Error::Key`] as for [`Locks::lock`], and [`Error::Config`] for a time out of range.
-    pub fn latch(&self, name: &str, keep: Duration) -> Result<NamedLatch<S, R>, Error> {
+    pub fn latch(&self, name: &str, keep: Duration) -> Result<LatchHandle<S, R>, Error> {
         let (keeper, key) = (Arc::clone(&self.keeper), Key::new(&self.prefix, name)?);
-        Ok(NamedLatch {
+        Ok(LatchHandle {
             keeper,
             key,
             waiting: self.manner.waiting.clone(),
@@ -262,7 +262,7 @@ where
         Ok(ManyLocks { locks: names.into_iter().map(named).collect::<Result<_, _>>()? })
     }
 
-    fn side(&self, name: &str, mode: Mode) -> Result<NamedSide<S, R>, KeyError> {
+    fn side(&self, name: &str, mode: Mode) -> Result<RwLockHandle<S, R>, KeyError> {
         let lock = &self.keeper.shared.lock;
         let lock = RwLock::new(lock.lease(), lock.remember());
         // Invariant: both check the same.
@@ -270,12 +270,12 @@ where
         self.named(name, Side { lock, mode, owner: None })
     }
 
-    fn named<K>(&self, name: &str, kind: K) -> Result<Named<S, R, K>, KeyError> {
+    fn named<K>(&self, name: &str, kind: K) -> Result<Handle<S, R, K>, KeyError> {
         let (keeper, key) = (Arc::clone(&self.keeper), Key::new(&self.prefix, name)?);
-        Ok(Named { keeper, key, manner: self.manner.clone(), kind })
+        Ok(Handle { keeper, key, manner: self.manner.clone(), kind })
     }
 
-    pub(super) fn store(&self) -> &Timed<S, R> {
+    pub(super) fn store(&self) -> &RetryStore<S, R> {
         &self.keeper.shared.store
     }
 

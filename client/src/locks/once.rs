@@ -9,9 +9,9 @@ use lockage_core::fenced::{Access, Kept};
 use super::{Locks, Loss, WorkError};
 use crate::fenced::Fenced;
 use crate::key::KeyError;
+use crate::retry_store::RetryStore;
 use crate::runtime::Spawn;
 use crate::store::Store;
-use crate::timed::Timed;
 
 /// Does work once for each id, whichever process is asked, and remembers what came of it: the callback of a
 /// payment, an order, the job of this hour.
@@ -20,12 +20,12 @@ use crate::timed::Timed;
 /// # #[cfg(feature = "tokio")] {
 /// use std::time::Duration;
 /// use lockage::runtime::Tokio;
-/// use lockage::{Locks, Once, Timed};
+/// use lockage::{Locks, Once, RetryStore};
 /// # use lockage_memory::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
 /// # let store = MemoryStore::new();
-/// let store = Timed::new(store, Tokio, Duration::from_secs(1));
+/// let store = RetryStore::new(store, Tokio, Duration::from_secs(1));
 /// let locks = Locks::new(store, Duration::from_secs(30))?.with_prefix("payments")?;
 /// let once = Once::new(&locks, Duration::from_secs(7 * 24 * 3600))?.with_prefix("payments-done")?;
 ///
@@ -41,7 +41,7 @@ use crate::timed::Timed;
 /// begun anew, so each of its parts must bear that. Only a result of the newest attempt is remembered.
 pub struct Once<S, R> {
     locks: Locks<S, R>,
-    results: Fenced<Timed<S, R>>,
+    results: Fenced<RetryStore<S, R>>,
 }
 
 /// What came of work that is done once.
@@ -122,7 +122,7 @@ impl From<Kept> for Ran {
 
 impl<S, R> Clone for Once<S, R>
 where
-    Fenced<Timed<S, R>>: Clone,
+    Fenced<RetryStore<S, R>>: Clone,
 {
     fn clone(&self) -> Self {
         Once { locks: self.locks.clone(), results: self.results.clone() }

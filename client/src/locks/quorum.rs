@@ -12,8 +12,8 @@ use lockage_core::lock::OwnerId;
 
 use super::Locks;
 use super::guard::{LockGuard, run_until};
+use super::handle::{LockHandle, TooSlow, TryLock};
 use super::hold::Loss;
-use super::named::{NamedLock, TooSlow, TryLock};
 use crate::error::{Error, StoreError};
 use crate::key::KeyError;
 use crate::runtime::{Runtime, Spawn, within};
@@ -39,13 +39,13 @@ const GRACE: Duration = Duration::from_millis(10);
 /// # #[cfg(feature = "tokio")] {
 /// use std::time::Duration;
 /// use lockage::runtime::Tokio;
-/// use lockage::{Locks, Quorum, Timed};
+/// use lockage::{Locks, Quorum, RetryStore};
 /// # use lockage_memory::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
 /// # let stores = [(); 3].map(|()| MemoryStore::new());
 /// let lease = Duration::from_secs(30);
-/// let locks = stores.map(|store| Locks::new(Timed::new(store, Tokio, Duration::from_millis(200)), lease));
+/// let locks = stores.map(|store| Locks::new(RetryStore::new(store, Tokio, Duration::from_millis(200)), lease));
 /// let quorum = Quorum::new(locks.into_iter().collect::<Result<_, _>>()?)?;
 ///
 /// let guard = quorum.lock("invoices")?.acquire().await?;
@@ -60,7 +60,7 @@ pub struct Quorum<S, R> {
 /// One lock on several servers.
 pub struct QuorumLock<S, R> {
     /// At least three.
-    locks: Vec<NamedLock<S, R>>,
+    locks: Vec<LockHandle<S, R>>,
 }
 
 /// A lock that most of several servers have granted. Dropped, it is given back to each in the background.
@@ -103,7 +103,7 @@ where
     S: Store + 'static,
     R: Spawn,
 {
-    /// The same lock for this owner: see [`NamedLock::as_owner`].
+    /// The same lock for this owner: see [`LockHandle::as_owner`].
     pub fn as_owner(&self, owner: OwnerId) -> Self {
         QuorumLock { locks: self.locks.iter().map(|lock| lock.as_owner(owner)).collect() }
     }
@@ -161,7 +161,7 @@ where
         let (runtime, quorum) = (self.runtime(), self.locks.len() / 2 + 1);
         let begin = runtime.now();
         let locks: Vec<_> = self.locks.iter().map(|lock| lock.as_owner(owner)).collect();
-        let mut answers: FuturesUnordered<_> = locks.iter().map(NamedLock::try_acquire).collect();
+        let mut answers: FuturesUnordered<_> = locks.iter().map(LockHandle::try_acquire).collect();
         let (mut guards, mut busy, mut failed) = (Vec::new(), None, None);
         let (mut refusals, mut over) = (0, None::<Duration>);
         // Those that are not waited for to the end are dropped, and what they take is given back.

@@ -8,8 +8,8 @@ use lockage_core::flow::Polling;
 
 use crate::error::StoreError;
 use crate::key::Key;
+use crate::notifications::{Listener, Wake};
 use crate::runtime::{Runtime, within};
-use crate::signals::{Listener, Wake};
 
 /// How callers wait.
 #[derive(Clone)]

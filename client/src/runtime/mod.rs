@@ -6,7 +6,7 @@
 //! | `async-std` | `AsyncStd` | anywhere: it starts its own threads |
 //! | `smol` | `Smol` | anywhere: it starts its own threads |
 //!
-//! The features add up: all can be on at once, and each [`Timed`](crate::Timed) store says which it
+//! The features add up: all can be on at once, and each [`RetryStore`](crate::RetryStore) store says which it
 //! uses. Other executors implement [`Runtime`].
 
 #[cfg(feature = "async-std")]

@@ -39,14 +39,14 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 
-mod outage;
+mod circuit_breaker;
 mod polling;
 mod prefetch;
 mod renewal;
 mod retry;
 mod wait;
 
-pub use outage::{Outage, OutageConfig, Route};
+pub use circuit_breaker::{CircuitBreaker, CircuitBreakerConfig, Route};
 pub use polling::Polling;
 pub use prefetch::{Ask, Next, Prefetch, PrefetchConfig};
 pub use renewal::{Plan, Renewals, own_deadline};

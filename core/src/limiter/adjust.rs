@@ -4,13 +4,13 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::follow::OnLimit;
-use super::follow::run::Run;
 use super::group::Opened;
+use super::key_state::{Freed, KeyState, LimitState, State};
 use super::request::{Request, RequestId, What};
-use super::standing::{Freed, Standing, Standpoint, State};
 use super::stored::under_own_limit;
 use super::wire;
+use super::with_stored_limit::LimitCommand;
+use super::with_stored_limit::run::Run;
 use crate::command::{Arguments, Command, ScriptId, read_head, read_whole};
 use crate::decision::Decision;
 use crate::error::{ConfigError, CostError, RecordError, ReplyError};
@@ -172,7 +172,7 @@ impl Adjust {
 }
 
 fn refund(opened: &mut Opened<'_>, cost: u64) -> u64 {
-    let used = opened.standing.parts.iter().map(Standpoint::used).max().unwrap_or_default();
+    let used = opened.standing.parts.iter().map(LimitState::used).max().unwrap_or_default();
     for part in &mut opened.standing.parts {
         if let (Ok(machine), State::Counter(state)) = (part.limit.machine(), part.state) {
             part.state = State::Counter(machine.give_back(state, cost));
@@ -239,7 +239,7 @@ impl Command for Adjust {
     }
 }
 
-impl OnLimit for Adjust {
+impl LimitCommand for Adjust {
     fn under(&self, limit: Limit) -> Self {
         Adjust { limit, ..*self }
     }
@@ -274,7 +274,7 @@ impl Run for Adjust {
 }
 
 /// The numbers of the reply, behind its head.
-pub(super) fn told(amount: u64, standing: &Standing, freed: &Freed) -> Vec<u64> {
+pub(super) fn told(amount: u64, standing: &KeyState, freed: &Freed) -> Vec<u64> {
     let mut told = vec![amount, standing.blocked_until];
     told.extend(standing.numbers());
     let logs = standing.parts.iter().zip(freed);
@@ -285,8 +285,8 @@ pub(super) fn told(amount: u64, standing: &Standing, freed: &Freed) -> Vec<u64> 
 /// What those numbers say.
 pub(super) fn recall(limits: &[Single], now: Timestamp, told: &[u64]) -> Option<Adjusted> {
     let &[amount, blocked_until, ref rest @ ..] = told else { return None };
-    let (standing, times) = Standing::read(limits, now, rest)?;
+    let (standing, times) = KeyState::read(limits, now, rest)?;
     let freed = wire::read_freed(&standing, 1, times)?;
-    let standing = Standing { blocked_until, ..standing };
+    let standing = KeyState { blocked_until, ..standing };
     Some(Adjusted { amount, after: standing.peek(1, &freed[0]) })
 }

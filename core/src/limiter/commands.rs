@@ -4,14 +4,14 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::CounterRecord;
-use super::follow::OnLimit;
-use super::follow::run::Run;
+use super::fast_path::{only_counter, plain};
 use super::group::Opened;
-use super::patience::Patience;
-use super::plain::{only_counter, plain};
+use super::max_wait::MaxWait;
 use super::request::{Remembered, Request, RequestId, What};
 use super::stored::under_own_limit;
 use super::wire::{self, push_limit};
+use super::with_stored_limit::LimitCommand;
+use super::with_stored_limit::run::Run;
 use crate::command::{Arguments, Command, ScriptId};
 use crate::decision::Decision;
 use crate::error::{ConfigError, CostError, RecordError, ReplyError};
@@ -31,7 +31,7 @@ pub const MAX_COSTS: usize = 1000;
 pub struct Acquire {
     limit: Limit,
     cost: u64,
-    patience: Patience,
+    patience: MaxWait,
     request: Option<Request>,
 }
 
@@ -43,7 +43,7 @@ impl Acquire {
     /// [`CostError::Zero`].
     pub fn new(limit: impl Into<Limit>, cost: u64) -> Result<Self, CostError> {
         check_costs(&[cost])?;
-        Ok(Acquire { limit: limit.into(), cost, patience: Patience::ENDLESS, request: None })
+        Ok(Acquire { limit: limit.into(), cost, patience: MaxWait::ENDLESS, request: None })
     }
 
     /// The same request under an id, so that it can be sent again (D11): once it was admitted, and
@@ -73,7 +73,7 @@ impl Acquire {
     ///
     /// Sent again under its id, a request must have the same patience.
     pub fn within(self, patience: Duration) -> Self {
-        Acquire { patience: Patience::of(patience), ..self }
+        Acquire { patience: MaxWait::of(patience), ..self }
     }
 
     pub(super) fn limit(&self) -> &Limit {
@@ -141,17 +141,17 @@ impl Command for Acquire {
         wire::acquire_script(&self.limit, self.request)
     }
 
-    fn fallback(&self) -> Option<ScriptId> {
+    fn slow_path(&self) -> Option<ScriptId> {
         Some(ScriptId::LimiterAcquire)
     }
 
     fn arguments(&self, arguments: &mut Arguments) {
         if self.request.is_some() || !pack_acquire(&self.limit, self.costs(), arguments) {
-            self.fallback_arguments(arguments);
+            self.slow_path_arguments(arguments);
         }
     }
 
-    fn fallback_arguments(&self, arguments: &mut Arguments) {
+    fn slow_path_arguments(&self, arguments: &mut Arguments) {
         match self.request {
             Some(request) => arguments.push(request),
             None => arguments.push(""),
@@ -174,7 +174,7 @@ impl Command for Acquire {
     }
 }
 
-impl OnLimit for Acquire {
+impl LimitCommand for Acquire {
     fn under(&self, limit: Limit) -> Self {
         Acquire { limit, ..*self }
     }
@@ -185,7 +185,7 @@ impl Run for Acquire {
         Ok(self.admit(slot, now)?.0)
     }
 
-    fn patience(&self) -> Patience {
+    fn patience(&self) -> MaxWait {
         self.patience
     }
 }
@@ -222,17 +222,17 @@ impl Command for AcquireEach {
         wire::acquire_script(&self.limit, None)
     }
 
-    fn fallback(&self) -> Option<ScriptId> {
+    fn slow_path(&self) -> Option<ScriptId> {
         Some(ScriptId::LimiterAcquire)
     }
 
     fn arguments(&self, arguments: &mut Arguments) {
         if !pack_acquire(&self.limit, self.costs(), arguments) {
-            self.fallback_arguments(arguments);
+            self.slow_path_arguments(arguments);
         }
     }
 
-    fn fallback_arguments(&self, arguments: &mut Arguments) {
+    fn slow_path_arguments(&self, arguments: &mut Arguments) {
         arguments.push(""); // no request id
         push_acquire(&self.limit, self.costs(), arguments);
     }
@@ -252,7 +252,7 @@ impl Command for AcquireEach {
     }
 }
 
-impl OnLimit for AcquireEach {
+impl LimitCommand for AcquireEach {
     fn under(&self, limit: Limit) -> Self {
         AcquireEach { limit, ..self.clone() }
     }
@@ -283,13 +283,13 @@ fn check_costs(costs: &[u64]) -> Result<(), CostError> {
 #[derive(Clone, Copy)]
 pub(super) struct Costs<'a> {
     each: &'a [u64],
-    patience: Patience,
+    patience: MaxWait,
 }
 
 impl<'a> Costs<'a> {
     /// Of callers who wait for any turn.
     pub(super) fn patient(each: &'a [u64]) -> Self {
-        Costs { each, patience: Patience::ENDLESS }
+        Costs { each, patience: MaxWait::ENDLESS }
     }
 }
 
@@ -302,7 +302,7 @@ fn pack_acquire(limit: &Limit, costs: Costs<'_>, arguments: &mut Arguments) -> b
     }
     let singles = limit.singles();
     let letters = letters(singles.iter().map(|single| single.id().0));
-    let letters = (script == ScriptId::SeveralAcquire).then_some(letters);
+    let letters = (script == ScriptId::CompositeAcquire).then_some(letters);
     let configs = singles.iter().flat_map(|single| single.id().1.to_vec());
     let has_turns = singles.iter().any(Single::has_turns);
     let patience = has_turns.then_some(costs.patience.as_micros());
@@ -388,7 +388,7 @@ fn read_acquire(
 ) -> Result<(), ReplyError> {
     let reply = wire::Reply::read(reply)?;
     if let Some(machine) = only_counter(&limit.singles())
-        && reply.is_plain()
+        && reply.is_fast_path()
     {
         machine.decide_each(reply.prior(machine)?, reply.now, costs.each, costs.patience, decided);
         return Ok(());

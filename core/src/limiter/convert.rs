@@ -3,7 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::standing::{Standpoint, State};
+use super::key_state::{LimitState, State};
 use super::{Counter, Fields};
 use crate::limit::Single;
 
@@ -15,17 +15,17 @@ use crate::limit::Single;
 /// carries over what is charged and, as far as it can, when that comes back; any other begins with the most
 /// that was charged.
 pub(super) fn convert(
-    fresh: &[Standpoint],
-    old: &[Standpoint],
+    fresh: &[LimitState],
+    old: &[LimitState],
     most: u64,
-) -> Vec<Option<Standpoint>> {
-    let mut left: Vec<Option<&Standpoint>> = old.iter().map(Some).collect();
+) -> Vec<Option<LimitState>> {
+    let mut left: Vec<Option<&LimitState>> = old.iter().map(Some).collect();
     let mut parts = vec![None; fresh.len()];
     for (part, new) in parts.iter_mut().zip(fresh) {
         let same =
             left.iter_mut().find(|old| old.is_some_and(|old| old.limit.id() == new.limit.id()));
         let old = same.and_then(Option::take);
-        *part = old.map(|old| Standpoint { limit: new.limit, state: old.state });
+        *part = old.map(|old| LimitState { limit: new.limit, state: old.state });
     }
     for (index, (part, new)) in parts.iter_mut().zip(fresh).enumerate() {
         let place = left.get_mut(index).and_then(Option::take);
@@ -34,14 +34,14 @@ pub(super) fn convert(
         {
             let state = place.and_then(|old| carried(new, old));
             let state = state.unwrap_or_else(|| charged(new, most));
-            *part = Some(Standpoint { state, ..*new });
+            *part = Some(LimitState { state, ..*new });
         }
     }
     parts
 }
 
 /// The state that carries over between limits of one kind.
-fn carried(new: &Standpoint, old: &Standpoint) -> Option<State> {
+fn carried(new: &LimitState, old: &LimitState) -> Option<State> {
     let (State::Counter(fresh), State::Counter(state)) = (new.state, old.state) else {
         return None;
     };
@@ -62,7 +62,7 @@ fn carry<M: Counter>(new: M, old: M, state: Fields, fresh: Fields) -> Fields {
 }
 
 /// The limit as if it had just been charged so much.
-fn charged(new: &Standpoint, used: u64) -> State {
+fn charged(new: &LimitState, used: u64) -> State {
     let mut part = *new;
     part.charge(used.min(part.holds()), 0);
     part.state

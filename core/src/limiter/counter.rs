@@ -7,8 +7,8 @@
 use core::ops::Deref;
 use core::time::Duration;
 
-use super::patience::Patience;
-use super::standing::{Standpoint, State};
+use super::key_state::{LimitState, State};
+use super::max_wait::MaxWait;
 use crate::command::ScriptId;
 use crate::decision::{Decision, Verdict};
 use crate::error::RecordError;
@@ -124,7 +124,7 @@ pub(crate) trait Machine {
         prior: Option<Fields>,
         now: Timestamp,
         costs: &[u64],
-        patience: Patience,
+        patience: MaxWait,
         decided: &mut dyn FnMut(Decision),
     ) -> Option<Fields>;
 
@@ -214,7 +214,7 @@ impl<M: Counter> Machine for M {
         prior: Option<Fields>,
         now: Timestamp,
         costs: &[u64],
-        patience: Patience,
+        patience: MaxWait,
         decided: &mut dyn FnMut(Decision),
     ) -> Option<Fields> {
         let prior = prior.map(|state| typed(*self, state));
@@ -237,7 +237,7 @@ impl<M: Counter> Machine for M {
         let prior = prior.map(|state| typed(*self, state));
         let state = Counter::settle(*self, prior, now.as_micros());
         let allowed = cost <= Counter::remaining(*self, state);
-        decision(*self, (state, state), cost, allowed, Patience::ENDLESS, now)
+        decision(*self, (state, state), cost, allowed, MaxWait::ENDLESS, now)
     }
 }
 
@@ -251,7 +251,7 @@ fn decision<M: Counter>(
     (before, state): (M::State, M::State),
     cost: u64,
     allowed: bool,
-    patience: Patience,
+    patience: MaxWait,
     now: Timestamp,
 ) -> Decision {
     let after = |time: u64| Duration::from_micros(time.saturating_sub(now.as_micros()));
@@ -355,9 +355,9 @@ impl CounterRecord {
     }
 
     /// The limit that it was written under, and its state.
-    pub(super) fn standpoint(&self) -> Result<Standpoint, RecordError> {
+    pub(super) fn standpoint(&self) -> Result<LimitState, RecordError> {
         let limit = Single::read(self.tag, &self.config).ok_or(RecordError::Damaged)?;
-        Ok(Standpoint { limit, state: State::Counter(self.state) })
+        Ok(LimitState { limit, state: State::Counter(self.state) })
     }
 
     /// Whether it was written under this machine's configuration.

@@ -4,9 +4,9 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use super::key_state::{Freed, KeyState, LimitState, State};
 use super::reservations::Reservations;
 use super::sliding_log::{Entry, LogState};
-use super::standing::{Freed, Standing, Standpoint, State};
 use super::stored::Policy;
 use super::{CounterRecord, SlidingLog, convert};
 use crate::error::RecordError;
@@ -20,7 +20,7 @@ use crate::time::Timestamp;
 /// how many of the oldest have expired for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GroupRecord {
-    pub(crate) parts: Box<[Standpoint]>,
+    pub(crate) parts: Box<[LimitState]>,
     /// In the order of admission. Those that have expired for every log go when the record is next
     /// written.
     pub(crate) entries: VecDeque<Entry>,
@@ -33,7 +33,7 @@ impl GroupRecord {
 
     /// When nothing counts any more.
     pub(crate) fn fresh_at(&self) -> Timestamp {
-        time(self.parts.iter().map(Standpoint::fresh_at).max().unwrap_or_default())
+        time(self.parts.iter().map(LimitState::fresh_at).max().unwrap_or_default())
     }
 
     /// Until when the record of a log by itself is kept, where anything counts.
@@ -59,7 +59,7 @@ impl GroupRecord {
 
     /// Whether some sequence of calls can have written it, so that no step can overflow.
     pub(crate) fn is_sound(&self) -> bool {
-        let logs = || self.parts.iter().filter_map(Standpoint::log);
+        let logs = || self.parts.iter().filter_map(LimitState::log);
         let Some((_, LogState { last, .. })) = logs().next() else {
             return self.entries.is_empty();
         };
@@ -79,7 +79,7 @@ fn time(micros: u64) -> Timestamp {
     Timestamp::computed(micros).expect("within MAX_SPAN of an accepted time")
 }
 
-impl Standpoint {
+impl LimitState {
     pub(super) fn log(&self) -> Option<(&SlidingLog, LogState)> {
         match (self.limit.machine(), self.state) {
             (Err(log), State::Log(state)) => Some((log, state)),
@@ -90,7 +90,7 @@ impl Standpoint {
 
 /// A key's record for one operation: how its limits stand, and what becomes of its entries.
 pub(crate) struct Opened<'r> {
-    pub(crate) standing: Standing,
+    pub(crate) standing: KeyState,
     /// Whether the record was written under another limit. It is then to be written, whatever comes of
     /// the operation.
     pub(crate) converted: bool,
@@ -145,7 +145,7 @@ impl<'r> Opened<'r> {
         slot: &'r Option<Record>,
         now: Timestamp,
     ) -> Result<Self, RecordError> {
-        let mut standing = Standing::fresh(limits, now);
+        let mut standing = KeyState::fresh(limits, now);
         let edit = Edit::default();
         let Some(record) = slot else {
             let reservations = Reservations::default();
@@ -171,23 +171,23 @@ impl<'r> Opened<'r> {
         Ok(opened)
     }
 
-    fn convert(&mut self, old: Vec<Standpoint>) {
+    fn convert(&mut self, old: Vec<LimitState>) {
         self.converted = true;
         let now = self.standing.now;
-        let most = old.iter().map(Standpoint::used).max().unwrap_or_default();
+        let most = old.iter().map(LimitState::used).max().unwrap_or_default();
         let mut parts = convert::convert(&self.standing.parts, &old, most);
-        let is_log = |part: &Standpoint| matches!(part.state, State::Log(_));
+        let is_log = |part: &LimitState| matches!(part.state, State::Log(_));
         if !parts.iter().any(|part| part.is_none_or(|part| is_log(&part))) {
             self.stored = None;
         }
         // What counted for any of the old logs.
-        let longest = old.iter().filter_map(Standpoint::log).map(|(_, state)| state);
+        let longest = old.iter().filter_map(LimitState::log).map(|(_, state)| state);
         let longest = longest.min_by_key(|state| state.skip).unwrap_or_default();
         for (part, fresh) in parts.iter_mut().zip(&self.standing.parts) {
             // What is left are logs that the old record knows nothing of, but for its entries.
             part.get_or_insert_with(|| match self.stored {
                 Some(_) => {
-                    settle(&Standpoint { state: State::Log(longest), ..*fresh }, self.stored, now)
+                    settle(&LimitState { state: State::Log(longest), ..*fresh }, self.stored, now)
                 }
                 None => {
                     let mut part = *fresh;
@@ -198,7 +198,7 @@ impl<'r> Opened<'r> {
                 }
             });
         }
-        let parts: Vec<Standpoint> = parts.into_iter().flatten().collect();
+        let parts: Vec<LimitState> = parts.into_iter().flatten().collect();
         if self.stored.is_none() && most > 0 && parts.iter().any(is_log) {
             self.edit.added.push_back(Entry { at: now, cost: most });
         }
@@ -207,7 +207,7 @@ impl<'r> Opened<'r> {
 
     /// When each log has room for `cost`.
     pub(crate) fn freed_at(&self, cost: u64) -> Freed {
-        let freed_at = |part: &Standpoint| match part.log() {
+        let freed_at = |part: &LimitState| match part.log() {
             Some((log, state)) if log.remaining(state.used) < cost && cost <= log.limit() => {
                 log.freed_at(state.used, cost, self.entries().skip(state.skip))
             }
@@ -218,7 +218,7 @@ impl<'r> Opened<'r> {
 
     /// Keeps an entry of a cost that was just charged to each log.
     pub(crate) fn add_entry(&mut self, cost: u64) {
-        let log = self.standing.parts.iter().find_map(Standpoint::log);
+        let log = self.standing.parts.iter().find_map(LimitState::log);
         if let Some((_, LogState { last: at, .. })) = log {
             self.edit.added.push_back(Entry { at, cost });
         }
@@ -226,7 +226,7 @@ impl<'r> Opened<'r> {
 
     /// Gives back up to `cost` of the logs' latest entries.
     pub(crate) fn give_back_entries(&mut self, cost: u64) {
-        let oldest = self.standing.parts.iter().filter_map(Standpoint::log);
+        let oldest = self.standing.parts.iter().filter_map(LimitState::log);
         let Some(oldest) = oldest.map(|(_, state)| state.skip).min() else { return };
         let entries: Vec<Entry> = self.entries().collect();
         let (mut left, mut count) = (cost, entries.len());
@@ -258,7 +258,7 @@ impl<'r> Opened<'r> {
     /// Takes up to `cost` out of the entries of one time, as far as they count for any log; how much
     /// that was.
     pub(super) fn cut_entries(&mut self, at: u64, cost: u64) -> u64 {
-        let oldest = self.standing.parts.iter().filter_map(Standpoint::log);
+        let oldest = self.standing.parts.iter().filter_map(LimitState::log);
         let oldest = oldest.map(|(_, state)| state.skip).min();
         let (Some(stored), Some(oldest)) = (self.stored, oldest) else { return 0 };
         let first = stored.partition_point(|entry| entry.at < at).max(oldest);
@@ -306,7 +306,7 @@ impl<'r> Opened<'r> {
 
 /// How a key stands after an operation, and what is to be written.
 pub(crate) struct Closed {
-    pub(crate) standing: Standing,
+    pub(crate) standing: KeyState,
     pub(crate) converted: bool,
     reservations: Reservations,
     keeps_entries: bool,
@@ -335,7 +335,7 @@ impl Closed {
 
     fn body(&mut self, old: Option<Body>) -> Body {
         let parts = &mut self.standing.parts;
-        if let [Standpoint { limit, state: State::Counter(state) }] = parts[..]
+        if let [LimitState { limit, state: State::Counter(state) }] = parts[..]
             && let Ok(machine) = limit.machine()
         {
             return Body::Counter(CounterRecord::new(machine, state));
@@ -360,7 +360,7 @@ impl Closed {
                 state.skip = edit.cut.left_of(state.skip);
             }
         }
-        let skips = parts.iter().filter_map(Standpoint::log).map(|(_, state)| state.skip);
+        let skips = parts.iter().filter_map(LimitState::log).map(|(_, state)| state.skip);
         let expired = skips.min().unwrap_or_default();
         entries.drain(..expired);
         for part in parts.iter_mut() {
@@ -372,7 +372,7 @@ impl Closed {
     }
 }
 
-fn settle(part: &Standpoint, entries: Option<&VecDeque<Entry>>, now: u64) -> Standpoint {
+fn settle(part: &LimitState, entries: Option<&VecDeque<Entry>>, now: u64) -> LimitState {
     let state = match (part.limit.machine(), part.state) {
         (Ok(machine), State::Counter(state)) => State::Counter(machine.settle(Some(state), now)),
         (Err(log), State::Log(state)) => {
@@ -381,5 +381,5 @@ fn settle(part: &Standpoint, entries: Option<&VecDeque<Entry>>, now: u64) -> Sta
         }
         (_, state) => state,
     };
-    Standpoint { state, ..*part }
+    LimitState { state, ..*part }
 }

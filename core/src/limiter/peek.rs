@@ -1,11 +1,11 @@
 //! The commands that admit nothing: asking, and forgetting.
 
-use super::follow::OnLimit;
-use super::follow::run::Run;
+use super::fast_path::{only_counter, plain};
 use super::group::Opened;
-use super::plain::{only_counter, plain};
 use super::stored::under_own_limit;
 use super::wire;
+use super::with_stored_limit::LimitCommand;
+use super::with_stored_limit::run::Run;
 use crate::command::{Arguments, Command, ScriptId, read_head};
 use crate::decision::Decision;
 use crate::error::{RecordError, ReplyError};
@@ -42,7 +42,7 @@ impl Command for Peek {
     fn outcome(&self, reply: &[i64]) -> Result<Decision, ReplyError> {
         let reply = wire::Reply::read(reply)?;
         if let Some(machine) = only_counter(&self.limit.singles())
-            && reply.is_plain()
+            && reply.is_fast_path()
         {
             return Ok(machine.decide_only(reply.prior(machine)?, reply.now, self.cost));
         }
@@ -59,7 +59,7 @@ impl Command for Peek {
     }
 }
 
-impl OnLimit for Peek {
+impl LimitCommand for Peek {
     fn under(&self, limit: Limit) -> Self {
         Peek { limit, ..*self }
     }

@@ -14,8 +14,8 @@
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::key_state::{LimitState, State};
 use super::request::{Remembered, Request, RequestId};
-use super::standing::{Standpoint, State};
 use super::{adjust, wire};
 use crate::decision::Decision;
 use crate::error::RecordError;
@@ -63,7 +63,7 @@ pub(super) struct Place {
 
 impl Place {
     /// Of what was just charged.
-    fn of(part: &Standpoint) -> Place {
+    fn of(part: &LimitState) -> Place {
         match (part.limit.machine(), part.state) {
             (Ok(machine), State::Counter(state)) => {
                 let when = machine.window_number(state);
@@ -75,7 +75,7 @@ impl Place {
     }
 }
 
-fn counted(part: &Standpoint, when: u64) -> u64 {
+fn counted(part: &LimitState, when: u64) -> u64 {
     match (part.limit.machine(), part.state) {
         (Ok(machine), State::Counter(state)) => {
             machine.counted(state, when).map_or(0, |index| state[index])
@@ -114,13 +114,13 @@ impl Reservations {
     }
 
     /// Those that are known at `now`, when the limits stand like this.
-    pub(super) fn at(&self, now: Timestamp, parts: &[Standpoint]) -> Reservations {
+    pub(super) fn at(&self, now: Timestamp, parts: &[LimitState]) -> Reservations {
         let known = self.0.iter().filter(|kept| now < kept.until);
         Reservations(known.cloned().collect()).lowered(parts)
     }
 
     /// As they are where nothing but this counts any more.
-    pub(super) fn lowered(mut self, parts: &[Standpoint]) -> Self {
+    pub(super) fn lowered(mut self, parts: &[LimitState]) -> Self {
         for kept in &mut self.0 {
             if let Stage::Open { places, .. } = &mut kept.stage {
                 for (place, part) in places.iter_mut().zip(parts) {
@@ -138,7 +138,7 @@ impl Reservations {
         cost: u64,
         now: Timestamp,
         told: Vec<u64>,
-        parts: &[Standpoint],
+        parts: &[LimitState],
     ) -> Result<(), RecordError> {
         if self.0.len() == MAX_RESERVATIONS {
             let settled = |kept: &Kept| matches!(kept.stage, Stage::Settled { .. });
@@ -151,7 +151,7 @@ impl Reservations {
     }
 
     /// The time of its entry, where one of these limits is a log.
-    pub(super) fn entry_of(&self, id: RequestId, parts: &[Standpoint]) -> Option<u64> {
+    pub(super) fn entry_of(&self, id: RequestId, parts: &[LimitState]) -> Option<u64> {
         let kept = self.0.iter().find(|kept| kept.id == id)?;
         let Stage::Open { places, .. } = &kept.stage else { return None };
         let log = parts.iter().position(|part| matches!(part.state, State::Log(_)))?;
@@ -160,7 +160,7 @@ impl Reservations {
 
     /// Gives back up to `units` of what these counters were charged for an open one; how many units that
     /// was, of the one where it was most, a fraction rounded up.
-    pub(super) fn give_back(&mut self, id: RequestId, units: u64, parts: &mut [Standpoint]) -> u64 {
+    pub(super) fn give_back(&mut self, id: RequestId, units: u64, parts: &mut [LimitState]) -> u64 {
         let Some(index) = self.0.iter().position(|kept| kept.id == id) else { return 0 };
         let mut most = 0;
         for (number, part) in parts.iter_mut().enumerate() {

@@ -4,12 +4,12 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::commands::{Costs, push_acquire};
-use super::follow::OnLimit;
-use super::follow::run::Run;
 use super::group::Opened;
 use super::request::{Request, RequestId};
 use super::reservations::{Stage, recall};
 use super::stored::under_own_limit;
+use super::with_stored_limit::LimitCommand;
+use super::with_stored_limit::run::Run;
 use super::{Acquire, adjust, wire};
 use crate::command::{Arguments, Command, ScriptId, read_head, read_whole};
 use crate::decision::Decision;
@@ -146,7 +146,7 @@ impl Command for Reserve {
     }
 }
 
-impl OnLimit for Reserve {
+impl LimitCommand for Reserve {
     fn under(&self, limit: Limit) -> Self {
         Reserve { limit, ..*self }
     }
@@ -275,7 +275,7 @@ impl Command for Settle {
     }
 }
 
-impl OnLimit for Settle {
+impl LimitCommand for Settle {
     fn under(&self, limit: Limit) -> Self {
         Settle { limit, ..*self }
     }

@@ -10,7 +10,7 @@ use crate::time::Timestamp;
 
 /// Store a limit under the key that it is for. Tells whether it was stored.
 ///
-/// From then on whoever asks with a [`Follow`](crate::Follow) is under it, and a command that says itself
+/// From then on whoever asks with a [`WithStoredLimit`](crate::WithStoredLimit) is under it, and a command that says itself
 /// which limit it is under is refused ([`RecordError::LimitIsStored`]). A [`Reset`](crate::Reset) forgets
 /// it together with what was used.
 ///

@@ -74,16 +74,16 @@ impl Command for TakeTurn {
         self.0.script()
     }
 
-    fn fallback(&self) -> Option<ScriptId> {
-        self.0.fallback()
+    fn slow_path(&self) -> Option<ScriptId> {
+        self.0.slow_path()
     }
 
     fn arguments(&self, arguments: &mut Arguments) {
         self.0.arguments(arguments);
     }
 
-    fn fallback_arguments(&self, arguments: &mut Arguments) {
-        self.0.fallback_arguments(arguments);
+    fn slow_path_arguments(&self, arguments: &mut Arguments) {
+        self.0.slow_path_arguments(arguments);
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Turn, ReplyError> {

@@ -2,8 +2,8 @@
 
 use alloc::vec::Vec;
 
+use super::key_state::{Freed, KeyState, State};
 use super::request::Request;
-use super::standing::{Freed, Standing, State};
 use super::{Fields, Machine};
 use crate::command::{Arguments, ScriptId, read_head, read_whole};
 use crate::decision::Decision;
@@ -18,7 +18,7 @@ pub(super) fn acquire_script(limit: &Limit, request: Option<Request>) -> ScriptI
         ([only], None) => {
             only.machine().map_or(ScriptId::SlidingLogAcquire, |m| m.acquire_script())
         }
-        (several, None) if several.iter().all(is_plain_counter) => ScriptId::SeveralAcquire,
+        (several, None) if several.iter().all(is_plain_counter) => ScriptId::CompositeAcquire,
         _ => ScriptId::LimiterAcquire,
     }
 }
@@ -87,7 +87,7 @@ impl Reply {
     }
 
     /// Whether [`Reply::prior`] says it all.
-    pub(super) fn is_plain(&self) -> bool {
+    pub(super) fn is_fast_path(&self) -> bool {
         self.blocked_until == 0
     }
 
@@ -96,19 +96,19 @@ impl Reply {
         &self,
         limit: &Limit,
         costs: usize,
-    ) -> Result<(Standing, Vec<Freed>), ReplyError> {
-        let read = Standing::read(&limit.singles(), self.now, &self.numbers);
+    ) -> Result<(KeyState, Vec<Freed>), ReplyError> {
+        let read = KeyState::read(&limit.singles(), self.now, &self.numbers);
         let (standing, times) = read.ok_or(ReplyError::Unexpected)?;
-        let standing = Standing { blocked_until: self.blocked_until, ..standing };
+        let standing = KeyState { blocked_until: self.blocked_until, ..standing };
         let freed = read_freed(&standing, costs, times).ok_or(ReplyError::Unexpected)?;
         Ok((standing, freed))
     }
 }
 
 /// When each log has room for each cost, from one number for each log and cost.
-pub(super) fn read_freed(standing: &Standing, costs: usize, times: &[u64]) -> Option<Vec<Freed>> {
+pub(super) fn read_freed(standing: &KeyState, costs: usize, times: &[u64]) -> Option<Vec<Freed>> {
     let mut times = times.iter();
-    let mut next = |part: &super::Standpoint| match part.state {
+    let mut next = |part: &super::LimitState| match part.state {
         State::Counter(_) => Some(0),
         State::Log(_) => times.next().copied(),
     };
@@ -126,8 +126,8 @@ pub(super) fn recall(
 ) -> Option<Decision> {
     let mut standing = match (limits, told) {
         // A counter that had no record.
-        ([only], []) if only.machine().is_ok() => Standing::fresh(limits, now),
-        _ => Standing::read(limits, now, told).filter(|(_, rest)| rest.is_empty())?.0,
+        ([only], []) if only.machine().is_ok() => KeyState::fresh(limits, now),
+        _ => KeyState::read(limits, now, told).filter(|(_, rest)| rest.is_empty())?.0,
     };
     let none: Freed = limits.iter().map(|_| 0).collect();
     let (allowed, decision) = standing.decide(cost, &none);

@@ -1,4 +1,4 @@
-//! A lock's record in binary, where nobody is in its queue: see plain_lock.lua.
+//! A lock's record in binary, where nobody is in its queue: see fast_lock.lua.
 
 use alloc::vec::Vec;
 

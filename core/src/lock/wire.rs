@@ -20,14 +20,14 @@ impl Command for Operation {
 
     fn script(&self) -> ScriptId {
         match self.action {
-            Action::Acquire { in_line: false, .. } => ScriptId::PlainLockAcquire,
-            Action::Renew { .. } => ScriptId::PlainLockRenew,
-            Action::Release { .. } => ScriptId::PlainLockRelease,
+            Action::Acquire { in_line: false, .. } => ScriptId::FastLockAcquire,
+            Action::Renew { .. } => ScriptId::FastLockRenew,
+            Action::Release { .. } => ScriptId::FastLockRelease,
             Action::Acquire { .. } | Action::ForceRelease { .. } => self.general_script(),
         }
     }
 
-    fn fallback(&self) -> Option<ScriptId> {
+    fn slow_path(&self) -> Option<ScriptId> {
         let general = self.general_script();
         (general != self.script()).then_some(general)
     }
@@ -50,13 +50,13 @@ impl Command for Operation {
                 arguments.pack_bytes(joined([remember_us], [owner.as_u128(), id.as_u128()]));
             }
             Action::Acquire { .. } | Action::ForceRelease { .. } => {
-                self.fallback_arguments(arguments);
+                self.slow_path_arguments(arguments);
             }
         }
     }
 
     /// How long it is remembered, then what is its own.
-    fn fallback_arguments(&self, arguments: &mut Arguments) {
+    fn slow_path_arguments(&self, arguments: &mut Arguments) {
         arguments.push(self.lock.remember_us);
         match self.action {
             Action::Acquire { owner, id, not_after, waits_us, in_line, label } => {

@@ -13,7 +13,7 @@ use crate::fenced::FencedRecord;
 use crate::latch::LatchRecord;
 use crate::limit::Single;
 use crate::limiter::{
-    COMPOSITE_TAG, CounterRecord, GroupRecord, Policy, Requests, Reservations, Standpoint,
+    COMPOSITE_TAG, CounterRecord, GroupRecord, LimitState, Policy, Requests, Reservations,
 };
 use crate::lock::LockRecord;
 use crate::packed::{pack_head, pack_text, text_of};
@@ -233,7 +233,7 @@ impl Record {
 
     /// Whether it was written under these limits.
     pub(crate) fn is_of(&self, limits: &[Single]) -> bool {
-        let own = |part: &Standpoint| part.limit.id();
+        let own = |part: &LimitState| part.limit.id();
         match &self.body {
             Body::Counter(record) => {
                 matches!(limits, [only] if only.machine().is_ok_and(|machine| record.is_of(machine)))

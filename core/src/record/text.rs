@@ -11,8 +11,8 @@ use crate::error::RecordError;
 use crate::exact::MAX_EXACT;
 use crate::limit::{Composite, Single};
 use crate::limiter::{
-    COMPOSITE_TAG, CounterRecord, Entry, GroupRecord, LogState, Policy, Requests, Reservations,
-    Standpoint, State,
+    COMPOSITE_TAG, CounterRecord, Entry, GroupRecord, LimitState, LogState, Policy, Requests,
+    Reservations, State,
 };
 
 /// The word before the time until which a key is blocked.
@@ -118,7 +118,7 @@ pub(super) fn read_limiter(tag: &str, rest: &str, entries: Option<&[String]>) ->
     let requests = Requests::read(requests.into_iter(), &limits)?;
     let reservations = Reservations::read(&reservations, &limits)?;
     let body = match (&parts[..], entries) {
-        (&[Standpoint { limit, state: State::Counter(state) }], None) => {
+        (&[LimitState { limit, state: State::Counter(state) }], None) => {
             Body::Counter(CounterRecord::new(limit.machine().ok()?, state))
         }
         _ => {
@@ -133,7 +133,7 @@ pub(super) fn read_limiter(tag: &str, rest: &str, entries: Option<&[String]>) ->
 }
 
 /// The limits that a head names, and their states behind all of them.
-fn read_parts(tag: &str, rest: &str) -> Option<Vec<Standpoint>> {
+fn read_parts(tag: &str, rest: &str) -> Option<Vec<LimitState>> {
     let is_composite = tag == COMPOSITE_TAG;
     let mut words = rest.split(' ').peekable();
     let mut limits = Vec::new();
@@ -166,7 +166,7 @@ fn read_parts(tag: &str, rest: &str) -> Option<Vec<Standpoint>> {
             }
             _ => return None,
         };
-        parts.push(Standpoint { limit, state });
+        parts.push(LimitState { limit, state });
         numbers = rest;
     }
     numbers.is_empty().then_some(parts)

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::progress::Progress;
 use crate::engine::EngineKind;
 use crate::world::campaign::{Campaign, ENOUGH_WORLDS, Failure, Results};
-use crate::world::{Outcome, PROPERTIES, Property, Rare, Scenario, Violation};
+use crate::world::{Coverage, Outcome, PROPERTIES, Property, Scenario, Violation};
 
 /// Search for faults: clients, network, store and clocks in one simulation, a world for each seed
 #[derive(Debug, Args)]
@@ -111,7 +111,7 @@ fn is_clean(campaign: &Campaign, results: &Results) -> bool {
 }
 
 /// The rare states to which a campaign as long as this one should have come, and has not.
-fn unseen(campaign: &Campaign, results: &Results) -> Vec<Rare> {
+fn unseen(campaign: &Campaign, results: &Results) -> Vec<Coverage> {
     match campaign.seeds >= ENOUGH_WORLDS {
         true => results.rare.never(),
         false => Vec::new(),
@@ -177,8 +177,10 @@ fn write_json(
     results: &Results,
     elapsed: Duration,
 ) -> io::Result<()> {
-    let rare: Map<String, Value> =
-        Rare::ALL.iter().map(|it| (it.words().to_owned(), results.rare.of(*it).into())).collect();
+    let rare: Map<String, Value> = Coverage::ALL
+        .iter()
+        .map(|it| (it.words().to_owned(), results.rare.of(*it).into()))
+        .collect();
     let failure = |failure: &Failure| {
         json!({
             "seed": failure.seed,
@@ -258,7 +260,7 @@ mod tests {
         let report: Value = serde_json::from_slice(&out).unwrap();
         assert_eq!(report["failed"], json!([2]));
         assert_eq!(report["failures"][0]["property"], "L6");
-        assert_eq!(report["never"].as_array().unwrap().len(), Rare::ALL.len());
+        assert_eq!(report["never"].as_array().unwrap().len(), Coverage::ALL.len());
         assert_eq!(report["elapsed_sec"], 2.0);
     }
 }

@@ -56,7 +56,7 @@ pub struct Outcome {
     pub broken: Vec<(Law, Timeline)>,
     /// Where failovers happen: a shortest way to two owners inside (L11).
     pub overlap: Option<Timeline>,
-    /// Rare steps that it should have come by and has not.
+    /// Coverage steps that it should have come by and has not.
     pub missing: Vec<&'static str>,
 }
 

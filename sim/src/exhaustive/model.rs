@@ -7,7 +7,7 @@ use stateright::{Model, Property};
 
 use super::judge::{Law, Step, broken_by, frees_itself, leases_are_live, line_after};
 use super::machine::{Ask, Machine, Request, Told, letter, owner_id};
-use super::reached::{Rare, Reached};
+use super::reached::{Coverage, Reached};
 use super::scope::{Allowed, SPAN, Scope};
 use super::state::{Grant, How, Owner, State, inspect};
 
@@ -226,7 +226,7 @@ impl LockModel {
             }
             (Ask::Acquire { .. } | Ask::LineUp { .. }, Told::Done { token, .. }) => {
                 if now >= until {
-                    self.reached.mark(Rare::AnswerAfterLease);
+                    self.reached.mark(Coverage::AnswerAfterLease);
                     return give_back(state, &request, self.scope.operations);
                 }
                 let before = owner.grant.filter(|grant| grant.token == token);

@@ -158,11 +158,11 @@ impl SimStore {
         let mut arguments = Arguments::new(self.injected_now, self.skew_ms);
         command.arguments(&mut arguments);
         let mut reply = self.call(command.script(), key, &arguments.iter().collect::<Vec<_>>())?;
-        if let (RespValue::Error(message), Some(fallback)) = (&reply, command.fallback())
-            && message.starts_with(lockage_lua::OTHER_LIMIT)
+        if let (RespValue::Error(message), Some(fallback)) = (&reply, command.slow_path())
+            && message.starts_with(lockage_lua::NEEDS_SLOW_PATH)
         {
             let mut arguments = arguments.at_the_same_time();
-            command.fallback_arguments(&mut arguments);
+            command.slow_path_arguments(&mut arguments);
             reply = self.call(fallback, key, &arguments.iter().collect::<Vec<_>>())?;
         }
         match reply {

@@ -94,10 +94,10 @@ impl LimiterAsk {
         let command = || Box::new(operation.clone());
         match limiter.place {
             Place::WithCallers => operation,
-            Place::Stored => Operation::Follow { command: command(), default: None },
+            Place::Stored => Operation::WithStoredLimit { command: command(), default: None },
             Place::StoredOrDefault => {
                 let default = Some(limiter.stored(self.is_other));
-                Operation::Follow { command: command(), default }
+                Operation::WithStoredLimit { command: command(), default }
             }
         }
     }

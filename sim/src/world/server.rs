@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use lockage_core::fenced::{Access, FencedWrite};
 use lockage_core::{
-    Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, Command, Decision, Follow,
-    Followed, OnLimit, Peek, Record, RecordError, ReplyError, Reserve, Reserved, SetLimit, Settle,
-    Settlement, Stored, StoredLimit, TakeTurn, Timestamp, Turn, latch, lock, rw_lock, semaphore,
+    Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, Command, Decision,
+    LimitCommand, Peek, Record, RecordError, ReplyError, Reserve, Reserved, SetLimit, Settle,
+    Settlement, Stored, StoredLimit, StoredLimitOutcome, TakeTurn, Timestamp, Turn,
+    WithStoredLimit, latch, lock, rw_lock, semaphore,
 };
 
 use super::process::InProcess;
@@ -52,7 +53,7 @@ pub enum Operation {
     Settle(Settle),
     SetLimit(SetLimit),
     /// A limiter's, under the limit that is stored, or where none is under the default.
-    Follow {
+    WithStoredLimit {
         command: Box<Operation>,
         default: Option<StoredLimit>,
     },
@@ -165,7 +166,9 @@ pub(super) trait Runs {
             Operation::Reserve(it) => self.run_one(at, it, now).map(Outcome::Reserved),
             Operation::Settle(it) => self.run_one(at, it, now).map(Outcome::Settled),
             Operation::SetLimit(it) => self.run_one(at, it, now).map(Outcome::Set),
-            Operation::Follow { command, default } => self.follow(at, command, *default, now),
+            Operation::WithStoredLimit { command, default } => {
+                self.follow(at, command, *default, now)
+            }
             Operation::Write(it) => self.run_one((key, VALUE), it, now).map(Outcome::Written),
         };
         outcome.or_else(|refusal| match refusal {
@@ -194,7 +197,7 @@ pub(super) trait Runs {
         }
     }
 
-    fn follow_one<C: OnLimit + Clone>(
+    fn follow_one<C: LimitCommand + Clone>(
         &mut self,
         place: Place,
         command: &C,
@@ -203,15 +206,15 @@ pub(super) trait Runs {
         outcome_of: fn(C::Outcome) -> Outcome,
     ) -> Result<Outcome, Refusal> {
         let follow = match default {
-            Some(default) => Follow::or_under(command, default),
-            None => Follow::new(command.clone()),
+            Some(default) => WithStoredLimit::or_under(command, default),
+            None => WithStoredLimit::new(command.clone()),
         };
         Ok(match self.run_one(place, &follow, now)? {
-            Followed::Done { outcome, limit } => {
+            StoredLimitOutcome::Done { outcome, limit } => {
                 Outcome::Under { limit, outcome: Box::new(outcome_of(outcome)) }
             }
-            Followed::NoLimit => Outcome::NoLimit,
-            Followed::PerClient(limit) => Outcome::PerClient(limit),
+            StoredLimitOutcome::NoLimit => Outcome::NoLimit,
+            StoredLimitOutcome::PerClient(limit) => Outcome::PerClient(limit),
         })
     }
 }

@@ -3,13 +3,13 @@
 use lockage_core::Timestamp;
 
 use super::check::{Carried, Checks, Property, Violation};
+use super::coverage::Coverage;
 use super::draw::Draw;
 use super::events::Queue;
 use super::history::Copied;
 use super::log::{Log, Who};
 use super::message::{Answer, Ask, Attempt, Request};
 use super::node::Node;
-use super::rare::Rare;
 use super::scenario::{Machine, Message, Scenario, Trouble};
 use super::server::Server;
 
@@ -109,7 +109,7 @@ impl<'s> Stage<'s> {
             self.happened_to(message);
         }
         if !is_well && is_cut || is_lost && !is_spared {
-            self.checks.rare.saw(Rare::LostRequest);
+            self.checks.rare.saw(Coverage::LostRequest);
             self.log.say(self.now_us, Who::Client(client), || "its request is lost".to_owned());
             self.copy(request);
             return;
@@ -172,7 +172,7 @@ impl<'s> Stage<'s> {
             return self.receive_at_old(request, draw);
         }
         if self.node.is_away(self.now_us) {
-            self.checks.rare.saw(Rare::StoreAway);
+            self.checks.rare.saw(Coverage::StoreAway);
             // There may be nobody left to say so.
             if draw.chance(500) {
                 self.reply(request, Answer::NotDone, draw);
@@ -180,7 +180,7 @@ impl<'s> Stage<'s> {
             return Ok(());
         }
         if !self.node.knows(request.key, request.ask.script(), request.with_script) {
-            self.checks.rare.saw(Rare::NoScript);
+            self.checks.rare.saw(Coverage::NoScript);
             self.reply(request, Answer::NoScript, draw);
             return Ok(());
         }
@@ -191,7 +191,7 @@ impl<'s> Stage<'s> {
 
     /// The old primary answers, as if nothing had happened.
     fn receive_at_old(&mut self, request: Request, draw: &mut Draw) -> Result<(), Violation> {
-        self.checks.rare.saw(Rare::OldPrimary);
+        self.checks.rare.saw(Coverage::OldPrimary);
         self.log.say(self.now_us, Who::Store, || "the old primary:".to_owned());
         self.node.swap(&mut self.checks.truths);
         self.checks.is_old = true;
@@ -209,10 +209,10 @@ impl<'s> Stage<'s> {
         let (key, ask) = (request.key, &request.ask);
         let now = self.node.now(self.now_us);
         if self.node.is_back(self.now_us) {
-            self.checks.rare.saw(Rare::ClockBack);
+            self.checks.rare.saw(Coverage::ClockBack);
         }
         if self.latest.0 == self.now_us && self.latest.1 != key {
-            self.checks.rare.saw(Rare::KeysAtOnce);
+            self.checks.rare.saw(Coverage::KeysAtOnce);
         }
         self.latest = (self.now_us, key);
         let was_held = self.node.server.is_held(key, now);
@@ -270,10 +270,10 @@ impl<'s> Stage<'s> {
         }
         if !is_well && is_cut || is_lost && !is_spared {
             if answer.is_grant_of(&request.ask) {
-                self.checks.rare.saw(Rare::LostReplyOfAcquire);
+                self.checks.rare.saw(Coverage::LostReplyOfAcquire);
             }
             if answer.is_list() {
-                self.checks.rare.saw(Rare::LostReplyOfList);
+                self.checks.rare.saw(Coverage::LostReplyOfList);
             }
             self.log.say(self.now_us, Who::Store, || "its reply is lost".to_owned());
             return;
@@ -312,7 +312,7 @@ impl<'s> Stage<'s> {
         self.log.say(self.now_us, Who::Client(client), || {
             format!("spends {cost} of what it took ahead")
         });
-        self.checks.rare.saw(Rare::SpentAhead);
+        self.checks.rare.saw(Coverage::SpentAhead);
         if self.history.is_some() {
             return Ok(());
         }

@@ -317,8 +317,8 @@ fn broken_script(script: ScriptId, text: &str, broken: &str) -> impl Fn() -> Scr
     let broken = source.replace(text, broken);
     // The general scripts of a lock run where the plain ones do not.
     let is_general = script.name().starts_with("lock_");
-    let refuse = format!("return redis.error_reply('{} for tests')", lockage_lua::OTHER_LIMIT);
-    let plain = [ScriptId::PlainLockAcquire, ScriptId::PlainLockRenew, ScriptId::PlainLockRelease];
+    let refuse = format!("return redis.error_reply('{} for tests')", lockage_lua::NEEDS_SLOW_PATH);
+    let plain = [ScriptId::FastLockAcquire, ScriptId::FastLockRenew, ScriptId::FastLockRelease];
     move || {
         let store = SimStore::new().unwrap().with_script(script, broken.clone());
         let skipped = plain.into_iter().filter(|_| is_general);

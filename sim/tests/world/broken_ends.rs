@@ -35,7 +35,7 @@ fn a_window_that_ends_a_microsecond_early_is_found() {
 
 #[test]
 fn leases_that_end_a_microsecond_late_are_found() {
-    let script = ScriptId::PlainLockAcquire;
+    let script = ScriptId::FastLockAcquire;
     found_in_script(Property::L8, script, "now < deadline", "now <= deadline");
     found_in_script(Property::L8, script, "if now > not_after", "if now >= not_after");
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use fred::types::config::Config;
 use lockage::runtime::Tokio;
 use lockage::{
-    Busy, Error, Fenced, LockGuard, Locks, NamedLock, Released, Signals, Store, StoreError, Timed,
-    TryLock,
+    Busy, Error, Fenced, LockGuard, LockHandle, Locks, Notifications, Released, RetryStore, Store,
+    StoreError, TryLock,
 };
 use lockage_core::lock::OwnerId;
 use lockage_fred::FredStore;
@@ -125,12 +125,12 @@ const PATIENT: Duration = Duration::from_secs(20);
 
 async fn tasks<S>(settings: &Settings, locks: S, values: S, stop: Arc<AtomicBool>)
 where
-    S: Signals + Clone + 'static,
+    S: Notifications + Clone + 'static,
 {
     let log = Arc::new(Log::create(&settings.file).expect("a history can be written"));
-    let locks = Timed::new(locks, Tokio, settings.lease / 4);
+    let locks = RetryStore::new(locks, Tokio, settings.lease / 4);
     let locks = Locks::new(locks, settings.lease).expect("a lease");
-    let values = Timed::new(values, Tokio, PATIENT);
+    let values = RetryStore::new(values, Tokio, PATIENT);
     let values = Fenced::new(values, Duration::from_secs(3600)).expect("an hour");
     let client = redis::Client::open(settings.values.as_str()).expect("a URL");
     let patient = redis::AsyncConnectionConfig::new()
@@ -169,7 +169,7 @@ struct Task<S> {
     settings: Settings,
     task: usize,
     locks: Locks<S, Tokio>,
-    values: Fenced<Timed<S, Tokio>>,
+    values: Fenced<RetryStore<S, Tokio>>,
     /// Of values that check no tokens.
     plain: MultiplexedConnection,
     log: Arc<Log>,
@@ -207,7 +207,7 @@ impl<S: Store + Clone + 'static> Task<S> {
     async fn acquire(
         &mut self,
         turn: &Turn,
-        lock: &NamedLock<S, Tokio>,
+        lock: &LockHandle<S, Tokio>,
     ) -> Option<LockGuard<S, Tokio>> {
         let longest = self.settings.lease.as_micros() as u64;
         let patience = Duration::from_micros(self.chance.u64(0..longest));
@@ -296,7 +296,7 @@ impl<S: Store + Clone + 'static> Task<S> {
     }
 
     /// The same owner takes the lock once more, and gives that back.
-    async fn hold_again(&mut self, turn: &Turn, lock: &NamedLock<S, Tokio>) {
+    async fn hold_again(&mut self, turn: &Turn, lock: &LockHandle<S, Tokio>) {
         let invoked = history::now();
         let result = lock.try_acquire().await;
         if let Some(guard) = self.note_acquire(turn, invoked, Some(result)) {

@@ -172,7 +172,7 @@ pub async fn behind_a_faulty_proxy_with_request_ids<S: Store + Clone + 'static>(
 ) {
     // More than a call takes in which a connection is found to be silent and another one is made.
     let limiter = within(store, ROOMY, TIMEOUT * 6);
-    let limiter = limiter.with_request_ids(Duration::from_secs(60)).expect("60 s");
+    let limiter = limiter.with_idempotency(Duration::from_secs(60)).expect("60 s");
     let mut told = vec![call(&limiter, ID).await.told];
     for _ in 0..3 {
         // The connection goes silent, and is replaced after a few attempts: not more than once a second.

@@ -116,12 +116,12 @@ impl Call {
     /// The call at another time of whoever's clock decides.
     fn at(&self, time_us: u64) -> Call {
         let mut call = Call { store_us: time_us, ..self.clone() };
-        let by_caller = !call.fallback_arguments[0].is_empty();
+        let by_caller = !call.slow_path_arguments[0].is_empty();
         if by_caller && call.is_packed() {
             let skew = call.arguments[1].split(' ').next_back().expect("there is one");
             call.arguments[1] = format!("{PACKED}{time_us} {skew}");
         }
-        for arguments in [&mut call.arguments, &mut call.fallback_arguments] {
+        for arguments in [&mut call.arguments, &mut call.slow_path_arguments] {
             if by_caller && !arguments[0].starts_with(PACKED) {
                 arguments[0] = time_us.to_string();
             }
@@ -134,7 +134,7 @@ impl Call {
     }
 
     fn now_us(&self) -> u64 {
-        self.fallback_arguments[0].parse().unwrap_or(self.store_us)
+        self.slow_path_arguments[0].parse().unwrap_or(self.store_us)
     }
 }
 

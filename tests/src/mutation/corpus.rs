@@ -45,7 +45,7 @@ pub(super) struct Call {
     /// All of them: the time, or empty, and the skew first; or numbers in binary: see [`readable`].
     pub arguments: Vec<String>,
     /// Those for the fallback.
-    pub fallback_arguments: Vec<String>,
+    pub slow_path_arguments: Vec<String>,
 }
 
 /// What can be seen of a step: the reply, what the key holds, the message that was published, and how often the
@@ -203,9 +203,9 @@ pub(super) fn readable(script: ScriptId, arguments: &Arguments) -> Vec<String> {
 /// How many numbers a packed call has, and how many ids behind them: what comes then is a number, or text.
 fn layout(script: ScriptId) -> (usize, usize) {
     match script {
-        ScriptId::PlainLockAcquire => (4, 2),
-        ScriptId::PlainLockRenew => (2, 1),
-        ScriptId::PlainLockRelease => (1, 2),
+        ScriptId::FastLockAcquire => (4, 2),
+        ScriptId::FastLockRenew => (2, 1),
+        ScriptId::FastLockRelease => (1, 2),
         _ => (usize::MAX, 0),
     }
 }
@@ -252,9 +252,9 @@ impl Call {
         let reply = call(store, self.script, &self.arguments);
         let reply = match (reply, self.fallback) {
             (Ok(RespValue::Error(message)), Some(fallback))
-                if message.starts_with(lockage_lua::OTHER_LIMIT) =>
+                if message.starts_with(lockage_lua::NEEDS_SLOW_PATH) =>
             {
-                call(store, fallback, &self.fallback_arguments)
+                call(store, fallback, &self.slow_path_arguments)
             }
             (reply, _) => reply,
         };

@@ -4,7 +4,7 @@
 //! A mutant changes one place of one part (a file in `lua/scripts`), and stands in every script that the part is
 //! in. It is killed where any recorded trace has another reply, leaves other bytes or another expiry, publishes
 //! something else, or calls other commands than the script as it is shipped, which is the Rust machine wherever a
-//! caller can tell ([`corpus`]). One that lives needs a written reason: `tests/mutants/living.toml`.
+//! caller can tell ([`corpus`]). One that lives needs a written reason: `tests/mutants/survivors.toml`.
 
 mod around;
 mod cases;
@@ -48,7 +48,8 @@ impl Living {
     /// # Panics
     /// Where it is not as it should be.
     pub fn read() -> Self {
-        toml::from_str(include_str!("../../mutants/living.toml")).expect("the list of the living")
+        toml::from_str(include_str!("../../mutants/survivors.toml"))
+            .expect("the list of the living")
     }
 
     /// Whether there is a reason for this one.

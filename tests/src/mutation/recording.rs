@@ -54,16 +54,16 @@ impl Key for Recorder<'_> {
         let mut call = Call {
             store_us: self.time.store_us(now.as_micros()),
             script: command.script(),
-            fallback: command.fallback(),
+            fallback: command.slow_path(),
             arguments: corpus::readable(command.script(), &arguments),
-            fallback_arguments: {
+            slow_path_arguments: {
                 let mut arguments = arguments.at_the_same_time();
-                command.fallback_arguments(&mut arguments);
+                command.slow_path_arguments(&mut arguments);
                 corpus::readable(ScriptId::LimiterAcquire, &arguments)
             },
         };
         if let (true, Some(script)) = (self.general, call.fallback) {
-            call.arguments.clone_from(&call.fallback_arguments);
+            call.arguments.clone_from(&call.slow_path_arguments);
             call = Call { script, fallback: None, ..call };
         }
         let reply = self.step(Step::Call(call)).reply?;

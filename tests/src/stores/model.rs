@@ -80,12 +80,12 @@ impl Model {
 
 /// Whether it is done by a script that leaves the expiry where it is as it should be.
 fn leaves_expiry(script: ScriptId) -> bool {
-    let of_lock = script.name().starts_with("lock_") || script.name().starts_with("plain_lock_");
-    of_lock || is_plain(script)
+    let of_lock = script.name().starts_with("lock_") || script.name().starts_with("fast_lock_");
+    of_lock || is_fast_path(script)
 }
 
 /// Whether it is a plain script of a limiter.
-pub fn is_plain(script: ScriptId) -> bool {
+pub fn is_fast_path(script: ScriptId) -> bool {
     matches!(
         script,
         ScriptId::FixedWindowAcquire
@@ -94,7 +94,7 @@ pub fn is_plain(script: ScriptId) -> bool {
             | ScriptId::IntervalBucketAcquire
             | ScriptId::LeakyBucketAcquire
             | ScriptId::SlidingLogAcquire
-            | ScriptId::SeveralAcquire
+            | ScriptId::CompositeAcquire
     )
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockage::lock::{HoldId, Lock, OwnerId};
 use lockage::{
-    ConfigError, Error, Limit, Limiter, RecordError, RequestId, StoreError, Timed, Timestamp,
+    ConfigError, Error, Limit, Limiter, RecordError, RequestId, RetryStore, StoreError, Timestamp,
 };
 use lockage_memory::MemoryStore;
 
@@ -203,16 +203,17 @@ fn bad_input_does_not_queue() {
 /// A call for several carries no request ids, and nobody waits in a queue without room.
 #[test]
 fn what_does_not_go_together_is_refused() {
-    let limiter =
-        || Limiter::new(Timed::new(MemoryStore::new(), lockage::runtime::Tokio, SECOND), limit());
+    let limiter = || {
+        Limiter::new(RetryStore::new(MemoryStore::new(), lockage::runtime::Tokio, SECOND), limit())
+    };
     assert!(limiter().coalescing().is_none());
     assert_eq!(
         limiter().with_coalescing(0).unwrap_err(),
         ConfigError::Zero { what: "number of callers who may wait" }
     );
-    let both = limiter().with_coalescing(1).unwrap().with_request_ids(SECOND).unwrap_err();
+    let both = limiter().with_coalescing(1).unwrap().with_idempotency(SECOND).unwrap_err();
     assert_eq!(both, ConfigError::Conflict { what: "request ids", with: "coalescing" });
-    let both = limiter().with_request_ids(SECOND).unwrap().with_coalescing(1).unwrap_err();
+    let both = limiter().with_idempotency(SECOND).unwrap().with_coalescing(1).unwrap_err();
     assert_eq!(both, ConfigError::Conflict { what: "coalescing", with: "request ids" });
 }
 

@@ -59,7 +59,7 @@ pub(crate) struct Gate {
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) memory: MemoryStore<Arc<ManualClock>>,
     /// Whether it takes several keys in one call: it carries them out one after the other.
-    gathers: bool,
+    supports_batch: bool,
     /// How many arguments stand before the costs.
     head: usize,
     calls: Arc<Mutex<Vec<Call>>>,
@@ -69,11 +69,18 @@ pub(crate) struct Gate {
 type Meanwhile = Box<dyn Fn(Act) + Send + Sync>;
 
 impl Gate {
-    pub(crate) fn new(limit: Limit, gathers: bool) -> Self {
+    pub(crate) fn new(limit: Limit, supports_batch: bool) -> Self {
         let clock = Arc::new(ManualClock::new(Timestamp::from_micros(START_US).unwrap()));
         let memory = MemoryStore::with_clock(Arc::clone(&clock));
         let head = arguments(&Acquire::new(limit, 1).unwrap()).len() - 1;
-        Gate { clock, memory, gathers, head, calls: Arc::default(), meanwhile: Arc::default() }
+        Gate {
+            clock,
+            memory,
+            supports_batch,
+            head,
+            calls: Arc::default(),
+            meanwhile: Arc::default(),
+        }
     }
 
     /// Says how to do what is to be done meanwhile.
@@ -119,8 +126,8 @@ impl Gate {
 }
 
 impl Store for Gate {
-    fn gathers(&self) -> bool {
-        self.gathers
+    fn supports_batch(&self) -> bool {
+        self.supports_batch
     }
 
     async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
@@ -164,7 +171,7 @@ impl Store for Gate {
                     return Err(StoreError::NotDone("told to".into()));
                 }
                 // With others in one call, a panic would be theirs too, whatever became of them.
-                Step::Panic if self.gathers => {
+                Step::Panic if self.supports_batch => {
                     self.ended(number, End::Unknown);
                     return Err(StoreError::Unknown("told to".into()));
                 }
@@ -196,6 +203,6 @@ const START_US: u64 = 1_763_697_600_000_000;
 /// Those of the script that takes text.
 fn arguments(command: &impl Command) -> Vec<String> {
     let mut arguments = Arguments::new(None, 0);
-    command.fallback_arguments(&mut arguments);
+    command.slow_path_arguments(&mut arguments);
     arguments.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect()
 }

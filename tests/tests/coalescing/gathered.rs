@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fred::types::config::Config;
 use lockage::runtime::Tokio;
-use lockage::{Clock, Decision, Key, Limit, RecordError, Store, StoreError, Timed, Timestamp};
+use lockage::{Clock, Decision, Key, Limit, RecordError, RetryStore, Store, StoreError, Timestamp};
 use lockage_core::{AcquireEach, ManualClock};
 use lockage_fred::FredStore;
 use lockage_memory::MemoryStore;
@@ -36,7 +36,7 @@ fn clock() -> Arc<ManualClock> {
 async fn redis_rs_decides_for_each_key_as_by_itself() {
     let (server, clock) = (Server::start(), clock());
     let store = RedisStore::connect(redis::Client::open(server.url()).unwrap());
-    assert!(store.gathers());
+    assert!(store.supports_batch());
     let store = store.with_clock(Arc::clone(&clock) as Arc<dyn Clock>, Duration::ZERO);
     as_by_itself(&server, &store, &clock).await;
 }
@@ -45,7 +45,7 @@ async fn redis_rs_decides_for_each_key_as_by_itself() {
 async fn fred_decides_for_each_key_as_by_itself() {
     let (server, clock) = (Server::start(), clock());
     let store = FredStore::connect(Config::from_url(&server.url()).unwrap());
-    assert!(store.gathers());
+    assert!(store.supports_batch());
     let store = store.with_clock(Arc::clone(&clock) as Arc<dyn Clock>, Duration::ZERO);
     as_by_itself(&server, &store, &clock).await;
 }
@@ -75,7 +75,7 @@ async fn as_by_itself(server: &Server, store: &impl Store, clock: &Arc<ManualClo
                 (0..KEYS).map(|number| (key(number).unwrap(), each(number))).collect();
             calls.insert(3, (foreign.clone(), each(3)));
             let refs: Vec<_> = calls.iter().map(|(key, command)| (key, command)).collect();
-            let mut told = store.execute_each(&refs, Duration::MAX).await;
+            let mut told = store.execute_batch(&refs, Duration::MAX).await;
             let refused = told.remove(3).unwrap_err();
             assert!(matches!(refused, StoreError::Record(RecordError::OtherKind)), "{refused:?}");
             calls.remove(3);
@@ -96,11 +96,11 @@ async fn in_a_cluster_each_key_is_a_call() {
     let url = cluster.urls().remove(0);
     let builder = redis::cluster::ClusterClientBuilder::new(cluster.urls());
     let of_cluster = RedisStore::cluster(builder).unwrap();
-    assert!(!of_cluster.gathers());
+    assert!(!of_cluster.supports_batch());
     assert_eq!(admitted(&of_cluster, "a").await, 20);
     let fred_url = url.replace("redis://", "redis-cluster://");
     let fred = FredStore::connect(Config::from_url(&fred_url).unwrap());
-    assert!(!fred.gathers());
+    assert!(!fred.supports_batch());
     assert_eq!(admitted(&fred, "b").await, 20);
     // Those of one node's slots are done, and those of others are sent elsewhere, which it does not follow.
     let one = RedisStore::connect(redis::Client::open(url).unwrap());
@@ -118,14 +118,14 @@ async fn twenty(store: &impl Store, prefix: &str) -> Outcomes {
     let keys: Vec<Key> =
         (0..20).map(|number| Key::new(prefix, &number.to_string()).unwrap()).collect();
     let calls: Vec<_> = keys.iter().map(|key| (key, &each)).collect();
-    store.execute_each(&calls, Duration::MAX).await
+    store.execute_batch(&calls, Duration::MAX).await
 }
 
 /// What was not done of several is tried again, and nothing else is; after a lost answer nobody knows.
 #[tokio::test(start_paused = true)]
 async fn what_was_not_done_of_several_is_tried_again() {
     let store = Flaky::new(MemoryStore::new());
-    let timed = Timed::new(store.clone(), Tokio, Duration::from_secs(5));
+    let timed = RetryStore::new(store.clone(), Tokio, Duration::from_secs(5));
     store.next([Fate::Answered, Fate::NotDone, Fate::AnswerLost, Fate::NotDone]);
     let told = twenty(&timed, "a").await;
     let unknown = |one: &Result<_, _>| matches!(one, Err(StoreError::Unknown(_)));

@@ -37,7 +37,7 @@ fn any_interleaving_decides_as_the_same_requests_sent_singly_in_their_order() {
     }
 }
 
-/// The same of a store that gathers, where keys share calls and wait for room in them.
+/// The same of a store that supports_batch, where keys share calls and wait for room in them.
 #[test]
 fn any_interleaving_of_gathered_keys_decides_as_the_same_requests_sent_singly_in_their_order() {
     for (name, limit) in LIMITS {
@@ -91,10 +91,10 @@ fn step(keys: u64) -> impl Strategy<Value = Step> {
 /// - Those who are polled come to their end, whoever else is dropped or not polled any more.
 /// - No more wait than may, and in the end nothing is left.
 ///
-/// Where a store gathers, one may wait for room though its key is idle, and a key's callers may all go while the call
+/// Where a store supports_batch, one may wait for room though its key is idle, and a key's callers may all go while the call
 /// goes on for others.
-fn holds(limit: Limit, gathers: bool, (max_waiting, acts, stalled): Story) -> Check {
-    let world = World::new(limit, max_waiting, gathers);
+fn holds(limit: Limit, supports_batch: bool, (max_waiting, acts, stalled): Story) -> Check {
+    let world = World::new(limit, max_waiting, supports_batch);
     for act in acts {
         let (before, idle) = (told(&world), idle(&world, &act));
         let newest = world.callers(|callers| callers.len());
@@ -102,7 +102,7 @@ fn holds(limit: Limit, gathers: bool, (max_waiting, acts, stalled): Story) -> Ch
         let after = told(&world);
         require(after.waiting <= max_waiting, || format!("{after:?} of {max_waiting}"))?;
         one_call_in_flight(&world)?;
-        if gathers {
+        if supports_batch {
             continue;
         }
         somebody_waits_for_it(&world)?;

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use lockage::runtime::{AsyncStd, Runtime, Smol, Tokio};
 use lockage::{
-    Command, Decision, Error, Key, Limiter, OutageConfig, Store, StoreError, Timed, Timestamp,
-    WhenAway,
+    CircuitBreakerConfig, Command, Decision, Error, Fallback, Key, Limiter, RetryStore, Store,
+    StoreError, Timestamp,
 };
 use lockage_core::ManualClock;
 use lockage_memory::MemoryStore;
 use lockage_tests::flaky::{Fate, Flaky};
 
 type Memory = Flaky<MemoryStore<Arc<ManualClock>>>;
-type Limited<R = Tokio> = Limiter<Timed<Far<R>, R>>;
+type Limited<R = Tokio> = Limiter<RetryStore<Far<R>, R>>;
 
 /// A store far away.
 #[derive(Clone)]
@@ -51,7 +51,7 @@ fn limiter_on<R: Runtime>(
     let clock = ManualClock::new(Timestamp::from_micros(1_763_697_600_000_000).unwrap());
     let clock = Arc::new(clock);
     let store = Flaky::new(MemoryStore::with_clock(Arc::clone(&clock)));
-    let timed = Timed::new(Far(store.clone(), runtime.clone()), runtime, TIMEOUT);
+    let timed = RetryStore::new(Far(store.clone(), runtime.clone()), runtime, TIMEOUT);
     let limiter = Limiter::new(timed, limit.parse().unwrap()).with_coalescing(max_waiting);
     (limiter.unwrap(), store, clock)
 }
@@ -73,8 +73,8 @@ async fn at_once(limiter: &Limited, callers: usize) -> Vec<Result<Decision, Erro
 #[tokio::test(start_paused = true)]
 async fn one_failed_call_is_one_failure() {
     let (limiter, store, _) = limiter("fixed-window 40/h", 100);
-    let outage = OutageConfig::new(3, PROBE, 1).unwrap();
-    let limiter = limiter.when_away(WhenAway::allow().with_outage(outage)).unwrap();
+    let outage = CircuitBreakerConfig::new(3, PROBE, 1).unwrap();
+    let limiter = limiter.with_fallback(Fallback::open().with_circuit_breaker(outage)).unwrap();
     let degraded = async |callers: usize| {
         let told = at_once(&limiter, callers).await;
         told.iter().filter(|told| told.as_ref().unwrap().degraded).count()
@@ -98,8 +98,8 @@ async fn one_failed_call_is_one_failure() {
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_is_no_absence() {
     let (limiter, store, _) = limiter("fixed-window 40/h", 4);
-    let outage = OutageConfig::new(1, PROBE, 1).unwrap();
-    let limiter = limiter.when_away(WhenAway::allow().with_outage(outage)).unwrap();
+    let outage = CircuitBreakerConfig::new(1, PROBE, 1).unwrap();
+    let limiter = limiter.with_fallback(Fallback::open().with_circuit_breaker(outage)).unwrap();
     let told = at_once(&limiter, 20).await;
     let refused = told.iter().filter(|told| matches!(told, Err(Error::QueueFull(_)))).count();
     let decided = told.iter().filter(|told| told.as_ref().is_ok_and(|one| !one.degraded)).count();

@@ -71,8 +71,8 @@ pub(crate) const UNIT: u64 = 1000;
 const ROUNDS: usize = 10_000;
 
 impl World {
-    pub(crate) fn new(limit: Limit, max_waiting: usize, gathers: bool) -> Arc<Self> {
-        let gate = Gate::new(limit, gathers);
+    pub(crate) fn new(limit: Limit, max_waiting: usize, supports_batch: bool) -> Arc<Self> {
+        let gate = Gate::new(limit, supports_batch);
         let limiter = Limiter::new(gate.clone(), limit).with_coalescing(max_waiting).unwrap();
         let (withdrawn, callers) = (Mutex::default(), Mutex::default());
         let world = Arc::new(World { gate, limiter, withdrawn, callers });

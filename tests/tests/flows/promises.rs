@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockage_core::flow::{Failure, Outage, OutageConfig, Retry, Route, Step, Wait};
+use lockage_core::flow::{CircuitBreaker, CircuitBreakerConfig, Failure, Retry, Route, Step, Wait};
 use lockage_core::{Decision, Verdict};
 use lockage_tests::properties::{Check, cases, property};
 use lockage_tests::subject::Failure as Broken;
@@ -97,7 +97,7 @@ fn a_call_keeps_to_its_timeout_and_is_sent_again_only_where_that_is_safe() {
     property("retry_keeps_to_its_timeout", cases(DEFAULT_CASES), &input, check);
 }
 
-/// What callers do with an [`Outage`], after so many milliseconds.
+/// What callers do with an [`CircuitBreaker`], after so many milliseconds.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Asks,
@@ -117,8 +117,9 @@ fn an_outage_begins_and_ends_by_counts_and_is_probed_by_one_at_a_time() {
     let input = (1u32..5, 1u64..200, 1u32..5, events);
     let check = |(trip_after, probe_every, return_after, events): (_, _, _, Vec<(u64, Event)>)| {
         let probe_every = Duration::from_millis(probe_every);
-        let config = OutageConfig::new(trip_after, probe_every, return_after).expect("above zero");
-        let (mut outage, mut now) = (Outage::new(config), Duration::from_secs(5));
+        let config =
+            CircuitBreakerConfig::new(trip_after, probe_every, return_after).expect("above zero");
+        let (mut outage, mut now) = (CircuitBreaker::new(config), Duration::from_secs(5));
         // Failures in a row while present, answered probes in a row while away.
         let (mut failures, mut answers) = (0, 0);
         let mut next_probe = None;

@@ -4,7 +4,7 @@ use lockage_core::ScriptId::{self, LimiterAcquire, LimiterAdjust, LimiterPeek};
 use lockage_core::{Stored, Timestamp, read_integer_reply, read_packed_reply};
 use lockage_sim::store::{RespValue, SimStore};
 use lockage_tests::server::{Server, VirtualClock};
-use lockage_tests::stores::is_plain;
+use lockage_tests::stores::is_fast_path;
 
 pub(crate) const KEY: &str = "lockage:{one}";
 pub(crate) const CLOCK_US: u64 = 1_763_700_000_000_000;
@@ -31,7 +31,7 @@ impl Both {
         let now = now.to_string();
         let empty = |text| if text == "-" { "" } else { text };
         let own = arguments.split_whitespace().map(empty);
-        let argv: Vec<Vec<u8>> = match is_plain(script) {
+        let argv: Vec<Vec<u8>> = match is_fast_path(script) {
             // The numbers behind the tag, and the time.
             true => {
                 let numbers: Vec<&str> = own.skip(2).collect();

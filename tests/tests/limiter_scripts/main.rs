@@ -6,6 +6,6 @@
 mod adjustments;
 mod both;
 mod conversions;
+mod fast_path;
 mod limits;
-mod plain;
 mod wrong;

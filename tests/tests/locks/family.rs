@@ -1,6 +1,6 @@
 //! Guards of the lock's family: permits of a semaphore, and the two sides of a read-write lock; and the latch.
 
-use lockage::{Error, NamedSemaphore, NamedSide};
+use lockage::{Error, RwLockHandle, SemaphoreHandle};
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn busy<G: std::fmt::Debug>(outcome: TryLock<G>) -> Busy {
     }
 }
 
-async fn used(semaphore: &NamedSemaphore<Memory, Tokio>) -> u64 {
+async fn used(semaphore: &SemaphoreHandle<Memory, Tokio>) -> u64 {
     semaphore.inspect().await.unwrap().used
 }
 
@@ -50,7 +50,7 @@ async fn permits_that_can_never_be_had_are_refused_at_once() {
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_a_permit_has_it_within_the_lease_and_one_poll() {
     let (locks, store) = locks();
-    let others = Locks::new(Timed::new(store, Tokio, SECOND), LEASE).unwrap();
+    let others = Locks::new(RetryStore::new(store, Tokio, SECOND), LEASE).unwrap();
     // It is not renewed any more, and never given back.
     let gone = others.with_longest_hold(SECOND).semaphore("one", 1).unwrap();
     std::mem::forget(gone.acquire().await.unwrap());
@@ -97,7 +97,7 @@ async fn a_writer_who_waits_is_not_starved() {
 async fn one_owner_goes_from_side_to_side() {
     let (locks, _) = locks();
     let owner = locks.new_owner();
-    let side = |side: NamedSide<Memory, Tokio>| side.as_owner(owner);
+    let side = |side: RwLockHandle<Memory, Tokio>| side.as_owner(owner);
     let read = side(locks.read_lock("one").unwrap());
     let write = side(locks.write_lock("one").unwrap());
     let writer = write.acquire().await.unwrap();

@@ -64,7 +64,7 @@ async fn what_an_unanswered_call_has_taken_is_given_back() {
 async fn what_was_never_taken_stays_free() {
     let (_, store) = locks();
     let slow = Slow::new(&store, vec![(MILLI * 5, MILLI * 5)]);
-    let locks = Locks::new(Timed::new(slow, Tokio, SECOND), LEASE).unwrap();
+    let locks = Locks::new(RetryStore::new(slow, Tokio, SECOND), LEASE).unwrap();
     let lock = locks.lock("one").unwrap();
     for fate in [Fate::Lost, Fate::Silence] {
         store.always(fate);

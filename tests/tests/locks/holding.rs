@@ -153,7 +153,7 @@ async fn a_longest_hold_ends() {
 async fn bug_26_a_grant_whose_lease_is_over_is_given_back() {
     let store = Flaky::new(MemoryStore::with_clock(Arc::new(TokioClock::start())));
     let slow = Slow::new(&store, vec![(Duration::ZERO, SECOND * 2)]);
-    let locks = Locks::new(Timed::new(slow, Tokio, SECOND * 60), SECOND).unwrap();
+    let locks = Locks::new(RetryStore::new(slow, Tokio, SECOND * 60), SECOND).unwrap();
     let outcome = locks.lock("one").unwrap().acquire_within(SECOND * 5).await;
     assert!(outcome.is_err(), "{outcome:?}");
     sleep(SECOND * 60).await;
@@ -177,7 +177,7 @@ async fn sure_of_a_lock(delays: Vec<(u64, u64)>, lease: Duration) -> Check {
     let direct = Flaky::new(MemoryStore::with_clock(Arc::new(TokioClock::start())));
     let millis = |(there, back)| (Duration::from_millis(there), Duration::from_millis(back));
     let slow = Slow::new(&direct, delays.into_iter().map(millis).collect());
-    let locks = Locks::new(Timed::new(slow, Tokio, SECOND * 5), lease).expect("a lease");
+    let locks = Locks::new(RetryStore::new(slow, Tokio, SECOND * 5), lease).expect("a lease");
     for _ in 0..5 {
         let outcome = locks.lock("one").expect("a name").acquire_within(SECOND * 10).await;
         let Ok(TryLock::Taken(guard)) = outcome else { continue };
@@ -247,7 +247,7 @@ async fn bug_25_releases_and_renewals_that_meet_leave_nothing_behind() {
 async fn holds_for_more_than_a_lease<R: Spawn>(runtime: R) {
     let lease = SECOND * 2;
     let store = Flaky::new(MemoryStore::new());
-    let locks = Locks::new(Timed::new(store.clone(), runtime.clone(), SECOND), lease).unwrap();
+    let locks = Locks::new(RetryStore::new(store.clone(), runtime.clone(), SECOND), lease).unwrap();
     let guard = locks.lock("one").unwrap().acquire().await.unwrap();
     runtime.sleep(lease * 3 / 2).await;
     assert_eq!(guard.release().await.unwrap(), Released::Free);

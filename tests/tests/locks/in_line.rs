@@ -5,7 +5,7 @@ use super::*;
 /// A place lasts for two polls and a call's timeout, and half as much again at most.
 const LONGEST_PLACE: Duration = Duration::from_millis((2 * 100 + 1000) * 3 / 2);
 
-type Line = NamedLock<Memory, Tokio>;
+type Line = LockHandle<Memory, Tokio>;
 
 /// Waits for it, and is done with it at once; when it came in, by its number.
 fn wait(lock: &Line, number: u64, order: &Arc<Mutex<Vec<u64>>>) -> tokio::task::JoinHandle<()> {

@@ -18,7 +18,9 @@ use std::vec::IntoIter;
 
 use lockage::lock::{HoldId, Holder, Lock, OwnerId};
 use lockage::runtime::{AsyncStd, Smol, Spawn, Tokio};
-use lockage::{Busy, Key, Locks, Loss, NamedLock, Released, Store, Timed, Timestamp, TryLock};
+use lockage::{
+    Busy, Key, LockHandle, Locks, Loss, Released, RetryStore, Store, Timestamp, TryLock,
+};
 use lockage_memory::MemoryStore;
 use lockage_tests::clocks::TokioClock;
 use lockage_tests::flaky::{Fate, Flaky, yield_now};
@@ -36,7 +38,7 @@ type Memory = Flaky<MemoryStore<Arc<TokioClock>>>;
 
 fn locks() -> (Locks<Memory, Tokio>, Memory) {
     let store = Flaky::new(MemoryStore::with_clock(Arc::new(TokioClock::start())));
-    let timed = Timed::new(store.clone(), Tokio, SECOND);
+    let timed = RetryStore::new(store.clone(), Tokio, SECOND);
     (Locks::new(timed, LEASE).unwrap(), store)
 }
 

@@ -146,7 +146,7 @@ async fn a_part_is_given_back() {
     let mut held = Vec::new();
     // The one that is free answers before it is clear that there is no majority.
     for store in &stores[1..] {
-        let locks = Locks::new(Timed::new(store.clone(), Tokio, SECOND), LEASE).unwrap();
+        let locks = Locks::new(RetryStore::new(store.clone(), Tokio, SECOND), LEASE).unwrap();
         held.push(locks.lock("one").unwrap().acquire().await.unwrap());
     }
     assert!(matches!(lock.try_acquire().await, Ok(TryLock::Busy(Busy::Held(_)))));

@@ -1,6 +1,6 @@
 //! Who waits for a lock, and who is told that it is free.
 
-use lockage::{Command, Listener, Signals, StoreError, Wake};
+use lockage::{Command, Listener, Notifications, StoreError, Wake};
 
 use super::*;
 
@@ -81,7 +81,7 @@ async fn who_is_told_and_gives_up_leaves_it_to_the_next() {
     let locks = locks.with_wake_ups().with_poll(LEASE * 10);
     let lock = locks.lock("one").unwrap();
     let guard = lock.acquire().await.unwrap();
-    let spawned = |lock: NamedLock<Memory, Tokio>| {
+    let spawned = |lock: LockHandle<Memory, Tokio>| {
         tokio::spawn(async move { drop(lock.acquire().await.unwrap()) })
     };
     let (first, second) = (spawned(lock.clone()), spawned(lock.clone()));
@@ -132,7 +132,7 @@ impl Store for Deaf {
     }
 }
 
-impl Signals for Deaf {
+impl Notifications for Deaf {
     async fn listen(&self, _: &Key, wake: Wake) -> Result<Listener, StoreError> {
         self.0.listen(&Key::new("lock", "another").unwrap(), wake).await
     }
@@ -142,7 +142,7 @@ impl Signals for Deaf {
 #[tokio::test(start_paused = true)]
 async fn a_lost_message_costs_a_poll() {
     let (locks, store) = locks();
-    let deaf = Locks::new(Timed::new(Deaf(store), Tokio, SECOND), LEASE).unwrap();
+    let deaf = Locks::new(RetryStore::new(Deaf(store), Tokio, SECOND), LEASE).unwrap();
     let deaf = deaf.with_wake_ups().lock("one").unwrap();
     let guard = locks.lock("one").unwrap().acquire().await.unwrap();
     let waiting = tokio::spawn(async move { deaf.acquire().await.unwrap() });

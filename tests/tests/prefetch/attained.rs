@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockage::{Limiter, Prefetch, Timed};
+use lockage::{Limiter, Prefetch, RetryStore};
 use lockage_memory::MemoryStore;
 use lockage_tests::clocks::{Distant, LocalClock, RealTime, StoreClock};
 use lockage_tests::config::{Config, Kind};
@@ -13,7 +13,7 @@ use pollster::block_on;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-type Limited = Limiter<Timed<Distant<MemoryStore<StoreClock>>, LocalClock>>;
+type Limited = Limiter<RetryStore<Distant<MemoryStore<StoreClock>>, LocalClock>>;
 
 /// Limiters of one key that take permits ahead, one that does not, and what they have admitted.
 struct Scene {
@@ -32,7 +32,7 @@ impl Scene {
         let clock = StoreClock { real: real.clone(), start_us: START_US };
         let store = Distant::new(MemoryStore::with_clock(clock), real.clone());
         let local = LocalClock { real: real.clone(), slow_ppm };
-        let timed = Timed::new(store, local, Duration::MAX);
+        let timed = RetryStore::new(store, local, Duration::MAX);
         let (permits, lease) = prefetch;
         let limiter = |_| {
             let prefetch = Prefetch::new(permits, lease);

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use lockage::runtime::Tokio;
 use lockage::{
-    BlockingLimiter, ConfigError, DenyCache, Limiter, Prefetch, PrefetchStats, StoreError, Timed,
-    Verdict, WhenAway,
+    BlockingLimiter, ConfigError, DenyCache, Fallback, Limiter, Prefetch, PrefetchStats,
+    RetryStore, StoreError, Verdict,
 };
 use lockage_memory::MemoryStore;
 use lockage_tests::clocks::TokioClock;
@@ -19,14 +19,14 @@ const SECOND: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(10);
 
 type Store = Flaky<MemoryStore<Arc<TokioClock>>>;
-type Limited = Limiter<Timed<Store, Tokio>>;
+type Limited = Limiter<RetryStore<Store, Tokio>>;
 
 fn store() -> Store {
     Flaky::new(MemoryStore::with_clock(Arc::new(TokioClock::start())))
 }
 
 fn plain(store: &Store, limit: &str) -> Limited {
-    Limiter::new(Timed::new(store.clone(), Tokio, SECOND), limit.parse().unwrap())
+    Limiter::new(RetryStore::new(store.clone(), Tokio, SECOND), limit.parse().unwrap())
 }
 
 /// One that takes up to ten ahead, and its store.
@@ -181,7 +181,7 @@ async fn what_got_no_answer_is_wasted_once_in_a_lease() {
 #[tokio::test(start_paused = true)]
 async fn with_request_ids_a_lost_answer_is_asked_for_again() {
     let (limiter, store) = limiter("fixed-window 100/h");
-    let limiter = limiter.with_request_ids(SECOND * 5).unwrap();
+    let limiter = limiter.with_idempotency(SECOND * 5).unwrap();
     store.next([Fate::AnswerLost, Fate::Answered]);
     assert!(allowed(&limiter, 1).await);
     for _ in 0..10 {
@@ -194,8 +194,8 @@ async fn with_request_ids_a_lost_answer_is_asked_for_again() {
 #[tokio::test(start_paused = true)]
 async fn a_policy_stands_in_for_the_request_alone() {
     let (limiter, store) = limiter("fixed-window 100/h");
-    let share = WhenAway::share(10, MemoryStore::new()); // 10 for this process
-    let limiter = limiter.when_away(share).unwrap();
+    let share = Fallback::local_share(10, MemoryStore::new()); // 10 for this process
+    let limiter = limiter.with_fallback(share).unwrap();
     assert!(allowed(&limiter, 1).await);
     store.always(Fate::Lost);
     for _ in 0..10 {

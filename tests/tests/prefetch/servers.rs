@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fred::types::config::Config;
 use lockage::runtime::Tokio;
-use lockage::{Limiter, Prefetch, Store, Timed};
+use lockage::{Limiter, Prefetch, RetryStore, Store};
 use lockage_fred::FredStore;
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::RedisStore;
@@ -43,7 +43,7 @@ async fn adds_up<S: Store + Clone + 'static>(store: S) {
         format!("token-bucket 1/day burst {CAPACITY}"),
     ] {
         let node = |_| {
-            let store = Timed::new(store.clone(), Tokio, Duration::from_secs(60));
+            let store = RetryStore::new(store.clone(), Tokio, Duration::from_secs(60));
             let limiter = Limiter::new(store, limit.parse().unwrap());
             let limiter = limiter.with_prefix(limit.split(' ').next().unwrap()).unwrap();
             limiter.with_prefetch(Prefetch::new(30, LEASE)).unwrap()
@@ -65,7 +65,7 @@ async fn adds_up<S: Store + Clone + 'static>(store: S) {
     }
 }
 
-async fn admitted<S: Store>(limiter: Limiter<Timed<S, Tokio>>) -> u64 {
+async fn admitted<S: Store>(limiter: Limiter<RetryStore<S, Tokio>>) -> u64 {
     let mut admitted = 0;
     for request in 0..REQUESTS {
         let cost = 1 + request % 2;

@@ -14,7 +14,7 @@ use slab::Slab;
 use super::{Coalescing, QueueFull};
 use crate::error::StoreError;
 use crate::key::Key;
-use crate::limiter::away::Away;
+use crate::limiter::fallback::Degraded;
 
 /// What became of the requests for one key.
 type Outcome = Result<Vec<Decision>, StoreError>;
@@ -28,7 +28,7 @@ type Dispatch = dyn Fn(Vec<(Key, Vec<u64>)>, Vec<Report>) -> Sending + Send;
 /// Whom to tell of the store's absence, and of what.
 #[derive(Clone)]
 pub(super) struct Report {
-    pub(super) away: Arc<Away>,
+    pub(super) away: Arc<Degraded>,
     pub(super) route: Route,
 }
 

@@ -1,4 +1,4 @@
-//! Concurrent requests as one call: those for one key, and, where the store gathers, those for several.
+//! Concurrent requests as one call: those for one key, and, where the store supports_batch, those for several.
 //!
 //! Whoever asks for a key while a call for it is in flight stands in the key's line. When the call ends, the
 //! first [`MAX_COSTS`](lockage_core::MAX_COSTS) of those who stand there are the next one, in the order in
@@ -6,7 +6,7 @@
 //! for a later call among them, so that it depends on no single caller, who may be dropped or, alive,
 //! not be polled again. All are woken where it can go on, and at its end.
 //!
-//! A store that gathers takes several keys in one call. There are few calls at one time then, so that those who come
+//! A store that supports_batch takes several keys in one call. There are few calls at one time then, so that those who come
 //! meanwhile are many: a line waits for room, and all who wait for that are woken with each call that can go on.
 //!
 //! That is more than a future that is shared by its riders: `futures_util`'s `Shared` is polled by these alone,
@@ -27,7 +27,7 @@ use lockage_core::flow::Route;
 use lockage_core::{AcquireEach, ConfigError, Decision, Limit};
 
 use super::Limiter;
-use super::away::Away;
+use super::fallback::Degraded;
 use crate::error::{Error, StoreError};
 use crate::key::Key;
 use crate::store::Store;
@@ -44,7 +44,7 @@ impl<S: Store + Clone + 'static> Limiter<S> {
     /// those after it. Each caller gets exactly the decision that it would have got by itself. A
     /// request that finds no call in flight is sent at once.
     ///
-    /// A store that gathers ([`Store::gathers`]: a single Redis or Valkey server does, through both clients) gets the
+    /// A store that supports_batch ([`Store::supports_batch`]: a single Redis or Valkey server does, through both clients) gets the
     /// requests for several ids in one call, too: up to 128 ids and as many requests as above, at most two calls
     /// at a time. While there are two, a request waits for one of them to end, whichever its id is.
     ///
@@ -54,7 +54,7 @@ impl<S: Store + Clone + 'static> Limiter<S> {
     /// gets [`Error::QueueFull`], also where a policy stands in for an absent store, since the store is not
     /// away. Clones share the queue. Callers that block have nothing like it.
     ///
-    /// On a [`Timed`](crate::Timed) store the one who waits has an answer within two timeouts: that of the
+    /// On a [`RetryStore`](crate::RetryStore) store the one who waits has an answer within two timeouts: that of the
     /// call in flight, and its own. There is one more for each thousand who wait for the same id before it, and where
     /// ids are gathered, for each thousand or each 128 ids.
     ///
@@ -62,19 +62,19 @@ impl<S: Store + Clone + 'static> Limiter<S> {
     /// charged: the call goes on for the others, and is dropped with the last of them. Of several ids each gets what
     /// became of it, and what became of the call is every one's. An error is
     /// every caller's whose request was in the call; its cause is behind
-    /// [`source`](std::error::Error::source), as it is shared. To [`Limiter::when_away`] it is one failure,
+    /// [`source`](std::error::Error::source), as it is shared. To [`Limiter::with_fallback`] it is one failure,
     /// and each caller gets what the policy says.
     ///
     /// ```
     /// # #[cfg(feature = "tokio")] {
     /// use std::time::Duration;
     /// use lockage::runtime::Tokio;
-    /// use lockage::{Limiter, Timed};
+    /// use lockage::{Limiter, RetryStore};
     /// # use lockage_memory::MemoryStore;
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
     /// # let store = MemoryStore::new();
-    /// let store = Timed::new(store, Tokio, Duration::from_millis(250));
+    /// let store = RetryStore::new(store, Tokio, Duration::from_millis(250));
     /// let limiter = Limiter::new(store, "token-bucket 1000/s burst 200".parse()?)
     ///     .with_coalescing(10_000)?;
     /// let (first, second) =
@@ -96,7 +96,7 @@ impl<S: Store + Clone + 'static> Limiter<S> {
             return Err(ConfigError::Conflict { what: COALESCING, with: REQUEST_IDS });
         }
         let (store, limit) = (Arc::new(self.store.clone()), self.limit);
-        let room = if store.gathers() { MANY_KEYS } else { ONE_KEY };
+        let room = if store.supports_batch() { MANY_KEYS } else { ONE_KEY };
         let dispatch = move |asked: Vec<(Key, Vec<u64>)>, reports: Vec<Report>| -> Sending {
             let store = Arc::clone(&store);
             Box::pin(async move {
@@ -147,7 +147,7 @@ pub struct QueueFull {
     pub max_waiting: usize,
 }
 
-/// Of a store that gathers: so many keys go into a call, during which a server does nothing else; and there are two
+/// Of a store that supports_batch: so many keys go into a call, during which a server does nothing else; and there are two
 /// calls at one time, so that neither side waits for the other. More of them would be smaller ones.
 const MANY_KEYS: Room = Room { keys: 128, calls: 2 };
 
@@ -165,12 +165,12 @@ async fn send<S: Store>(
     let calls: Vec<_> = asked.into_iter().map(|(key, costs)| (key, each(costs))).collect();
     match &calls[..] {
         // As it would have gone by itself.
-        [(key, command)] if riders == 1 || !store.gathers() => {
+        [(key, command)] if riders == 1 || !store.supports_batch() => {
             vec![store.execute(key, command).await]
         }
         calls => {
             let calls: Vec<_> = calls.iter().map(|(key, command)| (key, command)).collect();
-            store.execute_each(&calls, Duration::MAX).await
+            store.execute_batch(&calls, Duration::MAX).await
         }
     }
 }
@@ -200,7 +200,7 @@ impl Coalescer {
         &self,
         key: &Key,
         cost: u64,
-        away: Option<&Arc<Away>>,
+        away: Option<&Arc<Degraded>>,
     ) -> Result<Decision, Error> {
         let Some(away) = away else {
             return self.wait(key, cost, None).await;

@@ -79,7 +79,7 @@ impl Limiter {
     fn acquire_text(&mut self, cost: &str) -> Seen {
         let acquire = Acquire::new(self.limit, 1).expect("a cost of 1 is one");
         let mut arguments = Arguments::new(None, 0);
-        acquire.fallback_arguments(&mut arguments);
+        acquire.slow_path_arguments(&mut arguments);
         let mut argv: Vec<&[u8]> = arguments.iter().collect();
         *argv.last_mut().expect("the cost is the last one") = cost.as_bytes();
         let source = lockage_lua::script(ScriptId::LimiterAcquire).source();

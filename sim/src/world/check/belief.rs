@@ -3,7 +3,7 @@
 use lockage_core::lock::{HoldId, OwnerId};
 
 use super::{Property, Violation};
-use crate::world::rare::{Counts, Rare};
+use crate::world::coverage::{Counts, Coverage};
 
 /// A client that is inside its own deadline.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +56,7 @@ impl Beliefs {
             return Ok(());
         }
         if sum(&mut sure().filter(|belief| !is_excused(belief))) <= capacity {
-            rare.saw(Rare::TwoHolders);
+            rare.saw(Coverage::TwoHolders);
             return Ok(());
         }
         let names: Vec<String> = sure()

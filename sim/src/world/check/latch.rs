@@ -3,8 +3,8 @@
 use lockage_core::latch::{Answer, Latch, OperationId, REMEMBERED, Reply};
 
 use super::{Carried, Property, Violation};
+use crate::world::coverage::{Counts, Coverage};
 use crate::world::message::CountAsk;
-use crate::world::rare::{Counts, Rare};
 
 #[derive(Clone, Debug)]
 pub(in crate::world) struct LatchTruth {
@@ -63,7 +63,7 @@ impl LatchTruth {
             )));
         }
         if known.is_some() {
-            rare.saw(Rare::CountedAgain);
+            rare.saw(Coverage::CountedAgain);
             return Ok(());
         }
         let Answer::Done { left } = expected else { return Ok(()) };

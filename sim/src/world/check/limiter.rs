@@ -12,8 +12,8 @@ use super::charges::Charges;
 use super::reference::{Asked, Reference};
 use super::reservations::Reservations;
 use super::{Carried, Property, Violation};
+use crate::world::coverage::{Counts, Coverage};
 use crate::world::limiter::{LimiterAsk, What, each};
-use crate::world::rare::{Counts, Rare};
 use crate::world::scenario::{Limiter, Place};
 use crate::world::server::Outcome;
 use turns::Taken;
@@ -149,14 +149,14 @@ impl LimiterTruth {
                 return match (seen.outcome, is_changed) {
                     (Outcome::Decision(decision), false) => self.reference.judge(asked, decision),
                     (Outcome::Decision(decision), true) => {
-                        rare.saw(Rare::PeekedUnderOther);
+                        rare.saw(Coverage::PeekedUnderOther);
                         self.reference.converted(&limit, seen.now_us).judge(asked, decision)
                     }
                     _ => no_answer(seen),
                 };
             }
             What::Settle { reservation, .. } if is_changed => {
-                rare.saw(Rare::ReservationForgotten);
+                rare.saw(Coverage::ReservationForgotten);
                 return self.is_gone(reservation, seen);
             }
             What::Settle { reservation, actual } => {
@@ -169,7 +169,7 @@ impl LimiterTruth {
         }
         match &seen.ask.what {
             &What::Acquire { cost, id, patience } => {
-                if self.is_answered_again(id, seen, Rare::RepeatedRequest, rare)? {
+                if self.is_answered_again(id, seen, Coverage::RepeatedRequest, rare)? {
                     return Ok(());
                 }
                 let Some(decision) = seen.outcome.decision() else { return no_answer(seen) };
@@ -184,7 +184,7 @@ impl LimiterTruth {
                 self.decide_each(&costs, seen, rare)
             }
             &What::TakeTurn { cost, id } => {
-                if self.is_answered_again(id, seen, Rare::RepeatedRequest, rare)? {
+                if self.is_answered_again(id, seen, Coverage::RepeatedRequest, rare)? {
                     return Ok(());
                 }
                 if self.take_turn(cost, seen, rare)? {
@@ -194,7 +194,7 @@ impl LimiterTruth {
             }
             &What::Reserve { cost, id, hold_us } => self.reserve((cost, id, hold_us), seen, rare),
             &What::Adjust { adjustment, amount, id } => {
-                if self.is_answered_again(id, seen, Rare::RepeatedAdjustment, rare)? {
+                if self.is_answered_again(id, seen, Coverage::RepeatedAdjustment, rare)? {
                     return Ok(());
                 }
                 let Outcome::Adjusted(adjusted) = seen.outcome else { return no_answer(seen) };
@@ -214,14 +214,14 @@ impl LimiterTruth {
         &self,
         id: Option<RequestId>,
         seen: &Seen<'_>,
-        again: Rare,
+        again: Coverage,
         rare: &mut Counts,
     ) -> Result<bool, Violation> {
         let Some(known) = self.remembered.iter().find(|known| Some(known.id) == id) else {
             return Ok(false);
         };
         if seen.now_us >= known.until_us {
-            rare.saw(Rare::ChargedAgain);
+            rare.saw(Coverage::ChargedAgain);
             return Ok(false);
         }
         rare.saw(again);
@@ -249,7 +249,7 @@ impl LimiterTruth {
             admitted += usize::from(self.decide(asked, decision, None, rare)?);
         }
         if (1..costs.len()).contains(&admitted) {
-            rare.saw(Rare::PartOfList);
+            rare.saw(Coverage::PartOfList);
         }
         Ok(())
     }
@@ -264,10 +264,10 @@ impl LimiterTruth {
     ) -> Result<bool, Violation> {
         let now_us = asked.now_us;
         if self.fits_us == Some(now_us) {
-            rare.saw(Rare::WindowEndsNow);
+            rare.saw(Coverage::WindowEndsNow);
         }
         if self.resets_us == Some(now_us) {
-            rare.saw(Rare::AllEndsNow);
+            rare.saw(Coverage::AllEndsNow);
         }
         if decision.is_allowed() {
             let turn_us = now_us + decision.turn_after.as_micros() as u64; // below 2^53
@@ -281,7 +281,7 @@ impl LimiterTruth {
             }
             Verdict::Denied { retry_after } => {
                 if decision.blocked {
-                    rare.saw(Rare::Blocked);
+                    rare.saw(Coverage::Blocked);
                 }
                 self.fits_us = Some(now_us + retry_after.as_micros() as u64); // below 2^53
             }
@@ -305,7 +305,7 @@ impl LimiterTruth {
     /// What counts is converted; what is remembered is not.
     fn change(&mut self, limit: Limit, now_us: u64, rare: &mut Counts) {
         if !self.reference.is_fresh(now_us) {
-            rare.saw(Rare::LimitChanged);
+            rare.saw(Coverage::LimitChanged);
         }
         let reference = self.reference.converted(&limit, now_us);
         self.begin_under(limit);
@@ -354,7 +354,7 @@ impl LimiterTruth {
     /// It is as if it had never been used.
     fn forget(&mut self, now_us: u64, rare: &mut Counts) {
         if self.stored.take().is_some() {
-            rare.saw(Rare::LimitOver);
+            rare.saw(Coverage::LimitOver);
         }
         self.is_there = false;
         self.reference = Reference::new(&self.limit);

@@ -7,8 +7,8 @@ use lockage_core::lock::{Answer, Hold, HoldId, Lock, OwnerId, REMEMBERED, Reply}
 
 use super::line::Line;
 use super::{Belief, Carried, Property, Violation};
+use crate::world::coverage::{Counts, Coverage};
 use crate::world::message::{Action, ClaimAsk};
-use crate::world::rare::{Counts, Rare};
 use crate::world::server::Outcome;
 use torn::Torn;
 
@@ -126,14 +126,14 @@ impl LockTruth {
         self.line.pass(now_us);
         if let Some((right, until_us)) = self.known(ask, now_us) {
             if answer == right {
-                rare.saw(Rare::RepeatedOperation);
+                rare.saw(Coverage::RepeatedOperation);
                 let is_release = matches!(ask.action, Action::Release { .. });
                 let live = self.grant.as_ref().filter(|grant| grant.is_live(now_us));
                 if right.is_none() {
-                    rare.saw(Rare::DoubleAfterRelease);
+                    rare.saw(Coverage::DoubleAfterRelease);
                 }
                 if is_release && live.is_some_and(|grant| grant.owner == ask.owner) {
-                    rare.saw(Rare::OtherHoldKept);
+                    rare.saw(Coverage::OtherHoldKept);
                 }
                 return Ok(false);
             }
@@ -186,7 +186,7 @@ impl LockTruth {
         let live = self.grant.as_ref().filter(|grant| grant.is_live(now_us));
         let mine = live.filter(|grant| grant.owner == ask.owner);
         if self.grant.as_ref().is_some_and(|grant| grant.ends_at(now_us)) {
-            rare.saw(Rare::LeaseEndsNow);
+            rare.saw(Coverage::LeaseEndsNow);
         }
         let action = ask.action;
         let broken = |property: Property, why: &str| {
@@ -194,7 +194,7 @@ impl LockTruth {
         };
         match (action, answer) {
             (Action::Acquire { not_after, .. }, Answer::TooLate) if carried.now > not_after => {
-                rare.saw(Rare::LateAcquireRefused);
+                rare.saw(Coverage::LateAcquireRefused);
                 Ok(false)
             }
             (Action::Acquire { not_after, .. }, Answer::Held(_)) if carried.now > not_after => {
@@ -209,7 +209,7 @@ impl LockTruth {
             (Action::Acquire { span_us, .. }, Answer::Queued { .. })
                 if live.is_none() && self.line.keeps_out(ask.owner, now_us) =>
             {
-                rare.saw(Rare::NotNext);
+                rare.saw(Coverage::NotNext);
                 self.wait(ask, now_us, span_us);
                 Ok(false)
             }
@@ -254,7 +254,7 @@ impl LockTruth {
                     }
                     (None, Answer::Refused(_)) => {
                         if mine.is_some() && self.torn.was_acquired(ask.id) {
-                            rare.saw(Rare::OtherHoldKept);
+                            rare.saw(Coverage::OtherHoldKept);
                         }
                         Ok(false)
                     }
@@ -306,13 +306,13 @@ impl LockTruth {
             }
             None => {
                 if !self.line.is_empty() {
-                    rare.saw(Rare::GrantInLine);
+                    rare.saw(Coverage::GrantInLine);
                 }
                 self.line.grant(ask.owner)?;
                 let (owner, ids) = (ask.owner, vec![ask.id]);
                 let grant = Grant { owner, since_us: now_us, hold, ids };
                 for id in self.grant.replace(grant).map_or(Vec::new(), |before| before.ids) {
-                    rare.saw(Rare::GrantAfterLease);
+                    rare.saw(Coverage::GrantAfterLease);
                     self.end(id, (None, None), now_us);
                 }
                 self.newest = self.newest.max(hold.token);

@@ -22,9 +22,9 @@ use lockage_core::fenced::Access;
 pub(super) use belief::Belief;
 pub use property::{PROPERTIES, Property, Violation};
 
+use super::coverage::{Counts, Coverage};
 use super::limiter::LimiterAsk;
 use super::message::{Action, Answer, Ask, Attempt};
-use super::rare::{Counts, Rare};
 use super::scenario::{Machine, Scenario};
 use super::server::Outcome;
 use ahead::Ahead;
@@ -146,19 +146,19 @@ impl Checks {
             match (&mut truth, &self.truths[key]) {
                 (Truth::Lock(after), Truth::Lock(before)) => {
                     if after.token() < before.token() {
-                        self.rare.saw(Rare::FailoverLostGrant);
+                        self.rare.saw(Coverage::FailoverLostGrant);
                     }
                     after.follow(before);
                 }
                 (Truth::Shared(after), Truth::Shared(before)) => {
                     if after.token() < before.token() {
-                        self.rare.saw(Rare::FailoverLostGrant);
+                        self.rare.saw(Coverage::FailoverLostGrant);
                     }
                     after.follow(before);
                 }
                 (Truth::Limiter(after), Truth::Limiter(before)) => {
                     if after.admitted() < before.admitted() {
-                        self.rare.saw(Rare::FailoverLostCharge);
+                        self.rare.saw(Coverage::FailoverLostCharge);
                     }
                     after.know_turns_of(before);
                 }
@@ -279,7 +279,7 @@ impl Watch {
                 Ok(())
             }
             Access::Stale { .. } => {
-                rare.saw(Rare::StaleWrite);
+                rare.saw(Coverage::StaleWrite);
                 Ok(())
             }
         }

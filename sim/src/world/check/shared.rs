@@ -7,8 +7,8 @@ use lockage_core::lock::OwnerId;
 use lockage_core::{rw_lock, semaphore};
 
 use super::{Carried, Property, Violation};
+use crate::world::coverage::{Counts, Coverage};
 use crate::world::message::{Action, ClaimAsk, WRITE};
-use crate::world::rare::{Counts, Rare};
 use crate::world::server::Outcome;
 use said::{Said, said};
 use terms::Terms;
@@ -143,14 +143,14 @@ impl SharedTruth {
                     (grant.token, grant.deadline_us) == (token, deadline_us)
                 }) =>
             {
-                rare.saw(Rare::RepeatedOperation);
+                rare.saw(Coverage::RepeatedOperation);
                 Ok(false)
             }
             (Action::Acquire { .. }, _) if sure.is_some() => {
                 broken(Property::L10, "it came again, and is held")
             }
             (Action::Acquire { .. }, Said::Reused) if gone.is_some() => {
-                rare.saw(Rare::DoubleAfterRelease);
+                rare.saw(Coverage::DoubleAfterRelease);
                 Ok(false)
             }
             (Action::Acquire { .. }, _) if surely_gone.is_some() => {
@@ -158,7 +158,7 @@ impl SharedTruth {
             }
             (Action::Acquire { not_after, .. }, said) if carried.now > not_after => match said {
                 Said::TooLate => {
-                    rare.saw(Rare::LateAcquireRefused);
+                    rare.saw(Coverage::LateAcquireRefused);
                     Ok(false)
                 }
                 _ => broken(Property::L10, "it came too late"),
@@ -192,7 +192,7 @@ impl SharedTruth {
                     return broken(Property::L9, "a writer waits");
                 }
                 if ask.weight == WRITE && self.has_other_side(ask, now_us, true) {
-                    rare.saw(Rare::Upgraded);
+                    rare.saw(Coverage::Upgraded);
                 }
                 self.prune(now_us);
                 let (owner, weight) = (ask.owner, ask.weight);
@@ -220,7 +220,7 @@ impl SharedTruth {
                     let (until_us, (surely_us, most_us)) = (now_us + span_us, self.kept_out_us);
                     self.kept_out_us = (surely_us.max(until_us), most_us.max(until_us));
                 } else if !is_full {
-                    rare.saw(Rare::ReaderKeptOut);
+                    rare.saw(Coverage::ReaderKeptOut);
                 }
                 Ok(false)
             }
@@ -235,7 +235,7 @@ impl SharedTruth {
                 {
                     return broken(Property::L2, &format!("it is so until {expected_us} us"));
                 }
-                rare.saw(Rare::UpgradeRefused);
+                rare.saw(Coverage::UpgradeRefused);
                 Ok(false)
             }
             (Action::Acquire { .. }, _) => broken(Property::L2, "it is an acquire"),
@@ -255,7 +255,7 @@ impl SharedTruth {
             (Action::Release { .. }, Said::Released { token }) => {
                 if own.is_some_and(|at| self.grants[at].token == token) {
                     if ask.weight == WRITE && self.has_other_side(ask, now_us, false) {
-                        rare.saw(Rare::Downgraded);
+                        rare.saw(Coverage::Downgraded);
                     }
                     self.prune(now_us);
                     self.grants.iter_mut().for_each(|grant| grant.ids.retain(|it| *it != id));
@@ -269,7 +269,7 @@ impl SharedTruth {
                 }
                 match gone {
                     Some(release) if release.token == token => {
-                        rare.saw(Rare::RepeatedOperation);
+                        rare.saw(Coverage::RepeatedOperation);
                         Ok(false)
                     }
                     _ => broken(Property::L3, "the caller does not hold it"),

@@ -4,9 +4,9 @@ use super::calls::CallEnd;
 use super::holder::Holder;
 use super::{Body, Flow};
 use crate::world::check::{Belief, Violation};
+use crate::world::coverage::Coverage;
 use crate::world::log::Who;
 use crate::world::message::{Action, Told};
-use crate::world::rare::Rare;
 use crate::world::stage::{Alarm, Stage};
 
 impl Holder {
@@ -16,7 +16,7 @@ impl Holder {
         let deadline = self.renewals.deadline(&());
         let plan = self.renewals.plan(now, 1);
         if !plan.lost.is_empty() {
-            stage.checks.rare.saw(Rare::LeaseLost);
+            stage.checks.rare.saw(Coverage::LeaseLost);
             return self.lose(body, stage);
         }
         if let (false, Some(deadline)) = (plan.renew.is_empty(), deadline) {

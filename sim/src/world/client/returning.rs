@@ -8,9 +8,9 @@ use lockage_core::lock::HoldId;
 
 use super::holder::{Holder, Step};
 use super::{Body, Flow};
+use crate::world::coverage::Coverage;
 use crate::world::log::Who;
 use crate::world::message::{Action, Told};
-use crate::world::rare::Rare;
 use crate::world::stage::Stage;
 
 /// The pause between attempts to give something back.
@@ -103,7 +103,7 @@ impl Holder {
         let settled = sent + self.timeout * 2;
         match told {
             Some(Told::Held { token, .. }) => {
-                stage.checks.rare.saw(Rare::GrantFoundAgain);
+                stage.checks.rare.saw(Coverage::GrantFoundAgain);
                 (self.held, self.token) = (vec![id], token);
                 (self.is_placed, self.free_at) = (false, now + self.lease);
                 self.release(body, stage);

@@ -8,10 +8,10 @@ use lockage_core::{RequestId, Verdict};
 use super::calls::CallEnd;
 use super::{Body, Flow};
 use crate::world::check::Violation;
+use crate::world::coverage::Coverage;
 use crate::world::job::{Flaw, Spending};
 use crate::world::limiter::{LimiterAsk, What};
 use crate::world::message::{Answer, Ask};
-use crate::world::rare::Rare;
 use crate::world::stage::Stage;
 
 #[derive(Debug)]
@@ -130,7 +130,7 @@ impl Spender {
             return;
         }
         if ahead.ahead() > 0 && self.held.granted(&self.config, ahead, now) == 0 {
-            stage.checks.rare.saw(Rare::AheadTooLate);
+            stage.checks.rare.saw(Coverage::AheadTooLate);
         }
     }
 

@@ -7,9 +7,9 @@ use lockage_core::flow::{Step, Wait};
 
 use super::calls::CallEnd;
 use super::{Body, Flow};
+use crate::world::coverage::Coverage;
 use crate::world::limiter::{LimiterAsk, What};
 use crate::world::message::{Answer, Ask};
-use crate::world::rare::Rare;
 use crate::world::server::Outcome;
 use crate::world::stage::Stage;
 
@@ -64,7 +64,7 @@ impl Waiter {
             return Flow::Done;
         };
         if decision.is_allowed() && self.denials > 0 {
-            stage.checks.rare.saw(Rare::AdmittedAfterWaiting);
+            stage.checks.rare.saw(Coverage::AdmittedAfterWaiting);
         }
         self.denials += u32::from(!decision.is_allowed());
         let (now, random) = (body.now(stage), body.draw.bits());

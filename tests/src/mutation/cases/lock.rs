@@ -1,8 +1,8 @@
 //! Of the reentrant lock.
 
 use lockage_core::ScriptId::{
-    self, LockAcquire, LockForceRelease, LockInspect, LockRelease, LockRenew, LockWithdraw,
-    PlainLockAcquire, PlainLockRelease, PlainLockRenew,
+    self, FastLockAcquire, FastLockRelease, FastLockRenew, LockAcquire, LockForceRelease,
+    LockInspect, LockRelease, LockRenew, LockWithdraw,
 };
 
 use super::{Cases, id};
@@ -54,16 +54,16 @@ fn of_holders() -> Cases {
         for hold in [10, 11, 12, 264, 265, 30, 31, 32, 33, 999] {
             for owner in [1, 2].map(id) {
                 let hold = id(hold);
-                for script in [LockAcquire, PlainLockAcquire] {
+                for script in [LockAcquire, FastLockAcquire] {
                     calls.push((script, format!("{now} 700 {owner} {hold} 500 9000 0 - -")));
                 }
-                for script in [LockRelease, PlainLockRelease] {
+                for script in [LockRelease, FastLockRelease] {
                     calls.push((script, format!("{now} 700 {owner} {hold}")));
                 }
             }
         }
         for token in ["-", "900", "901"] {
-            for script in [LockRenew, PlainLockRenew] {
+            for script in [LockRenew, FastLockRenew] {
                 calls.push((script, format!("{now} 700 {} {token} 700", id(1))));
                 calls.push((script, format!("{now} 700 {} {token} 701", id(1))));
             }
@@ -101,7 +101,7 @@ fn of_those_who_wait() -> Cases {
             }
             for waits in [0, 1, 999, 1000, 1001, 1500] {
                 let words = format!("{now} 700 {owner} {} 500 9000 {waits} - -", id(77));
-                calls.push((PlainLockAcquire, words));
+                calls.push((FastLockAcquire, words));
             }
             calls.push((LockWithdraw, format!("{now} {owner}")));
         }
@@ -124,10 +124,10 @@ fn of_labels() -> Cases {
     for label in ["-", "web-1/77", &long] {
         for owner in [1, 2] {
             let (owner, hold) = (id(owner), id(77));
-            calls.push((PlainLockAcquire, format!("1000 700 {owner} {hold} 500 9000 0 - {label}")));
+            calls.push((FastLockAcquire, format!("1000 700 {owner} {hold} 500 9000 0 - {label}")));
         }
     }
-    for script in [LockRelease, PlainLockRelease] {
+    for script in [LockRelease, FastLockRelease] {
         calls.push((script, format!("1000 700 {} {}", id(1), id(10))));
     }
     Cases { records: records.collect(), calls }
@@ -209,17 +209,17 @@ fn of_any_record() -> Vec<(ScriptId, String)> {
         let odd = ["2e".repeat(16), hex("abcdefghijklmnop"), format!("{:016x}{:016x}", 10, 0)];
         for (owner, hold) in holds.into_iter().chain(odd.map(|hold| (1, hold))) {
             let owner = id(owner);
-            for script in [LockAcquire, PlainLockAcquire] {
+            for script in [LockAcquire, FastLockAcquire] {
                 calls.push((script, format!("{now} 700 {owner} {hold} 500 9000 0 - -")));
                 calls.push((script, format!("{now} 700 {owner} {hold} 5000 9000 1000 - -")));
                 calls.push((script, format!("{now} 700 {owner} {hold} 500 999 0 - -")));
             }
-            for script in [LockRelease, PlainLockRelease] {
+            for script in [LockRelease, FastLockRelease] {
                 calls.push((script, format!("{now} 700 {owner} {hold}")));
                 calls.push((script, format!("{now} 9000 {owner} {hold}")));
             }
         }
-        for script in [LockRenew, PlainLockRenew] {
+        for script in [LockRenew, FastLockRenew] {
             calls.push((script, format!("{now} 700 {} - 5000", id(1))));
             calls.push((script, format!("{now} 700 {} 900 100", id(1))));
             calls.push((script, format!("{now} 9000 {} 901 100", id(1))));

@@ -1,18 +1,18 @@
 //! Calls on records that hardly any trace makes: full ones, those at the ends of their ranges, and those of which one
 //! part says otherwise than another.
 
+mod fast_path;
 mod limiters;
 mod lock;
 mod locks;
 mod logs;
-mod plain;
 mod settling;
 
 use lockage_core::{ScriptId, Stored};
 
 use super::around::run;
 use super::corpus::{Call, PACKED, Step};
-use crate::stores::is_plain;
+use crate::stores::is_fast_path;
 use crate::strategies::MAX_TIME_US;
 
 /// Each of the calls on each of the records.
@@ -23,8 +23,14 @@ struct Cases {
 }
 
 pub(super) fn steps() -> Vec<Vec<Step>> {
-    let all =
-        [limiters::all(), plain::all(), logs::all(), settling::all(), locks::all(), lock::all()];
+    let all = [
+        limiters::all(),
+        fast_path::all(),
+        logs::all(),
+        settling::all(),
+        locks::all(),
+        lock::all(),
+    ];
     all.into_iter().flatten().flat_map(Cases::steps).collect()
 }
 
@@ -68,7 +74,7 @@ fn stored(record: &str) -> Option<Stored> {
 fn call(script: ScriptId, words: &str) -> Call {
     let words = with_ids(words);
     if let Some(general) = general(script) {
-        return plain_lock_call(script, general, &words);
+        return fast_lock_call(script, general, &words);
     }
     let (now, words) = words.split_once(' ').unwrap_or((&words, ""));
     let words = words.split(' ').filter(|word| !word.is_empty()).map(|word| match word {
@@ -77,16 +83,16 @@ fn call(script: ScriptId, words: &str) -> Call {
     });
     let store_us = now.parse::<u64>().expect("a time").min(MAX_TIME_US);
     let text: Vec<String> = [now, "0"].map(str::to_owned).into_iter().chain(words).collect();
-    let plain = is_plain(script) && text[2].is_empty();
+    let plain = is_fast_path(script) && text[2].is_empty();
     let arguments = match plain {
         // The numbers behind the tag, or the tags.
         true => vec![format!("{PACKED}{}", numbers(&text[3..])), format!("{PACKED}{now} 0")],
         false => text.clone(),
     };
     // With an id a plain script is not called.
-    let script = if is_plain(script) && !plain { ScriptId::LimiterAcquire } else { script };
+    let script = if is_fast_path(script) && !plain { ScriptId::LimiterAcquire } else { script };
     let fallback = plain.then_some(ScriptId::LimiterAcquire);
-    Call { store_us, script, fallback, arguments, fallback_arguments: text }
+    Call { store_us, script, fallback, arguments, slow_path_arguments: text }
 }
 
 /// What a plain script is sent of a limit and costs: of several, the letters of their tags first.
@@ -105,15 +111,15 @@ fn numbers(words: &[String]) -> String {
 /// The script that takes any record of a lock, of a plain one.
 fn general(plain: ScriptId) -> Option<ScriptId> {
     Some(match plain {
-        ScriptId::PlainLockAcquire => ScriptId::LockAcquire,
-        ScriptId::PlainLockRenew => ScriptId::LockRenew,
-        ScriptId::PlainLockRelease => ScriptId::LockRelease,
+        ScriptId::FastLockAcquire => ScriptId::LockAcquire,
+        ScriptId::FastLockRenew => ScriptId::LockRenew,
+        ScriptId::FastLockRelease => ScriptId::LockRelease,
         _ => return None,
     })
 }
 
 /// Of the words that the general script gets.
-fn plain_lock_call(script: ScriptId, general: ScriptId, words: &str) -> Call {
+fn fast_lock_call(script: ScriptId, general: ScriptId, words: &str) -> Call {
     let call = call(general, words);
     let text: Vec<&str> = call.arguments.iter().map(String::as_str).collect();
     let own = match text[..] {
@@ -125,7 +131,7 @@ fn plain_lock_call(script: ScriptId, general: ScriptId, words: &str) -> Call {
         _ => panic!("no call of a plain script: {words}"),
     };
     let arguments = vec![format!("{PACKED}{}", own.trim_end()), format!("{PACKED}{} 0", text[0])];
-    Call { script, fallback: Some(general), arguments, fallback_arguments: call.arguments, ..call }
+    Call { script, fallback: Some(general), arguments, slow_path_arguments: call.arguments, ..call }
 }
 
 /// `@7` is the id that ends in 7, and in `c0d` before it.

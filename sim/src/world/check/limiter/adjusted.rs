@@ -5,8 +5,8 @@ use lockage_core::Adjusted;
 use super::super::reference::Asked;
 use super::super::{Property, Violation};
 use super::{LimiterTruth, Seen, broken};
+use crate::world::coverage::{Counts, Coverage};
 use crate::world::job::Adjustment;
-use crate::world::rare::{Counts, Rare};
 
 impl LimiterTruth {
     pub(super) fn adjust(
@@ -32,7 +32,7 @@ impl LimiterTruth {
                 self.charges.give_back(&back, now_us);
                 let most = back.into_iter().max().unwrap_or_default();
                 if most < amount {
-                    rare.saw(Rare::RefundCut);
+                    rare.saw(Coverage::RefundCut);
                 }
                 most
             }
@@ -40,7 +40,7 @@ impl LimiterTruth {
                 let fits = after.remaining(now_us);
                 let charged = after.penalize(amount, now_us);
                 if charged > fits {
-                    rare.saw(Rare::Debt);
+                    rare.saw(Coverage::Debt);
                 }
                 charged
             }

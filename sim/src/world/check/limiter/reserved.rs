@@ -6,7 +6,7 @@ use super::super::reference::Asked;
 use super::super::reservations::Stage;
 use super::super::{Property, Violation};
 use super::{LimiterTruth, Seen, broken, no_answer};
-use crate::world::rare::{Counts, Rare};
+use crate::world::coverage::{Counts, Coverage};
 use crate::world::server::Outcome;
 
 impl LimiterTruth {
@@ -18,7 +18,7 @@ impl LimiterTruth {
     ) -> Result<(), Violation> {
         match self.reservations.find(id, seen.now_us).map(|known| &known.stage) {
             Some(Stage::Open { answer, .. }) => {
-                rare.saw(Rare::RepeatedReservation);
+                rare.saw(Coverage::RepeatedReservation);
                 if seen.outcome == answer {
                     return Ok(());
                 }
@@ -56,14 +56,18 @@ impl LimiterTruth {
     ) -> Result<(), Violation> {
         let (id, now_us) = (reservation.id, seen.now_us);
         let Some(known) = self.reservations.find(id, now_us) else {
-            rare.saw(Rare::SettledLate);
+            rare.saw(Coverage::SettledLate);
             return self.is_gone(reservation, seen);
         };
         let cost = match &known.stage {
             Stage::Open { cost, .. } => *cost,
             Stage::Settled { actual: before, answer } => {
                 let is_same = actual == *before;
-                rare.saw(if is_same { Rare::RepeatedSettlement } else { Rare::SettledOtherwise });
+                rare.saw(if is_same {
+                    Coverage::RepeatedSettlement
+                } else {
+                    Coverage::SettledOtherwise
+                });
                 let otherwise = Outcome::Settled(Settlement::AlreadySettled);
                 let expected = if is_same { answer } else { &otherwise };
                 if seen.outcome == expected {
@@ -82,7 +86,7 @@ impl LimiterTruth {
                 self.reference.lower(id.as_u128(), less, now_us)
             }
             None => {
-                rare.saw(Rare::SettledAbove);
+                rare.saw(Coverage::SettledAbove);
                 self.charges.touch(now_us);
                 self.reference.penalize(actual - cost, now_us)
             }

@@ -4,9 +4,9 @@ use lockage_core::{Limit, Scope, StoredLimit};
 
 use super::super::{Property, Violation};
 use super::{LimiterTruth, Seen, broken};
+use crate::world::coverage::{Counts, Coverage};
 use crate::world::job::Setting;
 use crate::world::limiter::{LimiterAsk, What};
-use crate::world::rare::{Counts, Rare};
 use crate::world::scenario::Place;
 use crate::world::server::Outcome;
 
@@ -24,7 +24,7 @@ impl LimiterTruth {
             (_, Some(stored)) => (self.limit, stored),
             (Place::StoredOrDefault, None) => (own, self.limiter.stored(ask.is_other)),
             (Place::Stored, None) if *outcome == Outcome::NoLimit => {
-                rare.saw(Rare::NoLimit);
+                rare.saw(Coverage::NoLimit);
                 return Ok(None);
             }
             (Place::Stored, None) => {
@@ -36,12 +36,12 @@ impl LimiterTruth {
             // It tells no limit.
             Outcome::Reused => Ok(Some(limit)),
             Outcome::PerClient(told) if is_per_client && *told == stored => {
-                rare.saw(Rare::PerClient);
+                rare.saw(Coverage::PerClient);
                 Ok(Some(limit))
             }
             Outcome::Under { limit: told, .. } if !is_per_client && *told == stored => {
                 if self.stored.is_some() && limit != self.limiter.limit {
-                    rare.saw(Rare::Followed);
+                    rare.saw(Coverage::StoredLimitOutcome);
                 }
                 Ok(Some(limit))
             }
@@ -90,7 +90,7 @@ impl LimiterTruth {
             return broken(Property::D12, seen.ask, seen.outcome, &what);
         }
         if !is_stored {
-            rare.saw(Rare::LimitStands);
+            rare.saw(Coverage::LimitStands);
             return Ok(());
         }
         let (limit, now_us) = (self.limiter.which(seen.ask.is_other), seen.now_us);

@@ -8,7 +8,7 @@ use super::super::charges::Charges;
 use super::super::reference::{Asked, Reference};
 use super::super::{Property, Violation};
 use super::{LimiterTruth, Seen, broken, no_answer};
-use crate::world::rare::{Counts, Rare};
+use crate::world::coverage::{Counts, Coverage};
 use crate::world::server::Outcome;
 
 /// A turn that was told with what gives it back.
@@ -64,9 +64,9 @@ impl LimiterTruth {
             && self.reference.is_of(&taken.limit)
             && self.reference.charged() == taken.after;
         let (expected, what) = match seen.now_us < taken.at_us {
-            false => (Cancellation::TooLate, Rare::TurnTooLate),
-            true if is_as_left => (Cancellation::GivenBack, Rare::TurnGivenBack),
-            true => (Cancellation::NotLast, Rare::TurnNotLast),
+            false => (Cancellation::TooLate, Coverage::TurnTooLate),
+            true if is_as_left => (Cancellation::GivenBack, Coverage::TurnGivenBack),
+            true => (Cancellation::NotLast, Coverage::TurnNotLast),
         };
         if *seen.outcome != Outcome::Cancelled(expected) {
             let what = format!("it must be {expected:?}");

@@ -4,7 +4,7 @@ use lockage_core::lock::{Answer, Holder, Inspection, Reply};
 
 use super::super::{Carried, Property, Violation};
 use super::{Grant, LockTruth};
-use crate::world::rare::{Counts, Rare};
+use crate::world::coverage::{Counts, Coverage};
 
 impl LockTruth {
     /// Somebody has asked who holds it.
@@ -48,7 +48,7 @@ impl LockTruth {
         let before = self.ended.iter().find(|ended| ended.broken == Some(token));
         match before {
             Some(_) if reply.answer == done => {
-                rare.saw(Rare::FreedAgain);
+                rare.saw(Coverage::FreedAgain);
                 return Ok(());
             }
             Some(ended) if now_us < ended.until_us => {
@@ -60,14 +60,14 @@ impl LockTruth {
         let is_it = live.is_some_and(|grant| grant.hold.token == token);
         match reply.answer {
             answer if is_it && answer == done => {
-                rare.saw(Rare::FreedByForce);
+                rare.saw(Coverage::FreedByForce);
                 self.free(token, now_us);
                 Ok(())
             }
             _ if is_it => broken(Property::L2, "it is held"),
             Answer::Refused(holder) if holder == live.map(Grant::holder) => {
                 if holder.is_some() {
-                    rare.saw(Rare::FreedTooLate);
+                    rare.saw(Coverage::FreedTooLate);
                 }
                 Ok(())
             }

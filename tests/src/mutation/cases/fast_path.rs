@@ -1,7 +1,7 @@
 //! Of plain calls: the ends of all ranges, in the record and in the call, and numbers in binary that are none.
 
 use lockage_core::ScriptId::{
-    FixedWindowAcquire, IntervalBucketAcquire, LeakyBucketAcquire, LimiterAdjust, SeveralAcquire,
+    CompositeAcquire, FixedWindowAcquire, IntervalBucketAcquire, LeakyBucketAcquire, LimiterAdjust,
     SlidingLogAcquire, SlidingWindowAcquire, TokenBucketAcquire,
 };
 
@@ -75,7 +75,7 @@ fn several() -> [Cases; 4] {
     calls.push(format!("- C1 T1 1 {SPAN} 1 I1 1 {SPAN} 1 1"));
     let times = [4990, 5000, 5001, 5100, 5999, 6000, 7000, LATEST - 5, LATEST, LATEST + 1];
     [
-        cases(&texts(&records), [at(&times, SeveralAcquire, &texts(&calls))]),
+        cases(&texts(&records), [at(&times, CompositeAcquire, &texts(&calls))]),
         wrong_states(),
         wrong_letters(),
         large_previous(),
@@ -97,7 +97,7 @@ fn wrong_states() -> Cases {
         }
     }
     let calls = ["- C1 F1 10 1000 S1 10 1000 1", "- C1 T1 1 100 9 I1 1 100 9 1"];
-    cases(&texts(&records), [at(&[5000, LATEST], SeveralAcquire, &calls)])
+    cases(&texts(&records), [at(&[5000, LATEST], CompositeAcquire, &calls)])
 }
 
 /// Letters that are none or stand for more numbers than there are, and bytes behind the last number.
@@ -113,7 +113,7 @@ fn wrong_letters() -> Cases {
         format!("C1#{two} 10 1000 10"),
     ];
     let calls = ["- C1 F1 10 1000 F1 10 1000 1"];
-    cases(&texts(&records), [at(&[5000], SeveralAcquire, &calls)])
+    cases(&texts(&records), [at(&[5000], CompositeAcquire, &calls)])
 }
 
 /// So much was admitted in the window before that its estimate is computed in two halves; costs of what is left then, and
@@ -124,7 +124,7 @@ fn large_previous() -> Cases {
     let left: [u64; 3] = [8_999_999_999_995, 890_999_999_999_995, 899_999_999_999_995];
     let costs = left.into_iter().flat_map(|left| [left, left + 1]);
     let calls: Vec<String> = costs.map(|cost| format!("- C1 {limits} {cost}")).collect();
-    cases(&[&record], [at(&[5001, 5099, 5100], SeveralAcquire, &texts(&calls))])
+    cases(&[&record], [at(&[5001, 5099, 5100], CompositeAcquire, &texts(&calls))])
 }
 
 fn texts(all: &[String]) -> Vec<&str> {

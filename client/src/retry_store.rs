@@ -17,19 +17,19 @@ use crate::store::Store;
 /// server that restarts or a failover goes unnoticed where it is over in time. A call that may have
 /// been done is tried again only where the store can tell that it is the same one: reading calls,
 /// the operations of locks, and acquires with a request id (see
-/// [`Limiter::with_request_ids`](crate::Limiter::with_request_ids)). Everything else is sent at
+/// [`Limiter::with_idempotency`](crate::Limiter::with_idempotency)). Everything else is sent at
 /// most once, and reported as [`StoreError::Unknown`].
 ///
 /// ```
 /// # #[cfg(feature = "tokio")] {
 /// use std::time::Duration;
 /// use lockage::runtime::Tokio;
-/// use lockage::{Limiter, Timed};
+/// use lockage::{Limiter, RetryStore};
 /// # use lockage_memory::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
 /// # let store = MemoryStore::new();
-/// let store = Timed::new(store, Tokio, Duration::from_millis(250));
+/// let store = RetryStore::new(store, Tokio, Duration::from_millis(250));
 /// let limiter = Limiter::new(store, "token-bucket 100/s burst 1".parse()?);
 /// for _ in 0..3 {
 ///     // Waits for its permit, here for 10 ms, but no longer than 2 s.
@@ -38,18 +38,18 @@ use crate::store::Store;
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap(); }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Timed<S, R> {
+pub struct RetryStore<S, R> {
     store: S,
     runtime: R,
     timeout: Duration,
 }
 
-impl<S, R> Timed<S, R> {
+impl<S, R> RetryStore<S, R> {
     /// Calls of `store` take at most `timeout`, as this runtime measures it.
     ///
     /// Where the client below has a timeout of its own, the shorter one counts for each attempt.
     pub fn new(store: S, runtime: R, timeout: Duration) -> Self {
-        Timed { store, runtime, timeout }
+        RetryStore { store, runtime, timeout }
     }
 
     pub(crate) fn store(&self) -> &S {
@@ -65,7 +65,7 @@ impl<S, R> Timed<S, R> {
     }
 }
 
-impl<S, R: Runtime> Timed<S, R> {
+impl<S, R: Runtime> RetryStore<S, R> {
     /// Makes attempts until one is answered, or until it is too late or not safe to make another one. Each is
     /// told how long it may take.
     pub(crate) async fn attempts<T, F>(
@@ -106,7 +106,7 @@ impl<S, R: Runtime> Timed<S, R> {
     }
 }
 
-impl<S: Store, R: Runtime> Store for Timed<S, R> {
+impl<S: Store, R: Runtime> Store for RetryStore<S, R> {
     async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
     where
         C: Command<Outcome: Send> + Sync,
@@ -127,12 +127,12 @@ impl<S: Store, R: Runtime> Store for Timed<S, R> {
         self.attempts(patience.min(self.timeout), command.is_repeatable(), attempt).await
     }
 
-    fn gathers(&self) -> bool {
-        self.store.gathers()
+    fn supports_batch(&self) -> bool {
+        self.store.supports_batch()
     }
 
     /// What is not done of them is tried again, together; the others have their outcomes.
-    async fn execute_each<C>(
+    async fn execute_batch<C>(
         &self,
         calls: &[(&Key, &C)],
         patience: Duration,
@@ -171,7 +171,7 @@ impl<'a, S: Store, C: Command<Outcome: Send> + Sync> Each<'a, S, C> {
             (0..self.calls.len()).filter(|&index| outcomes[index].is_none()).collect()
         };
         let calls: Vec<_> = left.iter().map(|&index| self.calls[index]).collect();
-        let sent = self.store.execute_each(&calls, patience).await;
+        let sent = self.store.execute_batch(&calls, patience).await;
         let mut left_over = Ok(());
         let mut outcomes = self.known();
         for (index, outcome) in left.into_iter().zip(sent) {

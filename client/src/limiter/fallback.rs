@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use lockage_core::flow::{Outage, OutageConfig, Route};
+use lockage_core::flow::{CircuitBreaker, CircuitBreakerConfig, Route};
 use lockage_core::{
     Acquire, AcquireEach, Command, ConfigError, Decision, Limit, Peek, Timestamp, Verdict,
 };
@@ -18,12 +18,12 @@ use crate::sync::{Mutex, MutexGuard, lock};
 /// A call whose outcome is `NotDone` or `Unknown` is answered by this policy, and its decision says
 /// so ([`Decision::degraded`]). After several of them
 /// in a row the store counts as away: calls no longer ask it and no longer wait for it, but for a
-/// probe now and then, until several probes in a row were answered (see [`OutageConfig`]).
+/// probe now and then, until several probes in a row were answered (see [`CircuitBreakerConfig`]).
 ///
 /// A call that was sent and not answered may have been charged as well; that can only admit less.
-pub struct WhenAway {
+pub struct Fallback {
     instead: Instead,
-    outage: OutageConfig,
+    circuit_breaker: CircuitBreakerConfig,
 }
 
 enum Instead {
@@ -32,14 +32,14 @@ enum Instead {
     Share { of: u64, store: Box<dyn Decide> },
 }
 
-impl WhenAway {
+impl Fallback {
     /// Admits every request that the limit could ever admit, and counts none.
-    pub fn allow() -> Self {
+    pub fn open() -> Self {
         Instead::Allow.into()
     }
 
     /// Denies every request, until the next probe.
-    pub fn deny() -> Self {
+    pub fn closed() -> Self {
         Instead::Deny.into()
     }
 
@@ -49,46 +49,46 @@ impl WhenAway {
     /// All shares together are no more than the limit. The share begins unused and the store does
     /// not hear of what was admitted meanwhile: each change from the store to the shares, and each
     /// change back, can admit up to the limit's capacity once more.
-    pub fn share(processes: u64, store: impl BlockingStore + 'static) -> Self {
+    pub fn local_share(processes: u64, store: impl BlockingStore + 'static) -> Self {
         Instead::Share { of: processes, store: Box::new(store) }.into()
     }
 
     /// The same with other ideas of when the store is away, and back.
-    pub fn with_outage(self, outage: OutageConfig) -> Self {
-        WhenAway { outage, ..self }
+    pub fn with_circuit_breaker(self, circuit_breaker: CircuitBreakerConfig) -> Self {
+        Fallback { circuit_breaker, ..self }
     }
 }
 
-impl From<Instead> for WhenAway {
+impl From<Instead> for Fallback {
     fn from(instead: Instead) -> Self {
-        WhenAway { instead, outage: OutageConfig::default() }
+        Fallback { instead, circuit_breaker: CircuitBreakerConfig::default() }
     }
 }
 
 /// One limiter's policy, and what it knows of its store.
-pub(super) struct Away {
-    outage: Mutex<Outage>,
+pub(super) struct Degraded {
+    circuit_breaker: Mutex<CircuitBreaker>,
     now: Box<dyn Fn() -> Duration + Send + Sync>,
     standby: Standby,
 }
 
-impl Away {
+impl Degraded {
     pub(super) fn new(
-        policy: WhenAway,
+        policy: Fallback,
         limit: Limit,
         now: impl Fn() -> Duration + Send + Sync + 'static,
     ) -> Result<Self, ConfigError> {
         let standby = match policy.instead {
             Instead::Allow => Standby::Allow(limit),
-            Instead::Deny => Standby::Deny(limit, policy.outage.probe_every()),
+            Instead::Deny => Standby::Deny(limit, policy.circuit_breaker.probe_every()),
             Instead::Share { of, store } => Standby::Share(limit.share(of)?, store),
         };
-        let outage = Mutex::new(Outage::new(policy.outage));
-        Ok(Away { outage, now: Box::new(now), standby })
+        let circuit_breaker = Mutex::new(CircuitBreaker::new(policy.circuit_breaker));
+        Ok(Degraded { circuit_breaker, now: Box::new(now), standby })
     }
 
     pub(super) fn is_away(&self) -> bool {
-        self.outage().is_away()
+        self.circuit_breaker().is_away()
     }
 
     /// What the store answers or, where it does not or is not asked, the standby.
@@ -114,14 +114,14 @@ impl Away {
 
     /// Where a call that begins now goes.
     pub(super) fn route(&self) -> Route {
-        self.outage().route((self.now)())
+        self.circuit_breaker().route((self.now)())
     }
 
     /// Says what came of a call that took this route.
     pub(super) fn report<T>(&self, route: Route, result: &Result<T, StoreError>) {
         match result {
-            Err(error) if error.is_absence() => self.outage().failed(route, (self.now)()),
-            _ => self.outage().answered(route),
+            Err(error) if error.is_absence() => self.circuit_breaker().failed(route, (self.now)()),
+            _ => self.circuit_breaker().answered(route),
         }
     }
 
@@ -130,8 +130,8 @@ impl Away {
         &self.standby
     }
 
-    fn outage(&self) -> MutexGuard<'_, Outage> {
-        lock(&self.outage)
+    fn circuit_breaker(&self) -> MutexGuard<'_, CircuitBreaker> {
+        lock(&self.circuit_breaker)
     }
 }
 
@@ -224,14 +224,18 @@ impl<S: BlockingStore> Decide for S {
     }
 }
 
-impl fmt::Debug for Away {
+impl fmt::Debug for Degraded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Away").field("outage", &self.outage()).finish_non_exhaustive()
+        f.debug_struct("Degraded")
+            .field("circuit_breaker", &self.circuit_breaker())
+            .finish_non_exhaustive()
     }
 }
 
-impl fmt::Debug for WhenAway {
+impl fmt::Debug for Fallback {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WhenAway").field("outage", &self.outage).finish_non_exhaustive()
+        f.debug_struct("Fallback")
+            .field("circuit_breaker", &self.circuit_breaker)
+            .finish_non_exhaustive()
     }
 }

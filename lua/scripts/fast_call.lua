@@ -8,7 +8,7 @@
 --          milliseconds that are added to every expiry: by how much it may be off the server's
 --
 -- A record that they read is packed, and begins with its tag and a colon: F1:... A key that holds anything else is for
--- the general scripts: the reply is the error LOCKAGE_OTHER_LIMIT then. What is no number as it should be gets
+-- the general scripts: the reply is the error LOCKAGE_NEEDS_SLOW_PATH then. What is no number as it should be gets
 -- LOCKAGE_ARGUMENT. Nothing is written in either case.
 --
 -- The reply is numbers, packed, of which the first is the time now (us). The expiry is set anew only where the time until
@@ -17,7 +17,7 @@ local key, call = KEYS[1], ARGV[1] or ''
 local size = #call
 local now, skew
 
-local OTHER_LIMIT = 'LOCKAGE_OTHER_LIMIT the key holds what only the general scripts can read'
+local NEEDS_SLOW_PATH = 'LOCKAGE_NEEDS_SLOW_PATH the key holds what only the general scripts can read'
 local WRONG_CALL = 'LOCKAGE_ARGUMENT ARGV[1] must be what the script describes, ARGV[2] nothing or time and skew'
 
 if ARGV[2] then

@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 
 use super::channel::SILENCES;
 use super::channels::{Channels, Feed, Feeds, SubscribeError, Subscriber, Subscribing};
-use super::{Listener, Signal, Wake};
+use super::{Listener, Notification, Wake};
 use crate::error::StoreError;
 
 const CHANNEL: &str = "lock:{a}";
@@ -82,7 +82,7 @@ fn listen(channels: &Channels, wake: Wake) -> Listener {
 }
 
 /// One wait, given up at once where there is no signal.
-fn look(listener: &mut Listener) -> Option<Signal> {
+fn look(listener: &mut Listener) -> Option<Notification> {
     listener.next().now_or_never()
 }
 
@@ -96,7 +96,11 @@ fn all_listeners_of_a_channel_share_a_subscription() {
     assert_eq!(both.each_mut().map(look), [None, None]);
     channels.message(CHANNEL, None);
     channels.message(CHANNEL, None);
-    assert_eq!(both.each_mut().map(look), [Some(Signal::Message); 2], "one flag, not a queue");
+    assert_eq!(
+        both.each_mut().map(look),
+        [Some(Notification::Message); 2],
+        "one flag, not a queue"
+    );
     assert_eq!(both.each_mut().map(look), [None, None]);
     let [first, second] = both;
     drop(first);
@@ -114,8 +118,8 @@ fn a_message_wakes_the_one_that_has_listened_longest() {
     channels.message(CHANNEL, None);
     channels.message(CHANNEL, None);
     assert_eq!(look(&mut second), None);
-    assert_eq!(look(&mut all), Some(Signal::Message));
-    assert_eq!(look(&mut first), Some(Signal::Message));
+    assert_eq!(look(&mut all), Some(Notification::Message));
+    assert_eq!(look(&mut first), Some(Notification::Message));
     // It has looked in vain, waits again, and leaves nothing behind.
     assert_eq!([&mut first, &mut second].map(look), [None, None]);
     drop(first);
@@ -129,11 +133,11 @@ fn a_waiter_that_gives_up_wakes_the_next() {
     channels.message(CHANNEL, None);
     // Before it has seen the message.
     drop(first);
-    assert_eq!(look(&mut second), Some(Signal::Message));
+    assert_eq!(look(&mut second), Some(Notification::Message));
     assert_eq!(look(&mut third), None);
     // After it has, and perhaps before it has looked.
     drop(second);
-    assert_eq!(look(&mut third), Some(Signal::Message));
+    assert_eq!(look(&mut third), Some(Notification::Message));
     // One that has what there was to have.
     third.done();
     assert_eq!(look(&mut fourth), None);
@@ -151,7 +155,7 @@ fn a_message_with_a_name_wakes_who_listens_by_it() {
     let [alice, bob] = [0xa11ce, 0xb0b_u128];
     let kinds = [Wake::One, Wake::Named(alice), Wake::Named(bob), Wake::All];
     let mut all = kinds.map(|wake| listen(&channels, wake));
-    let heard = Some(Signal::Message);
+    let heard = Some(Notification::Message);
     channels.message(CHANNEL, Some(bob));
     assert_eq!(all.each_mut().map(look), [None, None, heard, heard]);
     channels.message(CHANNEL, Some(7));
@@ -172,14 +176,14 @@ fn a_message_without_a_name_wakes_one_with_or_without_a_name() {
     let mut first = listen(&channels, Wake::Named(1));
     let mut second = listen(&channels, Wake::One);
     channels.message(CHANNEL, None);
-    assert_eq!([&mut first, &mut second].map(look), [Some(Signal::Message), None]);
+    assert_eq!([&mut first, &mut second].map(look), [Some(Notification::Message), None]);
     drop(first);
-    assert_eq!(look(&mut second), Some(Signal::Message), "it may have left something");
+    assert_eq!(look(&mut second), Some(Notification::Message), "it may have left something");
     // One by a name is woken by it also while another is on its way to look.
     let mut third = listen(&channels, Wake::Named(3));
     channels.message(CHANNEL, None);
     channels.message(CHANNEL, Some(3));
-    assert_eq!([&mut second, &mut third].map(look), [Some(Signal::Message); 2]);
+    assert_eq!([&mut second, &mut third].map(look), [Some(Notification::Message); 2]);
 }
 
 #[test]
@@ -191,7 +195,7 @@ fn a_wait_that_is_dropped_takes_no_signal() {
         assert!(wait.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         channels.message(CHANNEL, None);
     }
-    assert_eq!(look(&mut listener), Some(Signal::Message));
+    assert_eq!(look(&mut listener), Some(Notification::Message));
 }
 
 #[test]
@@ -202,7 +206,7 @@ fn a_waiter_is_woken() {
     let thread = std::thread::spawn(move || pollster::block_on(listener.next()));
     // Before it waits or while it does.
     sender.message(CHANNEL, None);
-    assert_eq!(thread.join().unwrap(), Signal::Message);
+    assert_eq!(thread.join().unwrap(), Notification::Message);
 }
 
 #[test]
@@ -214,11 +218,11 @@ fn each_is_told_of_a_loss_once_and_when_there_is_a_new_subscription() {
     server.feed().end();
     assert_eq!(both.each_mut().map(look), [None, None]);
     server.0.is_away.store(false, Ordering::Relaxed);
-    assert_eq!(both.each_mut().map(look), [Some(Signal::Lost); 2]);
+    assert_eq!(both.each_mut().map(look), [Some(Notification::Lost); 2]);
     assert_eq!(both.each_mut().map(look), [None, None]);
     assert_eq!(server.counts(), (1 + 2 + 1, 0));
     server.feed().lost(CHANNEL);
-    assert_eq!(both.each_mut().map(look), [Some(Signal::Lost); 2]);
+    assert_eq!(both.each_mut().map(look), [Some(Notification::Lost); 2]);
 }
 
 #[test]
@@ -228,7 +232,7 @@ fn a_connection_that_is_over_says_nothing_more() {
     let mut listener = listen(&channels, Wake::One);
     let old = server.feed();
     old.end();
-    assert_eq!(look(&mut listener), Some(Signal::Lost));
+    assert_eq!(look(&mut listener), Some(Notification::Lost));
     old.end();
     old.lost(CHANNEL);
     assert_eq!(look(&mut listener), None);
@@ -244,7 +248,7 @@ fn another_connection_is_the_end_of_the_one_before() {
     let old = server.0.feed.lock().unwrap().take().unwrap();
     let other = pollster::block_on(channels.listen("lock:{b}", Wake::One)).unwrap();
     assert!(old.has_ended());
-    assert_eq!(look(&mut listener), Some(Signal::Lost));
+    assert_eq!(look(&mut listener), Some(Notification::Lost));
     drop(other);
 }
 
@@ -278,7 +282,7 @@ fn a_loss_overtakes_an_attempt() {
     let mut context = Context::from_waker(Waker::noop());
     assert!(wait.as_mut().poll(&mut context).is_pending());
     server.feed().end();
-    assert_eq!(wait.as_mut().poll(&mut context), Poll::Ready(Signal::Lost));
+    assert_eq!(wait.as_mut().poll(&mut context), Poll::Ready(Notification::Lost));
     assert_eq!(server.counts(), (3, 0), "the second attempt was worth nothing");
 }
 
@@ -292,7 +296,7 @@ fn an_attempt_goes_on_whoever_waits() {
     // The first begins, and gives up.
     let [first, second] = &mut both;
     assert_eq!(look(first), None);
-    assert_eq!(look(second), Some(Signal::Lost));
+    assert_eq!(look(second), Some(Notification::Lost));
     assert_eq!(server.counts(), (2, 0));
 }
 
@@ -303,12 +307,12 @@ fn after_a_long_silence_a_subscription_is_made_anew_and_nobody_is_told() {
     let mut listener = listen(&channels, Wake::One);
     // Of what was told before, nothing is told again.
     server.feed().end();
-    assert_eq!(look(&mut listener), Some(Signal::Lost));
+    assert_eq!(look(&mut listener), Some(Notification::Lost));
     for _ in 0..SILENCES - 1 {
         assert_eq!(look(&mut listener), None);
     }
     channels.message(CHANNEL, None);
-    assert_eq!(look(&mut listener), Some(Signal::Message));
+    assert_eq!(look(&mut listener), Some(Notification::Message));
     for _ in 0..SILENCES {
         assert_eq!(look(&mut listener), None);
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use lockage::runtime::Tokio;
 use lockage::{
-    ConfigError, Error, Limit, Limiter, OutageConfig, StoreError, Timed, Timestamp, Verdict,
-    WhenAway,
+    CircuitBreakerConfig, ConfigError, Error, Fallback, Limit, Limiter, RetryStore, StoreError,
+    Timestamp, Verdict,
 };
 use lockage_core::ManualClock;
 use lockage_memory::MemoryStore;
@@ -24,14 +24,14 @@ fn memory() -> Memory {
 }
 
 /// A process: its view of the common store, and its policy.
-fn process(store: &Store, policy: WhenAway) -> Limiter<Timed<Store, Tokio>> {
+fn process(store: &Store, policy: Fallback) -> Limiter<RetryStore<Store, Tokio>> {
     let limit: Limit = "fixed-window 40/h".parse().unwrap();
-    let outage = OutageConfig::new(2, PROBE, 3).unwrap();
-    let timed = Timed::new(store.clone(), Tokio, TIMEOUT);
-    Limiter::new(timed, limit).when_away(policy.with_outage(outage)).unwrap()
+    let outage = CircuitBreakerConfig::new(2, PROBE, 3).unwrap();
+    let timed = RetryStore::new(store.clone(), Tokio, TIMEOUT);
+    Limiter::new(timed, limit).with_fallback(policy.with_circuit_breaker(outage)).unwrap()
 }
 
-async fn allowed(limiter: &Limiter<Timed<Store, Tokio>>) -> bool {
+async fn allowed(limiter: &Limiter<RetryStore<Store, Tokio>>) -> bool {
     limiter.try_acquire("id", 1).await.unwrap().is_allowed()
 }
 
@@ -40,7 +40,7 @@ async fn allowed(limiter: &Limiter<Timed<Store, Tokio>>) -> bool {
 async fn without_a_policy_callers_get_the_error() {
     let store = Flaky::new(memory());
     store.always(Fate::Lost);
-    let timed = Timed::new(store.clone(), Tokio, TIMEOUT);
+    let timed = RetryStore::new(store.clone(), Tokio, TIMEOUT);
     let limiter = Limiter::new(timed, "fixed-window 40/h".parse().unwrap());
     for _ in 0..5 {
         let error = limiter.try_acquire("id", 1).await.unwrap_err();
@@ -54,7 +54,7 @@ async fn without_a_policy_callers_get_the_error() {
 async fn allow_and_deny_answer_in_the_stores_place() {
     let store = Flaky::new(memory());
     store.always(Fate::NotDone);
-    let (open, closed) = (process(&store, WhenAway::allow()), process(&store, WhenAway::deny()));
+    let (open, closed) = (process(&store, Fallback::open()), process(&store, Fallback::closed()));
     for _ in 0..50 {
         assert!(allowed(&open).await && !allowed(&closed).await);
     }
@@ -74,7 +74,7 @@ async fn allow_and_deny_answer_in_the_stores_place() {
 #[tokio::test(start_paused = true)]
 async fn an_away_store_is_left_alone_but_for_probes() {
     let store = Flaky::new(memory());
-    let limiter = process(&store, WhenAway::allow());
+    let limiter = process(&store, Fallback::open());
     store.always(Fate::Silence);
     for call in 1..=2 {
         assert!(!limiter.is_away());
@@ -100,7 +100,7 @@ async fn an_away_store_is_left_alone_but_for_probes() {
 #[tokio::test(start_paused = true)]
 async fn it_takes_several_failures_to_leave_and_several_answers_to_return() {
     let store = Flaky::new(memory());
-    let limiter = process(&store, WhenAway::deny());
+    let limiter = process(&store, Fallback::closed());
     for _ in 0..5 {
         store.next([Fate::Lost]);
         assert!(!allowed(&limiter).await);
@@ -133,7 +133,8 @@ async fn it_takes_several_failures_to_leave_and_several_answers_to_return() {
 #[tokio::test(start_paused = true)]
 async fn shares_together_stay_within_the_limit() {
     let store = Flaky::new(memory());
-    let processes: Vec<_> = (0..4).map(|_| process(&store, WhenAway::share(4, memory()))).collect();
+    let processes: Vec<_> =
+        (0..4).map(|_| process(&store, Fallback::local_share(4, memory()))).collect();
     let mut admitted = 0;
     let mut spend = async |calls: u32| {
         let before = admitted;
@@ -161,8 +162,8 @@ async fn shares_together_stay_within_the_limit() {
 /// A limit that leaves nothing for each process is refused when it is built.
 #[tokio::test]
 async fn a_share_of_nothing_is_refused() {
-    let timed = Timed::new(Flaky::new(memory()), Tokio, TIMEOUT);
+    let timed = RetryStore::new(Flaky::new(memory()), Tokio, TIMEOUT);
     let limiter = Limiter::new(timed, "sliding-log 3/s".parse().unwrap());
-    let error = limiter.when_away(WhenAway::share(4, memory())).unwrap_err();
+    let error = limiter.with_fallback(Fallback::local_share(4, memory())).unwrap_err();
     assert_eq!(error, ConfigError::NoShare { what: "limit", value: 3, shares: 4 });
 }

@@ -34,17 +34,17 @@ use std::sync::Arc;
 
 use crate::error::StoreError;
 use crate::key::Key;
+use crate::retry_store::{NoAnswer, RetryStore};
 use crate::runtime::{Runtime, within};
 use crate::store::Store;
-use crate::timed::{NoAnswer, Timed};
 
 pub use channels::{Channels, Feed, Feeds, SubscribeError, Subscriber, Subscribing};
 pub use listener::Listener;
 
 /// A store that tells when something was published for a key.
-pub trait Signals: Store {
+pub trait Notifications: Store {
     /// Listens for the key. What is published after this has returned arrives, unless the subscription
-    /// is lost meanwhile; then [`Signal::Lost`] arrives once there is a new one.
+    /// is lost meanwhile; then [`Notification::Lost`] arrives once there is a new one.
     ///
     /// # Errors
     /// [`StoreError::NotDone`] where there is no subscription to be had. Whoever waits can still look
@@ -58,14 +58,14 @@ pub trait Signals: Store {
 
 /// Why a listener wakes. Either way it has to look for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signal {
+pub enum Notification {
     /// Something was published, once or more often.
     Message,
     /// The subscription was lost, and stands again: something may have been missed.
     Lost,
 }
 
-/// Which messages wake a listener. [`Signal::Lost`] wakes all.
+/// Which messages wake a listener. [`Notification::Lost`] wakes all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
     /// Those that are for nobody by name, where of those in the process who listen so, or by a name, this is the
@@ -86,7 +86,7 @@ impl Wake {
     }
 }
 
-impl<S: Signals> Signals for &S {
+impl<S: Notifications> Notifications for &S {
     fn listen(
         &self,
         key: &Key,
@@ -96,7 +96,7 @@ impl<S: Signals> Signals for &S {
     }
 }
 
-impl<S: Signals> Signals for Arc<S> {
+impl<S: Notifications> Notifications for Arc<S> {
     fn listen(
         &self,
         key: &Key,
@@ -107,7 +107,7 @@ impl<S: Signals> Signals for Arc<S> {
 }
 
 /// Within the timeout of a call.
-impl<S: Signals, R: Runtime> Signals for Timed<S, R> {
+impl<S: Notifications, R: Runtime> Notifications for RetryStore<S, R> {
     async fn listen(&self, key: &Key, wake: Wake) -> Result<Listener, StoreError> {
         let after = self.timeout();
         let listener = within(self.runtime(), after, self.store().listen(key, wake)).await;

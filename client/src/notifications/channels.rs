@@ -60,7 +60,7 @@ impl Channels {
         }))
     }
 
-    /// See [`Signals::listen`](super::Signals::listen).
+    /// See [`Notifications::listen`](super::Notifications::listen).
     ///
     /// # Errors
     /// [`StoreError::NotDone`] with the subscriber's error.

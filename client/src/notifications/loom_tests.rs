@@ -7,7 +7,7 @@ use loom::future::block_on;
 use loom::thread;
 
 use super::channels::{Channels, Feed, Feeds, Subscriber, Subscribing};
-use super::{Listener, Signal, Wake};
+use super::{Listener, Notification, Wake};
 
 const CHANNEL: &str = "lock:{a}";
 
@@ -44,7 +44,7 @@ fn l12_a_message_is_not_missed() {
         let (channels, feed) = channels();
         let mut listener = listen(&channels, Wake::All);
         let publisher = thread::spawn(move || feed.message(CHANNEL, ""));
-        assert_eq!(block_on(listener.next()), Signal::Message);
+        assert_eq!(block_on(listener.next()), Notification::Message);
         publisher.join().unwrap();
     });
 }
@@ -57,7 +57,7 @@ fn l12_who_goes_leaves_the_message_to_the_next() {
         let (first, mut second) = (listen(&channels, Wake::One), listen(&channels, Wake::One));
         let publisher = thread::spawn(move || feed.message(CHANNEL, ""));
         drop(first);
-        assert_eq!(block_on(second.next()), Signal::Message);
+        assert_eq!(block_on(second.next()), Notification::Message);
         publisher.join().unwrap();
     });
 }
@@ -69,7 +69,7 @@ fn a_loss_is_told() {
         let (channels, feed) = channels();
         let mut listener = listen(&channels, Wake::All);
         let connection = thread::spawn(move || feed.end());
-        assert_eq!(block_on(listener.next()), Signal::Lost);
+        assert_eq!(block_on(listener.next()), Notification::Lost);
         connection.join().unwrap();
     });
 }

@@ -1,7 +1,7 @@
 //! Clusters and sentinels: slots that move, masters that end, nodes that are silent.
 
 use fred::types::config::Config;
-use lockage::{Signal, Signals, Wake};
+use lockage::{Notification, Notifications, Wake};
 use lockage_fred::FredStore;
 use lockage_lua::SHARDED_CHANNELS;
 use lockage_redis_rs::RedisStore;
@@ -16,7 +16,7 @@ use crate::{
 /// A slot that moves, a failover and a master's end cost some messages, and then they arrive again.
 async fn messages_arrive_in_a_cluster(
     all: &mut Cluster,
-    store: impl Signals,
+    store: impl Notifications,
     hears_that_a_slot_leaves: bool,
 ) {
     let key = key("a");
@@ -24,7 +24,7 @@ async fn messages_arrive_in_a_cluster(
     let mut listener = store.listen(&key, Wake::One).await.unwrap();
     let mut connection = all.connection(all.master_of(name));
     publish(&mut connection, &key);
-    assert_eq!(signal(&mut listener).await, Signal::Message);
+    assert_eq!(signal(&mut listener).await, Notification::Message);
 
     let to = (all.master_of(name) + 1) % 3;
     all.begin_migration(name, to);
@@ -33,7 +33,7 @@ async fn messages_arrive_in_a_cluster(
     let sharded: bool =
         redis::cmd("EVAL").arg(SHARDED_CHANNELS).arg(0).query(&mut connection).unwrap();
     if hears_that_a_slot_leaves && sharded {
-        assert_eq!(told(&mut listener).await, Signal::Lost);
+        assert_eq!(told(&mut listener).await, Notification::Lost);
     }
     heard(&mut listener, || publish(&mut connection, &key)).await;
 
@@ -52,7 +52,7 @@ async fn messages_arrive_in_a_cluster(
 }
 
 /// A node that is silent holds up nobody who listens there for the first time.
-async fn a_silent_node_holds_nobody_up(all: &mut Cluster, store: impl Signals) {
+async fn a_silent_node_holds_nobody_up(all: &mut Cluster, store: impl Notifications) {
     let key = key("a");
     let master = all.master_of(key.as_str());
     let other = (0..100).map(|id| self::key(&id.to_string()));
@@ -89,7 +89,7 @@ async fn messages_arrive_in_a_cluster_through_fred() {
     messages_arrive_in_a_cluster(&mut all, store, false).await;
 }
 
-async fn messages_arrive_under_sentinels(all: &mut Sentinels, store: impl Signals) {
+async fn messages_arrive_under_sentinels(all: &mut Sentinels, store: impl Notifications) {
     let key = key("a");
     let mut listener = store.listen(&key, Wake::One).await.unwrap();
     let mut connection = all.connection(all.master());

@@ -2,7 +2,7 @@
 --
 -- ARGV[1]  how long to remember its holds, and the lease (us), as numbers; the owner, 16 bytes; and, as a number, the
 --          fencing token of the grant, or nothing for whichever it has
--- Reply    as plain_lock_release of who is refused, or as plain_lock_acquire: the grant as it stands
+-- Reply    as fast_lock_release of who is refused, or as fast_lock_acquire: the grant as it stands
 if size ~= 32 and size ~= 40 then return redis.error_reply(WRONG_CALL) end
 local remember, lease, who = struct.unpack('<ddc16', call)
 if not (remember >= 1 and remember % 1 == 0 and remember <= 1125899906842624

@@ -9,13 +9,13 @@ use crate::error::ConfigError;
 /// By default it is away after 3 failures in a row, is probed every 500 ms, and is back after 3
 /// probes in a row were answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OutageConfig {
+pub struct CircuitBreakerConfig {
     trip_after: u32,
     probe_every: Duration,
     return_after: u32,
 }
 
-impl OutageConfig {
+impl CircuitBreakerConfig {
     /// The store is away after `trip_after` failures in a row, is then probed by one call every
     /// `probe_every`, and is back after `return_after` probes in a row were answered.
     ///
@@ -33,36 +33,40 @@ impl OutageConfig {
         ];
         match zero.into_iter().find(|(_, zero)| *zero) {
             Some((what, _)) => Err(ConfigError::Zero { what }),
-            None => Ok(OutageConfig { trip_after, probe_every, return_after }),
+            None => Ok(CircuitBreakerConfig { trip_after, probe_every, return_after }),
         }
     }
 }
 
-impl OutageConfig {
+impl CircuitBreakerConfig {
     /// The time between probes.
     pub fn probe_every(&self) -> Duration {
         self.probe_every
     }
 }
 
-impl Default for OutageConfig {
+impl Default for CircuitBreakerConfig {
     fn default() -> Self {
-        OutageConfig { trip_after: 3, probe_every: Duration::from_millis(500), return_after: 3 }
+        CircuitBreakerConfig {
+            trip_after: 3,
+            probe_every: Duration::from_millis(500),
+            return_after: 3,
+        }
     }
 }
 
 /// What is known of one store: present, or away since too many calls in a row failed.
 ///
-/// Ask for a [`Route`] before each call, and report by [`answered`](Outage::answered) or
-/// [`failed`](Outage::failed) what came of it, with the route that it took. It is slow to believe
+/// Ask for a [`Route`] before each call, and report by [`answered`](CircuitBreaker::answered) or
+/// [`failed`](CircuitBreaker::failed) what came of it, with the route that it took. It is slow to believe
 /// both: one lost call does not send callers away, and one answered probe does not send them back.
 ///
 /// While it is away, only probes count: a call that was sent before says nothing of the store now.
 /// It stays away for at least `return_after * probe_every` (1.5 s by default), so where no call takes
 /// longer than that, none of before reports after the return either.
 #[derive(Clone, Debug)]
-pub struct Outage {
-    config: OutageConfig,
+pub struct CircuitBreaker {
+    config: CircuitBreakerConfig,
     state: State,
 }
 
@@ -83,10 +87,10 @@ pub enum Route {
     Away,
 }
 
-impl Outage {
+impl CircuitBreaker {
     /// A store that is present until calls fail.
-    pub fn new(config: OutageConfig) -> Self {
-        Outage { config, state: State::Present { failures: 0 } }
+    pub fn new(config: CircuitBreakerConfig) -> Self {
+        CircuitBreaker { config, state: State::Present { failures: 0 } }
     }
 
     /// Where a call that begins at `now` goes.
@@ -157,24 +161,26 @@ mod tests {
     use Do::{Answered, Asks, Failed};
 
     /// Does each step of a table and compares whether the store is away after it.
-    fn follow(outage: &mut Outage, table: &[(u64, Do, bool)]) {
+    fn follow(circuit_breaker: &mut CircuitBreaker, table: &[(u64, Do, bool)]) {
         for (row, (millis, step, away)) in table.iter().enumerate() {
             let now = at(*millis);
             match step {
-                Asks(expected) => assert_eq!(outage.route(now), *expected, "row {row}: {step:?}"),
-                Answered(route) => outage.answered(*route),
-                Failed(route) => outage.failed(*route, now),
+                Asks(expected) => {
+                    assert_eq!(circuit_breaker.route(now), *expected, "row {row}: {step:?}")
+                }
+                Answered(route) => circuit_breaker.answered(*route),
+                Failed(route) => circuit_breaker.failed(*route, now),
             }
-            assert_eq!(outage.is_away(), *away, "row {row}: {step:?}");
+            assert_eq!(circuit_breaker.is_away(), *away, "row {row}: {step:?}");
         }
     }
 
     /// Away since 0.
-    fn away() -> Outage {
-        let mut outage = Outage::new(OutageConfig::default());
-        (0..3).for_each(|_| outage.failed(Store, at(0)));
-        assert!(outage.is_away());
-        outage
+    fn away() -> CircuitBreaker {
+        let mut circuit_breaker = CircuitBreaker::new(CircuitBreakerConfig::default());
+        (0..3).for_each(|_| circuit_breaker.failed(Store, at(0)));
+        assert!(circuit_breaker.is_away());
+        circuit_breaker
     }
 
     #[test]
@@ -190,7 +196,7 @@ mod tests {
             (6, Failed(Store), true),
             (6, Asks(Away), true),
         ];
-        follow(&mut Outage::new(OutageConfig::default()), &table);
+        follow(&mut CircuitBreaker::new(CircuitBreakerConfig::default()), &table);
     }
 
     #[test]
@@ -242,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_late_probe_changes_nothing_once_the_store_is_back() {
-        let mut outage = Outage::new(OutageConfig::default());
+        let mut circuit_breaker = CircuitBreaker::new(CircuitBreakerConfig::default());
         let table = [
             (0, Failed(Store), false),
             (0, Failed(Store), false),
@@ -250,7 +256,7 @@ mod tests {
             (2, Answered(Probe), false),
             (3, Failed(Store), true),
         ];
-        follow(&mut outage, &table);
+        follow(&mut circuit_breaker, &table);
     }
 
     #[test]
@@ -270,15 +276,15 @@ mod tests {
     fn a_configuration_of_zero_is_refused_and_the_largest_is_not() {
         let one = Duration::from_nanos(1);
         for (config, what) in [
-            (OutageConfig::new(0, one, 1), "number of failures"),
-            (OutageConfig::new(1, Duration::ZERO, 1), "time between probes"),
-            (OutageConfig::new(1, one, 0), "number of answered probes"),
+            (CircuitBreakerConfig::new(0, one, 1), "number of failures"),
+            (CircuitBreakerConfig::new(1, Duration::ZERO, 1), "time between probes"),
+            (CircuitBreakerConfig::new(1, one, 0), "number of answered probes"),
         ] {
             assert_eq!(config, Err(ConfigError::Zero { what }));
         }
-        let config = OutageConfig::new(1, Duration::MAX, u32::MAX).unwrap();
-        let mut outage = Outage::new(config);
-        outage.failed(Store, Duration::MAX);
-        assert_eq!(outage.route(Duration::MAX), Probe);
+        let config = CircuitBreakerConfig::new(1, Duration::MAX, u32::MAX).unwrap();
+        let mut circuit_breaker = CircuitBreaker::new(config);
+        circuit_breaker.failed(Store, Duration::MAX);
+        assert_eq!(circuit_breaker.route(Duration::MAX), Probe);
     }
 }

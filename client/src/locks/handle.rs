@@ -17,12 +17,12 @@ use super::random_bits;
 use super::waiting::Back;
 use crate::error::{Error, StoreError};
 use crate::key::Key;
+use crate::notifications::Wake;
 use crate::runtime::{Runtime, Spawn};
-use crate::signals::Wake;
 use crate::store::Store;
 
 /// One thing that can be held: a lock, permits of a semaphore, or a side of a read-write lock.
-pub struct Named<S, R, K> {
+pub struct Handle<S, R, K> {
     pub(super) keeper: Arc<Keeper<S, R>>,
     pub(super) key: Key,
     pub(super) manner: Manner,
@@ -30,7 +30,7 @@ pub struct Named<S, R, K> {
 }
 
 /// One lock. See [`Locks::lock`](super::Locks::lock).
-pub type NamedLock<S, R> = Named<S, R, Exclusive>;
+pub type LockHandle<S, R> = Handle<S, R, Exclusive>;
 
 /// What became of an attempt to take something.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl<G> TryLock<G> {
     }
 }
 
-impl<S, R, K> Named<S, R, K>
+impl<S, R, K> Handle<S, R, K>
 where
     S: Store + 'static,
     R: Spawn,
@@ -101,7 +101,7 @@ where
     /// may take beyond this one.
     ///
     /// # Errors
-    /// As [`Named::try_acquire`].
+    /// As [`Handle::try_acquire`].
     pub async fn acquire_within(
         &self,
         timeout: Duration,
@@ -208,7 +208,7 @@ fn refused<S, R>(refusal: &Refusal) -> Result<TryLock<LockGuard<S, R>>, Error> {
 
 /// An acquire that is under way. Where its answer is not seen, what it may have taken is given back.
 struct Unanswered<'a, S, R, K> {
-    named: &'a Named<S, R, K>,
+    named: &'a Handle<S, R, K>,
     claim: Claim,
     sent: Duration,
     settled: bool,
@@ -230,7 +230,7 @@ impl<S, R, K> Drop for Unanswered<'_, S, R, K> {
 
 /// A place in line. Where its owner gives up it is given back, so that nobody waits for him.
 struct InLine<'a, S, R: Runtime, K: Kind> {
-    named: &'a Named<S, R, K>,
+    named: &'a Handle<S, R, K>,
     owner: OwnerId,
     span: Duration,
     is_over: bool,
@@ -241,7 +241,7 @@ impl<S, R: Runtime, K: Kind> Drop for InLine<'_, S, R, K> {
         if self.is_over {
             return;
         }
-        let Named { keeper, key, kind, .. } = self.named;
+        let Handle { keeper, key, kind, .. } = self.named;
         let claim = kind.claim(self.owner, || random_bits(keeper.runtime()));
         // It ends by itself then.
         let until = keeper.runtime().now().saturating_add(self.span * 2);
@@ -254,16 +254,16 @@ impl<S, R: Runtime, K: Kind> Drop for InLine<'_, S, R, K> {
 #[error("the store answers too slowly for this lease")]
 pub(super) struct TooSlow;
 
-impl<S, R, K: Clone> Clone for Named<S, R, K> {
+impl<S, R, K: Clone> Clone for Handle<S, R, K> {
     fn clone(&self) -> Self {
         let (keeper, key) = (Arc::clone(&self.keeper), self.key.clone());
-        Named { keeper, key, manner: self.manner.clone(), kind: self.kind.clone() }
+        Handle { keeper, key, manner: self.manner.clone(), kind: self.kind.clone() }
     }
 }
 
-impl<S, R, K: fmt::Debug> fmt::Debug for Named<S, R, K> {
+impl<S, R, K: fmt::Debug> fmt::Debug for Handle<S, R, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Named")
+        f.debug_struct("Handle")
             .field("key", &self.key)
             .field("kind", &self.kind)
             .finish_non_exhaustive()

@@ -5,7 +5,7 @@
 -- first; and the label. What these are, lock_record.lua says.
 local FREE = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
 local old = record or 'K1:' .. string.rep('\0', 59)   -- what stands behind the owner begins at its byte 63
-if #old < 62 then return redis.error_reply(OTHER_LIMIT) end
+if #old < 62 then return redis.error_reply(NEEDS_SLOW_PATH) end
 local tag, deadline, token, keep, wake, ahead, ends, holds, owner = struct.unpack('<I3dddddI1I2c16', old)
 local label = #old - 62 - 26 * ends - 16 * holds
 if tag ~= 3813707 or ends > 4 or holds > 256 or label < 0 or label > 64 or holds == 0 and label > 0   -- K1:
@@ -14,7 +14,7 @@ if tag ~= 3813707 or ends > 4 or holds > 256 or label < 0 or label > 64 or holds
     and keep >= 0 and keep % 1 == 0 and keep < 9007199254740992
     and wake >= 0 and wake % 1 == 0 and wake < 9007199254740992
     and ahead >= 0 and ahead % 1 == 0 and ahead <= token) then
-  return redis.error_reply(OTHER_LIMIT)
+  return redis.error_reply(NEEDS_SLOW_PATH)
 end
 local kept = keep   -- until when the record was kept
 if now >= keep then

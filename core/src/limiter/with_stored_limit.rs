@@ -1,7 +1,7 @@
 //! Commands under the limit that is stored, whichever that is.
 
 use super::SetLimit;
-use super::patience::Patience;
+use super::max_wait::MaxWait;
 use super::stored::{Policy, StoredLimit, on_empty};
 use crate::command::{Arguments, Command, ScriptId, read_head};
 use crate::error::{RecordError, ReplyError};
@@ -9,15 +9,15 @@ use crate::limit::Limit;
 use crate::record::Record;
 use crate::time::Timestamp;
 
-/// A command on a key that is under some limit, which [`Follow`] can run under the stored one.
-pub trait OnLimit: Command + run::Run {
+/// A command on a key that is under some limit, which [`WithStoredLimit`] can run under the stored one.
+pub trait LimitCommand: Command + run::Run {
     /// The same under another limit.
     fn under(&self, limit: Limit) -> Self;
 }
 
 /// Keeps the trait to those here.
 pub(super) mod run {
-    use super::{Command, Patience, Record, RecordError, Timestamp};
+    use super::{Command, MaxWait, Record, RecordError, Timestamp};
 
     pub trait Run: Command {
         /// As [`Command::apply`], whether or not the key's limit is stored.
@@ -28,8 +28,8 @@ pub(super) mod run {
         ) -> Result<Self::Outcome, RecordError>;
 
         /// How long the caller waits for its turn.
-        fn patience(&self) -> Patience {
-            Patience::ENDLESS
+        fn patience(&self) -> MaxWait {
+            MaxWait::ENDLESS
         }
 
         /// Whether it never writes.
@@ -44,7 +44,7 @@ pub(super) mod run {
 /// ```
 /// use core::time::Duration;
 /// use lockage_core::{
-///     Acquire, Command, Follow, Followed, FixedWindow, Limit, SetLimit, StoredLimit, Timestamp,
+///     Acquire, Command, WithStoredLimit, StoredLimitOutcome, FixedWindow, Limit, SetLimit, StoredLimit, Timestamp,
 /// };
 ///
 /// let (mut slot, now) = (None, Timestamp::from_micros(1_763_700_000_000_000)?);
@@ -52,9 +52,9 @@ pub(super) mod run {
 /// SetLimit::new(StoredLimit::new(limit)).apply(&mut slot, now)?;
 ///
 /// // Its own limit does not count.
-/// let acquire = Follow::new(Acquire::new(FixedWindow::new(9, Duration::from_secs(1))?, 1)?);
+/// let acquire = WithStoredLimit::new(Acquire::new(FixedWindow::new(9, Duration::from_secs(1))?, 1)?);
 /// for allowed in [true, false] {
-///     let Followed::Done { outcome, limit: stored } = acquire.apply(&mut slot, now)? else { panic!() };
+///     let StoredLimitOutcome::Done { outcome, limit: stored } = acquire.apply(&mut slot, now)? else { panic!() };
 ///     assert_eq!((outcome.is_allowed(), stored.limit()), (allowed, limit));
 /// }
 /// # Ok::<(), Box<dyn core::error::Error>>(())
@@ -62,14 +62,14 @@ pub(super) mod run {
 ///
 /// A key that was used under no stored limit has none, whatever it was used for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Follow<C> {
+pub struct WithStoredLimit<C> {
     command: C,
     default: Option<StoredLimit>,
 }
 
-/// What a [`Follow`] came to.
+/// What a [`WithStoredLimit`] came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Followed<T> {
+pub enum StoredLimitOutcome<T> {
     /// No limit is stored, and nothing was done.
     NoLimit,
     /// The limit that is stored is for each client by itself, and nothing was done: the command is for the
@@ -84,16 +84,16 @@ pub enum Followed<T> {
     },
 }
 
-impl<C: OnLimit> Follow<C> {
+impl<C: LimitCommand> WithStoredLimit<C> {
     /// This command, whose own limit does not count.
     pub fn new(command: C) -> Self {
-        Follow { command, default: None }
+        WithStoredLimit { command, default: None }
     }
 
     /// The same; where the key holds nothing, under `default`, which is stored with what the command
     /// writes.
     pub fn or_under(command: &C, default: StoredLimit) -> Self {
-        Follow { command: command.under(default.limit()), default: Some(default) }
+        WithStoredLimit { command: command.under(default.limit()), default: Some(default) }
     }
 
     fn command_under(&self, limit: StoredLimit) -> C {
@@ -101,16 +101,16 @@ impl<C: OnLimit> Follow<C> {
     }
 }
 
-impl<C: OnLimit> Command for Follow<C> {
-    type Outcome = Followed<C::Outcome>;
+impl<C: LimitCommand> Command for WithStoredLimit<C> {
+    type Outcome = StoredLimitOutcome<C::Outcome>;
 
     fn script(&self) -> ScriptId {
         // The one that takes any limit.
-        self.command.fallback().unwrap_or(self.command.script())
+        self.command.slow_path().unwrap_or(self.command.script())
     }
 
     fn arguments(&self, arguments: &mut Arguments) {
-        self.command.fallback_arguments(arguments);
+        self.command.slow_path_arguments(arguments);
         let patience = self.command.patience();
         match self.default {
             None => arguments.push(format_args!("*{patience}")),
@@ -124,7 +124,7 @@ impl<C: OnLimit> Command for Follow<C> {
             [_] | [_, _] => {
                 let (_, rest) = read_head(reply)?;
                 return if rest.is_empty() {
-                    Ok(Followed::NoLimit)
+                    Ok(StoredLimitOutcome::NoLimit)
                 } else {
                     Err(ReplyError::Unexpected)
                 };
@@ -138,9 +138,9 @@ impl<C: OnLimit> Command for Follow<C> {
         };
         let limit = StoredLimit::read(numbers).ok_or(ReplyError::Unexpected)?;
         if limit.terms().is_per_client() {
-            return Ok(Followed::PerClient(limit));
+            return Ok(StoredLimitOutcome::PerClient(limit));
         }
-        Ok(Followed::Done { outcome: self.command_under(limit).outcome(reply)?, limit })
+        Ok(StoredLimitOutcome::Done { outcome: self.command_under(limit).outcome(reply)?, limit })
     }
 
     fn apply(
@@ -156,19 +156,19 @@ impl<C: OnLimit> Command for Follow<C> {
             Some(record) => StoredLimit::of(record),
             None => self.default,
         };
-        let Some(limit) = limit else { return Ok(Followed::NoLimit) };
+        let Some(limit) = limit else { return Ok(StoredLimitOutcome::NoLimit) };
         if limit.terms().is_per_client() {
             if !self.command.only_asks() {
                 SetLimit::new(limit).apply(slot, now)?;
             }
-            return Ok(Followed::PerClient(limit));
+            return Ok(StoredLimitOutcome::PerClient(limit));
         }
         let outcome = self.command_under(limit).run(slot, now)?;
         if let Some(record) = slot {
             record.policy.get_or_insert(Policy::new(limit.terms()));
             record.settle_policy(now);
         }
-        Ok(Followed::Done { outcome, limit })
+        Ok(StoredLimitOutcome::Done { outcome, limit })
     }
 
     fn is_repeatable(&self) -> bool {

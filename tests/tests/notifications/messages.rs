@@ -1,7 +1,7 @@
 //! One server: messages, lost connections, many listeners, and what a store leaves behind.
 
 use fred::types::config::Config;
-use lockage::{Key, Signal, Signals, StoreError, Wake};
+use lockage::{Key, Notification, Notifications, StoreError, Wake};
 use lockage_fred::FredStore;
 use lockage_redis_rs::RedisStore;
 use lockage_tests::server::Server;
@@ -9,7 +9,7 @@ use lockage_tests::server::Server;
 use crate::{fred, heard, key, publish, redis_rs, signal, subscribers, told, until, wait};
 
 /// What holds through each client.
-async fn a_message_arrives(server: &Server, store: impl Signals) {
+async fn a_message_arrives(server: &Server, store: impl Notifications) {
     let mut connection = server.connection();
     let (key, other) = (key("a"), key("b"));
     let mut first = store.listen(&key, Wake::All).await.unwrap();
@@ -17,11 +17,11 @@ async fn a_message_arrives(server: &Server, store: impl Signals) {
     let mut third = store.listen(&other, Wake::All).await.unwrap();
     assert_eq!(subscribers(&mut connection, &key), 1);
     publish(&mut connection, &key);
-    assert_eq!(signal(&mut first).await, Signal::Message);
-    assert_eq!(signal(&mut second).await, Signal::Message);
+    assert_eq!(signal(&mut first).await, Notification::Message);
+    assert_eq!(signal(&mut second).await, Notification::Message);
     // What was published later arrives later, so nothing was published to this one before.
     publish(&mut connection, &other);
-    assert_eq!(signal(&mut third).await, Signal::Message);
+    assert_eq!(signal(&mut third).await, Notification::Message);
     assert_eq!([wait(&mut first).await, wait(&mut third).await], [None, None]);
     drop((first, third));
     until("one unsubscribes", || subscribers(&mut connection, &other) == 0).await;
@@ -65,7 +65,7 @@ fn a_message_arrives_in_smol() {
     smol::block_on(async_compat::Compat::new(a_message_arrives(&server, fred(&server))));
 }
 
-async fn a_lost_connection_is_told_of(server: &mut Server, store: impl Signals) {
+async fn a_lost_connection_is_told_of(server: &mut Server, store: impl Notifications) {
     let key = key("a");
     let mut both = [
         store.listen(&key, Wake::All).await.unwrap(),
@@ -80,12 +80,12 @@ async fn a_lost_connection_is_told_of(server: &mut Server, store: impl Signals) 
             }
         }
         for listener in &mut both {
-            assert_eq!(told(listener).await, Signal::Lost);
+            assert_eq!(told(listener).await, Notification::Lost);
         }
         // There is a new subscription by the time they are told.
         publish(&mut server.connection(), &key);
         for listener in &mut both {
-            assert_eq!(signal(listener).await, Signal::Message);
+            assert_eq!(signal(listener).await, Notification::Message);
         }
     }
 }
@@ -105,7 +105,7 @@ async fn a_lost_connection_is_told_of_through_fred() {
 }
 
 /// A thousand listeners of a hundred keys take one connection and a hundred subscriptions.
-async fn many_listen(server: &Server, store: impl Signals) {
+async fn many_listen(server: &Server, store: impl Notifications) {
     let mut connection = server.connection();
     let keys: Vec<Key> = (0..100).map(|id| key(&id.to_string())).collect();
     let mut listeners = vec![];
@@ -117,7 +117,7 @@ async fn many_listen(server: &Server, store: impl Signals) {
         publish(&mut connection, key);
     }
     for listener in &mut listeners {
-        assert_eq!(signal(listener).await, Signal::Message);
+        assert_eq!(signal(listener).await, Notification::Message);
     }
     drop(listeners);
     for key in &keys {
@@ -138,7 +138,7 @@ async fn many_listen_through_fred() {
 }
 
 /// A store that is dropped leaves no connection behind that listened.
-async fn a_dropped_store_leaves_no_connection(server: &Server, store: impl Signals) {
+async fn a_dropped_store_leaves_no_connection(server: &Server, store: impl Notifications) {
     let mut connection = server.connection();
     let mut clients = || -> usize {
         let list: String = redis::cmd("CLIENT").arg("LIST").query(&mut connection).unwrap();

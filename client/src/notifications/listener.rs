@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 
 use super::channel::{Attempt, Channel, Waiter};
 use super::channels::{Inner, State};
-use super::{Signal, Wake};
+use super::{Notification, Wake};
 
 /// Listens to one channel, until it is dropped.
 pub struct Listener {
@@ -26,13 +26,13 @@ impl Listener {
     ///
     /// Callers give it a bound, look for themselves then, and wait again. A store that is away is
     /// asked for a subscription once in each wait.
-    pub async fn next(&mut self) -> Signal {
+    pub async fn next(&mut self) -> Notification {
         // Who waits again has looked, and left nothing to another.
         self.woken = false;
         let mut wait = Wait { listener: self, attempt: None, has_failed: false, is_over: false };
         let signal = std::future::poll_fn(|context| wait.poll(context)).await;
         drop(wait);
-        self.woken = signal == Signal::Message && self.wake.is_one();
+        self.woken = signal == Notification::Message && self.wake.is_one();
         signal
     }
 
@@ -72,7 +72,7 @@ impl Drop for Listener {
         let mut state = self.channels.state();
         let channel = self.of(&mut state);
         let waiter = channel.listeners.remove(&self.id);
-        let unseen = waiter.is_some_and(|waiter| waiter.signal == Some(Signal::Message));
+        let unseen = waiter.is_some_and(|waiter| waiter.signal == Some(Notification::Message));
         let next = (self.wake.is_one() && (unseen || self.woken)).then(|| channel.wake_one());
         let is_last = channel.listeners.is_empty();
         let last = is_last.then(|| state.channels.remove(&self.channel));
@@ -102,7 +102,7 @@ struct Wait<'l> {
 }
 
 impl Wait<'_> {
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Signal> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Notification> {
         let listener = self.listener;
         loop {
             // Somebody has to go on making the subscription: all who wait.

@@ -3,7 +3,7 @@
 --
 -- ARGV[1]  how long to remember it (us), as a number; the owner and the hold's id, 16 bytes each
 -- Reply    the time now, then 4, the token, and how many holds are left: done;
---          0, and of who holds it, if anybody does, what plain_lock_acquire replies of him: refused
+--          0, and of who holds it, if anybody does, what fast_lock_acquire replies of him: refused
 if size ~= 40 then return redis.error_reply(WRONG_CALL) end
 local remember, who, id = struct.unpack('<dc16c16', call)
 if not (remember >= 1 and remember % 1 == 0 and remember <= 1125899906842624) then
@@ -15,7 +15,7 @@ local reply
 if at then
   -- The first place where these bytes stand may be no id.
   if not live or owner ~= who or at < first or at >= first + 16 * holds or (at - first) % 16 ~= 0 then
-    return redis.error_reply(OTHER_LIMIT)
+    return redis.error_reply(NEEDS_SLOW_PATH)
   end
   changed, holds = true, holds - 1
   reply = struct.pack('<dddd', now, 4, token, holds)

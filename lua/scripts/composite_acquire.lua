@@ -24,12 +24,12 @@ local limits, pattern = 'C1:' .. string.sub(call, 1, head), '<' .. string.rep('d
 local state = {}
 if record then
   if #record ~= 3 + head + 8 * numbers or string.sub(record, 1, 3 + head) ~= limits then
-    return redis.error_reply(OTHER_LIMIT)
+    return redis.error_reply(NEEDS_SLOW_PATH)
   end
   state = {struct.unpack(pattern, record, 4 + head)}
   for i = 1, numbers do
     local number = state[i]
-    if not (number >= 0 and number % 1 == 0 and number < 9007199254740992) then return redis.error_reply(OTHER_LIMIT) end
+    if not (number >= 0 and number % 1 == 0 and number < 9007199254740992) then return redis.error_reply(NEEDS_SLOW_PATH) end
   end
 else
   for i = 1, configs do

@@ -19,11 +19,11 @@ if again then
   -- The first place where these bytes stand may be no id.
   local first = 63 + 26 * ends
   if not live or owner ~= who or again < first or again >= first + 16 * holds or (again - first) % 16 ~= 0 then
-    return redis.error_reply(OTHER_LIMIT)
+    return redis.error_reply(NEEDS_SLOW_PATH)
   end
   return struct.pack('<ddddd', now, 1, token, holds, deadline)
 end
-if holds > 0 and not live then return redis.error_reply(OTHER_LIMIT) end
+if holds > 0 and not live then return redis.error_reply(NEEDS_SLOW_PATH) end
 if now > not_after then return struct.pack('<dd', now, 2) end
 local reply
 local before, hold, behind = nil, '', ''   -- what is to stand behind the owner, where it is not what stood there

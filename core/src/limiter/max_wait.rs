@@ -7,16 +7,16 @@ use crate::exact::MAX_COUNT;
 
 /// The longest that the turn of a request may be away when it is admitted, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience(u64);
+pub struct MaxWait(u64);
 
-impl Patience {
+impl MaxWait {
     /// No turn is further away.
-    pub(crate) const ENDLESS: Patience = Patience(MAX_COUNT);
+    pub(crate) const ENDLESS: MaxWait = MaxWait(MAX_COUNT);
 
     /// So much, in whole microseconds.
     pub(crate) fn of(longest: Duration) -> Self {
         let micros = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
-        Patience(micros.min(MAX_COUNT))
+        MaxWait(micros.min(MAX_COUNT))
     }
 
     pub(crate) fn as_micros(self) -> u64 {
@@ -30,7 +30,7 @@ impl Patience {
 }
 
 /// As scripts take it.
-impl fmt::Display for Patience {
+impl fmt::Display for MaxWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }

@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use futures_util::future::Shared;
 
 use super::channels::Subscribing;
-use super::{Signal, Wake};
+use super::{Notification, Wake};
 
 /// After so many waits in a row without a signal, a channel is subscribed to anew.
 pub(super) const SILENCES: u32 = 8;
@@ -46,7 +46,7 @@ pub(super) struct Attempt {
 
 pub(super) struct Waiter {
     pub(super) wake: Wake,
-    pub(super) signal: Option<Signal>,
+    pub(super) signal: Option<Notification>,
     pub(super) waker: Option<Waker>,
 }
 
@@ -74,7 +74,7 @@ impl Channel {
                     self.subscription = Subscription::Stands;
                     (self.has_stood, self.silences) = (true, 0);
                     if mem::take(&mut self.missed) {
-                        return self.wake_each(Signal::Lost, |_| true);
+                        return self.wake_each(Notification::Lost, |_| true);
                     }
                 }
             }
@@ -89,7 +89,7 @@ impl Channel {
         self.silences = 0;
         let named = name.map(Wake::Named);
         let is_meant = |waiter: &Waiter| waiter.wake == Wake::All || Some(waiter.wake) == named;
-        let mut woken = self.wake_each(Signal::Message, is_meant);
+        let mut woken = self.wake_each(Notification::Message, is_meant);
         if name.is_none() {
             woken.extend(self.wake_one());
         }
@@ -103,11 +103,11 @@ impl Channel {
             return None;
         }
         let first = self.listeners.values_mut().find(|waiter| is_one(waiter))?;
-        first.signal = Some(Signal::Message);
+        first.signal = Some(Notification::Message);
         first.waker.take()
     }
 
-    fn wake_each(&mut self, signal: Signal, who: impl Fn(&Waiter) -> bool) -> Vec<Waker> {
+    fn wake_each(&mut self, signal: Notification, who: impl Fn(&Waiter) -> bool) -> Vec<Waker> {
         let waiters = self.listeners.values_mut().filter(|waiter| who(waiter));
         waiters
             .filter_map(|waiter| {

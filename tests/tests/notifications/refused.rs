@@ -2,7 +2,7 @@
 
 use fred::types::config::Config;
 use lockage::runtime::Tokio;
-use lockage::{Signal, Signals, StoreError, Timed, Wake};
+use lockage::{Notification, Notifications, RetryStore, StoreError, Wake};
 use lockage_fred::FredStore;
 use lockage_redis_rs::RedisStore;
 use lockage_tests::server::Server;
@@ -10,7 +10,7 @@ use lockage_tests::server::Server;
 use crate::{BOUND, fred, heard, key, nobody_waits_for_a_silent_server, publish, redis_rs, signal};
 
 /// Listening needs permissions that a script does without.
-async fn what_is_forbidden_is_not_done(store: impl Signals, server: &Server, password: &str) {
+async fn what_is_forbidden_is_not_done(store: impl Notifications, server: &Server, password: &str) {
     let mut connection =
         redis::Client::open(with_user(server, password)).unwrap().get_connection().unwrap();
     publish(&mut connection, &key("a"));
@@ -21,7 +21,7 @@ async fn what_is_forbidden_is_not_done(store: impl Signals, server: &Server, pas
     setuser.arg("SETUSER").arg("waiter").arg("&signals:*").exec(&mut server.connection()).unwrap();
     let mut listener = store.listen(&key("a"), Wake::One).await.unwrap();
     publish(&mut connection, &key("a"));
-    assert_eq!(signal(&mut listener).await, Signal::Message);
+    assert_eq!(signal(&mut listener).await, Notification::Message);
 }
 
 fn with_user(server: &Server, password: &str) -> String {
@@ -61,7 +61,8 @@ async fn what_is_forbidden_is_not_done_through_fred() {
 async fn a_silent_server_holds_nobody_up() {
     let server = Server::start();
     let (first, second) = (redis_rs(&server), fred(&server));
-    let (first, second) = (Timed::new(first, Tokio, BOUND), Timed::new(second, Tokio, BOUND));
+    let (first, second) =
+        (RetryStore::new(first, Tokio, BOUND), RetryStore::new(second, Tokio, BOUND));
     let mut listener = first.listen(&key("a"), Wake::One).await.unwrap();
     let untimed = (redis_rs(&server), fred(&server));
     let others = (

@@ -8,7 +8,7 @@ mod replicated;
 use std::time::{Duration, Instant};
 
 use fred::types::config::Config;
-use lockage::{Key, Listener, Signal, Signals, StoreError, Wake};
+use lockage::{Key, Listener, Notification, Notifications, StoreError, Wake};
 use lockage_fred::FredStore;
 use lockage_redis_rs::RedisStore;
 use lockage_tests::server::Server;
@@ -65,7 +65,7 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// One wait as callers wait: not for ever. Its timer runs under any executor.
-async fn wait(listener: &mut Listener) -> Option<Signal> {
+async fn wait(listener: &mut Listener) -> Option<Notification> {
     let signal = async { Some(listener.next().await) };
     smol::future::or(signal, async {
         smol::Timer::after(BOUND).await;
@@ -75,7 +75,7 @@ async fn wait(listener: &mut Listener) -> Option<Signal> {
 }
 
 /// Waits until there is a signal.
-async fn signal(listener: &mut Listener) -> Signal {
+async fn signal(listener: &mut Listener) -> Notification {
     let deadline = Instant::now() + DEADLINE;
     loop {
         if let Some(signal) = wait(listener).await {
@@ -86,7 +86,7 @@ async fn signal(listener: &mut Listener) -> Signal {
 }
 
 /// A signal that it takes no silence of several waits for: there are too few of them, and long ones.
-async fn told(listener: &mut Listener) -> Signal {
+async fn told(listener: &mut Listener) -> Notification {
     for _ in 0..3 {
         if let Ok(signal) = tokio::time::timeout(DEADLINE / 6, listener.next()).await {
             return signal;
@@ -101,14 +101,14 @@ async fn heard(listener: &mut Listener, mut publish: impl FnMut()) {
     loop {
         publish();
         match wait(listener).await {
-            Some(Signal::Message) => return,
+            Some(Notification::Message) => return,
             _ => assert!(Instant::now() < deadline, "nothing is heard: {listener:?}"),
         }
     }
 }
 
 /// Also without a timeout of the caller's own.
-async fn nobody_waits_for_a_silent_server(store: &impl Signals, key: &Key) {
+async fn nobody_waits_for_a_silent_server(store: &impl Notifications, key: &Key) {
     let listening = tokio::time::timeout(DEADLINE, store.listen(key, Wake::One));
     let error = listening.await.expect("an end").unwrap_err();
     assert!(matches!(error, StoreError::NotDone(_)), "{error:?}");

@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::patience::Patience;
+use super::max_wait::MaxWait;
 use super::sliding_log::LogState;
 use super::{Fields, SlidingLog};
 use crate::decision::{Decision, Part, Verdict};
@@ -16,19 +16,19 @@ use crate::time::Timestamp;
 
 /// The limits of one key, each settled at one time.
 #[derive(Clone, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct KeyState {
     /// The caller's raw time, in microseconds.
     pub(crate) now: u64,
     /// How long the caller waits for its turn.
-    pub(crate) patience: Patience,
+    pub(crate) patience: MaxWait,
     /// Nothing is admitted before this time, in microseconds; zero where the key is not blocked.
     pub(crate) blocked_until: u64,
-    pub(crate) parts: Vec<Standpoint>,
+    pub(crate) parts: Vec<LimitState>,
 }
 
 /// How one limit stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Standpoint {
+pub(crate) struct LimitState {
     pub(crate) limit: Single,
     pub(crate) state: State,
 }
@@ -43,12 +43,12 @@ pub(crate) enum State {
 /// other limits. Of the limits in their order.
 pub(crate) type Freed = Vec<u64>;
 
-impl Standing {
+impl KeyState {
     /// A key that was never used.
     pub(crate) fn fresh(limits: &[Single], now: Timestamp) -> Self {
         let now = now.as_micros();
-        let parts = limits.iter().map(|limit| Standpoint::fresh(*limit, now)).collect();
-        Standing { now, patience: Patience::ENDLESS, blocked_until: 0, parts }
+        let parts = limits.iter().map(|limit| LimitState::fresh(*limit, now)).collect();
+        KeyState { now, patience: MaxWait::ENDLESS, blocked_until: 0, parts }
     }
 
     /// Whether a request of `cost` is admitted.
@@ -63,12 +63,12 @@ impl Standing {
     }
 
     fn unblocked_remaining(&self) -> u64 {
-        self.parts.iter().map(Standpoint::remaining).min().unwrap_or_default()
+        self.parts.iter().map(LimitState::remaining).min().unwrap_or_default()
     }
 
     /// When it is the turn of what is charged next, in every queue.
     fn turn_at(&self) -> u64 {
-        self.parts.iter().map(Standpoint::turn_at).max().unwrap_or_default()
+        self.parts.iter().map(LimitState::turn_at).max().unwrap_or_default()
     }
 
     /// Charges `cost` to each limit.
@@ -82,8 +82,8 @@ impl Standing {
     /// have been at `turn_at`.
     fn decision(&self, cost: u64, allowed: bool, turn_at: u64, freed: &Freed) -> Decision {
         let after = |time: u64| Duration::from_micros(time.saturating_sub(self.now));
-        let capacity = self.parts.iter().map(Standpoint::capacity).min().unwrap_or_default();
-        let admitted_at = |(part, freed): (&Standpoint, &u64)| {
+        let capacity = self.parts.iter().map(LimitState::capacity).min().unwrap_or_default();
+        let admitted_at = |(part, freed): (&LimitState, &u64)| {
             part.admitted_at(cost, *freed, self.patience, self.now)
         };
         let verdict = if allowed {
@@ -95,7 +95,7 @@ impl Standing {
             Verdict::Denied { retry_after: after(times.fold(self.blocked_until, u64::max)) }
         };
         let fresh_at =
-            self.parts.iter().map(Standpoint::fresh_at).fold(self.blocked_until, u64::max);
+            self.parts.iter().map(LimitState::fresh_at).fold(self.blocked_until, u64::max);
         let decision = Decision::new(verdict, capacity, self.remaining(), after(fresh_at));
         let turn_after = match verdict {
             Verdict::Never => Duration::ZERO,
@@ -132,14 +132,14 @@ impl Standing {
         numbers
     }
 
-    /// Reads the states that [`Standing::numbers`] gave, here or in a script, and tells what stands
+    /// Reads the states that [`KeyState::numbers`] gave, here or in a script, and tells what stands
     /// behind them; nothing where no limits can stand so. Counters need not have been settled.
     pub(crate) fn read<'a>(
         limits: &[Single],
         now: Timestamp,
         mut numbers: &'a [u64],
     ) -> Option<(Self, &'a [u64])> {
-        let mut standing = Standing::fresh(limits, now);
+        let mut standing = KeyState::fresh(limits, now);
         for part in &mut standing.parts {
             let len = part.limit.machine().map_or(2, |machine| machine.state_len());
             let (state, rest) = numbers.split_at_checked(len)?;
@@ -186,14 +186,14 @@ enum Seen<'a> {
     Log(&'a SlidingLog, LogState),
 }
 
-impl Standpoint {
+impl LimitState {
     /// A limit that was never used.
     pub(crate) fn fresh(limit: Single, now: u64) -> Self {
         let state = match limit.machine() {
             Ok(machine) => State::Counter(machine.settle(None, now)),
             Err(_) => State::Log(LogState::default()),
         };
-        Standpoint { limit, state }
+        LimitState { limit, state }
     }
 
     fn seen(&self) -> Seen<'_> {
@@ -241,7 +241,7 @@ impl Standpoint {
 
     /// The first time at which `cost` fits and its turn is within `patience`; nothing where that is so
     /// `now`, or never can be.
-    fn admitted_at(&self, cost: u64, freed_at: u64, patience: Patience, now: u64) -> Option<u64> {
+    fn admitted_at(&self, cost: u64, freed_at: u64, patience: MaxWait, now: u64) -> Option<u64> {
         if cost > self.capacity() {
             return None;
         }

@@ -26,7 +26,7 @@ fn hot_scripts_leave_other_limits_to_the_general_ones() {
         {
             both.put(record);
             let refused = both.refused(script, arguments);
-            assert!(refused.starts_with("LOCKAGE_OTHER_LIMIT "), "{refused}");
+            assert!(refused.starts_with("LOCKAGE_NEEDS_SLOW_PATH "), "{refused}");
         }
     }
 }
@@ -142,7 +142,7 @@ fn a_packed_record_that_is_damaged_is_told_and_stays() {
         both.put_bytes(&[b"F1:", &numbers[..]].concat());
         let before = both.stored();
         let refused = both.refused(FixedWindowAcquire, "- F1 9 1000 1");
-        assert!(refused.starts_with("LOCKAGE_OTHER_LIMIT "), "{refused}");
+        assert!(refused.starts_with("LOCKAGE_NEEDS_SLOW_PATH "), "{refused}");
         assert_eq!(both.call(LimiterAcquire, 5000, "- F1 9 1000 1"), [4], "{numbers:?}");
         assert_eq!(both.stored(), before, "D12");
     }
@@ -165,7 +165,7 @@ fn hot_scripts_leave_reservations_to_the_general_ones() {
         both.call(LimiterSettle, 5000, &format!("{ID} 14000 1 {limit}"));
         let before = both.stored();
         let refused = both.refused(script, &format!("- {limit} 1"));
-        assert!(refused.starts_with("LOCKAGE_OTHER_LIMIT "), "{refused}");
+        assert!(refused.starts_with("LOCKAGE_NEEDS_SLOW_PATH "), "{refused}");
         assert_eq!(both.stored(), before);
         // An id is for one thing.
         for arguments in [format!("{ID}:9000 {limit} 1"), format!("r{ID}:9000 {limit} 1")] {

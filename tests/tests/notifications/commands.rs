@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockage::{RecordError, Signal, Signals, Timestamp, Wake};
+use lockage::{Notification, Notifications, RecordError, Timestamp, Wake};
 use lockage_core::lock::{HoldId, Lock, OwnerId};
 use lockage_core::{Arguments, Command, Publish, Record, ReplyError, ScriptId};
 use lockage_memory::MemoryStore;
@@ -45,12 +45,12 @@ fn a_command_in_memory_publishes_what_its_outcome_says() {
         store.run(key("b").as_str(), &Knock(true)).unwrap();
         assert_eq!(wait(&mut listener).await, None);
         store.run(key("a").as_str(), &Knock(true)).unwrap();
-        assert_eq!(signal(&mut listener).await, Signal::Message);
+        assert_eq!(signal(&mut listener).await, Notification::Message);
     });
 }
 
 /// L9: when a lock is given back, or the first one in line leaves, who is next is told, and nobody else.
-async fn who_is_next_is_told<S: Signals>(store: S) {
+async fn who_is_next_is_told<S: Notifications>(store: S) {
     let key = key("in-line");
     let lock = Lock::new(Duration::from_secs(60), Duration::from_secs(60)).unwrap();
     // A name of digits only, too, which looks like a number.
@@ -65,10 +65,10 @@ async fn who_is_next_is_told<S: Signals>(store: S) {
     let mut of_bob = store.listen(&key, Wake::Named(bob.as_u128())).await.unwrap();
     let mut of_carol = store.listen(&key, Wake::Named(carol.as_u128())).await.unwrap();
     store.execute(&key, &lock.release(alice, id(1))).await.unwrap();
-    assert_eq!(signal(&mut of_bob).await, Signal::Message);
+    assert_eq!(signal(&mut of_bob).await, Notification::Message);
     assert_eq!(wait(&mut of_carol).await, None);
     store.execute(&key, &lock.withdraw(bob)).await.unwrap();
-    assert_eq!(signal(&mut of_carol).await, Signal::Message);
+    assert_eq!(signal(&mut of_carol).await, Notification::Message);
     let grant = store.execute(&key, &line(carol, 5)).await.unwrap();
     let lockage::lock::Answer::Held(hold) = grant.answer else { panic!("she is next: {grant:?}") };
     // While it is held there is nothing to tell.
@@ -80,7 +80,7 @@ async fn who_is_next_is_told<S: Signals>(store: S) {
     // Nobody is in line, and somebody waits.
     store.execute(&key, &acquire(dora, 7).waiting(Duration::from_secs(60))).await.unwrap();
     store.execute(&key, &lock.force_release(hold.token)).await.unwrap();
-    assert_eq!(signal(&mut any).await, Signal::Message);
+    assert_eq!(signal(&mut any).await, Notification::Message);
     assert_eq!([wait(&mut of_bob).await, wait(&mut of_carol).await], [None, None]);
 }
 
