@@ -1,8 +1,8 @@
-//! What can be wrong with a configuration, a cost, a stored record or a script's reply.
+//! Errors of configurations, costs, stored records and script replies.
 
 use core::fmt;
 
-/// A configuration that no machine accepts. Nothing was built.
+/// A configuration was refused. Nothing was built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -16,50 +16,50 @@ pub enum ConfigError {
         /// Which part of the configuration.
         what: &'static str,
     },
-    /// A part that could leave the range in which every step is exact.
+    /// A value that could leave the range in which every step is exact.
     TooLarge {
         /// Which part of the configuration.
         what: &'static str,
-        /// The largest value that would fit, the other parts being as they are.
+        /// The largest value that fits with the other parts unchanged.
         max: u64,
         /// The unit of `max`.
         unit: &'static str,
-        /// The bound that it would break.
+        /// The bound that the value would break.
         bound: &'static str,
     },
-    /// An interval refill of more tokens than the bucket holds.
+    /// An interval refill above the capacity of its bucket.
     RefillAboveBurst {
-        /// Tokens at the end of each interval.
+        /// Tokens per interval.
         amount: u64,
-        /// What the bucket holds.
+        /// The bucket's capacity.
         burst: u64,
     },
-    /// More shares of a limit than it can be divided into.
+    /// A limit that cannot be divided into this many shares.
     NoShare {
         /// Which part of the configuration.
         what: &'static str,
         /// Its value.
         value: u64,
-        /// How many shares were asked for.
+        /// The number of shares.
         shares: u64,
     },
-    /// More limits than are applied together, or none.
+    /// No limits, or too many, in one composite.
     LimitCount {
         /// How many there were.
         count: usize,
     },
     /// A composite within a composite.
     Nested,
-    /// Too few independent servers for one of them to be missed.
+    /// Too few independent servers to do without one of them.
     TooFewServers {
         /// How many there were.
         count: usize,
     },
-    /// Two things that exclude each other.
+    /// Two options that exclude each other.
     Conflict {
-        /// What was asked for.
+        /// The refused option.
         what: &'static str,
-        /// What was there before.
+        /// The option that was set before.
         with: &'static str,
     },
 }
@@ -105,15 +105,15 @@ impl fmt::Display for ConfigError {
 
 impl core::error::Error for ConfigError {}
 
-/// A cost, or a list of costs, that no request can have. Nothing was sent or charged.
+/// A cost, or a list of costs, was refused. Nothing was sent or charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CostError {
-    /// A request that is to be charged costs nothing.
+    /// A cost of zero where something must be charged.
     Zero,
-    /// No cost in the list.
+    /// An empty list of costs.
     Empty,
-    /// More costs in one call than [`crate::MAX_COSTS`].
+    /// More than [`crate::MAX_COSTS`] costs in one call.
     TooMany {
         /// How many there were.
         count: usize,
@@ -134,29 +134,28 @@ impl fmt::Display for CostError {
 
 impl core::error::Error for CostError {}
 
-/// The key holds something that this command cannot work on. Nothing was changed.
+/// The key holds a record that this command cannot use. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// The key holds a lock where a limiter is wanted, or the other way round, or no record of
-    /// lockage at all.
+    /// Another kind of record, such as a lock instead of a limiter, or a value that is no record of
+    /// lockage.
     OtherKind,
-    /// The record is of another version of its format.
+    /// A record in another version of its format.
     OtherVersion,
-    /// The record's head is right and the rest is not.
+    /// A record whose head is valid and whose rest is not.
     Damaged,
-    /// The id was used before: for another operation on a lock, or a limiter's request of another
-    /// cost.
+    /// An id that was used before, for another operation or another cost.
     OperationReused,
-    /// As many reservations of this key as it keeps are open: see [`crate::MAX_RESERVATIONS`].
+    /// [`crate::MAX_RESERVATIONS`] reservations of this key are open.
     TooManyReservations,
-    /// The key's limit is stored with it, for all to follow, and the command says itself which limit it
-    /// is under: see [`crate::SetLimit`].
+    /// The key has a stored limit (see [`crate::SetLimit`]), and the command names a limit of its
+    /// own.
     LimitIsStored,
 }
 
 impl RecordError {
-    /// The status that scripts reply for each error; 0 is success.
+    /// Returns the status that scripts reply for this error; 0 is success.
     const STATUS: [(i64, RecordError); 6] = [
         (1, RecordError::OtherKind),
         (2, RecordError::OtherVersion),
@@ -197,13 +196,13 @@ impl fmt::Display for RecordError {
 
 impl core::error::Error for RecordError {}
 
-/// Why a script's reply carries no outcome.
+/// A script's reply carries no outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReplyError {
-    /// The script refused the record under the key; nothing was changed.
+    /// The script refused the key's record. Nothing was changed.
     Record(RecordError),
-    /// The reply is not of the form that the script is documented to give.
+    /// The reply does not have the documented form.
     Unexpected,
 }
 

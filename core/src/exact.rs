@@ -1,10 +1,10 @@
-//! The exact range, and the few integer helpers that all machines share.
+//! The exact range, and integer helpers shared by all machines.
 
 use core::time::Duration;
 
 use crate::error::ConfigError;
 
-/// 2^53: below it every whole number is exact in a Lua double, and so is floor(a / b).
+/// 2^53: below it, whole numbers and floor(a / b) are exact in a Lua double.
 pub(crate) const MAX_EXACT: u64 = 1 << 53;
 
 /// The largest count.
@@ -13,7 +13,7 @@ pub(crate) const MAX_COUNT: u64 = MAX_EXACT - 1;
 /// [`crate::MAX_SPAN`] in microseconds.
 pub(crate) const MAX_SPAN_US: u64 = 1 << 51;
 
-/// A duration of a configuration in whole microseconds: above zero and exactly representable.
+/// Returns a configured duration in whole microseconds, above zero and in the exact range.
 pub(crate) fn config_micros(what: &'static str, span: Duration) -> Result<u64, ConfigError> {
     if span.is_zero() {
         return Err(ConfigError::Zero { what });
@@ -32,8 +32,7 @@ pub(crate) fn config_micros(what: &'static str, span: Duration) -> Result<u64, C
     }
 }
 
-/// A duration of a configuration that leaves room for another such one in
-/// [`crate::MAX_SPAN`].
+/// Returns a configured duration in microseconds, at most half of [`crate::MAX_SPAN`].
 pub(crate) fn half_span(what: &'static str, span: Duration) -> Result<u64, ConfigError> {
     let max = MAX_SPAN_US / 2;
     match config_micros(what, span)? {
@@ -47,7 +46,7 @@ pub(crate) fn half_span(what: &'static str, span: Duration) -> Result<u64, Confi
     }
 }
 
-/// A count of a configuration: above zero and in the exact range.
+/// Returns a configured count, above zero and in the exact range.
 pub(crate) fn config_count(what: &'static str, count: u64) -> Result<u64, ConfigError> {
     match count {
         0 => Err(ConfigError::Zero { what }),
@@ -61,22 +60,22 @@ pub(crate) fn config_count(what: &'static str, count: u64) -> Result<u64, Config
     }
 }
 
-/// Microseconds of a duration, a fraction rounded up, saturating.
+/// Returns a duration in microseconds, rounded up, saturating.
 pub(crate) fn micros_rounded_up(span: Duration) -> u64 {
     u64::try_from(span.as_nanos().div_ceil(1000)).unwrap_or(u64::MAX)
 }
 
-/// floor(a * b / c) without overflow on the way, saturating; `c` is above zero.
+/// Returns floor(a * b / c) without intermediate overflow, saturating; `c` is above zero.
 pub(crate) fn mul_div_floor(a: u64, b: u64, c: u64) -> u64 {
     u64::try_from(u128::from(a) * u128::from(b) / u128::from(c)).unwrap_or(u64::MAX)
 }
 
-/// ceil(a * b / c), as [`mul_div_floor`].
+/// Returns ceil(a * b / c), as [`mul_div_floor`] does.
 pub(crate) fn mul_div_ceil(a: u64, b: u64, c: u64) -> u64 {
     u64::try_from((u128::from(a) * u128::from(b)).div_ceil(u128::from(c))).unwrap_or(u64::MAX)
 }
 
-/// The greatest common divisor of two numbers above zero.
+/// Returns the greatest common divisor of two numbers above zero.
 pub(crate) const fn gcd(mut a: u64, mut b: u64) -> u64 {
     while b != 0 {
         (a, b) = (b, a % b);

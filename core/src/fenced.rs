@@ -1,10 +1,9 @@
-//! A value that accepts only those whose fencing token is at least as new as the newest that it has seen.
+//! A value that refuses fencing tokens older than the newest that it has seen.
 //!
-//! A lock cannot keep a holder who was paused from acting after his lease has ended; what the lock
-//! protects can. Each grant of a lock has a larger token (L5), and a value here is told the token with each
-//! write and each read: once it has seen a newer one, the older holder is refused (L7). What it promises is
-//! order: nothing is accepted with a token below one that was accepted before. It is not exclusion: what an
-//! older holder writes before the newer one has touched the value is accepted.
+//! A lock cannot stop a paused holder from acting after its lease has ended; the protected value
+//! can. Each grant of a lock has a larger token (L5), and every read and write names its token: once
+//! a newer one was seen, older ones are refused (L7). This orders accesses and does not exclude: a
+//! former holder's write is accepted until the next holder touches the value.
 //!
 //! ```
 //! use core::time::Duration;
@@ -15,12 +14,12 @@
 //! let mut slot = None;
 //! let (old, new) = (33, 34);
 //! assert_eq!(FencedRead::new(new, keep)?.apply(&mut slot, now)?, Access::Accepted(None));
-//! let late = FencedWrite::new(old, "by one who was paused", keep)?;
+//! let late = FencedWrite::new(old, "by a paused holder", keep)?;
 //! assert_eq!(late.apply(&mut slot, now)?, Access::Stale { newest: 34 });
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! The newest token is remembered for as long as the value is kept; choose that longer than the longest pause.
+//! The newest token is remembered while the value is kept: longer than the longest pause.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -33,17 +32,17 @@ use crate::exact::{MAX_COUNT, MAX_EXACT, half_span};
 use crate::record::{Body, Record, read_number};
 use crate::time::Timestamp;
 
-/// The most bytes that a value has.
+/// The most bytes of a value.
 pub const MAX_VALUE: usize = 64 * 1024;
 
-/// What became of a write or a read.
+/// The outcome of a read or a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Access<T> {
-    /// It was accepted. Nothing with an older token is, from now on.
+    /// Accepted. Older tokens are refused from now on.
     Accepted(T),
-    /// It was refused: a newer token was seen. Nothing was changed.
+    /// Refused, since a newer token was seen. Nothing was changed.
     Stale {
-        /// The newest token.
+        /// The newest token that was seen.
         newest: u64,
     },
 }
@@ -53,24 +52,24 @@ pub enum Access<T> {
 pub struct Kept {
     /// The value.
     pub value: String,
-    /// For how long it is kept from now on, if it is not written before.
+    /// How long it is kept unless it is written again.
     pub left: Duration,
 }
 
-/// Write a value, unless a newer token was seen.
+/// Writes a value unless a newer token was seen.
 ///
-/// Sent again, it is written again: over what the same holder has written meanwhile, too.
+/// A repetition writes again, also over later writes of the same holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FencedWrite {
     fence: Fence,
     value: String,
 }
 
-/// Read the value, and refuse what is older from now on.
+/// Reads the value, and refuses older tokens from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FencedRead(Fence);
 
-/// Read the value without a token; nothing is refused for it.
+/// Reads the value without a token, and refuses nothing for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FencedPeek;
 
@@ -81,12 +80,13 @@ struct Fence {
 }
 
 impl FencedWrite {
-    /// Writes `value` (at most [`MAX_VALUE`] bytes) for the holder of this token (below 2^53). Value and
-    /// token are kept for `keep` after this write (whole microseconds, at most half of
-    /// [`MAX_SPAN`](crate::MAX_SPAN)).
+    /// Creates a write of `value` (at most [`MAX_VALUE`] bytes) under this token (below 2^53).
+    ///
+    /// Value and token are kept for `keep` after it: whole microseconds, at most half of
+    /// [`MAX_SPAN`](crate::MAX_SPAN).
     ///
     /// # Errors
-    /// [`ConfigError`] for a value, a token or a time out of range.
+    /// [`ConfigError`] for a value, token or time out of range.
     pub fn new(token: u64, value: &str, keep: Duration) -> Result<Self, ConfigError> {
         if value.len() > MAX_VALUE {
             return Err(ConfigError::TooLarge {
@@ -101,11 +101,11 @@ impl FencedWrite {
 }
 
 impl FencedRead {
-    /// Reads for the holder of this token (below 2^53). Value and token are kept for `keep` after that, if
-    /// the token is a newer one.
+    /// Creates a read under this token (below 2^53). If the token is newer, value and token are kept
+    /// for `keep` after it.
     ///
     /// # Errors
-    /// [`ConfigError`] for a token or a time out of range.
+    /// [`ConfigError`] for a token or time out of range.
     pub fn new(token: u64, keep: Duration) -> Result<Self, ConfigError> {
         Ok(FencedRead(Fence::new(token, keep)?))
     }
@@ -130,7 +130,7 @@ impl Fence {
         arguments.push(self.keep_us);
     }
 
-    /// The record once this token is accepted.
+    /// Returns the record once this token is accepted.
     fn accept(self, known: &FencedRecord, value: Option<String>, now: Timestamp) -> FencedRecord {
         let until = known.until.max(now.as_micros() + self.keep_us);
         FencedRecord { token: self.token, until, value }
@@ -142,9 +142,9 @@ impl Fence {
 pub(crate) struct FencedRecord {
     /// The newest that was seen.
     token: u64,
-    /// From then on, in microseconds, it is as if it were not there.
+    /// When the record expires, in microseconds.
     until: u64,
-    /// Nothing where it was only read.
+    /// `None` if it was only read.
     value: Option<String>,
 }
 
@@ -155,7 +155,7 @@ impl FencedRecord {
         Timestamp::computed(self.until).expect("within MAX_SPAN of an accepted time")
     }
 
-    /// The text that the scripts read and write: see fenced_record.lua.
+    /// Returns the text that scripts read and write: see fenced_record.lua.
     pub(crate) fn to_text(&self) -> String {
         let (sign, value) = match &self.value {
             Some(value) => ('=', value.as_str()),
@@ -164,7 +164,7 @@ impl FencedRecord {
         format!("{} {} {} {sign}{value}", Self::TAG, self.token, self.until)
     }
 
-    /// Reads what follows the tag of such a text.
+    /// Parses what follows the tag of such a text.
     pub(crate) fn from_text(rest: &str) -> Option<Self> {
         let mut words = rest.splitn(3, ' ');
         let mut number = || words.next().and_then(read_number).filter(|it| *it < MAX_EXACT);
@@ -176,13 +176,13 @@ impl FencedRecord {
         Some(FencedRecord { token, until, value })
     }
 
-    /// The value, where there is one, as it is at `now`.
+    /// Returns the value, if there is one, at `now`.
     fn kept(self, now: Timestamp) -> Option<Kept> {
         let left = Duration::from_micros(self.until.saturating_sub(now.as_micros()));
         self.value.map(|value| Kept { value, left })
     }
 
-    /// The one that counts at `now`.
+    /// Returns the record that counts at `now`.
     fn load(slot: &Option<Record>, now: Timestamp) -> Result<FencedRecord, RecordError> {
         match slot {
             Some(Record { body: Body::Fenced(record), .. }) if now.as_micros() < record.until => {
@@ -300,11 +300,11 @@ impl Command for FencedPeek {
 const STALE: i64 = 0;
 const ACCEPTED: i64 = 1;
 
-/// How many bytes of a value one number of a reply has.
+/// Bytes of a value per number of a reply.
 const PACKED: usize = 6;
 
-/// A value as a reply has it: when it is over, how many bytes it has, then these, six in a number, the first
-/// one the highest. Nothing where there is none.
+/// Parses a value from a reply: its expiry, its length, then six bytes per number, the first the
+/// highest. `None` if there is none.
 fn read_kept(numbers: &[i64], now: Timestamp) -> Result<Option<Kept>, ReplyError> {
     let (until, len, packed) = match numbers {
         [] => return Ok(None),

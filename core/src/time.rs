@@ -1,14 +1,14 @@
-//! Time as every machine sees it: whole microseconds since the Unix epoch, handed in by the caller.
+//! Time as machines see it: whole microseconds since the Unix epoch, passed in by the caller.
 
 use core::fmt;
 use core::time::Duration;
 
 use crate::exact::{MAX_EXACT, micros_rounded_up};
 
-/// The longest time that any machine remembers anything: 2^51 microseconds, about 71 years.
+/// The longest time that a machine remembers anything: 2^51 microseconds, about 71 years.
 ///
-/// A configuration that would remember longer is refused when it is built, so that a timestamp
-/// plus such a span never leaves the exact range of 2^53.
+/// Configurations that would remember longer are refused when they are built, so that a timestamp
+/// plus such a span stays in the exact range of 2^53.
 pub const MAX_SPAN: Duration = Duration::from_micros(1 << 51);
 
 /// A point in time in whole microseconds since the Unix epoch.
@@ -22,10 +22,10 @@ impl Timestamp {
     /// The latest time that is accepted, in the year 2184: 2^53 less [`MAX_SPAN`].
     pub const MAX: Timestamp = Timestamp(MAX_EXACT - (1 << 51) - 1);
 
-    /// A time from whole microseconds since the Unix epoch.
+    /// Creates a time from whole microseconds since the Unix epoch.
     ///
     /// # Errors
-    /// [`TimeError`] where it is later than [`Timestamp::MAX`].
+    /// [`TimeError`] if it is later than [`Timestamp::MAX`].
     pub const fn from_micros(micros: u64) -> Result<Timestamp, TimeError> {
         if micros > Timestamp::MAX.0 {
             return Err(TimeError { micros });
@@ -33,24 +33,24 @@ impl Timestamp {
         Ok(Timestamp(micros))
     }
 
-    /// A time that a machine computed or a store replied. Times to come, such as the end of a
-    /// lease, may lie up to [`MAX_SPAN`] after [`Timestamp::MAX`]; all are in the exact range.
+    /// Creates a time that a machine computed or a store replied. Future times, such as the end of
+    /// a lease, may be up to [`MAX_SPAN`] after [`Timestamp::MAX`]; all are in the exact range.
     pub(crate) const fn computed(micros: u64) -> Option<Timestamp> {
         if micros < MAX_EXACT { Some(Timestamp(micros)) } else { None }
     }
 
-    /// Whole microseconds since the Unix epoch.
+    /// Returns whole microseconds since the Unix epoch.
     pub const fn as_micros(self) -> u64 {
         self.0
     }
 
-    /// The time `span` later, a fraction of a microsecond rounded up, at most [`Timestamp::MAX`].
+    /// Returns the time `span` later, rounded up to a microsecond, at most [`Timestamp::MAX`].
     pub fn saturating_add(self, span: Duration) -> Timestamp {
         let micros = self.0.saturating_add(micros_rounded_up(span));
         Timestamp(micros.min(Timestamp::MAX.0))
     }
 
-    /// How long after `earlier` this is; zero where it is not after it.
+    /// Returns the time since `earlier`, or zero if this is not later.
     pub fn saturating_since(self, earlier: Timestamp) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
@@ -96,9 +96,9 @@ impl fmt::Display for TimeError {
 
 impl core::error::Error for TimeError {}
 
-/// Where the time comes from. Only the edges of a program own a clock; the machines take `now`.
+/// A source of time. Only the edges of a program own one; machines take `now`.
 pub trait Clock: Send + Sync {
-    /// The time now. It may stand still or step back; the machines cope (property D10).
+    /// Returns the current time. It may stand still or step back (property D10).
     fn now(&self) -> Timestamp;
 }
 
@@ -116,7 +116,7 @@ impl<C: Clock + ?Sized> Clock for alloc::sync::Arc<C> {
 
 /// The system's wall clock, clamped to [`Timestamp::EPOCH`] and [`Timestamp::MAX`].
 ///
-/// It does not exist on `wasm32-unknown-unknown`, which has no clock: bring your own [`Clock`].
+/// Absent on `wasm32-unknown-unknown`, which has no clock: implement [`Clock`] there.
 #[cfg(all(feature = "std", not(all(target_arch = "wasm32", target_os = "unknown"))))]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
@@ -131,14 +131,14 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands where it was set: for tests and simulations.
+/// A clock that stands still until it is set, for tests and simulations.
 #[cfg(target_has_atomic = "64")]
 #[derive(Debug)]
 pub struct ManualClock(core::sync::atomic::AtomicU64);
 
 #[cfg(target_has_atomic = "64")]
 impl ManualClock {
-    /// A clock that stands at `now`.
+    /// Creates a clock that stands at `now`.
     pub const fn new(now: Timestamp) -> Self {
         ManualClock(core::sync::atomic::AtomicU64::new(now.0))
     }

@@ -4,10 +4,10 @@ use core::time::Duration;
 
 use crate::error::ConfigError;
 
-/// When the store counts as away, and when it is back.
+/// When a store counts as away, and when as back.
 ///
 /// By default it is away after 3 failures in a row, is probed every 500 ms, and is back after 3
-/// probes in a row were answered.
+/// answered probes in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CircuitBreakerConfig {
     trip_after: u32,
@@ -16,11 +16,11 @@ pub struct CircuitBreakerConfig {
 }
 
 impl CircuitBreakerConfig {
-    /// The store is away after `trip_after` failures in a row, is then probed by one call every
-    /// `probe_every`, and is back after `return_after` probes in a row were answered.
+    /// Creates a configuration: away after `trip_after` failures in a row, then probed by one call
+    /// every `probe_every`, and back after `return_after` answered probes in a row.
     ///
     /// # Errors
-    /// [`ConfigError::Zero`] where one of them is zero.
+    /// [`ConfigError::Zero`] if one of them is zero.
     pub fn new(
         trip_after: u32,
         probe_every: Duration,
@@ -39,7 +39,7 @@ impl CircuitBreakerConfig {
 }
 
 impl CircuitBreakerConfig {
-    /// The time between probes.
+    /// Returns the time between probes.
     pub fn probe_every(&self) -> Duration {
         self.probe_every
     }
@@ -55,15 +55,15 @@ impl Default for CircuitBreakerConfig {
     }
 }
 
-/// What is known of one store: present, or away since too many calls in a row failed.
+/// A circuit breaker with hysteresis: one store, present or away.
 ///
-/// Ask for a [`Route`] before each call, and report by [`answered`](CircuitBreaker::answered) or
-/// [`failed`](CircuitBreaker::failed) what came of it, with the route that it took. It is slow to believe
-/// both: one lost call does not send callers away, and one answered probe does not send them back.
+/// Ask for a [`Route`] before each call, and report the result with its route by
+/// [`answered`](CircuitBreaker::answered) or [`failed`](CircuitBreaker::failed). A single lost call does not
+/// open the breaker, and a single answered probe does not close it.
 ///
-/// While it is away, only probes count: a call that was sent before says nothing of the store now.
-/// It stays away for at least `return_after * probe_every` (1.5 s by default), so where no call takes
-/// longer than that, none of before reports after the return either.
+/// While the store is away, only probes count: earlier calls say nothing about it now. It stays away
+/// for at least `return_after * probe_every` (1.5 s by default), so calls that take no longer than
+/// that do not report after the return either.
 #[derive(Clone, Debug)]
 pub struct CircuitBreaker {
     config: CircuitBreakerConfig,
@@ -76,26 +76,26 @@ enum State {
     Away { next_probe: Duration, answered: u32 },
 }
 
-/// Where a call goes.
+/// The route of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
     /// To the store.
     Store,
-    /// To the store, to learn whether it is back; other callers do not ask it.
+    /// To the store, as a probe; other callers do not ask it.
     Probe,
     /// Not to the store.
     Away,
 }
 
 impl CircuitBreaker {
-    /// A store that is present until calls fail.
+    /// Creates a breaker for a store that is present.
     pub fn new(config: CircuitBreakerConfig) -> Self {
         CircuitBreaker { config, state: State::Present { failures: 0 } }
     }
 
-    /// Where a call that begins at `now` goes.
+    /// Returns the route of a call that begins at `now`.
     ///
-    /// A probe that is never reported holds nothing up: the next is given after the usual time.
+    /// A probe that is never reported delays nothing: the next one is due after the usual time.
     pub fn route(&mut self, now: Duration) -> Route {
         match &mut self.state {
             State::Present { .. } => Route::Store,
@@ -107,7 +107,7 @@ impl CircuitBreaker {
         }
     }
 
-    /// The store answered a call that took this route, be it by an error of its own.
+    /// Reports that the store answered a call of this route, even if with an error.
     pub fn answered(&mut self, route: Route) {
         match (&mut self.state, route) {
             (State::Present { failures }, Route::Store) => *failures = 0,
@@ -121,7 +121,7 @@ impl CircuitBreaker {
         }
     }
 
-    /// The store could not be reached by a call that took this route, or did not answer in time.
+    /// Reports that a call of this route did not reach the store, or got no answer in time.
     pub fn failed(&mut self, route: Route, now: Duration) {
         match (&mut self.state, route) {
             (State::Present { failures }, Route::Store) => {
@@ -136,7 +136,7 @@ impl CircuitBreaker {
         }
     }
 
-    /// Whether callers stay away from the store, but for probes.
+    /// Returns whether calls, except probes, avoid the store.
     pub fn is_away(&self) -> bool {
         matches!(self.state, State::Away { .. })
     }
@@ -151,7 +151,7 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    /// What is done at a time, and for a route, which it must be.
+    /// A step at a time, and the route that it must take.
     #[derive(Debug)]
     enum Do {
         Asks(Route),
@@ -160,7 +160,7 @@ mod tests {
     }
     use Do::{Answered, Asks, Failed};
 
-    /// Does each step of a table and compares whether the store is away after it.
+    /// Performs the steps of a table, and compares whether the store is away after each.
     fn follow(circuit_breaker: &mut CircuitBreaker, table: &[(u64, Do, bool)]) {
         for (row, (millis, step, away)) in table.iter().enumerate() {
             let now = at(*millis);

@@ -1,12 +1,11 @@
-//! What a caller does next: wait for a permit or a lock, send a call again, renew a lease, leave the store alone, or
-//! spend what was taken from it ahead.
+//! Sans-I/O flows of callers: waiting, retrying, renewing leases, breaking the circuit, prefetching.
 //!
-//! Each flow is told what came of the last step, the time and a random number, and says what to do.
-//! It sleeps, sends and draws nothing itself, so the same flow drives asynchronous callers, blocking
-//! ones and the simulator.
+//! A flow takes the result of the last step, the time and a random number, and returns the next
+//! step. It neither sleeps nor sends, so one flow drives asynchronous callers, blocking ones and the
+//! simulator.
 //!
-//! `now` is a reading of a clock that never runs back, counted from any fixed moment; `random` is 64
-//! bits, drawn anew for each question.
+//! `now` is a reading of a monotonic clock, from any fixed moment; `random` is 64 bits, drawn anew
+//! for each step.
 //!
 //! ```
 //! use core::time::Duration;
@@ -22,7 +21,7 @@
 //! };
 //! assert!(decide(now).is_allowed());
 //!
-//! // The bucket is empty, so the next one waits for a tenth of a second and a little more.
+//! // The bucket is empty: the next request waits for a tenth of a second and some jitter.
 //! let mut wait = Wait::new(now, Duration::from_secs(1));
 //! let decision = loop {
 //!     let decision = decide(now);
@@ -55,13 +54,13 @@ pub use wait::{Step, Wait};
 
 use core::time::Duration;
 
-/// The span of exponential backoff after so many rounds: `first`, then `growth` times as long with
+/// Returns the span of exponential backoff after so many rounds: `first`, growing by `growth` with
 /// each, at most `longest`.
 fn backoff(first: Duration, growth: u32, rounds: u32, longest: Duration) -> Duration {
     first.saturating_mul(growth.saturating_pow(rounds)).min(longest)
 }
 
-/// A time from zero on and below `span`, as far along it as `random` is along its own range.
+/// Returns a time below `span`, scaled by `random` within its range.
 fn part_of(span: Duration, random: u64) -> Duration {
     let nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
     let part = (u128::from(nanos) * u128::from(random)) >> 64;

@@ -1,4 +1,4 @@
-//! Waiting for what somebody else holds.
+//! Waiting for a lease of another holder.
 
 use core::time::Duration;
 
@@ -7,16 +7,13 @@ use super::{backoff, part_of};
 /// The longest sleep after the first refusal.
 const FIRST_SLEEP: Duration = Duration::from_millis(4);
 
-/// One caller's wait for something that is held under a lease, such as a lock: ask, and after each refusal
-/// sleep as it says.
+/// One caller's wait for something held under a lease, such as a lock.
 ///
-/// What is held can become free at any time, and does at the end of its lease, if not before. A sleep is
-/// drawn from the upper half of 4 ms, 8 ms, 16 ms and so on up to the poll (exponential backoff with equal
-/// jitter), and ends at the latest half a poll after the lease does: when all holders crash, who waits asks
-/// within one poll of the end of the lease (L8). Where wake-ups are to be had, the poll is what stands behind
-/// one that is lost, and can be long.
-///
-/// With a deadline the last question is asked at the deadline.
+/// Ask, and after each refusal sleep as [`after`](Polling::after) says. Sleeps are drawn from the upper
+/// half of 4 ms, 8 ms, 16 ms and so on up to the poll (exponential backoff with equal jitter), and
+/// end half a poll after the lease at the latest: if all holders crash, a waiter asks within one poll
+/// of the end of the lease (L8). With wake-ups, the poll only bounds the cost of a lost one, and can be
+/// long. With a deadline, the last question is asked at the deadline.
 #[derive(Clone, Debug)]
 pub struct Polling {
     poll: Duration,
@@ -25,18 +22,18 @@ pub struct Polling {
 }
 
 impl Polling {
-    /// A wait that asks at least once in each `poll`, until `deadline` if there is one.
+    /// Creates a wait that asks at least once per `poll`, until `deadline` if there is one.
     pub fn new(poll: Duration, deadline: Option<Duration>) -> Self {
         Polling { poll, deadline, refusals: 0 }
     }
 
-    /// The same for one who is told when it is free: it asks no sooner at first.
+    /// Creates a wait with wake-ups, which does not ask more often at first.
     pub fn steady(poll: Duration, deadline: Option<Duration>) -> Self {
         Polling { poll, deadline, refusals: u32::MAX }
     }
 
-    /// After a refusal, of what is free in `free_in` at the latest: how long to sleep before the next
-    /// question. Nothing: there is no time for another one.
+    /// Returns how long to sleep after a refusal, of something that is free in `free_in` at the
+    /// latest. `None`: no time is left for another question.
     pub fn after(&mut self, free_in: Duration, now: Duration, random: u64) -> Option<Duration> {
         let half = backoff(FIRST_SLEEP, 2, self.refusals, self.poll) / 2;
         self.refusals = self.refusals.saturating_add(1);

@@ -1,14 +1,14 @@
-//! Permits that are taken ahead from the store, and spent without asking it.
+//! Prefetch: permits that a node takes ahead from the store, and spends without it.
 
 use core::time::Duration;
 
 use crate::error::ConfigError;
 use crate::limit::Limit;
 
-/// The longest lease: what is held for longer says little of how much will be asked for.
+/// The longest lease: demand is hard to foresee for longer.
 const MAX_LEASE: Duration = Duration::from_secs(3600);
 
-/// How many permits of a key are taken ahead, and for how long they may be spent.
+/// How many permits of a key a node takes ahead, and how long it may spend them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrefetchConfig {
     permits: u64,
@@ -17,12 +17,13 @@ pub struct PrefetchConfig {
 }
 
 impl PrefetchConfig {
-    /// Under `limit` up to `permits` (at least 1, and below the limit's capacity) are held, each for `lease` at
-    /// most (above zero, up to an hour), by the clock of whoever holds them.
+    /// Creates a configuration for `limit`: at most `permits` (at least 1, below the limit's capacity)
+    /// are held, each for at most `lease` (above zero, up to an hour) by the node's clock.
     ///
     /// # Errors
-    /// [`ConfigError::Zero`] and [`ConfigError::TooLarge`] for what is out of these ranges, and
-    /// [`ConfigError::Conflict`] for a limit with a [`LeakyBucket`](crate::LeakyBucket): a turn is somebody's.
+    /// [`ConfigError::Zero`] and [`ConfigError::TooLarge`] for values out of these ranges,
+    /// [`ConfigError::Conflict`] for a limit with a [`LeakyBucket`](crate::LeakyBucket), whose turns belong to
+    /// single requests.
     pub fn new(limit: &Limit, permits: u64, lease: Duration) -> Result<Self, ConfigError> {
         let capacity = limit.capacity();
         if limit.parts().any(|part| matches!(part, Limit::LeakyBucket(_))) {
@@ -53,38 +54,36 @@ impl PrefetchConfig {
         Ok(PrefetchConfig { permits, lease, capacity })
     }
 
-    /// The most that is held of a key.
+    /// Returns the most permits held per key.
     pub fn permits(&self) -> u64 {
         self.permits
     }
 
-    /// For how long each is held at most.
+    /// Returns how long a permit is held at most.
     pub fn lease(&self) -> Duration {
         self.lease
     }
 }
 
-/// What a [`ConfigError::Conflict`] is about.
+/// The option that a [`ConfigError::Conflict`] names.
 const PERMITS: &str = "permits taken ahead";
 
-/// What one node holds of one key: permits that the store has charged and nobody has spent.
+/// The permits of one key that one node holds: charged by the store, and not yet spent.
 ///
-/// Ask for the [`next`](Prefetch::next) step of each request. Where that is to ask the store, ask it for the
-/// request's cost and [`Ask::ahead`] in one, and report what came of it by [`granted`](Prefetch::granted),
-/// [`denied`](Prefetch::denied) or [`lost`](Prefetch::lost). Where `ahead` is zero there is nothing to report.
-/// A request that was denied together with what it was to bring along is to be sent once more by itself,
-/// so that nothing is denied that the store would admit.
+/// Call [`next`](Prefetch::next) for each request. If it says to ask the store, ask for the request's cost and
+/// [`Ask::ahead`] in one call, and report the result by [`granted`](Prefetch::granted),
+/// [`denied`](Prefetch::denied) or [`lost`](Prefetch::lost), unless `ahead` is zero. Repeat a request that was denied
+/// together with permits ahead once by itself, so that nothing is denied that the store would admit.
 ///
-/// A lease runs from when the request was made (`now` of that [`next`](Prefetch::next)): the store charges it after
-/// that, so what is spent was charged less than a lease before, by the node's clock. What comes later than that is
-/// worth nothing.
+/// A lease runs from the `now` of its [`next`](Prefetch::next), before the store charges it. So a permit is spent
+/// less than a lease after it was charged, by the node's clock; later grants are worthless.
 ///
-/// Property E7, for every limit and each node's k = [`PrefetchConfig::permits`]:
+/// Property E7, for each node's k = [`PrefetchConfig::permits`]:
 ///
-/// - What is held and what has been asked for ahead are never more than k together.
-/// - What is asked for ahead within any span of one lease, and not spent, is never more than k: a lease ended, or no
-///   answer came. After an answer that did not come, or not in time, only exact costs are asked for until a lease
-///   has passed; after a denial, until it says that there is room, and no longer than a lease.
+/// - The permits held and asked for ahead are never more than k together.
+/// - Of the permits asked for ahead within one lease, at most k are never spent. After a lost or late
+///   answer, only exact costs are asked for until a lease has passed; after a denial, until its
+///   `retry_after`, at most a lease.
 ///
 /// ```
 /// use core::time::Duration;
@@ -105,11 +104,11 @@ const PERMITS: &str = "permits taken ahead";
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Prefetch {
-    /// What was granted, by when it ends: what is left of one lease, and the next one, asked for because that is
-    /// not enough.
+    /// Grants by their end: the rest of one lease, and the next one, asked for because the rest is too
+    /// little.
     held: [Lease; 2],
     asked: Option<Asked>,
-    /// Until then only exact costs are asked for.
+    /// Until when only exact costs are asked for.
     exact_until: Duration,
     asks: u64,
 }
@@ -120,25 +119,25 @@ struct Lease {
     ends: Duration,
 }
 
-/// What is asked for and not answered.
+/// A request for permits that is not answered yet.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     ask: Ask,
-    /// What those have in view who wait for it.
+    /// What requests that wait for it will take.
     pledged: u64,
 }
 
-/// What becomes of a request.
+/// The next step of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// It is admitted, by permits that were held.
+    /// Admitted by held permits.
     Spent {
-        /// How many are held still.
+        /// The permits that are still held.
         left: u64,
     },
-    /// It waits until what was asked for ahead is answered, which has room for it, and comes back.
+    /// Wait for the answer of the request that is under way, which has room, then ask again.
     Wait,
-    /// The store is asked.
+    /// Ask the store.
     Ask(Ask),
 }
 
@@ -151,20 +150,20 @@ pub struct Ask {
 }
 
 impl Ask {
-    /// How many permits to ask for besides the request's own cost.
+    /// Returns how many permits to ask for besides the request's own cost.
     pub fn ahead(&self) -> u64 {
         self.ahead
     }
 }
 
 impl Prefetch {
-    /// Holds nothing.
+    /// Creates a node that holds nothing.
     pub fn new() -> Self {
         Prefetch::default()
     }
 
-    /// Admits a request of `cost` by what is held at `now`; tells how much of that is left. Nothing changes
-    /// where it is not enough.
+    /// Spends `cost` from the permits held at `now`, and returns how many are left. If they are too few,
+    /// nothing changes.
     pub fn spend(&mut self, cost: u64, now: Duration) -> Option<u64> {
         let left = self.held(now).checked_sub(cost)?;
         let [first, second] = &mut self.held;
@@ -174,8 +173,8 @@ impl Prefetch {
         Some(left)
     }
 
-    /// What becomes of a request of `cost` (at least 1) that is made at `now`. Who has waited already goes to the
-    /// store himself (`may_wait` is false), so that nobody waits for ever.
+    /// Returns the next step of a request of `cost` (at least 1) at `now`. A request that has waited
+    /// already asks the store itself (`may_wait` is false), so that none waits for ever.
     pub fn next(
         &mut self,
         config: &PrefetchConfig,
@@ -209,8 +208,8 @@ impl Prefetch {
         Next::Ask(ask)
     }
 
-    /// The store has granted a request with what it asked for ahead; tells how much of that is to be had. It is nothing
-    /// where the lease has ended, or [`forget`](Prefetch::forget) was called meanwhile.
+    /// Reports a grant with its permits ahead, and returns how many of these can be spent: none if the
+    /// lease has ended, or after [`forget`](Prefetch::forget).
     pub fn granted(&mut self, config: &PrefetchConfig, ask: &Ask, now: Duration) -> u64 {
         if !self.is_answered(ask) {
             return 0;
@@ -221,12 +220,12 @@ impl Prefetch {
             return 0;
         }
         self.held(now);
-        // Whoever looks at what is held moves it up where the first one is spent.
+        // Reads of the held permits move it up once the first lease is spent.
         self.held[1] = Lease { left: ask.ahead, ends };
         ask.ahead
     }
 
-    /// The store has no room for the request and what it asked for ahead before `retry_after` has passed.
+    /// Reports that the store has no room for the request and its permits ahead before `retry_after`.
     pub fn denied(
         &mut self,
         config: &PrefetchConfig,
@@ -239,22 +238,22 @@ impl Prefetch {
         }
     }
 
-    /// No answer came, or it did not come from the store: what was asked for may be charged, and is nobody's.
+    /// Reports that no answer came from the store: the permits may be charged, and are never spent.
     pub fn lost(&mut self, config: &PrefetchConfig, ask: &Ask, now: Duration) {
         if self.is_answered(ask) {
             self.exact_until = now.saturating_add(config.lease);
         }
     }
 
-    /// Drops what is held, and what is asked for and not answered.
+    /// Drops all permits, held or under way.
     pub fn forget(&mut self) {
         self.held = Default::default();
         self.asked = None;
     }
 
-    /// How much is held at `now`, what has ended being dropped.
+    /// Returns the permits held at `now`, and drops expired ones.
     pub fn held(&mut self, now: Duration) -> u64 {
-        // The first one was asked for first, and so ends first.
+        // The first was asked for first, and so ends first.
         while self.held[0].ends <= now || self.held[0].left == 0 {
             if self.held[1].left == 0 {
                 self.held[0] = Lease::default();
@@ -265,7 +264,7 @@ impl Prefetch {
         self.held[0].left + self.held[1].left
     }
 
-    /// Whether this is what is waited for, which it is no longer.
+    /// Returns whether this request was under way, and clears it.
     fn is_answered(&mut self, ask: &Ask) -> bool {
         self.asked.take_if(|asked| asked.ask == *ask).is_some()
     }
@@ -282,7 +281,7 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    /// Up to ten ahead of twelve.
+    /// At most ten permits ahead, of a capacity of twelve.
     fn config() -> PrefetchConfig {
         PrefetchConfig::new(&"fixed-window 12/h".parse().unwrap(), 10, LEASE).unwrap()
     }
@@ -329,7 +328,7 @@ mod tests {
         assert_eq!(node.next(&config(), 4, false, ms(3)), exact(3));
         node.granted(&config(), &second, ms(4));
         assert_eq!(node.held(ms(4)), 10);
-        // What ends first is spent first, and one request may take of both.
+        // The lease that ends first is spent first, and one request may take of both.
         let mut other = node.clone();
         assert_eq!(node.spend(2, ms(99)), Some(8));
         assert_eq!(node.next(&config(), 9, true, ms(99)), exact(99), "two leases are held");
@@ -389,7 +388,7 @@ mod tests {
         let second = ask(&mut node, 1, ms(1));
         node.forget();
         assert_eq!(node.granted(&config(), &second, ms(2)), 0);
-        // Also where another one is asked for at the same time.
+        // Also with another request at the same time.
         let third = ask(&mut node, 1, ms(1));
         assert_eq!(third.ahead(), 10);
         assert_eq!(node.granted(&config(), &second, ms(2)), 0);

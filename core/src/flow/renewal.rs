@@ -1,4 +1,4 @@
-//! Which leases are renewed, and when.
+//! Schedules the renewal of leases.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -6,35 +6,34 @@ use core::time::Duration;
 
 use super::{backoff, part_of};
 
-/// Into how many parts a lease is cut: it is renewed after the first of them.
+/// A lease is renewed after this part of it.
 const PARTS: u32 = 3;
-/// A renewal may be this part of a lease early, so that many go together.
+/// A renewal may be early by this part of a lease, so that renewals go together.
 const EARLY: u32 = 24;
-/// The longest sleep after the first failed renewal, as a part of the lease; it doubles with each.
+/// The longest sleep after the first failed renewal, as a part of the lease; it doubles each time.
 const FIRST_SLEEP: u32 = 48;
-/// What it grows to.
+/// What that sleep grows to.
 const LONGEST_SLEEP: u32 = 12;
 
-/// How much slower the holder's clock may run than the store's: by a thousandth of the lease.
+/// How much slower than the store's clock a holder's may run: a thousandth.
 ///
-/// Clocks that are kept in step by NTP are slewed by at most half of that.
+/// NTP slews clocks by at most half of that.
 const DRIFT: u32 = 1000;
-/// What is taken off besides, for how coarse clocks and timers are.
+/// A further margin for the granularity of clocks and timers.
 const COARSENESS: Duration = Duration::from_millis(1);
 
-/// Until when the holder of a lease can be sure of it, by its own clock (L6): what was asked for at `sent`,
-/// before anything was sent, lasts by the store's clock for at least this long. It is a thousandth of the
-/// lease and a millisecond less than the lease, which covers a clock that runs by so much slower than the
-/// store's. A store's clock that jumps ahead is not covered.
+/// Returns until when the holder is sure of a lease, by its own clock (L6).
+///
+/// The lease counts from `sent`, before the request, less a thousandth and a millisecond for a clock
+/// that is slower than the store's. A store's clock that jumps ahead is not covered.
 pub fn own_deadline(sent: Duration, lease: Duration) -> Duration {
     sent.saturating_add(lease.saturating_sub(lease / DRIFT).saturating_sub(COARSENESS))
 }
 
-/// The leases of many holders, each renewed after a third of its time, those that are due together.
+/// The leases of many holders, each renewed after a third of it, together where possible.
 ///
-/// It is told of each lease and of what came of each renewal, and says which ones to renew now and which
-/// are lost. A failed renewal is repeated, after growing pauses, for as long as its lease lasts; nothing is
-/// renewed after that.
+/// It takes each lease and the result of each renewal, and returns which leases to renew now and which
+/// are lost. Failed renewals are repeated, after growing pauses, until the lease ends, and never after.
 ///
 /// ```
 /// use core::time::Duration;
@@ -56,41 +55,41 @@ pub fn own_deadline(sent: Duration, lease: Duration) -> Duration {
 #[derive(Clone, Debug, Default)]
 pub struct Renewals<K> {
     watched: BTreeMap<K, Watch>,
-    /// When each of them is next to be looked at.
+    /// When each lease is examined next.
     next: BTreeSet<(Duration, K)>,
 }
 
 #[derive(Clone, Debug)]
 struct Watch {
     lease: Duration,
-    /// By the holder's own clock.
+    /// When the lease ends, by the holder's own clock.
     deadline: Duration,
-    /// The deadline is never after this.
+    /// The latest possible deadline.
     until: Duration,
-    /// When it is renewed. Nothing while it is under way, and where another one would not help.
+    /// When to renew. `None` while a renewal is under way, or if another would not help.
     due: Option<Duration>,
     failures: u32,
 }
 
-/// What is to be done now.
+/// What to do now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan<K> {
-    /// To be renewed, those whose time ends first at the front.
+    /// Leases to renew, those that end first at the front.
     pub renew: Vec<K>,
-    /// Lost: their time is over. They are no longer watched.
+    /// Leases that have ended. They are no longer watched.
     pub lost: Vec<K>,
-    /// When to ask again, if nothing happens before.
+    /// When to plan again, if nothing happens before.
     pub wake_at: Option<Duration>,
 }
 
 impl<K: Clone + Ord> Renewals<K> {
-    /// Watches nothing.
+    /// Creates a schedule without leases.
     pub fn new() -> Self {
         Renewals { watched: BTreeMap::new(), next: BTreeSet::new() }
     }
 
-    /// Watches a lease that was asked for at `sent`. With `longest` it is renewed only as long as it ends
-    /// within that of `sent`.
+    /// Watches a lease that was requested at `sent`. With `longest`, it is never extended beyond that
+    /// time after `sent`.
     pub fn watch(&mut self, key: K, sent: Duration, lease: Duration, longest: Option<Duration>) {
         self.forget(&key);
         let until = longest.map_or(Duration::MAX, |longest| sent.saturating_add(longest));
@@ -101,7 +100,7 @@ impl<K: Clone + Ord> Renewals<K> {
         self.watched.insert(key, watch);
     }
 
-    /// Watches it no longer; tells whether it was watched.
+    /// Stops watching a lease, and returns whether it was watched.
     pub fn forget(&mut self, key: &K) -> bool {
         match self.watched.remove(key) {
             Some(watch) => self.next.remove(&(watch.look_at(), key.clone())),
@@ -109,24 +108,23 @@ impl<K: Clone + Ord> Renewals<K> {
         }
     }
 
-    /// Until when its holder can be sure of it; nothing where it is not watched.
+    /// Returns until when the holder is sure of a lease; `None` if it is not watched.
     pub fn deadline(&self, key: &K) -> Option<Duration> {
         self.watched.get(key).map(|watch| watch.deadline)
     }
 
-    /// How many are watched.
+    /// Returns the number of leases.
     pub fn len(&self) -> usize {
         self.watched.len()
     }
 
-    /// Whether none is.
+    /// Returns whether there are no leases.
     pub fn is_empty(&self) -> bool {
         self.watched.is_empty()
     }
 
-    /// What is to be done at `now`, and of renewals at most so many. Each that is to be renewed is under way
-    /// from now on, until [`renewed`](Self::renewed), [`failed`](Self::failed) or
-    /// [`forget`](Self::forget).
+    /// Returns what to do at `now`, with at most this many renewals. Each of them is under way until
+    /// [`renewed`](Self::renewed), [`failed`](Self::failed) or [`forget`](Self::forget).
     pub fn plan(&mut self, now: Duration, most: usize) -> Plan<K> {
         let (mut renew, mut lost) = (Vec::new(), Vec::new());
         while let Some((at, key)) = self.next.first().cloned() {
@@ -136,7 +134,7 @@ impl<K: Clone + Ord> Renewals<K> {
                 lost.push(key);
                 continue;
             }
-            // Once any is due, those that are due soon go with it.
+            // Once one is due, those due soon go with it.
             let early = if renew.is_empty() { Duration::ZERO } else { watch.lease / EARLY };
             let goes = watch.due.is_some() && at <= now.saturating_add(early);
             if !goes || renew.len() >= most {
@@ -148,7 +146,7 @@ impl<K: Clone + Ord> Renewals<K> {
         Plan { renew, lost, wake_at: self.next.first().map(|(at, _)| *at) }
     }
 
-    /// A renewal that was sent at `sent` was done. One that is no longer watched is none.
+    /// Reports that a renewal sent at `sent` succeeded. Ignored if the lease is no longer watched.
     pub fn renewed(&mut self, key: &K, sent: Duration) {
         self.change(key, |watch| {
             watch.failures = 0;
@@ -157,7 +155,7 @@ impl<K: Clone + Ord> Renewals<K> {
         });
     }
 
-    /// A renewal has failed, or it is not known whether it was done; it is repeated while its time lasts.
+    /// Reports that a renewal failed, or got no answer. It is repeated while the lease lasts.
     pub fn failed(&mut self, key: &K, now: Duration, random: u64) {
         self.change(key, |watch| {
             let first = watch.lease / FIRST_SLEEP;
@@ -176,7 +174,7 @@ impl<K: Clone + Ord> Renewals<K> {
 }
 
 impl Watch {
-    /// Renews it at `due`, if it then still lasts and would last longer for it.
+    /// Schedules a renewal at `due`, if the lease still lasts then and would be extended.
     fn schedule(&mut self, due: Duration) {
         let helps = self.deadline < self.until;
         self.due = Some(due).filter(|due| helps && *due < self.deadline);
@@ -200,7 +198,7 @@ mod tests {
         Duration::from_secs(secs)
     }
 
-    /// Watches these from zero on.
+    /// Watches these leases from time zero on.
     fn watching(keys: &[u32]) -> Renewals<u32> {
         let mut renewals = Renewals::new();
         keys.iter().for_each(|key| renewals.watch(*key, Duration::ZERO, LEASE, None));
@@ -214,7 +212,7 @@ mod tests {
         renewals.watch(3, secs(2), LEASE, None);
         let plan = renewals.plan(secs(8), 100);
         assert_eq!((plan.renew, plan.wake_at), (vec![1, 2], Some(secs(10))));
-        // Those under way are not asked for once more.
+        // Renewals under way are not repeated.
         assert_eq!(renewals.plan(secs(9), 100).renew, []);
         assert_eq!(renewals.plan(secs(10), 100).renew, [3]);
     }
@@ -235,7 +233,7 @@ mod tests {
         renewals.renewed(&1, secs(8));
         assert_eq!(renewals.deadline(&1), Some(secs(8) + DEADLINE));
         assert_eq!(renewals.plan(secs(15), 100).wake_at, Some(secs(16)));
-        // An older answer that comes late shortens nothing.
+        // A late, older answer shortens nothing.
         renewals.renewed(&1, secs(2));
         assert_eq!(renewals.deadline(&1), Some(secs(8) + DEADLINE));
     }
@@ -261,7 +259,7 @@ mod tests {
         assert!(renewals.is_empty());
     }
 
-    /// A quarter of a second of sleep after the first failure, and as much is left: it is not renewed early, with another one.
+    /// The sleep after the first failure is as long as the rest of the lease: no early renewal with others.
     #[test]
     fn what_would_be_due_at_its_deadline_is_not_renewed() {
         let sleep = Duration::from_millis(250);

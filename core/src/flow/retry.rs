@@ -1,4 +1,4 @@
-//! One call under a timeout, sent again where that is safe.
+//! One call under a timeout, repeated where that is safe.
 
 use core::time::Duration;
 
@@ -6,17 +6,16 @@ use super::{backoff, part_of};
 
 /// The longest sleep after the first failure.
 const FIRST_SLEEP: Duration = Duration::from_millis(5);
-/// What the longest sleep grows to, doubling with each failure.
+/// What that sleep grows to, doubling with each failure.
 const LONGEST_SLEEP: Duration = Duration::from_millis(200);
-/// Into how many attempts the timeout of a repeatable call is cut.
+/// Attempts that fit into the timeout of a repeatable call.
 const SHARES: u32 = 4;
 
-/// One call: how long each attempt may take, and whether and when there is another.
+/// One call: how long each attempt may take, and whether and when to repeat it.
 ///
-/// All attempts and the sleeps between them fit in the timeout. A sleep is drawn from the upper half
-/// of 5 ms, 10 ms, 20 ms and so on up to 200 ms (exponential backoff with equal jitter), so that
-/// attempts are few however chance falls: about seven in the first half second, then at most ten in
-/// each second.
+/// All attempts and sleeps fit into the timeout. Sleeps are drawn from the upper half of 5 ms, 10 ms,
+/// 20 ms and so on up to 200 ms (exponential backoff with equal jitter): about seven attempts in the
+/// first half second, then at most ten per second.
 #[derive(Clone, Debug)]
 pub struct Retry {
     deadline: Duration,
@@ -25,20 +24,20 @@ pub struct Retry {
     failures: u32,
 }
 
-/// What is known of an attempt that gave no answer.
+/// What is known about an attempt without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// It was certainly not carried out: to send it again is always safe.
+    /// Certainly not executed: always safe to repeat.
     NotDone,
-    /// It may have been carried out: to send it again is safe only where it is repeatable.
+    /// Possibly executed: safe to repeat only if the call is repeatable.
     Unknown,
 }
 
 impl Retry {
-    /// A call that begins at `now` and must be over by `now + timeout`.
+    /// Creates a call that begins at `now` and ends by `now + timeout`.
     ///
-    /// `repeatable`: carried out twice it does what it does once, because it only reads or because
-    /// it carries an id by which the store knows it.
+    /// `repeatable`: executing it twice does what executing it once does, because it only reads or has an
+    /// id that the store remembers.
     pub fn new(now: Duration, timeout: Duration, repeatable: bool) -> Self {
         // A call that cannot be repeated gains nothing from giving up early.
         let longest_attempt = if repeatable { timeout / SHARES } else { timeout };
@@ -46,13 +45,13 @@ impl Retry {
         Retry { deadline, longest_attempt, repeatable, failures: 0 }
     }
 
-    /// How long the next attempt may take: what is left, and for a repeatable call at most a quarter
-    /// of the timeout, so that another attempt fits after a lost reply.
+    /// Returns how long the next attempt may take: what is left, and for a repeatable call at most a
+    /// quarter of the timeout, so that another attempt fits after a lost reply.
     pub fn patience(&self, now: Duration) -> Duration {
         self.longest_attempt.min(self.deadline.saturating_sub(now))
     }
 
-    /// After a failed attempt: how long to sleep before the next one, or nothing: report the failure.
+    /// Returns how long to sleep after a failed attempt; `None` if the failure is final.
     pub fn after(&mut self, failure: Failure, now: Duration, random: u64) -> Option<Duration> {
         if failure == Failure::Unknown && !self.repeatable {
             return None;
@@ -99,7 +98,7 @@ mod tests {
     #[test]
     fn sleeps_grow_to_a_fifth_of_a_second() {
         for (random, expected) in [
-            // As large as random numbers get, so that each sleep is its span but for a nanosecond.
+            // The largest random number: each sleep is its span less a nanosecond.
             (u64::MAX, [5000, 10_000, 20_000, 40_000, 80_000, 160_000, 200_000, 200_000]),
             (0, [2500, 5000, 10_000, 20_000, 40_000, 80_000, 100_000, 100_000]),
         ] {

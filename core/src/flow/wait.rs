@@ -5,9 +5,9 @@ use core::time::Duration;
 use super::{backoff, part_of};
 use crate::decision::{Decision, Verdict};
 
-/// How much longer both spans get with each denial.
+/// The growth of both spans with each denial.
 const GROWTH: u32 = 4;
-/// The least that is slept after the first denial, however soon the limit has a permit again.
+/// The shortest sleep after the first denial, however soon a permit is due.
 const FIRST_LEAST: Duration = Duration::from_millis(1);
 /// What that grows to.
 const LONGEST_LEAST: Duration = Duration::from_millis(32);
@@ -18,60 +18,56 @@ const LONGEST_JITTER: Duration = Duration::from_millis(500);
 
 /// One caller's wait for a permit: ask, hand in the [`Decision`], do what the [`Step`] says, repeat.
 ///
-/// A denied caller sleeps for the decision's `retry_after`, before which asking is in vain, and then
-/// for a jitter: a time drawn evenly from a span. The span is a quarter of `retry_after` at first
-/// (at least 4 ms), four times as long with each further denial, and at most 500 ms. This is
-/// exponential backoff with *full jitter*, of which Marc Brooker's "Exponential Backoff and Jitter"
-/// (AWS Architecture Blog, 2015) shows that it needs the fewest calls of its kind. What it does here:
+/// A denied caller sleeps for the decision's `retry_after`, then for a jitter drawn evenly from a span: a
+/// quarter of `retry_after` at first (at least 4 ms), four times as long with each further denial, at most
+/// 500 ms. This is exponential backoff with *full jitter*, which needs the fewest calls of its kind (Marc
+/// Brooker, "Exponential Backoff and Jitter", AWS Architecture Blog, 2015):
 ///
-/// - Many callers that are denied at one moment have the same `retry_after`. The jitter keeps them
-///   from coming back in one herd.
-/// - To be denied again means that others took the permit. The more often, the more of them there
-///   are, so the span grows, and the calls per permit with the logarithm of their number.
-/// - A caller who is alone pays for it with an eighth of `retry_after` on average.
+/// - Callers denied at one moment have the same `retry_after`; the jitter prevents a herd.
+/// - A further denial means that others took the permit, so the span grows, and calls per permit grow
+///   with the logarithm of the number of callers.
+/// - A lone caller pays an eighth of `retry_after` on average.
 ///
-/// A sleep is at least 1 ms, growing likewise to 32 ms, so that no caller spins on a fast limit: a
-/// wait is at most 5 calls and one for each 32 ms of its timeout.
+/// A sleep is at least 1 ms, growing to 32 ms, so that no caller spins on a fast limit: a wait takes at
+/// most 5 calls, and one per 32 ms of its timeout.
 ///
-/// In the queue of a leaky bucket it asks with its patience ([`Wait::patience`]), so that it is not
-/// admitted to a turn after its deadline. One that is admitted sleeps until its turn; one for which there is
-/// no room comes back as above, for as long as its turn could come in time.
+/// In a leaky bucket's queue it asks with its patience ([`Wait::patience`]), which excludes turns after its
+/// deadline. An admitted caller sleeps until its turn; one without room retries while its turn could
+/// come in time.
 ///
-/// It gives up as soon as the permit cannot come before the deadline; the decision then still tells
-/// `retry_after`. No sleep ends after the deadline: where there is less time left than the jitter's
-/// span, it is drawn from what is left, and where there is less than the least sleep, the question
-/// after it is the last. An answer may come later than the deadline, by as long as the store takes.
+/// A wait gives up as soon as its permit cannot come in time; the decision still has `retry_after`. No
+/// sleep ends after the deadline: the jitter is drawn from the time left, and if that is less than the
+/// shortest sleep, the next question is the last. An answer may be late by as long as the store takes.
 #[derive(Clone, Debug)]
 pub struct Wait {
     deadline: Duration,
     denials: u32,
 }
 
-/// What a waiting caller does next.
+/// The next step of a waiting caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The decision is the answer: it was admitted, never can be, or the wait does not fit.
+    /// The decision is final: admitted, never admissible, or the wait does not fit.
     Done,
-    /// It was admitted, and its turn is after this time: then the decision is the answer.
+    /// Admitted; after this time, at its turn, the decision is final.
     Turn(Duration),
     /// Ask again after this time.
     Sleep(Duration),
 }
 
 impl Wait {
-    /// A wait that begins at `now` and must be over by `now + timeout`. With a timeout of zero it
-    /// asks once.
+    /// Creates a wait from `now` to `now + timeout`. With a timeout of zero it asks once.
     pub fn new(now: Duration, timeout: Duration) -> Self {
         Wait { deadline: now.saturating_add(timeout), denials: 0 }
     }
 
-    /// How long the next question may wait for its turn: see
+    /// Returns how long the next request may wait for its turn: see
     /// [`Acquire::within`](crate::Acquire::within).
     pub fn patience(&self, now: Duration) -> Duration {
         self.deadline.saturating_sub(now)
     }
 
-    /// What follows from the latest decision.
+    /// Returns the step that follows from the latest decision.
     pub fn after(&mut self, decision: &Decision, now: Duration, random: u64) -> Step {
         let retry_after = match decision.verdict {
             Verdict::Denied { retry_after } => retry_after,
@@ -113,7 +109,7 @@ mod tests {
         decision(Verdict::Denied { retry_after })
     }
 
-    /// The milliseconds of the first sleeps of a wait of `timeout`, all with one random number.
+    /// Returns the first sleeps of a wait in milliseconds, all drawn with one random number.
     fn sleeps(timeout: Duration, retry_after: Duration, random: u64) -> [f64; 6] {
         let mut wait = Wait::new(NOW, timeout);
         [(); 6].map(|()| match wait.after(&denied(retry_after), NOW, random) {
@@ -152,12 +148,12 @@ mod tests {
         let queued = |verdict| Decision { turn_after, ..decision(verdict) };
         let mut wait = Wait::new(NOW, second);
         assert_eq!(wait.patience(NOW), second);
-        // The answer took a while: what was asked in time is answered in time.
+        // A slow answer to a question in time is in time.
         let later = NOW + Duration::from_millis(400);
         assert_eq!(wait.patience(later), second - Duration::from_millis(400));
         assert_eq!(wait.after(&queued(Verdict::Allowed), later, 0), Step::Turn(turn_after));
 
-        // There would be room soon, but for a turn that comes too late.
+        // Room comes soon, but its turn would come too late.
         let denied = queued(Verdict::Denied { retry_after: Duration::from_millis(1) });
         assert_eq!(wait.after(&denied, later, 0), Step::Done);
         assert!(matches!(wait.after(&denied, NOW, 0), Step::Sleep(_)));

@@ -1,4 +1,4 @@
-//! Several limits that are applied together.
+//! Several limits applied together.
 
 use core::ops::Deref;
 use core::time::Duration;
@@ -9,14 +9,15 @@ use super::{
 use crate::error::ConfigError;
 use crate::limiter::{Counter, Fields, Machine};
 
-/// Two to four limits of any kinds that are applied together: a request is admitted where each of them
-/// admits it, and is then charged to each; otherwise nothing is charged. See [`Limit::all`] and
-/// [`Limit::parts`].
+/// Two to four limits applied together.
+///
+/// A request is admitted if each of them admits it, and is then charged to each, otherwise to none.
+/// See [`Limit::all`] and [`Limit::parts`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Composite(Singles);
 
 impl Composite {
-    /// The most limits that are applied together.
+    /// The most limits of a composite.
     pub const MAX_LIMITS: usize = 4;
 
     pub(super) fn new(limits: &[Limit]) -> Result<Self, ConfigError> {
@@ -50,7 +51,7 @@ pub(crate) enum Single {
 }
 
 impl Single {
-    /// The machine, of a limit whose state is a few integers; else it is a log.
+    /// Returns the machine of a limit whose state is a few integers; `None` for a log.
     pub(crate) fn machine(&self) -> Result<&dyn Machine, &SlidingLog> {
         match self {
             Single::FixedWindow(machine) => Ok(machine),
@@ -64,7 +65,7 @@ impl Single {
 }
 
 impl Single {
-    /// The tag and the configuration, equal for limits that act alike.
+    /// Returns the tag and the configuration, equal for limits that act alike.
     pub(crate) fn id(&self) -> (&'static str, Fields) {
         match self.machine() {
             Ok(machine) => (machine.tag(), machine.config()),
@@ -72,12 +73,12 @@ impl Single {
         }
     }
 
-    /// Whether what it admits waits for its turn.
+    /// Returns whether admitted requests wait for a turn.
     pub(crate) fn has_turns(&self) -> bool {
         matches!(self, Single::LeakyBucket(_))
     }
 
-    /// The tag that begins with this letter, if there is one.
+    /// Returns the tag with this first letter.
     pub(crate) fn tag_of(letter: char) -> Option<&'static str> {
         let tags = [
             FixedWindow::TAG,
@@ -90,7 +91,7 @@ impl Single {
         tags.into_iter().find(|tag| tag.starts_with(letter))
     }
 
-    /// How many numbers the configuration of this tag's limit has, if there is such a tag.
+    /// Returns how many numbers the configuration behind this tag has.
     pub(crate) fn config_len(tag: &str) -> Option<usize> {
         Some(match tag {
             FixedWindow::TAG | SlidingLog::TAG | SlidingWindow::TAG => 2,
@@ -99,7 +100,7 @@ impl Single {
         })
     }
 
-    /// The limit of this tag and configuration, where it is accepted.
+    /// Returns the limit of this tag and configuration, if it is accepted.
     pub(crate) fn read(tag: &str, config: &[u64]) -> Option<Single> {
         let micros = Duration::from_micros;
         Some(match (tag, config) {
@@ -139,10 +140,10 @@ impl From<Single> for Limit {
     }
 }
 
-/// The limits of which a limit consists: itself alone, or those of a composite.
+/// The parts of a limit: itself, or those of a composite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Singles {
-    /// Those behind `count` repeat the first one.
+    /// Entries from `count` on repeat the first.
     singles: [Single; Composite::MAX_LIMITS],
     count: usize,
 }

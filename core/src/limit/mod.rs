@@ -1,4 +1,4 @@
-//! A limit of any kind, as configuration files and command lines write it.
+//! Limits of any kind, as configuration files and command lines write them.
 
 mod composite;
 mod parse;
@@ -19,7 +19,7 @@ pub use crate::limiter::{
 
 /// A limit of any kind.
 ///
-/// It parses from and prints to strings (and, with the feature `serde`, serialises as one):
+/// Parses from and prints to strings, and with the feature `serde` serialises as one:
 ///
 /// | kind | examples |
 /// |---|---|
@@ -31,9 +31,9 @@ pub use crate::limiter::{
 /// | [`LeakyBucket`] | `leaky-bucket 10/s queue 20`; without `queue`, the amount |
 /// | [`Composite`] | `sliding-log 3/7s + fixed-window 20/h`: two to four of the others |
 ///
-/// `per` may stand for `/`, numbers may be grouped as `1_000_000`, and a duration is a unit
-/// (`us`, `ms`, `s`, `min`, `h`, `day`, `week`, and their common spellings), a number with a
-/// unit, or several of them from the largest down, as in `1h30m`.
+/// `per` is the same as `/`, and numbers may be grouped as in `1_000_000`. A duration is a unit
+/// (`us`, `ms`, `s`, `min`, `h`, `day`, `week`, and their common spellings), a number with a unit,
+/// or several from the largest down, as in `1h30m`.
 ///
 /// ```
 /// use lockage_core::Limit;
@@ -66,11 +66,11 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// All of these limits together: what is admitted is admitted by each of them, and charged to
-    /// each; what any of them denies is charged to none. With [`LeakyBucket`]s among them, a request has
-    /// its turn when it has it in every queue.
+    /// Combines limits: a request is admitted if each admits it, and is then charged to each,
+    /// otherwise to none.
     ///
-    /// All of it is one key and one call. One limit is that limit itself; a composite is of two to four.
+    /// With [`LeakyBucket`]s among them, a request waits for its turn in every queue. A composite is
+    /// one key and one call, and has two to four limits; one limit is returned as it is.
     ///
     /// ```
     /// use lockage_core::Limit;
@@ -92,8 +92,8 @@ impl Limit {
         }
     }
 
-    /// The most that can be admitted at once: a window's limit, a bucket's burst or queue, the least of
-    /// those of a composite.
+    /// Returns the most that can be admitted at once: a window's limit, a bucket's burst or queue, the
+    /// least of a composite's.
     pub fn capacity(&self) -> u64 {
         match self {
             Limit::FixedWindow(window) => window.limit(),
@@ -108,13 +108,13 @@ impl Limit {
         }
     }
 
-    /// The limits of which it consists: those of a composite in their order, else itself.
+    /// Returns the parts of a composite in their order, or the limit itself.
     pub fn parts(&self) -> impl ExactSizeIterator<Item = Limit> {
         let singles = self.singles();
         (0..singles.len()).map(move |index| singles[index].into())
     }
 
-    /// The one of those that act alike that is read back from what is stored.
+    /// Returns the limit that a record of this limit reads back as; limits that act alike have one.
     pub(crate) fn in_lowest_terms(&self) -> Limit {
         let read = |single: &Single| {
             let (tag, config) = single.id();

@@ -1,4 +1,4 @@
-//! Limits, rates and durations from the strings that people write.
+//! Parses limits, rates and durations.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -25,7 +25,7 @@ impl FromStr for Limit {
     }
 }
 
-/// A limit, and behind it what it is stored with: whose use counts, and for how long it is kept.
+/// Parses a limit, followed by whose use counts and how long it is kept.
 impl FromStr for StoredLimit {
     type Err = ParseError;
 
@@ -48,7 +48,7 @@ impl FromStr for StoredLimit {
     }
 }
 
-/// One limit, or several with a + between them.
+/// Parses one limit, or several joined by `+`.
 fn read_all(input: &mut Input<'_>) -> Result<Limit, ParseError> {
     let mut limits = vec![read_limit(input)?];
     while input.sign('+') {
@@ -57,7 +57,7 @@ fn read_all(input: &mut Input<'_>) -> Result<Limit, ParseError> {
     input.built(0, Limit::all(&limits))
 }
 
-/// Reads a duration such as `60s`, `day` or `1h30m`.
+/// Parses a duration such as `60s`, `day` or `1h30m`.
 ///
 /// # Errors
 /// [`ParseError`] with the place and what was expected there.
@@ -68,7 +68,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, ParseError> {
     Ok(duration)
 }
 
-/// Reads a rate such as `5/s` or `1000 per hour`: an amount and its period.
+/// Parses a rate such as `5/s` or `1000 per hour`: an amount and its period.
 ///
 /// # Errors
 /// [`ParseError`] with the place and what was expected there.
@@ -80,11 +80,11 @@ pub fn parse_rate(text: &str) -> Result<(u64, Duration), ParseError> {
     Ok((amount, period))
 }
 
-/// What is wrong with a string, and where.
+/// A string was refused: what is wrong, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
     text: String,
-    /// In bytes from the beginning, on a character's boundary.
+    /// Byte offset, on a character boundary.
     offset: usize,
     problem: Problem,
 }
@@ -96,13 +96,13 @@ enum Problem {
 }
 
 impl ParseError {
-    /// The column of the problem, counted in characters from 1.
+    /// Returns the column of the problem, in characters from 1.
     pub fn column(&self) -> usize {
         self.text[..self.offset].chars().count() + 1
     }
 
-    /// The problem of the configuration, where the string is well formed and its values are not
-    /// accepted.
+    /// Returns the error of the configuration, if the string is well formed and its values are
+    /// refused.
     pub fn config_error(&self) -> Option<ConfigError> {
         match self.problem {
             Problem::Expected(_) => None,
@@ -179,12 +179,12 @@ fn read_queue(input: &mut Input<'_>) -> Result<Limit, ParseError> {
     input.built(at, LeakyBucket::new(amount, period, queue))
 }
 
-/// What a bucket holds, behind this word; without it the amount.
+/// Parses the capacity of a bucket after this word; without the word it is the amount.
 fn read_size(input: &mut Input<'_>, word: &str, amount: u64) -> Result<u64, ParseError> {
     if input.word(word) { input.number() } else { Ok(amount) }
 }
 
-/// A text, and how much of it has been read.
+/// A text, and how far it is read.
 struct Input<'a> {
     text: &'a str,
     offset: usize,
@@ -207,7 +207,7 @@ impl<'a> Input<'a> {
         self.error(self.offset, Problem::Expected(expected))
     }
 
-    /// Values that were read at `at` and what became of them.
+    /// Locates the error of values that were read at `at`.
     fn built<T: Into<Limit>>(
         &self,
         at: usize,
@@ -216,7 +216,7 @@ impl<'a> Input<'a> {
         built.map(Into::into).map_err(|error| self.error(at, Problem::Config(error)))
     }
 
-    /// Goes on to what is not a space, and tells where that is.
+    /// Skips spaces, and returns where they end.
     fn skip_spaces(&mut self) -> usize {
         self.take_while(char::is_whitespace);
         self.offset
@@ -229,7 +229,7 @@ impl<'a> Input<'a> {
         taken
     }
 
-    /// Takes this sign where it comes next.
+    /// Takes this sign if it comes next.
     fn sign(&mut self, sign: char) -> bool {
         self.skip_spaces();
         let found = self.rest().starts_with(sign);
@@ -237,7 +237,7 @@ impl<'a> Input<'a> {
         found
     }
 
-    /// Takes this word where it comes next.
+    /// Takes this word if it comes next.
     fn word(&mut self, word: &str) -> bool {
         let start = self.skip_spaces();
         if self.take_while(|c| c.is_ascii_alphabetic()).eq_ignore_ascii_case(word) {
@@ -250,7 +250,7 @@ impl<'a> Input<'a> {
     fn number(&mut self) -> Result<u64, ParseError> {
         let start = self.skip_spaces();
         let digits = self.take_while(|c| c.is_ascii_digit() || c == '_').replace('_', "");
-        // A sign, a fraction or an exponent is no whole number, nor is one above 2^64.
+        // Signs, fractions, exponents and numbers above 2^64 are refused.
         if digits.is_empty() || self.rest().starts_with(['.', 'e', 'E', 'x']) {
             return Err(self.error(start, Problem::Expected(NUMBER)));
         }
@@ -269,7 +269,7 @@ impl<'a> Input<'a> {
         self.duration()
     }
 
-    /// One or more of a number (one, where there is none) and a unit.
+    /// Parses one or more of an optional number (default 1) and a unit.
     fn duration(&mut self) -> Result<Duration, ParseError> {
         let start = self.skip_spaces();
         let mut micros: u64 = 0;

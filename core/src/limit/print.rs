@@ -1,4 +1,4 @@
-//! The string of a limit, which parses back to the same limit.
+//! Prints a limit as a string that parses back to it.
 
 use core::fmt;
 use core::time::Duration;
@@ -63,7 +63,7 @@ impl fmt::Display for StoredLimit {
     }
 }
 
-/// The units that are printed, the largest first.
+/// The units that are printed, largest first.
 const UNITS: [(&str, u128); 6] = [
     ("day", 86_400_000_000),
     ("h", 3_600_000_000),
@@ -73,10 +73,10 @@ const UNITS: [(&str, u128); 6] = [
     ("us", 1),
 ];
 
-/// A number and the largest unit that divides the duration: `90s`, `1day`.
+/// Prints a number and the largest unit that divides the duration: `90s`, `1day`.
 struct Span(Duration);
 
-/// The same behind a slash, where one of a unit is the unit alone: `/min`.
+/// Prints a duration after a slash, without the number if it is one: `/min`.
 struct Per(Duration);
 
 fn in_units(span: Duration) -> (u128, &'static str) {

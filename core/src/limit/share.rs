@@ -1,4 +1,4 @@
-//! A part of a limit, for each of several processes that cannot ask their common store.
+//! Divides a limit among processes that cannot reach their common store.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -9,10 +9,9 @@ use super::{
 use crate::error::ConfigError;
 
 impl Limit {
-    /// One of `shares` equal parts of this limit: all of them together never admit more than a
-    /// limit of this kind does in the same time.
+    /// Returns one of `shares` equal parts of this limit. Together they stay within its envelope.
     ///
-    /// Counts are divided and rounded down. The rate of a continuous bucket is divided exactly.
+    /// Counts are rounded down; the rate of a continuous bucket is divided exactly.
     ///
     /// ```
     /// use lockage_core::Limit;
@@ -23,8 +22,8 @@ impl Limit {
     /// ```
     ///
     /// # Errors
-    /// [`ConfigError::Zero`] for no share, [`ConfigError::NoShare`] where a share would be nothing,
-    /// [`ConfigError::TooLarge`] where the share's rate leaves the exact range.
+    /// [`ConfigError::Zero`] for zero shares, [`ConfigError::NoShare`] if a share would be empty,
+    /// [`ConfigError::TooLarge`] if its rate leaves the exact range.
     pub fn share(&self, shares: u64) -> Result<Limit, ConfigError> {
         if shares == 0 {
             return Err(ConfigError::Zero { what: "number of shares" });
@@ -66,7 +65,7 @@ impl Limit {
     }
 }
 
-/// A rate divided by `shares`: by the amount where it divides, so that it reads as before.
+/// Divides a rate by `shares`: the amount if it divides evenly, so that the rate reads alike.
 fn divided(amount: u64, period: Duration, shares: u64) -> (u64, u64) {
     let period_us = u64::try_from(period.as_micros()).expect("an accepted period, at most 2^51 us");
     if amount.is_multiple_of(shares) {
