@@ -1,4 +1,4 @@
-//! Clocks that cost little to read.
+//! Clocks that are cheap to read.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,29 +9,29 @@ use std::time::{Duration, Instant};
 use lockage::Clock;
 use lockage_core::{SystemClock, Timestamp};
 
-/// The system's time when this clock was made, and from there on by the processor's own counter.
+/// The system's time at its creation, continued by the processor's counter.
 ///
-/// It is exact to the microsecond and does not run back: what sets the system's clock later does not reach it. Where the
-/// processor has no counter that can be relied on, it asks the system's monotonic clock.
+/// It has microseconds, never runs back, and ignores later changes of the system's clock. Without a
+/// reliable counter it reads the system's monotonic clock.
 ///
-/// The first one of a process may take 200 ms to find out how fast the counter runs.
+/// The first one of a process may take 200 ms to measure the counter's rate.
 #[derive(Clone, Debug)]
 pub struct MonotonicClock {
     counter: quanta::Clock,
     /// Microseconds in 2^64 counts.
     scale: u64,
-    /// What is to be added to the counter's microseconds, in wrapping arithmetic.
+    /// Added to the counter's microseconds, wrapping.
     offset: u64,
 }
 
-/// So many bits of counts are measured by the library: some minutes.
+/// The bits of counts that the library measures: some minutes.
 const MEASURED_BITS: u32 = 40;
 
 impl MonotonicClock {
-    /// A clock that shows the system's time now.
+    /// Creates a clock that shows the system's time now.
     pub fn new() -> Self {
         let counter = quanta::Clock::new();
-        // Once and for all, so that it takes one multiplication to read the clock.
+        // Precomputed, so that a reading is one multiplication.
         let nanos = u128::from(counter.delta_as_nanos(0, 1 << MEASURED_BITS));
         let scale = (nanos << (u64::BITS - MEASURED_BITS)) / 1000;
         let scale = u64::try_from(scale).expect("a count takes less than a millisecond");
@@ -40,7 +40,7 @@ impl MonotonicClock {
         clock
     }
 
-    /// As the counter has it.
+    /// Returns the time by the counter.
     #[inline]
     fn micros(&self) -> u64 {
         ((u128::from(self.counter.raw()) * u128::from(self.scale)) >> u64::BITS) as u64
@@ -60,23 +60,23 @@ impl Clock for MonotonicClock {
     }
 }
 
-/// A clock that a thread sets forwards at an interval: to read it is to read one number from memory.
+/// A clock that a thread advances at an interval: a reading is one load from memory.
 ///
-/// It is never ahead of the time and never runs back. It is behind by at most the interval, and by as much more as
-/// the thread waits for a processor. A limiter that is asked on it admits what it would have admitted so much earlier, so
-/// that within a span of T it admits what an exact one admits within T and that delay.
+/// It is never ahead of the time, never runs back, and is behind by at most the interval and the thread's
+/// wait for a processor. Within a span T, a limiter on it admits what an exact one admits within T and that
+/// delay.
 ///
-/// The thread ends once the last clone is dropped. At 1 ms it wakes up a thousand times a second.
+/// The thread ends when the last clone is dropped. At 1 ms it wakes up a thousand times a second.
 #[derive(Clone, Debug)]
 pub struct TickingClock {
     micros: Arc<AtomicU64>,
 }
 
 impl TickingClock {
-    /// A clock that is set at this interval: 1 ms is a good one.
+    /// Starts a clock with this interval, such as 1 ms.
     ///
     /// # Errors
-    /// [`io::Error`] where there can be no thread, and for an interval of zero.
+    /// [`io::Error`] if no thread can be started, and for an interval of zero.
     pub fn start(interval: Duration) -> io::Result<Self> {
         if interval.is_zero() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the interval is zero"));
@@ -128,7 +128,7 @@ mod tests {
             assert!(begun.elapsed() < Duration::from_secs(60), "it stands still");
             thread::yield_now();
         }
-        // What is shown is not ahead of what has passed.
+        // The clock is never ahead.
         assert!(clock.now().saturating_since(before) <= begun.elapsed() + Duration::from_millis(5));
     }
 

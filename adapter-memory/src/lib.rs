@@ -1,4 +1,4 @@
-//! The in-process store of lockage: the machines run here, and no server is needed.
+//! The in-process store of lockage, which runs the machines itself, and limiters without a store.
 //!
 //! ```
 //! use lockage::Limiter;
@@ -10,12 +10,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```
 //!
-//! Its futures are ready at once: they work in every runtime and in none. Callers without a
-//! runtime use [`MemoryStore::run`].
+//! Its futures are ready at once, in every runtime and in none. [`MemoryStore::run`] needs no future.
 //!
-//! Memory is bounded by the keys that are still of consequence: each call drops a few keys whose
-//! time came [a moment](GRACE) ago, so the store shrinks as it is used. [`MemoryStore::purge`]
-//! drops all of them.
+//! Memory is bounded by the live keys: each call drops a few keys that expired [a moment](GRACE) ago.
+//! [`MemoryStore::purge`] drops all of them.
 
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 mod clock;
@@ -45,26 +43,27 @@ pub use local::{KeyedLimiter, LocalLimiter, UnsupportedLimit};
 use shard::Shard;
 use sync::Mutex;
 
-/// How long a key is kept after its time has come. A thread that has read its clock may be kept
-/// waiting while others come with later times and drop what is over by then: as long as it is not
-/// behind by more than this, it finds what its own time asks for, and so does a clock that is set
+/// How long a key is kept after it has expired.
+///
+/// A thread that has read its clock may be delayed while others drop keys that expired by their later
+/// times. Unless it is late by more than this, it still finds its record; likewise a clock that is set
 /// back.
 pub const GRACE: Duration = Duration::from_secs(1);
 
-/// What was over then may be dropped now.
+/// Returns the time up to which expired keys may be dropped.
 fn grace_before(now: Timestamp) -> Timestamp {
     let micros = now.as_micros().saturating_sub(GRACE.as_micros() as u64);
     Timestamp::from_micros(micros).unwrap_or(Timestamp::EPOCH)
 }
 
-/// Every so many calls to a shard, the calling thread also looks after another shard, so that
-/// keys expire in shards to which nobody comes any more.
+/// After this many calls to a shard, the calling thread also visits another shard, so that keys
+/// expire in unused shards.
 const CALLS_PER_VISIT: u64 = 16;
-/// How many due keys a call looks at in its own shard, and in the one that it visits.
+/// How many due keys a call examines in its own shard, and in the one that it visits.
 const DUE_PER_CALL: usize = 2;
 const DUE_PER_VISIT: usize = 64;
 
-/// Records in the memory of this process. Clones share them.
+/// A store of records in this process. Clones share them.
 #[derive(Clone, Debug)]
 pub struct MemoryStore<C> {
     shards: Arc<Shards>,
@@ -79,10 +78,10 @@ struct Shards {
     next_visit: AtomicUsize,
 }
 
-/// Not on `wasm32-unknown-unknown`, which has no clock: use [`MemoryStore::with_clock`] there.
+/// Absent on `wasm32-unknown-unknown`, which has no clock: use [`MemoryStore::with_clock`] there.
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 impl MemoryStore<SystemClock> {
-    /// An empty store on the system's clock.
+    /// Creates an empty store on the system's clock.
     pub fn new() -> Self {
         MemoryStore::with_clock(SystemClock)
     }
@@ -96,7 +95,7 @@ impl Default for MemoryStore<SystemClock> {
 }
 
 impl<C: Clock> MemoryStore<C> {
-    /// An empty store on this clock.
+    /// Creates an empty store on this clock.
     pub fn with_clock(clock: C) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         MemoryStore::with_shards(clock, threads * 8)
@@ -114,11 +113,10 @@ impl<C: Clock> MemoryStore<C> {
     /// Executes one command on one key, without a future.
     ///
     /// # Errors
-    /// [`RecordError`] where the key holds something else; nothing is then changed.
+    /// [`RecordError`] if the key holds another record; nothing is changed.
     pub fn run<M: Command>(&self, key: &str, command: &M) -> Result<M::Outcome, RecordError> {
-        // The clock is read before the lock is taken: a thread that waits for the lock may then
-        // come with an earlier time than the one before it, which the machines handle (D10) as
-        // long as their records are there.
+        // Read before the lock is taken, so a thread may come with an earlier time than the one before
+        // it, which machines handle (D10) while their records are there.
         let now = self.clock.now();
         let shards = &self.shards;
         let index = shards.hasher.hash_one(key) as usize % shards.shards.len();
@@ -140,17 +138,17 @@ impl<C: Clock> MemoryStore<C> {
         Ok(outcome)
     }
 
-    /// How many keys are stored, those included that may be dropped and have not been yet.
+    /// Returns the number of stored keys, with expired ones that are not dropped yet.
     pub fn len(&self) -> usize {
         self.shards.shards.iter().map(|shard| sync::lock(shard).len()).sum()
     }
 
-    /// Whether no key is stored.
+    /// Returns whether no key is stored.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Drops every key whose time came [`GRACE`] ago. Each shard is locked in turn.
+    /// Drops every key that expired [`GRACE`] ago, locking one shard after the other.
     pub fn purge(&self) {
         let now = self.clock.now();
         for shard in &self.shards.shards {
@@ -174,7 +172,7 @@ impl<C: Clock> Notifications for MemoryStore<C> {
     }
 }
 
-/// It never keeps a caller waiting.
+/// Never blocks a caller.
 impl<C: Clock> BlockingStore for MemoryStore<C> {
     fn execute<M: Command>(
         &self,

@@ -16,7 +16,7 @@ fn acquire(store: &MemoryStore<Arc<ManualClock>>, key: &str) -> u64 {
     u64::from(store.run(key, &command).unwrap().is_allowed())
 }
 
-/// E1: two threads that want four of three permits get three.
+/// E1: two threads that ask for four of three permits get three.
 #[test]
 fn e1_threads_never_admit_more_than_the_limit() {
     loom::model(|| {
@@ -29,7 +29,7 @@ fn e1_threads_never_admit_more_than_the_limit() {
     });
 }
 
-/// D9: looking after a key that is due races with its next use; neither loses what it holds.
+/// D9: the visit of a due key races with its next use; neither loses the record.
 #[test]
 fn d9_a_key_in_use_is_not_lost_to_a_purge() {
     loom::model(|| {
@@ -52,7 +52,7 @@ fn d9_a_key_in_use_is_not_lost_to_a_purge() {
     });
 }
 
-/// A reset races with an acquire: the key has none or one charged, and its queue is whole.
+/// A reset races with an acquire: none or one is charged, and the queue stays valid.
 #[test]
 fn a_reset_is_atomic() {
     loom::model(|| {

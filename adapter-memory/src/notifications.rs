@@ -1,4 +1,4 @@
-//! Channels within the process: there is nothing to subscribe to, and nothing to lose.
+//! Channels within the process, without subscriptions or losses.
 
 use lockage::adapter::{Channels, Subscriber, Subscribing};
 

@@ -9,7 +9,7 @@ use lockage_core::{Publish, Record, Timestamp};
 #[derive(Debug, Default)]
 pub(crate) struct Shard {
     slots: HashMap<Arc<str>, Slot>,
-    /// One entry for each slot, under the slot's `due`.
+    /// One entry per slot, under its `due`.
     queue: BTreeMap<Due, Arc<str>>,
     /// Makes each `Due` unique.
     entered: u64,
@@ -18,17 +18,17 @@ pub(crate) struct Shard {
 
 #[derive(Debug)]
 struct Slot {
-    /// There is always one; it is optional as machines take it.
+    /// Always present; optional, since machines take it so.
     record: Option<Record>,
     due: Due,
 }
 
-/// When a slot is to be looked at: not after its record may be forgotten. A record that lives on
-/// is looked at again then, so a hot key does not move in the queue at every call.
+/// When a slot is examined: at the latest when its record expires. A record that lives on is examined
+/// again then, so that a hot key does not move in the queue with every call.
 type Due = (Timestamp, u64);
 
 impl Shard {
-    /// What the command came to, and who is to be told of it.
+    /// Runs a command, and returns its outcome and whom to notify.
     pub(crate) fn run<C: Command>(
         &mut self,
         key: &str,
@@ -53,8 +53,7 @@ impl Shard {
         Ok((outcome, publish))
     }
 
-    /// Looks at up to `most` slots that were due a moment ago, and drops those that could be
-    /// forgotten then.
+    /// Examines up to `most` slots that were due a moment ago, and drops those that had expired.
     pub(crate) fn drop_due(&mut self, now: Timestamp, most: usize) {
         let then = crate::grace_before(now);
         for _ in 0..most {
@@ -63,7 +62,7 @@ impl Shard {
                 return;
             }
             let key = entry.remove();
-            // Invariant: every entry of the queue is that of a slot.
+            // Invariant: every entry of the queue belongs to a slot.
             let Some(slot) = self.slots.remove(&key) else { continue };
             if forget_at(&slot.record) > then {
                 self.insert(key, slot.record);
@@ -71,7 +70,7 @@ impl Shard {
         }
     }
 
-    /// Counts a call, and tells how many there were.
+    /// Counts a call, and returns the count.
     pub(crate) fn count_call(&mut self) -> u64 {
         self.calls = self.calls.wrapping_add(1);
         self.calls

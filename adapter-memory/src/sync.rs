@@ -1,4 +1,4 @@
-//! Locks and atomic words: the standard library's, or loom's where loom explores what uses them.
+//! Locks and atomic words: the standard library's, or loom's under loom.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{
@@ -12,13 +12,13 @@ pub(crate) use std::sync::{
 };
 use std::sync::{PoisonError, TryLockError};
 
-/// Locks, also after a panic in another thread: a shard is whole whenever its lock is free,
-/// because a machine changes a slot only once its outcome is decided.
+/// Locks, also after a panic in another thread: a shard is valid whenever its lock is free, since a
+/// machine changes a slot only once its outcome is decided.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The same where nobody else has it.
+/// Locks if the lock is free.
 pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     match mutex.try_lock() {
         Ok(guard) => Some(guard),

@@ -1,4 +1,4 @@
-//! What this store adds to the machines: sharing, and dropping what is forgotten.
+//! What this store adds to the machines: sharing, and dropping expired keys.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn acquire<C: Clock>(store: &MemoryStore<C>, key: &str, limit: Limit) -> bool {
     store.run(key, &Acquire::new(limit, 1).unwrap()).unwrap().is_allowed()
 }
 
-/// D9: a key that may be forgotten goes, also when nobody ever comes back to it or to its shard.
+/// D9: an expired key is dropped, even if its shard is never used again.
 #[test]
 fn d9_expired_keys_are_dropped_while_others_are_used() {
     let (store, clock) = store();
@@ -58,7 +58,7 @@ fn d9_purge_drops_all_that_is_due_and_nothing_else() {
     assert!(store.is_empty());
 }
 
-/// A key that was used again after it was queued is looked at in time, and stays with what it has.
+/// A key that was used again after it was queued keeps its record.
 #[test]
 fn d9_a_key_in_use_is_kept() {
     let (store, clock) = store();
@@ -77,8 +77,8 @@ fn d9_a_key_in_use_is_kept() {
     assert!(store.is_empty());
 }
 
-/// E2, D10: a thread that read its clock before a window's end, and comes after others have dropped
-/// what was over by their later times, is not given a second allowance.
+/// E2, D10: a thread that read its clock before a window's end, and is delayed until others have dropped
+/// the window, gets no second allowance.
 #[test]
 fn e2_one_who_comes_late_with_an_earlier_time_finds_what_was_used() {
     let (store, clock) = store();
@@ -94,7 +94,7 @@ fn e2_one_who_comes_late_with_an_earlier_time_finds_what_was_used() {
     assert!(!acquire(&store, "key", limit));
 }
 
-/// A reset leaves nothing behind, however often a key comes and goes.
+/// A reset leaves nothing behind, however often a key is used.
 #[test]
 fn resets_leave_nothing_behind() {
     let (store, _clock) = store();
@@ -108,7 +108,7 @@ fn resets_leave_nothing_behind() {
     assert_eq!(queued, 0);
 }
 
-/// D5, D12: questions and refusals store nothing.
+/// D5, D12: peeks and denials store nothing.
 #[test]
 fn d12_peeks_and_refusals_store_nothing() {
     let (store, _clock) = store();
@@ -125,7 +125,7 @@ fn d12_peeks_and_refusals_store_nothing() {
     assert_eq!(store.run("key", &Peek::new(five, 1)).unwrap().remaining, 4);
 }
 
-/// E2 under real threads: they never admit more than the limit between them.
+/// E2 under real threads: together they are admitted at most the limit.
 #[test]
 fn e2_threads_share_one_limit() {
     let (store, _clock) = store();
@@ -173,7 +173,7 @@ fn limiters_share_a_store_under_prefixes_of_their_own() {
     });
 }
 
-/// A command that panics midway must not take the shard with it.
+/// A command that panics leaves its shard usable.
 #[test]
 fn a_panic_in_one_thread_does_not_lock_the_others_out() {
     struct Panics;

@@ -1,4 +1,4 @@
-//! One limit for each key.
+//! One limit per key.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -15,17 +15,17 @@ use super::{UnsupportedLimit, check_cost};
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 use crate::clock::MonotonicClock;
 
-/// Into how many parts keys are spread: each grows by itself, so that no call waits for all keys to move.
+/// Shards grow one by one, so that no call waits for all keys to move.
 const SHARDS: usize = 256;
 
-/// One limit, applied to each key by itself, in this process alone.
+/// One limit per key, in this process only.
 ///
-/// Keys are of any type; one that is known costs no allocation. Any limit will do but a sliding log and several limits
-/// together. The decisions are those of a [`Limiter`](lockage::Limiter), to the microsecond.
+/// Keys are of any type; known keys cost no allocation. Takes every limit but a sliding log and a
+/// composite, and decides as a [`Limiter`](lockage::Limiter), to the microsecond.
 ///
-/// Memory is bounded by the keys that are still of consequence: a call that adds a key looks at a few others, and every
-/// so many calls at a few more, and drops those whose time came [a moment](crate::GRACE) ago. No call ever looks at all of them, but
-/// [`KeyedLimiter::purge`].
+/// Memory is bounded by the live keys: calls that add a key, and one in a few hundred others, examine a
+/// few keys and drop those that expired [a moment](crate::GRACE) ago. Only [`KeyedLimiter::purge`] examines
+/// all.
 ///
 /// ```
 /// use lockage_memory::KeyedLimiter;
@@ -52,20 +52,20 @@ enum Keys<K> {
 
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 impl<K: Hash + Eq + Send> KeyedLimiter<K, MonotonicClock> {
-    /// A limiter without keys, on a clock of its own.
+    /// Creates a limiter on a clock of its own.
     ///
     /// # Errors
-    /// [`UnsupportedLimit`].
+    /// [`UnsupportedLimit`] for a sliding log or a composite.
     pub fn new(limit: Limit) -> Result<Self, UnsupportedLimit> {
         KeyedLimiter::with_clock(limit, MonotonicClock::new())
     }
 }
 
 impl<K: Hash + Eq + Send, C: Clock> KeyedLimiter<K, C> {
-    /// The same on this clock; a [`TickingClock`](crate::TickingClock) is the cheapest.
+    /// Creates a limiter on this clock; a [`TickingClock`](crate::TickingClock) is the cheapest.
     ///
     /// # Errors
-    /// [`UnsupportedLimit`].
+    /// [`UnsupportedLimit`] for a sliding log or a composite.
     pub fn with_clock(limit: Limit, clock: C) -> Result<Self, UnsupportedLimit> {
         KeyedLimiter::with_shards(limit, clock, SHARDS)
     }
@@ -86,7 +86,7 @@ impl<K: Hash + Eq + Send, C: Clock> KeyedLimiter<K, C> {
         Ok(KeyedLimiter { limit, keys, clock })
     }
 
-    /// The limit.
+    /// Returns the limit.
     pub fn limit(&self) -> Limit {
         self.limit
     }
@@ -94,7 +94,7 @@ impl<K: Hash + Eq + Send, C: Clock> KeyedLimiter<K, C> {
     /// Admits a request of `cost` (at least 1) for `key` and charges it, or changes nothing.
     ///
     /// # Errors
-    /// [`CostError::Zero`].
+    /// [`CostError::Zero`] for a cost of zero.
     #[inline]
     pub fn try_acquire<Q>(&self, key: &Q, cost: u64) -> Result<LazyDecision<'_>, CostError>
     where
@@ -102,8 +102,8 @@ impl<K: Hash + Eq + Send, C: Clock> KeyedLimiter<K, C> {
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         check_cost(cost)?;
-        // Before any lock is taken: a thread that waits for one may then come with an earlier time than
-        // the one before it, which the machines handle (D10).
+        // Before any lock is taken: a thread may then come with an earlier time than the one before it,
+        // which machines handle (D10).
         let now = self.clock.now();
         let ruled = match &self.keys {
             Keys::FixedWindow(shards) => shards.acquire(key, cost, now),
@@ -115,8 +115,8 @@ impl<K: Hash + Eq + Send, C: Clock> KeyedLimiter<K, C> {
         Ok(LazyDecision::new(&self.limit, ruled, cost, now))
     }
 
-    /// Tells what [`KeyedLimiter::try_acquire`] would be told now, and charges nothing. A `cost` of zero
-    /// asks for `remaining` and `reset_after` alone.
+    /// Returns what [`KeyedLimiter::try_acquire`] would return now, and charges nothing. A `cost` of zero
+    /// asks only for `remaining` and `reset_after`.
     pub fn peek<Q>(&self, key: &Q, cost: u64) -> Decision
     where
         K: Borrow<Q>,
@@ -133,7 +133,7 @@ impl<K: Hash + Eq + Send, C: Clock> KeyedLimiter<K, C> {
         prior.peek(&self.limit, cost, now)
     }
 
-    /// Forgets what `key` has used; tells whether anything was known of it.
+    /// Forgets what `key` has used, and returns whether the key was known.
     pub fn reset<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -148,17 +148,17 @@ impl<K: Hash + Eq + Send, C: Clock> KeyedLimiter<K, C> {
         }
     }
 
-    /// How many keys are kept, those included that may be dropped and have not been yet.
+    /// Returns the number of keys, with expired ones that are not dropped yet.
     pub fn len(&self) -> usize {
         self.keys.keep().len()
     }
 
-    /// Whether no key is kept.
+    /// Returns whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Drops every key whose time came [`GRACE`](crate::GRACE) ago. Each part of the keys is locked in turn.
+    /// Drops every key that expired [`GRACE`](crate::GRACE) ago, locking one shard after the other.
     pub fn purge(&self) {
         self.keys.keep().purge(self.clock.now());
     }

@@ -1,4 +1,4 @@
-//! One limiter, for everybody who asks.
+//! One limit without keys.
 
 use std::fmt;
 
@@ -12,11 +12,11 @@ use super::{UnsupportedLimit, check_cost};
 use crate::clock::MonotonicClock;
 use crate::sync::{self, AtomicU64, Mutex, Ordering};
 
-/// One limit for everybody who asks, in this process alone.
+/// One limit without keys, in this process only.
 ///
-/// A [`TokenBucket`](lockage_core::TokenBucket) or [`LeakyBucket`](lockage_core::LeakyBucket) is kept in one atomic word,
-/// without a lock, where its rate fits (see [`Gcra::of`]: nearly all do); any other limit but a sliding log or several
-/// together, behind a lock. The decisions are those of a [`Limiter`](lockage::Limiter), to the microsecond.
+/// A [`TokenBucket`](lockage_core::TokenBucket) or [`LeakyBucket`](lockage_core::LeakyBucket) is one atomic word, if its
+/// rate fits (nearly all do, see [`Gcra::of`]). Other limits are behind a lock. Takes every limit but a
+/// sliding log and a composite, and decides as a [`Limiter`](lockage::Limiter), to the microsecond.
 ///
 /// ```
 /// use lockage_memory::LocalLimiter;
@@ -43,20 +43,20 @@ enum State {
 
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 impl LocalLimiter<MonotonicClock> {
-    /// A limiter that was never used, on a clock of its own.
+    /// Creates a limiter on a clock of its own.
     ///
     /// # Errors
-    /// [`UnsupportedLimit`].
+    /// [`UnsupportedLimit`] for a sliding log or a composite.
     pub fn new(limit: Limit) -> Result<Self, UnsupportedLimit> {
         LocalLimiter::with_clock(limit, MonotonicClock::new())
     }
 }
 
 impl<C: Clock> LocalLimiter<C> {
-    /// The same on this clock; a [`TickingClock`](crate::TickingClock) is the cheapest.
+    /// Creates a limiter on this clock; a [`TickingClock`](crate::TickingClock) is the cheapest.
     ///
     /// # Errors
-    /// [`UnsupportedLimit`].
+    /// [`UnsupportedLimit`] for a sliding log or a composite.
     pub fn with_clock(limit: Limit, clock: C) -> Result<Self, UnsupportedLimit> {
         let state = match Gcra::of(&limit) {
             Some(gcra) => State::Word(Word::new(gcra)),
@@ -65,7 +65,7 @@ impl<C: Clock> LocalLimiter<C> {
         Ok(LocalLimiter { limit, state, clock })
     }
 
-    /// The limit.
+    /// Returns the limit.
     pub fn limit(&self) -> Limit {
         self.limit
     }
@@ -73,7 +73,7 @@ impl<C: Clock> LocalLimiter<C> {
     /// Admits a request of `cost` (at least 1) and charges it, or changes nothing.
     ///
     /// # Errors
-    /// [`CostError::Zero`].
+    /// [`CostError::Zero`] for a cost of zero.
     #[inline]
     pub fn try_acquire(&self, cost: u64) -> Result<LazyDecision<'_>, CostError> {
         check_cost(cost)?;
@@ -85,8 +85,8 @@ impl<C: Clock> LocalLimiter<C> {
         Ok(LazyDecision::new(&self.limit, ruled, cost, now))
     }
 
-    /// Tells what [`LocalLimiter::try_acquire`] would be told now, and charges nothing. A `cost` of zero
-    /// asks for `remaining` and `reset_after` alone.
+    /// Returns what [`LocalLimiter::try_acquire`] would return now, and charges nothing. A `cost` of zero
+    /// asks only for `remaining` and `reset_after`.
     pub fn peek(&self, cost: u64) -> Decision {
         let now = self.clock.now();
         let prior = match &self.state {
@@ -96,7 +96,7 @@ impl<C: Clock> LocalLimiter<C> {
         prior.peek(&self.limit, cost, now)
     }
 
-    /// Forgets what was used; tells whether anything ever was.
+    /// Forgets what was used, and returns whether anything was.
     pub fn reset(&self) -> bool {
         match &self.state {
             State::Word(word) => word.reset(),
@@ -107,9 +107,9 @@ impl<C: Clock> LocalLimiter<C> {
 
 /// A bucket in one word.
 ///
-/// The word alone decides. `latest` is when anything was admitted last, so that a time before it counts as that time
-/// (D10); it is written after the word, and a thread that comes in between, with an earlier time, decides by its own:
-/// it may be denied what it would have been admitted, and never the reverse.
+/// The word alone decides. `latest` is the time of the last admission, and earlier times count as it
+/// (D10). It is written after the word; a thread in between with an earlier time decides by that time,
+/// and may be denied what it would have been admitted, never the reverse.
 #[derive(Debug)]
 pub(super) struct Word {
     gcra: Gcra,
@@ -158,7 +158,7 @@ impl Word {
         state > 0
     }
 
-    /// Which time it counts for.
+    /// Returns the time that a reading counts as.
     #[inline]
     fn at(&self, now: Timestamp) -> Timestamp {
         let latest = self.latest.load(Ordering::Acquire);

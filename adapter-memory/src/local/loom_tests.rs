@@ -23,7 +23,7 @@ fn keyed(clock: &Arc<ManualClock>, text: &str) -> Arc<KeyedLimiter<u64, Arc<Manu
     Arc::new(KeyedLimiter::with_shards(limit, Arc::clone(clock), 1).unwrap())
 }
 
-/// E4: two threads that want four of three tokens get three, and each is told of another remainder.
+/// E4: two threads that ask for four of three tokens get three, each with another remainder.
 #[test]
 fn e4_threads_never_admit_more_than_the_burst() {
     loom::model(|| {
@@ -46,10 +46,10 @@ fn e4_threads_never_admit_more_than_the_burst() {
     });
 }
 
-/// E4 and D10: what threads are admitted whose clocks disagree, the machine admits in some order.
+/// E4, D10: threads whose clocks disagree are admitted what the machine admits in some order.
 #[test]
 fn e4_threads_that_disagree_about_the_time_admit_what_the_machine_does() {
-    // A token comes back in 100 us. Both threads come to a bucket that is empty at 0.
+    // A token comes back in 100 us; the bucket is empty at 0.
     let limit: Limit = "token-bucket 10000/s burst 3".parse().unwrap();
     loom::model(move || {
         let word = Arc::new(Word::new(Gcra::of(&limit).unwrap()));
@@ -66,7 +66,7 @@ fn e4_threads_that_disagree_about_the_time_admit_what_the_machine_does() {
             interleavings(&early, &late).iter().any(|order| machine_admits(limit, order)),
             "{early:?} and {late:?}"
         );
-        // Whoever is alone is admitted exactly what the machine admits.
+        // A lone thread is admitted exactly what the machine admits.
         assert!(!ask(&word, &[(1, 399)]).is_empty() || early.len() + late.len() > 2);
     });
 }
@@ -85,7 +85,7 @@ fn interleavings(one: &[(u64, u64)], other: &[(u64, u64)]) -> Vec<Vec<(u64, u64)
     }
 }
 
-/// Whether the machine admits all of these behind the first three tokens.
+/// Returns whether the machine admits all of these after the first three tokens.
 fn machine_admits(limit: Limit, requests: &[(u64, u64)]) -> bool {
     let mut slot = None;
     [(3, 0)].iter().chain(requests).all(|(cost, time)| {
@@ -94,7 +94,7 @@ fn machine_admits(limit: Limit, requests: &[(u64, u64)]) -> bool {
     })
 }
 
-/// E1: two threads that are the first to use a key get what one limit allows.
+/// E1: two threads that use a key first get what one limit allows.
 #[test]
 fn e1_two_that_are_first_share_a_key() {
     loom::model(|| {
@@ -111,7 +111,7 @@ fn e1_two_that_are_first_share_a_key() {
     });
 }
 
-/// D9: dropping what is over races with its next use; what is charged is not lost.
+/// D9: dropping an expired key races with its next use; no charge is lost.
 #[test]
 fn d9_a_key_in_use_is_not_lost_to_a_purge() {
     loom::model(|| {

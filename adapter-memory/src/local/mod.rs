@@ -1,4 +1,4 @@
-//! Limiters of this process alone: no store, no keys as text, no futures.
+//! Limiters of this process only: no store, no keys as text, no futures.
 
 mod keyed;
 mod lone;
@@ -13,8 +13,9 @@ use lockage_core::{CostError, Limit};
 pub use keyed::KeyedLimiter;
 pub use lone::LocalLimiter;
 
-/// A limit that is not a few numbers to keep: a sliding log, or several limits together. A
-/// [`Limiter`](lockage::Limiter) on a [`MemoryStore`](crate::MemoryStore) takes every limit.
+/// A sliding log or a composite was refused, since its state is more than a few numbers.
+///
+/// A [`Limiter`](lockage::Limiter) on a [`MemoryStore`](crate::MemoryStore) takes every limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is more than a few numbers to keep: use a `Limiter` on a `MemoryStore` for it")]
 pub struct UnsupportedLimit(Box<Limit>);

@@ -1,4 +1,4 @@
-//! What a keyed limiter uses of its keys, in shards.
+//! The sharded table of a keyed limiter.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
@@ -10,10 +10,10 @@ use lockage_core::{Meter, MeterState, Prior, Timestamp};
 
 use crate::sync::{self, Mutex};
 
-/// How many buckets a call looks at that adds a key, so that as many go as come.
+/// How many buckets a call that adds a key examines, so that as many keys go as come.
 const BUCKETS_PER_KEY: usize = 8;
-/// Every so many calls to a shard, the calling thread looks after the next shard in turn as well, so that keys
-/// expire where nobody comes any more, and at how many buckets of it.
+/// After this many calls to a shard, the calling thread also visits the next shard, so that keys expire
+/// in unused shards, and examines this many buckets of it.
 const CALLS_PER_VISIT: u32 = 256;
 const BUCKETS_PER_VISIT: usize = 32;
 
@@ -25,13 +25,13 @@ pub(super) struct Shards<K, M: Meter> {
     next_visit: AtomicUsize,
 }
 
-/// In a cache line of its own, so that threads with different keys do not meet.
+/// In a cache line of its own, against false sharing.
 #[repr(align(64))]
 struct Shard<K, M: Meter>(Mutex<Table<K, M>>);
 
 struct Table<K, M: Meter> {
     entries: HashTable<Entry<K, M>>,
-    /// The bucket that is looked at next.
+    /// The bucket to examine next.
     cursor: usize,
     calls: u32,
 }
@@ -73,7 +73,7 @@ impl<K: Hash + Eq, M: Meter> Shards<K, M> {
         ruled
     }
 
-    /// The same for a key that has used nothing.
+    /// Admits or denies the first request of a key.
     #[cold]
     fn acquire_first<Q>(
         &self,
@@ -126,11 +126,11 @@ impl<K: Hash + Eq, M: Meter> Shards<K, M> {
     }
 
     fn shard(&self, hash: u64) -> &Mutex<Table<K, M>> {
-        // Tables use the highest bits of a hash and the lowest.
+        // Tables use the highest and the lowest bits of a hash.
         &self.shards[(hash >> 40) as usize & (self.shards.len() - 1)].0
     }
 
-    /// Looks after a part of the shard whose turn it is, unless somebody is there.
+    /// Visits the shard whose turn it is, unless it is locked.
     #[cold]
     fn visit(&self, now: Timestamp) {
         let visit = self.next_visit.fetch_add(1, Ordering::Relaxed) & (self.shards.len() - 1);
@@ -139,7 +139,7 @@ impl<K: Hash + Eq, M: Meter> Shards<K, M> {
         }
     }
 
-    /// Looks at up to `most` buckets, and drops the keys among them that were as if never used a moment ago.
+    /// Examines up to `most` buckets, and drops keys that were as if never used a moment ago.
     fn drop_over(&self, table: &mut Table<K, M>, most: usize, now: Timestamp) {
         let then = crate::grace_before(now);
         let buckets = table.entries.num_buckets();
@@ -158,7 +158,7 @@ impl<K: Hash + Eq, M: Meter> Shards<K, M> {
         }
     }
 
-    /// Gives memory back once most of it is not used.
+    /// Releases memory once most of it is unused.
     fn shrink(&self, table: &mut Table<K, M>) {
         let used = table.entries.len();
         if used < table.entries.capacity() / 8 {
@@ -168,14 +168,14 @@ impl<K: Hash + Eq, M: Meter> Shards<K, M> {
 }
 
 impl<K, M: Meter> Table<K, M> {
-    /// Counts a call, and tells whether another shard is to be visited.
+    /// Counts a call, and returns whether to visit another shard.
     fn count_call(&mut self) -> bool {
         self.calls = self.calls.wrapping_add(1);
         self.calls.is_multiple_of(CALLS_PER_VISIT)
     }
 }
 
-/// What can be done without a key.
+/// Operations without a key.
 pub(super) trait Keep: Send + Sync {
     fn len(&self) -> usize;
     fn purge(&self, now: Timestamp);

@@ -1,4 +1,4 @@
-//! What keyed limiters add to the machines: keys that come and go.
+//! What keyed limiters add to the machines: keys.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn acquire(limiter: &Keyed<u64>, key: u64) -> bool {
     limiter.try_acquire(&key, 1).unwrap().is_allowed()
 }
 
-/// D9: a key that is over goes, also when nobody ever comes back to it or to its shard.
+/// D9: an expired key is dropped, even if its shard is never used again.
 #[test]
 fn d9_keys_that_are_over_are_dropped_while_others_are_used() {
     let (limiter, clock) = keyed::<u64>("fixed-window 5/s", 16);
@@ -42,7 +42,7 @@ fn d9_keys_that_are_over_are_dropped_while_others_are_used() {
     assert_eq!(limiter.len(), 1);
 }
 
-/// D9: as many go as come, so that memory is bounded by the keys that are of consequence.
+/// D9: as many keys go as come, so that memory is bounded by the live keys.
 #[test]
 fn d9_new_keys_take_the_place_of_those_that_are_over() {
     let (limiter, clock) = keyed::<u64>("token-bucket 1/s burst 5", 16);
@@ -75,8 +75,8 @@ fn d9_a_purge_drops_what_is_over_and_nothing_else() {
     assert!(limiter.is_empty());
 }
 
-/// E2, D10: a thread that read its clock before a window's end, and comes after others have dropped what was over by
-/// their later times, is not given a second allowance.
+/// E2, D10: a thread that read its clock before a window's end, and is delayed until others have dropped
+/// the window, gets no second allowance.
 #[test]
 fn e2_one_who_comes_late_with_an_earlier_time_finds_what_was_used() {
     let (limiter, clock) = keyed::<u64>("fixed-window 1/s", 16);
@@ -91,7 +91,7 @@ fn e2_one_who_comes_late_with_an_earlier_time_finds_what_was_used() {
     assert!(!acquire(&limiter, 0));
 }
 
-/// D12: what is denied or asked leaves no key behind.
+/// D12: denials and peeks leave no key behind.
 #[test]
 fn refusals_and_questions_add_no_key() {
     let (limiter, _clock) = keyed::<String>("sliding-window 5/s", 16);
@@ -105,7 +105,7 @@ fn refusals_and_questions_add_no_key() {
     assert!(limiter.is_empty());
 }
 
-/// E4: threads that hammer one word, and one key, are admitted what the limit says.
+/// E4: threads that contend for one word, and one key, are admitted what the limit says.
 #[test]
 fn e4_threads_share_what_there_is() {
     let burst = 10_000 / SHARE;
