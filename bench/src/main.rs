@@ -20,11 +20,11 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Table {
-    /// Instructions of redis-server per decision, by callgrind: the same on every machine, to within a percent.
+    /// Instructions of redis-server per decision, counted by callgrind.
     Server(server::Args),
-    /// Decisions per second, both sides' processors, and latencies, from a caller's task to the server and back.
+    /// Decisions per second, processor time of both sides, and latencies, from a caller's task and back.
     EndToEnd(end_to_end::Args),
-    /// Nanoseconds of a decision in process, with its neighbours, the floors and the clocks.
+    /// Nanoseconds per decision in process, beside other crates, floors and clocks.
     InProcess(in_process::Args),
     /// Decisions and worlds per second of the simulator, on one core.
     Simulator(simulator::Args),

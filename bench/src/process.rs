@@ -1,4 +1,4 @@
-//! A redis-server of one's own, on a free port and in a folder that disappears with it.
+//! A private redis-server on a free port, in a folder that is removed with it.
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use redis::{Cmd, Connection, FromRedisValue, Value};
 use tempfile::TempDir;
 
-/// How many commands are sent at once.
+/// Commands per pipeline.
 const PIPELINE: usize = 16;
 
 /// How long a server has to come up.
@@ -23,15 +23,14 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Runs `command`, with the arguments of a server behind it. `append` says whether it keeps a log of all that
-    /// it writes.
+    /// Starts `command` with a server's arguments. `append` turns the append-only file on.
     pub(crate) fn start(mut command: Command, folder: TempDir, append: bool) -> Result<Self> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string();
         let append = if append { "yes" } else { "no" };
         command
             .args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--hz", "1"])
             .args(["--appendonly", append, "--appendfsync", "no"])
-            // Without rewrites, the size of that log is what was appended.
+            // Without rewrites, the size of the file is what was appended.
             .args(["--auto-aof-rewrite-percentage", "0", "--dir"])
             .arg(folder.path())
             .stdin(Stdio::null())
@@ -58,7 +57,7 @@ impl Server {
         Ok(Server { process, connection, folder, url })
     }
 
-    /// Sends commands, of which none may fail.
+    /// Sends commands, and fails if one of them fails.
     pub(crate) fn send(&mut self, commands: &[Cmd]) -> Result<()> {
         for some in commands.chunks(PIPELINE) {
             let mut pipeline = redis::pipe();
@@ -73,14 +72,14 @@ impl Server {
         Ok(())
     }
 
-    /// What one command is told.
+    /// Returns the reply of one command.
     pub(crate) fn ask<T: FromRedisValue>(&mut self, words: &[&str]) -> Result<T> {
         let mut command = Cmd::new();
         command.arg(words);
         Ok(command.query(&mut self.connection)?)
     }
 
-    /// The lines of a section of INFO that begin so, without that.
+    /// Returns the lines of a section of INFO with this prefix, without it.
     pub(crate) fn info(&mut self, section: &str, begin: &str) -> Result<Vec<String>> {
         let info: String = self.ask(&["INFO", section])?;
         let lines = info.lines().filter_map(|line| line.strip_prefix(begin));
@@ -98,7 +97,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The server may have ended by itself.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

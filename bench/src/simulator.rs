@@ -1,4 +1,4 @@
-//! How fast the simulator is, on one core: decisions of each engine, and worlds.
+//! The speed of the simulator on one core: decisions and worlds per engine.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,13 +9,13 @@ use lockage_core::{Acquire, Limit, Timestamp};
 use lockage_sim::engine::EngineKind;
 use lockage_sim::world::{self, Machine, Scenario, Server};
 
-/// What to measure.
+/// Selects what to measure.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// How often each row is measured, in turns; the table has the medians.
+    /// Rounds per row, in turns; the table has the medians.
     #[arg(long, default_value_t = 7)]
     rounds: usize,
-    /// Milliseconds of one such measurement.
+    /// Milliseconds per measurement.
     #[arg(long, default_value_t = 300)]
     millis: u64,
 }
@@ -32,7 +32,7 @@ const LIMITS: [(&str, &str); 7] = [
     ("token bucket + fixed window", "token-bucket 100/s + fixed-window 100/s"),
 ];
 
-/// A row: what is done, and something that does it until a time and says how often.
+/// A row: a name, and a function that works until a time and returns its count.
 struct Row {
     name: String,
     engine: &'static str,
@@ -64,7 +64,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// One request after the other on a hundred keys, twice as many as are admitted.
+/// Requests on a hundred keys in turn, twice as many as are admitted.
 fn decisions(kind: EngineKind, limit: &str) -> Result<impl FnMut(Instant) -> Result<u64>> {
     let mut engine = kind.build()?;
     let limit: Limit = limit.parse()?;
@@ -74,7 +74,7 @@ fn decisions(kind: EngineKind, limit: &str) -> Result<impl FnMut(Instant) -> Res
     Ok(move |until: Instant| {
         let before = number;
         while Instant::now() < until {
-            // The clock is read seldom.
+            // Reads the clock seldom.
             for _ in 0..100 {
                 let now = Timestamp::from_micros(START_US + number * 50)?;
                 engine.acquire(&keys[(number % 100) as usize], &acquire, now)?;
@@ -85,7 +85,7 @@ fn decisions(kind: EngineKind, limit: &str) -> Result<impl FnMut(Instant) -> Res
     })
 }
 
-/// The worlds of one seed after the other, without those of other machines.
+/// The worlds of successive seeds with this kind of primitive.
 fn worlds(mut server: Box<dyn Server>, locks: bool) -> impl FnMut(Instant) -> Result<u64> {
     let mut seed = 0;
     move |until: Instant| {

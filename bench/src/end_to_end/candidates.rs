@@ -1,4 +1,4 @@
-//! What is measured: lockage through both clients, a plain INCR through the same, and what others have published.
+//! Candidates: lockage and a plain INCR through both clients, and published crates.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,9 +25,9 @@ pub(super) struct Candidate {
     pub(super) client: &'static str,
     pub(super) name: &'static str,
     pub(super) load: Box<dyn Load>,
-    /// It is a call for each request: what the others are measured by.
+    /// Whether it makes one call per request, which the others are compared with.
     pub(super) is_plain: bool,
-    /// It answers from what it remembers of each key.
+    /// Whether it answers from what it remembers of each key.
     pub(super) remembers: bool,
 }
 
@@ -35,7 +35,7 @@ const ADMITS: &str = "token-bucket 1000000000/s";
 const DENIES: &str = "token-bucket 1 every 1day";
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Every request is admitted.
+/// Candidates whose requests are all admitted.
 pub(super) async fn admitted(url: &str, ahead: u64) -> Result<Vec<Candidate>> {
     let limit: Limit = ADMITS.parse()?;
     let rs = Limited { limiter: Limiter::new(redis_rs(url)?, limit), admits: true };
@@ -67,7 +67,7 @@ pub(super) async fn admitted(url: &str, ahead: u64) -> Result<Vec<Candidate>> {
     ])
 }
 
-/// So many permits of each key at a time, for a second.
+/// Takes this many permits per key at a time, for a second.
 fn prefetching<S: Store>(
     store: S,
     limit: Limit,
@@ -78,7 +78,7 @@ fn prefetching<S: Store>(
     Ok(Limited { limiter: limiter.with_prefetch(prefetch)?, admits: true })
 }
 
-/// Every request is denied, but for the first of each key.
+/// Candidates whose requests are denied, except the first of each key.
 pub(super) async fn denied(url: &str) -> Result<Vec<Candidate>> {
     let limit: Limit = DENIES.parse()?;
     let rs = RetryStore::new(redis_rs(url)?, Tokio, TIMEOUT);
@@ -108,7 +108,7 @@ pub(super) async fn denied(url: &str) -> Result<Vec<Candidate>> {
     ])
 }
 
-/// Nobody contends for them: each task has locks of its own.
+/// Uncontended locks: each task has locks of its own.
 pub(super) async fn locks(url: &str) -> Result<Vec<Candidate>> {
     let lease = Duration::from_secs(30);
     let rs = Locks::new(RetryStore::new(redis_rs(url)?, Tokio, TIMEOUT), lease)?;
@@ -136,7 +136,7 @@ fn cache<S: Store + Clone + 'static>(client: &'static str, limited: Limited<S>) 
     Candidate { remembers: true, ..candidate(client, "lockage, deny cache", limited) }
 }
 
-/// On a busy machine a reply may take longer than a client waits for it.
+/// Longer than the clients' default, since replies are slow on a busy machine.
 fn patient() -> AsyncConnectionConfig {
     AsyncConnectionConfig::new().set_response_timeout(Some(TIMEOUT))
 }
@@ -238,7 +238,7 @@ impl<S> Clone for Locked<S> {
 
 impl<S: Store + Notifications + Clone + 'static> Asker for Locked<S> {
     async fn ask(&self, id: &str) -> Result<()> {
-        // Two tasks may meet at one of so many locks: then the second waits.
+        // Two tasks may meet at a lock: then the second waits.
         self.0.lock(id)?.acquire().await?.release().await?;
         Ok(())
     }
@@ -249,7 +249,7 @@ struct Rslock(LockManager);
 
 impl Asker for Rslock {
     async fn ask(&self, id: &str) -> Result<()> {
-        // Not the key of the counter of this id, which would hold it for ever.
+        // Not the key of this id's counter, which would hold it for ever.
         let id = format!("rslock:{id}");
         let lock = self.0.acquire_no_guard(id.as_bytes(), Duration::from_secs(30)).await?;
         self.0.unlock(&lock).await;

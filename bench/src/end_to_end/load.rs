@@ -1,4 +1,4 @@
-//! Tasks that ask: as fast as they are answered, or at a rate.
+//! Load: tasks that send requests as fast as they are answered, or at a rate.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,10 +15,10 @@ use tokio::task::{LocalSet, spawn_local, yield_now};
 use super::candidates::Candidate;
 use super::usage;
 
-/// After so many requests a task lets the others on, which it would not where it is answered at once.
+/// After this many requests a task yields, which it would not if it is answered at once.
 const TURN: u32 = 64;
 
-/// The ids that are asked for, of which each is as likely as the others.
+/// The ids of requests, equally likely.
 pub(super) struct Keys(Arc<[String]>);
 
 impl Keys {
@@ -39,24 +39,24 @@ impl Keys {
     }
 }
 
-/// One who asks.
+/// A caller.
 pub(super) trait Asker: Clone + Send + Sync + 'static {
-    /// Asks for this id, and fails where it is not answered as it should be.
+    /// Sends a request for this id, and fails if the answer is not as expected.
     fn ask(&self, id: &str) -> impl Future<Output = Result<()>> + Send;
 }
 
-/// The same without its type, so that a future is put into a box for a task and not for a request.
+/// A caller without its type, so that futures are boxed per task and not per request.
 pub(super) trait Load: Send + Sync {
-    /// Asks until it is told to stop; how often.
+    /// Sends requests until it is stopped, and returns their number.
     fn until(
         &self,
         stop: Arc<AtomicBool>,
         keys: &Keys,
         seed: u64,
     ) -> BoxFuture<'static, Result<u64>>;
-    /// Asks for each of the ids twice, beginning with this one and leaving out so many at a time.
+    /// Sends two requests per id, from this id on in steps of this length.
     fn all(&self, keys: &Keys, first: usize, step: usize) -> BoxFuture<'static, Result<()>>;
-    /// Asks once.
+    /// Sends one request.
     fn once(&self, keys: &Keys, pick: usize) -> BoxFuture<'static, Result<()>>;
 }
 
@@ -101,7 +101,7 @@ impl<A: Asker> Load for A {
     }
 }
 
-/// Asks for each id twice, so that what is remembered of them is: the first request may be admitted.
+/// Sends two requests per id, so that denials are cached: the first may be admitted.
 pub(super) async fn warm(candidate: &Candidate, keys: &Keys) -> Result<()> {
     const TASKS: usize = 256;
     let askers: Vec<_> = (0..TASKS.min(keys.0.len()))
@@ -113,16 +113,16 @@ pub(super) async fn warm(candidate: &Candidate, keys: &Keys) -> Result<()> {
     Ok(())
 }
 
-/// Of one round.
+/// The throughput of one round.
 #[derive(Clone, Copy)]
 pub(super) struct Throughput {
     pub(super) per_second: f64,
-    /// For each request.
+    /// Per request.
     pub(super) client_us: f64,
     pub(super) server_us: f64,
 }
 
-/// As fast as so many tasks are answered.
+/// Runs this many tasks as fast as they are answered.
 pub(super) async fn closed(
     candidate: &Candidate,
     tasks: usize,
@@ -157,7 +157,7 @@ pub(super) async fn closed(
     })
 }
 
-/// Of one round, in microseconds.
+/// The latencies of one round, in microseconds.
 #[derive(Clone, Copy)]
 pub(super) struct Latencies {
     pub(super) half: u64,
@@ -166,15 +166,15 @@ pub(super) struct Latencies {
     pub(super) longest: u64,
 }
 
-/// At so many requests a second. Each has an intended start, and what it takes counts from there, so that nobody
-/// who had to wait for others is left out.
+/// Sends this many requests a second. Latencies count from the intended start of each, so that
+/// queueing counts.
 pub(super) async fn open(
     candidate: &Candidate,
     rate: u64,
     keys: &Keys,
     round: Duration,
 ) -> Result<Latencies> {
-    // To a minute, to a thousandth.
+    // Up to a minute, to a thousandth.
     let histogram = Histogram::<u64>::new_with_bounds(1, 60_000_000, 3)?;
     let histogram = Rc::new(RefCell::new(histogram));
     let mut pick = keys.picks(rate);
@@ -185,7 +185,7 @@ pub(super) async fn open(
         let mut requests = Vec::new();
         for number in 0..count {
             let start = begin + Duration::from_nanos(number * 1_000_000_000 / rate);
-            // A timer would be a millisecond late.
+            // A timer is late by up to a millisecond.
             while Instant::now() < start {
                 yield_now().await;
             }

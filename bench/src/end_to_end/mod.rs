@@ -1,5 +1,5 @@
-//! What a decision costs from a caller's task to the server and back: how many there are in a second, what they take of
-//! both sides' processors, and how long they take.
+//! End to end, from a caller's task to the server and back: decisions per second, processor time of
+//! both sides, and latencies.
 
 mod candidates;
 mod load;
@@ -23,30 +23,30 @@ pub(super) struct Args {
     /// Shorter rounds: less than two minutes in all.
     #[arg(long)]
     quick: bool,
-    /// How many rounds each figure is the median of.
+    /// The rounds of which each figure is the median.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Measures only one table: throughput, latency, denied or locks.
     #[arg(long, value_name = "TABLE")]
     only: Option<String>,
-    /// Measures only what has this in its name.
+    /// Measures only candidates with this in their name.
     #[arg(long, value_name = "NAME")]
     candidate: Option<String>,
-    /// Measures only with so many tasks.
+    /// Measures only with this many tasks.
     #[arg(long)]
     tasks: Option<usize>,
-    /// Measures only with so many keys.
+    /// Measures only with this many keys.
     #[arg(long)]
     keys: Option<usize>,
-    /// How many permits of a key are taken ahead at a time, where they are.
+    /// The permits per key that prefetch takes at a time.
     #[arg(long, default_value_t = 1000)]
     ahead: u64,
 }
 
-/// How many tasks ask, and for how many keys.
+/// The numbers of tasks and keys.
 const TASKS: [usize; 3] = [1, 64, 512];
 const KEYS: [usize; 3] = [1, 100, 100_000];
-/// Requests that are begun in each second, whether or not those before are at their end.
+/// Requests that start per second, whether or not earlier ones have ended.
 const RATES: [u64; 2] = [1_000, 5_000];
 
 pub(super) fn run(args: &Args) -> Result<()> {
@@ -57,7 +57,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         "redis-server {version}, one thread for all of the client; medians of {} rounds",
         args.rounds
     );
-    // One thread, so that a figure is one of one core.
+    // One thread, so that figures are per core.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let bench = Bench { args, server, runtime };
     if bench.wants("throughput") {
@@ -87,7 +87,7 @@ impl Bench<'_> {
         self.args.only.as_ref().is_none_or(|only| only == table)
     }
 
-    /// Each of these as fast as it goes, in turns.
+    /// Measures the throughput of candidates in turns.
     fn throughput(
         &self,
         title: &str,
@@ -109,7 +109,7 @@ impl Bench<'_> {
                     for (candidate, rounds) in candidates.iter().zip(&mut measured) {
                         let load = load::closed(candidate, tasks, &ids, round, self.server.id());
                         let figures = self.runtime.block_on(load)?;
-                        // The first turn is for connections, scripts and caches.
+                        // The first turn warms connections, scripts and caches.
                         if turn > 0 {
                             rounds.push(figures);
                         }
@@ -122,7 +122,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Each at the same rates, in turns.
+    /// Measures the latencies of candidates in turns, at the same rates.
     fn latency(&self) -> Result<()> {
         let round = Duration::from_millis(if self.args.quick { 100 } else { 1000 });
         for keys in KEYS {

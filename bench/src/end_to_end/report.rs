@@ -5,16 +5,16 @@ use comfy_table::{CellAlignment, Table, presets};
 use super::candidates::Candidate;
 use super::load::{Latencies, Throughput};
 
-/// Each beside the best of the plain calls, through either client.
+/// Prints each candidate beside the best plain call, through either client.
 ///
-/// What a core for each side would bear follows from the time that each takes, and hardly depends on what else the
-/// machine does meanwhile; what came to pass does.
+/// The rate with a core per side follows from processor times, and hardly depends on what else the
+/// machine does; the measured rate does.
 pub(super) fn throughput(candidates: &[Candidate], measured: &[Vec<Throughput>]) -> Table {
     let figures: Vec<Figures> = measured.iter().map(|rounds| Figures::of(rounds)).collect();
     let plain = candidates.iter().zip(&figures).filter(|(candidate, _)| candidate.is_plain);
     let plain: Vec<&Figures> = plain.map(|(_, figures)| figures).collect();
     let rows = candidates.iter().zip(&figures).map(|(candidate, one)| {
-        // Of the plain calls, the one that is best in this.
+        // The best plain call in this figure.
         let ratio = |figure: fn(&Figures) -> f64, best: fn(f64, f64) -> f64| {
             let best = plain.iter().map(|plain| figure(plain)).reduce(best);
             best.map_or(String::new(), |best| format!("{:.3}", figure(one) / best))

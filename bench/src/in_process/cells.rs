@@ -1,4 +1,4 @@
-//! The table of decisions: each cell a number of threads, a clock, an outcome and some keys.
+//! The table of decisions: a cell has a number of threads, a clock, an outcome and keys.
 
 use std::fmt::Display;
 use std::hash::{Hash, Hasher};
@@ -17,9 +17,9 @@ use super::Args;
 use super::measure::{Candidate, Seen, side_by_side};
 use super::peers::{Outcome, Standing, StandingInstant, standing};
 
-/// How many keys there are where there are many.
+/// The number of keys of the rows with many.
 const KEYS: u64 = 100_000;
-/// The order in which they come, drawn at random once, begins anew after so many.
+/// The length of their order, which is drawn at random once and then repeated.
 const ORDER: usize = 1 << 18;
 
 const GOVERNOR: &str = "governor";
@@ -31,7 +31,7 @@ const LEAKY_BUCKET: &str = "leaky-bucket";
 const GCRA: &str = "gcra";
 const STORE: &str = "MemoryStore::run";
 
-/// In the order of their columns; those behind governor have their ratio to it where `true`.
+/// The candidates in the order of their columns, and whether their ratio to governor is shown.
 const COLUMNS: [(&str, bool); 8] = [
     (GOVERNOR, false),
     (OURS, true),
@@ -43,7 +43,7 @@ const COLUMNS: [(&str, bool); 8] = [
     (STORE, false),
 ];
 
-/// The clocks that are shared by all.
+/// Clocks shared by all candidates.
 struct Clocks {
     monotonic: MonotonicClock,
     ticking: TickingClock,
@@ -89,7 +89,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Makes the candidates of a cell, with what they need for it alone.
+/// Creates the candidates of a cell.
 type Make<'a> = &'a dyn Fn() -> Vec<Candidate<'a>>;
 
 fn print_row(name: &str, seen: &[Seen]) {
@@ -105,7 +105,7 @@ fn print_row(name: &str, seen: &[Seen]) {
     assert!(all_alike, "{name}: they do not decide alike");
 }
 
-/// One limiter for everybody.
+/// Candidates with one limit without keys.
 fn lone<'a>(outcome: Outcome, is_real: bool, clocks: &Clocks) -> Vec<Candidate<'a>> {
     fn ours<'a>(name: &'static str, outcome: Outcome, clock: impl Clock + 'a) -> Candidate<'a> {
         let limiter = LocalLimiter::with_clock(outcome.limit(), clock).expect("it takes buckets");
@@ -159,7 +159,7 @@ impl Key for String {
     }
 }
 
-/// One limiter for each key. `keys` is as long as a power of two.
+/// Candidates with one limit per key. The length of `keys` is a power of two.
 fn keyed<'a, K: Key>(
     outcome: Outcome,
     is_real: bool,
@@ -232,7 +232,7 @@ fn at<K>(keys: &[K], number: usize) -> &K {
     &keys[number & (keys.len() - 1)]
 }
 
-/// All keys are known to all candidates, and what they are given at first is used.
+/// Makes all keys known to all candidates, and uses up their first allowance.
 fn used_once(candidates: Vec<Candidate<'_>>, keys: usize) -> Vec<Candidate<'_>> {
     for candidate in &candidates {
         candidate.run(keys);
@@ -240,7 +240,7 @@ fn used_once(candidates: Vec<Candidate<'_>>, keys: usize) -> Vec<Candidate<'_>> 
     candidates
 }
 
-/// What no limiter can be faster than, and what clocks cost.
+/// The floors: primitives that a limiter needs, and clocks.
 fn floors(args: &Args, clocks: &Clocks) {
     let word = AtomicU64::new(0);
     let exchange = move |_| {

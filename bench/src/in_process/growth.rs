@@ -1,4 +1,4 @@
-//! What a decision costs with more and more keys, beside a lookup in a plain sharded hash map.
+//! The cost of a decision by the number of keys, beside a lookup in a plain sharded hash map.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -12,7 +12,7 @@ use super::Args;
 use super::measure::{Candidate, Seen, side_by_side};
 use super::peers::{Outcome, standing};
 
-/// As many as the limiter has.
+/// As many shards as the limiter has.
 const SHARDS: usize = 256;
 
 pub(super) fn run(args: &Args) -> Result<()> {
@@ -28,7 +28,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         let deny = limiter(Outcome::Deny, keys);
         let plain = Plain::new(keys, |key| key);
         let large = Plain::new(keys, |key| [key; 2]);
-        // The same order for all: a step that has no divisor in common with the number of keys.
+        // The same order for all: the step is coprime to the number of keys.
         let key = |number: usize| (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) % keys;
         let ask = |limiter: &KeyedLimiter<u64, _>, number| {
             limiter.try_acquire(&key(number), 1).is_ok_and(|told| told.is_allowed())
@@ -69,7 +69,7 @@ fn limiter(
     limiter
 }
 
-/// A map behind a lock in each shard, with the hash that the limiter has.
+/// A map of locked shards, with the limiter's hash.
 struct Plain<V> {
     shards: Vec<Mutex<Map<V>>>,
     hasher: FixedState,
@@ -98,7 +98,7 @@ impl<V> Plain<V> {
     }
 }
 
-/// Bytes of this process in memory.
+/// Returns the bytes of this process in memory.
 fn resident() -> Result<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").context("it needs Linux")?;
     let pages = statm.split(' ').nth(1).context("a number of pages")?.parse::<u64>()?;

@@ -1,4 +1,4 @@
-//! Candidates are measured in turns, so that what else the machine does meets all of them alike.
+//! Measures candidates in turns, so that other load meets all of them alike.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -7,29 +7,29 @@ use std::time::Duration;
 
 use super::Args;
 
-/// Something that is measured: one decision, of the given number.
+/// A measured operation: the decision of this number.
 pub(super) struct Candidate<'a> {
     pub(super) name: &'static str,
     pub(super) decide: Box<dyn Fn(&mut Run) + Send + Sync + 'a>,
 }
 
-/// Some decisions in a row of one thread.
+/// A series of decisions of one thread.
 pub(super) struct Run {
     /// How many.
     pub(super) count: usize,
-    /// The number of the first one, another for each thread.
+    /// The number of the first, another for each thread.
     pub(super) first: usize,
     /// How many were admitted.
     pub(super) admitted: usize,
 }
 
 impl<'a> Candidate<'a> {
-    /// `decide` tells whether the decision of this number was to admit.
+    /// `decide` returns whether the decision of this number admits.
     pub(super) fn new(
         name: &'static str,
         decide: impl Fn(usize) -> bool + Send + Sync + 'a,
     ) -> Self {
-        // The loop is inside, so that one call by a pointer serves many decisions.
+        // The loop is inside, so that one indirect call serves many decisions.
         let decide = move |run: &mut Run| {
             for number in run.first..run.first + run.count {
                 run.admitted += usize::from(black_box(decide(black_box(number))));
@@ -38,13 +38,13 @@ impl<'a> Candidate<'a> {
         Candidate { name, decide: Box::new(decide) }
     }
 
-    /// Makes so many decisions.
+    /// Makes this many decisions.
     pub(super) fn run(&self, count: usize) {
         (self.decide)(&mut Run { count, first: 0, admitted: 0 });
     }
 }
 
-/// What was seen of one candidate.
+/// The measurements of one candidate.
 pub(super) struct Seen {
     pub(super) name: &'static str,
     /// The median of nanoseconds per decision of a thread.
@@ -78,7 +78,7 @@ pub(super) fn side_by_side(args: &Args, threads: usize, candidates: &[Candidate<
     candidates.iter().enumerate().map(seen).collect()
 }
 
-/// How many decisions take about one slice.
+/// Returns how many decisions take about one slice.
 fn calibrate(candidate: &Candidate<'_>, threads: usize, slice: Duration) -> usize {
     let mut count = 1000;
     loop {
@@ -91,7 +91,7 @@ fn calibrate(candidate: &Candidate<'_>, threads: usize, slice: Duration) -> usiz
     }
 }
 
-/// Nanoseconds per decision of a thread, and the share that was admitted.
+/// Returns nanoseconds per decision of a thread, and the admitted share.
 fn once(candidate: &Candidate<'_>, threads: usize, count: usize) -> (f64, f64) {
     let start = Barrier::new(threads);
     let measured = |thread: usize| {
@@ -116,7 +116,7 @@ fn once(candidate: &Candidate<'_>, threads: usize, count: usize) -> (f64, f64) {
     (mean(|one| one.0), mean(|one| one.1))
 }
 
-/// How long this thread has run: what else the machine does does not count.
+/// Returns how long this thread has run on a processor.
 pub(super) fn own_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

@@ -1,4 +1,4 @@
-//! What a decision costs in process: nanoseconds, beside others and the floors.
+//! Nanoseconds per decision in process, beside other crates and floors.
 
 mod cells;
 mod growth;
@@ -8,16 +8,16 @@ mod peers;
 
 use anyhow::Result;
 
-/// What to measure.
+/// Selects what to measure.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// How often each candidate is measured, in turns; the table has the medians.
+    /// Rounds per candidate, in turns; the table has the medians.
     #[arg(long, default_value_t = 11)]
     rounds: usize,
-    /// Milliseconds of one such measurement.
+    /// Milliseconds per measurement.
     #[arg(long, default_value_t = 20)]
     millis: u64,
-    /// Measures only the cells that have this in their names.
+    /// Measures only cells with this in their name.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
     /// Measures the pauses of single calls with 1 million keys instead.

@@ -1,4 +1,4 @@
-//! The published crates that limit rates in process, and clocks that stand still for them.
+//! Published crates of rate limiters, and manual clocks for them.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use governor::Quota;
 use lockage_core::{ManualClock, Timestamp};
 
-/// Whether what is asked for is admitted, or denied.
+/// Whether requests are admitted or denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Admit,
@@ -22,8 +22,8 @@ impl Outcome {
         }
     }
 
-    /// A limit of this crate that comes to it, however long it is asked: a burst that nobody uses up, of which
-    /// each token comes back in 6 s, or one of 1 that comes back in a day. So no key is over while it is measured.
+    /// Returns a limit with this outcome, however long it is used: an inexhaustible burst whose tokens come
+    /// back in 6 s, or a burst of 1 that comes back in a day. So no key expires while it is measured.
     pub(super) fn limit(self) -> lockage_core::Limit {
         let text = match self {
             Outcome::Admit => "token-bucket 15000/day burst 300000000",
@@ -32,7 +32,7 @@ impl Outcome {
         text.parse().expect("it is a limit")
     }
 
-    /// The same for governor.
+    /// Returns such a limit of governor.
     pub(super) fn quota(self) -> Quota {
         match self {
             Outcome::Admit => {
@@ -43,7 +43,7 @@ impl Outcome {
         }
     }
 
-    /// The same for ratelimit: its clock, if it has one of its own, begins now.
+    /// Returns such a limit of ratelimit, whose own clock starts now.
     pub(super) fn ratelimit<C: ratelimit::Clock>(self, clock: C) -> ratelimit::Ratelimiter<C> {
         let (rate, burst) = match self {
             Outcome::Admit => (15_000, 300_000_000),
@@ -53,7 +53,7 @@ impl Outcome {
         builder.max_tokens(burst).initial_available(burst).build().expect("it is accepted")
     }
 
-    /// The same for leaky-bucket, which takes no other clock than tokio's.
+    /// Returns such a limit of leaky-bucket, which only takes tokio's clock.
     pub(super) fn leaky_bucket(self) -> leaky_bucket::RateLimiter {
         let mut builder = leaky_bucket::RateLimiter::builder();
         match self {
@@ -66,7 +66,7 @@ impl Outcome {
         builder.build()
     }
 
-    /// The same for gcra.
+    /// Returns such a limit of gcra.
     pub(super) fn gcra(self) -> gcra::RateLimit {
         match self {
             Outcome::Admit => gcra::RateLimit::new(300_000_000, 20_000 * DAY),
@@ -77,13 +77,13 @@ impl Outcome {
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// A clock of ours that stands at noon.
+/// Our manual clock, at noon.
 pub(super) fn standing() -> Arc<ManualClock> {
     let noon = Timestamp::from_micros(1_763_700_000_000_000).expect("within range");
     Arc::new(ManualClock::new(noon))
 }
 
-/// A clock of ratelimit that stands.
+/// A manual clock of ratelimit.
 pub(super) struct Standing;
 
 impl ratelimit::Clock for Standing {
@@ -92,7 +92,7 @@ impl ratelimit::Clock for Standing {
     }
 }
 
-/// A clock of gcra that stands.
+/// A manual clock of gcra.
 #[derive(Clone)]
 pub(super) struct StandingInstant(pub(super) Instant);
 
