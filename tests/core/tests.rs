@@ -1,58 +1,58 @@
 //! Tests of `lockage-tests` and of the core that need neither a server nor a runtime.
 
-#[path = "../tests/adjustments.rs"]
+#[path = "../tests/unit/adjustments.rs"]
 mod adjustments;
-#[path = "../../core/tests/changes.rs"]
+#[path = "../../core/tests/core/changes.rs"]
 mod core_changes;
-#[path = "../../core/tests/flows.rs"]
+#[path = "../../core/tests/core/flows.rs"]
 mod core_flows;
-#[path = "../../core/tests/leases.rs"]
+#[path = "../../core/tests/core/leases.rs"]
 mod core_leases;
-#[path = "../../core/tests/read_back.rs"]
+#[path = "../../core/tests/core/read_back.rs"]
 mod core_read_back;
-#[path = "../../core/tests/records.rs"]
+#[path = "../../core/tests/core/records.rs"]
 mod core_records;
-#[path = "../../core/tests/repeatable.rs"]
+#[path = "../../core/tests/core/repeatable.rs"]
 mod core_repeatable;
-#[path = "../../core/tests/requests.rs"]
+#[path = "../../core/tests/core/requests.rs"]
 mod core_requests;
-#[path = "../../core/tests/reservations.rs"]
+#[path = "../../core/tests/core/reservations.rs"]
 mod core_reservations;
-#[path = "../../core/tests/strings.rs"]
+#[path = "../../core/tests/core/strings.rs"]
 mod core_strings;
-#[path = "../../core/tests/turns.rs"]
+#[path = "../../core/tests/core/turns.rs"]
 mod core_turns;
-#[path = "../../core/tests/values.rs"]
+#[path = "../../core/tests/core/values.rs"]
 mod core_values;
-#[path = "../../core/tests/wakes.rs"]
+#[path = "../../core/tests/core/wakes.rs"]
 mod core_wakes;
-#[path = "../tests/fenced.rs"]
+#[path = "../tests/unit/fenced.rs"]
 mod fenced;
-#[path = "../tests/flows/promises.rs"]
+#[path = "../tests/unit/flows/promises.rs"]
 mod flows;
-#[path = "../tests/latch.rs"]
+#[path = "../tests/unit/latch.rs"]
 mod latch;
-#[path = "../tests/limiter_properties.rs"]
+#[path = "../tests/unit/limiter_properties.rs"]
 mod limiter_properties;
-#[path = "../tests/local_limiters.rs"]
+#[path = "../tests/unit/local_limiters.rs"]
 mod local_limiters;
-#[path = "../tests/lock_laws.rs"]
+#[path = "../tests/unit/lock_laws.rs"]
 mod lock_laws;
-#[path = "../tests/lock_reference.rs"]
+#[path = "../tests/unit/lock_reference.rs"]
 mod lock_reference;
-#[path = "../tests/requests.rs"]
+#[path = "../tests/unit/requests.rs"]
 mod requests;
-#[path = "../tests/reservations.rs"]
+#[path = "../tests/unit/reservations.rs"]
 mod reservations;
-#[path = "../tests/rw_lock.rs"]
+#[path = "../tests/unit/rw_lock.rs"]
 mod rw_lock;
-#[path = "../tests/semaphore.rs"]
+#[path = "../tests/unit/semaphore.rs"]
 mod semaphore;
-#[path = "../tests/stored_limits.rs"]
+#[path = "../tests/unit/stored_limits.rs"]
 mod stored_limits;
-#[path = "../tests/three_way.rs"]
+#[path = "../tests/server/three_way.rs"]
 mod three_way;
-#[path = "../tests/turns.rs"]
+#[path = "../tests/unit/turns.rs"]
 mod turns;
-#[path = "../tests/vectors.rs"]
+#[path = "../tests/unit/vectors.rs"]
 mod vectors;

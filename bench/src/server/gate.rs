@@ -78,3 +78,16 @@ fn count(counted: &mut Counted, case: &Case) -> Result<f64> {
     prepare(&mut counted.server, case)?;
     Ok(counted.count(&case.commands(WARM_UP, COUNTED))? as f64 / COUNTED as f64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Counted, run};
+
+    /// A test, so that it is built with the rest of the workspace, once.
+    #[test]
+    #[ignore = "needs valgrind, and a minute: cargo test --workspace --all-features --bin lockage-bench -- --ignored"]
+    fn no_script_needs_more_instructions_than_is_committed() {
+        let mut counted = Counted::start("redis-server").expect("valgrind runs redis-server");
+        run(&mut counted, false).expect("see above, and docs/PERFORMANCE.md");
+    }
+}

@@ -1,0 +1,14 @@
+//! Tests of the core through what it makes public.
+
+mod changes;
+mod flows;
+mod leases;
+mod read_back;
+mod records;
+mod repeatable;
+mod requests;
+mod reservations;
+mod strings;
+mod turns;
+mod values;
+mod wakes;

@@ -1,0 +1,5 @@
+//! Tests that are worth a long run: a short slice by default, the whole campaign by `./check --long`.
+
+mod contention;
+mod renewals;
+mod script_mutation;

@@ -1,0 +1,106 @@
+//! The two parts that no machine stands beside: `rewrite` writes what is there, and `many` runs any script for each of
+//! several keys. Calls by hand must tell every mutant of theirs from the part as it is shipped.
+
+use std::collections::BTreeMap;
+
+use lockage_core::Stored;
+use lockage_sim::store::{RespValue, SimStore};
+use lockage_tests::mutation::Living;
+use lockage_tests::mutation::mutants::{self, Mutant, Part};
+
+use super::part;
+
+pub(super) const PARTS: [Part; 2] = [MANY, REWRITE];
+const MANY: Part = part("many", include_str!("../../../../lua/scripts/many.lua"));
+const REWRITE: Part = part("rewrite", include_str!("../../../../lua/scripts/rewrite.lua"));
+
+/// More than any of these calls runs for, in instructions of Lua.
+const LONGEST_RUN: u32 = 100_000;
+
+/// A script that does what its first argument says, and writes down the others and the time.
+const RUN: &str = "local function run(redis, KEYS, ARGV)
+  redis.call('INCR', 'runs')
+  if ARGV[1] == '91' then error('it broke', 0) end
+  if ARGV[1] == '92' then redis.call('LINDEX', KEYS[1], 0) end
+  if ARGV[1] == '93' then return redis.error_reply('LOCKAGE_KIND other') end
+  if ARGV[1] == '94' then return {err = 'LOCKAGE_RECORD damaged - it is'} end
+  if ARGV[1] == '95' then return {err = '-LOCKAGE_RECORD with its sign'} end
+  if ARGV[1] == '96' then return 'text' end
+  redis.call('TIME')
+  local now = redis.call('TIME')[2]
+  redis.call('SET', KEYS[1], table.concat(ARGV, ' ') .. ' at ' .. now)
+  return {#ARGV, #KEYS}
+end
+";
+
+/// What is asked of a script: the keys, and the arguments.
+type Asked = (&'static [&'static str], &'static [&'static str]);
+
+const OF_MANY: &[Asked] = &[
+    // Of each key the same, or numbers of its own as well, of which some have less than the one before.
+    (&["a"], &["1", "x"]),
+    (&["a", "b", "c"], &["2", "x", "y"]),
+    (&["a", "b", "c", "d"], &["2", "x", "y", "1x3,5x1", "2x1", "7x12,8x1,9x2", "4x1"]),
+    (&["a", "b"], &["0", "61x1,5x2", "62x1"]),
+    // In binary, without a time and with one.
+    (&["a", "b", "c"], &["", "n", "m", "o"]),
+    (&["a", "b"], &["", "n", "m", "t"]),
+    // An error is its key's alone.
+    (&["a", "b", "c"], &["0", "1x1", "91x1", "2x1"]),
+    (&["text", "b", "c"], &["0", "92x1", "1x1", "93x1"]),
+    (&["a", "b", "c", "d"], &["0", "94x1", "95x1", "96x1", "1x1"]),
+];
+
+const OF_REWRITE: &[Asked] =
+    &[(&["text"], &[]), (&["brief"], &[]), (&["list"], &[]), (&["none"], &[]), (&["hash"], &[])];
+
+/// All that can be seen of a call: the reply, what each key holds and until when, and which commands ran.
+type Seen = (RespValue, Vec<(Option<Stored>, Option<i64>)>, BTreeMap<&'static str, u64>);
+
+fn seen(source: &str, (keys, arguments): Asked) -> Seen {
+    let store = SimStore::new().and_then(|store| store.with_longest_run(LONGEST_RUN));
+    let mut store = store.expect("Lua gets its memory");
+    for words in
+        ["SET text it", "SET brief it PX 5000", "RPUSH list one two three", "HSET hash field value"]
+    {
+        let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
+        store.execute(&words);
+    }
+    let bytes = |words: &'static [&'static str]| -> Vec<&[u8]> {
+        words.iter().map(|word| word.as_bytes()).collect()
+    };
+    let reply = store.eval(source, &bytes(keys), &bytes(arguments)).expect("Lua gets its memory");
+    let held = keys.iter().map(|key| (store.stored(key), store.expires_at_ms(key)));
+    (reply, held.collect(), store.commands_run())
+}
+
+#[test]
+fn every_mutant_is_told_by_a_call_or_has_a_reason() {
+    let living = Living::read();
+    for (part, before, asked) in [(MANY, RUN, OF_MANY), (REWRITE, "", OF_REWRITE)] {
+        let of = |text: &str| -> Vec<Seen> {
+            let source = [before, text].concat();
+            asked.iter().map(|asked| seen(&source, *asked)).collect()
+        };
+        let shipped = of(part.text);
+        let lives: Vec<[String; 3]> = mutants::of(part)
+            .iter()
+            .filter(|mutant| of(&mutant.text()) == shipped)
+            .map(Mutant::line)
+            .collect();
+        let listed: Vec<[String; 3]> =
+            living.all().filter(|it| it[0] == part.name).cloned().collect();
+        assert_eq!(lives, listed, "those that live, and those with a reason to");
+    }
+}
+
+/// What a script replies for one of several keys is an answer or an error of that key; all others are untouched by it.
+#[test]
+fn an_error_is_its_keys_alone() {
+    let text = |bytes: &str| RespValue::Array(vec![RespValue::Bulk(bytes.into())]);
+    let done = RespValue::Array([1, 1].map(RespValue::Integer).into());
+    let source = [RUN, MANY.text].concat();
+    let (reply, held, _) = seen(&source, OF_MANY[6]);
+    assert_eq!(reply, RespValue::Array(vec![done.clone(), text("ERR it broke"), done]));
+    assert!(held[0].0.is_some() && held[1].0.is_none() && held[2].0.is_some(), "{held:?}");
+}

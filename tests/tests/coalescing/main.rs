@@ -1,9 +1,0 @@
-//! Coalescing: the requests of many callers in one call, each decided as if it had been sent by itself.
-
-mod callers;
-mod gate;
-mod gathered;
-mod interleavings;
-mod policies;
-mod servers;
-mod world;

@@ -1,0 +1,178 @@
+//! Plain scripts: numbers in binary, and what they leave to the general ones.
+
+use lockage_core::ScriptId::{
+    FixedWindowAcquire, IntervalBucketAcquire, LeakyBucketAcquire, LimiterAcquire, LimiterSettle,
+    SlidingLogAcquire, SlidingWindowAcquire, TokenBucketAcquire,
+};
+use lockage_sim::store::RespValue;
+
+use super::both::{Both, ID, KEY, numbers, packed, read};
+
+#[test]
+fn hot_scripts_leave_other_limits_to_the_general_ones() {
+    let mut both = Both::new();
+    let blocked = "F1 9 1000 5000 6|blocked 7000";
+    let remembered = format!("F1 9 1000 5000 6|{ID} 9000 1 5000 5000 5");
+    for record in [
+        &["F1 9 2000 5000 6"][..],
+        &["C1 F1 9 1000 F1 8 1000 1 1 1 1"],
+        &["L1 9 1000 1 5", "5"],
+        &[blocked],
+        &[&remembered],
+        &["F1 09 1000 5000 6"],
+    ] {
+        for (script, arguments) in
+            [(FixedWindowAcquire, "- F1 9 1000 1"), (SlidingLogAcquire, "- L1 9 2000 1")]
+        {
+            both.put(record);
+            let refused = both.refused(script, arguments);
+            assert!(refused.starts_with("LOCKAGE_NEEDS_SLOW_PATH "), "{refused}");
+        }
+    }
+}
+
+#[test]
+fn plain_calls_reply_numbers_and_are_kept_in_binary() {
+    let mut both = Both::new();
+    for (script, limit, told, again, after, ttl) in [
+        (FixedWindowAcquire, "F1 9 1000", "0 5000", "0 5000 5000 3", "5000 3", 1),
+        (SlidingWindowAcquire, "S1 9 1000", "0 5000", "0 5000 0 3 5000", "0 3 5000", 2),
+        (IntervalBucketAcquire, "I1 2 1000 9", "0 5000", "0 5000 3 5000", "3 5000", 10),
+        (TokenBucketAcquire, "T1 1 100 9", "9 0", "9 300", "300 5000", 2),
+        (LeakyBucketAcquire, "Q1 1 100 9", "0 5000", "0 5000 300 5000", "300 5000", 2),
+    ] {
+        both.clear();
+        let patience = if script == LeakyBucketAcquire { "9000 " } else { "" };
+        let call = |both: &mut Both, costs| {
+            both.call(script, 5000, &format!("- {limit} {patience}{costs}"))
+        };
+        assert_eq!(call(&mut both, "2 90 1"), numbers(told), "{limit}");
+        assert_eq!((both.record(), both.ttl()), (format!("{limit} {after}"), ttl));
+        let RespValue::Bulk(bytes) = both.stored() else { panic!("{limit}") };
+        assert_eq!(bytes.len(), 3 + 8 * (both.record().split(' ').count() - 1), "{limit}");
+        // The expiry stays as it is.
+        assert_eq!(call(&mut both, "1"), numbers(again), "{limit}");
+        assert_eq!(both.ttl(), ttl);
+    }
+}
+
+#[test]
+fn a_plain_log_replies_numbers_and_its_head_is_kept_in_binary() {
+    let mut both = Both::new();
+    let call = |both: &mut Both, now, costs| {
+        both.call(SlidingLogAcquire, now, &format!("- L1 9 1000 {costs}"))
+    };
+    assert_eq!(call(&mut both, 5000, "2 90 1 7"), numbers("0 5000 0 0 0 0 0 6000"));
+    assert_eq!(both.records(), ["L1 9 1000 3 5000", "5000:2", "5000"]);
+    let RespValue::Array(elements) = both.stored() else { panic!("a list") };
+    let RespValue::Bulk(head) = &elements[0] else { panic!("a string") };
+    assert_eq!((head.len(), both.ttl()), (35, 2));
+    // The expiry stays as it is within a window, and what has expired goes.
+    assert_eq!(call(&mut both, 5999, "6"), numbers("0 5999 3 5000 0"));
+    assert_eq!((both.records().len(), both.ttl()), (4, 2));
+    assert_eq!(call(&mut both, 6000, "8 7 2"), numbers("0 6000 6 5999 6999 6999 0"));
+    assert_eq!(both.records(), ["L1 9 1000 8 6000", "5999:6", "6000:2"]);
+    assert_eq!(call(&mut both, 6000, "8"), numbers("0 6000 8 6000 7000"));
+}
+
+#[test]
+fn what_is_no_plain_call_is_a_wrong_argument() {
+    let mut both = Both::new();
+    let nan = "nan";
+    for (script, right) in [
+        (FixedWindowAcquire, &["9", "1000", "1"][..]),
+        (SlidingWindowAcquire, &["9", "1000", "1"]),
+        (IntervalBucketAcquire, &["2", "1000", "9", "1"]),
+        (TokenBucketAcquire, &["1", "100", "9", "1"]),
+        (LeakyBucketAcquire, &["1", "100", "9", "0", "1"]),
+        (SlidingLogAcquire, &["9", "1000", "1"]),
+    ] {
+        let mut wrong = vec![packed(&right[1..]), vec![], [packed(right), vec![0]].concat()];
+        for place in 0..right.len() {
+            for instead in ["0", "-1", "1.5", nan, "9007199254740992"] {
+                let is_cost = place == right.len() - 1;
+                let is_patience = script == LeakyBucketAcquire && place == 3;
+                let is_right = is_cost && instead.len() > 10
+                    || is_patience && instead != nan && instead != "-1";
+                let mut words = right.to_vec();
+                words[place] = instead;
+                wrong.extend((!is_right).then(|| packed(&words)));
+                let mut more = right.to_vec();
+                more.push(instead);
+                wrong.extend((instead.len() < 10).then(|| packed(&more)));
+            }
+        }
+        let time = packed(&["5000", "0"]);
+        let mut calls: Vec<_> = wrong.into_iter().map(|call| (call, time.clone())).collect();
+        for time in [&["-1", "0"][..], &["0.5", "0"], &["nan", "0"], &["5000", "-1"], &["5000"]] {
+            calls.push((packed(right), packed(time)));
+        }
+        let source = lockage_lua::script(script).source();
+        for (call, time) in calls {
+            let keys = [KEY.as_bytes()];
+            let Ok(RespValue::Error(error)) = both.simulated.eval(source, &keys, &[&call, &time])
+            else {
+                panic!("{call:?} {time:?}")
+            };
+            assert!(error.starts_with("LOCKAGE_ARGUMENT ARGV[1] must be "), "{error}");
+            let mut real = redis::cmd("EVAL");
+            real.arg(source).arg(1).arg(KEY).arg(&call[..]).arg(&time[..]);
+            assert_eq!(read(real.query(&mut both.real)), RespValue::Error(error));
+            assert_eq!(both.stored(), RespValue::Nil, "D12");
+        }
+    }
+}
+
+#[test]
+fn a_packed_record_that_is_damaged_is_told_and_stays() {
+    let mut both = Both::new();
+    let right = packed(&["9", "1000", "5000", "6"]);
+    let at = |place: usize, number: f64| {
+        let mut numbers = right.clone();
+        numbers[8 * place..8 * place + 8].copy_from_slice(&number.to_le_bytes());
+        numbers
+    };
+    let mut damaged = vec![right[..31].to_vec(), [&right[..], &[0]].concat(), vec![]];
+    for place in 0..4 {
+        damaged.extend(
+            [-1.0, 0.5, f64::NAN, f64::INFINITY, 9_007_199_254_740_992.0].map(|it| at(place, it)),
+        );
+    }
+    for numbers in damaged {
+        both.put_bytes(&[b"F1:", &numbers[..]].concat());
+        let before = both.stored();
+        let refused = both.refused(FixedWindowAcquire, "- F1 9 1000 1");
+        assert!(refused.starts_with("LOCKAGE_NEEDS_SLOW_PATH "), "{refused}");
+        assert_eq!(both.call(LimiterAcquire, 5000, "- F1 9 1000 1"), [4], "{numbers:?}");
+        assert_eq!(both.stored(), before, "D12");
+    }
+    for (record, status) in [(&b"F2:12345678"[..], 2), (b"X1:12345678", 1), (b"user:1", 1)] {
+        both.put_bytes(record);
+        assert_eq!(both.call(LimiterAcquire, 5000, "- F1 9 1000 1"), [status]);
+    }
+}
+
+#[test]
+fn hot_scripts_leave_reservations_to_the_general_ones() {
+    let mut both = Both::new();
+    for (script, limit) in [
+        (FixedWindowAcquire, "F1 9 1000"),
+        (TokenBucketAcquire, "T1 1 100 9"),
+        (SlidingLogAcquire, "L1 9 1000"),
+    ] {
+        both.clear();
+        both.call(LimiterAcquire, 5000, &format!("r{ID}:9000 {limit} 1"));
+        both.call(LimiterSettle, 5000, &format!("{ID} 14000 1 {limit}"));
+        let before = both.stored();
+        let refused = both.refused(script, &format!("- {limit} 1"));
+        assert!(refused.starts_with("LOCKAGE_NEEDS_SLOW_PATH "), "{refused}");
+        assert_eq!(both.stored(), before);
+        // An id is for one thing.
+        for arguments in [format!("{ID}:9000 {limit} 1"), format!("r{ID}:9000 {limit} 1")] {
+            assert_eq!(both.call(LimiterAcquire, 5001, &arguments), [5]);
+        }
+        // Once it is forgotten, they take over again.
+        both.call(LimiterAcquire, 14_000, &format!("- {limit} 1"));
+        both.call(script, 14_000, &format!("- {limit} 1"));
+    }
+}

@@ -1,0 +1,21 @@
+//! Tests that start real servers, each its own on free ports.
+
+mod both_clients;
+mod cluster_faults;
+mod coalescing;
+mod faults;
+mod fred;
+mod functions;
+mod harness;
+mod held_locks;
+mod injected_clock;
+mod limiter_scripts;
+mod notifications;
+mod prefetch;
+mod redis_failures;
+mod replicated;
+mod sentinel_faults;
+mod stores;
+mod three_way;
+mod topologies;
+mod wake_ups;

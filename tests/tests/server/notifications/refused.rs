@@ -1,0 +1,84 @@
+//! Who may not listen, or finds a server silent, is told so.
+
+use fred::types::config::Config;
+use lockage::runtime::Tokio;
+use lockage::{Notification, Notifications, RetryStore, StoreError, Wake};
+use lockage_fred::FredStore;
+use lockage_redis_rs::RedisStore;
+use lockage_tests::server::Server;
+
+use super::{BOUND, fred, heard, key, nobody_waits_for_a_silent_server, publish, redis_rs, signal};
+
+/// Listening needs permissions that a script does without.
+async fn what_is_forbidden_is_not_done(store: impl Notifications, server: &Server, password: &str) {
+    let mut connection =
+        redis::Client::open(with_user(server, password)).unwrap().get_connection().unwrap();
+    publish(&mut connection, &key("a"));
+    let error = store.listen(&key("a"), Wake::One).await.unwrap_err();
+    assert!(matches!(error, StoreError::NotDone(_)), "{error:?}");
+    assert!(error.to_string().to_uppercase().contains("NOPERM"), "{error}");
+    let mut setuser = redis::cmd("ACL");
+    setuser.arg("SETUSER").arg("waiter").arg("&signals:*").exec(&mut server.connection()).unwrap();
+    let mut listener = store.listen(&key("a"), Wake::One).await.unwrap();
+    publish(&mut connection, &key("a"));
+    assert_eq!(signal(&mut listener).await, Notification::Message);
+}
+
+fn with_user(server: &Server, password: &str) -> String {
+    server.url().replace("://", &format!("://waiter:{password}@"))
+}
+
+fn forbid_channels(server: &Server) {
+    // What the documentation of the adapters names, but for the channels.
+    let rules = ["on", ">p", "resetchannels", "~signals:*", "+eval", "+evalsha", "+publish"];
+    let more = ["+subscribe", "+unsubscribe", "+ping", "+client", "+info", "+cluster"];
+    let mut setuser = redis::cmd("ACL");
+    setuser.arg("SETUSER").arg("waiter").arg("reset").arg(&rules).arg(&more);
+    let mut connection = server.connection();
+    setuser.exec(&mut connection).unwrap();
+    let sharded = ["+spublish", "+ssubscribe", "+sunsubscribe"];
+    // Commands that a server before 7.0 does not know.
+    _ = redis::cmd("ACL").arg("SETUSER").arg("waiter").arg(&sharded).exec(&mut connection);
+}
+
+#[tokio::test]
+async fn what_is_forbidden_is_not_done_through_redis_rs() {
+    let server = Server::start();
+    forbid_channels(&server);
+    let store = RedisStore::connect(redis::Client::open(with_user(&server, "p")).unwrap());
+    what_is_forbidden_is_not_done(store, &server, "p").await;
+}
+
+#[tokio::test]
+async fn what_is_forbidden_is_not_done_through_fred() {
+    let server = Server::start();
+    forbid_channels(&server);
+    let store = FredStore::connect(Config::from_url(&with_user(&server, "p")).unwrap());
+    what_is_forbidden_is_not_done(store, &server, "p").await;
+}
+
+#[tokio::test]
+async fn a_silent_server_holds_nobody_up() {
+    let server = Server::start();
+    let (first, second) = (redis_rs(&server), fred(&server));
+    let (first, second) =
+        (RetryStore::new(first, Tokio, BOUND), RetryStore::new(second, Tokio, BOUND));
+    let mut listener = first.listen(&key("a"), Wake::One).await.unwrap();
+    let untimed = (redis_rs(&server), fred(&server));
+    let others = (
+        untimed.0.listen(&key("a"), Wake::One).await,
+        untimed.1.listen(&key("a"), Wake::One).await,
+    );
+    server.freeze();
+    nobody_waits_for_a_silent_server(&untimed.0, &key("b")).await;
+    nobody_waits_for_a_silent_server(&untimed.1, &key("b")).await;
+    drop(others);
+    let error = first.listen(&key("b"), Wake::One).await.unwrap_err();
+    assert!(matches!(error, StoreError::NotDone(_)), "{error:?}");
+    let error = second.listen(&key("b"), Wake::One).await.unwrap_err();
+    assert!(matches!(error, StoreError::NotDone(_)), "{error:?}");
+    server.thaw();
+    heard(&mut listener, || publish(&mut server.connection(), &key("a"))).await;
+    let mut listener = second.listen(&key("b"), Wake::One).await.unwrap();
+    heard(&mut listener, || publish(&mut server.connection(), &key("b"))).await;
+}

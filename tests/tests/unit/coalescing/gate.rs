@@ -1,0 +1,208 @@
+//! A store whose calls go on as they are told, step by step.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::task::{Poll, Waker};
+
+use lockage::{Clock, Command, Key, Limit, Store, StoreError, Timestamp};
+use lockage_core::{Acquire, Arguments, ManualClock};
+use lockage_memory::MemoryStore;
+use lockage_tests::flaky::yield_now;
+
+use super::world::Act;
+
+/// What a call does next.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// It is pending once more, and wakes at once.
+    Yield,
+    /// While it is polled, somebody else does this.
+    Meanwhile(Box<Act>),
+    /// It is carried out, unless it was.
+    Execute,
+    /// The same, and it is answered.
+    Answer,
+    /// It fails, and says that it was not done, if so.
+    NotDone,
+    /// It fails, and does not know.
+    Unknown,
+    /// The store has a bug.
+    Panic,
+}
+
+/// A call that was sent.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) key: String,
+    pub(crate) costs: Vec<u64>,
+    /// The store's time at which it was carried out, if it was.
+    pub(crate) executed: Option<Timestamp>,
+    /// How it ended, unless it was dropped.
+    pub(crate) end: Option<End>,
+    /// It is neither at its end nor dropped.
+    pub(crate) live: bool,
+    steps: VecDeque<Step>,
+    waker: Option<Waker>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Answered,
+    NotDone,
+    Unknown,
+}
+
+/// Clones share their calls.
+#[derive(Clone)]
+pub(crate) struct Gate {
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) memory: MemoryStore<Arc<ManualClock>>,
+    /// Whether it takes several keys in one call: it carries them out one after the other.
+    supports_batch: bool,
+    /// How many arguments stand before the costs.
+    head: usize,
+    calls: Arc<Mutex<Vec<Call>>>,
+    meanwhile: Arc<OnceLock<Meanwhile>>,
+}
+
+type Meanwhile = Box<dyn Fn(Act) + Send + Sync>;
+
+impl Gate {
+    pub(crate) fn new(limit: Limit, supports_batch: bool) -> Self {
+        let clock = Arc::new(ManualClock::new(Timestamp::from_micros(START_US).unwrap()));
+        let memory = MemoryStore::with_clock(Arc::clone(&clock));
+        let head = arguments(&Acquire::new(limit, 1).unwrap()).len() - 1;
+        Gate {
+            clock,
+            memory,
+            supports_batch,
+            head,
+            calls: Arc::default(),
+            meanwhile: Arc::default(),
+        }
+    }
+
+    /// Says how to do what is to be done meanwhile.
+    pub(crate) fn meanwhile(&self, act: impl Fn(Act) + Send + Sync + 'static) {
+        assert!(self.meanwhile.set(Box::new(act)).is_ok(), "said once");
+    }
+
+    /// Looks at all calls so far.
+    pub(crate) fn calls<T>(&self, look: impl FnOnce(&mut Vec<Call>) -> T) -> T {
+        look(&mut self.calls.lock().unwrap())
+    }
+
+    /// The costs of each call so far.
+    pub(crate) fn sent(&self) -> Vec<Vec<u64>> {
+        self.calls(|calls| calls.iter().map(|call| call.costs.clone()).collect())
+    }
+
+    /// Tells the call of this number what to do after what it was told before.
+    pub(crate) fn tell(&self, number: usize, steps: impl IntoIterator<Item = Step>) {
+        let waker = self.calls(|calls| {
+            calls[number].steps.extend(steps);
+            calls[number].waker.take()
+        });
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    async fn next(&self, number: usize) -> Step {
+        poll_fn(|context| {
+            self.calls(|calls| match calls[number].steps.pop_front() {
+                Some(step) => Poll::Ready(step),
+                None => {
+                    calls[number].waker = Some(context.waker().clone());
+                    Poll::Pending
+                }
+            })
+        })
+        .await
+    }
+
+    fn ended(&self, number: usize, end: End) {
+        self.calls(|calls| calls[number].end = Some(end));
+    }
+}
+
+impl Store for Gate {
+    fn supports_batch(&self) -> bool {
+        self.supports_batch
+    }
+
+    async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        let costs = arguments(command).into_iter().skip(self.head);
+        let costs = costs.map(|cost| cost.parse().unwrap()).collect();
+        let call = Call {
+            key: key.to_string(),
+            costs,
+            executed: None,
+            end: None,
+            live: true,
+            steps: VecDeque::new(),
+            waker: None,
+        };
+        let number = self.calls(|calls| {
+            calls.push(call);
+            calls.len() - 1
+        });
+        let _alive = Alive(self, number);
+        let mut outcome = None;
+        loop {
+            let step = self.next(number).await;
+            match step {
+                Step::Yield => yield_now().await,
+                Step::Meanwhile(act) => self.meanwhile.get().expect("said before")(*act),
+                Step::Execute | Step::Answer => {
+                    if outcome.is_none() {
+                        self.calls(|calls| calls[number].executed = Some(self.clock.now()));
+                        outcome = Some(self.memory.execute(key, command).await);
+                    }
+                    if matches!(step, Step::Answer) {
+                        self.ended(number, End::Answered);
+                        return outcome.expect("carried out");
+                    }
+                }
+                Step::NotDone if outcome.is_none() => {
+                    self.ended(number, End::NotDone);
+                    return Err(StoreError::NotDone("told to".into()));
+                }
+                // With others in one call, a panic would be theirs too, whatever became of them.
+                Step::Panic if self.supports_batch => {
+                    self.ended(number, End::Unknown);
+                    return Err(StoreError::Unknown("told to".into()));
+                }
+                Step::NotDone | Step::Unknown => {
+                    self.ended(number, End::Unknown);
+                    return Err(StoreError::Unknown("told to".into()));
+                }
+                Step::Panic => {
+                    self.ended(number, End::Unknown);
+                    // Without a word: it is meant.
+                    std::panic::resume_unwind(Box::new("told to"));
+                }
+            }
+        }
+    }
+}
+
+/// Marks a call that is neither at its end nor dropped.
+struct Alive<'a>(&'a Gate, usize);
+
+impl Drop for Alive<'_> {
+    fn drop(&mut self) {
+        self.0.calls(|calls| calls[self.1].live = false);
+    }
+}
+
+const START_US: u64 = 1_763_697_600_000_000;
+
+/// Those of the script that takes text.
+fn arguments(command: &impl Command) -> Vec<String> {
+    let mut arguments = Arguments::new(None, 0);
+    command.slow_path_arguments(&mut arguments);
+    arguments.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect()
+}
