@@ -31,7 +31,7 @@ impl Replicated for FredStore<Reconnecting> {
         M: Command<Outcome: Send> + Sync,
     {
         let wait = Acknowledgement::new(replicas, patience);
-        let mut call = Call::new(command, &self.time).by_function(self.functions);
+        let mut call = Call::new(command, &self.time);
         let mut to = To { node: None, asking: false };
         loop {
             let call_with_wait =

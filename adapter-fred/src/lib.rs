@@ -51,18 +51,6 @@
 //! way it has a client more, of one connection, and keeps it for the next. An ACL has to allow the commands
 //! `EVAL WAIT`.
 //!
-//! # Functions
-//!
-//! A store [`with_functions`](FredStore::with_functions) calls the plain scripts (those of limiters, and of locks
-//! without a line) by `FCALL`. It goes on by `EVALSHA`, which is one more trip to the same scripts, where the server has
-//! not been given the functions ([`load_functions`](FredStore::load_functions)) or does not allow `FCALL`. An ACL
-//! has to allow `FCALL`, and for who loads them `FUNCTION|LOAD`. What functions save, and that they are part of a server's
-//! data, is in `docs/clients.md`.
-//!
-//! It is for servers that know functions: Redis 7.0 and later, and Valkey. Another one repeats in its error some of
-//! the arguments, which are not text, so that the client may not be able to read it: it gives up the connection then, and the call is
-//! `Unknown`. There `load_functions` is `NotDone`, so take its answer first.
-//!
 //! # Listening
 //!
 //! Whoever waits needs a client that listens, which the store makes at the first wait, by RESP3: by itself after
@@ -102,7 +90,6 @@ pub use link::{Link, LinkError, Reconnecting, Request};
 pub struct FredStore<L> {
     link: L,
     time: TimeSource,
-    functions: bool,
     /// Where the store can make a client of its own.
     channels: Option<Channels>,
 }
@@ -118,7 +105,7 @@ impl FredStore<Reconnecting> {
 impl<L> FredStore<L> {
     /// A store through this client. The server's clock decides.
     pub fn new(link: L) -> Self {
-        FredStore { link, time: TimeSource::SERVER, functions: false, channels: None }
+        FredStore { link, time: TimeSource::SERVER, channels: None }
     }
 
     /// Lets those who wait listen through a client of their own, with this configuration, of the same
@@ -132,26 +119,9 @@ impl<L> FredStore<L> {
     pub fn with_clock(self, clock: Arc<dyn Clock>, skew: Duration) -> Self {
         FredStore { time: TimeSource::caller(clock, skew), ..self }
     }
-
-    /// Calls the plain scripts as functions, which cost the server less, on servers that know functions (7.0 and later):
-    /// see [Functions](crate#functions).
-    pub fn with_functions(self) -> Self {
-        FredStore { functions: true, ..self }
-    }
 }
 
 impl<L: Link> FredStore<L> {
-    /// Gives the server, or each master of a cluster, the functions that a store
-    /// [`with_functions`](FredStore::with_functions) calls: see [Functions](crate#functions). What it has of this version is
-    /// loaded again.
-    ///
-    /// # Errors
-    /// `NotDone` where the server refused: it knows no functions (before 7.0), say, or this user may not load any;
-    /// `Unknown` where it did not answer. In a cluster other masters may have them by then.
-    pub async fn load_functions(&self) -> Result<(), StoreError> {
-        self.link.send(Request::library()).await.map(drop).map_err(outcome::failure)
-    }
-
     async fn call<M>(
         &self,
         key: &Key,
@@ -161,7 +131,7 @@ impl<L: Link> FredStore<L> {
     where
         M: Command<Outcome: Send> + Sync,
     {
-        let mut call = Call::new(command, &self.time).by_function(self.functions);
+        let mut call = Call::new(command, &self.time);
         let mut redirections = 0;
         loop {
             // After one, the client has asked who has the slot; after two, the slot is on its way.

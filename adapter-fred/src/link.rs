@@ -32,26 +32,15 @@ pub trait Link: Send + Sync {
 /// Why there is no reply.
 pub type LinkError = lockage::adapter::LinkError<Error>;
 
-/// A script call, or what gives servers the functions.
+/// A script call.
 #[derive(Clone, Debug)]
 pub struct Request {
     name: &'static str,
     arguments: Vec<Value>,
     slot: u16,
     deadline: Option<Instant>,
-    to: To,
-}
-
-/// Who is to get it in a cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum To {
-    /// The node that has the slot, as far as the client knows.
-    Owner,
-    /// The one that takes the slot over from it.
-    Next,
-    Node(Server),
-    /// Each that has slots.
-    Masters,
+    /// Whether the node is to get it that takes the slot over from the one that has it.
+    follows: bool,
 }
 
 impl Request {
@@ -66,8 +55,7 @@ impl Request {
         arguments.extend([Value::from_static_str("1"), key.as_str().into()]);
         arguments.extend(call.arguments().map(Value::from));
         let slot = redis_keyslot(key.as_str().as_bytes());
-        let to = if follows { To::Next } else { To::Owner };
-        Request { name: call.name(), arguments, slot, deadline, to }
+        Request { name: call.name(), arguments, slot, deadline, follows }
     }
 
     /// One call for several keys.
@@ -81,15 +69,7 @@ impl Request {
         arguments.push(Value::from(calls.len().to_string()));
         arguments.extend(calls.iter().map(|(key, _)| Value::from(key.as_str())));
         arguments.extend(call.arguments().map(Value::from));
-        Request { name: call.name(), arguments, slot: 0, deadline, to: To::Owner }
-    }
-
-    /// What gives the server, or each master of a cluster, the functions: in the place of those that it has, so that
-    /// whatever error it replies is one.
-    pub(crate) fn library() -> Self {
-        let arguments = ["LOAD", "REPLACE", lockage_lua::functions()].map(Value::from_static_str);
-        let arguments = arguments.into();
-        Request { name: "FUNCTION", arguments, slot: 0, deadline: None, to: To::Masters }
+        Request { name: call.name(), arguments, slot: 0, deadline, follows: false }
     }
 
     pub(crate) fn slot(&self) -> u16 {
@@ -105,7 +85,6 @@ impl Request {
             max_redirections: Some(0),
             timeout,
             fail_fast: true,
-            cluster_node: if let To::Node(node) = self.to { Some(node) } else { None },
             ..Options::default()
         };
         let command = CustomCommand::new_static(self.name, ClusterHash::Custom(self.slot), false);
@@ -119,10 +98,9 @@ impl Link for Client {
         if self.is_clustered() && self.connection_config().max_redirections != 0 {
             return Err(not_sent("a client of a cluster needs max_redirections: 0"));
         }
-        match request.to {
-            To::Next => Box::pin(follow(self, request)).await,
-            To::Masters if self.is_clustered() => Box::pin(to_masters(self, request)).await,
-            _ => request.send_once(self).await.map_err(LinkError::Failed),
+        match request.follows {
+            true => Box::pin(follow(self, request)).await,
+            false => request.send_once(self).await.map_err(LinkError::Failed),
         }
     }
 
@@ -157,19 +135,6 @@ async fn follow(client: &Client, request: Request) -> Result<Value, LinkError> {
     let node = Own::node(client, node).await.map_err(LinkError::NotSent)?;
     node.ask().await.map_err(LinkError::NotSent)?;
     request.send_once(&node.client).await.map_err(LinkError::Failed)
-}
-
-/// Sends to one after the other, and not after an error. What the client itself would send to all of them at once
-/// tells only what one has said.
-async fn to_masters(client: &Client, request: Request) -> Result<Value, LinkError> {
-    let slots = client.cached_cluster_state();
-    let masters = slots.map(|slots| slots.unique_primary_nodes()).unwrap_or_default();
-    let mut last = Err(not_sent("the client does not know the cluster"));
-    for master in masters {
-        let request = Request { to: To::Node(master), ..request.clone() };
-        last = Ok(request.send_once(client).await.map_err(LinkError::Failed)?);
-    }
-    last
 }
 
 /// The node that a `MOVED` or an `ASK` of this one names.

@@ -22,7 +22,7 @@ impl<L: Acknowledging> Replicated for RedisStore<L> {
         M: Command<Outcome: Send> + Sync,
     {
         let wait = Acknowledgement::new(replicas, patience);
-        let mut call = Call::new(command, &self.time).by_function(self.functions);
+        let mut call = Call::new(command, &self.time);
         let mut asking = None;
         loop {
             let call_with_wait = Acknowledged { call: packed(&call, key), key: key.as_str(), wait };

@@ -9,7 +9,7 @@ use lockage_lua::{Call, TimeSource};
 use redis::{Client, Connection, RedisResult};
 
 use crate::link::LinkError;
-use crate::{library, outcome, packed};
+use crate::{outcome, packed};
 
 /// The longest that the client is asked to wait: to it, no time limit is another thing than a long
 /// one.
@@ -50,37 +50,18 @@ pub struct BlockingRedisStore<D> {
     dial: D,
     idle: Idle<Connection>,
     time: TimeSource,
-    functions: bool,
 }
 
 impl<D: Dial> BlockingRedisStore<D> {
     /// A store on the server that a [`Client`] or, by the feature `sentinel`, a `SentinelClient` in a
     /// mutex leads to; it is connected to at the first call. The server's clock decides.
     pub fn new(dial: D) -> Self {
-        BlockingRedisStore { dial, idle: Idle::new(), time: TimeSource::SERVER, functions: false }
+        BlockingRedisStore { dial, idle: Idle::new(), time: TimeSource::SERVER }
     }
 
     /// Lets the caller's clock decide instead of the server's: see [`TimeSource::caller`].
     pub fn with_clock(self, clock: Arc<dyn Clock>, skew: Duration) -> Self {
         BlockingRedisStore { time: TimeSource::caller(clock, skew), ..self }
-    }
-
-    /// As [`RedisStore::with_functions`](crate::RedisStore::with_functions).
-    pub fn with_functions(self) -> Self {
-        BlockingRedisStore { functions: true, ..self }
-    }
-
-    /// As [`RedisStore::load_functions`](crate::RedisStore::load_functions), waiting for no longer than `patience`.
-    ///
-    /// # Errors
-    /// The same.
-    pub fn load_functions(&self, patience: Duration) -> Result<(), StoreError> {
-        let connection = self.connection(patience);
-        let mut connection =
-            connection.map_err(|error| outcome::failure(LinkError::NotSent(error)))?;
-        let result = library().exec(&mut connection).map_err(LinkError::Failed);
-        self.idle.give(connection, outcome::verdict(&result));
-        result.map_err(outcome::failure)
     }
 
     /// An idle connection or a new one, which waits for no longer than `patience`, from now on.
@@ -105,7 +86,7 @@ impl<D: Dial> BlockingStore for BlockingRedisStore<D> {
         let connection = self.connection(patience);
         let mut connection =
             connection.map_err(|error| outcome::failure(LinkError::NotSent(error)))?;
-        let mut call = Call::new(command, &self.time).by_function(self.functions);
+        let mut call = Call::new(command, &self.time);
         loop {
             let result = packed(&call, key).query(&mut connection);
             // A slot that is elsewhere is for callers with a cluster's connection.

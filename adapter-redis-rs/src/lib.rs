@@ -39,18 +39,6 @@
 //! `overall_response_timeout` as well (500 ms, unless it says otherwise), and is `Unknown` then: leave more than
 //! the patience. An ACL has to allow the commands `MULTI EXEC EVAL WAIT`.
 //!
-//! # Functions
-//!
-//! A store [`with_functions`](RedisStore::with_functions) calls the plain scripts (those of limiters, and of locks
-//! without a line) by `FCALL`. It goes on by `EVALSHA`, which is one more trip to the same scripts, where the server has
-//! not been given the functions ([`load_functions`](RedisStore::load_functions)) or does not allow `FCALL`. An ACL
-//! has to allow `FCALL`, and for who loads them `FUNCTION|LOAD`. What functions save, and that they are part of a server's
-//! data, is in `docs/clients.md`.
-//!
-//! It is for servers that know functions: Redis 7.0 and later, and Valkey. Another one repeats in its error some of
-//! the arguments, which are not text, so that the client may not be able to read it: it gives up the connection then, and the call is
-//! `Unknown`. There `load_functions` is `NotDone`, so take its answer first.
-//!
 //! # Listening
 //!
 //! Whoever waits needs a connection that listens, which the store makes at the first wait, by RESP3:
@@ -90,7 +78,6 @@ pub use link::{Acknowledging, Link, LinkError, Reconnecting};
 pub struct RedisStore<L> {
     link: L,
     time: TimeSource,
-    functions: bool,
     /// Where the store can make a connection of its own.
     channels: Option<Channels>,
 }
@@ -140,7 +127,7 @@ impl RedisStore<Cluster> {
 impl<L> RedisStore<L> {
     /// A store on this connection. The server's clock decides.
     pub fn new(link: L) -> Self {
-        RedisStore { link, time: TimeSource::SERVER, functions: false, channels: None }
+        RedisStore { link, time: TimeSource::SERVER, channels: None }
     }
 
     /// Lets those who wait listen on a connection of their own, which this client makes, to the same
@@ -168,25 +155,6 @@ impl<L> RedisStore<L> {
     pub fn with_clock(self, clock: Arc<dyn Clock>, skew: Duration) -> Self {
         RedisStore { time: TimeSource::caller(clock, skew), ..self }
     }
-
-    /// Calls the plain scripts as functions, which cost the server less, on servers that know functions (7.0 and later):
-    /// see [Functions](crate#functions).
-    pub fn with_functions(self) -> Self {
-        RedisStore { functions: true, ..self }
-    }
-}
-
-impl<L: Link> RedisStore<L> {
-    /// Gives the server, or each master of a cluster, the functions that a store
-    /// [`with_functions`](RedisStore::with_functions) calls: see [Functions](crate#functions). What it has of this version is
-    /// loaded again.
-    ///
-    /// # Errors
-    /// `NotDone` where the server refused: it knows no functions (before 7.0), say, or this user may not load any;
-    /// `Unknown` where it did not answer. In a cluster other masters may have them by then.
-    pub async fn load_functions(&self) -> Result<(), StoreError> {
-        self.link.send(&library(), None).await.map(drop).map_err(outcome::failure)
-    }
 }
 
 impl<L: Link> Store for RedisStore<L> {
@@ -194,7 +162,7 @@ impl<L: Link> Store for RedisStore<L> {
     where
         M: Command<Outcome: Send> + Sync,
     {
-        let mut call = Call::new(command, &self.time).by_function(self.functions);
+        let mut call = Call::new(command, &self.time);
         let mut asking = None;
         loop {
             let error = match self.link.send(&packed(&call, key), asking.as_deref()).await {
@@ -236,15 +204,7 @@ impl<L: Link> Notifications for RedisStore<L> {
 const NO_CLIENT: &str = "a store on a connection of your own needs a client to listen: see \
     RedisStore::listening and RedisStore::listening_in_cluster";
 
-/// What gives a server the functions: in the place of those that it has, so that whatever error it replies is one. A
-/// client of a cluster sends it to each master.
-fn library() -> Cmd {
-    let mut library = redis::cmd("FUNCTION");
-    library.arg("LOAD").arg("REPLACE").arg(lockage_lua::functions());
-    library
-}
-
-/// `EVALSHA digest 1 key argument...`, or the same with the script's text or the function's name.
+/// `EVALSHA digest 1 key argument...`, or the same with the script's text.
 fn packed<M: Command>(call: &Call<'_, M>, key: &Key) -> Cmd {
     let mut packed = redis::cmd(call.name());
     packed.arg(call.script()).arg(1).arg(key.as_str());

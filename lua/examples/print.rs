@@ -1,6 +1,4 @@
 //! Prints a script whole, and tells its digest: `cargo run -p lockage-lua --example print token_bucket_acquire`.
-//! By the name `functions` it prints the library of the plain ones:
-//! `cargo run -p lockage-lua --example print functions | redis-cli -x FUNCTION LOAD`
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
@@ -10,13 +8,9 @@ use lockage_core::ScriptId;
 
 fn main() -> ExitCode {
     let wanted = std::env::args().nth(1).unwrap_or_default();
-    if wanted == "functions" {
-        print!("{}", lockage_lua::functions());
-        return ExitCode::SUCCESS;
-    }
     let Some(id) = ScriptId::ALL.into_iter().find(|id| id.name() == wanted) else {
         let names: Vec<&str> = ScriptId::ALL.iter().map(|id| id.name()).collect();
-        eprintln!("no script {wanted:?}; there are functions, {}", names.join(", "));
+        eprintln!("no script {wanted:?}; there are {}", names.join(", "));
         return ExitCode::from(2);
     };
     let script = lockage_lua::script(id);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockage_core::{Arguments, Clock, Command, ReplyError, read_integer_reply, read_packed_reply};
 
-use crate::{Script, function, script};
+use crate::{Script, script};
 
 /// How often one call follows a slot to another node, or finds it gone again, before it is
 /// reported as not done.
@@ -16,37 +16,19 @@ const REDIRECTIONS: u8 = 8;
 /// and another script is to be called: see [`lockage_core::Command::slow_path`].
 pub const NEEDS_SLOW_PATH: &str = "LOCKAGE_NEEDS_SLOW_PATH";
 
-/// The first words of error replies to a function after which it is called as a script instead: the server has no
-/// such function or knows no functions (`ERR`), the caller may not call any (`NOPERM`), or the server takes no writes
-/// now. It refuses a function then before it runs, and a script only where it writes, which a denial does not.
-///
-/// Not `READONLY`: who asks a replica is to find the master.
-const AS_A_SCRIPT: [&str; 5] = ["ERR", "NOPERM", "OOM", "MISCONF", "NOREPLICAS"];
-
 /// One command as a script call: what to send, whether an error reply asks for sending again, and
 /// what a reply says.
 ///
 /// A script is called by its digest first, and with its whole text where the server does not know
 /// it. `EVAL` makes the server remember the text, so this needs no `SCRIPT LOAD`, and in a cluster
 /// it reaches the node that has the key.
-///
-/// Where that is asked for ([`Call::by_function`]), a plain script is first called as a function, which the server must
-/// have been given: see [`functions`](crate::functions).
 #[derive(Debug)]
 pub struct Call<'a, C> {
     command: &'a C,
     script: &'static Script,
     arguments: Arguments,
-    by: By,
+    with_text: bool,
     redirections: u8,
-}
-
-/// What names the script.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
-    Function(&'static str),
-    Digest,
-    Text,
 }
 
 impl<'a, C: Command> Call<'a, C> {
@@ -55,33 +37,18 @@ impl<'a, C: Command> Call<'a, C> {
         let mut arguments = time.arguments();
         command.arguments(&mut arguments);
         let script = script(command.script());
-        Call { command, script, arguments, by: By::Digest, redirections: 0 }
+        Call { command, script, arguments, with_text: false, redirections: 0 }
     }
 
-    /// The same, first by `FCALL` where that is `wanted` and the script is one of the
-    /// [`functions`](crate::functions).
-    pub fn by_function(self, wanted: bool) -> Self {
-        let name = wanted.then(|| function(self.script.id())).flatten();
-        Call { by: name.map_or(By::Digest, By::Function), ..self }
-    }
-
-    /// The command's name: `EVALSHA`, `EVAL`, or `FCALL`.
+    /// The command's name: `EVALSHA`, or `EVAL`.
     pub fn name(&self) -> &'static str {
-        match self.by {
-            By::Function(_) => "FCALL",
-            By::Digest => "EVALSHA",
-            By::Text => "EVAL",
-        }
+        if self.with_text { "EVAL" } else { "EVALSHA" }
     }
 
     /// The command's first argument; `1` and the key stand between it and
     /// [`Call::arguments`].
     pub fn script(&self) -> &'static str {
-        match self.by {
-            By::Function(name) => name,
-            By::Digest => self.script.digest(),
-            By::Text => self.script.source(),
-        }
+        if self.with_text { self.script.source() } else { self.script.digest() }
     }
 
     /// The script's own arguments.
@@ -92,27 +59,19 @@ impl<'a, C: Command> Call<'a, C> {
     /// Whether to send this call again, at once, after an error reply whose first word is `code`.
     ///
     /// Whatever the code, nothing was done: no script of lockage fails once it has written. Again
-    /// is right where the server did not run the function (the script is called then), where it did
-    /// not know the script (the text is sent then), where a limiter's key was written under another
-    /// limit (the script that converts it is called then), and where the slot is with another node
-    /// (`MOVED`, `ASK`), for as often as a sane cluster needs.
+    /// is right where the server did not know the script (the text is sent then), where a limiter's
+    /// key was written under another limit (the script that converts it is called then), and where
+    /// the slot is with another node (`MOVED`, `ASK`), for as often as a sane cluster needs.
     pub fn again_after(&mut self, code: &str) -> bool {
-        match (self.by, code) {
-            (By::Digest, "NOSCRIPT") => {
-                self.by = By::Text;
-                true
-            }
-            (By::Function(_), code) if AS_A_SCRIPT.contains(&code) => {
-                self.by = By::Digest;
-                true
-            }
-            (_, NEEDS_SLOW_PATH) => self.command.slow_path().is_some_and(|fallback| {
-                self.by = By::Digest;
+        match code {
+            "NOSCRIPT" => !std::mem::replace(&mut self.with_text, true),
+            NEEDS_SLOW_PATH => self.command.slow_path().is_some_and(|fallback| {
+                self.with_text = false;
                 self.arguments = self.arguments.at_the_same_time();
                 self.command.slow_path_arguments(&mut self.arguments);
                 std::mem::replace(&mut self.script, script(fallback)).id() != fallback
             }),
-            (_, "MOVED" | "ASK") => {
+            "MOVED" | "ASK" => {
                 self.redirections += 1;
                 self.redirections <= REDIRECTIONS
             }
@@ -198,7 +157,7 @@ impl fmt::Debug for TimeSource {
 
 #[cfg(test)]
 mod tests {
-    use lockage_core::{Acquire, Limit, Peek, ScriptId};
+    use lockage_core::{Acquire, Limit};
 
     use super::*;
 
@@ -242,45 +201,9 @@ mod tests {
     }
 
     #[test]
-    fn a_function_that_did_not_run_is_called_as_a_script_once() {
-        for code in ["ERR", "NOPERM", "OOM", "MISCONF", "NOREPLICAS"] {
-            with_call(|call| {
-                let (digest, arguments) = (call.script(), call.arguments.clone());
-                let mut call = call.by_function(true);
-                assert_eq!(call.name(), "FCALL");
-                assert_eq!(Some(call.script()), function(ScriptId::TokenBucketAcquire));
-                assert!(call.again_after("MOVED") && call.again_after("ASK"));
-                assert_eq!(call.name(), "FCALL", "the function is as likely where the slot is");
-                assert!(call.again_after(code), "{code}");
-                assert_eq!((call.name(), call.script()), ("EVALSHA", digest));
-                assert!(call.arguments().eq(arguments.iter()));
-                assert!(!call.again_after(code), "{code}");
-                assert!(call.again_after("NOSCRIPT"));
-                assert_eq!(call.name(), "EVAL");
-            });
-        }
-    }
-
-    #[test]
-    fn only_plain_scripts_are_functions_and_only_where_that_is_asked_for() {
-        with_call(|call| assert_eq!(call.by_function(false).name(), "EVALSHA"));
-        with_call(|call| {
-            let mut call = call.by_function(true);
-            assert!(call.again_after("LOCKAGE_NEEDS_SLOW_PATH"));
-            assert_eq!((call.name(), call.script().len()), ("EVALSHA", 40));
-        });
-        let limit: Limit = "token-bucket 5/s".parse().unwrap();
-        let peek = Peek::new(limit, 1);
-        assert_eq!(Call::new(&peek, &TimeSource::SERVER).by_function(true).name(), "EVALSHA");
-    }
-
-    #[test]
     fn other_errors_are_reported() {
         for code in ["ERR", "OOM", "READONLY", "BUSY", "CLUSTERDOWN", "LOADING", "NOSCRIPTS", ""] {
             with_call(|mut call| assert!(!call.again_after(code), "{code}"));
-        }
-        for code in ["READONLY", "BUSY", "CLUSTERDOWN", "LOADING", "NOSCRIPT", "NOAUTH", ""] {
-            with_call(|call| assert!(!call.by_function(true).again_after(code), "{code}"));
         }
     }
 }

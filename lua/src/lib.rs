@@ -14,11 +14,9 @@
 //! ```
 //!
 //! To use the scripts from another language, print them whole:
-//! `cargo run -p lockage-lua --example print token_bucket_acquire`. The plain ones are functions too, for
-//! servers that have such: `functions` in the place of a script's name prints their library.
+//! `cargo run -p lockage-lua --example print token_bucket_acquire`.
 
 mod call;
-mod functions;
 mod many;
 mod sources;
 
@@ -27,7 +25,6 @@ use std::sync::LazyLock;
 use lockage_core::ScriptId;
 
 pub use call::{Call, NEEDS_SLOW_PATH, Reply, TimeSource};
-pub use functions::{function, functions};
 pub use many::BatchCall;
 pub use sources::{REWRITE, SHARDED_CHANNELS};
 

@@ -104,11 +104,6 @@ pub(crate) fn source(id: ScriptId) -> String {
     }
 }
 
-/// Whether this is one of those that most calls take: see `fast_call.lua`.
-pub(crate) fn is_fast_path(id: ScriptId) -> bool {
-    source(id).starts_with(PLAIN_CALL)
-}
-
 /// The text that runs this script for each of several keys.
 pub(crate) fn many(id: ScriptId) -> String {
     let source = source(id);

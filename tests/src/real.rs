@@ -8,7 +8,7 @@ use lockage_core::{
 use redis::{Connection, Value};
 
 use crate::key::{Held, Holds, Key};
-use crate::server::{Server, VirtualClock, has_functions};
+use crate::server::{Server, VirtualClock};
 use crate::stores::Time;
 
 /// What a key holds, a string or a list: its record may change from one to the other.
@@ -29,7 +29,6 @@ pub struct Session {
     connection: Connection,
     clock: VirtualClock,
     keys: u64,
-    by_function: bool,
     server: Server,
 }
 
@@ -47,19 +46,7 @@ impl Session {
                 load.query(&mut connection).expect("the server takes every script");
             assert_eq!(digest, script.digest(), "the digest that is shipped with {}", id.name());
         }
-        Session { connection, clock, keys: 0, by_function: false, server }
-    }
-
-    /// Starts a server whose plain scripts are called as functions, where it has such.
-    pub fn with_functions() -> Self {
-        let mut session = Self::start();
-        session.by_function = has_functions();
-        if session.by_function {
-            let mut load = redis::cmd("FUNCTION");
-            load.arg("LOAD").arg(lockage_lua::functions());
-            load.exec(&mut session.connection).expect("the server takes the library");
-        }
-        session
+        Session { connection, clock, keys: 0, server }
     }
 
     /// The server that is called.
@@ -75,11 +62,7 @@ impl Session {
         arguments: &Arguments,
     ) -> Result<(Value, Held), String> {
         let mut calls = redis::pipe();
-        match lockage_lua::function(script).filter(|_| self.by_function) {
-            Some(name) => calls.cmd("FCALL").arg(name),
-            None => calls.cmd("EVALSHA").arg(lockage_lua::script(script).digest()),
-        };
-        calls.arg(1).arg(key);
+        calls.cmd("EVALSHA").arg(lockage_lua::script(script).digest()).arg(1).arg(key);
         for argument in arguments.iter() {
             calls.arg(argument);
         }

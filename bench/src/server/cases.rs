@@ -79,26 +79,16 @@ const DENIES: &str = "token-bucket 1/day";
 pub(super) fn all() -> Vec<Case> {
     let mut cases = plain();
     for (name, _, admits, denies) in LIMITS {
-        cases.extend(limiter(name, [admits, denies], USED_UP, false));
+        cases.extend(limiter(name, [admits, denies], USED_UP));
     }
     for (name, denies, entries) in [
         ("sliding log, 100 entries", "sliding-log 100/day", 100),
         ("sliding log, 10,000 entries", "sliding-log 10000/day", 10_000),
     ] {
-        cases.extend(limiter(name, ["sliding-log 1000000/day", denies], entries, false));
+        cases.extend(limiter(name, ["sliding-log 1000000/day", denies], entries));
     }
     cases.push(new_keys());
-    cases.extend(locks("lock", false));
-    cases
-}
-
-/// Plain scripts as functions, for servers that have such: not among those that the gate counts.
-pub(super) fn by_function() -> Vec<Case> {
-    let buckets = limiter("token bucket, by FCALL", [ADMITS, DENIES], USED_UP, true);
-    let mut cases: Vec<Case> = buckets.into_iter().chain(locks("lock, by FCALL", true)).collect();
-    for case in &mut cases {
-        case.before.insert(0, cmd(&["FUNCTION", "LOAD", "REPLACE", lockage_lua::functions()]));
-    }
+    cases.extend(locks("lock"));
     cases
 }
 
@@ -183,24 +173,19 @@ fn plain() -> Vec<Case> {
 const USED_UP: usize = 2;
 
 /// Under each of these limits, of which the first one admits and the second one denies, once so many calls were made.
-fn limiter(
-    name: &'static str,
-    limits: [&str; 2],
-    calls_before: usize,
-    by_function: bool,
-) -> [Case; 2] {
+fn limiter(name: &'static str, limits: [&str; 2], calls_before: usize) -> [Case; 2] {
     let [admits, denies] = limits.map(|limit| {
         let limit: Limit = limit.parse().expect("a limit");
         Acquire::new(limit, 1).expect("above zero")
     });
     [("admitted", admits), ("denied", denies)].map(|(outcome, acquire)| {
         let before = (0..calls_before).map(|_| call(&acquire, name)).collect();
-        Case { before, ..case(name, outcome, move |_| call_by(by_function, &acquire, name)) }
+        Case { before, ..case(name, outcome, move |_| call(&acquire, name)) }
     })
 }
 
-fn locks(name: &'static str, by_function: bool) -> Vec<Case> {
-    let call = move |operation: &Operation| call_by(by_function, operation, "lock");
+fn locks(name: &'static str) -> Vec<Case> {
+    let call = |operation: &Operation| call(operation, name);
     let lock = Lock::new(Duration::from_secs(30), Duration::from_secs(60)).expect("in range");
     let hold = |number: usize| {
         // As unlike each other as random ones, and the same in every run.
@@ -252,12 +237,7 @@ fn eval(script: &str, words: &[&str]) -> Cmd {
 
 /// A call as the adapters send it, once the server knows the script.
 fn call(command: &impl Command, id: &str) -> Cmd {
-    call_by(false, command, id)
-}
-
-/// The same, or that of a store with functions.
-fn call_by(function: bool, command: &impl Command, id: &str) -> Cmd {
-    let call = Call::new(command, &TimeSource::SERVER).by_function(function);
+    let call = Call::new(command, &TimeSource::SERVER);
     let mut cmd = redis::cmd(call.name());
     cmd.arg(call.script()).arg(1).arg(format!("lockage:{{{id}}}"));
     for argument in call.arguments() {

@@ -57,11 +57,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let folder = tempfile::tempdir().context("a folder for the server")?;
     let mut timed = Server::start(Command::new(&args.program), folder, true)?;
     let version = timed.info("server", "redis_version:")?;
-    // Before 7.0 there are none.
-    let has_functions = !version.concat().starts_with("6.");
-    let functions = if has_functions { cases::by_function() } else { Vec::new() };
     let mut rows = Vec::new();
-    for case in cases::all().into_iter().chain(functions).chain(cases::many_keys()) {
+    for case in cases::all().into_iter().chain(cases::many_keys()) {
         let is_wanted = args.only.as_ref().is_none_or(|only| case.name.contains(only.as_str()));
         if is_wanted || case.name == FLOOR {
             rows.push(measure(&mut counted, &mut timed, &case)?);

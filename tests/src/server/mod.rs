@@ -30,7 +30,7 @@ use tempfile::TempDir;
 
 pub use clock::VirtualClock;
 pub use cluster::Cluster;
-pub use program::{has_functions, program};
+pub use program::program;
 pub use proxy::Proxy;
 pub use sentinels::Sentinels;
 
@@ -66,16 +66,6 @@ impl Server {
     /// shows its log.
     pub fn start() -> Self {
         Self::launch(Setup::default())
-    }
-
-    /// Starts a server that does not know this command.
-    ///
-    /// # Panics
-    ///
-    /// As [`Server::start`].
-    pub fn without(command: &str) -> Self {
-        let file = &format!("rename-command {command} \"\"\n");
-        Self::launch(Setup { file, ..Setup::default() })
     }
 
     /// Starts a replica of `master` and waits until it follows. The master loses its keys.
@@ -187,18 +177,6 @@ impl Server {
         let names = ["eval", "evalsha", "eval_ro", "evalsha_ro"];
         let calls = names.map(|name| number(&calls, &format!("cmdstat_{name}:calls=")));
         calls.iter().sum::<u64>() - unknown
-    }
-
-    /// How often this command, in lower case, was called without failing, also by scripts.
-    ///
-    /// # Panics
-    ///
-    /// When the server is down.
-    pub fn calls_of(&self, command: &str) -> u64 {
-        let info = redis::cmd("INFO").arg("commandstats").query(&mut self.connection());
-        let info: String = info.expect("the server is up");
-        let all = info.lines().find(|line| line.starts_with(&format!("cmdstat_{command}:")));
-        all.map_or(0, |all| number(all, ":calls=") - number(all, "failed_calls="))
     }
 
     /// Kills the server (SIGKILL) and waits for its end; does nothing when it is down already. The

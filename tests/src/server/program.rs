@@ -29,15 +29,6 @@ pub fn program() -> PathBuf {
         })
 }
 
-/// Whether the servers have functions (`FCALL`).
-///
-/// # Panics
-///
-/// As [`program`].
-pub fn has_functions() -> bool {
-    major_version() >= 7
-}
-
 /// The first number of the server's version, as `--version` prints it (`v=7.0.15`).
 pub(super) fn major_version() -> u32 {
     static VERSION: OnceLock<u32> = OnceLock::new();

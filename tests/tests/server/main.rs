@@ -5,7 +5,6 @@ mod cluster_faults;
 mod coalescing;
 mod faults;
 mod fred;
-mod functions;
 mod harness;
 mod held_locks;
 mod injected_clock;

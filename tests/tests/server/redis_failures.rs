@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use fred::types::config::Config;
 use lockage::{Error, Limit, Limiter, RecordError, StoreError};
+use lockage_fred::FredStore;
 use lockage_redis_rs::RedisStore;
 use lockage_tests::server::Server;
 use redis::aio::MultiplexedConnection;
@@ -113,6 +115,31 @@ async fn an_error_reply_of_the_server_is_not_done() {
         let prefix = limiter.limit().to_string();
         let limiter = limiter.clone().with_prefix(&prefix).unwrap();
         assert_eq!(limiter.try_acquire("id", 1).await.unwrap().remaining, 4, "nothing was charged");
+    }
+}
+
+/// A script runs up to its first write where the server takes none.
+#[tokio::test]
+async fn a_denial_is_a_denial_where_the_server_takes_no_writes() {
+    let server = Server::start();
+    let mut plain = server.connection();
+    let limit: Limit = "token-bucket 1/h".parse().unwrap();
+    let fred = FredStore::connect(Config::from_url(&server.url()).unwrap());
+    let fred = Limiter::new(fred, limit);
+    let redis_rs = Limiter::new(RedisStore::new(connect(server.url()).await), limit);
+    redis_rs.try_acquire("id", 1).await.unwrap();
+    for (name, broken, mended) in [("maxmemory", "1", "0"), ("min-replicas-to-write", "1", "0")] {
+        let mut config = |value| {
+            redis::cmd("CONFIG").arg("SET").arg(name).arg(value).exec(&mut plain).unwrap();
+        };
+        config(broken);
+        assert!(!redis_rs.try_acquire("id", 1).await.unwrap().is_allowed(), "{name}");
+        assert!(!fred.try_acquire("id", 1).await.unwrap().is_allowed(), "{name}");
+        let error = redis_rs.try_acquire("other", 1).await.unwrap_err();
+        assert!(matches!(error, Error::Store(StoreError::NotDone(_))), "{name}: {error:?}");
+        let error = fred.try_acquire("other", 1).await.unwrap_err();
+        assert!(matches!(error, Error::Store(StoreError::NotDone(_))), "{name}: {error:?}");
+        config(mended);
     }
 }
 
