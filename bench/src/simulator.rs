@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use comfy_table::{CellAlignment, Table, presets};
 use lockage_core::{Acquire, Limit, Timestamp};
 use lockage_sim::engine::EngineKind;
-use lockage_sim::world::{self, Machine, Scenario, Server};
+use lockage_world::simulation::{self, Machine, Scenario, Server};
 
 /// Selects what to measure.
 #[derive(Debug, clap::Args)]
@@ -49,7 +49,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
             rows.push(Row { name: format!("decisions, {name}"), engine, run, per_second: vec![] });
         }
         for (name, is_lock) in [("limiters", false), ("locks", true)] {
-            let run = Box::new(worlds(kind.server()?, is_lock));
+            let run = Box::new(worlds(simulation::server(kind)?, is_lock));
             rows.push(Row { name: format!("worlds, {name}"), engine, run, per_second: vec![] });
         }
     }
@@ -99,7 +99,7 @@ fn worlds(mut server: Box<dyn Server>, locks: bool) -> impl FnMut(Instant) -> Re
                 _ => false,
             };
             if is_right {
-                let violation = world::run(&scenario, &mut *server, false).violation;
+                let violation = simulation::run(&scenario, &mut *server, false).violation;
                 ensure!(violation.is_none(), "seed {} fails", seed - 1);
                 done += 1;
             }

@@ -10,7 +10,8 @@ use lockage_core::{
     parse_rate, read_packed_reply,
 };
 use lockage_sim::input::{By, Format, read_from};
-use lockage_sim::{scenario, traffic, world};
+use lockage_sim::{scenario, traffic};
+use lockage_world::simulation;
 
 /// Limits and their parts: what is read is written in a form that is read as the same.
 pub fn limits(data: &[u8]) {
@@ -103,5 +104,5 @@ pub fn scenarios(data: &[u8]) {
     let _ = text.parse::<scenario::Scenario>();
     let _ = (text.parse::<traffic::Shape>(), text.parse::<traffic::Keys>());
     let _ = text.parse::<traffic::Costs>();
-    let _ = world::Scenario::from_json(text);
+    let _ = simulation::Scenario::from_json(text);
 }

@@ -3,9 +3,8 @@
 //! A [`trace`] comes from a file ([`input`]) or is made up ([`traffic`], [`scenario`]); [`replay`] puts it through
 //! limits, each decided by an [`engine`], [`waiting`] does so with callers who wait, and [`clocks`] with callers whose clocks are off; [`answers`] says more of it, and
 //! [`report`] shows what came of it. [`advise`] proposes limits for real traffic, and [`worst`] searches for the trace that
-//! embarrasses a limit most. [`exhaustive`] searches small scopes of the lock completely, [`world`] whole worlds by chance;
-//! [`museum`] plays bugs that others shipped, and each [`property`] has its words once. [`cli`] is all of that as the program `lockage-sim`. [`store`] runs the
-//! shipped scripts in real Lua 5.1 over a simulated keyspace.
+//! embarrasses a limit most. [`cli`] is all of that as the program `lockage-sim`, and [`terminal`] what it prints with.
+//! [`store`] runs the shipped scripts in real Lua 5.1 over a simulated keyspace.
 
 pub mod advise;
 pub mod answers;
@@ -13,16 +12,13 @@ pub mod cli;
 pub mod clocks;
 mod dates;
 pub mod engine;
-pub mod exhaustive;
 pub mod input;
-pub mod museum;
-pub mod property;
 pub mod replay;
 pub mod report;
 pub mod scenario;
 pub mod store;
+pub mod terminal;
 pub mod trace;
 pub mod traffic;
 pub mod waiting;
-pub mod world;
 pub mod worst;

@@ -8,12 +8,12 @@ use anyhow::{Context, Result};
 use clap::Args;
 use lockage_core::{MAX_SPAN, parse_duration};
 
-use super::progress::Progress;
-use super::{command_error, page, read, width};
+use super::{command_error, page, read};
 use crate::advise::{Share, advise, work};
 use crate::input::{By, Format};
 use crate::report::advice::AdviceReport;
 use crate::report::{Source, advice_chart, html};
+use crate::terminal::{Progress, width};
 
 /// Propose limits that the traffic of a log would hardly have noticed.
 #[derive(Debug, Args)]

@@ -1,19 +1,14 @@
 //! The program `lockage-sim`: its arguments, and what it does with them.
 
 mod advise;
-mod check;
 mod clocks;
 mod compare;
-mod exhaust;
-mod museum;
 mod page;
-mod progress;
 mod source;
 mod worst;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -30,11 +25,11 @@ use crate::input::{self, By, Format};
 use crate::replay::{Outcome, ReplayError, Tally, replay};
 use crate::report::{self, Limiter, Report, Source};
 use crate::scenario::{Given, Scenario};
+use crate::terminal::{Progress, width};
 use crate::trace::Trace;
 use crate::traffic::{Plan, Shape, TrafficError, generate_all};
 use crate::waiting::{WaitTally, Waited, Waiting, replay_closed, replay_waiting};
 use clocks::ClocksArgs;
-use progress::Progress;
 use source::TrafficArgs;
 
 /// See how rate limits behave on real or made-up traffic before you ship them.
@@ -49,12 +44,9 @@ pub struct Cli {
 enum Command {
     Replay(ReplayArgs),
     Explore(Box<ExploreArgs>),
-    Check(check::CheckArgs),
     Compare(compare::CompareArgs),
     Worst(worst::WorstArgs),
     Advise(advise::AdviseArgs),
-    Exhaust(exhaust::ExhaustArgs),
-    Museum(museum::MuseumArgs),
 }
 
 /// Put an access log or a CSV through limits.
@@ -150,13 +142,12 @@ const LIMIT: &str = "A limit, as often as you like: \"fixed-window 10/60s\", \"s
     \"sliding-window 100/min\", \"token-bucket 100/min burst 20\", \"token-bucket 8 every 2s burst 8\", \
     \"leaky-bucket 10/s queue 20\", or several together: \"sliding-log 3/7s + fixed-window 20/h\"";
 
-/// Does what the arguments say, and prints the report on standard output. The exit status is not zero where
-/// something was looked for that is not to be there, and found.
+/// Does what the arguments say, and prints the report on standard output.
 ///
 /// # Errors
 /// A [`clap::Error`] where the arguments contradict themselves; otherwise what could not be read,
 /// decided or written, in words that say what would be right.
-pub fn run(cli: Cli) -> Result<ExitCode> {
+pub fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Command::Replay(args) => {
             let (trace, source) = read(&args.file, args.format, args.by)?;
@@ -184,14 +175,7 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
         Command::Compare(args) => compare::run(&args),
         Command::Worst(args) => worst::run(&args),
         Command::Advise(args) => advise::run(&args),
-        Command::Exhaust(args) => exhaust::run(&args),
-        Command::Museum(args) => museum::run(&args),
-        Command::Check(args) => {
-            let is_clean = check::check(&args)?;
-            return Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE });
-        }
-    }?;
-    Ok(ExitCode::SUCCESS)
+    }
 }
 
 fn report(
@@ -372,10 +356,4 @@ fn write_svg(report: &Report, path: &Path) -> Result<()> {
     let chart = report::svg::to_string(report)?;
     std::fs::write(path, chart)
         .with_context(|| format!("cannot write the chart to {}", path.display()))
-}
-
-/// How many columns to fill: the terminal's, or what fits most pages where there is none; never
-/// less than the tables need to stay readable.
-fn width() -> u16 {
-    terminal_size::terminal_size().map_or(100, |(width, _)| width.0.clamp(72, 200))
 }

@@ -15,6 +15,7 @@ use crate::input::printable;
 use crate::replay::{Outcome, replay};
 use crate::report::{Grid, grouped, ratio, span};
 use crate::scenario::Given;
+use crate::terminal::width;
 use crate::trace::{Request, TraceBuilder};
 use crate::worst::{Goal, Step, Worst, worst};
 
@@ -127,7 +128,7 @@ fn write_tables(
             grouped(bound),
             ratio(amount, bound)
         );
-        writeln!(out, "{}", grid.to_text(super::width()))?;
+        writeln!(out, "{}", grid.to_text(width()))?;
     }
     match denied {
         Some(worst) => {
@@ -137,7 +138,7 @@ fn write_tables(
                 "{amount} of {nominal} ({}), for which an exact log of the same capacity and rate has room.",
                 ratio(worst.amount, worst.nominal)
             );
-            writeln!(out, "{}", grid.to_text(super::width()))?;
+            writeln!(out, "{}", grid.to_text(width()))?;
         }
         None => writeln!(
             out,

@@ -1,7 +1,9 @@
 //! A table, before it is drawn for a terminal or a page.
 
 use anstyle::Style;
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
+use comfy_table::{CellAlignment, ColumnConstraint};
+
+use crate::terminal;
 
 /// Rows of text under a header, with a title where it is not the first one.
 #[derive(Debug)]
@@ -23,9 +25,7 @@ impl Grid {
 
     /// As lines of at most `width` columns.
     pub(crate) fn to_text(&self, width: u16) -> String {
-        let mut table = Table::new();
-        table.load_style(presets::UTF8_FULL_CONDENSED);
-        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+        let mut table = terminal::table(width);
         table.set_header(&self.header);
         // Where it is narrow the text wraps, and the numbers do not.
         table.column_iter_mut().skip(self.texts).for_each(|column| {

@@ -1,0 +1,43 @@
+//! The program `lockage-world`: its arguments, and what it does with them.
+
+mod check;
+mod exhaust;
+mod museum;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// Search for faults: in simulated worlds, in every interleaving of a small scope, and by the bugs that others shipped.
+#[derive(Debug, Parser)]
+#[command(name = "lockage-world", version, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Check(check::CheckArgs),
+    Exhaust(exhaust::ExhaustArgs),
+    Museum(museum::MuseumArgs),
+}
+
+/// Runs the search that the arguments ask for, and prints its report on standard output.
+///
+/// The exit status is not zero where something was found that must not be there.
+///
+/// # Errors
+/// What could not be read, searched or written, in words that say what would be right.
+pub fn run(cli: Cli) -> Result<ExitCode> {
+    match cli.command {
+        Command::Check(args) => {
+            let is_clean = check::check(&args)?;
+            return Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+        Command::Exhaust(args) => exhaust::run(&args),
+        Command::Museum(args) => museum::run(&args),
+    }?;
+    Ok(ExitCode::SUCCESS)
+}

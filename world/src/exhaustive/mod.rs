@@ -1,0 +1,153 @@
+//! The lock, searched completely in small scopes by a model checker.
+//!
+//! A [`Scope`] bounds owners, operations and time. Within it everything happens that can: requests and answers are
+//! lost, come again and in any order, time passes between any two steps, and where the scope says so a replica that
+//! lags takes over. The store runs the real machine of `lockage-core`; the owners believe what the clients of
+//! `lockage` would. After each step it is judged by what the lock promises ([`Law`]).
+//!
+//! ```
+//! use std::sync::Arc;
+//! use lockage_world::exhaustive::{Scope, Shipped, check};
+//!
+//! let pair = Scope::all().into_iter().find(|scope| scope.name == "pair").expect("it is one of them");
+//! let tiny = Scope { operations: 1, ticks: 4, ..pair };
+//! let outcome = check(&tiny, Arc::new(Shipped));
+//! assert!(outcome.broken.is_empty() && outcome.states > 50);
+//! ```
+
+mod judge;
+mod machine;
+mod model;
+mod reached;
+mod scope;
+mod state;
+
+use std::collections::{BTreeSet, HashSet};
+use std::fmt;
+use std::num::NonZero;
+use std::sync::Arc;
+use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
+
+use stateright::{Checker, HasDiscoveries, Model, Path};
+
+pub use judge::Law;
+pub use machine::{Ask, Machine, Request, Shipped, Told};
+pub use scope::{Allowed, DRIFT, SPAN, Scope};
+
+use model::{Happening, LockModel};
+use reached::Reached;
+use state::State;
+
+/// What a search has come to.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// How many different states there are.
+    pub states: usize,
+    /// How many steps there are between them.
+    pub steps: usize,
+    /// How many steps the longest of the shortest ways to a state has.
+    pub depth: usize,
+    /// How long the search took.
+    pub took: Duration,
+    /// The laws that hold in all of the scope.
+    pub held: Vec<Law>,
+    /// The laws that were broken, each with a shortest way there.
+    pub broken: Vec<(Law, Timeline)>,
+    /// Where failovers happen: a shortest way to two owners inside (L11).
+    pub overlap: Option<Timeline>,
+    /// Coverage steps that it should have come by and has not.
+    pub missing: Vec<&'static str>,
+}
+
+impl Outcome {
+    /// Whether it is as it should be: what is promised holds, what is not promised was found, and all that
+    /// is rare was seen.
+    pub fn is_right(&self, scope: &Scope) -> bool {
+        let is_honest = self.overlap.is_some() == (scope.failovers > 0);
+        self.broken.is_empty() && self.missing.is_empty() && is_honest
+    }
+}
+
+/// What happened, step by step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timeline {
+    /// Each with the tick at which it happened.
+    pub steps: Vec<(u64, String)>,
+}
+
+/// Searches all of a scope.
+pub fn check(scope: &Scope, machine: Arc<dyn Machine>) -> Outcome {
+    let since = Instant::now();
+    let model = model(scope, &machine);
+    let reached = Arc::clone(&model.reached);
+    let threads = available_parallelism().map_or(1, NonZero::get);
+    let checker = model.checker().threads(threads).spawn_bfs().join();
+    let took = since.elapsed();
+    let found: BTreeSet<&str> = checker.discoveries().into_keys().collect();
+    let laws = laws(scope);
+    let way = |law: Law| (law, shortest(scope, &machine, law).expect("it was found before"));
+    let (broken, held): (Vec<Law>, Vec<Law>) =
+        laws.into_iter().partition(|law| found.contains(law.name()));
+    Outcome {
+        states: checker.unique_state_count(),
+        steps: checker.state_count(),
+        depth: checker.max_depth().saturating_sub(1),
+        took,
+        held,
+        broken: broken.into_iter().map(way).collect(),
+        overlap: found.contains(Law::L11.name()).then(|| way(Law::L11).1),
+        missing: reached.missing(scope),
+    }
+}
+
+/// A shortest way in which a law is broken, or two owners get inside (L11); nothing where there is none.
+pub fn shortest(scope: &Scope, machine: &Arc<dyn Machine>, law: Law) -> Option<Timeline> {
+    let mut found = None;
+    let mut depth = usize::MAX;
+    // The checker stops some time after it has found one, and tells the last one then.
+    loop {
+        let finish = HasDiscoveries::AnyOf(BTreeSet::from([law.name()]));
+        let search = model(scope, machine).checker().finish_when(finish).target_max_depth(depth);
+        let checker = search.spawn_bfs().join();
+        let Some(path) = checker.discovery(law.name()) else { return found };
+        // One step less than this one has, whose states are one more than its steps.
+        depth = path.clone().into_states().len();
+        found = Some(timeline(checker.model(), path));
+    }
+}
+
+fn model(scope: &Scope, machine: &Arc<dyn Machine>) -> LockModel {
+    let reached = Arc::new(Reached::default());
+    LockModel { scope: scope.clone(), machine: Arc::clone(machine), reached }
+}
+
+/// The laws that must hold in a scope, in the order of their names.
+fn laws(scope: &Scope) -> Vec<Law> {
+    use Law::*;
+    let is_promised = |law: &Law| *law != L9 || scope.allows(Allowed::Line);
+    [L1, L2, L3, L4, L5, L6, L8, L9, L10].into_iter().filter(is_promised).collect()
+}
+
+fn timeline(model: &LockModel, path: Path<State, Happening>) -> Timeline {
+    let mut seen = HashSet::new();
+    let steps = path.into_vec().into_iter().filter_map(|(state, happening)| {
+        let happening = happening?;
+        let what = match &happening {
+            Happening::Arrive { request } => {
+                let told = model.arrive(&mut state.clone(), request);
+                let again = if seen.insert(*request) { "" } else { " again" };
+                format!("{happening}{again}: {told}")
+            }
+            _ => happening.to_string(),
+        };
+        Some((state.now, what))
+    });
+    Timeline { steps: steps.collect() }
+}
+
+impl fmt::Display for Timeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.steps.iter().try_for_each(|(tick, what)| writeln!(f, "  tick {tick}  {what}"))
+    }
+}

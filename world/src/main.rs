@@ -1,0 +1,15 @@
+//! Search for faults in simulated worlds, in every interleaving of a small scope, and by the bugs that others shipped.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use lockage_sim::terminal::conclude;
+use lockage_world::cli::{Cli, run};
+use mimalloc::MiMalloc;
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
+fn main() -> ExitCode {
+    conclude(run(Cli::parse()))
+}

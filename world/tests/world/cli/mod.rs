@@ -1,0 +1,42 @@
+//! The program as its users run it: arguments in, report and exit status out.
+
+mod check;
+mod exhaust;
+mod museum;
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn run(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_lockage-world")).args(args).output().unwrap()
+}
+
+/// The report of a run that must succeed and say nothing else.
+fn json(args: &[&str]) -> Value {
+    let output = run(&[args, &["--json"]].concat());
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// What a run that must fail with this status prints on standard error.
+fn refused(args: &[&str], status: i32) -> String {
+    let output = run(args);
+    let shown = (output.status.code(), text(&output.stdout));
+    assert_eq!(shown, (Some(status), String::new()), "{args:?}");
+    text(&output.stderr)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// A file of this content in a folder of its own.
+fn file(name: &str, content: &[u8]) -> (TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    std::fs::write(&path, content).unwrap();
+    let path = path.to_str().unwrap().to_owned();
+    (folder, path)
+}

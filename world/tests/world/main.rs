@@ -1,0 +1,6 @@
+//! Worlds, the complete search and the museum: all is well as things are, and what is broken is found.
+
+mod cli;
+mod exhaustive;
+mod museum;
+mod simulation;
