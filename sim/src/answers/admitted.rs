@@ -1,4 +1,4 @@
-//! What was admitted on one key, and in any span of it.
+//! Admissions of one key, and the most in any span.
 
 use lockage_core::{Limit, Timestamp};
 
@@ -7,12 +7,12 @@ use super::measured::Used;
 use crate::replay::Outcome;
 use crate::trace::Trace;
 
-/// What was admitted on one key.
+/// The admissions of one key.
 pub(super) struct Admitted {
     pub(super) key: u32,
-    /// Each time at which something was, in microseconds, from the earliest on.
+    /// The times of admissions in microseconds, ascending.
     pub(super) times: Vec<u64>,
-    /// What was admitted before each of them, and at last in all.
+    /// The sums before each of them, and in all.
     before: Vec<u64>,
 }
 
@@ -33,7 +33,7 @@ impl Admitted {
     }
 
     fn new(key: u32, mut points: Vec<(u64, u64)>) -> Admitted {
-        // Those who wait are not decided in the order in which they came.
+        // Waiting callers are not decided in the order of their arrival.
         points.sort_by_key(|(time, _)| *time);
         let (mut times, mut before, mut total) = (Vec::new(), Vec::new(), 0u64);
         for (time, cost) in points {
@@ -47,12 +47,12 @@ impl Admitted {
         Admitted { key, times, before }
     }
 
-    /// A(T) of this key, and where.
+    /// Returns A(T) of this key, and where it is.
     pub(super) fn most(&self, span_us: u64, allowed: u64) -> Used {
         self.most_from(0..self.times.len(), span_us, allowed)
     }
 
-    /// The most in the spans that begin at these times. It is enough to begin where something was admitted.
+    /// Returns the most in spans that begin at these times. Times of admissions suffice.
     pub(super) fn most_from(
         &self,
         starts: impl Iterator<Item = usize>,
@@ -70,14 +70,14 @@ impl Admitted {
         Used { span_us, admitted, allowed, key: self.key, from }
     }
 
-    /// What was admitted in the span that begins at this time.
+    /// Returns what was admitted in the span that begins at this time.
     pub(super) fn within(&self, start: usize, span_us: u64) -> u64 {
         let time = self.times[start];
         let end = start + self.times[start..].partition_point(|last| last - time < span_us);
         self.before[end] - self.before[start]
     }
 
-    /// The shortest span with what was admitted in this one. Its envelope is no larger.
+    /// Returns the shortest span with the admissions of this one, whose envelope is no larger.
     pub(super) fn tightened(&self, used: Used, limit: &Limit) -> Used {
         let from = used.from.as_micros();
         let within = |&&time: &&u64| time >= from && time - from < used.span_us;
@@ -102,13 +102,13 @@ impl Admitted {
         })
     }
 
-    /// The length of the span from the first to the last.
+    /// Returns the length of the span from the first to the last.
     pub(super) fn length(&self) -> u64 {
         self.times[self.times.len() - 1] - self.times[0] + 1
     }
 }
 
-/// A span of T microseconds may have `(base + amount * (T - 1)) / per`, rounded down.
+/// A line: a span of T microseconds may have `(base + amount * (T - 1)) / per`, rounded down.
 struct Line {
     base: i128,
     amount: u64,

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use lockage_core::Limit;
 
-/// The most that a limit may admit on one key in any half-open span of so many microseconds, at least 1.
+/// Returns the most that a limit may admit on one key in any half-open span of this many microseconds (at
+/// least 1).
 ///
-/// Of several limits together it is the least of theirs; above 2^64 - 1 it is that.
+/// The least of all limits of a composite; saturates at 2^64 - 1.
 pub fn envelope(limit: &Limit, span_us: u64) -> u64 {
     let span = u128::from(span_us);
     let bound = match limit {
@@ -40,7 +41,7 @@ pub fn envelope(limit: &Limit, span_us: u64) -> u64 {
     u64::try_from(bound).unwrap_or(u64::MAX)
 }
 
-/// The names of a limit's envelopes, as the documents have them.
+/// Returns the names of a limit's envelopes.
 pub fn laws(limit: &Limit) -> String {
     let law = |part| match part {
         Limit::FixedWindow(_) => "E1",
@@ -53,10 +54,10 @@ pub fn laws(limit: &Limit) -> String {
     limit.parts().map(law).collect::<Vec<_>>().join(" + ")
 }
 
-/// The exact sliding log that has a limit's capacity and its rate, of each of several together: so much in any
-/// span of so many microseconds.
+/// Returns the exact sliding log of a limit's capacity and rate, one for each limit of a composite: an amount
+/// in any span of this many microseconds.
 ///
-/// It is a window's limit and its length, and a bucket's capacity and the time in which that flows in.
+/// Of a window these are its limit and length, of a bucket its capacity and the time to fill it.
 pub fn nominal(limit: &Limit) -> impl Iterator<Item = (u64, u64)> {
     limit.parts().map(|part| {
         let (amount, per) = rate(&part);
@@ -66,7 +67,7 @@ pub fn nominal(limit: &Limit) -> impl Iterator<Item = (u64, u64)> {
     })
 }
 
-/// So much in so many microseconds, in the long run.
+/// Returns the rate in the long run: an amount, and its microseconds.
 pub(super) fn rate(single: &Limit) -> (u64, u64) {
     let (amount, per) = match single {
         Limit::FixedWindow(window) => (window.limit(), window.window()),

@@ -1,4 +1,4 @@
-//! How even the requests are in time, and how evenly the keys are served.
+//! Burstiness of requests over time, and fairness over keys.
 
 use lockage_core::{Limit, Timestamp};
 
@@ -6,31 +6,30 @@ use super::envelope::nominal;
 use crate::replay::Outcome;
 use crate::trace::Trace;
 
-/// How bursty the costs of all keys together are, counted in windows that follow each other from the first request on. What is
-/// left of the time after the last whole one is not counted.
+/// The burstiness of the costs of all keys, counted in adjacent windows from the first request on. A last
+/// partial window is left out.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Burstiness {
-    /// The length of the windows, in microseconds: the limit's own, or the time in which a bucket fills; the
-    /// longest of several together.
+    /// The length of the windows in microseconds: the limit's, or the time to fill a bucket; the longest of
+    /// a composite.
     pub window_us: u64,
-    /// Of what was asked for.
+    /// Of the requests.
     pub offered: Dispersion,
-    /// Of what was admitted; none where that is nothing.
+    /// Of the admissions; `None` if there are none.
     pub admitted: Option<Dispersion>,
 }
 
-/// How far counts are from being the same.
+/// Measures of unevenness.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dispersion {
-    /// The Fano factor: their variance by their mean. It is 0 where all are the same, and about 1 for requests of cost
-    /// 1 that come independently of each other.
+    /// The Fano factor, variance by mean: 0 for equal counts, about 1 for a Poisson process of cost 1.
     pub fano: f64,
-    /// The largest by their mean.
+    /// The largest count by the mean.
     pub peak_to_mean: f64,
 }
 
 impl Burstiness {
-    /// How bursty a trace is, and what of it was admitted at these times; nothing where it is shorter than two windows.
+    /// Computes the burstiness of a trace and its admissions; `None` if it is shorter than two windows.
     pub fn of(
         limit: &Limit,
         trace: &Trace,
@@ -51,7 +50,7 @@ impl Burstiness {
         let admitted = admitted.filter(|((_, outcome), _)| **outcome == Outcome::Admitted);
         let mut admitted: Vec<_> =
             admitted.map(|((request, _), at)| (window(*at), request.cost)).collect();
-        // Those who wait are not decided in the order in which they came.
+        // Waiting callers are not decided in the order of their arrival.
         admitted.sort_by_key(|(window, _)| *window);
         Some(Burstiness {
             window_us,
@@ -62,7 +61,7 @@ impl Burstiness {
 }
 
 impl Dispersion {
-    /// Of costs with the numbers of their windows, which only grow, over so many windows.
+    /// Computes it from costs with ascending numbers of their windows, over this many windows.
     fn of(costs: impl Iterator<Item = (u64, u64)>, count: u64) -> Option<Dispersion> {
         let mut totals: Vec<(u64, f64)> = Vec::new();
         for (window, cost) in costs.filter(|(window, _)| *window < count) {
@@ -82,22 +81,22 @@ impl Dispersion {
     }
 }
 
-/// Jain's index over the keys: 1 where all have the same, and 1 / n where one of n has all.
+/// Jain's index over the keys: 1 if all have the same, 1 / n if one of n has all.
 ///
-/// It is that of Jain, Chiu and Hawe, "A quantitative measure of fairness and discrimination for resource allocation in
+/// See Jain, Chiu and Hawe, "A quantitative measure of fairness and discrimination for resource allocation in
 /// shared computer systems" (1984).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fairness {
-    /// Of what the keys asked for.
+    /// Of the costs that keys asked for.
     pub offered: f64,
-    /// Of what they were admitted; none where that is nothing.
+    /// Of the costs that were admitted; `None` if there are none.
     pub admitted: Option<f64>,
-    /// Of the share of what it asked for that each was admitted; likewise.
+    /// Of the admitted share of each key; likewise.
     pub share: Option<f64>,
 }
 
 impl Fairness {
-    /// Over the keys of a trace with at least one request.
+    /// Computes it over the keys with at least one request.
     pub fn of(trace: &Trace, outcomes: &[Outcome]) -> Option<Fairness> {
         let mut keys = vec![(0.0, 0.0); trace.key_count()];
         for (request, outcome) in trace.requests().iter().zip(outcomes) {

@@ -1,4 +1,4 @@
-//! A limit against an exact sliding log of the same capacity and rate.
+//! Compares a limit with the exact sliding log of its capacity and rate.
 
 use std::collections::VecDeque;
 
@@ -8,23 +8,22 @@ use super::envelope::nominal;
 use crate::replay::Outcome;
 use crate::trace::Trace;
 
-/// How a limit differs from the exact sliding log of its [capacity and rate](nominal), of each of several together, in
-/// requests.
+/// Differences between a limit and the exact sliding logs of its [capacity and rate](nominal), in requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AgainstLog {
-    /// It denied them, and the log would have admitted each, had it admitted just what the limit had until then.
+    /// Denied, although the log would have admitted them after the same admissions.
     pub false_denials: u64,
-    /// It admitted them, and the log, put through the same trace by itself, does not.
+    /// Admitted, and denied by the log on its own run of the trace.
     pub only_limit: u64,
-    /// It denied them, and the log, put through the same trace by itself, does not.
+    /// Denied, and admitted by the log on its own run of the trace.
     pub only_log: u64,
 }
 
 impl AgainstLog {
-    /// Counts over the outcomes of a trace whose requests were decided when they came.
+    /// Counts the differences over a trace whose requests were decided on arrival.
     pub fn of(limit: &Limit, trace: &Trace, outcomes: &[Outcome]) -> AgainstLog {
         let logs = || vec![ExactLogs::new(limit); trace.key_count()];
-        // One has admitted what the limit has, the other what it would have by itself.
+        // One log admits what the limit admitted, the other runs by itself.
         let (mut shared, mut own) = (logs(), logs());
         let mut against = AgainstLog::default();
         for (request, outcome) in trace.requests().iter().zip(outcomes) {
@@ -46,7 +45,7 @@ impl AgainstLog {
     }
 }
 
-/// The exact logs of one key: one, or one of each of several limits together.
+/// The exact logs of one key, one for each limit of a composite.
 #[derive(Clone, Debug)]
 pub(crate) struct ExactLogs(Vec<Log>);
 
@@ -54,7 +53,7 @@ pub(crate) struct ExactLogs(Vec<Log>);
 struct Log {
     capacity: u64,
     window_us: u64,
-    /// When something was admitted that still counts, and how much.
+    /// The times and amounts of admissions that still count.
     entries: VecDeque<(u64, u64)>,
     used: u64,
 }
@@ -66,17 +65,17 @@ impl ExactLogs {
         ExactLogs(nominal(limit).map(log).collect())
     }
 
-    /// Whether so much is admitted at this time, which is none before the last one.
+    /// Returns whether this much is admitted at this time, which is not before the last.
     pub(crate) fn fits(&mut self, now: u64, cost: u64) -> bool {
         cost <= self.free(now)
     }
 
-    /// The most that is admitted at this time.
+    /// Returns the most that is admitted at this time.
     pub(crate) fn free(&mut self, now: u64) -> u64 {
         self.0.iter_mut().map(|log| log.free(now)).min().unwrap_or(0)
     }
 
-    /// Counts what was admitted, whether or not it fits.
+    /// Records an admission, whether or not it fits.
     pub(crate) fn add(&mut self, now: u64, cost: u64) {
         for log in &mut self.0 {
             log.entries.push_back((now, cost));

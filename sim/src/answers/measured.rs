@@ -7,38 +7,38 @@ use super::envelope::{envelope, nominal};
 use crate::replay::Outcome;
 use crate::trace::Trace;
 
-/// Points of a curve that is drawn.
+/// The points of a drawn curve.
 const POINTS: u32 = 160;
 
-/// How much of its envelope a limit used.
+/// How much of its envelope a limit uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measured {
-    /// Where the largest part of the envelope was used, over the spans of every length.
+    /// The span, of all lengths, that uses the largest part of the envelope.
     pub worst: Used,
-    /// The most that was admitted in one window, against what an exact log of the [same capacity and rate](nominal)
-    /// would have: of several limits together, that of the one which it exceeds most.
+    /// The most in one window, against an exact log of the [same capacity and rate](nominal); of a
+    /// composite, the log that it exceeds most.
     pub window: Used,
-    /// A(T) and the envelope at lengths that are evenly spread on a logarithmic axis, and at that of the worst.
+    /// A(T) and the envelope at logarithmically spaced lengths, and at that of the worst span.
     pub curve: Vec<Point>,
 }
 
-/// The most that was admitted in a span of some length, and what is allowed.
+/// The most in a span of some length, and what is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Used {
     /// The span's length T, in microseconds.
     pub span_us: u64,
-    /// What was admitted in it, in units of the limit: A(T).
+    /// A(T), in units of the limit.
     pub admitted: u64,
-    /// What may be.
+    /// What is allowed.
     pub allowed: u64,
-    /// Whose requests they are: a number of the trace's.
+    /// The number of the key.
     pub key: u32,
     /// When the span begins.
     pub from: Timestamp,
 }
 
 impl Used {
-    /// Which part of what is allowed was admitted.
+    /// Returns the used part of what is allowed.
     pub fn share(&self) -> f64 {
         self.admitted as f64 / self.allowed as f64
     }
@@ -54,15 +54,15 @@ impl Used {
 pub struct Point {
     /// T, in microseconds.
     pub span_us: u64,
-    /// A(T), of the key for which it is largest.
+    /// A(T) of the key with the most.
     pub admitted: u64,
     /// The envelope at T.
     pub allowed: u64,
 }
 
 impl Measured {
-    /// Measures what `limit` admitted; nothing where that is nothing. `decided` has the time of each request's
-    /// last decision, in the order of the trace.
+    /// Measures what `limit` admitted; `None` if that is nothing. `decided` has the time of each request's last
+    /// decision, in the order of the trace.
     pub fn of(
         limit: &Limit,
         trace: &Trace,
@@ -89,8 +89,8 @@ impl Measured {
     }
 }
 
-/// Lengths of spans from a small part of the shortest window to the longest that can matter, evenly spread on a
-/// logarithmic axis.
+/// Returns logarithmically spaced lengths of spans, from a small part of the shortest window to the longest
+/// that matters.
 fn lengths(limit: &Limit, keys: &[Admitted]) -> impl Iterator<Item = u64> {
     let windows = || nominal(limit).map(|(_, window)| window);
     let (shortest, longest) = (windows().min().unwrap_or(1), windows().max().unwrap_or(1));
@@ -103,12 +103,11 @@ fn lengths(limit: &Limit, keys: &[Admitted]) -> impl Iterator<Item = u64> {
     lengths.filter(move |&length| length > std::mem::replace(&mut last, length))
 }
 
-/// Looks for where the largest part of the envelope is used, over the spans of all lengths; of equal ones it keeps
-/// the one that it came by first.
+/// Searches spans of all lengths for the one that uses the largest part of the envelope; the first of equals.
 ///
-/// A(T) and the envelope only grow with T. So between two lengths nothing is above A of the longer against
-/// the envelope of the shorter: where that is no more than the best so far, no length between them needs a look, and
-/// where it is so for the spans that begin at one time, none of these does.
+/// A(T) and the envelope only grow with T. So between two lengths, no span uses more than A of the longer
+/// against the envelope of the shorter. Where that is not above the best so far, the lengths between are
+/// skipped, for all spans or for those that begin at one time.
 struct Search<'a> {
     limit: &'a Limit,
     best: Used,

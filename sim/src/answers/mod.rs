@@ -1,4 +1,4 @@
-//! What a replay says of a limit, beyond what it admitted.
+//! Answers of a replay beyond its counts: envelopes, false denials, burstiness, fairness.
 
 mod admitted;
 mod envelope;
@@ -22,42 +22,42 @@ use crate::engine::StoreUse;
 use crate::replay::Outcome;
 use crate::trace::Trace;
 
-/// All that is said of one limit.
+/// The answers for one limit.
 #[derive(Clone, Debug)]
 pub struct Answers {
     /// The names of its envelopes.
     pub laws: String,
     /// The exact logs of the same capacity and rate: capacity and window in microseconds.
     pub logs: Vec<(u64, u64)>,
-    /// What it admitted against its envelope; none where it admitted nothing.
+    /// Admissions against its envelope; `None` if it admitted nothing.
     pub measured: Option<Measured>,
-    /// How it differs from those logs; none where callers waited.
+    /// Differences from those logs; `None` if callers waited.
     pub against_log: Option<AgainstLog>,
-    /// What remained over time, for the key that was denied most; none without a request.
+    /// What remained over time for the key denied most; `None` without requests.
     pub state: Option<State>,
-    /// How bursty the requests are; none where they come within less than two windows.
+    /// Burstiness; `None` if the trace is shorter than two windows.
     pub burstiness: Option<Burstiness>,
-    /// How evenly keys are served.
+    /// Fairness over the keys.
     pub fairness: Option<Fairness>,
-    /// What the store had to do; none where the engine has no store.
+    /// The work of the store; `None` if the engine has none.
     pub store: Option<StoreUse>,
 }
 
-/// What one limit came to.
+/// The outcomes of one limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Decided<'a> {
     /// The requests.
     pub trace: &'a Trace,
-    /// What became of each of them.
+    /// The outcome of each.
     pub outcomes: &'a [Outcome],
-    /// When the last decision on each of them was made.
+    /// The time of the last decision on each.
     pub times: &'a [Timestamp],
-    /// Whether callers waited, and may have been decided later than they came.
+    /// Whether callers waited, so that decisions may be later than arrivals.
     pub waited: bool,
 }
 
 impl Answers {
-    /// What is said of a limit that came to this, with a store that had to do so much.
+    /// Computes the answers for these outcomes and this work of the store.
     pub fn of(limit: &Limit, decided: Decided<'_>, store: Option<StoreUse>) -> Answers {
         let Decided { trace, outcomes, times, waited } = decided;
         Answers {

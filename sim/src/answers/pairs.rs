@@ -1,4 +1,4 @@
-//! What each of several limits admits of one trace that another does not.
+//! Compares limits pairwise on one trace.
 
 use crate::replay::Outcome;
 use crate::trace::Trace;
@@ -6,9 +6,9 @@ use crate::trace::Trace;
 /// Two limits on the same requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pair {
-    /// The first one: its place among the limits.
+    /// The index of the first limit.
     pub first: usize,
-    /// The second one, which comes later.
+    /// The index of the second limit, which is larger.
     pub second: usize,
     /// Requests that both admit.
     pub both: u64,
@@ -20,7 +20,7 @@ pub struct Pair {
     pub neither: u64,
     /// Keys on which they differ.
     pub keys_differing: u64,
-    /// Those of them with the most requests that only one admits, the most first; of equals the busier one, then by name.
+    /// The keys with the most differences, most first; of equals the busier one, then by name.
     pub keys: Vec<KeyPair>,
 }
 
@@ -37,7 +37,7 @@ pub struct KeyPair {
     pub only_second: u64,
 }
 
-/// All pairs of limits with these outcomes of one trace, in the order of the limits; up to `top` keys are named for each.
+/// Returns all pairs of limits with these outcomes of one trace, in their order, with up to `top` keys each.
 pub fn pairs(trace: &Trace, outcomes: &[&[Outcome]], top: usize) -> Vec<Pair> {
     let seconds = |first| (first + 1..outcomes.len()).map(move |second| (first, second));
     let pairs = (0..outcomes.len()).flat_map(seconds);

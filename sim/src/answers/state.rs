@@ -1,17 +1,17 @@
-//! What remained of a limit over time, for the key that it denied most.
+//! What remained of a limit over time, for the key denied most.
 
 use lockage_core::{Acquire, Command, Limit, Peek, Record, Timestamp};
 
 use super::Decided;
 use crate::replay::Outcome;
 
-/// Slots of time at most.
+/// The most slots of time.
 const SLOTS: u64 = 400;
 
 /// What remained for one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
-    /// The key that was denied most; of equals the one with the most requests, then the first.
+    /// The key denied most; of equals the one with the most requests, then the first.
     pub key: u32,
     /// The most that can remain.
     pub capacity: u64,
@@ -24,11 +24,11 @@ pub struct State {
 }
 
 impl State {
-    /// Of a limit that came to this; nothing where there was no request.
+    /// Computes it from outcomes; `None` without requests.
     pub(super) fn of(limit: &Limit, decided: Decided<'_>) -> Option<State> {
         let Decided { trace, outcomes, times, .. } = decided;
         let (from, last_request) = trace.span()?;
-        // Those who wait are decided after they came.
+        // Waiting callers are decided after their arrival.
         let last = times.iter().copied().max()?.max(last_request);
         let length = last.as_micros() - from.as_micros() + 1;
         let slot_us = length.div_ceil(SLOTS);

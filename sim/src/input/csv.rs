@@ -9,10 +9,10 @@ use super::NotARequest;
 use super::text::escape_invalid;
 use crate::dates;
 
-/// Reads lines of a CSV, each as the time of a request, its key and its cost.
+/// Parses lines of a CSV into the time, key and cost of a request.
 ///
-/// Every line stands for itself: a field cannot run over a line's end, and so a quote left open
-/// spoils its own line alone.
+/// Lines are independent: a field cannot continue on the next line, so an open quote spoils only its
+/// own line.
 #[derive(Debug, Default)]
 pub(super) struct CsvParser {
     columns: Columns,
@@ -21,12 +21,12 @@ pub(super) struct CsvParser {
 }
 
 impl CsvParser {
-    /// Whether the first line of a file could be this: a header, or a request.
+    /// Returns whether the first line of a file is a header or a request of this format.
     pub(super) fn recognises(&mut self, line: &[u8]) -> bool {
         matches!(self.parse(line), Ok(_) | Err(NotARequest::Header | NotARequest::BadHeader(_)))
     }
 
-    /// The time, the key and the cost in this line, or why there are none.
+    /// Parses the time, the key and the cost of a line.
     pub(super) fn parse(
         &mut self,
         line: &[u8],
@@ -61,7 +61,7 @@ impl CsvParser {
     }
 }
 
-/// A cost is whole and above zero, in decimal digits; everything else says what is wrong with it.
+/// Parses a cost: a whole number above zero, in decimal digits.
 fn parse_cost(text: &str) -> Result<u64, String> {
     if text.is_empty() {
         return Err("no cost: leave the column out, or write a whole number from 1 on".to_owned());
@@ -78,7 +78,7 @@ fn parse_cost(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Which field is what.
+/// The positions of the columns.
 #[derive(Clone, Debug)]
 struct Columns {
     timestamp: usize,
@@ -95,14 +95,14 @@ impl Default for Columns {
 }
 
 impl Columns {
-    /// The columns that a header names, in any order and among others; none where this is no header.
+    /// Parses a header, whose columns may be in any order and among others; `None` if it is none.
     fn from_header(fields: &Fields) -> Result<Option<Columns>, NotARequest> {
         let find =
             |name: &str| (0..fields.count()).find(|&i| fields.get(i).eq_ignore_ascii_case(name));
         match (find("timestamp"), find("key")) {
             (Some(timestamp), Some(key)) => {
                 let (cost, most) = (find("cost"), fields.count());
-                // A cost may be left out of a row where nothing stands behind it.
+                // A row may omit the cost if it is last.
                 let least = if cost == Some(most - 1) { most - 1 } else { most };
                 let count = least..=most;
                 Ok(Some(Columns { timestamp, key, cost, count, from_header: true }))
@@ -111,7 +111,7 @@ impl Columns {
             (Some(_), None) => {
                 Err(NotARequest::BadHeader("the header has no column named key".to_owned()))
             }
-            // A key may be called so; the line then fails or not by its timestamp.
+            // A key may have this name; the timestamp decides.
             (None, Some(_)) => Ok(None),
         }
     }
@@ -154,7 +154,7 @@ impl Fields {
         self.count
     }
 
-    /// A field's text without the spaces around it.
+    /// Returns a field's text, trimmed.
     fn get(&self, index: usize) -> Cow<'_, str> {
         let start = index.checked_sub(1).map_or(0, |previous| self.ends[previous]);
         escape_invalid(self.text[start..self.ends[index]].trim_ascii())

@@ -1,11 +1,11 @@
-//! The lines of a text that may be no text.
+//! Lines of bytes that may not be text.
 
 use std::io::{self, BufRead, Read};
 
-/// A line of more bytes is refused: what has such lines is no log.
+/// The longest line in bytes; files with longer ones are no logs.
 const LONGEST_LINE: u64 = 16 << 20;
 
-/// Lines that are not blank, without their ends, numbered from 1 with the blank ones counted.
+/// Reads lines that are not blank, numbered from 1 with the blank ones.
 pub(super) struct Lines<R> {
     source: R,
     buffer: Vec<u8>,
@@ -18,7 +18,7 @@ impl<R: BufRead> Lines<R> {
         Lines { source, buffer: Vec::new(), number: 0, bytes: 0 }
     }
 
-    /// Goes to the next line; false at the end.
+    /// Advances to the next line, and returns false at the end.
     pub(super) fn advance(&mut self) -> io::Result<bool> {
         loop {
             self.buffer.clear();
@@ -42,7 +42,7 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// The line without its end and the spaces around it.
+    /// Returns the line, trimmed.
     pub(super) fn line(&self) -> &[u8] {
         let line = self.buffer.trim_ascii();
         match self.number {
@@ -52,12 +52,12 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// The line's number.
+    /// Returns the line's number.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
-    /// How many bytes have been read so far.
+    /// Returns the number of bytes read so far.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -25,7 +25,7 @@ const REST: &str = r#"(?: "(?<referer>(?:[^"\\]|\\.)*)" "(?<agent>(?:[^"\\]|\\.)
 
 const DATE: &str = "%d/%b/%Y:%H:%M:%S %z";
 
-/// Reads lines of a log, each as the time of a request and its key.
+/// Parses lines of a log into the time and key of a request.
 #[derive(Debug)]
 pub(super) struct LogParser {
     line: Regex,
@@ -55,7 +55,7 @@ impl LogParser {
         }
     }
 
-    /// The time and the key of the request in this line, or why it is none.
+    /// Parses the time and the key of a line.
     pub(super) fn parse<'a>(&self, line: &'a [u8]) -> Result<(Timestamp, Cow<'a, str>), String> {
         let Some(parts) = self.line.captures(line) else {
             let failed = self.beginnings.iter().find(|(beginning, _)| !beginning.is_match(line));
@@ -68,7 +68,7 @@ impl LogParser {
         Ok((date(&parts["date"])?, escape_invalid(self.key(&parts))))
     }
 
-    /// The key, `-` where the line has none, as the servers write it themselves.
+    /// Returns the key, or `-` as servers write it if the line has none.
     fn key<'a>(&self, parts: &Captures<'a>) -> &'a [u8] {
         let part = |name| parts.name(name).map(|part| part.as_bytes());
         let key = match self.by {
@@ -95,7 +95,7 @@ fn date(text: &[u8]) -> Result<Timestamp, String> {
     dates::from_calendar(date)
 }
 
-/// The method and the path without its query; none where the request line is no request, such as
+/// Returns the method and the path without its query; `None` for a line that is no request, such as
 /// the first bytes of a TLS handshake on a plain port.
 fn method_and_path(request: &[u8]) -> Option<(&[u8], &[u8])> {
     let space = request.iter().position(|&byte| byte == b' ')?;

@@ -1,7 +1,7 @@
-//! Reading a trace: access logs and CSV, from a file or from standard input.
+//! Reads traces: access logs and CSV, from a file or standard input.
 //!
-//! Input is read as bytes, line by line. A line that is no request is counted and remembered with
-//! its reason, and never ends the reading: logs hold garbage, and a limit is to be tried on them anyway.
+//! Input is bytes, line by line. Lines that are no requests are counted, remembered with their reason,
+//! and skipped.
 
 mod csv;
 mod lines;
@@ -20,10 +20,10 @@ use crate::trace::{Request, Trace, TraceBuilder};
 use lines::Lines;
 pub(crate) use text::{printable, shorten};
 
-/// How the input is written.
+/// The format of the input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// Told from the first lines.
+    /// Detected from the first lines.
     #[default]
     Auto,
     /// The common or combined log format of Apache and nginx.
@@ -32,7 +32,7 @@ pub enum Format {
     Csv,
 }
 
-/// What of a log line is the key that limits are kept per.
+/// The part of a log line that is the key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum By {
     /// The client's address or host name.
@@ -52,19 +52,19 @@ pub enum By {
     Agent,
 }
 
-/// What was read.
+/// A trace that was read.
 #[derive(Debug)]
 pub struct Input {
     /// The requests, sorted by time.
     pub trace: Trace,
-    /// What could not be read.
+    /// The lines that are no requests.
     pub unparsed: Unparsed,
 }
 
-/// The lines that are no requests: how many, and the first of them.
+/// Lines that are no requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unparsed {
-    /// How many there are.
+    /// Their number.
     pub count: u64,
     /// The first few, at most [`Unparsed::SAMPLES`].
     pub samples: Vec<UnparsedLine>,
@@ -86,7 +86,7 @@ pub struct UnparsedLine {
     pub text: String,
 }
 
-/// Why an input gives no trace.
+/// An input is no trace.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum InputError {
@@ -152,12 +152,12 @@ fn why_empty(unparsed: &Unparsed) -> String {
     }
 }
 
-/// Reads the trace in the file at `path`, or on standard input where it is `-`.
+/// Reads the trace in the file at `path`, or on standard input if it is `-`.
 ///
-/// `progress` is told the number of bytes read so far, after every line.
+/// After every line, `progress` gets the number of bytes read so far.
 ///
 /// # Errors
-/// [`InputError`] where the file cannot be read, is of no known format, or holds no request.
+/// [`InputError`] if the file cannot be read, has no known format, or has no request.
 pub fn read(
     path: &Path,
     format: Format,
@@ -172,10 +172,10 @@ pub fn read(
     read_from(BufReader::with_capacity(1 << 16, file), path, format, by, progress)
 }
 
-/// How many lines are looked at to tell the format.
+/// How many lines the detection of the format reads.
 const LINES_TO_TELL: usize = 20;
 
-/// Reads the trace in what this path stands for in messages, as [`read`] does.
+/// Reads a trace; messages name this path.
 ///
 /// # Errors
 /// As [`read`].
@@ -248,7 +248,7 @@ impl Collected {
     }
 }
 
-/// Why a line adds no request.
+/// A line is no request.
 enum NotARequest {
     Header,
     BadHeader(String),

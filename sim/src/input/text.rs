@@ -1,11 +1,11 @@
-//! Text that came from outside: made whole, made harmless, made short.
+//! Foreign text: valid UTF-8, without control characters, and short.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Bytes as text, with those that are not UTF-8 written as `\xNN`.
+/// Returns bytes as text, with `\xNN` for those that are not UTF-8.
 ///
-/// Unlike a replacement character this keeps two different keys different.
+/// Unlike replacement characters, this keeps different keys different.
 pub(crate) fn escape_invalid(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Cow::Borrowed(text);
@@ -20,7 +20,7 @@ pub(crate) fn escape_invalid(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Text with its control characters escaped, so that a log cannot drive the reader's terminal.
+/// Escapes control characters, so that a log cannot control the terminal.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(char::is_control) {
         return Cow::Borrowed(text);
@@ -35,7 +35,7 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// At most `longest` characters of the text, the last of them an ellipsis where some were cut.
+/// Cuts a text to `longest` characters, the last of them an ellipsis.
 pub(crate) fn shorten(text: &str, longest: usize) -> String {
     if text.chars().count() <= longest {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! What limits are advised, as tables for people and as JSON.
+//! Prints advised limits as tables and as JSON.
 //!
 //! The JSON is one object:
 //!
@@ -7,14 +7,13 @@
 //! | `requests`, `clients` | in the file: a client is a key |
 //! | `from`, `to` | times of the first and the last request, RFC 3339 in UTC |
 //! | `unparsed`, `unparsed_lines` | as in a replay |
-//! | `deny_clients` | fewer than this share of the clients may be denied, as it was given |
-//! | `may_deny` | so many clients that is |
-//! | `families` | one object for each window and kind of limit |
+//! | `deny_clients` | the bound on the share of denied clients, as given |
+//! | `may_deny` | the number of clients that may be denied |
+//! | `families` | one object per window and kind of limit |
 //! | `buckets` | token buckets that deny as few, the slowest refill first |
 //!
-//! Of each family: `kind`, `window_us`, the `advised` limit, and the `curve`, from 1 to the smallest amount that denies nobody. What is
-//! advised, each point of a curve and each bucket are objects of `limit`, `amount` (per window), `clients_denied` (at least once) and
-//! `requests_denied`.
+//! A family has `kind`, `window_us`, the `advised` limit, and its `curve`, from 1 to the smallest amount that denies none. The advised
+//! limit, points of a curve and buckets have `limit`, `amount` (per window), `clients_denied` (at least once) and `requests_denied`.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -28,34 +27,34 @@ use crate::advise::{Advice, Denies, Family, Share};
 use crate::dates;
 use crate::input::{Unparsed, UnparsedLine, printable, shorten};
 
-/// All that is reported of an advice.
+/// A report of advised limits.
 #[derive(Debug)]
 pub(crate) struct AdviceReport {
-    /// What to call the file.
+    /// The name of the file.
     pub(crate) name: String,
-    /// The lines of it that are no requests.
+    /// Its lines that are no requests.
     pub(crate) unparsed: Unparsed,
     /// The times of the first and of the last request.
     pub(crate) span: (Timestamp, Timestamp),
-    /// Fewer than this share of the clients may be denied.
+    /// The bound on the share of denied clients.
     pub(crate) share: Share,
     pub(crate) advice: Advice,
 }
 
 impl AdviceReport {
-    /// Where the requests are from and how many there are.
+    /// Returns the source and number of requests, in words.
     pub(crate) fn headline(&self) -> String {
         let name = shorten(&printable(&self.name), 40);
         let Advice { clients, requests, .. } = self.advice;
         format!("{name}: {} of {}", counted(requests, "request"), counted(clients, "client"))
     }
 
-    /// When they are from.
+    /// Returns the span of time, in words.
     pub(crate) fn period(&self) -> String {
         format!("{} to {} UTC", headline_date(self.span.0), headline_date(self.span.1))
     }
 
-    /// Writes the tables, of at most `width` columns.
+    /// Writes the tables, at most `width` columns wide.
     pub(crate) fn write(&self, width: u16, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{}\n{}", self.headline(), self.period())?;
         table::write_unparsed(&self.unparsed, out)?;
@@ -65,7 +64,7 @@ impl AdviceReport {
         Ok(())
     }
 
-    /// What is advised, what it would take to deny more or fewer, and rate against burst.
+    /// Returns the tables: advised limits, more or fewer denials, and rate against burst.
     pub(crate) fn grids(&self) -> Vec<Grid> {
         let grids = [self.advised(), self.trade_off(), self.buckets()];
         grids.into_iter().filter(|grid| !grid.rows.is_empty()).collect()
@@ -127,7 +126,7 @@ impl AdviceReport {
         ]
     }
 
-    /// Writes one JSON object and a line's end.
+    /// Writes one JSON object and a newline.
     pub(crate) fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
         let Advice { clients, requests, may_deny, families, buckets } = &self.advice;
         let object = Object {
@@ -147,7 +146,7 @@ impl AdviceReport {
     }
 }
 
-/// A window, in words.
+/// Returns a window in words.
 pub(super) fn words(window: Duration) -> String {
     span(u64::try_from(window.as_micros()).unwrap_or(u64::MAX))
 }

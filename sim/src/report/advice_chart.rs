@@ -1,4 +1,4 @@
-//! Limits against the share of clients and requests that they would have denied, on logarithmic axes.
+//! Charts limits against the clients and requests that they deny, on logarithmic axes.
 
 use plotters::prelude::*;
 
@@ -20,10 +20,10 @@ const COLORS: [RGBColor; 4] = [
     RGBColor(0xcc, 0x79, 0xa7),
 ];
 
-/// The trade-off as an SVG: for each window a panel for the clients and one for the requests that are denied.
+/// Draws the trade-off as an SVG: per window a panel of denied clients and one of denied requests.
 ///
 /// # Errors
-/// [`ChartError`] where the drawing library fails.
+/// [`ChartError`] if the drawing library fails.
 pub(crate) fn to_string(report: &AdviceReport) -> Result<String, ChartError> {
     let mut text = String::new();
     draw(report, &mut text).map_err(ChartError::of)?;
@@ -60,7 +60,7 @@ fn draw(report: &AdviceReport, text: &mut String) -> Result<(), Failure> {
     Ok(())
 }
 
-/// One window: a line for each kind, and a grey one at the share that may be denied.
+/// Draws one window: a line per kind, and a grey one at the share that may be denied.
 fn draw_panel(
     area: &Area<'_>,
     what: &str,
@@ -76,7 +76,7 @@ fn draw_panel(
     let limit_per = format!("limit per {window}");
     let mut chart = panel::draw(area, caption, (amounts, &limit_per), (shares, what))?;
     for (family, color) in families.iter().zip(COLORS) {
-        // Nothing has no place on a logarithmic axis: a line ends before it.
+        // Zero has no place on a logarithmic axis: a line ends before it.
         let shown = family.curve.iter().filter(|at| denied(at) > 0);
         let points = shown.map(|at| (at.amount as f64, denied(at) as f64 * 100.0 / all as f64));
         let points: Vec<(f64, f64)> = points.collect();

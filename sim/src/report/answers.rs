@@ -1,11 +1,11 @@
-//! What is said of the limits beyond their counts, as tables for people.
+//! Prints the answers beyond counts as tables.
 
 use super::grid::Grid;
 use super::{Limiter, Report, grouped, headline_date, key_name, ratio, span};
 use crate::answers::{Burstiness, Fairness, Measured, Used};
 use crate::input::printable;
 
-/// The tables, as far as there is something in them.
+/// Returns the tables that are not empty.
 pub(super) fn grids(report: &Report, width: usize) -> Vec<Grid> {
     let grids = [
         envelopes(report, width),
@@ -90,7 +90,7 @@ fn fairness(report: &Report) -> Grid {
     let header = ["limit", "offered", "admitted", "share admitted"];
     let mut grid = Grid::new("Fairness over keys (Jain's index)", &header, 1);
     grid.note = "1: each key has the same. 1 / n: one of n has all.".into();
-    // Of one key there is nothing to say.
+    // One key has no fairness.
     for limiter in report.limiters.iter().filter(|limiter| limiter.trace.key_count() > 1) {
         let Some(Fairness { offered, admitted, share }) = limiter.answers.fairness else {
             continue;

@@ -1,4 +1,4 @@
-//! What is said of a limit beyond its counts, as JSON. The fields are described in [`super::json`].
+//! The answers beyond counts as JSON. [`super::json`] describes the fields.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Axes of charts with labels at round values, which the library's own axes do not know for time and logarithms.
+//! Axes with labels at round values, also of times and logarithms.
 
 use std::ops::Range;
 
@@ -54,7 +54,7 @@ impl Axis {
         Axis { range: from as f64..to as f64, is_logarithmic: true, ticks }
     }
 
-    /// The label of one of its ticks.
+    /// Returns the label of a tick.
     pub(super) fn label(&self, value: f64) -> String {
         let tick = self.ticks.iter().find(|(tick, _)| *tick == value);
         tick.map_or(String::new(), |(_, label)| label.clone())

@@ -1,4 +1,4 @@
-//! Requests over time, in bins whose edges are round numbers on a clock.
+//! Requests over time, in bins with round edges.
 
 use jiff::SignedDuration;
 use lockage_core::Timestamp;
@@ -7,18 +7,18 @@ use crate::dates;
 use crate::replay::Outcome;
 use crate::trace::Trace;
 
-/// The spans of time that the requests of a trace fall into.
+/// Adjacent spans of time that cover a trace.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bins {
-    /// The first one's beginning, in microseconds since the epoch: a multiple of `width`.
+    /// The start of the first, in microseconds since the epoch: a multiple of `width`.
     pub(super) start: u64,
-    /// How long each is, in microseconds.
+    /// The length of each, in microseconds.
     pub(super) width: u64,
-    /// How many there are.
+    /// Their number.
     pub(super) count: usize,
 }
 
-/// What became of the requests in one bin.
+/// The outcomes of the requests in one bin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bin {
     pub(super) admitted: u64,
@@ -26,7 +26,7 @@ pub(super) struct Bin {
 }
 
 impl Bins {
-    /// The narrowest round bins that cover the span and are at most `most`.
+    /// Returns the narrowest round bins, at most `most`, that cover the span.
     pub(super) fn covering(span: (Timestamp, Timestamp), most: usize) -> Bins {
         let (from, to) = (span.0.as_micros(), span.1.as_micros());
         let count = |width: u64| to / width - from / width + 1;
@@ -35,7 +35,7 @@ impl Bins {
         Bins { start: from / width * width, width, count: count(width) as usize }
     }
 
-    /// What became of the requests in each bin.
+    /// Returns the outcomes per bin.
     pub(super) fn fill(&self, trace: &Trace, outcomes: &[Outcome]) -> Vec<Bin> {
         let mut bins = vec![Bin::default(); self.count];
         for (request, outcome) in trace.requests().iter().zip(outcomes) {
@@ -69,7 +69,7 @@ impl Bins {
         if ticks.is_empty() { vec![(0.0, label(self.start, self.width))] } else { ticks }
     }
 
-    /// How long a bin is, in words.
+    /// Returns the length of a bin in words.
     pub(super) fn width_in_words(&self) -> String {
         in_words(self.width)
     }
@@ -102,7 +102,7 @@ fn tick_widths() -> impl Iterator<Item = u64> {
     below_a_second.chain(seconds).chain(minutes).chain(hours).chain(days)
 }
 
-/// A width in the largest unit in which it is whole.
+/// Returns a width in the largest unit in which it is whole.
 pub(super) fn in_words(width: u64) -> String {
     let units = [(DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (SECOND, "s"), (1000, "ms"), (1, "us")];
     let whole = units.into_iter().find(|(unit, _)| width.is_multiple_of(*unit));

@@ -1,4 +1,4 @@
-//! What callers' clocks change, as a table for people and as JSON.
+//! Prints what callers' clocks change, as a table and as JSON.
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ use crate::answers::Used;
 use crate::clocks::{ByWay, Clocks, Way};
 use crate::input::printable;
 
-/// A row for each limit and way; nothing where clocks are not looked at.
+/// Returns a row per limit and way; `None` without clocks.
 pub(super) fn grid(report: &Report) -> Option<Grid> {
     let Clocks { nodes, skew, drift_ppm, seed } = report.clocks?;
     let header = [

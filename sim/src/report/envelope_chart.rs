@@ -1,4 +1,4 @@
-//! A(T) under the envelope, for all T, on logarithmic axes.
+//! Charts A(T) under the envelope, on logarithmic axes.
 
 use plotters::prelude::*;
 
@@ -8,10 +8,10 @@ use super::{Limiter, grouped, panel, ratio, span};
 use crate::answers::{Measured, Point, Used};
 use crate::input::{printable, shorten};
 
-/// How high a panel is.
+/// The height of a panel.
 pub(super) const HEIGHT: u32 = 320;
 
-/// What a limiter admitted in spans of each length, what its envelope allows, and where it came closest.
+/// Draws A(T), the envelope, and where they are closest.
 pub(super) fn draw(area: &Area<'_>, limiter: &Limiter, measured: &Measured) -> Result<(), Failure> {
     let Measured { worst, curve, .. } = measured;
     let highest = curve.iter().map(|point| point.admitted.max(point.allowed)).max().unwrap_or(1);

@@ -1,4 +1,4 @@
-//! A report as one HTML file that needs nothing else: no network, no scripts, its charts within it.
+//! Writes a report as one self-contained HTML file, without scripts.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -30,10 +30,10 @@ td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; wh
 svg { max-width: 100%; height: auto; }
 ";
 
-/// The report of a replay as a page; `command` is what made it.
+/// Returns the report of a replay as a page that names its `command`.
 ///
 /// # Errors
-/// [`ChartError`] where the drawing library fails.
+/// [`ChartError`] if the drawing library fails.
 pub(crate) fn of_report(report: &Report, command: &str) -> Result<String, ChartError> {
     let engine = match report.engine {
         EngineKind::Lua => "the shipped Lua scripts, on a simulated store",
@@ -65,10 +65,10 @@ pub(crate) fn of_report(report: &Report, command: &str) -> Result<String, ChartE
     Ok(page(&facts, unparsed, &table::grids(report, WIDTH), chart).into_string())
 }
 
-/// An advice as a page; `command` is what made it.
+/// Returns advised limits as a page that names its `command`.
 ///
 /// # Errors
-/// [`ChartError`] where the drawing library fails.
+/// [`ChartError`] if the drawing library fails.
 pub(crate) fn of_advice(report: &AdviceReport, command: &str) -> Result<String, ChartError> {
     let facts = [
         ("Requests", report.headline()),
@@ -93,7 +93,7 @@ fn page(
         html lang="en" {
             head {
                 meta charset="utf-8";
-                // Nothing is fetched, whatever the text of a log may try.
+                // Nothing is fetched, whatever the text of a log contains.
                 meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { (title) }

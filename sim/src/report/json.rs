@@ -2,37 +2,37 @@
 //!
 //! | field | meaning |
 //! |---|---|
-//! | `requests` | requests in the trace; not here but with each limiter where each has its own, in a closed loop that waits |
+//! | `requests` | requests in the trace; in a closed loop that waits, with each limiter instead |
 //! | `keys` | keys with at least one request; likewise |
 //! | `from`, `to` | times of the first and the last request, RFC 3339 in UTC |
 //! | `engine` | what decided: `lua`, `model` or `memory` |
-//! | `unparsed` | lines of the file that are no requests; 0 for traffic that was made up |
+//! | `unparsed` | lines of the file that are no requests; 0 for synthetic traffic |
 //! | `unparsed_lines` | the first five of them: `line` (from 1), `reason`, `text` (its beginning) |
-//! | `traffic`, `seed` | of traffic that was made up: its shape as given, and the seed |
-//! | `waiting` | where callers waited: `timeout_us`, `round_trip_us`, whether with `jitter`, and its `seed` |
-//! | `clocks` | where callers' clocks are looked at: `nodes`, `skew_us`, `drift_ppm` and `seed` |
+//! | `traffic`, `seed` | synthetic traffic: its shape as given, and the seed |
+//! | `waiting` | with waiting callers: `timeout_us`, `round_trip_us`, `jitter` and `seed` |
+//! | `clocks` | with callers' clocks: `nodes`, `skew_us`, `drift_ppm` and `seed` |
 //! | `limiters` | one object per `--limit`, in their order |
-//! | `pairs` | where limits are compared: one object for each two of them |
+//! | `pairs` | of `compare`: one object per pair of limits |
 //!
-//! And of each limiter:
+//! Each limiter:
 //!
 //! | field | meaning |
 //! |---|---|
-//! | `limiter` | the limit exactly as it was given |
+//! | `limiter` | the limit exactly as given |
 //! | `admitted`, `denied` | requests; they add up to `requests` |
 //! | `never` | those of `denied` whose cost is above the limit's capacity |
 //! | `keys_denied` | keys that were denied at least once |
 //! | `worst` | the keys that were denied most, at most `--top`: `key`, `requests`, `denied` |
-//! | `waits` | where callers waited: what came of it |
-//! | `clocks` | where callers' clocks are looked at: one object for each way to decide |
-//! | `envelope` | what it admitted in spans of all lengths; null where that is nothing |
-//! | `state` | what remained over time, for the key that was denied most |
-//! | `against_log` | how it differs from an exact sliding log of the same capacity and rate; null where callers waited |
-//! | `burstiness` | how uneven the costs of all keys together are; null where they come within less than two windows |
+//! | `waits` | with waiting callers: their waits |
+//! | `clocks` | with callers' clocks: one object per way to decide |
+//! | `envelope` | what it admitted in spans of all lengths; null if nothing |
+//! | `state` | what remained over time, for the key denied most |
+//! | `against_log` | differences from an exact sliding log of the same capacity and rate; null with waiting callers |
+//! | `burstiness` | unevenness of the costs of all keys; null for less than two windows |
 //! | `fairness` | Jain's index over the keys |
-//! | `store` | what the store had to do; only with `--engine lua` |
+//! | `store` | the work of the store; only with `--engine lua` |
 //!
-//! And of each of `pairs`:
+//! Each of `pairs`:
 //!
 //! | field | meaning |
 //! |---|---|
@@ -41,51 +41,51 @@
 //! | `keys_differing` | keys on which the two differ |
 //! | `keys` | those on which they differ most, at most `--top`: `key`, `requests`, `only_first`, `only_second` |
 //!
-//! And of each of a limiter's `clocks`:
+//! Each of a limiter's `clocks`:
 //!
 //! | field | meaning |
 //! |---|---|
-//! | `way` | `store`: by the store's clock; `deny-cache`: likewise, with denials remembered by each node; `callers-time`: at the time that the calling node's clock shows; `shares`: by each node with an equal share of the limit, which is left out where the limit is too small |
+//! | `way` | `store`: the store's clock; `deny-cache`: likewise, with a deny cache per node; `callers-time`: the calling node's clock; `shares`: an equal share per node, absent if the limit is too small |
 //! | `admitted`, `calls` | requests that were admitted, and calls to the store |
-//! | `only_it`, `only_store` | requests that are admitted so and not by the store's clock, and the other way round |
+//! | `only_it`, `only_store` | requests that only this way, or only the store's clock, admits |
 //! | `worst`, `window` | as of `envelope`, in true time and of all nodes together |
 //!
-//! And of `waits`:
+//! `waits`:
 //!
 //! | field | meaning |
 //! |---|---|
-//! | `at_once`, `after_waiting` | requests that were admitted and had their turn at once, and the others that were admitted; they add up to `admitted` |
-//! | `gave_up` | requests that were denied to the last; with `never` they add up to `denied` |
-//! | `p50_us`, `p99_us`, `max_us` | how long those waited that were admitted after waiting; null where none was |
+//! | `at_once`, `after_waiting` | requests admitted at once, and after waiting; they add up to `admitted` |
+//! | `gave_up` | requests denied in the end; with `never` they add up to `denied` |
+//! | `p50_us`, `p99_us`, `max_us` | waits of requests admitted after waiting, by nearest rank; null without any |
 //! | `calls` | calls to the store |
-//! | `calls_per_admitted` | how many of them for each admitted request; null where none was |
+//! | `calls_per_admitted` | calls per admitted request; null without any |
 //! | `calls_in_10ms` | the most calls within 10 ms |
 //! | `repeats_in_10ms` | the most calls within 10 ms that were not the first of their request |
 //!
-//! And of `envelope`, where A(T) is the largest cost that one key was admitted in any half-open span of T:
+//! `envelope`, where A(T) is the largest cost admitted on one key in any half-open span of T:
 //!
 //! | field | meaning |
 //! |---|---|
-//! | `law` | the names of its envelopes, E1 to E5, as `ARCHITECTURE.md` has them |
-//! | `worst` | the span, of all lengths, in which the largest part of the envelope was used |
-//! | `window` | the most in one window, a bucket's being the time in which it fills; `allowed` is then the nominal amount |
-//! | `curve` | `[T in microseconds, A(T), the envelope at T]` for lengths evenly spread on a logarithmic axis |
+//! | `law` | the names of its envelopes, E1 to E5, see `docs/properties.md` |
+//! | `worst` | the span, of all lengths, that uses the largest part of the envelope |
+//! | `window` | the most in one window, of a bucket the time to fill it; `allowed` is then the nominal amount |
+//! | `curve` | `[T in microseconds, A(T), the envelope at T]` at logarithmically spaced lengths |
 //!
 //! `worst` and `window` have `span_us`, `admitted` (A), `allowed`, `used` (their quotient), `key` and `from`.
 //!
-//! And of the others, where what is of nothing is null:
+//! The others, with null for the measure of nothing:
 //!
 //! | field | meaning |
 //! |---|---|
-//! | `state.key`, `capacity` | the key that was denied most, and the most that can remain |
-//! | `state.from`, `slot_us`, `lowest` | the least that remained for it in each slot of time from `from` on, after any decision in it |
-//! | `against_log.logs` | the exact log, `capacity` in any `window_us`; of several limits together one each |
-//! | `against_log.false_denials` | requests that were denied, and that the log would have admitted, had it admitted just what the limit had until then |
-//! | `against_log.only_limit`, `only_log` | requests that the limit admitted and the log, by itself, did not; and the other way round |
-//! | `burstiness.window_us` | costs are counted in windows of this length, side by side from the first request on, a last part left out |
-//! | `burstiness.offered`, `admitted` | of those counts `fano`, their variance by their mean, and `peak_to_mean`, the largest by their mean |
-//! | `fairness.offered`, `admitted`, `share` | Jain's index of what keys asked for, of what they were admitted, and of the quotient of the two |
-//! | `store.scripts`, `commands` | scripts that were run, one for each decision, and how often these ran each command |
+//! | `state.key`, `capacity` | the key denied most, and the most that can remain |
+//! | `state.from`, `slot_us`, `lowest` | the least that remained in each slot of time from `from` on |
+//! | `against_log.logs` | the exact log, `capacity` in any `window_us`; one per limit of a composite |
+//! | `against_log.false_denials` | denied requests that the log would have admitted after the same admissions |
+//! | `against_log.only_limit`, `only_log` | requests that only the limit, or only the log by itself, admits |
+//! | `burstiness.window_us` | the length of adjacent windows, from the first request on, without a last partial one |
+//! | `burstiness.offered`, `admitted` | `fano`, variance by mean of the costs per window, and `peak_to_mean` |
+//! | `fairness.offered`, `admitted`, `share` | Jain's index of what keys asked for, of what was admitted, and of the quotient |
+//! | `store.scripts`, `commands` | script runs, one per decision, and the commands that they ran |
 //! | `store.mean_record_bytes`, `largest_record_bytes` | of the largest record of each key, without the key's name and what a server adds |
 
 use std::io::{self, Write};
@@ -104,10 +104,10 @@ use crate::input::{Unparsed, UnparsedLine};
 use crate::trace::Trace;
 use crate::waiting::{WaitTally, WaitTimes};
 
-/// Writes the report as one JSON object and a line's end.
+/// Writes the report as one JSON object and a newline.
 ///
 /// # Errors
-/// What `out` gives.
+/// The error of `out`.
 pub fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let nothing = Unparsed::default();
     let (unparsed, traffic, seed) = match &report.source {

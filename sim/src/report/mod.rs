@@ -1,4 +1,4 @@
-//! What came of a replay: for people as tables, a timeline and a chart, for programs as JSON.
+//! Reports of a replay: tables, timelines, charts, HTML and JSON.
 
 pub(crate) mod advice;
 pub(crate) mod advice_chart;
@@ -33,86 +33,86 @@ use crate::trace::Trace;
 use crate::waiting::{WaitTally, Waiting};
 pub(crate) use grid::Grid;
 
-/// All that a report is made of.
+/// A report.
 #[derive(Debug)]
 pub struct Report {
-    /// Where the requests are from.
+    /// The source of the requests.
     pub source: Source,
-    /// What decided.
+    /// The engine that decided.
     pub engine: EngineKind,
-    /// How callers waited, where they did.
+    /// How callers waited, if they did.
     pub waiting: Option<Waiting>,
-    /// The callers' clocks, where something is said of them.
+    /// The callers' clocks, if they have any.
     pub clocks: Option<Clocks>,
-    /// What came of each limit, in the order in which they were given.
+    /// The results of each limit, in their order.
     pub limiters: Vec<Limiter>,
-    /// What each admits that another does not, where they are compared.
+    /// The pairs of compared limits.
     pub pairs: Vec<Pair>,
 }
 
-/// Where a trace is from.
+/// The source of a trace.
 #[derive(Debug)]
 pub enum Source {
     /// A file.
     File {
-        /// What to call it.
+        /// Its name.
         name: String,
-        /// The lines of it that are no requests.
+        /// Its lines that are no requests.
         unparsed: Unparsed,
     },
-    /// It was made up.
+    /// Synthetic traffic.
     Traffic {
-        /// The shape, as it was given.
+        /// The shape as given.
         shape: String,
-        /// What decided all that is random.
+        /// The seed.
         seed: u64,
     },
 }
 
-/// What came of one limit.
+/// The results of one limit.
 #[derive(Debug)]
 pub struct Limiter {
-    /// The limit, as it was given.
+    /// The limit as given.
     pub spec: String,
-    /// What became of each request, in the order of the trace.
+    /// The outcome of each request, in the order of the trace.
     pub outcomes: Vec<Outcome>,
-    /// The requests. Of those of a closed loop each limit that makes clients wait has its own.
+    /// The requests; in a closed loop that waits, each limit has its own.
     pub trace: Rc<Trace>,
     /// The counts.
     pub tally: Tally,
-    /// What came of the waiting, where callers waited.
+    /// The waits, if callers waited.
     pub waits: Option<WaitTally>,
-    /// What else is said of it.
+    /// The answers beyond counts.
     pub answers: Answers,
-    /// What the callers' clocks change; empty where nothing is said of them.
+    /// What the callers' clocks change; empty without clocks.
     pub clocks: Vec<ByWay>,
 }
 
 impl Report {
-    /// The times of the first and of the last request.
+    /// Returns the times of the first and the last request.
     ///
     /// # Panics
-    /// Where there is no request: there is nothing to report then, and no command gets so far.
+    /// Without requests, which no command reports.
     pub fn span(&self) -> (Timestamp, Timestamp) {
         let spans = self.limiters.iter().filter_map(|limiter| limiter.trace.span());
         let span = spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
         span.expect("input and traffic refuse to give a trace without a request")
     }
 
-    /// The requests, where they are the same for all limits.
+    /// Returns the requests, if they are the same for all limits.
     fn shared_trace(&self) -> Option<&Trace> {
         let first = &self.limiters.first()?.trace;
         let is_shared = self.limiters.iter().all(|limiter| Rc::ptr_eq(&limiter.trace, first));
         is_shared.then_some(first)
     }
 
-    /// The most requests that a limit had.
+    /// Returns the most requests of a limit.
     fn most_requests(&self) -> u64 {
         let counts = self.limiters.iter().map(|limiter| limiter.trace.requests().len());
         counts.max().unwrap_or(0) as u64
     }
 
-    /// Where the trace is from and how much it is.
+    /// Returns the source and size of the trace, in words.
     fn headline(&self) -> String {
         let source = match &self.source {
             Source::File { name, .. } => shorten(&printable(name), 40),
@@ -126,20 +126,20 @@ impl Report {
         format!("{source}: {requests} of {keys}")
     }
 
-    /// When the trace is from.
+    /// Returns the time of the trace, in words.
     fn period(&self) -> String {
         let (from, to) = self.span();
         format!("{} to {} UTC", headline_date(from), headline_date(to))
     }
 }
 
-/// A number of things, in words.
+/// Returns a number of things, in words.
 fn counted(count: u64, thing: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {thing}{plural}", grouped(count))
 }
 
-/// A span of so many microseconds, exactly, in the largest unit in which that is short.
+/// Returns an exact span in the largest unit in which it is short.
 pub(crate) fn span(micros: u64) -> String {
     match micros {
         0 => "0 s".to_owned(),
@@ -151,14 +151,14 @@ pub(crate) fn span(micros: u64) -> String {
     }
 }
 
-/// When something begins, as exactly as it matters.
+/// Returns a start time, as exact as it matters.
 fn headline_date(time: Timestamp) -> String {
     let whole_second = time.as_micros().is_multiple_of(1_000_000);
     let format = if whole_second { "%Y-%m-%d %H:%M:%S" } else { "%Y-%m-%d %H:%M:%S.%6f" };
     dates::to_calendar(time).strftime(format).to_string()
 }
 
-/// A number with its thousands set apart.
+/// Returns a number with separated thousands.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -171,7 +171,7 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
-/// A share as a percentage. What is not all and not nothing never looks so.
+/// Returns a share as a percentage that shows 0 % or 100 % only if exact.
 fn percent(part: u64, whole: u64) -> String {
     let share = part as f64 * 100.0 / whole as f64;
     match share {
@@ -181,7 +181,7 @@ fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// How much of what is allowed was had, as a percentage. What is above it, or just below, never looks as if it were all.
+/// Returns the used part of what is allowed, as a percentage that shows 100 % only if exact.
 pub(crate) fn ratio(had: u64, allowed: u64) -> String {
     let percent = had as f64 * 100.0 / allowed as f64;
     match had.cmp(&allowed) {
@@ -192,7 +192,7 @@ pub(crate) fn ratio(had: u64, allowed: u64) -> String {
     }
 }
 
-/// A key's name as a table can show it.
+/// Returns a key's name as a table shows it.
 fn key_name(name: &str, longest: usize) -> String {
     shorten(&printable(name), longest)
 }

@@ -1,4 +1,4 @@
-//! What each limit admits that another does not, as tables for people and as JSON.
+//! Prints pairs of compared limits as tables and as JSON.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use super::{Report, counted, grouped, key_name};
 use crate::answers::{KeyPair, Pair};
 use crate::input::printable;
 
-/// The pairs, and the keys on which they differ most; nothing where limits are not compared.
+/// Returns the tables of pairs and of the keys that differ most; `None` without a comparison.
 pub(super) fn grids(report: &Report, width: usize) -> Vec<Grid> {
     let header =
         ["first", "second", "both", "only the\nfirst", "only the\nsecond", "neither", "keys"];
@@ -69,7 +69,7 @@ struct KeyObject<'a> {
     only_second: u64,
 }
 
-/// The pairs as they stand in the JSON.
+/// Returns the pairs for the JSON.
 pub(super) fn objects(report: &Report) -> Vec<PairObject<'_>> {
     report.pairs.iter().map(|pair| object(report, pair)).collect()
 }

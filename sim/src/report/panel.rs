@@ -1,11 +1,11 @@
-//! The panel that charts with two labelled axes are drawn in.
+//! Panels of charts with two labelled axes.
 
 use plotters::prelude::*;
 
 use super::axis::Axis;
 use super::svg::{Area, DESCRIPTION, FONT, Failure, GRID, LEFT, RIGHT, TEXT};
 
-/// What things are drawn on in a panel.
+/// The drawing area of a panel.
 pub(super) type Chart<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<Axis, Axis>>;
 
 /// The style of small text.
@@ -13,10 +13,10 @@ pub(super) fn labels() -> TextStyle<'static> {
     (FONT, 13).into_font().color(&TEXT)
 }
 
-/// Draws a caption and two axes, each with what it shows.
+/// Draws a caption and two labelled axes.
 ///
 /// # Errors
-/// Where the drawing library fails.
+/// If the drawing library fails.
 pub(super) fn draw<'a>(
     area: &Area<'a>,
     caption: String,

@@ -1,4 +1,4 @@
-//! What remained of a limit over time.
+//! Charts what remained of a limit over time.
 
 use plotters::prelude::*;
 
@@ -10,10 +10,10 @@ use super::svg::{
 use super::{Limiter, key_name};
 use crate::answers::State;
 
-/// How high a panel is.
+/// The height of a panel.
 pub(super) const HEIGHT: u32 = 200;
 
-/// What remained for the key that was denied most, over the same time as the panel above it.
+/// Draws what remained for the key denied most, over the time of the panel above.
 pub(super) fn draw(
     area: &Area<'_>,
     limiter: &Limiter,

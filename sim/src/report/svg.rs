@@ -1,4 +1,4 @@
-//! Admitted and denied requests over time, as a chart in a file.
+//! Charts admitted and denied requests over time.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -37,11 +37,11 @@ impl ChartError {
     }
 }
 
-/// The report as an SVG: of each limiter what came of the requests over time, what remained for the key that was denied most,
-/// and what was admitted under its envelope.
+/// Draws the report as an SVG: per limiter the outcomes over time, what remained for the key denied most, and
+/// admissions under the envelope.
 ///
 /// # Errors
-/// [`ChartError`] where the drawing library fails; writing to a string gives it no cause to.
+/// [`ChartError`] if the drawing library fails.
 pub fn to_string(report: &Report) -> Result<String, ChartError> {
     let mut text = String::new();
     draw(report, &mut text).map_err(ChartError::of)?;
@@ -153,7 +153,7 @@ fn draw_panel(
     Ok(())
 }
 
-/// A label of a count: none between whole numbers.
+/// Returns the label of a count: empty between whole numbers.
 pub(super) fn whole(count: f64) -> String {
     if count.fract() == 0.0 { grouped(count as u64) } else { String::new() }
 }

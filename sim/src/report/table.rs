@@ -1,4 +1,4 @@
-//! The counts, as tables for people.
+//! Prints counts as tables.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -10,10 +10,10 @@ use super::{Report, Source, answers, clocks, counted, grouped, key_name, pairs, 
 use crate::engine::EngineKind;
 use crate::input::{Unparsed, printable};
 
-/// Writes the headline, the lines that could not be read, and the tables, of at most `width` columns.
+/// Writes the headline, the unparsed lines and the tables, at most `width` columns wide.
 ///
 /// # Errors
-/// What `out` gives.
+/// The error of `out`.
 pub fn write(report: &Report, width: u16, out: &mut dyn Write) -> io::Result<()> {
     let engine = match report.engine {
         EngineKind::Lua => "the Lua scripts",
@@ -33,8 +33,7 @@ pub fn write(report: &Report, width: u16, out: &mut dyn Write) -> io::Result<()>
     Ok(())
 }
 
-/// The counts per limiter, what came of waiting, what else is said of the limits, and the keys that were denied most.
-/// Names are as long as fits into so many columns.
+/// Returns the tables: counts, waits, further answers, and the keys denied most, with names cut to fit the width.
 pub(crate) fn grids(report: &Report, width: usize) -> Vec<Grid> {
     let mut grids = vec![counts(report)];
     grids.extend(pairs::grids(report, width));
@@ -67,7 +66,7 @@ pub(super) fn write_unparsed(unparsed: &Unparsed, out: &mut dyn Write) -> io::Re
 }
 
 fn counts(report: &Report) -> Grid {
-    // A column that is zero for most people is shown to those it concerns.
+    // A column that is mostly zero is shown only if it is not.
     let never = report.limiters.iter().any(|limiter| limiter.tally.never > 0);
     let mut header = vec!["limit", "requests", "keys", "admitted", "denied"];
     header.extend(never.then_some("never"));
@@ -111,7 +110,7 @@ fn waits(report: &Report, title: &str) -> Grid {
 fn worst(report: &Report, width: usize) -> Option<Grid> {
     let header = ["limit", "key", "requests", "denied", "denied %"];
     let mut grid = Grid::new("Denied most", &header, 2);
-    // Keys can be whole user agents: what is left of the width is theirs.
+    // Keys can be whole user agents: they get the rest of the width.
     let longest_spec =
         report.limiters.iter().map(|limiter| limiter.spec.chars().count()).max().unwrap_or(0);
     let longest_key = width.saturating_sub(longest_spec + 38).clamp(16, 80);

@@ -1,4 +1,4 @@
-//! Admitted and denied requests over time, as stacked bars in the terminal.
+//! Draws admitted and denied requests over time as stacked bars in the terminal.
 
 use std::io::{self, Write};
 
@@ -17,11 +17,11 @@ const DENIED: Mark = Mark { symbol: '░', color: AnsiColor::Red };
 /// Rows of bars.
 const HEIGHT: u64 = 10;
 
-/// Draws one timeline per limiter, at most `width` columns wide where that is at all possible. The
-/// marks differ in shape and not in colour alone.
+/// Draws one timeline per limiter, at most `width` columns wide where possible. Marks differ in shape, not
+/// only in colour.
 ///
 /// # Errors
-/// What `out` gives.
+/// The error of `out`.
 pub fn write(report: &Report, width: usize, out: &mut dyn Write) -> io::Result<()> {
     let label_width = grouped(report.most_requests()).len();
     let columns = width.saturating_sub(label_width + 1).max(20);
@@ -60,8 +60,8 @@ fn bars(bins: &[Bin], label_width: usize, out: &mut dyn Write) -> io::Result<()>
     Ok(())
 }
 
-/// What a bar shows in a row, counted from the bottom. Any request and any denial among many
-/// others has at least one mark.
+/// Returns what a bar shows in a row, counted from the bottom. Any request and any denial has at least one
+/// mark.
 fn mark(bin: Bin, row: u64, most: u64) -> Option<Mark> {
     let total = bin.admitted + bin.denied;
     // Rounded to the nearest, but never down to nothing.
@@ -98,7 +98,7 @@ fn time_axis(
     writeln!(out, "{:label_width$} {labels}", "")
 }
 
-/// What stands for some requests.
+/// The mark of some requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Mark {
     symbol: char,

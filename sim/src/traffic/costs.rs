@@ -1,19 +1,19 @@
-//! What requests cost.
+//! The costs of requests.
 
 use std::str::FromStr;
 
 use super::form::{Form, ParseTrafficError};
 use super::random::Chance;
 
-/// All of the requests, in shares as they are counted here.
+/// The sum of all shares.
 const ALL: u32 = 100_000;
 
-/// What requests cost, in units of the limit. It parses from `1`, `1-10` (each of them equally
-/// likely) and `1:90% 5-10:9.5% 100:0.5%`.
+/// The costs of requests, in units of the limit. Parses from `1`, `1-10` (equally likely) and
+/// `1:90% 5-10:9.5% 100:0.5%`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Costs(Vec<Share>);
 
-/// So many of the requests cost from `from` to `to`.
+/// A share of the requests that costs from `from` to `to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Share {
     of_all: u32,
@@ -22,7 +22,7 @@ struct Share {
 }
 
 impl Costs {
-    /// The cost of one request.
+    /// Draws the cost of a request.
     pub(super) fn draw(&self, chance: &mut Chance) -> u64 {
         let mut drawn = chance.below(ALL);
         for share in &self.0 {
@@ -34,7 +34,7 @@ impl Costs {
         unreachable!("shares add up to all")
     }
 
-    /// Whether each request costs 1.
+    /// Returns whether each request costs 1.
     pub(super) fn are_one(&self) -> bool {
         self.0.iter().all(|share| (share.from, share.to) == (1, 1))
     }

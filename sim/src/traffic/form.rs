@@ -1,16 +1,16 @@
-//! How the parts of a text are read, and what is said where one is wrong.
+//! Parses the parts of a text, with errors that point at them.
 
 use std::time::Duration;
 
 use lockage_core::{ParseError, parse_duration, parse_rate};
 use thiserror::Error;
 
-/// So many requests in such a time.
+/// A rate of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// How many requests.
+    /// The number of requests.
     pub amount: u64,
-    /// In which time.
+    /// The time.
     pub per: Duration,
 }
 
@@ -28,7 +28,7 @@ impl Decimal {
     }
 }
 
-/// Why a text says nothing about traffic.
+/// A text that does not describe traffic.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ParseTrafficError {

@@ -1,4 +1,4 @@
-//! Over which keys requests are spread.
+//! The distribution of requests over keys.
 
 use std::num::NonZeroU32;
 use std::str::FromStr;
@@ -6,28 +6,28 @@ use std::str::FromStr;
 use super::form::{Decimal, Form, ParseTrafficError, split_word};
 use super::random::Chance;
 
-/// Over which keys requests are spread. It parses from `1000` and `1000 zipf 1.1`.
+/// The distribution of requests over keys. Parses from `1000` and `1000 zipf 1.1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Keys {
-    /// So many, each equally likely.
+    /// This many keys, equally likely.
     Uniform(NonZeroU32),
-    /// So many, the one of rank k with a likelihood in proportion to k^-exponent (George Kingsley
-    /// Zipf, "Human Behavior and the Principle of Least Effort", 1949). Of web pages it has been
-    /// found to be 0.64 to 0.83 (Breslau et al., "Web Caching and Zipf-like Distributions", 1999).
+    /// Zipf's law: the key of rank k has a probability in proportion to k^-exponent (George Kingsley
+    /// Zipf, "Human Behavior and the Principle of Least Effort", 1949). Web pages have exponents of 0.64
+    /// to 0.83 (Breslau et al., "Web Caching and Zipf-like Distributions", 1999).
     Zipf {
-        /// How many.
+        /// The number of keys.
         count: NonZeroU32,
-        /// How steeply the likelihood falls, above 0.
+        /// The exponent, above 0.
         exponent: Decimal,
     },
 }
 
 impl Keys {
-    /// All requests are of one key.
+    /// One key.
     pub const ONE: Keys = Keys::Uniform(NonZeroU32::MIN);
 
-    /// The number of a key that is drawn, from 0. Of Zipf's it is the rank.
+    /// Draws the number of a key, from 0; under Zipf's law, its rank.
     pub(super) fn draw(&self) -> impl FnMut(&mut Chance) -> u32 + use<> {
         let (count, zipf) = match *self {
             Keys::Uniform(count) => (count, None),

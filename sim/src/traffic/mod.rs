@@ -1,4 +1,4 @@
-//! Traffic that is made up: a shape, a seed, and the same requests on every platform.
+//! Synthetic traffic: a shape and a seed give the same requests on every platform.
 
 mod arrivals;
 mod attack;
@@ -27,30 +27,30 @@ pub use shape::{Shape, Stay};
 pub use together::generate_all;
 pub(crate) use together::make_up;
 
-/// The most requests that are made up at once: beyond it, memory and patience run out.
+/// The most requests of one trace.
 pub const MAX_REQUESTS: u64 = 50_000_000;
 
-/// What traffic to make up.
+/// A plan of synthetic traffic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// What its keys are called: those of `key` are `key-1`, `key-2` and so on. Plans of one name share their keys.
+    /// The name of its keys, such as `key-1` and `key-2` for `key`. Plans of one name share their keys.
     pub name: String,
     /// When requests come.
     pub shape: Shape,
-    /// The time of the first moment at which one may come.
+    /// The earliest time of a request.
     pub start: Timestamp,
-    /// For how long they come: the last one comes before `start + duration`.
+    /// How long requests come: the last one before `start + duration`.
     pub duration: Duration,
-    /// Over which keys they are spread.
+    /// How they are spread over keys.
     pub keys: Keys,
     /// What they cost.
     pub costs: Costs,
-    /// What decides all that is random. Times, keys and costs are drawn from streams of their own,
-    /// so another number of keys leaves the times as they are.
+    /// The seed. Times, keys and costs have streams of their own, so that another number of keys leaves
+    /// the times unchanged.
     pub seed: u64,
 }
 
-/// Why traffic cannot be made up.
+/// Traffic that cannot be generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TrafficError {
@@ -59,13 +59,13 @@ pub enum TrafficError {
         "about {expected} requests, changes of rate or clients: at most {MAX_REQUESTS} are made up at once; take a shorter duration or a lower rate"
     )]
     TooMany {
-        /// How many there would be, more or less.
+        /// The approximate number.
         expected: u128,
     },
     /// A duration of zero.
     #[error("the duration is zero: expected at least 1us")]
     Zero,
-    /// It would end later than times are exact.
+    /// An end after the latest exact time.
     #[error(
         "the traffic would end after the year 2184; take an earlier start or a shorter duration"
     )]
@@ -73,13 +73,13 @@ pub enum TrafficError {
     /// A boundary attack on many keys, or with costs.
     #[error("a boundary attack is on one key, and each of its requests costs 1")]
     Attack,
-    /// Chance, or a short duration, gave no request.
+    /// No request, by chance or in a short duration.
     #[error("no request within the duration; take a longer duration or a higher rate")]
     None,
 }
 
 impl Plan {
-    /// Requests of one key that cost 1 each, for ten minutes from the beginning of 2026, with the seed 1.
+    /// Creates a plan: one key, cost 1, ten minutes from the beginning of 2026, seed 1.
     pub fn new(shape: Shape) -> Plan {
         let start = Timestamp::EPOCH.saturating_add(START);
         let duration = Duration::from_secs(600);
@@ -87,15 +87,15 @@ impl Plan {
         Plan { name, shape, start, duration, keys: Keys::ONE, costs, seed: 1 }
     }
 
-    /// Makes the traffic up. That of a closed loop is what comes where each request is answered at once.
+    /// Generates the traffic. In a closed loop, every request is answered at once.
     ///
     /// # Errors
-    /// [`TrafficError`] where it would be too much, too late, or none at all.
+    /// [`TrafficError`] for too many requests, too late ones, or none.
     pub fn generate(&self) -> Result<Trace, TrafficError> {
         generate_all(std::slice::from_ref(self))
     }
 
-    /// About how many requests it makes up, where it can be carried out.
+    /// Returns about how many requests the plan has, if it is valid.
     fn check(&self) -> Result<u128, TrafficError> {
         if self.duration.is_zero() {
             return Err(TrafficError::Zero);
@@ -116,17 +116,17 @@ impl Plan {
         Ok(expected)
     }
 
-    /// The duration in microseconds.
+    /// Returns the duration in microseconds.
     pub(crate) fn micros(&self) -> u64 {
         u64::try_from(self.duration.as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// Adds a request at an offset from the start, its key and its cost drawn at random.
+    /// Adds a request at an offset from the start, with a random key and cost.
     pub(crate) fn requests(&self) -> impl FnMut(&mut TraceBuilder, u64) {
         let mut key_chance = Chance::new(self.seed, Stream::Keys);
         let mut cost_chance = Chance::new(self.seed, Stream::Costs);
         let mut draw_key = self.keys.draw();
-        // Only keys that are drawn get a name: a billion keys may be drawn from by a few requests.
+        // Only drawn keys get a name: a few requests may draw from a billion keys.
         let mut numbers: HashMap<u32, u32> = HashMap::new();
         move |builder, offset| {
             let drawn = draw_key(&mut key_chance);

@@ -1,9 +1,9 @@
-//! Chance, from a seed: the same bits on every platform and in every version.
+//! Randomness from a seed: the same bits on every platform and in every version.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// What is drawn. Each has a stream of its own, so that one does not change with another.
+/// The streams of a seed, each independent of the others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stream {
     Times = 0,
@@ -18,8 +18,8 @@ pub(crate) enum Stream {
 
 /// One stream of a seed.
 ///
-/// Numbers are made of its bits here, and logarithms and powers are libm's: those of a library or of
-/// the system may come out in another way in their next version.
+/// Numbers are made of its bits here, and logarithms and powers are libm's, since those of other
+/// libraries or the system may differ between versions.
 #[derive(Debug)]
 pub(crate) struct Chance(ChaCha8Rng);
 
@@ -34,28 +34,28 @@ impl Chance {
         self.0.next_u64()
     }
 
-    /// A number from 0 to `end - 1`, uniform but for one part in 2^32 / `end`.
+    /// Draws a number from 0 to `end - 1`, uniform but for one part in 2^32 / `end`.
     pub(crate) fn below(&mut self, end: u32) -> u32 {
         ((u64::from(self.0.next_u32()) * u64::from(end)) >> 32) as u32
     }
 
-    /// A number from `from` to `to`, both included, uniform but for one part in 2^64 / (`to` - `from`).
+    /// Draws a number from `from` to `to`, both included, uniform but for one part in 2^64 / (`to` - `from`).
     pub(crate) fn between(&mut self, from: u64, to: u64) -> u64 {
         let count = u128::from(to - from) + 1;
         from + ((u128::from(self.bits()) * count) >> 64) as u64
     }
 
-    /// A number above 0 and at most 1.
+    /// Draws a number above 0 and at most 1.
     pub(super) fn uniform(&mut self) -> f64 {
         ((self.bits() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
 
-    /// A time of an exponential distribution, in units of its mean.
+    /// Draws from an exponential distribution with mean 1.
     pub(super) fn exponential(&mut self) -> f64 {
         -libm::log(self.uniform())
     }
 
-    /// A time of a Pareto distribution, in units of its mean; the `tail` index is above 1.
+    /// Draws from a Pareto distribution with mean 1; the `tail` index is above 1.
     pub(super) fn pareto(&mut self, tail: f64) -> f64 {
         let least = (tail - 1.0) / tail;
         least * libm::pow(self.uniform(), -1.0 / tail)

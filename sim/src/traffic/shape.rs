@@ -1,4 +1,4 @@
-//! Shapes of traffic and the strings that people write for them.
+//! Shapes of traffic, and their strings.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -10,52 +10,50 @@ use super::form::{Decimal, Form, ParseTrafficError, Rate, split_word};
 
 /// When requests come.
 ///
-/// It parses from strings, of which each kind below shows one. All rates but those of
-/// [`Constant`](Shape::Constant) are means: requests come at random, and independently where
-/// nothing else is said (a Poisson process).
+/// Parses from strings like those below. All rates but those of [`Constant`](Shape::Constant) are means of
+/// random requests, which are a Poisson process unless stated otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Shape {
-    /// `constant 5/s`: at even distances.
+    /// `constant 5/s`: evenly spaced.
     Constant(Rate),
-    /// `poisson 5/s`: at random, each independent of the others, so many on average.
+    /// `poisson 5/s`: a Poisson process with this mean rate.
     Poisson(Rate),
-    /// `burst 50 every 10s`: many in one instant, again and again.
+    /// `burst 50 every 10s`: many in one instant, repeatedly.
     Burst {
-        /// How many come at once.
+        /// The number per burst.
         size: u64,
         /// The time from one burst to the next.
         every: Duration,
     },
-    /// `on-off 100/s for 1s, 1/s for 9s`: now one rate and now another one, for random times with
-    /// these means, beginning with the first. It is a Markov-modulated Poisson process (MMPP) of two
+    /// `on-off 100/s for 1s, 1/s for 9s`: two rates in turn, for random times with these means, the
+    /// first one first. A Markov-modulated Poisson process (MMPP) of two
     /// states (Fischer and Meier-Hellstern, "The Markov-modulated Poisson process cookbook", 1993).
     OnOff {
-        /// The rate at first.
+        /// The first rate.
         on: Stay,
-        /// The rate after it.
+        /// The second rate.
         off: Stay,
     },
     /// `pareto 5/s tail 1.5`: most gaps are short, and a few are very long. Up to a tail index of 2
     /// their variance is infinite, as it is of real traffic (Paxson and Floyd, "Wide-area traffic:
     /// the failure of Poisson modeling", 1995).
     Pareto {
-        /// So many on average, in the long run.
+        /// The mean rate in the long run.
         rate: Rate,
         /// The tail index, 1.1 to 100: a gap is above x with a probability in proportion to x^-tail.
         tail: Decimal,
     },
-    /// `diurnal 1/s to 50/s every 1day`: the rate goes up and down as a sine does, beginning at its
-    /// lowest.
+    /// `diurnal 1/s to 50/s every 1day`: the rate is a sine, from its lowest on.
     Diurnal {
         /// The rate at the beginning and the end of each period.
         low: Rate,
-        /// The rate in the middle of it.
+        /// The rate in the middle of each period.
         high: Rate,
         /// The period.
         every: Duration,
     },
-    /// `ramp 1/s to 50/s over 5min`: the rate changes evenly, and then stays.
+    /// `ramp 1/s to 50/s over 5min`: the rate changes linearly, then stays.
     Ramp {
         /// The rate at the beginning.
         from: Rate,
@@ -64,10 +62,9 @@ pub enum Shape {
         /// From the beginning to the end.
         over: Duration,
     },
-    /// `steps 1/s for 1min, 10/s for 30s`: one rate after the other, and then from the first again.
+    /// `steps 1/s for 1min, 10/s for 30s`: one rate after the other, repeated.
     Steps(Vec<Stay>),
-    /// `flash-crowd 2/s peak 200/s at 2min half-life 30s`: the rate jumps, and what was added to it
-    /// is halved again and again.
+    /// `flash-crowd 2/s peak 200/s at 2min half-life 30s`: the rate jumps, and decays exponentially.
     FlashCrowd {
         /// The rate before, and long after.
         base: Rate,
@@ -75,22 +72,22 @@ pub enum Shape {
         peak: Rate,
         /// When it jumps.
         at: Duration,
-        /// In which time half of what was added is gone.
+        /// The time in which the added rate halves.
         half_life: Duration,
     },
-    /// `closed-loop 20 clients think 1s`: each sends a request, waits for the answer, thinks for a
-    /// random time (exponential, with this mean) and sends the next one.
+    /// `closed-loop 20 clients think 1s`: each client sends a request, waits for the answer, and thinks for
+    /// an exponential time with this mean.
     ClosedLoop {
-        /// How many there are.
+        /// The number of clients.
         clients: u32,
-        /// How long each thinks on average, from an answer to its next request.
+        /// The mean time from an answer to the next request.
         think: Duration,
     },
-    /// `boundary-attack fixed-window 10/60s`: as much as this limit admits at the worst.
+    /// `boundary-attack fixed-window 10/60s`: the most that this limit admits.
     BoundaryAttack(Attack),
 }
 
-/// A rate, and for how long it lasts.
+/// A rate, and how long it lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stay {
     /// The rate.

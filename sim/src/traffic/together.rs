@@ -1,12 +1,12 @@
-//! Several kinds of traffic at once.
+//! Several plans of traffic at once.
 
 use super::{MAX_REQUESTS, Plan, TrafficError};
 use crate::trace::{Trace, TraceBuilder};
 
-/// Makes up the traffic of all these plans. Requests of one instant are in the order of their plans.
+/// Generates the traffic of several plans. Requests of one instant are in the order of their plans.
 ///
 /// # Errors
-/// [`TrafficError`] where one of them cannot be, where they are too much together, or where there is no request in any.
+/// [`TrafficError`] if a plan is invalid, for too many requests together, or for none.
 pub fn generate_all(plans: &[Plan]) -> Result<Trace, TrafficError> {
     let expected = plans.iter().map(Plan::check).sum::<Result<u128, TrafficError>>()?;
     if expected > u128::from(MAX_REQUESTS) {
