@@ -1,4 +1,4 @@
-//! What is promised, by the names that tests and documents cite (see ARCHITECTURE.md).
+//! What is promised, by the names that tests and documents cite (see docs/properties.md).
 
 use std::fmt;
 

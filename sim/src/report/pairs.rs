@@ -7,7 +7,7 @@ use super::{Report, counted, grouped, key_name};
 use crate::answers::{KeyPair, Pair};
 use crate::input::printable;
 
-/// Returns the tables of pairs and of the keys that differ most; `None` without a comparison.
+/// Returns the tables of pairs and of the keys that differ most; empty without a comparison.
 pub(super) fn grids(report: &Report, width: usize) -> Vec<Grid> {
     let header =
         ["first", "second", "both", "only the\nfirst", "only the\nsecond", "neither", "keys"];
