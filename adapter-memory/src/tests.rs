@@ -179,10 +179,10 @@ fn a_panic_in_one_thread_does_not_lock_the_others_out() {
     struct Panics;
     impl Command for Panics {
         type Outcome = ();
-        fn script(&self) -> lockage_core::ScriptId {
-            lockage_core::ScriptId::LimiterPeek
+        fn encode_text(&self) -> lockage_core::TextCall {
+            lockage_core::TextCall::new(lockage_core::ScriptId::LimiterPeek)
         }
-        fn arguments(&self, _: &mut lockage_core::Arguments) {}
+
         fn outcome(&self, _: &[i64]) -> Result<(), lockage_core::ReplyError> {
             Ok(())
         }

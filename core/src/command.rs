@@ -1,38 +1,34 @@
-//! One operation on one key, and its form on the wire: a script's name, its arguments, its reply.
+//! One operation on one key, here and as a script, and how a script's reply is read.
 
-use alloc::vec::Vec;
-use core::fmt::{self, Write};
-
+use crate::call::{Encoded, PackedCall, TextCall};
 use crate::error::{RecordError, ReplyError};
-use crate::packed::packed;
 use crate::record::Record;
 use crate::time::Timestamp;
 
 /// One operation of one machine on one key.
 ///
 /// It exists twice with the same outcome: [`Command::apply`] runs the machine here, and
-/// [`Command::script`] with [`Command::arguments`] runs it in a store that speaks Lua, whose reply
+/// [`Command::encode`] gives the call of the script that runs it in a store that speaks Lua, whose reply
 /// [`Command::outcome`] reads.
 pub trait Command {
     /// What the caller learns.
     type Outcome;
 
-    /// The script that runs this command.
-    fn script(&self) -> ScriptId;
+    /// Returns the call of the script that takes every record, whatever limit it was written under.
+    fn encode_text(&self) -> TextCall;
 
-    /// The script that works where that one does not: it takes a record that was written under any other
-    /// limit, with [arguments](Command::slow_path_arguments) of its own and a reply of the same form.
-    fn slow_path(&self) -> Option<ScriptId> {
+    /// Returns the call of a faster script, if there is one. It takes numbers in binary and refuses records that it does
+    /// not know.
+    fn encode_packed(&self) -> Option<PackedCall> {
         None
     }
 
-    /// Appends the script's own arguments, which stand after the two that most scripts take (the time, and
-    /// the skew: see [`Arguments::new`]).
-    fn arguments(&self, arguments: &mut Arguments);
-
-    /// The same for the script that [`Command::slow_path`] names.
-    fn slow_path_arguments(&self, arguments: &mut Arguments) {
-        self.arguments(arguments);
+    /// Returns the call to send first: the faster one where there is one.
+    fn encode(&self) -> Encoded {
+        match self.encode_packed() {
+            Some(call) => Encoded::Packed(call),
+            None => Encoded::Text(self.encode_text()),
+        }
     }
 
     /// Reads the script's reply: the integers of a list, or what [`read_packed_reply`] makes of a string and
@@ -221,89 +217,6 @@ impl ScriptId {
     }
 }
 
-/// The arguments of one script call, each a short text or numbers in binary, kept in one buffer.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Arguments {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-    now: Option<Timestamp>,
-    skew_ms: u64,
-    is_packed: bool,
-}
-
-impl Arguments {
-    /// Begins with the two arguments that every script takes.
-    ///
-    /// With `now` the caller's time decides instead of the store's; `skew_ms` says by how many
-    /// milliseconds that time may be off the store's, and is added to every expiry.
-    pub fn new(now: Option<Timestamp>, skew_ms: u64) -> Self {
-        let mut arguments = Arguments { now, skew_ms, ..Arguments::default() };
-        match now {
-            Some(now) => arguments.push(now.as_micros()),
-            None => arguments.push(""),
-        }
-        arguments.push(skew_ms);
-        arguments
-    }
-
-    /// Appends one argument.
-    pub fn push(&mut self, argument: impl fmt::Display) {
-        // Invariant: writing to a buffer in memory cannot fail.
-        let _ = write!(Buffer(&mut self.bytes), "{argument}");
-        self.ends.push(self.bytes.len());
-    }
-
-    /// Puts the two arguments of a script that takes numbers in binary in the place of all others: these
-    /// numbers, and the caller's time and the skew where that time decides.
-    pub(crate) fn pack(&mut self, numbers: impl IntoIterator<Item = u64>) {
-        self.pack_bytes(numbers.into_iter().flat_map(packed));
-    }
-
-    /// The same of numbers and what else a script takes, in the form that it takes.
-    pub(crate) fn pack_bytes(&mut self, bytes: impl IntoIterator<Item = u8>) {
-        self.bytes.clear();
-        self.ends.clear();
-        self.is_packed = true;
-        self.push_bytes(bytes);
-        if let Some(now) = self.now {
-            self.push_bytes([now.as_micros(), self.skew_ms].into_iter().flat_map(packed));
-        }
-    }
-
-    fn push_bytes(&mut self, bytes: impl IntoIterator<Item = u8>) {
-        self.bytes.extend(bytes);
-        self.ends.push(self.bytes.len());
-    }
-
-    /// Whether they are those of a script that takes numbers in binary.
-    pub fn is_packed(&self) -> bool {
-        self.is_packed
-    }
-
-    /// The beginning of another call at the same time.
-    pub fn at_the_same_time(&self) -> Self {
-        Arguments::new(self.now, self.skew_ms)
-    }
-
-    /// The arguments in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        self.ends.iter().enumerate().map(|(index, &end)| {
-            let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
-            &self.bytes[start..end]
-        })
-    }
-}
-
-/// Text that is written to bytes.
-struct Buffer<'a>(&'a mut Vec<u8>);
-
-impl fmt::Write for Buffer<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0.extend_from_slice(text.as_bytes());
-        Ok(())
-    }
-}
-
 /// Reads a reply's head: its status, and the store's time.
 pub(crate) fn read_head(reply: &[i64]) -> Result<(Timestamp, &[i64]), ReplyError> {
     let (&status, rest) = reply.split_first().ok_or(ReplyError::Unexpected)?;
@@ -344,42 +257,9 @@ pub(crate) fn read_bits(parts: &[i64]) -> Result<u128, ReplyError> {
     })
 }
 
-/// The token of a grant, or nothing for whichever it is.
-pub(crate) fn push_token(token: Option<u64>, arguments: &mut Arguments) {
-    match token {
-        Some(token) => arguments.push(token),
-        None => arguments.push(""),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec;
-
-    #[test]
-    fn arguments_keep_their_order_and_their_empty_ones() {
-        let mut arguments = Arguments::new(None, 5);
-        arguments.push("");
-        arguments.push(u64::MAX);
-        let all: Vec<&[u8]> = arguments.iter().collect();
-        assert_eq!(all, vec![&b""[..], b"5", b"", b"18446744073709551615"]);
-    }
-
-    #[test]
-    fn packed_numbers_stand_alone_or_before_the_time_of_the_caller() {
-        let mut of_the_store = Arguments::new(None, 0);
-        of_the_store.pack([1, 2]);
-        let numbers = [1.0f64.to_le_bytes(), 2.0f64.to_le_bytes()].concat();
-        assert_eq!(of_the_store.iter().collect::<Vec<_>>(), vec![&numbers[..]]);
-
-        let mut of_the_caller = Arguments::new(Timestamp::from_micros(3).ok(), 4);
-        of_the_caller.pack([1, 2]);
-        let time = [3.0f64.to_le_bytes(), 4.0f64.to_le_bytes()].concat();
-        assert_eq!(of_the_caller.iter().collect::<Vec<_>>(), vec![&numbers[..], &time[..]]);
-        let again: Vec<_> = of_the_caller.at_the_same_time().iter().map(<[u8]>::to_vec).collect();
-        assert_eq!(again, vec![b"3".to_vec(), b"4".to_vec()]);
-    }
 
     #[test]
     fn a_reply_of_another_form_is_not_an_outcome() {

@@ -26,7 +26,8 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::command::{Arguments, Command, ScriptId, read_head, read_whole};
+use crate::call::TextCall;
+use crate::command::{Command, ScriptId, read_head, read_whole};
 use crate::error::{ConfigError, RecordError, ReplyError};
 use crate::exact::{MAX_COUNT, MAX_EXACT, half_span};
 use crate::record::{Body, Record, read_number};
@@ -125,9 +126,8 @@ impl Fence {
         Ok(Fence { token, keep_us: half_span("time to keep a fenced value", keep)? })
     }
 
-    fn push(self, arguments: &mut Arguments) {
-        arguments.push(self.token);
-        arguments.push(self.keep_us);
+    fn encode(self, script: ScriptId) -> TextCall {
+        TextCall::new(script).with(self.token).with(self.keep_us)
     }
 
     /// Returns the record once this token is accepted.
@@ -197,13 +197,8 @@ impl FencedRecord {
 impl Command for FencedWrite {
     type Outcome = Access<()>;
 
-    fn script(&self) -> ScriptId {
-        ScriptId::FencedWrite
-    }
-
-    fn arguments(&self, arguments: &mut Arguments) {
-        self.fence.push(arguments);
-        arguments.push(&self.value);
+    fn encode_text(&self) -> TextCall {
+        self.fence.encode(ScriptId::FencedWrite).with(&self.value)
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Access<()>, ReplyError> {
@@ -228,12 +223,8 @@ impl Command for FencedWrite {
 impl Command for FencedRead {
     type Outcome = Access<Option<Kept>>;
 
-    fn script(&self) -> ScriptId {
-        ScriptId::FencedRead
-    }
-
-    fn arguments(&self, arguments: &mut Arguments) {
-        self.0.push(arguments);
+    fn encode_text(&self) -> TextCall {
+        self.0.encode(ScriptId::FencedRead)
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Access<Option<Kept>>, ReplyError> {
@@ -268,13 +259,10 @@ impl Command for FencedRead {
 impl Command for FencedPeek {
     type Outcome = Option<Kept>;
 
-    fn script(&self) -> ScriptId {
-        ScriptId::FencedRead
-    }
-
-    fn arguments(&self, arguments: &mut Arguments) {
-        arguments.push("");
-        arguments.push("");
+    /// Without a token, and without a time to keep.
+    fn encode_text(&self) -> TextCall {
+        let none = None::<u64>;
+        TextCall::new(ScriptId::FencedRead).with_optional(none).with_optional(none)
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Option<Kept>, ReplyError> {

@@ -30,6 +30,7 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+mod call;
 mod command;
 mod decision;
 mod error;
@@ -50,7 +51,8 @@ pub mod semaphore;
 mod time;
 mod wake;
 
-pub use command::{Arguments, Command, Publish, ScriptId};
+pub use call::{CallTime, Encoded, PackedCall, ScriptCall, TextCall};
+pub use command::{Command, Publish, ScriptId};
 pub use decision::{Decision, Part, Verdict};
 pub use error::{ConfigError, CostError, RecordError, ReplyError};
 pub use gcra::Gcra;

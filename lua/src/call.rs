@@ -4,7 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockage_core::{Arguments, Clock, Command, ReplyError, read_integer_reply, read_packed_reply};
+use lockage_core::{
+    CallTime, Clock, Command, Encoded, ReplyError, ScriptCall, read_integer_reply,
+    read_packed_reply,
+};
 
 use crate::{Script, script};
 
@@ -13,7 +16,7 @@ use crate::{Script, script};
 const REDIRECTIONS: u8 = 8;
 
 /// The first word of the error that a script replies where the key was written under another limit,
-/// and another script is to be called: see [`lockage_core::Command::slow_path`].
+/// and the command goes on as text: see [`lockage_core::Encoded::Packed`].
 pub const NEEDS_SLOW_PATH: &str = "LOCKAGE_NEEDS_SLOW_PATH";
 
 /// One command as a script call: what to send, whether an error reply asks for sending again, and
@@ -25,8 +28,9 @@ pub const NEEDS_SLOW_PATH: &str = "LOCKAGE_NEEDS_SLOW_PATH";
 #[derive(Debug)]
 pub struct Call<'a, C> {
     command: &'a C,
+    time: CallTime,
     script: &'static Script,
-    arguments: Arguments,
+    call: ScriptCall,
     with_text: bool,
     redirections: u8,
 }
@@ -34,10 +38,10 @@ pub struct Call<'a, C> {
 impl<'a, C: Command> Call<'a, C> {
     /// The call of this command, at the time that `time` says.
     pub fn new(command: &'a C, time: &TimeSource) -> Self {
-        let mut arguments = time.arguments();
-        command.arguments(&mut arguments);
-        let script = script(command.script());
-        Call { command, script, arguments, with_text: false, redirections: 0 }
+        let time = time.read();
+        let call = command.encode().at(time);
+        let script = script(call.script());
+        Call { command, time, script, call, with_text: false, redirections: 0 }
     }
 
     /// The command's name: `EVALSHA`, or `EVAL`.
@@ -53,7 +57,7 @@ impl<'a, C: Command> Call<'a, C> {
 
     /// The script's own arguments.
     pub fn arguments(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        self.arguments.iter()
+        self.call.arguments()
     }
 
     /// Whether to send this call again, at once, after an error reply whose first word is `code`.
@@ -65,12 +69,12 @@ impl<'a, C: Command> Call<'a, C> {
     pub fn again_after(&mut self, code: &str) -> bool {
         match code {
             "NOSCRIPT" => !std::mem::replace(&mut self.with_text, true),
-            NEEDS_SLOW_PATH => self.command.slow_path().is_some_and(|fallback| {
+            NEEDS_SLOW_PATH if matches!(self.call.encoded(), Encoded::Packed(_)) => {
                 self.with_text = false;
-                self.arguments = self.arguments.at_the_same_time();
-                self.command.slow_path_arguments(&mut self.arguments);
-                std::mem::replace(&mut self.script, script(fallback)).id() != fallback
-            }),
+                self.call = Encoded::Text(self.command.encode_text()).at(self.time);
+                self.script = script(self.call.script());
+                true
+            }
             "MOVED" | "ASK" => {
                 self.redirections += 1;
                 self.redirections <= REDIRECTIONS
@@ -141,10 +145,13 @@ impl TimeSource {
         TimeSource(Some(Injected { clock, skew_ms }))
     }
 
-    pub(crate) fn arguments(&self) -> Arguments {
+    /// Returns the time of a call that is made now.
+    pub(crate) fn read(&self) -> CallTime {
         match &self.0 {
-            Some(injected) => Arguments::new(Some(injected.clock.now()), injected.skew_ms),
-            None => Arguments::new(None, 0),
+            Some(Injected { clock, skew_ms }) => {
+                CallTime::Caller { now: clock.now(), skew_ms: *skew_ms }
+            }
+            None => CallTime::Store,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use lockage_core::{Arguments, Command, ReplyError, ScriptId};
+use lockage_core::{Command, Encoded, ReplyError, ScriptCall, ScriptId};
 
 use crate::{Reply, Script, TimeSource, sources};
 
@@ -22,20 +22,17 @@ impl<'a, C: Command> BatchCall<'a, C> {
     /// The call of these commands, or nothing where they do not go into one: it takes commands of one script, whose
     /// arguments begin alike, and of which what differs is numbers.
     pub fn new(commands: Vec<&'a C>, time: &TimeSource) -> Option<Self> {
-        let id = commands.first()?.script();
-        if commands.iter().any(|command| command.script() != id) {
+        let time = time.read();
+        let each: Vec<ScriptCall> =
+            commands.iter().map(|command| command.encode().at(time)).collect();
+        let id = each.first()?.script();
+        if each.iter().any(|call| call.script() != id) {
             return None;
         }
-        let begin = time.arguments();
-        let each: Vec<Arguments> = commands
-            .iter()
-            .map(|command| {
-                let mut arguments = begin.at_the_same_time();
-                command.arguments(&mut arguments);
-                arguments
-            })
-            .collect();
-        let arguments = if each[0].is_packed() { in_binary(&each) } else { in_words(&each)? };
+        let arguments = match each[0].encoded() {
+            Encoded::Packed(_) => in_binary(&each),
+            Encoded::Text(_) => in_words(&each)?,
+        };
         Some(BatchCall { commands, script: script(id), arguments, with_text: false })
     }
 
@@ -71,27 +68,27 @@ impl<'a, C: Command> BatchCall<'a, C> {
 }
 
 /// Nothing, the numbers of each, and where the caller's time decides that time.
-fn in_binary(each: &[Arguments]) -> Vec<Vec<u8>> {
-    let numbers = each.iter().filter_map(|one| one.iter().next());
-    let time = each[0].iter().nth(1);
+fn in_binary(each: &[ScriptCall]) -> Vec<Vec<u8>> {
+    let numbers = each.iter().filter_map(|one| one.arguments().next());
+    let time = each[0].arguments().nth(1);
     [&b""[..]].into_iter().chain(numbers).chain(time).map(<[u8]>::to_vec).collect()
 }
 
 /// What all begin with, and what each has of its own.
-fn in_words(each: &[Arguments]) -> Option<Vec<Vec<u8>>> {
+fn in_words(each: &[ScriptCall]) -> Option<Vec<Vec<u8>>> {
     let (first, others) = each.split_first()?;
-    let first: Vec<&[u8]> = first.iter().collect();
-    let alike = |other: &Arguments| {
-        first.iter().zip(other.iter()).take_while(|(one, other)| **one == *other).count()
+    let first: Vec<&[u8]> = first.arguments().collect();
+    let alike = |other: &ScriptCall| {
+        first.iter().zip(other.arguments()).take_while(|(one, other)| **one == *other).count()
     };
     // Many costs of one key are shorter as numbers of its own.
     let run = first.windows(2).rev().take_while(|pair| pair[0] == pair[1]).count();
     let shared = others.iter().map(alike).fold(first.len() - run, usize::min);
     let mut arguments = vec![shared.to_string().into_bytes()];
     arguments.extend(first[..shared].iter().map(|&one| one.to_owned()));
-    if each.iter().any(|one| one.iter().len() > shared) {
+    if each.iter().any(|one| one.arguments().len() > shared) {
         for one in each {
-            arguments.push(numbers(one.iter().skip(shared))?.into_bytes());
+            arguments.push(numbers(one.arguments().skip(shared))?.into_bytes());
         }
     }
     Some(arguments)

@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 
 use lockage_core::{
-    Arguments, Command, ScriptId, Stored, Timestamp, read_integer_reply, read_packed_reply,
+    Command, Encoded, ScriptCall, ScriptId, Stored, Timestamp, read_integer_reply,
+    read_packed_reply,
 };
 use redis::{Connection, Value};
 
@@ -55,15 +56,11 @@ impl Session {
     }
 
     /// The script, and in the same round trip what the key then holds.
-    fn call(
-        &mut self,
-        script: ScriptId,
-        key: &str,
-        arguments: &Arguments,
-    ) -> Result<(Value, Held), String> {
+    fn call(&mut self, key: &str, call: &ScriptCall) -> Result<(Value, Held), String> {
+        let digest = lockage_lua::script(call.script()).digest();
         let mut calls = redis::pipe();
-        calls.cmd("EVALSHA").arg(lockage_lua::script(script).digest()).arg(1).arg(key);
-        for argument in arguments.iter() {
+        calls.cmd("EVALSHA").arg(digest).arg(1).arg(key);
+        for argument in call.arguments() {
             calls.arg(argument);
         }
         calls.cmd("EVAL").arg(LOOK).arg(1).arg(key);
@@ -99,16 +96,14 @@ impl Key for Real<'_> {
     fn execute<C: Command>(&mut self, command: &C, now: Timestamp) -> Result<C::Outcome, String> {
         let mut session = self.session.borrow_mut();
         session.clock.set(self.time.store_us(now.as_micros()));
-        let (sent, skew_ms) = self.time.sent(now);
-        let mut arguments = Arguments::new(sent, skew_ms);
-        command.arguments(&mut arguments);
-        let mut called = session.call(command.script(), &self.key, &arguments);
-        if let (Err(error), Some(fallback)) = (&called, command.slow_path())
+        let time = self.time.sent(now);
+        let call = command.encode().at(time);
+        let mut called = session.call(&self.key, &call);
+        if let (Err(error), Encoded::Packed(_)) = (&called, call.encoded())
             && error.contains(lockage_lua::NEEDS_SLOW_PATH)
         {
-            let mut arguments = arguments.at_the_same_time();
-            command.slow_path_arguments(&mut arguments);
-            called = session.call(fallback, &self.key, &arguments);
+            let call = Encoded::Text(command.encode_text()).at(time);
+            called = session.call(&self.key, &call);
         }
         let (reply, held) = called?;
         self.held = held;

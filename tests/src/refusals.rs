@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use lockage_core::{
-    Acquire, Adjust, Arguments, Command, Limit, Peek, Record, RecordError, Reset, ScriptId,
+    Acquire, Adjust, CallTime, Command, Encoded, Limit, Peek, Record, RecordError, Reset, ScriptId,
     SetLimit, Stored, StoredLimit, Timestamp, WithStoredLimit,
 };
 use lockage_sim::store::{RespValue, SimStore};
@@ -73,17 +73,10 @@ fn refuses(
 /// # Panics
 /// Where it does not.
 pub fn refuses_argument(command: &impl Command, place: usize, wrong: &str) {
-    let mut arguments = Arguments::new(None, 0);
-    command.arguments(&mut arguments);
-    let mut script = command.script();
-    if arguments.is_packed() {
-        arguments = arguments.at_the_same_time();
-        command.slow_path_arguments(&mut arguments);
-        script = command.slow_path().expect("a plain script has one");
-    }
-    let mut words: Vec<&[u8]> = arguments.iter().collect();
+    let call = Encoded::Text(command.encode_text()).at(CallTime::Store);
+    let mut words: Vec<&[u8]> = call.arguments().collect();
     words[place - 1] = wrong.as_bytes();
-    is_refused(script, place, &words);
+    is_refused(call.script(), place, &words);
 }
 
 /// The same of a plain script whose first argument begins with so many numbers: where it is cut short, or too long,
@@ -92,10 +85,8 @@ pub fn refuses_argument(command: &impl Command, place: usize, wrong: &str) {
 /// # Panics
 /// Where it does not.
 pub fn refuses_packed(command: &impl Command, numbers: usize) {
-    let mut arguments = Arguments::new(None, 0);
-    command.arguments(&mut arguments);
-    assert!(arguments.is_packed());
-    let right = arguments.iter().next().expect("all take one");
+    let call = command.encode_packed().expect("a command with a faster script");
+    let right = call.bytes();
     let mut wrong = vec![right[..right.len() - 1].to_vec(), [right, &[b'x'; 65]].concat()];
     for place in 0..numbers {
         for number in [-1.0, 0.5, f64::NAN, 9_007_199_254_740_994.0] {
@@ -105,7 +96,7 @@ pub fn refuses_packed(command: &impl Command, numbers: usize) {
         }
     }
     for wrong in wrong {
-        is_refused(command.script(), 1, &[&wrong]);
+        is_refused(call.script(), 1, &[&wrong]);
     }
 }
 
@@ -159,5 +150,5 @@ fn refuse(key: &mut impl Key) {
 
 fn refused(key: &mut impl Key, command: &impl Command) {
     let told = key.execute(command, time(NOW_US)).err();
-    assert_eq!(told, Some(RecordError::OtherKind.to_string()), "{:?}", command.script());
+    assert_eq!(told, Some(RecordError::OtherKind.to_string()), "{:?}", command.encode().script());
 }

@@ -5,7 +5,7 @@ mod foreign;
 mod model;
 mod simulated;
 
-use lockage_core::Timestamp;
+use lockage_core::{CallTime, Timestamp};
 use proptest::prelude::*;
 
 use crate::strategies::MAX_TIME_US;
@@ -50,11 +50,11 @@ impl Time {
         }
     }
 
-    /// What the caller sends along: its time, and the skew in milliseconds.
-    pub fn sent(self, now: Timestamp) -> (Option<Timestamp>, u64) {
+    /// Returns the time that the caller sends along.
+    pub fn sent(self, now: Timestamp) -> CallTime {
         match self {
-            Time::Store => (None, 0),
-            Time::Caller { skew_ms, .. } => (Some(now), skew_ms),
+            Time::Store => CallTime::Store,
+            Time::Caller { skew_ms, .. } => CallTime::Caller { now, skew_ms },
         }
     }
 }

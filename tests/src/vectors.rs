@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use lockage_core::lock::{HoldId, Lock, OwnerId};
 use lockage_core::{
-    Acquire, AcquireEach, Arguments, CancelTurn, Command, Decision, Limit, Peek, Record, RequestId,
-    Reset, Stored, TakeTurn, Ticket, Timestamp, Turn, Verdict, read_integer_reply,
-    read_packed_reply,
+    Acquire, AcquireEach, CallTime, CancelTurn, Command, Decision, Encoded, Limit, Peek, Record,
+    RequestId, Reset, ScriptCall, Stored, TakeTurn, Ticket, Timestamp, Turn, Verdict,
+    read_integer_reply, read_packed_reply,
 };
 use lockage_sim::store::{RespValue, SimStore};
 use serde_json::{Value, json};
@@ -91,22 +91,18 @@ impl Recorder {
         let now = Timestamp::from_micros(self.now_us).expect("within the range of time");
         self.store.set_now(now);
         let before = self.store.stored(KEY);
-        let mut arguments = Arguments::new(None, 0);
-        command.arguments(&mut arguments);
-        let mut eval = |script, arguments: &Arguments| {
-            let source = lockage_lua::script(script).source();
-            let bytes: Vec<&[u8]> = arguments.iter().collect();
+        let mut call = command.encode().at(CallTime::Store);
+        let mut eval = |call: &ScriptCall| {
+            let source = lockage_lua::script(call.script()).source();
+            let bytes: Vec<&[u8]> = call.arguments().collect();
             self.store.eval(source, &[KEY.as_bytes()], &bytes).expect("Lua gets its memory")
         };
-        let mut script = command.script();
-        let mut reply = eval(script, &arguments);
-        if let (RespValue::Error(error), Some(fallback)) = (&reply, command.slow_path())
+        let mut reply = eval(&call);
+        if let (RespValue::Error(error), Encoded::Packed(_)) = (&reply, call.encoded())
             && error.starts_with(lockage_lua::NEEDS_SLOW_PATH)
         {
-            script = fallback;
-            arguments = arguments.at_the_same_time();
-            command.slow_path_arguments(&mut arguments);
-            reply = eval(script, &arguments);
+            call = Encoded::Text(command.encode_text()).at(CallTime::Store);
+            reply = eval(&call);
         }
         let (reply, as_sent) = integers(reply);
         let after = self.store.stored(KEY);
@@ -124,8 +120,8 @@ impl Recorder {
             "state": hex_state(&before),
             "now_us": self.now_us,
             "command": name,
-            "script": script.name(),
-            "arguments": arguments.iter().map(text_or_hex).collect::<Vec<_>>(),
+            "script": call.script().name(),
+            "arguments": call.arguments().map(text_or_hex).collect::<Vec<_>>(),
             "next_state": hex_state(&after),
             "expires_in_ms": expires_in_ms,
             "reply": as_sent,

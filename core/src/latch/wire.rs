@@ -1,9 +1,8 @@
 //! The latch's commands as scripts, their arguments and their replies.
 
 use super::{Action, Answer, Inspect, Inspection, Operation, Reply, Reset};
-use crate::command::{
-    Arguments, Command, Publish, ScriptId, read_flag, read_head, read_time, read_whole,
-};
+use crate::call::TextCall;
+use crate::command::{Command, Publish, ScriptId, read_flag, read_head, read_time, read_whole};
 use crate::error::{RecordError, ReplyError};
 use crate::record::Record;
 use crate::time::Timestamp;
@@ -11,18 +10,11 @@ use crate::time::Timestamp;
 impl Command for Operation {
     type Outcome = Reply;
 
-    fn script(&self) -> ScriptId {
+    fn encode_text(&self) -> TextCall {
+        let call = |script| TextCall::new(script).with(self.id).with(self.count);
         match self.action {
-            Action::Set { .. } => ScriptId::LatchSet,
-            Action::CountDown => ScriptId::LatchCountDown,
-        }
-    }
-
-    fn arguments(&self, arguments: &mut Arguments) {
-        arguments.push(self.id);
-        arguments.push(self.count);
-        if let Action::Set { keep_us } = self.action {
-            arguments.push(keep_us);
+            Action::Set { keep_us } => call(ScriptId::LatchSet).with(keep_us),
+            Action::CountDown => call(ScriptId::LatchCountDown),
         }
     }
 
@@ -59,11 +51,9 @@ impl Command for Operation {
 impl Command for Inspect {
     type Outcome = Inspection;
 
-    fn script(&self) -> ScriptId {
-        ScriptId::LatchInspect
+    fn encode_text(&self) -> TextCall {
+        TextCall::new(ScriptId::LatchInspect)
     }
-
-    fn arguments(&self, _arguments: &mut Arguments) {}
 
     fn outcome(&self, reply: &[i64]) -> Result<Inspection, ReplyError> {
         let (now, rest) = read_head(reply)?;
@@ -83,11 +73,9 @@ impl Command for Inspect {
 impl Command for Reset {
     type Outcome = Option<u64>;
 
-    fn script(&self) -> ScriptId {
-        ScriptId::LatchReset
+    fn encode_text(&self) -> TextCall {
+        TextCall::new(ScriptId::LatchReset)
     }
-
-    fn arguments(&self, _arguments: &mut Arguments) {}
 
     fn outcome(&self, reply: &[i64]) -> Result<Option<u64>, ReplyError> {
         match read_head(reply)? {

@@ -11,7 +11,8 @@ use super::stored::under_own_limit;
 use super::wire;
 use super::with_stored_limit::LimitCommand;
 use super::with_stored_limit::run::Run;
-use crate::command::{Arguments, Command, ScriptId, read_head, read_whole};
+use crate::call::TextCall;
+use crate::command::{Command, ScriptId, read_head, read_whole};
 use crate::decision::Decision;
 use crate::error::{ConfigError, CostError, RecordError, ReplyError};
 use crate::exact::{MAX_COUNT, half_span};
@@ -209,18 +210,12 @@ pub(super) fn penalty(opened: &mut Opened<'_>, cost: u64) -> u64 {
 impl Command for Adjust {
     type Outcome = Adjusted;
 
-    fn script(&self) -> ScriptId {
-        ScriptId::LimiterAdjust
-    }
-
-    fn arguments(&self, arguments: &mut Arguments) {
-        match self.request {
-            Some(request) => arguments.push(request),
-            None => arguments.push(""),
-        }
-        arguments.push(self.operation.letter());
-        arguments.push(self.amount);
-        wire::push_limit(&self.limit, arguments);
+    fn encode_text(&self) -> TextCall {
+        let call = TextCall::new(ScriptId::LimiterAdjust)
+            .with_optional(self.request)
+            .with(self.operation.letter())
+            .with(self.amount);
+        wire::with_limit(call, &self.limit)
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Adjusted, ReplyError> {

@@ -9,14 +9,15 @@ use super::group::Opened;
 use super::max_wait::MaxWait;
 use super::request::{Remembered, Request, RequestId, What};
 use super::stored::under_own_limit;
-use super::wire::{self, push_limit};
+use super::wire;
 use super::with_stored_limit::LimitCommand;
 use super::with_stored_limit::run::Run;
-use crate::command::{Arguments, Command, ScriptId};
+use crate::call::{PackedCall, TextCall};
+use crate::command::{Command, ScriptId};
 use crate::decision::Decision;
 use crate::error::{ConfigError, CostError, RecordError, ReplyError};
 use crate::limit::{Limit, Single};
-use crate::packed::letters;
+use crate::packed::{letters, packed};
 use crate::record::{Body, Record};
 use crate::time::Timestamp;
 
@@ -137,26 +138,16 @@ pub(super) struct Told {
 impl Command for Acquire {
     type Outcome = Decision;
 
-    fn script(&self) -> ScriptId {
-        wire::acquire_script(&self.limit, self.request)
+    fn encode_text(&self) -> TextCall {
+        let call = TextCall::new(ScriptId::LimiterAcquire).with_optional(self.request);
+        with_acquire(call, &self.limit, self.costs())
     }
 
-    fn slow_path(&self) -> Option<ScriptId> {
-        Some(ScriptId::LimiterAcquire)
-    }
-
-    fn arguments(&self, arguments: &mut Arguments) {
-        if self.request.is_some() || !pack_acquire(&self.limit, self.costs(), arguments) {
-            self.slow_path_arguments(arguments);
-        }
-    }
-
-    fn slow_path_arguments(&self, arguments: &mut Arguments) {
+    fn encode_packed(&self) -> Option<PackedCall> {
         match self.request {
-            Some(request) => arguments.push(request),
-            None => arguments.push(""),
+            Some(_) => None,
+            None => pack_acquire(&self.limit, self.costs()),
         }
-        push_acquire(&self.limit, self.costs(), arguments);
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Decision, ReplyError> {
@@ -218,23 +209,13 @@ impl AcquireEach {
 impl Command for AcquireEach {
     type Outcome = Vec<Decision>;
 
-    fn script(&self) -> ScriptId {
-        wire::acquire_script(&self.limit, None)
+    fn encode_text(&self) -> TextCall {
+        let call = TextCall::new(ScriptId::LimiterAcquire).with_optional(None::<Request>);
+        with_acquire(call, &self.limit, self.costs())
     }
 
-    fn slow_path(&self) -> Option<ScriptId> {
-        Some(ScriptId::LimiterAcquire)
-    }
-
-    fn arguments(&self, arguments: &mut Arguments) {
-        if !pack_acquire(&self.limit, self.costs(), arguments) {
-            self.slow_path_arguments(arguments);
-        }
-    }
-
-    fn slow_path_arguments(&self, arguments: &mut Arguments) {
-        arguments.push(""); // no request id
-        push_acquire(&self.limit, self.costs(), arguments);
+    fn encode_packed(&self) -> Option<PackedCall> {
+        pack_acquire(&self.limit, self.costs())
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Vec<Decision>, ReplyError> {
@@ -294,12 +275,9 @@ impl<'a> Costs<'a> {
 }
 
 /// The configuration of a limit, the patience where there are turns, and the costs, packed; before it, of several
-/// limits, their letters. Whether there is a plain script for it.
-fn pack_acquire(limit: &Limit, costs: Costs<'_>, arguments: &mut Arguments) -> bool {
-    let script = wire::acquire_script(limit, None);
-    if script == ScriptId::LimiterAcquire {
-        return false;
-    }
+/// limits, their letters. None where there is no faster script for it.
+fn pack_acquire(limit: &Limit, costs: Costs<'_>) -> Option<PackedCall> {
+    let script = wire::fast_script(limit)?;
     let singles = limit.singles();
     let letters = letters(singles.iter().map(|single| single.id().0));
     let letters = (script == ScriptId::CompositeAcquire).then_some(letters);
@@ -307,19 +285,14 @@ fn pack_acquire(limit: &Limit, costs: Costs<'_>, arguments: &mut Arguments) -> b
     let has_turns = singles.iter().any(Single::has_turns);
     let patience = has_turns.then_some(costs.patience.as_micros());
     let costs = costs.each.iter().copied();
-    arguments.pack(letters.into_iter().chain(configs).chain(patience).chain(costs));
-    true
+    let numbers = letters.into_iter().chain(configs).chain(patience).chain(costs);
+    Some(PackedCall::new(script, numbers.flat_map(packed)))
 }
 
 /// The limit, the patience where there are turns, and the costs, which stand behind the request.
-pub(super) fn push_acquire(limit: &Limit, costs: Costs<'_>, arguments: &mut Arguments) {
-    push_limit(limit, arguments);
-    if limit.singles().iter().any(Single::has_turns) {
-        arguments.push(costs.patience);
-    }
-    for cost in costs.each {
-        arguments.push(cost);
-    }
+pub(super) fn with_acquire(call: TextCall, limit: &Limit, costs: Costs<'_>) -> TextCall {
+    let has_turns = limit.singles().iter().any(Single::has_turns);
+    wire::with_limit(call, limit).with_all(has_turns.then_some(costs.patience)).with_all(costs.each)
 }
 
 /// Decides each cost. Where any was admitted, the record drops what it no longer needs to remember, and

@@ -6,7 +6,8 @@ use super::stored::under_own_limit;
 use super::wire;
 use super::with_stored_limit::LimitCommand;
 use super::with_stored_limit::run::Run;
-use crate::command::{Arguments, Command, ScriptId, read_head};
+use crate::call::TextCall;
+use crate::command::{Command, ScriptId, read_head};
 use crate::decision::Decision;
 use crate::error::{RecordError, ReplyError};
 use crate::limit::Limit;
@@ -30,13 +31,8 @@ impl Peek {
 impl Command for Peek {
     type Outcome = Decision;
 
-    fn script(&self) -> ScriptId {
-        ScriptId::LimiterPeek
-    }
-
-    fn arguments(&self, arguments: &mut Arguments) {
-        wire::push_limit(&self.limit, arguments);
-        arguments.push(self.cost);
+    fn encode_text(&self) -> TextCall {
+        wire::with_limit(TextCall::new(ScriptId::LimiterPeek), &self.limit).with(self.cost)
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Decision, ReplyError> {
@@ -91,11 +87,9 @@ pub struct Reset;
 impl Command for Reset {
     type Outcome = bool;
 
-    fn script(&self) -> ScriptId {
-        ScriptId::LimiterReset
+    fn encode_text(&self) -> TextCall {
+        TextCall::new(ScriptId::LimiterReset)
     }
-
-    fn arguments(&self, _arguments: &mut Arguments) {}
 
     fn outcome(&self, reply: &[i64]) -> Result<bool, ReplyError> {
         match read_head(reply)? {

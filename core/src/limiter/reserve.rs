@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::commands::{Costs, push_acquire};
+use super::commands::{Costs, with_acquire};
 use super::group::Opened;
 use super::request::{Request, RequestId};
 use super::reservations::{Stage, recall};
@@ -11,7 +11,8 @@ use super::stored::under_own_limit;
 use super::with_stored_limit::LimitCommand;
 use super::with_stored_limit::run::Run;
 use super::{Acquire, adjust, wire};
-use crate::command::{Arguments, Command, ScriptId, read_head, read_whole};
+use crate::call::TextCall;
+use crate::command::{Command, ScriptId, read_head, read_whole};
 use crate::decision::Decision;
 use crate::error::{ConfigError, RecordError, ReplyError};
 use crate::exact::MAX_COUNT;
@@ -122,13 +123,9 @@ impl Reserve {
 impl Command for Reserve {
     type Outcome = Reserved;
 
-    fn script(&self) -> ScriptId {
-        ScriptId::LimiterAcquire
-    }
-
-    fn arguments(&self, arguments: &mut Arguments) {
-        arguments.push(format_args!("r{}", self.request));
-        push_acquire(&self.limit, Costs::patient(&[self.cost]), arguments);
+    fn encode_text(&self) -> TextCall {
+        let call = TextCall::new(ScriptId::LimiterAcquire).with(format_args!("r{}", self.request));
+        with_acquire(call, &self.limit, Costs::patient(&[self.cost]))
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Reserved, ReplyError> {
@@ -242,15 +239,11 @@ const EXPIRED: u64 = 3;
 impl Command for Settle {
     type Outcome = Settlement;
 
-    fn script(&self) -> ScriptId {
-        ScriptId::LimiterSettle
-    }
-
-    fn arguments(&self, arguments: &mut Arguments) {
-        arguments.push(self.reservation.id);
-        arguments.push(self.reservation.expires_at.as_micros());
-        arguments.push(self.actual);
-        wire::push_limit(&self.limit, arguments);
+    fn encode_text(&self) -> TextCall {
+        let Reservation { id, expires_at, .. } = self.reservation;
+        let call = TextCall::new(ScriptId::LimiterSettle);
+        let call = call.with(id).with(expires_at.as_micros()).with(self.actual);
+        wire::with_limit(call, &self.limit)
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Settlement, ReplyError> {

@@ -3,7 +3,8 @@
 use super::group::Opened;
 use super::stored::{Policy, StoredLimit, on_empty};
 use super::wire;
-use crate::command::{Arguments, Command, ScriptId, read_head};
+use crate::call::TextCall;
+use crate::command::{Command, ScriptId, read_head};
 use crate::error::{RecordError, ReplyError};
 use crate::record::Record;
 use crate::time::Timestamp;
@@ -69,14 +70,9 @@ impl SetLimit {
 impl Command for SetLimit {
     type Outcome = bool;
 
-    fn script(&self) -> ScriptId {
-        ScriptId::LimiterSet
-    }
-
-    fn arguments(&self, arguments: &mut Arguments) {
-        arguments.push(self.mode.letter());
-        arguments.push(self.limit.terms());
-        wire::push_limit(&self.limit.limit(), arguments);
+    fn encode_text(&self) -> TextCall {
+        let call = TextCall::new(ScriptId::LimiterSet).with(self.mode.letter());
+        wire::with_limit(call.with(self.limit.terms()), &self.limit.limit())
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<bool, ReplyError> {

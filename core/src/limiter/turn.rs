@@ -4,7 +4,8 @@ use alloc::vec::Vec;
 
 use super::stored::under_own_limit;
 use super::{Acquire, Counter, CounterRecord, Fields, LeakyBucket, Machine};
-use crate::command::{Arguments, Command, ScriptId, read_head, read_whole};
+use crate::call::{PackedCall, TextCall};
+use crate::command::{Command, ScriptId, read_head, read_whole};
 use crate::decision::Decision;
 use crate::error::{RecordError, ReplyError};
 use crate::limit::Limit;
@@ -70,20 +71,12 @@ impl Ticket {
 impl Command for TakeTurn {
     type Outcome = Turn;
 
-    fn script(&self) -> ScriptId {
-        self.0.script()
+    fn encode_text(&self) -> TextCall {
+        self.0.encode_text()
     }
 
-    fn slow_path(&self) -> Option<ScriptId> {
-        self.0.slow_path()
-    }
-
-    fn arguments(&self, arguments: &mut Arguments) {
-        self.0.arguments(arguments);
-    }
-
-    fn slow_path_arguments(&self, arguments: &mut Arguments) {
-        self.0.slow_path_arguments(arguments);
+    fn encode_packed(&self) -> Option<PackedCall> {
+        self.0.encode_packed()
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Turn, ReplyError> {
@@ -148,17 +141,14 @@ pub enum Cancellation {
 impl Command for CancelTurn {
     type Outcome = Cancellation;
 
-    fn script(&self) -> ScriptId {
-        ScriptId::LeakyBucketCancel
-    }
-
-    fn arguments(&self, arguments: &mut Arguments) {
+    fn encode_text(&self) -> TextCall {
         let Ticket { bucket, turn_at, before, after } = &self.ticket;
-        arguments.push(LeakyBucket::TAG);
-        let config = Counter::config(*bucket);
-        for number in config.iter().chain([turn_at]).chain(before.iter()).chain(after.iter()) {
-            arguments.push(number);
-        }
+        TextCall::new(ScriptId::LeakyBucketCancel)
+            .with(LeakyBucket::TAG)
+            .with_all(&*Counter::config(*bucket))
+            .with(turn_at)
+            .with_all(&**before)
+            .with_all(&**after)
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Cancellation, ReplyError> {

@@ -3,23 +3,20 @@
 use alloc::vec::Vec;
 
 use super::key_state::{Freed, KeyState, State};
-use super::request::Request;
 use super::{Fields, Machine};
-use crate::command::{Arguments, ScriptId, read_head, read_whole};
+use crate::call::TextCall;
+use crate::command::{ScriptId, read_head, read_whole};
 use crate::decision::Decision;
 use crate::error::ReplyError;
 use crate::limit::{Limit, Single};
 use crate::packed::ONE_INTEGER;
 use crate::time::Timestamp;
 
-/// The script that admits requests to a limit, or one that can be sent again.
-pub(super) fn acquire_script(limit: &Limit, request: Option<Request>) -> ScriptId {
-    match (&limit.singles()[..], request) {
-        ([only], None) => {
-            only.machine().map_or(ScriptId::SlidingLogAcquire, |m| m.acquire_script())
-        }
-        (several, None) if several.iter().all(is_plain_counter) => ScriptId::CompositeAcquire,
-        _ => ScriptId::LimiterAcquire,
+/// The script that admits requests to a limit and takes numbers in binary, if there is one.
+pub(super) fn fast_script(limit: &Limit) -> Option<ScriptId> {
+    match &limit.singles()[..] {
+        [only] => Some(only.machine().map_or(ScriptId::SlidingLogAcquire, |m| m.acquire_script())),
+        several => several.iter().all(is_plain_counter).then_some(ScriptId::CompositeAcquire),
     }
 }
 
@@ -29,15 +26,13 @@ fn is_plain_counter(single: &Single) -> bool {
 }
 
 /// The tags and configurations, which are the head of the record that is looked for.
-pub(super) fn push_limit(limit: &Limit, arguments: &mut Arguments) {
+pub(super) fn with_limit(call: TextCall, limit: &Limit) -> TextCall {
     let singles = limit.singles();
-    if singles.len() > 1 {
-        arguments.push(COMPOSITE_TAG);
-    }
-    for (tag, config) in singles.iter().map(Single::id) {
-        arguments.push(tag);
-        config.iter().for_each(|number| arguments.push(number));
-    }
+    let call = call.with_all((singles.len() > 1).then_some(COMPOSITE_TAG));
+    singles
+        .iter()
+        .map(Single::id)
+        .fold(call, |call, (tag, config)| call.with(tag).with_all(&*config))
 }
 
 /// The tag of a record of several limits.

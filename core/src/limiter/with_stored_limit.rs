@@ -3,7 +3,8 @@
 use super::SetLimit;
 use super::max_wait::MaxWait;
 use super::stored::{Policy, StoredLimit, on_empty};
-use crate::command::{Arguments, Command, ScriptId, read_head};
+use crate::call::TextCall;
+use crate::command::{Command, read_head};
 use crate::error::{RecordError, ReplyError};
 use crate::limit::Limit;
 use crate::record::Record;
@@ -104,17 +105,12 @@ impl<C: LimitCommand> WithStoredLimit<C> {
 impl<C: LimitCommand> Command for WithStoredLimit<C> {
     type Outcome = StoredLimitOutcome<C::Outcome>;
 
-    fn script(&self) -> ScriptId {
-        // The one that takes any limit.
-        self.command.slow_path().unwrap_or(self.command.script())
-    }
-
-    fn arguments(&self, arguments: &mut Arguments) {
-        self.command.slow_path_arguments(arguments);
-        let patience = self.command.patience();
+    /// That of the command, which takes any limit, and what is to be done with the stored one.
+    fn encode_text(&self) -> TextCall {
+        let (call, patience) = (self.command.encode_text(), self.command.patience());
         match self.default {
-            None => arguments.push(format_args!("*{patience}")),
-            Some(default) => arguments.push(format_args!("*{patience}:{}", default.terms())),
+            None => call.with(format_args!("*{patience}")),
+            Some(default) => call.with(format_args!("*{patience}:{}", default.terms())),
         }
     }
 

@@ -7,9 +7,8 @@ use super::{
     Action, Answer, Hold, Holder, Inspect, Inspection, Label, Lock, Operation, OwnerId, Reply,
     Withdraw,
 };
-use crate::command::{
-    Arguments, Command, Publish, ScriptId, push_token, read_bits, read_head, read_time, read_whole,
-};
+use crate::call::{PackedCall, TextCall};
+use crate::command::{Command, Publish, ScriptId, read_bits, read_head, read_time, read_whole};
 use crate::error::{RecordError, ReplyError};
 use crate::packed::packed;
 use crate::record::Record;
@@ -18,67 +17,50 @@ use crate::time::Timestamp;
 impl Command for Operation {
     type Outcome = Reply;
 
-    fn script(&self) -> ScriptId {
+    /// How long it is remembered, then what is its own.
+    fn encode_text(&self) -> TextCall {
+        let Lock { lease_us, remember_us } = self.lock;
+        let call = |script| TextCall::new(script).with(remember_us);
         match self.action {
-            Action::Acquire { in_line: false, .. } => ScriptId::FastLockAcquire,
-            Action::Renew { .. } => ScriptId::FastLockRenew,
-            Action::Release { .. } => ScriptId::FastLockRelease,
-            Action::Acquire { .. } | Action::ForceRelease { .. } => self.general_script(),
+            Action::Acquire { owner, id, not_after, waits_us, in_line, label } => {
+                call(ScriptId::LockAcquire)
+                    .with(owner)
+                    .with(id)
+                    .with(lease_us)
+                    .with(not_after.as_micros())
+                    .with(waits_us)
+                    .with_optional(in_line.then_some("q"))
+                    .with_optional(label.as_ref().map(Label::as_str))
+            }
+            Action::Renew { owner, token } => {
+                call(ScriptId::LockRenew).with(owner).with_optional(token).with(lease_us)
+            }
+            Action::Release { owner, id } => call(ScriptId::LockRelease).with(owner).with(id),
+            Action::ForceRelease { token } => call(ScriptId::LockForceRelease).with(token),
         }
     }
 
-    fn slow_path(&self) -> Option<ScriptId> {
-        let general = self.general_script();
-        (general != self.script()).then_some(general)
-    }
-
-    fn arguments(&self, arguments: &mut Arguments) {
+    fn encode_packed(&self) -> Option<PackedCall> {
         let Lock { lease_us, remember_us } = self.lock;
-        match self.action {
+        Some(match self.action {
             Action::Acquire { owner, id, not_after, waits_us, in_line: false, label } => {
                 let numbers = [remember_us, lease_us, not_after.as_micros(), waits_us];
                 let ids = [owner.as_u128(), id.as_u128()];
                 let label = label.as_ref().map_or("", Label::as_str);
-                arguments.pack_bytes(joined(numbers, ids).chain(label.bytes()));
+                let all = joined(numbers, ids).chain(label.bytes());
+                PackedCall::new(ScriptId::FastLockAcquire, all)
             }
             Action::Renew { owner, token } => {
                 let token = token.map(packed).into_iter().flatten();
                 let all = joined([remember_us, lease_us], [owner.as_u128()]).chain(token);
-                arguments.pack_bytes(all);
+                PackedCall::new(ScriptId::FastLockRenew, all)
             }
             Action::Release { owner, id } => {
-                arguments.pack_bytes(joined([remember_us], [owner.as_u128(), id.as_u128()]));
+                let all = joined([remember_us], [owner.as_u128(), id.as_u128()]);
+                PackedCall::new(ScriptId::FastLockRelease, all)
             }
-            Action::Acquire { .. } | Action::ForceRelease { .. } => {
-                self.slow_path_arguments(arguments);
-            }
-        }
-    }
-
-    /// How long it is remembered, then what is its own.
-    fn slow_path_arguments(&self, arguments: &mut Arguments) {
-        arguments.push(self.lock.remember_us);
-        match self.action {
-            Action::Acquire { owner, id, not_after, waits_us, in_line, label } => {
-                arguments.push(owner);
-                arguments.push(id);
-                arguments.push(self.lock.lease_us);
-                arguments.push(not_after.as_micros());
-                arguments.push(waits_us);
-                arguments.push(if in_line { "q" } else { "" });
-                arguments.push(label.as_ref().map_or("", Label::as_str));
-            }
-            Action::Renew { owner, token } => {
-                arguments.push(owner);
-                push_token(token, arguments);
-                arguments.push(self.lock.lease_us);
-            }
-            Action::Release { owner, id } => {
-                arguments.push(owner);
-                arguments.push(id);
-            }
-            Action::ForceRelease { token } => arguments.push(token),
-        }
+            Action::Acquire { .. } | Action::ForceRelease { .. } => return None,
+        })
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Reply, ReplyError> {
@@ -114,18 +96,6 @@ impl Command for Operation {
     }
 }
 
-impl Operation {
-    /// The script that takes any record of a lock.
-    fn general_script(&self) -> ScriptId {
-        match self.action {
-            Action::Acquire { .. } => ScriptId::LockAcquire,
-            Action::Renew { .. } => ScriptId::LockRenew,
-            Action::Release { .. } => ScriptId::LockRelease,
-            Action::ForceRelease { .. } => ScriptId::LockForceRelease,
-        }
-    }
-}
-
 /// Numbers, and behind them ids, packed.
 fn joined<const N: usize, const M: usize>(
     numbers: [u64; N],
@@ -137,12 +107,8 @@ fn joined<const N: usize, const M: usize>(
 impl Command for Withdraw {
     type Outcome = Timestamp;
 
-    fn script(&self) -> ScriptId {
-        ScriptId::LockWithdraw
-    }
-
-    fn arguments(&self, arguments: &mut Arguments) {
-        arguments.push(self.owner);
+    fn encode_text(&self) -> TextCall {
+        TextCall::new(ScriptId::LockWithdraw).with(self.owner)
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Timestamp, ReplyError> {
@@ -168,11 +134,9 @@ impl Command for Withdraw {
 impl Command for Inspect {
     type Outcome = Inspection;
 
-    fn script(&self) -> ScriptId {
-        ScriptId::LockInspect
+    fn encode_text(&self) -> TextCall {
+        TextCall::new(ScriptId::LockInspect)
     }
-
-    fn arguments(&self, _arguments: &mut Arguments) {}
 
     fn outcome(&self, reply: &[i64]) -> Result<Inspection, ReplyError> {
         let (now, rest) = read_head(reply)?;

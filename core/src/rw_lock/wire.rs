@@ -1,9 +1,9 @@
 //! The read-write lock's commands as scripts, their arguments and their replies.
 
 use super::{Action, Answer, Hold, Holder, Inspect, Inspection, Mode, Operation, OwnerId, Reply};
+use crate::call::TextCall;
 use crate::command::{
-    Arguments, Command, Publish, ScriptId, push_token, read_bits, read_flag, read_head, read_time,
-    read_whole,
+    Command, Publish, ScriptId, read_bits, read_flag, read_head, read_time, read_whole,
 };
 use crate::error::{RecordError, ReplyError};
 use crate::record::Record;
@@ -12,32 +12,19 @@ use crate::time::Timestamp;
 impl Command for Operation {
     type Outcome = Reply;
 
-    fn script(&self) -> ScriptId {
+    fn encode_text(&self) -> TextCall {
+        let (lease_us, remember_us) = (self.lock.lease_us, self.lock.remember_us);
+        let call = |script| TextCall::new(script).with(self.mode.letter()).with(self.owner);
         match self.action {
-            Action::Acquire { .. } => ScriptId::RwLockAcquire,
-            Action::Renew { .. } => ScriptId::RwLockRenew,
-            Action::Release { .. } => ScriptId::RwLockRelease,
-        }
-    }
-
-    fn arguments(&self, arguments: &mut Arguments) {
-        arguments.push(self.mode.letter());
-        arguments.push(self.owner);
-        match self.action {
-            Action::Acquire { hold, not_after, waits_us } => {
-                arguments.push(hold);
-                arguments.push(self.lock.lease_us);
-                arguments.push(not_after.as_micros());
-                arguments.push(waits_us);
-            }
+            Action::Acquire { hold, not_after, waits_us } => call(ScriptId::RwLockAcquire)
+                .with(hold)
+                .with(lease_us)
+                .with(not_after.as_micros())
+                .with(waits_us),
             Action::Renew { token } => {
-                push_token(token, arguments);
-                arguments.push(self.lock.lease_us);
+                call(ScriptId::RwLockRenew).with_optional(token).with(lease_us)
             }
-            Action::Release { hold } => {
-                arguments.push(hold);
-                arguments.push(self.lock.remember_us);
-            }
+            Action::Release { hold } => call(ScriptId::RwLockRelease).with(hold).with(remember_us),
         }
     }
 
@@ -78,11 +65,9 @@ impl Command for Operation {
 impl Command for Inspect {
     type Outcome = Inspection;
 
-    fn script(&self) -> ScriptId {
-        ScriptId::RwLockInspect
+    fn encode_text(&self) -> TextCall {
+        TextCall::new(ScriptId::RwLockInspect)
     }
-
-    fn arguments(&self, _arguments: &mut Arguments) {}
 
     fn outcome(&self, reply: &[i64]) -> Result<Inspection, ReplyError> {
         let (now, rest) = read_head(reply)?;

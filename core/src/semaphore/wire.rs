@@ -1,9 +1,9 @@
 //! The semaphore's commands as scripts, their arguments and their replies.
 
 use super::{Action, Answer, Grant, Inspect, Inspection, Operation, PermitId, Reply};
+use crate::call::TextCall;
 use crate::command::{
-    Arguments, Command, Publish, ScriptId, push_token, read_bits, read_flag, read_head, read_time,
-    read_whole,
+    Command, Publish, ScriptId, read_bits, read_flag, read_head, read_time, read_whole,
 };
 use crate::error::{RecordError, ReplyError};
 use crate::record::Record;
@@ -12,32 +12,21 @@ use crate::time::Timestamp;
 impl Command for Operation {
     type Outcome = Reply;
 
-    fn script(&self) -> ScriptId {
-        match self.action {
-            Action::Acquire { .. } => ScriptId::SemaphoreAcquire,
-            Action::Renew { .. } => ScriptId::SemaphoreRenew,
-            Action::Release { .. } => ScriptId::SemaphoreRelease,
-        }
-    }
-
-    fn arguments(&self, arguments: &mut Arguments) {
+    fn encode_text(&self) -> TextCall {
         let semaphore = &self.semaphore;
-        arguments.push(self.id);
+        let call = |script| TextCall::new(script).with(self.id);
         match self.action {
-            Action::Acquire { count, not_after, waits_us } => {
-                arguments.push(count);
-                arguments.push(semaphore.permits);
-                arguments.push(semaphore.lease_us);
-                arguments.push(not_after.as_micros());
-                arguments.push(waits_us);
-            }
+            Action::Acquire { count, not_after, waits_us } => call(ScriptId::SemaphoreAcquire)
+                .with(count)
+                .with(semaphore.permits)
+                .with(semaphore.lease_us)
+                .with(not_after.as_micros())
+                .with(waits_us),
             Action::Renew { token } => {
-                push_token(token, arguments);
-                arguments.push(semaphore.lease_us);
+                call(ScriptId::SemaphoreRenew).with_optional(token).with(semaphore.lease_us)
             }
             Action::Release { token } => {
-                push_token(token, arguments);
-                arguments.push(semaphore.remember_us);
+                call(ScriptId::SemaphoreRelease).with_optional(token).with(semaphore.remember_us)
             }
         }
     }
@@ -76,11 +65,9 @@ impl Command for Operation {
 impl Command for Inspect {
     type Outcome = Inspection;
 
-    fn script(&self) -> ScriptId {
-        ScriptId::SemaphoreInspect
+    fn encode_text(&self) -> TextCall {
+        TextCall::new(ScriptId::SemaphoreInspect)
     }
-
-    fn arguments(&self, _arguments: &mut Arguments) {}
 
     fn outcome(&self, reply: &[i64]) -> Result<Inspection, ReplyError> {
         let (now, rest) = read_head(reply)?;

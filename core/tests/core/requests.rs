@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockage_core::lock::{HoldId, Lock, OwnerId};
 use lockage_core::{
-    Acquire, AcquireEach, Arguments, Command, ConfigError, Decision, IdError, Limit, Peek,
+    Acquire, AcquireEach, CallTime, Command, ConfigError, Decision, IdError, Limit, Peek,
     REMEMBERED_REQUESTS, Record, RecordError, RequestId, Reset, Stored, Timestamp,
 };
 
@@ -219,9 +219,8 @@ fn broken_memories_are_told() {
 
 #[test]
 fn an_id_is_sent_with_how_long_to_remember_it() {
-    let mut arguments = Arguments::new(None, 0);
-    request(LIMITS[0], 3, 0xc0de, 500).arguments(&mut arguments);
-    let all: Vec<&str> = arguments.iter().map(|text| core::str::from_utf8(text).unwrap()).collect();
+    let call = request(LIMITS[0], 3, 0xc0de, 500).encode().at(CallTime::Store);
+    let all: Vec<&str> = call.arguments().map(|text| core::str::from_utf8(text).unwrap()).collect();
     let id = "0000000000000000000000000000c0de:500";
     assert_eq!(all, ["", "0", id, "F1", "10", "1000", "3"]);
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lockage_core::{
-    Acquire, Adjust, Arguments, Command, Decision, Limit, MAX_RESERVATIONS, Peek, Record,
-    RecordError, RequestId, Reservation, Reserve, Reset, Settle, Settlement, Stored, Timestamp,
+    Acquire, Adjust, Command, Decision, Limit, MAX_RESERVATIONS, Peek, Record, RecordError,
+    RequestId, Reservation, Reserve, Reset, Settle, Settlement, Stored, TextCall, Timestamp,
 };
 
 const HOLD_US: u64 = 5_000;
@@ -411,20 +411,18 @@ fn damaged_reservations_are_found() {
 #[test]
 fn scripts_are_called_as_documented() {
     let key = Key::new("fixed-window 10/1ms");
-    let sent = |command: &dyn Fn(&mut Arguments)| {
-        let mut arguments = Arguments::default();
-        command(&mut arguments);
-        let all = arguments.iter().map(|text| core::str::from_utf8(text).unwrap());
+    let sent = |call: TextCall| {
+        let all = call.arguments().map(|text| core::str::from_utf8(text).unwrap());
         all.collect::<Vec<_>>().join(" ")
     };
     let reserve = key.reservation(1, 6);
     let name = format!("{:032x}", 1);
-    assert_eq!(sent(&|all| reserve.arguments(all)), format!("r{name}:5000 F1 10 1000 6"));
+    assert_eq!(sent(reserve.encode_text()), format!("r{name}:5000 F1 10 1000 6"));
     let reserved = reserve.outcome(&[0, 10_010, 10_000, 1]).unwrap();
     let reservation = Reservation { id: id(1), cost: 6, expires_at: at(15_010) };
     assert_eq!((reserved.decision.remaining, reserved.reservation), (3, Some(reservation)));
     let settle = Settle::new(key.limit, &reservation, 2);
-    assert_eq!(sent(&|all| settle.arguments(all)), format!("{name} 15010 2 F1 10 1000"));
+    assert_eq!(sent(settle.encode_text()), format!("{name} 15010 2 F1 10 1000"));
     for (reply, settlement) in
         [(0, Settlement::Unknown), (2, Settlement::AlreadySettled), (3, Settlement::Expired)]
     {

@@ -24,8 +24,8 @@ mod structs;
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockage_core::{
-    Arguments, Command, ReplyError, ScriptId, Stored, Timestamp, read_integer_reply,
-    read_packed_reply,
+    CallTime, Command, Encoded, ReplyError, ScriptCall, ScriptId, Stored, Timestamp,
+    read_integer_reply, read_packed_reply,
 };
 use mlua::Function;
 use thiserror::Error;
@@ -69,8 +69,7 @@ impl From<mlua::Error> for SimError {
 pub struct SimStore {
     interpreter: Interpreter,
     /// The time that commands carry as an argument, if the caller's clock decides.
-    injected_now: Option<Timestamp>,
-    skew_ms: u64,
+    call_time: CallTime,
     /// Sources that stand in for the shipped ones.
     replaced: BTreeMap<ScriptId, String>,
     compiled: BTreeMap<ScriptId, Function>,
@@ -87,8 +86,7 @@ impl SimStore {
     pub fn new() -> Result<SimStore, SimError> {
         Ok(SimStore {
             interpreter: Interpreter::new()?,
-            injected_now: None,
-            skew_ms: 0,
+            call_time: CallTime::Store,
             replaced: BTreeMap::new(),
             compiled: BTreeMap::new(),
             cache: BTreeMap::new(),
@@ -140,13 +138,9 @@ impl SimStore {
         self.interpreter.keyspace().borrow_mut().set_now_us(now.as_micros());
     }
 
-    /// Sets the clock that [`run`](SimStore::run) sends along: with `Some`, that time decides and
-    /// the server's is not asked for.
-    ///
-    /// `skew_ms` is added to every expiry, in milliseconds: how far the two clocks may differ.
-    pub fn inject_now(&mut self, now: Option<Timestamp>, skew_ms: u64) {
-        self.injected_now = now;
-        self.skew_ms = skew_ms;
+    /// Sets whose time decides what [`run`](SimStore::run) sends.
+    pub fn set_call_time(&mut self, time: CallTime) {
+        self.call_time = time;
     }
 
     /// Runs one command of one machine on a key, through its script.
@@ -155,22 +149,23 @@ impl SimStore {
     /// [`SimError`]. A [`SimError::Reply`] means that the script refused and changed nothing
     /// (property D12).
     pub fn run<C: Command>(&mut self, key: &str, command: &C) -> Result<C::Outcome, SimError> {
-        let mut arguments = Arguments::new(self.injected_now, self.skew_ms);
-        command.arguments(&mut arguments);
-        let mut reply = self.call(command.script(), key, &arguments.iter().collect::<Vec<_>>())?;
-        if let (RespValue::Error(message), Some(fallback)) = (&reply, command.slow_path())
+        let time = self.call_time;
+        let mut call = command.encode().at(time);
+        let mut reply = self.send(key, &call)?;
+        if let (RespValue::Error(message), Encoded::Packed(_)) = (&reply, call.encoded())
             && message.starts_with(lockage_lua::NEEDS_SLOW_PATH)
         {
-            let mut arguments = arguments.at_the_same_time();
-            command.slow_path_arguments(&mut arguments);
-            reply = self.call(fallback, key, &arguments.iter().collect::<Vec<_>>())?;
+            call = Encoded::Text(command.encode_text()).at(time);
+            reply = self.send(key, &call)?;
         }
         match reply {
-            RespValue::Error(message) => {
-                Err(SimError::Script { script: command.script(), message })
-            }
+            RespValue::Error(message) => Err(SimError::Script { script: call.script(), message }),
             reply => Ok(command.outcome(&integers(reply)?)?),
         }
+    }
+
+    fn send(&mut self, key: &str, call: &ScriptCall) -> Result<RespValue, SimError> {
+        self.call(call.script(), key, &call.arguments().collect::<Vec<_>>())
     }
 
     /// Runs one script on a key with these arguments, right or wrong.

@@ -5,7 +5,9 @@
 //! Around their calls (`around`) and in the cases (`cases`) are those that no machine makes: on
 //! damaged records and with wrong arguments, of which the scripts as they are shipped say what is right.
 
-use lockage_core::{Arguments, ScriptId, Stored, Timestamp, read_integer_reply, read_packed_reply};
+use lockage_core::{
+    Encoded, ScriptCall, ScriptId, Stored, Timestamp, read_integer_reply, read_packed_reply,
+};
 use lockage_sim::store::{RespValue, SimStore};
 
 use super::{around, cases, recording};
@@ -189,14 +191,14 @@ pub(super) fn held(store: &SimStore) -> Held {
 /// What stands before numbers that are sent in binary.
 pub(super) const PACKED: &str = "#";
 
-/// The arguments of a call of this script in words: `#1.5 2` is these numbers in binary, and 32 hex digits are an id.
-pub(super) fn readable(script: ScriptId, arguments: &Arguments) -> Vec<String> {
+/// The arguments of a call in words: `#1.5 2` is these numbers in binary, and 32 hex digits are an id.
+pub(super) fn readable(call: &ScriptCall) -> Vec<String> {
     let text = |argument: &[u8]| String::from_utf8_lossy(argument).into_owned();
-    if !arguments.is_packed() {
-        return arguments.iter().map(text).collect();
+    let mut all = call.arguments();
+    if matches!(call.encoded(), Encoded::Text(_)) {
+        return all.map(text).collect();
     }
-    let mut all = arguments.iter();
-    let own = all.next().map(|own| in_words(own, layout(script)));
+    let own = all.next().map(|own| in_words(own, layout(call.script())));
     own.into_iter().chain(all.map(|time| in_words(time, (usize::MAX, 0)))).collect()
 }
 

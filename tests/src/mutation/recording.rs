@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use lockage_core::{Arguments, Command, ScriptId, Timestamp};
+use lockage_core::{Command, Encoded, Timestamp};
 use lockage_sim::store::SimStore;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -48,19 +48,16 @@ impl Recorder<'_> {
 
 impl Key for Recorder<'_> {
     fn execute<C: Command>(&mut self, command: &C, now: Timestamp) -> Result<C::Outcome, String> {
-        let (sent, skew_ms) = self.time.sent(now);
-        let mut arguments = Arguments::new(sent, skew_ms);
-        command.arguments(&mut arguments);
+        let time = self.time.sent(now);
+        let first = command.encode().at(time);
+        let general = Encoded::Text(command.encode_text()).at(time);
+        let is_packed = matches!(first.encoded(), Encoded::Packed(_));
         let mut call = Call {
             store_us: self.time.store_us(now.as_micros()),
-            script: command.script(),
-            fallback: command.slow_path(),
-            arguments: corpus::readable(command.script(), &arguments),
-            slow_path_arguments: {
-                let mut arguments = arguments.at_the_same_time();
-                command.slow_path_arguments(&mut arguments);
-                corpus::readable(ScriptId::LimiterAcquire, &arguments)
-            },
+            script: first.script(),
+            fallback: is_packed.then_some(general.script()),
+            arguments: corpus::readable(&first),
+            slow_path_arguments: corpus::readable(&general),
         };
         if let (true, Some(script)) = (self.general, call.fallback) {
             call.arguments.clone_from(&call.slow_path_arguments);

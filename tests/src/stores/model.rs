@@ -1,6 +1,6 @@
 //! The Rust machines over a key that expires as Redis has it.
 
-use lockage_core::{Arguments, Command, ScriptId, Stored, Timestamp};
+use lockage_core::{Command, ScriptId, Stored, Timestamp};
 
 use super::Time;
 use crate::key::{Held, Holds, Key, Slot};
@@ -31,12 +31,16 @@ impl Key for Model {
         let outcome = self.slot.execute(command, now);
         let written =
             self.slot.0 != before || outcome.is_ok() && self.writes_the_same(command, now);
-        let is_kept = leaves_expiry(command.script())
+        let is_kept = leaves_expiry(command.encode().script())
             && matches!((&before, &self.slot.0), (Some(before), Some(now)) if now.is_kept_as(before));
         if let (true, false, Some(forget_at_us)) = (written, is_kept, self.slot.forget_at_us()) {
             // TTL = forget time - raw now, rounded up to ms and never 0 (D2).
             let ttl_ms = forget_at_us.saturating_sub(now.as_micros()).div_ceil(1000).max(1);
-            self.expire_ms = store_ms + ttl_ms + self.time.sent(now).1;
+            let skew_ms = match self.time {
+                Time::Store => 0,
+                Time::Caller { skew_ms, .. } => skew_ms,
+            };
+            self.expire_ms = store_ms + ttl_ms + skew_ms;
         }
         outcome
     }
@@ -57,14 +61,13 @@ impl Model {
             Stored::Text(text) => text,
             Stored::List(list) => list[0].clone(),
         };
-        let mut arguments = Arguments::new(None, 0);
-        command.arguments(&mut arguments);
-        let own: Vec<_> = arguments.iter().skip(2).map(String::from_utf8_lossy).collect();
-        let blocks = command.script() == ScriptId::LimiterAdjust && own[..2] == ["", "b"];
+        let call = command.encode_text();
+        let own: Vec<_> = call.arguments().map(String::from_utf8_lossy).collect();
+        let blocks = call.script() == ScriptId::LimiterAdjust && own[..2] == ["", "b"];
         let follows = own.last().is_some_and(|last| last.starts_with('*'));
         let live = self.slot.forget_at_us() > Some(now.as_micros());
         let per_client = head.starts_with("P1 c") && live;
-        match command.script() {
+        match call.script() {
             ScriptId::LimiterSet => own[0] != "a",
             ScriptId::LimiterPeek => false,
             // Unless it is stale.

@@ -27,8 +27,7 @@ impl Key for Simulated<'_> {
     fn execute<C: Command>(&mut self, command: &C, now: Timestamp) -> Result<C::Outcome, String> {
         let mut store = self.store.borrow_mut();
         store.set_now(time(self.time.store_us(now.as_micros())));
-        let (sent, skew_ms) = self.time.sent(now);
-        store.inject_now(sent, skew_ms);
+        store.set_call_time(self.time.sent(now));
         store.run(&self.key, command).map_err(|error| error.to_string())
     }
 

@@ -140,7 +140,7 @@ impl<'s, S: Notifications> Ear<'s, S> {
         self.store.execute(&self.other, &set).await.unwrap();
         self.store.execute(&self.other, &open).await.unwrap();
         signal(&mut self.others).await;
-        assert_eq!(wait(&mut self.listener).await, None, "{:?}", command.script());
+        assert_eq!(wait(&mut self.listener).await, None, "{:?}", command.encode().script());
         outcome
     }
 

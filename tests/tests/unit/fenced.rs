@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockage_core::fenced::{Access, FencedPeek, FencedRead, FencedWrite, Kept, MAX_VALUE};
 use lockage_core::{
-    Arguments, Command, ConfigError, Record, RecordError, ScriptId, Stored, Timestamp,
+    CallTime, Command, ConfigError, Record, RecordError, ScriptId, Stored, Timestamp,
 };
 use lockage_sim::store::{RespValue, SimStore};
 use lockage_tests::fenced::{self, Call, Step, play, trace};
@@ -147,12 +147,11 @@ fn wrong_arguments_are_told() {
 }
 
 fn refuses(command: &impl Command, place: usize, wrong: &str) {
-    let mut arguments = Arguments::new(None, 0);
-    command.arguments(&mut arguments);
-    let mut words: Vec<&[u8]> = arguments.iter().collect();
+    let call = command.encode().at(CallTime::Store);
+    let mut words: Vec<&[u8]> = call.arguments().collect();
     words[place] = wrong.as_bytes();
     let mut store = store();
-    let reply = store.eval(lockage_lua::script(command.script()).source(), &[b"key"], &words);
+    let reply = store.eval(lockage_lua::script(call.script()).source(), &[b"key"], &words);
     let Ok(RespValue::Error(error)) = reply else { panic!("{wrong}: {reply:?}") };
     let expected = format!("LOCKAGE_ARGUMENT ARGV[{}] must be", place + 1);
     assert!(error.starts_with(&expected), "{wrong}: {error}");

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use lockage_core::{Acquire, Command, Peek, Record, RecordError, RequestId, Stored, Timestamp};
+use lockage_core::{
+    Acquire, CallTime, Command, Peek, Record, RecordError, RequestId, Stored, Timestamp,
+};
 use lockage_sim::store::{RespValue, SimStore};
 use lockage_tests::config::{Config, Kind};
 
@@ -114,11 +116,10 @@ fn wrong_ids_are_wrong_arguments() {
         let acquire = Acquire::new(config.limit(), 1).unwrap();
         let acquire =
             acquire.with_request(RequestId::from_u128(1), Duration::from_secs(1)).unwrap();
-        let source = lockage_lua::script(acquire.script()).source();
-        let mut arguments = lockage_core::Arguments::new(None, 0);
-        acquire.arguments(&mut arguments);
+        let call = acquire.encode().at(CallTime::Store);
+        let source = lockage_lua::script(call.script()).source();
         let right: Vec<&str> =
-            arguments.iter().map(|text| std::str::from_utf8(text).unwrap()).collect();
+            call.arguments().map(|text| std::str::from_utf8(text).unwrap()).collect();
         let with = |id: &str, costs: &[&str]| {
             let mut arguments = [&right[..right.len() - 1], costs].concat();
             arguments[2] = id;

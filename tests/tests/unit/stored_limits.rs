@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use lockage_core::{
-    Acquire, Adjust, Arguments, CancelTurn, Command, Limit, Peek, Record, RecordError, RequestId,
+    Acquire, Adjust, CallTime, CancelTurn, Command, Limit, Peek, Record, RecordError, RequestId,
     Reset, Scope, SetLimit, Stored, StoredLimit, StoredLimitOutcome, TakeTurn, Timestamp,
     WithStoredLimit,
 };
@@ -237,12 +237,11 @@ fn wrong_terms_are_wrong_arguments() {
 
 /// With this argument instead of its own, a script says that it is wrong, and writes nothing.
 fn refuses_argument(command: &impl Command, place: usize, wrong: &str, said: usize) {
-    let mut arguments = Arguments::new(None, 0);
-    command.arguments(&mut arguments);
-    let mut words: Vec<&[u8]> = arguments.iter().collect();
+    let call = command.encode().at(CallTime::Store);
+    let mut words: Vec<&[u8]> = call.arguments().collect();
     words[place] = wrong.as_bytes();
     let mut store = SimStore::new().expect("Lua gets its memory");
-    let reply = store.eval(lockage_lua::script(command.script()).source(), &[b"key"], &words);
+    let reply = store.eval(lockage_lua::script(call.script()).source(), &[b"key"], &words);
     let Ok(RespValue::Error(error)) = reply else { panic!("{wrong}: {reply:?}") };
     let expected = format!("LOCKAGE_ARGUMENT ARGV[{}] must be", said + 1);
     assert!(error.starts_with(&expected), "{wrong}: {error}");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockage_core::{
-    Arguments, Command, ManualClock, Record, RecordError, ReplyError, ScriptId, Timestamp,
+    Command, ManualClock, Record, RecordError, ReplyError, ScriptId, TextCall, Timestamp,
 };
 use lockage_memory::{GRACE, MemoryStore};
 
@@ -87,11 +87,9 @@ impl Command for Exchange {
     type Outcome = Option<Record>;
 
     /// No store with scripts is asked.
-    fn script(&self) -> ScriptId {
-        ScriptId::LimiterPeek
+    fn encode_text(&self) -> TextCall {
+        TextCall::new(ScriptId::LimiterPeek)
     }
-
-    fn arguments(&self, _: &mut Arguments) {}
 
     fn outcome(&self, _: &[i64]) -> Result<Self::Outcome, ReplyError> {
         Err(ReplyError::Unexpected)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockage_core::{Acquire, Command, Limit, ReplyError, RequestId, Stored, Timestamp};
+use lockage_core::{Acquire, CallTime, Command, Limit, ReplyError, RequestId, Stored, Timestamp};
 use lockage_sim::store::{RespValue, SimError, SimStore};
 
 const START_US: u64 = 1_763_700_000_000_000;
@@ -120,10 +120,10 @@ fn a_replaced_script_runs_on_the_same_path_and_its_failures_are_told_apart() {
     let acquire = Acquire::new(limit, 1).unwrap();
     // With an id its script takes text.
     let acquire = acquire.with_request(RequestId::from_u128(1), Duration::from_secs(1)).unwrap();
-    let script = acquire.script();
+    let script = acquire.encode().script();
     let run = |source: &str| {
         let mut store = SimStore::new().unwrap().with_script(script, source);
-        store.inject_now(Some(at(7)), 250);
+        store.set_call_time(CallTime::Caller { now: at(7), skew_ms: 250 });
         let outcome = store.run("k", &acquire);
         (outcome, store.stored("k"))
     };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockage::{Notification, Notifications, RecordError, Timestamp, Wake};
 use lockage_core::lock::{HoldId, Lock, OwnerId};
-use lockage_core::{Arguments, Command, Publish, Record, ReplyError, ScriptId};
+use lockage_core::{Command, Publish, Record, ReplyError, ScriptId, TextCall};
 use lockage_memory::MemoryStore;
 use lockage_tests::server::Server;
 
@@ -16,11 +16,9 @@ struct Knock(bool);
 impl Command for Knock {
     type Outcome = bool;
 
-    fn script(&self) -> ScriptId {
-        ScriptId::LimiterReset
+    fn encode_text(&self) -> TextCall {
+        TextCall::new(ScriptId::LimiterReset)
     }
-
-    fn arguments(&self, _arguments: &mut Arguments) {}
 
     fn outcome(&self, _reply: &[i64]) -> Result<bool, ReplyError> {
         Err(ReplyError::Unexpected)

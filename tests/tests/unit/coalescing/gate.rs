@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Poll, Waker};
 
 use lockage::{Clock, Command, Key, Limit, Store, StoreError, Timestamp};
-use lockage_core::{Acquire, Arguments, ManualClock};
+use lockage_core::{Acquire, ManualClock};
 use lockage_memory::MemoryStore;
 use lockage_tests::flaky::yield_now;
 
@@ -202,7 +202,6 @@ const START_US: u64 = 1_763_697_600_000_000;
 
 /// Those of the script that takes text.
 fn arguments(command: &impl Command) -> Vec<String> {
-    let mut arguments = Arguments::new(None, 0);
-    command.slow_path_arguments(&mut arguments);
-    arguments.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect()
+    let call = command.encode_text();
+    call.arguments().map(|text| String::from_utf8_lossy(text).into_owned()).collect()
 }

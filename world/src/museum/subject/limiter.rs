@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use lockage_core::{
-    Acquire, Adjust, Arguments, Command, Decision, Limit, Peek, RequestId, ScriptId, Verdict,
+    Acquire, Adjust, CallTime, Command, Decision, Encoded, Limit, Peek, RequestId, Verdict,
 };
 use lockage_sim::store::{RespValue, SimError, SimStore};
 
@@ -78,11 +78,10 @@ impl Limiter {
     /// The arguments of the script that takes text, with any text for the cost.
     fn acquire_text(&mut self, cost: &str) -> Seen {
         let acquire = Acquire::new(self.limit, 1).expect("a cost of 1 is one");
-        let mut arguments = Arguments::new(None, 0);
-        acquire.slow_path_arguments(&mut arguments);
-        let mut argv: Vec<&[u8]> = arguments.iter().collect();
+        let call = Encoded::Text(acquire.encode_text()).at(CallTime::Store);
+        let mut argv: Vec<&[u8]> = call.arguments().collect();
         *argv.last_mut().expect("the cost is the last one") = cost.as_bytes();
-        let source = lockage_lua::script(ScriptId::LimiterAcquire).source();
+        let source = lockage_lua::script(call.script()).source();
         match self.store.eval(source, &[KEY.as_bytes()], &argv) {
             Ok(RespValue::Error(error)) => Seen::Failed(error),
             Ok(_) => Seen::Admitted { remaining: None },
@@ -111,7 +110,7 @@ impl Subject for Limiter {
         if !self.clocks.is_empty() {
             let ahead = self.clocks.iter().find(|(client, _)| *client == who);
             let own = at_us.saturating_add_signed(ahead.map_or(0, |(_, ahead)| *ahead));
-            self.store.inject_now(Some(timestamp(own)), 0);
+            self.store.set_call_time(CallTime::Caller { now: timestamp(own), skew_ms: 0 });
         }
         Some(match deed {
             Deed::Acquire(cost) => self.acquire(who, cost),

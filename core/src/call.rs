@@ -1,0 +1,241 @@
+//! A command as a script call: the script's name, and its arguments as text or as numbers in binary.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt::{self, Write};
+
+use crate::command::ScriptId;
+use crate::packed::packed;
+use crate::time::Timestamp;
+
+/// A command as it is sent, but for the time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Encoded {
+    /// For a script that takes text. It works on every record.
+    Text(TextCall),
+    /// For a script that takes numbers in binary. Where the record is not one that it knows, it refuses with
+    /// `LOCKAGE_NEEDS_SLOW_PATH`, and the command goes on as
+    /// [`encode_text`](crate::Command::encode_text) gives it.
+    Packed(PackedCall),
+}
+
+/// A script and its own arguments, each a short text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextCall {
+    script: ScriptId,
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+/// A script and its only argument: numbers in binary, and what else it takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PackedCall {
+    pub(crate) script: ScriptId,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// Whose time decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallTime {
+    /// The store's.
+    Store,
+    /// The caller's.
+    Caller {
+        /// The time.
+        now: Timestamp,
+        /// How far it may be off the store's, in milliseconds. It is added to every expiry.
+        skew_ms: u64,
+    },
+}
+
+impl Encoded {
+    /// Returns the name of the script.
+    pub fn script(&self) -> ScriptId {
+        match self {
+            Encoded::Text(call) => call.script,
+            Encoded::Packed(call) => call.script,
+        }
+    }
+
+    /// Returns the call with its time, as it is sent.
+    pub fn at(self, time: CallTime) -> ScriptCall {
+        let time = match (&self, time) {
+            (_, CallTime::Store) => TimeArguments::Store,
+            (Encoded::Text(_), CallTime::Caller { now, skew_ms }) => {
+                TimeArguments::Text([now.as_micros().to_string(), skew_ms.to_string()])
+            }
+            (Encoded::Packed(_), CallTime::Caller { now, skew_ms }) => {
+                TimeArguments::Packed([now.as_micros(), skew_ms].map(packed).concat())
+            }
+        };
+        ScriptCall { encoded: self, time }
+    }
+}
+
+impl From<TextCall> for Encoded {
+    fn from(call: TextCall) -> Self {
+        Encoded::Text(call)
+    }
+}
+
+impl TextCall {
+    /// Returns a call without arguments of its own.
+    pub fn new(script: ScriptId) -> Self {
+        TextCall { script, bytes: Vec::new(), ends: Vec::new() }
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn with(mut self, argument: impl fmt::Display) -> Self {
+        // Invariant: writing to a buffer in memory cannot fail.
+        let _ = write!(Buffer(&mut self.bytes), "{argument}");
+        self.ends.push(self.bytes.len());
+        self
+    }
+
+    /// Adds an argument, which is empty where there is none.
+    #[must_use]
+    pub fn with_optional(self, argument: Option<impl fmt::Display>) -> Self {
+        match argument {
+            Some(argument) => self.with(argument),
+            None => self.with(""),
+        }
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn with_all(self, arguments: impl IntoIterator<Item = impl fmt::Display>) -> Self {
+        arguments.into_iter().fold(self, TextCall::with)
+    }
+
+    /// Returns the name of the script.
+    pub fn script(&self) -> ScriptId {
+        self.script
+    }
+
+    /// Returns the script's own arguments, which stand after the time and the skew.
+    pub fn arguments(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        (0..self.ends.len()).map(|index| self.argument(index))
+    }
+
+    fn argument(&self, index: usize) -> &[u8] {
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.bytes[start..self.ends[index]]
+    }
+}
+
+impl PackedCall {
+    pub(crate) fn new(script: ScriptId, bytes: impl IntoIterator<Item = u8>) -> Self {
+        PackedCall { script, bytes: bytes.into_iter().collect() }
+    }
+
+    /// Returns the name of the script.
+    pub fn script(&self) -> ScriptId {
+        self.script
+    }
+
+    /// Returns the script's argument.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// A script call as it is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScriptCall {
+    encoded: Encoded,
+    time: TimeArguments,
+}
+
+/// The time in the form that the call takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum TimeArguments {
+    Store,
+    /// The time and the skew.
+    Text([String; 2]),
+    /// The two in binary, as one argument.
+    Packed(Vec<u8>),
+}
+
+impl ScriptCall {
+    /// Returns the name of the script.
+    pub fn script(&self) -> ScriptId {
+        self.encoded.script()
+    }
+
+    /// Returns the command as it is sent, but for the time.
+    pub fn encoded(&self) -> &Encoded {
+        &self.encoded
+    }
+
+    /// Returns all arguments of the script, in order. Of text, the time (empty where the store's decides) and the
+    /// skew stand first; of numbers in binary, they stand last, and only where the caller's time decides.
+    pub fn arguments(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        let timed = match (&self.encoded, &self.time) {
+            (Encoded::Text(call), _) => call.ends.len() + 2,
+            (Encoded::Packed(_), TimeArguments::Store) => 1,
+            (Encoded::Packed(_), _) => 2,
+        };
+        (0..timed).map(|index| self.argument(index))
+    }
+
+    fn argument(&self, index: usize) -> &[u8] {
+        match (&self.encoded, &self.time, index) {
+            (Encoded::Text(call), _, 2..) => call.argument(index - 2),
+            (Encoded::Packed(call), _, 0) => &call.bytes,
+            (_, TimeArguments::Text(words), _) => words[index].as_bytes(),
+            (_, TimeArguments::Packed(time), _) => time,
+            (_, TimeArguments::Store, 0) => b"",
+            (_, TimeArguments::Store, _) => b"0",
+        }
+    }
+}
+
+/// Text that is written to bytes.
+struct Buffer<'a>(&'a mut Vec<u8>);
+
+impl fmt::Write for Buffer<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn caller() -> CallTime {
+        CallTime::Caller { now: Timestamp::from_micros(3).unwrap(), skew_ms: 4 }
+    }
+
+    fn arguments(encoded: impl Into<Encoded>, time: CallTime) -> Vec<Vec<u8>> {
+        encoded.into().at(time).arguments().map(<[u8]>::to_vec).collect()
+    }
+
+    #[test]
+    fn text_keeps_its_order_and_its_empty_arguments_behind_the_time() {
+        let call = TextCall::new(ScriptId::LimiterPeek)
+            .with_optional(None::<u64>)
+            .with_optional(Some("x"))
+            .with(u64::MAX);
+        let own = [&b""[..], b"x", b"18446744073709551615"];
+        assert_eq!(call.arguments().collect::<Vec<_>>(), own);
+        assert_eq!(
+            arguments(call.clone(), CallTime::Store),
+            [&[&b""[..], b"0"], &own[..]].concat()
+        );
+        assert_eq!(arguments(call, caller()), [&[&b"3"[..], b"4"], &own[..]].concat());
+    }
+
+    #[test]
+    fn packed_numbers_stand_alone_or_before_the_time_of_the_caller() {
+        let numbers = [1, 2].map(packed).concat();
+        let call = PackedCall::new(ScriptId::LimiterPeek, numbers.clone());
+        let call = Encoded::Packed(call);
+        assert_eq!(arguments(call.clone(), CallTime::Store), vec![numbers.clone()]);
+        let time = [3.0f64.to_le_bytes(), 4.0f64.to_le_bytes()].concat();
+        assert_eq!(arguments(call, caller()), vec![numbers, time]);
+    }
+}
