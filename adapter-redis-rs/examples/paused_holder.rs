@@ -1,4 +1,4 @@
-//! A holder of a lock who is paused for longer than his lease, and is refused when he goes on: `cargo run
+//! A holder that is paused for longer than its lease, and is refused when it goes on: `cargo run
 //! --example paused_holder -p lockage-redis-rs`, in this process or, with `REDIS_URL` naming a server, there.
 
 #![allow(clippy::print_stdout)]

@@ -1,4 +1,4 @@
-//! Values that refuse whoever has lost his lock and does not know it yet.
+//! Values that refuse former holders of a lock.
 
 use std::time::Duration;
 

@@ -11,10 +11,10 @@
 //! - **L5** the fencing token grows with each fresh grant and stays on re-entry. It is
 //!   `max(last + 1, now in microseconds)`, so it also grows after the record was dropped, as long
 //!   as the store's clock has not gone back past it.
-//! - **L9** those who wait in line ([`Operation::queued`]) get the lock in the order in which they came:
-//!   whoever asks again within his span is never passed over, whatever else is asked (k = 0). The place of one
-//!   who is gone ends by itself, between one and one and a half of his span after he last asked; so those who
-//!   are gone, however many, leave a lock that is free idle for no longer than that.
+//! - **L9** waiters in line ([`Operation::queued`]) get the lock in the order in which they came: one that
+//!   polls within its span is never passed over, whatever else is asked (k = 0). The place of a dead one
+//!   ends by itself, between one and one and a half of its span after its last poll; so dead waiters, however
+//!   many, leave a free lock idle for no longer than that.
 //! - **L10** the id of a hold names it. Acquiring it again while it is live changes nothing and tells the
 //!   grant as it stands; once it has ended it is not taken again. Releasing it again never ends another hold, however
 //!   late that is, and gets the same answer. What has ended is known while it is one of the last [`REMEMBERED`]
@@ -197,7 +197,7 @@ impl Operation {
     /// whoever else asks is told [`Answer::Queued`], waiting in line or not. A grant ends a place, and so
     /// does [`Lock::withdraw`].
     ///
-    /// There are at most [`MAX_QUEUED`] places. Who comes then is refused, and has none until he asks again.
+    /// There are at most [`MAX_QUEUED`] places. A later waiter is refused, and has none until it polls again.
     pub fn queued(self, span: Duration) -> Self {
         let mut queued = self.waiting(span);
         if let Action::Acquire { in_line, .. } = &mut queued.action {
@@ -206,8 +206,8 @@ impl Operation {
         queued
     }
 
-    /// The same acquire of a caller who says in words who he is. It is told by [`Lock::inspect`] for as long
-    /// as a grant that it makes; re-entry leaves it as it is. Others are as they were.
+    /// Labels the caller of an acquire. [`Lock::inspect`] returns the label while the grant lasts; re-entry
+    /// leaves it as it is. Other operations are unchanged.
     pub fn labelled(mut self, words: Label) -> Self {
         if let Action::Acquire { label, .. } = &mut self.action {
             *label = Some(words);
@@ -257,7 +257,7 @@ pub enum Answer {
     /// An acquire was refused although nobody holds the lock: others are next. But for the caller's own place,
     /// nothing changed.
     Queued {
-        /// How many have a place before the caller's; all of them where he has none.
+        /// The number of places before the caller's; all of them if it has none.
         ahead: u64,
         /// When the first place ends, unless its owner asks again.
         until: Timestamp,
@@ -293,7 +293,7 @@ pub struct Inspection {
     pub holder: Option<Holder>,
     /// Since when, where somebody does.
     pub since: Option<Timestamp>,
-    /// Who that is in words, where [he said so](Operation::labelled).
+    /// The holder's label, if it [has one](Operation::labelled).
     pub label: Option<Label>,
     /// How many have a place in the queue.
     pub queued: u64,

@@ -74,7 +74,7 @@ fn a_locks_record_is_readable_and_reads_back() {
 
 /// In a lock's record.
 const OWNER: &str = "000000000000000000000000000a11ce";
-/// Behind him.
+/// The next in line.
 const SPANS: &str = "32000000 1000000 92000000 0 0";
 
 #[test]

@@ -32,7 +32,7 @@ fn told<C: Command>(slot: &mut Option<Record>, command: C, now: u64) -> Publish 
     command.publishes(&outcome, slot.as_ref())
 }
 
-/// L9: whoever waits is told of a release for as long as he said that he waits, and nobody where nobody does.
+/// L9: a waiter is told of a release for as long as it announced to wait, and nobody if none waits.
 #[test]
 fn l9_those_who_wait_are_told_of_a_release_while_they_do() {
     for (released, expected) in
@@ -49,7 +49,7 @@ fn l9_those_who_wait_are_told_of_a_release_while_they_do() {
     assert_eq!(told(&mut slot, break_up, 1_011), Publish::Any);
 }
 
-/// L9: with a queue it is the first one in it who is told, by name, of a release and of those before him who leave.
+/// L9: with a queue, its first is told, by name, of a release and of departures before it.
 #[test]
 fn l9_the_first_in_line_is_told_by_name() {
     let mut slot = held();
@@ -60,7 +60,7 @@ fn l9_the_first_in_line_is_told_by_name() {
     let mut other = slot.clone();
     assert_eq!(told(&mut slot, release(1), 1_020), Publish::To(2));
     assert_eq!(told(&mut slot, withdraw(2), 1_021), Publish::To(3));
-    // He who leaves was the last one; there may be others who wait without a place.
+    // The last one leaves; others may wait without a place.
     assert_eq!(told(&mut slot, withdraw(3), 1_022), Publish::Any);
     // While it is held there is nothing to tell.
     assert_eq!(told(&mut other, withdraw(2), 1_020), Publish::Nothing);

@@ -29,7 +29,7 @@ pub struct Entry {
     pub invoked: u64,
     /// When its answer was there.
     pub returned: u64,
-    /// Until when the caller holds the lock by his own account, as far as he knew when it returned.
+    /// Until when the caller holds the lock by its own account, as known when the call returned.
     pub deadline: Option<u64>,
     /// What was called, and what the answer was.
     pub call: Call,
@@ -42,7 +42,7 @@ pub enum Call {
     Acquire(Acquired),
     /// The grant of this token was given back once.
     Release(u64, GivenBack),
-    /// The holder noticed that he has lost the grant of this token.
+    /// The holder noticed the loss of the grant with this token.
     Lost(u64, Loss),
     /// The guarded value was read with this token.
     Read(u64, Access<u64>),
@@ -75,9 +75,9 @@ pub enum Acquired {
 pub struct Holder {
     /// The owner.
     pub owner: String,
-    /// The fencing token of his grant.
+    /// The fencing token of the grant.
     pub token: u64,
-    /// How often he holds it.
+    /// The number of holds.
     pub holds: u64,
 }
 

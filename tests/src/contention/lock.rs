@@ -19,7 +19,7 @@ pub struct LockModel {
 struct Grant {
     token: u64,
     owner: String,
-    /// No caller was told that it is his, and others were told that it is.
+    /// No caller was told that it holds the lock, and others were told that it does.
     orphan: bool,
     /// Its lease has not ended before this, as its holder was told.
     surely_until: u64,

@@ -55,7 +55,7 @@ pub struct Report {
     pub updated: u64,
 }
 
-/// A time for which somebody held a lock, by his own account.
+/// A time for which a caller held a lock, by its own account.
 struct Belief {
     from: u64,
     until: u64,
@@ -159,7 +159,7 @@ pub fn by_key(entries: &[Entry]) -> BTreeMap<&str, Vec<&Entry>> {
     keys
 }
 
-/// Who held the lock when: from when he was told until his own deadline, or until he gave it back or noticed its
+/// Who held the lock when: from its grant until its own deadline, or until it released it or noticed its
 /// loss.
 fn beliefs(entries: &[&Entry]) -> Vec<Belief> {
     let mut grants: BTreeMap<u64, (Belief, u64)> = BTreeMap::new();
@@ -178,7 +178,7 @@ fn beliefs(entries: &[&Entry]) -> Vec<Belief> {
         };
         let Some((belief, end)) = grants.get_mut(&token) else { continue };
         belief.until = belief.until.max(entry.deadline.unwrap_or_default());
-        // He gives it back as often as he holds it, the last time after he has noticed its loss.
+        // It is released once per hold, the last time after its loss was noticed.
         let is_loss = matches!(entry.call, Call::Lost(..));
         if ends && (*end == 0 || is_loss || entry.invoked > *end) {
             *end = entry.invoked;

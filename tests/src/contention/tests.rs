@@ -108,7 +108,7 @@ fn two_holders_at_once() {
 fn a_lease_ends_in_its_time() {
     good(&[granted("a", [0, 10], 1, 1), granted("b", [900, 1000], 2, 1)]);
     bad(&[granted("a", [0, 10], 1, 1), granted("b", [900, 980], 2, 1)]);
-    // It was renewed: he knew a later deadline.
+    // It was renewed: the holder knew a later deadline.
     let renewed = Entry { deadline: Some(1900), ..read("a", [800, 900], 1, Access::Accepted(0)) };
     let first = granted("a", [0, 10], 1, 1);
     bad(&[first.clone(), renewed.clone(), granted("b", [1000, 1200], 2, 1)]);
@@ -143,7 +143,7 @@ fn a_token_that_runs_back() {
     ]);
 }
 
-/// L3: who was told that he gave it back had it.
+/// L3: a caller that was told of its release had the lock.
 #[test]
 fn a_release_that_frees_a_successor() {
     let first = [granted("a", [0, 10], 1, 1), granted("b", [1000, 1010], 2, 1)];
@@ -207,7 +207,7 @@ fn what_has_no_answer_happens_later_or_never() {
     let later = refused("d", [540, 550], holder("a", 1, 1));
     bad(&[first.clone(), drop, after.clone(), later]);
 
-    // An acquire: nobody had it, somebody had it, and he gave it back.
+    // An acquire: free, held, released.
     let asked = unknown("a", [0, 10]);
     good(&[asked.clone(), granted("c", [20, 30], 2, 1)]);
     good(&[asked.clone(), back.clone(), after.clone()]);

@@ -254,7 +254,7 @@ impl<S: Store + Clone + 'static> Task<S> {
         // Some do not look whether they have lost it.
         let careless = self.chance.u8(0..4) == 0;
         if self.chance.u8(0..4) == 0 {
-            // Until he touches the value, an older holder is not refused.
+            // Until the next holder touches the value, an older one is not refused.
             tokio::time::sleep(Duration::from_millis(self.chance.u64(1..5))).await;
         }
         let invoked = history::now();

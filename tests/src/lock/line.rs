@@ -4,10 +4,10 @@ use super::transcript::Seen;
 use super::{Action, Outcome};
 use crate::properties::Check;
 
-/// L9: who waits in line and asks again within his span is never passed over; who is gone costs at most one and
-/// a half of his span after he last asked; and the live holder's re-entry is granted whoever waits.
+/// L9: a waiter in line that polls within its span is never passed over; a dead one costs at most one and a
+/// half of its span after its last poll; and the live holder's re-entry is granted whoever waits.
 ///
-/// A client does not know for how long beyond his span a place is kept, so each has two stories: that it was kept
+/// A client does not know for how long beyond its span a place is kept, so each has two stories: that it was kept
 /// for no longer, and that it was kept for as long as may be. Nobody is passed over by both of them.
 pub(super) fn l9_in_line(transcript: &[Seen]) -> Check {
     let mut line: Vec<Waiter> = Vec::new();
@@ -67,7 +67,7 @@ fn acquire(seen: &Seen, owner: u128, asker: Option<Waiter>, line: &[Waiter]) -> 
             let range = surely_before.count() as u64..=maybe_before.count() as u64;
             match latest_us.is_some_and(|latest_us| (now_us + 1..=latest_us).contains(until_us)) {
                 true if *ahead > 0 && range.contains(ahead) => Ok(()),
-                _ => seen.wrong(&format!("it is free, and {range:?} are before him")),
+                _ => seen.wrong(&format!("it is free, and {range:?} are before it")),
             }
         }
         (None, Outcome::Refused(_)) => seen.wrong("it is free, and nobody is said to be next"),

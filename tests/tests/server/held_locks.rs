@@ -109,7 +109,7 @@ async fn count<S: Store + 'static>(
     tokens
 }
 
-/// A server that is silent for longer than the lease costs the holder his lock, and he knows it in time.
+/// A server that is silent for longer than the lease costs the holder its lock, and it knows in time.
 #[tokio::test]
 async fn a_silent_server_costs_the_lock() {
     let server = Server::start();

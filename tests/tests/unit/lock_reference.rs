@@ -65,7 +65,7 @@ fn fills(key: &mut impl Key) {
     assert!(matches!(ask(key, 1, 12), Answer::Held(_)), "the first one");
 }
 
-/// L9: a refused caller who waits in line is written down no more often than once in half of his span.
+/// L9: a refused waiter in line is recorded at most once in half of its span.
 #[test]
 fn a_place_is_written_no_more_often_than_needed() {
     let lock = Lock::new(Duration::from_secs(100), Duration::from_secs(1)).unwrap();

@@ -41,7 +41,7 @@ pub(super) struct Store {
     pub(super) holds: Vec<Held>,
     /// The latest holds that ended, the oldest first.
     pub(super) ended: Vec<Ended>,
-    /// Who came into line, in that order, and when he last asked.
+    /// The waiters in line, in their order, and when each last polled.
     pub(super) line: Vec<InLine>,
     /// The record as text, which is cheaper to hash.
     text: Option<Stored>,
@@ -52,7 +52,7 @@ pub(super) struct Store {
 pub(super) struct Held {
     /// Whose it is.
     pub(super) owner: usize,
-    /// Which of his operations has acquired it.
+    /// Which of the holder's operations has acquired it.
     pub(super) operation: u8,
     /// When.
     pub(super) at: u64,
@@ -98,26 +98,26 @@ impl Held {
 pub(super) struct InLine {
     /// Who.
     pub(super) owner: usize,
-    /// When he last asked.
+    /// When it last polled.
     pub(super) asked: u64,
-    /// Whether it is not known if he kept his place: he asked again after it could have ended.
+    /// Whether it may have lost its place: it polled again after the place could have ended.
     pub(super) is_unsure: bool,
 }
 
-/// Somebody who wants the lock, and what he believes.
+/// An owner, and what it believes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Owner {
-    /// How many operations he has sent.
+    /// The number of operations that it has sent.
     pub(super) used: u8,
-    /// What he sent and can still arrive, be it again.
+    /// The messages of it that can still arrive, also repeatedly.
     pub(super) under_way: BTreeSet<Request>,
-    /// What he waits for an answer to.
+    /// The operation whose answer it waits for.
     pub(super) pending: Option<Request>,
     /// The answers to that which can arrive.
     pub(super) answers: BTreeSet<Told>,
-    /// An acquire that he gave up without an answer.
+    /// An acquire that it gave up without an answer.
     pub(super) unsettled: Option<Request>,
-    /// What he believes to hold.
+    /// What it believes to hold.
     pub(super) grant: Option<Grant>,
 }
 
@@ -126,9 +126,9 @@ pub(super) struct Owner {
 pub(super) struct Grant {
     /// Its token.
     pub(super) token: u64,
-    /// Which of his operations have acquired it: a bit for each.
+    /// Which of the owner's operations have acquired it: a bit for each.
     pub(super) holds: u16,
-    /// Until when he counts on it.
+    /// Until when it counts on it.
     pub(super) until: u64,
 }
 

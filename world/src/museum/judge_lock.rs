@@ -119,7 +119,7 @@ pub(super) fn l9() -> Judge {
     })
 }
 
-/// L6: who hears that he has the lock has it.
+/// L6: an owner that hears of its grant has the lock.
 pub(super) fn l6(lease_us: u64) -> Judge {
     Box::new(move |_, events| {
         events.iter().enumerate().find_map(|(at, event)| {

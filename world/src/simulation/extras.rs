@@ -21,8 +21,8 @@ const TERMS: u64 = TUNES + 6;
 /// Found like that of [`SWITCHES`].
 const PLAIN: u64 = (1 << 42) + 6723;
 
-/// The first number of a job of another key, of one who frees a lock, of one who asks for several permits at once, and
-/// of one who gives his turn back.
+/// The first numbers of jobs of another key, of a forced release, of several permits at once, and of a
+/// cancelled turn.
 const FIRST_JOB_BESIDE: u32 = 10_000;
 const FIRST_BREAK: u32 = 20_000;
 const FIRST_LIST: u32 = 30_000;

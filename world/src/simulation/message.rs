@@ -123,7 +123,7 @@ impl Ask {
                 Operation::Lock(match claim.action {
                     Action::Acquire { not_after, span_us } => {
                         let acquire = lock.acquire(owner, id, not_after);
-                        // Who waits in line comes by a script of his own.
+                        // A waiter in line has a script of its own.
                         match span_us {
                             0 => acquire.waiting(Duration::from_micros(2 * poll_us)),
                             _ => acquire.queued(Duration::from_micros(span_us)),

@@ -3,7 +3,7 @@
 //!
 //! A [`Scenario`] says what there is and what goes wrong, all of it drawn from one `u64`. [`run`] plays it in
 //! virtual time, one event after the other; while it runs it is checked for every [`Property`]. From
-//! [`Scenario::heal_us`] on nothing goes wrong any more, and everybody must get what he wants. The same
+//! [`Scenario::heal_us`] on nothing goes wrong any more, and everybody must be served. The same
 //! scenario gives the same timeline, byte for byte.
 //!
 //! [`campaign`] runs many seeds; [`shrink()`] takes from a scenario that fails what is not needed for it.
@@ -84,7 +84,7 @@ fn troubled_messages(scenario: &Scenario, server: &mut dyn Server) -> Vec<Messag
 struct World<'s> {
     stage: Stage<'s>,
     clients: Vec<Client>,
-    /// Until then everybody has had what he wanted.
+    /// Until then everybody has been served.
     patience_us: u64,
     events: u64,
 }

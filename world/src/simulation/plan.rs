@@ -92,7 +92,7 @@ impl Scenario {
             Job { number, client, at_us, work: draw_work(&self.machine, draw) }
         };
         let mut jobs: Vec<Job> = (0..count).map(job).collect();
-        // Once all is well, everybody gets what he wants.
+        // Once all is well, everybody is served.
         for client in 0..self.clients() {
             let number = count + client as u32;
             jobs.push(Job {

@@ -17,7 +17,7 @@ use super::message::WRITE;
 pub(super) const MILLI: u64 = 1000;
 pub(super) const SECOND: u64 = 1_000_000;
 
-/// Who waits for so long waits until he has it.
+/// A caller with this wait waits until it has it.
 pub(super) const FOR_EVER_US: u64 = 100_000 * SECOND;
 
 /// A world before it is run. Times are in microseconds of true time, from the world's beginning.
@@ -310,7 +310,7 @@ impl Scenario {
         [vec![0; first], beside].concat()
     }
 
-    /// Until then, in true time, everybody has had what he wanted, with ample room.
+    /// Until then, in true time, everybody has been served, with ample room.
     ///
     /// Once all is well each call is answered within its timeout. Each job has a few of them before it, during
     /// it and after it, and what was lost before costs each a timeout.

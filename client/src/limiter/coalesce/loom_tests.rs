@@ -90,7 +90,7 @@ fn each_who_waits_is_told() {
     });
 }
 
-/// One who has polled the call and is dropped, at any moment, takes nobody's answer with him.
+/// A caller that has polled the call and is dropped, at any moment, takes no other's answer along.
 #[test]
 fn who_goes_leaves_the_call_to_the_others() {
     explored(|| {

@@ -73,7 +73,7 @@ async fn a_hold_is_renewed_until_it_is_released() {
     assert_eq!(store.calls(), calls, "bug 25: nobody renews what was given back");
 }
 
-/// L6: with no answer any more, the holder knows by his own clock that it is lost, before it is.
+/// L6: without answers, the holder knows by its own clock that the lock is lost, before it is.
 #[tokio::test(start_paused = true)]
 async fn a_loss_is_noticed_without_the_store() {
     for fate in [Fate::Silence, Fate::NotDone, Fate::Lost] {
@@ -160,7 +160,7 @@ async fn bug_26_a_grant_whose_lease_is_over_is_given_back() {
     assert_eq!(holder(&store).await, None);
 }
 
-/// L6: for as long as a holder is sure of his lock, it is his by the store, however long its calls and
+/// L6: while a holder is sure of its lock, the store agrees, however long its calls and
 /// answers are under way.
 #[test]
 fn l6_who_is_sure_of_a_lock_has_it() {

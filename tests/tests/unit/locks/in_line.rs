@@ -69,7 +69,7 @@ async fn only_who_is_next_comes_to_look() {
     assert_eq!(store.calls() - calls, 1 + 20 * 2);
 }
 
-/// L9: who gives up leaves no gap: the next one has it as if he had not been there.
+/// L9: a waiter that gives up leaves no gap: the next one has the lock as if it had not been there.
 #[tokio::test(start_paused = true)]
 async fn who_gives_up_is_not_waited_for() {
     let (locks, _) = locks();

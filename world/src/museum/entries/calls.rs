@@ -17,9 +17,9 @@ pub(super) fn entries() -> Vec<Entry> {
             seen_in: "Redisson#7272",
             kind: Kind::Flow,
             property: Property::L8,
-            about: "Whoever is interrupted while he asks for the lock unlocks, and finds no \
-                renewal to cancel. Then the answer arrives and starts it: the lock is renewed for \
-                ever, and nobody holds it.",
+            about: "A client that is interrupted during its acquire unlocks, and finds no renewal to \
+                cancel. Then the answer arrives and starts one: the lock is renewed for ever, and \
+                nobody holds it.",
             scene: "a lease of 10 s",
             exhibit: || Exhibit {
                 broken: Caller::of(LEASE, Checks { is_wanted: false, ..SHIPPED }),

@@ -98,8 +98,8 @@ pub(super) fn entries() -> Vec<Entry> {
             seen_in: "Redisson",
             kind: Kind::Script,
             property: Property::L5,
-            about: "Each acquire counts the token up, also re-entry: what the owner does under \
-                his first token is refused from then on.",
+            about: "Each acquire increments the token, also re-entry: accesses with the owner's \
+                first token are refused from then on.",
             scene: "a lease of 10 s",
             exhibit: || Exhibit {
                 broken: Foreign::by(|world, ask| fenced(world, ask, REDISSON_FENCED)),
@@ -130,8 +130,8 @@ pub(super) fn entries() -> Vec<Entry> {
             seen_in: "many",
             kind: Kind::Flow,
             property: Property::L3,
-            about: "To renew is to set the key's expiry, whoever does it: also one whose own lease is \
-                long over, who then believes that he holds the lock.",
+            about: "A renewal sets the key's expiry, whoever sends it: also a former holder, which \
+                then believes that it holds the lock.",
             scene: "a lease of 10 s",
             exhibit: || Exhibit {
                 broken: Foreign::by(set_nx),
@@ -176,7 +176,7 @@ pub(super) fn entries() -> Vec<Entry> {
             seen_in: "our own",
             kind: Kind::Machine,
             property: Property::L9,
-            about: "Whoever asks again while he waits goes to the end of the line.",
+            about: "A waiter that polls goes to the end of the line.",
             scene: "a lease of 10 s, places in line of 60 s",
             exhibit: || Exhibit {
                 broken: Machine::of((None, 0, Vec::new()), back_to_the_end),

@@ -1,4 +1,4 @@
-//! Who is sure of what he holds, by his own clock (L6).
+//! Which holders are sure of their holds, by their own clocks (L6).
 
 use lockage_core::lock::{HoldId, OwnerId};
 

@@ -14,13 +14,13 @@ pub(super) struct Line {
 #[derive(Clone, Copy, Debug)]
 struct Waiter {
     owner: OwnerId,
-    /// Until when he surely has his place, and may have it, by the store's clock.
+    /// Until when it surely has its place, and may have it, by the store's clock.
     surely_until_us: u64,
     until_us: u64,
-    /// The number of the ask by which he came at the earliest, and by which he surely has.
+    /// The number of the request by which it came at the earliest, and by which it surely has.
     came: u64,
     surely_came: u64,
-    /// He may have lost his place: he has not asked again within his span.
+    /// It may have lost its place, since it has not polled within its span.
     is_late: bool,
 }
 
@@ -37,7 +37,7 @@ impl Line {
         }
     }
 
-    /// He was refused and waits in line, with this span.
+    /// Records a refused waiter in line, with this span.
     pub(super) fn wait(&mut self, owner: OwnerId, now_us: u64, span_us: u64) {
         self.asked += 1;
         let number = self.asked;
@@ -63,12 +63,12 @@ impl Line {
         self.waiters.push(waiter);
     }
 
-    /// He gives his place up. One that has ended is left where it is, and counts again once the clock is set back.
+    /// Gives a place up. An ended one stays, and counts again once the clock is set back.
     pub(super) fn leave(&mut self, owner: OwnerId) {
         self.waiters.retain(|waiter| waiter.owner != owner || waiter.is_late);
     }
 
-    /// Whether he who is refused a free lock may have others before him.
+    /// Returns whether a caller that is refused a free lock may have others before it.
     pub(super) fn keeps_out(&self, owner: OwnerId, now_us: u64) -> bool {
         let mine = self.waiters.iter().find(|waiter| waiter.owner == owner && !waiter.is_late);
         let surely_came = mine.map_or(u64::MAX, |waiter| waiter.surely_came);
@@ -76,7 +76,7 @@ impl Line {
         self.waiters.iter().any(|waiter| is_before(waiter) && now_us < waiter.until_us)
     }
 
-    /// He is granted the lock, and waits no longer: nobody who came before him is passed over.
+    /// Judges a grant, which ends the wait: no earlier waiter is passed over.
     pub(super) fn grant(&mut self, owner: OwnerId) -> Result<(), Violation> {
         let mine = self.waiters.iter().find(|waiter| waiter.owner == owner);
         let came = mine.map_or(u64::MAX, |waiter| waiter.came);

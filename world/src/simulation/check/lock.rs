@@ -83,7 +83,7 @@ impl LockTruth {
         self.torn.compare(&other.torn, self.grant.as_ref().zip(other.grant.as_ref()));
     }
 
-    /// Whether something of what he is sure of has ended of which he does not know.
+    /// Whether something that it is sure of has ended without its knowledge.
     pub(super) fn is_torn(&self, belief: &Belief) -> bool {
         self.torn.has(belief)
     }
@@ -364,7 +364,7 @@ impl LockTruth {
         Ok(())
     }
 
-    /// He waits in line, if he says so, and the record is kept for that.
+    /// Records a wait in line, if it is announced; the record is kept for it.
     fn wait(&mut self, ask: &ClaimAsk, now_us: u64, span_us: u64) {
         if span_us > 0 {
             self.line.wait(ask.owner, now_us, span_us);
@@ -372,7 +372,7 @@ impl LockTruth {
         }
     }
 
-    /// He waits no longer.
+    /// Ends a wait.
     pub(super) fn withdrawn(&mut self, ask: &ClaimAsk, carried: &Carried) -> Result<(), Violation> {
         self.forget_where_gone(carried)?;
         self.line.pass(carried.now.as_micros());

@@ -333,7 +333,7 @@ impl SharedTruth {
         self.grants.iter().filter(is_live).filter(|it| !self.is_beside(ask, it.owner, it.weight))
     }
 
-    /// Whether that is the other side of the same owner, which is never in his way.
+    /// Whether that is the other side of the same owner, which is never in its way.
     pub(super) fn is_beside(&self, ask: &ClaimAsk, owner: OwnerId, weight: u64) -> bool {
         self.terms.has_sides && owner == ask.owner && weight != ask.weight
     }

@@ -32,7 +32,7 @@ impl Counter {
         body.call(Ask::Count(self.ask), timeout, stage);
     }
 
-    /// It is over, but for one who asks again until he is answered.
+    /// Ended, except for a caller that repeats until it is answered.
     pub(super) fn ended(&self, end: &CallEnd, body: &mut Body, stage: &mut Stage<'_>) -> Flow {
         if end.answer.is_some() || !self.is_insistent {
             return Flow::Done;

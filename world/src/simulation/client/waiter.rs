@@ -91,5 +91,5 @@ impl Waiter {
     }
 }
 
-/// Who waits for longer than that waits until he has it.
+/// A waiter with a longer wait waits until it has the lock.
 const FOR_EVER: Duration = Duration::from_secs(1000);

@@ -10,7 +10,7 @@ fn what_is_wrong_where_sides_are_changed_is_found() {
     for (property, script, text, broken) in [
         // One who reads writes beside others who do.
         (Property::L1, ScriptId::RwLockAcquire, "why = UPGRADE\n", "return nil\n"),
-        // He is told to wait for them.
+        // The caller is told to wait for them.
         (Property::L2, ScriptId::RwLockAcquire, "why = UPGRADE\n", "why = REFUSED\n"),
         // One who writes must not read, since a writer waits.
         (Property::L2, ScriptId::RwLockAcquire, "      till = 0\n", "      till = kept_till\n"),
