@@ -19,7 +19,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let decision = decision.map_err(|error| format!("{url}: {error}"))?;
         match decision.verdict {
             Verdict::Allowed => println!("{request}: allowed, {} left", decision.remaining),
-            Verdict::Denied { retry_after } => {
+            Verdict::Denied { retry_after, .. } => {
                 println!("{request}: denied, try again in {retry_after:?}");
             }
             Verdict::Never => println!("{request}: costs more than the burst"),

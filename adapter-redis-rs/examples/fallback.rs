@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use lockage::runtime::Tokio;
-use lockage::{Fallback, Limiter, RetryStore};
+use lockage::{Fallback, Limiter, Origin, RetryStore};
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::RedisStore;
 
@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         for _ in 0..25 {
             let decision = limiter.try_acquire("user:42", 1).await?;
             admitted += u32::from(decision.is_allowed());
-            degraded += u32::from(decision.degraded);
+            degraded += u32::from(decision.origin == Origin::Fallback);
             tokio::time::sleep(Duration::from_millis(40)).await;
         }
         let state = if limiter.is_away() { "away, this process's share" } else { "Redis" };

@@ -18,7 +18,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let decision = limiter.try_acquire("user:42", 1).await?;
         match decision.verdict {
             Verdict::Allowed => println!("{request}: allowed, {} left", decision.remaining),
-            Verdict::Denied { retry_after } => {
+            Verdict::Denied { retry_after, .. } => {
                 println!("{request}: denied, try again in {retry_after:?}");
             }
             Verdict::Never => println!("{request}: costs more than the burst"),

@@ -30,7 +30,7 @@ async fn run(store: impl Store) -> Result<(), Box<dyn std::error::Error>> {
     for prompt in ["hello", "a poem", "", "a novel", "a saga"] {
         let reserved = limiter.reserve("team:7", MOST_TOKENS, Duration::from_secs(120)).await?;
         let Some(reservation) = reserved.reservation else {
-            if let Verdict::Denied { retry_after } = reserved.decision.verdict {
+            if let Verdict::Denied { retry_after, .. } = reserved.decision.verdict {
                 println!("{prompt:?}: {MOST_TOKENS} tokens are free in {retry_after:?}");
             }
             continue;

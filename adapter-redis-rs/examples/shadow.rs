@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 async fn try_out(store: impl Store, limit: Limit) -> Result<(), Box<dyn std::error::Error>> {
     let limiter = Limiter::new(store, limit).with_prefix("shadow")?.in_shadow_with(
         |id, outcome| match outcome {
-            Ok(decision) => println!("{id} would not be admitted: {:?}", decision.shadowed),
+            Ok(decision) => println!("{id} would not be admitted: {:?}", decision.shadow),
             Err(error) => println!("{id}: no decision: {error}"),
         },
     );

@@ -48,7 +48,7 @@ async fn send(
     let decision = limiter.try_acquire(number, 1).await?;
     match decision.verdict {
         Verdict::Allowed => println!("{number}: sent, {} left", decision.remaining),
-        Verdict::Denied { retry_after } => {
+        Verdict::Denied { retry_after, .. } => {
             println!("{number}: not sent, again in {} s", retry_after.as_secs_f64().ceil());
         }
         Verdict::Never => println!("{number}: never"),

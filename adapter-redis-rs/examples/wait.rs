@@ -18,16 +18,16 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let limiter = Limiter::new(store, "token-bucket 2/s burst 3".parse()?).with_prefix("wait")?;
     for request in 1..=8 {
         let begin = Instant::now();
-        let decision = limiter.acquire("user:42", 1, Duration::from_secs(5)).await?;
+        let decision = limiter.acquire_within("user:42", 1, Duration::from_secs(5)).await?;
         let waited = begin.elapsed().as_millis();
         let answer = if decision.is_allowed() { "admitted" } else { "given up" };
         println!("{request}: {answer} after {waited} ms, {} left", decision.remaining);
     }
     // Five at once would take 2.5 s to save up, and a bucket of three never holds them.
-    let decision = limiter.acquire("user:42", 5, Duration::from_secs(5)).await?;
+    let decision = limiter.acquire_within("user:42", 5, Duration::from_secs(5)).await?;
     println!("five at once: {:?}", decision.verdict);
     // Three take up to 1.5 s: that does not fit, which is told now and not after half a second.
-    let decision = limiter.acquire("user:42", 3, Duration::from_millis(500)).await?;
+    let decision = limiter.acquire_within("user:42", 3, Duration::from_millis(500)).await?;
     println!("three within half a second: {:?}", decision.verdict);
     Ok(())
 }

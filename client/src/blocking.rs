@@ -34,7 +34,7 @@ use crate::store::{BlockingStore, Store};
 /// let limiter = BlockingLimiter::new(MemoryStore::new(), limit, Duration::from_millis(250));
 /// for _ in 0..3 {
 ///     // Waits for its permit, here for 10 ms, but no longer than 2 s.
-///     assert!(limiter.acquire("user:42", 1, Duration::from_secs(2))?.is_allowed());
+///     assert!(limiter.acquire_within("user:42", 1, Duration::from_secs(2))?.is_allowed());
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -156,12 +156,17 @@ impl<S: BlockingStore> BlockingLimiter<S> {
         ready(self.0.try_acquire_each(id, costs))
     }
 
-    /// As [`Limiter::acquire`]; it blocks the thread for as long.
+    /// As [`Limiter::acquire_within`]; it blocks the thread for as long.
     ///
     /// # Errors
     /// [`Error`].
-    pub fn acquire(&self, id: &str, cost: u64, timeout: Duration) -> Result<Decision, Error> {
-        ready(self.0.acquire(id, cost, timeout))
+    pub fn acquire_within(
+        &self,
+        id: &str,
+        cost: u64,
+        timeout: Duration,
+    ) -> Result<Decision, Error> {
+        ready(self.0.acquire_within(id, cost, timeout))
     }
 
     /// As [`Limiter::take_turn`].

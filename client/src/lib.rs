@@ -18,7 +18,7 @@
 //! # Time
 //!
 //! A [`RetryStore`] store gives each call a timeout, by a [`runtime`] of your choice, and tries again what
-//! was not done. On such a store a limiter can wait for a permit ([`Limiter::acquire`]), make
+//! was not done. On such a store a limiter can wait for a permit ([`Limiter::acquire_within`]), make
 //! retries harmless ([`Limiter::with_idempotency`]) and go on without its store
 //! ([`Limiter::with_fallback`]), and answer by itself what is known to be denied
 //! ([`Limiter::with_deny_cache`]). Callers that block take a `BlockingLimiter`. Where many ask for one id
@@ -94,9 +94,10 @@ pub use lockage_core::fenced::{Access, Kept};
 pub use lockage_core::flow::CircuitBreakerConfig;
 pub use lockage_core::{
     Adjust, Adjusted, Cancellation, Clock, Command, Composite, ConfigError, CostError, Decision,
-    FixedWindow, IntervalBucket, LeakyBucket, Limit, ParseError, Part, RecordError, RequestId,
-    Reservation, Reserve, Reserved, Scope, Settle, Settlement, SlidingLog, SlidingWindow,
-    StoredLimit, Ticket, Timestamp, TokenBucket, Turn, Verdict, latch, lock, rw_lock, semaphore,
+    DenialReason, FixedWindow, IntervalBucket, LeakyBucket, Limit, Origin, ParseError, Part,
+    RecordError, RequestId, Reservation, Reserve, Reserved, Scope, Settle, Settlement, SlidingLog,
+    SlidingWindow, StoredLimit, Ticket, Timestamp, TokenBucket, Turn, Verdict, latch, lock,
+    rw_lock, semaphore,
 };
 pub use locks::{
     Alone, Busy, Cached, Exclusive, Handle, Kind, LatchHandle, LockGuard, LockHandle, Locks, Loss,

@@ -33,7 +33,7 @@ use crate::store::Store;
 /// let limiter = Limiter::new(store, "token-bucket 100/s burst 1".parse()?);
 /// for _ in 0..3 {
 ///     // Waits for its permit, here for 10 ms, but no longer than 2 s.
-///     assert!(limiter.acquire("user:42", 1, Duration::from_secs(2)).await?.is_allowed());
+///     assert!(limiter.acquire_within("user:42", 1, Duration::from_secs(2)).await?.is_allowed());
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap(); }
 /// ```

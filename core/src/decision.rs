@@ -27,16 +27,11 @@ pub struct Decision {
     pub binding: Option<usize>,
     /// Of several limits in one: each by itself, in their order. Empty for a single limit.
     pub parts: Box<[Part]>,
-    /// Whether it is denied because the key is blocked, whatever the limit says.
-    pub blocked: bool,
-    /// Whether it was made without the store, by a limiter's policy for its absence.
-    pub degraded: bool,
-    /// Whether it was made without the store, by permits that the limiter had taken ahead. `remaining` is then what it
-    /// holds still, and there may be more; `parts` and `binding` are not told.
-    pub prefetched: bool,
-    /// Of a limiter that enforces nothing, for a request that it would not have admitted: what the
-    /// verdict was. The one above is then `Allowed`.
-    pub shadowed: Option<Verdict>,
+    /// Who made it.
+    pub origin: Origin,
+    /// In shadow mode, for a request that the limit does not admit: the verdict of the limit.
+    /// `verdict` is then `Allowed`.
+    pub shadow: Option<Verdict>,
 }
 
 /// One of several limits that are applied together.
@@ -62,9 +57,46 @@ pub enum Verdict {
         /// With no other traffic the same request is admitted after this time, and not one
         /// microsecond before it (property D2).
         retry_after: Duration,
+        /// What denies it.
+        reason: DenialReason,
     },
     /// Its cost is above the capacity: it can never be admitted, however long it waits.
     Never,
+}
+
+/// What denies a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DenialReason {
+    /// The limit has no room for it.
+    Limit,
+    /// The key is blocked, whatever the limit says.
+    Blocked,
+}
+
+/// Who made a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The store.
+    Store,
+    /// The limiter's deny cache: the store would deny the request too.
+    DenyCache,
+    /// Permits that the limiter holds. `remaining` counts what it still holds, and the store may have
+    /// more; `parts` and `binding` are not told.
+    Prefetch,
+    /// The limiter's fallback, or shadow mode, because the store did not answer.
+    Fallback,
+}
+
+impl Verdict {
+    /// A denial by the limit, for this long.
+    pub fn denied(retry_after: Duration) -> Self {
+        Verdict::Denied { retry_after, reason: DenialReason::Limit }
+    }
+
+    /// Whether the request is denied because the key is blocked.
+    pub fn is_blocked(&self) -> bool {
+        matches!(self, Verdict::Denied { reason: DenialReason::Blocked, .. })
+    }
 }
 
 impl Decision {
@@ -78,10 +110,8 @@ impl Decision {
             turn_after: Duration::ZERO,
             binding: None,
             parts: Box::default(),
-            blocked: false,
-            degraded: false,
-            prefetched: false,
-            shadowed: None,
+            origin: Origin::Store,
+            shadow: None,
         }
     }
 
@@ -90,9 +120,14 @@ impl Decision {
         self.verdict == Verdict::Allowed
     }
 
+    /// Whether the request is denied because the key is blocked.
+    pub fn is_blocked(&self) -> bool {
+        self.verdict.is_blocked()
+    }
+
     /// Whether the request goes ahead only because the limiter enforces nothing (shadow mode).
     pub fn would_deny(&self) -> bool {
-        self.shadowed.is_some_and(|verdict| verdict != Verdict::Allowed)
+        self.shadow.is_some_and(|verdict| verdict != Verdict::Allowed)
     }
 
     /// How long to wait before the same request can be admitted: zero where it was, nothing
@@ -100,7 +135,7 @@ impl Decision {
     pub fn retry_after(&self) -> Option<Duration> {
         match self.verdict {
             Verdict::Allowed => Some(Duration::ZERO),
-            Verdict::Denied { retry_after } => Some(retry_after),
+            Verdict::Denied { retry_after, .. } => Some(retry_after),
             Verdict::Never => None,
         }
     }

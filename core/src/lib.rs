@@ -53,7 +53,7 @@ mod wake;
 
 pub use call::{CallTime, Encoded, PackedCall, ScriptCall, TextCall};
 pub use command::{Command, Publish, ScriptId};
-pub use decision::{Decision, Part, Verdict};
+pub use decision::{Decision, DenialReason, Origin, Part, Verdict};
 pub use error::{ConfigError, CostError, RecordError, ReplyError};
 pub use gcra::Gcra;
 pub use id::IdError;

@@ -181,7 +181,7 @@ fn with_deny_cache(limit: &Limit, trace: &Trace, nodes: &Nodes) -> (Vec<Outcome>
         }
         calls += 1;
         let decision = decide(&mut records, request.key, limit, request.cost, request.at);
-        if let Verdict::Denied { retry_after } = decision.verdict {
+        if let Verdict::Denied { retry_after, .. } = decision.verdict {
             // The clients take a thousandth off, which covers clocks of two machines that drift.
             let lasts = retry_after - retry_after / 1000;
             denials.insert(place, (request.cost, own_now.saturating_add(lasts)));

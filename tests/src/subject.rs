@@ -90,7 +90,7 @@ pub struct Answer {
     pub reset_after_us: u64,
     /// From the caller's time to the turn of the request, where there is a queue; else zero.
     pub turn_after_us: u64,
-    /// Whether the key is blocked.
+    /// Whether it is denied because the key is blocked.
     pub blocked: bool,
     /// Of several limits: the one that binds.
     pub binding: Option<usize>,
@@ -165,7 +165,7 @@ impl From<Decision> for Answer {
             remaining: decision.remaining,
             reset_after_us: whole_us(decision.reset_after),
             turn_after_us: whole_us(decision.turn_after),
-            blocked: decision.blocked,
+            blocked: decision.is_blocked(),
             binding: decision.binding,
             parts: decision.parts.iter().map(PartAnswer::from).collect(),
         }
@@ -187,7 +187,7 @@ impl From<lockage_core::Verdict> for Verdict {
     fn from(verdict: lockage_core::Verdict) -> Self {
         match verdict {
             lockage_core::Verdict::Allowed => Verdict::Allowed,
-            lockage_core::Verdict::Denied { retry_after } => {
+            lockage_core::Verdict::Denied { retry_after, .. } => {
                 Verdict::Denied { retry_after_us: whole_us(retry_after) }
             }
             lockage_core::Verdict::Never => Verdict::Never,

@@ -132,8 +132,13 @@ impl<S: BlockingStore> BlockingStoredLimiter<S> {
     ///
     /// # Errors
     /// [`Error`].
-    pub fn acquire(&self, id: &str, cost: u64, timeout: Duration) -> Result<Decision, Error> {
-        ready(self.0.acquire(id, cost, timeout))
+    pub fn acquire_within(
+        &self,
+        id: &str,
+        cost: u64,
+        timeout: Duration,
+    ) -> Result<Decision, Error> {
+        ready(self.0.acquire_within(id, cost, timeout))
     }
 
     /// As [`StoredLimiter::peek`].

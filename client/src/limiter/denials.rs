@@ -4,7 +4,7 @@ use std::fmt;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use lockage_core::{ConfigError, Decision, Verdict};
+use lockage_core::{ConfigError, Decision, DenialReason, Origin, Verdict};
 
 use super::deny_cache::{DenyCache, DenyCacheStats};
 use super::shards::{Recent, Shards, recent};
@@ -59,7 +59,7 @@ impl Denials {
     }
 
     pub(super) fn learn(&self, key: &Key, ticket: Ticket, cost: u64, decision: &Decision) {
-        if decision.degraded {
+        if decision.origin != Origin::Store {
             return;
         }
         let now = (self.now)();
@@ -69,7 +69,7 @@ impl Denials {
         if ticket.generation != shard.generation {
             return;
         }
-        if let Verdict::Denied { retry_after } = decision.verdict {
+        if let Verdict::Denied { retry_after, reason } = decision.verdict {
             let until = not_after(ticket.sent, retry_after);
             let denial = Denial {
                 cost,
@@ -77,6 +77,7 @@ impl Denials {
                 believed_until: until.min(ticket.sent.saturating_add(self.max_age)),
                 reset_at: not_after(ticket.sent, decision.reset_after),
                 turn_at: not_after(ticket.sent, decision.turn_after),
+                reason,
                 told: decision.clone(),
             };
             shard.keep(key, denial, now);
@@ -184,6 +185,7 @@ struct Denial {
     reset_at: Duration,
     /// Not after the turn of what is admitted next.
     turn_at: Duration,
+    reason: DenialReason,
     told: Decision,
 }
 
@@ -199,13 +201,18 @@ impl Denial {
         let after = |time: Duration| whole_micros(time.saturating_sub(now));
         let (verdict, turn_after) = match cost > capacity {
             true => (Verdict::Never, Duration::ZERO),
-            false => (Verdict::Denied { retry_after: after(self.until) }, after(self.turn_at)),
+            false => {
+                let retry_after = after(self.until);
+                (Verdict::Denied { retry_after, reason: self.reason }, after(self.turn_at))
+            }
         };
         Decision {
             verdict,
-            remaining: self.cost - 1,
+            // A peek of zero is denied on a blocked key.
+            remaining: self.cost.saturating_sub(1),
             reset_after: after(self.reset_at),
             turn_after,
+            origin: Origin::DenyCache,
             ..self.told.clone()
         }
     }

@@ -22,8 +22,8 @@ use crate::store::Store;
 /// and `parts` are those of the denial that is remembered.
 ///
 /// Only denials are remembered, of each key one: that of the smallest cost. `try_acquire`,
-/// `acquire` and `try_acquire_each` are answered from it. All decisions of the store teach it, but
-/// none that a policy made in its place ([`Fallback`](crate::Fallback)), and none to an `acquire` in a
+/// `acquire_within` and `try_acquire_each` are answered from it. All decisions of the store teach it, but
+/// none that a policy made in its place ([`Fallback`](crate::Fallback)), and none to an `acquire_within` in a
 /// queue, whose turn may only have been too late for that caller. A request under an id of
 /// the caller's ([`Limiter::try_acquire_once`]) always asks the store, which may remember it.
 ///

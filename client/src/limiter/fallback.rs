@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockage_core::flow::{CircuitBreaker, CircuitBreakerConfig, Route};
 use lockage_core::{
-    Acquire, AcquireEach, Command, ConfigError, Decision, Limit, Peek, Timestamp, Verdict,
+    Acquire, AcquireEach, Command, ConfigError, Decision, Limit, Origin, Peek, Timestamp, Verdict,
 };
 
 use crate::error::StoreError;
@@ -16,7 +16,7 @@ use crate::sync::{Mutex, MutexGuard, lock};
 /// What a limiter decides while its store does not answer.
 ///
 /// A call whose outcome is `NotDone` or `Unknown` is answered by this policy, and its decision says
-/// so ([`Decision::degraded`]). After several of them
+/// so ([`Origin::Fallback`]). After several of them
 /// in a row the store counts as away: calls no longer ask it and no longer wait for it, but for a
 /// probe now and then, until several probes in a row were answered (see [`CircuitBreakerConfig`]).
 ///
@@ -149,7 +149,7 @@ impl Standby {
             Standby::Share(limit, store) => store.acquire(*limit, key, costs)?,
             _ => return costs.iter().map(|&cost| self.peek(key, cost)).collect(),
         };
-        let degraded = |decision| Decision { degraded: true, ..decision };
+        let degraded = |decision| Decision { origin: Origin::Fallback, ..decision };
         Ok(decisions.into_iter().map(degraded).collect())
     }
 
@@ -168,11 +168,11 @@ impl Standby {
         let Standby::Share(limit, store) = self else { return self.peek(key, cost) };
         let command = Acquire::new(*limit, cost).expect("checked before the store was asked");
         let decision = store.acquire_one(key, &command.within(patience))?;
-        Ok(Decision { degraded: true, ..decision })
+        Ok(Decision { origin: Origin::Fallback, ..decision })
     }
 
     pub(super) fn peek(&self, key: &Key, cost: u64) -> Result<Decision, StoreError> {
-        Ok(Decision { degraded: true, ..self.asked(key, cost)? })
+        Ok(Decision { origin: Origin::Fallback, ..self.asked(key, cost)? })
     }
 
     fn asked(&self, key: &Key, cost: u64) -> Result<Decision, StoreError> {
@@ -184,7 +184,7 @@ impl Standby {
                 let decision = unused(*limit, cost)?;
                 let verdict = match decision.verdict {
                     Verdict::Never => Verdict::Never,
-                    _ => Verdict::Denied { retry_after: *retry_after },
+                    _ => Verdict::denied(*retry_after),
                 };
                 Ok(Decision { verdict, remaining: 0, reset_after: *retry_after, ..decision })
             }

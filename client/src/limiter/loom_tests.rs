@@ -25,7 +25,7 @@ fn limit() -> Limit {
 }
 
 fn denied() -> Decision {
-    let verdict = Verdict::Denied { retry_after: SECOND * 30 };
+    let verdict = Verdict::denied(SECOND * 30);
     Decision { verdict, remaining: 0, ..unused(limit(), 1).unwrap() }
 }
 

@@ -48,7 +48,7 @@ const DEFAULT_PREFIX: &str = "lockage";
 /// one limit: where it changes, what was used stays used, and right after the change at most the new
 /// capacity less what was used remains (see [`Limit`]).
 ///
-/// On a [`RetryStore`](crate::RetryStore) store it can also wait ([`Limiter::acquire`]), retry with request
+/// On a [`RetryStore`](crate::RetryStore) store it can also wait ([`Limiter::acquire_within`]), retry with request
 /// ids ([`Limiter::with_idempotency`]), go on without its store ([`Limiter::with_fallback`]), and answer
 /// by itself what is known to be denied ([`Limiter::with_deny_cache`]). On a store far away it can put
 /// the requests of many callers into one call ([`Limiter::with_coalescing`]), and for the highest rates take permits
@@ -108,7 +108,7 @@ impl<S: Store> Limiter<S> {
     /// Admits a request of `cost` (at least 1) for `id` and charges it, or changes nothing.
     ///
     /// A [`LeakyBucket`](crate::LeakyBucket) admits it **to a queue**: the caller must not go ahead before
-    /// its turn, which is after [`Decision::turn_after`], and waits for it himself. [`Limiter::acquire`]
+    /// its turn, which is after [`Decision::turn_after`], and waits for it himself. [`Limiter::acquire_within`]
     /// does that for him; [`Limiter::take_turn`] is for those who may give the turn back.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use event_listener::{Event, EventListener};
 use lockage_core::flow::{Ask, Next, Prefetch as Held, PrefetchConfig};
-use lockage_core::{ConfigError, Decision, Verdict};
+use lockage_core::{ConfigError, Decision, Origin, Verdict};
 
 use super::denials::{not_after, whole_micros};
 use super::prefetch::{Prefetch, PrefetchStats};
@@ -127,7 +127,7 @@ impl Permits {
     fn spent(&self, node: &Node, left: u64, now: Duration) -> Decision {
         let reset_after = whole_micros(node.reset_at.saturating_sub(now));
         let decision = Decision::new(Verdict::Allowed, self.capacity, left, reset_after);
-        Decision { prefetched: true, ..decision }
+        Decision { origin: Origin::Prefetch, ..decision }
     }
 }
 

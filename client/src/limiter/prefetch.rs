@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockage_core::flow::PrefetchConfig;
-use lockage_core::{Acquire, ConfigError, Decision, Verdict};
+use lockage_core::{Acquire, ConfigError, Decision, Origin, Verdict};
 
 use super::Limiter;
 use super::fallback::Standby;
@@ -87,10 +87,10 @@ pub struct PrefetchStats {
 }
 
 impl<S: Store, R: Runtime> Limiter<RetryStore<S, R>> {
-    /// Takes permits ahead, for `try_acquire` and `acquire`: see [`Prefetch`] for how much more that may admit. Clones of the
+    /// Takes permits ahead, for `try_acquire` and `acquire_within`: see [`Prefetch`] for how much more that may admit. Clones of the
     /// limiter share what is held; another limiter has its own.
     ///
-    /// A decision that was made here says so ([`Decision::prefetched`]). Its `remaining` is what is held, so that a cost
+    /// A decision that was made here says so ([`Origin::Prefetch`]). Its `remaining` is what is held, so that a cost
     /// of `remaining` is admitted for certain until the lease ends, and more may be; its `reset_after` is not above what
     /// the store would say. A denial is always the store's, on the request alone, or the deny cache's.
     ///
@@ -188,12 +188,12 @@ impl<S: Store> Limiter<S> {
         let command = self.with_own_id(Acquire::new(self.limit, whole)?)?;
         let instead = |standby: &Standby| standby.acquire_one(key, cost);
         let decision = match self.decide_or(key, command, whole, instead).await {
-            Ok(decision) if !decision.degraded => decision,
+            Ok(decision) if decision.origin == Origin::Store => decision,
             without_store => return Ok(Some(without_store)),
         };
         match decision.verdict {
             Verdict::Allowed => return Ok(Some(Ok(asking.granted(decision)))),
-            Verdict::Denied { retry_after } => asking.denied(retry_after),
+            Verdict::Denied { retry_after, .. } => asking.denied(retry_after),
             Verdict::Never => unreachable!("no more is brought along than the capacity"),
         }
         Ok(None)

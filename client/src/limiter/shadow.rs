@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockage_core::{Decision, Limit, Verdict};
+use lockage_core::{Decision, Limit, Origin, Verdict};
 
 use super::{Limiter, fallback};
 use crate::error::{Error, StoreError};
@@ -30,13 +30,13 @@ impl<S> Limiter<S> {
     ///
     /// The store is asked and charged as ever. A request that would have been denied is charged
     /// nothing: the limiter counts what it would have admitted, and decides as it will when it is
-    /// enforced. [`Limiter::acquire`] does not wait: where it would have, it says so in
-    /// [`Decision::shadowed`], and charges nothing. In the queue of a
+    /// enforced. [`Limiter::acquire_within`] does not wait: where it would have, it says so in
+    /// [`Decision::shadow`], and charges nothing. In the queue of a
     /// [`LeakyBucket`](crate::LeakyBucket) everybody's turn is at once; `reset_after` tells how long the
     /// queue would be.
     ///
     /// Where the store does not decide (see [`StoreError`]), the request comes back as allowed and
-    /// [degraded](Decision::degraded), also where the key holds something else. Input that is refused
+    /// of [`Origin::Fallback`], also where the key holds something else. Input that is refused
     /// before the store is asked is an error as ever, and so is what [`Limiter::reset`] is told.
     ///
     /// Callers still wait for the store's answer: see [`RetryStore`](crate::RetryStore) for how long.
@@ -73,7 +73,7 @@ impl<S> Limiter<S> {
     /// # let store = MemoryStore::new();
     /// let limiter = Limiter::new(store, "fixed-window 2/h".parse()?)
     ///     .in_shadow_with(|id, outcome| match outcome {
-    ///         Ok(decision) => println!("{id} would be denied: {:?}", decision.shadowed),
+    ///         Ok(decision) => println!("{id} would be denied: {:?}", decision.shadow),
     ///         Err(error) => println!("{id}: {error}"),
     ///     });
     /// assert!(limiter.try_acquire("user:42", 3).await?.is_allowed());
@@ -174,14 +174,14 @@ fn let_through(decision: Decision) -> Decision {
     let decision = Decision { turn_after: Duration::ZERO, ..decision };
     match decision.verdict {
         Verdict::Allowed => decision,
-        verdict => Decision { verdict: Verdict::Allowed, shadowed: Some(verdict), ..decision },
+        verdict => Decision { verdict: Verdict::Allowed, shadow: Some(verdict), ..decision },
     }
 }
 
 /// What a key gets that was never used, whatever the cost.
 fn undecided(limit: Limit, cost: u64) -> Decision {
     let unused = fallback::unused(limit, cost).expect("an empty slot holds nothing to refuse");
-    Decision { verdict: Verdict::Allowed, degraded: true, ..unused }
+    Decision { verdict: Verdict::Allowed, origin: Origin::Fallback, ..unused }
 }
 
 impl fmt::Debug for Shadow {

@@ -295,12 +295,17 @@ impl<S: Store> StoredLimiter<S> {
 
 impl<S: Store, R: Runtime> StoredLimiter<RetryStore<S, R>> {
     /// Waits until a request of `cost` (at least 1) for `id` is admitted, and charges it; as
-    /// [`Limiter::acquire`](crate::Limiter::acquire). Each time it comes back it is under the limit that is
+    /// [`Limiter::acquire_within`](crate::Limiter::acquire_within). Each time it comes back it is under the limit that is
     /// stored by then.
     ///
     /// # Errors
     /// [`Error`], of the first call that fails.
-    pub async fn acquire(&self, id: &str, cost: u64, timeout: Duration) -> Result<Decision, Error> {
+    pub async fn acquire_within(
+        &self,
+        id: &str,
+        cost: u64,
+        timeout: Duration,
+    ) -> Result<Decision, Error> {
         let command = Acquire::new(stored_one(), cost)?;
         let ask = async |patience| self.run(id, &command.within(patience)).await;
         wait(self.store.runtime(), timeout, ask).await

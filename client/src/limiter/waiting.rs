@@ -35,7 +35,12 @@ impl<S: Store, R: Runtime> Limiter<RetryStore<S, R>> {
     ///
     /// # Errors
     /// [`Error`], of the first call that fails.
-    pub async fn acquire(&self, id: &str, cost: u64, timeout: Duration) -> Result<Decision, Error> {
+    pub async fn acquire_within(
+        &self,
+        id: &str,
+        cost: u64,
+        timeout: Duration,
+    ) -> Result<Decision, Error> {
         let ask = |patience| self.try_acquire_within(id, cost, Some(patience));
         wait(self.store.runtime(), timeout, ask).await
     }

@@ -70,7 +70,7 @@ impl Wait {
     /// Returns the step that follows from the latest decision.
     pub fn after(&mut self, decision: &Decision, now: Duration, random: u64) -> Step {
         let retry_after = match decision.verdict {
-            Verdict::Denied { retry_after } => retry_after,
+            Verdict::Denied { retry_after, .. } => retry_after,
             Verdict::Allowed if !decision.turn_after.is_zero() => {
                 return Step::Turn(decision.turn_after);
             }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     fn denied(retry_after: Duration) -> Decision {
-        decision(Verdict::Denied { retry_after })
+        decision(Verdict::denied(retry_after))
     }
 
     /// Returns the first sleeps of a wait in milliseconds, all drawn with one random number.
@@ -124,10 +124,10 @@ mod tests {
         for (verdict, timeout) in [
             (Verdict::Allowed, second),
             (Verdict::Never, second),
-            (Verdict::Denied { retry_after: second + Duration::from_nanos(1) }, second),
-            (Verdict::Denied { retry_after: Duration::MAX }, Duration::MAX),
-            (Verdict::Denied { retry_after: Duration::from_micros(1) }, Duration::ZERO),
-            (Verdict::Denied { retry_after: Duration::ZERO }, Duration::ZERO),
+            (Verdict::denied(second + Duration::from_nanos(1)), second),
+            (Verdict::denied(Duration::MAX), Duration::MAX),
+            (Verdict::denied(Duration::from_micros(1)), Duration::ZERO),
+            (Verdict::denied(Duration::ZERO), Duration::ZERO),
         ] {
             let step = Wait::new(NOW, timeout).after(&decision(verdict), NOW, 0);
             assert_eq!(step, Step::Done, "{verdict:?} with a timeout of {timeout:?}");
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(wait.after(&queued(Verdict::Allowed), later, 0), Step::Turn(turn_after));
 
         // Room comes soon, but its turn would come too late.
-        let denied = queued(Verdict::Denied { retry_after: Duration::from_millis(1) });
+        let denied = queued(Verdict::denied(Duration::from_millis(1)));
         assert_eq!(wait.after(&denied, later, 0), Step::Done);
         assert!(matches!(wait.after(&denied, NOW, 0), Step::Sleep(_)));
     }

@@ -264,7 +264,7 @@ fn decision<M: Counter>(
         let room_at = if has_room { 0 } else { machine.admitted_at(state, cost) };
         // A turn stays where it is, and comes closer.
         let in_time_at = patience.in_time_at(machine.turn_at(state));
-        Verdict::Denied { retry_after: after(room_at.max(in_time_at)) }
+        Verdict::denied(after(room_at.max(in_time_at)))
     };
     let turn_after = match verdict {
         Verdict::Never => Duration::ZERO,

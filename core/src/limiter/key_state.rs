@@ -9,7 +9,7 @@ use core::time::Duration;
 use super::max_wait::MaxWait;
 use super::sliding_log::LogState;
 use super::{Fields, SlidingLog};
-use crate::decision::{Decision, Part, Verdict};
+use crate::decision::{Decision, DenialReason, Part, Verdict};
 use crate::exact::MAX_COUNT;
 use crate::limit::Single;
 use crate::time::Timestamp;
@@ -92,7 +92,12 @@ impl KeyState {
             Verdict::Never
         } else {
             let times = self.parts.iter().zip(freed).filter_map(admitted_at);
-            Verdict::Denied { retry_after: after(times.fold(self.blocked_until, u64::max)) }
+            let reason = match self.blocked_until {
+                0 => DenialReason::Limit,
+                _ => DenialReason::Blocked,
+            };
+            let retry_after = after(times.fold(self.blocked_until, u64::max));
+            Verdict::Denied { retry_after, reason }
         };
         let fresh_at =
             self.parts.iter().map(LimitState::fresh_at).fold(self.blocked_until, u64::max);
@@ -102,14 +107,14 @@ impl KeyState {
             _ if self.blocked_until > 0 => Duration::ZERO,
             _ => after(turn_at),
         };
-        let decision = Decision { blocked: self.blocked_until > 0, turn_after, ..decision };
+        let decision = Decision { turn_after, ..decision };
         if self.parts.len() == 1 {
             return decision;
         }
         let parts = self.parts.iter().zip(freed).map(|(part, freed)| Part {
             verdict: match admitted_at((part, freed)) {
                 None if cost > part.capacity() => Verdict::Never,
-                Some(time) if !allowed => Verdict::Denied { retry_after: after(time) },
+                Some(time) if !allowed => Verdict::denied(after(time)),
                 _ => Verdict::Allowed,
             },
             limit: part.capacity(),
@@ -296,7 +301,7 @@ fn binding(parts: &[Part]) -> Option<usize> {
     first_max(&|part| (part.verdict == Verdict::Never).then_some(Duration::ZERO))
         .or_else(|| {
             first_max(&|part| match part.verdict {
-                Verdict::Denied { retry_after } => Some(retry_after),
+                Verdict::Denied { retry_after, .. } => Some(retry_after),
                 _ => None,
             })
         })

@@ -102,8 +102,7 @@ fn a_call_is_repeated_as_long_as_another_one_begins_before_its_end() {
 
 #[test]
 fn a_wait_fits_where_the_permit_comes_at_its_deadline() {
-    let denied =
-        |millis| Decision::new(Verdict::Denied { retry_after: ms(millis) }, 1, 0, ms(1_000));
+    let denied = |millis| Decision::new(Verdict::denied(ms(millis)), 1, 0, ms(1_000));
     let after = |millis| Wait::new(ms(0), ms(500)).after(&denied(millis), ms(0), 0);
     assert_eq!(after(500), Step::Sleep(ms(500)));
     assert_eq!(after(501), Step::Done);

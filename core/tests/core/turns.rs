@@ -107,7 +107,7 @@ fn of_several_limits_the_turn_comes_in_every_queue() {
     let late = ask(1).within(2999 * MICRO).apply(&mut slot, at(1000)).unwrap();
     assert_eq!((late.retry_after(), late.binding, late.remaining), (Some(MICRO), Some(2), 1));
     let own: Vec<_> = late.parts.iter().map(|part| part.verdict).collect();
-    let denied = Verdict::Denied { retry_after: MICRO };
+    let denied = Verdict::denied(MICRO);
     assert_eq!(own, [Verdict::Allowed, Verdict::Allowed, denied]);
     let turn = TakeTurn::new(ask(1).within(2999 * MICRO)).apply(&mut slot, at(1001)).unwrap();
     assert!(turn.decision.is_allowed() && turn.ticket.is_none());
@@ -121,10 +121,13 @@ fn a_blocked_queue_gives_no_turns_and_takes_them_back() {
     let told = take(1, &mut slot, 1000);
     Adjust::block(queue(), 50 * MICRO).unwrap().apply(&mut slot, at(1000)).unwrap();
     let denied = take(1, &mut slot, 1020);
-    assert!(denied.decision.blocked && denied.ticket.is_none());
+    assert!(denied.decision.is_blocked() && denied.ticket.is_none());
     assert_eq!(denied.decision.turn_after, Duration::ZERO);
     assert_eq!(cancel(told, &mut slot, 1030), Cancellation::GivenBack);
-    assert!(Peek::new(queue(), 1).apply(&mut slot, at(1030)).unwrap().blocked, "it stays blocked");
+    assert!(
+        Peek::new(queue(), 1).apply(&mut slot, at(1030)).unwrap().is_blocked(),
+        "it stays blocked"
+    );
     assert_eq!(take(1, &mut slot, 1050).decision.turn_after, 150 * MICRO);
 }
 

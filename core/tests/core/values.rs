@@ -87,7 +87,7 @@ fn ids_are_32_hexadecimal_digits() {
 fn a_decision_says_who_may_go_ahead_and_when_to_come_back() {
     let wait = Duration::from_micros(7);
     let decision = |verdict| Decision::new(verdict, 10, 3, wait);
-    let denied = decision(Verdict::Denied { retry_after: wait });
+    let denied = decision(Verdict::denied(wait));
     let allowed = decision(Verdict::Allowed);
     let never = decision(Verdict::Never);
     assert_eq!([&denied, &allowed, &never].map(Decision::is_allowed), [false, true, false]);
@@ -95,7 +95,7 @@ fn a_decision_says_who_may_go_ahead_and_when_to_come_back() {
         [&denied, &allowed, &never].map(Decision::retry_after),
         [Some(wait), Some(Duration::ZERO), None]
     );
-    let shadowed = |verdict| Decision { shadowed: Some(verdict), ..allowed.clone() };
+    let shadowed = |verdict| Decision { shadow: Some(verdict), ..allowed.clone() };
     assert!(!allowed.would_deny() && !denied.would_deny());
     assert!(shadowed(denied.verdict).would_deny() && shadowed(Verdict::Never).would_deny());
     assert!(!shadowed(Verdict::Allowed).would_deny());

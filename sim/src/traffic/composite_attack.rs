@@ -112,7 +112,7 @@ impl Key {
                 count -= taken;
             }
             match decision.verdict {
-                Verdict::Denied { retry_after } => self.wait(retry_after),
+                Verdict::Denied { retry_after, .. } => self.wait(retry_after),
                 _ if taken == 0 => break,
                 _ => {}
             }

@@ -139,7 +139,7 @@ impl Reference {
             remaining: whole(self.remaining(now)),
             reset_after_us: whole(fresh_at - now),
             turn_after_us: whole(turn_after),
-            blocked: self.is_blocked(now),
+            blocked: self.is_blocked(now) && verdict != Verdict::Never,
             binding: several.then(|| self.binding(&alone, now)),
             parts: parts.filter(|_| several).collect(),
         }

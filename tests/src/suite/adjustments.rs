@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockage::{Store, Verdict};
+use lockage::Store;
 
 use super::{Bench, LIMITS};
 
@@ -47,14 +47,14 @@ pub(super) async fn a_block_ends_to_the_microsecond<S: Store + Clone>(bench: &Be
         assert_eq!(shorter.amount, 20_000_000, "{limit}: a block only grows");
         for decision in [limiter.try_acquire("id", 1).await, limiter.peek("id", 5).await] {
             let decision = decision.unwrap();
-            assert_eq!(decision.verdict, Verdict::Denied { retry_after: 20 * SECOND }, "{limit}");
-            assert!(decision.blocked && decision.remaining == 0, "{limit}");
+            assert_eq!(decision.retry_after(), Some(20 * SECOND), "{limit}");
+            assert!(decision.is_blocked() && decision.remaining == 0, "{limit}");
         }
         bench.at(20 * SECOND - Duration::from_micros(1));
         assert!(!limiter.try_acquire("id", 1).await.unwrap().is_allowed(), "{limit}");
         bench.at(20 * SECOND);
         let free = limiter.try_acquire("id", 5).await.unwrap();
-        assert!(free.is_allowed() && !free.blocked, "{limit}");
+        assert!(free.is_allowed() && !free.is_blocked(), "{limit}");
 
         bench.at(Duration::ZERO);
         limiter.block("other", 20 * SECOND).await.unwrap();

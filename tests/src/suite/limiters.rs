@@ -20,7 +20,9 @@ pub(super) async fn admits_the_capacity_and_recovers<S: Store + Clone>(bench: &B
             assert_eq!((decision.limit, decision.remaining), (5, left), "{limit}");
         }
         let denied = limiter.try_acquire("wait", 1).await.unwrap();
-        let Verdict::Denied { retry_after } = denied.verdict else { panic!("{limit}: {denied:?}") };
+        let Verdict::Denied { retry_after, .. } = denied.verdict else {
+            panic!("{limit}: {denied:?}")
+        };
         bench.at(retry_after - TICK);
         assert!(!limiter.peek("wait", 1).await.unwrap().is_allowed(), "{limit}");
         bench.at(retry_after);

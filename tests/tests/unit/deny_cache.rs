@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lockage::runtime::Tokio;
 use lockage::{
-    BlockingLimiter, ConfigError, DenyCache, DenyCacheStats, Fallback, Limiter, RequestId,
+    BlockingLimiter, ConfigError, DenyCache, DenyCacheStats, Fallback, Limiter, Origin, RequestId,
     RetryStore, Verdict,
 };
 use lockage_memory::MemoryStore;
@@ -69,7 +69,7 @@ async fn a_flood_of_denied_requests_asks_the_store_once() {
         for tenth in 0..9 {
             let decision = limiter.try_acquire("id", 3).await.unwrap();
             assert!(decision.retry_after().unwrap() <= until - until * tenth / 10, "{limit}");
-            assert!(!decision.degraded);
+            assert!(decision.origin != Origin::Fallback);
             assert!(!allowed(&limiter, 3).await);
             advance(until / 10).await;
         }
@@ -250,9 +250,9 @@ async fn what_the_store_did_not_decide_is_not_learned() {
     assert!(limiter.try_acquire("id", 1).await.is_err());
     let limiter = limiter.with_fallback(Fallback::closed()).unwrap();
     store.always(Fate::Lost);
-    assert!(limiter.try_acquire("id", 1).await.unwrap().degraded);
-    assert!(limiter.peek("id", 1).await.unwrap().degraded);
-    assert!(limiter.try_acquire_each("id", &[1]).await.unwrap()[0].degraded);
+    assert!(limiter.try_acquire("id", 1).await.unwrap().origin == Origin::Fallback);
+    assert!(limiter.peek("id", 1).await.unwrap().origin == Origin::Fallback);
+    assert!(limiter.try_acquire_each("id", &[1]).await.unwrap()[0].origin == Origin::Fallback);
     assert_eq!(stats(&limiter).entries, 0);
     store.always(Fate::Answered);
     advance(SECOND).await; // to the next probe
@@ -263,7 +263,7 @@ async fn what_the_store_did_not_decide_is_not_learned() {
     assert!(!allowed(&limiter, 1).await);
     store.always(Fate::Lost);
     let denied = limiter.try_acquire("id", 1).await.unwrap();
-    assert!(!denied.is_allowed() && !denied.degraded);
+    assert!(!denied.is_allowed() && denied.origin != Origin::Fallback);
 }
 
 /// However many keys are denied, as many as were asked for are remembered.
@@ -314,7 +314,7 @@ async fn many_who_wait_ask_the_store_less() {
     assert!(allowed(&limiter, 50).await);
     let waits = (0..50).map(|_| {
         let limiter = limiter.clone();
-        tokio::spawn(async move { limiter.acquire("id", 1, SECOND * 3).await.unwrap() })
+        tokio::spawn(async move { limiter.acquire_within("id", 1, SECOND * 3).await.unwrap() })
     });
     for wait in waits.collect::<Vec<_>>() {
         assert!(wait.await.unwrap().is_allowed());
@@ -327,7 +327,7 @@ async fn many_who_wait_ask_the_store_less() {
     let (asked, start) = (store.executions(), Instant::now());
     assert!(!allowed(&limiter, 1).await);
     for _ in 0..50 {
-        assert!(!limiter.acquire("id", 1, SECOND / 10).await.unwrap().is_allowed());
+        assert!(!limiter.acquire_within("id", 1, SECOND / 10).await.unwrap().is_allowed());
     }
     assert_eq!((store.executions(), start.elapsed()), (asked + 1, Duration::ZERO));
 }
@@ -339,11 +339,11 @@ async fn a_wait_that_cannot_fit_is_still_given_up_at_once() {
     let (limiter, store) = limiter("token-bucket 1/s burst 10");
     assert!(allowed(&limiter, 10).await && !allowed(&limiter, 1).await);
     let start = Instant::now();
-    assert!(!limiter.acquire("id", 9, SECOND * 8).await.unwrap().is_allowed());
+    assert!(!limiter.acquire_within("id", 9, SECOND * 8).await.unwrap().is_allowed());
     assert_eq!((start.elapsed(), store.executions()), (Duration::ZERO, 3));
-    assert!(!limiter.acquire("id", 9, SECOND / 2).await.unwrap().is_allowed());
+    assert!(!limiter.acquire_within("id", 9, SECOND / 2).await.unwrap().is_allowed());
     assert_eq!((start.elapsed(), store.executions()), (Duration::ZERO, 3), "that is known here");
-    assert!(limiter.acquire("id", 9, SECOND * 10).await.unwrap().is_allowed());
+    assert!(limiter.acquire_within("id", 9, SECOND * 10).await.unwrap().is_allowed());
 }
 
 /// Callers that block have it too.
@@ -357,7 +357,7 @@ fn blocking_callers_are_answered_here() {
     assert!(limiter.try_acquire("id", 1).unwrap().is_allowed());
     for _ in 0..10 {
         assert!(!limiter.try_acquire("id", 1).unwrap().is_allowed());
-        assert!(!limiter.acquire("id", 1, SECOND).unwrap().is_allowed());
+        assert!(!limiter.acquire_within("id", 1, SECOND).unwrap().is_allowed());
     }
     assert_eq!((store.executions(), limiter.deny_cache_stats().unwrap().hits), (2, 19));
 }

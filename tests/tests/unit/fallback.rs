@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use lockage::runtime::Tokio;
 use lockage::{
-    CircuitBreakerConfig, ConfigError, Error, Fallback, Limit, Limiter, RetryStore, StoreError,
-    Timestamp, Verdict,
+    CircuitBreakerConfig, ConfigError, Error, Fallback, Limit, Limiter, Origin, RetryStore,
+    StoreError, Timestamp, Verdict,
 };
 use lockage_core::ManualClock;
 use lockage_memory::MemoryStore;
@@ -59,8 +59,11 @@ async fn allow_and_deny_answer_in_the_stores_place() {
         assert!(allowed(&open).await && !allowed(&closed).await);
     }
     let denied = closed.try_acquire("id", 1).await.unwrap();
-    assert_eq!(denied.verdict, Verdict::Denied { retry_after: PROBE });
-    assert!(denied.degraded && open.peek("id", 1).await.unwrap().degraded);
+    assert_eq!(denied.verdict, Verdict::denied(PROBE));
+    assert!(
+        denied.origin == Origin::Fallback
+            && open.peek("id", 1).await.unwrap().origin == Origin::Fallback
+    );
     for limiter in [&open, &closed] {
         assert_eq!(limiter.try_acquire("id", 41).await.unwrap().verdict, Verdict::Never);
         assert_eq!(limiter.try_acquire_each("id", &[1, 1, 41]).await.unwrap().len(), 3);
@@ -125,7 +128,7 @@ async fn it_takes_several_failures_to_leave_and_several_answers_to_return() {
         assert_eq!(allowed(&limiter).await, fate == Fate::Answered, "a probe's own answer counts");
         assert_eq!(limiter.is_away(), away);
     }
-    assert!(!limiter.try_acquire("id", 1).await.unwrap().degraded);
+    assert!(limiter.try_acquire("id", 1).await.unwrap().origin != Origin::Fallback);
 }
 
 /// The shares of all processes together admit no more than the limit, and each change between

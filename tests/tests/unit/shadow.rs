@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockage::runtime::Tokio;
 use lockage::{
-    BlockingLimiter, Decision, DenyCache, Error, Fallback, Limiter, RecordError, RequestId,
+    BlockingLimiter, Decision, DenyCache, Error, Fallback, Limiter, Origin, RecordError, RequestId,
     RetryStore, ShadowStats, StoreError, Timestamp, Verdict,
 };
 use lockage_core::ManualClock;
@@ -39,7 +39,7 @@ fn observed<S>(limiter: Limiter<S>) -> (Limiter<S>, Log) {
     let log = Log::default();
     let told = Arc::clone(&log);
     let limiter = limiter.in_shadow_with(move |id, outcome| {
-        let what = outcome.map(|decision| decision.shadowed).map_err(ToString::to_string);
+        let what = outcome.map(|decision| decision.shadow).map_err(ToString::to_string);
         told.lock().unwrap().push((id.to_owned(), what));
     });
     (limiter, log)
@@ -115,7 +115,7 @@ impl Subject for Process {
             let refused = matches!(twin, Outcome::Refused(_));
             // In a queue too it goes ahead at once.
             let at_once = decision.is_allowed() && decision.turn_after.is_zero();
-            at_once && decision.degraded == refused
+            at_once && (decision.origin == Origin::Fallback) == refused
         });
         let originals = told.iter().cloned().map(original).collect::<Vec<_>>();
         let alike = match &twin {
@@ -141,8 +141,8 @@ impl Subject for Process {
 
 /// What would have been said without the shadow.
 fn original(decision: Decision) -> Answer {
-    assert_eq!(decision.would_deny(), decision.shadowed.is_some());
-    Decision { verdict: decision.shadowed.unwrap_or(decision.verdict), ..decision }.into()
+    assert_eq!(decision.would_deny(), decision.shadow.is_some());
+    Decision { verdict: decision.shadow.unwrap_or(decision.verdict), ..decision }.into()
 }
 
 async fn ask(limiter: &Limiter<Memory>, op: &Op) -> Vec<Decision> {
@@ -173,12 +173,12 @@ async fn nobody_waits() {
     let limiter = Limiter::new(timed, "fixed-window 1/min".parse().unwrap()).in_shadow();
     let start = Instant::now();
     for request in 0..3 {
-        let decision = limiter.acquire("id", 1, SECOND * 300).await.unwrap();
+        let decision = limiter.acquire_within("id", 1, SECOND * 300).await.unwrap();
         assert!(decision.is_allowed());
-        let expected = (request > 0).then_some(Verdict::Denied { retry_after: SECOND * 60 });
-        assert_eq!(decision.shadowed, expected);
+        let expected = (request > 0).then_some(Verdict::denied(SECOND * 60));
+        assert_eq!(decision.shadow, expected);
     }
-    assert!(limiter.acquire("id", 2, SECOND * 300).await.unwrap().would_deny());
+    assert!(limiter.acquire_within("id", 2, SECOND * 300).await.unwrap().would_deny());
     assert_eq!((start.elapsed(), store.calls()), (Duration::ZERO, 4));
     assert_eq!(stats(&limiter), [1, 2, 1, 0]);
 }
@@ -192,7 +192,10 @@ async fn a_store_that_fails_hurts_nobody() {
     let limit = "fixed-window 5/min".parse().unwrap();
     let (limiter, log) = observed(Limiter::new(timed, limit));
     let through = |decision: &Decision| {
-        decision.is_allowed() && decision.degraded && !decision.would_deny() && decision.limit == 5
+        decision.is_allowed()
+            && decision.origin == Origin::Fallback
+            && !decision.would_deny()
+            && decision.limit == 5
     };
     for (calls, fate) in [Fate::NotDone, Fate::Lost, Fate::Silence].into_iter().enumerate() {
         store.always(fate);
@@ -200,7 +203,7 @@ async fn a_store_that_fails_hurts_nobody() {
         assert!(through(&once.await.unwrap()));
         assert!(through(&limiter.try_acquire("id", 1).await.unwrap()));
         assert!(through(&limiter.try_acquire("id", 6).await.unwrap()), "whatever the cost");
-        assert!(through(&limiter.acquire("id", 1, SECOND).await.unwrap()));
+        assert!(through(&limiter.acquire_within("id", 1, SECOND).await.unwrap()));
         assert!(through(&limiter.peek("id", 0).await.unwrap()));
         let each = limiter.try_acquire_each("id", &[1, 6]).await.unwrap();
         assert!(each.len() == 2 && each.iter().all(through));
@@ -223,7 +226,7 @@ async fn a_key_of_another_kind_hurts_nobody() {
     assert!(matches!(error, Error::Store(StoreError::Record(RecordError::OtherKind))));
     let (limiter, log) = observed(enforced);
     let decision = limiter.try_acquire("id", 1).await.unwrap();
-    assert!(decision.is_allowed() && decision.degraded);
+    assert!(decision.is_allowed() && decision.origin == Origin::Fallback);
     assert_eq!(stats(&limiter), [0, 0, 0, 1]);
     let told = Err(StoreError::Record(RecordError::OtherKind).to_string());
     assert_eq!(*log.lock().unwrap(), [("id".to_owned(), told)]);
@@ -253,7 +256,7 @@ async fn clones_record_together() {
     assert_eq!(stats(&limiter), [1, 1, 0, 0]);
     assert_eq!(enforced.shadow_stats(), None);
     let decision = enforced.try_acquire("id", 1).await.unwrap();
-    assert!(!decision.is_allowed() && decision.shadowed.is_none() && !decision.would_deny());
+    assert!(!decision.is_allowed() && decision.shadow.is_none() && !decision.would_deny());
 }
 
 /// The shadow lies over all else: what a deny cache or a policy decides is let through as well.
@@ -274,7 +277,7 @@ async fn the_shadow_is_outermost() {
     assert_eq!((store.executions(), stats(&limiter)), (2, [1, 9, 0, 0]));
     store.always(Fate::Lost);
     let decision = limiter.try_acquire("other", 1).await.unwrap();
-    assert!(decision.is_allowed() && decision.degraded && decision.would_deny());
+    assert!(decision.is_allowed() && decision.origin == Origin::Fallback && decision.would_deny());
     assert_eq!(stats(&limiter), [1, 10, 0, 0], "the policy would have denied it");
 }
 
@@ -284,13 +287,13 @@ fn blocking_callers_are_let_through() {
     let limit = "fixed-window 1/5s".parse().unwrap();
     let limiter = BlockingLimiter::new(MemoryStore::new(), limit, SECOND).in_shadow();
     assert!(!limiter.try_acquire("id", 1).unwrap().would_deny());
-    assert!(limiter.acquire("id", 1, SECOND * 60).unwrap().would_deny());
+    assert!(limiter.acquire_within("id", 1, SECOND * 60).unwrap().would_deny());
     let stats = limiter.shadow_stats().unwrap();
     assert_eq!((stats.allowed, stats.would_deny), (1, 1));
     let told = Log::default();
     let log = Arc::clone(&told);
     let limiter = limiter.in_shadow_with(move |id, outcome| {
-        log.lock().unwrap().push((id.to_owned(), Ok(outcome.unwrap().shadowed)));
+        log.lock().unwrap().push((id.to_owned(), Ok(outcome.unwrap().shadow)));
     });
     assert!(limiter.try_acquire("id", 2).unwrap().is_allowed());
     assert_eq!(*told.lock().unwrap(), [("id".to_owned(), Ok(Some(Verdict::Never)))]);

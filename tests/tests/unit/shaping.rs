@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockage::runtime::Tokio;
-use lockage::{BlockingLimiter, Cancellation, DenyCache, Fallback, Limiter, RetryStore, Verdict};
+use lockage::{
+    BlockingLimiter, Cancellation, DenyCache, Fallback, Limiter, Origin, RetryStore, Verdict,
+};
 use lockage_memory::MemoryStore;
 use lockage_tests::clocks::TokioClock;
 use lockage_tests::flaky::{Fate, Flaky};
@@ -38,7 +40,7 @@ async fn an_acquire_ends_at_its_turn() {
     let waits = (0..5).map(|_| {
         let limiter = limiter.clone();
         tokio::spawn(async move {
-            let decision = limiter.acquire("id", 1, SECOND * 9).await.unwrap();
+            let decision = limiter.acquire_within("id", 1, SECOND * 9).await.unwrap();
             assert!(decision.is_allowed() && decision.turn_after.is_zero(), "{decision:?}");
             start.elapsed()
         })
@@ -56,12 +58,12 @@ async fn a_turn_after_the_timeout_is_not_taken() {
     let (limiter, store) = limiter("leaky-bucket 2/s queue 5");
     limiter.try_acquire("id", 3).await.unwrap();
     let start = Instant::now();
-    let denied = limiter.acquire("id", 1, SECOND).await.unwrap();
-    assert_eq!(denied.verdict, Verdict::Denied { retry_after: SECOND / 2 });
+    let denied = limiter.acquire_within("id", 1, SECOND).await.unwrap();
+    assert_eq!(denied.verdict, Verdict::denied(SECOND / 2));
     assert_eq!((start.elapsed(), store.calls()), (Duration::ZERO, 2));
     assert_eq!(limiter.peek("id", 1).await.unwrap().remaining, 2);
-    assert_eq!(limiter.acquire("id", 6, SECOND).await.unwrap().verdict, Verdict::Never);
-    assert!(limiter.acquire("id", 1, SECOND * 3 / 2).await.unwrap().is_allowed());
+    assert_eq!(limiter.acquire_within("id", 6, SECOND).await.unwrap().verdict, Verdict::Never);
+    assert!(limiter.acquire_within("id", 1, SECOND * 3 / 2).await.unwrap().is_allowed());
     assert!(is_at(start.elapsed(), SECOND * 3 / 2), "{:?}", start.elapsed());
 }
 
@@ -71,10 +73,10 @@ async fn who_finds_no_room_comes_back() {
     let (limiter, store) = limiter("leaky-bucket 2/s queue 2");
     limiter.try_acquire("id", 2).await.unwrap();
     let start = Instant::now();
-    let denied = limiter.acquire("id", 1, SECOND * 9 / 10).await.unwrap();
-    assert_eq!(denied.verdict, Verdict::Denied { retry_after: SECOND / 2 });
+    let denied = limiter.acquire_within("id", 1, SECOND * 9 / 10).await.unwrap();
+    assert_eq!(denied.verdict, Verdict::denied(SECOND / 2));
     assert_eq!((start.elapsed(), store.calls()), (Duration::ZERO, 2), "there is room, but no turn");
-    assert!(limiter.acquire("id", 1, SECOND * 2).await.unwrap().is_allowed());
+    assert!(limiter.acquire_within("id", 1, SECOND * 2).await.unwrap().is_allowed());
     assert!(is_at(start.elapsed(), SECOND), "{:?}", start.elapsed());
     assert_eq!(store.calls(), 4);
 }
@@ -85,8 +87,10 @@ async fn each_patience_goes_by_itself() {
     let (limiter, store) = limiter("leaky-bucket 2/s queue 5");
     let limiter = limiter.with_coalescing(10).unwrap();
     limiter.try_acquire("id", 3).await.unwrap();
-    let (short, long) =
-        tokio::join!(limiter.acquire("id", 1, SECOND), limiter.acquire("id", 1, SECOND * 9));
+    let (short, long) = tokio::join!(
+        limiter.acquire_within("id", 1, SECOND),
+        limiter.acquire_within("id", 1, SECOND * 9)
+    );
     assert_eq!((short.unwrap().is_allowed(), long.unwrap().is_allowed()), (false, true));
     assert_eq!((limiter.coalescing().unwrap().requests, store.calls()), (1, 3));
 }
@@ -99,7 +103,7 @@ async fn a_deny_cache_knows_of_room_and_not_of_patience() {
     let limiter = limiter.with_deny_cache(DenyCache::new(10)).unwrap();
     let entries = || limiter.deny_cache_stats().unwrap().entries;
     limiter.try_acquire("id", 3).await.unwrap();
-    assert!(!limiter.acquire("id", 1, SECOND).await.unwrap().is_allowed());
+    assert!(!limiter.acquire_within("id", 1, SECOND).await.unwrap().is_allowed());
     assert_eq!(entries(), 0);
     let last = limiter.take_turn("id", 2).await.unwrap();
     let denied = limiter.try_acquire("id", 1).await.unwrap();
@@ -121,10 +125,10 @@ async fn a_shadow_waits_for_no_turn() {
     let limiter = limiter.in_shadow();
     let start = Instant::now();
     limiter.try_acquire("id", 3).await.unwrap();
-    let in_time = limiter.acquire("id", 1, SECOND * 9).await.unwrap();
+    let in_time = limiter.acquire_within("id", 1, SECOND * 9).await.unwrap();
     assert!(in_time.is_allowed() && !in_time.would_deny());
     assert_eq!((in_time.turn_after, in_time.reset_after), (Duration::ZERO, SECOND * 2));
-    let late = limiter.acquire("id", 1, SECOND).await.unwrap();
+    let late = limiter.acquire_within("id", 1, SECOND).await.unwrap();
     assert!(late.is_allowed() && late.would_deny());
     let turn = limiter.take_turn("id", 1).await.unwrap();
     assert!(turn.decision.is_allowed() && turn.decision.turn_after.is_zero());
@@ -138,9 +142,9 @@ async fn several_queues_are_waited_for_together() {
         limiter("leaky-bucket 2/s queue 5 + fixed-window 9/h + leaky-bucket 1/s queue 5");
     limiter.try_acquire("id", 2).await.unwrap();
     let start = Instant::now();
-    assert!(!limiter.acquire("id", 1, SECOND * 3 / 2).await.unwrap().is_allowed());
+    assert!(!limiter.acquire_within("id", 1, SECOND * 3 / 2).await.unwrap().is_allowed());
     assert_eq!(start.elapsed(), Duration::ZERO);
-    assert!(limiter.acquire("id", 1, SECOND * 2).await.unwrap().is_allowed());
+    assert!(limiter.acquire_within("id", 1, SECOND * 2).await.unwrap().is_allowed());
     assert!(is_at(start.elapsed(), SECOND * 2), "{:?}", start.elapsed());
 }
 
@@ -174,13 +178,17 @@ async fn a_share_has_turns_too() {
     let limiter = limiter.with_fallback(Fallback::local_share(2, memory())).unwrap();
     store.always(Fate::NotDone);
     let first = limiter.take_turn("id", 2).await.unwrap();
-    assert!(first.decision.is_allowed() && first.decision.degraded && first.ticket.is_none());
+    assert!(
+        first.decision.is_allowed()
+            && first.decision.origin == Origin::Fallback
+            && first.ticket.is_none()
+    );
     // The next turn is in a minute.
     let start = Instant::now();
-    let denied = limiter.acquire("id", 1, SECOND * 30).await.unwrap();
-    assert!(denied.degraded && !denied.is_allowed(), "{denied:?}");
-    let admitted = limiter.acquire("id", 1, SECOND * 90).await.unwrap();
-    assert!(admitted.degraded && admitted.is_allowed(), "{admitted:?}");
+    let denied = limiter.acquire_within("id", 1, SECOND * 30).await.unwrap();
+    assert!(denied.origin == Origin::Fallback && !denied.is_allowed(), "{denied:?}");
+    let admitted = limiter.acquire_within("id", 1, SECOND * 90).await.unwrap();
+    assert!(admitted.origin == Origin::Fallback && admitted.is_allowed(), "{admitted:?}");
     assert!((SECOND * 58..SECOND * 61).contains(&start.elapsed()), "{:?}", start.elapsed());
     assert_eq!(limiter.peek("id", 1).await.unwrap().limit, 5);
     assert!(first.decision.turn_after.is_zero());
@@ -193,7 +201,7 @@ fn blocking_callers_wait_for_their_turn() {
     let limiter = BlockingLimiter::new(MemoryStore::new(), limit, SECOND);
     let start = std::time::Instant::now();
     for _ in 0..4 {
-        assert!(limiter.acquire("id", 1, SECOND * 10).unwrap().is_allowed());
+        assert!(limiter.acquire_within("id", 1, SECOND * 10).unwrap().is_allowed());
     }
     assert!(start.elapsed() >= Duration::from_millis(30));
     limiter.take_turn("id", 1).unwrap();

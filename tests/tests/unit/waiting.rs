@@ -31,9 +31,9 @@ fn limiter(limit: &str) -> (Limited, Flaky<MemoryStore<Arc<TokioClock>>>) {
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends_when_the_permit_is_there() {
     let (limiter, store) = limiter("token-bucket 2/s burst 2");
-    assert!(limiter.acquire("id", 2, Duration::ZERO).await.unwrap().is_allowed());
+    assert!(limiter.acquire_within("id", 2, Duration::ZERO).await.unwrap().is_allowed());
     let start = Instant::now();
-    assert!(limiter.acquire("id", 1, SECOND).await.unwrap().is_allowed());
+    assert!(limiter.acquire_within("id", 1, SECOND).await.unwrap().is_allowed());
     let waited = start.elapsed();
     // The chance is up to a quarter of what the store said; timers count in milliseconds.
     assert!((SECOND / 2..SECOND * 63 / 100).contains(&waited), "{waited:?}");
@@ -49,7 +49,7 @@ async fn a_wait_is_under_the_limit_that_is_stored_by_then() {
     limiter.try_acquire("id", 1).await.unwrap();
     let start = Instant::now();
     let waiter = limiter.clone();
-    let wait = tokio::spawn(async move { waiter.acquire("id", 1, SECOND * 10).await });
+    let wait = tokio::spawn(async move { waiter.acquire_within("id", 1, SECOND * 10).await });
     yield_now().await;
     limiter.set("id", parsed("fixed-window 2/4s")).await.unwrap();
     assert!(wait.await.unwrap().unwrap().is_allowed());
@@ -62,9 +62,10 @@ async fn a_wait_is_under_the_limit_that_is_stored_by_then() {
         assert_eq!(allowed.turn_after, SECOND * turn);
     }
     let queued = Instant::now();
-    let denied = limiter.acquire("id", 1, SECOND * 3 - Duration::from_millis(1)).await.unwrap();
+    let denied =
+        limiter.acquire_within("id", 1, SECOND * 3 - Duration::from_millis(1)).await.unwrap();
     assert!(!denied.is_allowed());
-    assert!(limiter.acquire("id", 1, SECOND * 3).await.unwrap().is_allowed());
+    assert!(limiter.acquire_within("id", 1, SECOND * 3).await.unwrap().is_allowed());
     assert!(queued.elapsed() <= SECOND * 3 + Duration::from_millis(1));
 }
 
@@ -74,11 +75,15 @@ async fn a_wait_that_cannot_fit_is_given_up_at_once() {
     let (limiter, store) = limiter("token-bucket 2/s burst 2");
     limiter.try_acquire("id", 2).await.unwrap();
     let start = Instant::now();
-    let decision = limiter.acquire("id", 2, SECOND - Duration::from_millis(1)).await.unwrap();
-    assert_eq!(decision.verdict, Verdict::Denied { retry_after: SECOND });
-    assert_eq!(limiter.acquire("id", 3, SECOND * 9).await.unwrap().verdict, Verdict::Never);
+    let decision =
+        limiter.acquire_within("id", 2, SECOND - Duration::from_millis(1)).await.unwrap();
+    assert_eq!(decision.verdict, Verdict::denied(SECOND));
+    assert_eq!(limiter.acquire_within("id", 3, SECOND * 9).await.unwrap().verdict, Verdict::Never);
     assert_eq!((start.elapsed(), store.calls()), (Duration::ZERO, 3));
-    assert!(limiter.acquire("id", 2, SECOND).await.unwrap().is_allowed(), "this one just fits");
+    assert!(
+        limiter.acquire_within("id", 2, SECOND).await.unwrap().is_allowed(),
+        "this one just fits"
+    );
 }
 
 /// E4: however many wait, what is admitted is what the limit says; nobody waits past the timeout,
@@ -90,7 +95,7 @@ async fn many_who_wait_are_spread_and_stay_within_the_limit() {
     let waits = (0..100).map(|_| {
         let limiter = limiter.clone();
         tokio::spawn(async move {
-            let decision = limiter.acquire("id", 1, SECOND * 4).await.unwrap();
+            let decision = limiter.acquire_within("id", 1, SECOND * 4).await.unwrap();
             (decision.is_allowed(), start.elapsed())
         })
     });
@@ -119,7 +124,7 @@ async fn a_dropped_wait_charges_nothing_more() {
         limiter.try_acquire("id", 2).await.unwrap();
         let calls_before = store.executions();
         {
-            let mut wait = pin!(limiter.acquire("id", 1, SECOND * 5));
+            let mut wait = pin!(limiter.acquire_within("id", 1, SECOND * 5));
             for _ in 0..polls {
                 let mut context = Context::from_waker(Waker::noop());
                 if let Poll::Ready(decision) = wait.as_mut().poll(&mut context) {
@@ -144,7 +149,7 @@ async fn waits_for_three<R: Runtime>(runtime: R) {
     let timed = RetryStore::new(store.clone(), runtime, SECOND);
     let limiter = Limiter::new(timed, "token-bucket 100/s burst 1".parse::<Limit>().unwrap());
     for _ in 0..3 {
-        assert!(limiter.acquire("id", 1, SECOND * 10).await.unwrap().is_allowed());
+        assert!(limiter.acquire_within("id", 1, SECOND * 10).await.unwrap().is_allowed());
     }
     assert!(store.calls() < 10, "{} calls: it does not sleep", store.calls());
 }
@@ -169,7 +174,7 @@ fn blocking_callers_wait() {
     let limit = "token-bucket 100/s burst 1".parse().unwrap();
     let limiter = BlockingLimiter::new(store.clone(), limit, SECOND);
     for _ in 0..3 {
-        assert!(limiter.acquire("id", 1, SECOND * 10).unwrap().is_allowed());
+        assert!(limiter.acquire_within("id", 1, SECOND * 10).unwrap().is_allowed());
     }
     assert!(store.calls() < 10, "{} calls: it does not sleep", store.calls());
 }
@@ -181,6 +186,6 @@ fn blocking_callers_give_up_at_once() {
     let limit = "token-bucket 3/min burst 1".parse().unwrap();
     let limiter = BlockingLimiter::new(store.clone(), limit, SECOND);
     assert!(limiter.try_acquire("id", 1).unwrap().is_allowed());
-    assert!(!limiter.acquire("id", 1, SECOND).unwrap().is_allowed());
+    assert!(!limiter.acquire_within("id", 1, SECOND).unwrap().is_allowed());
     assert_eq!(store.calls(), 2);
 }

@@ -228,7 +228,9 @@ pub(super) fn words(outcome: &Outcome) -> String {
 fn decided(decision: &Decision) -> String {
     let verdict = match decision.verdict {
         Verdict::Allowed => "admitted".to_owned(),
-        Verdict::Denied { retry_after } => format!("denied, for {} us", retry_after.as_micros()),
+        Verdict::Denied { retry_after, .. } => {
+            format!("denied, for {} us", retry_after.as_micros())
+        }
         Verdict::Never => "never".to_owned(),
     };
     format!("{verdict}, {} left", decision.remaining)

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use lockage::runtime::{AsyncStd, Runtime, Smol, Tokio};
 use lockage::{
-    CircuitBreakerConfig, Command, Decision, Error, Fallback, Key, Limiter, RetryStore, Store,
-    StoreError, Timestamp,
+    CircuitBreakerConfig, Command, Decision, Error, Fallback, Key, Limiter, Origin, RetryStore,
+    Store, StoreError, Timestamp,
 };
 use lockage_core::ManualClock;
 use lockage_memory::MemoryStore;
@@ -77,7 +77,7 @@ async fn one_failed_call_is_one_failure() {
     let limiter = limiter.with_fallback(Fallback::open().with_circuit_breaker(outage)).unwrap();
     let degraded = async |callers: usize| {
         let told = at_once(&limiter, callers).await;
-        told.iter().filter(|told| told.as_ref().unwrap().degraded).count()
+        told.iter().filter(|told| told.as_ref().unwrap().origin == Origin::Fallback).count()
     };
     store.next([Fate::Lost, Fate::Lost]);
     assert_eq!(degraded(50).await, 50);
@@ -102,7 +102,10 @@ async fn a_full_queue_is_no_absence() {
     let limiter = limiter.with_fallback(Fallback::open().with_circuit_breaker(outage)).unwrap();
     let told = at_once(&limiter, 20).await;
     let refused = told.iter().filter(|told| matches!(told, Err(Error::QueueFull(_)))).count();
-    let decided = told.iter().filter(|told| told.as_ref().is_ok_and(|one| !one.degraded)).count();
+    let decided = told
+        .iter()
+        .filter(|told| told.as_ref().is_ok_and(|one| one.origin != Origin::Fallback))
+        .count();
     assert_eq!((decided, refused, limiter.is_away()), (5, 15, false));
     assert_eq!(store.calls(), 2);
 }
@@ -131,7 +134,7 @@ async fn those_who_wait_for_a_permit_ask_together() {
     });
     let waits = (0..100).map(|_| {
         let limiter = limiter.clone();
-        tokio::spawn(async move { limiter.acquire("id", 1, Duration::from_secs(4)).await })
+        tokio::spawn(async move { limiter.acquire_within("id", 1, Duration::from_secs(4)).await })
     });
     let mut admitted = 0;
     for wait in waits.collect::<Vec<_>>() {

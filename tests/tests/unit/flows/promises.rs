@@ -167,7 +167,7 @@ fn ensure(held: bool, seen: impl FnOnce() -> String) -> Check {
 }
 
 fn denied(retry_after: Duration) -> Decision {
-    let verdict = Verdict::Denied { retry_after };
+    let verdict = Verdict::denied(retry_after);
     Decision::new(verdict, 1, 0, retry_after)
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lockage::runtime::Tokio;
 use lockage::{
-    BlockingLimiter, ConfigError, DenyCache, Fallback, Limiter, Prefetch, PrefetchStats,
+    BlockingLimiter, ConfigError, DenyCache, Fallback, Limiter, Origin, Prefetch, PrefetchStats,
     RetryStore, StoreError, Verdict,
 };
 use lockage_memory::MemoryStore;
@@ -62,10 +62,13 @@ async fn one_call_brings_ten_more_along() {
         let (limiter, store) = limiter(limit);
         let clone = limiter.clone();
         let first = limiter.try_acquire("id", 1).await.unwrap();
-        assert!(!first.prefetched && first.remaining == 89, "{limit}: {first:?}");
+        assert!(first.origin != Origin::Prefetch && first.remaining == 89, "{limit}: {first:?}");
         for left in (0..10).rev() {
             let decision = clone.try_acquire("id", 1).await.unwrap();
-            assert!(decision.prefetched && !decision.degraded, "{limit}: {decision:?}");
+            assert!(
+                decision.origin == Origin::Prefetch && decision.origin != Origin::Fallback,
+                "{limit}: {decision:?}"
+            );
             assert_eq!((decision.verdict, decision.remaining), (Verdict::Allowed, left));
             assert_eq!(decision.limit, 100);
             assert!(decision.reset_after <= first.reset_after && !decision.reset_after.is_zero());
@@ -93,7 +96,7 @@ async fn nothing_is_denied_that_the_store_would_admit() {
     // Once with what it would bring along, and then each by itself.
     assert_eq!((store.executions(), stats(&limiter).denied), (1 + 1 + 6, 1));
     let denied = limiter.try_acquire("id", 1).await.unwrap();
-    assert!(matches!(denied.verdict, Verdict::Denied { .. }) && !denied.prefetched);
+    assert!(matches!(denied.verdict, Verdict::Denied { .. }) && denied.origin != Origin::Prefetch);
     assert_eq!(store.executions(), 9);
     // A lease later it is tried once more.
     advance(LEASE).await;
@@ -155,7 +158,7 @@ async fn who_is_dropped_while_it_asks_keeps_nobody_waiting() {
         assert_eq!(store.executions(), 1);
     }
     let told = waits.await.unwrap();
-    assert!(told.is_allowed() && !told.prefetched);
+    assert!(told.is_allowed() && told.origin != Origin::Prefetch);
     assert_eq!((stats(&limiter).lost, stats(&limiter).hits), (1, 0));
     assert_eq!(remaining(&limiter).await, 100 - 11 - 1);
 }
@@ -185,7 +188,7 @@ async fn with_request_ids_a_lost_answer_is_asked_for_again() {
     store.next([Fate::AnswerLost, Fate::Answered]);
     assert!(allowed(&limiter, 1).await);
     for _ in 0..10 {
-        assert!(limiter.try_acquire("id", 1).await.unwrap().prefetched);
+        assert!(limiter.try_acquire("id", 1).await.unwrap().origin == Origin::Prefetch);
     }
     assert_eq!((store.calls(), remaining(&limiter).await), (2, 100 - 11));
 }
@@ -199,11 +202,18 @@ async fn a_policy_stands_in_for_the_request_alone() {
     assert!(allowed(&limiter, 1).await);
     store.always(Fate::Lost);
     for _ in 0..10 {
-        assert!(limiter.try_acquire("id", 1).await.unwrap().prefetched, "it is held already");
+        assert!(
+            limiter.try_acquire("id", 1).await.unwrap().origin == Origin::Prefetch,
+            "it is held already"
+        );
     }
     for left in (0..10).rev() {
         let decision = limiter.try_acquire("id", 1).await.unwrap();
-        assert!(decision.degraded && decision.is_allowed() && decision.remaining == left);
+        assert!(
+            decision.origin == Origin::Fallback
+                && decision.is_allowed()
+                && decision.remaining == left
+        );
     }
     assert!(!allowed(&limiter, 1).await);
 }
@@ -266,7 +276,7 @@ async fn a_reset_and_a_block_drop_what_is_held() {
     assert!(allowed(&limiter, 1).await && remaining(&limiter).await == 1);
     limiter.block("id", SECOND * 60).await.unwrap();
     let denied = limiter.try_acquire("id", 1).await.unwrap();
-    assert!(!denied.is_allowed() && denied.blocked);
+    assert!(!denied.is_allowed() && denied.is_blocked());
     advance(SECOND * 60).await;
 
     // What is granted before a block, and told after it, is not to be had either.
@@ -287,11 +297,11 @@ async fn a_reset_and_a_block_drop_what_is_held() {
 async fn who_waits_for_a_permit_spends_what_is_held() {
     let (limiter, store) = limiter("token-bucket 10/s burst 20");
     for _ in 0..11 {
-        assert!(limiter.acquire("id", 1, SECOND).await.unwrap().is_allowed());
+        assert!(limiter.acquire_within("id", 1, SECOND).await.unwrap().is_allowed());
     }
     assert_eq!(store.executions(), 1);
     for _ in 0..20 {
-        assert!(limiter.acquire("id", 1, SECOND * 5).await.unwrap().is_allowed());
+        assert!(limiter.acquire_within("id", 1, SECOND * 5).await.unwrap().is_allowed());
     }
 }
 
@@ -303,11 +313,14 @@ async fn memory_is_bounded() {
         let limiter = plain(&store(), "fixed-window 100/h").with_prefetch(prefetch).unwrap();
         for key in 0..4000 {
             let decision = limiter.try_acquire(&key.to_string(), 1).await.unwrap();
-            assert!(decision.is_allowed() && !decision.prefetched);
+            assert!(decision.is_allowed() && decision.origin != Origin::Prefetch);
             assert!(stats(&limiter).keys <= max_keys);
         }
         assert!(stats(&limiter).keys > max_keys * 9 / 10);
-        assert!(limiter.try_acquire("3999", 1).await.unwrap().prefetched, "it is kept");
+        assert!(
+            limiter.try_acquire("3999", 1).await.unwrap().origin == Origin::Prefetch,
+            "it is kept"
+        );
     }
 }
 

@@ -356,7 +356,7 @@ impl World {
                     require(granted == expected, || format!("{granted} of {expected}"))?;
                 }
             }
-            Verdict::Denied { retry_after } => {
+            Verdict::Denied { retry_after, .. } => {
                 node.held.denied(&prefetch, &call.ask, retry_after, now);
                 if call.ask.ahead() > 0 {
                     // By itself, with nothing to bring along.

@@ -279,8 +279,8 @@ impl LimiterTruth {
                 self.admitted += 1;
                 self.wrote(now_us);
             }
-            Verdict::Denied { retry_after } => {
-                if decision.blocked {
+            Verdict::Denied { retry_after, .. } => {
+                if decision.is_blocked() {
                     rare.saw(Coverage::Blocked);
                 }
                 self.fits_us = Some(now_us + retry_after.as_micros() as u64); // below 2^53

@@ -180,7 +180,7 @@ impl Reference {
             _ if cost > self.capacity => return broken(Property::D1, "it is above the capacity"),
             Verdict::Denied { .. } if fits => return broken(Property::D1, "it fits"),
             Verdict::Allowed if !fits => return broken(Property::D1, "it does not fit"),
-            Verdict::Denied { retry_after } => {
+            Verdict::Denied { retry_after, .. } => {
                 let fits_at = now + retry_after.as_micros() as i128; // below 2^53
                 if !self.admits(cost, fits_at, patience) {
                     return broken(Property::D2, "it does not fit then");
@@ -198,7 +198,8 @@ impl Reference {
         if decision.turn_after.as_micros() as i128 != turn_after {
             return broken(Property::D13, &format!("its turn is after {turn_after} us"));
         }
-        if decision.blocked != self.is_blocked(now) {
+        let can_ever_fit = decision.verdict != Verdict::Never;
+        if can_ever_fit && decision.is_blocked() != self.is_blocked(now) {
             return broken(Property::D15, &format!("it is blocked until {}", self.blocked_until));
         }
         Ok(())

@@ -98,7 +98,7 @@ impl Spender {
         };
         match outcome.map(|decision| decision.verdict) {
             Some(Verdict::Allowed) => self.granted(&ahead, now, stage),
-            Some(Verdict::Denied { retry_after }) if ahead.ahead() > 0 => {
+            Some(Verdict::Denied { retry_after, .. }) if ahead.ahead() > 0 => {
                 self.held.denied(&self.config, &ahead, retry_after, now);
                 stage.checks.ahead.denied((body.number, body.life, end.call));
                 // Nothing is to be brought along.

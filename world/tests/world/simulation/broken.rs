@@ -59,16 +59,16 @@ fn wrong_decisions_are_found() {
     let microsecond = Duration::from_micros(1);
     found_in_answers(Property::D1, |decision| {
         if decision.is_allowed() {
-            decision.verdict = Verdict::Denied { retry_after: Duration::from_secs(1) };
+            decision.verdict = Verdict::denied(Duration::from_secs(1));
         }
     });
     found_in_answers(Property::D2, move |decision| {
-        if let Verdict::Denied { retry_after } = &mut decision.verdict {
+        if let Verdict::Denied { retry_after, .. } = &mut decision.verdict {
             *retry_after += microsecond;
         }
     });
     found_in_answers(Property::D2, move |decision| {
-        if let Verdict::Denied { retry_after } = &mut decision.verdict {
+        if let Verdict::Denied { retry_after, .. } = &mut decision.verdict {
             *retry_after = retry_after.saturating_sub(microsecond);
         }
     });
