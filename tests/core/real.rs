@@ -1,6 +1,7 @@
 //! What stands for a real server where there is none: the Rust machine.
 
 use std::cell::RefCell;
+use std::marker::PhantomData;
 
 use lockage_core::{Command, Timestamp};
 
@@ -8,7 +9,7 @@ use crate::key::{Held, Holds, Key};
 use crate::stores::{Model, Time};
 
 /// A fresh key.
-pub struct Real(Model);
+pub struct Real<'s>(Model, PhantomData<&'s ()>);
 
 /// No server.
 pub struct Session;
@@ -20,14 +21,14 @@ impl Session {
     }
 }
 
-impl Real {
+impl<'s> Real<'s> {
     /// A key that was never used.
-    pub fn new(_: &RefCell<Session>, time: Time) -> Self {
-        Real(Model::new(time))
+    pub fn new(_: &'s RefCell<Session>, time: Time) -> Self {
+        Real(Model::new(time), PhantomData)
     }
 }
 
-impl Key for Real {
+impl Key for Real<'_> {
     fn execute<C: Command>(&mut self, command: &C, now: Timestamp) -> Result<C::Outcome, String> {
         self.0.execute(command, now)
     }
@@ -37,7 +38,7 @@ impl Key for Real {
     }
 }
 
-impl Holds for Real {
+impl Holds for Real<'_> {
     fn held(&mut self) -> Held {
         self.0.held()
     }

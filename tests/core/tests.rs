@@ -50,7 +50,7 @@ mod rw_lock;
 mod semaphore;
 #[path = "../tests/unit/stored_limits.rs"]
 mod stored_limits;
-#[path = "../tests/server/three_way.rs"]
+#[path = "../tests/unit/three_way.rs"]
 mod three_way;
 #[path = "../tests/unit/turns.rs"]
 mod turns;

@@ -31,4 +31,5 @@ pub mod subject;
 #[cfg(test)]
 #[path = "../core/tests.rs"]
 mod tests;
+pub mod three_way;
 pub mod vectors;

@@ -291,6 +291,11 @@ impl View {
     }
 }
 
+/// Returns traces of up to `max_steps`, also with a clock that goes back.
+pub fn any_trace(max_steps: usize) -> impl Strategy<Value = Trace<Op>> {
+    any::<bool>().prop_flat_map(move |backwards| play::trace(ask(), max_steps, backwards))
+}
+
 /// Few ids and small counts, so that they meet.
 pub fn ask() -> impl Strategy<Value = Op> {
     // Ids differ in their upper half too.

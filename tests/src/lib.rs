@@ -26,6 +26,7 @@ pub mod stores;
 pub mod strategies;
 pub mod subject;
 pub mod suite;
+pub mod three_way;
 pub mod vectors;
 
 /// The README's programs compile, and the first one runs.

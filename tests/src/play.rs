@@ -5,13 +5,12 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use lockage_sim::store::SimStore;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::key::{Holds, Key, Slot};
-use crate::properties::{Check, property, require, try_out};
-use crate::stores::{Model, Real, Session, Simulated, Time};
+use crate::properties::{Check, require, try_out};
+use crate::stores::Model;
 use crate::strategies::MAX_TIME_US;
 
 /// A machine a second time, as plainly as it can be said.
@@ -119,27 +118,6 @@ pub fn equals_the_reference<R: Reference>(trace: &Trace<R::Ask>) -> Check {
         let seen = R::run_on(op, &mut slot, now_us);
         require(seen == right, || format!("{op:?} at {now_us}: {seen:?} where {right:?} is right"))
     })
-}
-
-/// The Rust machine, the shipped scripts in the simulated store, and those on a real server are one: every
-/// outcome, every stored byte and every expiry.
-///
-/// # Panics
-/// With the smallest trace, of so many cases, in which they differ.
-pub fn three_ways<R: Reference>(
-    name: &str,
-    cases: u32,
-    traces: impl Strategy<Value = Trace<R::Ask>>,
-) {
-    let simulated = RefCell::new(SimStore::new().expect("Lua gets its memory"));
-    let session = RefCell::new(Session::start());
-    property(name, cases, &(traces, Time::any()), |(trace, time)| {
-        simulated.borrow_mut().flush_all();
-        let mut on_simulated = Simulated::new(&simulated, time, "one");
-        equals_the_model::<R>(&mut Model::new(time), &mut on_simulated, &trace)?;
-        let mut on_real = Real::new(&session, time);
-        equals_the_model::<R>(&mut Model::new(time), &mut on_real, &trace)
-    });
 }
 
 /// Every outcome of a store, and what its key holds and until when, equals the model's.

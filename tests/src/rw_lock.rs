@@ -15,7 +15,7 @@ use crate::play;
 use crate::strategies::MAX_TIME_US;
 
 pub use laws::Law;
-pub use traces::ask;
+pub use traces::{any_trace, ask};
 
 /// How many releases are remembered.
 const REMEMBERED: usize = 16;

@@ -272,6 +272,12 @@ fn lease(grant: Grant) -> Lease {
     Lease { count, token, deadline_us: deadline.as_micros() }
 }
 
+/// Returns traces of up to `max_steps`, also with a clock that goes back.
+pub fn any_trace(max_steps: usize) -> impl Strategy<Value = play::Trace<Ask>> {
+    (any::<bool>(), prop::bool::weighted(0.3))
+        .prop_flat_map(move |(backwards, hasty)| play::trace(ask(hasty), max_steps, backwards))
+}
+
 /// Few permits and few ids, so that they meet.
 pub fn ask(hasty: bool) -> impl Strategy<Value = Ask> {
     let span = move || span(hasty);

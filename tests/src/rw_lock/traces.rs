@@ -4,7 +4,14 @@ use lockage_core::rw_lock::Mode;
 use proptest::prelude::*;
 
 use super::{Action, Ask, Op};
+use crate::play;
 use crate::strategies::MAX_TIME_US;
+
+/// Returns traces of up to `max_steps`, also with a clock that goes back.
+pub fn any_trace(max_steps: usize) -> impl Strategy<Value = play::Trace<Ask>> {
+    (any::<bool>(), prop::bool::weighted(0.3))
+        .prop_flat_map(move |(backwards, hasty)| play::trace(ask(hasty), max_steps, backwards))
+}
 
 /// Few owners and few holds, so that they meet.
 pub fn ask(hasty: bool) -> impl Strategy<Value = Ask> {

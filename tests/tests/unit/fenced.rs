@@ -1,4 +1,4 @@
-//! Fenced values: L7, and the same in three places.
+//! Fenced values: L7, and what is refused.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -8,27 +8,14 @@ use lockage_core::{
     CallTime, Command, ConfigError, Record, RecordError, ScriptId, Stored, Timestamp,
 };
 use lockage_sim::store::{RespValue, SimStore};
-use lockage_tests::fenced::{self, Call, Step, play, trace};
+use lockage_tests::fenced::{Call, Step, play, trace};
 use lockage_tests::key::{Key, Slot};
 use lockage_tests::properties::{Check, cases, property, require, try_out};
-use lockage_tests::stores::{Model, Real, Session, Simulated, Time};
+use lockage_tests::stores::{Simulated, Time};
 
 const START_US: u64 = 1_763_700_000_000_000;
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-#[test]
-fn fenced_values_are_the_same_in_three_places() {
-    let simulated = RefCell::new(store());
-    let session = RefCell::new(Session::start());
-    let model = || Model::new(Time::Store);
-    property("three_way_fenced", cases(1_000), &trace(), |trace| {
-        simulated.borrow_mut().flush_all();
-        let mut on_simulated = Simulated::new(&simulated, Time::Store, "one");
-        fenced::equals_the_model(&mut model(), &mut on_simulated, &trace)?;
-        fenced::equals_the_model(&mut model(), &mut Real::new(&session, Time::Store), &trace)
-    });
-}
 
 /// L7: while it is kept, nothing is accepted with a token below one that was, and what is read is what was
 /// written last.

@@ -26,6 +26,7 @@ mod semaphore;
 mod shadow;
 mod shaping;
 mod stored_limits;
+mod three_way;
 mod timeouts;
 mod turns;
 mod vectors;

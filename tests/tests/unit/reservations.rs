@@ -1,4 +1,4 @@
-//! Reserve, then commit or cancel: the same in three places, exact, and once.
+//! Reserve, then commit or cancel: exact, and once.
 
 use std::cell::RefCell;
 
@@ -7,24 +7,12 @@ use lockage_sim::store::SimStore;
 use lockage_tests::key::Slot;
 use lockage_tests::properties::{Check, cases, property, try_out};
 use lockage_tests::reservations::{
-    equals_the_model, estimates, only_the_first_settlement_changes_anything,
-    settled_is_as_if_charged, trace,
+    estimates, only_the_first_settlement_changes_anything, settled_is_as_if_charged, trace,
 };
-use lockage_tests::stores::{Model, Real, Session, Simulated, Time};
+use lockage_tests::stores::{Model, Simulated, Time};
 use proptest::prelude::*;
 
 const STEPS: usize = 30;
-
-#[test]
-fn reservations_are_the_same_in_three_places() {
-    let simulated = store();
-    let session = RefCell::new(Session::start());
-    let input = (trace(STEPS), time());
-    property("three_way_reservations", cases(600), &input, |(trace, time)| {
-        equals_the_model(&mut Model::new(time), &mut emptied(&simulated, time), &trace)?;
-        equals_the_model(&mut Model::new(time), &mut Real::new(&session, time), &trace)
-    });
-}
 
 #[test]
 fn a_settled_reservation_is_as_if_its_true_cost_had_been_charged() {
@@ -92,22 +80,8 @@ fn killed<S: Strategy<Value: std::fmt::Debug>>(
     on(&source.replacen(from, to, 1)).expect_err("the mutant lives");
 }
 
-fn store() -> RefCell<SimStore> {
-    RefCell::new(SimStore::new().expect("Lua gets its memory"))
-}
-
 /// The only key of a store.
 fn emptied(store: &RefCell<SimStore>, time: Time) -> Simulated<'_> {
     store.borrow_mut().flush_all();
     Simulated::new(store, time, "one")
-}
-
-/// The store's clock, or the caller's with the store's within the skew of it.
-fn time() -> impl Strategy<Value = Time> {
-    let caller = (0..=5_u64).prop_flat_map(|skew_ms| {
-        let skew_us = i64::try_from(skew_ms * 1000).expect("a few milliseconds");
-        (-skew_us..=skew_us)
-            .prop_map(move |store_ahead_us| Time::Caller { store_ahead_us, skew_ms })
-    });
-    prop_oneof![3 => Just(Time::Store), 1 => caller]
 }

@@ -1,4 +1,4 @@
-//! The read-write lock: its laws, its reference, the same machine in three places, and broken scripts that
+//! The read-write lock: its laws, its reference, and broken scripts that
 //! the laws kill.
 
 use std::cell::RefCell;
@@ -7,14 +7,14 @@ use std::time::Duration;
 use lockage_core::rw_lock::{Answer, HoldId, Mode, Operation, OwnerId, RwLock};
 use lockage_core::{ScriptId, Timestamp};
 use lockage_sim::store::SimStore;
-use lockage_tests::key::{Holds, Key, Slot};
+use lockage_tests::key::{Key, Slot};
 use lockage_tests::play::{self, Trace, trace};
 use lockage_tests::properties::{Check, cases, property, try_out};
 use lockage_tests::refusals::{
     limiters_refuse, refuses_argument, refuses_records, refuses_strangers,
 };
-use lockage_tests::rw_lock::{Ask, Law, Reference, ask};
-use lockage_tests::stores::{Model, Real, Session, Simulated, Time};
+use lockage_tests::rw_lock::{Ask, Law, Reference, any_trace, ask};
+use lockage_tests::stores::{Model, Simulated, Time};
 use proptest::prelude::*;
 
 const STEPS: usize = 40;
@@ -25,13 +25,8 @@ const HOUR: Duration = Duration::from_secs(3600);
 const CASES: u32 = 1_500;
 
 #[test]
-fn the_lock_is_one_machine_in_three_places() {
-    play::three_ways::<Reference>("three_way_rw_lock", cases(500), any_trace());
-}
-
-#[test]
 fn the_machine_equals_the_reference() {
-    property("rw_lock_reference", cases(1_000), &any_trace(), |trace| {
+    property("rw_lock_reference", cases(1_000), &any_trace(STEPS), |trace| {
         play::equals_the_reference::<Reference>(&trace)
     });
 }
@@ -49,7 +44,7 @@ fn the_laws_hold() {
 fn the_traces_reach_every_outcome() {
     let outcomes =
         ["Held", "Released", "Refused", "UpgradeRefused", "TooLate", "NotHeld", "Seen", "Reused"];
-    play::reach::<Reference>(&any_trace(), &outcomes);
+    play::reach::<Reference>(&any_trace(STEPS), &outcomes);
 }
 
 #[test]
@@ -57,39 +52,6 @@ fn d9_expiry_is_invisible() {
     property("d9_rw_lock", cases(500), &forward(), |trace| {
         play::d9_expiry_is_invisible::<Reference>(&trace)
     });
-}
-
-#[test]
-fn as_many_readers_as_fit_are_the_same_in_three_places() {
-    let simulated = RefCell::new(SimStore::new().expect("Lua gets its memory"));
-    let session = RefCell::new(Session::start());
-    let (mut model, mut simulated, mut real) = (
-        Model::new(Time::Store),
-        Simulated::new(&simulated, Time::Store, "one"),
-        Real::new(&session, Time::Store),
-    );
-    let lock = RwLock::new(HOUR, HOUR).unwrap();
-    let mut last = None;
-    for number in 0..257 + 64 {
-        // 256 readers and one too many; then the first one reads as often as it may, and once too often.
-        let owner = OwnerId::from_u128(if number <= 256 { number } else { 0 });
-        let read = lock.read(owner, HoldId::from_u128(number), Timestamp::MAX);
-        let now = at(number as u64);
-        let expected = model.execute(&read, now).unwrap();
-        assert_eq!(simulated.execute(&read, now), Ok(expected));
-        assert_eq!(real.execute(&read, now), Ok(expected));
-        let fits = !matches!(expected.answer, Answer::TooMany { .. });
-        assert_eq!(fits, number != 256 && number != 256 + 64, "{number}: {expected:?}");
-        last = Some(expected.answer);
-    }
-    // The first reader's lease ends an hour after its last hold that was granted.
-    assert_eq!(last, Some(Answer::TooMany { retry_at: at(3_600_000_000 + 319) }));
-    let held = model.held();
-    assert!(simulated.held() == held && real.held() == held);
-    let seen = model.execute(&lock.inspect(), at(400)).unwrap();
-    assert_eq!((seen.holders.len(), seen.holders[0].hold.holds), (256, 64));
-    assert_eq!(simulated.execute(&lock.inspect(), at(400)), Ok(seen.clone()));
-    assert_eq!(real.execute(&lock.inspect(), at(400)), Ok(seen));
 }
 
 #[test]
@@ -339,11 +301,6 @@ fn broken(script: ScriptId, from: &str, to: &str) -> String {
 
 fn forward() -> impl Strategy<Value = Trace<Ask>> {
     prop::bool::weighted(0.3).prop_flat_map(|hasty| trace(ask(hasty), STEPS, false))
-}
-
-fn any_trace() -> impl Strategy<Value = Trace<Ask>> {
-    (any::<bool>(), prop::bool::weighted(0.3))
-        .prop_flat_map(|(backwards, hasty)| trace(ask(hasty), STEPS, backwards))
 }
 
 /// At so many microseconds of the test.

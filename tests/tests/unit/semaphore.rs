@@ -1,4 +1,4 @@
-//! The semaphore: its laws, its reference, the same machine in three places, and broken scripts that the
+//! The semaphore: its laws, its reference, and broken scripts that the
 //! laws kill.
 
 use std::cell::RefCell;
@@ -7,14 +7,14 @@ use std::time::Duration;
 use lockage_core::semaphore::{Answer, PermitId, Semaphore};
 use lockage_core::{ConfigError, ScriptId, Timestamp};
 use lockage_sim::store::SimStore;
-use lockage_tests::key::{Holds, Key, Slot};
+use lockage_tests::key::{Key, Slot};
 use lockage_tests::play::{self, Trace, trace};
 use lockage_tests::properties::{cases, property, try_out};
 use lockage_tests::refusals::{
     limiters_refuse, refuses_argument, refuses_records, refuses_strangers,
 };
-use lockage_tests::semaphore::{Ask, Law, Reference, ask};
-use lockage_tests::stores::{Model, Real, Session, Simulated, Time};
+use lockage_tests::semaphore::{Ask, Law, Reference, any_trace, ask};
+use lockage_tests::stores::{Model, Simulated, Time};
 use proptest::prelude::*;
 
 const STEPS: usize = 40;
@@ -22,13 +22,8 @@ const STEPS: usize = 40;
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
-fn the_semaphore_is_one_machine_in_three_places() {
-    play::three_ways::<Reference>("three_way_semaphore", cases(500), any_trace());
-}
-
-#[test]
 fn the_machine_equals_the_reference() {
-    property("semaphore_reference", cases(1_000), &any_trace(), |trace| {
+    property("semaphore_reference", cases(1_000), &any_trace(STEPS), |trace| {
         play::equals_the_reference::<Reference>(&trace)
     });
 }
@@ -45,7 +40,7 @@ fn the_laws_hold() {
 #[test]
 fn the_traces_reach_every_outcome() {
     let outcomes = ["Held", "Released", "Full", "Never", "TooLate", "NotHeld", "Seen", "Reused"];
-    play::reach::<Reference>(&any_trace(), &outcomes);
+    play::reach::<Reference>(&any_trace(STEPS), &outcomes);
 }
 
 #[test]
@@ -53,37 +48,6 @@ fn d9_expiry_is_invisible() {
     property("d9_semaphore", cases(500), &forward(), |trace| {
         play::d9_expiry_is_invisible::<Reference>(&trace)
     });
-}
-
-#[test]
-fn a_semaphore_of_the_most_permits_is_the_same_in_three_places() {
-    let simulated = RefCell::new(SimStore::new().expect("Lua gets its memory"));
-    let session = RefCell::new(Session::start());
-    let (mut model, mut simulated, mut real) = (
-        Model::new(Time::Store),
-        Simulated::new(&simulated, Time::Store, "one"),
-        Real::new(&session, Time::Store),
-    );
-    let semaphore = Semaphore::new(1000, HOUR, HOUR).unwrap();
-    let acquire = |id| semaphore.acquire(PermitId::from_u128(id), 4, Timestamp::MAX).unwrap();
-    for id in 0..251 {
-        let expected = model.execute(&acquire(id), at(id as u64)).unwrap();
-        assert_eq!(simulated.execute(&acquire(id), at(id as u64)), Ok(expected));
-        assert_eq!(real.execute(&acquire(id), at(id as u64)), Ok(expected));
-        let fits = matches!(expected.answer, Answer::Held(_));
-        assert_eq!(fits, id < 250, "{expected:?}");
-    }
-    let held = model.held();
-    assert!(simulated.held() == held && real.held() == held);
-    // Five more fit when the two oldest are over.
-    let five = semaphore.acquire(PermitId::from_u128(250), 5, Timestamp::MAX).unwrap();
-    let answer = model.execute(&five, at(1000)).unwrap().answer;
-    assert_eq!(answer, Answer::Full { fits_at: at(3_600_000_001) });
-    let inspect = semaphore.inspect();
-    let seen = model.execute(&inspect, at(1000)).unwrap();
-    assert_eq!((seen.used, seen.holders, seen.grants.len()), (1000, 250, 100));
-    assert_eq!(simulated.execute(&inspect, at(1000)), Ok(seen.clone()));
-    assert_eq!(real.execute(&inspect, at(1000)), Ok(seen));
 }
 
 #[test]
@@ -308,11 +272,6 @@ fn broken(script: ScriptId, from: &str, to: &str) -> String {
 
 fn forward() -> impl Strategy<Value = Trace<Ask>> {
     prop::bool::weighted(0.3).prop_flat_map(|hasty| trace(ask(hasty), STEPS, false))
-}
-
-fn any_trace() -> impl Strategy<Value = Trace<Ask>> {
-    (any::<bool>(), prop::bool::weighted(0.3))
-        .prop_flat_map(|(backwards, hasty)| trace(ask(hasty), STEPS, backwards))
 }
 
 /// At so many microseconds of the test.

@@ -1,6 +1,5 @@
-//! Limits that are stored with their keys: the same in three places, and what following them means.
+//! Limits that are stored with their keys: what following them means.
 
-use std::cell::RefCell;
 use std::time::Duration;
 
 use lockage_core::{
@@ -11,26 +10,11 @@ use lockage_core::{
 use lockage_sim::store::{RespValue, SimStore};
 use lockage_tests::key::{Key, Slot};
 use lockage_tests::properties::{cases, property};
-use lockage_tests::stored::{done, equals_the_model, following_is_being_under_it, trace};
-use lockage_tests::stores::{Model, Real, Session, Simulated, Time};
-use proptest::prelude::*;
+use lockage_tests::stored::{done, following_is_being_under_it, trace};
 
 const STEPS: usize = 40;
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-#[test]
-fn stored_limits_are_the_same_in_three_places() {
-    let simulated = RefCell::new(SimStore::new().expect("Lua gets its memory"));
-    let session = RefCell::new(Session::start());
-    let input = (trace(STEPS), time());
-    property("three_way_stored_limits", cases(1_000), &input, |(trace, time)| {
-        simulated.borrow_mut().flush_all();
-        let mut on_simulated = Simulated::new(&simulated, time, "one");
-        equals_the_model(&mut Model::new(time), &mut on_simulated, &trace)?;
-        equals_the_model(&mut Model::new(time), &mut Real::new(&session, time), &trace)
-    });
-}
 
 #[test]
 fn following_a_limit_is_being_under_it() {
@@ -291,14 +275,4 @@ fn current_or(slot: &mut Slot, default: StoredLimit) -> Option<StoredLimit> {
             Some(limit)
         }
     }
-}
-
-/// The store's clock, or the caller's with the store's within the skew of it.
-fn time() -> impl Strategy<Value = Time> {
-    let caller = (0..=5_u64).prop_flat_map(|skew_ms| {
-        let skew_us = i64::try_from(skew_ms * 1000).expect("a few milliseconds");
-        (-skew_us..=skew_us)
-            .prop_map(move |store_ahead_us| Time::Caller { store_ahead_us, skew_ms })
-    });
-    prop_oneof![3 => Just(Time::Store), 1 => caller]
 }
