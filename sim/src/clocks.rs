@@ -1,7 +1,7 @@
-//! Callers whose own clocks are off: what that changes, by who keeps the time.
+//! The effect of callers' clocks that are off, by the source of time.
 //!
-//! A limiter that takes the store's time never sees its callers' clocks. Others do: a memory of denials in the caller's process,
-//! a limit that decides at the time that its caller sends along, and one that each process keeps for itself.
+//! A limiter on the store's time never sees its callers' clocks. Others do: a deny cache, a limit that decides at the
+//! time that its caller sends, and a share of the limit in each process.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -17,34 +17,34 @@ use crate::traffic::random::{Chance, Stream};
 /// Nodes that send the requests, each with a clock of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clocks {
-    /// How many there are. Each request comes by any of them, all equally likely.
+    /// The number of nodes. Each request comes by any of them, equally likely.
     pub nodes: NonZeroU32,
-    /// How far a clock may be off when the first request comes, ahead or behind; all between is equally likely.
+    /// The largest offset of a clock at the first request, ahead or behind, uniformly distributed.
     pub skew: Duration,
-    /// By how many microseconds a clock may gain or lose in each second, likewise.
+    /// The most microseconds that a clock gains or loses per second, likewise.
     pub drift_ppm: u32,
-    /// What decides which node a request comes by, and how far each clock is off. Both are drawn from streams of their own.
+    /// The seed of nodes and offsets, which have streams of their own.
     pub seed: u64,
 }
 
-/// Who keeps the time, and who decides.
+/// The source of time, and who decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// The store, by its own clock, as limiters of this project do.
     Store,
-    /// The same, and each node denies by itself what it was told is denied, for as long as that lasts by its own clock.
+    /// As `Store`, with a deny cache per node, by its own clock.
     DenyCache,
-    /// The store, at the time that the calling node's clock shows, as some other libraries do.
+    /// The store, at the time of the calling node's clock, as in some other libraries.
     CallersTime,
-    /// Each node by itself, by its own clock, with an equal [share](Limit::share) of the limit, as when the store is away.
+    /// Each node, by its own clock, with an equal [share](Limit::share) of the limit, as when the store is away.
     Shares,
 }
 
 impl Way {
-    /// All of them.
+    /// All ways.
     pub const ALL: [Way; 4] = [Way::Store, Way::DenyCache, Way::CallersTime, Way::Shares];
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Way::Store => "store",
@@ -55,25 +55,25 @@ impl Way {
     }
 }
 
-/// What came of a trace in one way. All times, and so all spans, are true ones: those of the store.
+/// The results of a trace in one way. Times and spans are true ones, of the store.
 #[derive(Clone, Debug)]
 pub struct ByWay {
     /// The way.
     pub way: Way,
     /// Requests that were admitted.
     pub admitted: u64,
-    /// Requests that were admitted, and are not where the store's clock decides.
+    /// Requests that only this way admits, and not the store's clock.
     pub only_it: u64,
-    /// Requests that were denied, and are admitted where the store's clock decides.
+    /// Requests that only the store's clock admits.
     pub only_store: u64,
-    /// How often the store was asked.
+    /// The calls to the store.
     pub calls: u64,
-    /// What was admitted in true time, by all nodes together, against the envelope of the limit; none where that is nothing.
+    /// Admissions of all nodes in true time against the limit's envelope; `None` if there are none.
     pub measured: Option<Measured>,
 }
 
-/// Puts a trace through a limit in each way, all but the first by the Rust machines. `by_store` is what became of the requests where
-/// the store's clock decides. There are no shares of a limit that is too small for so many nodes.
+/// Puts a trace through a limit in each way, all but the first by the Rust machines. `by_store` has the outcomes by the
+/// store's clock. A limit that is too small for this many nodes has no shares.
 pub fn by_ways(limit: &Limit, trace: &Trace, by_store: &[Outcome], clocks: &Clocks) -> Vec<ByWay> {
     let nodes = Nodes::new(clocks, trace);
     let requests = trace.requests();
@@ -102,14 +102,14 @@ pub fn by_ways(limit: &Limit, trace: &Trace, by_store: &[Outcome], clocks: &Cloc
     Way::ALL.into_iter().filter_map(in_way).collect()
 }
 
-/// The nodes of a trace: which one each request comes by, and their clocks.
+/// The nodes of a trace: the node of each request, and their clocks.
 struct Nodes {
     of_request: Vec<u32>,
     start: u64,
     clocks: Vec<OwnClock>,
 }
 
-/// What a clock shows is the true time and this.
+/// The offset and drift of a clock.
 struct OwnClock {
     ahead_us: i64,
     gains_ppm: i64,
@@ -136,7 +136,7 @@ impl Nodes {
         }
     }
 
-    /// Each request, and the node that it comes by.
+    /// Returns each request with its node.
     fn requests<'a>(&'a self, trace: &'a Trace) -> impl Iterator<Item = (Request, u32)> + 'a {
         trace.requests().iter().copied().zip(self.of_request.iter().copied())
     }
@@ -152,10 +152,10 @@ impl Nodes {
     }
 }
 
-/// No clock is farther off than the times of a trace can be apart.
+/// The largest offset: the length of the longest trace.
 const MOST_SKEW_US: u64 = 1 << 52;
 
-/// Decides a request by the machine; nothing is ever forgotten, so that no clock decides that.
+/// Decides a request by the machine, without expiry, which a clock would decide.
 fn decide<K: std::hash::Hash + Eq>(
     records: &mut HashMap<K, Option<Record>>,
     key: K,

@@ -1,12 +1,12 @@
-//! Between the calendar and the machines' microseconds.
+//! Converts between dates and the machines' microseconds.
 
 use jiff::SignedDuration;
 use lockage_core::Timestamp;
 
-/// The time of an RFC 3339 date such as `2026-01-01T00:00:00Z`, or of whole microseconds since the epoch.
+/// Parses an RFC 3339 date such as `2026-01-01T00:00:00Z`, or whole microseconds since the epoch.
 ///
 /// # Errors
-/// A sentence that says what is wrong, where it is neither or lies outside 1970 to 2184.
+/// A sentence about what is wrong, if it is neither or outside 1970 to 2184.
 pub(crate) fn parse(text: &str) -> Result<Timestamp, String> {
     if text.is_empty() {
         return Err("no timestamp".to_owned());
@@ -22,23 +22,23 @@ pub(crate) fn parse(text: &str) -> Result<Timestamp, String> {
     from_calendar(date)
 }
 
-/// A date as a time of the machines, a fraction of a microsecond cut off.
+/// Converts a date, truncated to microseconds.
 ///
 /// # Errors
-/// A sentence that says what is wrong, where it lies outside 1970 to 2184.
+/// A sentence about what is wrong, if it is outside 1970 to 2184.
 pub(crate) fn from_calendar(date: jiff::Timestamp) -> Result<Timestamp, String> {
     let micros =
         u64::try_from(date.as_microsecond()).map_err(|_| format!("{date} is before 1970"))?;
     Timestamp::from_micros(micros).map_err(|error| error.to_string())
 }
 
-/// A time of the machines as a date.
+/// Converts a time to a date.
 pub(crate) fn to_calendar(time: Timestamp) -> jiff::Timestamp {
     let micros = i64::try_from(time.as_micros()).expect("a timestamp is below 2^53");
     jiff::Timestamp::from_microsecond(micros).expect("a timestamp is before the year 2185")
 }
 
-/// How a time is written on an axis or in a headline: as fine as `step` needs it, in UTC.
+/// Formats a time for an axis or headline, in UTC, as fine as `step` needs.
 pub(crate) fn label(time: Timestamp, step: SignedDuration) -> String {
     let format = match step {
         step if step >= SignedDuration::from_hours(24) => "%Y-%m-%d",

@@ -1,5 +1,4 @@
-//! The ways to decide a request in a simulation: the shipped scripts on a simulated server, the machines in Rust, or the
-//! store in process that runs them. All decide alike.
+//! Engines, which decide alike: the shipped scripts on a simulated server, the Rust machines, or the in-process store.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -18,10 +17,10 @@ const SWEEP_FLOOR: usize = 1024;
 
 /// Decides requests, one key at a time, at given times.
 pub trait Engine {
-    /// Runs `request` on a key at `now`, and says what came of it.
+    /// Decides `request` on a key at `now`.
     ///
     /// # Errors
-    /// [`EngineError`]; the key is then as it was.
+    /// [`EngineError`]; the key is unchanged.
     fn acquire(
         &mut self,
         key: &str,
@@ -29,36 +28,36 @@ pub trait Engine {
         now: Timestamp,
     ) -> Result<Decision, EngineError>;
 
-    /// What its store had to do so far; none where it has no store.
+    /// Returns the work of the store so far; `None` without a store.
     fn store_use(&self) -> Option<StoreUse> {
         None
     }
 }
 
-/// What a store had to do for the decisions of one limit.
+/// The work of a store for the decisions of one limit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StoreUse {
-    /// Scripts that were run: one for each decision.
+    /// Script runs, one per decision.
     pub scripts: u64,
-    /// Commands that these ran, by their names in lower case.
+    /// Commands that scripts ran, by their names in lower case.
     pub commands: BTreeMap<&'static str, u64>,
-    /// The bytes of the largest record that was stored: the value alone, without its key and what the server adds.
+    /// The bytes of the largest record, without its key and the server's overhead.
     pub largest_record: u64,
-    /// The mean over the keys of the largest record of each.
+    /// The mean over keys of their largest records.
     pub mean_record: f64,
 }
 
-/// Why an engine gave no decision.
+/// An engine gave no decision.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// The request is no request.
+    /// The request is invalid.
     #[error(transparent)]
     Cost(#[from] CostError),
     /// The simulated store refused.
     #[error(transparent)]
     Store(#[from] SimError),
-    /// The key holds the record of something else.
+    /// The key holds another record.
     #[error(transparent)]
     Record(#[from] RecordError),
 }
@@ -71,12 +70,12 @@ pub enum EngineKind {
     Lua,
     /// The Rust machines.
     Model,
-    /// The store in process, which runs them and drops by itself what is over.
+    /// The in-process store, which also drops expired records.
     Memory,
 }
 
 impl EngineKind {
-    /// What it is called on the command line and in JSON.
+    /// Returns its name on the command line and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             EngineKind::Lua => "lua",
@@ -85,7 +84,7 @@ impl EngineKind {
         }
     }
 
-    /// An engine of this kind that has seen no request.
+    /// Creates an engine of this kind.
     ///
     /// # Errors
     /// [`EngineError::Store`] if Lua cannot get memory.
@@ -108,7 +107,7 @@ pub struct LuaEngine {
 }
 
 impl LuaEngine {
-    /// An engine on an empty store.
+    /// Creates an engine on an empty store.
     ///
     /// # Errors
     /// [`SimError::Lua`] if Lua cannot get memory.
@@ -170,8 +169,7 @@ impl Engine for ModelEngine {
 }
 
 impl ModelEngine {
-    /// Drops the records that may be forgotten (property D9 says that no decision shows it), each
-    /// time their number has doubled.
+    /// Drops expired records (invisible by property D9) each time their number has doubled.
     fn sweep_when_grown(&mut self, now: Timestamp) {
         if self.records.len() < self.sweep_at_len.max(SWEEP_FLOOR) {
             return;
@@ -181,7 +179,7 @@ impl ModelEngine {
     }
 }
 
-/// The store in process, whose clock is set to the time of each request.
+/// The in-process store, whose clock is set to the time of each request.
 pub struct MemoryEngine {
     store: MemoryStore<Arc<ManualClock>>,
     clock: Arc<ManualClock>,

@@ -1,10 +1,14 @@
 //! Simulated stores, traffic and the explorer of lockage: see how a limit behaves before you ship it.
 //!
-//! A [`trace`] comes from a file ([`input`]) or is made up ([`traffic`], [`scenario`]); [`replay`] puts it through
-//! limits, each decided by an [`engine`], [`waiting`] does so with callers who wait, and [`clocks`] with callers whose clocks are off; [`answers`] says more of it, and
-//! [`report`] shows what came of it. [`advise`] proposes limits for real traffic, and [`worst`] searches for the trace that
-//! embarrasses a limit most. [`cli`] is all of that as the program `lockage-sim`, and [`terminal`] what it prints with.
-//! [`store`] runs the shipped scripts in real Lua 5.1 over a simulated keyspace.
+//! | module | does |
+//! |---|---|
+//! | [`trace`], [`input`] | reads requests from a file |
+//! | [`traffic`], [`scenario`] | generates requests |
+//! | [`engine`], [`store`] | decide: the scripts in real Lua 5.1 over a simulated keyspace, or the Rust machines |
+//! | [`replay`], [`waiting`], [`clocks`] | put a trace through limits, with waiting callers, with clocks that are off |
+//! | [`answers`], [`report`] | measure and print the results |
+//! | [`advise`], [`worst`] | propose limits for a log; search for the worst trace of a limit |
+//! | [`cli`], [`terminal`] | are the program `lockage-sim`, and its output |
 
 pub mod advise;
 pub mod answers;

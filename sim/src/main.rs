@@ -1,4 +1,4 @@
-//! See how rate limits behave on real or made-up traffic before you ship them.
+//! See how rate limits behave on real or synthetic traffic before you ship them.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! A trace put through one limit, request by request.
+//! Puts a trace through one limit, request by request.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use thiserror::Error;
 use crate::engine::{Engine, EngineError};
 use crate::trace::Trace;
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Outcome {
-    /// It was admitted, to a queue too.
+    /// Admitted, also to a queue.
     Admitted,
-    /// It was denied, and would have been admitted at some later time.
+    /// Denied, and admissible at a later time.
     Denied,
-    /// It was denied, and always will be: its cost is above the limit's capacity.
+    /// Denied for ever: the cost is above the limit's capacity.
     Never,
 }
 
 impl Outcome {
-    /// What a verdict comes to.
+    /// Returns the outcome of a verdict.
     pub(crate) fn of(verdict: Verdict) -> Outcome {
         match verdict {
             Verdict::Allowed => Outcome::Admitted,
@@ -42,12 +42,12 @@ pub struct ReplayError {
     source: EngineError,
 }
 
-/// Puts every request of a trace through a limit, in order, and says what became of each.
+/// Puts every request of a trace through a limit, in order, and returns the outcomes.
 ///
 /// `progress` is called after each request.
 ///
 /// # Errors
-/// [`ReplayError`] at the first request for which the engine gives no decision.
+/// [`ReplayError`] at the first request without a decision.
 pub fn replay(
     trace: &Trace,
     limit: &Limit,
@@ -63,7 +63,7 @@ pub fn replay(
     Ok(outcomes)
 }
 
-/// Decides the request of this index as if it came at `at`, of a caller with so much patience for its turn.
+/// Decides the request of this index as if it came at `at`, with this patience for its turn.
 pub(crate) fn decide(
     trace: &Trace,
     limit: &Limit,
@@ -85,18 +85,18 @@ pub(crate) fn decide(
     })
 }
 
-/// Counts over the outcomes of one limit.
+/// Counts of the outcomes of one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tally {
     /// Requests that were admitted.
     pub admitted: u64,
-    /// Requests that were denied, those that can never be admitted among them.
+    /// Requests that were denied, for now or for ever.
     pub denied: u64,
     /// Requests that can never be admitted.
     pub never: u64,
     /// Keys that were denied at least once.
     pub keys_denied: u64,
-    /// The keys that were denied most, the most denied first; of equals the busier one, then by name.
+    /// The keys denied most, most first; of equals the busier one, then by name.
     pub worst: Vec<KeyTally>,
 }
 
@@ -107,12 +107,12 @@ pub struct KeyTally {
     pub key: u32,
     /// Its requests.
     pub requests: u64,
-    /// Those of them that were denied, those that can never be admitted among them.
+    /// The denied ones of them.
     pub denied: u64,
 }
 
 impl Tally {
-    /// Counts the outcomes of a trace, and names up to `top` keys that were denied.
+    /// Counts the outcomes of a trace, with up to `top` denied keys.
     pub fn of(trace: &Trace, outcomes: &[Outcome], top: usize) -> Tally {
         let count = |wanted| outcomes.iter().filter(|&&outcome| outcome == wanted).count() as u64;
         let never = count(Outcome::Never);

@@ -1,4 +1,4 @@
-//! A scenario: limits, the traffic that meets them, and how its callers take a denial.
+//! Scenarios: limits, traffic, and how callers react to a denial.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -19,18 +19,18 @@ use crate::report::Source;
 use crate::traffic::{Costs, Keys, Plan, Shape};
 use crate::waiting::Waiting;
 
-/// What to explore. One scenario gives one report, on every platform.
+/// A scenario. One scenario gives one report, on every platform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scenario {
     /// The limits, side by side.
     pub limits: Vec<Given<Limit>>,
-    /// The shapes of the traffic, as they were given, with ` + ` between them.
+    /// The shapes of the traffic as given, joined by ` + `.
     pub shape: String,
-    /// The traffic: one or several kinds of it at once.
+    /// One or several plans of traffic.
     pub plans: Vec<Plan>,
-    /// How callers wait, where they do.
+    /// How callers wait, if they do.
     pub waiting: Option<Waiting>,
-    /// The callers' own clocks, where something is to be said of them.
+    /// The callers' clocks, if they have any.
     pub clocks: Option<Clocks>,
 }
 
@@ -47,14 +47,14 @@ impl Scenario {
     /// Reads a scenario from a TOML file.
     ///
     /// # Errors
-    /// What is wrong with the file, where, and what would be right.
+    /// What is wrong in the file, where, and what would be right.
     pub fn read(path: &Path) -> Result<Scenario> {
         let text = std::fs::read_to_string(path);
         let text = text.with_context(|| format!("cannot read {}", path.display()))?;
         text.parse().with_context(|| format!("{} is no scenario", path.display()))
     }
 
-    /// Where its requests are from.
+    /// Returns the source of its requests.
     pub(crate) fn source(&self) -> Source {
         Source::Traffic {
             shape: self.shape.clone(),
@@ -102,7 +102,7 @@ impl FromStr for Scenario {
     }
 }
 
-/// The file. What it leaves out is as the command line has it.
+/// The file. Defaults are those of the command line.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -128,7 +128,7 @@ struct Traffic {
 }
 
 impl Traffic {
-    /// What begins when and lasts as long as the first one does, where nothing else is said.
+    /// Returns the plan, with the start and duration of the first by default.
     fn plan(self, seed: u64, first: Option<&Plan>) -> Plan {
         let plan = Plan::new(self.shape.value);
         let (start, duration) =

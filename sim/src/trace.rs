@@ -1,4 +1,4 @@
-//! A trace: who asked for how much, and when. What is read from a file and what is made up look alike.
+//! Traces: requests with a time, a key and a cost, read from a file or synthetic.
 
 use std::collections::HashMap;
 
@@ -7,11 +7,11 @@ use lockage_core::Timestamp;
 /// One request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// When it came.
+    /// Its time.
     pub at: Timestamp,
-    /// Whose it is: an index into the trace's keys.
+    /// An index into the trace's keys.
     pub key: u32,
-    /// What it costs, in units of the limit, at least 1.
+    /// Its cost, in units of the limit, at least 1.
     pub cost: u64,
 }
 
@@ -23,22 +23,22 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// The requests, earliest first; those of one instant in the order in which they were given.
+    /// Returns the requests, earliest first; those of one instant in their given order.
     pub fn requests(&self) -> &[Request] {
         &self.requests
     }
 
-    /// The name of a request's key.
+    /// Returns the name of a request's key.
     pub fn key(&self, key: u32) -> &str {
         &self.keys[key as usize]
     }
 
-    /// How many keys have at least one request.
+    /// Returns how many keys have at least one request.
     pub fn key_count(&self) -> usize {
         self.keys.len()
     }
 
-    /// The times of the first and of the last request; none where there is no request.
+    /// Returns the times of the first and the last request; `None` without requests.
     pub fn span(&self) -> Option<(Timestamp, Timestamp)> {
         Some((self.requests.first()?.at, self.requests.last()?.at))
     }
@@ -53,9 +53,9 @@ pub struct TraceBuilder {
 }
 
 impl TraceBuilder {
-    /// The number of the key of this name, which stays the same from the first call on.
+    /// Returns the number of the key of this name, the same in every call.
     ///
-    /// Every key that is asked for must get a request, or `key_count` counts one too many.
+    /// Every such key must get a request, or `key_count` counts one too many.
     pub fn key(&mut self, name: &str) -> u32 {
         if let Some(&number) = self.numbers.get(name) {
             return number;
@@ -72,22 +72,22 @@ impl TraceBuilder {
         self.trace.requests.push(request);
     }
 
-    /// How many requests there are so far.
+    /// Returns the number of requests so far.
     pub fn len(&self) -> usize {
         self.trace.requests.len()
     }
 
-    /// Whether there is no request so far.
+    /// Returns whether there is no request so far.
     pub fn is_empty(&self) -> bool {
         self.trace.requests.is_empty()
     }
 
-    /// What there is so far, in the order in which it was added.
+    /// Returns the requests so far, in the order of their addition.
     pub fn so_far(&self) -> &Trace {
         &self.trace
     }
 
-    /// The trace, sorted by time. The sort is stable: requests of one instant keep their order.
+    /// Returns the trace, stably sorted by time.
     pub fn finish(mut self) -> Trace {
         self.trace.requests.sort_by_key(|request| request.at);
         self.trace

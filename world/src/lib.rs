@@ -1,8 +1,8 @@
-//! Searches for faults in lockage: whole worlds by chance, small scopes completely, and bugs that others shipped.
+//! Searches for faults in lockage.
 //!
-//! [`simulation`] plays clients, a network, a store and clocks in virtual time, [`exhaustive`] searches small scopes of
-//! the lock completely, and [`museum`] plays bugs that others shipped; each [`property`] has its words once. [`cli`] is
-//! all of that as the program `lockage-world`.
+//! [`simulation`] runs worlds of clients, a network, a store and clocks in virtual time, one per seed. [`exhaustive`]
+//! searches small scopes of the lock completely. [`museum`] plays bugs that others shipped. Each [`property`] is stated
+//! once. [`cli`] is the program `lockage-world`.
 
 pub mod cli;
 pub mod exhaustive;

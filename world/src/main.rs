@@ -1,4 +1,4 @@
-//! Search for faults in simulated worlds, in every interleaving of a small scope, and by the bugs that others shipped.
+//! Search for faults in simulated worlds, in all interleavings of small scopes, and by known bugs.
 
 use std::process::ExitCode;
 

@@ -22,23 +22,23 @@ pub(super) struct AdviseArgs {
     /// timestamp,key[,cost]; - is standard input
     #[arg(value_name = "LOG")]
     file: PathBuf,
-    /// How the file is written
+    /// The format of the file
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// What of a log's line is a client
+    /// The part of a log line that is the client
     #[arg(long, value_enum, default_value_t)]
     by: By,
-    /// Fewer than this share of the clients may be denied at least once; with 0% none
+    /// Deny fewer than this share of the clients at least once; with 0% none
     #[arg(long, value_name = "SHARE", default_value = "1%")]
     deny_clients: Share,
-    /// A window to propose limits for, as often as you like [default: 1s, 10s, 1min and 1h, as
-    /// far as the log is as long]
+    /// Propose limits for this window, repeatable [default: 1s, 10s, 1min and 1h, as far as the log
+    /// reaches]
     #[arg(long = "window", value_name = "DURATION", value_parser = parse_duration)]
     windows: Vec<Duration>,
     /// Write a chart of the trade-off to this file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Write the whole report to this file, as one page of HTML
+    /// Write the whole report to this file, as one HTML page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Print one JSON object instead of tables
@@ -53,10 +53,10 @@ const WINDOWS: [Duration; 4] = [
     Duration::from_secs(3600),
 ];
 
-/// Proposes, and prints the report.
+/// Proposes limits, and prints the report.
 ///
 /// # Errors
-/// What could not be read or written, and where no limit is large enough.
+/// If the log cannot be read, the report cannot be written, or no limit is large enough.
 pub(super) fn run(args: &AdviseArgs) -> Result<()> {
     check_windows(&args.windows)?;
     let (trace, source) = read(&args.file, args.format, args.by)?;
@@ -90,14 +90,14 @@ pub(super) fn run(args: &AdviseArgs) -> Result<()> {
     Ok(())
 }
 
-/// Those windows that the log is longer than, and always the first one.
+/// Returns the windows that are shorter than the log, and always the first.
 fn fitting(length: Duration) -> Vec<Duration> {
     let (first, others) = (WINDOWS[0], &WINDOWS[1..]);
     let longer = others.iter().copied().filter(|window| *window <= length);
     std::iter::once(first).chain(longer).collect()
 }
 
-/// Windows that no limit can have are arguments to be mended.
+/// Refuses windows that no limit can have.
 fn check_windows(windows: &[Duration]) -> Result<()> {
     let longest = MAX_SPAN / 2;
     let wrong = windows.iter().find(|window| window.is_zero() || **window > longest);

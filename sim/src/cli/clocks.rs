@@ -1,4 +1,4 @@
-//! Arguments of callers' clocks.
+//! The arguments for callers' clocks.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -8,23 +8,23 @@ use lockage_core::parse_duration;
 
 use crate::clocks::Clocks;
 
-/// Callers whose clocks are off.
+/// Callers' clocks.
 #[derive(Debug, Args)]
 pub(super) struct ClocksArgs {
-    /// Let requests come by so many nodes with clocks of their own, and show what these change
+    /// Send requests by this many nodes with clocks of their own, and show what these change
     #[arg(long, value_name = "N")]
     nodes: Option<NonZeroU32>,
-    /// How far the clock of each may be off at the beginning, ahead or behind
+    /// The initial offset of each clock is up to this, ahead or behind
     #[arg(long, value_name = "DURATION", default_value = "0ms", requires = "nodes")]
     #[arg(value_parser = parse_duration)]
     skew: Duration,
-    /// By how many microseconds each may gain or lose in a second
+    /// Each clock gains or loses up to this many microseconds a second
     #[arg(long, value_name = "PPM", default_value_t = 0, requires = "nodes")]
     drift_ppm: u32,
 }
 
 impl ClocksArgs {
-    /// Whether there are any.
+    /// Returns whether there are any.
     pub(super) fn are_given(&self) -> bool {
         self.nodes.is_some()
     }

@@ -28,10 +28,10 @@ pub(super) struct CompareArgs {
     common: CommonArgs,
 }
 
-/// Compares, and prints the report.
+/// Compares limits, and prints the report.
 ///
 /// # Errors
-/// What is wrong with the trace, or could not be decided or written.
+/// If the trace is invalid, a request cannot be decided, or the report cannot be written.
 pub(super) fn run(args: &CompareArgs) -> Result<()> {
     let wrong = |text: &str| command_error("compare", ErrorKind::ValueValidation, text.to_owned());
     let mut limits = Vec::new();

@@ -1,4 +1,4 @@
-//! The program `lockage-sim`: its arguments, and what it does with them.
+//! The program `lockage-sim`.
 
 mod advise;
 mod clocks;
@@ -32,7 +32,7 @@ use crate::waiting::{WaitTally, Waited, Waiting, replay_closed, replay_waiting};
 use clocks::ClocksArgs;
 use source::TrafficArgs;
 
-/// See how rate limits behave on real or made-up traffic before you ship them.
+/// See how rate limits behave on real or synthetic traffic before you ship them.
 #[derive(Debug, Parser)]
 #[command(name = "lockage-sim", version, max_term_width = 100)]
 pub struct Cli {
@@ -49,22 +49,22 @@ enum Command {
     Advise(advise::AdviseArgs),
 }
 
-/// Put an access log or a CSV through limits.
+/// Replay an access log or a CSV through limits.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("callers").args(["wait", "nodes"])))]
 struct ReplayArgs {
     /// An access log of Apache or nginx (common or combined format), or a CSV of
     /// timestamp,key[,cost]; - is standard input
     file: PathBuf,
-    /// How the file is written
+    /// The format of the file
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// What of a log's line is the key that limits are kept per
+    /// The part of a log line that is the key
     #[arg(long, value_enum, default_value_t)]
     by: By,
     #[arg(long = "limit", value_name = "SPEC", required = true, help = LIMIT)]
     limits: Vec<Given<Limit>>,
-    /// What decides the waiting callers' jitter, or the nodes' clocks: one seed, one report
+    /// The seed of jitter and clocks: one seed, one report
     #[arg(long, default_value_t = 1, requires = "callers")]
     seed: u64,
     #[command(flatten)]
@@ -75,12 +75,12 @@ struct ReplayArgs {
     common: CommonArgs,
 }
 
-/// Put made-up traffic through limits.
+/// Put synthetic traffic through limits.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("callers").args(["wait", "nodes"])))]
 #[command(group(ArgGroup::new("requests").required(true).args(["traffic", "scenario"])))]
 struct ExploreArgs {
-    /// A TOML file that says all of it: the limits, the traffic, who waits, and the seed
+    /// A TOML file with the limits, the traffic, waiting callers and the seed
     #[arg(long, value_name = "FILE")]
     #[arg(conflicts_with_all = ["traffic", "limits", "wait", "round_trip", "no_jitter", "nodes"])]
     #[arg(conflicts_with_all = TrafficArgs::NAMES)]
@@ -89,7 +89,7 @@ struct ExploreArgs {
     /// "on-off 100/s for 1s, 1/s for 9s", "pareto 5/s tail 1.5", "diurnal 1/s to 50/s every 1day",
     /// "ramp 1/s to 50/s over 5min", "steps 1/s for 1min, 10/s for 30s",
     /// "flash-crowd 2/s peak 200/s at 2min half-life 30s", "closed-loop 20 clients think 1s" or
-    /// "boundary-attack fixed-window 10/60s", of several limits too
+    /// "boundary-attack fixed-window 10/60s", also of a composite
     #[arg(long, value_name = "SHAPE", requires = "limits")]
     traffic: Option<Given<Shape>>,
     #[arg(long = "limit", value_name = "SPEC", help = LIMIT)]
@@ -104,33 +104,33 @@ struct ExploreArgs {
     common: CommonArgs,
 }
 
-/// How callers take a denial.
+/// How callers react to a denial.
 #[derive(Debug, Args)]
 struct WaitArgs {
-    /// Let denied requests wait for their permits as the clients do, each at most so long
+    /// Let denied requests wait for their permits as clients do, each at most this long
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     wait: Option<Duration>,
-    /// From when a waiting caller asks the store until it has the answer
+    /// The time from a question of a waiting caller to its answer
     #[arg(long, value_name = "DURATION", default_value = "0ms", requires = "wait")]
     #[arg(value_parser = parse_duration)]
     round_trip: Duration,
-    /// Waiting callers come back exactly when the limit has a permit again, all at once
+    /// Let waiting callers come back exactly at `retry_after`, all at once
     #[arg(long, requires = "wait")]
     no_jitter: bool,
 }
 
 #[derive(Debug, Args)]
 struct CommonArgs {
-    /// What decides: the shipped Lua scripts on a simulated store, the Rust machines, or the store in process
+    /// Decide by the shipped Lua scripts on a simulated store, the Rust machines, or the in-process store
     #[arg(long, value_enum, default_value_t = EngineKind::Lua)]
     engine: EngineKind,
-    /// How many of the keys that were denied most are named per limit
+    /// Name this many of the keys denied most per limit
     #[arg(long, value_name = "N", default_value_t = 5)]
     top: usize,
     /// Write a chart to this file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Write the whole report to this file, as one page of HTML
+    /// Write the whole report to this file, as one HTML page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Print one JSON object instead of tables and timelines
@@ -142,11 +142,11 @@ const LIMIT: &str = "A limit, as often as you like: \"fixed-window 10/60s\", \"s
     \"sliding-window 100/min\", \"token-bucket 100/min burst 20\", \"token-bucket 8 every 2s burst 8\", \
     \"leaky-bucket 10/s queue 20\", or several together: \"sliding-log 3/7s + fixed-window 20/h\"";
 
-/// Does what the arguments say, and prints the report on standard output.
+/// Runs the command, and prints the report on standard output.
 ///
 /// # Errors
-/// A [`clap::Error`] where the arguments contradict themselves; otherwise what could not be read,
-/// decided or written, in words that say what would be right.
+/// A [`clap::Error`] if the arguments contradict each other; otherwise what could not be read, decided or
+/// written, and what would be right.
 pub fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Command::Replay(args) => {
@@ -191,14 +191,14 @@ fn report(
     print(&Report { source, engine, waiting, clocks, limiters, pairs }, common)
 }
 
-/// What each limit is put through.
+/// The requests that each limit decides.
 struct Replays {
-    /// The requests, but for a closed loop that waits.
+    /// The requests, except of a closed loop that waits.
     trace: Rc<Trace>,
-    /// What they were made up from, where they were.
+    /// The plans of synthetic traffic.
     plans: Vec<Plan>,
     waiting: Option<Waiting>,
-    /// Only where nobody waits.
+    /// Only without waiting callers.
     clocks: Option<Clocks>,
 }
 
@@ -222,8 +222,8 @@ fn read(file: &Path, format: Format, by: By) -> Result<(Trace, Source)> {
     Ok((input.trace, source))
 }
 
-/// Points out times that are probably in seconds or milliseconds: read as microseconds, those of
-/// this century lie in January 1970, all of them in one window.
+/// Warns of times that are probably in seconds or milliseconds: read as microseconds, those of this century
+/// are in January 1970.
 fn warn_of_other_units(trace: &Trace) {
     let Some((from, to)) = trace.span() else { return };
     if from.as_micros() < 1_000_000_000 || to.as_micros() > 5_000_000_000_000 {
@@ -238,7 +238,7 @@ fn warn_of_other_units(trace: &Trace) {
 }
 
 impl ExploreArgs {
-    /// What these arguments, or the file that they name, ask for.
+    /// Returns the scenario of these arguments, or of the file that they name.
     fn scenario(self) -> Result<(Scenario, CommonArgs)> {
         let Some(shape) = self.traffic else {
             let file = self.scenario.expect("one of the two is required");
@@ -253,7 +253,7 @@ impl ExploreArgs {
     }
 }
 
-/// What is wrong with the arguments of this command, as the library for them says it.
+/// Returns an error about the arguments of this command, in the form of clap.
 fn command_error(command: &str, kind: ErrorKind, text: String) -> clap::Error {
     let mut cli = Cli::command();
     cli.build();
@@ -293,11 +293,11 @@ fn replay_all(
     limiters
 }
 
-/// What came of one limit.
+/// The results of one limit.
 struct Replayed {
     trace: Rc<Trace>,
     outcomes: Vec<Outcome>,
-    /// When each of them was decided.
+    /// The time of each decision.
     decided: Vec<Timestamp>,
     waits: Option<WaitTally>,
 }

@@ -1,4 +1,4 @@
-//! Writing the HTML report.
+//! Writes the HTML report.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use anyhow::{Context, Result};
 
 use crate::input::printable;
 
-/// Writes a page that is made for the command that this program was run with.
+/// Writes a page that names the command of this program.
 ///
 /// # Errors
-/// What the page or the file says.
+/// The error of the page or the file.
 pub(super) fn write<E: std::error::Error + Send + Sync + 'static>(
     path: &Path,
     page: impl FnOnce(&str) -> Result<String, E>,
@@ -20,7 +20,7 @@ pub(super) fn write<E: std::error::Error + Send + Sync + 'static>(
         .with_context(|| format!("cannot write the page to {}", path.display()))
 }
 
-/// The command as a shell takes it.
+/// Returns the command as a shell takes it.
 fn command(arguments: impl Iterator<Item = String>) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=%@+".contains(c);
     let quoted = |argument: String| match !argument.is_empty() && argument.chars().all(plain) {

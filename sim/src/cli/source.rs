@@ -1,4 +1,4 @@
-//! A trace that arguments name: a file, or traffic that is made up.
+//! The trace that arguments name: a file, or synthetic traffic.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,22 +15,22 @@ use crate::report::Source;
 use crate::trace::Trace;
 use crate::traffic::{Costs, Keys, Plan, Shape, TrafficError};
 
-/// How traffic is made up, beside its shape. What is left out is as [`Plan::new`] has it.
+/// Synthetic traffic, beside its shape. Defaults are those of [`Plan::new`].
 #[derive(Debug, Args)]
 pub(super) struct TrafficArgs {
-    /// What decides all that is random in traffic that is made up: one seed, one trace [default: 1]
+    /// The seed of synthetic traffic: one seed, one trace [default: 1]
     #[arg(long)]
     pub(super) seed: Option<u64>,
-    /// For how long requests come [default: 10min]
+    /// How long requests come [default: 10min]
     #[arg(long, value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// Over how many keys they are spread, each equally likely, or as in "1000 zipf 1.1" [default: 1]
+    /// The number of keys, equally likely, or as in "1000 zipf 1.1" [default: 1]
     #[arg(long, allow_negative_numbers = true)]
     keys: Option<Keys>,
-    /// What each request costs, a range such as 1-10, or shares such as "1:90% 10:10%" [default: 1]
+    /// The cost of a request, a range such as 1-10, or shares such as "1:90% 10:10%" [default: 1]
     #[arg(long, allow_negative_numbers = true)]
     cost: Option<Costs>,
-    /// When the traffic begins: RFC 3339, or microseconds since 1970 [default: 2026-01-01T00:00:00Z]
+    /// The start of the traffic: RFC 3339, or microseconds since 1970 [default: 2026-01-01T00:00:00Z]
     #[arg(long, value_name = "TIME", value_parser = dates::parse)]
     start: Option<Timestamp>,
 }
@@ -39,7 +39,7 @@ impl TrafficArgs {
     /// The names of the arguments.
     pub(super) const NAMES: [&str; 5] = ["seed", "duration", "keys", "cost", "start"];
 
-    /// Traffic of this shape.
+    /// Returns the plan of this shape.
     pub(super) fn plan(&self, shape: Shape) -> Plan {
         let mut plan = Plan::new(shape);
         plan.start = self.start.unwrap_or(plan.start);
@@ -55,13 +55,13 @@ impl TrafficArgs {
 #[derive(Debug, Args)]
 pub(super) struct TraceArgs {
     /// An access log or a CSV, - for standard input, a scenario (a file whose name ends in .toml), or the
-    /// shape of traffic to make up, such as "poisson 5/s" (explore --help has all of them)
+    /// shape of synthetic traffic, such as "poisson 5/s" (see explore --help)
     #[arg(value_name = "TRACE")]
     trace: String,
-    /// How the file is written
+    /// The format of the file
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// What of a log's line is the key that limits are kept per
+    /// The part of a log line that is the key
     #[arg(long, value_enum, default_value_t)]
     by: By,
     #[command(flatten)]
@@ -69,13 +69,13 @@ pub(super) struct TraceArgs {
 }
 
 impl TraceArgs {
-    /// The scenario that is named, where one is.
+    /// Returns the named scenario, if there is one.
     pub(super) fn scenario(&self) -> Option<&Path> {
         let file = Path::new(&self.trace);
         file.extension().is_some_and(|extension| extension == "toml").then_some(file)
     }
 
-    /// Whether anything is said of how the trace is read or made up.
+    /// Returns whether any option of reading or generating is set.
     pub(super) fn has_options(&self) -> bool {
         let TrafficArgs { seed, duration, keys, cost, start } = &self.traffic;
         let made_up = seed.is_some() || duration.is_some() || keys.is_some() || cost.is_some();
@@ -83,15 +83,15 @@ impl TraceArgs {
         made_up || start.is_some() || is_read
     }
 
-    /// What decides all that is random.
+    /// Returns the seed.
     pub(super) fn seed(&self) -> u64 {
         self.traffic.seed.unwrap_or(1)
     }
 
-    /// Reads the file of this name, or else makes up traffic of this shape, for a command of this name.
+    /// Reads the file of this name, or else generates traffic of this shape, for a command of this name.
     ///
     /// # Errors
-    /// What is wrong with the file, or with the shape where there is no such file.
+    /// The error of the file, or of the shape if there is no such file.
     pub(super) fn trace(&self, command: &str) -> Result<(Trace, Source)> {
         let file = Path::new(&self.trace);
         if self.trace == "-" || file.exists() {

@@ -19,24 +19,24 @@ use crate::terminal::width;
 use crate::trace::{Request, TraceBuilder};
 use crate::worst::{Goal, Step, Worst, worst};
 
-/// Search for the trace that embarrasses a limit most: admits the most beyond its rate, or denies what would fit.
+/// Search for the trace that embarrasses a limit most: the most admissions beyond its rate, or denials of what fits.
 #[derive(Debug, Args)]
 pub(super) struct WorstArgs {
-    /// The limit, such as "sliding-window 100/min"; replay --help has all kinds
+    /// The limit, such as "sliding-window 100/min"
     #[arg(value_name = "LIMIT")]
     limit: Given<Limit>,
-    /// About how many traces are tried
+    /// Try about this many traces
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     budget: u32,
-    /// What decides which: one seed, one result
+    /// The seed of the search: one seed, one result
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// What decides on the traces that are found: the shipped Lua scripts on a simulated store, the Rust machines, or the store in
-    /// process
+    /// Decide the traces that are found by the shipped Lua scripts on a simulated store, the Rust machines, or the
+    /// in-process store
     #[arg(long, value_enum, default_value_t = EngineKind::Lua)]
     engine: EngineKind,
-    /// Write both traces to this file, a key each, for replay
+    /// Write both traces to this file, one key each, for replay
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Print one JSON object instead of tables
@@ -48,10 +48,10 @@ pub(super) struct WorstArgs {
 const GOALS: [(Goal, &str); 2] =
     [(Goal::MostAdmitted, "most-admitted"), (Goal::FalselyDenied, "falsely-denied")];
 
-/// Searches, and prints what was found.
+/// Searches, and prints the traces.
 ///
 /// # Errors
-/// What cannot be searched, decided or written.
+/// If the limit cannot be searched, a trace cannot be decided, or the report cannot be written.
 pub(super) fn run(args: &WorstArgs) -> Result<()> {
     let (limit, seed) = (&args.limit.value, args.seed);
     let mut found = Vec::new();
@@ -75,7 +75,7 @@ pub(super) fn run(args: &WorstArgs) -> Result<()> {
     written.context("cannot write to standard output")
 }
 
-/// The search runs the Rust machines; what it says is what this engine decides.
+/// Decides the found traces by this engine; the search itself runs the Rust machines.
 fn decide_again(limit: &Limit, engine: EngineKind, key: &str, steps: &[Step]) -> Result<()> {
     let mut builder = TraceBuilder::default();
     for step in steps {

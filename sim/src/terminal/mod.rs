@@ -1,4 +1,4 @@
-//! What the programs of the simulator and of the worlds share: tables, progress and the exit status.
+//! Shared by the programs: tables, progress and exit statuses.
 
 mod progress;
 
@@ -9,13 +9,13 @@ use comfy_table::{ContentArrangement, Table, presets};
 
 pub use progress::Progress;
 
-/// Returns how many columns to fill: the terminal's, or what fits most pages where there is none; never fewer than the
-/// tables need to stay readable.
+/// Returns the columns to fill: the terminal's, or a default that fits most pages; never fewer than readable
+/// tables need.
 pub fn width() -> u16 {
     terminal_size::terminal_size().map_or(100, |(width, _)| width.0.clamp(72, 200))
 }
 
-/// Returns an empty table of at most so many columns of text, whose cells wrap.
+/// Returns an empty table of at most this width, whose cells wrap.
 pub fn table(width: u16) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
@@ -25,8 +25,8 @@ pub fn table(width: u16) -> Table {
 
 /// Ends a program: prints its error, if any, on standard error, and returns its exit status.
 ///
-/// The status is 1 for an error, and 2 (by way of [`clap`]) for arguments that make no sense. A pipe that is closed early,
-/// as `head` does, is no error.
+/// The status is 1 for an error, and 2 (by [`clap`]) for wrong arguments. A pipe that closes early, as of `head`, is no
+/// error.
 pub fn conclude(result: anyhow::Result<ExitCode>) -> ExitCode {
     let error = match result {
         Ok(status) => return status,

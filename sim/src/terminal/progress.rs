@@ -1,14 +1,14 @@
-//! A progress bar for people who wait.
+//! A progress bar.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Work of less than this is done before a bar could be read.
+/// Work of less than this shows no bar.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// A bar on standard error that shows up once the work proves long, and never where nobody looks on.
+/// A bar on standard error that appears once the work proves long, and only on a terminal.
 pub struct Progress {
     bar: ProgressBar,
     since: Instant,
@@ -17,7 +17,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Progress in reading a file, by its size, where it has one.
+    /// Starts the progress of reading a file, by its size if it has one.
     pub fn bytes(path: &Path) -> Progress {
         let size =
             std::fs::metadata(path).ok().filter(|file| file.is_file()).map(|file| file.len());
@@ -28,7 +28,7 @@ impl Progress {
         Progress::new(size, template)
     }
 
-    /// Progress in deciding so many requests.
+    /// Starts the progress of deciding this many requests.
     pub fn decisions(total: u64) -> Progress {
         Progress::new(
             Some(total),
@@ -36,7 +36,7 @@ impl Progress {
         )
     }
 
-    /// Progress in running so many worlds, on several threads.
+    /// Starts the progress of running this many worlds, on several threads.
     pub fn worlds(total: u64) -> Progress {
         let mut progress = Progress::new(
             Some(total),
@@ -47,14 +47,14 @@ impl Progress {
         progress
     }
 
-    /// The same as [`at`](Self::at) for those who share it.
+    /// Shows a position as [`at`](Self::at) does, from several threads.
     pub fn share(&self, position: u64) {
         if position.is_multiple_of(64) {
             self.bar.set_position(position);
         }
     }
 
-    /// Progress in trying limits on so many clients.
+    /// Starts the progress of trying limits on this many clients.
     pub fn clients(total: u64) -> Progress {
         Progress::new(Some(total), "trying {bar:24} {percent}%, {eta} left")
     }
@@ -65,7 +65,7 @@ impl Progress {
         Progress { bar, since: Instant::now(), shown: false, calls: 0 }
     }
 
-    /// Shows that the work has come to `position`. It costs next to nothing to call it often.
+    /// Shows a position. Cheap enough to call often.
     pub fn at(&mut self, position: u64) {
         self.calls = self.calls.wrapping_add(1);
         if !self.calls.is_multiple_of(1024) {
@@ -79,7 +79,7 @@ impl Progress {
         self.bar.set_position(position);
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn finish(self) {
         self.bar.finish_and_clear();
     }

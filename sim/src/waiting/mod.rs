@@ -95,7 +95,7 @@ pub fn replay_waiting(
     run(&mut Open::new(trace), limit, engine, waiting, &mut progress)
 }
 
-/// Puts made-up requests through a limit of which some are of closed loops: while a client waits, it sends no other request.
+/// Puts synthetic requests through a limit of which some are of closed loops: while a client waits, it sends no other request.
 /// Gives the requests that there were, and what became of them; nothing where no plan is of a closed loop.
 ///
 /// # Errors

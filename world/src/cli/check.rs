@@ -1,4 +1,4 @@
-//! `check`: a campaign over worlds, and what came of it.
+//! `lockage-world check`: a campaign over worlds.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use serde_json::{Map, Value, json};
 use crate::simulation::campaign::{Campaign, ENOUGH_WORLDS, Failure, Results};
 use crate::simulation::{Coverage, Outcome, PROPERTIES, Property, Scenario, Violation};
 
-/// Search for faults: clients, network, store and clocks in one simulation, a world for each seed
+/// Search for faults: clients, network, store and clocks in one simulation, one world per seed
 #[derive(Debug, Args)]
 pub(super) struct CheckArgs {
-    /// How many worlds: half of them with a limiter, half with a lock, a semaphore, a read-write lock or a latch
+    /// The number of worlds: half with a limiter, half with a lock, semaphore, read-write lock or latch
     #[arg(long, value_name = "N", default_value_t = 1000)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
-    /// The seed of the first one; the others follow it
+    /// The first seed; the others follow
     #[arg(long, value_name = "S", default_value_t = 0)]
     start: u64,
     /// Run the one world that this file describes, as --save writes it
@@ -30,13 +30,13 @@ pub(super) struct CheckArgs {
     /// Write the smallest world found of the first failure to this file, as JSON
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// Show the world of --start or --scenario, and what happens in it, whether it fails or not; and run no other
+    /// Show the world of --start or --scenario and everything that happens in it, and run no other
     #[arg(long, conflicts_with_all = ["seeds", "json", "save", "only"])]
     timeline: bool,
-    /// Look for what breaks this property alone
+    /// Search for violations of this property only
     #[arg(long, value_parser = property(), value_name = "PROPERTY", ignore_case = true)]
     only: Option<Property>,
-    /// What decides: the Rust machines, the shipped Lua scripts on a simulated store, or the store in process
+    /// Decide by the Rust machines, the shipped Lua scripts on a simulated store, or the in-process store
     #[arg(long, value_enum, default_value_t = EngineKind::Model)]
     engine: EngineKind,
     /// Print one JSON object and nothing else
@@ -52,7 +52,7 @@ fn property() -> impl TypedValueParser<Value = Property> {
     PossibleValuesParser::new(PROPERTIES.map(Property::name)).try_map(of_name)
 }
 
-/// Runs it and prints what came of it; tells whether nothing failed.
+/// Runs a campaign and prints its results; returns whether nothing failed.
 pub(super) fn check(args: &CheckArgs) -> Result<bool> {
     let CheckArgs { seeds, start, only, engine, json, .. } = *args;
     let campaign = match &args.scenario {
@@ -84,7 +84,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<bool> {
     Ok(is_clean(&campaign, &results))
 }
 
-/// Prints the first world and its timeline; tells whether nothing failed in it.
+/// Prints the first world and its timeline; returns whether nothing failed in it.
 fn show(campaign: &Campaign) -> Result<bool> {
     let (scenario, Outcome { violation, timeline, .. }) = campaign.first()?;
     let mut out = anstream::stdout().lock();
@@ -110,7 +110,7 @@ fn is_clean(campaign: &Campaign, results: &Results) -> bool {
     results.failed.is_empty() && unseen(campaign, results).is_empty()
 }
 
-/// The rare states to which a campaign as long as this one should have come, and has not.
+/// Returns the rare states that a campaign of this length should have met, and has not.
 fn unseen(campaign: &Campaign, results: &Results) -> Vec<Coverage> {
     match campaign.seeds >= ENOUGH_WORLDS {
         true => results.rare.never(),
@@ -162,7 +162,7 @@ fn write_failure(out: &mut impl Write, campaign: &Campaign, failure: &Failure) -
     writeln!(out, "\nAgain: {}\n", replay(campaign, failure))
 }
 
-/// The command that finds it again.
+/// Returns the command that finds a failure again.
 fn replay(campaign: &Campaign, failure: &Failure) -> String {
     let engine = campaign.engine.name();
     match campaign.scenario {

@@ -1,4 +1,4 @@
-//! `exhaust`: searches small scopes of the lock.
+//! `lockage-world exhaust`: searches small scopes of the lock.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use serde::Serialize;
 
 use crate::exhaustive::{Law, Outcome, Scope, Shipped, Timeline, check};
 
-/// Search small scopes of the lock completely, and show what holds in them.
+/// Search small scopes of the lock completely, and show which laws hold.
 #[derive(Debug, Args)]
 pub(super) struct ExhaustArgs {
-    /// Which scopes: the small ones, which take seconds, or the larger ones, too
+    /// The small scopes, which take seconds, or the large ones too
     #[arg(long, value_enum, default_value_t = Size::Small)]
     scope: Size,
     /// Only the scope of this name
@@ -34,7 +34,7 @@ enum Size {
     Large,
 }
 
-/// What is printed of a scope, for programs. What differs from run to run ends in `_sec`.
+/// The JSON of a scope. Fields that vary from run to run end in `_sec`.
 #[derive(Serialize)]
 struct Line<'a> {
     scope: &'a str,
@@ -60,10 +60,10 @@ struct Broken<'a> {
     trace: &'a [(u64, String)],
 }
 
-/// Searches, and prints what came of it.
+/// Searches, and prints the results.
 ///
 /// # Errors
-/// Where a scope is not as it should be, or standard output cannot be written.
+/// If a scope is not as it should be, or standard output cannot be written.
 pub(super) fn run(args: &ExhaustArgs) -> Result<()> {
     let scopes: Vec<Scope> = Scope::all().into_iter().filter(|scope| args.wants(scope)).collect();
     if scopes.is_empty() {

@@ -1,4 +1,4 @@
-//! The program `lockage-world`: its arguments, and what it does with them.
+//! The program `lockage-world`.
 
 mod check;
 mod exhaust;
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-/// Search for faults: in simulated worlds, in every interleaving of a small scope, and by the bugs that others shipped.
+/// Search for faults: in simulated worlds, in all interleavings of small scopes, and by known bugs.
 #[derive(Debug, Parser)]
 #[command(name = "lockage-world", version, max_term_width = 100)]
 pub struct Cli {
@@ -24,12 +24,12 @@ enum Command {
     Museum(museum::MuseumArgs),
 }
 
-/// Runs the search that the arguments ask for, and prints its report on standard output.
+/// Runs the command, and prints its report on standard output.
 ///
-/// The exit status is not zero where something was found that must not be there.
+/// The exit status is not zero if a fault was found.
 ///
 /// # Errors
-/// What could not be read, searched or written, in words that say what would be right.
+/// What could not be read, searched or written, and what would be right.
 pub fn run(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Check(args) => {

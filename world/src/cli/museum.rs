@@ -1,4 +1,4 @@
-//! `museum`: plays bugs that others shipped.
+//! `lockage-world museum`: plays bugs that others shipped.
 
 use std::io::{self, Write};
 
@@ -10,10 +10,10 @@ use serde::Serialize;
 
 use crate::museum::{Entry, Event, Found, Played, Seen, Step, entries};
 
-/// Play bugs that others shipped, and see which promise finds each of them.
+/// Play bugs that others shipped, and see which property finds each.
 #[derive(Debug, Args)]
 pub(super) struct MuseumArgs {
-    /// Only the entry of this name, or those of the bug of this number, step by step
+    /// Only the entry of this name, or those of this bug number, step by step
     #[arg(value_name = "NAME|NUMBER")]
     entry: Option<String>,
     /// Print one JSON object
@@ -21,7 +21,7 @@ pub(super) struct MuseumArgs {
     json: bool,
 }
 
-/// What is printed of an entry, for programs.
+/// The JSON of an entry.
 #[derive(Serialize)]
 struct Line {
     bug: Option<u8>,
@@ -35,9 +35,9 @@ struct Line {
     killed: bool,
     why: Option<String>,
     steps: usize,
-    /// How many traces were tried before the one that is shown.
+    /// The traces tried before the one that is shown.
     tried: usize,
-    /// How many shorter traces there are, none of which breaks the property; null where the trace is given.
+    /// The shorter traces, none of which breaks the property; null for a given trace.
     shorter: Option<usize>,
     given_because: Option<&'static str>,
     trace: Vec<Moment>,
@@ -61,10 +61,10 @@ struct ControlBroken {
     why: String,
 }
 
-/// Plays, and prints what came of it.
+/// Plays entries, and prints the results.
 ///
 /// # Errors
-/// Where there is no such entry, one is not killed, what is shipped breaks a property, or standard output
+/// If there is no such entry, one is not killed, the shipped counterpart breaks a property, or standard output
 /// cannot be written.
 pub(super) fn run(args: &MuseumArgs) -> Result<()> {
     let entries: Vec<Entry> = entries().into_iter().filter(|entry| args.wants(entry)).collect();
@@ -141,7 +141,7 @@ fn write_table(all: &[(Entry, Played)]) -> io::Result<()> {
     out.flush()
 }
 
-/// One entry, step by step.
+/// Prints one entry, step by step.
 fn write_story(entry: &Entry, played: &Played) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     let bug = entry.bug.map_or("no number".to_owned(), |bug| format!("bug {bug}"));
@@ -182,7 +182,7 @@ fn write_story(entry: &Entry, played: &Played) -> io::Result<()> {
     out.flush()
 }
 
-/// What is shipped breaks the property as well: then it or the judge is wrong.
+/// Prints a shipped counterpart that breaks the property too: it or the judge is wrong.
 fn write_control(out: &mut impl Write, entry: &Entry, trace: &[Step], why: &str) -> io::Result<()> {
     writeln!(out, "\nWHAT IS SHIPPED BREAKS {} ({}): {why}", entry.property, entry.name)?;
     trace.iter().try_for_each(|step| writeln!(out, "  {step}"))
@@ -237,7 +237,7 @@ fn moments(played: &Played) -> impl Iterator<Item = Moment> {
     })
 }
 
-/// In lines that fit.
+/// Wraps a text to the width.
 fn wrapped(text: &str) -> String {
     let width = usize::from(terminal::width());
     let (mut lines, mut len) = (String::new(), 0);
