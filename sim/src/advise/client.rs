@@ -5,11 +5,11 @@ use lockage_core::{Acquire, Command, ConfigError, Limit, Timestamp};
 use crate::answers::ExactLogs;
 use crate::trace::Trace;
 
-/// When a client came, and for how much.
+/// The times and costs of one client's requests.
 pub(super) struct Client(Vec<(Timestamp, u64)>);
 
 impl Client {
-    /// The clients of a trace, by the numbers of their keys.
+    /// Returns the clients of a trace, by the numbers of their keys.
     pub(super) fn all(trace: &Trace) -> Vec<Client> {
         let mut clients: Vec<Client> = (0..trace.key_count()).map(|_| Client(Vec::new())).collect();
         for request in trace.requests() {
@@ -18,10 +18,10 @@ impl Client {
         clients
     }
 
-    /// The smallest number whose limit admits all requests. The limits of larger numbers admit more (D8), and hold more by as much.
+    /// Returns the smallest number whose limit admits all requests. Limits of larger numbers admit more (D8).
     ///
     /// # Errors
-    /// Where there is no limit for a number that has to be tried.
+    /// If a number that must be tried has no limit.
     pub(super) fn smallest(
         &self,
         limit: &dyn Fn(u64) -> Result<Limit, ConfigError>,
@@ -53,12 +53,12 @@ impl Client {
         Ok(enough)
     }
 
-    /// How many requests a limit denies.
+    /// Returns how many requests a limit denies.
     pub(super) fn denied(&self, limit: &Limit) -> u64 {
         self.decisions(limit).filter(Option::is_none).count() as u64
     }
 
-    /// The most that is used of a limit at any time; none where it denies a request.
+    /// Returns the most that is used of a limit at any time; `None` if it denies a request.
     fn used(&self, limit: &Limit) -> Option<u64> {
         let mut least = limit.capacity();
         for remaining in self.decisions(limit) {
@@ -67,7 +67,7 @@ impl Client {
         Some(limit.capacity() - least)
     }
 
-    /// What remains after each request that is admitted.
+    /// Returns what remains after each admitted request.
     fn decisions<'a>(&'a self, limit: &'a Limit) -> Box<dyn Iterator<Item = Option<u64>> + 'a> {
         match limit {
             // The machine keeps its entries as a store does, and takes them all up for each request.

@@ -1,7 +1,7 @@
-//! Limits that real traffic would hardly have noticed: how small they may be, and what smaller ones would have denied.
+//! Proposes limits that real traffic would hardly have noticed, and counts what smaller ones would have denied.
 //!
-//! Whoever is admitted always under a limit is so under a larger one of its kind too (D8). So each client has a smallest limit that
-//! never denies it, and those of all clients, in their order, say how many any limit denies.
+//! A larger limit of a kind admits what a smaller one admits (D8). So each client has a smallest limit that never
+//! denies it, and the sorted list of these says how many clients any limit denies.
 
 mod client;
 mod parallel;
@@ -17,7 +17,7 @@ use crate::trace::Trace;
 use client::Client;
 pub use share::{ParseShareError, Share};
 
-/// A kind of limit that is advised.
+/// A kind of advised limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// See [`FixedWindow`].
@@ -31,11 +31,11 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Kind; 4] =
         [Kind::FixedWindow, Kind::SlidingLog, Kind::SlidingWindow, Kind::TokenBucket];
 
-    /// Its name, as limits are written.
+    /// Returns its name, as in the string of a limit.
     pub fn name(self) -> &'static str {
         match self {
             Kind::FixedWindow => "fixed-window",
@@ -45,7 +45,7 @@ impl Kind {
         }
     }
 
-    /// The limit of this kind that admits `amount` per window.
+    /// Returns the limit of this kind that admits `amount` per window.
     fn limit(self, amount: u64, window: Duration) -> Result<Limit, ConfigError> {
         Ok(match self {
             Kind::FixedWindow => FixedWindow::new(amount, window)?.into(),
@@ -56,33 +56,33 @@ impl Kind {
     }
 }
 
-/// Why no limits can be advised.
+/// No limits can be advised.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AdviseError {
-    /// The traffic needs a limit that there is not.
+    /// The traffic needs a limit that cannot be built.
     #[error("no {} that is large enough: {source}", kind.name())]
     Limit {
         /// Its kind.
         kind: Kind,
-        /// Why there is none.
+        /// The reason.
         source: ConfigError,
     },
 }
 
-/// What is advised.
+/// Advised limits.
 #[derive(Clone, Debug)]
 pub struct Advice {
-    /// How many clients there are: keys.
+    /// The number of clients, which are keys.
     pub clients: u64,
-    /// How many requests.
+    /// The number of requests.
     pub requests: u64,
-    /// How many clients may be denied at least once.
+    /// The number of clients that may be denied.
     pub may_deny: u64,
-    /// Of each window all kinds of limits.
+    /// One family per window and kind.
     pub families: Vec<Family>,
-    /// Token buckets that deny as few, the slowest refill first: what is saved in rate costs in burst. Their rates are per the last
-    /// window but one.
+    /// Token buckets that deny as few, the slowest refill first, with rates per the last window but one. A smaller
+    /// rate needs a larger burst.
     pub buckets: Vec<Denies>,
 }
 
@@ -93,9 +93,9 @@ pub struct Family {
     pub kind: Kind,
     /// The window.
     pub window: Duration,
-    /// The smallest one that denies no more clients than may be; of token buckets with the smallest burst, too.
+    /// The smallest limit that denies no more clients than allowed; of token buckets, with the smallest burst.
     pub advised: Denies,
-    /// What limits of this kind would have denied, from 1 to the smallest that denies nobody.
+    /// What limits of this kind would have denied, from 1 to the smallest that denies none.
     pub curve: Vec<Denies>,
     /// The smallest amount for each client, in ascending order.
     needs: Vec<u64>,
@@ -106,16 +106,16 @@ pub struct Family {
 pub struct Denies {
     /// The limit.
     pub limit: Limit,
-    /// What it admits per window.
+    /// Its amount per window.
     pub amount: u64,
-    /// How many clients it would have denied at least once.
+    /// The clients that it would have denied at least once.
     pub clients: u64,
     /// How many requests.
     pub requests: u64,
 }
 
 impl Family {
-    /// The smallest amount that denies fewer than this share of the clients.
+    /// Returns the smallest amount that denies fewer than this share of the clients.
     pub fn smallest(&self, share: Share) -> u64 {
         smallest(&self.needs, share.fewer_of(self.needs.len() as u64))
     }
@@ -126,7 +126,7 @@ impl Family {
 /// `progress` is called after each of [`work`] steps, on any of several threads.
 ///
 /// # Errors
-/// [`AdviseError`] where a limit that the traffic needs cannot be built.
+/// [`AdviseError`] if a limit that the traffic needs cannot be built.
 pub fn advise(
     trace: &Trace,
     windows: &[Duration],
@@ -154,7 +154,7 @@ pub fn advise(
     Ok(Advice { clients: count, requests, may_deny, families, buckets })
 }
 
-/// How many steps [`advise`] takes for so many windows.
+/// Returns how many steps [`advise`] takes for this many windows.
 pub fn work(trace: &Trace, windows: usize) -> u64 {
     (trace.key_count() * windows * Kind::ALL.len()) as u64
 }
@@ -190,7 +190,7 @@ fn family(
     Ok(Family { kind, window, advised, curve, needs: sorted })
 }
 
-/// What a limit denies of clients who need so much of its number each.
+/// Returns what a limit denies of clients with these needs.
 fn denies(clients: &[Client], needs: &[u64], number: u64, limit: Limit, amount: u64) -> Denies {
     // The others are admitted always.
     let denied = clients.iter().zip(needs).filter(|(_, need)| **need > number);
@@ -199,20 +199,20 @@ fn denies(clients: &[Client], needs: &[u64], number: u64, limit: Limit, amount: 
     Denies { limit, amount, clients, requests: denied.iter().sum() }
 }
 
-/// The smallest amount that denies no more clients than may be, of those with these needs in ascending order.
+/// Returns the smallest amount that denies no more clients than allowed, of these ascending needs.
 fn smallest(needs: &[u64], may_deny: u64) -> u64 {
     let most_modest = needs.len().saturating_sub(1).saturating_sub(may_deny as usize);
     needs.get(most_modest).copied().unwrap_or(1)
 }
 
-/// 1, 2, 3, 5, 7, 10, 20 and so on below `last`, and that.
+/// Returns 1, 2, 3, 5, 7, 10, 20 and so on below `last`, then `last`.
 fn amounts(last: u64) -> impl Iterator<Item = u64> {
     let powers = (0..19).map(|power| 10u64.pow(power));
     let round = powers.flat_map(|power| [1, 2, 3, 5, 7].map(|step| step * power));
     round.take_while(move |amount| *amount < last).chain([last])
 }
 
-/// The bucket of this rate with the smallest burst that denies no more clients than may be.
+/// Returns the bucket of this rate with the smallest burst that denies no more clients than allowed.
 fn bucket(
     clients: &[Client],
     amount: u64,
@@ -228,7 +228,7 @@ fn bucket(
     Ok(denies(clients, &needs, burst, of_burst(burst)?, amount))
 }
 
-/// Buckets from an eighth of the rate that is advised for a window to eight times of it.
+/// Returns buckets from an eighth to eight times the rate advised for a window.
 fn buckets(clients: &[Client], family: &Family, may_deny: u64) -> Result<Vec<Denies>, AdviseError> {
     let amount = family.advised.amount;
     let slower = [8, 4, 2].map(|part| amount / part);

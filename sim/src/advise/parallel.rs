@@ -1,10 +1,10 @@
-//! The same work on many things, on all cores.
+//! Parallel map over all cores.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{available_parallelism, scope};
 
-/// What `work` makes of each of these, in their order. Those that take longest had best be the last.
+/// Maps `work` over these, in their order. The longest work should be last.
 pub(super) fn each<J: Sync, R: Send>(jobs: &[J], work: impl Fn(&J) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let worker = || {

@@ -1,4 +1,4 @@
-//! A share of the clients, exactly.
+//! An exact share of the clients.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ pub struct Share {
     millionths: u64,
 }
 
-/// What is no share.
+/// A text that is no share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
     "expected a percentage from 0% to 100%, such as 1% or 0.25%, with at most four digits after the point"
@@ -19,12 +19,12 @@ pub struct Share {
 pub struct ParseShareError;
 
 impl Share {
-    /// So many millionths, at most all of them.
+    /// Returns this many millionths, at most all.
     pub const fn millionths(millionths: u64) -> Share {
         Share { millionths: if millionths > 1_000_000 { 1_000_000 } else { millionths } }
     }
 
-    /// The most of `count` that are fewer than this share of it; none where the share is nothing.
+    /// Returns the most of `count` that are fewer than this share of it; `None` for a share of zero.
     pub fn fewer_of(self, count: u64) -> u64 {
         let reached = (u128::from(count) * u128::from(self.millionths)).div_ceil(1_000_000);
         (reached as u64).saturating_sub(1)

@@ -1,4 +1,4 @@
-//! Where the requests come from whose callers wait.
+//! Arrivals of requests whose callers wait.
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use crate::trace::{Request, Trace, TraceBuilder};
 use crate::traffic::closed::Thinking;
 use crate::traffic::{Plan, Shape, make_up};
 
-/// Where requests come from. Times count from the epoch.
+/// A source of requests. Times count from the epoch.
 pub(super) trait Arrivals {
-    /// The requests that have come, and maybe others.
+    /// Returns the requests so far, and maybe others.
     fn trace(&self) -> &Trace;
-    /// When the next one comes, if no answer brings an earlier one.
+    /// Returns when the next request comes, unless an answer brings an earlier one.
     fn next_at(&self) -> Option<Duration>;
-    /// The next one comes: its index in the trace.
+    /// Takes the next request, and returns its index in the trace.
     fn next(&mut self) -> usize;
-    /// A request's caller has its answer, or its turn, at this time.
+    /// Reports that a request's caller has its answer, or its turn, at this time.
     fn answered(&mut self, request: usize, at: Duration);
 }
 
-/// Requests that come whatever becomes of the others.
+/// Requests that are independent of answers.
 pub(super) struct Open<'a> {
     trace: &'a Trace,
     arrived: usize,
@@ -50,13 +50,13 @@ impl Arrivals for Open<'_> {
 /// Adds a request at an offset from the start.
 type Add<'a> = Box<dyn FnMut(&mut TraceBuilder, u64) + 'a>;
 
-/// Requests of clients that wait for their answers and think, and maybe others that come whatever becomes of them.
+/// Requests of closed loops, and maybe others that are independent of answers.
 pub(super) struct Closed<'a> {
     loops: Vec<Loop<'a>>,
     others: Trace,
     others_arrived: usize,
     builder: TraceBuilder,
-    /// Whose each request is: a client of one of the loops, by the numbers of both.
+    /// The loop and client of each request.
     clients: Vec<Option<(usize, u32)>>,
 }
 
@@ -68,7 +68,7 @@ struct Loop<'a> {
 }
 
 impl<'a> Closed<'a> {
-    /// Nothing where none of these plans is of a closed loop.
+    /// Returns `None` if no plan is a closed loop.
     pub(super) fn of(plans: &'a [Plan]) -> Option<Self> {
         let loops: Vec<Loop<'a>> = plans.iter().filter_map(Loop::of).collect();
         let is_open = |plan: &&Plan| !matches!(plan.shape, Shape::ClosedLoop { .. });
@@ -81,18 +81,18 @@ impl<'a> Closed<'a> {
         })
     }
 
-    /// The requests that there were.
+    /// Returns the requests.
     pub(super) fn finish(self) -> Trace {
         self.builder.finish()
     }
 
-    /// When the next request comes that is of no loop.
+    /// Returns when the next request outside of loops comes.
     fn other_at(&self) -> Option<Duration> {
         let waits = self.others_arrived < self.others.requests().len();
         waits.then(|| arrival(&self.others, self.others_arrived))
     }
 
-    /// When the next request of a loop comes, and of which.
+    /// Returns when the next request of a loop comes, and of which.
     fn loop_at(&self) -> Option<(Duration, usize)> {
         let next = |(number, one): (usize, &Loop<'_>)| Some((one.next_at()?, number));
         self.loops.iter().enumerate().filter_map(next).min()
@@ -151,7 +151,7 @@ impl Arrivals for Closed<'_> {
     }
 }
 
-/// When a request came.
+/// Returns when a request came.
 pub(super) fn arrival(trace: &Trace, request: usize) -> Duration {
     Duration::from_micros(trace.requests()[request].at.as_micros())
 }

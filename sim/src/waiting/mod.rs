@@ -1,6 +1,6 @@
-//! A trace put through one limit by callers that wait for their permits, in virtual time.
+//! Puts a trace through one limit with callers that wait for their permits, in virtual time.
 //!
-//! Each waits as [`lockage_core::flow::Wait`] says, which is what the clients of a real store do.
+//! Callers wait by [`lockage_core::flow::Wait`], as clients of a real store do.
 
 mod arrivals;
 mod tally;
@@ -26,34 +26,34 @@ const HERD_SPAN: Duration = Duration::from_millis(10);
 /// How callers wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// For how long each waits at most; with zero it asks once.
+    /// The longest wait of a caller; with zero it asks once.
     pub timeout: Duration,
-    /// From when a caller asks until it has the answer. The store decides half way.
+    /// The time from a question to its answer. The store decides half way.
     pub round_trip: Duration,
-    /// Whether each sleeps for a random time beyond `retry_after`. Without it those that are denied
-    /// in one instant come back in one instant.
+    /// Whether callers sleep for a random time beyond `retry_after`. Without it, callers denied in one
+    /// instant come back in one instant.
     pub jitter: bool,
-    /// What decides the jitter. It is drawn from a stream of its own.
+    /// The seed of the jitter, which has a stream of its own.
     pub seed: u64,
 }
 
-/// What became of a request whose caller was ready to wait.
+/// The outcome of a request whose caller may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settled {
     /// The last decision.
     pub outcome: Outcome,
-    /// From the request to that decision's arrival, and to its turn where it was admitted to a queue.
+    /// From the request to that decision's arrival, or to its turn in a queue.
     pub after: Duration,
-    /// How much of that was the way to its turn in a queue.
+    /// The part of that in a queue.
     pub queued: Duration,
-    /// How often the store was asked.
+    /// The calls to the store.
     pub calls: u32,
 }
 
-/// What became of all requests.
+/// The outcomes of all requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waited {
-    /// Of each request, in the order of the trace.
+    /// One per request, in the order of the trace.
     pub settled: Vec<Settled>,
     /// The most calls to the store within 10 ms.
     pub calls_in_10ms: u64,
@@ -62,12 +62,12 @@ pub struct Waited {
 }
 
 impl Waited {
-    /// What became of each request, in the order of the trace.
+    /// Returns the outcome of each request, in the order of the trace.
     pub fn outcomes(&self) -> Vec<Outcome> {
         self.settled.iter().map(|settled| settled.outcome).collect()
     }
 
-    /// When the store made the last decision on each of these requests.
+    /// Returns when the store made the last decision on each of these requests.
     pub fn decided(&self, trace: &Trace, waiting: &Waiting) -> Vec<Timestamp> {
         let way_back = waiting.round_trip - waiting.round_trip / 2;
         let decided = |(request, settled): (&Request, &Settled)| {
@@ -77,11 +77,10 @@ impl Waited {
     }
 }
 
-/// Puts every request of a trace through a limit and lets those that are denied wait.
+/// Puts every request of a trace through a limit, and lets denied ones wait.
 ///
-/// Calls are decided in the order of their times. Of those of one instant, new requests come before
-/// waiting ones, and these in the order in which they were denied. `progress` is called after each
-/// request that is settled.
+/// Calls are decided in the order of their times; in one instant, new requests before waiting ones, and
+/// these in the order of their denials. `progress` is called after each settled request.
 ///
 /// # Errors
 /// [`ReplayError`] at the first request for which the engine gives no decision.
@@ -95,8 +94,9 @@ pub fn replay_waiting(
     run(&mut Open::new(trace), limit, engine, waiting, &mut progress)
 }
 
-/// Puts synthetic requests through a limit of which some are of closed loops: while a client waits, it sends no other request.
-/// Gives the requests that there were, and what became of them; nothing where no plan is of a closed loop.
+/// Puts synthetic requests with closed loops through a limit. A client that waits sends no other request.
+///
+/// Returns the requests and their outcomes; `None` if no plan is a closed loop.
 ///
 /// # Errors
 /// [`ReplayError`] at the first request for which the engine gives no decision.
@@ -160,11 +160,11 @@ fn run(
     Ok(Waited { settled, calls_in_10ms: all.largest, repeats_in_10ms: repeats.largest })
 }
 
-/// Callers in the order in which they ask.
+/// Callers in the order of their next questions.
 struct Queue<'a> {
     arrivals: &'a mut dyn Arrivals,
     timeout: Duration,
-    /// By the time at which they ask, and then in the order of their denials.
+    /// By the time of their question, then in the order of their denials.
     waiting: BTreeMap<(Duration, u64), Caller>,
     denials: u64,
 }
@@ -181,7 +181,7 @@ impl Queue<'_> {
         self.denials += 1;
     }
 
-    /// The caller who asks next, and when.
+    /// Returns the caller that asks next, and when.
     fn next(&mut self) -> Option<(Duration, Caller)> {
         let waits_until = self.waiting.first_key_value().map(|((asks_at, _), _)| *asks_at);
         match self.arrivals.next_at() {
@@ -194,7 +194,7 @@ impl Queue<'_> {
     }
 }
 
-/// Counts calls within any [`HERD_SPAN`]. They come in the order of their times.
+/// Counts calls within any [`HERD_SPAN`], in the order of their times.
 #[derive(Default)]
 struct Herd {
     recent: VecDeque<Duration>,

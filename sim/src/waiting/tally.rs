@@ -1,20 +1,20 @@
-//! Counts over callers who waited.
+//! Counts of waits.
 
 use std::time::Duration;
 
 use super::Waited;
 use crate::replay::Outcome;
 
-/// Counts over what became of the requests of one limit.
+/// Counts of the waits of one limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaitTally {
-    /// Requests that were admitted when they came, and had their turn then.
+    /// Requests admitted on arrival, with their turn then.
     pub at_once: u64,
-    /// Requests that were denied at first and admitted later, or were in a queue until their turn.
+    /// Requests admitted after a denial, or after their turn in a queue.
     pub after_waiting: u64,
-    /// Requests that were denied to the last, but for those that can never be admitted.
+    /// Requests denied in the end, without those that can never be admitted.
     pub gave_up: u64,
-    /// How long those waited that were admitted later; none where there were none.
+    /// The waits of requests admitted later; `None` without any.
     pub times: Option<WaitTimes>,
     /// Calls to the store.
     pub calls: u64,
@@ -27,16 +27,16 @@ pub struct WaitTally {
 /// Order statistics of waiting times, by nearest rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitTimes {
-    /// Half waited no longer than this.
+    /// The median.
     pub p50: Duration,
-    /// 99 of 100 waited no longer than this.
+    /// The 99th percentile.
     pub p99: Duration,
     /// The longest.
     pub max: Duration,
 }
 
 impl WaitTally {
-    /// Counts over a replay.
+    /// Counts a replay.
     pub fn of(waited: &Waited) -> WaitTally {
         let (mut at_once, mut gave_up, mut calls, mut times) = (0, 0, 0, Vec::new());
         for settled in &waited.settled {
@@ -59,7 +59,7 @@ impl WaitTally {
         }
     }
 
-    /// Calls to the store for each request that was admitted; none where none was.
+    /// Returns the calls to the store per admitted request; `None` without any.
     pub fn calls_per_admitted(&self) -> Option<f64> {
         let admitted = self.at_once + self.after_waiting;
         (admitted > 0).then(|| self.calls as f64 / admitted as f64)

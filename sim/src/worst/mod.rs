@@ -1,7 +1,7 @@
-//! The trace that embarrasses a limit most: what is admitted beyond its rate, and what is denied that would fit.
+//! Searches for the traces that embarrass a limit most: admissions beyond its rate, and denials of what fits.
 //!
-//! Each is looked for from placements that are known to be bad, by changes at random that are kept where they make it no
-//! better for the limit. One seed gives one result.
+//! A local search from known bad placements keeps random changes that are no better for the limit. One seed gives one
+//! result.
 
 mod play;
 mod search;
@@ -13,44 +13,44 @@ use crate::answers::{envelope, nominal};
 use play::{Play, Played};
 use search::Search;
 
-/// What the search looks for.
+/// The goal of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// The most that is admitted in one window, by the nominal amount: of an exact log of the same capacity and rate.
+    /// The most admissions in one window, against an exact log of the same capacity and rate.
     MostAdmitted,
-    /// The largest part of the capacity that is denied although that log has room for it.
+    /// The largest denied part of the capacity for which that log has room.
     FalselyDenied,
 }
 
-/// The worst that was found.
+/// The worst trace found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Worst {
-    /// So much was admitted in one window, or denied falsely.
+    /// The amount admitted in one window, or denied falsely.
     pub amount: u64,
     /// The nominal amount, or the capacity.
     pub nominal: u64,
-    /// The most that `amount` can be by the limit's envelope, or the capacity.
+    /// The largest possible `amount` by the limit's envelope, or the capacity.
     pub bound: u64,
     /// The length of the window, in microseconds.
     pub window_us: u64,
-    /// The requests, in their order. All are admitted, but for the last one of those that are denied falsely.
+    /// The requests, in their order. All are admitted, except the last of a false denial.
     pub steps: Vec<Step>,
 }
 
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// When it comes.
+    /// Its time.
     pub at: Timestamp,
-    /// What it costs.
+    /// Its cost.
     pub cost: u64,
     /// Whether it is admitted.
     pub is_admitted: bool,
-    /// What was admitted in the window that ends with it, itself included.
+    /// The sum of admissions in the window that ends with it.
     pub in_window: u64,
 }
 
-/// Why there is no search.
+/// A limit cannot be searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum WorstError {
@@ -64,13 +64,13 @@ pub enum WorstError {
     },
 }
 
-/// So many of the longest window are searched.
+/// The length of traces, in longest windows.
 const SPAN: u64 = 4;
 
 /// The beginning of 2026, in microseconds.
 const START_US: u64 = 1_767_225_600_000_000;
 
-/// Looks for the worst, trying about `budget` traces; nothing where none is bad at all.
+/// Searches about `budget` traces for the worst; `None` if none is bad.
 ///
 /// # Errors
 /// [`WorstError`] for a limit whose windows are too long.
@@ -111,7 +111,7 @@ pub fn worst(
     }))
 }
 
-/// The requests of a trace that ends with its worst moment.
+/// Returns the requests of a trace up to its worst moment.
 fn steps(play: &Play<'_>, goal: Goal, played: &[Played], window_us: u64) -> Vec<Step> {
     let step = |offset: u64, cost, is_admitted| {
         let recent = played.iter().filter(|p| p.offset <= offset && offset - p.offset < window_us);

@@ -1,40 +1,40 @@
-//! A limit put through a few requests, each of which takes what there is.
+//! Puts a limit through a few requests that take what there is.
 
 use lockage_core::{Acquire, Command, Limit, Peek, Timestamp};
 
 use crate::answers::ExactLogs;
 
-/// A request that costs at most so much, and less where less remains.
+/// A request of a largest cost, which is lower if less remains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Wish {
-    /// When, in microseconds from the start.
+    /// Microseconds from the start.
     pub(super) offset: u64,
     pub(super) cost: u64,
 }
 
-/// What came of a wish.
+/// The outcome of a wish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Played {
     pub(super) offset: u64,
-    /// What was admitted: the wish, or what remained.
+    /// The admitted cost: the wish, or what remained.
     pub(super) admitted: u64,
     /// What remained before.
     pub(super) remained: u64,
-    /// What an exact log of the same capacity and rate had room for, after all that was admitted before.
+    /// The room of an exact log of the same capacity and rate after the same admissions.
     pub(super) room: u64,
 }
 
-/// A limit, and when it is tried.
+/// A limit and the time of its trial.
 pub(super) struct Play<'a> {
     pub(super) limit: &'a Limit,
-    /// When the trace begins, in microseconds since the epoch.
+    /// The start of the trace, in microseconds since the epoch.
     pub(super) start: u64,
-    /// How long it may be, in microseconds.
+    /// Its largest length, in microseconds.
     pub(super) length: u64,
 }
 
 impl Play<'_> {
-    /// What comes of these wishes, which are in the order of their times.
+    /// Returns the outcomes of these wishes, which are in the order of their times.
     pub(super) fn play(&self, wishes: &[Wish]) -> Vec<Played> {
         let (mut slot, mut logs) = (None, ExactLogs::new(self.limit));
         let play = |wish: &Wish| {

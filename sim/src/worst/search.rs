@@ -6,13 +6,13 @@ use crate::answers::nominal;
 use crate::traffic::Attack;
 use crate::traffic::random::{Chance, Stream};
 
-/// The longest trace that is tried: what is worst needs two or three requests, or four.
+/// The longest trace: the worst need two to four requests.
 const MOST_WISHES: usize = 8;
 
-/// How often the search begins anew.
+/// The number of restarts.
 const ROUNDS: u32 = 8;
 
-/// How bad a trace is.
+/// The badness of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Score {
     pub(super) amount: u64,
@@ -43,7 +43,7 @@ impl<'a> Search<'a> {
         Search { play, goal, chance, logs: nominal(play.limit).collect() }
     }
 
-    /// The worst wishes of so many that are tried, without those that add nothing; none where nothing is bad.
+    /// Returns the worst of this many tried traces, without useless wishes; `None` if none is bad.
     pub(super) fn run(mut self, budget: u32) -> Option<(Vec<Wish>, Score)> {
         let starts = self.starts();
         let (mut best, mut best_score) = (Vec::new(), Score::NOTHING);
@@ -71,8 +71,8 @@ impl<'a> Search<'a> {
         (best_score.amount > 0).then_some((best, best_score))
     }
 
-    /// Placements that are bad for some limit: the attack on this one, as far as it is short, all of it at the ends of windows, and
-    /// all of it once and then again as soon as a window has passed.
+    /// Returns known bad placements: the start of this limit's attack, everything at the ends of windows, and everything
+    /// twice, a window apart.
     fn starts(&self) -> Vec<Vec<Wish>> {
         let (_, window) = self.logs[0];
         let all = |offset| Wish { offset, cost: u64::MAX };
@@ -96,7 +96,7 @@ impl<'a> Search<'a> {
             .fold(Score::NOTHING, |worst, score| if score.exceeds(&worst) { score } else { worst })
     }
 
-    /// How bad the last moment of these is, for each of the limits that are together.
+    /// Returns the badness of the last moment, for each limit of a composite.
     fn scores_at(&self, played: &[Played]) -> Vec<Score> {
         let last = played[played.len() - 1];
         let most_admitted = |&(nominal, window_us): &(u64, u64)| {
@@ -113,7 +113,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The same wishes but for one that is moved, changed, added or left out.
+    /// Returns the wishes with one moved, changed, added or removed.
     fn changed(&mut self, wishes: &[Wish]) -> Vec<Wish> {
         let mut wishes = wishes.to_vec();
         let place = self.chance.below(wishes.len().max(1) as u32) as usize;
@@ -131,7 +131,7 @@ impl<'a> Search<'a> {
         wishes
     }
 
-    /// A time from which something may change: some windows after the start or another wish, or a microsecond beside that; or any time.
+    /// Returns a time of possible change: windows after the start or another wish, give or take a microsecond; or any time.
     fn time(&mut self, wishes: &[Wish]) -> u64 {
         if self.chance.below(4) == 0 {
             return self.chance.between(0, self.play.length - 1);
@@ -152,7 +152,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The wishes up to the worst moment, without those that make it no worse.
+    /// Returns the wishes up to the worst moment, without useless ones.
     fn shrunk(&self, mut wishes: Vec<Wish>) -> (Vec<Wish>, Score) {
         let score = self.score(&wishes);
         for place in (0..wishes.len()).rev() {
