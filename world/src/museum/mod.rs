@@ -9,7 +9,7 @@
 //! resource's, and that a failover can lose a grant (L11), which is no promise.
 //!
 //! ```
-//! use lockage_sim::museum::{Property, entries};
+//! use lockage_world::museum::{Property, entries};
 //!
 //! let refreshed = entries().into_iter().find(|entry| entry.bug == Some(2)).expect("it is one of them");
 //! let played = refreshed.play();
