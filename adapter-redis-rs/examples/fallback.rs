@@ -35,7 +35,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             degraded += u32::from(decision.origin == Origin::Fallback);
             tokio::time::sleep(Duration::from_millis(40)).await;
         }
-        let state = if limiter.is_away() { "away, this process's share" } else { "Redis" };
+        let state = if limiter.is_circuit_open() { "away, this process's share" } else { "Redis" };
         println!("{admitted:2} of 25 admitted, {degraded:2} without Redis; now: {state}");
     }
     Ok(())

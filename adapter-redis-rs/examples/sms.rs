@@ -4,7 +4,7 @@
 
 #![allow(clippy::print_stdout)]
 
-use lockage::{Store, StoredLimit, StoredLimiter, Verdict};
+use lockage::{Limiter, Store, StoredLimit, StoredLimits, Verdict};
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::RedisStore;
 
@@ -23,9 +23,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 async fn run(store: impl Store) -> Result<(), Box<dyn std::error::Error>> {
     // Every number has this limit, until it is given another one; unused for an hour, it is forgotten.
     let once: StoredLimit = "sliding-log 1/60s kept 1h".parse()?;
-    let limiter = StoredLimiter::new(store).with_prefix("sms")?.with_default(once);
+    let limiter =
+        Limiter::stored(store, StoredLimits::new().with_default(once)).with_prefix("sms")?;
     for number in ["+1-555-0100", "+1-555-0101"] {
-        limiter.remove(number).await?;
+        limiter.reset(number).await?;
     }
 
     for number in ["+1-555-0100", "+1-555-0100", "+1-555-0101"] {
@@ -33,7 +34,7 @@ async fn run(store: impl Store) -> Result<(), Box<dyn std::error::Error>> {
     }
     // Somebody at the help desk, from any other process: three in an hour, of which one is used.
     let three: StoredLimit = "sliding-log 3/h".parse()?;
-    limiter.set("+1-555-0100", three).await?;
+    limiter.set_limit("+1-555-0100", three).await?;
     println!("{three} for +1-555-0100 from now on");
     for _ in 0..3 {
         send(&limiter, "+1-555-0100").await?;
@@ -42,7 +43,7 @@ async fn run(store: impl Store) -> Result<(), Box<dyn std::error::Error>> {
 }
 
 async fn send(
-    limiter: &StoredLimiter<impl Store>,
+    limiter: &Limiter<impl Store>,
     number: &str,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let decision = limiter.try_acquire(number, 1).await?;

@@ -1,22 +1,16 @@
-//! Limiters for callers that block.
-
-mod stored;
+//! Limiters for callers that block. Their verbs are declared with those of [`Limiter`].
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use lockage_core::{
-    Adjusted, Cancellation, Command, ConfigError, Decision, Limit, RequestId, Reservation,
-    Reserved, Settlement, Ticket, Turn,
-};
-
-pub use stored::BlockingStoredLimiter;
+use lockage_core::{Command, ConfigError, Decision, Limit};
 
 use crate::error::{Error, StoreError};
 use crate::key::{Key, KeyError};
 use crate::limiter::{
     DenyCache, DenyCacheStats, Fallback, Limiter, Prefetch, PrefetchStats, ShadowStats,
+    StoredLimits,
 };
 use crate::retry_store::RetryStore;
 use crate::runtime::Runtime;
@@ -41,253 +35,95 @@ use crate::store::{BlockingStore, Store};
 #[derive(Clone, Debug)]
 pub struct BlockingLimiter<S>(Limiter<RetryStore<Blocking<S>, Thread>>);
 
+/// Declares options of a [`BlockingLimiter`] that are those of the [`Limiter`] inside.
+macro_rules! options {
+    ($($option:ident($($argument:ident: $type:ty),*) $(-> $error:ident)?;)*) => {
+        $(options!(@one $option($($argument: $type),*) $(-> $error)?);)*
+    };
+    (@one $option:ident($($argument:ident: $type:ty),*)) => {
+        #[doc = concat!("Sets what [`Limiter::", stringify!($option), "`] sets.")]
+        pub fn $option(self $(, $argument: $type)*) -> Self {
+            BlockingLimiter(self.0.$option($($argument),*))
+        }
+    };
+    (@one $option:ident($($argument:ident: $type:ty),*) -> $error:ident) => {
+        #[doc = concat!("Sets what [`Limiter::", stringify!($option), "`] sets.")]
+        ///
+        /// # Errors
+        #[doc = concat!("[`", stringify!($error), "`], as there.")]
+        pub fn $option(self $(, $argument: $type)*) -> Result<Self, $error> {
+            self.0.$option($($argument),*).map(BlockingLimiter)
+        }
+    };
+}
+
+/// Declares what a [`BlockingLimiter`] tells of the [`Limiter`] inside.
+macro_rules! facts {
+    ($($fact:ident() -> $type:ty;)*) => {
+        $(
+            #[doc = concat!("Returns what [`Limiter::", stringify!($fact), "`] returns.")]
+            pub fn $fact(&self) -> $type {
+                self.0.$fact()
+            }
+        )*
+    };
+}
+
 impl<S: BlockingStore> BlockingLimiter<S> {
-    /// A limiter with the prefix `lockage`. Its calls take at most `timeout`: see [`RetryStore`].
+    /// Creates a limiter of one limit, with the prefix `lockage`. Its calls take at most `timeout`: see
+    /// [`RetryStore`].
     pub fn new(store: S, limit: Limit, timeout: Duration) -> Self {
         BlockingLimiter(Limiter::new(RetryStore::new(Blocking(store), Thread, timeout), limit))
     }
 
-    /// As [`Limiter::with_prefix`].
+    /// Creates a limiter of stored limits, with the prefix `lockage`. Its calls take at most `timeout`: see
+    /// [`RetryStore`].
+    pub fn stored(store: S, limits: StoredLimits, timeout: Duration) -> Self {
+        BlockingLimiter(Limiter::stored(RetryStore::new(Blocking(store), Thread, timeout), limits))
+    }
+
+    /// Returns this limiter under another limit: see [`Limiter::under`].
+    pub fn under(&self, limit: Limit) -> Self
+    where
+        S: Clone,
+    {
+        BlockingLimiter(self.0.under(limit))
+    }
+
+    options! {
+        with_prefix(prefix: &str) -> KeyError;
+        with_idempotency(window: Duration) -> ConfigError;
+        with_fallback(fallback: Fallback) -> ConfigError;
+        with_deny_cache(cache: DenyCache) -> ConfigError;
+        in_shadow();
+        in_shadow_with(observer: impl Fn(&str, Result<&Decision, &Error>) + Send + Sync + 'static);
+    }
+
+    /// Sets what [`Limiter::with_prefetch`] sets, except that no caller waits for what another one has
+    /// asked for: a caller that finds no permits meanwhile makes a call of its own.
     ///
     /// # Errors
-    /// [`KeyError`].
-    pub fn with_prefix(self, prefix: &str) -> Result<Self, KeyError> {
-        Ok(BlockingLimiter(self.0.with_prefix(prefix)?))
-    }
-
-    /// As [`Limiter::with_idempotency`].
-    ///
-    /// # Errors
-    /// [`ConfigError`].
-    pub fn with_idempotency(self, remember: Duration) -> Result<Self, ConfigError> {
-        Ok(BlockingLimiter(self.0.with_idempotency(remember)?))
-    }
-
-    /// As [`Limiter::with_fallback`].
-    ///
-    /// # Errors
-    /// [`ConfigError`].
-    pub fn with_fallback(self, policy: Fallback) -> Result<Self, ConfigError> {
-        Ok(BlockingLimiter(self.0.with_fallback(policy)?))
-    }
-
-    /// As [`Limiter::is_away`].
-    pub fn is_away(&self) -> bool {
-        self.0.is_away()
-    }
-
-    /// As [`Limiter::with_deny_cache`].
-    ///
-    /// # Errors
-    /// [`ConfigError`].
-    pub fn with_deny_cache(self, cache: DenyCache) -> Result<Self, ConfigError> {
-        Ok(BlockingLimiter(self.0.with_deny_cache(cache)?))
-    }
-
-    /// As [`Limiter::deny_cache_stats`].
-    pub fn deny_cache_stats(&self) -> Option<DenyCacheStats> {
-        self.0.deny_cache_stats()
-    }
-
-    /// As [`Limiter::with_prefetch`], but that nobody waits for what another caller has asked for: each who finds no
-    /// permits meanwhile asks for his own.
-    ///
-    /// # Errors
-    /// [`ConfigError`].
+    /// [`ConfigError`], as there.
     pub fn with_prefetch(self, prefetch: Prefetch) -> Result<Self, ConfigError> {
-        Ok(BlockingLimiter(self.0.with_prefetch(prefetch.without_waiting())?))
+        self.0.with_prefetch(prefetch.without_waiting()).map(BlockingLimiter)
     }
 
-    /// As [`Limiter::prefetch_stats`].
-    pub fn prefetch_stats(&self) -> Option<PrefetchStats> {
-        self.0.prefetch_stats()
+    facts! {
+        limit() -> Option<Limit>;
+        is_circuit_open() -> bool;
+        deny_cache_stats() -> Option<DenyCacheStats>;
+        prefetch_stats() -> Option<PrefetchStats>;
+        shadow_stats() -> Option<ShadowStats>;
     }
 
-    /// As [`Limiter::in_shadow`].
-    pub fn in_shadow(self) -> Self {
-        BlockingLimiter(self.0.in_shadow())
-    }
-
-    /// As [`Limiter::in_shadow_with`].
-    pub fn in_shadow_with(
-        self,
-        observer: impl Fn(&str, Result<&Decision, &StoreError>) + Send + Sync + 'static,
-    ) -> Self {
-        BlockingLimiter(self.0.in_shadow_with(observer))
-    }
-
-    /// As [`Limiter::shadow_stats`].
-    pub fn shadow_stats(&self) -> Option<ShadowStats> {
-        self.0.shadow_stats()
-    }
-
-    /// The limit.
-    pub fn limit(&self) -> Limit {
-        self.0.limit()
-    }
-
-    /// As [`Limiter::try_acquire`].
-    ///
-    /// # Errors
-    /// [`Error`]; a denied request is none.
-    pub fn try_acquire(&self, id: &str, cost: u64) -> Result<Decision, Error> {
-        ready(self.0.try_acquire(id, cost))
-    }
-
-    /// As [`Limiter::try_acquire_once`].
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub fn try_acquire_once(
-        &self,
-        id: &str,
-        cost: u64,
-        request: RequestId,
-        remember: Duration,
-    ) -> Result<Decision, Error> {
-        ready(self.0.try_acquire_once(id, cost, request, remember))
-    }
-
-    /// As [`Limiter::try_acquire_each`].
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub fn try_acquire_each(&self, id: &str, costs: &[u64]) -> Result<Vec<Decision>, Error> {
-        ready(self.0.try_acquire_each(id, costs))
-    }
-
-    /// As [`Limiter::acquire_within`]; it blocks the thread for as long.
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub fn acquire_within(
-        &self,
-        id: &str,
-        cost: u64,
-        timeout: Duration,
-    ) -> Result<Decision, Error> {
-        ready(self.0.acquire_within(id, cost, timeout))
-    }
-
-    /// As [`Limiter::take_turn`].
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub fn take_turn(&self, id: &str, cost: u64) -> Result<Turn, Error> {
-        ready(self.0.take_turn(id, cost))
-    }
-
-    /// As [`Limiter::cancel_turn`].
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub fn cancel_turn(&self, id: &str, ticket: Ticket) -> Result<Cancellation, Error> {
-        ready(self.0.cancel_turn(id, ticket))
-    }
-
-    /// As [`Limiter::peek`].
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub fn peek(&self, id: &str, cost: u64) -> Result<Decision, Error> {
-        ready(self.0.peek(id, cost))
-    }
-
-    /// As [`Limiter::take_up_to`].
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub fn take_up_to(&self, id: &str, most: u64) -> Result<Adjusted, Error> {
-        ready(self.0.take_up_to(id, most))
-    }
-
-    /// As [`Limiter::refund`].
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub fn refund(&self, id: &str, cost: u64) -> Result<Adjusted, Error> {
-        ready(self.0.refund(id, cost))
-    }
-
-    /// As [`Limiter::penalty`].
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub fn penalty(&self, id: &str, cost: u64) -> Result<Adjusted, Error> {
-        ready(self.0.penalty(id, cost))
-    }
-
-    /// As [`Limiter::block`].
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub fn block(&self, id: &str, span: Duration) -> Result<Adjusted, Error> {
-        ready(self.0.block(id, span))
-    }
-
-    /// As [`Limiter::unblock`].
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub fn unblock(&self, id: &str) -> Result<Adjusted, Error> {
-        ready(self.0.unblock(id))
-    }
-
-    /// As [`Limiter::reserve`].
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub fn reserve(&self, id: &str, cost: u64, hold: Duration) -> Result<Reserved, Error> {
-        ready(self.0.reserve(id, cost, hold))
-    }
-
-    /// As [`Limiter::reserve_as`].
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub fn reserve_as(
-        &self,
-        id: &str,
-        cost: u64,
-        request: RequestId,
-        hold: Duration,
-    ) -> Result<Reserved, Error> {
-        ready(self.0.reserve_as(id, cost, request, hold))
-    }
-
-    /// As [`Limiter::commit`].
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub fn commit(
-        &self,
-        id: &str,
-        reservation: &Reservation,
-        actual: u64,
-    ) -> Result<Settlement, Error> {
-        ready(self.0.commit(id, reservation, actual))
-    }
-
-    /// As [`Limiter::cancel`].
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub fn cancel(&self, id: &str, reservation: &Reservation) -> Result<Settlement, Error> {
-        ready(self.0.cancel(id, reservation))
-    }
-
-    /// As [`Limiter::reset`].
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub fn reset(&self, id: &str) -> Result<bool, Error> {
-        ready(self.0.reset(id))
+    pub(crate) fn limiter(&self) -> &Limiter<RetryStore<impl Store, impl Runtime>> {
+        &self.0
     }
 }
 
-/// The output of a future in which everything that could wait blocks instead, so that sync and
-/// async callers share one logic and need no executor.
-fn ready<F: Future>(future: F) -> F::Output {
+/// Returns the output of a future in which everything that could wait blocks instead, so that blocking and
+/// asynchronous callers share one logic and need no executor.
+pub(crate) fn ready<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
         Poll::Pending => unreachable!("a blocking store and a thread's sleep are ready when asked"),
@@ -334,5 +170,65 @@ impl Runtime for Thread {
 
     fn random(&self) -> u64 {
         rand::random()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use crate::limiter::VERBS;
+
+    /// What blocking callers have no use for: they share no calls.
+    const ONLY_ASYNCHRONOUS: [&str; 2] = ["with_coalescing", "coalescing"];
+
+    /// Each public method of `Limiter` is one of `BlockingLimiter`, and the other way round.
+    #[test]
+    fn blocking_callers_have_what_asynchronous_ones_have() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let mut limiter = BTreeSet::new();
+        for file in sources(&here.join("limiter")) {
+            limiter.extend(methods(&fs::read_to_string(file).unwrap(), " Limiter<"));
+        }
+        for name in ONLY_ASYNCHRONOUS {
+            assert!(limiter.remove(name), "{name} is gone: it needs no exception");
+        }
+        let code = fs::read_to_string(here.join("blocking.rs")).unwrap();
+        let mut blocking: BTreeSet<String> = VERBS.iter().map(ToString::to_string).collect();
+        blocking.extend(methods(&code, " BlockingLimiter<"));
+        assert!(VERBS.len() > 20, "{VERBS:?}");
+        assert_eq!(limiter, blocking);
+    }
+
+    fn sources(folder: &Path) -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect()
+    }
+
+    /// The public methods in the blocks of this type, also those that `options!` and `facts!` declare.
+    fn methods(code: &str, of: &str) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        let (mut is_inside, mut is_list) = (false, false);
+        for line in code.lines() {
+            let words = line.trim_start();
+            match words {
+                _ if line.starts_with("impl") => {
+                    is_inside = line.contains(of) && !line.contains(" for ")
+                }
+                "options! {" | "facts! {" => is_list = true,
+                "}" => is_list = false,
+                _ => {}
+            }
+            let declared =
+                match words.strip_prefix("pub async fn ").or(words.strip_prefix("pub fn ")) {
+                    None if is_list && !words.ends_with('{') => Some(words),
+                    declared => declared,
+                };
+            let name = declared.and_then(|rest| rest.split(['(', '<']).next());
+            names.extend(name.filter(|_| is_inside).map(ToOwned::to_owned));
+        }
+        names
     }
 }

@@ -27,6 +27,9 @@ pub enum Error {
     /// No limit is stored for the id, and the limiter has no default. Nothing was changed.
     #[error("no limit is stored for this id: set one, or give the limiter a default")]
     NoLimit,
+    /// The limiter says itself which limit its ids are under, so it stores none. Nothing was sent.
+    #[error("the limiter has a limit of its own: make it with `Limiter::stored` to store limits")]
+    GivenLimit,
     /// The limit that is stored is for each client by itself, and this one has no name. Nothing was charged.
     #[error("the limit is for each client by itself: say which one this is")]
     NoClient,

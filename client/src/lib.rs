@@ -25,7 +25,7 @@
 //! at once, [`Limiter::with_coalescing`] puts their requests into one call, and [`Limiter::with_prefetch`] takes permits
 //! ahead.
 //!
-//! Limits can stand in the store, one for each id, for all clients to follow: [`StoredLimiter`].
+//! Limits can stand in the store, one for each id, for all clients to follow: [`Limiter::stored`].
 //!
 //! A limit can be tried on live traffic before it is enforced: [`Limiter::in_shadow`].
 //!
@@ -82,13 +82,13 @@ mod store;
 mod sync;
 
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
-pub use blocking::{BlockingLimiter, BlockingStoredLimiter};
+pub use blocking::BlockingLimiter;
 pub use error::{Error, StoreError};
 pub use fenced::Fenced;
 pub use key::{Key, KeyError};
 pub use limiter::{
     Coalescing, DenyCache, DenyCacheStats, Fallback, Limiter, Prefetch, PrefetchStats, QueueFull,
-    ShadowStats, StoredLimiter,
+    ShadowStats, StoredLimits, UnreadLimit,
 };
 pub use lockage_core::fenced::{Access, Kept};
 pub use lockage_core::flow::CircuitBreakerConfig;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use lockage_core::{ConfigError, Decision, DenialReason, Origin, Verdict};
 
 use super::deny_cache::{DenyCache, DenyCacheStats};
+use super::limit_source::LimitSource;
 use super::shards::{Recent, Shards, recent};
 use crate::key::Key;
 use crate::sync::{MutexGuard, lock};
@@ -15,14 +16,12 @@ use crate::sync::{MutexGuard, lock};
 pub(super) struct Denials {
     shards: Shards<Shard>,
     max_age: Duration,
-    capacity: u64,
     now: Box<dyn Fn() -> Duration + Send + Sync>,
 }
 
 impl Denials {
     pub(super) fn new(
         cache: DenyCache,
-        capacity: u64,
         now: impl Fn() -> Duration + Send + Sync + 'static,
     ) -> Result<Self, ConfigError> {
         if cache.max_age.is_zero() {
@@ -32,36 +31,37 @@ impl Denials {
         Ok(Denials {
             shards: Shards::new(cache.max_keys, what, Shard::new)?,
             max_age: cache.max_age,
-            capacity,
             now: Box::new(now),
         })
     }
 
-    /// The decision on `cost`, for a caller who would wait for `patience`. See
-    /// [`Shard::known`].
-    pub(super) fn answer(&self, key: &Key, cost: u64, patience: Duration) -> Option<Decision> {
+    /// Answers with the denial of `cost` under this limit that holds now, if there is one, for a caller
+    /// who would wait for `patience`: see [`Shard::known`].
+    pub(super) fn known<T>(
+        &self,
+        key: &Key,
+        source: &LimitSource,
+        cost: u64,
+        patience: Duration,
+        answer: impl FnOnce(&Denial, Duration) -> T,
+    ) -> Option<T> {
         let now = (self.now)();
         let mut shard = self.shard(key);
-        shard.known(key, cost, patience, now).map(|denial| denial.answer(cost, self.capacity, now))
-    }
-
-    /// The decisions on all of these costs, where all of them are denied.
-    pub(super) fn answer_each(&self, key: &Key, costs: &[u64]) -> Option<Vec<Decision>> {
-        let now = (self.now)();
-        let least = *costs.iter().min()?;
-        let mut shard = self.shard(key);
-        let denial = shard.known(key, least, Duration::ZERO, now)?;
-        Some(costs.iter().map(|&cost| denial.answer(cost, self.capacity, now)).collect())
+        shard.known(key, source, cost, patience, now).map(|denial| answer(denial, now))
     }
 
     pub(super) fn ticket(&self, key: &Key) -> Ticket {
         Ticket { sent: (self.now)(), generation: self.shard(key).generation }
     }
 
-    pub(super) fn learn(&self, key: &Key, ticket: Ticket, cost: u64, decision: &Decision) {
-        if decision.origin != Origin::Store {
-            return;
-        }
+    pub(super) fn learn(
+        &self,
+        key: &Key,
+        source: &LimitSource,
+        ticket: Ticket,
+        cost: u64,
+        decision: &Decision,
+    ) {
         let now = (self.now)();
         let mut shard = self.shard(key);
         shard.correct(key, cost, decision);
@@ -78,6 +78,7 @@ impl Denials {
                 reset_at: not_after(ticket.sent, decision.reset_after),
                 turn_at: not_after(ticket.sent, decision.turn_after),
                 reason,
+                source: source.clone(),
                 told: decision.clone(),
             };
             shard.keep(key, denial, now);
@@ -134,13 +135,14 @@ impl Shard {
     fn known(
         &mut self,
         key: &Key,
+        source: &LimitSource,
         cost: u64,
         patience: Duration,
         now: Duration,
     ) -> Option<&Denial> {
         let known = self.denials.get(key).filter(|denial| {
             let telling = denial.cost == cost || denial.until.saturating_sub(now) > patience;
-            denial.holds(now) && denial.cost <= cost && telling
+            denial.holds(now) && denial.cost <= cost && denial.source == *source && telling
         });
         match known {
             Some(_) => self.hits += 1,
@@ -163,7 +165,8 @@ impl Shard {
     fn keep(&mut self, key: &Key, denial: Denial, now: Duration) {
         let better = |known: &Denial| {
             let longer = known.cost == denial.cost && known.believed_until >= denial.believed_until;
-            known.holds(now) && (known.cost < denial.cost || longer)
+            let same = known.source == denial.source;
+            same && known.holds(now) && (known.cost < denial.cost || longer)
         };
         if !denial.holds(now) || self.denials.peek(key).is_some_and(better) {
             return;
@@ -174,7 +177,7 @@ impl Shard {
 }
 
 /// Times are the runtime's.
-struct Denial {
+pub(super) struct Denial {
     /// The smallest cost that is denied.
     cost: u64,
     /// Not after the store admits it.
@@ -186,6 +189,8 @@ struct Denial {
     /// Not after the turn of what is admitted next.
     turn_at: Duration,
     reason: DenialReason,
+    /// The limit that denies it.
+    source: LimitSource,
     told: Decision,
 }
 
@@ -197,9 +202,9 @@ impl Denial {
     }
 
     /// The decision on `cost`, which is at least this one's.
-    fn answer(&self, cost: u64, capacity: u64, now: Duration) -> Decision {
+    pub(super) fn answer(&self, cost: u64, now: Duration) -> Decision {
         let after = |time: Duration| whole_micros(time.saturating_sub(now));
-        let (verdict, turn_after) = match cost > capacity {
+        let (verdict, turn_after) = match cost > self.told.limit {
             true => (Verdict::Never, Duration::ZERO),
             false => {
                 let retry_after = after(self.until);

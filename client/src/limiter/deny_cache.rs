@@ -1,12 +1,14 @@
 //! Denials that still hold, so that the store need not be asked again.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use lockage_core::{ConfigError, Decision};
+use lockage_core::ConfigError;
 
 use super::Limiter;
-use super::denials::{Denials, Ticket};
+use super::call::{Call, Outcome};
+use super::denials::Denials;
+use super::pipeline::{Next, Stage, Target};
+use crate::error::Error;
 use crate::key::Key;
 use crate::retry_store::RetryStore;
 use crate::runtime::Runtime;
@@ -103,73 +105,77 @@ impl<S: Store, R: Runtime> Limiter<RetryStore<S, R>> {
     ///
     /// # Errors
     /// [`ConfigError::Zero`] for no keys, or an age of zero.
-    pub fn with_deny_cache(self, cache: DenyCache) -> Result<Self, ConfigError> {
+    pub fn with_deny_cache(mut self, cache: DenyCache) -> Result<Self, ConfigError> {
         let runtime = self.store.runtime().clone();
-        let denials = Denials::new(cache, self.limit.capacity(), move || runtime.now())?;
-        Ok(Limiter { denials: Some(Arc::new(denials)), ..self })
+        let denials = Denials::new(cache, move || runtime.now())?;
+        self.stages.deny_cache = Some(denials.into());
+        Ok(self)
     }
 }
 
 impl<S> Limiter<S> {
-    /// What the deny cache has done so far; nothing where there is none.
+    /// Returns what the deny cache has done so far; nothing where there is none.
     pub fn deny_cache_stats(&self) -> Option<DenyCacheStats> {
-        self.denials.as_ref().map(|denials| denials.stats())
-    }
-
-    /// The denial of `cost` that is known here, for a caller who would wait for `patience`.
-    pub(super) fn known_denial(
-        &self,
-        key: &Key,
-        cost: u64,
-        patience: Duration,
-    ) -> Option<Decision> {
-        self.denials.as_ref().and_then(|known| known.answer(key, cost, patience))
-    }
-
-    /// Forgets what is denied to `key`, at once and when the returned value is dropped. Whatever
-    /// gives something back to a key holds it while it asks the store to.
-    pub(super) fn forget_denial<'a>(&'a self, key: &'a Key) -> Forgetting<'a> {
-        let forgetting = Forgetting { denials: self.denials.as_deref(), key };
-        forgetting.forget();
-        forgetting
-    }
-
-    /// To be called before the store is asked, so that what it says can be learned.
-    pub(super) fn asking<'a>(&'a self, key: &'a Key) -> Asking<'a> {
-        Asking(self.denials.as_deref().map(|denials| (denials, key, denials.ticket(key))))
+        self.stages.deny_cache.as_ref().map(|denials| denials.stats())
     }
 }
 
-/// See [`Limiter::forget_denial`].
-#[must_use]
-pub(super) struct Forgetting<'a> {
-    denials: Option<&'a Denials>,
+impl Stage for Denials {
+    async fn run<C: Call, N: Next>(
+        &self,
+        target: &Target<'_>,
+        call: &C,
+        next: &N,
+    ) -> Result<C::Outcome, Error> {
+        if call.rules().change.is_some() {
+            let _forgetting = Forgetting::new(self, target.key);
+            return next.run(target, call).await;
+        }
+        if let Some(denied) = self.answer(target, call) {
+            return Ok(denied);
+        }
+        let ticket = self.ticket(target.key);
+        let mut outcome = next.run(target, call).await?;
+        for (&cost, decision) in call.costs().iter().zip(outcome.decisions()) {
+            // A denial for want of an early turn does not hold for callers who take a later one.
+            let is_for_all = |latest| decision.is_allowed() || decision.turn_after <= latest;
+            if call.latest_turn().is_none_or(is_for_all) {
+                self.learn(target.key, target.source, ticket, cost, decision);
+            }
+        }
+        Ok(outcome)
+    }
+}
+
+impl Denials {
+    /// Returns the outcome of a call all of whose costs are known to be denied.
+    fn answer<C: Call>(&self, target: &Target<'_>, call: &C) -> Option<C::Outcome> {
+        if !call.rules().takes_known_denial {
+            return None;
+        }
+        let least = *call.costs().iter().min()?;
+        self.known(target.key, target.source, least, call.patience(), |denial, now| {
+            C::Outcome::of(call.costs().iter().map(|&cost| denial.answer(cost, now)))
+        })?
+    }
+}
+
+/// Forgets what is denied to a key, at once and when it is dropped: also where the call is given up or
+/// fails, since it may have been done.
+struct Forgetting<'a> {
+    denials: &'a Denials,
     key: &'a Key,
 }
 
-impl Forgetting<'_> {
-    fn forget(&self) {
-        if let Some(denials) = self.denials {
-            denials.forget(self.key);
-        }
+impl<'a> Forgetting<'a> {
+    fn new(denials: &'a Denials, key: &'a Key) -> Self {
+        denials.forget(key);
+        Forgetting { denials, key }
     }
 }
 
-/// Also where the call is given up or fails: it may have been done.
 impl Drop for Forgetting<'_> {
     fn drop(&mut self) {
-        self.forget();
-    }
-}
-
-/// A call that is under way, where there is a cache to learn from it.
-pub(super) struct Asking<'a>(Option<(&'a Denials, &'a Key, Ticket)>);
-
-impl Asking<'_> {
-    /// Takes in what the store has decided on a request of `cost`.
-    pub(super) fn learn(&self, cost: u64, decision: &Decision) {
-        if let Some((denials, key, ticket)) = self.0 {
-            denials.learn(key, ticket, cost, decision);
-        }
+        self.denials.forget(self.key);
     }
 }

@@ -1,29 +1,54 @@
-//! Decisions without the store, for as long as it is away.
+//! Decisions in the store's place, while it does not answer.
 
 use std::fmt;
 use std::time::Duration;
 
-use lockage_core::flow::{CircuitBreaker, CircuitBreakerConfig, Route};
+use lockage_core::flow::CircuitBreakerConfig;
 use lockage_core::{
-    Acquire, AcquireEach, Command, ConfigError, Decision, Limit, Origin, Peek, Timestamp, Verdict,
+    Acquire, AcquireEach, Command, ConfigError, Decision, Limit, Origin, Peek, StoredLimit,
+    Timestamp, Verdict,
 };
 
-use crate::error::StoreError;
+use super::Limiter;
+use super::call::{Call, Outcome};
+use super::circuit_breaker::Breaker;
+use super::limit_source::Known;
+use super::pipeline::{Next, Stage, Target};
+use crate::error::{Error, StoreError};
 use crate::key::Key;
-use crate::store::BlockingStore;
-use crate::sync::{Mutex, MutexGuard, lock};
+use crate::retry_store::RetryStore;
+use crate::runtime::Runtime;
+use crate::store::{BlockingStore, Store};
 
 /// What a limiter decides while its store does not answer.
 ///
-/// A call whose outcome is `NotDone` or `Unknown` is answered by this policy, and its decision says
-/// so ([`Origin::Fallback`]). After several of them
-/// in a row the store counts as away: calls no longer ask it and no longer wait for it, but for a
-/// probe now and then, until several probes in a row were answered (see [`CircuitBreakerConfig`]).
+/// A call that ends as `NotDone` or `Unknown` is answered by the fallback, and its decision says
+/// so ([`Origin::Fallback`]). After several failures in a row the circuit opens: calls no longer go to
+/// the store, except for a probe now and then, until several probes in a row are answered (see
+/// [`CircuitBreakerConfig`]).
 ///
 /// A call that was sent and not answered may have been charged as well; that can only admit less.
+///
+/// # Stored limits
+///
+/// Under a stored limit (see [`Limiter::stored`]) the fallback uses the limit that this limiter read
+/// last for the id, of the 10,000 ids used last. [`Fallback::with_unread_limit`] says what applies to
+/// other ids. A limit per client is not divided into shares, since it is the client's own.
 pub struct Fallback {
     instead: Instead,
     circuit_breaker: CircuitBreakerConfig,
+    unread: Option<UnreadLimit>,
+}
+
+/// Which limit a fallback applies to an id whose stored limit its limiter has not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnreadLimit {
+    /// The limit that the limiter read last, whichever id it is for; refused if it has read none.
+    LastSeen,
+    /// This limit.
+    Given(StoredLimit),
+    /// None: the caller gets the store's error.
+    Refused,
 }
 
 enum Instead {
@@ -48,151 +73,150 @@ impl Fallback {
     ///
     /// All shares together are no more than the limit. The share begins unused and the store does
     /// not hear of what was admitted meanwhile: each change from the store to the shares, and each
-    /// change back, can admit up to the limit's capacity once more.
+    /// change back, can admit up to the limit's capacity once more. A share that rounds to nothing
+    /// denies every request.
     pub fn local_share(processes: u64, store: impl BlockingStore + 'static) -> Self {
         Instead::Share { of: processes, store: Box::new(store) }.into()
     }
 
-    /// The same with other ideas of when the store is away, and back.
+    /// Sets when the circuit opens and closes.
     pub fn with_circuit_breaker(self, circuit_breaker: CircuitBreakerConfig) -> Self {
         Fallback { circuit_breaker, ..self }
+    }
+
+    /// Sets the limit of ids whose stored limit has not been read. Without it, that is the default of the
+    /// limiter's [`StoredLimits`](super::StoredLimits) or, without a default, [`UnreadLimit::Refused`].
+    pub fn with_unread_limit(self, unread: UnreadLimit) -> Self {
+        Fallback { unread: Some(unread), ..self }
     }
 }
 
 impl From<Instead> for Fallback {
     fn from(instead: Instead) -> Self {
-        Fallback { instead, circuit_breaker: CircuitBreakerConfig::default() }
+        Fallback { instead, circuit_breaker: CircuitBreakerConfig::default(), unread: None }
     }
 }
 
-/// One limiter's policy, and what it knows of its store.
-pub(super) struct Degraded {
-    circuit_breaker: Mutex<CircuitBreaker>,
-    now: Box<dyn Fn() -> Duration + Send + Sync>,
-    standby: Standby,
-}
-
-impl Degraded {
-    pub(super) fn new(
-        policy: Fallback,
-        limit: Limit,
-        now: impl Fn() -> Duration + Send + Sync + 'static,
-    ) -> Result<Self, ConfigError> {
-        let standby = match policy.instead {
-            Instead::Allow => Standby::Allow(limit),
-            Instead::Deny => Standby::Deny(limit, policy.circuit_breaker.probe_every()),
-            Instead::Share { of, store } => Standby::Share(limit.share(of)?, store),
-        };
-        let circuit_breaker = Mutex::new(CircuitBreaker::new(policy.circuit_breaker));
-        Ok(Degraded { circuit_breaker, now: Box::new(now), standby })
-    }
-
-    pub(super) fn is_away(&self) -> bool {
-        self.circuit_breaker().is_away()
-    }
-
-    /// What the store answers or, where it does not or is not asked, the standby.
-    pub(super) async fn or_else<T, F>(
-        &self,
-        call: impl FnOnce() -> F,
-        instead: impl FnOnce(&Standby) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError>
-    where
-        F: Future<Output = Result<T, StoreError>>,
-    {
-        let route = self.route();
-        if route == Route::Away {
-            return instead(&self.standby);
+impl<S: Store, R: Runtime> Limiter<RetryStore<S, R>> {
+    /// Sets what is decided while the store does not answer. Without it, callers get the error.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if the limit leaves no share for each process.
+    pub fn with_fallback(mut self, fallback: Fallback) -> Result<Self, ConfigError> {
+        if let Instead::Share { of, .. } = fallback.instead {
+            match self.source.limit() {
+                Some(limit) => drop(limit.share(of)?),
+                None if of == 0 => return Err(ConfigError::Zero { what: "number of shares" }),
+                None => {}
+            }
         }
-        let result = call().await;
-        self.report(route, &result);
-        match result {
-            Err(error) if error.is_absence() => instead(&self.standby),
+        let runtime = self.store.runtime().clone();
+        let breaker = Breaker::new(fallback.circuit_breaker, move || runtime.now());
+        self.stages.circuit_breaker = Some(breaker.into());
+        self.stages.fallback = Some(StandIn(fallback).into());
+        Ok(self)
+    }
+
+    /// Whether the circuit is open: the store did not answer, and the fallback decides.
+    pub fn is_circuit_open(&self) -> bool {
+        self.stages.circuit_breaker.as_ref().is_some_and(|breaker| breaker.is_open())
+    }
+}
+
+/// Answers the calls that the store does not.
+pub(super) struct StandIn(Fallback);
+
+impl Stage for StandIn {
+    async fn run<C: Call, N: Next>(
+        &self,
+        target: &Target<'_>,
+        call: &C,
+        next: &N,
+    ) -> Result<C::Outcome, Error> {
+        match next.run(target, call).await {
+            Err(Error::Store(error)) if !call.rules().needs_store && error.is_absence() => {
+                self.answer(target, call, error)
+            }
             answered => answered,
         }
     }
-
-    /// Where a call that begins now goes.
-    pub(super) fn route(&self) -> Route {
-        self.circuit_breaker().route((self.now)())
-    }
-
-    /// Says what came of a call that took this route.
-    pub(super) fn report<T>(&self, route: Route, result: &Result<T, StoreError>) {
-        match result {
-            Err(error) if error.is_absence() => self.circuit_breaker().failed(route, (self.now)()),
-            _ => self.circuit_breaker().answered(route),
-        }
-    }
-
-    /// Who decides where the store does not.
-    pub(super) fn standby(&self) -> &Standby {
-        &self.standby
-    }
-
-    fn circuit_breaker(&self) -> MutexGuard<'_, CircuitBreaker> {
-        lock(&self.circuit_breaker)
-    }
 }
 
-/// Who decides in the store's place.
-pub(super) enum Standby {
-    Allow(Limit),
-    Deny(Limit, Duration),
-    Share(Limit, Box<dyn Decide>),
-}
-
-impl Standby {
-    /// A decision for each cost.
-    pub(super) fn acquire(&self, key: &Key, costs: &[u64]) -> Result<Vec<Decision>, StoreError> {
-        let decisions = match self {
-            Standby::Share(limit, store) => store.acquire(*limit, key, costs)?,
-            _ => return costs.iter().map(|&cost| self.peek(key, cost)).collect(),
-        };
-        let degraded = |decision| Decision { origin: Origin::Fallback, ..decision };
-        Ok(decisions.into_iter().map(degraded).collect())
-    }
-
-    pub(super) fn acquire_one(&self, key: &Key, cost: u64) -> Result<Decision, StoreError> {
-        let mut decisions = self.acquire(key, &[cost])?;
-        Ok(decisions.pop().expect("one cost gets one decision"))
-    }
-
-    /// The same for a caller who waits no longer than `patience` for its turn in a queue.
-    pub(super) fn acquire_within(
+impl StandIn {
+    fn answer<C: Call>(
         &self,
-        key: &Key,
-        cost: u64,
-        patience: Duration,
-    ) -> Result<Decision, StoreError> {
-        let Standby::Share(limit, store) = self else { return self.peek(key, cost) };
-        let command = Acquire::new(*limit, cost).expect("checked before the store was asked");
-        let decision = store.acquire_one(key, &command.within(patience))?;
-        Ok(Decision { origin: Origin::Fallback, ..decision })
+        target: &Target<'_>,
+        call: &C,
+        error: StoreError,
+    ) -> Result<C::Outcome, Error> {
+        let Some(known) = self.limit(target) else { return Err(error.into()) };
+        let decisions = self.0.decide(&known, target.key, call)?.into_iter();
+        let here = decisions.map(|decision| Decision { origin: Origin::Fallback, ..decision });
+        C::Outcome::of(here).ok_or(Error::Store(error))
     }
 
-    pub(super) fn peek(&self, key: &Key, cost: u64) -> Result<Decision, StoreError> {
-        Ok(Decision { origin: Origin::Fallback, ..self.asked(key, cost)? })
-    }
-
-    fn asked(&self, key: &Key, cost: u64) -> Result<Decision, StoreError> {
-        match self {
-            Standby::Share(limit, store) => store.peek(*limit, key, cost),
-            // What a key gets that was never used.
-            Standby::Allow(limit) => Ok(unused(*limit, cost)?),
-            Standby::Deny(limit, retry_after) => {
-                let decision = unused(*limit, cost)?;
-                let verdict = match decision.verdict {
-                    Verdict::Never => Verdict::Never,
-                    _ => Verdict::denied(*retry_after),
-                };
-                Ok(Decision { verdict, remaining: 0, reset_after: *retry_after, ..decision })
-            }
+    /// Returns the limit that applies: see [`Fallback`].
+    fn limit(&self, Target { source, key, .. }: &Target<'_>) -> Option<Known> {
+        if let Some(read) = source.read_before(key) {
+            return Some(read);
+        }
+        match self.0.unread {
+            None => source.known(key),
+            Some(UnreadLimit::LastSeen) => source.last_seen(key),
+            Some(UnreadLimit::Given(limit)) => Some(source.known_as(key, limit)),
+            Some(UnreadLimit::Refused) => None,
         }
     }
 }
 
-/// The decision on a key that was never used.
+impl Fallback {
+    fn decide<C: Call>(
+        &self,
+        known: &Known,
+        key: &Key,
+        call: &C,
+    ) -> Result<Vec<Decision>, StoreError> {
+        let each = |decide: &dyn Fn(u64) -> Result<Decision, StoreError>| {
+            call.costs().iter().map(|&cost| decide(cost)).collect()
+        };
+        let probe_every = self.circuit_breaker.probe_every();
+        let (of, store) = match &self.instead {
+            // What a key gets that was never used.
+            Instead::Allow => return each(&|cost| unused(known.limit, cost)),
+            Instead::Deny => return each(&|cost| denied(known.limit, cost, probe_every)),
+            Instead::Share { of, store } => (*of, store),
+        };
+        let (limit, key) = match &known.own_key {
+            Some(own) => (Ok(known.limit), own),
+            None => (known.limit.share(of), key),
+        };
+        let Ok(limit) = limit else {
+            return each(&|cost| denied(known.limit, cost, probe_every));
+        };
+        if !call.rules().charges {
+            return each(&|cost| store.peek(limit, key, cost));
+        }
+        match call.latest_turn() {
+            None => store.acquire(limit, key, call.costs()),
+            Some(latest) => each(&|cost| {
+                let command =
+                    Acquire::new(limit, cost).expect("checked before the store was asked");
+                store.acquire_one(key, &command.within(latest))
+            }),
+        }
+    }
+}
+
+fn denied(limit: Limit, cost: u64, retry_after: Duration) -> Result<Decision, StoreError> {
+    let decision = unused(limit, cost)?;
+    let verdict = match decision.verdict {
+        Verdict::Never => Verdict::Never,
+        _ => Verdict::denied(retry_after),
+    };
+    Ok(Decision { verdict, remaining: 0, reset_after: retry_after, ..decision })
+}
+
+/// Returns the decision on a key that was never used.
 pub(super) fn unused(limit: Limit, cost: u64) -> Result<Decision, StoreError> {
     let mut decision = Peek::new(limit, cost).apply(&mut None, Timestamp::EPOCH)?;
     if let (Verdict::Allowed, Ok(acquire)) = (decision.verdict, Acquire::new(limit, cost)) {
@@ -202,7 +226,7 @@ pub(super) fn unused(limit: Limit, cost: u64) -> Result<Decision, StoreError> {
 }
 
 /// A store of this process, whatever its type.
-pub(super) trait Decide: Send + Sync {
+trait Decide: Send + Sync {
     fn acquire(&self, limit: Limit, key: &Key, costs: &[u64]) -> Result<Vec<Decision>, StoreError>;
     fn acquire_one(&self, key: &Key, command: &Acquire) -> Result<Decision, StoreError>;
     fn peek(&self, limit: Limit, key: &Key, cost: u64) -> Result<Decision, StoreError>;
@@ -224,18 +248,17 @@ impl<S: BlockingStore> Decide for S {
     }
 }
 
-impl fmt::Debug for Degraded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Degraded")
-            .field("circuit_breaker", &self.circuit_breaker())
-            .finish_non_exhaustive()
-    }
-}
-
 impl fmt::Debug for Fallback {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Fallback")
             .field("circuit_breaker", &self.circuit_breaker)
+            .field("unread_limit", &self.unread)
             .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for StandIn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }

@@ -4,15 +4,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockage_core::flow::{CircuitBreakerConfig, PrefetchConfig, Route};
+use lockage_core::flow::{CircuitBreakerConfig, Route};
 use lockage_core::{Decision, Limit, Verdict};
 use loom::future::block_on;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 
-use super::denials::Denials;
+use super::circuit_breaker::Breaker;
+use super::denials::{Denial, Denials};
 use super::deny_cache::DenyCache;
-use super::fallback::{Degraded, Fallback, unused};
+use super::fallback::unused;
+use super::limit_source::LimitSource;
 use super::permits::{Asking, Permits, Step};
 use super::prefetch::Prefetch;
 use crate::error::StoreError;
@@ -24,6 +26,10 @@ fn limit() -> Limit {
     "fixed-window 5/min".parse().unwrap()
 }
 
+fn source() -> LimitSource {
+    LimitSource::Given(limit())
+}
+
 fn denied() -> Decision {
     let verdict = Verdict::denied(SECOND * 30);
     Decision { verdict, remaining: 0, ..unused(limit(), 1).unwrap() }
@@ -33,7 +39,7 @@ fn denied() -> Decision {
 #[test]
 fn what_was_given_back_is_not_denied_from_memory() {
     loom::model(|| {
-        let denials = Denials::new(DenyCache::new(10), 5, || SECOND).unwrap();
+        let denials = Denials::new(DenyCache::new(10), || SECOND).unwrap();
         let (denials, asked) = (Arc::new(denials), Arc::new(AtomicBool::new(false)));
         let key = Key::new("loom", "one").unwrap();
         let learner = {
@@ -41,14 +47,15 @@ fn what_was_given_back_is_not_denied_from_memory() {
             thread::spawn(move || {
                 let ticket = denials.ticket(&key);
                 asked.store(true, Ordering::SeqCst);
-                denials.learn(&key, ticket, 1, &denied());
+                denials.learn(&key, &source(), ticket, 1, &denied());
             })
         };
         // The store has taken it back now.
         let was_asked_before = asked.load(Ordering::SeqCst);
         denials.forget(&key);
         learner.join().unwrap();
-        let answer = denials.answer(&key, 1, Duration::ZERO);
+        let tell = |denial: &Denial, now| denial.answer(1, now);
+        let answer = denials.known(&key, &source(), 1, Duration::ZERO, tell);
         assert!(!was_asked_before || answer.is_none(), "{answer:?}");
     });
 }
@@ -57,22 +64,22 @@ fn what_was_given_back_is_not_denied_from_memory() {
 #[test]
 fn one_probes_a_store_that_is_away() {
     loom::model(|| {
-        let outage = CircuitBreakerConfig::new(1, SECOND, 1).unwrap();
-        let policy = Fallback::closed().with_circuit_breaker(outage);
+        let config = CircuitBreakerConfig::new(1, SECOND, 1).unwrap();
         let is_later = Arc::new(AtomicBool::new(false));
         let later = Arc::clone(&is_later);
         let now = move || SECOND * if later.load(Ordering::SeqCst) { 3 } else { 1 };
-        let away = Arc::new(Degraded::new(policy, limit(), now).unwrap());
-        away.report::<()>(away.route(), &Err(StoreError::NotDone("away".into())));
-        assert_eq!(away.route(), Route::Away);
+        let breaker = Arc::new(Breaker::new(config, now));
+        let failed = StoreError::NotDone("away".into());
+        breaker.report(breaker.route()).tell::<()>(&Err(failed.into()));
+        assert_eq!(breaker.route(), Route::Rejected);
         is_later.store(true, Ordering::SeqCst);
-        let other = Arc::clone(&away);
+        let other = Arc::clone(&breaker);
         let other = thread::spawn(move || {
             let route = other.route();
-            other.report(route, &Ok(()));
+            other.report(route).tell(&Ok(()));
             route
         });
-        let route = away.route();
+        let route = breaker.route();
         let routes = [route, other.join().unwrap()];
         let probes = routes.iter().filter(|route| **route == Route::Probe).count();
         // Once it has answered, the other may ask it as ever.
@@ -85,13 +92,12 @@ const LEASE: Duration = Duration::from_secs(10);
 /// Up to so many ahead, on a clock that shows an end of the lease once this says so.
 fn permits(ahead: u64, is_later: &Arc<AtomicBool>) -> Arc<Permits> {
     let (prefetch, later) = (Prefetch::new(ahead, LEASE), Arc::clone(is_later));
-    let config = PrefetchConfig::new(&limit(), ahead, LEASE).unwrap();
     let now = move || if later.load(Ordering::SeqCst) { SECOND + LEASE } else { SECOND };
-    Arc::new(Permits::new(prefetch, config, 5, now).unwrap())
+    Arc::new(Permits::new(prefetch, now).unwrap())
 }
 
 fn asking<'a>(permits: &'a Permits, key: &'a Key) -> Asking<'a> {
-    match permits.next(key, 1, true) {
+    match permits.next(key, &limit(), 1, true) {
         Step::Ask(asking) => asking,
         _ => panic!("nothing is held, and nothing under way"),
     }
@@ -137,10 +143,10 @@ fn who_waits_for_a_grant_hears_of_it() {
             let asking = asking(&permits, &key);
             let other = || {
                 let (permits, key) = (Arc::clone(&permits), key.clone());
-                thread::spawn(move || match permits.next(&key, 1, true) {
+                thread::spawn(move || match permits.next(&key, &limit(), 1, true) {
                     Step::Wait(answered) => {
                         block_on(answered);
-                        let next = permits.next(&key, 1, false);
+                        let next = permits.next(&key, &limit(), 1, false);
                         // A faster one may have been there.
                         matches!(next, Step::Spent(_))
                     }

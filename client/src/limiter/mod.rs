@@ -1,97 +1,122 @@
 //! A rate limiter on any store.
+//!
+//! A call passes through the options that its limiter has, in one fixed order, and then reaches the store
+//! under the limit that applies. Each option is one stage in a file of its own, and knows no other.
+//!
+//! | | stage | does | stands here because |
+//! |---|---|---|---|
+//! | 1 | `shadow` | lets everything through | it must see every denial and failure, whichever stage made it |
+//! | 2 | `fallback` | answers what the store does not | it answers the caller's own request, without the permits that prefetch adds |
+//! | 3 | `prefetch` | spends permits that are held, or brings some along | they are charged already, so no denial touches them |
+//! | 4 | `deny_cache` | denies what is known to be denied | such a denial is the store's own, and better than a fallback's guess while the circuit is open |
+//! | 5 | `circuit_breaker` | refuses calls while the store is away | requests must not queue for a store that is not asked |
+//! | 6 | `idempotency` | gives a call an id for retries | only a call that is sent needs one; a call with an id shares none |
+//! | 7 | `coalesce` | puts requests into one call | it is next to the store, so that one call is one answer and one failure |
 
-mod adjusting;
+mod call;
+mod circuit_breaker;
 mod coalesce;
 mod denials;
 mod deny_cache;
 mod fallback;
+mod idempotency;
+mod limit_source;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod permits;
+mod pipeline;
 mod prefetch;
-mod reserving;
 mod shadow;
 mod shards;
-mod stored;
-mod turns;
-mod waiting;
+mod verbs;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
-use lockage_core::{Acquire, AcquireEach, Decision, Limit, Peek, RequestId, Reset};
+use lockage_core::{ConfigError, Limit};
 
 pub use coalesce::{Coalescing, QueueFull};
 pub use deny_cache::{DenyCache, DenyCacheStats};
-pub use fallback::Fallback;
+pub use fallback::{Fallback, UnreadLimit};
+pub use limit_source::StoredLimits;
 pub use prefetch::{Prefetch, PrefetchStats};
 pub use shadow::ShadowStats;
-pub use stored::StoredLimiter;
+#[cfg(test)]
+pub(crate) use verbs::VERBS;
 
-use crate::error::{Error, StoreError};
-use crate::key::{Key, KeyError, check_prefix};
-use crate::runtime::random_bits;
+use crate::key::{KeyError, check_prefix};
 use crate::store::Store;
-use coalesce::Coalescer;
-use denials::Denials;
-use fallback::Degraded;
-use permits::Permits;
-use shadow::Shadow;
+use limit_source::LimitSource;
+use pipeline::Stages;
 
 /// The prefix of a limiter that was given none.
 const DEFAULT_PREFIX: &str = "lockage";
 
-/// One limit, applied to each id by itself.
+/// Limits requests, each id by itself, under a limit that is given or stored.
 ///
-/// Two limiters share their state where they share store, prefix and id. Those of one prefix should have
-/// one limit: where it changes, what was used stays used, and right after the change at most the new
+/// Limiters with the same store, prefix and id share their state. Those of one prefix should have
+/// one limit: if it changes, what was used stays used, and right after the change at most the new
 /// capacity less what was used remains (see [`Limit`]).
 ///
-/// On a [`RetryStore`](crate::RetryStore) store it can also wait ([`Limiter::acquire_within`]), retry with request
-/// ids ([`Limiter::with_idempotency`]), go on without its store ([`Limiter::with_fallback`]), and answer
-/// by itself what is known to be denied ([`Limiter::with_deny_cache`]). On a store far away it can put
-/// the requests of many callers into one call ([`Limiter::with_coalescing`]), and for the highest rates take permits
-/// ahead ([`Limiter::with_prefetch`]).
+/// On a [`RetryStore`](crate::RetryStore) it can also wait ([`Limiter::acquire_within`]), retry with request
+/// ids ([`Limiter::with_idempotency`]), decide without its store ([`Limiter::with_fallback`]), and answer
+/// locally what is known to be denied ([`Limiter::with_deny_cache`]). On a store far away it can put
+/// the requests of many callers into one call ([`Limiter::with_coalescing`]), and for the highest rates
+/// take permits ahead ([`Limiter::with_prefetch`]). [`Limiter::in_shadow`] tries a limit without
+/// enforcing it. These options go together, in an order that does not depend on the order in which they
+/// are set; only idempotency and coalescing exclude each other.
 ///
-/// [`Limiter::in_shadow`] tries a limit without enforcing it.
+/// # Where the limit comes from
+///
+/// - [`Limiter::new`] gives one limit to all ids.
+/// - [`Limiter::stored`] takes the limit that is stored with each id, for all clients to follow.
+/// - [`Limiter::under`] is a view of a limiter under another limit, for a limit that depends on the call.
+///
+/// ```
+/// use lockage::{Limit, Limiter, StoredLimits};
+/// # use lockage_memory::MemoryStore;
+///
+/// # pollster::block_on(async {
+/// # let store = MemoryStore::new();
+/// let standard: Limit = "token-bucket 100/s burst 20".parse()?;
+/// let limits = StoredLimits::new().with_default(standard);
+/// let limiter = Limiter::stored(store, limits).with_prefix("api")?;
+/// assert_eq!(limiter.try_acquire("user:42", 1).await?.limit, 20);
+///
+/// // From any process:
+/// let gold: Limit = "token-bucket 1000/s burst 200".parse()?;
+/// limiter.set_limit("user:42", gold).await?;
+/// assert_eq!(limiter.try_acquire("user:42", 1).await?.remaining, 198);
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+/// ```
+///
+/// A key has a stored limit or none: a limiter with a limit of its own is refused
+/// ([`RecordError::LimitIsStored`](crate::RecordError::LimitIsStored)) on a key with a stored one.
 #[derive(Clone)]
 pub struct Limiter<S> {
     store: S,
-    limit: Limit,
-    prefix: Box<str>,
-    ids: Option<Ids>,
-    away: Option<Arc<Degraded>>,
-    denials: Option<Arc<Denials>>,
-    shadow: Option<Arc<Shadow>>,
-    coalescer: Option<Arc<Coalescer>>,
-    permits: Option<Arc<Permits>>,
-}
-
-/// Gives each acquire an id of its own.
-#[derive(Clone)]
-struct Ids {
-    remember: Duration,
-    random: Arc<dyn Fn() -> u64 + Send + Sync>,
+    source: LimitSource,
+    prefix: Arc<str>,
+    stages: Stages,
 }
 
 impl<S: Store> Limiter<S> {
-    /// A limiter with the prefix `lockage`.
+    /// Creates a limiter of one limit, with the prefix `lockage`.
     pub fn new(store: S, limit: Limit) -> Self {
-        Limiter {
-            store,
-            limit,
-            prefix: DEFAULT_PREFIX.into(),
-            ids: None,
-            away: None,
-            denials: None,
-            shadow: None,
-            coalescer: None,
-            permits: None,
-        }
+        Limiter::of(store, LimitSource::Given(limit))
     }
 
-    /// The same with another prefix: its keys are `prefix:{id}`.
+    /// Creates a limiter of stored limits, with the prefix `lockage`. Limits are stored by
+    /// [`Limiter::set_limit`].
+    pub fn stored(store: S, limits: StoredLimits) -> Self {
+        Limiter::of(store, LimitSource::stored(limits))
+    }
+
+    fn of(store: S, source: LimitSource) -> Self {
+        Limiter { store, source, prefix: DEFAULT_PREFIX.into(), stages: Stages::default() }
+    }
+
+    /// Sets the prefix: keys are `prefix:{id}`.
     ///
     /// # Errors
     /// [`KeyError`] for an empty prefix, or one with a brace.
@@ -100,209 +125,76 @@ impl<S: Store> Limiter<S> {
         Ok(Limiter { prefix: prefix.into(), ..self })
     }
 
-    /// The limit.
-    pub fn limit(&self) -> Limit {
-        self.limit
-    }
-
-    /// Admits a request of `cost` (at least 1) for `id` and charges it, or changes nothing.
+    /// Returns this limiter under another limit: with its store, prefix and options, and all that these
+    /// know. It costs a few reference counts and a clone of the store.
     ///
-    /// A [`LeakyBucket`](crate::LeakyBucket) admits it **to a queue**: the caller must not go ahead before
-    /// its turn, which is after [`Decision::turn_after`], and waits for it himself. [`Limiter::acquire_within`]
-    /// does that for him; [`Limiter::take_turn`] is for those who may give the turn back.
+    /// What is known of an id counts for one limit at a time: a denial under one limit does not deny
+    /// under another, and permits that were taken ahead under one are dropped by a request under another.
+    /// A share of the limit that leaves nothing, or a capacity without room for permits ahead, is no error:
+    /// the fallback denies, and requests go one by one.
     ///
-    /// # Errors
-    /// [`Error`]; a denied request is none.
-    pub async fn try_acquire(&self, id: &str, cost: u64) -> Result<Decision, Error> {
-        self.try_acquire_within(id, cost, None).await
-    }
-
-    /// The same under an id that the caller chose: within `remember` (1 us to 2^50 us), a repetition
-    /// with this id and cost gets the same answer and is not charged again.
+    /// ```
+    /// use lockage::{Limit, Limiter};
+    /// # use lockage_memory::MemoryStore;
     ///
-    /// Only an admitted request is remembered, and of each key the last
-    /// [`REMEMBERED_REQUESTS`](lockage_core::REMEMBERED_REQUESTS): a repetition of a denied one, or of one
-    /// that has been forgotten, is a new request.
-    ///
-    /// # Errors
-    /// [`Error`], also for a `remember` out of range, and for an id that was used with another cost.
-    pub async fn try_acquire_once(
-        &self,
-        id: &str,
-        cost: u64,
-        request: RequestId,
-        remember: Duration,
-    ) -> Result<Decision, Error> {
-        let command = Acquire::new(self.limit, cost)?.with_request(request, remember)?;
-        let key = self.key(id)?;
-        self.tell(id, cost, self.decide(&key, command, cost).await)
-    }
-
-    /// Decides several requests for `id` in one call: in order, at one time, each as if sent
-    /// singly. A decision for each.
-    ///
-    /// # Errors
-    /// [`Error`], also for an empty list, a cost of zero, or more than
-    /// [`MAX_COSTS`](lockage_core::MAX_COSTS).
-    pub async fn try_acquire_each(&self, id: &str, costs: &[u64]) -> Result<Vec<Decision>, Error> {
-        let command = AcquireEach::new(self.limit, costs.to_vec())?;
-        let key = self.key(id)?;
-        if let Some(denied) = self.denials.as_ref().and_then(|known| known.answer_each(&key, costs))
-        {
-            return self.tell_each(id, costs, Ok(denied));
-        }
-        let asking = self.asking(&key);
-        let call = || self.store.execute(&key, &command);
-        let decided = match &self.away {
-            None => call().await,
-            Some(away) => away.or_else(call, |standby| standby.acquire(&key, costs)).await,
-        };
-        for (&cost, decision) in costs.iter().zip(decided.iter().flatten()) {
-            asking.learn(cost, decision);
-        }
-        self.tell_each(id, costs, decided)
-    }
-
-    /// Tells what [`Limiter::try_acquire`] would be told now, and charges nothing. A `cost` of
-    /// zero asks for `remaining` and `reset_after` alone.
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub async fn peek(&self, id: &str, cost: u64) -> Result<Decision, Error> {
-        let key = self.key(id)?;
-        let command = Peek::new(self.limit, cost);
-        let asking = self.asking(&key);
-        let call = || self.store.execute(&key, &command);
-        let decided = match &self.away {
-            None => call().await,
-            Some(away) => away.or_else(call, |standby| standby.peek(&key, cost)).await,
-        };
-        if let Ok(decision) = &decided {
-            asking.learn(cost, decision);
-        }
-        self.tell_peeked(id, cost, decided)
-    }
-
-    /// Forgets what `id` has used; tells whether anything was known of it.
-    ///
-    /// # Errors
-    /// [`Error`]; nothing stands in for an absent store here.
-    pub async fn reset(&self, id: &str) -> Result<bool, Error> {
-        let key = self.key(id)?;
-        let _forgetting = (self.forget_denial(&key), self.drop_held(&key));
-        Ok(self.store.execute(&key, &Reset).await?)
-    }
-
-    /// As [`Limiter::try_acquire`], for a caller who would wait for `patience` to be admitted, and for its
-    /// turn.
-    async fn try_acquire_within(
-        &self,
-        id: &str,
-        cost: u64,
-        patience: Option<Duration>,
-    ) -> Result<Decision, Error> {
-        let command = Acquire::new(self.limit, cost)?;
-        let key = self.key(id)?;
-        if let Some(spent) = self.spend_held(&key, cost) {
-            return self.tell(id, cost, Ok(spent));
-        }
-        if let Some(denied) = self.known_denial(&key, cost, patience.unwrap_or_default()) {
-            return self.tell(id, cost, Ok(denied));
-        }
-        if let Some(decided) = self.take_ahead(&key, cost).await? {
-            return self.tell(id, cost, decided);
-        }
-        if let Some(patience) = patience.filter(|_| self.has_turns()) {
-            let command = self.with_own_id(command)?.within(patience);
-            return self.tell(id, cost, self.decide_within(&key, command, cost, patience).await);
-        }
-        if let Some(coalescer) = &self.coalescer {
-            return self.tell(id, cost, self.decide_with_others(coalescer, &key, cost).await?);
-        }
-        let command = self.with_own_id(command)?;
-        self.tell(id, cost, self.decide(&key, command, cost).await)
-    }
-
-    /// The same request under an id, where this limiter gives each one.
-    fn with_own_id(&self, command: Acquire) -> Result<Acquire, Error> {
-        match &self.ids {
-            Some(ids) => Ok(command.with_request(ids.next(), ids.remember)?),
-            None => Ok(command),
-        }
-    }
-
-    /// In one call with the requests of others. A full queue is an error for the caller, but in shadow
-    /// mode, which turns nobody away.
-    async fn decide_with_others(
-        &self,
-        coalescer: &Arc<Coalescer>,
-        key: &Key,
-        cost: u64,
-    ) -> Result<Result<Decision, StoreError>, Error> {
-        let asking = self.asking(key);
-        match coalescer.decide(key, cost, self.away.as_ref()).await {
-            Ok(decision) => {
-                asking.learn(cost, &decision);
-                Ok(Ok(decision))
-            }
-            Err(Error::Store(error)) => Ok(Err(error)),
-            Err(Error::QueueFull(full)) if self.shadow.is_some() => {
-                Ok(Err(StoreError::NotDone(Box::new(full))))
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    async fn decide(&self, key: &Key, command: Acquire, cost: u64) -> Result<Decision, StoreError> {
-        let instead = |standby: &fallback::Standby| standby.acquire_one(key, cost);
-        self.decide_or(key, command, cost, instead).await
-    }
-
-    /// Decides a request of `cost`, or has the policy for an absent store decide.
-    async fn decide_or(
-        &self,
-        key: &Key,
-        command: Acquire,
-        cost: u64,
-        instead: impl FnOnce(&fallback::Standby) -> Result<Decision, StoreError>,
-    ) -> Result<Decision, StoreError> {
-        let asking = self.asking(key);
-        let call = || self.store.execute(key, &command);
-        let decision = match &self.away {
-            None => call().await?,
-            Some(away) => away.or_else(call, instead).await?,
-        };
-        asking.learn(cost, &decision);
-        Ok(decision)
-    }
-
-    fn key(&self, id: &str) -> Result<Key, KeyError> {
-        Key::under(&self.prefix, id)
+    /// # pollster::block_on(async {
+    /// let (free, paid): (Limit, Limit) = ("fixed-window 5/h".parse()?, "fixed-window 50/h".parse()?);
+    /// let limiter = Limiter::new(MemoryStore::new(), free);
+    /// assert_eq!(limiter.try_acquire("user:1", 1).await?.limit, 5);
+    /// assert_eq!(limiter.under(paid).try_acquire("user:2", 1).await?.limit, 50);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    pub fn under(&self, limit: Limit) -> Self
+    where
+        S: Clone,
+    {
+        Limiter { source: LimitSource::Given(limit), ..self.clone() }
     }
 }
 
-impl Ids {
-    fn next(&self) -> RequestId {
-        random_id(&*self.random)
+impl<S> Limiter<S> {
+    /// Returns the limit that it was given; nothing if limits are stored.
+    pub fn limit(&self) -> Option<Limit> {
+        self.source.limit()
+    }
+
+    /// Refuses options that exclude each other, of which this one was asked for last: a call for several
+    /// requests carries no id.
+    fn checked(self, what: &'static str) -> Result<Self, ConfigError> {
+        let with = if what == COALESCING { REQUEST_IDS } else { COALESCING };
+        match (&self.stages.idempotency, &self.stages.coalescing) {
+            (Some(_), Some(_)) => Err(ConfigError::Conflict { what, with }),
+            _ => Ok(self),
+        }
     }
 }
 
-fn random_id(random: impl Fn() -> u64) -> RequestId {
-    RequestId::from_u128(random_bits(random))
-}
+/// What a [`ConfigError::Conflict`] is about.
+const REQUEST_IDS: &str = "request ids";
+const COALESCING: &str = "coalescing";
 
 impl<S: fmt::Debug> fmt::Debug for Limiter<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Stages {
+            shadow,
+            fallback,
+            prefetch,
+            deny_cache,
+            circuit_breaker,
+            idempotency,
+            coalescing,
+        } = &self.stages;
         f.debug_struct("Limiter")
             .field("store", &self.store)
-            .field("limit", &self.limit)
+            .field("limit", &self.source)
             .field("prefix", &self.prefix)
-            .field("request_ids", &self.ids.as_ref().map(|ids| ids.remember))
-            .field("away", &self.away)
-            .field("deny_cache", &self.denials)
-            .field("shadow", &self.shadow)
-            .field("coalescing", &self.coalescer)
-            .field("prefetch", &self.permits)
+            .field("shadow", shadow)
+            .field("fallback", fallback)
+            .field("prefetch", prefetch)
+            .field("deny_cache", deny_cache)
+            .field("circuit_breaker", circuit_breaker)
+            .field("idempotency", idempotency)
+            .field("coalescing", coalescing)
             .finish()
     }
 }

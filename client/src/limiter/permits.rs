@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use event_listener::{Event, EventListener};
 use lockage_core::flow::{Ask, Next, Prefetch as Held, PrefetchConfig};
-use lockage_core::{ConfigError, Decision, Origin, Verdict};
+use lockage_core::{ConfigError, Decision, Limit, Origin, Verdict};
 
 use super::denials::{not_after, whole_micros};
 use super::prefetch::{Prefetch, PrefetchStats};
@@ -18,9 +18,7 @@ use crate::sync::lock;
 /// What one limiter and its clones hold.
 pub(super) struct Permits {
     shards: Shards<Shard>,
-    config: PrefetchConfig,
-    others_wait: bool,
-    capacity: u64,
+    prefetch: Prefetch,
     now: Box<dyn Fn() -> Duration + Send + Sync>,
 }
 
@@ -32,6 +30,9 @@ struct Shard {
 /// One key.
 #[derive(Default)]
 struct Node {
+    /// The limit under which it was granted, and what may be asked for under it: nothing in a queue, whose
+    /// turns are somebody's, and where the limit is too small.
+    limit: Option<(Limit, Option<PrefetchConfig>)>,
     held: Held,
     /// Not after the store counts the limiter as never used. A time of the runtime's.
     reset_at: Duration,
@@ -54,40 +55,32 @@ pub(super) enum Step<'a> {
 impl Permits {
     pub(super) fn new(
         prefetch: Prefetch,
-        config: PrefetchConfig,
-        capacity: u64,
         now: impl Fn() -> Duration + Send + Sync + 'static,
     ) -> Result<Self, ConfigError> {
         let what = "number of keys with permits ahead";
         Ok(Permits {
             shards: Shards::new(prefetch.max_keys, what, Shard::new)?,
-            config,
-            others_wait: prefetch.others_wait,
-            capacity,
+            prefetch,
             now: Box::new(now),
         })
     }
 
-    /// Admits the request by what is held, if that suffices.
-    pub(super) fn spend(&self, key: &Key, cost: u64) -> Option<Decision> {
+    /// Returns what becomes of a request under this limit that is made now.
+    pub(super) fn next<'a>(
+        &'a self,
+        key: &'a Key,
+        limit: &Limit,
+        cost: u64,
+        may_wait: bool,
+    ) -> Step<'a> {
         let mut shard = self.shards.of(key);
         // Read under the lock, so that nobody who was faster has seen a later time.
         let now = (self.now)();
-        let node = shard.keys.get_mut(key)?;
-        let left = node.held.spend(cost, now)?;
-        let decision = self.spent(node, left, now);
-        shard.told.count(cost);
-        Some(decision)
-    }
-
-    /// What becomes of a request that is made now.
-    pub(super) fn next<'a>(&'a self, key: &'a Key, cost: u64, may_wait: bool) -> Step<'a> {
-        let mut shard = self.shards.of(key);
-        let now = (self.now)();
         let node = shard.keys.get_or_insert_mut_ref(key, Node::default);
-        match node.held.next(&self.config, cost, may_wait && self.others_wait, now) {
+        let Some(config) = node.under(limit, &self.prefetch) else { return Step::Alone };
+        match node.held.next(&config, cost, may_wait && self.prefetch.others_wait, now) {
             Next::Spent { left } => {
-                let decision = self.spent(node, left, now);
+                let decision = node.spent(limit, left, now);
                 shard.told.count(cost);
                 Step::Spent(decision)
             }
@@ -97,9 +90,25 @@ impl Permits {
             Next::Ask(ask) => {
                 let answered = Arc::clone(&node.answered);
                 shard.told.calls += 1;
-                Step::Ask(Asking { permits: self, key, ask, sent: now, answered, is_over: false })
+                Step::Ask(Asking {
+                    permits: self,
+                    key,
+                    ask,
+                    config,
+                    sent: now,
+                    answered,
+                    is_over: false,
+                })
             }
         }
+    }
+
+    /// Spends what is held and asks for nothing, to look for permits that should not be there.
+    #[cfg(all(test, loom))]
+    pub(super) fn spend(&self, key: &Key, cost: u64) -> Option<u64> {
+        let mut shard = self.shards.of(key);
+        let now = (self.now)();
+        shard.keys.get_mut(key)?.held.spend(cost, now)
     }
 
     /// Drops what is held, and what is under way.
@@ -123,10 +132,25 @@ impl Permits {
         }
         sum
     }
+}
 
-    fn spent(&self, node: &Node, left: u64, now: Duration) -> Decision {
-        let reset_after = whole_micros(node.reset_at.saturating_sub(now));
-        let decision = Decision::new(Verdict::Allowed, self.capacity, left, reset_after);
+impl Node {
+    /// Returns what may be asked for under this limit. What was granted under another one is dropped.
+    fn under(&mut self, limit: &Limit, prefetch: &Prefetch) -> Option<PrefetchConfig> {
+        match self.limit {
+            Some((known, config)) if known == *limit => config,
+            _ => {
+                let config = PrefetchConfig::new(limit, prefetch.permits, prefetch.lease).ok();
+                self.held.forget();
+                self.limit = Some((*limit, config));
+                config
+            }
+        }
+    }
+
+    fn spent(&self, limit: &Limit, left: u64, now: Duration) -> Decision {
+        let reset_after = whole_micros(self.reset_at.saturating_sub(now));
+        let decision = Decision::new(Verdict::Allowed, limit.capacity(), left, reset_after);
         Decision { origin: Origin::Prefetch, ..decision }
     }
 }
@@ -149,6 +173,7 @@ pub(super) struct Asking<'a> {
     permits: &'a Permits,
     key: &'a Key,
     ask: Ask,
+    config: PrefetchConfig,
     sent: Duration,
     answered: Arc<Event>,
     is_over: bool,
@@ -159,7 +184,29 @@ impl Asking<'_> {
         self.ask.ahead()
     }
 
-    /// The store's decision on all of it, as the one on the request that asked.
+    /// Takes in the decision on all of it, and returns the one on the request that asked: nothing if that
+    /// is to be sent by itself. What was granted is wasted unless the key is still under its limit.
+    pub(super) fn answered(
+        self,
+        decision: Decision,
+        is_under_its_limit: impl FnOnce() -> bool,
+    ) -> Option<Decision> {
+        match decision.verdict {
+            Verdict::Allowed if is_under_its_limit() => Some(self.granted(decision)),
+            Verdict::Allowed => Some(decision),
+            Verdict::Denied { retry_after, .. } => {
+                self.denied(retry_after);
+                None
+            }
+            // Under another limit by now.
+            Verdict::Never => {
+                self.denied(Duration::MAX);
+                None
+            }
+        }
+    }
+
+    /// Takes in a grant of all of it, and returns the decision on the request that asked.
     pub(super) fn granted(mut self, decision: Decision) -> Decision {
         let reset_at = not_after(self.sent, decision.reset_after);
         let mut left = 0;
@@ -175,7 +222,7 @@ impl Asking<'_> {
     }
 
     /// The store has no room for all of it.
-    pub(super) fn denied(mut self, retry_after: Duration) {
+    fn denied(mut self, retry_after: Duration) {
         self.end(|node, config, ask, told, now| {
             node.held.denied(config, ask, retry_after, now);
             told.denied += 1;
@@ -188,13 +235,13 @@ impl Asking<'_> {
     ) {
         self.is_over = true;
         {
-            let Permits { shards, config, now, .. } = self.permits;
+            let Permits { shards, now, .. } = self.permits;
             let mut shard = shards.of(self.key);
             let Shard { keys, told } = &mut *shard;
             // A key that was dropped meanwhile holds nothing, and is not to be held again.
             let mut dropped = Node::default();
             let node = keys.peek_mut(self.key).unwrap_or(&mut dropped);
-            report(node, config, &self.ask, told, now());
+            report(node, &self.config, &self.ask, told, now());
         }
         self.answered.notify(usize::MAX);
     }
@@ -214,7 +261,7 @@ impl Drop for Asking<'_> {
 impl fmt::Debug for Permits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Permits")
-            .field("config", &self.config)
+            .field("prefetch", &self.prefetch)
             .field("stats", &self.stats())
             .finish()
     }

@@ -1,15 +1,17 @@
 //! Permits that are taken ahead from the store, and spent without asking it.
 
-use std::sync::Arc;
+use std::iter::once;
 use std::time::Duration;
 
 use lockage_core::flow::PrefetchConfig;
-use lockage_core::{Acquire, ConfigError, Decision, Origin, Verdict};
+use lockage_core::{ConfigError, Decision, FixedWindow};
 
 use super::Limiter;
-use super::fallback::Standby;
-use super::permits::{Asking, Permits, Step};
-use crate::error::{Error, StoreError};
+use super::call::{AcquireOne, Call, Change, Outcome};
+use super::limit_source::Known;
+use super::permits::{Permits, Step};
+use super::pipeline::{Next, Stage, Target};
+use crate::error::Error;
 use crate::key::Key;
 use crate::retry_store::RetryStore;
 use crate::runtime::Runtime;
@@ -38,8 +40,8 @@ const MAX_KEYS: usize = 10_000;
 /// lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefetch {
-    permits: u64,
-    lease: Duration,
+    pub(super) permits: u64,
+    pub(super) lease: Duration,
     pub(super) max_keys: usize,
     pub(super) others_wait: bool,
 }
@@ -90,7 +92,7 @@ impl<S: Store, R: Runtime> Limiter<RetryStore<S, R>> {
     /// Takes permits ahead, for `try_acquire` and `acquire_within`: see [`Prefetch`] for how much more that may admit. Clones of the
     /// limiter share what is held; another limiter has its own.
     ///
-    /// A decision that was made here says so ([`Origin::Prefetch`]). Its `remaining` is what is held, so that a cost
+    /// A decision that was made here says so ([`Origin::Prefetch`](crate::Origin::Prefetch)). Its `remaining` is what is held, so that a cost
     /// of `remaining` is admitted for certain until the lease ends, and more may be; its `reset_after` is not above what
     /// the store would say. A denial is always the store's, on the request alone, or the deny cache's.
     ///
@@ -128,96 +130,95 @@ impl<S: Store, R: Runtime> Limiter<RetryStore<S, R>> {
     /// # Errors
     /// [`ConfigError::Zero`] and [`ConfigError::TooLarge`] for what is out of range, and [`ConfigError::Conflict`] for a
     /// limit with a [`LeakyBucket`](crate::LeakyBucket), whose turns are somebody's.
-    pub fn with_prefetch(self, prefetch: Prefetch) -> Result<Self, ConfigError> {
-        let config = PrefetchConfig::new(&self.limit, prefetch.permits, prefetch.lease)?;
+    pub fn with_prefetch(mut self, prefetch: Prefetch) -> Result<Self, ConfigError> {
+        let Prefetch { permits, lease, .. } = prefetch;
+        let roomy = || FixedWindow::new(permits.saturating_add(1), Duration::from_secs(1));
+        let limit = match self.source.limit() {
+            Some(limit) => limit,
+            None => roomy()?.into(),
+        };
+        PrefetchConfig::new(&limit, permits, lease)?;
         let runtime = self.store.runtime().clone();
-        let capacity = self.limit.capacity();
-        let permits = Permits::new(prefetch, config, capacity, move || runtime.now())?;
-        Ok(Limiter { permits: Some(Arc::new(permits)), ..self })
+        let held = Permits::new(prefetch, move || runtime.now())?;
+        self.stages.prefetch = Some(held.into());
+        Ok(self)
     }
 }
 
 impl<S> Limiter<S> {
-    /// What was taken ahead so far; nothing without [`Limiter::with_prefetch`].
+    /// Returns what was taken ahead so far; nothing without [`Limiter::with_prefetch`].
     pub fn prefetch_stats(&self) -> Option<PrefetchStats> {
-        self.permits.as_ref().map(|permits| permits.stats())
-    }
-
-    /// Admits the request by what is held, if that suffices.
-    pub(super) fn spend_held(&self, key: &Key, cost: u64) -> Option<Decision> {
-        self.permits.as_ref()?.spend(key, cost)
-    }
-
-    /// Drops what is held of `key`, at once and when the returned value is dropped. Whatever takes from a key what
-    /// it had holds it while it asks the store to.
-    pub(super) fn drop_held<'a>(&'a self, key: &'a Key) -> Dropping<'a> {
-        let dropping = Dropping { permits: self.permits.as_deref(), key };
-        dropping.drop_held();
-        dropping
+        self.stages.prefetch.as_ref().map(|permits| permits.stats())
     }
 }
 
-impl<S: Store> Limiter<S> {
-    /// Admits the request together with permits ahead, or by those that somebody else was asking for. Nothing where the
-    /// request is to be sent by itself.
-    pub(super) async fn take_ahead(
+impl Stage for Permits {
+    async fn run<C: Call, N: Next>(
         &self,
-        key: &Key,
-        cost: u64,
-    ) -> Result<Option<Result<Decision, StoreError>>, Error> {
-        let Some(permits) = &self.permits else { return Ok(None) };
+        target: &Target<'_>,
+        call: &C,
+        next: &N,
+    ) -> Result<C::Outcome, Error> {
+        if call.rules().change == Some(Change::Key) {
+            let _dropping = Dropping::new(self, target.key);
+            return next.run(target, call).await;
+        }
+        let here = match call.as_acquire() {
+            Some(acquire) => self.acquire(target, acquire, next).await?,
+            None => None,
+        };
+        match here.and_then(|decision| C::Outcome::of(once(decision))) {
+            Some(outcome) => Ok(outcome),
+            None => next.run(target, call).await,
+        }
+    }
+}
+
+impl Permits {
+    /// Admits the request by what is held, together with permits ahead, or by those that another one was
+    /// asking for. Returns nothing if the request is to go on as it is.
+    async fn acquire<N: Next>(
+        &self,
+        target: &Target<'_>,
+        acquire: &AcquireOne,
+        next: &N,
+    ) -> Result<Option<Decision>, Error> {
+        let Some(Known { limit, .. }) = target.source.known(target.key) else { return Ok(None) };
         let mut may_wait = true;
         loop {
-            match permits.next(key, cost, may_wait) {
-                Step::Spent(decision) => return Ok(Some(Ok(decision))),
+            match self.next(target.key, &limit, acquire.cost, may_wait) {
+                Step::Spent(decision) => return Ok(Some(decision)),
                 Step::Wait(answered) => answered.await,
                 Step::Alone => return Ok(None),
-                Step::Ask(asking) => return self.ask_ahead(asking, key, cost).await,
+                Step::Ask(asking) => {
+                    let whole = acquire.of_cost(target.source, acquire.cost + asking.ahead())?;
+                    let decision = next.run(target, &whole).await?;
+                    return Ok(asking.answered(decision, || {
+                        target.source.known(target.key).is_some_and(|known| known.limit == limit)
+                    }));
+                }
             }
             may_wait = false;
         }
     }
-
-    async fn ask_ahead(
-        &self,
-        asking: Asking<'_>,
-        key: &Key,
-        cost: u64,
-    ) -> Result<Option<Result<Decision, StoreError>>, Error> {
-        let whole = cost + asking.ahead();
-        let command = self.with_own_id(Acquire::new(self.limit, whole)?)?;
-        let instead = |standby: &Standby| standby.acquire_one(key, cost);
-        let decision = match self.decide_or(key, command, whole, instead).await {
-            Ok(decision) if decision.origin == Origin::Store => decision,
-            without_store => return Ok(Some(without_store)),
-        };
-        match decision.verdict {
-            Verdict::Allowed => return Ok(Some(Ok(asking.granted(decision)))),
-            Verdict::Denied { retry_after, .. } => asking.denied(retry_after),
-            Verdict::Never => unreachable!("no more is brought along than the capacity"),
-        }
-        Ok(None)
-    }
 }
 
-/// See [`Limiter::drop_held`].
-#[must_use]
-pub(super) struct Dropping<'a> {
-    permits: Option<&'a Permits>,
+/// Drops what is held of a key, at once and when it is dropped: also where the call is given up or
+/// fails, since it may have been done.
+struct Dropping<'a> {
+    permits: &'a Permits,
     key: &'a Key,
 }
 
-impl Dropping<'_> {
-    fn drop_held(&self) {
-        if let Some(permits) = self.permits {
-            permits.forget(self.key);
-        }
+impl<'a> Dropping<'a> {
+    fn new(permits: &'a Permits, key: &'a Key) -> Self {
+        permits.forget(key);
+        Dropping { permits, key }
     }
 }
 
-/// Also where the call is given up or fails: it may have been done.
 impl Drop for Dropping<'_> {
     fn drop(&mut self) {
-        self.drop_held();
+        self.permits.forget(self.key);
     }
 }

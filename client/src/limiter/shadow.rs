@@ -1,13 +1,15 @@
 //! A limit on trial: everything is counted and nothing is enforced.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use lockage_core::{Decision, Limit, Origin, Verdict};
+use lockage_core::{Decision, Origin, Verdict};
 
-use super::{Limiter, fallback};
-use crate::error::{Error, StoreError};
+use super::Limiter;
+use super::call::{Call, Outcome};
+use super::fallback::unused;
+use super::pipeline::{Next, Stage, Target};
+use crate::error::Error;
 use crate::sync::{Mutex, MutexGuard, lock};
 
 /// What a limiter in shadow mode has let through so far. Peeks are not counted, unless they failed.
@@ -20,7 +22,7 @@ pub struct ShadowStats {
     pub would_deny: u64,
     /// Requests that cost more than the capacity.
     pub never: u64,
-    /// Requests on which the store gave no decision.
+    /// Requests that got no decision.
     pub failed: u64,
 }
 
@@ -30,14 +32,16 @@ impl<S> Limiter<S> {
     ///
     /// The store is asked and charged as ever. A request that would have been denied is charged
     /// nothing: the limiter counts what it would have admitted, and decides as it will when it is
-    /// enforced. [`Limiter::acquire_within`] does not wait: where it would have, it says so in
-    /// [`Decision::shadow`], and charges nothing. In the queue of a
-    /// [`LeakyBucket`](crate::LeakyBucket) everybody's turn is at once; `reset_after` tells how long the
+    /// enforced. [`Limiter::acquire_within`] does not wait: instead, [`Decision::shadow`] says what the
+    /// verdict was, and nothing is charged. In the queue of a
+    /// [`LeakyBucket`](crate::LeakyBucket) every turn is at once; `reset_after` tells how long the
     /// queue would be.
     ///
-    /// Where the store does not decide (see [`StoreError`]), the request comes back as allowed and
-    /// of [`Origin::Fallback`], also where the key holds something else. Input that is refused
-    /// before the store is asked is an error as ever, and so is what [`Limiter::reset`] is told.
+    /// A request that gets no decision comes back as allowed, of [`Origin::Fallback`]: the store did not
+    /// answer, the key holds something else, the queue of coalesced calls is full, or no limit is stored.
+    /// Under a stored limit that was never read, its `limit` and `remaining` are zero. Input that is refused
+    /// before the store is asked is an error as ever, and so is every error of [`Limiter::reset`] and of
+    /// adjustments.
     ///
     /// Callers still wait for the store's answer: see [`RetryStore`](crate::RetryStore) for how long.
     ///
@@ -61,9 +65,10 @@ impl<S> Limiter<S> {
         self.in_shadow_with(|_, _| ())
     }
 
-    /// The same, and tells `observer` of each request that would have been denied, and of each call
-    /// on which the store gave no decision: with the id, and the decision as the caller gets it or
-    /// the error. It is called before the caller gets the answer, so it should take no time.
+    /// Enters shadow mode (see [`Limiter::in_shadow`]), and tells `observer` of each request that would
+    /// have been denied, and of each call that got no decision: with the id, and the decision as the
+    /// caller gets it or the error. It is called before the caller gets the answer, so it should take no
+    /// time.
     ///
     /// ```
     /// use lockage::Limiter;
@@ -80,57 +85,17 @@ impl<S> Limiter<S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
     /// ```
     pub fn in_shadow_with(
-        self,
-        observer: impl Fn(&str, Result<&Decision, &StoreError>) + Send + Sync + 'static,
+        mut self,
+        observer: impl Fn(&str, Result<&Decision, &Error>) + Send + Sync + 'static,
     ) -> Self {
         let shadow = Shadow { observer: Box::new(observer), stats: Mutex::default() };
-        Limiter { shadow: Some(Arc::new(shadow)), ..self }
+        self.stages.shadow = Some(shadow.into());
+        self
     }
 
-    /// What was let through so far, by this limiter and its clones; nothing outside shadow mode.
+    /// Returns what was let through so far, by this limiter and its clones; nothing outside shadow mode.
     pub fn shadow_stats(&self) -> Option<ShadowStats> {
-        self.shadow.as_ref().map(|shadow| *shadow.stats())
-    }
-
-    /// What the caller of an acquire is told.
-    pub(super) fn tell(
-        &self,
-        id: &str,
-        cost: u64,
-        decided: Result<Decision, StoreError>,
-    ) -> Result<Decision, Error> {
-        let Some(shadow) = &self.shadow else { return Ok(decided?) };
-        Ok(match decided {
-            Ok(decision) => shadow.decided(id, decision),
-            Err(error) => shadow.failed(id, self.limit, &[cost], &error).remove(0),
-        })
-    }
-
-    /// What the caller of several is told.
-    pub(super) fn tell_each(
-        &self,
-        id: &str,
-        costs: &[u64],
-        decided: Result<Vec<Decision>, StoreError>,
-    ) -> Result<Vec<Decision>, Error> {
-        let Some(shadow) = &self.shadow else { return Ok(decided?) };
-        Ok(match decided {
-            Ok(all) => all.into_iter().map(|decision| shadow.decided(id, decision)).collect(),
-            Err(error) => shadow.failed(id, self.limit, costs, &error),
-        })
-    }
-
-    /// What the caller of a peek is told.
-    pub(super) fn tell_peeked(
-        &self,
-        id: &str,
-        cost: u64,
-        decided: Result<Decision, StoreError>,
-    ) -> Result<Decision, Error> {
-        match decided {
-            Ok(decision) if self.shadow.is_some() => Ok(let_through(decision)),
-            decided => self.tell(id, cost, decided),
-        }
+        self.stages.shadow.as_ref().map(|shadow| *shadow.stats())
     }
 }
 
@@ -140,29 +105,59 @@ pub(super) struct Shadow {
     stats: Mutex<ShadowStats>,
 }
 
-type Observer = Box<dyn Fn(&str, Result<&Decision, &StoreError>) + Send + Sync>;
+type Observer = Box<dyn Fn(&str, Result<&Decision, &Error>) + Send + Sync>;
 
-impl Shadow {
-    fn decided(&self, id: &str, decision: Decision) -> Decision {
-        {
-            let mut stats = self.stats();
-            match decision.verdict {
-                Verdict::Allowed => stats.allowed += 1,
-                Verdict::Denied { .. } => stats.would_deny += 1,
-                Verdict::Never => stats.never += 1,
+impl Stage for Shadow {
+    async fn run<C: Call, N: Next>(
+        &self,
+        target: &Target<'_>,
+        call: &C,
+        next: &N,
+    ) -> Result<C::Outcome, Error> {
+        let charges = call.rules().charges;
+        let mut outcome = match next.run(target, call).await {
+            Ok(outcome) => outcome,
+            Err(error) => return self.failed(target, call, error),
+        };
+        for decision in outcome.decisions() {
+            if charges {
+                self.count(decision.verdict);
+            }
+            let_through(decision);
+            if charges && decision.would_deny() {
+                (self.observer)(target.id, Ok(decision));
             }
         }
-        let decision = let_through(decision);
-        if decision.would_deny() {
-            (self.observer)(id, Ok(&decision));
+        Ok(outcome)
+    }
+}
+
+impl Shadow {
+    fn count(&self, verdict: Verdict) {
+        let mut stats = self.stats();
+        match verdict {
+            Verdict::Allowed => stats.allowed += 1,
+            Verdict::Denied { .. } => stats.would_deny += 1,
+            Verdict::Never => stats.never += 1,
         }
-        decision
     }
 
-    fn failed(&self, id: &str, limit: Limit, costs: &[u64], error: &StoreError) -> Vec<Decision> {
-        self.stats().failed += costs.len() as u64;
-        (self.observer)(id, Err(error));
-        costs.iter().map(|&cost| undecided(limit, cost)).collect()
+    fn failed<C: Call>(
+        &self,
+        target: &Target<'_>,
+        call: &C,
+        error: Error,
+    ) -> Result<C::Outcome, Error> {
+        let is_refused = matches!(error, Error::Key(_) | Error::Cost(_) | Error::Config(_));
+        let each = call.costs().iter().map(|&cost| undecided(target, cost));
+        match C::Outcome::of(each) {
+            Some(outcome) if !is_refused => {
+                self.stats().failed += call.costs().len() as u64;
+                (self.observer)(target.id, Err(&error));
+                Ok(outcome)
+            }
+            _ => Err(error),
+        }
     }
 
     fn stats(&self) -> MutexGuard<'_, ShadowStats> {
@@ -170,17 +165,20 @@ impl Shadow {
     }
 }
 
-fn let_through(decision: Decision) -> Decision {
-    let decision = Decision { turn_after: Duration::ZERO, ..decision };
-    match decision.verdict {
-        Verdict::Allowed => decision,
-        verdict => Decision { verdict: Verdict::Allowed, shadow: Some(verdict), ..decision },
+fn let_through(decision: &mut Decision) {
+    decision.turn_after = Duration::ZERO;
+    if !decision.is_allowed() {
+        decision.shadow = Some(decision.verdict);
+        decision.verdict = Verdict::Allowed;
     }
 }
 
-/// What a key gets that was never used, whatever the cost.
-fn undecided(limit: Limit, cost: u64) -> Decision {
-    let unused = fallback::unused(limit, cost).expect("an empty slot holds nothing to refuse");
+/// Returns what a key gets that was never used, whatever the cost.
+fn undecided(target: &Target<'_>, cost: u64) -> Decision {
+    let unknown = || Decision::new(Verdict::Allowed, 0, 0, Duration::ZERO);
+    let unused = target.source.known(target.key).map_or_else(unknown, |known| {
+        unused(known.limit, cost).expect("an empty slot holds nothing to refuse")
+    });
     Decision { verdict: Verdict::Allowed, origin: Origin::Fallback, ..unused }
 }
 

@@ -4,9 +4,9 @@ use core::time::Duration;
 
 use crate::error::ConfigError;
 
-/// When a store counts as away, and when as back.
+/// When a circuit opens, and when it closes.
 ///
-/// By default it is away after 3 failures in a row, is probed every 500 ms, and is back after 3
+/// By default it opens after 3 failures in a row, probes every 500 ms, and closes after 3
 /// answered probes in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CircuitBreakerConfig {
@@ -16,7 +16,7 @@ pub struct CircuitBreakerConfig {
 }
 
 impl CircuitBreakerConfig {
-    /// Creates a configuration: away after `trip_after` failures in a row, then probed by one call
+    /// Creates a configuration: open after `trip_after` failures in a row, then probed by one call
     /// every `probe_every`, and back after `return_after` answered probes in a row.
     ///
     /// # Errors
@@ -55,13 +55,13 @@ impl Default for CircuitBreakerConfig {
     }
 }
 
-/// A circuit breaker with hysteresis: one store, present or away.
+/// A circuit breaker with hysteresis: one store, asked or not.
 ///
 /// Ask for a [`Route`] before each call, and report the result with its route by
 /// [`answered`](CircuitBreaker::answered) or [`failed`](CircuitBreaker::failed). A single lost call does not
 /// open the breaker, and a single answered probe does not close it.
 ///
-/// While the store is away, only probes count: earlier calls say nothing about it now. It stays away
+/// While it is open, only probes count: earlier calls say nothing about it now. It stays open
 /// for at least `return_after * probe_every` (1.5 s by default), so calls that take no longer than
 /// that do not report after the return either.
 #[derive(Clone, Debug)]
@@ -72,8 +72,8 @@ pub struct CircuitBreaker {
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    Present { failures: u32 },
-    Away { next_probe: Duration, answered: u32 },
+    Closed { failures: u32 },
+    Open { next_probe: Duration, answered: u32 },
 }
 
 /// The route of a call.
@@ -84,13 +84,13 @@ pub enum Route {
     /// To the store, as a probe; other callers do not ask it.
     Probe,
     /// Not to the store.
-    Away,
+    Rejected,
 }
 
 impl CircuitBreaker {
     /// Creates a breaker for a store that is present.
     pub fn new(config: CircuitBreakerConfig) -> Self {
-        CircuitBreaker { config, state: State::Present { failures: 0 } }
+        CircuitBreaker { config, state: State::Closed { failures: 0 } }
     }
 
     /// Returns the route of a call that begins at `now`.
@@ -98,9 +98,9 @@ impl CircuitBreaker {
     /// A probe that is never reported delays nothing: the next one is due after the usual time.
     pub fn route(&mut self, now: Duration) -> Route {
         match &mut self.state {
-            State::Present { .. } => Route::Store,
-            State::Away { next_probe, .. } if *next_probe > now => Route::Away,
-            State::Away { next_probe, .. } => {
+            State::Closed { .. } => Route::Store,
+            State::Open { next_probe, .. } if *next_probe > now => Route::Rejected,
+            State::Open { next_probe, .. } => {
                 *next_probe = now.saturating_add(self.config.probe_every);
                 Route::Probe
             }
@@ -110,11 +110,11 @@ impl CircuitBreaker {
     /// Reports that the store answered a call of this route, even if with an error.
     pub fn answered(&mut self, route: Route) {
         match (&mut self.state, route) {
-            (State::Present { failures }, Route::Store) => *failures = 0,
-            (State::Away { answered, .. }, Route::Probe) => {
+            (State::Closed { failures }, Route::Store) => *failures = 0,
+            (State::Open { answered, .. }, Route::Probe) => {
                 *answered += 1;
                 if *answered >= self.config.return_after {
-                    self.state = State::Present { failures: 0 };
+                    self.state = State::Closed { failures: 0 };
                 }
             }
             _ => {}
@@ -124,28 +124,28 @@ impl CircuitBreaker {
     /// Reports that a call of this route did not reach the store, or got no answer in time.
     pub fn failed(&mut self, route: Route, now: Duration) {
         match (&mut self.state, route) {
-            (State::Present { failures }, Route::Store) => {
+            (State::Closed { failures }, Route::Store) => {
                 *failures += 1;
                 if *failures >= self.config.trip_after {
                     let next_probe = now.saturating_add(self.config.probe_every);
-                    self.state = State::Away { next_probe, answered: 0 };
+                    self.state = State::Open { next_probe, answered: 0 };
                 }
             }
-            (State::Away { answered, .. }, Route::Probe) => *answered = 0,
+            (State::Open { answered, .. }, Route::Probe) => *answered = 0,
             _ => {}
         }
     }
 
     /// Returns whether calls, except probes, avoid the store.
-    pub fn is_away(&self) -> bool {
-        matches!(self.state, State::Away { .. })
+    pub fn is_open(&self) -> bool {
+        matches!(self.state, State::Open { .. })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Route::{Away, Probe, Store};
+    use Route::{Probe, Rejected, Store};
 
     fn at(millis: u64) -> Duration {
         Duration::from_millis(millis)
@@ -160,9 +160,9 @@ mod tests {
     }
     use Do::{Answered, Asks, Failed};
 
-    /// Performs the steps of a table, and compares whether the store is away after each.
+    /// Performs the steps of a table, and compares whether it is open after each.
     fn follow(circuit_breaker: &mut CircuitBreaker, table: &[(u64, Do, bool)]) {
-        for (row, (millis, step, away)) in table.iter().enumerate() {
+        for (row, (millis, step, is_open)) in table.iter().enumerate() {
             let now = at(*millis);
             match step {
                 Asks(expected) => {
@@ -171,15 +171,15 @@ mod tests {
                 Answered(route) => circuit_breaker.answered(*route),
                 Failed(route) => circuit_breaker.failed(*route, now),
             }
-            assert_eq!(circuit_breaker.is_away(), *away, "row {row}: {step:?}");
+            assert_eq!(circuit_breaker.is_open(), *is_open, "row {row}: {step:?}");
         }
     }
 
-    /// Away since 0.
-    fn away() -> CircuitBreaker {
+    /// Open since 0.
+    fn open() -> CircuitBreaker {
         let mut circuit_breaker = CircuitBreaker::new(CircuitBreakerConfig::default());
         (0..3).for_each(|_| circuit_breaker.failed(Store, at(0)));
-        assert!(circuit_breaker.is_away());
+        assert!(circuit_breaker.is_open());
         circuit_breaker
     }
 
@@ -194,7 +194,7 @@ mod tests {
             (4, Failed(Store), false),
             (5, Asks(Store), false),
             (6, Failed(Store), true),
-            (6, Asks(Away), true),
+            (6, Asks(Rejected), true),
         ];
         follow(&mut CircuitBreaker::new(CircuitBreakerConfig::default()), &table);
     }
@@ -202,11 +202,11 @@ mod tests {
     #[test]
     fn only_probes_answered_in_a_row_bring_them_back() {
         let table = [
-            (499, Asks(Away), true),
+            (499, Asks(Rejected), true),
             (500, Asks(Probe), true),
-            (500, Asks(Away), true),
+            (500, Asks(Rejected), true),
             (510, Answered(Probe), true),
-            (999, Asks(Away), true),
+            (999, Asks(Rejected), true),
             (1000, Asks(Probe), true),
             (1010, Answered(Probe), true),
             (1500, Asks(Probe), true),
@@ -221,15 +221,15 @@ mod tests {
             (3011, Failed(Store), false),
             (3012, Failed(Store), false),
             (3013, Failed(Store), true),
-            (3512, Asks(Away), true),
+            (3512, Asks(Rejected), true),
             (3513, Asks(Probe), true),
             (3514, Answered(Probe), true),
         ];
-        follow(&mut away(), &table);
+        follow(&mut open(), &table);
     }
 
     #[test]
-    fn a_call_of_before_changes_nothing_while_the_store_is_away() {
+    fn a_call_of_before_changes_nothing_while_the_store_is_open() {
         let table = [
             (1, Failed(Store), true),
             (2, Answered(Store), true),
@@ -243,7 +243,7 @@ mod tests {
             (1500, Asks(Probe), true),
             (1501, Answered(Probe), false),
         ];
-        follow(&mut away(), &table);
+        follow(&mut open(), &table);
     }
 
     #[test]
@@ -263,13 +263,13 @@ mod tests {
     fn a_probe_that_is_never_reported_holds_nothing_up() {
         let table = [
             (500, Asks(Probe), true),
-            (999, Asks(Away), true),
+            (999, Asks(Rejected), true),
             (1000, Asks(Probe), true),
             (7000, Asks(Probe), true),
-            (7499, Asks(Away), true),
+            (7499, Asks(Rejected), true),
             (7500, Asks(Probe), true),
         ];
-        follow(&mut away(), &table);
+        follow(&mut open(), &table);
     }
 
     #[test]

@@ -120,11 +120,11 @@ fn an_outage_is_probed_from_the_moment_that_is_due() {
     let config = CircuitBreakerConfig::new(1, ms(100), 2).expect("above zero");
     let mut outage = CircuitBreaker::new(config);
     outage.failed(Route::Store, ms(5));
-    assert_eq!(outage.route(ms(104)), Route::Away);
+    assert_eq!(outage.route(ms(104)), Route::Rejected);
     assert_eq!(outage.route(ms(105)), Route::Probe);
-    assert_eq!(outage.route(ms(204)), Route::Away);
+    assert_eq!(outage.route(ms(204)), Route::Rejected);
     outage.answered(Route::Probe);
-    assert!(outage.is_away());
+    assert!(outage.is_open());
     outage.answered(Route::Probe);
-    assert!(!outage.is_away());
+    assert!(!outage.is_open());
 }

@@ -113,7 +113,7 @@ pub(super) async fn a_request_id_is_charged_once<S: Store + Clone>(bench: &Bench
         let limiter = bench.limiter("request", limit).with_prefix(&prefix).unwrap();
         let key = Key::new(&prefix, "id").unwrap();
         let send = async |id: u128, cost: u64| -> Decision {
-            let acquire = Acquire::new(limiter.limit(), cost).unwrap();
+            let acquire = Acquire::new(limiter.limit().unwrap(), cost).unwrap();
             let id = RequestId::from_u128(id << 64 | 0xFEED);
             let request = acquire.with_request(id, Duration::from_secs(60)).unwrap();
             bench.store.execute(&key, &request).await.unwrap()

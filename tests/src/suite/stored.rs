@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockage::{Error, Limit, Limiter, RecordError, Store, StoreError, StoredLimit, StoredLimiter};
+use lockage::{Error, Limit, Limiter, RecordError, Store, StoreError, StoredLimit, StoredLimits};
 
 use super::{Bench, LIMITS};
 
@@ -10,22 +10,22 @@ use super::{Bench, LIMITS};
 pub(super) async fn all_clients_follow_the_stored_limit<S: Store + Clone>(bench: &Bench<'_, S>) {
     bench.at(Duration::ZERO);
     for text in LIMITS {
-        let limiter = limiter(bench, &format!("stored-{text}"));
+        let limiter = limiter(bench, &format!("stored-{text}"), StoredLimits::new());
         let (one, other) = (limiter.clone(), limiter);
         assert!(matches!(one.try_acquire("id", 1).await, Err(Error::NoLimit)), "{text}");
-        assert_eq!(one.limit("id").await.unwrap(), None, "{text}");
+        assert_eq!(one.stored_limit("id").await.unwrap(), None, "{text}");
 
-        assert!(one.try_set("id", limit(text)).await.unwrap(), "{text}");
-        assert!(!other.try_set("id", limit("fixed-window 9/h")).await.unwrap(), "{text}");
-        assert_eq!(other.limit("id").await.unwrap(), Some(StoredLimit::new(limit(text))));
+        assert!(one.try_set_limit("id", limit(text)).await.unwrap(), "{text}");
+        assert!(!other.try_set_limit("id", limit("fixed-window 9/h")).await.unwrap(), "{text}");
+        assert_eq!(other.stored_limit("id").await.unwrap(), Some(StoredLimit::new(limit(text))));
         assert_eq!(one.try_acquire("id", 3).await.unwrap().remaining, 2, "{text}");
         let costs: Vec<bool> = allowed(other.try_acquire_each("id", &[1, 2, 1]).await.unwrap());
         assert_eq!(costs, [true, false, true], "{text}");
         assert_eq!(one.refund("id", 2).await.unwrap().amount, 2, "{text}");
 
-        one.set("id", limit("token-bucket 7/h burst 7")).await.unwrap();
+        one.set_limit("id", limit("token-bucket 7/h burst 7")).await.unwrap();
         assert_eq!(other.peek("id", 0).await.unwrap().remaining, 4, "{text}");
-        one.set_afresh("id", limit(text)).await.unwrap();
+        one.set_limit_afresh("id", limit(text)).await.unwrap();
         assert_eq!(other.peek("id", 0).await.unwrap().remaining, 5, "{text}");
 
         let plain = Limiter::new(bench.store.clone(), limit(text));
@@ -34,11 +34,12 @@ pub(super) async fn all_clients_follow_the_stored_limit<S: Store + Clone>(bench:
         let is_stored =
             matches!(refused, Error::Store(StoreError::Record(RecordError::LimitIsStored)));
         assert!(is_stored, "{text}: {refused:?}");
-        assert!(one.remove("id").await.unwrap() && !one.remove("id").await.unwrap(), "{text}");
+        assert!(one.reset("id").await.unwrap() && !one.reset("id").await.unwrap(), "{text}");
         assert!(plain.try_acquire("id", 5).await.unwrap().is_allowed(), "{text}");
 
         // What was used without a stored limit counts under the default.
-        let with_default = one.with_default(limit("fixed-window 6/h"));
+        let limits = StoredLimits::new().with_default(limit("fixed-window 6/h"));
+        let with_default = self::limiter(bench, &format!("stored-{text}"), limits);
         assert_eq!(with_default.try_acquire("id", 1).await.unwrap().remaining, 0, "{text}");
         assert_eq!(with_default.try_acquire("new", 1).await.unwrap().remaining, 5, "{text}");
         assert!(plain.try_acquire("new", 1).await.is_err(), "{text}");
@@ -51,7 +52,7 @@ pub(super) async fn one_message_per_number_and_minute<S: Store + Clone>(bench: &
     let second = Duration::from_secs(1);
     bench.at(Duration::ZERO);
     let once = StoredLimit::new(limit("sliding-log 1/60s")).kept_for(100 * second).unwrap();
-    let limiter = limiter(bench, "sms").with_default(once);
+    let limiter = limiter(bench, "sms", StoredLimits::new().with_default(once));
     for number in ["+15550100", "+15550101"] {
         assert!(limiter.try_acquire(number, 1).await.unwrap().is_allowed());
         let decision = limiter.try_acquire(number, 1).await.unwrap();
@@ -62,33 +63,42 @@ pub(super) async fn one_message_per_number_and_minute<S: Store + Clone>(bench: &
     bench.at(60 * second);
     assert!(limiter.try_acquire("+15550100", 1).await.unwrap().is_allowed());
     bench.at(101 * second);
-    assert_eq!(limiter.limit("+15550100").await.unwrap(), Some(once));
-    assert_eq!(limiter.limit("+15550101").await.unwrap(), None);
+    assert_eq!(limiter.stored_limit("+15550100").await.unwrap(), Some(once));
+    assert_eq!(limiter.stored_limit("+15550101").await.unwrap(), None);
 }
 
 /// A limit per client is the same for each, of what it uses by itself.
 pub(super) async fn each_client_has_a_limit_of_its_own<S: Store + Clone>(bench: &Bench<'_, S>) {
     bench.at(Duration::ZERO);
-    let limiter = limiter(bench, "per-client");
-    let (one, other) = (
-        limiter.clone().as_client("worker-1").unwrap(),
-        limiter.clone().as_client("worker-2").unwrap(),
-    );
-    limiter.set("id", StoredLimit::new(limit("fixed-window 5/h")).per_client()).await.unwrap();
+    let client = |name| StoredLimits::new().as_client(name).unwrap();
+    let one = limiter(bench, "per-client", client("worker-1"));
+    let other = limiter(bench, "per-client", client("worker-2"));
+    let limiter = limiter(bench, "per-client", StoredLimits::new());
+    limiter
+        .set_limit("id", StoredLimit::new(limit("fixed-window 5/h")).per_client())
+        .await
+        .unwrap();
     assert!(matches!(limiter.try_acquire("id", 1).await, Err(Error::NoClient)));
     assert_eq!(one.try_acquire("id", 4).await.unwrap().remaining, 1);
     assert_eq!(other.try_acquire("id", 1).await.unwrap().remaining, 4);
     // A change reaches each of them, and what it has used counts.
-    limiter.set("id", StoredLimit::new(limit("token-bucket 6/h")).per_client()).await.unwrap();
+    limiter
+        .set_limit("id", StoredLimit::new(limit("token-bucket 6/h")).per_client())
+        .await
+        .unwrap();
     assert_eq!(one.try_acquire("id", 1).await.unwrap().remaining, 1);
     assert_eq!(other.try_acquire("id", 1).await.unwrap().remaining, 4);
-    limiter.set("id", limit("fixed-window 3/h")).await.unwrap();
+    limiter.set_limit("id", limit("fixed-window 3/h")).await.unwrap();
     assert_eq!(one.try_acquire("id", 1).await.unwrap().remaining, 2);
     assert_eq!(other.try_acquire("id", 1).await.unwrap().remaining, 1);
 }
 
-fn limiter<S: Store + Clone>(bench: &Bench<'_, S>, scenario: &str) -> StoredLimiter<S> {
-    let limiter = StoredLimiter::new(bench.store.clone());
+fn limiter<S: Store + Clone>(
+    bench: &Bench<'_, S>,
+    scenario: &str,
+    limits: StoredLimits,
+) -> Limiter<S> {
+    let limiter = Limiter::stored(bench.store.clone(), limits);
     limiter.with_prefix(&prefix(bench, scenario)).expect("no braces")
 }
 

@@ -112,7 +112,7 @@ async fn an_error_reply_of_the_server_is_not_done() {
         config(name, mended);
     }
     for limiter in &limiters {
-        let prefix = limiter.limit().to_string();
+        let prefix = limiter.limit().unwrap().to_string();
         let limiter = limiter.clone().with_prefix(&prefix).unwrap();
         assert_eq!(limiter.try_acquire("id", 1).await.unwrap().remaining, 4, "nothing was charged");
     }

@@ -80,11 +80,11 @@ async fn an_away_store_is_left_alone_but_for_probes() {
     let limiter = process(&store, Fallback::open());
     store.always(Fate::Silence);
     for call in 1..=2 {
-        assert!(!limiter.is_away());
+        assert!(!limiter.is_circuit_open());
         assert!(allowed(&limiter).await);
         assert_eq!(store.calls(), call);
     }
-    assert!(limiter.is_away());
+    assert!(limiter.is_circuit_open());
     let start = tokio::time::Instant::now();
     for _ in 0..100 {
         assert!(allowed(&limiter).await);
@@ -109,10 +109,10 @@ async fn it_takes_several_failures_to_leave_and_several_answers_to_return() {
         assert!(!allowed(&limiter).await);
         assert!(allowed(&limiter).await, "the store was asked");
     }
-    assert!(!limiter.is_away());
+    assert!(!limiter.is_circuit_open());
     store.next([Fate::Lost; 2]);
     assert!(!allowed(&limiter).await && !allowed(&limiter).await);
-    assert!(limiter.is_away());
+    assert!(limiter.is_circuit_open());
 
     // Answered, answered, lost: the count begins anew.
     for (fate, away) in [
@@ -126,7 +126,7 @@ async fn it_takes_several_failures_to_leave_and_several_answers_to_return() {
         tokio::time::advance(PROBE).await;
         store.next([fate]);
         assert_eq!(allowed(&limiter).await, fate == Fate::Answered, "a probe's own answer counts");
-        assert_eq!(limiter.is_away(), away);
+        assert_eq!(limiter.is_circuit_open(), away);
     }
     assert!(limiter.try_acquire("id", 1).await.unwrap().origin != Origin::Fallback);
 }
@@ -157,7 +157,7 @@ async fn shares_together_stay_within_the_limit() {
         assert_eq!(spend(1).await, 0, "probes are told by the store that nothing is left");
     }
     assert_eq!(spend(100).await, 0);
-    assert!(processes.iter().all(|process| !process.is_away()));
+    assert!(processes.iter().all(|process| !process.is_circuit_open()));
     store.always(Fate::NotDone);
     assert_eq!(spend(100).await, 0, "away again: the shares remember what they admitted");
 }

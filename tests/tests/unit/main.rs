@@ -9,6 +9,7 @@ mod fallback;
 mod fenced;
 mod flows;
 mod latch;
+mod limiter_options;
 mod limiter_properties;
 mod local_limiters;
 mod lock_laws;

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use lockage::runtime::{AsyncStd, Runtime, Smol, Tokio};
-use lockage::{BlockingLimiter, Limit, Limiter, RetryStore, StoredLimiter, Verdict};
+use lockage::{BlockingLimiter, Limit, Limiter, RetryStore, StoredLimits, Verdict};
 use lockage_memory::MemoryStore;
 use lockage_tests::clocks::TokioClock;
 use lockage_tests::flaky::{Flaky, yield_now};
@@ -45,17 +45,20 @@ async fn a_wait_ends_when_the_permit_is_there() {
 async fn a_wait_is_under_the_limit_that_is_stored_by_then() {
     let clock = Arc::new(TokioClock::start());
     let store = RetryStore::new(MemoryStore::with_clock(clock), Tokio, SECOND);
-    let limiter = StoredLimiter::new(store).with_default(parsed("token-bucket 1/s burst 1"));
+    let limiter = Limiter::stored(
+        store,
+        StoredLimits::new().with_default(parsed("token-bucket 1/s burst 1")),
+    );
     limiter.try_acquire("id", 1).await.unwrap();
     let start = Instant::now();
     let waiter = limiter.clone();
     let wait = tokio::spawn(async move { waiter.acquire_within("id", 1, SECOND * 10).await });
     yield_now().await;
-    limiter.set("id", parsed("fixed-window 2/4s")).await.unwrap();
+    limiter.set_limit("id", parsed("fixed-window 2/4s")).await.unwrap();
     assert!(wait.await.unwrap().unwrap().is_allowed());
     assert!(limiter.try_acquire("id", 1).await.unwrap().retry_after() > Some(SECOND));
     // In a queue nobody is admitted to a turn that he would not wait for.
-    limiter.set_afresh("id", parsed("leaky-bucket 1/s queue 9")).await.unwrap();
+    limiter.set_limit_afresh("id", parsed("leaky-bucket 1/s queue 9")).await.unwrap();
     assert!(start.elapsed() < SECOND * 2);
     for turn in 0..3 {
         let allowed = limiter.try_acquire("id", 1).await.unwrap();

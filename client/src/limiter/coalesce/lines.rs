@@ -7,30 +7,21 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Waker;
 
-use lockage_core::flow::Route;
 use lockage_core::{Decision, MAX_COSTS, ReplyError};
 use slab::Slab;
 
-use super::{Coalescing, QueueFull};
-use crate::error::StoreError;
-use crate::key::Key;
-use crate::limiter::fallback::Degraded;
+use super::{Coalescing, QueueFull, Subject};
+use crate::error::{Error, StoreError};
+use crate::limiter::circuit_breaker::OwnedReport;
 
 /// What became of the requests for one key.
-type Outcome = Result<Vec<Decision>, StoreError>;
+type Outcome = Result<Vec<Decision>, Error>;
 
 /// A call, with an outcome for each of its keys.
 pub(super) type Sending = Pin<Box<dyn Future<Output = Vec<Outcome>> + Send>>;
 
 /// Makes a call of its keys and their costs, which reports what came of it.
-type Dispatch = dyn Fn(Vec<(Key, Vec<u64>)>, Vec<Report>) -> Sending + Send;
-
-/// Whom to tell of the store's absence, and of what.
-#[derive(Clone)]
-pub(super) struct Report {
-    pub(super) away: Arc<Degraded>,
-    pub(super) route: Route,
-}
+type Dispatch = dyn Fn(Vec<(Arc<Subject>, Vec<u64>)>, Vec<OwnedReport>) -> Sending + Send;
 
 /// How many keys go into one call, and how many calls there are at one time.
 #[derive(Clone, Copy)]
@@ -48,7 +39,7 @@ pub(super) struct Lines {
     bells: Vec<Waker>,
     room: Room,
     max_waiting: usize,
-    by_key: HashMap<Key, usize>,
+    by_key: HashMap<Arc<Subject>, usize>,
     lines: Slab<Line>,
     waiters: Slab<Waiter>,
     calls: Slab<Call>,
@@ -59,7 +50,7 @@ pub(super) struct Lines {
 
 /// Those who ask for one key.
 struct Line {
-    key: Key,
+    key: Arc<Subject>,
     /// Those who are in no call yet, in the order in which they came.
     queue: VecDeque<usize>,
     call: Option<usize>,
@@ -68,7 +59,7 @@ struct Line {
 struct Waiter {
     line: usize,
     cost: u64,
-    report: Option<Report>,
+    report: Option<OwnedReport>,
     waker: Option<Waker>,
     stage: Stage,
 }
@@ -82,7 +73,7 @@ enum Stage {
         place: usize,
     },
     /// Until it has been told.
-    Decided(Option<Result<Decision, StoreError>>),
+    Decided(Option<Result<Decision, Error>>),
 }
 
 struct Call {
@@ -103,7 +94,7 @@ struct Seat {
 
 /// What a caller in the line is to do.
 pub(super) enum Turn {
-    Decided(Result<Decision, StoreError>),
+    Decided(Result<Decision, Error>),
     /// Poll this call, with this waker, and bring it back.
     Drive(usize, Sending, Waker),
     Wait,
@@ -130,7 +121,7 @@ impl Lines {
         max_waiting: usize,
         room: Room,
         bell: impl Fn(usize) -> Waker + Send + 'static,
-        dispatch: impl Fn(Vec<(Key, Vec<u64>)>, Vec<Report>) -> Sending + Send + 'static,
+        dispatch: impl Fn(Vec<(Arc<Subject>, Vec<u64>)>, Vec<OwnedReport>) -> Sending + Send + 'static,
     ) -> Self {
         Lines {
             dispatch: Box::new(dispatch),
@@ -154,9 +145,9 @@ impl Lines {
     /// Takes a caller on, under the ticket that is returned.
     pub(super) fn join(
         &mut self,
-        key: &Key,
+        key: &Arc<Subject>,
         cost: u64,
-        report: Option<Report>,
+        report: Option<OwnedReport>,
     ) -> Result<(usize, After), QueueFull> {
         let known = self.by_key.get(key).copied();
         let in_flight = known.is_some_and(|line| self.lines[line].call.is_some());
@@ -168,9 +159,9 @@ impl Lines {
         self.told.requests += 1;
         self.told.waiting += 1;
         let line = known.unwrap_or_else(|| {
-            let line = Line { key: key.clone(), queue: VecDeque::new(), call: None };
+            let line = Line { key: Arc::clone(key), queue: VecDeque::new(), call: None };
             let line = self.lines.insert(line);
-            self.by_key.insert(key.clone(), line);
+            self.by_key.insert(Arc::clone(key), line);
             line
         });
         let waiter = Waiter { line, cost, report, waker: None, stage: Stage::Queued };
@@ -246,7 +237,7 @@ impl Lines {
         let call = self.calls.remove(number);
         let mut outcomes = outcomes.into_iter();
         for seat in &call.seats {
-            let outcome = outcomes.next().unwrap_or_else(|| Err(ReplyError::Unexpected.into()));
+            let outcome = outcomes.next().unwrap_or_else(|| Err(unexpected()));
             self.hand_out(seat, outcome, &mut after.wake);
             self.free(seat.line);
         }
@@ -257,7 +248,7 @@ impl Lines {
 
     /// A call in flight has panicked.
     pub(super) fn fail(&mut self, number: usize) -> After {
-        let lost = || Err(StoreError::Unknown("the call panicked".into()));
+        let lost = || Err(StoreError::Unknown("the call panicked".into()).into());
         let outcomes = self.calls[number].seats.iter().map(|_| lost()).collect();
         self.finish(number, outcomes)
     }
@@ -338,7 +329,7 @@ impl Lines {
                 let (costs, seat) =
                     self.board(number, seats.len(), line, MAX_COSTS - riders, &mut reports, after);
                 riders += costs.len();
-                asked.push((self.lines[line].key.clone(), costs));
+                asked.push((Arc::clone(&self.lines[line].key), costs));
                 seats.push(seat);
             }
             let sending = Some((self.dispatch)(asked, reports));
@@ -359,7 +350,7 @@ impl Lines {
         seat: usize,
         number: usize,
         most: usize,
-        reports: &mut Vec<Report>,
+        reports: &mut Vec<OwnedReport>,
         after: &mut After,
     ) -> (Vec<u64>, Seat) {
         let line = &mut self.lines[number];
@@ -372,9 +363,7 @@ impl Lines {
             costs.push(waiter.cost);
             riders.push(Some(ticket));
             // One call is one failure, however many are in it.
-            let new = |report: &Report| !reports.iter().any(|other| other.is_of(report));
-            let report = waiter.report.take().filter(new);
-            reports.extend(report);
+            reports.extend(waiter.report.take().filter(|report| !reports.contains(report)));
             after.wake.extend(waiter.waker.take());
         }
         (costs, Seat { line: number, riders })
@@ -383,7 +372,7 @@ impl Lines {
     fn hand_out(&mut self, seat: &Seat, outcome: Outcome, wake: &mut Vec<Waker>) {
         let (mut decisions, error) = match outcome {
             Ok(decisions) => (decisions.into_iter(), None),
-            Err(error) => (Vec::new().into_iter(), Some(error.shared())),
+            Err(error) => (Vec::new().into_iter(), Some(shared(error))),
         };
         for rider in &seat.riders {
             let decision = decisions.next();
@@ -391,7 +380,7 @@ impl Lines {
             let waiter = &mut self.waiters[ticket];
             waiter.stage = Stage::Decided(Some(match &error {
                 Some(error) => Err(error()),
-                None => decision.ok_or_else(|| ReplyError::Unexpected.into()),
+                None => decision.ok_or_else(unexpected),
             }));
             wake.extend(waiter.waker.take());
         }
@@ -420,8 +409,22 @@ impl Call {
     }
 }
 
-impl Report {
-    fn is_of(&self, other: &Report) -> bool {
-        Arc::ptr_eq(&self.away, &other.away) && self.route == other.route
+/// Returns the error for each of several callers.
+fn shared(error: Error) -> Box<dyn Fn() -> Error> {
+    match error {
+        Error::Store(error) => {
+            let again = error.shared();
+            Box::new(move || again().into())
+        }
+        Error::NoLimit => Box::new(|| Error::NoLimit),
+        Error::NoClient => Box::new(|| Error::NoClient),
+        other => {
+            let cause = other.to_string();
+            Box::new(move || StoreError::Unknown(cause.clone().into()).into())
+        }
     }
+}
+
+fn unexpected() -> Error {
+    StoreError::from(ReplyError::Unexpected).into()
 }

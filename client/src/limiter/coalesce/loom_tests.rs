@@ -36,7 +36,7 @@ fn coalescer(answer: &Arc<Answer>) -> Arc<Coalescer> {
 
 fn with_room(room: Room, answer: &Arc<Answer>) -> Arc<Coalescer> {
     let answer = Arc::clone(answer);
-    Coalescer::new(10, room, move |asked: Vec<(Key, Vec<u64>)>, _| {
+    Coalescer::new(10, room, move |asked: Vec<(Arc<Subject>, Vec<u64>)>, _| {
         let answer = Arc::clone(&answer);
         Box::pin(async move {
             poll_fn(|context| answer.poll(context)).await;
@@ -57,8 +57,9 @@ async fn ask(coalescer: &Arc<Coalescer>) -> u64 {
 }
 
 async fn ask_for(coalescer: &Arc<Coalescer>, id: &str) -> u64 {
-    let key = Key::new("loom", id).unwrap();
-    coalescer.wait(&key, 1, None).await.unwrap().remaining
+    let source = LimitSource::Given("fixed-window 10/s".parse().unwrap());
+    let subject = Subject { key: Key::new("loom", id).unwrap(), source };
+    coalescer.wait(Arc::new(subject), 1, None).await.unwrap().remaining
 }
 
 /// Asks, and gives up when it has been polled once.

@@ -18,25 +18,23 @@ mod loom_tests;
 
 use std::fmt;
 use std::future::poll_fn;
+use std::iter::once;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
 
-use lockage_core::flow::Route;
-use lockage_core::{AcquireEach, ConfigError, Decision, Limit};
+use lockage_core::{AcquireEach, ConfigError, Decision, ReplyError};
 
-use super::Limiter;
-use super::fallback::Degraded;
+use super::call::{Call, Outcome};
+use super::circuit_breaker::OwnedReport;
+use super::limit_source::LimitSource;
+use super::pipeline::{Next, Stage, Target};
+use super::{COALESCING, Limiter};
 use crate::error::{Error, StoreError};
 use crate::key::Key;
 use crate::store::Store;
 use crate::sync::{Mutex, MutexGuard, lock};
-use lines::{After, Lines, Report, Room, Sending, Turn};
-
-/// What a [`ConfigError::Conflict`] is about.
-pub(super) const REQUEST_IDS: &str = "request ids";
-pub(super) const COALESCING: &str = "coalescing";
+use lines::{After, Lines, Room, Sending, Turn};
 
 impl<S: Store + Clone + 'static> Limiter<S> {
     /// Puts the requests that come in for one id while a call for it is in flight into one next call, in
@@ -88,37 +86,60 @@ impl<S: Store + Clone + 'static> Limiter<S> {
     /// # Errors
     /// [`ConfigError::Zero`] for a `max_waiting` of zero, and [`ConfigError::Conflict`] for a limiter with
     /// request ids: a call for several carries none.
-    pub fn with_coalescing(self, max_waiting: usize) -> Result<Self, ConfigError> {
+    pub fn with_coalescing(mut self, max_waiting: usize) -> Result<Self, ConfigError> {
         if max_waiting == 0 {
             return Err(ConfigError::Zero { what: "number of callers who may wait" });
         }
-        if self.ids.is_some() {
-            return Err(ConfigError::Conflict { what: COALESCING, with: REQUEST_IDS });
-        }
-        let (store, limit) = (Arc::new(self.store.clone()), self.limit);
+        let store = Arc::new(self.store.clone());
         let room = if store.supports_batch() { MANY_KEYS } else { ONE_KEY };
-        let dispatch = move |asked: Vec<(Key, Vec<u64>)>, reports: Vec<Report>| -> Sending {
-            let store = Arc::clone(&store);
-            Box::pin(async move {
-                let outcomes = send(&*store, limit, asked).await;
-                // A store that answers for one key is there.
-                let told = outcomes.iter().find(|outcome| outcome.is_ok()).or(outcomes.first());
-                for report in reports {
-                    told.into_iter().for_each(|told| report.away.report(report.route, told));
-                }
-                outcomes
-            })
-        };
-        let coalescer = Coalescer::new(max_waiting, room, dispatch);
-        Ok(Limiter { coalescer: Some(coalescer), ..self })
+        let dispatch =
+            move |asked: Vec<(Arc<Subject>, Vec<u64>)>, reports: Vec<OwnedReport>| -> Sending {
+                let store = Arc::clone(&store);
+                Box::pin(async move {
+                    let outcomes = send(&*store, asked).await;
+                    // A store that answers for one key is there.
+                    let told = outcomes.iter().find(|outcome| outcome.is_ok()).or(outcomes.first());
+                    for report in reports {
+                        told.into_iter().for_each(|told| report.tell(told));
+                    }
+                    outcomes
+                })
+            };
+        self.stages.coalescing = Some(Coalescer::new(max_waiting, room, dispatch));
+        self.checked(COALESCING)
     }
 }
 
 impl<S> Limiter<S> {
-    /// What coalescing has come to so far; nothing without [`Limiter::with_coalescing`].
+    /// Returns what coalescing has come to so far; nothing without [`Limiter::with_coalescing`].
     pub fn coalescing(&self) -> Option<Coalescing> {
-        self.coalescer.as_ref().map(|coalescer| coalescer.lines().told())
+        self.stages.coalescing.as_ref().map(|coalescer| coalescer.lines().told())
     }
+}
+
+impl Stage for Coalescer {
+    async fn run<C: Call, N: Next>(
+        &self,
+        target: &Target<'_>,
+        call: &C,
+        next: &N,
+    ) -> Result<C::Outcome, Error> {
+        let Some(acquire) = call.as_acquire().filter(|acquire| !acquire.goes_alone) else {
+            return next.run(target, call).await;
+        };
+        let subject = Subject { key: target.key.clone(), source: target.source.clone() };
+        let report = target.report.map(|report| report.owned());
+        let decision = self.wait(Arc::new(subject), acquire.cost, report).await?;
+        C::Outcome::of(once(decision))
+            .ok_or_else(|| StoreError::from(ReplyError::Unexpected).into())
+    }
+}
+
+/// What requests must have in common to be decided in one command.
+#[derive(PartialEq, Eq, Hash)]
+struct Subject {
+    key: Key,
+    source: LimitSource,
 }
 
 /// What coalescing has come to, for a limiter and its clones together.
@@ -154,25 +175,39 @@ const MANY_KEYS: Room = Room { keys: 128, calls: 2 };
 /// All others get a call for each key.
 const ONE_KEY: Room = Room { keys: 1, calls: usize::MAX };
 
-/// An outcome for each key.
+/// Returns an outcome for each key.
 async fn send<S: Store>(
     store: &S,
-    limit: Limit,
-    asked: Vec<(Key, Vec<u64>)>,
-) -> Vec<Result<Vec<Decision>, StoreError>> {
-    let each = |costs| AcquireEach::new(limit, costs).expect("each was checked; they fit");
+    asked: Vec<(Arc<Subject>, Vec<u64>)>,
+) -> Vec<Result<Vec<Decision>, Error>> {
     let riders: usize = asked.iter().map(|(_, costs)| costs.len()).sum();
-    let calls: Vec<_> = asked.into_iter().map(|(key, costs)| (key, each(costs))).collect();
-    match &calls[..] {
-        // As it would have gone by itself.
-        [(key, command)] if riders == 1 || !store.supports_batch() => {
-            vec![store.execute(key, command).await]
+    let mut outcomes: Vec<_> = asked.iter().map(|_| None).collect();
+    let mut left: Vec<usize> = (0..asked.len()).collect();
+    // Views of a limiter under other limits share its lines.
+    while let Some(&first) = left.first() {
+        let source = &asked[first].0.source;
+        let (these, others) = left.into_iter().partition(|&index| asked[index].0.source == *source);
+        let these: Vec<usize> = these;
+        let call = |&index: &usize| {
+            let (subject, costs) = &asked[index];
+            let command = AcquireEach::new(source.nominal(), costs.clone());
+            (&subject.key, command.expect("each was checked; they fit"))
+        };
+        let calls: Vec<_> = these.iter().map(call).collect();
+        let answers = match &calls[..] {
+            // As it would have gone by itself.
+            [(key, command)] if riders == 1 || !store.supports_batch() => {
+                vec![source.execute(store, key, command).await]
+            }
+            calls => source.execute_batch(store, calls).await,
+        };
+        for (index, answer) in these.into_iter().zip(answers) {
+            outcomes[index] = Some(answer);
         }
-        calls => {
-            let calls: Vec<_> = calls.iter().map(|(key, command)| (key, command)).collect();
-            store.execute_batch(&calls, Duration::MAX).await
-        }
+        left = others;
     }
+    let missing = || Err(StoreError::from(ReplyError::Unexpected).into());
+    outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(missing)).collect()
 }
 
 /// The lines of one limiter. Its lock is held for a look at a line, and never while a call is polled or
@@ -183,7 +218,7 @@ impl Coalescer {
     fn new(
         max_waiting: usize,
         room: Room,
-        dispatch: impl Fn(Vec<(Key, Vec<u64>)>, Vec<Report>) -> Sending + Send + 'static,
+        dispatch: impl Fn(Vec<(Arc<Subject>, Vec<u64>)>, Vec<OwnedReport>) -> Sending + Send + 'static,
     ) -> Arc<Self> {
         Arc::new_cyclic(|coalescer| {
             let coalescer = Weak::clone(coalescer);
@@ -195,34 +230,16 @@ impl Coalescer {
         })
     }
 
-    /// Decides one request, or has the policy for an absent store decide it.
-    pub(super) async fn decide(
+    async fn wait(
         &self,
-        key: &Key,
+        subject: Arc<Subject>,
         cost: u64,
-        away: Option<&Arc<Degraded>>,
+        report: Option<OwnedReport>,
     ) -> Result<Decision, Error> {
-        let Some(away) = away else {
-            return self.wait(key, cost, None).await;
-        };
-        let route = away.route();
-        if route == Route::Away {
-            return Ok(away.standby().acquire_one(key, cost)?);
-        }
-        let report = Report { away: Arc::clone(away), route };
-        match self.wait(key, cost, Some(report)).await {
-            Err(Error::Store(error)) if error.is_absence() => {
-                Ok(away.standby().acquire_one(key, cost)?)
-            }
-            decided => decided,
-        }
-    }
-
-    async fn wait(&self, key: &Key, cost: u64, report: Option<Report>) -> Result<Decision, Error> {
-        let (ticket, after) = self.lines().join(key, cost, report)?;
+        let (ticket, after) = self.lines().join(&subject, cost, report)?;
         after.perform();
         let waiting = Waiting { coalescer: self, ticket };
-        Ok(poll_fn(|context| waiting.poll(context)).await?)
+        poll_fn(|context| waiting.poll(context)).await
     }
 
     fn lines(&self) -> MutexGuard<'_, Lines> {
@@ -243,7 +260,7 @@ struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    fn poll(&self, context: &mut Context<'_>) -> Poll<Result<Decision, StoreError>> {
+    fn poll(&self, context: &mut Context<'_>) -> Poll<Result<Decision, Error>> {
         loop {
             // What was there before is dropped here, without the lock.
             let mut waker = Some(context.waker().clone());

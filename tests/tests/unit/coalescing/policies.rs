@@ -81,17 +81,17 @@ async fn one_failed_call_is_one_failure() {
     };
     store.next([Fate::Lost, Fate::Lost]);
     assert_eq!(degraded(50).await, 50);
-    assert_eq!((store.calls(), limiter.is_away()), (2, false), "two calls failed");
+    assert_eq!((store.calls(), limiter.is_circuit_open()), (2, false), "two calls failed");
     store.next([Fate::Answered, Fate::Lost]);
     assert_eq!(degraded(20).await, 19);
     store.next([Fate::Lost, Fate::Lost]);
     assert_eq!(degraded(2).await, 2);
-    assert_eq!((store.calls(), limiter.is_away()), (6, true), "three in a row");
+    assert_eq!((store.calls(), limiter.is_circuit_open()), (6, true), "three in a row");
     assert_eq!(degraded(30).await, 30);
     assert_eq!(store.calls(), 6, "nobody asks it");
     tokio::time::advance(PROBE).await;
     assert_eq!(degraded(30).await, 29, "one is the probe");
-    assert_eq!((store.calls(), limiter.is_away()), (7, false));
+    assert_eq!((store.calls(), limiter.is_circuit_open()), (7, false));
 }
 
 /// A full queue is not the store's absence: no policy answers it, and nothing is counted.
@@ -106,7 +106,7 @@ async fn a_full_queue_is_no_absence() {
         .iter()
         .filter(|told| told.as_ref().is_ok_and(|one| one.origin != Origin::Fallback))
         .count();
-    assert_eq!((decided, refused, limiter.is_away()), (5, 15, false));
+    assert_eq!((decided, refused, limiter.is_circuit_open()), (5, 15, false));
     assert_eq!(store.calls(), 2);
 }
 

@@ -107,7 +107,7 @@ enum Event {
 
 #[test]
 fn an_outage_begins_and_ends_by_counts_and_is_probed_by_one_at_a_time() {
-    let route = || prop_oneof![Just(Route::Store), Just(Route::Probe), Just(Route::Away)];
+    let route = || prop_oneof![Just(Route::Store), Just(Route::Probe), Just(Route::Rejected)];
     let event = prop_oneof![
         Just(Event::Asks),
         route().prop_map(Event::Answered),
@@ -130,7 +130,7 @@ fn an_outage_begins_and_ends_by_counts_and_is_probed_by_one_at_a_time() {
                     let expected = match next_probe {
                         None => Route::Store,
                         Some(at) if now >= at => Route::Probe,
-                        Some(_) => Route::Away,
+                        Some(_) => Route::Rejected,
                     };
                     let route = outage.route(now);
                     ensure(route == expected, || format!("{route:?} in step {step}"))?;
@@ -155,7 +155,7 @@ fn an_outage_begins_and_ends_by_counts_and_is_probed_by_one_at_a_time() {
                 (answers, next_probe) = (0, None);
             }
             let away = next_probe.is_some();
-            ensure(outage.is_away() == away, || format!("away should be {away} in step {step}"))?;
+            ensure(outage.is_open() == away, || format!("away should be {away} in step {step}"))?;
         }
         Ok(())
     };

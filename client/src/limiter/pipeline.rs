@@ -1,0 +1,107 @@
+//! What a call passes through on its way to the store and back.
+//!
+//! The documentation of the module above has the order of the stages, and why.
+
+use std::sync::Arc;
+
+use super::Limiter;
+use super::call::Call;
+use super::circuit_breaker::{Breaker, CallReport};
+use super::coalesce::Coalescer;
+use super::denials::Denials;
+use super::fallback::StandIn;
+use super::idempotency::Idempotency;
+use super::limit_source::LimitSource;
+use super::permits::Permits;
+use super::shadow::Shadow;
+use crate::error::Error;
+use crate::key::Key;
+use crate::store::Store;
+
+/// The options of a limiter. Clones share what they know.
+#[derive(Clone, Default)]
+pub(super) struct Stages {
+    pub(super) shadow: Option<Arc<Shadow>>,
+    pub(super) fallback: Option<Arc<StandIn>>,
+    pub(super) prefetch: Option<Arc<Permits>>,
+    pub(super) deny_cache: Option<Arc<Denials>>,
+    pub(super) circuit_breaker: Option<Arc<Breaker>>,
+    pub(super) idempotency: Option<Arc<Idempotency>>,
+    pub(super) coalescing: Option<Arc<Coalescer>>,
+}
+
+/// Where a call goes, and under which limit.
+#[derive(Clone, Copy)]
+pub(super) struct Target<'a> {
+    pub(super) id: &'a str,
+    pub(super) key: &'a Key,
+    pub(super) source: &'a LimitSource,
+    /// Who is told whether the store answered.
+    pub(super) report: Option<CallReport<'a>>,
+}
+
+/// One option: answers a call, or hands it on and sees what comes back.
+pub(super) trait Stage: Sync {
+    fn run<C: Call, N: Next>(
+        &self,
+        target: &Target<'_>,
+        call: &C,
+        next: &N,
+    ) -> impl Future<Output = Result<C::Outcome, Error>> + Send;
+}
+
+/// What comes after a stage.
+pub(super) trait Next: Sync {
+    fn run<C: Call>(
+        &self,
+        target: &Target<'_>,
+        call: &C,
+    ) -> impl Future<Output = Result<C::Outcome, Error>> + Send;
+}
+
+impl<S: Store> Limiter<S> {
+    /// Runs a call on the key of `id` through all stages.
+    pub(super) async fn run<C: Call>(&self, id: &str, call: &C) -> Result<C::Outcome, Error> {
+        let key = &Key::under(&self.prefix, id)?;
+        let target = Target { id, key, source: &self.source, report: None };
+        let stages = &self.stages;
+        // From the store outwards: the last one here is the first that a call meets.
+        let chain = ToStore(&self.store);
+        let chain = Link { stage: &stages.coalescing, next: chain };
+        let chain = Link { stage: &stages.idempotency, next: chain };
+        let chain = Link { stage: &stages.circuit_breaker, next: chain };
+        let chain = Link { stage: &stages.deny_cache, next: chain };
+        let chain = Link { stage: &stages.prefetch, next: chain };
+        let chain = Link { stage: &stages.fallback, next: chain };
+        let chain = Link { stage: &stages.shadow, next: chain };
+        chain.run(&target, call).await
+    }
+}
+
+/// A stage, if the limiter has it, before the rest.
+struct Link<'a, T, N> {
+    stage: &'a Option<Arc<T>>,
+    next: N,
+}
+
+impl<T: Stage + Send, N: Next> Next for Link<'_, T, N> {
+    async fn run<C: Call>(&self, target: &Target<'_>, call: &C) -> Result<C::Outcome, Error> {
+        match self.stage {
+            None => self.next.run(target, call).await,
+            Some(stage) => stage.run(target, call, &self.next).await,
+        }
+    }
+}
+
+/// The store, behind all stages.
+struct ToStore<'a, S>(&'a S);
+
+impl<S: Store> Next for ToStore<'_, S> {
+    async fn run<C: Call>(&self, target: &Target<'_>, call: &C) -> Result<C::Outcome, Error> {
+        let outcome = call.send(self.0, target).await;
+        if let Some(report) = &target.report {
+            report.tell(&outcome);
+        }
+        outcome
+    }
+}

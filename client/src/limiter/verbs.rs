@@ -1,0 +1,386 @@
+//! What a limiter can be asked for: the one list of verbs, for asynchronous callers and for those that block.
+
+use std::time::Duration;
+
+use lockage_core::flow::{Step, Wait};
+use lockage_core::{
+    Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, Decision, Peek, RequestId,
+    Reservation, Reserved, SetLimit, Settle, Settlement, StoredLimit, Ticket, Turn,
+};
+
+use super::Limiter;
+use super::call::{
+    AcquireOne, AcquireTurn, Adjustment, Change, Fixed, Forget, GiveTurnBack, ReadLimit, Rules,
+    StoreLimit,
+};
+use super::idempotency::random_id;
+#[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
+use crate::blocking::{BlockingLimiter, ready};
+use crate::error::Error;
+use crate::retry_store::RetryStore;
+use crate::runtime::Runtime;
+#[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
+use crate::store::BlockingStore;
+use crate::store::Store;
+
+/// Declares verbs of a [`Limiter`], and the same verbs of a [`BlockingLimiter`].
+macro_rules! verbs {
+    ($(
+        $(#[$about:meta])*
+        impl<S: Store $(, $R:ident: Runtime)?> Limiter<$on:ty> {
+            $(
+                $(#[$doc:meta])*
+                pub async fn $verb:ident(&$self:ident $(, $argument:ident: $type:ty)* $(,)?) -> $result:ty $body:block
+            )*
+        }
+    )*) => {
+        $(
+            $(#[$about])*
+            impl<S: Store $(, $R: Runtime)?> Limiter<$on> {
+                $(
+                    $(#[$doc])*
+                    pub async fn $verb(&$self $(, $argument: $type)*) -> $result $body
+                )*
+            }
+        )*
+
+        #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
+        impl<S: BlockingStore> BlockingLimiter<S> {
+            $($(
+                #[doc = concat!("Does what [`Limiter::", stringify!($verb), "`] does, and blocks the thread meanwhile.")]
+                ///
+                /// # Errors
+                /// [`Error`].
+                pub fn $verb(&self $(, $argument: $type)*) -> $result {
+                    ready(self.limiter().$verb($($argument),*))
+                }
+            )*)*
+        }
+
+        /// The names of all verbs that callers of both kinds have.
+        #[cfg(test)]
+        pub(crate) const VERBS: &[&str] = &[$($(stringify!($verb)),*),*];
+    };
+}
+
+verbs! {
+/// # Admitting requests
+impl<S: Store> Limiter<S> {
+    /// Admits a request of `cost` (at least 1) for `id` and charges it, or changes nothing.
+    ///
+    /// A [`LeakyBucket`](crate::LeakyBucket) admits it **to a queue**: the caller must not go ahead before
+    /// its turn, which is after [`Decision::turn_after`]. [`Limiter::acquire_within`] waits for it;
+    /// [`Limiter::take_turn`] is for callers that may give the turn back.
+    ///
+    /// # Errors
+    /// [`Error`]; a denied request is none.
+    pub async fn try_acquire(&self, id: &str, cost: u64) -> Result<Decision, Error> {
+        self.run(id, &AcquireOne::new(&self.source, cost)?).await
+    }
+
+    /// Admits a request under an id that the caller chose: within `window` (1 us to 2^50 us), a repetition
+    /// with this id and cost gets the same answer and is not charged again.
+    ///
+    /// Only an admitted request is remembered, and of each key the last
+    /// [`REMEMBERED_REQUESTS`](lockage_core::REMEMBERED_REQUESTS): a repetition of a denied one, or of one
+    /// that has been forgotten, is a new request.
+    ///
+    /// # Errors
+    /// [`Error`], also for a `window` out of range, and for an id that was used with another cost.
+    pub async fn try_acquire_once(
+        &self,
+        id: &str,
+        cost: u64,
+        request: RequestId,
+        window: Duration,
+    ) -> Result<Decision, Error> {
+        let command = Acquire::new(self.source.nominal(), cost)?.with_request(request, window)?;
+        self.run(id, &Fixed { command, costs: &[cost], rules: Rules::REPEAT }).await
+    }
+
+    /// Decides several requests for `id` in one call: in order, at one time, each as if sent
+    /// singly. Returns a decision for each.
+    ///
+    /// # Errors
+    /// [`Error`], also for an empty list, a cost of zero, or more than
+    /// [`MAX_COSTS`](lockage_core::MAX_COSTS).
+    pub async fn try_acquire_each(&self, id: &str, costs: &[u64]) -> Result<Vec<Decision>, Error> {
+        let command = AcquireEach::new(self.source.nominal(), costs.to_vec())?;
+        self.run(id, &Fixed { command, costs, rules: Rules::ADMIT }).await
+    }
+
+    /// Returns what [`Limiter::try_acquire`] would be told now, and charges nothing. A `cost` of
+    /// zero asks for `remaining` and `reset_after` alone.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn peek(&self, id: &str, cost: u64) -> Result<Decision, Error> {
+        let command = Peek::new(self.source.nominal(), cost);
+        self.run(id, &Fixed { command, costs: &[cost], rules: Rules::PEEK }).await
+    }
+
+    /// Admits a request to a turn in the queue of a [`LeakyBucket`](crate::LeakyBucket) that may be given
+    /// back: the ticket is for that. Under a stored limit there is no ticket.
+    ///
+    /// ```
+    /// use lockage::{Cancellation, Limiter};
+    /// # use lockage_memory::MemoryStore;
+    ///
+    /// # pollster::block_on(async {
+    /// let limiter = Limiter::new(MemoryStore::new(), "leaky-bucket 1/min queue 10".parse()?);
+    /// let first = limiter.take_turn("mails", 1).await?;
+    /// assert!(first.decision.turn_after.is_zero()); // now
+    /// let second = limiter.take_turn("mails", 1).await?;
+    /// println!("the next one in {:?}", second.decision.turn_after); // in a minute
+    /// if let Some(ticket) = second.ticket {
+    ///     // Or rather not.
+    ///     assert_eq!(limiter.cancel_turn("mails", ticket).await?, Cancellation::GivenBack);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error`]; a denied request is none.
+    pub async fn take_turn(&self, id: &str, cost: u64) -> Result<Turn, Error> {
+        let command = Acquire::new(self.source.nominal(), cost)?;
+        self.run(id, &AcquireTurn { command, cost }).await
+    }
+
+    /// Gives a turn of `id` back, as if it had never been asked for, where that is exact: no request was
+    /// admitted since, and the turn has not come. Otherwise nothing changes, and later turns do not move up.
+    /// See [`CancelTurn`].
+    ///
+    /// # Errors
+    /// [`Error`]; after [`StoreError::Unknown`](crate::StoreError::Unknown) it may be given back or not.
+    pub async fn cancel_turn(&self, id: &str, ticket: Ticket) -> Result<Cancellation, Error> {
+        self.run(id, &GiveTurnBack(CancelTurn::new(ticket))).await
+    }
+}
+
+/// # Adjusting what is charged
+///
+/// Each of these needs the store: no fallback answers it. With idempotency (see
+/// [`Limiter::with_idempotency`]) a call whose answer was lost is retried, and done once.
+impl<S: Store> Limiter<S> {
+    /// Takes as much as there is for `id`, up to `most` (at least 1), and returns how much that is.
+    ///
+    /// # Errors
+    /// [`Error`]; to get nothing is none.
+    pub async fn take_up_to(&self, id: &str, most: u64) -> Result<Adjusted, Error> {
+        let command = Adjust::take_up_to(self.source.nominal(), most)?;
+        self.run(id, &Adjustment { command, change: Change::Use }).await
+    }
+
+    /// Gives back up to `cost` (at least 1) of what `id` has used, the latest first, and returns how much
+    /// of it that was. What has come back by itself is not given back once more, so no refund leaves
+    /// more than the capacity. See [`Adjust::refund`].
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn refund(&self, id: &str, cost: u64) -> Result<Adjusted, Error> {
+        let command = Adjust::refund(self.source.nominal(), cost)?;
+        self.run(id, &Adjustment { command, change: Change::Use }).await
+    }
+
+    /// Charges `cost` (at least 1) whether it fits or not, up to one capacity more than there is, and
+    /// returns how much was charged. See [`Adjust::penalty`].
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn penalty(&self, id: &str, cost: u64) -> Result<Adjusted, Error> {
+        let command = Adjust::penalty(self.source.nominal(), cost)?;
+        self.run(id, &Adjustment { command, change: Change::Use }).await
+    }
+
+    /// Admits nothing for `id` for `span` from now on (whole microseconds, at most 2^50 us). A block that
+    /// lasts longer stays. Of a limit per client it blocks this client alone.
+    ///
+    /// # Errors
+    /// [`Error`], also for a span out of range.
+    pub async fn block(&self, id: &str, span: Duration) -> Result<Adjusted, Error> {
+        let command = Adjust::block(self.source.nominal(), span)?;
+        self.run(id, &Adjustment { command, change: Change::Key }).await
+    }
+
+    /// Ends a block of `id`; returns, as the amount, whether there was one (1) or not (0).
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn unblock(&self, id: &str) -> Result<Adjusted, Error> {
+        let command = Adjust::unblock(self.source.nominal());
+        self.run(id, &Adjustment { command, change: Change::Use }).await
+    }
+
+    /// Forgets what `id` has used, its blocks and request ids, and its stored limit; returns whether
+    /// anything was known of it. [`Limiter::set_limit_afresh`] forgets what was used and keeps a limit.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn reset(&self, id: &str) -> Result<bool, Error> {
+        self.run(id, &Forget).await
+    }
+}
+
+/// # Reserving
+///
+/// For requests whose cost is known only afterwards, such as the tokens of a language model's answer.
+///
+/// Each of these needs the store: no fallback answers it. A call whose answer was lost is retried, and
+/// done once.
+impl<S: Store> Limiter<S> {
+    /// Admits a request for `id` and charges it `cost` (at least 1) as an estimate, or changes nothing.
+    /// What is reserved is to be settled within `hold` (1 us to 2^50 us) by [`Limiter::commit`] or
+    /// [`Limiter::cancel`], by any process: a [`Reservation`] is plain data. Otherwise it stays charged as
+    /// estimated. `request` names it; make it from 128 random bits.
+    ///
+    /// In shadow mode (see [`Limiter::in_shadow`]) what would be denied is let through, with nothing to
+    /// settle. Of each key up to [`MAX_RESERVATIONS`](lockage_core::MAX_RESERVATIONS) can be open.
+    ///
+    /// # Errors
+    /// [`Error`]: also for a `hold` out of range, an id that was used before, or too many open ones; a
+    /// denied request is none.
+    pub async fn reserve_as(
+        &self,
+        id: &str,
+        cost: u64,
+        request: RequestId,
+        hold: Duration,
+    ) -> Result<Reserved, Error> {
+        let command = Acquire::new(self.source.nominal(), cost)?.reserve(request, hold)?;
+        self.run(id, &Fixed { command, costs: &[cost], rules: Rules::RESERVE }).await
+    }
+
+    /// Charges `id` the cost that a request really had instead of what was reserved for it. Later
+    /// decisions are as if that had been charged from the beginning; what is above the estimate is
+    /// charged now, whether it fits or not, up to one capacity more than there is. See [`Settle`].
+    ///
+    /// A change of a stored limit has forgotten the reservation.
+    ///
+    /// # Errors
+    /// [`Error`]; a reservation that is settled already, or expired, is none.
+    pub async fn commit(
+        &self,
+        id: &str,
+        reservation: &Reservation,
+        actual: u64,
+    ) -> Result<Settlement, Error> {
+        let command = Settle::new(self.source.nominal(), reservation, actual);
+        self.run(id, &Fixed { command, costs: &[], rules: Rules::change(Change::Use) }).await
+    }
+
+    /// Gives back what was reserved for `id`: it was not used at all.
+    ///
+    /// # Errors
+    /// As [`Limiter::commit`].
+    pub async fn cancel(&self, id: &str, reservation: &Reservation) -> Result<Settlement, Error> {
+        self.commit(id, reservation, 0).await
+    }
+}
+
+/// # Storing limits
+///
+/// These verbs are the limiter's own, not those of a separate administrator: what its options know of an id
+/// (a denial, permits ahead) must be dropped with the limit that it was known under.
+impl<S: Store> Limiter<S> {
+    /// Stores the limit of `id`, in the place of any other. What was used stays used: right after it, at
+    /// most the new capacity less that remains. A block stays, too; requests and reservations are forgotten
+    /// if the limit is another one.
+    ///
+    /// # Errors
+    /// [`Error`]; [`Error::GivenLimit`] for a limiter with a limit of its own.
+    pub async fn set_limit(&self, id: &str, limit: impl Into<StoredLimit>) -> Result<(), Error> {
+        let limit = limit.into();
+        self.store_limit(id, limit, SetLimit::new(limit)).await.map(drop)
+    }
+
+    /// Stores the limit of `id` if it has none; returns whether it was stored.
+    ///
+    /// # Errors
+    /// As [`Limiter::set_limit`].
+    pub async fn try_set_limit(&self, id: &str, limit: impl Into<StoredLimit>) -> Result<bool, Error> {
+        let limit = limit.into();
+        self.store_limit(id, limit, SetLimit::if_absent(limit)).await
+    }
+
+    /// Stores the limit of `id` and forgets what was used, also a block.
+    ///
+    /// # Errors
+    /// As [`Limiter::set_limit`].
+    pub async fn set_limit_afresh(&self, id: &str, limit: impl Into<StoredLimit>) -> Result<(), Error> {
+        let limit = limit.into();
+        self.store_limit(id, limit, SetLimit::afresh(limit)).await.map(drop)
+    }
+
+    /// Returns the limit that is stored for `id`. A default counts once its first use has stored it.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn stored_limit(&self, id: &str) -> Result<Option<StoredLimit>, Error> {
+        self.run(id, &ReadLimit).await
+    }
+}
+
+/// # Waiting
+impl<S: Store, R: Runtime> Limiter<RetryStore<S, R>> {
+    /// Waits until a request of `cost` (at least 1) for `id` is admitted, and charges it. In the queue of a
+    /// [`LeakyBucket`](crate::LeakyBucket) it waits until its turn, too.
+    ///
+    /// The decision is a denial if it was not admitted: the wait would have been longer than
+    /// `timeout`, which is told at once and not at its end, or others were faster until then. The
+    /// calls to the store have their own timeout, which the last one may take beyond this one.
+    ///
+    /// It sleeps for as long as the store says plus a random time, so that many waiters do not all
+    /// come back at once; none is promised to be first. See [`Wait`].
+    ///
+    /// The queue of a leaky bucket is in order: a request that is admitted to it sleeps once, until its turn,
+    /// and [`Decision::turn_after`] is then zero. The store does not admit it to a turn after `timeout`, so none
+    /// is taken in vain. A request that finds no room in the queue comes back as above. Under a stored limit
+    /// each attempt is under the limit that is stored by then.
+    ///
+    /// Dropped while it sleeps, nothing has been charged, except for a turn in a queue, which stays taken: see
+    /// [`Limiter::take_turn`]. Dropped while it waits for the store's answer, that one call may be charged,
+    /// as every call that gets no answer.
+    ///
+    /// # Errors
+    /// [`Error`], of the first call that fails.
+    pub async fn acquire_within(&self, id: &str, cost: u64, timeout: Duration) -> Result<Decision, Error> {
+        let (acquire, runtime) = (AcquireOne::new(&self.source, cost)?, self.store.runtime());
+        let mut wait = Wait::new(runtime.now(), timeout);
+        loop {
+            let call = acquire.within(&self.source, wait.patience(runtime.now()));
+            let decision = self.run(id, &call).await?;
+            match wait.after(&decision, runtime.now(), runtime.random()) {
+                Step::Done => return Ok(decision),
+                Step::Sleep(duration) => runtime.sleep(duration).await,
+                Step::Turn(duration) => {
+                    runtime.sleep(duration).await;
+                    return Ok(Decision { turn_after: Duration::ZERO, ..decision });
+                }
+            }
+        }
+    }
+
+    /// Reserves as [`Limiter::reserve_as`] does, under a new random id.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn reserve(&self, id: &str, cost: u64, hold: Duration) -> Result<Reserved, Error> {
+        let request = random_id(|| self.store.runtime().random());
+        self.reserve_as(id, cost, request, hold).await
+    }
+}
+}
+
+impl<S: Store> Limiter<S> {
+    async fn store_limit(
+        &self,
+        id: &str,
+        limit: StoredLimit,
+        command: SetLimit,
+    ) -> Result<bool, Error> {
+        if self.source.limit().is_some() {
+            return Err(Error::GivenLimit);
+        }
+        self.run(id, &StoreLimit { command, limit }).await
+    }
+}
