@@ -19,6 +19,7 @@ pub(crate) struct Server {
     process: Child,
     connection: Connection,
     pub(crate) folder: TempDir,
+    #[cfg(feature = "others")]
     url: String,
 }
 
@@ -54,7 +55,13 @@ impl Server {
                 Err(_) => sleep(Duration::from_millis(50)),
             }
         };
-        Ok(Server { process, connection, folder, url })
+        Ok(Server {
+            process,
+            connection,
+            folder,
+            #[cfg(feature = "others")]
+            url,
+        })
     }
 
     /// Sends commands, and fails if one of them fails.
@@ -86,6 +93,7 @@ impl Server {
         Ok(lines.map(str::to_owned).collect())
     }
 
+    #[cfg(feature = "others")]
     pub(crate) fn url(&self) -> String {
         self.url.clone()
     }

@@ -76,8 +76,9 @@ const TOKEN_BUCKET: &str = "token bucket";
 const ADMITS: &str = "token-bucket 1000000/day";
 const DENIES: &str = "token-bucket 1/day";
 
-pub(super) fn all() -> Vec<Case> {
-    let mut cases = plain();
+/// What the scripts of lockage cost.
+pub(super) fn own() -> Vec<Case> {
+    let mut cases = Vec::new();
     for (name, _, admits, denies) in LIMITS {
         cases.extend(limiter(name, [admits, denies], USED_UP));
     }
@@ -134,7 +135,7 @@ fn new_keys() -> Case {
 }
 
 /// What the commands of others cost, and the floor: a script that does nothing.
-fn plain() -> Vec<Case> {
+pub(super) fn others() -> Vec<Case> {
     let incr = |_| cmd(&["INCR", "plain"]);
     let nothing = |_| eval("return 1", &["key"]);
     let least = |outcome: &'static str| {

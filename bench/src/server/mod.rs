@@ -58,7 +58,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let mut timed = Server::start(Command::new(&args.program), folder, true)?;
     let version = timed.info("server", "redis_version:")?;
     let mut rows = Vec::new();
-    for case in cases::all().into_iter().chain(cases::many_keys()) {
+    for case in cases::others().into_iter().chain(cases::own()).chain(cases::many_keys()) {
         let is_wanted = args.only.as_ref().is_none_or(|only| case.name.contains(only.as_str()));
         if is_wanted || case.name == FLOOR {
             rows.push(measure(&mut counted, &mut timed, &case)?);
