@@ -55,7 +55,7 @@
 //!
 //! Whoever waits needs a client that listens, which the store makes at the first wait, by RESP3: by itself after
 //! [`FredStore::connect`], and otherwise with a configuration that it is given, by [`FredStore::listening`].
-//! By [`Notifications`] it subscribes to the channels of the keys that are waited for, which have the keys' own
+//! By [`Notifications`](lockage::Notifications) it subscribes to the channels of the keys that are waited for, which have the keys' own
 //! names: by `SSUBSCRIBE` from 7.0 on, in a cluster or not, and by `SUBSCRIBE` before. Channels know no
 //! numbered databases: a key of the same name in another one wakes too, and no more comes of it.
 //!
@@ -68,135 +68,42 @@
 //! The client runs on tokio. Under async-std, turn on async-std's feature `tokio1`; under others,
 //! wrap futures by the crate `async-compat`.
 
-mod acknowledged;
 mod link;
-mod many;
-mod notifications;
-mod outcome;
 mod own;
-
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+mod pubsub;
 
 use fred::types::config::Config;
-use lockage::adapter::Channels;
-use lockage::{Clock, Command, Key, Listener, Notifications, Store, StoreError, Wake};
-use lockage_lua::{Call, TimeSource};
+use lockage_redis::LuaStore;
 
-pub use link::{Link, LinkError, Reconnecting, Request};
+pub use link::{Shared, read};
+pub use own::Reconnecting;
 
 /// Records on a Redis or Valkey server, or on a cluster of them.
 #[derive(Clone, Debug)]
-pub struct FredStore<L> {
-    link: L,
-    time: TimeSource,
-    /// Where the store can make a client of its own.
-    channels: Option<Channels>,
-}
+pub struct FredStore<L>(LuaStore<L>);
+
+lockage_redis::delegate_store!(FredStore);
 
 impl FredStore<Reconnecting> {
-    /// A store on the server, the master or the cluster of this configuration, which is connected to
+    /// Returns a store on the server, the master or the cluster of this configuration, which is connected to
     /// at the first call, and again after the connection was lost.
     pub fn connect(config: Config) -> Self {
-        FredStore::new(Reconnecting::new(config.clone())).listening(config)
+        FredStore(LuaStore::new(Reconnecting::new(config.clone()))).listening(config)
+    }
+}
+
+impl<C> FredStore<Shared<C>> {
+    /// Returns a store through this `Client` or `Pool`. The server's clock decides.
+    pub fn new(client: C) -> Self {
+        FredStore(LuaStore::new(Shared(client)))
     }
 }
 
 impl<L> FredStore<L> {
-    /// A store through this client. The server's clock decides.
-    pub fn new(link: L) -> Self {
-        FredStore { link, time: TimeSource::SERVER, channels: None }
-    }
-
-    /// Lets those who wait listen through a client of their own, with this configuration, of the same
-    /// server, master or cluster. It uses RESP3 whatever the configuration says. Not needed after
-    /// [`FredStore::connect`].
+    /// Lets waiters listen through a client of their own, with this configuration, of the same server, master
+    /// or cluster. It uses RESP3 whatever the configuration says. Not needed after [`FredStore::connect`].
+    #[must_use]
     pub fn listening(self, config: Config) -> Self {
-        FredStore { channels: Some(notifications::of_config(config)), ..self }
-    }
-
-    /// Lets the caller's clock decide instead of the server's: see [`TimeSource::caller`].
-    pub fn with_clock(self, clock: Arc<dyn Clock>, skew: Duration) -> Self {
-        FredStore { time: TimeSource::caller(clock, skew), ..self }
+        FredStore(self.0.listening(pubsub::of_config(config)))
     }
 }
-
-impl<L: Link> FredStore<L> {
-    async fn call<M>(
-        &self,
-        key: &Key,
-        command: &M,
-        deadline: Option<Instant>,
-    ) -> Result<M::Outcome, StoreError>
-    where
-        M: Command<Outcome: Send> + Sync,
-    {
-        let mut call = Call::new(command, &self.time);
-        let mut redirections = 0;
-        loop {
-            // After one, the client has asked who has the slot; after two, the slot is on its way.
-            let follows = redirections % 3 == 2;
-            let error = match self.link.send(Request::new(&call, key, deadline, follows)).await {
-                Ok(reply) => return outcome::read(&call, reply),
-                Err(error) => error,
-            };
-            match outcome::code(&error) {
-                Some(code) if call.again_after(code) => redirections += i32::from(code == "MOVED"),
-                _ => return Err(outcome::failure(error)),
-            }
-        }
-    }
-}
-
-impl<L: Link> Store for FredStore<L> {
-    async fn execute<M>(&self, key: &Key, command: &M) -> Result<M::Outcome, StoreError>
-    where
-        M: Command<Outcome: Send> + Sync,
-    {
-        self.call(key, command, None).await
-    }
-
-    async fn execute_within<M>(
-        &self,
-        key: &Key,
-        command: &M,
-        patience: Duration,
-    ) -> Result<M::Outcome, StoreError>
-    where
-        M: Command<Outcome: Send> + Sync,
-    {
-        self.call(key, command, deadline(patience)).await
-    }
-
-    fn supports_batch(&self) -> bool {
-        self.link.takes_many_keys()
-    }
-
-    async fn execute_batch<M>(
-        &self,
-        calls: &[(&Key, &M)],
-        patience: Duration,
-    ) -> Vec<Result<M::Outcome, StoreError>>
-    where
-        M: Command<Outcome: Send> + Sync,
-    {
-        self.call_many(calls, deadline(patience)).await
-    }
-}
-
-/// The client forgets what it has not sent at its own timeout, but not when it is dropped.
-fn deadline(patience: Duration) -> Option<Instant> {
-    let earlier = (patience / 4).min(Duration::from_millis(2));
-    Instant::now().checked_add(patience - earlier)
-}
-
-impl<L: Link> Notifications for FredStore<L> {
-    async fn listen(&self, key: &Key, wake: Wake) -> Result<Listener, StoreError> {
-        let Some(channels) = &self.channels else {
-            return Err(StoreError::NotDone(NO_CONFIG.into()));
-        };
-        channels.listen(key.as_str(), wake).await
-    }
-}
-
-const NO_CONFIG: &str = "a store through a client of your own needs a configuration to listen: see FredStore::listening";

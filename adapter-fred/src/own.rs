@@ -1,24 +1,111 @@
 //! Clients that the store makes itself.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fred::clients::Client;
+use fred::clients::{Client, Pipeline};
 use fred::error::Error;
 use fred::interfaces::ClientLike;
 use fred::types::config::{
     Config, ConnectionConfig, PerformanceConfig, ReconnectPolicy, Server, ServerConfig,
     UnresponsiveConfig,
 };
-use fred::types::{ClusterHash, ConnectHandle, CustomCommand, RespVersion, Value};
+use fred::types::{ConnectHandle, RespVersion, Value};
+use lockage_redis::{
+    Acknowledged, Acknowledging, ConnectionPool, Health, Link, LinkError, NodePools, ReplicaWait,
+    Reply, Request,
+};
+
+use crate::link::{command, once, owner, read, send_by, server};
 
 const CONNECT: Duration = Duration::from_secs(1);
 /// How long a reply may take.
-pub(crate) const REPLY: Duration = Duration::from_millis(500);
+const REPLY: Duration = Duration::from_millis(500);
 
 /// How many messages can wait in a client: as many as usual, or where it is there for them.
 const FEW: usize = 32;
 const MANY: usize = 1024;
+
+/// A client that is made at the first call, and made anew by the next call after it has stopped,
+/// was silent for several calls in a row, or turned out to lead to a server that takes no writes.
+/// A connection that is lost it makes anew itself. Nothing is sent again. Clones share the client.
+#[derive(Clone)]
+pub struct Reconnecting {
+    config: Config,
+    shared: lockage_redis::Reconnecting<Arc<Own>>,
+    /// Clients for calls that wait for replicas, by the nodes of a cluster; otherwise the configuration alone
+    /// says which server it is.
+    exclusive: NodePools<Option<Server>, Arc<Own>>,
+}
+
+impl Reconnecting {
+    /// Connects as this configuration says.
+    pub(crate) fn new(config: Config) -> Self {
+        let own = config.clone();
+        let connect = move || Own::connect(own.clone());
+        let shared = match config.server.is_clustered() {
+            true => lockage_redis::Reconnecting::of_cluster(connect),
+            false => lockage_redis::Reconnecting::new(connect),
+        };
+        Reconnecting { config, shared, exclusive: NodePools::default() }
+    }
+
+    /// Clients that do not connect again: a `WAIT` on another connection than its call's would be answered at
+    /// once, with a number that says nothing.
+    fn exclusive(&self, node: Option<Server>) -> ConnectionPool<Arc<Own>> {
+        self.exclusive.of(node, |node| {
+            let mut config = self.config.clone();
+            if let Some(server) = node.clone() {
+                config.server = ServerConfig::Centralized { server };
+            }
+            move || Own::once(config.clone())
+        })
+    }
+}
+
+impl Link for Reconnecting {
+    async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
+        self.shared.send(request).await
+    }
+
+    fn is_cluster(&self) -> bool {
+        self.shared.is_cluster()
+    }
+}
+
+impl Acknowledging for Reconnecting {
+    async fn send_acknowledged(
+        &self,
+        call: &Request<'_>,
+        wait: ReplicaWait,
+    ) -> Result<Acknowledged, LinkError> {
+        if !self.is_cluster() {
+            return self.exclusive(None).send_acknowledged(call, wait).await;
+        }
+        // The client of all nodes knows who has the slot, for as long as its nodes answer: so it is told
+        // of this call too.
+        let send = async |own: Arc<Own>| {
+            let node = owner(&own.client, call).and_then(|owner| match call.node() {
+                Some(address) => server(address, &owner),
+                None => Ok(owner),
+            });
+            let result = match node {
+                Ok(node) => self.exclusive(Some(node)).send_acknowledged(call, wait).await,
+                Err(error) => Err(error),
+            };
+            let health = Health::of_call(&result);
+            (result, health)
+        };
+        self.shared.with(send).await?
+    }
+}
+
+impl fmt::Debug for Reconnecting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reconnecting").finish_non_exhaustive()
+    }
+}
 
 /// A client that ends with its last user, and its connections with it.
 pub(crate) struct Own {
@@ -27,15 +114,43 @@ pub(crate) struct Own {
     pub(crate) task: ConnectHandle,
 }
 
+impl Link for Own {
+    async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
+        send_by(&self.client, request).await
+    }
+
+    fn has_ended(&self) -> bool {
+        self.task.is_finished()
+    }
+}
+
+impl lockage_redis::Pipeline for Own {
+    /// The client takes the first error in a transaction's reply for that of all.
+    const TRANSACTIONS: bool = false;
+
+    async fn send_all(
+        &self,
+        requests: &[Request<'_>],
+        wait: Duration,
+    ) -> Result<Vec<Reply>, LinkError> {
+        let pipeline = Pipeline::from(self.client.with_options(&once(Some(wait + REPLY))));
+        for request in requests {
+            let (command, arguments) = command(request);
+            // It only goes into the pipeline.
+            let queued = pipeline.custom::<Value, Value>(command, arguments).await;
+            queued.map_err(LinkError::not_sent)?;
+        }
+        // In a box, or futures around it are too deep for the compiler.
+        Box::pin(pipeline.try_all()).await.into_iter().map(read).collect()
+    }
+}
+
 impl Own {
     /// A client that connects again by itself.
-    pub(crate) async fn connect(config: Config) -> Result<Arc<Self>, Error> {
+    async fn connect(config: Config) -> Result<Arc<Self>, LinkError> {
         let connection = ConnectionConfig {
-            connection_timeout: CONNECT,
-            internal_command_timeout: CONNECT,
-            max_redirections: 0,
             unresponsive: UnresponsiveConfig { max_timeout: Some(4 * REPLY), interval: REPLY },
-            ..ConnectionConfig::default()
+            ..connection()
         };
         // From 1 ms to 500 ms, for ever. At first it is soon: until then, calls wait in a queue.
         let mut policy = ReconnectPolicy::new_exponential(0, 1, 500, 2);
@@ -43,38 +158,20 @@ impl Own {
         Self::start(config, connection, Some(policy), FEW).await.map(Arc::new)
     }
 
+    /// A client that does not connect again.
+    async fn once(config: Config) -> Result<Arc<Self>, LinkError> {
+        Self::start(config, connection(), None, FEW).await.map(Arc::new)
+    }
+
     /// A client that listens to channels, until something of its connection is lost.
-    pub(crate) async fn listen(config: Config) -> Result<Self, Error> {
-        let connection = ConnectionConfig {
-            connection_timeout: CONNECT,
-            internal_command_timeout: CONNECT,
-            ..ConnectionConfig::default()
-        };
+    pub(crate) async fn listen(config: Config) -> Result<Self, LinkError> {
         // With RESP2 a connection that listens could not be asked anything else.
         let config = Config { version: RespVersion::RESP3, ..config };
-        Self::start(config, connection, None, MANY).await
-    }
-
-    /// A client that does not connect again.
-    pub(crate) async fn once(config: Config) -> Result<Arc<Self>, Error> {
-        let connection = ConnectionConfig {
-            connection_timeout: CONNECT,
-            internal_command_timeout: CONNECT,
-            max_redirections: 0,
-            ..ConnectionConfig::default()
-        };
-        Self::start(config, connection, None, FEW).await.map(Arc::new)
-    }
-
-    /// Makes a node take the next call on its connection, which is nobody else's, although it does not have the slot
-    /// yet.
-    pub(crate) async fn ask(&self) -> Result<(), Error> {
-        let asking = CustomCommand::new_static("ASKING", ClusterHash::Random, false);
-        self.client.custom::<Value, Value>(asking, vec![]).await.map(drop)
+        Self::start(config, connection(), None, MANY).await
     }
 
     /// A client of one node of the cluster that this one is for.
-    pub(crate) async fn node(of: &Client, server: Server) -> Result<Self, Error> {
+    pub(crate) async fn node(of: &Client, server: Server) -> Result<Self, LinkError> {
         let config = Config { server: ServerConfig::Centralized { server }, ..of.client_config() };
         Self::start(config, of.connection_config().clone(), None, FEW).await
     }
@@ -84,7 +181,7 @@ impl Own {
         connection: ConnectionConfig,
         policy: Option<ReconnectPolicy>,
         messages: usize,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, LinkError> {
         let config = Config { fail_fast: true, ..config };
         let performance = PerformanceConfig {
             default_command_timeout: REPLY,
@@ -93,8 +190,18 @@ impl Own {
         };
         let client = Client::new(config, Some(performance), Some(connection), policy);
         // A task of its own, so that a client that nobody waits for any more is ended too.
-        let started = tokio::spawn(async move { Ok(Own { task: client.init().await?, client }) });
-        started.await?
+        let start = async move { client.init().await.map(|task| Own { client, task }) };
+        let started = tokio::spawn(start);
+        started.await.map_err(Error::from).and_then(|own| own).map_err(LinkError::not_sent)
+    }
+}
+
+fn connection() -> ConnectionConfig {
+    ConnectionConfig {
+        connection_timeout: CONNECT,
+        internal_command_timeout: CONNECT,
+        max_redirections: 0,
+        ..ConnectionConfig::default()
     }
 }
 

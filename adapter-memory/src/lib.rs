@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lockage::adapter::Channels;
+use lockage::notifications::Subscriptions;
 use lockage::{
     BlockingStore, Clock, Command, Key, Listener, Notifications, RecordError, Store, StoreError,
     Wake,
@@ -67,7 +67,7 @@ const DUE_PER_VISIT: usize = 64;
 #[derive(Clone, Debug)]
 pub struct MemoryStore<C> {
     shards: Arc<Shards>,
-    channels: Channels,
+    channels: Subscriptions,
     clock: C,
 }
 
@@ -107,7 +107,7 @@ impl<C: Clock> MemoryStore<C> {
             hasher: RandomState::new(),
             next_visit: AtomicUsize::new(0),
         };
-        MemoryStore { shards: Arc::new(shards), channels: notifications::channels(), clock }
+        MemoryStore { shards: Arc::new(shards), channels: notifications::subscriptions(), clock }
     }
 
     /// Executes one command on one key, without a future.

@@ -1,9 +1,9 @@
-//! Channels within the process, without subscriptions or losses.
+//! Subscriptions within the process, without subscriptions or losses.
 
-use lockage::adapter::{Channels, Subscriber, Subscribing};
+use lockage::notifications::{Subscriber, Subscribing, Subscriptions};
 
-pub(crate) fn channels() -> Channels {
-    Channels::new(|_| InProcess)
+pub(crate) fn subscriptions() -> Subscriptions {
+    Subscriptions::new(|_| InProcess)
 }
 
 struct InProcess;

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lockage::adapter::Idle;
+use futures_util::FutureExt;
 use lockage::{BlockingStore, Clock, Command, Key, StoreError};
-use lockage_lua::{Call, TimeSource};
+use lockage_redis::{Health, IdlePool, Link, LinkError, LuaStore, Reply, Request};
 use redis::{Client, Connection, RedisResult};
 
-use crate::link::LinkError;
-use crate::{outcome, packed};
+use crate::link::{command, read};
 
 /// The longest that the client is asked to wait: to it, no time limit is another thing than a long
 /// one.
@@ -17,7 +16,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// Where blocking connections come from.
 pub trait Dial: Send + Sync {
-    /// A new connection to the server that now takes writes.
+    /// Returns a new connection to the server that now takes writes.
     ///
     /// # Errors
     /// Those of the client.
@@ -46,27 +45,47 @@ impl Dial for std::sync::Mutex<redis::sentinel::SentinelClient> {
 /// It opens as many connections as there are calls at one time, keeps them, and drops those that
 /// failed or did not answer in time. Share it by an `Arc`.
 #[derive(Debug)]
-pub struct BlockingRedisStore<D> {
-    dial: D,
-    idle: Idle<Connection>,
-    time: TimeSource,
-}
+pub struct BlockingRedisStore<D>(LuaStore<BlockingLink<D>>);
 
 impl<D: Dial> BlockingRedisStore<D> {
-    /// A store on the server that a [`Client`] or, by the feature `sentinel`, a `SentinelClient` in a
+    /// Returns a store on the server that a [`Client`] or, by the feature `sentinel`, a `SentinelClient` in a
     /// mutex leads to; it is connected to at the first call. The server's clock decides.
     pub fn new(dial: D) -> Self {
-        BlockingRedisStore { dial, idle: Idle::new(), time: TimeSource::SERVER }
+        BlockingRedisStore(LuaStore::new(BlockingLink { dial, idle: IdlePool::default() }))
     }
 
-    /// Lets the caller's clock decide instead of the server's: see [`TimeSource::caller`].
+    /// Lets the caller's clock decide instead of the server's: see
+    /// [`TimeSource::caller`](lockage_redis::TimeSource::caller).
+    #[must_use]
     pub fn with_clock(self, clock: Arc<dyn Clock>, skew: Duration) -> Self {
-        BlockingRedisStore { time: TimeSource::caller(clock, skew), ..self }
+        BlockingRedisStore(self.0.with_clock(clock, skew))
     }
+}
 
-    /// An idle connection or a new one, which waits for no longer than `patience`, from now on.
-    fn connection(&self, patience: Duration) -> RedisResult<Connection> {
+impl<D: Dial> BlockingStore for BlockingRedisStore<D> {
+    fn execute<C: Command>(
+        &self,
+        key: &Key,
+        command: &C,
+        patience: Duration,
+    ) -> Result<C::Outcome, StoreError> {
         let deadline = Instant::now() + patience.min(LONGEST);
+        let call = self.0.call(key, command, Some(deadline));
+        // Invariant: a call pends nowhere but in its link, which blocks instead.
+        call.now_or_never().expect("a link that blocks is always ready")
+    }
+}
+
+/// A link whose futures block the thread and are then ready.
+#[derive(Debug)]
+pub struct BlockingLink<D> {
+    dial: D,
+    idle: IdlePool<Connection>,
+}
+
+impl<D: Dial> BlockingLink<D> {
+    /// An idle connection or a new one, which waits until `deadline`.
+    fn connection(&self, deadline: Instant) -> RedisResult<Connection> {
         // The client takes no timeout of zero.
         let left = || (deadline - Instant::now()).max(Duration::from_millis(1));
         let connection = self.idle.take().map_or_else(|| self.dial.dial(left()), Ok)?;
@@ -76,27 +95,13 @@ impl<D: Dial> BlockingRedisStore<D> {
     }
 }
 
-impl<D: Dial> BlockingStore for BlockingRedisStore<D> {
-    fn execute<M: Command>(
-        &self,
-        key: &Key,
-        command: &M,
-        patience: Duration,
-    ) -> Result<M::Outcome, StoreError> {
-        let connection = self.connection(patience);
-        let mut connection =
-            connection.map_err(|error| outcome::failure(LinkError::NotSent(error)))?;
-        let mut call = Call::new(command, &self.time);
-        loop {
-            let result = packed(&call, key).query(&mut connection);
-            // A slot that is elsewhere is for callers with a cluster's connection.
-            let code = result.as_ref().err().and_then(redis::RedisError::code);
-            if code.is_some_and(|code| !matches!(code, "MOVED" | "ASK") && call.again_after(code)) {
-                continue;
-            }
-            let result = result.map_err(LinkError::Failed);
-            self.idle.give(connection, outcome::verdict(&result));
-            return outcome::read(&call, result.map_err(outcome::failure)?);
-        }
+impl<D: Dial> Link for BlockingLink<D> {
+    async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
+        let deadline = request.deadline().unwrap_or_else(|| Instant::now() + LONGEST);
+        let connection = self.connection(deadline).map_err(LinkError::not_sent);
+        let mut connection = connection?;
+        let result = read(command(request).query(&mut connection));
+        self.idle.give(connection, Health::of(&result));
+        result
     }
 }

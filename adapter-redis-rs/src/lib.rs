@@ -44,7 +44,7 @@
 //! Whoever waits needs a connection that listens, which the store makes at the first wait, by RESP3:
 //! by itself after [`RedisStore::connect`] and [`RedisStore::sentinel`], and otherwise with a client that it is given,
 //! by [`RedisStore::listening`] or `RedisStore::listening_in_cluster`.
-//! By [`Notifications`] it subscribes to the channels of the keys that are waited for, which have the keys' own
+//! By [`Notifications`](lockage::Notifications) it subscribes to the channels of the keys that are waited for, which have the keys' own
 //! names: by `SSUBSCRIBE` from 7.0 on, in a cluster or not, and by `SUBSCRIBE` before. Channels know no
 //! numbered databases: a key of the same name in another one wakes too, and no more comes of it.
 //!
@@ -52,94 +52,100 @@
 //! SUNSUBSCRIBE SPUBLISH`, before 7.0 and in place of these `SUBSCRIBE UNSUBSCRIBE PUBLISH`, and `EVAL`.
 //! Without them waiting goes on by looking from time to time: `listen` is `NotDone`, and scripts publish nothing.
 
-mod acknowledged;
 mod blocking;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod link;
-mod many;
-mod notifications;
-mod outcome;
+mod pubsub;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use lockage::adapter::Channels;
-use lockage::{Clock, Command, Key, Listener, Notifications, Store, StoreError, Wake};
-use lockage_lua::{Call, TimeSource};
-use redis::{Client, Cmd};
+use lockage_redis::{Connections, LuaStore};
+use redis::{AsyncConnectionConfig, Client};
 
-pub use acknowledged::{Acknowledged, Reply};
-pub use blocking::{BlockingRedisStore, Dial};
+pub use blocking::{BlockingLink, BlockingRedisStore, Dial};
 #[cfg(feature = "cluster")]
-pub use link::Cluster;
-pub use link::{Acknowledging, Link, LinkError, Reconnecting};
+pub use cluster::{Cluster, ClusterLink};
+pub use link::{Multiplexed, Reconnecting, command, read};
 
 /// Records on a Redis or Valkey server, or on a cluster of them.
 #[derive(Clone, Debug)]
-pub struct RedisStore<L> {
-    link: L,
-    time: TimeSource,
-    /// Where the store can make a connection of its own.
-    channels: Option<Channels>,
+pub struct RedisStore<L>(LuaStore<L>);
+
+lockage_redis::delegate_store!(RedisStore);
+
+impl<C> RedisStore<Multiplexed<C>> {
+    /// Returns a store on this connection. The server's clock decides.
+    pub fn new(connection: C) -> Self {
+        RedisStore(LuaStore::new(Multiplexed::new(connection)))
+    }
 }
 
 impl RedisStore<Reconnecting> {
-    /// A store on the server of this client, which is connected to at the first call, and again
+    /// Returns a store on the server of this client, which is connected to at the first call, and again
     /// after the connection was lost.
     pub fn connect(client: Client) -> Self {
-        let connects = Arc::new(client.clone());
-        let link = Reconnecting::new(move || {
-            let client = Arc::clone(&connects);
-            async move { client.get_multiplexed_async_connection().await }
-        });
-        RedisStore::new(link).listening(client)
+        RedisStore::connect_with_config(client, AsyncConnectionConfig::new())
     }
 
-    /// A store on the master that the sentinels name, also after they have named another one.
+    /// Returns a store as [`RedisStore::connect`] does, of connections with this configuration.
+    pub fn connect_with_config(client: Client, config: AsyncConnectionConfig) -> Self {
+        let parts = Arc::new((client.clone(), config));
+        let link = Connections::new(move || {
+            let parts = Arc::clone(&parts);
+            async move {
+                let connection = parts.0.get_multiplexed_async_connection_with_config(&parts.1);
+                connection.await.map(Multiplexed::new).map_err(link::failure)
+            }
+        });
+        RedisStore(LuaStore::new(link)).listening(client)
+    }
+
+    /// Returns a store on the master that the sentinels name, also after they have named another one.
     /// The client must be one for masters.
     #[cfg(feature = "sentinel")]
     pub fn sentinel(client: redis::sentinel::SentinelClient) -> Self {
         let client = Arc::new(futures_util::lock::Mutex::new(client));
         let masters = Arc::clone(&client);
-        let link = Reconnecting::new(move || {
+        let link = Connections::new(move || {
             let client = Arc::clone(&client);
-            async move { client.lock().await.get_async_connection().await }
+            async move {
+                let connection = client.lock().await.get_async_connection().await;
+                connection.map(Multiplexed::new).map_err(link::failure)
+            }
         });
-        let channels = notifications::of_client(move || {
+        let subscriptions = pubsub::of_client(move || {
             let client = Arc::clone(&masters);
             async move { client.lock().await.async_get_client().await }
         });
-        RedisStore { channels: Some(channels), ..RedisStore::new(link) }
+        RedisStore(LuaStore::new(link).listening(subscriptions))
     }
 }
 
 #[cfg(feature = "cluster")]
 impl RedisStore<Cluster> {
-    /// A store on a cluster, which is connected to at the first call. Whatever the builder says, the
+    /// Returns a store on a cluster, which is connected to at the first call. Whatever the builder says, the
     /// client sends nothing again by itself.
     ///
     /// # Errors
     /// Those of the client, where the builder's addresses or options are not accepted.
     pub fn cluster(builder: redis::cluster::ClusterClientBuilder) -> redis::RedisResult<Self> {
-        Ok(RedisStore::new(Cluster::new(builder)?))
+        Ok(RedisStore(LuaStore::new(cluster::connections(builder)?)))
     }
 }
 
 impl<L> RedisStore<L> {
-    /// A store on this connection. The server's clock decides.
-    pub fn new(link: L) -> Self {
-        RedisStore { link, time: TimeSource::SERVER, channels: None }
-    }
-
-    /// Lets those who wait listen on a connection of their own, which this client makes, to the same
-    /// server. It uses RESP3 whatever the client says. Not needed after [`RedisStore::connect`] and
+    /// Lets waiters listen on a connection of their own, which this client makes, to the same server. It
+    /// uses RESP3 whatever the client says. Not needed after [`RedisStore::connect`] and
     /// [`RedisStore::sentinel`].
+    #[must_use]
     pub fn listening(self, client: Client) -> Self {
-        let channels = notifications::of_client(move || std::future::ready(Ok(client.clone())));
-        RedisStore { channels: Some(channels), ..self }
+        let subscriptions = pubsub::of_client(move || std::future::ready(Ok(client.clone())));
+        RedisStore(self.0.listening(subscriptions))
     }
 
-    /// The same for a cluster: with connections of their own, which a client of this builder makes to the
-    /// same nodes. It uses RESP3 whatever the builder says.
+    /// Lets waiters listen on connections of their own, which a client of this builder makes to the nodes
+    /// of the same cluster. It uses RESP3 whatever the builder says.
     ///
     /// # Errors
     /// Those of the client, where the builder's addresses or options are not accepted.
@@ -148,66 +154,6 @@ impl<L> RedisStore<L> {
         self,
         builder: redis::cluster::ClusterClientBuilder,
     ) -> redis::RedisResult<Self> {
-        Ok(RedisStore { channels: Some(notifications::of_cluster(builder)?), ..self })
+        Ok(RedisStore(self.0.listening(pubsub::of_cluster(builder)?)))
     }
-
-    /// Lets the caller's clock decide instead of the server's: see [`TimeSource::caller`].
-    pub fn with_clock(self, clock: Arc<dyn Clock>, skew: Duration) -> Self {
-        RedisStore { time: TimeSource::caller(clock, skew), ..self }
-    }
-}
-
-impl<L: Link> Store for RedisStore<L> {
-    async fn execute<M>(&self, key: &Key, command: &M) -> Result<M::Outcome, StoreError>
-    where
-        M: Command<Outcome: Send> + Sync,
-    {
-        let mut call = Call::new(command, &self.time);
-        let mut asking = None;
-        loop {
-            let error = match self.link.send(&packed(&call, key), asking.as_deref()).await {
-                Ok(reply) => return outcome::read(&call, reply),
-                Err(error) => error,
-            };
-            match error.cause().code() {
-                Some(code) if call.again_after(code) => asking = outcome::next_node(&error, asking),
-                _ => return Err(outcome::failure(error)),
-            }
-        }
-    }
-
-    fn supports_batch(&self) -> bool {
-        self.link.takes_many_keys()
-    }
-
-    async fn execute_batch<M>(
-        &self,
-        calls: &[(&Key, &M)],
-        _patience: Duration,
-    ) -> Vec<Result<M::Outcome, StoreError>>
-    where
-        M: Command<Outcome: Send> + Sync,
-    {
-        self.call_many(calls).await
-    }
-}
-
-impl<L: Link> Notifications for RedisStore<L> {
-    async fn listen(&self, key: &Key, wake: Wake) -> Result<Listener, StoreError> {
-        let Some(channels) = &self.channels else {
-            return Err(StoreError::NotDone(NO_CLIENT.into()));
-        };
-        channels.listen(key.as_str(), wake).await
-    }
-}
-
-const NO_CLIENT: &str = "a store on a connection of your own needs a client to listen: see \
-    RedisStore::listening and RedisStore::listening_in_cluster";
-
-/// `EVALSHA digest 1 key argument...`, or the same with the script's text.
-fn packed<M: Command>(call: &Call<'_, M>, key: &Key) -> Cmd {
-    let mut packed = redis::cmd(call.name());
-    packed.arg(call.script()).arg(1).arg(key.as_str());
-    call.arguments().for_each(|argument| _ = packed.arg(argument));
-    packed
 }

@@ -66,7 +66,6 @@
 //! before anything was sent, what was certainly not done, and what may have been done:
 //! see [`StoreError`].
 
-pub mod adapter;
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 mod blocking;
 mod error;
@@ -74,7 +73,7 @@ mod fenced;
 mod key;
 mod limiter;
 mod locks;
-mod notifications;
+pub mod notifications;
 mod replicated;
 mod retry_store;
 pub mod runtime;

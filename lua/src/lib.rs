@@ -16,17 +16,17 @@
 //! To use the scripts from another language, print them whole:
 //! `cargo run -p lockage-lua --example print token_bucket_acquire`.
 
-mod call;
-mod many;
 mod sources;
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use lockage_core::ScriptId;
 
-pub use call::{Call, NEEDS_SLOW_PATH, Reply, TimeSource};
-pub use many::BatchCall;
 pub use sources::{REWRITE, SHARDED_CHANNELS};
+
+/// The first word of the error that a script of the fast path replies where the record is not one that it
+/// knows, and the command goes on as text: see [`lockage_core::Encoded::Packed`].
+pub const NEEDS_SLOW_PATH: &str = "LOCKAGE_NEEDS_SLOW_PATH";
 
 /// A script as it is shipped.
 #[derive(Debug)]
@@ -37,6 +37,11 @@ pub struct Script {
 }
 
 impl Script {
+    fn of(id: ScriptId, source: String) -> Self {
+        let digest = sha1_smol::Sha1::from(&source).hexdigest();
+        Script { id, source, digest }
+    }
+
     /// Which script this is.
     pub fn id(&self) -> ScriptId {
         self.id
@@ -60,13 +65,16 @@ pub fn script(id: ScriptId) -> &'static Script {
     &SCRIPTS[index]
 }
 
+/// Returns the script that runs this one for each of several keys: see `many.lua`.
+pub fn batch_script(id: ScriptId) -> &'static Script {
+    static SCRIPTS: [OnceLock<Script>; ScriptId::ALL.len()] =
+        [const { OnceLock::new() }; ScriptId::ALL.len()];
+    let index = ScriptId::ALL.binary_search(&id).expect("every script is in ScriptId::ALL");
+    SCRIPTS[index].get_or_init(|| Script::of(id, sources::many(id)))
+}
+
 static SCRIPTS: LazyLock<Vec<Script>> = LazyLock::new(|| {
-    let scripts = ScriptId::ALL.into_iter().map(|id| {
-        let source = sources::source(id);
-        let digest = sha1_smol::Sha1::from(&source).hexdigest();
-        Script { id, source, digest }
-    });
-    scripts.collect()
+    ScriptId::ALL.into_iter().map(|id| Script::of(id, sources::source(id))).collect()
 });
 
 #[cfg(test)]

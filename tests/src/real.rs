@@ -2,11 +2,10 @@
 
 use std::cell::RefCell;
 
-use lockage_core::{
-    Command, Encoded, ScriptCall, ScriptId, Stored, Timestamp, read_integer_reply,
-    read_packed_reply,
-};
-use redis::{Connection, Value};
+use lockage_core::{Command, ScriptCall, ScriptId, Stored, Timestamp};
+use lockage_redis::{Call, Reply};
+use lockage_redis_rs::read;
+use redis::{Connection, ConnectionLike, Value};
 
 use crate::key::{Held, Holds, Key};
 use crate::server::{Server, VirtualClock};
@@ -30,7 +29,7 @@ pub struct Session {
     connection: Connection,
     clock: VirtualClock,
     keys: u64,
-    server: Server,
+    _server: Server,
 }
 
 impl Session {
@@ -47,16 +46,11 @@ impl Session {
                 load.query(&mut connection).expect("the server takes every script");
             assert_eq!(digest, script.digest(), "the digest that is shipped with {}", id.name());
         }
-        Session { connection, clock, keys: 0, server }
-    }
-
-    /// The server that is called.
-    pub fn server(&self) -> &Server {
-        &self.server
+        Session { connection, clock, keys: 0, _server: server }
     }
 
     /// The script, and in the same round trip what the key then holds.
-    fn call(&mut self, key: &str, call: &ScriptCall) -> Result<(Value, Held), String> {
+    fn call(&mut self, key: &str, call: &ScriptCall) -> Result<(Reply, Held), String> {
         let digest = lockage_lua::script(call.script()).digest();
         let mut calls = redis::pipe();
         calls.cmd("EVALSHA").arg(digest).arg(1).arg(key);
@@ -65,9 +59,14 @@ impl Session {
         }
         calls.cmd("EVAL").arg(LOOK).arg(1).arg(key);
         calls.cmd("PTTL").arg(key);
-        let (reply, value, ttl_ms): (Value, Value, i64) =
-            calls.query(&mut self.connection).map_err(|error| error.to_string())?;
-        Ok((reply, stored(value).map(|stored| (stored, self.expire_ms(ttl_ms)))))
+        let replies = self.connection.req_packed_commands(&calls.get_packed_pipeline(), 0, 3);
+        let replies = replies.map_err(|error| error.to_string())?;
+        let [reply, value, Value::Int(ttl_ms)] = <[Value; 3]>::try_from(replies).expect("three")
+        else {
+            panic!("PTTL replies an integer");
+        };
+        let held = stored(value).map(|stored| (stored, self.expire_ms(ttl_ms)));
+        Ok((read(Ok(reply)).map_err(|error| error.to_string())?, held))
     }
 
     /// The clock stands still between the calls, so what is left tells when the key expires.
@@ -96,18 +95,17 @@ impl Key for Real<'_> {
     fn execute<C: Command>(&mut self, command: &C, now: Timestamp) -> Result<C::Outcome, String> {
         let mut session = self.session.borrow_mut();
         session.clock.set(self.time.store_us(now.as_micros()));
-        let time = self.time.sent(now);
-        let call = command.encode().at(time);
-        let mut called = session.call(&self.key, &call);
-        if let (Err(error), Encoded::Packed(_)) = (&called, call.encoded())
-            && error.contains(lockage_lua::NEEDS_SLOW_PATH)
-        {
-            let call = Encoded::Text(command.encode_text()).at(time);
-            called = session.call(&self.key, &call);
+        let (mut call, mut held) = (Call::new(command, self.time.sent(now)), None);
+        let reply = call.settle(|call| {
+            let (reply, then) = session.call(&self.key, call.script_call())?;
+            held = then;
+            Ok::<_, String>(reply)
+        })?;
+        if let Reply::Error(error) = reply {
+            return Err(error.to_string());
         }
-        let (reply, held) = called?;
         self.held = held;
-        command.outcome(&integers(reply)).map_err(|error| error.to_string())
+        command.outcome(&reply.integers().unwrap_or_default()).map_err(|error| error.to_string())
     }
 
     fn forget(&mut self) {
@@ -126,15 +124,6 @@ impl Drop for Real<'_> {
     fn drop(&mut self) {
         // A failure here only leaves a key behind on a server that is about to go.
         let _ = self.session.borrow_mut().drop_key(&self.key);
-    }
-}
-
-/// A reply as commands read it; an empty list where it is none of these.
-fn integers(reply: Value) -> Vec<i64> {
-    match reply {
-        Value::Int(integer) => read_integer_reply(integer).to_vec(),
-        Value::BulkString(numbers) => read_packed_reply(&numbers).unwrap_or_default(),
-        reply => redis::from_redis_value(reply).unwrap_or_default(),
     }
 }
 

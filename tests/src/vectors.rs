@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use lockage_core::lock::{HoldId, Lock, OwnerId};
 use lockage_core::{
-    Acquire, AcquireEach, CallTime, CancelTurn, Command, Decision, Encoded, Limit, Peek, Record,
-    RequestId, Reset, ScriptCall, Stored, TakeTurn, Ticket, Timestamp, Turn, Verdict,
-    read_integer_reply, read_packed_reply,
+    Acquire, AcquireEach, CallTime, CancelTurn, Command, Decision, Limit, Peek, Record, RequestId,
+    Reset, Stored, TakeTurn, Ticket, Timestamp, Turn, Verdict,
 };
-use lockage_sim::store::{RespValue, SimStore};
+use lockage_redis::{Call, Reply};
+use lockage_sim::store::SimStore;
 use serde_json::{Value, json};
 
 const KEY: &str = "lockage:{vector}";
@@ -91,20 +91,15 @@ impl Recorder {
         let now = Timestamp::from_micros(self.now_us).expect("within the range of time");
         self.store.set_now(now);
         let before = self.store.stored(KEY);
-        let mut call = command.encode().at(CallTime::Store);
-        let mut eval = |call: &ScriptCall| {
+        let mut call = Call::new(command, CallTime::Store);
+        let reply = call.settle(|call| {
+            let call = call.script_call();
             let source = lockage_lua::script(call.script()).source();
             let bytes: Vec<&[u8]> = call.arguments().collect();
-            self.store.eval(source, &[KEY.as_bytes()], &bytes).expect("Lua gets its memory")
-        };
-        let mut reply = eval(&call);
-        if let (RespValue::Error(error), Encoded::Packed(_)) = (&reply, call.encoded())
-            && error.starts_with(lockage_lua::NEEDS_SLOW_PATH)
-        {
-            call = Encoded::Text(command.encode_text()).at(CallTime::Store);
-            reply = eval(&call);
-        }
-        let (reply, as_sent) = integers(reply);
+            self.store.eval(source, &[KEY.as_bytes()], &bytes).map(Reply::from)
+        });
+        let (reply, as_sent) = integers(&reply.expect("Lua gets its memory"));
+        let call = call.script_call();
         let after = self.store.stored(KEY);
         let outcome = command.outcome(&reply);
 
@@ -358,22 +353,14 @@ fn queue_vectors(lock: &Lock) -> Vec<Value> {
 }
 
 /// A reply as commands read it, and as it is sent: a list, an integer, or a string in hex.
-fn integers(reply: RespValue) -> (Vec<i64>, Value) {
-    let values = match reply {
-        RespValue::Array(values) => values,
-        RespValue::Integer(number) => return (read_integer_reply(number).to_vec(), number.into()),
-        RespValue::Bulk(bytes) => {
-            let numbers = read_packed_reply(&bytes).expect("numbers of eight bytes");
-            return (numbers, json!({ "hex": hex::encode(bytes) }));
-        }
-        other => panic!("{other:?} is no reply"),
+fn integers(reply: &Reply) -> (Vec<i64>, Value) {
+    let numbers = reply.integers().unwrap_or_else(|_| panic!("{reply:?} is no reply"));
+    let as_sent = match reply {
+        Reply::Integer(number) => (*number).into(),
+        Reply::Bytes(bytes) => json!({ "hex": hex::encode(bytes) }),
+        _ => numbers.clone().into(),
     };
-    let integer = |value| match value {
-        RespValue::Integer(number) => number,
-        other => panic!("{other:?} is no integer"),
-    };
-    let values: Vec<i64> = values.into_iter().map(integer).collect();
-    (values.clone(), values.into())
+    (numbers, as_sent)
 }
 
 /// What scripts that take numbers in binary get is in hex.

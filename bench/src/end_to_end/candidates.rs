@@ -142,13 +142,7 @@ fn patient() -> AsyncConnectionConfig {
 }
 
 fn redis_rs(url: &str) -> Result<RedisStore<Reconnecting>> {
-    let client = redis::Client::open(url)?;
-    let connects = client.clone();
-    let link = Reconnecting::new(move || {
-        let client = connects.clone();
-        async move { client.get_multiplexed_async_connection_with_config(&patient()).await }
-    });
-    Ok(RedisStore::new(link).listening(client))
+    Ok(RedisStore::connect_with_config(redis::Client::open(url)?, patient()))
 }
 
 async fn fred(url: &str) -> Result<Client> {

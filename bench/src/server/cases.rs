@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lockage_core::lock::{HoldId, Lock, Operation, OwnerId};
-use lockage_core::{Acquire, Command, Limit, Timestamp};
-use lockage_lua::{Call, TimeSource};
+use lockage_core::{Acquire, CallTime, Command, Limit, Timestamp};
+use lockage_redis::Call;
 use redis::Cmd;
 
 /// One row of the table.
@@ -238,13 +238,8 @@ fn eval(script: &str, words: &[&str]) -> Cmd {
 
 /// A call as the adapters send it, once the server knows the script.
 fn call(command: &impl Command, id: &str) -> Cmd {
-    let call = Call::new(command, &TimeSource::SERVER);
-    let mut cmd = redis::cmd(call.name());
-    cmd.arg(call.script()).arg(1).arg(format!("lockage:{{{id}}}"));
-    for argument in call.arguments() {
-        cmd.arg(argument);
-    }
-    cmd
+    let key = format!("lockage:{{{id}}}");
+    lockage_redis_rs::command(&Call::new(command, CallTime::Store).request(&key))
 }
 
 /// What makes the server know all scripts that are called.

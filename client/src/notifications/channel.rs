@@ -7,7 +7,7 @@ use std::task::Waker;
 use futures_util::FutureExt;
 use futures_util::future::Shared;
 
-use super::channels::Subscribing;
+use super::subscriptions::Subscribing;
 use super::{Notification, Wake};
 
 /// After so many waits in a row without a signal, a channel is subscribed to anew.

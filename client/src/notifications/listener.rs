@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use futures_util::FutureExt;
 
 use super::channel::{Attempt, Channel, Waiter};
-use super::channels::{Inner, State};
+use super::subscriptions::{Inner, State};
 use super::{Notification, Wake};
 
 /// Listens to one channel, until it is dropped.

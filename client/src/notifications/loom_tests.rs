@@ -6,15 +6,17 @@ use futures_util::FutureExt;
 use loom::future::block_on;
 use loom::thread;
 
-use super::channels::{Channels, Feed, Feeds, Subscriber, Subscribing};
+use super::subscriptions::{
+    Subscriber, Subscribing, SubscriptionSink, SubscriptionSinks, Subscriptions,
+};
 use super::{Listener, Notification, Wake};
 
 const CHANNEL: &str = "lock:{a}";
 
 /// A server that is there whenever it is asked.
-struct Line;
+struct AlwaysThere;
 
-impl Subscriber for Line {
+impl Subscriber for AlwaysThere {
     fn subscribe(&self, _channel: &str) -> Subscribing {
         async { Ok(()) }.boxed()
     }
@@ -22,18 +24,18 @@ impl Subscriber for Line {
     fn unsubscribe(&self, _channel: &str) {}
 }
 
-/// Channels with a connection.
-fn channels() -> (Channels, Feed) {
-    let mut feeds: Option<Feeds> = None;
-    let channels = Channels::new(|of_these| {
-        feeds = Some(of_these);
-        Line
+/// Subscriptions with a connection.
+fn subscriptions() -> (Subscriptions, SubscriptionSink) {
+    let mut sinks: Option<SubscriptionSinks> = None;
+    let channels = Subscriptions::new(|of_these| {
+        sinks = Some(of_these);
+        AlwaysThere
     });
-    let feed = feeds.expect("they were given").open();
-    (channels, feed)
+    let sink = sinks.expect("they were given").open();
+    (channels, sink)
 }
 
-fn listen(channels: &Channels, wake: Wake) -> Listener {
+fn listen(channels: &Subscriptions, wake: Wake) -> Listener {
     block_on(channels.listen(CHANNEL, wake)).unwrap()
 }
 
@@ -41,9 +43,9 @@ fn listen(channels: &Channels, wake: Wake) -> Listener {
 #[test]
 fn l12_a_message_is_not_missed() {
     loom::model(|| {
-        let (channels, feed) = channels();
+        let (channels, sink) = subscriptions();
         let mut listener = listen(&channels, Wake::All);
-        let publisher = thread::spawn(move || feed.message(CHANNEL, ""));
+        let publisher = thread::spawn(move || sink.message(CHANNEL, ""));
         assert_eq!(block_on(listener.next()), Notification::Message);
         publisher.join().unwrap();
     });
@@ -53,9 +55,9 @@ fn l12_a_message_is_not_missed() {
 #[test]
 fn l12_who_goes_leaves_the_message_to_the_next() {
     loom::model(|| {
-        let (channels, feed) = channels();
+        let (channels, sink) = subscriptions();
         let (first, mut second) = (listen(&channels, Wake::One), listen(&channels, Wake::One));
-        let publisher = thread::spawn(move || feed.message(CHANNEL, ""));
+        let publisher = thread::spawn(move || sink.message(CHANNEL, ""));
         drop(first);
         assert_eq!(block_on(second.next()), Notification::Message);
         publisher.join().unwrap();
@@ -66,9 +68,9 @@ fn l12_who_goes_leaves_the_message_to_the_next() {
 #[test]
 fn a_loss_is_told() {
     loom::model(|| {
-        let (channels, feed) = channels();
+        let (channels, sink) = subscriptions();
         let mut listener = listen(&channels, Wake::All);
-        let connection = thread::spawn(move || feed.end());
+        let connection = thread::spawn(move || sink.end());
         assert_eq!(block_on(listener.next()), Notification::Lost);
         connection.join().unwrap();
     });
@@ -78,7 +80,7 @@ fn a_loss_is_told() {
 #[test]
 fn those_who_come_and_go_leave_nothing() {
     loom::model(|| {
-        let (channels, _feed) = channels();
+        let (channels, _feed) = subscriptions();
         let others = channels.clone();
         let other = thread::spawn(move || drop(listen(&others, Wake::One)));
         drop(listen(&channels, Wake::One));

@@ -9,7 +9,7 @@
 //! A message is empty, or the name of the one whom it is for ([`Wake::Named`]).
 //!
 //! A store subscribes to a channel once, on one connection for all channels, however many listen
-//! ([`Channels`]). Of what was published for a listener there is one flag, not a queue.
+//! ([`Subscriptions`]). Of what was published for a listener there is one flag, not a queue.
 //!
 //! Nothing is spawned here: all who wait drive what has to be done to subscribe, and one attempt serves
 //! all. A lost connection loses all subscriptions; whoever waits makes them anew, and once they stand,
@@ -23,10 +23,10 @@
 //! for themselves then.
 
 mod channel;
-mod channels;
 mod listener;
 #[cfg(all(test, loom))]
 mod loom_tests;
+mod subscriptions;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
@@ -38,8 +38,10 @@ use crate::retry_store::{NoAnswer, RetryStore};
 use crate::runtime::{Runtime, within};
 use crate::store::Store;
 
-pub use channels::{Channels, Feed, Feeds, SubscribeError, Subscriber, Subscribing};
 pub use listener::Listener;
+pub use subscriptions::{
+    SubscribeError, Subscriber, Subscribing, SubscriptionSink, SubscriptionSinks, Subscriptions,
+};
 
 /// A store that tells when something was published for a key.
 pub trait Notifications: Store {

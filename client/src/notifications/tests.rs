@@ -7,7 +7,9 @@ use std::task::{Context, Poll, Waker};
 use futures_util::FutureExt;
 
 use super::channel::SILENCES;
-use super::channels::{Channels, Feed, Feeds, SubscribeError, Subscriber, Subscribing};
+use super::subscriptions::{
+    SubscribeError, Subscriber, Subscribing, SubscriptionSink, SubscriptionSinks, Subscriptions,
+};
 use super::{Listener, Notification, Wake};
 use crate::error::StoreError;
 
@@ -23,22 +25,22 @@ struct Seen {
     is_slow: AtomicBool,
     subscribed: AtomicU32,
     unsubscribed: AtomicU32,
-    feed: Mutex<Option<Feed>>,
+    sink: Mutex<Option<SubscriptionSink>>,
 }
 
-struct Line {
+struct Connection {
     server: Server,
-    feeds: Feeds,
+    sinks: SubscriptionSinks,
 }
 
-impl Subscriber for Line {
+impl Subscriber for Connection {
     fn subscribe(&self, _channel: &str) -> Subscribing {
-        let (server, feeds) = (self.server.clone(), self.feeds.clone());
+        let (server, sinks) = (self.server.clone(), self.sinks.clone());
         async move {
             let seen = &server.0;
-            if seen.feed.lock().unwrap().as_ref().is_none_or(Feed::has_ended) {
-                let feed = feeds.open();
-                *seen.feed.lock().unwrap() = Some(feed);
+            if seen.sink.lock().unwrap().as_ref().is_none_or(SubscriptionSink::has_ended) {
+                let sink = sinks.open();
+                *seen.sink.lock().unwrap() = Some(sink);
             }
             seen.subscribed.fetch_add(1, Ordering::Relaxed);
             if seen.is_slow.swap(false, Ordering::Relaxed) {
@@ -63,12 +65,12 @@ impl Subscriber for Line {
 }
 
 impl Server {
-    fn channels(&self) -> Channels {
-        Channels::new(|feeds| Line { server: self.clone(), feeds })
+    fn subscriptions(&self) -> Subscriptions {
+        Subscriptions::new(|sinks| Connection { server: self.clone(), sinks })
     }
 
-    fn feed(&self) -> Feed {
-        self.0.feed.lock().unwrap().clone().unwrap()
+    fn sink(&self) -> SubscriptionSink {
+        self.0.sink.lock().unwrap().clone().unwrap()
     }
 
     fn counts(&self) -> (u32, u32) {
@@ -77,7 +79,7 @@ impl Server {
     }
 }
 
-fn listen(channels: &Channels, wake: Wake) -> Listener {
+fn listen(channels: &Subscriptions, wake: Wake) -> Listener {
     pollster::block_on(channels.listen(CHANNEL, wake)).unwrap()
 }
 
@@ -89,7 +91,7 @@ fn look(listener: &mut Listener) -> Option<Notification> {
 #[test]
 fn all_listeners_of_a_channel_share_a_subscription() {
     let server = Server::default();
-    let channels = server.channels();
+    let channels = server.subscriptions();
     let mut both = [listen(&channels, Wake::All), listen(&channels, Wake::All)];
     assert_eq!(both.each_mut().map(look), [None, None]);
     channels.message("lock:{b}", None);
@@ -111,7 +113,7 @@ fn all_listeners_of_a_channel_share_a_subscription() {
 
 #[test]
 fn a_message_wakes_the_one_that_has_listened_longest() {
-    let channels = Server::default().channels();
+    let channels = Server::default().subscriptions();
     let mut first = listen(&channels, Wake::One);
     let mut second = listen(&channels, Wake::One);
     let mut all = listen(&channels, Wake::All);
@@ -128,7 +130,7 @@ fn a_message_wakes_the_one_that_has_listened_longest() {
 
 #[test]
 fn a_waiter_that_gives_up_wakes_the_next() {
-    let channels = Server::default().channels();
+    let channels = Server::default().subscriptions();
     let [first, mut second, mut third, mut fourth] = [(); 4].map(|()| listen(&channels, Wake::One));
     channels.message(CHANNEL, None);
     // Before it has seen the message.
@@ -151,7 +153,7 @@ fn a_waiter_that_gives_up_wakes_the_next() {
 #[test]
 fn a_message_with_a_name_wakes_who_listens_by_it() {
     let server = Server::default();
-    let channels = server.channels();
+    let channels = server.subscriptions();
     let [alice, bob] = [0xa11ce, 0xb0b_u128];
     let kinds = [Wake::One, Wake::Named(alice), Wake::Named(bob), Wake::All];
     let mut all = kinds.map(|wake| listen(&channels, wake));
@@ -161,10 +163,10 @@ fn a_message_with_a_name_wakes_who_listens_by_it() {
     channels.message(CHANNEL, Some(7));
     assert_eq!(all.each_mut().map(look), [None, None, None, heard]);
     // As a server sends it.
-    server.feed().message(CHANNEL, "000000000000000000000000000a11ce");
+    server.sink().message(CHANNEL, "000000000000000000000000000a11ce");
     assert_eq!(all.each_mut().map(look), [None, heard, None, heard]);
     for nobody in ["", "a11ce", "hello"] {
-        server.feed().message(CHANNEL, nobody);
+        server.sink().message(CHANNEL, nobody);
         assert_eq!(all.each_mut().map(look), [heard, None, None, heard], "{nobody:?}");
     }
 }
@@ -172,7 +174,7 @@ fn a_message_with_a_name_wakes_who_listens_by_it() {
 /// Who listens by a name may have no place in line: a message for nobody by name is for one of all.
 #[test]
 fn a_message_without_a_name_wakes_one_with_or_without_a_name() {
-    let channels = Server::default().channels();
+    let channels = Server::default().subscriptions();
     let mut first = listen(&channels, Wake::Named(1));
     let mut second = listen(&channels, Wake::One);
     channels.message(CHANNEL, None);
@@ -188,7 +190,7 @@ fn a_message_without_a_name_wakes_one_with_or_without_a_name() {
 
 #[test]
 fn a_wait_that_is_dropped_takes_no_signal() {
-    let channels = Server::default().channels();
+    let channels = Server::default().subscriptions();
     let mut listener = listen(&channels, Wake::One);
     {
         let mut wait = Box::pin(listener.next());
@@ -200,7 +202,7 @@ fn a_wait_that_is_dropped_takes_no_signal() {
 
 #[test]
 fn a_waiter_is_woken() {
-    let channels = Server::default().channels();
+    let channels = Server::default().subscriptions();
     let mut listener = listen(&channels, Wake::One);
     let sender = channels.clone();
     let thread = std::thread::spawn(move || pollster::block_on(listener.next()));
@@ -212,25 +214,25 @@ fn a_waiter_is_woken() {
 #[test]
 fn each_is_told_of_a_loss_once_and_when_there_is_a_new_subscription() {
     let server = Server::default();
-    let channels = server.channels();
+    let channels = server.subscriptions();
     let mut both = [listen(&channels, Wake::One), listen(&channels, Wake::All)];
     server.0.is_away.store(true, Ordering::Relaxed);
-    server.feed().end();
+    server.sink().end();
     assert_eq!(both.each_mut().map(look), [None, None]);
     server.0.is_away.store(false, Ordering::Relaxed);
     assert_eq!(both.each_mut().map(look), [Some(Notification::Lost); 2]);
     assert_eq!(both.each_mut().map(look), [None, None]);
     assert_eq!(server.counts(), (1 + 2 + 1, 0));
-    server.feed().lost(CHANNEL);
+    server.sink().lost(CHANNEL);
     assert_eq!(both.each_mut().map(look), [Some(Notification::Lost); 2]);
 }
 
 #[test]
 fn a_connection_that_is_over_says_nothing_more() {
     let server = Server::default();
-    let channels = server.channels();
+    let channels = server.subscriptions();
     let mut listener = listen(&channels, Wake::One);
-    let old = server.feed();
+    let old = server.sink();
     old.end();
     assert_eq!(look(&mut listener), Some(Notification::Lost));
     old.end();
@@ -242,10 +244,10 @@ fn a_connection_that_is_over_says_nothing_more() {
 #[test]
 fn another_connection_is_the_end_of_the_one_before() {
     let server = Server::default();
-    let channels = server.channels();
+    let channels = server.subscriptions();
     let mut listener = listen(&channels, Wake::One);
     // It was silent and is replaced, which nobody says.
-    let old = server.0.feed.lock().unwrap().take().unwrap();
+    let old = server.0.sink.lock().unwrap().take().unwrap();
     let other = pollster::block_on(channels.listen("lock:{b}", Wake::One)).unwrap();
     assert!(old.has_ended());
     assert_eq!(look(&mut listener), Some(Notification::Lost));
@@ -255,10 +257,10 @@ fn another_connection_is_the_end_of_the_one_before() {
 #[test]
 fn a_server_that_is_away_is_asked_once_in_a_wait() {
     let server = Server::default();
-    let channels = server.channels();
+    let channels = server.subscriptions();
     let mut listener = listen(&channels, Wake::One);
     server.0.is_away.store(true, Ordering::Relaxed);
-    server.feed().end();
+    server.sink().end();
     let mut wait = Box::pin(listener.next());
     for _ in 0..3 {
         assert!(wait.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
@@ -274,14 +276,14 @@ fn a_server_that_is_away_is_asked_once_in_a_wait() {
 #[test]
 fn a_loss_overtakes_an_attempt() {
     let server = Server::default();
-    let channels = server.channels();
+    let channels = server.subscriptions();
     let mut listener = listen(&channels, Wake::One);
-    server.feed().end();
+    server.sink().end();
     server.0.is_slow.store(true, Ordering::Relaxed);
     let mut wait = Box::pin(listener.next());
     let mut context = Context::from_waker(Waker::noop());
     assert!(wait.as_mut().poll(&mut context).is_pending());
-    server.feed().end();
+    server.sink().end();
     assert_eq!(wait.as_mut().poll(&mut context), Poll::Ready(Notification::Lost));
     assert_eq!(server.counts(), (3, 0), "the second attempt was worth nothing");
 }
@@ -289,9 +291,9 @@ fn a_loss_overtakes_an_attempt() {
 #[test]
 fn an_attempt_goes_on_whoever_waits() {
     let server = Server::default();
-    let channels = server.channels();
+    let channels = server.subscriptions();
     let mut both = [listen(&channels, Wake::One), listen(&channels, Wake::One)];
-    server.feed().end();
+    server.sink().end();
     server.0.is_slow.store(true, Ordering::Relaxed);
     // The first begins, and gives up.
     let [first, second] = &mut both;
@@ -303,10 +305,10 @@ fn an_attempt_goes_on_whoever_waits() {
 #[test]
 fn after_a_long_silence_a_subscription_is_made_anew_and_nobody_is_told() {
     let server = Server::default();
-    let channels = server.channels();
+    let channels = server.subscriptions();
     let mut listener = listen(&channels, Wake::One);
     // Of what was told before, nothing is told again.
-    server.feed().end();
+    server.sink().end();
     assert_eq!(look(&mut listener), Some(Notification::Lost));
     for _ in 0..SILENCES - 1 {
         assert_eq!(look(&mut listener), None);

@@ -23,10 +23,8 @@ mod structs;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockage_core::{
-    CallTime, Command, Encoded, ReplyError, ScriptCall, ScriptId, Stored, Timestamp,
-    read_integer_reply, read_packed_reply,
-};
+use lockage_core::{CallTime, Command, ReplyError, ScriptId, Stored, Timestamp};
+use lockage_redis::{Call, Reply};
 use mlua::Function;
 use thiserror::Error;
 
@@ -149,23 +147,19 @@ impl SimStore {
     /// [`SimError`]. A [`SimError::Reply`] means that the script refused and changed nothing
     /// (property D12).
     pub fn run<C: Command>(&mut self, key: &str, command: &C) -> Result<C::Outcome, SimError> {
-        let time = self.call_time;
-        let mut call = command.encode().at(time);
-        let mut reply = self.send(key, &call)?;
-        if let (RespValue::Error(message), Encoded::Packed(_)) = (&reply, call.encoded())
-            && message.starts_with(lockage_lua::NEEDS_SLOW_PATH)
-        {
-            call = Encoded::Text(command.encode_text()).at(time);
-            reply = self.send(key, &call)?;
+        let mut call = Call::new(command, self.call_time);
+        let reply = call.settle(|call| {
+            let call = call.script_call();
+            let reply = self.call(call.script(), key, &call.arguments().collect::<Vec<_>>());
+            reply.map(Reply::from)
+        });
+        match reply? {
+            Reply::Error(message) => {
+                let (script, message) = (call.script_call().script(), message.to_string());
+                Err(SimError::Script { script, message })
+            }
+            reply => Ok(command.outcome(&reply.integers()?)?),
         }
-        match reply {
-            RespValue::Error(message) => Err(SimError::Script { script: call.script(), message }),
-            reply => Ok(command.outcome(&integers(reply)?)?),
-        }
-    }
-
-    fn send(&mut self, key: &str, call: &ScriptCall) -> Result<RespValue, SimError> {
-        self.call(call.script(), key, &call.arguments().collect::<Vec<_>>())
     }
 
     /// Runs one script on a key with these arguments, right or wrong.
@@ -303,24 +297,16 @@ impl std::fmt::Debug for SimStore {
     }
 }
 
-/// A script's reply as the flat integers that commands read.
-fn integers(reply: RespValue) -> Result<Vec<i64>, ReplyError> {
-    let elements = match reply {
-        RespValue::Array(elements) => elements,
-        RespValue::Integer(integer) => return Ok(read_integer_reply(integer).to_vec()),
-        RespValue::Bulk(numbers) => {
-            return read_packed_reply(&numbers).ok_or(ReplyError::Unexpected);
+impl From<RespValue> for Reply {
+    fn from(reply: RespValue) -> Self {
+        match reply {
+            RespValue::Integer(integer) => Reply::Integer(integer),
+            RespValue::Bulk(bytes) => Reply::Bytes(bytes),
+            RespValue::Array(all) => Reply::List(all.into_iter().map(Reply::from).collect()),
+            RespValue::Error(text) => Reply::error(text),
+            _ => Reply::Other,
         }
-        _ => return Err(ReplyError::Unexpected),
-    };
-    let integer = |element| {
-        if let RespValue::Integer(number) = element {
-            Ok(number)
-        } else {
-            Err(ReplyError::Unexpected)
-        }
-    };
-    elements.into_iter().map(integer).collect()
+    }
 }
 
 /// The SHA-1 of some bytes, in lower-case hex.

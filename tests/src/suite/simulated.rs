@@ -3,10 +3,9 @@
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
-use lockage::{Command, Key, Store, StoreError};
 use lockage_core::Timestamp;
-use lockage_lua::{Call, Reply, TimeSource};
-use lockage_sim::store::{RespValue, SimStore};
+use lockage_redis::{Link, LinkError, LuaStore, Reply, Request};
+use lockage_sim::store::SimStore;
 
 /// A [`SimStore`] on a thread of its own, since an interpreter cannot be shared. Clones share it.
 #[derive(Clone, Debug)]
@@ -29,6 +28,11 @@ impl Simulated {
         Simulated { work }
     }
 
+    /// Returns the store itself.
+    pub fn store(&self) -> LuaStore<Self> {
+        LuaStore::new(self.clone())
+    }
+
     /// Sets the store's clock, in microseconds since the epoch.
     pub fn set_us(&self, now_us: u64) {
         let now = Timestamp::from_micros(now_us).expect("the suite stays within the range of time");
@@ -46,52 +50,20 @@ impl Simulated {
     }
 }
 
-impl Store for Simulated {
-    async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
-    where
-        C: Command<Outcome: Send> + Sync,
-    {
-        let mut call = Call::new(command, &TimeSource::SERVER);
-        loop {
-            match self.send(key, &call) {
-                RespValue::Error(error) => {
-                    let code = error.split(' ').next().unwrap_or_default();
-                    if !call.again_after(code) {
-                        return Err(StoreError::NotDone(error.into()));
-                    }
-                }
-                reply => return Ok(call.outcome(as_read(&reply))?),
-            }
-        }
-    }
-}
-
-impl Simulated {
-    fn send<C: Command>(&self, key: &Key, call: &Call<'_, C>) -> RespValue {
-        let (name, script) = (call.name(), call.script());
-        let key = key.as_str().to_owned();
-        let arguments: Vec<Vec<u8>> = call.arguments().map(<[u8]>::to_vec).collect();
-        self.with(move |store| {
-            let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
-            let keys = [key.as_bytes()];
-            let reply = match name {
+impl Link for Simulated {
+    async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
+        let name = request.name();
+        let words: Vec<Vec<u8>> = request.arguments().map(<[u8]>::to_vec).collect();
+        let reply = self.with(move |store| {
+            // The number of keys, which is one, stands behind the script.
+            let (script, keys) = (std::str::from_utf8(&words[0]), [&words[2][..]]);
+            let script = script.expect("a digest or a text");
+            let arguments: Vec<&[u8]> = words[3..].iter().map(Vec::as_slice).collect();
+            match name {
                 "EVALSHA" => store.evalsha(script, &keys, &arguments),
                 _ => store.eval(script, &keys, &arguments),
-            };
-            reply.expect("Lua gets its memory")
-        })
-    }
-}
-
-fn as_read(reply: &RespValue) -> Reply<'_> {
-    let integer = |value: &RespValue| match value {
-        RespValue::Integer(number) => Some(*number),
-        _ => None,
-    };
-    match reply {
-        RespValue::Array(values) => Reply::List(values.iter().map(integer).collect()),
-        RespValue::Integer(integer) => Reply::Integer(*integer),
-        RespValue::Bulk(numbers) => Reply::Bytes(numbers),
-        _ => Reply::Other,
+            }
+        });
+        Ok(reply.expect("Lua gets its memory").into())
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fred::types::config::Config;
-use lockage::{Error, Limit, Limiter, RecordError, StoreError};
+use lockage::{Error, Limit, Limiter, RecordError, Store, StoreError};
 use lockage_fred::FredStore;
 use lockage_redis_rs::RedisStore;
 use lockage_tests::server::Server;
@@ -18,7 +18,7 @@ async fn connect(url: String) -> MultiplexedConnection {
     Client::open(url).unwrap().get_multiplexed_async_connection().await.unwrap()
 }
 
-async fn store_error(limiter: &Limiter<RedisStore<MultiplexedConnection>>) -> StoreError {
+async fn store_error(limiter: &Limiter<impl Store>) -> StoreError {
     match limiter.try_acquire("id", 1).await {
         Err(Error::Store(error)) => error,
         other => panic!("{other:?}"),

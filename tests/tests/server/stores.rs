@@ -39,7 +39,7 @@ async fn memory() {
 #[tokio::test]
 async fn simulated_store() {
     let store = Simulated::start();
-    run("simulated", store.clone(), &|now| store.set_us(now)).await;
+    run("simulated", store.store(), &|now| store.set_us(now)).await;
 }
 
 #[tokio::test]

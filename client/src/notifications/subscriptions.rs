@@ -35,7 +35,7 @@ pub type SubscribeError = Arc<dyn Error + Send + Sync>;
 
 /// The channels of one store. Clones share them.
 #[derive(Clone)]
-pub struct Channels(Arc<Inner>);
+pub struct Subscriptions(Arc<Inner>);
 
 pub(super) struct Inner {
     pub(super) subscriber: Box<dyn Subscriber>,
@@ -48,14 +48,14 @@ pub(super) struct State {
     /// Listeners are numbered in order.
     pub(super) entered: u64,
     /// Of the present connection.
-    feed: Option<Feed>,
+    sink: Option<SubscriptionSink>,
 }
 
-impl Channels {
-    /// No channels yet, of a subscriber whose connections tell by these feeds what happens.
-    pub fn new<S: Subscriber>(subscriber: impl FnOnce(Feeds) -> S) -> Self {
-        Channels(Arc::new_cyclic(|inner| Inner {
-            subscriber: Box::new(subscriber(Feeds(Weak::clone(inner)))),
+impl Subscriptions {
+    /// No channels yet, of a subscriber whose connections tell by these sinks what happens.
+    pub fn new<S: Subscriber>(subscriber: impl FnOnce(SubscriptionSinks) -> S) -> Self {
+        Subscriptions(Arc::new_cyclic(|inner| Inner {
+            subscriber: Box::new(subscriber(SubscriptionSinks(Weak::clone(inner)))),
             state: Mutex::new(State::default()),
         }))
     }
@@ -80,7 +80,7 @@ impl Channels {
     }
 }
 
-impl fmt::Debug for Channels {
+impl fmt::Debug for Subscriptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.state().channels.keys()).finish()
     }
@@ -88,35 +88,35 @@ impl fmt::Debug for Channels {
 
 /// Where a subscriber's connections tell what happens. It keeps nothing alive.
 #[derive(Clone)]
-pub struct Feeds(Weak<Inner>);
+pub struct SubscriptionSinks(Weak<Inner>);
 
-impl Feeds {
+impl SubscriptionSinks {
     /// A connection is about to be made, in place of the one before it, which is over.
-    pub fn open(&self) -> Feed {
+    pub fn open(&self) -> SubscriptionSink {
         let has_ended = Arc::new(AtomicBool::new(false));
         let inner = Weak::clone(&self.0);
-        let feed = Feed { inner, has_ended };
+        let sink = SubscriptionSink { inner, has_ended };
         let inner = self.0.upgrade();
-        let before = inner.and_then(|inner| inner.state().feed.replace(feed.clone()));
-        before.iter().for_each(Feed::end);
-        feed
+        let before = inner.and_then(|inner| inner.state().sink.replace(sink.clone()));
+        before.iter().for_each(SubscriptionSink::end);
+        sink
     }
 }
 
-impl fmt::Debug for Feeds {
+impl fmt::Debug for SubscriptionSinks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Feeds").finish_non_exhaustive()
+        f.debug_struct("SubscriptionSinks").finish_non_exhaustive()
     }
 }
 
 /// What one connection tells those who listen. Clones are of the same connection.
 #[derive(Clone)]
-pub struct Feed {
+pub struct SubscriptionSink {
     inner: Weak<Inner>,
     has_ended: Arc<AtomicBool>,
 }
 
-impl Feed {
+impl SubscriptionSink {
     /// This was published to this channel: the name (32 hexadecimal digits) of the listener that it is for,
     /// or anything else for whoever listens.
     pub fn message(&self, channel: &str, message: &str) {
@@ -160,9 +160,11 @@ impl Feed {
     }
 }
 
-impl fmt::Debug for Feed {
+impl fmt::Debug for SubscriptionSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Feed").field("has_ended", &self.has_ended()).finish_non_exhaustive()
+        f.debug_struct("SubscriptionSink")
+            .field("has_ended", &self.has_ended())
+            .finish_non_exhaustive()
     }
 }
 

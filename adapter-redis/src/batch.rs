@@ -1,0 +1,162 @@
+//! One command on each of several keys as one script call.
+
+use lockage_core::{CallTime, Command, Encoded, ScriptCall};
+use lockage_lua::{Script, batch_script};
+
+use crate::link::Request;
+use crate::reply::Reply;
+
+/// Commands on several keys as one script call: the script of them all, once for each key. It saves the
+/// trips, and what each call costs a server beside its script.
+///
+/// In a cluster all keys would have to be in one slot, so this is for single servers.
+#[derive(Debug)]
+pub struct BatchCall {
+    script: &'static Script,
+    arguments: Vec<Vec<u8>>,
+    with_text: bool,
+}
+
+impl BatchCall {
+    /// Returns the call of these commands, or nothing where they do not go into one: it takes commands of one
+    /// script, whose arguments begin alike, and of which what differs is numbers.
+    pub fn new<'c, C: Command + 'c>(
+        commands: impl Iterator<Item = &'c C>,
+        time: CallTime,
+    ) -> Option<Self> {
+        let each: Vec<ScriptCall> = commands.map(|command| command.encode().at(time)).collect();
+        let id = each.first()?.script();
+        if each.iter().any(|call| call.script() != id) {
+            return None;
+        }
+        let arguments = match each[0].encoded() {
+            Encoded::Packed(_) => in_binary(&each),
+            Encoded::Text(_) => in_words(&each)?,
+        };
+        Some(BatchCall { script: batch_script(id), arguments, with_text: false })
+    }
+
+    /// Returns what to send: `EVALSHA digest number key... argument...`, or `EVAL` with the script's text.
+    pub fn request<'r>(&'r self, keys: impl ExactSizeIterator<Item = &'r str>) -> Request<'r> {
+        let request = match self.with_text {
+            false => Request::new("EVALSHA").with(self.script.digest()),
+            true => Request::new("EVAL").with(self.script.source()),
+        };
+        let number = keys.len() as u128;
+        let request = keys.fold(request.with_number(number), Request::with_key);
+        self.arguments.iter().fold(request, Request::with)
+    }
+
+    /// Takes a reply, and returns whether to send the next [`BatchCall::request`] at once: the server did not
+    /// know the script.
+    pub fn goes_on_after(&mut self, reply: &Reply) -> bool {
+        let is_missing = matches!(reply, Reply::Error(error) if error.code() == "NOSCRIPT");
+        is_missing && !std::mem::replace(&mut self.with_text, true)
+    }
+}
+/// Nothing, the numbers of each, and where the caller's time decides that time.
+fn in_binary(each: &[ScriptCall]) -> Vec<Vec<u8>> {
+    let numbers = each.iter().filter_map(|one| one.arguments().next());
+    let time = each[0].arguments().nth(1);
+    [&b""[..]].into_iter().chain(numbers).chain(time).map(<[u8]>::to_vec).collect()
+}
+
+/// What all begin with, and what each has of its own.
+fn in_words(each: &[ScriptCall]) -> Option<Vec<Vec<u8>>> {
+    let (first, others) = each.split_first()?;
+    let first: Vec<&[u8]> = first.arguments().collect();
+    let alike = |other: &ScriptCall| {
+        first.iter().zip(other.arguments()).take_while(|(one, other)| **one == *other).count()
+    };
+    // Many costs of one key are shorter as numbers of its own.
+    let run = first.windows(2).rev().take_while(|pair| pair[0] == pair[1]).count();
+    let shared = others.iter().map(alike).fold(first.len() - run, usize::min);
+    let mut arguments = vec![shared.to_string().into_bytes()];
+    arguments.extend(first[..shared].iter().map(|&one| one.to_owned()));
+    if each.iter().any(|one| one.arguments().len() > shared) {
+        for one in each {
+            arguments.push(numbers(one.arguments().skip(shared))?.into_bytes());
+        }
+    }
+    Some(arguments)
+}
+
+/// Each number with how often it stands there in a row.
+fn numbers<'a>(all: impl Iterator<Item = &'a [u8]>) -> Option<String> {
+    let mut runs: Vec<(&str, usize)> = Vec::new();
+    for one in all {
+        let one = std::str::from_utf8(one).ok().filter(|text| !text.is_empty())?;
+        if one.bytes().any(|byte| !byte.is_ascii_digit()) {
+            return None;
+        }
+        match runs.last_mut() {
+            Some((last, times)) if *last == one => *times += 1,
+            _ => runs.push((one, 1)),
+        }
+    }
+    let texts: Vec<String> =
+        runs.iter().map(|(number, times)| format!("{number}x{times}")).collect();
+    Some(texts.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use lockage::Limit;
+    use lockage_core::AcquireEach;
+
+    use super::*;
+
+    fn batch(limit: &str, each: &[&[u64]]) -> BatchCall {
+        let limit: Limit = limit.parse().unwrap();
+        let each: Vec<AcquireEach> =
+            each.iter().map(|costs| AcquireEach::new(limit, costs.to_vec()).unwrap()).collect();
+        BatchCall::new(each.iter(), CallTime::Store).unwrap()
+    }
+
+    /// The arguments under a limit whose script takes text.
+    fn in_words(each: &[&[u64]]) -> Vec<String> {
+        let call = batch("sliding-log 5/s + fixed-window 9/s", each);
+        call.arguments.into_iter().map(|text| String::from_utf8(text).unwrap()).collect()
+    }
+
+    #[test]
+    fn numbers_in_binary_stand_there_for_each_key() {
+        let call = batch("fixed-window 5/s", &[&[1], &[2, 2]]);
+        let packed = |numbers: &[f64]| numbers.iter().flat_map(|it| it.to_le_bytes()).collect();
+        let own = [packed(&[5.0, 1e6, 1.0]), packed(&[5.0, 1e6, 2.0, 2.0])];
+        assert_eq!(call.arguments, [&[vec![]][..], &own].concat());
+    }
+
+    #[test]
+    fn what_is_the_same_for_all_is_said_once() {
+        let limit = ["", "0", "", "C1", "L1", "5", "1000000", "F1", "9", "1000000"];
+        let with =
+            |shared: &'static str, own: &[&'static str]| [&[shared][..], &limit, own].concat();
+        assert_eq!(in_words(&[&[1], &[1], &[1]]), with("11", &["1"]));
+        assert_eq!(in_words(&[&[1], &[2, 2, 2, 1]]), with("10", &["1x1", "2x3,1x1"]));
+        assert_eq!(in_words(&[&[3, 3, 3, 3]]), with("11", &["3", "3x3"]));
+    }
+
+    #[test]
+    fn the_text_follows_the_digest_once() {
+        let mut call = batch("token-bucket 5/s", &[&[1]]);
+        let sent = |call: &BatchCall| {
+            let request = call.request(["a", "b"].into_iter());
+            let words: Vec<String> = request
+                .arguments()
+                .map(|word| String::from_utf8_lossy(word).into_owned())
+                .collect();
+            assert_eq!(words[1..4], ["2", "a", "b"]);
+            (request.name(), words[0].clone())
+        };
+        let (name, digest) = sent(&call);
+        assert_eq!((name, digest.len()), ("EVALSHA", 40));
+        assert!(call.goes_on_after(&Reply::error("NOSCRIPT No matching script.")));
+        let (name, text) = sent(&call);
+        assert_eq!(name, "EVAL");
+        assert!(text.starts_with("local function run(redis, KEYS, ARGV)"));
+        for error in ["NOSCRIPT No matching script.", "MOVED 1 a:1"] {
+            assert!(!call.goes_on_after(&Reply::error(error)), "{error}");
+        }
+    }
+}

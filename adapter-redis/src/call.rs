@@ -1,0 +1,274 @@
+//! One command as script calls, without sending them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockage::StoreError;
+use lockage_core::{CallTime, Clock, Command, Encoded, ScriptCall};
+use lockage_lua::{NEEDS_SLOW_PATH, script};
+
+use crate::link::{Redirect, Request};
+use crate::reply::Reply;
+
+/// How often one call follows a slot to another node, or finds it gone again, before it is reported as
+/// not done.
+const REDIRECTIONS: u8 = 8;
+
+/// One command as a script call, and what follows from each reply.
+///
+/// A script is called by its digest first, and by its whole text where the server does not know it. `EVAL`
+/// makes the server remember the text, so this needs no `SCRIPT LOAD`, and in a cluster it reaches the
+/// node that has the key.
+#[derive(Debug)]
+pub struct Call<'a, C> {
+    command: &'a C,
+    time: CallTime,
+    call: ScriptCall,
+    with_text: bool,
+    node: Option<String>,
+    is_asking: bool,
+    redirections: u8,
+}
+
+impl<'a, C: Command> Call<'a, C> {
+    /// Returns the call of this command, at this time.
+    pub fn new(command: &'a C, time: CallTime) -> Self {
+        let call = command.encode().at(time);
+        let (node, is_asking, redirections) = (None, false, 0);
+        Call { command, time, call, with_text: false, node, is_asking, redirections }
+    }
+
+    /// Returns the script and its arguments, for a store that knows every script by its name.
+    pub fn script_call(&self) -> &ScriptCall {
+        &self.call
+    }
+
+    /// Returns what to send: `EVALSHA digest 1 key argument...`, or `EVAL` with the script's text.
+    pub fn request<'r>(&'r self, key: &'r str) -> Request<'r> {
+        let script = script(self.call.script());
+        let request = match self.with_text {
+            false => Request::new("EVALSHA").with(script.digest()),
+            true => Request::new("EVAL").with(script.source()),
+        };
+        let redirect = Redirect {
+            node: self.node.as_deref(),
+            is_asking: self.is_asking,
+            count: self.redirections,
+        };
+        self.call.arguments().fold(request.with("1").with_key(key), Request::with).along(redirect)
+    }
+
+    /// Takes a reply, and returns whether to send the next [`Call::request`] at once.
+    ///
+    /// Only errors lead to it, after which nothing was done: no script fails once it has written. The
+    /// server does not know the script, a packed call met a record that it does not know, or, where `follows`
+    /// is set, the slot is with another node.
+    pub fn goes_on_after(&mut self, reply: &Reply, follows: bool) -> bool {
+        let Reply::Error(error) = reply else { return false };
+        match error.code() {
+            "NOSCRIPT" => !std::mem::replace(&mut self.with_text, true),
+            NEEDS_SLOW_PATH if matches!(self.call.encoded(), Encoded::Packed(_)) => {
+                self.call = Encoded::Text(self.command.encode_text()).at(self.time);
+                self.with_text = false;
+                true
+            }
+            code @ ("MOVED" | "ASK") if follows => {
+                self.node = error.node().map(str::to_owned);
+                self.is_asking = code == "ASK";
+                self.redirections += 1;
+                self.redirections <= REDIRECTIONS
+            }
+            _ => false,
+        }
+    }
+
+    /// Sends the call by `send`, which answers at once, until its reply is final, and returns that.
+    ///
+    /// # Errors
+    /// The first error of `send`.
+    pub fn settle<E>(
+        &mut self,
+        mut send: impl FnMut(&Self) -> Result<Reply, E>,
+    ) -> Result<Reply, E> {
+        loop {
+            let reply = send(self)?;
+            if !self.goes_on_after(&reply, false) {
+                return Ok(reply);
+            }
+        }
+    }
+
+    /// Returns the outcome that a final reply stands for.
+    ///
+    /// # Errors
+    /// [`StoreError::NotDone`] of an error reply; otherwise as [`Command::outcome`].
+    pub fn outcome(&self, reply: &Reply) -> Result<C::Outcome, StoreError> {
+        outcome(self.command, reply)
+    }
+}
+
+/// Returns the outcome of `command` that this reply stands for.
+pub(crate) fn outcome<C: Command>(command: &C, reply: &Reply) -> Result<C::Outcome, StoreError> {
+    match reply {
+        Reply::Error(error) => Err(StoreError::NotDone(Box::new(error.clone()))),
+        reply => Ok(command.outcome(&reply.integers()?)?),
+    }
+}
+
+/// Whose clock decides: the server's, or the caller's.
+#[derive(Clone, Default)]
+pub struct TimeSource(Option<Injected>);
+
+#[derive(Clone)]
+struct Injected {
+    clock: Arc<dyn Clock>,
+    skew_ms: u64,
+}
+
+impl TimeSource {
+    /// The server's clock.
+    pub const SERVER: TimeSource = TimeSource(None);
+
+    /// Returns the caller's clock, for servers that refuse `TIME` in scripts, and for tests.
+    ///
+    /// `skew` bounds how far this clock may be off the server's and other callers'. It is added to
+    /// every expiry, rounded up to milliseconds, and counts as a year where it is more. Beyond it,
+    /// keys can expire while they still matter. Do not use it for locks outside of tests: their
+    /// leases rest on one clock for all.
+    pub fn caller(clock: Arc<dyn Clock>, skew: Duration) -> Self {
+        let skew_ms = u64::try_from(skew.as_micros().div_ceil(1000)).unwrap_or(u64::MAX);
+        // More is no bound, and the server could not add it to its time.
+        let skew_ms = skew_ms.min(366 * 24 * 3600 * 1000);
+        TimeSource(Some(Injected { clock, skew_ms }))
+    }
+
+    /// Returns the time of a call that is made now.
+    pub(crate) fn read(&self) -> CallTime {
+        match &self.0 {
+            Some(Injected { clock, skew_ms }) => {
+                CallTime::Caller { now: clock.now(), skew_ms: *skew_ms }
+            }
+            None => CallTime::Store,
+        }
+    }
+}
+
+impl fmt::Debug for TimeSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "TimeSource::caller" } else { "TimeSource::SERVER" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockage::{Limit, RecordError};
+    use lockage_core::{Acquire, Reset};
+
+    use super::*;
+
+    fn with_call(test: impl FnOnce(Call<'_, Acquire>)) {
+        let limit: Limit = "token-bucket 5/s".parse().unwrap();
+        let command = Acquire::new(limit, 1).unwrap();
+        test(Call::new(&command, CallTime::Store));
+    }
+
+    /// The command's name, and the script's digest or text.
+    fn sent(call: &Call<'_, Acquire>) -> (&'static str, String) {
+        let request = call.request("key");
+        let script = request.arguments().next().unwrap();
+        (request.name(), String::from_utf8(script.to_vec()).unwrap())
+    }
+
+    fn goes_on(call: &mut Call<'_, Acquire>, error: &str) -> bool {
+        call.goes_on_after(&Reply::error(error), true)
+    }
+
+    #[test]
+    fn the_text_follows_the_digest_once() {
+        with_call(|mut call| {
+            let (name, digest) = sent(&call);
+            assert_eq!((name, digest.len()), ("EVALSHA", 40));
+            assert!(goes_on(&mut call, "NOSCRIPT No matching script."));
+            let (name, text) = sent(&call);
+            assert_eq!(name, "EVAL");
+            assert!(text.contains("KEYS[1]"));
+            assert!(!goes_on(&mut call, "NOSCRIPT No matching script."));
+        });
+    }
+
+    #[test]
+    fn a_record_of_another_limit_is_for_the_script_that_converts_once() {
+        with_call(|mut call| {
+            let first = sent(&call);
+            assert!(goes_on(&mut call, "NOSCRIPT"));
+            assert!(goes_on(&mut call, "LOCKAGE_NEEDS_SLOW_PATH"));
+            let (name, digest) = sent(&call);
+            assert_eq!((name, digest.len()), ("EVALSHA", 40));
+            assert_ne!(digest, first.1);
+            assert!(goes_on(&mut call, "NOSCRIPT"));
+            assert!(!goes_on(&mut call, "LOCKAGE_NEEDS_SLOW_PATH"));
+        });
+    }
+
+    #[test]
+    fn a_slot_is_followed_for_as_often_as_a_sane_cluster_needs() {
+        with_call(|mut call| {
+            let followed = (0..100)
+                .filter(|_| goes_on(&mut call, "MOVED 1 a:1") || goes_on(&mut call, "ASK 1 b:1"));
+            assert!((2..20).contains(&followed.count()));
+        });
+        with_call(|mut call| {
+            for moved in ["MOVED 1 a:1", "ASK 1 b:1"] {
+                assert!(!call.goes_on_after(&Reply::error(moved), false), "{moved}: no cluster");
+            }
+        });
+    }
+
+    #[test]
+    fn a_request_knows_the_node_that_a_redirection_named() {
+        with_call(|mut call| {
+            let way = |call: &Call<'_, Acquire>| {
+                let request = call.request("key");
+                (request.node().map(str::to_owned), request.is_asking(), request.redirections())
+            };
+            assert_eq!(way(&call), (None, false, 0));
+            assert!(goes_on(&mut call, "ASK 1 b:1"));
+            assert_eq!(way(&call), (Some("b:1".to_owned()), true, 1));
+            assert!(goes_on(&mut call, "NOSCRIPT"));
+            assert_eq!(way(&call), (Some("b:1".to_owned()), true, 1), "that node is asked again");
+            assert!(goes_on(&mut call, "MOVED 1 a:1"));
+            assert_eq!(way(&call), (Some("a:1".to_owned()), false, 2));
+        });
+    }
+
+    #[test]
+    fn other_errors_are_reported() {
+        for code in ["ERR", "OOM", "READONLY", "BUSY", "CLUSTERDOWN", "LOADING", "NOSCRIPTS", ""] {
+            with_call(|mut call| {
+                assert!(!goes_on(&mut call, code), "{code}");
+                let error = call.outcome(&Reply::error(code)).unwrap_err();
+                assert!(matches!(error, StoreError::NotDone(_)), "{code}: {error:?}");
+            });
+        }
+    }
+
+    #[test]
+    fn a_reply_of_another_form_is_unknown_and_never_a_denial() {
+        let nested = Reply::List(vec![Reply::Integer(0), Reply::Other]);
+        let short = Reply::List(vec![Reply::Integer(0)]);
+        for reply in [Reply::Other, nested, short] {
+            with_call(|mut call| {
+                assert!(!call.goes_on_after(&reply, true));
+                assert!(matches!(call.outcome(&reply), Err(StoreError::Unknown(_))), "{reply:?}");
+            });
+        }
+    }
+
+    #[test]
+    fn a_refused_record_is_told_by_its_status() {
+        let reply = Reply::List(vec![Reply::Integer(1)]);
+        let error = Call::new(&Reset, CallTime::Store).outcome(&reply).unwrap_err();
+        assert!(matches!(error, StoreError::Record(RecordError::OtherKind)));
+    }
+}

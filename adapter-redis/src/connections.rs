@@ -1,0 +1,59 @@
+//! The link of a store that connects by itself.
+
+use crate::link::{Link, LinkError, Pipeline, Request};
+use crate::pool::ConnectionPool;
+use crate::reconnecting::Reconnecting;
+use crate::replicated::{Acknowledged, Acknowledging, ReplicaWait};
+use crate::reply::Reply;
+
+/// One connection for all calls, and one more for each call that waits for replicas meanwhile. They are made
+/// at their first use, and made anew once they are lost or leave several calls without an answer. Nothing
+/// is sent again. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Connections<C> {
+    shared: Reconnecting<C>,
+    exclusive: ConnectionPool<C>,
+}
+
+impl<C: Link + Clone + 'static> Connections<C> {
+    /// Returns connections that `connect` makes, each to the server that takes writes at that time.
+    pub fn new<F>(connect: impl Fn() -> F + Clone + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<C, LinkError>> + Send + 'static,
+    {
+        Self::by(move || Reconnecting::new(connect.clone()))
+    }
+
+    /// Returns connections that `connect` makes, each to all nodes of a cluster: see
+    /// [`Reconnecting::of_cluster`].
+    pub fn of_cluster<F>(connect: impl Fn() -> F + Clone + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<C, LinkError>> + Send + 'static,
+    {
+        Self::by(move || Reconnecting::of_cluster(connect.clone()))
+    }
+
+    fn by(another: impl Fn() -> Reconnecting<C> + Send + Sync + 'static) -> Self {
+        Connections { shared: another(), exclusive: ConnectionPool::new(another) }
+    }
+}
+
+impl<C: Link + Clone + 'static> Link for Connections<C> {
+    async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
+        self.shared.send(request).await
+    }
+
+    fn is_cluster(&self) -> bool {
+        self.shared.is_cluster()
+    }
+}
+
+impl<C: Pipeline + Clone + 'static> Acknowledging for Connections<C> {
+    async fn send_acknowledged(
+        &self,
+        call: &Request<'_>,
+        wait: ReplicaWait,
+    ) -> Result<Acknowledged, LinkError> {
+        self.exclusive.send_acknowledged(call, wait).await
+    }
+}

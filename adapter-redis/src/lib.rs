@@ -1,0 +1,35 @@
+//! What every Redis client needs to be a [`Store`](lockage::Store), without a client in it.
+//!
+//! [`LuaStore`] runs each command as a script call. It follows `NOSCRIPT`, `MOVED`, `ASK` and the slow
+//! path, batches, waits for replicas, and tells errors apart. A client implements [`Link`]: it sends
+//! one [`Request`] at most once and returns the [`Reply`], or a [`LinkError`].
+//!
+//! | the client has | implement | and get |
+//! |---|---|---|
+//! | a connection or a pool | [`Link`] | `LuaStore::new(link)`: a [`Store`](lockage::Store) |
+//! | a way to connect | [`Link`] of one connection | [`Connections`], which reconnects |
+//! | pipelines | [`Pipeline`] | [`Replicated`](lockage::Replicated) over [`Connections`] |
+//! | push messages | [`PubSub`] | [`Notifications`](lockage::Notifications) by [`subscriptions`] |
+
+mod batch;
+mod call;
+mod connections;
+mod link;
+mod pool;
+mod reconnecting;
+mod replicated;
+mod reply;
+mod store;
+mod subscriptions;
+mod sync;
+
+pub use batch::BatchCall;
+pub use call::{Call, TimeSource};
+pub use connections::Connections;
+pub use link::{Health, Link, LinkError, Pipeline, Request};
+pub use pool::{ConnectionPool, IdlePool, NodePools};
+pub use reconnecting::Reconnecting;
+pub use replicated::{Acknowledged, Acknowledging, ReplicaWait};
+pub use reply::{ErrorReply, Reply};
+pub use store::LuaStore;
+pub use subscriptions::{PubSub, Unawaited, subscriptions};

@@ -1,0 +1,217 @@
+//! Connections of which each call has one to itself.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use crate::link::{Health, Link, LinkError, Pipeline, Request};
+use crate::reconnecting::Reconnecting;
+use crate::replicated::{Acknowledged, ReplicaWait, read};
+use crate::sync::{Mutex, MutexGuard, lock};
+
+/// Connections that no call uses at present.
+pub struct IdlePool<C>(Mutex<Vec<C>>);
+
+impl<C> IdlePool<C> {
+    /// Takes the one that was used last.
+    pub fn take(&self) -> Option<C> {
+        self.all().pop()
+    }
+
+    /// Keeps a connection that is good, drops one that is in doubt, and with one that is lost all others:
+    /// they are likely to lead nowhere as well.
+    pub fn give(&self, connection: C, health: Health) {
+        match health {
+            Health::Good => self.all().push(connection),
+            Health::Doubtful => {}
+            Health::Lost => self.all().clear(),
+        }
+    }
+
+    fn all(&self) -> MutexGuard<'_, Vec<C>> {
+        lock(&self.0)
+    }
+}
+
+impl<C> Default for IdlePool<C> {
+    fn default() -> Self {
+        IdlePool(Mutex::new(Vec::new()))
+    }
+}
+
+impl<C> fmt::Debug for IdlePool<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("IdlePool").field(&self.all().len()).finish()
+    }
+}
+
+/// As many connections as there are calls at one time: a call that holds up what comes after it on its
+/// connection holds up no other one. Clones share the connections.
+pub struct ConnectionPool<C> {
+    another: Arc<dyn Fn() -> Reconnecting<C> + Send + Sync>,
+    idle: Arc<IdlePool<Reconnecting<C>>>,
+}
+
+impl<C: Link + Clone + 'static> ConnectionPool<C> {
+    /// Returns a pool without connections, which gets one more by `another` where all are in use.
+    pub fn new(another: impl Fn() -> Reconnecting<C> + Send + Sync + 'static) -> Self {
+        ConnectionPool { another: Arc::new(another), idle: Arc::default() }
+    }
+
+    /// Uses a connection that no other call uses meanwhile, as [`Reconnecting::with`] does.
+    ///
+    /// # Errors
+    /// That of connecting.
+    pub async fn with<T, F>(&self, call: impl FnOnce(C) -> F + Send) -> Result<T, LinkError>
+    where
+        T: Send,
+        F: Future<Output = (T, Health)> + Send,
+    {
+        let connection = self.idle.take().unwrap_or_else(|| (self.another)());
+        let taken = Taken { idle: &self.idle, connection };
+        taken.connection.with(call).await
+    }
+}
+
+impl<C: Pipeline + Clone + 'static> ConnectionPool<C> {
+    /// Sends a call and waits for replicas: see
+    /// [`Acknowledging::send_acknowledged`](crate::Acknowledging::send_acknowledged).
+    ///
+    /// # Errors
+    /// As [`Link::send`], of the call.
+    pub async fn send_acknowledged(
+        &self,
+        call: &Request<'_>,
+        wait: ReplicaWait,
+    ) -> Result<Acknowledged, LinkError> {
+        let send = async |connection: C| {
+            let requests = wait.requests(call, C::TRANSACTIONS);
+            let replies = connection.send_all(&requests, wait.left()).await;
+            let result = replies.and_then(|replies| read(replies, C::TRANSACTIONS));
+            let health = Health::of_call(&result);
+            (result, health)
+        };
+        self.with(send).await?
+    }
+}
+
+/// A connection that goes back, whatever becomes of the call: it may still be in the making, and knows
+/// itself whether it is lost.
+struct Taken<'a, C> {
+    idle: &'a IdlePool<Reconnecting<C>>,
+    connection: Reconnecting<C>,
+}
+
+impl<C> Drop for Taken<'_, C> {
+    fn drop(&mut self) {
+        self.idle.give(self.connection.clone(), Health::Good);
+    }
+}
+
+impl<C> Clone for ConnectionPool<C> {
+    fn clone(&self) -> Self {
+        ConnectionPool { another: Arc::clone(&self.another), idle: Arc::clone(&self.idle) }
+    }
+}
+
+impl<C> fmt::Debug for ConnectionPool<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectionPool").field("idle", &self.idle).finish_non_exhaustive()
+    }
+}
+
+/// Pools of connections to one node each, for a client that does not choose among the nodes of a cluster by
+/// itself. Clones share the pools.
+pub struct NodePools<N, C>(Arc<Mutex<HashMap<N, ConnectionPool<C>>>>);
+
+impl<N: Clone + Eq + Hash, C: Link + Clone + 'static> NodePools<N, C> {
+    /// Returns the pool of this node, whose connections are made by what `connect` returns.
+    pub fn of<M, F>(&self, node: N, connect: impl FnOnce(&N) -> M) -> ConnectionPool<C>
+    where
+        M: Fn() -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Result<C, LinkError>> + Send + 'static,
+    {
+        let mut nodes = lock(&self.0);
+        let pool = nodes.entry(node.clone()).or_insert_with(|| {
+            let connect = connect(&node);
+            ConnectionPool::new(move || Reconnecting::new(connect.clone()))
+        });
+        pool.clone()
+    }
+}
+
+impl<N, C> Default for NodePools<N, C> {
+    fn default() -> Self {
+        NodePools(Arc::new(Mutex::new(HashMap::new())))
+    }
+}
+
+impl<N, C> Clone for NodePools<N, C> {
+    fn clone(&self) -> Self {
+        NodePools(Arc::clone(&self.0))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::task::{Context, Waker};
+
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    /// Numbers its connections.
+    fn numbered() -> ConnectionPool<u32> {
+        let count = Arc::new(AtomicU32::new(0));
+        ConnectionPool::new(move || {
+            let count = Arc::clone(&count);
+            Reconnecting::new(move || {
+                std::future::ready(Ok(count.fetch_add(1, Ordering::Relaxed) + 1))
+            })
+        })
+    }
+
+    fn used(all: &ConnectionPool<u32>, health: Health) -> u32 {
+        pollster::block_on(all.with(async |number| (number, health))).unwrap()
+    }
+
+    #[test]
+    fn one_call_at_a_time_has_a_connection() {
+        let all = numbered();
+        let outer = pollster::block_on(all.with(async |number| {
+            assert_eq!(used(&all, Health::Good), 2);
+            assert_eq!(used(&all, Health::Good), 2, "it is kept");
+            (number, Health::Good)
+        }));
+        assert_eq!(outer.unwrap(), 1);
+        assert_eq!(used(&all, Health::Lost), 1);
+        assert_eq!(used(&all, Health::Good), 3, "it is made anew in its place");
+    }
+
+    #[test]
+    fn a_call_that_is_dropped_leaves_its_connection() {
+        let all = numbered();
+        let mut dropped = Box::pin(all.with(async |number| {
+            assert_eq!(number, 1);
+            std::future::pending::<((), Health)>().await
+        }));
+        assert!(dropped.poll_unpin(&mut Context::from_waker(Waker::noop())).is_pending());
+        assert_eq!(used(&all, Health::Good), 2);
+        drop(dropped);
+        assert_eq!(used(&all, Health::Good), 1);
+    }
+
+    #[test]
+    fn idle_connections_go_with_one_that_is_lost() {
+        let idle = IdlePool::default();
+        (1..=3).for_each(|number| idle.give(number, Health::Good));
+        let last = idle.take().unwrap();
+        assert_eq!(last, 3);
+        idle.give(last, Health::Doubtful);
+        assert_eq!(idle.take(), Some(2));
+        idle.give(2, Health::Lost);
+        assert_eq!(idle.take(), None);
+    }
+}

@@ -1,0 +1,259 @@
+//! The store over any link.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use lockage::notifications::Subscriptions;
+use lockage::{Clock, Command, Key, Listener, Notifications, Store, StoreError, Wake};
+use lockage_lua::NEEDS_SLOW_PATH;
+
+use crate::batch::BatchCall;
+use crate::call::{Call, TimeSource, outcome};
+use crate::link::Link;
+use crate::reply::Reply;
+
+/// Records on a Redis or Valkey server, or on a cluster of them, that a [`Link`] leads to.
+#[derive(Clone, Debug)]
+pub struct LuaStore<L> {
+    pub(crate) link: L,
+    pub(crate) time: TimeSource,
+    subscriptions: Option<Subscriptions>,
+}
+
+impl<L> LuaStore<L> {
+    /// Returns a store through this link. The server's clock decides.
+    pub fn new(link: L) -> Self {
+        LuaStore { link, time: TimeSource::SERVER, subscriptions: None }
+    }
+
+    /// Lets the caller's clock decide instead of the server's: see [`TimeSource::caller`].
+    #[must_use]
+    pub fn with_clock(self, clock: Arc<dyn Clock>, skew: Duration) -> Self {
+        LuaStore { time: TimeSource::caller(clock, skew), ..self }
+    }
+
+    /// Lets waiters listen on these subscriptions, of the same server or cluster.
+    #[must_use]
+    pub fn listening(self, subscriptions: Subscriptions) -> Self {
+        LuaStore { subscriptions: Some(subscriptions), ..self }
+    }
+}
+
+impl<L: Link> LuaStore<L> {
+    /// Executes `command` on `key` as [`Store::execute`] does, for a caller who drops the call at `deadline`.
+    ///
+    /// Where the link is always ready, as one that blocks, so is the future.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn call<C: Command>(
+        &self,
+        key: &Key,
+        command: &C,
+        deadline: Option<Instant>,
+    ) -> Result<C::Outcome, StoreError> {
+        let mut call = Call::new(command, self.time.read());
+        loop {
+            let reply = self.link.send(&call.request(key.as_str()).by(deadline)).await?;
+            if !call.goes_on_after(&reply, self.link.is_cluster()) {
+                return call.outcome(&reply);
+            }
+        }
+    }
+
+    async fn send_batch(
+        &self,
+        mut batch: BatchCall,
+        keys: &[&str],
+        deadline: Option<Instant>,
+    ) -> Result<Reply, StoreError> {
+        loop {
+            let request = batch.request(keys.iter().copied()).by(deadline);
+            let reply = self.link.send(&request).await?;
+            if !batch.goes_on_after(&reply) {
+                return Ok(reply);
+            }
+        }
+    }
+
+    async fn call_each<C>(
+        &self,
+        calls: &[(&Key, &C)],
+        deadline: Option<Instant>,
+    ) -> Vec<Result<C::Outcome, StoreError>>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        join_all(calls.iter().map(|(key, command)| self.call(key, *command, deadline))).await
+    }
+}
+
+impl<L: Link> Store for LuaStore<L> {
+    async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        self.call(key, command, None).await
+    }
+
+    async fn execute_within<C>(
+        &self,
+        key: &Key,
+        command: &C,
+        patience: Duration,
+    ) -> Result<C::Outcome, StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        self.call(key, command, Instant::now().checked_add(patience)).await
+    }
+
+    fn supports_batch(&self) -> bool {
+        !self.link.is_cluster()
+    }
+
+    /// In one call where that can be, and otherwise at once.
+    async fn execute_batch<C>(
+        &self,
+        calls: &[(&Key, &C)],
+        patience: Duration,
+    ) -> Vec<Result<C::Outcome, StoreError>>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        let deadline = Instant::now().checked_add(patience);
+        let commands = calls.iter().map(|&(_, command)| command);
+        let batch = self.supports_batch().then(|| BatchCall::new(commands, self.time.read()));
+        let Some(batch) = batch.flatten() else {
+            return self.call_each(calls, deadline).await;
+        };
+        let keys: Vec<&str> = calls.iter().map(|(key, _)| key.as_str()).collect();
+        let replies = match self.send_batch(batch, &keys, deadline).await {
+            Ok(Reply::List(replies)) => replies,
+            // It is a node of a cluster after all: nothing was done.
+            Ok(Reply::Error(error))
+                if matches!(error.code(), "CROSSSLOT" | "MOVED" | "ASK" | "TRYAGAIN") =>
+            {
+                return self.call_each(calls, deadline).await;
+            }
+            Ok(Reply::Error(error)) => {
+                let error = StoreError::NotDone(Box::new(error)).shared();
+                return calls.iter().map(|_| Err(error())).collect();
+            }
+            Ok(_) => Vec::new(),
+            Err(error) => {
+                let error = error.shared();
+                return calls.iter().map(|_| Err(error())).collect();
+            }
+        };
+        let mut outcomes = Vec::with_capacity(calls.len());
+        let replies = replies.into_iter().chain(std::iter::repeat(Reply::Other));
+        for (reply, (key, command)) in replies.zip(calls) {
+            outcomes.push(match reply.error_of_one().map_or(reply, Reply::Error) {
+                // Its own script calls the one that knows what to do.
+                Reply::Error(error) if error.code() == NEEDS_SLOW_PATH => {
+                    self.call(key, *command, deadline).await
+                }
+                reply => outcome(*command, &reply),
+            });
+        }
+        outcomes
+    }
+}
+
+impl<L: Link> Notifications for LuaStore<L> {
+    async fn listen(&self, key: &Key, wake: Wake) -> Result<Listener, StoreError> {
+        let Some(subscriptions) = &self.subscriptions else {
+            return Err(StoreError::NotDone(NO_SUBSCRIPTIONS.into()));
+        };
+        subscriptions.listen(key.as_str(), wake).await
+    }
+}
+
+const NO_SUBSCRIPTIONS: &str =
+    "a store on a connection of your own is told by what to listen: see its methods `listening...`";
+
+/// Makes a client's own type around a [`LuaStore`] one too: `with_clock`, `Store`, `Notifications` and `Replicated`.
+#[macro_export]
+macro_rules! delegate_store {
+    ($store:ident) => {
+        impl<L> $store<L> {
+            /// Lets the caller's clock decide instead of the server's: see
+            /// [`TimeSource::caller`](::lockage_redis::TimeSource::caller).
+            #[must_use]
+            pub fn with_clock(
+                self,
+                clock: ::std::sync::Arc<dyn ::lockage::Clock>,
+                skew: ::std::time::Duration,
+            ) -> Self {
+                $store(self.0.with_clock(clock, skew))
+            }
+        }
+
+        impl<L: $crate::Link> ::lockage::Store for $store<L> {
+            async fn execute<C>(
+                &self,
+                key: &::lockage::Key,
+                command: &C,
+            ) -> Result<C::Outcome, ::lockage::StoreError>
+            where
+                C: ::lockage::Command<Outcome: Send> + Sync,
+            {
+                self.0.execute(key, command).await
+            }
+
+            async fn execute_within<C>(
+                &self,
+                key: &::lockage::Key,
+                command: &C,
+                patience: ::std::time::Duration,
+            ) -> Result<C::Outcome, ::lockage::StoreError>
+            where
+                C: ::lockage::Command<Outcome: Send> + Sync,
+            {
+                self.0.execute_within(key, command, patience).await
+            }
+
+            fn supports_batch(&self) -> bool {
+                self.0.supports_batch()
+            }
+
+            async fn execute_batch<C>(
+                &self,
+                calls: &[(&::lockage::Key, &C)],
+                patience: ::std::time::Duration,
+            ) -> Vec<Result<C::Outcome, ::lockage::StoreError>>
+            where
+                C: ::lockage::Command<Outcome: Send> + Sync,
+            {
+                self.0.execute_batch(calls, patience).await
+            }
+        }
+
+        impl<L: $crate::Link> ::lockage::Notifications for $store<L> {
+            async fn listen(
+                &self,
+                key: &::lockage::Key,
+                wake: ::lockage::Wake,
+            ) -> Result<::lockage::Listener, ::lockage::StoreError> {
+                self.0.listen(key, wake).await
+            }
+        }
+
+        impl<L: $crate::Acknowledging> ::lockage::Replicated for $store<L> {
+            async fn execute_acknowledged<C>(
+                &self,
+                key: &::lockage::Key,
+                command: &C,
+                replicas: u32,
+                patience: ::std::time::Duration,
+            ) -> Result<(C::Outcome, u32), ::lockage::StoreError>
+            where
+                C: ::lockage::Command<Outcome: Send> + Sync,
+            {
+                self.0.execute_acknowledged(key, command, replicas, patience).await
+            }
+        }
+    };
+}

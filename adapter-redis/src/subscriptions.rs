@@ -1,0 +1,270 @@
+//! Listening by one connection after the other.
+
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use lockage::notifications::{
+    SubscribeError, Subscriber, Subscribing, SubscriptionSink, SubscriptionSinks, Subscriptions,
+};
+use lockage_lua::SHARDED_CHANNELS;
+
+use crate::link::{Health, Link, LinkError, Request};
+use crate::reconnecting::Reconnecting;
+use crate::reply::Reply;
+use crate::sync::{Mutex, lock};
+
+/// How often a subscription follows a slot to another node.
+const REDIRECTIONS: u32 = 3;
+
+/// A connection that listens, and tells its [`SubscriptionSink`] what it hears and when it is over.
+pub trait PubSub: Link + 'static {
+    /// Returns what it was given when it was made.
+    fn sink(&self) -> &SubscriptionSink;
+
+    /// Subscribes to a channel and waits until that stands: by `SSUBSCRIBE` where channels are sharded.
+    ///
+    /// # Errors
+    /// As [`Link::send`].
+    fn subscribe(
+        &self,
+        channel: &str,
+        is_sharded: bool,
+    ) -> impl Future<Output = Result<Reply, LinkError>> + Send {
+        async move {
+            let name = if is_sharded { "SSUBSCRIBE" } else { "SUBSCRIBE" };
+            self.send(&Request::new(name).with(channel)).await
+        }
+    }
+
+    /// Ends a subscription: see [`Subscriber::unsubscribe`].
+    fn unsubscribe(&self, channel: &str, is_sharded: bool);
+}
+
+/// Returns the subscriptions of one connection for all channels, which `connect` makes at the first use, and
+/// makes anew once it has lost something.
+pub fn subscriptions<P: PubSub, F>(
+    connect: impl Fn(SubscriptionSink) -> F + Send + Sync + 'static,
+) -> Subscriptions
+where
+    F: Future<Output = Result<P, LinkError>> + Send + 'static,
+{
+    let connect = Arc::new(connect);
+    Subscriptions::new(|sinks: SubscriptionSinks| {
+        Listening(Reconnecting::new(move || {
+            let (connect, sinks) = (Arc::clone(&connect), sinks.clone());
+            async move {
+                let connection = connect(sinks.open()).await?;
+                let probe = Request::new("EVAL").with(SHARDED_CHANNELS).with("0");
+                match connection.send(&probe).await? {
+                    Reply::Error(error) => Err(LinkError::not_sent(error)),
+                    reply => Ok(Arc::new(Connected {
+                        connection,
+                        is_sharded: reply == Reply::Integer(1),
+                    })),
+                }
+            }
+        }))
+    })
+}
+
+struct Connected<P> {
+    connection: P,
+    is_sharded: bool,
+}
+
+struct Listening<P>(Reconnecting<Arc<Connected<P>>>);
+
+impl<P: PubSub> Connected<P> {
+    async fn subscribe(&self, channel: &str) -> Result<Reply, LinkError> {
+        let mut redirections = 0;
+        loop {
+            let result = self.connection.subscribe(channel, self.is_sharded).await;
+            // After it, the client knows the way.
+            match &result {
+                Ok(Reply::Error(error))
+                    if error.code() == "MOVED" && redirections < REDIRECTIONS =>
+                {
+                    redirections += 1;
+                }
+                _ => return result,
+            }
+        }
+    }
+}
+
+impl<P: PubSub> Link for Connected<P> {
+    async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
+        self.connection.send(request).await
+    }
+
+    fn has_ended(&self) -> bool {
+        self.connection.sink().has_ended()
+    }
+}
+
+impl<P: PubSub> Subscriber for Listening<P> {
+    fn subscribe(&self, channel: &str) -> Subscribing {
+        let (connections, channel) = (self.0.clone(), channel.to_owned());
+        async move {
+            let subscribe = async |connected: Arc<Connected<P>>| {
+                let result = connected.subscribe(&channel).await;
+                let health = Health::of(&result);
+                (result, health)
+            };
+            match connections.with(subscribe).await {
+                Ok(Ok(Reply::Error(error))) => Err(Arc::new(error) as SubscribeError),
+                Ok(Ok(_)) => Ok(()),
+                Ok(Err(error)) | Err(error) => Err(Arc::new(error) as SubscribeError),
+            }
+        }
+        .boxed()
+    }
+
+    fn unsubscribe(&self, channel: &str) {
+        if let Some(connected) = self.0.made() {
+            connected.connection.unsubscribe(channel, connected.is_sharded);
+        }
+    }
+}
+
+/// Futures that nobody waits for, to end subscriptions with: each is polled when it is added, and whenever
+/// something has happened by which it may go on. Clones share them.
+#[derive(Clone, Default)]
+pub struct Unawaited(Arc<Mutex<Vec<BoxFuture<'static, ()>>>>);
+
+impl Unawaited {
+    /// Adds a future, and polls all.
+    pub fn add(&self, future: impl Future<Output = ()> + Send + 'static) {
+        lock(&self.0).push(future.boxed());
+        self.poll();
+    }
+
+    /// Polls all, and drops those that are ready.
+    pub fn poll(&self) {
+        let mut context = Context::from_waker(Waker::noop());
+        lock(&self.0).retain_mut(|future| future.poll_unpin(&mut context).is_pending());
+    }
+
+    /// Drops all.
+    pub fn clear(&self) {
+        lock(&self.0).clear();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::MutexGuard;
+
+    use lockage::{Notification, Wake};
+
+    use super::*;
+
+    /// What its connections were asked, with their numbers, and the sink of each.
+    #[derive(Clone, Default)]
+    struct Server(Arc<Mutex<Seen>>);
+
+    #[derive(Default)]
+    struct Seen {
+        asked: Vec<String>,
+        sinks: Vec<SubscriptionSink>,
+        refuses: Option<Reply>,
+    }
+
+    struct Connection {
+        server: Server,
+        sink: SubscriptionSink,
+        number: usize,
+    }
+
+    impl Server {
+        fn seen(&self) -> MutexGuard<'_, Seen> {
+            self.0.lock().unwrap()
+        }
+
+        fn subscriptions(&self) -> Subscriptions {
+            let server = self.clone();
+            super::subscriptions(move |sink| {
+                let server = server.clone();
+                async move {
+                    server.seen().sinks.push(sink.clone());
+                    let number = server.seen().sinks.len();
+                    Ok(Connection { server, sink, number })
+                }
+            })
+        }
+
+        fn asked(&self) -> Vec<String> {
+            std::mem::take(&mut self.seen().asked)
+        }
+    }
+
+    impl Link for Connection {
+        async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
+            let channel = request.arguments().next().unwrap_or_default();
+            let refused = match request.name() {
+                "EVAL" => return Ok(Reply::Integer(1)),
+                "SSUBSCRIBE" => self.server.seen().refuses.take(),
+                other => panic!("{other}"),
+            };
+            let channel = String::from_utf8_lossy(channel);
+            self.server.seen().asked.push(format!("{} +{channel}", self.number));
+            Ok(refused.unwrap_or(Reply::Other))
+        }
+    }
+
+    impl PubSub for Connection {
+        fn sink(&self) -> &SubscriptionSink {
+            &self.sink
+        }
+
+        fn unsubscribe(&self, channel: &str, is_sharded: bool) {
+            assert!(is_sharded);
+            self.server.seen().asked.push(format!("{} -{channel}", self.number));
+        }
+    }
+
+    #[test]
+    fn one_connection_serves_all_channels_until_it_is_over() {
+        let server = Server::default();
+        let channels = server.subscriptions();
+        assert!(server.seen().sinks.is_empty(), "nobody listens");
+        let mut first = pollster::block_on(channels.listen("a", Wake::All)).unwrap();
+        let second = pollster::block_on(channels.listen("b", Wake::All)).unwrap();
+        drop(second);
+        assert_eq!(server.asked(), ["1 +a", "1 +b", "1 -b"]);
+
+        let sink = server.seen().sinks[0].clone();
+        sink.end();
+        assert_eq!(first.next().now_or_never(), Some(Notification::Lost));
+        assert_eq!(server.asked(), ["2 +a"], "the one that is over is asked nothing");
+        let sink = server.seen().sinks[1].clone();
+        sink.message("a", "");
+        assert_eq!(first.next().now_or_never(), Some(Notification::Message));
+        drop(first);
+        assert_eq!(server.asked(), ["2 -a"]);
+    }
+
+    #[test]
+    fn a_connection_is_made_anew_when_a_subscription_finds_it_lost() {
+        let server = Server::default();
+        let channels = server.subscriptions();
+        for (refusal, next) in [("NOPERM no", "1 +a"), ("MASTERDOWN no", "2 +a")] {
+            server.seen().refuses = Some(Reply::error(refusal));
+            assert!(pollster::block_on(channels.listen("a", Wake::All)).is_err());
+            server.asked();
+            drop(pollster::block_on(channels.listen("a", Wake::All)).unwrap());
+            assert_eq!(server.asked()[0], next);
+        }
+    }
+
+    #[test]
+    fn a_slot_that_has_moved_is_followed() {
+        let server = Server::default();
+        let channels = server.subscriptions();
+        server.seen().refuses = Some(Reply::error("MOVED 1 a:1"));
+        drop(pollster::block_on(channels.listen("a", Wake::All)).unwrap());
+        assert_eq!(server.asked(), ["1 +a", "1 +a", "1 -a"]);
+    }
+}
