@@ -3,6 +3,7 @@
 mod both_clients;
 mod cluster_faults;
 mod coalescing;
+mod deadpool;
 mod faults;
 mod fred;
 mod harness;
