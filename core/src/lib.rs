@@ -37,13 +37,11 @@ mod error;
 mod exact;
 pub mod fenced;
 pub mod flow;
-mod gcra;
 mod id;
 pub mod latch;
 mod limit;
 mod limiter;
 pub mod lock;
-mod meter;
 mod packed;
 mod record;
 pub mod rw_lock;
@@ -55,11 +53,11 @@ pub use call::{CallTime, Encoded, PackedCall, ScriptCall, TextCall};
 pub use command::{Command, Publish, ScriptId};
 pub use decision::{Decision, DenialReason, Origin, Part, Verdict};
 pub use error::{ConfigError, CostError, RecordError, ReplyError};
-pub use gcra::Gcra;
 pub use id::IdError;
 pub use limit::{
-    Composite, FixedWindow, IntervalBucket, LeakyBucket, Limit, ParseError, SlidingLog,
-    SlidingWindow, TokenBucket, parse_duration, parse_rate,
+    Bucket, Composite, FixedWindow, Gcra, IntervalBucket, LazyDecision, LeakyBucket, Limit, Meter,
+    MeterState, ParseError, Prior, SlidingLog, SlidingWindow, TokenBucket, parse_duration,
+    parse_rate,
 };
 pub use limiter::{
     Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, LimitCommand, MAX_COSTS,
@@ -67,7 +65,6 @@ pub use limiter::{
     Scope, SetLimit, Settle, Settlement, StoredLimit, StoredLimitOutcome, TakeTurn, Ticket, Turn,
     WithStoredLimit,
 };
-pub use meter::{LazyDecision, Meter, MeterState, Prior};
 pub use packed::{read_integer_reply, read_packed_reply};
 pub use record::{Record, Stored};
 #[cfg(target_has_atomic = "64")]

@@ -44,13 +44,10 @@ pub fn read_packed_reply(reply: &[u8]) -> Option<Vec<i64>> {
     Some(core::iter::once(0).chain(numbers.into_iter().map(|number| number as i64)).collect())
 }
 
-/// The records of counters, and how many numbers they have.
-const RECORDS: [(&str, usize); 5] = [("F1", 4), ("S1", 5), ("T1", 5), ("I1", 5), ("Q1", 5)];
-
 /// A record as a store keeps it that is this text: that of a counter, or of several together, with nothing behind its
 /// state is packed behind its tag and a colon.
 pub(crate) fn pack_text(text: &str) -> Vec<u8> {
-    let packed = pack_numbers(text, &RECORDS)
+    let packed = pack_numbers(text, false)
         .or_else(|| pack_several(text))
         .or_else(|| LockRecord::pack_text(text));
     packed.unwrap_or_else(|| text.as_bytes().to_vec())
@@ -58,13 +55,16 @@ pub(crate) fn pack_text(text: &str) -> Vec<u8> {
 
 /// The same of the first element of a list: that of a log with nothing behind its state is packed.
 pub(crate) fn pack_head(text: &str) -> Vec<u8> {
-    pack_numbers(text, &[("L1", 4)]).unwrap_or_else(|| text.as_bytes().to_vec())
+    pack_numbers(text, true).unwrap_or_else(|| text.as_bytes().to_vec())
 }
 
-fn pack_numbers(text: &str, records: &[(&str, usize)]) -> Option<Vec<u8>> {
+fn pack_numbers(text: &str, is_log: bool) -> Option<Vec<u8>> {
     let (tag, rest) = text.split_once(' ')?;
-    let &(_, len) = records.iter().find(|(known, _)| *known == tag)?;
-    let numbers = read_numbers(rest).filter(|numbers| numbers.len() == len)?;
+    let row = Single::row_of(tag).filter(|row| row.is_log == is_log)?;
+    let numbers = read_numbers(rest)?;
+    if numbers.len() != row.config_len + row.state_len {
+        return None;
+    }
     as_written(tag, numbers, text)
 }
 
@@ -72,8 +72,11 @@ fn pack_numbers(text: &str, records: &[(&str, usize)]) -> Option<Vec<u8>> {
 fn pack_several(text: &str) -> Option<Vec<u8>> {
     let words = text.strip_prefix(COMPOSITE_TAG)?.strip_prefix(' ')?.split(' ');
     let (tags, numbers): (Vec<&str>, Vec<&str>) = words.partition(|word| is_tag(word));
-    let known = |tag: &&str| RECORDS.iter().find(|(known, _)| known == tag).map(|(_, len)| len);
-    let len = tags.iter().map(known).sum::<Option<usize>>()?;
+    let len = |tag: &&str| {
+        let row = Single::row_of(tag).filter(|row| !row.is_log)?;
+        Some(row.config_len + row.state_len)
+    };
+    let len = tags.iter().map(len).sum::<Option<usize>>()?;
     let numbers = numbers.iter().map(|word| read_number(word)).collect::<Option<Vec<u64>>>()?;
     if !(2..=Composite::MAX_LIMITS).contains(&tags.len()) || numbers.len() != len {
         return None;
@@ -129,8 +132,9 @@ fn push_heads<'n>(text: &mut String, letters: [u8; 8], numbers: &'n [[u8; 8]]) -
     while letters > 0 {
         let tag = [letters as u8, b'1'];
         let tag = core::str::from_utf8(&tag).unwrap_or("?");
+        let len = Single::row_of(tag).map_or(0, |row| row.config_len);
         let config;
-        (config, rest) = rest.split_at(Single::config_len(tag).unwrap_or(0).min(rest.len()));
+        (config, rest) = rest.split_at(len.min(rest.len()));
         let _ = write!(text, " {tag}");
         push_numbers(text, config);
         letters >>= 8;

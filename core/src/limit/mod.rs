@@ -1,68 +1,77 @@
 //! Limits of any kind, as configuration files and command lines write them.
 
 mod composite;
+mod fixed_window;
+mod gcra;
+mod interval_bucket;
+mod kinds;
+mod machine;
+mod meter;
 mod parse;
 mod print;
 mod share;
-
-pub use parse::{ParseError, parse_duration, parse_rate};
-
-pub use composite::Composite;
-pub(crate) use composite::{Single, Singles};
+mod sliding_log;
+mod sliding_window;
+mod token_bucket;
 
 use alloc::vec::Vec;
 
-use crate::error::ConfigError;
-pub use crate::limiter::{
-    FixedWindow, IntervalBucket, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket,
-};
+pub use composite::Composite;
+pub use fixed_window::FixedWindow;
+pub use gcra::Gcra;
+pub use interval_bucket::IntervalBucket;
+pub use meter::{LazyDecision, Meter, MeterState, Prior};
+pub use parse::{ParseError, parse_duration, parse_rate};
+pub use sliding_log::SlidingLog;
+pub use sliding_window::SlidingWindow;
+pub use token_bucket::{Bucket, LeakyBucket, TokenBucket};
 
-/// A limit of any kind.
-///
-/// Parses from and prints to strings, and with the feature `serde` serialises as one:
-///
-/// | kind | examples |
-/// |---|---|
-/// | [`FixedWindow`] | `fixed-window 10/60s`, `fixed-window 1000/hour` |
-/// | [`SlidingLog`] | `sliding-log 5/s` |
-/// | [`SlidingWindow`] | `sliding-window 100/min` |
-/// | [`TokenBucket`] | `token-bucket 100/min burst 20`; without `burst`, the amount |
-/// | [`IntervalBucket`] | `token-bucket 8 every 2s burst 8`; without `burst`, the amount |
-/// | [`LeakyBucket`] | `leaky-bucket 10/s queue 20`; without `queue`, the amount |
-/// | [`Composite`] | `sliding-log 3/7s + fixed-window 20/h`: two to four of the others |
-///
-/// `per` is the same as `/`, and numbers may be grouped as in `1_000_000`. A duration is a unit
-/// (`us`, `ms`, `s`, `min`, `h`, `day`, `week`, and their common spellings), a number with a unit,
-/// or several from the largest down, as in `1h30m`.
-///
-/// ```
-/// use lockage_core::Limit;
-///
-/// let limit: Limit = "token-bucket 1_000_000 per day burst 5000".parse()?;
-/// assert_eq!(limit.to_string(), "token-bucket 1000000/day burst 5000");
-/// assert_eq!(limit.capacity(), 5000);
-///
-/// let error = "fixed-window 10/fortnight".parse::<Limit>().unwrap_err();
-/// assert_eq!(error.column(), 17);
-/// # Ok::<(), lockage_core::ParseError>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Limit {
-    /// See [`FixedWindow`].
-    FixedWindow(FixedWindow),
-    /// See [`SlidingLog`].
-    SlidingLog(SlidingLog),
-    /// See [`SlidingWindow`].
-    SlidingWindow(SlidingWindow),
-    /// See [`TokenBucket`].
-    TokenBucket(TokenBucket),
-    /// See [`IntervalBucket`].
-    IntervalBucket(IntervalBucket),
-    /// See [`LeakyBucket`].
-    LeakyBucket(LeakyBucket),
-    /// See [`Limit::all`].
-    Composite(Composite),
+pub(crate) use composite::Singles;
+pub(crate) use kinds::{Algorithm, Row};
+pub(crate) use machine::{Kind, Machine, State};
+pub(crate) use sliding_log::{Entry, LogState};
+
+use crate::command::ScriptId;
+use crate::error::ConfigError;
+use kinds::kinds;
+
+kinds! {
+    /// A limit of any kind.
+    ///
+    /// Parses from and prints to strings, and with the feature `serde` serialises as one:
+    ///
+    /// | kind | examples |
+    /// |---|---|
+    /// | [`FixedWindow`] | `fixed-window 10/60s`, `fixed-window 1000/hour` |
+    /// | [`SlidingLog`] | `sliding-log 5/s` |
+    /// | [`SlidingWindow`] | `sliding-window 100/min` |
+    /// | [`TokenBucket`] | `token-bucket 100/min burst 20`; without `burst`, the amount |
+    /// | [`IntervalBucket`] | `token-bucket 8 every 2s burst 8`; without `burst`, the amount |
+    /// | [`LeakyBucket`] | `leaky-bucket 10/s queue 20`; without `queue`, the amount |
+    /// | [`Composite`] | `sliding-log 3/7s + fixed-window 20/h`: two to four of the others |
+    ///
+    /// `per` is the same as `/`, and numbers may be grouped as in `1_000_000`. A duration is a unit
+    /// (`us`, `ms`, `s`, `min`, `h`, `day`, `week`, and their common spellings), a number with a unit,
+    /// or several from the largest down, as in `1h30m`.
+    ///
+    /// ```
+    /// use lockage_core::Limit;
+    ///
+    /// let limit: Limit = "token-bucket 1_000_000 per day burst 5000".parse()?;
+    /// assert_eq!(limit.to_string(), "token-bucket 1000000/day burst 5000");
+    /// assert_eq!(limit.capacity(), 5000);
+    ///
+    /// let error = "fixed-window 10/fortnight".parse::<Limit>().unwrap_err();
+    /// assert_eq!(error.column(), 17);
+    /// # Ok::<(), lockage_core::ParseError>(())
+    /// ```
+    pub enum Limit;
+    FixedWindow { Machine, "F1", "fixed-window", FixedWindowAcquire, config 2, state 2 }
+    SlidingLog { Log, "L1", "sliding-log", SlidingLogAcquire, config 2, state 2 }
+    SlidingWindow { Machine, "S1", "sliding-window", SlidingWindowAcquire, config 2, state 3 }
+    TokenBucket { Machine, "T1", "token-bucket", TokenBucketAcquire, config 3, state 2 }
+    IntervalBucket { Machine, "I1", "token-bucket", IntervalBucketAcquire, config 3, state 2 }
+    LeakyBucket { Machine, "Q1", "leaky-bucket", LeakyBucketAcquire, config 3, state 2 }
 }
 
 impl Limit {
@@ -95,17 +104,7 @@ impl Limit {
     /// Returns the most that can be admitted at once: a window's limit, a bucket's burst or queue, the
     /// least of a composite's.
     pub fn capacity(&self) -> u64 {
-        match self {
-            Limit::FixedWindow(window) => window.limit(),
-            Limit::SlidingLog(log) => log.limit(),
-            Limit::SlidingWindow(window) => window.limit(),
-            Limit::TokenBucket(bucket) => bucket.burst(),
-            Limit::IntervalBucket(bucket) => bucket.burst(),
-            Limit::LeakyBucket(bucket) => bucket.queue(),
-            Limit::Composite(_) => {
-                self.parts().map(|limit| limit.capacity()).min().unwrap_or_default()
-            }
-        }
+        self.singles().iter().map(Single::capacity).min().unwrap_or_default()
     }
 
     /// Returns the parts of a composite in their order, or the limit itself.
@@ -116,60 +115,11 @@ impl Limit {
 
     /// Returns the limit that a record of this limit reads back as; limits that act alike have one.
     pub(crate) fn in_lowest_terms(&self) -> Limit {
-        let read = |single: &Single| {
-            let (tag, config) = single.id();
-            Single::read(tag, &config).map_or(Limit::from(*single), Limit::from)
-        };
-        let limits: Vec<Limit> = self.singles().iter().map(read).collect();
+        let read = |single: &Single| Single::read(single.row().tag, &single.config());
+        let singles = self.singles();
+        let limits: Vec<Limit> =
+            singles.iter().map(|single| read(single).unwrap_or(*single).into()).collect();
         Limit::all(&limits).unwrap_or(*self)
-    }
-
-    pub(crate) fn singles(&self) -> Singles {
-        match *self {
-            Limit::FixedWindow(window) => Single::FixedWindow(window).into(),
-            Limit::SlidingLog(log) => Single::SlidingLog(log).into(),
-            Limit::SlidingWindow(window) => Single::SlidingWindow(window).into(),
-            Limit::TokenBucket(bucket) => Single::TokenBucket(bucket).into(),
-            Limit::IntervalBucket(bucket) => Single::IntervalBucket(bucket).into(),
-            Limit::LeakyBucket(bucket) => Single::LeakyBucket(bucket).into(),
-            Limit::Composite(all) => all.singles(),
-        }
-    }
-}
-
-impl From<FixedWindow> for Limit {
-    fn from(window: FixedWindow) -> Self {
-        Limit::FixedWindow(window)
-    }
-}
-
-impl From<SlidingLog> for Limit {
-    fn from(log: SlidingLog) -> Self {
-        Limit::SlidingLog(log)
-    }
-}
-
-impl From<SlidingWindow> for Limit {
-    fn from(window: SlidingWindow) -> Self {
-        Limit::SlidingWindow(window)
-    }
-}
-
-impl From<TokenBucket> for Limit {
-    fn from(bucket: TokenBucket) -> Self {
-        Limit::TokenBucket(bucket)
-    }
-}
-
-impl From<IntervalBucket> for Limit {
-    fn from(bucket: IntervalBucket) -> Self {
-        Limit::IntervalBucket(bucket)
-    }
-}
-
-impl From<LeakyBucket> for Limit {
-    fn from(bucket: LeakyBucket) -> Self {
-        Limit::LeakyBucket(bucket)
     }
 }
 

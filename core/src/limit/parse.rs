@@ -4,13 +4,12 @@ use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
+use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
 
-use super::{
-    FixedWindow, IntervalBucket, LeakyBucket, Limit, SlidingLog, SlidingWindow, TokenBucket,
-};
+use super::{Limit, Single};
 use crate::error::ConfigError;
 use crate::limiter::StoredLimit;
 
@@ -91,6 +90,7 @@ pub struct ParseError {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Problem {
+    ExpectedKind,
     Expected(&'static str),
     Config(ConfigError),
 }
@@ -105,7 +105,7 @@ impl ParseError {
     /// refused.
     pub fn config_error(&self) -> Option<ConfigError> {
         match self.problem {
-            Problem::Expected(_) => None,
+            Problem::ExpectedKind | Problem::Expected(_) => None,
             Problem::Config(error) => Some(error),
         }
     }
@@ -114,15 +114,20 @@ impl ParseError {
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}, column {}: ", self.text, self.column())?;
-        match self.problem {
+        match &self.problem {
             Problem::Config(error) => error.fmt(f),
-            Problem::Expected(expected) => {
+            expected => {
+                f.write_str("expected ")?;
+                match expected {
+                    Problem::Expected(expected) => f.write_str(expected)?,
+                    _ => write_kinds(f)?,
+                }
                 let rest = &self.text[self.offset..];
                 let found = match rest.split_whitespace().next() {
                     Some(word) => format!("{word:?}"),
                     None => "the end".to_owned(),
                 };
-                write!(f, "expected {expected}, found {found}")
+                write!(f, ", found {found}")
             }
         }
     }
@@ -130,67 +135,49 @@ impl fmt::Display for ParseError {
 
 impl core::error::Error for ParseError {}
 
-const KIND: &str =
-    "a kind of limit: fixed-window, sliding-log, sliding-window, token-bucket or leaky-bucket";
 const NUMBER: &str = "a whole number such as 100 or 1_000_000";
 const DURATION: &str = "a duration such as 60s, 5min, 1h30m or day";
 
 fn read_limit(input: &mut Input<'_>) -> Result<Limit, ParseError> {
     let at = input.skip_spaces();
-    let kind = input.take_while(|c| c.is_ascii_alphabetic() || matches!(c, '-' | '_'));
-    match kind.to_ascii_lowercase().replace('_', "-").as_str() {
-        "fixed-window" => read_window(input, FixedWindow::new),
-        "sliding-log" => read_window(input, SlidingLog::new),
-        "sliding-window" => read_window(input, SlidingWindow::new),
-        "token-bucket" => read_bucket(input),
-        "leaky-bucket" => read_queue(input),
-        _ => Err(input.error(at, Problem::Expected(KIND))),
+    let word = input.take_while(|c| c.is_ascii_alphabetic() || matches!(c, '-' | '_'));
+    let word = word.to_ascii_lowercase().replace('_', "-");
+    match Single::ROWS.iter().find(|row| row.word == word) {
+        Some(row) => (row.parse)(input),
+        None => Err(input.error(at, Problem::ExpectedKind)),
     }
 }
 
-fn read_window<W: Into<Limit>>(
-    input: &mut Input<'_>,
-    new: fn(u64, Duration) -> Result<W, ConfigError>,
-) -> Result<Limit, ParseError> {
-    let at = input.skip_spaces();
-    let limit = input.number()?;
-    let window = input.per()?;
-    input.built(at, new(limit, window))
-}
-
-fn read_bucket(input: &mut Input<'_>) -> Result<Limit, ParseError> {
-    let at = input.skip_spaces();
-    let amount = input.number()?;
-    if input.word("every") {
-        let interval = input.duration()?;
-        let burst = read_size(input, "burst", amount)?;
-        return input.built(at, IntervalBucket::new(amount, interval, burst));
-    }
-    let period = input.per_or("/ and a period, as in 100/min, or an interval, as in 8 every 2s")?;
-    let burst = read_size(input, "burst", amount)?;
-    input.built(at, TokenBucket::new(amount, period, burst))
-}
-
-fn read_queue(input: &mut Input<'_>) -> Result<Limit, ParseError> {
-    let at = input.skip_spaces();
-    let amount = input.number()?;
-    let period = input.per()?;
-    let queue = read_size(input, "queue", amount)?;
-    input.built(at, LeakyBucket::new(amount, period, queue))
-}
-
-/// Parses the capacity of a bucket after this word; without the word it is the amount.
-fn read_size(input: &mut Input<'_>, word: &str, amount: u64) -> Result<u64, ParseError> {
-    if input.word(word) { input.number() } else { Ok(amount) }
+/// Writes the words of all kinds, the last one behind an "or".
+fn write_kinds(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut words: Vec<&str> = Single::ROWS.iter().map(|row| row.word).collect();
+    words.dedup();
+    let last = words.pop().unwrap_or_default();
+    write!(f, "a kind of limit: {} or {last}", words.join(", "))
 }
 
 /// A text, and how far it is read.
-struct Input<'a> {
+pub(crate) struct Input<'a> {
     text: &'a str,
     offset: usize,
 }
 
 impl<'a> Input<'a> {
+    /// Parses a count and its window.
+    pub(super) fn window<W: Into<Limit>>(
+        &mut self,
+        new: fn(u64, Duration) -> Result<W, ConfigError>,
+    ) -> Result<Limit, ParseError> {
+        let at = self.skip_spaces();
+        let (limit, window) = (self.number()?, self.per()?);
+        self.built(at, new(limit, window))
+    }
+
+    /// Parses a number behind this word, where it comes next.
+    pub(super) fn optional(&mut self, word: &str) -> Result<Option<u64>, ParseError> {
+        if self.word(word) { self.number().map(Some) } else { Ok(None) }
+    }
+
     fn new(text: &'a str) -> Self {
         Input { text, offset: 0 }
     }
@@ -208,7 +195,7 @@ impl<'a> Input<'a> {
     }
 
     /// Locates the error of values that were read at `at`.
-    fn built<T: Into<Limit>>(
+    pub(super) fn built<T: Into<Limit>>(
         &self,
         at: usize,
         built: Result<T, ConfigError>,
@@ -217,7 +204,7 @@ impl<'a> Input<'a> {
     }
 
     /// Skips spaces, and returns where they end.
-    fn skip_spaces(&mut self) -> usize {
+    pub(super) fn skip_spaces(&mut self) -> usize {
         self.take_while(char::is_whitespace);
         self.offset
     }
@@ -238,7 +225,7 @@ impl<'a> Input<'a> {
     }
 
     /// Takes this word if it comes next.
-    fn word(&mut self, word: &str) -> bool {
+    pub(super) fn word(&mut self, word: &str) -> bool {
         let start = self.skip_spaces();
         if self.take_while(|c| c.is_ascii_alphabetic()).eq_ignore_ascii_case(word) {
             return true;
@@ -247,7 +234,7 @@ impl<'a> Input<'a> {
         false
     }
 
-    fn number(&mut self) -> Result<u64, ParseError> {
+    pub(super) fn number(&mut self) -> Result<u64, ParseError> {
         let start = self.skip_spaces();
         let digits = self.take_while(|c| c.is_ascii_digit() || c == '_').replace('_', "");
         // Signs, fractions, exponents and numbers above 2^64 are refused.
@@ -258,11 +245,11 @@ impl<'a> Input<'a> {
         digits.parse().map_err(|_| self.error(start, Problem::Expected(too_large)))
     }
 
-    fn per(&mut self) -> Result<Duration, ParseError> {
+    pub(super) fn per(&mut self) -> Result<Duration, ParseError> {
         self.per_or("/ and a period, as in 10/60s")
     }
 
-    fn per_or(&mut self, expected: &'static str) -> Result<Duration, ParseError> {
+    pub(super) fn per_or(&mut self, expected: &'static str) -> Result<Duration, ParseError> {
         if !self.sign('/') && !self.word("per") {
             return Err(self.expected(expected));
         }
@@ -270,7 +257,7 @@ impl<'a> Input<'a> {
     }
 
     /// Parses one or more of an optional number (default 1) and a unit.
-    fn duration(&mut self) -> Result<Duration, ParseError> {
+    pub(super) fn duration(&mut self) -> Result<Duration, ParseError> {
         let start = self.skip_spaces();
         let mut micros: u64 = 0;
         loop {

@@ -8,45 +8,12 @@ use crate::limiter::{Scope, StoredLimit};
 
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Limit::FixedWindow(window) => {
-                write!(f, "fixed-window {}/{}", window.limit(), Per(window.window()))
-            }
-            Limit::SlidingLog(log) => {
-                write!(f, "sliding-log {}/{}", log.limit(), Per(log.window()))
-            }
-            Limit::SlidingWindow(window) => {
-                write!(f, "sliding-window {}/{}", window.limit(), Per(window.window()))
-            }
-            Limit::TokenBucket(bucket) => write!(
-                f,
-                "token-bucket {}/{} burst {}",
-                bucket.amount(),
-                Per(bucket.period()),
-                bucket.burst()
-            ),
-            Limit::IntervalBucket(bucket) => write!(
-                f,
-                "token-bucket {} every {} burst {}",
-                bucket.amount(),
-                Span(bucket.interval()),
-                bucket.burst()
-            ),
-            Limit::LeakyBucket(bucket) => write!(
-                f,
-                "leaky-bucket {}/{} queue {}",
-                bucket.amount(),
-                Per(bucket.period()),
-                bucket.queue()
-            ),
-            Limit::Composite(_) => {
-                for (index, limit) in self.parts().enumerate() {
-                    let plus = if index > 0 { " + " } else { "" };
-                    write!(f, "{plus}{limit}")?;
-                }
-                Ok(())
-            }
+        for (index, single) in self.singles().iter().enumerate() {
+            let plus = if index > 0 { " + " } else { "" };
+            write!(f, "{plus}{} ", single.row().word)?;
+            single.print(f)?;
         }
+        Ok(())
     }
 }
 
@@ -74,10 +41,10 @@ const UNITS: [(&str, u128); 6] = [
 ];
 
 /// Prints a number and the largest unit that divides the duration: `90s`, `1day`.
-struct Span(Duration);
+pub(super) struct Span(pub(super) Duration);
 
 /// Prints a duration after a slash, without the number if it is one: `/min`.
-struct Per(Duration);
+pub(super) struct Per(pub(super) Duration);
 
 fn in_units(span: Duration) -> (u128, &'static str) {
     let micros = span.as_micros();

@@ -3,9 +3,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::{
-    FixedWindow, IntervalBucket, LeakyBucket, Limit, SlidingLog, SlidingWindow, TokenBucket,
-};
+use super::Limit;
 use crate::error::ConfigError;
 
 impl Limit {
@@ -25,53 +23,44 @@ impl Limit {
     /// [`ConfigError::Zero`] for zero shares, [`ConfigError::NoShare`] if a share would be empty,
     /// [`ConfigError::TooLarge`] if its rate leaves the exact range.
     pub fn share(&self, shares: u64) -> Result<Limit, ConfigError> {
-        if shares == 0 {
-            return Err(ConfigError::Zero { what: "number of shares" });
-        }
-        let part = |what, value: u64| match value / shares {
-            0 => Err(ConfigError::NoShare { what, value, shares }),
-            part => Ok(part),
-        };
-        Ok(match self {
-            Limit::FixedWindow(all) => {
-                FixedWindow::new(part("limit", all.limit())?, all.window())?.into()
-            }
-            Limit::SlidingLog(all) => {
-                SlidingLog::new(part("limit", all.limit())?, all.window())?.into()
-            }
-            Limit::SlidingWindow(all) => {
-                SlidingWindow::new(part("limit", all.limit())?, all.window())?.into()
-            }
-            Limit::TokenBucket(all) => {
-                let burst = part("burst", all.burst())?;
-                let (amount, period_us) = divided(all.amount(), all.period(), shares);
-                TokenBucket::new(amount, Duration::from_micros(period_us), burst)?.into()
-            }
-            Limit::IntervalBucket(all) => {
-                let amount = part("amount", all.amount())?;
-                IntervalBucket::new(amount, all.interval(), part("burst", all.burst())?)?.into()
-            }
-            Limit::LeakyBucket(all) => {
-                let queue = part("queue", all.queue())?;
-                let (amount, period_us) = divided(all.amount(), all.period(), shares);
-                LeakyBucket::new(amount, Duration::from_micros(period_us), queue)?.into()
-            }
-            Limit::Composite(_) => {
-                let parts: Result<Vec<Limit>, _> =
-                    self.parts().map(|limit| limit.share(shares)).collect();
-                Limit::all(&parts?)?
-            }
-        })
+        let shares = Shares::new(shares)?;
+        let parts = self
+            .singles()
+            .iter()
+            .map(|single| single.share(shares))
+            .collect::<Result<Vec<_>, _>>()?;
+        Limit::all(&parts)
     }
 }
 
-/// Divides a rate by `shares`: the amount if it divides evenly, so that the rate reads alike.
-fn divided(amount: u64, period: Duration, shares: u64) -> (u64, u64) {
-    let period_us = u64::try_from(period.as_micros()).expect("an accepted period, at most 2^51 us");
-    if amount.is_multiple_of(shares) {
-        return (amount / shares, period_us);
+/// How many equal parts a limit is divided into: at least one.
+#[derive(Clone, Copy)]
+pub(crate) struct Shares(u64);
+
+impl Shares {
+    fn new(shares: u64) -> Result<Self, ConfigError> {
+        match shares {
+            0 => Err(ConfigError::Zero { what: "number of shares" }),
+            shares => Ok(Shares(shares)),
+        }
     }
-    (amount, period_us.saturating_mul(shares))
+
+    /// Returns the part of a count, rounded down.
+    pub(super) fn part(self, what: &'static str, value: u64) -> Result<u64, ConfigError> {
+        match value / self.0 {
+            0 => Err(ConfigError::NoShare { what, value, shares: self.0 }),
+            part => Ok(part),
+        }
+    }
+
+    /// Returns the part of a rate, as an amount and its period: of the amount where it divides, so that it reads as
+    /// before.
+    pub(super) fn rate(self, amount: u64, period_us: u64) -> (u64, Duration) {
+        if amount.is_multiple_of(self.0) {
+            return (amount / self.0, Duration::from_micros(period_us));
+        }
+        (amount, Duration::from_micros(period_us.saturating_mul(self.0)))
+    }
 }
 
 #[cfg(test)]

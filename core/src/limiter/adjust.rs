@@ -4,10 +4,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::group::Opened;
-use super::key_state::{Freed, KeyState, LimitState, State};
+use super::key_state::{Freed, KeyState, LimitState};
 use super::request::{Request, RequestId, What};
 use super::stored::under_own_limit;
+use super::transaction::Transaction;
 use super::wire;
 use super::with_stored_limit::LimitCommand;
 use super::with_stored_limit::run::Run;
@@ -149,60 +149,59 @@ impl Adjust {
         What::Adjust(self.operation, self.amount)
     }
 
-    /// Does it, and tells how much of it was done.
-    fn carry_out(&self, opened: &mut Opened<'_>) -> u64 {
-        let standing = &mut opened.standing;
+    /// Does it, and returns how much of it was done.
+    fn carry_out(&self, transaction: &mut Transaction<'_>) -> u64 {
+        let key = &mut transaction.key;
         match self.operation {
             Operation::TakeUpTo => {
-                let taken = self.amount.min(standing.remaining());
+                let taken = self.amount.min(key.remaining());
                 if taken > 0 {
-                    standing.charge(taken);
-                    opened.add_entry(taken);
+                    key.charge(taken);
+                    transaction.add_entry(taken);
                 }
                 taken
             }
-            Operation::Refund => refund(opened, self.amount),
-            Operation::Penalty => penalty(opened, self.amount),
+            Operation::Refund => refund(transaction, self.amount),
+            Operation::Penalty => penalty(transaction, self.amount),
             Operation::Block => {
-                standing.blocked_until = standing.blocked_until.max(standing.now + self.amount);
-                standing.blocked_until - standing.now
+                let until = key.blocked_until.max(Some(key.now + self.amount));
+                key.blocked_until = until;
+                until.map_or(0, |until| until - key.now)
             }
-            Operation::Unblock => u64::from(core::mem::take(&mut standing.blocked_until) > 0),
+            Operation::Unblock => u64::from(key.blocked_until.take().is_some()),
         }
     }
 }
 
-fn refund(opened: &mut Opened<'_>, cost: u64) -> u64 {
-    let used = opened.standing.parts.iter().map(LimitState::used).max().unwrap_or_default();
-    for part in &mut opened.standing.parts {
-        if let (Ok(machine), State::Counter(state)) = (part.limit.machine(), part.state) {
-            part.state = State::Counter(machine.give_back(state, cost));
+fn refund(transaction: &mut Transaction<'_>, cost: u64) -> u64 {
+    let parts = &mut transaction.key.parts;
+    let used = parts.iter().map(LimitState::used).max().unwrap_or_default();
+    for part in parts {
+        if let Some(machine) = part.limit.machine() {
+            part.state = machine.give_back(part.state, cost);
         }
     }
-    opened.give_back_entries(cost);
+    transaction.give_back_entries(cost);
     cost.min(used)
 }
 
-pub(super) fn penalty(opened: &mut Opened<'_>, cost: u64) -> u64 {
-    let standing = &mut opened.standing;
-    let logs = || standing.parts.iter().filter_map(|part| Some((part, part.log()?.0.window())));
+pub(super) fn penalty(transaction: &mut Transaction<'_>, cost: u64) -> u64 {
+    let key = &mut transaction.key;
+    let logs = || key.parts.iter().filter_map(|part| Some((part, part.log()?.0.window())));
     // Logs share their entries, so all are charged alike: as the one is that keeps them for longest,
     // which bounds their number.
     let longest = logs().map(|(log, window)| (window, log.room())).max();
     let entry = cost.min(longest.map_or(0, |(_, room)| room));
     let mut most = entry;
-    for part in &mut standing.parts {
-        let charged = match part.state {
-            State::Counter(_) => cost.min(part.room()),
-            State::Log(_) => entry,
-        };
+    for part in &mut key.parts {
+        let charged = if part.is_log() { entry } else { cost.min(part.room()) };
         if charged > 0 {
-            part.charge(charged, standing.now);
+            part.charge(charged, key.now);
         }
         most = most.max(charged);
     }
     if entry > 0 {
-        opened.add_entry(entry);
+        transaction.add_entry(entry);
     }
     most
 }
@@ -252,36 +251,32 @@ impl Run for Adjust {
             }
             return recall(&limits, known.now, &known.told).ok_or(RecordError::Damaged);
         }
-        let mut opened = Opened::new(&limits, slot, now)?;
-        let amount = self.carry_out(&mut opened);
-        let freed = opened.freed_at(1);
-        let mut closed = opened.close();
-        let after = closed.standing.peek(1, &freed);
-        if amount > 0 || closed.converted {
-            closed.write(slot, now);
-        }
-        if let (Some(request), Some(record), 1..) = (self.request, slot, amount) {
-            let told = told(amount, &closed.standing, &freed);
+        let mut transaction = Transaction::new(&limits, slot, now)?;
+        let amount = self.carry_out(&mut transaction);
+        let freed = transaction.freed_at(1);
+        let after = transaction.key.peek(1, &freed);
+        let told = self.request.map(|request| (request, told(amount, &transaction.key, &freed)));
+        transaction.commit(now, amount > 0);
+        if let (Some((request, told)), Some(record), 1..) = (told, slot, amount) {
             record.requests.remember(request, self.what(), now, told);
         }
         Ok(Adjusted { amount, after })
     }
 }
 
-/// The numbers of the reply, behind its head.
-pub(super) fn told(amount: u64, standing: &KeyState, freed: &Freed) -> Vec<u64> {
-    let mut told = vec![amount, standing.blocked_until];
-    told.extend(standing.numbers());
-    let logs = standing.parts.iter().zip(freed);
-    told.extend(logs.filter(|(part, _)| matches!(part.state, State::Log(_))).map(|(_, at)| *at));
+/// Returns the numbers of the reply, behind its head.
+pub(super) fn told(amount: u64, key: &KeyState, freed: &Freed) -> Vec<u64> {
+    let mut told = vec![amount, wire::optional(key.blocked_until)];
+    told.extend(key.numbers());
+    told.extend(wire::freed_numbers(&key.parts, freed));
     told
 }
 
-/// What those numbers say.
+/// Reads those numbers.
 pub(super) fn recall(limits: &[Single], now: Timestamp, told: &[u64]) -> Option<Adjusted> {
     let &[amount, blocked_until, ref rest @ ..] = told else { return None };
-    let (standing, times) = KeyState::read(limits, now, rest)?;
-    let freed = wire::read_freed(&standing, 1, times)?;
-    let standing = KeyState { blocked_until, ..standing };
-    Some(Adjusted { amount, after: standing.peek(1, &freed[0]) })
+    let (key, times) = KeyState::read(limits, now, rest)?;
+    let freed = wire::read_freed(&key.parts, 1, times)?;
+    let key = KeyState { blocked_until: wire::read_optional(blocked_until), ..key };
+    Some(Adjusted { amount, after: key.peek(1, &freed[0]) })
 }

@@ -3,12 +3,11 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::CounterRecord;
-use super::fast_path::{only_counter, plain};
-use super::group::Opened;
+use super::key_state::{KeyState, LimitState};
 use super::max_wait::MaxWait;
 use super::request::{Remembered, Request, RequestId, What};
 use super::stored::under_own_limit;
+use super::transaction::Transaction;
 use super::wire;
 use super::with_stored_limit::LimitCommand;
 use super::with_stored_limit::run::Run;
@@ -16,7 +15,7 @@ use crate::call::{PackedCall, TextCall};
 use crate::command::{Command, ScriptId};
 use crate::decision::Decision;
 use crate::error::{ConfigError, CostError, RecordError, ReplyError};
-use crate::limit::{Limit, Single};
+use crate::limit::{Limit, Single, Singles, State};
 use crate::packed::{letters, packed};
 use crate::record::{Body, Record};
 use crate::time::Timestamp;
@@ -32,7 +31,7 @@ pub const MAX_COSTS: usize = 1000;
 pub struct Acquire {
     limit: Limit,
     cost: u64,
-    patience: MaxWait,
+    max_wait: MaxWait,
     request: Option<Request>,
 }
 
@@ -44,7 +43,7 @@ impl Acquire {
     /// [`CostError::Zero`].
     pub fn new(limit: impl Into<Limit>, cost: u64) -> Result<Self, CostError> {
         check_costs(&[cost])?;
-        Ok(Acquire { limit: limit.into(), cost, patience: MaxWait::ENDLESS, request: None })
+        Ok(Acquire { limit: limit.into(), cost, max_wait: MaxWait::ENDLESS, request: None })
     }
 
     /// The same request under an id, so that it can be sent again (D11): once it was admitted, and
@@ -67,14 +66,14 @@ impl Acquire {
         Ok(Acquire { request: Some(Request::new(id, remember)?), ..self })
     }
 
-    /// The same request of a caller who waits no longer than `patience` for its turn, in whole
+    /// The same request of a caller who waits no longer than `max_wait` for its turn, in whole
     /// microseconds: a [`LeakyBucket`](crate::LeakyBucket), of several each of them, denies it where its
-    /// turn would be later. What is said of `remaining` is the room in the queue, whatever the patience.
+    /// turn would be later. What is said of `remaining` is the room in the queue, whatever the max_wait.
     /// Limits without turns take no notice.
     ///
-    /// Sent again under its id, a request must have the same patience.
-    pub fn within(self, patience: Duration) -> Self {
-        Acquire { patience: MaxWait::of(patience), ..self }
+    /// Sent again under its id, a request must have the same max_wait.
+    pub fn within(self, max_wait: Duration) -> Self {
+        Acquire { max_wait: MaxWait::of(max_wait), ..self }
     }
 
     pub(super) fn limit(&self) -> &Limit {
@@ -123,7 +122,7 @@ impl Acquire {
     }
 
     fn costs(&self) -> Costs<'_> {
-        Costs { each: core::slice::from_ref(&self.cost), patience: self.patience }
+        Costs { each: core::slice::from_ref(&self.cost), max_wait: self.max_wait }
     }
 }
 
@@ -176,8 +175,8 @@ impl Run for Acquire {
         Ok(self.admit(slot, now)?.0)
     }
 
-    fn patience(&self) -> MaxWait {
-        self.patience
+    fn max_wait(&self) -> MaxWait {
+        self.max_wait
     }
 }
 
@@ -264,35 +263,35 @@ fn check_costs(costs: &[u64]) -> Result<(), CostError> {
 #[derive(Clone, Copy)]
 pub(super) struct Costs<'a> {
     each: &'a [u64],
-    patience: MaxWait,
+    max_wait: MaxWait,
 }
 
 impl<'a> Costs<'a> {
     /// Of callers who wait for any turn.
     pub(super) fn patient(each: &'a [u64]) -> Self {
-        Costs { each, patience: MaxWait::ENDLESS }
+        Costs { each, max_wait: MaxWait::ENDLESS }
     }
 }
 
-/// The configuration of a limit, the patience where there are turns, and the costs, packed; before it, of several
+/// The configuration of a limit, the max_wait where there are turns, and the costs, packed; before it, of several
 /// limits, their letters. None where there is no faster script for it.
 fn pack_acquire(limit: &Limit, costs: Costs<'_>) -> Option<PackedCall> {
     let script = wire::fast_script(limit)?;
     let singles = limit.singles();
-    let letters = letters(singles.iter().map(|single| single.id().0));
+    let letters = letters(singles.iter().map(|single| single.row().tag));
     let letters = (script == ScriptId::CompositeAcquire).then_some(letters);
-    let configs = singles.iter().flat_map(|single| single.id().1.to_vec());
+    let configs = singles.iter().flat_map(|single| single.config().to_vec());
     let has_turns = singles.iter().any(Single::has_turns);
-    let patience = has_turns.then_some(costs.patience.as_micros());
+    let max_wait = has_turns.then_some(costs.max_wait.as_micros());
     let costs = costs.each.iter().copied();
-    let numbers = letters.into_iter().chain(configs).chain(patience).chain(costs);
+    let numbers = letters.into_iter().chain(configs).chain(max_wait).chain(costs);
     Some(PackedCall::new(script, numbers.flat_map(packed)))
 }
 
-/// The limit, the patience where there are turns, and the costs, which stand behind the request.
+/// The limit, the max_wait where there are turns, and the costs, which stand behind the request.
 pub(super) fn with_acquire(call: TextCall, limit: &Limit, costs: Costs<'_>) -> TextCall {
     let has_turns = limit.singles().iter().any(Single::has_turns);
-    wire::with_limit(call, limit).with_all(has_turns.then_some(costs.patience)).with_all(costs.each)
+    wire::with_limit(call, limit).with_all(has_turns.then_some(costs.max_wait)).with_all(costs.each)
 }
 
 /// Decides each cost. Where any was admitted, the record drops what it no longer needs to remember, and
@@ -307,17 +306,34 @@ fn apply_acquire(
     decided: &mut dyn FnMut(Decision),
 ) -> Result<Option<Vec<u64>>, RecordError> {
     let limits = limit.singles();
-    let told = match plain(&limits, slot, now) {
-        Some((machine, prior)) => {
-            let charged = machine.decide_each(prior, now, costs.each, costs.patience, decided);
-            let Some(charged) = charged else { return Ok(None) };
-            Record::put(slot, Body::Counter(CounterRecord::new(machine, charged)), now);
-            prior.map(|prior| prior.to_vec()).unwrap_or_default()
+    let told = match fast_path(&limits, slot, now) {
+        Some((limit, prior)) => {
+            let mut key = KeyState::of_one(limit, prior, now).within(costs.max_wait);
+            let before = key.parts[0];
+            costs.each.iter().for_each(|cost| decided(key.decide(*cost, &[])));
+            let [after] = key.parts;
+            if after == before {
+                return Ok(None);
+            }
+            Record::put(slot, Body::Counter(after), now);
+            prior.map_or(Vec::new(), |state| LimitState { limit, state }.numbers().to_vec())
         }
-        None => match apply_to_any(&limits, slot, now, costs, decided)? {
-            Some(told) => told,
-            None => return Ok(None),
-        },
+        None => {
+            let mut transaction = Transaction::new(&limits, slot, now)?;
+            transaction.key.max_wait = costs.max_wait;
+            let told = transaction.key.numbers();
+            let mut any_allowed = false;
+            for &cost in costs.each {
+                let decision = transaction.decide(cost);
+                any_allowed |= decision.is_allowed();
+                decided(decision);
+            }
+            transaction.commit(now, any_allowed);
+            if !any_allowed {
+                return Ok(None);
+            }
+            told
+        }
     };
     if let (Some(request), &[cost], Some(record)) = (request, costs.each, slot) {
         record.requests.remember(request, What::Acquire(cost), now, told.clone());
@@ -325,32 +341,30 @@ fn apply_acquire(
     Ok(Some(told))
 }
 
-/// The same for any limits and any record, but for the request.
-fn apply_to_any(
-    limits: &[Single],
-    slot: &mut Option<Record>,
+/// The limit and its prior state where most calls find them: one limit that is no log, a record of its own or none, no
+/// block, no reservation that is known still, and no stored limit.
+pub(super) fn fast_path(
+    limits: &Singles,
+    slot: &Option<Record>,
     now: Timestamp,
-    costs: Costs<'_>,
-    decided: &mut dyn FnMut(Decision),
-) -> Result<Option<Vec<u64>>, RecordError> {
-    let mut opened = Opened::new(limits, slot, now)?;
-    opened.standing.patience = costs.patience;
-    let told = opened.standing.numbers();
-    let mut any_allowed = false;
-    for &cost in costs.each {
-        let freed = opened.freed_at(cost);
-        let (allowed, decision) = opened.standing.decide(cost, &freed);
-        if allowed {
-            opened.add_entry(cost);
-            any_allowed = true;
+) -> Option<(Single, Option<State>)> {
+    let [limit] = limits[..] else { return None };
+    match slot {
+        None => (!limit.is_log()).then_some((limit, None)),
+        Some(Record {
+            body: Body::Counter(part),
+            blocked_until,
+            reservations,
+            policy: None,
+            ..
+        }) if part.limit.acts_as(&limit)
+            && blocked_until.is_none_or(|until| until <= now.as_micros())
+            && reservations.until() <= now =>
+        {
+            Some((limit, Some(part.state)))
         }
-        decided(decision);
+        Some(_) => None,
     }
-    let mut closed = opened.close();
-    if any_allowed || closed.converted {
-        closed.write(slot, now);
-    }
-    Ok(any_allowed.then_some(told))
 }
 
 fn read_acquire(
@@ -359,17 +373,5 @@ fn read_acquire(
     reply: &[i64],
     decided: &mut dyn FnMut(Decision),
 ) -> Result<(), ReplyError> {
-    let reply = wire::Reply::read(reply)?;
-    if let Some(machine) = only_counter(&limit.singles())
-        && reply.is_fast_path()
-    {
-        machine.decide_each(reply.prior(machine)?, reply.now, costs.each, costs.patience, decided);
-        return Ok(());
-    }
-    let (mut standing, freed) = reply.standing(limit, costs.each.len())?;
-    standing.patience = costs.patience;
-    for (&cost, freed) in costs.each.iter().zip(&freed) {
-        decided(standing.decide(cost, freed).1);
-    }
-    Ok(())
+    wire::Reply::read(reply)?.decide(limit, costs.each, costs.max_wait, decided)
 }

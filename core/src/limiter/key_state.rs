@@ -1,286 +1,354 @@
-//! How the limits of one key stand at one time, and what follows from it.
+//! How the limits of one key stand at one time, and the decisions that follow from it.
 //!
-//! It is all that decisions are made of. A store in this process makes it from a record, a client of
-//! a server from a script's reply; from there on both are the same.
+//! All decisions are made here. A store in this process makes a state from a record, a client of a server from a
+//! script's reply; from there on both are the same.
 
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::max_wait::MaxWait;
-use super::sliding_log::LogState;
-use super::{Fields, SlidingLog};
 use crate::decision::{Decision, DenialReason, Part, Verdict};
 use crate::exact::MAX_COUNT;
-use crate::limit::Single;
+use crate::limit::{Algorithm, LogState, Single, SlidingLog, State};
 use crate::time::Timestamp;
 
 /// The limits of one key, each settled at one time.
 #[derive(Clone, Debug)]
-pub(crate) struct KeyState {
+pub(crate) struct KeyState<P = Vec<LimitState>> {
     /// The caller's raw time, in microseconds.
     pub(crate) now: u64,
     /// How long the caller waits for its turn.
-    pub(crate) patience: MaxWait,
-    /// Nothing is admitted before this time, in microseconds; zero where the key is not blocked.
-    pub(crate) blocked_until: u64,
-    pub(crate) parts: Vec<LimitState>,
+    pub(crate) max_wait: MaxWait,
+    /// Nothing is admitted before this time, in microseconds.
+    pub(crate) blocked_until: Option<u64>,
+    pub(crate) parts: P,
 }
 
 /// How one limit stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct LimitState {
     pub(crate) limit: Single,
     pub(crate) state: State,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    Counter(Fields),
-    Log(LogState),
+/// Limits that act alike are the same in a record, whatever terms they were given in.
+impl PartialEq for LimitState {
+    fn eq(&self, other: &LimitState) -> bool {
+        self.limit.acts_as(&other.limit) && self.state == other.state
+    }
 }
 
-/// When each log has room for a cost that does not fit it now; zero where it fits or never can, and for
-/// other limits. Of the limits in their order.
-pub(crate) type Freed = Vec<u64>;
+impl Eq for LimitState {}
+
+/// When each log has room for a cost that does not fit it now, but can. Of the limits in their order; those
+/// that are no logs have none.
+pub(crate) type Freed = Vec<Option<u64>>;
+
+/// What a decision on one cost says of one limit.
+#[derive(Clone, Copy)]
+struct Status {
+    capacity: u64,
+    remaining: u64,
+    fresh_at: u64,
+    /// The first time at which the cost fits and its turn is in time; none where that is so now, or never can be.
+    admitted_at: Option<u64>,
+}
 
 impl KeyState {
-    /// A key that was never used.
+    /// Returns the state of a key that was never used.
     pub(crate) fn fresh(limits: &[Single], now: Timestamp) -> Self {
         let now = now.as_micros();
         let parts = limits.iter().map(|limit| LimitState::fresh(*limit, now)).collect();
-        KeyState { now, patience: MaxWait::ENDLESS, blocked_until: 0, parts }
+        KeyState { now, max_wait: MaxWait::ENDLESS, blocked_until: None, parts }
     }
 
-    /// Whether a request of `cost` is admitted.
-    fn admits(&self, cost: u64) -> bool {
-        let in_time = self.patience.in_time_at(self.turn_at()) <= self.now;
-        self.blocked_until == 0 && in_time && cost <= self.unblocked_remaining()
-    }
-
-    /// The largest cost that is admitted.
-    pub(crate) fn remaining(&self) -> u64 {
-        if self.blocked_until > 0 { 0 } else { self.unblocked_remaining() }
-    }
-
-    fn unblocked_remaining(&self) -> u64 {
-        self.parts.iter().map(LimitState::remaining).min().unwrap_or_default()
-    }
-
-    /// When it is the turn of what is charged next, in every queue.
-    fn turn_at(&self) -> u64 {
-        self.parts.iter().map(LimitState::turn_at).max().unwrap_or_default()
-    }
-
-    /// Charges `cost` to each limit.
-    pub(crate) fn charge(&mut self, cost: u64) {
-        for part in &mut self.parts {
-            part.charge(cost, self.now);
-        }
-    }
-
-    /// The decision on `cost`, which has been charged where it was `allowed`; before that its turn would
-    /// have been at `turn_at`.
-    fn decision(&self, cost: u64, allowed: bool, turn_at: u64, freed: &Freed) -> Decision {
-        let after = |time: u64| Duration::from_micros(time.saturating_sub(self.now));
-        let capacity = self.parts.iter().map(LimitState::capacity).min().unwrap_or_default();
-        let admitted_at = |(part, freed): (&LimitState, &u64)| {
-            part.admitted_at(cost, *freed, self.patience, self.now)
-        };
-        let verdict = if allowed {
-            Verdict::Allowed
-        } else if cost > capacity {
-            Verdict::Never
-        } else {
-            let times = self.parts.iter().zip(freed).filter_map(admitted_at);
-            let reason = match self.blocked_until {
-                0 => DenialReason::Limit,
-                _ => DenialReason::Blocked,
-            };
-            let retry_after = after(times.fold(self.blocked_until, u64::max));
-            Verdict::Denied { retry_after, reason }
-        };
-        let fresh_at =
-            self.parts.iter().map(LimitState::fresh_at).fold(self.blocked_until, u64::max);
-        let decision = Decision::new(verdict, capacity, self.remaining(), after(fresh_at));
-        let turn_after = match verdict {
-            Verdict::Never => Duration::ZERO,
-            _ if self.blocked_until > 0 => Duration::ZERO,
-            _ => after(turn_at),
-        };
-        let decision = Decision { turn_after, ..decision };
-        if self.parts.len() == 1 {
-            return decision;
-        }
-        let parts = self.parts.iter().zip(freed).map(|(part, freed)| Part {
-            verdict: match admitted_at((part, freed)) {
-                None if cost > part.capacity() => Verdict::Never,
-                Some(time) if !allowed => Verdict::denied(after(time)),
-                _ => Verdict::Allowed,
-            },
-            limit: part.capacity(),
-            remaining: part.remaining(),
-            reset_after: after(part.fresh_at()),
-        });
-        let parts: Vec<Part> = parts.collect();
-        Decision { binding: binding(&parts), parts: parts.into(), ..decision }
-    }
-
-    /// The states as scripts reply them.
-    pub(crate) fn numbers(&self) -> Vec<u64> {
-        let mut numbers = Vec::new();
-        for part in &self.parts {
-            match part.state {
-                State::Counter(state) => numbers.extend_from_slice(&state),
-                State::Log(log) => numbers.extend([log.used, log.last]),
-            }
-        }
-        numbers
-    }
-
-    /// Reads the states that [`KeyState::numbers`] gave, here or in a script, and tells what stands
+    /// Reads the states that [`KeyState::numbers`] gave, here or in a script, and returns what stands
     /// behind them; nothing where no limits can stand so. Counters need not have been settled.
     pub(crate) fn read<'a>(
         limits: &[Single],
         now: Timestamp,
         mut numbers: &'a [u64],
     ) -> Option<(Self, &'a [u64])> {
-        let mut standing = KeyState::fresh(limits, now);
-        for part in &mut standing.parts {
-            let len = part.limit.machine().map_or(2, |machine| machine.state_len());
-            let (state, rest) = numbers.split_at_checked(len)?;
-            part.state = State::read(&part.limit, state, standing.now)?;
+        let mut key = KeyState::fresh(limits, now);
+        for part in &mut key.parts {
+            let (state, rest) = numbers.split_at_checked(part.limit.row().state_len)?;
+            *part = LimitState::read(part.limit, state)?.settled(key.now);
             numbers = rest;
         }
-        Some((standing, numbers))
+        Some((key, numbers))
+    }
+}
+
+impl KeyState<[LimitState; 1]> {
+    /// Returns the state of a key with one limit that is no log, which was in this state.
+    pub(crate) fn of_one(limit: Single, prior: Option<State>, now: Timestamp) -> Self {
+        let now = now.as_micros();
+        let part = match prior {
+            Some(state) => LimitState { limit, state }.settled(now),
+            None => LimitState::fresh(limit, now),
+        };
+        KeyState { now, max_wait: MaxWait::ENDLESS, blocked_until: None, parts: [part] }
+    }
+}
+
+impl<P: AsRef<[LimitState]> + AsMut<[LimitState]>> KeyState<P> {
+    fn parts(&self) -> impl Iterator<Item = &LimitState> {
+        self.parts.as_ref().iter()
+    }
+
+    /// Returns the same for a caller who waits so long for its turn.
+    pub(crate) fn within(self, max_wait: MaxWait) -> Self {
+        KeyState { max_wait, ..self }
+    }
+
+    /// Returns the largest cost that is admitted.
+    pub(crate) fn remaining(&self) -> u64 {
+        match self.blocked_until {
+            Some(_) => 0,
+            None => self.parts().map(LimitState::remaining).min().unwrap_or_default(),
+        }
+    }
+
+    /// Returns when the turn of what is charged next has come in every queue.
+    fn turn_at(&self) -> Option<u64> {
+        self.parts().filter_map(LimitState::turn_at).max()
+    }
+
+    /// Returns whether a request of `cost` is admitted whose turn is then.
+    fn admits(&self, cost: u64, turn_at: Option<u64>) -> bool {
+        let in_time = turn_at.is_none_or(|turn_at| self.max_wait.in_time_at(turn_at) <= self.now);
+        in_time && self.blocked_until.is_none() && self.parts().all(|part| part.fits(cost))
+    }
+
+    /// Charges `cost` to each limit.
+    pub(crate) fn charge(&mut self, cost: u64) {
+        let now = self.now;
+        for part in self.parts.as_mut() {
+            part.charge(cost, now);
+        }
     }
 
     /// Decides `cost`, and charges it where it is admitted.
-    pub(crate) fn decide(&mut self, cost: u64, freed: &Freed) -> (bool, Decision) {
-        let (allowed, turn_at) = (self.admits(cost), self.turn_at());
+    pub(crate) fn decide(&mut self, cost: u64, freed: &[Option<u64>]) -> Decision {
+        let turn_at = self.turn_at();
+        let allowed = self.admits(cost, turn_at);
         if allowed {
             self.charge(cost);
         }
-        (allowed, self.decision(cost, allowed, turn_at, freed))
+        self.decision(cost, allowed, turn_at, freed)
     }
 
     /// Decides `cost`, and charges nothing.
-    pub(crate) fn peek(&self, cost: u64, freed: &Freed) -> Decision {
-        self.decision(cost, self.admits(cost), self.turn_at(), freed)
+    pub(crate) fn peek(&self, cost: u64, freed: &[Option<u64>]) -> Decision {
+        let turn_at = self.turn_at();
+        self.decision(cost, self.admits(cost, turn_at), turn_at, freed)
+    }
+
+    /// Returns the decision on `cost`, which has been charged where it was `allowed`; before that its turn would
+    /// have been at `turn_at`.
+    fn decision(
+        &self,
+        cost: u64,
+        allowed: bool,
+        turn_at: Option<u64>,
+        freed: &[Option<u64>],
+    ) -> Decision {
+        let after = |time: u64| Duration::from_micros(time.saturating_sub(self.now));
+        let status = |index: usize, part: &LimitState| {
+            part.status(cost, freed.get(index).copied().flatten(), self.max_wait, self.now)
+        };
+        let statuses = || self.parts().enumerate().map(|(index, part)| status(index, part));
+        let all = statuses().reduce(Status::with).expect("a key has a limit: none is empty");
+        let verdict = if allowed {
+            Verdict::Allowed
+        } else if cost > all.capacity {
+            Verdict::Never
+        } else {
+            let admitted_at = all.admitted_at.max(self.blocked_until);
+            let reason = match self.blocked_until {
+                None => DenialReason::Limit,
+                Some(_) => DenialReason::Blocked,
+            };
+            Verdict::Denied { retry_after: after(admitted_at.unwrap_or_default()), reason }
+        };
+        let blocked = self.blocked_until.is_some();
+        let fresh_at = self.blocked_until.map_or(all.fresh_at, |until| until.max(all.fresh_at));
+        let turn_after = match (verdict, turn_at) {
+            (Verdict::Allowed | Verdict::Denied { .. }, Some(at)) if !blocked => after(at),
+            _ => Duration::ZERO,
+        };
+        let remaining = if blocked { 0 } else { all.remaining };
+        let decision = Decision::new(verdict, all.capacity, remaining, after(fresh_at));
+        let decision = Decision { turn_after, ..decision };
+        if self.parts().nth(1).is_none() {
+            return decision;
+        }
+        let parts = statuses().map(|status| Part {
+            verdict: match status.admitted_at {
+                None if cost > status.capacity => Verdict::Never,
+                Some(time) if !allowed => Verdict::denied(after(time)),
+                _ => Verdict::Allowed,
+            },
+            limit: status.capacity,
+            remaining: status.remaining,
+            reset_after: after(status.fresh_at),
+        });
+        let parts: Vec<Part> = parts.collect();
+        Decision { binding: binding(&parts), parts: parts.into(), ..decision }
+    }
+
+    /// Returns the states as scripts reply them.
+    pub(crate) fn numbers(&self) -> Vec<u64> {
+        self.parts().flat_map(|part| part.numbers().to_vec()).collect()
     }
 }
 
-impl State {
-    fn read(limit: &Single, numbers: &[u64], now: u64) -> Option<State> {
-        match (limit.machine(), numbers) {
-            (Ok(machine), numbers) => {
-                let state = machine.state(numbers)?;
-                Some(State::Counter(machine.settle(Some(state), now)))
-            }
-            (Err(_), &[used, last]) => {
-                let state = LogState { used, last, skip: 0 };
-                state.is_sound().then_some(State::Log(state))
-            }
-            _ => None,
+impl Status {
+    /// Returns what it is together with another limit's.
+    fn with(self, other: Status) -> Status {
+        Status {
+            capacity: self.capacity.min(other.capacity),
+            remaining: self.remaining.min(other.remaining),
+            fresh_at: self.fresh_at.max(other.fresh_at),
+            admitted_at: self.admitted_at.max(other.admitted_at),
         }
     }
 }
 
-/// What the machine of a limit is, together with its state.
-enum Seen<'a> {
-    Counter(&'a dyn super::Machine, Fields),
-    Log(&'a SlidingLog, LogState),
-}
-
 impl LimitState {
-    /// A limit that was never used.
+    /// Returns the state of a limit that was never used.
     pub(crate) fn fresh(limit: Single, now: u64) -> Self {
-        let state = match limit.machine() {
-            Ok(machine) => State::Counter(machine.settle(None, now)),
-            Err(_) => State::Log(LogState::default()),
+        let state = match limit.algorithm() {
+            Algorithm::Machine(machine) => machine.settle(None, now),
+            Algorithm::Log(_) => LogState::default().into(),
         };
         LimitState { limit, state }
     }
 
-    fn seen(&self) -> Seen<'_> {
-        match (self.limit.machine(), self.state) {
-            (Ok(machine), State::Counter(state)) => Seen::Counter(machine, state),
-            (Err(log), State::Log(state)) => Seen::Log(log, state),
-            _ => unreachable!("a log has a log's state, and others have theirs"),
+    /// Returns the state at `now`. A log's is settled by its entries: see [`SlidingLog::settle`].
+    pub(super) fn settled(self, now: u64) -> Self {
+        let state = match self.limit.algorithm() {
+            Algorithm::Machine(machine) => machine.settle(Some(self.state), now),
+            Algorithm::Log(_) => self.state,
+        };
+        LimitState { state, ..self }
+    }
+
+    /// Reads the state of a limit; nothing where no limit of this kind can be in it.
+    pub(crate) fn read(limit: Single, numbers: &[u64]) -> Option<Self> {
+        let part = LimitState { limit, state: State::read(numbers)? };
+        (numbers.len() == limit.row().state_len && part.is_sound()).then_some(part)
+    }
+
+    /// Returns whether the limit can be in this state, so that no step can overflow.
+    pub(crate) fn is_sound(&self) -> bool {
+        match self.limit.algorithm() {
+            Algorithm::Machine(machine) => machine.is_sound(self.state),
+            Algorithm::Log(_) => LogState::from(self.state).is_sound(),
         }
     }
 
-    fn capacity(&self) -> u64 {
-        match self.seen() {
-            Seen::Counter(machine, _) => machine.capacity(),
-            Seen::Log(log, _) => log.limit(),
+    /// Returns the numbers of the state, as records and replies carry them.
+    pub(crate) fn numbers(&self) -> &[u64] {
+        &self.state.0[..self.limit.row().state_len]
+    }
+
+    /// Returns the log and its state, of a limit that is one.
+    pub(super) fn log(&self) -> Option<(&SlidingLog, LogState)> {
+        match self.limit.algorithm() {
+            Algorithm::Machine(_) => None,
+            Algorithm::Log(log) => Some((log, self.state.into())),
         }
     }
 
-    /// How much is charged, a fraction rounded up.
+    pub(crate) fn is_log(&self) -> bool {
+        self.limit.is_log()
+    }
+
+    pub(super) fn capacity(&self) -> u64 {
+        self.limit.capacity()
+    }
+
+    /// Returns how much is charged, a fraction rounded up.
     pub(crate) fn used(&self) -> u64 {
-        match self.seen() {
-            Seen::Counter(machine, state) => machine.used(state),
-            Seen::Log(_, state) => state.used,
+        match self.limit.algorithm() {
+            Algorithm::Machine(machine) => machine.used(self.state),
+            Algorithm::Log(_) => LogState::from(self.state).used,
         }
     }
 
-    /// The most that a fresh one can be charged.
+    /// Returns the most that a fresh one can be charged.
     pub(crate) fn holds(&self) -> u64 {
-        match self.seen() {
-            Seen::Counter(machine, _) => machine.holds(),
-            Seen::Log(..) => MAX_COUNT,
-        }
+        self.limit.machine().map_or(MAX_COUNT, |machine| machine.holds())
     }
 
-    /// How much a penalty may charge: up to one capacity more than fits.
+    /// Returns how much a penalty may charge: up to one capacity more than fits.
     pub(crate) fn room(&self) -> u64 {
         (2 * self.capacity()).min(self.holds()).saturating_sub(self.used())
     }
 
     fn remaining(&self) -> u64 {
-        match self.seen() {
-            Seen::Counter(machine, state) => machine.remaining(state),
-            Seen::Log(log, state) => log.remaining(state.used),
+        match self.limit.algorithm() {
+            Algorithm::Machine(machine) => machine.remaining(self.state),
+            Algorithm::Log(log) => log.remaining(self.state.into()),
         }
     }
 
-    /// The first time at which `cost` fits and its turn is within `patience`; nothing where that is so
-    /// `now`, or never can be.
-    fn admitted_at(&self, cost: u64, freed_at: u64, patience: MaxWait, now: u64) -> Option<u64> {
-        if cost > self.capacity() {
-            return None;
+    fn fits(&self, cost: u64) -> bool {
+        match self.limit.algorithm() {
+            Algorithm::Machine(machine) => machine.fits(self.state, cost),
+            Algorithm::Log(log) => cost <= log.remaining(self.state.into()),
         }
-        let room_at = (self.remaining() < cost).then(|| match self.seen() {
-            Seen::Counter(machine, state) => machine.admitted_at(state, cost),
-            Seen::Log(..) => freed_at,
-        });
-        let in_time_at = Some(patience.in_time_at(self.turn_at())).filter(|at| *at > now);
-        room_at.max(in_time_at)
     }
 
-    /// When it is the turn of what is charged next; zero where there are no turns.
-    fn turn_at(&self) -> u64 {
-        match self.seen() {
-            Seen::Counter(machine, state) => machine.turn_at(state),
-            Seen::Log(..) => 0,
-        }
+    /// Returns when the turn of what is charged next comes, where there are turns.
+    fn turn_at(&self) -> Option<u64> {
+        self.limit.machine()?.turn_at(self.state)
     }
 
     pub(crate) fn fresh_at(&self) -> u64 {
-        match self.seen() {
-            Seen::Counter(machine, state) => machine.fresh_at(state),
-            Seen::Log(log, state) => log.fresh_at(state.used, state.last),
+        match self.limit.algorithm() {
+            Algorithm::Machine(machine) => machine.fresh_at(self.state),
+            Algorithm::Log(log) => log.fresh_at(self.state.into()),
         }
+    }
+
+    /// Returns until when a record of this limit alone is kept, where that is later than it has to be.
+    pub(crate) fn kept_until(&self) -> Option<u64> {
+        match self.limit.algorithm() {
+            Algorithm::Machine(machine) => machine.kept_until(self.state),
+            Algorithm::Log(log) => log.kept_until(self.state.into()),
+        }
+    }
+
+    /// Returns from when on a record of this limit alone may be forgotten.
+    pub(crate) fn forget_at(&self) -> u64 {
+        self.kept_until().unwrap_or_else(|| self.fresh_at())
     }
 
     /// Charges `cost`, whether it fits or not.
     pub(crate) fn charge(&mut self, cost: u64, now: u64) {
-        self.state = match self.seen() {
-            Seen::Counter(machine, state) => State::Counter(machine.charge(state, cost)),
-            Seen::Log(_, state) => {
-                State::Log(LogState { used: state.used + cost, last: now.max(state.last), ..state })
-            }
+        self.state = match self.limit.algorithm() {
+            Algorithm::Machine(machine) => machine.charge(self.state, cost),
+            Algorithm::Log(_) => LogState::from(self.state).charge(cost, now).into(),
         };
+    }
+
+    fn status(&self, cost: u64, freed_at: Option<u64>, max_wait: MaxWait, now: u64) -> Status {
+        let (capacity, remaining) = (self.capacity(), self.remaining());
+        let admitted_at = if cost > capacity {
+            None
+        } else {
+            let room_at = match self.limit.algorithm() {
+                _ if cost <= remaining => None,
+                Algorithm::Machine(machine) => Some(machine.admitted_at(self.state, cost)),
+                Algorithm::Log(_) => freed_at,
+            };
+            // A turn stays where it is, and comes closer.
+            let in_time_at = self.turn_at().map(|turn_at| max_wait.in_time_at(turn_at));
+            room_at.max(in_time_at.filter(|at| *at > now))
+        };
+        Status { capacity, remaining, fresh_at: self.fresh_at(), admitted_at }
     }
 }
 

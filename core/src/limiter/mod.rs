@@ -1,51 +1,35 @@
-//! The limiters' machines, one file each, and the commands that all of them take.
+//! The commands that limits of all kinds take, and what a key holds of its limits.
 
 mod adjust;
 mod commands;
 mod convert;
-mod counter;
-mod fast_path;
-mod fixed_window;
-mod group;
-mod interval_bucket;
 mod key_state;
-mod leaky_bucket;
 mod max_wait;
 mod peek;
 mod request;
 mod reservations;
 mod reserve;
 mod set_limit;
-mod sliding_log;
-mod sliding_window;
 mod stored;
-mod token_bucket;
+mod transaction;
 mod turn;
 mod wire;
 mod with_stored_limit;
 
 pub use adjust::{Adjust, Adjusted};
 pub use commands::{Acquire, AcquireEach, MAX_COSTS};
-pub use fixed_window::FixedWindow;
-pub use interval_bucket::IntervalBucket;
-pub use leaky_bucket::LeakyBucket;
 pub use peek::{Peek, Reset};
 pub use request::{REMEMBERED_REQUESTS, RequestId};
 pub use reservations::MAX_RESERVATIONS;
 pub use reserve::{Reservation, Reserve, Reserved, Settle, Settlement};
 pub use set_limit::SetLimit;
-pub use sliding_log::SlidingLog;
-pub use sliding_window::SlidingWindow;
 pub use stored::{Scope, StoredLimit};
-pub use token_bucket::TokenBucket;
 pub use turn::{CancelTurn, Cancellation, TakeTurn, Ticket, Turn};
 pub use with_stored_limit::{LimitCommand, StoredLimitOutcome, WithStoredLimit};
 
-pub(crate) use counter::{Counter, CounterRecord, Fields, Machine};
-pub(crate) use group::GroupRecord;
-pub(crate) use key_state::{LimitState, State};
+pub(crate) use key_state::LimitState;
 pub(crate) use request::Requests;
 pub(crate) use reservations::Reservations;
-pub(crate) use sliding_log::{Entry, LogState};
 pub(crate) use stored::Policy;
+pub(crate) use transaction::GroupRecord;
 pub(crate) use wire::COMPOSITE_TAG;

@@ -1,8 +1,9 @@
 //! The commands that admit nothing: asking, and forgetting.
 
-use super::fast_path::{only_counter, plain};
-use super::group::Opened;
+use super::commands::fast_path;
+use super::key_state::KeyState;
 use super::stored::under_own_limit;
+use super::transaction::Transaction;
 use super::wire;
 use super::with_stored_limit::LimitCommand;
 use super::with_stored_limit::run::Run;
@@ -36,14 +37,7 @@ impl Command for Peek {
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Decision, ReplyError> {
-        let reply = wire::Reply::read(reply)?;
-        if let Some(machine) = only_counter(&self.limit.singles())
-            && reply.is_fast_path()
-        {
-            return Ok(machine.decide_only(reply.prior(machine)?, reply.now, self.cost));
-        }
-        let (standing, freed) = reply.standing(&self.limit, 1)?;
-        Ok(standing.peek(self.cost, &freed[0]))
+        wire::Reply::read(reply)?.peek(&self.limit, self.cost)
     }
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Decision, RecordError> {
@@ -64,11 +58,10 @@ impl LimitCommand for Peek {
 impl Run for Peek {
     fn run(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Decision, RecordError> {
         let limits = self.limit.singles();
-        if let Some((machine, prior)) = plain(&limits, slot, now) {
-            return Ok(machine.decide_only(prior, now, self.cost));
+        if let Some((limit, prior)) = fast_path(&limits, slot, now) {
+            return Ok(KeyState::of_one(limit, prior, now).peek(self.cost, &[]));
         }
-        let opened = Opened::new(&limits, slot, now)?;
-        Ok(opened.standing.peek(self.cost, &opened.freed_at(self.cost)))
+        Ok(Transaction::new(&limits, slot, now)?.peek(self.cost))
     }
 
     fn only_asks(&self) -> bool {

@@ -14,13 +14,13 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::key_state::{LimitState, State};
+use super::key_state::LimitState;
 use super::request::{Remembered, Request, RequestId};
 use super::{adjust, wire};
 use crate::decision::Decision;
 use crate::error::RecordError;
 use crate::exact::MAX_EXACT;
-use crate::limit::Single;
+use crate::limit::{Algorithm, LogState, Single};
 use crate::record::{Record, read_numbers};
 use crate::time::Timestamp;
 
@@ -64,24 +64,20 @@ pub(super) struct Place {
 impl Place {
     /// Of what was just charged.
     fn of(part: &LimitState) -> Place {
-        match (part.limit.machine(), part.state) {
-            (Ok(machine), State::Counter(state)) => {
-                let when = machine.window_number(state);
+        match part.limit.algorithm() {
+            Algorithm::Machine(machine) => {
+                let when = machine.window_number(part.state);
                 Place { upto: counted(part, when), when }
             }
-            (_, State::Log(log)) => Place { upto: 0, when: log.last },
-            _ => Place::default(),
+            Algorithm::Log(_) => Place { upto: 0, when: LogState::from(part.state).last },
         }
     }
 }
 
 fn counted(part: &LimitState, when: u64) -> u64 {
-    match (part.limit.machine(), part.state) {
-        (Ok(machine), State::Counter(state)) => {
-            machine.counted(state, when).map_or(0, |index| state[index])
-        }
-        _ => 0,
-    }
+    let machine = part.limit.machine();
+    let number = machine.and_then(|machine| machine.counted(part.state, when));
+    number.map_or(0, |index| part.state.0[index])
 }
 
 impl Record {
@@ -154,7 +150,7 @@ impl Reservations {
     pub(super) fn entry_of(&self, id: RequestId, parts: &[LimitState]) -> Option<u64> {
         let kept = self.0.iter().find(|kept| kept.id == id)?;
         let Stage::Open { places, .. } = &kept.stage else { return None };
-        let log = parts.iter().position(|part| matches!(part.state, State::Log(_)))?;
+        let log = parts.iter().position(LimitState::is_log)?;
         Some(places[log].when)
     }
 
@@ -164,12 +160,10 @@ impl Reservations {
         let Some(index) = self.0.iter().position(|kept| kept.id == id) else { return 0 };
         let mut most = 0;
         for (number, part) in parts.iter_mut().enumerate() {
-            let (Ok(machine), State::Counter(state)) = (part.limit.machine(), part.state) else {
-                continue;
-            };
+            let Some(machine) = part.limit.machine() else { continue };
             let (when, given) = self.take(index, number, units.saturating_mul(machine.unit()));
-            if let Some(field) = machine.counted(state, when) {
-                part.state = State::Counter(state.with(field, state[field] - given));
+            if let Some(index) = machine.counted(part.state, when) {
+                part.state = part.state.with(index, part.state.0[index] - given);
             }
             most = most.max(given.div_ceil(machine.unit()));
         }

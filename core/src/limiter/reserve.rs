@@ -4,10 +4,11 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::commands::{Costs, with_acquire};
-use super::group::Opened;
+use super::max_wait::MaxWait;
 use super::request::{Request, RequestId};
 use super::reservations::{Stage, recall};
 use super::stored::under_own_limit;
+use super::transaction::Transaction;
 use super::with_stored_limit::LimitCommand;
 use super::with_stored_limit::run::Run;
 use super::{Acquire, adjust, wire};
@@ -129,9 +130,10 @@ impl Command for Reserve {
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Reserved, ReplyError> {
-        let reply = wire::Reply::read(reply)?;
-        let (mut standing, freed) = reply.standing(&self.limit, 1)?;
-        Ok(self.reserved(reply.now, standing.decide(self.cost, &freed[0]).1))
+        let (reply, mut decision) = (wire::Reply::read(reply)?, None);
+        let max_wait = MaxWait::ENDLESS;
+        reply.decide(&self.limit, &[self.cost], max_wait, &mut |one| decision = Some(one))?;
+        Ok(self.reserved(reply.now, decision.ok_or(ReplyError::Unexpected)?))
     }
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Reserved, RecordError> {
@@ -155,19 +157,14 @@ impl Run for Reserve {
         if let Some(reserved) = self.repeated(slot, &limits, now)? {
             return Ok(reserved);
         }
-        let mut opened = Opened::new(&limits, slot, now)?;
-        let told = opened.standing.numbers();
-        let freed = opened.freed_at(self.cost);
-        let (allowed, decision) = opened.standing.decide(self.cost, &freed);
-        if allowed {
-            opened.add_entry(self.cost);
-            let parts = &opened.standing.parts;
-            opened.reservations.make(self.request, self.cost, now, told, parts)?;
+        let mut transaction = Transaction::new(&limits, slot, now)?;
+        let told = transaction.key.numbers();
+        let decision = transaction.decide(self.cost);
+        if decision.is_allowed() {
+            let parts = &transaction.key.parts;
+            transaction.reservations.make(self.request, self.cost, now, told, parts)?;
         }
-        let mut closed = opened.close();
-        if allowed || closed.converted {
-            closed.write(slot, now);
-        }
+        transaction.commit(now, decision.is_allowed());
         Ok(self.reserved(now, decision))
     }
 }
@@ -294,24 +291,24 @@ impl Run for Settle {
                 return self.settled(known.now, &known.told).ok_or(RecordError::Damaged);
             }
         };
-        let mut opened = Opened::new(&limits, slot, now)?;
+        let mut transaction = Transaction::new(&limits, slot, now)?;
         let amount = match cost.checked_sub(self.actual) {
-            Some(less) => give_back(&mut opened, id, less),
-            None => adjust::penalty(&mut opened, self.actual - cost),
+            Some(less) => give_back(&mut transaction, id, less),
+            None => adjust::penalty(&mut transaction, self.actual - cost),
         };
-        let freed = opened.freed_at(1);
-        let told = adjust::told(amount, &opened.standing, &freed);
-        opened.reservations.settle(id, self.actual, now, told);
-        let after = opened.standing.peek(1, &freed);
-        opened.close().write(slot, now);
+        let freed = transaction.freed_at(1);
+        let told = adjust::told(amount, &transaction.key, &freed);
+        transaction.reservations.settle(id, self.actual, now, told);
+        let after = transaction.key.peek(1, &freed);
+        transaction.commit(now, true);
         Ok(Settlement::Settled { amount, after })
     }
 }
 
 /// Gives back up to `units` of what an open reservation is charged; how much that was.
-fn give_back(opened: &mut Opened<'_>, id: RequestId, units: u64) -> u64 {
-    let entry = opened.reservations.entry_of(id, &opened.standing.parts);
-    let counted = opened.reservations.give_back(id, units, &mut opened.standing.parts);
-    let cut = entry.map_or(0, |at| opened.cut_entries(at, units));
+fn give_back(transaction: &mut Transaction<'_>, id: RequestId, units: u64) -> u64 {
+    let entry = transaction.reservations.entry_of(id, &transaction.key.parts);
+    let counted = transaction.reservations.give_back(id, units, &mut transaction.key.parts);
+    let cut = entry.map_or(0, |at| transaction.cut_entries(at, units));
     counted.max(cut)
 }

@@ -1,7 +1,7 @@
 //! Storing a limit with its key.
 
-use super::group::Opened;
 use super::stored::{Policy, StoredLimit, on_empty};
+use super::transaction::Transaction;
 use super::wire;
 use crate::call::TextCall;
 use crate::command::{Command, ScriptId, read_head};
@@ -58,7 +58,7 @@ impl SetLimit {
     }
 
     fn set(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<bool, RecordError> {
-        Opened::new(&self.limit.limit().singles(), slot, now)?.close().write(slot, now);
+        Transaction::new(&self.limit.limit().singles(), slot, now)?.commit(now, true);
         if let Some(record) = slot {
             record.policy = Some(Policy::new(self.limit.terms()));
             record.settle_policy(now);

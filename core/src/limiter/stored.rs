@@ -4,11 +4,12 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
+use super::wire::optional;
 use crate::command::read_whole;
 use crate::error::{ConfigError, RecordError};
 use crate::exact::{MAX_EXACT, MAX_SPAN_US, half_span};
 use crate::limit::{Limit, Single};
-use crate::record::{Body, Record, read_number};
+use crate::record::{Record, read_number};
 use crate::time::Timestamp;
 
 /// A limit as it is stored under the key that it is for.
@@ -105,9 +106,9 @@ impl StoredLimit {
         let scope = if per_client == 1 { Scope::PerClient } else { Scope::Overall };
         let (mut rest, mut limits) = (rest, Vec::new());
         while let Some((&letter, behind)) = rest.split_first() {
-            let tag = Single::tag_of(u8::try_from(letter).ok()?.into())?;
-            let (config, behind) = behind.split_at_checked(Single::config_len(tag)?)?;
-            limits.push(Single::read(tag, config)?.into());
+            let row = Single::row_of_letter(u8::try_from(letter).ok()?.into())?;
+            let (config, behind) = behind.split_at_checked(row.config_len)?;
+            limits.push(Single::read(row.tag, config)?.into());
             rest = behind;
         }
         let terms = Terms { scope, keep_us };
@@ -173,7 +174,7 @@ pub(crate) struct Policy {
     pub(super) terms: Terms,
     /// When the record is over, in microseconds: it then acts as if it were not there. Zero in a record
     /// that was just written, until [`Record::settle_policy`].
-    pub(crate) until: u64,
+    pub(crate) until: Option<u64>,
 }
 
 impl Policy {
@@ -181,12 +182,12 @@ impl Policy {
     pub(crate) const TAG: &str = "P1";
 
     pub(super) fn new(terms: Terms) -> Self {
-        Policy { terms, until: 0 }
+        Policy { terms, until: None }
     }
 
     /// The same in a record that is written now.
     pub(crate) fn written(self) -> Self {
-        Policy { until: 0, ..self }
+        Policy { until: None, ..self }
     }
 
     /// Reads what stands behind the tag: this, and the record's own text.
@@ -202,11 +203,11 @@ impl Policy {
         if !(1..=MAX_SPAN_US / 2).contains(&keep_us) {
             return None;
         }
-        Some((Policy { terms: Terms { scope, keep_us }, until }, words.next()?))
+        Some((Policy { terms: Terms { scope, keep_us }, until: Some(until) }, words.next()?))
     }
 
     fn is_over(&self, now: Timestamp) -> bool {
-        self.until <= now.as_micros()
+        self.until.is_some_and(|until| until <= now.as_micros())
     }
 }
 
@@ -214,22 +215,15 @@ impl Policy {
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Terms { scope, keep_us } = self.terms;
-        write!(f, "{} {} {keep_us} {} ", Self::TAG, scope.letter(), self.until)
+        write!(f, "{} {} {keep_us} {} ", Self::TAG, scope.letter(), optional(self.until))
     }
 }
 
 impl Record {
     /// The limit that it was written under; none of what is no limiter's.
     fn limit(&self) -> Option<Limit> {
-        match &self.body {
-            Body::Counter(record) => Some(record.standpoint().ok()?.limit.into()),
-            Body::Group(record) => {
-                let limits: Vec<Limit> =
-                    record.parts.iter().map(|part| part.limit.into()).collect();
-                Limit::all(&limits).ok()
-            }
-            _ => None,
-        }
+        let limits: Vec<Limit> = self.body.limits()?.iter().map(|part| part.limit.into()).collect();
+        Limit::all(&limits).ok()
     }
 
     /// Whether it is over, with the limit that was stored with it.
@@ -239,9 +233,9 @@ impl Record {
 
     /// Ends an operation at `now`: where that has written the record, its limit is kept from now on.
     pub(super) fn settle_policy(&mut self, now: Timestamp) {
-        if let Some(Policy { terms, until: 0 }) = self.policy {
+        if let Some(Policy { terms, until: None }) = self.policy {
             let until = self.forget_at().as_micros().max(now.as_micros() + terms.keep_us);
-            self.policy = Some(Policy { terms, until });
+            self.policy = Some(Policy { terms, until: Some(until) });
         }
     }
 }

@@ -2,13 +2,14 @@
 
 use alloc::vec::Vec;
 
+use super::Acquire;
+use super::key_state::LimitState;
 use super::stored::under_own_limit;
-use super::{Acquire, Counter, CounterRecord, Fields, LeakyBucket, Machine};
 use crate::call::{PackedCall, TextCall};
 use crate::command::{Command, ScriptId, read_head, read_whole};
 use crate::decision::Decision;
 use crate::error::{RecordError, ReplyError};
-use crate::limit::Limit;
+use crate::limit::{Kind, LeakyBucket, Limit, Machine, State};
 use crate::record::{Body, Record};
 use crate::time::Timestamp;
 
@@ -52,18 +53,17 @@ pub struct Ticket {
     /// When the turn is, in microseconds since the epoch.
     turn_at: u64,
     /// The state before its admission.
-    before: Fields,
+    before: State,
     /// The state that its admission left: the key's, for as long as nobody else is admitted.
-    after: Fields,
+    after: State,
 }
 
 impl Ticket {
     /// The ticket of a cost that was admitted at this time in this state.
     fn new(bucket: LeakyBucket, cost: u64, at: Timestamp, prior: &[u64]) -> Option<Ticket> {
-        let queue: &dyn Machine = &bucket;
-        let before = queue.state(prior)?;
-        let settled = queue.settle(Some(before), at.as_micros());
-        let (turn_at, after) = (queue.turn_at(settled), queue.charge(settled, cost));
+        let before = LimitState::read(bucket.into(), prior)?.state;
+        let settled = bucket.settle(Some(before), at.as_micros());
+        let (turn_at, after) = (bucket.turn_at(settled)?, bucket.charge(settled, cost));
         Some(Ticket { bucket, turn_at, before, after })
     }
 }
@@ -144,11 +144,11 @@ impl Command for CancelTurn {
     fn encode_text(&self) -> TextCall {
         let Ticket { bucket, turn_at, before, after } = &self.ticket;
         TextCall::new(ScriptId::LeakyBucketCancel)
-            .with(LeakyBucket::TAG)
-            .with_all(&*Counter::config(*bucket))
+            .with(LeakyBucket::ROW.tag)
+            .with_all(&*bucket.config())
             .with(turn_at)
-            .with_all(&**before)
-            .with_all(&**after)
+            .with_all(in_bucket(*bucket, *before).numbers())
+            .with_all(in_bucket(*bucket, *after).numbers())
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Cancellation, ReplyError> {
@@ -180,11 +180,15 @@ impl CancelTurn {
             return Ok(Cancellation::TooLate);
         }
         match slot {
-            Some(Record { body: Body::Counter(record), reservations, .. })
-                if record.is_of(bucket) && record.state == *after && reservations.is_empty() => {}
+            Some(Record { body: Body::Counter(part), reservations, .. })
+                if *part == in_bucket(*bucket, *after) && reservations.is_empty() => {}
             _ => return Ok(Cancellation::NotLast),
         }
-        Record::put(slot, Body::Counter(CounterRecord::new(bucket, *before)), now);
+        Record::put(slot, Body::Counter(in_bucket(*bucket, *before)), now);
         Ok(Cancellation::GivenBack)
     }
+}
+
+fn in_bucket(bucket: LeakyBucket, state: State) -> LimitState {
+    LimitState { limit: bucket.into(), state }
 }

@@ -2,27 +2,27 @@
 
 use alloc::vec::Vec;
 
-use super::key_state::{Freed, KeyState, State};
-use super::{Fields, Machine};
+use super::key_state::{Freed, KeyState, LimitState};
+use super::max_wait::MaxWait;
 use crate::call::TextCall;
 use crate::command::{ScriptId, read_head, read_whole};
 use crate::decision::Decision;
 use crate::error::ReplyError;
-use crate::limit::{Limit, Single};
+use crate::limit::{Limit, Single, State};
 use crate::packed::ONE_INTEGER;
 use crate::time::Timestamp;
 
 /// The script that admits requests to a limit and takes numbers in binary, if there is one.
 pub(super) fn fast_script(limit: &Limit) -> Option<ScriptId> {
     match &limit.singles()[..] {
-        [only] => Some(only.machine().map_or(ScriptId::SlidingLogAcquire, |m| m.acquire_script())),
+        [only] => Some(only.row().acquire),
         several => several.iter().all(is_plain_counter).then_some(ScriptId::CompositeAcquire),
     }
 }
 
 /// Whether the plain script of several limits knows this one.
 fn is_plain_counter(single: &Single) -> bool {
-    single.machine().is_ok() && !single.has_turns()
+    single.machine().is_some() && !single.has_turns()
 }
 
 /// The tags and configurations, which are the head of the record that is looked for.
@@ -31,9 +31,21 @@ pub(super) fn with_limit(call: TextCall, limit: &Limit) -> TextCall {
     let call = call.with_all((singles.len() > 1).then_some(COMPOSITE_TAG));
     singles
         .iter()
-        .map(Single::id)
-        .fold(call, |call, (tag, config)| call.with(tag).with_all(&*config))
+        .fold(call, |call, single| call.with(single.row().tag).with_all(&*single.config()))
 }
+
+/// A time as numbers of a record or a reply, which have none.
+pub(super) fn optional(time: Option<u64>) -> u64 {
+    time.unwrap_or(NO_TIME)
+}
+
+/// Reads it.
+pub(super) fn read_optional(time: u64) -> Option<u64> {
+    (time != NO_TIME).then_some(time)
+}
+
+/// What stands in the place of a time where there is none.
+const NO_TIME: u64 = 0;
 
 /// The tag of a record of several limits.
 pub(crate) const COMPOSITE_TAG: &str = "C1";
@@ -43,8 +55,7 @@ pub(crate) const COMPOSITE_TAG: &str = "C1";
 /// is until then.
 pub(super) struct Reply {
     pub(super) now: Timestamp,
-    /// Zero where the key is not blocked.
-    blocked_until: u64,
+    blocked_until: Option<u64>,
     numbers: Vec<u64>,
 }
 
@@ -57,58 +68,90 @@ impl Reply {
             &[ONE_INTEGER, deficit] => {
                 return Ok(Reply {
                     now: Timestamp::EPOCH,
-                    blocked_until: 0,
+                    blocked_until: None,
                     numbers: alloc::vec![read_whole(deficit)?, 0],
                 });
             }
             &[BLOCKED, now, until, ref rest @ ..] => {
-                (read_head(&[0, now])?.0, read_whole(until)?.max(1), rest)
+                (read_head(&[0, now])?.0, Some(read_whole(until)?), rest)
             }
             reply => {
                 let (now, rest) = read_head(reply)?;
-                (now, 0, rest)
+                (now, None, rest)
             }
         };
         let numbers = rest.iter().map(|number| read_whole(*number));
         Ok(Reply { now, blocked_until, numbers: numbers.collect::<Result<_, _>>()? })
     }
 
-    /// The prior state of a limit that is a single counter's, of a key that is not blocked.
-    pub(super) fn prior(&self, machine: &dyn Machine) -> Result<Option<Fields>, ReplyError> {
-        match &self.numbers[..] {
-            [] => Ok(None),
-            numbers => machine.state(numbers).map(Some).ok_or(ReplyError::Unexpected),
+    /// Decides each of these costs in order, as the script did, and charges those that are admitted.
+    pub(super) fn decide(
+        &self,
+        limit: &Limit,
+        costs: &[u64],
+        max_wait: MaxWait,
+        decided: &mut dyn FnMut(Decision),
+    ) -> Result<(), ReplyError> {
+        if let [only] = limit.singles()[..]
+            && !only.is_log()
+            && self.blocked_until.is_none()
+        {
+            let mut key = KeyState::of_one(only, self.prior(only)?, self.now).within(max_wait);
+            costs.iter().for_each(|cost| decided(key.decide(*cost, &[])));
+            return Ok(());
         }
+        let (key, freed) = self.key_state(limit, costs.len())?;
+        let mut key = key.within(max_wait);
+        costs.iter().zip(&freed).for_each(|(cost, freed)| decided(key.decide(*cost, freed)));
+        Ok(())
     }
 
-    /// Whether [`Reply::prior`] says it all.
-    pub(super) fn is_fast_path(&self) -> bool {
-        self.blocked_until == 0
+    /// Decides a cost, and charges nothing.
+    pub(super) fn peek(&self, limit: &Limit, cost: u64) -> Result<Decision, ReplyError> {
+        if let [only] = limit.singles()[..]
+            && !only.is_log()
+            && self.blocked_until.is_none()
+        {
+            return Ok(KeyState::of_one(only, self.prior(only)?, self.now).peek(cost, &[]));
+        }
+        let (key, freed) = self.key_state(limit, 1)?;
+        Ok(key.peek(cost, &freed[0]))
+    }
+
+    /// The prior state of a limit that is no log: none of a key that had no record.
+    fn prior(&self, limit: Single) -> Result<Option<State>, ReplyError> {
+        if self.numbers.is_empty() {
+            return Ok(None);
+        }
+        LimitState::read(limit, &self.numbers)
+            .map(|part| Some(part.state))
+            .ok_or(ReplyError::Unexpected)
     }
 
     /// How the limits stood, and behind it when each log has room for each of `costs` costs.
-    pub(super) fn standing(
-        &self,
-        limit: &Limit,
-        costs: usize,
-    ) -> Result<(KeyState, Vec<Freed>), ReplyError> {
+    fn key_state(&self, limit: &Limit, costs: usize) -> Result<(KeyState, Vec<Freed>), ReplyError> {
         let read = KeyState::read(&limit.singles(), self.now, &self.numbers);
-        let (standing, times) = read.ok_or(ReplyError::Unexpected)?;
-        let standing = KeyState { blocked_until: self.blocked_until, ..standing };
-        let freed = read_freed(&standing, costs, times).ok_or(ReplyError::Unexpected)?;
-        Ok((standing, freed))
+        let (key, times) = read.ok_or(ReplyError::Unexpected)?;
+        let freed = read_freed(&key.parts, costs, times).ok_or(ReplyError::Unexpected)?;
+        Ok((KeyState { blocked_until: self.blocked_until, ..key }, freed))
     }
 }
 
-/// When each log has room for each cost, from one number for each log and cost.
-pub(super) fn read_freed(standing: &KeyState, costs: usize, times: &[u64]) -> Option<Vec<Freed>> {
+/// When each log has room for a cost, as numbers: one for each log.
+pub(super) fn freed_numbers(parts: &[LimitState], freed: &Freed) -> impl Iterator<Item = u64> {
+    let logs = parts.iter().zip(freed).filter(|(part, _)| part.is_log());
+    logs.map(|(_, at)| optional(*at))
+}
+
+/// Reads when each log has room for each cost, from one number for each log and cost.
+pub(super) fn read_freed(parts: &[LimitState], costs: usize, times: &[u64]) -> Option<Vec<Freed>> {
     let mut times = times.iter();
-    let mut next = |part: &super::LimitState| match part.state {
-        State::Counter(_) => Some(0),
-        State::Log(_) => times.next().copied(),
+    let mut next = |part: &LimitState| match part.is_log() {
+        true => times.next().map(|time| read_optional(*time)),
+        false => Some(None),
     };
     let freed: Option<Vec<Freed>> =
-        (0..costs).map(|_| standing.parts.iter().map(&mut next).collect()).collect();
+        (0..costs).map(|_| parts.iter().map(&mut next).collect()).collect();
     freed.filter(|_| times.next().is_none())
 }
 
@@ -119,12 +162,10 @@ pub(super) fn recall(
     now: Timestamp,
     told: &[u64],
 ) -> Option<Decision> {
-    let mut standing = match (limits, told) {
+    let mut key = match (limits, told) {
         // A counter that had no record.
-        ([only], []) if only.machine().is_ok() => KeyState::fresh(limits, now),
+        ([only], []) if !only.is_log() => KeyState::fresh(limits, now),
         _ => KeyState::read(limits, now, told).filter(|(_, rest)| rest.is_empty())?.0,
     };
-    let none: Freed = limits.iter().map(|_| 0).collect();
-    let (allowed, decision) = standing.decide(cost, &none);
-    allowed.then_some(decision)
+    Some(key.decide(cost, &[])).filter(Decision::is_allowed)
 }

@@ -29,7 +29,7 @@ pub(super) mod run {
         ) -> Result<Self::Outcome, RecordError>;
 
         /// How long the caller waits for its turn.
-        fn patience(&self) -> MaxWait {
+        fn max_wait(&self) -> MaxWait {
             MaxWait::ENDLESS
         }
 
@@ -107,10 +107,10 @@ impl<C: LimitCommand> Command for WithStoredLimit<C> {
 
     /// That of the command, which takes any limit, and what is to be done with the stored one.
     fn encode_text(&self) -> TextCall {
-        let (call, patience) = (self.command.encode_text(), self.command.patience());
+        let (call, max_wait) = (self.command.encode_text(), self.command.max_wait());
         match self.default {
-            None => call.with(format_args!("*{patience}")),
-            Some(default) => call.with(format_args!("*{patience}:{}", default.terms())),
+            None => call.with(format_args!("*{max_wait}")),
+            Some(default) => call.with(format_args!("*{max_wait}:{}", default.terms())),
         }
     }
 

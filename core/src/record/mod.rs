@@ -12,9 +12,7 @@ use crate::error::RecordError;
 use crate::fenced::FencedRecord;
 use crate::latch::LatchRecord;
 use crate::limit::Single;
-use crate::limiter::{
-    COMPOSITE_TAG, CounterRecord, GroupRecord, LimitState, Policy, Requests, Reservations,
-};
+use crate::limiter::{COMPOSITE_TAG, GroupRecord, LimitState, Policy, Requests, Reservations};
 use crate::lock::LockRecord;
 use crate::packed::{pack_head, pack_text, text_of};
 use crate::rw_lock::RwLockRecord;
@@ -22,7 +20,7 @@ use crate::semaphore::SemaphoreRecord;
 use crate::time::Timestamp;
 
 pub(crate) use numbers::{read_exact, read_number, read_numbers, read_token};
-use text::{BLOCKED, check_tag, entry_text, group_head, push_all, read_followed, read_limiter};
+use text::{BLOCKED, check_tag, entry_text, push_limits, read_followed, read_limiter};
 
 /// What is stored under one key: of a limiter, a lock, a semaphore or a latch.
 ///
@@ -31,8 +29,8 @@ use text::{BLOCKED, check_tag, entry_text, group_head, push_all, read_followed, 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     pub(crate) body: Body,
-    /// Before this time, in microseconds, a limiter admits nothing; zero where it is not blocked.
-    pub(crate) blocked_until: u64,
+    /// Before this time, in microseconds, a limiter admits nothing; none where it is not blocked.
+    pub(crate) blocked_until: Option<u64>,
     /// What a limiter remembers; a lock has operations instead.
     pub(crate) requests: Requests,
     /// What was charged as an estimate.
@@ -44,7 +42,7 @@ pub struct Record {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
     /// A fixed window, a sliding window or a bucket.
-    Counter(CounterRecord),
+    Counter(LimitState),
     /// A sliding log, or several limits together.
     Group(GroupRecord),
     Lock(LockRecord),
@@ -52,6 +50,25 @@ pub(crate) enum Body {
     Semaphore(SemaphoreRecord),
     RwLock(RwLockRecord),
     Latch(LatchRecord),
+}
+
+impl Body {
+    /// Returns the limits of a limiter's record, and how they stand.
+    pub(crate) fn limits(&self) -> Option<&[LimitState]> {
+        match self {
+            Body::Counter(part) => Some(core::slice::from_ref(part)),
+            Body::Group(group) => Some(&group.parts),
+            _ => None,
+        }
+    }
+
+    /// Returns whether it is a limiter's, of these limits.
+    pub(crate) fn is_of<'a>(&self, limits: impl ExactSizeIterator<Item = &'a Single>) -> bool {
+        self.limits().is_some_and(|own| {
+            own.len() == limits.len()
+                && own.iter().zip(limits).all(|(own, it)| own.limit.acts_as(it))
+        })
+    }
 }
 
 /// A record as a store keeps it, as text.
@@ -97,22 +114,20 @@ impl Record {
     /// From this time on the record acts as if it were not there, and may be dropped.
     pub fn forget_at(&self) -> Timestamp {
         let until = match &self.body {
-            Body::Counter(record) => record.forget_at(),
+            Body::Counter(part) => time(part.forget_at()),
             // A stored limit goes as soon as nothing counts any more.
-            Body::Group(record) if self.policy.is_some() => record.fresh_at(),
-            Body::Group(record) => record.forget_at(),
+            Body::Group(record) if self.policy.is_some() => time(record.fresh_at()),
+            Body::Group(record) => time(record.forget_at()),
             Body::Lock(record) => record.forget_at(),
             Body::Fenced(record) => record.forget_at(),
             Body::Semaphore(record) => record.forget_at(),
             Body::RwLock(record) => record.forget_at(),
             Body::Latch(record) => record.forget_at(),
         };
-        let blocked = Timestamp::computed(self.blocked_until)
-            .expect("a block ends within MAX_SPAN of an accepted time");
-        let kept = Timestamp::computed(self.policy.map_or(0, |policy| policy.until))
-            .expect("a limit is kept for less than MAX_SPAN after an accepted time");
-        let remembered = self.requests.until().max(self.reservations.until());
-        until.max(blocked).max(remembered).max(kept)
+        // A block, and a stored limit, end within MAX_SPAN of an accepted time.
+        let policy = self.policy.and_then(|policy| policy.until);
+        let further = self.blocked_until.max(policy).map_or(Timestamp::EPOCH, time);
+        until.max(further).max(self.requests.until()).max(self.reservations.until())
     }
 
     /// The time to live, in milliseconds, of a record that is written at `now`: until
@@ -126,27 +141,32 @@ impl Record {
     /// or log, of which no more than its state was written: then a store leaves the expiry of the key as it is.
     pub fn is_kept_as(&self, earlier: &Record) -> bool {
         let rest = |record: &Record| {
-            let is_bare = record.blocked_until == 0 && record.policy.is_none();
+            let is_bare = record.blocked_until.is_none() && record.policy.is_none();
             is_bare && record.requests.is_empty() && record.reservations.is_empty()
         };
         match (&self.body, &earlier.body) {
-            (Body::Counter(now), Body::Counter(before)) => {
-                now.is_kept_as(before) && rest(self) && rest(earlier)
-            }
-            (Body::Group(now), Body::Group(before)) => {
-                now.is_kept_as(before) && rest(self) && rest(earlier)
-            }
             (Body::Lock(now), Body::Lock(before)) => now.forget_at() == before.forget_at(),
-            _ => false,
+            (now, before) => {
+                let kept_until = |body: &Body| match body.limits()? {
+                    [only] => only.kept_until(),
+                    _ => None,
+                };
+                let limits = before.limits().unwrap_or_default();
+                now.is_of(limits.iter().map(|part| &part.limit))
+                    && kept_until(now).is_some()
+                    && kept_until(now) == kept_until(before)
+                    && rest(self)
+                    && rest(earlier)
+            }
         }
     }
 
     /// The kind and version of its format, such as `F1`; behind that of a stored limit.
     pub fn tag(&self) -> &'static str {
         match &self.body {
-            Body::Counter(record) => record.tag,
+            Body::Counter(part) => part.limit.row().tag,
             Body::Group(record) => match &record.parts[..] {
-                [only] => only.limit.id().0,
+                [only] => only.limit.row().tag,
                 _ => COMPOSITE_TAG,
             },
             Body::Lock(_) => LockRecord::TAG,
@@ -160,22 +180,11 @@ impl Record {
     /// The record as a store keeps it.
     pub fn stored(&self) -> Stored {
         match &self.body {
-            Body::Counter(record) => {
-                let fields = record.config.iter().chain(record.state.iter());
-                let mut text = self.policy_text();
-                text.push_str(record.tag);
-                push_all(&mut text, fields.copied());
-                self.push_extras(&mut text);
-                Stored::Text(text)
-            }
-            Body::Group(record) => {
-                let mut head = self.policy_text() + &group_head(record);
-                self.push_extras(&mut head);
-                if !record.has_log() {
-                    return Stored::Text(head);
-                }
-                let entries = record.entries.iter().map(entry_text);
-                Stored::List(core::iter::once(head).chain(entries).collect())
+            Body::Counter(part) => Stored::Text(self.head(core::slice::from_ref(part))),
+            Body::Group(group) if !group.has_log() => Stored::Text(self.head(&group.parts)),
+            Body::Group(group) => {
+                let entries = group.entries.iter().map(entry_text);
+                Stored::List(core::iter::once(self.head(&group.parts)).chain(entries).collect())
             }
             Body::Lock(record) => Stored::Text(record.to_text()),
             Body::Fenced(record) => Stored::Text(record.to_text()),
@@ -223,24 +232,17 @@ impl Record {
 
     pub(crate) fn of(body: Body) -> Self {
         let (requests, reservations, policy) = Default::default();
-        Record { body, blocked_until: 0, requests, reservations, policy }
+        Record { body, blocked_until: None, requests, reservations, policy }
     }
 
     /// Whether it is that of a limiter, of any limit.
     pub(crate) fn is_limiter(&self) -> bool {
-        matches!(self.body, Body::Counter(_) | Body::Group(_))
+        self.body.limits().is_some()
     }
 
-    /// Whether it was written under these limits.
+    /// Returns whether it was written under these limits.
     pub(crate) fn is_of(&self, limits: &[Single]) -> bool {
-        let own = |part: &LimitState| part.limit.id();
-        match &self.body {
-            Body::Counter(record) => {
-                matches!(limits, [only] if only.machine().is_ok_and(|machine| record.is_of(machine)))
-            }
-            Body::Group(record) => record.parts.iter().map(own).eq(limits.iter().map(Single::id)),
-            _ => false,
-        }
+        self.body.is_of(limits.iter())
     }
 
     /// Puts a body into a slot at `now`, and keeps of what its record remembers what is still needed.
@@ -250,9 +252,8 @@ impl Record {
                 record.body = body;
                 record.policy = record.policy.map(Policy::written);
                 record.requests.prune(now);
-                if record.blocked_until <= now.as_micros() {
-                    record.blocked_until = 0;
-                }
+                record.blocked_until =
+                    record.blocked_until.filter(|until| *until > now.as_micros());
                 if record.reservations.until() <= now {
                     record.reservations = Reservations::default();
                 }
@@ -261,21 +262,26 @@ impl Record {
         }
     }
 
-    /// What stands before the record of a limit that is stored.
-    fn policy_text(&self) -> String {
-        self.policy.map(|policy| policy.to_string()).unwrap_or_default()
-    }
-
-    /// A block, the requests that it remembers, and reservations, as they stand behind the state.
-    fn push_extras(&self, text: &mut String) {
+    /// Returns the text of a limiter's record, but for a log's entries: the terms of a stored limit, the limits and their
+    /// states, and behind them a block, the requests that it remembers, and reservations.
+    fn head(&self, parts: &[LimitState]) -> String {
+        let mut text = self.policy.map(|policy| policy.to_string()).unwrap_or_default();
+        push_limits(&mut text, parts);
         // Invariant: writing to a `String` cannot fail.
-        if self.blocked_until > 0 {
-            let _ = write!(text, "|{BLOCKED} {}", self.blocked_until);
+        if let Some(until) = self.blocked_until {
+            let _ = write!(text, "|{BLOCKED} {until}");
         }
         let _ = write!(text, "{}{}", self.requests, self.reservations);
+        text
     }
 }
 
 fn of<R>(record: Option<R>, body: fn(R) -> Body) -> Option<Record> {
     record.map(|record| Record::of(body(record)))
+}
+
+/// A time that a machine has computed.
+fn time(micros: u64) -> Timestamp {
+    Timestamp::computed(micros)
+        .expect("within MAX_SPAN of an accepted time: every configuration's bound")
 }

@@ -9,11 +9,13 @@ use super::numbers::read_number;
 use super::{Body, Record};
 use crate::error::RecordError;
 use crate::exact::MAX_EXACT;
-use crate::limit::{Composite, Single};
-use crate::limiter::{
-    COMPOSITE_TAG, CounterRecord, Entry, GroupRecord, LimitState, LogState, Policy, Requests,
-    Reservations, State,
-};
+use crate::fenced::FencedRecord;
+use crate::latch::LatchRecord;
+use crate::limit::{Composite, Entry, Single, State};
+use crate::limiter::{COMPOSITE_TAG, GroupRecord, LimitState, Policy, Requests, Reservations};
+use crate::lock::LockRecord;
+use crate::rw_lock::RwLockRecord;
+use crate::semaphore::SemaphoreRecord;
 
 /// The word before the time until which a key is blocked.
 pub(super) const BLOCKED: &str = "blocked";
@@ -23,34 +25,33 @@ fn is_reservation(piece: &&str) -> bool {
 }
 
 /// The tags and configurations of the limits, and their states.
-pub(super) fn group_head(record: &GroupRecord) -> String {
-    let mut head = String::new();
-    if record.parts.len() > 1 {
-        head.push_str(COMPOSITE_TAG);
-        head.push(' ');
+pub(super) fn push_limits(text: &mut String, parts: &[LimitState]) {
+    let is_composite = parts.len() > 1;
+    if is_composite {
+        text.push_str(COMPOSITE_TAG);
     }
-    for (index, part) in record.parts.iter().enumerate() {
-        let (tag, config) = part.limit.id();
-        let space = if index > 0 { " " } else { "" };
-        let _ = write!(head, "{space}{tag}");
-        push_all(&mut head, config.iter().copied());
+    for part in parts {
+        let space = if is_composite { " " } else { "" };
+        // Invariant: writing to a `String` cannot fail.
+        let _ = write!(text, "{space}{}", part.limit.row().tag);
+        push_all(text, &part.limit.config());
     }
-    for part in &record.parts {
-        match part.state {
-            State::Counter(state) => push_all(&mut head, state.iter().copied()),
-            State::Log(log) => {
-                push_all(&mut head, [log.used, log.last]);
-                // Of a log by itself nothing is skipped whenever it is written.
-                if record.parts.len() > 1 {
-                    push_all(&mut head, [log.skip as u64]);
-                }
-            }
-        }
+    for part in parts {
+        push_all(text, stored_numbers(part, is_composite));
     }
-    head
 }
 
-pub(super) fn push_all(text: &mut String, numbers: impl IntoIterator<Item = u64>) {
+/// The numbers of a state as a record has them: of a log among others, how many of the entries it skips as well. Of one
+/// by itself nothing is skipped whenever it is written.
+fn stored_numbers(part: &LimitState, is_composite: bool) -> &[u64] {
+    &part.state.0[..stored_len(part.limit, is_composite)]
+}
+
+fn stored_len(limit: Single, is_composite: bool) -> usize {
+    limit.row().state_len + usize::from(is_composite && limit.is_log())
+}
+
+fn push_all(text: &mut String, numbers: &[u64]) {
     for number in numbers {
         // Invariant: writing to a `String` cannot fail.
         let _ = write!(text, " {number}");
@@ -65,13 +66,30 @@ pub(super) fn entry_text(entry: &Entry) -> String {
     }
 }
 
-/// The kinds of limiters.
-const LIMITERS: &str = "FSTIQLC";
+/// Whether a tag begins as that of a limiter does.
+fn is_limiters(letter: char) -> bool {
+    Single::row_of_letter(letter).is_some() || COMPOSITE_TAG.starts_with(letter)
+}
+
+/// Whether there are records of a tag that begins so, as strings or as lists.
+fn is_known(letter: char, is_list: bool) -> bool {
+    let others = [
+        LockRecord::TAG,
+        FencedRecord::TAG,
+        SemaphoreRecord::TAG,
+        RwLockRecord::TAG,
+        LatchRecord::TAG,
+    ];
+    let row = Single::row_of_letter(letter);
+    let of_both = COMPOSITE_TAG.starts_with(letter) || Policy::TAG.starts_with(letter);
+    of_both
+        || row.is_some_and(|row| row.is_log == is_list)
+        || !is_list && others.iter().any(|tag| tag.starts_with(letter))
+}
 
 pub(super) fn check_tag(tag: &str, is_list: bool) -> Result<(), RecordError> {
-    let kinds = if is_list { "LCP" } else { "FSTIQCKPVMWD" };
     let mut letters = tag.chars();
-    let known = letters.next().is_some_and(|kind| kinds.contains(kind));
+    let known = letters.next().is_some_and(|letter| is_known(letter, is_list));
     let version = letters.as_str();
     if !known || version.is_empty() || !version.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(RecordError::OtherKind);
@@ -90,7 +108,7 @@ pub(super) fn read_followed(
 ) -> Result<Option<Record>, RecordError> {
     let Some((policy, text)) = Policy::read(rest) else { return Ok(None) };
     let Some((tag, rest)) = text.split_once(' ') else { return Ok(None) };
-    if !tag.starts_with(|kind| LIMITERS.contains(kind) || Policy::TAG.starts_with(kind)) {
+    if !tag.starts_with(|letter| is_limiters(letter) || Policy::TAG.starts_with(letter)) {
         return Ok(None);
     }
     match check_tag(tag, entries.is_some()) {
@@ -108,7 +126,10 @@ pub(super) fn read_limiter(tag: &str, rest: &str, entries: Option<&[String]>) ->
     let state = pieces.next()?;
     let mut pieces = pieces.peekable();
     let blocked = pieces.peek().and_then(|piece| piece.strip_prefix(BLOCKED)?.strip_prefix(' '));
-    let blocked_until = blocked.map_or(Some(0), read_number).filter(|until| *until < MAX_EXACT)?;
+    let blocked_until = match blocked {
+        Some(until) => Some(read_number(until).filter(|until| *until < MAX_EXACT)?),
+        None => None,
+    };
     if blocked.is_some() {
         pieces.next();
     }
@@ -118,9 +139,7 @@ pub(super) fn read_limiter(tag: &str, rest: &str, entries: Option<&[String]>) ->
     let requests = Requests::read(requests.into_iter(), &limits)?;
     let reservations = Reservations::read(&reservations, &limits)?;
     let body = match (&parts[..], entries) {
-        (&[LimitState { limit, state: State::Counter(state) }], None) => {
-            Body::Counter(CounterRecord::new(limit.machine().ok()?, state))
-        }
+        (&[part], None) if !part.is_log() => Body::Counter(part),
         _ => {
             let texts = entries.unwrap_or_default();
             let entries_read = texts.iter().map(|text| read_entry(text)).collect::<Option<_>>()?;
@@ -139,7 +158,7 @@ fn read_parts(tag: &str, rest: &str) -> Option<Vec<LimitState>> {
     let mut limits = Vec::new();
     let mut next_tag = if is_composite { words.next()? } else { tag };
     loop {
-        let len = Single::config_len(next_tag)?;
+        let len = Single::row_of(next_tag)?.config_len;
         let config = words.by_ref().take(len).map(read_number).collect::<Option<Vec<u64>>>()?;
         limits.push(Single::read(next_tag, &config)?);
         let more =
@@ -156,17 +175,10 @@ fn read_parts(tag: &str, rest: &str) -> Option<Vec<LimitState>> {
     let mut numbers = &numbers[..];
     let mut parts = Vec::new();
     for limit in limits {
-        let len = limit.machine().map_or(if is_composite { 3 } else { 2 }, |m| m.state_len());
-        let (state, rest) = numbers.split_at_checked(len)?;
-        let state = match (limit.machine(), state) {
-            (Ok(machine), state) => State::Counter(machine.state(state)?),
-            (Err(_), &[used, last]) => State::Log(LogState { used, last, skip: 0 }),
-            (Err(_), &[used, last, skip]) => {
-                State::Log(LogState { used, last, skip: usize::try_from(skip).ok()? })
-            }
-            _ => return None,
-        };
-        parts.push(LimitState { limit, state });
+        let (state, rest) = numbers.split_at_checked(stored_len(limit, is_composite))?;
+        let part = LimitState { limit, state: State::read(state)? };
+        // What a log's state has to be depends on its entries as well.
+        parts.push(Some(part).filter(|part| part.is_log() || part.is_sound())?);
         numbers = rest;
     }
     numbers.is_empty().then_some(parts)

@@ -2,10 +2,14 @@
 //! left of it. The algorithm is the one Cloudflare described in "How we built rate limiting
 //! capable of scaling to millions of domains" (2017), with the estimate exact and rounded up.
 
+use core::fmt;
 use core::time::Duration;
 
-use super::counter::{Counter, Fields, is_time};
-use crate::command::ScriptId;
+use super::Limit;
+use super::machine::{Config, Kind, Machine, State, is_time};
+use super::parse::{Input, ParseError};
+use super::print::Per;
+use super::share::Shares;
 use crate::error::ConfigError;
 use crate::exact::{
     MAX_COUNT, MAX_EXACT, config_count, config_micros, mul_div_ceil, mul_div_floor,
@@ -75,29 +79,21 @@ fn max_count(window_us: u64) -> u64 {
     (MAX_COUNT / window_us).saturating_mul(split).saturating_add(split - 1).min(MAX_COUNT)
 }
 
-#[derive(Clone, Copy)]
-pub(crate) struct State {
-    /// Admitted in the window before the one that `last` is in.
-    previous: u64,
-    /// Admitted in the window that `last` is in.
-    current: u64,
-    /// When the latest request was admitted; in a settled state, the time that it counts for.
-    last: u64,
-}
-
 impl SlidingWindow {
-    fn window_start(self, time: u64) -> u64 {
+    #[inline]
+    fn window_start(&self, time: u64) -> u64 {
         time - time % self.window_us
     }
 
-    fn estimate(self, state: State) -> u64 {
-        let left = self.window_us - state.last % self.window_us;
-        mul_div_ceil(state.previous, left, self.window_us) + state.current
+    #[inline]
+    fn estimate(&self, State([previous, current, last]): State) -> u64 {
+        let left = self.window_us - last % self.window_us;
+        mul_div_ceil(previous, left, self.window_us) + current
     }
 
     /// The first offset in a window at which `count`, weighted, is at most `room`; the window's
     /// length where there is none within it.
-    fn offset_within(self, count: u64, room: u64) -> u64 {
+    fn offset_within(&self, count: u64, room: u64) -> u64 {
         if count <= room {
             return 0;
         }
@@ -105,40 +101,59 @@ impl SlidingWindow {
     }
 }
 
-impl Counter for SlidingWindow {
-    const TAG: &'static str = "S1";
-    const ACQUIRE: ScriptId = ScriptId::SlidingWindowAcquire;
-    type State = State;
+impl Kind for SlidingWindow {
+    fn config(&self) -> Config {
+        [self.limit, self.window_us].into()
+    }
 
-    fn capacity(self) -> u64 {
+    fn read(config: &[u64]) -> Option<Self> {
+        let &[limit, window] = config else { return None };
+        SlidingWindow::new(limit, Duration::from_micros(window)).ok()
+    }
+
+    fn parse(input: &mut Input<'_>) -> Result<Limit, ParseError> {
+        input.window(SlidingWindow::new)
+    }
+
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.limit, Per(self.window()))
+    }
+
+    fn share(&self, shares: Shares) -> Result<Limit, ConfigError> {
+        Ok(SlidingWindow::new(shares.part("limit", self.limit)?, self.window())?.into())
+    }
+}
+
+/// The state: what was admitted in the window before that of `last`, and in that of `last`; and `last`, when the latest
+/// request was admitted. In a settled state that is the time that it counts for.
+impl Machine for SlidingWindow {
+    fn capacity(&self) -> u64 {
         self.limit
     }
 
-    fn settle(self, state: Option<State>, now: u64) -> State {
-        let fresh = State { previous: 0, current: 0, last: now };
-        let Some(state) = state else { return fresh };
-        let now = now.max(state.last);
-        match (now / self.window_us) - (state.last / self.window_us) {
-            0 => State { last: now, ..state },
-            1 => State { previous: state.current, current: 0, last: now },
-            _ => fresh,
+    #[inline]
+    fn settle(&self, state: Option<State>, now: u64) -> State {
+        let fresh = [0, 0, now];
+        let Some(State([previous, current, last])) = state else { return fresh.into() };
+        let now = now.max(last);
+        match (now / self.window_us) - (last / self.window_us) {
+            0 => [previous, current, now].into(),
+            1 => [current, 0, now].into(),
+            _ => fresh.into(),
         }
     }
 
-    fn charge(self, state: State, cost: u64) -> State {
-        State { current: state.current + cost, ..state }
+    #[inline]
+    fn charge(&self, State([previous, current, last]): State, cost: u64) -> State {
+        [previous, current + cost, last].into()
     }
 
-    fn give_back(self, state: State, cost: u64) -> State {
-        let older = cost.saturating_sub(state.current);
-        State {
-            previous: state.previous.saturating_sub(older),
-            current: state.current.saturating_sub(cost),
-            ..state
-        }
+    fn give_back(&self, State([previous, current, last]): State, cost: u64) -> State {
+        let older = cost.saturating_sub(current);
+        [previous.saturating_sub(older), current.saturating_sub(cost), last].into()
     }
 
-    fn counted(self, state: State, window: u64) -> Option<usize> {
+    fn counted(&self, state: State, window: u64) -> Option<usize> {
         match self.window_number(state).checked_sub(window)? {
             0 => Some(1),
             1 => Some(0),
@@ -146,73 +161,61 @@ impl Counter for SlidingWindow {
         }
     }
 
-    fn window_number(self, state: State) -> u64 {
-        state.last / self.window_us
+    fn window_number(&self, State([_, _, last]): State) -> u64 {
+        last / self.window_us
     }
 
-    fn unit(self) -> u64 {
-        1
-    }
-
-    fn used(self, state: State) -> u64 {
+    fn used(&self, state: State) -> u64 {
         self.estimate(state)
     }
 
-    fn holds(self) -> u64 {
+    fn holds(&self) -> u64 {
         max_count(self.window_us)
     }
 
     /// Windows of another length are others: there, all of it counts for the running one.
-    fn carry(self, old: Self, state: State, fresh: State) -> State {
-        if self.window_us == old.window_us {
+    fn carry(&self, old: &Config, state: State, fresh: State) -> State {
+        let window_us = old[1];
+        if self.window_us == window_us {
             return state;
         }
-        State { current: old.used(state).min(self.holds()), ..fresh }
+        let used = SlidingWindow { window_us, ..*self }.estimate(state);
+        fresh.with(1, used.min(self.holds()))
     }
 
-    fn remaining(self, state: State) -> u64 {
+    #[inline]
+    fn remaining(&self, state: State) -> u64 {
         self.limit.saturating_sub(self.estimate(state))
     }
 
-    fn admitted_at(self, state: State, cost: u64) -> u64 {
-        let start = self.window_start(state.last);
+    fn admitted_at(&self, State([previous, current, last]): State, cost: u64) -> u64 {
+        let start = self.window_start(last);
         // In this window: the previous count fades, the current one stays.
-        if let Some(room) = (self.limit - cost).checked_sub(state.current) {
-            return start + self.offset_within(state.previous, room);
+        if let Some(room) = (self.limit - cost).checked_sub(current) {
+            return start + self.offset_within(previous, room);
         }
         // In the next one: the current count is the previous one, and fades; at its end, nothing
         // is left.
-        let offset = self.offset_within(state.current, self.limit - cost);
-        start + self.window_us + offset
+        start + self.window_us + self.offset_within(current, self.limit - cost)
     }
 
-    fn fresh_at(self, state: State) -> u64 {
-        let start = self.window_start(state.last);
-        if state.current > 0 {
+    #[inline]
+    fn fresh_at(&self, State([previous, current, last]): State) -> u64 {
+        let start = self.window_start(last);
+        if current > 0 {
             start + 2 * self.window_us
-        } else if state.previous > 0 {
+        } else if previous > 0 {
             start + self.window_us
         } else {
-            state.last
+            last
         }
     }
 
-    fn kept_until(self, state: State) -> Option<u64> {
-        (state.current > 0).then_some(self.window_start(state.last) + 2 * self.window_us)
+    fn kept_until(&self, State([_, current, last]): State) -> Option<u64> {
+        (current > 0).then_some(self.window_start(last) + 2 * self.window_us)
     }
 
-    fn config(self) -> Fields {
-        [self.limit, self.window_us].into()
-    }
-
-    fn fields(state: State) -> Fields {
-        [state.previous, state.current, state.last].into()
-    }
-
-    fn state(self, fields: &[u64]) -> Option<State> {
-        let &[previous, current, last] = fields else { return None };
-        let state = State { previous, current, last };
-        let counted = previous <= self.holds() && current <= self.holds();
-        (is_time(last) && counted).then_some(state)
+    fn is_sound(&self, State([previous, current, last]): State) -> bool {
+        is_time(last) && previous <= self.holds() && current <= self.holds()
     }
 }

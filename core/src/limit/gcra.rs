@@ -3,9 +3,9 @@
 
 use core::num::NonZeroU64;
 
-use crate::exact::gcd;
-use crate::limit::Limit;
-use crate::meter::Prior;
+use super::machine::Machine;
+use super::meter::Prior;
+use super::{Bucket, Limit};
 use crate::time::Timestamp;
 
 /// A [`TokenBucket`](crate::TokenBucket) or a [`LeakyBucket`](crate::LeakyBucket) whose state is its
@@ -32,17 +32,17 @@ impl Gcra {
     /// The bucket of this limit. Nothing for limits of other kinds, and for a rate whose reduced fraction
     /// has a numerator above 2048: 1500/s is 3 in 2000 microseconds and fits, 9973/s does not.
     pub fn of(limit: &Limit) -> Option<Self> {
-        let (amount, period, burst) = match limit {
-            Limit::TokenBucket(bucket) => (bucket.amount(), bucket.period(), bucket.burst()),
-            Limit::LeakyBucket(bucket) => (bucket.amount(), bucket.period(), bucket.queue()),
-            _ => return None,
-        };
-        let period = u64::try_from(period.as_micros()).ok()?;
-        let divisor = gcd(amount, period);
-        let (numerator, denominator) = (amount / divisor, period / divisor);
-        let numerator = NonZeroU64::new(numerator).filter(|n| n.get() <= Self::MAX_NUMERATOR)?;
-        let parts = burst * denominator;
-        Some(Gcra { numerator, denominator, burst: NonZeroU64::new(burst)?, parts })
+        match limit {
+            Limit::TokenBucket(bucket) => Gcra::of_bucket(bucket),
+            Limit::LeakyBucket(bucket) => Gcra::of_bucket(bucket),
+            _ => None,
+        }
+    }
+
+    fn of_bucket<const TURNS: bool>(bucket: &Bucket<TURNS>) -> Option<Self> {
+        let numerator = bucket.numerator().filter(|n| n.get() <= Self::MAX_NUMERATOR)?;
+        let (denominator, parts) = (bucket.unit(), bucket.parts());
+        Some(Gcra { numerator, denominator, burst: NonZeroU64::new(bucket.capacity())?, parts })
     }
 
     /// The state after a request of `cost` at `now`; nothing where it is not admitted.

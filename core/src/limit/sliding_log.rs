@@ -1,9 +1,13 @@
 //! The sliding log: one entry per admitted request, exact over every window.
 
+use core::fmt;
 use core::time::Duration;
 
-use super::Fields;
-use super::counter::{is_time, next_stretch_ends};
+use super::Limit;
+use super::machine::{Config, Kind, State, is_time, next_stretch_ends};
+use super::parse::{Input, ParseError};
+use super::print::Per;
+use super::share::Shares;
 use crate::error::ConfigError;
 use crate::exact::{MAX_COUNT, config_count, config_micros};
 
@@ -39,46 +43,67 @@ impl SlidingLog {
     pub fn window(&self) -> Duration {
         Duration::from_micros(self.window_us)
     }
+}
 
-    pub(crate) const TAG: &str = "L1";
-
-    pub(crate) fn config(&self) -> Fields {
+impl Kind for SlidingLog {
+    fn config(&self) -> Config {
         [self.limit, self.window_us].into()
     }
 
-    /// The state at `now`, or at its last admission where that is later (D10), of which `entries` are
+    fn read(config: &[u64]) -> Option<Self> {
+        let &[limit, window] = config else { return None };
+        SlidingLog::new(limit, Duration::from_micros(window)).ok()
+    }
+
+    fn parse(input: &mut Input<'_>) -> Result<Limit, ParseError> {
+        input.window(SlidingLog::new)
+    }
+
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.limit, Per(self.window()))
+    }
+
+    fn share(&self, shares: Shares) -> Result<Limit, ConfigError> {
+        Ok(SlidingLog::new(shares.part("limit", self.limit)?, self.window())?.into())
+    }
+}
+
+impl SlidingLog {
+    /// Returns the state at `now`, or at its last admission where that is later (D10), of which `entries` are
     /// those that it counted, and no older ones.
-    pub(super) fn settle(
+    pub(crate) fn settle(
         &self,
-        state: LogState,
+        mut state: LogState,
         entries: impl Iterator<Item = Entry>,
         now: u64,
     ) -> LogState {
         let now = now.max(state.last);
-        let mut settled = state;
         for entry in entries {
             if now < entry.at + self.window_us {
                 break;
             }
-            settled.skip += 1;
-            settled.used -= entry.cost;
+            state.skip += 1;
+            state.used -= entry.cost;
         }
-        settled
+        state
     }
 
-    pub(super) fn remaining(&self, used: u64) -> u64 {
-        self.limit.saturating_sub(used)
+    pub(crate) fn remaining(&self, state: LogState) -> u64 {
+        self.limit.saturating_sub(state.used)
     }
 
-    /// When the smallest prefix of the entries that count frees enough for `cost`, which does not fit
-    /// now and is within the limit (D3).
-    pub(super) fn freed_at(
+    /// Returns when the smallest prefix of the entries that count frees enough for `cost`; none where it fits now, or
+    /// never can (D3).
+    pub(crate) fn freed_at(
         &self,
-        used: u64,
+        state: LogState,
         cost: u64,
         entries: impl Iterator<Item = Entry>,
-    ) -> u64 {
-        let missing = used - (self.limit - cost);
+    ) -> Option<u64> {
+        if cost > self.limit || cost <= self.remaining(state) {
+            return None;
+        }
+        let missing = state.used - (self.limit - cost);
         let (mut freed, mut at) = (0, 0);
         for entry in entries {
             freed += entry.cost;
@@ -87,16 +112,17 @@ impl SlidingLog {
                 break;
             }
         }
-        at + self.window_us
+        Some(at + self.window_us)
     }
 
-    /// Until when a record of its own is kept where anything counts: the same for all admissions within a window.
-    pub(super) fn kept_until(&self, state: LogState) -> Option<u64> {
+    /// Returns until when a record of its own is kept where anything counts: the same for all admissions within a
+    /// window.
+    pub(crate) fn kept_until(&self, state: LogState) -> Option<u64> {
         (state.used > 0).then(|| next_stretch_ends(state.last, self.window_us))
     }
 
-    pub(super) fn fresh_at(&self, used: u64, last: u64) -> u64 {
-        if used == 0 { last } else { last + self.window_us }
+    pub(crate) fn fresh_at(&self, state: LogState) -> u64 {
+        if state.used == 0 { state.last } else { state.last + self.window_us }
     }
 }
 
@@ -119,8 +145,26 @@ pub(crate) struct LogState {
 }
 
 impl LogState {
-    /// Whether some log can be in it, so that no step can overflow.
-    pub(super) fn is_sound(&self) -> bool {
+    /// Returns the state with `cost` charged at `now`.
+    pub(crate) fn charge(self, cost: u64, now: u64) -> Self {
+        LogState { used: self.used + cost, last: now.max(self.last), ..self }
+    }
+
+    /// Returns whether some log can be in it, so that no step can overflow.
+    pub(crate) fn is_sound(&self) -> bool {
         self.used <= MAX_COUNT && is_time(self.last)
+    }
+}
+
+impl From<State> for LogState {
+    fn from(State([used, last, skip]): State) -> Self {
+        // More than there can be entries: no record has that.
+        LogState { used, last, skip: usize::try_from(skip).unwrap_or(usize::MAX) }
+    }
+}
+
+impl From<LogState> for State {
+    fn from(LogState { used, last, skip }: LogState) -> Self {
+        State([used, last, skip as u64])
     }
 }

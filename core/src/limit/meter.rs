@@ -4,10 +4,11 @@
 use core::fmt;
 use core::time::Duration;
 
+use super::Limit;
+use super::machine::{Machine, State};
 use crate::command::Command;
 use crate::decision::Decision;
-use crate::limit::{LeakyBucket, Limit, TokenBucket};
-use crate::limiter::{Acquire, Counter, CounterRecord, Fields, Peek};
+use crate::limiter::{Acquire, LimitState, Peek};
 use crate::record::{Body, Record};
 use crate::time::Timestamp;
 
@@ -23,87 +24,61 @@ use crate::time::Timestamp;
 /// use std::time::Duration;
 ///
 /// let bucket = TokenBucket::new(100, Duration::from_secs(60), 20)?;
-/// let mut tally = MeterState::fresh(bucket, Timestamp::EPOCH);
-/// assert!(bucket.admit(&mut tally, 15, Timestamp::EPOCH).1);
-/// assert!(!bucket.admit(&mut tally, 6, Timestamp::EPOCH).1);
+/// let mut state = MeterState::fresh(bucket, Timestamp::EPOCH);
+/// assert!(bucket.admit(&mut state, 15, Timestamp::EPOCH).1);
+/// assert!(!bucket.admit(&mut state, 6, Timestamp::EPOCH).1);
 /// # Ok::<(), lockage_core::ConfigError>(())
 /// ```
 #[expect(private_bounds, reason = "the machines are those of this crate")]
-pub trait Meter: Counter<State: Send + Sync> + Into<Limit> + Send + Sync + 'static {
-    /// Charges `cost` to `tally` where it is admitted, or changes nothing; what the tally was `now`, and
-    /// whether it was admitted.
+pub trait Meter: Machine + Copy + Into<Limit> + Send + Sync + 'static {
+    /// The numbers of a state.
+    type Kept: Copy + Send + Sync + fmt::Debug + From<State> + Into<State>;
+
+    /// Charges `cost` to `state` where it is admitted, or changes nothing. Returns what the state was `now`, and
+    /// whether the cost was admitted.
     #[inline]
-    fn admit(self, tally: &mut MeterState<Self>, cost: u64, now: Timestamp) -> (Prior, bool) {
-        let before = self.settle(Some(tally.0), now.as_micros());
-        let allowed = fits(self, before, cost);
+    fn admit(self, state: &mut MeterState<Self>, cost: u64, now: Timestamp) -> (Prior, bool) {
+        let before = self.settle(Some(state.0.into()), now.as_micros());
+        let allowed = self.fits(before, cost);
         if allowed {
-            tally.0 = self.charge(before, cost);
+            state.0 = self.charge(before, cost).into();
         }
-        (Prior(Self::fields(before)), allowed)
+        (Prior(before), allowed)
     }
 
-    /// What `tally` is `now`.
-    fn prior(self, tally: &MeterState<Self>, now: Timestamp) -> Prior {
-        Prior(Self::fields(self.settle(Some(tally.0), now.as_micros())))
+    /// Returns what `state` is `now`.
+    fn prior(self, state: &MeterState<Self>, now: Timestamp) -> Prior {
+        Prior(self.settle(Some(state.0.into()), now.as_micros()))
     }
 
-    /// Whether `tally` acts like a fresh one from `now` on, and may be dropped (property D9).
+    /// Returns whether `state` acts like a fresh one from `now` on, and may be dropped (property D9).
     #[inline]
-    fn is_over(self, tally: &MeterState<Self>, now: Timestamp) -> bool {
-        if !is_bucket::<Self>() {
-            return self.fresh_at(tally.0) <= now.as_micros();
-        }
-        // The same without a division: nothing is missing, and the time is not one before the latest.
-        let [missing, last, ..] = Self::fields(self.settle(Some(tally.0), now.as_micros()))[..]
-        else {
-            return false;
-        };
-        missing == 0 && last <= now.as_micros()
+    fn is_over(self, state: &MeterState<Self>, now: Timestamp) -> bool {
+        self.is_fresh(state.0.into(), now.as_micros())
     }
-}
-
-impl<M: Counter<State: Send + Sync> + Into<Limit> + Send + Sync + 'static> Meter for M {}
-
-/// Whether `cost` is admitted: it is at most what remains.
-#[inline]
-fn fits<M: Counter>(machine: M, state: M::State, cost: u64) -> bool {
-    if !is_bucket::<M>() {
-        return cost <= machine.remaining(state);
-    }
-    // The same in parts of a token, without the division. What is missing is at most twice the capacity.
-    let (unit, capacity, missing) = (machine.unit(), machine.capacity(), M::fields(state)[0]);
-    cost <= capacity && missing + cost * unit <= capacity * unit
-}
-
-/// Whether its state is what is missing, in parts of a token, and when that was.
-#[inline]
-fn is_bucket<M: Counter>() -> bool {
-    M::TAG == TokenBucket::TAG || M::TAG == LeakyBucket::TAG
 }
 
 /// What is used of one limit.
-#[expect(private_bounds, reason = "the machines are those of this crate")]
 #[derive(Clone, Copy)]
-pub struct MeterState<M: Counter>(M::State);
+pub struct MeterState<M: Meter>(M::Kept);
 
-#[expect(private_bounds, reason = "the machines are those of this crate")]
-impl<M: Counter> MeterState<M> {
-    /// Nothing is used.
+impl<M: Meter> MeterState<M> {
+    /// Returns the state of a limit of which nothing is used.
     #[inline]
     pub fn fresh(meter: M, now: Timestamp) -> Self {
-        MeterState(meter.settle(None, now.as_micros()))
+        MeterState(meter.settle(None, now.as_micros()).into())
     }
 }
 
-impl<M: Counter> fmt::Debug for MeterState<M> {
+impl<M: Meter> fmt::Debug for MeterState<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("MeterState").field(&&M::fields(self.0)[..]).finish()
+        f.debug_tuple("MeterState").field(&self.0).finish()
     }
 }
 
 /// What a limit's state was when a request was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Prior(pub(crate) Fields);
+pub struct Prior(pub(crate) State);
 
 impl Prior {
     /// What a request of `cost` would be told; nothing is charged. See [`Peek`](crate::Peek).
@@ -119,10 +94,9 @@ impl Prior {
         now: Timestamp,
     ) -> Decision {
         let mut slot = None;
-        if let Ok(machine) = limit.singles()[0].machine()
-            && let Some(state) = machine.state(&self.0)
-        {
-            Record::put(&mut slot, Body::Counter(CounterRecord::new(machine, state)), now);
+        let part = LimitState { limit: limit.singles()[0], state: self.0 };
+        if part.is_sound() {
+            Record::put(&mut slot, Body::Counter(part), now);
         }
         command.apply(&mut slot, now).expect("a record of this limit, or none")
     }
@@ -206,7 +180,7 @@ mod tests {
     use alloc::format;
 
     use super::*;
-    use crate::limit::{FixedWindow, IntervalBucket, SlidingWindow};
+    use crate::limit::{FixedWindow, IntervalBucket, LeakyBucket, SlidingWindow, TokenBucket};
 
     fn at(micros: u64) -> Timestamp {
         Timestamp::from_micros(micros).unwrap()
@@ -216,20 +190,20 @@ mod tests {
     fn is_over_when_nothing_is_left(meter: impl Meter) {
         let limit: Limit = meter.into();
         for (cost, others) in [(1, 0), (3, 2), (5, 4)] {
-            let mut tally = MeterState::fresh(meter, at(1_000));
-            assert!(meter.is_over(&tally, at(1_000)));
+            let mut state = MeterState::fresh(meter, at(1_000));
+            assert!(meter.is_over(&state, at(1_000)));
             for (cost, now) in [(cost, 1_000), (others, 1_030)] {
-                assert!(meter.admit(&mut tally, cost, at(now)).1);
+                assert!(meter.admit(&mut state, cost, at(now)).1);
             }
             for now in (900..1_400).map(at) {
-                let reset_after = meter.prior(&tally, now).peek(&limit, 0, now).reset_after;
-                assert_eq!(meter.is_over(&tally, now), reset_after.is_zero(), "{limit} at {now}");
+                let reset_after = meter.prior(&state, now).peek(&limit, 0, now).reset_after;
+                assert_eq!(meter.is_over(&state, now), reset_after.is_zero(), "{limit} at {now}");
             }
         }
     }
 
     #[test]
-    fn d9_a_tally_is_over_exactly_when_nothing_is_left() {
+    fn d9_a_state_is_over_exactly_when_nothing_is_left() {
         let time = Duration::from_micros;
         is_over_when_nothing_is_left(FixedWindow::new(9, time(100)).unwrap());
         is_over_when_nothing_is_left(SlidingWindow::new(9, time(100)).unwrap());
@@ -239,10 +213,10 @@ mod tests {
     }
 
     #[test]
-    fn a_tally_shows_its_numbers() {
+    fn a_state_shows_its_numbers() {
         let window = FixedWindow::new(9, Duration::from_micros(100)).unwrap();
-        let mut tally = MeterState::fresh(window, at(1_000));
-        assert!(window.admit(&mut tally, 2, at(1_000)).1);
-        assert_eq!(format!("{tally:?}"), "MeterState([1000, 2])");
+        let mut state = MeterState::fresh(window, at(1_000));
+        assert!(window.admit(&mut state, 2, at(1_000)).1);
+        assert_eq!(format!("{state:?}"), "MeterState([1000, 2])");
     }
 }

@@ -1,0 +1,205 @@
+//! What there is once for each kind of limit, from one table: see [`Limit`](super::Limit).
+
+use core::fmt;
+
+use super::machine::{Config, Machine};
+use super::parse::Input;
+use super::share::Shares;
+use super::{Limit, ParseError, Single, SlidingLog};
+use crate::command::ScriptId;
+use crate::error::ConfigError;
+
+/// What is known of a kind without a limit of it.
+pub(crate) struct Row {
+    /// The kind and version of its record, such as `F1`. Its letter is no other kind's.
+    pub(crate) tag: &'static str,
+    /// What its text begins with.
+    pub(super) word: &'static str,
+    /// Whether its record is a list.
+    pub(crate) is_log: bool,
+    /// The script of its acquire command.
+    pub(crate) acquire: ScriptId,
+    /// How many numbers its configuration has.
+    pub(crate) config_len: usize,
+    /// How many numbers its state has.
+    pub(crate) state_len: usize,
+    pub(super) read: fn(&[u64]) -> Option<Single>,
+    /// Reads what stands behind the word.
+    pub(super) parse: fn(&mut Input<'_>) -> Result<Limit, ParseError>,
+}
+
+/// How a limit counts.
+pub(crate) enum Algorithm<'a> {
+    /// By a state of a few integers.
+    Machine(&'a dyn Machine),
+    /// By a list of what was admitted.
+    Log(&'a SlidingLog),
+}
+
+/// Makes of each row `Kind { ARM of Algorithm, tag, word, script, config LEN, state LEN }` what a kind needs.
+macro_rules! kinds {
+    (
+        $(#[$doc:meta])*
+        pub enum Limit;
+        $($kind:ident {
+            $arm:ident, $tag:literal, $word:literal, $acquire:ident, config $config:literal, state $state:literal
+        })*
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Limit {
+            $(
+                #[doc = concat!("See [`", stringify!($kind), "`].")]
+                $kind($kind),
+            )*
+            /// See [`Limit::all`].
+            Composite(Composite),
+        }
+
+        /// A limit that is not a composite.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub(crate) enum Single {
+            $($kind($kind),)*
+        }
+
+        impl Single {
+            /// All kinds.
+            pub(crate) const ROWS: &[Row] = &[$($kind::ROW,)*];
+
+            pub(crate) fn row(&self) -> &'static Row {
+                match self {
+                    $(Single::$kind(_) => const { &$kind::ROW },)*
+                }
+            }
+
+            pub(super) fn kind(&self) -> &dyn Kind {
+                match self {
+                    $(Single::$kind(limit) => limit,)*
+                }
+            }
+
+            /// Returns how it counts.
+            pub(crate) fn algorithm(&self) -> Algorithm<'_> {
+                match self {
+                    $(Single::$kind(limit) => Algorithm::$arm(limit),)*
+                }
+            }
+        }
+
+        impl Limit {
+            pub(crate) fn singles(&self) -> Singles {
+                match *self {
+                    $(Limit::$kind(limit) => Single::$kind(limit).into(),)*
+                    Limit::Composite(all) => all.singles(),
+                }
+            }
+        }
+
+        impl From<Single> for Limit {
+            fn from(single: Single) -> Self {
+                match single {
+                    $(Single::$kind(limit) => Limit::$kind(limit),)*
+                }
+            }
+        }
+
+        $(
+            impl $kind {
+                pub(crate) const ROW: Row = Row {
+                    tag: $tag,
+                    word: $word,
+                    is_log: kinds!(@is_log $arm),
+                    acquire: ScriptId::$acquire,
+                    config_len: $config,
+                    state_len: $state,
+                    read: |config| <$kind as Kind>::read(config).map(Single::$kind),
+                    parse: <$kind as Kind>::parse,
+                };
+            }
+
+            impl From<$kind> for Single {
+                fn from(limit: $kind) -> Self {
+                    Single::$kind(limit)
+                }
+            }
+
+            impl From<$kind> for Limit {
+                fn from(limit: $kind) -> Self {
+                    Limit::$kind(limit)
+                }
+            }
+
+            kinds!(@meter $arm $kind $state);
+        )*
+    };
+    (@meter Machine $kind:ident $state:literal) => {
+        impl Meter for $kind {
+            type Kept = [u64; $state];
+        }
+    };
+    (@is_log Machine) => { false };
+    (@is_log Log) => { true };
+    (@meter Log $kind:ident $state:literal) => {};
+}
+
+pub(super) use kinds;
+
+impl Single {
+    /// Returns the row of a tag, if there is such a kind.
+    pub(crate) fn row_of(tag: &str) -> Option<&'static Row> {
+        Single::ROWS.iter().find(|row| row.tag == tag)
+    }
+
+    /// Returns the row of the tag that begins with this letter.
+    pub(crate) fn row_of_letter(letter: char) -> Option<&'static Row> {
+        Single::ROWS.iter().find(|row| row.tag.starts_with(letter))
+    }
+
+    /// Returns the limit of this tag and configuration, where it is accepted.
+    pub(crate) fn read(tag: &str, config: &[u64]) -> Option<Single> {
+        (Single::row_of(tag)?.read)(config)
+    }
+
+    /// Returns whether the two act alike.
+    pub(crate) fn acts_as(&self, other: &Single) -> bool {
+        self.row().tag == other.row().tag && self.config() == other.config()
+    }
+
+    pub(crate) fn config(&self) -> Config {
+        self.kind().config()
+    }
+
+    pub(super) fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kind().print(f)
+    }
+
+    pub(super) fn share(&self, shares: Shares) -> Result<Limit, ConfigError> {
+        self.kind().share(shares)
+    }
+
+    pub(crate) fn capacity(&self) -> u64 {
+        match self.algorithm() {
+            Algorithm::Machine(machine) => machine.capacity(),
+            Algorithm::Log(log) => log.limit(),
+        }
+    }
+
+    /// Returns the machine, unless it is a log.
+    pub(crate) fn machine(&self) -> Option<&dyn Machine> {
+        match self.algorithm() {
+            Algorithm::Machine(machine) => Some(machine),
+            Algorithm::Log(_) => None,
+        }
+    }
+
+    pub(crate) fn is_log(&self) -> bool {
+        self.row().is_log
+    }
+
+    /// Returns whether what it admits waits for its turn.
+    pub(crate) fn has_turns(&self) -> bool {
+        let fresh = |machine: &dyn Machine| machine.turn_at(machine.settle(None, 0));
+        self.machine().and_then(fresh).is_some()
+    }
+}

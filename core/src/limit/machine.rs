@@ -1,0 +1,193 @@
+//! What the algorithms have in common: a configuration and a state of a few integers each.
+//!
+//! A script replies the prior state and the store's time, and the decision is computed from those here: it costs the
+//! server nothing, and one reply can be folded into the decisions of many requests.
+
+use core::fmt;
+use core::ops::Deref;
+
+use super::parse::Input;
+use super::share::Shares;
+use super::{Limit, ParseError};
+use crate::error::ConfigError;
+use crate::exact::MAX_COUNT;
+use crate::time::Timestamp;
+
+/// A limit of one kind as a configuration: in records, on the wire, and as people write it.
+pub(crate) trait Kind {
+    /// Returns the configuration as integers, reduced: equal for limits that act alike.
+    fn config(&self) -> Config;
+
+    /// Returns the limit of this configuration, where it is accepted.
+    fn read(config: &[u64]) -> Option<Self>
+    where
+        Self: Sized;
+
+    /// Reads what stands behind the word of its kind.
+    fn parse(input: &mut Input<'_>) -> Result<Limit, ParseError>
+    where
+        Self: Sized;
+
+    /// Writes what stands behind the word of its kind.
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+
+    /// Returns one of equal parts of this limit.
+    fn share(&self, shares: Shares) -> Result<Limit, ConfigError>;
+}
+
+/// An algorithm with a state of constant size. Times are microseconds since the epoch.
+///
+/// `settle` brings a state to `now`, or to the time that the state has already seen where `now`
+/// is before it (property D10). The other functions take a settled state.
+pub(crate) trait Machine {
+    fn capacity(&self) -> u64;
+
+    /// Returns the state as it counts at `now`; a fresh one where there is none.
+    fn settle(&self, state: Option<State>, now: u64) -> State;
+
+    /// Returns the state with `cost` charged, whether it fits or not, of at most [`Machine::holds`] in all.
+    fn charge(&self, state: State, cost: u64) -> State;
+
+    /// Returns the state with up to `cost` of what was charged given back, the latest first.
+    fn give_back(&self, state: State, cost: u64) -> State;
+
+    /// Returns which of the numbers counts what was charged in this window, in units of [`Machine::unit`]; none where
+    /// that does not count any more.
+    fn counted(&self, state: State, window: u64) -> Option<usize>;
+
+    /// Returns the number of the window that the state is in; zero where windows do not matter for it.
+    fn window_number(&self, _state: State) -> u64 {
+        0
+    }
+
+    /// Returns what a unit of cost is in the number that counts it.
+    fn unit(&self) -> u64 {
+        1
+    }
+
+    /// Returns how much is charged, a fraction rounded up. It can be more than the capacity, after a
+    /// penalty or a change of the limit.
+    fn used(&self, state: State) -> u64;
+
+    /// Returns the most that a fresh state can be charged, so that every step stays exact.
+    fn holds(&self) -> u64;
+
+    /// Returns a settled state of a limit of this kind under the configuration `old` as one of this: with as
+    /// much charged, a fraction rounded up. `fresh` is the state of this one if it was never used.
+    fn carry(&self, old: &Config, state: State, fresh: State) -> State;
+
+    /// Returns the largest cost that fits.
+    fn remaining(&self, state: State) -> u64;
+
+    /// Returns whether `cost` fits.
+    #[inline]
+    fn fits(&self, state: State, cost: u64) -> bool {
+        cost <= self.remaining(state)
+    }
+
+    /// Returns the first time at which `cost`, which does not fit now but is within the capacity, fits.
+    fn admitted_at(&self, state: State, cost: u64) -> u64;
+
+    /// Returns the first time from which the state acts like a fresh one; it may be forgotten from then on.
+    fn fresh_at(&self, state: State) -> u64;
+
+    /// Returns whether the state, which need not have been settled, acts like a fresh one from `now` on.
+    #[inline]
+    fn is_fresh(&self, state: State, now: u64) -> bool {
+        self.fresh_at(state) <= now
+    }
+
+    /// Returns until when a state is kept that does not act like a fresh one but may be charged again: at least until
+    /// then, and the same for all states within one stretch of time, so that a store sets the expiry anew but
+    /// once in each. None where that is not so, as of a state with more charged than its capacity.
+    fn kept_until(&self, state: State) -> Option<u64>;
+
+    /// Returns when the turn of what is charged next comes, where requests have turns: all that is charged now is
+    /// then gone.
+    fn turn_at(&self, _state: State) -> Option<u64> {
+        None
+    }
+
+    /// Returns whether some state of this configuration has these numbers, so that no step can overflow.
+    fn is_sound(&self, state: State) -> bool;
+}
+
+/// Up to three integers, of which a machine knows the meaning. Those that it does not use are zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct State(pub(crate) [u64; 3]);
+
+impl State {
+    /// Returns the state of these numbers, unless they are too many.
+    pub(crate) fn read(numbers: &[u64]) -> Option<State> {
+        let mut state = State::default();
+        state.0.get_mut(..numbers.len())?.copy_from_slice(numbers);
+        Some(state)
+    }
+
+    /// Returns the state with another number in this place.
+    pub(crate) fn with(mut self, index: usize, number: u64) -> Self {
+        self.0[index] = number;
+        self
+    }
+}
+
+impl From<[u64; 2]> for State {
+    #[inline]
+    fn from([first, second]: [u64; 2]) -> Self {
+        State([first, second, 0])
+    }
+}
+
+impl From<[u64; 3]> for State {
+    #[inline]
+    fn from(numbers: [u64; 3]) -> Self {
+        State(numbers)
+    }
+}
+
+impl From<State> for [u64; 2] {
+    #[inline]
+    fn from(State([first, second, _]): State) -> Self {
+        [first, second]
+    }
+}
+
+impl From<State> for [u64; 3] {
+    #[inline]
+    fn from(State(numbers): State) -> Self {
+        numbers
+    }
+}
+
+/// A configuration as integers, at most three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Config {
+    numbers: [u64; 3],
+    len: usize,
+}
+
+impl<const N: usize> From<[u64; N]> for Config {
+    fn from(config: [u64; N]) -> Self {
+        let mut numbers = [0; 3];
+        numbers[..N].copy_from_slice(&config);
+        Config { numbers, len: N }
+    }
+}
+
+impl Deref for Config {
+    type Target = [u64];
+
+    fn deref(&self) -> &[u64] {
+        &self.numbers[..self.len]
+    }
+}
+
+/// Returns the end of the stretch after that in which `time` is, where each is so long, as far as times are exact.
+pub(super) fn next_stretch_ends(time: u64, length: u64) -> u64 {
+    ((time / length + 2) * length).min(MAX_COUNT)
+}
+
+/// Returns whether a record can carry this time.
+pub(super) fn is_time(micros: u64) -> bool {
+    micros <= Timestamp::MAX.as_micros()
+}
