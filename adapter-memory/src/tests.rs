@@ -176,6 +176,7 @@ fn limiters_share_a_store_under_prefixes_of_their_own() {
 /// A command that panics leaves its shard usable.
 #[test]
 fn a_panic_in_one_thread_does_not_lock_the_others_out() {
+    #[derive(Clone)]
     struct Panics;
     impl Command for Panics {
         type Outcome = ();

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use lockage::runtime::Tokio;
-use lockage::{Locks, Once, RetryStore, Store};
+use lockage::{Locks, RetryStore, RunOnce, Store};
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::RedisStore;
 
@@ -33,7 +33,7 @@ async fn instance_of<S: Store + Clone + 'static>(instance: u32, store: S) -> Res
     let store = RetryStore::new(store, Tokio, Duration::from_millis(250));
     let locks = Locks::new(store, Duration::from_secs(10))?.with_prefix("job")?;
     // Whoever is late finds it done, for a day.
-    let once = Once::new(&locks, Duration::from_secs(24 * 3600))?.with_prefix("job-done")?;
+    let once = RunOnce::new(&locks, Duration::from_secs(24 * 3600))?.with_prefix("job-done")?;
     for _ in 0..3 {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
         let minute = since.as_secs() + 1;

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use lockage::runtime::Tokio;
-use lockage::{Locks, Once, RetryStore, Store, WorkError};
+use lockage::{Locks, RetryStore, RunOnce, Store, WorkError};
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::RedisStore;
 
@@ -24,7 +24,7 @@ async fn run<S: Store + Clone + 'static>(store: S) -> Result<(), Failure> {
     let store = RetryStore::new(store, Tokio, Duration::from_millis(250));
     let locks = Locks::new(store, Duration::from_secs(10))?.with_prefix("payment")?;
     let once =
-        Once::new(&locks, Duration::from_secs(7 * 24 * 3600))?.with_prefix("payment-done")?;
+        RunOnce::new(&locks, Duration::from_secs(7 * 24 * 3600))?.with_prefix("payment-done")?;
     let payment = format!("payment:{}", std::process::id());
 
     // The first attempt fails half way; what fails is not remembered.

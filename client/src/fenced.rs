@@ -1,4 +1,4 @@
-//! Values that refuse former holders of a lock.
+//! Values that refuse a holder that has lost its lock and does not know it yet.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::store::Store;
 /// The prefix of values that were given none.
 const DEFAULT_PREFIX: &str = "fenced";
 
-/// Values, each by its id, that are written and read with the fencing token of a lock, and accept none that
-/// is older than the newest that they have seen (L7). See [`lockage_core::fenced`].
+/// Values, each by its id, that are written and read with the fencing token of a lock, and accept no token older than
+/// the newest that they have seen (L7). See [`lockage_core::fenced`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -37,9 +37,9 @@ pub struct Fenced<S> {
 }
 
 impl<S: Store> Fenced<S> {
-    /// Values with the prefix `fenced`, each kept for `keep` (whole microseconds, at most 2^50 us) after it was
-    /// written last, or read with a newer token. That should be longer than anybody is paused, since
-    /// the newest token is then forgotten, too.
+    /// Returns values with the prefix `fenced`, each kept for `keep` (whole microseconds, at most 2^50 us) after it was
+    /// last written, or read with a newer token. That should be longer than any pause of a holder, since the newest
+    /// token is forgotten with the value.
     ///
     /// # Errors
     /// [`ConfigError`] for a time out of range.
@@ -48,7 +48,7 @@ impl<S: Store> Fenced<S> {
         Ok(Fenced { store, prefix: DEFAULT_PREFIX.into(), keep })
     }
 
-    /// The same with another prefix: its keys are `prefix:{id}`.
+    /// Sets the prefix: keys are `prefix:{id}`.
     ///
     /// # Errors
     /// [`KeyError`] for an empty prefix, or one with a brace.
@@ -60,7 +60,7 @@ impl<S: Store> Fenced<S> {
     /// Writes the value of `id`, at most [`MAX_VALUE`](lockage_core::fenced::MAX_VALUE) bytes.
     ///
     /// # Errors
-    /// [`Error`]; to be refused for an old token is none. A write without an answer
+    /// [`Error`]. A refusal of an old token is none. A write without an answer
     /// ([`StoreError::Unknown`](crate::StoreError::Unknown)) is not repeated: a late duplicate
     /// could undo a later one of the same holder.
     pub async fn write(&self, id: &str, token: u64, value: &str) -> Result<Access<()>, Error> {
@@ -68,16 +68,16 @@ impl<S: Store> Fenced<S> {
         Ok(self.store.execute(&self.key(id)?, &command).await?)
     }
 
-    /// Reads the value of `id`; from then on nothing with an older token is accepted.
+    /// Reads the value of `id`. From then on nothing with an older token is accepted.
     ///
     /// # Errors
-    /// [`Error`]; to be refused for an old token is none.
+    /// [`Error`]. A refusal of an old token is none.
     pub async fn read(&self, id: &str, token: u64) -> Result<Access<Option<Kept>>, Error> {
         let command = FencedRead::new(token, self.keep)?;
         Ok(self.store.execute(&self.key(id)?, &command).await?)
     }
 
-    /// Reads the value of `id` for anybody.
+    /// Reads the value of `id` without a token.
     ///
     /// # Errors
     /// [`Error`].

@@ -66,6 +66,7 @@
 //! before anything was sent, what was certainly not done, and what may have been done:
 //! see [`StoreError`].
 
+mod any_store;
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 mod blocking;
 mod error;
@@ -80,6 +81,7 @@ pub mod runtime;
 mod store;
 mod sync;
 
+pub use any_store::AnyStore;
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 pub use blocking::BlockingLimiter;
 pub use error::{Error, StoreError};
@@ -99,8 +101,8 @@ pub use lockage_core::{
     rw_lock, semaphore,
 };
 pub use locks::{
-    Alone, Busy, Cached, Exclusive, Handle, Kind, LatchHandle, LockGuard, LockHandle, Locks, Loss,
-    ManyGuard, ManyLocks, Once, Permits, Quorum, QuorumGuard, QuorumLock, Ran, Released,
+    Busy, Cached, Handle, Kind, LatchHandle, LockGuard, LockHandle, Locks, Loss, ManyGuard,
+    ManyLocks, OnceResult, Permits, Quorum, QuorumGuard, QuorumLock, Released, RunOnce, RunOutcome,
     RwLockHandle, SemaphoreHandle, Side, TryLock, WorkError,
 };
 pub use notifications::{Listener, Notification, Notifications, Wake};

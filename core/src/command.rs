@@ -10,9 +10,12 @@ use crate::time::Timestamp;
 /// It exists twice with the same outcome: [`Command::apply`] runs the machine here, and
 /// [`Command::encode`] gives the call of the script that runs it in a store that speaks Lua, whose reply
 /// [`Command::outcome`] reads.
-pub trait Command {
+///
+/// A command is a small value of its own, so that it can be kept, sent, and put behind an
+/// [`AnyCommand`](crate::AnyCommand).
+pub trait Command: Clone + Send + Sync + 'static {
     /// What the caller learns.
-    type Outcome;
+    type Outcome: Send + 'static;
 
     /// Returns the call of the script that takes every record, whatever limit it was written under.
     fn encode_text(&self) -> TextCall;
@@ -87,134 +90,68 @@ impl Publish {
     }
 }
 
-/// Names one script. Its source is in the crate `lockage-lua`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-#[allow(missing_docs)] // each is documented by its name and, in full, by its script's header
-pub enum ScriptId {
-    FixedWindowAcquire,
-    SlidingWindowAcquire,
-    TokenBucketAcquire,
-    IntervalBucketAcquire,
-    LeakyBucketAcquire,
-    LeakyBucketCancel,
-    SlidingLogAcquire,
-    CompositeAcquire,
-    LimiterAcquire,
-    LimiterPeek,
-    LimiterAdjust,
-    LimiterSettle,
-    LimiterSet,
-    LimiterReset,
-    LockAcquire,
-    LockRenew,
-    LockRelease,
-    LockForceRelease,
-    LockInspect,
-    LockWithdraw,
-    FastLockAcquire,
-    FastLockRenew,
-    FastLockRelease,
-    FencedWrite,
-    FencedRead,
-    SemaphoreAcquire,
-    SemaphoreRenew,
-    SemaphoreRelease,
-    SemaphoreInspect,
-    RwLockAcquire,
-    RwLockRenew,
-    RwLockRelease,
-    RwLockInspect,
-    LatchSet,
-    LatchCountDown,
-    LatchInspect,
-    LatchReset,
+/// Declares the scripts, each once: as a variant, in [`ScriptId::ALL`], and with its name.
+macro_rules! scripts {
+    ($($script:ident = $name:literal,)*) => {
+        /// Names one script. Its source is in the crate `lockage-lua`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[allow(missing_docs)] // each is documented by its name and, in full, by its script's header
+        pub enum ScriptId {
+            $($script,)*
+        }
+
+        impl ScriptId {
+            /// Every script, in order.
+            pub const ALL: [ScriptId; [$($name),*].len()] = [$(ScriptId::$script),*];
+
+            /// Returns the script's name in lower case, such as `token_bucket_acquire`.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(ScriptId::$script => $name,)*
+                }
+            }
+        }
+    };
 }
 
-impl ScriptId {
-    /// Every script.
-    pub const ALL: [ScriptId; 37] = [
-        ScriptId::FixedWindowAcquire,
-        ScriptId::SlidingWindowAcquire,
-        ScriptId::TokenBucketAcquire,
-        ScriptId::IntervalBucketAcquire,
-        ScriptId::LeakyBucketAcquire,
-        ScriptId::LeakyBucketCancel,
-        ScriptId::SlidingLogAcquire,
-        ScriptId::CompositeAcquire,
-        ScriptId::LimiterAcquire,
-        ScriptId::LimiterPeek,
-        ScriptId::LimiterAdjust,
-        ScriptId::LimiterSettle,
-        ScriptId::LimiterSet,
-        ScriptId::LimiterReset,
-        ScriptId::LockAcquire,
-        ScriptId::LockRenew,
-        ScriptId::LockRelease,
-        ScriptId::LockForceRelease,
-        ScriptId::LockInspect,
-        ScriptId::LockWithdraw,
-        ScriptId::FastLockAcquire,
-        ScriptId::FastLockRenew,
-        ScriptId::FastLockRelease,
-        ScriptId::FencedWrite,
-        ScriptId::FencedRead,
-        ScriptId::SemaphoreAcquire,
-        ScriptId::SemaphoreRenew,
-        ScriptId::SemaphoreRelease,
-        ScriptId::SemaphoreInspect,
-        ScriptId::RwLockAcquire,
-        ScriptId::RwLockRenew,
-        ScriptId::RwLockRelease,
-        ScriptId::RwLockInspect,
-        ScriptId::LatchSet,
-        ScriptId::LatchCountDown,
-        ScriptId::LatchInspect,
-        ScriptId::LatchReset,
-    ];
-
-    /// The script's name in lower case, such as `token_bucket_acquire`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            ScriptId::FixedWindowAcquire => "fixed_window_acquire",
-            ScriptId::SlidingWindowAcquire => "sliding_window_acquire",
-            ScriptId::TokenBucketAcquire => "token_bucket_acquire",
-            ScriptId::IntervalBucketAcquire => "interval_bucket_acquire",
-            ScriptId::LeakyBucketAcquire => "leaky_bucket_acquire",
-            ScriptId::LeakyBucketCancel => "leaky_bucket_cancel",
-            ScriptId::SlidingLogAcquire => "sliding_log_acquire",
-            ScriptId::CompositeAcquire => "composite_acquire",
-            ScriptId::LimiterAcquire => "limiter_acquire",
-            ScriptId::LimiterPeek => "limiter_peek",
-            ScriptId::LimiterAdjust => "limiter_adjust",
-            ScriptId::LimiterSettle => "limiter_settle",
-            ScriptId::LimiterSet => "limiter_set",
-            ScriptId::LimiterReset => "limiter_reset",
-            ScriptId::LockAcquire => "lock_acquire",
-            ScriptId::LockRenew => "lock_renew",
-            ScriptId::LockRelease => "lock_release",
-            ScriptId::LockForceRelease => "lock_force_release",
-            ScriptId::LockInspect => "lock_inspect",
-            ScriptId::LockWithdraw => "lock_withdraw",
-            ScriptId::FastLockAcquire => "fast_lock_acquire",
-            ScriptId::FastLockRenew => "fast_lock_renew",
-            ScriptId::FastLockRelease => "fast_lock_release",
-            ScriptId::FencedWrite => "fenced_write",
-            ScriptId::FencedRead => "fenced_read",
-            ScriptId::SemaphoreAcquire => "semaphore_acquire",
-            ScriptId::SemaphoreRenew => "semaphore_renew",
-            ScriptId::SemaphoreRelease => "semaphore_release",
-            ScriptId::SemaphoreInspect => "semaphore_inspect",
-            ScriptId::RwLockAcquire => "rw_lock_acquire",
-            ScriptId::RwLockRenew => "rw_lock_renew",
-            ScriptId::RwLockRelease => "rw_lock_release",
-            ScriptId::RwLockInspect => "rw_lock_inspect",
-            ScriptId::LatchSet => "latch_set",
-            ScriptId::LatchCountDown => "latch_count_down",
-            ScriptId::LatchInspect => "latch_inspect",
-            ScriptId::LatchReset => "latch_reset",
-        }
-    }
+scripts! {
+    FixedWindowAcquire = "fixed_window_acquire",
+    SlidingWindowAcquire = "sliding_window_acquire",
+    TokenBucketAcquire = "token_bucket_acquire",
+    IntervalBucketAcquire = "interval_bucket_acquire",
+    LeakyBucketAcquire = "leaky_bucket_acquire",
+    LeakyBucketCancel = "leaky_bucket_cancel",
+    SlidingLogAcquire = "sliding_log_acquire",
+    CompositeAcquire = "composite_acquire",
+    LimiterAcquire = "limiter_acquire",
+    LimiterPeek = "limiter_peek",
+    LimiterAdjust = "limiter_adjust",
+    LimiterSettle = "limiter_settle",
+    LimiterSet = "limiter_set",
+    LimiterReset = "limiter_reset",
+    LockAcquire = "lock_acquire",
+    LockRenew = "lock_renew",
+    LockRelease = "lock_release",
+    LockForceRelease = "lock_force_release",
+    LockInspect = "lock_inspect",
+    LockWithdraw = "lock_withdraw",
+    FastLockAcquire = "fast_lock_acquire",
+    FastLockRenew = "fast_lock_renew",
+    FastLockRelease = "fast_lock_release",
+    FencedWrite = "fenced_write",
+    FencedRead = "fenced_read",
+    SemaphoreAcquire = "semaphore_acquire",
+    SemaphoreRenew = "semaphore_renew",
+    SemaphoreRelease = "semaphore_release",
+    SemaphoreInspect = "semaphore_inspect",
+    RwLockAcquire = "rw_lock_acquire",
+    RwLockRenew = "rw_lock_renew",
+    RwLockRelease = "rw_lock_release",
+    RwLockInspect = "rw_lock_inspect",
+    LatchSet = "latch_set",
+    LatchCountDown = "latch_count_down",
+    LatchInspect = "latch_inspect",
+    LatchReset = "latch_reset",
 }
 
 /// Reads a reply's head: its status, and the store's time.

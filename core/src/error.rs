@@ -165,6 +165,13 @@ impl RecordError {
         (8, RecordError::LimitIsStored),
     ];
 
+    /// Returns the status that scripts reply for this error.
+    #[doc(hidden)]
+    pub fn status(self) -> i64 {
+        let found = RecordError::STATUS.iter().find(|(_, error)| *error == self);
+        found.map_or(0, |(code, _)| *code)
+    }
+
     pub(crate) fn from_status(status: i64) -> Option<RecordError> {
         let found = RecordError::STATUS.iter().find(|(code, _)| *code == status);
         found.map(|(_, error)| *error)

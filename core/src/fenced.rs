@@ -143,17 +143,13 @@ pub(crate) struct FencedRecord {
     /// The newest that was seen.
     token: u64,
     /// When the record expires, in microseconds.
-    until: u64,
+    pub(crate) until: u64,
     /// `None` if it was only read.
     value: Option<String>,
 }
 
 impl FencedRecord {
     pub(crate) const TAG: &'static str = "V1";
-
-    pub(crate) fn forget_at(&self) -> Timestamp {
-        Timestamp::computed(self.until).expect("within MAX_SPAN of an accepted time")
-    }
 
     /// Returns the text that scripts read and write: see fenced_record.lua.
     pub(crate) fn to_text(&self) -> String {

@@ -30,6 +30,7 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+mod any_command;
 mod call;
 mod command;
 mod decision;
@@ -39,6 +40,7 @@ pub mod fenced;
 pub mod flow;
 mod id;
 pub mod latch;
+mod lease;
 mod limit;
 mod limiter;
 pub mod lock;
@@ -49,6 +51,7 @@ pub mod semaphore;
 mod time;
 mod wake;
 
+pub use any_command::{AnyCommand, AnyOutcome};
 pub use call::{CallTime, Encoded, PackedCall, ScriptCall, TextCall};
 pub use command::{Command, Publish, ScriptId};
 pub use decision::{Decision, DenialReason, Origin, Part, Verdict};

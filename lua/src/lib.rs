@@ -1,9 +1,9 @@
 //! The Lua scripts of lockage, for Redis 6.2 and later and for Valkey.
 //!
 //! Each script runs one command of [`lockage_core`] on one key and replies integers, from which
-//! the core computes the outcome. A script is made of parts, in `scripts/`: the prelude, what a
-//! kind of record needs, the machine, and the operation. Every part's head says what it takes,
-//! replies and stores.
+//! the core computes the outcome. Scripts are put together when they are first used, from
+//! `algorithms/`, `limiters/`, `locks/` and `templates/`: an algorithm or a record is written once,
+//! and spliced into each script that needs it.
 //!
 //! ```
 //! use lockage_core::ScriptId;
@@ -16,13 +16,18 @@
 //! To use the scripts from another language, print them whole:
 //! `cargo run -p lockage-lua --example print token_bucket_acquire`.
 
+mod algorithm;
+mod constants;
 mod sources;
+mod template;
 
 use std::sync::{LazyLock, OnceLock};
 
 use lockage_core::ScriptId;
 
 pub use sources::{REWRITE, SHARDED_CHANNELS};
+#[doc(hidden)]
+pub use sources::{files, files_of, source_with};
 
 /// The first word of the error that a script of the fast path replies where the record is not one that it
 /// knows, and the command goes on as text: see [`lockage_core::Encoded::Packed`].
@@ -87,6 +92,46 @@ mod tests {
             assert_eq!(script(id).id(), id);
         }
     }
+
+    /// Each part, file and constant is somewhere in a script; one that is not known fails there.
+    #[test]
+    fn everything_that_is_written_is_used() {
+        let texts: Vec<&str> = files().iter().map(|(_, text)| *text).collect();
+        let is_named = |name: &str| {
+            let is_lower = name.starts_with(|c: char| c.is_ascii_lowercase());
+            let is_more =
+                |c: char| c == '_' || c.is_ascii_alphabetic() && c.is_ascii_lowercase() == is_lower;
+            let uses = texts.iter().flat_map(|text| text.split('$').skip(1));
+            uses.filter_map(|rest| rest.strip_prefix(name))
+                .any(|behind| !behind.starts_with(is_more))
+        };
+        for name in constants::all().into_keys() {
+            assert!(is_named(name), "no script has ${name}");
+        }
+        let used: std::collections::BTreeSet<_> =
+            ScriptId::ALL.into_iter().flat_map(files_of).collect();
+        for (name, text) in files() {
+            assert!(
+                used.contains(name) || ["many", "rewrite"].contains(name),
+                "no script has {name}.lua"
+            );
+            for head in text.lines().filter_map(|line| line.strip_prefix("-- @")) {
+                let (part, is_value) =
+                    head.split_once(' ').map_or((head, false), |(part, _)| (part, true));
+                let is_known = match is_value {
+                    true => VALUES.contains(&part),
+                    false => is_named(part) || ScriptId::ALL.iter().any(|id| id.name() == part),
+                };
+                assert!(is_known, "{name}.lua: no template has @{part}");
+            }
+        }
+    }
+
+    /// What the line of a part of an algorithm can say.
+    const VALUES: [&str; 11] = [
+        "tag", "like", "config", "state", "call", "capacity", "counted", "unit", "latest",
+        "window", "previous",
+    ];
 
     #[test]
     fn scripts_declare_their_only_key_and_read_the_time_once() {

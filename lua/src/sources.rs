@@ -1,160 +1,72 @@
-//! Which parts each script is made of.
+//! The files that scripts are made of.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use lockage_core::ScriptId;
 
-const PRELUDE: &str = include_str!("../scripts/prelude.lua");
-const REQUESTS: &str = include_str!("../scripts/requests.lua");
-const PACKED: &str = include_str!("../scripts/packed.lua");
-const FIXED_WINDOW: &str = include_str!("../scripts/fixed_window.lua");
-const SLIDING_WINDOW: &str = include_str!("../scripts/sliding_window.lua");
-const TOKEN_BUCKET: &str = include_str!("../scripts/token_bucket.lua");
-const INTERVAL_BUCKET: &str = include_str!("../scripts/interval_bucket.lua");
-const ANY_RECORD: &str = include_str!("../scripts/any_record.lua");
-const PLAIN_CALL: &str = include_str!("../scripts/fast_call.lua");
-const PENALTY: &str = include_str!("../scripts/penalty.lua");
-const PUBLISH: &str = include_str!("../scripts/publish.lua");
-const LOCK_RECORD: &str = include_str!("../scripts/lock_record.lua");
-const WAKE: &str = include_str!("../scripts/wake.lua");
-const PIECES: &str = include_str!("../scripts/pieces.lua");
+use crate::constants;
+use crate::template::Library;
+
+/// Embeds files: the name and the text of each.
+macro_rules! files {
+    ($($folder:literal: $($name:literal)*;)*) => {
+        &[$($(($name, include_str!(concat!("../", $folder, "/", $name, ".lua"))),)*)*]
+    };
+}
+
+/// The files by folder. A script is the file or the part of its own name; `NAME_acquire` of an algorithm with a tag is the
+/// template `fast` with that one's parts. Scripts for several look for algorithms in the order in which they stand here.
+const FILES: &[(&str, &str)] = files! {
+    "algorithms": "fixed_window" "sliding_window" "token_bucket" "interval_bucket" "leaky_bucket" "sliding_log";
+    "limiters": "algorithms" "any_limit" "any_record" "conversion" "counters" "leaky_bucket_cancel" "limit_record"
+        "limiter_acquire" "limiter_adjust" "limiter_peek" "limiter_reset" "limiter_set" "limiter_settle" "packed" "penalty"
+        "requests" "reservations";
+    "locks": "fast_lock" "fast_lock_acquire" "fast_lock_release" "fast_lock_renew" "fenced_read" "fenced_record"
+        "fenced_write" "latch_count_down" "latch_inspect" "latch_record" "latch_reset" "latch_set" "lock_acquire"
+        "lock_force_release" "lock_inspect" "lock_record" "lock_release" "lock_renew" "lock_withdraw" "pieces" "publish"
+        "rw_lock_acquire" "rw_lock_inspect" "rw_lock_record" "rw_lock_release" "rw_lock_renew" "semaphore_acquire"
+        "semaphore_inspect" "semaphore_record" "semaphore_release" "semaphore_renew" "wake";
+    "templates": "composite_acquire" "fast" "fast_call" "fast_store" "many" "prelude" "rewrite";
+};
 
 /// A script without keys that replies whether scripts publish to the channels of shards (1) or to plain ones (0)
 /// on the server that runs it.
 pub const SHARDED_CHANNELS: &str =
-    concat!(include_str!("../scripts/publish.lua"), "return sharded and 1 or 0\n");
+    concat!(include_str!("../locks/publish.lua"), "return sharded and 1 or 0\n");
 
 /// A script that writes the record of its only key as it is, so that `WAIT` on the same connection tells how many
 /// replicas have all that was done to the key before. It replies 1 where it did.
-pub const REWRITE: &str = include_str!("../scripts/rewrite.lua");
+pub const REWRITE: &str = include_str!("../templates/rewrite.lua");
 
-/// What a script needs that works on any limit and any limiter's record.
-const ANY_LIMIT: [&str; 13] = [
-    PRELUDE,
-    PACKED,
-    FIXED_WINDOW,
-    SLIDING_WINDOW,
-    TOKEN_BUCKET,
-    INTERVAL_BUCKET,
-    REQUESTS,
-    include_str!("../scripts/counters.lua"),
-    include_str!("../scripts/log_entries.lua"),
-    ANY_RECORD,
-    include_str!("../scripts/reservations.lua"),
-    include_str!("../scripts/limit_record.lua"),
-    include_str!("../scripts/conversion.lua"),
-];
+static LIBRARY: LazyLock<Library> =
+    LazyLock::new(|| Library::new(FILES.iter().copied(), constants::all()));
 
-/// The text of a script: its parts, one after the other.
+/// The text of a script.
 pub(crate) fn source(id: ScriptId) -> String {
-    match id {
-        ScriptId::FixedWindowAcquire => {
-            counter(include_str!("../scripts/fixed_window_acquire.lua"))
-        }
-        ScriptId::SlidingWindowAcquire => {
-            counter(include_str!("../scripts/sliding_window_acquire.lua"))
-        }
-        ScriptId::TokenBucketAcquire => {
-            counter(include_str!("../scripts/token_bucket_acquire.lua"))
-        }
-        ScriptId::IntervalBucketAcquire => {
-            counter(include_str!("../scripts/interval_bucket_acquire.lua"))
-        }
-        ScriptId::LeakyBucketAcquire => {
-            counter(include_str!("../scripts/leaky_bucket_acquire.lua"))
-        }
-        ScriptId::LeakyBucketCancel => {
-            let cancel = include_str!("../scripts/leaky_bucket_cancel.lua");
-            [PRELUDE, PACKED, TOKEN_BUCKET, REQUESTS, ANY_RECORD, cancel].concat()
-        }
-        ScriptId::SlidingLogAcquire => {
-            [PLAIN_CALL, include_str!("../scripts/sliding_log_acquire.lua")].concat()
-        }
-        ScriptId::CompositeAcquire => plain(include_str!("../scripts/composite_acquire.lua")),
-        ScriptId::LimiterAcquire => any(&[include_str!("../scripts/limiter_acquire.lua")]),
-        ScriptId::LimiterPeek => any(&[include_str!("../scripts/limiter_peek.lua")]),
-        ScriptId::LimiterAdjust => any(&[PENALTY, include_str!("../scripts/limiter_adjust.lua")]),
-        ScriptId::LimiterSettle => any(&[PENALTY, include_str!("../scripts/limiter_settle.lua")]),
-        ScriptId::LimiterSet => any(&[include_str!("../scripts/limiter_set.lua")]),
-        ScriptId::LimiterReset => {
-            [PRELUDE, PACKED, ANY_RECORD, include_str!("../scripts/limiter_reset.lua")].concat()
-        }
-        ScriptId::LockAcquire => lock(include_str!("../scripts/lock_acquire.lua")),
-        ScriptId::LockRenew => lock(include_str!("../scripts/lock_renew.lua")),
-        ScriptId::LockRelease => lock(include_str!("../scripts/lock_release.lua")),
-        ScriptId::LockForceRelease => lock(include_str!("../scripts/lock_force_release.lua")),
-        ScriptId::LockInspect => lock(include_str!("../scripts/lock_inspect.lua")),
-        ScriptId::LockWithdraw => lock(include_str!("../scripts/lock_withdraw.lua")),
-        ScriptId::FastLockAcquire => fast_lock(include_str!("../scripts/fast_lock_acquire.lua")),
-        ScriptId::FastLockRenew => fast_lock(include_str!("../scripts/fast_lock_renew.lua")),
-        ScriptId::FastLockRelease => fast_lock(include_str!("../scripts/fast_lock_release.lua")),
-        ScriptId::FencedWrite => fenced(include_str!("../scripts/fenced_write.lua")),
-        ScriptId::FencedRead => fenced(include_str!("../scripts/fenced_read.lua")),
-        ScriptId::SemaphoreAcquire => semaphore(include_str!("../scripts/semaphore_acquire.lua")),
-        ScriptId::SemaphoreRenew => semaphore(include_str!("../scripts/semaphore_renew.lua")),
-        ScriptId::SemaphoreRelease => semaphore(include_str!("../scripts/semaphore_release.lua")),
-        ScriptId::SemaphoreInspect => semaphore(include_str!("../scripts/semaphore_inspect.lua")),
-        ScriptId::RwLockAcquire => rw_lock(include_str!("../scripts/rw_lock_acquire.lua")),
-        ScriptId::RwLockRenew => rw_lock(include_str!("../scripts/rw_lock_renew.lua")),
-        ScriptId::RwLockRelease => rw_lock(include_str!("../scripts/rw_lock_release.lua")),
-        ScriptId::RwLockInspect => rw_lock(include_str!("../scripts/rw_lock_inspect.lua")),
-        ScriptId::LatchSet => latch(include_str!("../scripts/latch_set.lua")),
-        ScriptId::LatchCountDown => latch(include_str!("../scripts/latch_count_down.lua")),
-        ScriptId::LatchInspect => latch(include_str!("../scripts/latch_inspect.lua")),
-        ScriptId::LatchReset => latch(include_str!("../scripts/latch_reset.lua")),
-        _ => panic!("a script without a text"),
-    }
+    LIBRARY.script(id.name()).text
 }
 
 /// The text that runs this script for each of several keys.
 pub(crate) fn many(id: ScriptId) -> String {
-    let source = source(id);
-    [
-        "local function run(redis, KEYS, ARGV)\n",
-        &source,
-        "end\n",
-        include_str!("../scripts/many.lua"),
-    ]
-    .concat()
+    let each = include_str!("../templates/many.lua");
+    ["local function run(redis, KEYS, ARGV)\n", &source(id), "end\n", each].concat()
 }
 
-/// Of a record that is packed, and written whole: without functions.
-fn plain(operation: &str) -> String {
-    let string = include_str!("../scripts/fast_string.lua");
-    [PLAIN_CALL, string, operation, include_str!("../scripts/fast_store.lua")].concat()
+/// The files that scripts are made of, each its name and its text, for tests that change them.
+#[doc(hidden)]
+pub fn files() -> &'static [(&'static str, &'static str)] {
+    FILES
 }
 
-/// Of a record that is packed, of whose numbers those are written that change.
-fn counter(operation: &str) -> String {
-    let string = include_str!("../scripts/fast_string.lua");
-    [PLAIN_CALL, string, operation, include_str!("../scripts/counter_store.lua")].concat()
+/// The names of the files that a script is made of.
+#[doc(hidden)]
+pub fn files_of(id: ScriptId) -> BTreeSet<&'static str> {
+    LIBRARY.script(id.name()).files
 }
 
-fn fast_lock(operation: &str) -> String {
-    plain(&[include_str!("../scripts/fast_lock.lua"), operation].concat())
-}
-
-fn any(operation: &[&str]) -> String {
-    [&ANY_LIMIT, operation].concat().concat()
-}
-
-fn fenced(operation: &str) -> String {
-    [PRELUDE, include_str!("../scripts/fenced_record.lua"), operation].concat()
-}
-
-fn lock(operation: &str) -> String {
-    [PRELUDE, PUBLISH, LOCK_RECORD, operation].concat()
-}
-
-fn semaphore(operation: &str) -> String {
-    let record = include_str!("../scripts/semaphore_record.lua");
-    [PRELUDE, PIECES, PUBLISH, WAKE, record, operation].concat()
-}
-
-fn rw_lock(operation: &str) -> String {
-    let record = include_str!("../scripts/rw_lock_record.lua");
-    [PRELUDE, PIECES, PUBLISH, WAKE, record, operation].concat()
-}
-
-fn latch(operation: &str) -> String {
-    let record = include_str!("../scripts/latch_record.lua");
-    [PRELUDE, PIECES, PUBLISH, record, operation].concat()
+/// The text of a script, were the file of this name another text.
+#[doc(hidden)]
+pub fn source_with(id: ScriptId, file: &'static str, text: &str) -> String {
+    LIBRARY.with(file, text).script(id.name()).text
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use lockage::runtime::Runtime;
 use lockage::{Clock, Command, Key, Store, StoreError, Timestamp};
 
-use crate::key::time;
-use crate::strategies::MAX_TIME_US;
-use crate::suite::START_US;
+use lockage_oracle::key::MAX_TIME_US;
+use lockage_oracle::key::time;
+use lockage_suite::START_US;
 
 /// What the process's clock shows at the beginning.
 const BEGIN: Duration = Duration::from_secs(3600);

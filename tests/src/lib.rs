@@ -1,32 +1,16 @@
-//! The suite of lockage: one set of scenarios and properties, run on every store.
+//! The tests of lockage on every store and server: the harness that starts servers and breaks them, clocks and stores that
+//! fail as they are told, contended locks, and mutants of the scripts.
 
+pub mod blocking;
 pub mod clocks;
-pub mod config;
 pub mod contention;
-pub mod envelope;
 pub mod faults;
-pub mod fenced;
 pub mod flaky;
-pub mod key;
-pub mod latch;
 pub mod load;
-pub mod lock;
 pub mod mutation;
-pub mod play;
-pub mod properties;
-mod real;
-pub mod reference;
-pub mod refusals;
-pub mod reservations;
-pub mod rw_lock;
-pub mod semaphore;
+pub mod real;
 pub mod server;
-pub mod stored;
-pub mod stores;
-pub mod strategies;
-pub mod subject;
-pub mod suite;
-pub mod three_way;
+pub mod simulated;
 pub mod vectors;
 
 /// The README's programs compile, and the first one runs.

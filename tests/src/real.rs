@@ -3,13 +3,13 @@
 use std::cell::RefCell;
 
 use lockage_core::{Command, ScriptCall, ScriptId, Stored, Timestamp};
+use lockage_oracle::key::{Held, Holds, Key};
+use lockage_oracle::place::{Place, Time};
 use lockage_redis::{Call, Reply};
 use lockage_redis_rs::read;
 use redis::{Connection, ConnectionLike, Value};
 
-use crate::key::{Held, Holds, Key};
 use crate::server::{Server, VirtualClock};
-use crate::stores::Time;
 
 /// What a key holds, a string or a list: its record may change from one to the other.
 const LOOK: &str = "
@@ -22,6 +22,24 @@ pub struct Real<'s> {
     time: Time,
     key: String,
     held: Held,
+}
+
+/// A real server that gives fresh keys.
+pub struct RealPlace(RefCell<Session>);
+
+impl RealPlace {
+    /// Starts the server.
+    pub fn start() -> Self {
+        RealPlace(RefCell::new(Session::start()))
+    }
+}
+
+impl Place for RealPlace {
+    type Key<'p> = Real<'p>;
+
+    fn keys<const N: usize>(&self, time: Time) -> [Real<'_>; N] {
+        std::array::from_fn(|_| Real::new(&self.0, time))
+    }
 }
 
 /// One connection to one server, for as many keys as there are cases.

@@ -1,11 +1,10 @@
 //! Searches for faults in lockage.
 //!
 //! [`simulation`] runs worlds of clients, a network, a store and clocks in virtual time, one per seed. [`exhaustive`]
-//! searches small scopes of the lock completely. [`museum`] plays bugs that others shipped. Each [`property`] is stated
-//! once. [`cli`] is the program `lockage-world`.
+//! searches small scopes of the lock completely. [`museum`] plays bugs that others shipped. `lockage-oracle` judges all
+//! of them. [`cli`] is the program `lockage-world`.
 
 pub mod cli;
 pub mod exhaustive;
 pub mod museum;
-pub mod property;
 pub mod simulation;

@@ -105,14 +105,14 @@ impl<K: Hash + Eq + Send, C: Clock> KeyedLimiter<K, C> {
         // Before any lock is taken: a thread may then come with an earlier time than the one before it,
         // which machines handle (D10).
         let now = self.clock.now();
-        let ruled = match &self.keys {
+        let admitted = match &self.keys {
             Keys::FixedWindow(shards) => shards.acquire(key, cost, now),
             Keys::SlidingWindow(shards) => shards.acquire(key, cost, now),
             Keys::TokenBucket(shards) => shards.acquire(key, cost, now),
             Keys::IntervalBucket(shards) => shards.acquire(key, cost, now),
             Keys::LeakyBucket(shards) => shards.acquire(key, cost, now),
         };
-        Ok(LazyDecision::new(&self.limit, ruled, cost, now))
+        Ok(LazyDecision::new(&self.limit, admitted, cost, now))
     }
 
     /// Returns what [`KeyedLimiter::try_acquire`] would return now, and charges nothing. A `cost` of zero

@@ -22,9 +22,9 @@ use crate::sync::{self, AtomicU64, Mutex, Ordering};
 /// use lockage_memory::LocalLimiter;
 ///
 /// let limiter = LocalLimiter::new("token-bucket 100/min burst 20".parse()?)?;
-/// let ruling = limiter.try_acquire(15)?;
-/// assert!(ruling.is_allowed());
-/// assert_eq!(ruling.remaining(), 5);
+/// let decision = limiter.try_acquire(15)?;
+/// assert!(decision.is_allowed());
+/// assert_eq!(decision.remaining(), 5);
 /// assert!(limiter.try_acquire(6)?.retry_after().is_some());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -78,11 +78,11 @@ impl<C: Clock> LocalLimiter<C> {
     pub fn try_acquire(&self, cost: u64) -> Result<LazyDecision<'_>, CostError> {
         check_cost(cost)?;
         let now = self.clock.now();
-        let ruled = match &self.state {
+        let admitted = match &self.state {
             State::Word(word) => word.acquire(cost, now),
             State::Locked(lone) => lone.acquire(cost, now),
         };
-        Ok(LazyDecision::new(&self.limit, ruled, cost, now))
+        Ok(LazyDecision::new(&self.limit, admitted, cost, now))
     }
 
     /// Returns what [`LocalLimiter::try_acquire`] would return now, and charges nothing. A `cost` of zero
@@ -191,38 +191,38 @@ fn locked(limit: Limit) -> Result<Box<dyn Lone>, UnsupportedLimit> {
 
 struct Locked<M: Meter> {
     meter: M,
-    tally: Mutex<Option<MeterState<M>>>,
+    state: Mutex<Option<MeterState<M>>>,
 }
 
 impl<M: Meter> Locked<M> {
     fn new(meter: M) -> Self {
-        Locked { meter, tally: Mutex::new(None) }
+        Locked { meter, state: Mutex::new(None) }
     }
 }
 
 impl<M: Meter> Lone for Locked<M> {
     fn acquire(&self, cost: u64, now: Timestamp) -> (Prior, bool) {
-        let mut slot = sync::lock(&self.tally);
-        let mut tally = slot.unwrap_or(MeterState::fresh(self.meter, now));
-        let ruled = self.meter.admit(&mut tally, cost, now);
-        if ruled.1 {
-            *slot = Some(tally);
+        let mut slot = sync::lock(&self.state);
+        let mut state = slot.unwrap_or(MeterState::fresh(self.meter, now));
+        let admitted = self.meter.admit(&mut state, cost, now);
+        if admitted.1 {
+            *slot = Some(state);
         }
-        ruled
+        admitted
     }
 
     fn prior(&self, now: Timestamp) -> Prior {
-        let tally = *sync::lock(&self.tally);
-        self.meter.prior(&tally.unwrap_or(MeterState::fresh(self.meter, now)), now)
+        let state = *sync::lock(&self.state);
+        self.meter.prior(&state.unwrap_or(MeterState::fresh(self.meter, now)), now)
     }
 
     fn reset(&self) -> bool {
-        sync::lock(&self.tally).take().is_some()
+        sync::lock(&self.state).take().is_some()
     }
 }
 
 impl<M: Meter> fmt::Debug for Locked<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Locked").field(&*sync::lock(&self.tally)).finish()
+        f.debug_tuple("Locked").field(&*sync::lock(&self.state)).finish()
     }
 }

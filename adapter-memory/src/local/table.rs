@@ -17,7 +17,7 @@ const BUCKETS_PER_KEY: usize = 8;
 const CALLS_PER_VISIT: u32 = 256;
 const BUCKETS_PER_VISIT: usize = 32;
 
-/// A tally for each key that has used anything.
+/// A state for each key that has used anything.
 pub(super) struct Shards<K, M: Meter> {
     meter: M,
     shards: Box<[Shard<K, M>]>,
@@ -38,7 +38,7 @@ struct Table<K, M: Meter> {
 
 struct Entry<K, M: Meter> {
     key: K,
-    tally: MeterState<M>,
+    state: MeterState<M>,
 }
 
 impl<K: Hash + Eq, M: Meter> Shards<K, M> {
@@ -61,8 +61,8 @@ impl<K: Hash + Eq, M: Meter> Shards<K, M> {
     {
         let hash = self.hasher.hash_one(key);
         let mut table = sync::lock(self.shard(hash));
-        let ruled = match table.entries.find_mut(hash, |entry| entry.key.borrow() == key) {
-            Some(entry) => self.meter.admit(&mut entry.tally, cost, now),
+        let admitted = match table.entries.find_mut(hash, |entry| entry.key.borrow() == key) {
+            Some(entry) => self.meter.admit(&mut entry.state, cost, now),
             None => self.acquire_first(&mut table, hash, key, cost, now),
         };
         let is_visiting = table.count_call();
@@ -70,7 +70,7 @@ impl<K: Hash + Eq, M: Meter> Shards<K, M> {
         if is_visiting {
             self.visit(now);
         }
-        ruled
+        admitted
     }
 
     /// Admits or denies the first request of a key.
@@ -87,14 +87,14 @@ impl<K: Hash + Eq, M: Meter> Shards<K, M> {
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let mut tally = MeterState::fresh(self.meter, now);
-        let ruled = self.meter.admit(&mut tally, cost, now);
-        if ruled.1 {
+        let mut state = MeterState::fresh(self.meter, now);
+        let admitted = self.meter.admit(&mut state, cost, now);
+        if admitted.1 {
             self.drop_over(table, BUCKETS_PER_KEY, now);
-            let entry = Entry { key: key.to_owned(), tally };
+            let entry = Entry { key: key.to_owned(), state };
             table.entries.insert_unique(hash, entry, |entry| self.hasher.hash_one(&entry.key));
         }
-        ruled
+        admitted
     }
 
     pub(super) fn prior<Q>(&self, key: &Q, now: Timestamp) -> Prior
@@ -105,8 +105,8 @@ impl<K: Hash + Eq, M: Meter> Shards<K, M> {
         let hash = self.hasher.hash_one(key);
         let table = sync::lock(self.shard(hash));
         let known = table.entries.find(hash, |entry| entry.key.borrow() == key);
-        let tally = known.map_or(MeterState::fresh(self.meter, now), |entry| entry.tally);
-        self.meter.prior(&tally, now)
+        let state = known.map_or(MeterState::fresh(self.meter, now), |entry| entry.state);
+        self.meter.prior(&state, now)
     }
 
     pub(super) fn reset<Q>(&self, key: &Q) -> bool
@@ -145,7 +145,7 @@ impl<K: Hash + Eq, M: Meter> Shards<K, M> {
         let buckets = table.entries.num_buckets();
         for _ in 0..most.min(buckets) {
             if let Ok(entry) = table.entries.get_bucket_entry(table.cursor)
-                && self.meter.is_over(&entry.get().tally, then)
+                && self.meter.is_over(&entry.get().state, then)
             {
                 entry.remove();
             }

@@ -1,4 +1,4 @@
-//! Values that one builds for all.
+//! Values that one process builds for all.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use crate::store::Store;
 
 /// Values that are kept for all processes, and built by one of them at a time (single flight).
 ///
-/// A value that has been fresh for its time is built anew by the first who asks; the others get the old one
-/// until that is done. Where there is none, they wait.
+/// The first caller that finds a value stale builds it anew; the others get the old one until that is done. Where there
+/// is no value, they wait.
 ///
 /// ```
 /// # #[cfg(feature = "tokio")] {
@@ -47,8 +47,8 @@ where
     S: Store + Clone + 'static,
     R: Spawn,
 {
-    /// Values under the prefix `cached` that are `fresh` for so long and, after that, given out for as long
-    /// as `stale` while they are built anew (whole microseconds, together at most 2^50 us).
+    /// Returns values under the prefix `cached` that are fresh for `fresh`, and are given out for `stale` after that
+    /// while they are built anew (whole microseconds, together at most 2^50 us).
     ///
     /// # Errors
     /// [`ConfigError`] for times out of range.
@@ -58,7 +58,7 @@ where
         Ok(Cached { locks: locks.clone(), values, stale })
     }
 
-    /// The same under another prefix.
+    /// Sets the prefix of the values.
     ///
     /// # Errors
     /// [`KeyError`] for an empty prefix, or one with a brace.
@@ -66,11 +66,11 @@ where
         Ok(Cached { values: self.values.with_prefix(prefix)?, ..self })
     }
 
-    /// The value of this id, at most [`MAX_VALUE`](lockage_core::fenced::MAX_VALUE) bytes: one that is
-    /// kept, or what `build` makes now. A fresh one is one call to the store.
+    /// Returns the value of this id, at most [`MAX_VALUE`](lockage_core::fenced::MAX_VALUE) bytes: one that is kept, or
+    /// what `build` makes now. A fresh one costs one call to the store.
     ///
     /// # Errors
-    /// [`WorkError`]; what `build` fails with is told to the caller whose it was, and the next one builds.
+    /// [`WorkError`]. An error of `build` goes to its own caller, and the next one builds.
     pub async fn get<E>(
         &self,
         id: &str,
@@ -85,7 +85,7 @@ where
             },
             None => lock.acquire().await?,
         };
-        // Somebody may have built it meanwhile.
+        // Another caller may have built it meanwhile.
         if let Some(kept) = self.values.peek(id).await?
             && kept.left > self.stale
         {
@@ -97,7 +97,7 @@ where
         Ok(value)
     }
 
-    /// Keeps what was built. One that took longer than its lock was held is good for its caller alone.
+    /// Keeps what was built. A value that took longer than its lock was held is good for its caller alone.
     async fn keep(&self, id: &str, guard: LockGuard<S, R>, value: &str) -> Result<(), Error> {
         let _: Access<()> = self.values.write(id, guard.token(), value).await?;
         guard.release().await?;

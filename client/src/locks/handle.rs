@@ -1,38 +1,34 @@
-//! Something by its name that can be held: taking it, and waiting for that.
+//! Something that can be held, by its name: acquiring it, and waiting for that.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockage_core::flow::own_deadline;
 use lockage_core::lock::OwnerId;
 
-use super::acknowledged::{Manner, Shortfall};
-use super::claim::{Busy, Claim, Refusal};
 use super::guard::LockGuard;
-use super::hold::Loss;
-use super::keeper::{Errand, Keeper, Return};
-use super::kind::{Exclusive, Kind};
-use super::random_bits;
-use super::waiting::Back;
+use super::kind::Kind;
+use super::lease::Loss;
+use super::manager::{LeaseManager, Pending, PendingRelease};
+use super::options::{LockOptions, Shortfall};
+use super::request::{AcquireRequest, Busy, Refusal};
+use super::waiting::NextAttempt;
 use crate::error::{Error, StoreError};
 use crate::key::Key;
 use crate::notifications::Wake;
-use crate::runtime::{Runtime, Spawn};
+use crate::runtime::Spawn;
 use crate::store::Store;
 
-/// One thing that can be held: a lock, permits of a semaphore, or a side of a read-write lock.
+/// Something that callers hold, or wait for, under one name: a lock, permits of a semaphore, a side of a read-write
+/// lock, or a latch.
 pub struct Handle<S, R, K> {
-    pub(super) keeper: Arc<Keeper<S, R>>,
+    pub(super) manager: Arc<LeaseManager<S, R>>,
     pub(super) key: Key,
-    pub(super) manner: Manner,
+    pub(super) options: LockOptions,
     pub(super) kind: K,
 }
 
-/// One lock. See [`Locks::lock`](super::Locks::lock).
-pub type LockHandle<S, R> = Handle<S, R, Exclusive>;
-
-/// What became of an attempt to take something.
+/// The outcome of an attempt to acquire something.
 #[derive(Debug)]
 pub enum TryLock<G> {
     /// It is held, by this guard.
@@ -41,19 +37,19 @@ pub enum TryLock<G> {
     Busy(Busy),
 }
 
-/// What became of work for one instance.
+/// The outcome of work for one instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Alone<T> {
+pub enum RunOutcome<T> {
     /// It was done here.
     Done(T),
     /// It was begun here, and stopped when the lock was lost.
     Lost(Loss),
-    /// It is somebody else's, who holds the lock.
+    /// It was not begun: another owner holds the lock.
     Elsewhere(Busy),
 }
 
 impl<G> TryLock<G> {
-    /// The guard, where it was taken.
+    /// Returns the guard, where it was acquired.
     pub fn taken(self) -> Option<G> {
         match self {
             TryLock::Taken(guard) => Some(guard),
@@ -66,39 +62,39 @@ impl<S, R, K> Handle<S, R, K>
 where
     S: Store + 'static,
     R: Spawn,
-    K: Kind,
+    K: Copy + Into<Kind>,
 {
-    /// Takes it, if that can be now.
+    /// Acquires it, if it is free now.
     ///
     /// # Errors
-    /// [`Error`]; what may have been taken by a call without an answer is given back in the background.
+    /// [`Error`]. What a call without an answer may have acquired is released in the background.
     pub async fn try_acquire(&self) -> Result<TryLock<LockGuard<S, R>>, Error> {
-        match self.attempt(self.owner(), Back::default()).await? {
+        match self.attempt(self.owner(), NextAttempt::NONE).await? {
             Ok(guard) => Ok(TryLock::Taken(guard)),
             Err(refusal) => refused(&refusal),
         }
     }
 
-    /// Takes it, and waits for that until it is free.
+    /// Acquires it, and waits until it is free.
     ///
-    /// It asks again and again, more often at first (see
-    /// [`Polling`](lockage_core::flow::Polling)), or when it is told that it is free
-    /// (see [`Locks::with_wake_ups`](super::Locks::with_wake_ups)). Nobody is promised to be first.
+    /// A waiting call polls, more often at first (see [`Polling`](lockage_core::flow::Polling)), or when it is
+    /// notified (see [`Locks::with_wake_ups`](super::Locks::with_wake_ups)). Waiting is not FIFO, except on
+    /// [`fair`](super::LockHandle::fair) locks.
     ///
-    /// Dropped before its end, nothing is held: what the last call may have taken is given back in the
-    /// background.
+    /// Where this call is dropped before its end, nothing is held: what its last attempt may have acquired is
+    /// released in the background.
     ///
     /// # Errors
-    /// [`Error`], of the first call that fails; [`Error::Upgrade`] for what is not waited for.
+    /// [`Error`], of the first attempt that fails; [`Error::Upgrade`] for what is not waited for.
     pub async fn acquire(&self) -> Result<LockGuard<S, R>, Error> {
-        match self.wait(None).await? {
+        match self.acquire_until(None).await? {
             TryLock::Taken(guard) => Ok(guard),
             TryLock::Busy(_) => Err(Error::Upgrade),
         }
     }
 
-    /// The same for at most `timeout`. The calls to the store have their own timeout, which the last one
-    /// may take beyond this one.
+    /// Acquires it, and waits at most `timeout` until it is free. Calls to the store have a timeout of their own,
+    /// by which the last one may exceed this one.
     ///
     /// # Errors
     /// As [`Handle::try_acquire`].
@@ -106,41 +102,51 @@ where
         &self,
         timeout: Duration,
     ) -> Result<TryLock<LockGuard<S, R>>, Error> {
-        self.wait(Some(self.keeper.runtime().now().saturating_add(timeout))).await
+        self.acquire_until(Some(self.manager.runtime().now().saturating_add(timeout))).await
     }
 
-    /// Does `work` if it can be taken now, under it, and not at all where it cannot: the job of one instance
-    /// among many. `work` gets the fencing token.
+    /// Runs `work` under the lock, if it is free now, and not at all where it is not: the job of one instance among
+    /// many. `work` gets the fencing token.
     ///
     /// # Errors
-    /// [`Error`]; to be elsewhere, or to be stopped, is none.
-    pub async fn run_alone<T>(&self, work: impl AsyncFnOnce(u64) -> T) -> Result<Alone<T>, Error> {
+    /// [`Error`]. Work that is done elsewhere, or stopped, is none.
+    pub async fn try_run<T>(
+        &self,
+        work: impl AsyncFnOnce(u64) -> T,
+    ) -> Result<RunOutcome<T>, Error> {
         let guard = match self.try_acquire().await? {
             TryLock::Taken(guard) => guard,
-            TryLock::Busy(busy) => return Ok(Alone::Elsewhere(busy)),
+            TryLock::Busy(busy) => return Ok(RunOutcome::Elsewhere(busy)),
         };
         let outcome = guard.run(work(guard.token())).await;
-        // Where that fails it is done in the background.
+        // A release that fails is repeated in the background.
         let _ = guard.release().await;
         Ok(match outcome {
-            Ok(output) => Alone::Done(output),
-            Err(loss) => Alone::Lost(loss),
+            Ok(output) => RunOutcome::Done(output),
+            Err(loss) => RunOutcome::Lost(loss),
         })
     }
 
-    async fn wait(&self, deadline: Option<Duration>) -> Result<TryLock<LockGuard<S, R>>, Error> {
-        let (runtime, owner) = (self.keeper.runtime(), self.owner());
-        let back = self.manner.waiting.back(self.keeper.shared.store.timeout());
-        let wake = if self.kind.in_line() { Wake::Named(owner.as_u128()) } else { Wake::One };
-        let mut wait = self.manner.waiting.begin(runtime, &self.key, wake, deadline);
-        let mut place = InLine { named: self, owner, span: back.within, is_over: true };
+    async fn acquire_until(
+        &self,
+        deadline: Option<Duration>,
+    ) -> Result<TryLock<LockGuard<S, R>>, Error> {
+        let (runtime, owner) = (self.manager.runtime(), self.owner());
+        let LockOptions { waiting, fair, .. } = &self.options;
+        let next = waiting.next_attempt(self.manager.store().timeout());
+        let wake = if *fair { Wake::Named(owner.as_u128()) } else { Wake::One };
+        let mut wait = waiting.begin(runtime, &self.key, wake, deadline);
+        let mut place = Cleanup { manager: &self.manager, pending: None };
         loop {
-            // Also where the answer is not seen.
-            place.is_over = !self.kind.in_line();
-            let refusal = match self.attempt(owner, back).await? {
+            if *fair {
+                // It ends by itself within half as much again as a span after the last attempt.
+                let until = runtime.now().saturating_add(next.within.saturating_mul(3));
+                place.pending = Some(self.pending(self.request(owner), Pending::Place, until));
+            }
+            let refusal = match self.attempt(owner, next).await? {
                 Ok(guard) => {
-                    place.is_over = true;
-                    // Else it wakes the next one, for whom something may be left.
+                    place.pending = None;
+                    // Otherwise, the next waiter is woken: something may be left for it.
                     if !guard.leaves_room() {
                         wait.done();
                     }
@@ -156,39 +162,51 @@ where
     }
 
     pub(super) fn owner(&self) -> OwnerId {
-        let new = || OwnerId::from_u128(random_bits(self.keeper.runtime()));
-        self.kind.owner().unwrap_or_else(new)
+        self.options.owner.unwrap_or_else(|| OwnerId::from_u128(self.manager.random_bits()))
     }
 
-    /// Asks once: a guard, or why there is none for a caller who asks again like this.
+    fn request(&self, owner: OwnerId) -> AcquireRequest {
+        let LockOptions { fair, label, .. } = self.options;
+        let (kind, id) = (self.kind.into(), self.manager.random_bits());
+        AcquireRequest { kind, owner, id, fair, label }
+    }
+
+    fn pending(&self, request: AcquireRequest, what: Pending, until: Duration) -> PendingRelease {
+        PendingRelease { key: self.key.clone(), request, what, until }
+    }
+
+    /// Asks once. Returns a guard, or why there is none.
     async fn attempt(
         &self,
         owner: OwnerId,
-        back: Back,
+        next: NextAttempt,
     ) -> Result<Result<LockGuard<S, R>, Refusal>, Error> {
-        self.keeper.ensure_running();
-        let (runtime, store) = (self.keeper.runtime(), &self.keeper.shared.store);
-        let claim = self.kind.claim(owner, || random_bits(runtime));
-        let sent = runtime.now();
-        let mut unanswered = Unanswered { named: self, claim, sent, settled: false };
-        let not_after = self.keeper.not_after(sent);
-        let result = claim.acquire(store, &self.key, not_after, back).await;
-        // What was certainly not done leaves nothing behind.
-        unanswered.settled = !matches!(result, Err(StoreError::Unknown(_)));
-        let asked = result?;
-        self.keeper.learn(sent, asked.now);
-        let granted = match asked.answer {
-            Ok(granted) => granted,
+        self.manager.ensure_running();
+        let (manager, request) = (&self.manager, self.request(owner));
+        let sent = manager.runtime().now();
+        // A call that has timed out may still arrive; its lease begins then.
+        let settled = sent.saturating_add(manager.store().timeout() * 2);
+        let until = settled.saturating_add(request.kind.lease());
+        let pending = self.pending(request, Pending::Attempt { settled }, until);
+        let mut unanswered = Cleanup { manager, pending: Some(pending) };
+        let not_after = manager.not_after(sent);
+        let result = request.acquire(manager.store(), &self.key, not_after, next).await;
+        if !matches!(result, Err(StoreError::Unknown(_))) {
+            unanswered.pending = None;
+        }
+        let acquired = result?;
+        manager.learn(sent, acquired.now);
+        let grant = match acquired.result {
+            Ok(grant) => grant,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let keeper = Arc::clone(&self.keeper);
-        let guard = LockGuard::new(keeper, self.key.clone(), claim, granted, sent);
-        if runtime.now() >= own_deadline(sent, claim.lease()) {
-            // The answer took longer than the lease: the guard, dropped, gives it back.
-            return Ok(Err(Refusal::TOO_SLOW));
+        let guard = LockGuard::new(manager, &self.key, request, &grant, sent);
+        if guard.deadline().is_err() {
+            // The answer took longer than the lease. The guard, dropped, releases it.
+            return Ok(Err(Refusal::TOO_LATE));
         }
-        if let Some(confirm) = &self.manner.confirm {
-            let shortfall = confirm(self.key.clone(), claim, guard.token()).await?;
+        if let Some(confirm) = &self.options.confirm {
+            let shortfall = confirm(self.key.clone(), request, guard.token()).await?;
             if let Some(Shortfall { acknowledged, wanted }) = shortfall {
                 return Err(Error::NotReplicated { acknowledged, wanted });
             }
@@ -197,55 +215,25 @@ where
     }
 }
 
-/// What a caller is told who has no time left to ask again.
+/// Returns what a caller is told that has no time left for another attempt.
 fn refused<S, R>(refusal: &Refusal) -> Result<TryLock<LockGuard<S, R>>, Error> {
     match refusal.busy {
         Some(busy) => Ok(TryLock::Busy(busy)),
-        // Nobody holds it.
         None => Err(StoreError::NotDone(Box::new(TooSlow)).into()),
     }
 }
 
-/// An acquire that is under way. Where its answer is not seen, what it may have taken is given back.
-struct Unanswered<'a, S, R, K> {
-    named: &'a Handle<S, R, K>,
-    claim: Claim,
-    sent: Duration,
-    settled: bool,
+/// What the task is to release where this is dropped: a place in line, or an acquire whose answer is not seen.
+struct Cleanup<'a, S, R> {
+    manager: &'a LeaseManager<S, R>,
+    pending: Option<PendingRelease>,
 }
 
-impl<S, R, K> Drop for Unanswered<'_, S, R, K> {
+impl<S, R> Drop for Cleanup<'_, S, R> {
     fn drop(&mut self) {
-        if self.settled {
-            return;
+        if let Some(pending) = self.pending.take() {
+            self.manager.release_later(pending);
         }
-        let keeper = &self.named.keeper;
-        // Until it would have timed out it may still arrive; then its lease begins.
-        let settled = self.sent.saturating_add(keeper.shared.store.timeout() * 2);
-        let until = settled.saturating_add(self.claim.lease());
-        let (key, what) = (self.named.key.clone(), Return::Attempt { settled });
-        keeper.give_back(Errand { key, claim: self.claim, what, until });
-    }
-}
-
-/// A place in line. Where its owner gives up it is given back, so that nobody waits for him.
-struct InLine<'a, S, R: Runtime, K: Kind> {
-    named: &'a Handle<S, R, K>,
-    owner: OwnerId,
-    span: Duration,
-    is_over: bool,
-}
-
-impl<S, R: Runtime, K: Kind> Drop for InLine<'_, S, R, K> {
-    fn drop(&mut self) {
-        if self.is_over {
-            return;
-        }
-        let Handle { keeper, key, kind, .. } = self.named;
-        let claim = kind.claim(self.owner, || random_bits(keeper.runtime()));
-        // It ends by itself then.
-        let until = keeper.runtime().now().saturating_add(self.span * 2);
-        keeper.give_back(Errand { key: key.clone(), claim, what: Return::Place, until });
     }
 }
 
@@ -256,8 +244,8 @@ pub(super) struct TooSlow;
 
 impl<S, R, K: Clone> Clone for Handle<S, R, K> {
     fn clone(&self) -> Self {
-        let (keeper, key) = (Arc::clone(&self.keeper), self.key.clone());
-        Handle { keeper, key, manner: self.manner.clone(), kind: self.kind.clone() }
+        let (manager, key) = (Arc::clone(&self.manager), self.key.clone());
+        Handle { manager, key, options: self.options.clone(), kind: self.kind.clone() }
     }
 }
 

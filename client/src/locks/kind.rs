@@ -1,69 +1,54 @@
-//! The kinds of things that are held: a lock, permits of a semaphore, a side of a read-write lock.
+//! What can be held: a lock, permits of a semaphore, or a side of a read-write lock.
+
+use std::time::Duration;
 
 use lockage_core::ConfigError;
-use lockage_core::lock::{HoldId, Label, Lock, OwnerId};
+use lockage_core::lock::Lock;
 use lockage_core::rw_lock::{Mode, RwLock};
-use lockage_core::semaphore::{PermitId, Semaphore};
+use lockage_core::semaphore::Semaphore;
 
-use super::claim::{Claim, LockClaim};
-
-/// A kind of thing that is held. There are no others.
-pub trait Kind: Wanted {}
-
-/// A lock: one owner at a time.
+/// What can be held under a lease. The set is closed: a [`Handle`](super::Handle) is of one of these.
 #[derive(Clone, Copy, Debug)]
-pub struct Exclusive {
-    pub(super) lock: Lock,
-    pub(super) owner: Option<OwnerId>,
-    pub(super) in_line: bool,
-    pub(super) label: Option<Label>,
+#[non_exhaustive]
+pub enum Kind {
+    /// A lock: one owner at a time.
+    Lock(Lock),
+    /// Permits of a semaphore, all or none.
+    Permits(Permits),
+    /// One side of a read-write lock.
+    Side(Side),
 }
 
-/// So many permits of a semaphore at once.
+/// A number of permits of a semaphore.
 #[derive(Clone, Copy, Debug)]
 pub struct Permits {
     pub(super) semaphore: Semaphore,
-    /// At least one, and no more than there are.
-    count: u64,
+    /// From one to all permits of the semaphore.
+    pub(super) count: u64,
 }
 
-/// One side of a read-write lock: to read beside others, or to write alone.
+/// One side of a read-write lock: shared among readers, or exclusive to a writer.
 #[derive(Clone, Copy, Debug)]
 pub struct Side {
     pub(super) lock: RwLock,
     pub(super) mode: Mode,
-    pub(super) owner: Option<OwnerId>,
 }
 
-impl<K: Wanted> Kind for K {}
-
-/// What makes it one. Its name cannot be had outside.
-pub trait Wanted: Clone + Send + Sync + 'static {
-    /// By whom it is wanted, where that was said.
-    fn owner(&self) -> Option<OwnerId>;
-
-    /// Whether it is waited for in line.
-    fn in_line(&self) -> bool {
-        false
+impl Kind {
+    pub(super) fn lease(&self) -> Duration {
+        match self {
+            Kind::Lock(lock) => lock.lease(),
+            Kind::Permits(Permits { semaphore, .. }) => semaphore.lease(),
+            Kind::Side(Side { lock, .. }) => lock.lease(),
+        }
     }
 
-    /// A new attempt for this owner.
-    fn claim(&self, owner: OwnerId, random: impl FnMut() -> u128) -> Claim;
-}
-
-impl Wanted for Exclusive {
-    fn owner(&self) -> Option<OwnerId> {
-        self.owner
-    }
-
-    fn in_line(&self) -> bool {
-        self.in_line
-    }
-
-    fn claim(&self, owner: OwnerId, mut random: impl FnMut() -> u128) -> Claim {
-        let Exclusive { lock, in_line, label, .. } = *self;
-        let id = HoldId::from_u128(random());
-        Claim::Lock(LockClaim { lock, owner, id, in_line, label })
+    /// Whether others can hold something at the same time, and wait to be told so.
+    pub(super) fn leaves_room(&self) -> bool {
+        match self {
+            Kind::Lock(_) | Kind::Side(Side { mode: Mode::Write, .. }) => false,
+            Kind::Permits(_) | Kind::Side(Side { mode: Mode::Read, .. }) => true,
+        }
     }
 }
 
@@ -80,23 +65,20 @@ impl Permits {
     }
 }
 
-impl Wanted for Permits {
-    fn owner(&self) -> Option<OwnerId> {
-        None
-    }
-
-    fn claim(&self, _owner: OwnerId, mut random: impl FnMut() -> u128) -> Claim {
-        let id = PermitId::from_u128(random());
-        Claim::Permits { semaphore: self.semaphore, id, count: self.count }
+impl From<Lock> for Kind {
+    fn from(lock: Lock) -> Self {
+        Kind::Lock(lock)
     }
 }
 
-impl Wanted for Side {
-    fn owner(&self) -> Option<OwnerId> {
-        self.owner
+impl From<Permits> for Kind {
+    fn from(permits: Permits) -> Self {
+        Kind::Permits(permits)
     }
+}
 
-    fn claim(&self, owner: OwnerId, mut random: impl FnMut() -> u128) -> Claim {
-        Claim::Side { lock: self.lock, owner, mode: self.mode, id: HoldId::from_u128(random()) }
+impl From<Side> for Kind {
+    fn from(side: Side) -> Self {
+        Kind::Side(side)
     }
 }

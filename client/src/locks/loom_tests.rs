@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockage_core::flow::own_deadline;
-use lockage_core::lock::{HoldId, Lock, OwnerId};
+use lockage_core::lock::{Lock, OwnerId};
 use loom::future::block_on;
 use loom::thread;
 
-use super::claim::{Claim, LockClaim};
-use super::hold::{Hold, Loss};
-use super::keeper::{Errand, Keeper, Return};
+use super::lease::{Lease, Loss};
+use super::manager::{LeaseManager, Pending, PendingRelease};
+use super::request::AcquireRequest;
 use crate::key::Key;
 use crate::retry_store::RetryStore;
 
@@ -22,82 +22,84 @@ const SENT: Duration = Duration::from_secs(110);
 /// After the first deadline, and before that of the renewal.
 const LATE: Duration = Duration::from_secs(131);
 
-type Idle = Arc<Keeper<(), ()>>;
+type Manager = Arc<LeaseManager<(), ()>>;
 
-fn keeper() -> Idle {
+fn manager() -> Manager {
     let lock = Lock::new(LEASE, LEASE).unwrap();
-    Keeper::new(RetryStore::new((), (), LEASE), lock, None)
+    LeaseManager::new(RetryStore::new((), (), LEASE), lock, None)
 }
 
-fn hold(keeper: &Idle) -> (Arc<Hold>, u64) {
-    let (owner, id) = (OwnerId::from_u128(1), HoldId::from_u128(2));
-    let (lock, label) = (keeper.shared.lock, None);
-    let claim = LockClaim { lock, owner, id, in_line: false, label };
-    let claim = Claim::Lock(claim);
-    let hold =
-        Arc::new(Hold::new(Key::new("lock", "one").unwrap(), claim, 7, BEGIN, Duration::MAX));
-    let id = keeper.watch(&hold, BEGIN);
-    // The renewal is under way.
-    assert_eq!(keeper.shared.state().renewals.plan(SENT, 1).renew, [id]);
-    (hold, id)
+/// A lease whose renewal is under way, and its number.
+fn lease(manager: &Manager) -> (Arc<Lease>, u64) {
+    let (kind, owner) = (manager.lock().into(), OwnerId::from_u128(1));
+    let request = AcquireRequest { kind, owner, id: 2, fair: false, label: None };
+    let lease = Arc::new(Lease::new(Key::new("lock", "one").unwrap(), request, 7));
+    let id = manager.watch(&lease, BEGIN);
+    assert_eq!(manager.0.state().plan(SENT, 1).renew, [id]);
+    (lease, id)
 }
 
-/// Bug 25: a renewal that is answered while its hold is given back, in either way, leaves nothing that would be
-/// renewed, and the errand is there once.
+fn pending(lease: &Lease, until: Duration) -> PendingRelease {
+    let (key, what) = (lease.key.clone(), Pending::Grant { token: lease.token });
+    PendingRelease { key, request: lease.request, what, until }
+}
+
+/// Bug 25: a renewal that is answered while its lease is released, in either way, leaves nothing that would be
+/// renewed, and the release is there once.
 #[test]
 fn bug_25_a_renewal_and_a_release_that_meet_leave_nothing() {
     for answer in [Some(Ok(())), Some(Err(None)), None] {
         loom::model(move || {
-            let keeper = keeper();
-            let (held, id) = hold(&keeper);
-            let (task, renewed) = (Arc::clone(&keeper), Arc::clone(&held));
-            let task =
-                thread::spawn(move || task.shared.settle(id, &renewed, SENT, answer, SENT, 0));
-            keeper.forget(id);
-            let (key, claim, until) = (held.key.clone(), held.claim, held.lease_end());
-            keeper.give_back(Errand { key, claim, what: Return::Grant { token: 7 }, until });
+            let manager = manager();
+            let (held, id) = lease(&manager);
+            let task = Arc::clone(&manager);
+            let task = thread::spawn(move || task.0.settle(id, SENT, answer, SENT, 0));
+            manager.stop(id);
+            let until = manager.forget(id);
+            assert!([BEGIN, SENT].map(|sent| own_deadline(sent, LEASE) + LEASE).contains(&until));
+            manager.release_later(pending(&held, until));
             task.join().unwrap();
-            let state = keeper.shared.state();
-            assert!(state.renewals.is_empty() && state.holds.is_empty());
-            assert_eq!(state.errands.len(), 1);
+            let state = manager.0.state();
+            assert!(state.renewals.is_empty() && state.leases.is_empty());
+            assert_eq!(state.pending.len(), 1);
         });
     }
 }
 
-/// L6: a holder who has been told that his lock is lost is never told otherwise, though a renewal comes in that was
-/// done; and the keeper agrees with him.
+/// L6: a holder that has been told that its lock is lost is never told otherwise, though a renewal comes in that was
+/// done; and what the task plans agrees with that.
 #[test]
 fn l6_what_is_lost_stays_lost() {
     loom::model(|| {
-        let keeper = keeper();
-        let (held, id) = hold(&keeper);
-        let (task, renewed) = (Arc::clone(&keeper), Arc::clone(&held));
-        let task =
-            thread::spawn(move || task.shared.settle(id, &renewed, SENT, Some(Ok(())), SENT, 0));
-        let seen = held.status(LATE);
+        let manager = manager();
+        let (_, id) = lease(&manager);
+        let task = Arc::clone(&manager);
+        let task = thread::spawn(move || task.0.settle(id, SENT, Some(Ok(())), SENT, 0));
+        let seen = manager.status(id, LATE);
         task.join().unwrap();
+        let is_watched = !manager.0.state().renewals.is_empty();
+        assert_eq!(is_watched, seen.is_ok());
         match seen {
             Ok(deadline) => assert_eq!(deadline, own_deadline(SENT, LEASE)),
-            Err(loss) => assert_eq!((loss, held.status(BEGIN)), (Loss::Expired, Err(loss))),
+            Err(loss) => assert_eq!((loss, manager.status(id, BEGIN)), (Loss::Expired, Err(loss))),
         }
     });
 }
 
-/// Who waits for the loss hears of it, whenever he begins to listen.
+/// Whoever waits for the loss hears of it, whenever they begin to listen.
 #[test]
 fn a_loss_is_heard_of() {
     loom::model(|| {
-        let keeper = keeper();
-        let (held, id) = hold(&keeper);
-        let (task, refused) = (Arc::clone(&keeper), Arc::clone(&held));
-        let task =
-            thread::spawn(move || task.shared.settle(id, &refused, SENT, Some(Err(None)), SENT, 0));
+        let manager = manager();
+        let (held, id) = lease(&manager);
+        let task = Arc::clone(&manager);
+        let task = thread::spawn(move || task.0.settle(id, SENT, Some(Err(None)), SENT, 0));
         let loss = block_on(async {
             loop {
-                let changed = held.changed();
-                match held.status(SENT) {
+                let lost = held.lost.listen();
+                match manager.status(id, SENT) {
                     Err(loss) => return loss,
-                    Ok(_) => changed.await,
+                    Ok(_) => lost.await,
                 }
             }
         });
@@ -106,23 +108,20 @@ fn a_loss_is_heard_of() {
     });
 }
 
-/// Of what was left behind while the task looked, it hears: nothing lies there without its knowledge.
+/// The task hears of a release that is left to it while it looks for one.
 #[test]
-fn an_errand_is_heard_of() {
+fn a_pending_release_is_heard_of() {
     loom::model(|| {
-        let keeper = keeper();
-        let (held, id) = hold(&keeper);
-        keeper.forget(id);
-        let giver = Arc::clone(&keeper);
-        let giver = thread::spawn(move || {
-            let (key, claim, until) = (held.key.clone(), held.claim, LATE);
-            giver.give_back(Errand { key, claim, what: Return::Grant { token: 7 }, until });
-        });
+        let manager = manager();
+        let (held, id) = lease(&manager);
+        manager.forget(id);
+        let giver = Arc::clone(&manager);
+        let giver = thread::spawn(move || giver.release_later(pending(&held, LATE)));
         block_on(async {
             loop {
                 // As the task does.
-                let news = keeper.shared.news.listen();
-                if keeper.shared.state().errands.pop().is_some() {
+                let news = manager.0.news.listen();
+                if manager.0.state().pending.pop().is_some() {
                     return;
                 }
                 news.await;

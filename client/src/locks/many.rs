@@ -8,20 +8,21 @@ use std::time::Duration;
 use futures_util::future::{join_all, select_all};
 use lockage_core::lock::OwnerId;
 
+use super::family::LockHandle;
 use super::guard::{LockGuard, Released, run_until};
-use super::handle::{LockHandle, TryLock};
-use super::hold::Loss;
+use super::handle::TryLock;
+use super::lease::Loss;
 use crate::error::Error;
 use crate::runtime::{Runtime, Spawn};
 use crate::store::Store;
 
-/// Several locks that are taken together. See [`Locks::many`](super::Locks::many).
+/// Several locks that are acquired together. See [`Locks::many`](super::Locks::many).
 pub struct ManyLocks<S, R> {
-    /// By their names: who takes them in one order never waits in a ring.
+    /// By their names: callers that acquire them in one order never deadlock.
     pub(super) locks: BTreeMap<Box<str>, LockHandle<S, R>>,
 }
 
-/// Several locks that are held together. Dropped, it gives all back, as each guard does.
+/// Several locks that are held together. Dropping it releases all, as each guard does.
 #[must_use = "dropped, it gives the locks back"]
 pub struct ManyGuard<S, R> {
     guards: BTreeMap<Box<str>, LockGuard<S, R>>,
@@ -32,7 +33,7 @@ where
     S: Store + 'static,
     R: Spawn,
 {
-    /// The same locks for this owner: see [`LockHandle::as_owner`].
+    /// Returns these locks for this owner: see [`LockHandle::as_owner`].
     pub fn as_owner(&self, owner: OwnerId) -> Self {
         let locks = self.locks.iter();
         ManyLocks {
@@ -40,42 +41,42 @@ where
         }
     }
 
-    /// Takes all of them, if each is free now; else none.
+    /// Acquires all of them, if each is free now, and otherwise none.
     ///
     /// # Errors
-    /// As [`LockHandle::try_acquire`]. What was taken before is given back.
+    /// As [`LockHandle::try_acquire`]. What was acquired before is released.
     pub async fn try_acquire(&self) -> Result<TryLock<ManyGuard<S, R>>, Error> {
         self.take(async |lock| lock.try_acquire().await).await
     }
 
-    /// Takes all of them, one after the other in the order of their names, and waits for each until it is free.
-    /// Those that are taken already are held meanwhile.
+    /// Acquires all of them, one after the other in the order of their names, and waits for each until it is free.
+    /// Those that are acquired already are held meanwhile.
     ///
-    /// Dropped before its end, nothing is held.
+    /// Where this call is dropped before its end, nothing is held.
     ///
     /// # Errors
-    /// As [`LockHandle::acquire`]. What was taken before is given back.
+    /// As [`LockHandle::acquire`]. What was acquired before is released.
     pub async fn acquire(&self) -> Result<ManyGuard<S, R>, Error> {
         loop {
             let taken =
                 self.take(async |lock| Ok(TryLock::Taken(lock.acquire().await?))).await?.taken();
-            // Where one was lost while the others were waited for, it begins anew.
+            // One may be lost while the others are waited for: it begins anew.
             if let Some(guard) = taken.filter(|guard| guard.time_left().is_ok()) {
                 return Ok(guard);
             }
         }
     }
 
-    /// The same for at most `timeout`, together.
+    /// Acquires all of them as [`acquire`](Self::acquire) does, and waits at most `timeout` for all together.
     ///
     /// # Errors
-    /// As [`LockHandle::acquire_within`]. What was taken before is given back.
+    /// As [`LockHandle::acquire_within`]. What was acquired before is released.
     pub async fn acquire_within(
         &self,
         timeout: Duration,
     ) -> Result<TryLock<ManyGuard<S, R>>, Error> {
         let Some(first) = self.locks.values().next() else { return self.try_acquire().await };
-        let runtime = first.keeper.runtime();
+        let runtime = first.manager.runtime();
         let deadline = runtime.now().saturating_add(timeout);
         let take = async |lock: &LockHandle<S, R>| {
             lock.acquire_within(deadline.saturating_sub(runtime.now())).await
@@ -110,10 +111,10 @@ where
     S: Store + 'static,
     R: Runtime,
 {
-    /// Gives all back, and tells what became of each, by its name.
+    /// Releases all, and returns what became of each, by its name.
     ///
     /// # Errors
-    /// The first [`Error`]; that one is then tried again in the background.
+    /// The first [`Error`]. That release is then repeated in the background.
     pub async fn release(self) -> Result<BTreeMap<Box<str>, Released>, Error> {
         let release = |(name, guard): (Box<str>, LockGuard<S, R>)| async move {
             Ok((name, guard.release().await?))
@@ -121,7 +122,7 @@ where
         join_all(self.guards.into_iter().map(release)).await.into_iter().collect()
     }
 
-    /// Waits until one of them is lost, and tells why. See [`LockGuard::lost`].
+    /// Waits until one of them is lost, and returns why. See [`LockGuard::lost`].
     pub async fn lost(&self) -> Loss {
         if self.guards.is_empty() {
             return std::future::pending().await;
@@ -137,7 +138,7 @@ where
         run_until(pin!(self.lost()), work).await
     }
 
-    /// How long all are sure to be held from now on. See [`LockGuard::time_left`].
+    /// Returns how long all are sure to be held from now on. See [`LockGuard::time_left`].
     ///
     /// # Errors
     /// [`Loss`].
@@ -151,7 +152,7 @@ where
 }
 
 impl<S, R> ManyGuard<S, R> {
-    /// The guard of the lock of this name, for its token.
+    /// Returns the guard of the lock of this name, for its token.
     pub fn of(&self, name: &str) -> Option<&LockGuard<S, R>> {
         self.guards.get(name)
     }

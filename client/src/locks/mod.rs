@@ -1,20 +1,20 @@
-//! Locks that are taken, kept and given back: handles, guards, and the one task that renews leases.
+//! Locks: handles, guards, and the one task that renews leases.
 
-mod acknowledged;
 mod cached;
-mod claim;
 mod family;
 mod guard;
 mod handle;
-mod hold;
-mod keeper;
 mod kind;
 mod latch;
+mod lease;
 #[cfg(all(test, loom))]
 mod loom_tests;
+mod manager;
 mod many;
-mod once;
+mod options;
 mod quorum;
+mod request;
+mod run_once;
 mod task;
 mod waiting;
 
@@ -29,43 +29,42 @@ use lockage_core::semaphore::Semaphore;
 use lockage_core::{ConfigError, MAX_SPAN};
 
 pub use cached::Cached;
-pub use claim::Busy;
-pub use family::{RwLockHandle, SemaphoreHandle};
+pub use family::{LockHandle, RwLockHandle, SemaphoreHandle};
 pub use guard::{LockGuard, Released};
-pub use handle::{Alone, Handle, LockHandle, TryLock};
-pub use hold::Loss;
-pub use kind::{Exclusive, Kind, Permits, Side};
+pub use handle::{Handle, RunOutcome, TryLock};
+pub use kind::{Kind, Permits, Side};
 pub use latch::LatchHandle;
+pub use lease::Loss;
 pub use many::{ManyGuard, ManyLocks};
-pub use once::{Once, Ran};
 pub use quorum::{Quorum, QuorumGuard, QuorumLock};
+pub use request::Busy;
+pub use run_once::{OnceResult, RunOnce};
 
 use crate::error::Error;
 use crate::key::{Key, KeyError, check_prefix};
 use crate::notifications::{Notifications, Wake};
 use crate::replicated::Replicated;
 use crate::retry_store::RetryStore;
-use crate::runtime::{self, Runtime, Spawn};
+use crate::runtime::Spawn;
 use crate::store::Store;
-use acknowledged::{Acknowledged, Confirming, Manner};
-use claim::Claim;
-use keeper::Keeper;
+use manager::LeaseManager;
+use options::{Acknowledged, Confirming, LockOptions};
+use request::AcquireRequest;
 use waiting::{Listening, Waiting};
 
-/// The prefix of locks that were given none.
+/// The prefix of locks that are given none.
 const DEFAULT_PREFIX: &str = "lock";
 
-/// How often a waiting caller asks at least, where nothing else is said.
+/// The default poll of waiting callers.
 const DEFAULT_POLL: Duration = Duration::from_millis(100);
 
-/// The same where it is told when the lock is free.
-const POLL_BEHIND_WAKE_UPS: Duration = Duration::from_secs(1);
+/// The poll of waiting callers that are notified.
+const POLL_WITH_WAKE_UPS: Duration = Duration::from_secs(1);
 
 /// The locks of one store.
 ///
-/// A lock is held under a lease that one task in the background renews, for all locks of these and their
-/// clones. A holder that crashes, or is cut off, loses its locks when their leases end, and knows that by its
-/// own clock: see [`LockGuard::lost`].
+/// One task in the background renews the leases of all locks of this value and its clones. A holder that crashes, or
+/// is cut off, loses its locks when their leases end, and knows that by its own clock: see [`LockGuard::lost`].
 ///
 /// ```
 /// # #[cfg(feature = "tokio")] {
@@ -87,14 +86,15 @@ const POLL_BEHIND_WAKE_UPS: Duration = Duration::from_secs(1);
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap(); }
 /// ```
 ///
-/// **What it promises.** At most one owner has a live lease by the store's clock (L1), and until the
-/// guard's deadline, by the holder's own clock, that is the guard's owner (L6). It does not promise that
-/// nobody else acts before a holder notices that its time is over: for that, give the fencing token
-/// ([`LockGuard::token`]) to what is protected. Nor does a lock outlast a failover that loses its grant.
+/// **Guarantees.** At most one owner has a live lease by the store's clock (L1), and until the guard's deadline, by
+/// the holder's own clock, that is the guard's owner (L6).
+///
+/// **Limitations.** Others may act before a holder notices that its lease has ended: give the fencing token
+/// ([`LockGuard::token`]) to what is protected. A lock does not survive a failover that loses its grant.
 pub struct Locks<S, R> {
-    keeper: Arc<Keeper<S, R>>,
+    manager: Arc<LeaseManager<S, R>>,
     prefix: Box<str>,
-    manner: Manner,
+    options: LockOptions,
 }
 
 impl<S, R> Locks<S, R>
@@ -102,11 +102,11 @@ where
     S: Store + 'static,
     R: Spawn,
 {
-    /// Locks with the prefix `lock`, whose grants last for `lease` (whole microseconds, at most 2^50 us)
-    /// unless they are renewed. Each is renewed after a third of it.
+    /// Returns locks with the prefix `lock`, whose grants last for `lease` (whole microseconds, at most 2^50 us)
+    /// unless they are renewed. Each is renewed after a third of its lease.
     ///
-    /// The lease is how long a lock stays taken whose holder has crashed. It should be several times the
-    /// store's timeout: between two renewals there must be time for a few calls.
+    /// The lease is how long a lock stays taken after its holder has crashed. It should be several times the store's
+    /// timeout, which leaves time for a few calls between two renewals.
     ///
     /// # Errors
     /// [`ConfigError`] for a lease of zero, with a fraction of a microsecond, or out of range.
@@ -117,13 +117,13 @@ where
         let micros = u64::try_from(remember.as_micros()).unwrap_or(u64::MAX);
         let longest = MAX_SPAN / 2;
         let lock = Lock::new(lease, Duration::from_micros(micros).min(longest))?;
-        let keeper = Keeper::new(store, lock, None);
+        let manager = LeaseManager::new(store, lock, None);
         let waiting = Waiting { poll: DEFAULT_POLL, listen: None };
-        let manner = Manner { waiting, confirm: None, label: None };
-        Ok(Locks { keeper, prefix: DEFAULT_PREFIX.into(), manner })
+        let options = LockOptions { waiting, confirm: None, label: None, owner: None, fair: false };
+        Ok(Locks { manager, prefix: DEFAULT_PREFIX.into(), options })
     }
 
-    /// The same with another prefix: its keys are `prefix:{name}`.
+    /// Sets the prefix: keys are `prefix:{name}`.
     ///
     /// # Errors
     /// [`KeyError`] for an empty prefix, or one with a brace.
@@ -132,94 +132,94 @@ where
         Ok(Locks { prefix: prefix.into(), ..self })
     }
 
-    /// The same, whose waiting callers ask at least once in each `poll`, and without
-    /// [wake-ups](Self::with_wake_ups) more often at first.
-    pub fn with_poll(self, poll: Duration) -> Self {
-        let waiting = Waiting { poll, ..self.manner.waiting };
-        Locks { manner: Manner { waiting, ..self.manner }, ..self }
+    /// Makes waiting callers poll at least once in each `poll`, and without [wake-ups](Self::with_wake_ups) more
+    /// often at first.
+    pub fn with_poll(mut self, poll: Duration) -> Self {
+        self.options.waiting.poll = poll;
+        self
     }
 
-    /// The same, whose waiting callers are told when a lock is free: by pub/sub on one more connection of the
-    /// store, which is made when somebody first waits. Of those in one process one is woken, who wakes the
-    /// next where it gives up. They ask once in each second, too ([`with_poll`](Self::with_poll), after
-    /// this, sets another time), so that a message that is lost costs no more than that.
-    pub fn with_wake_ups(self) -> Self
+    /// Wakes waiting callers when a lock is free, by pub/sub on one more connection of the store, which is made for
+    /// the first wait. One waiter of each process is woken; if it gives up, it wakes the next. Waiters also poll once
+    /// in each second ([`with_poll`](Self::with_poll), after this, sets another time), which bounds the cost of a
+    /// lost message.
+    pub fn with_wake_ups(mut self) -> Self
     where
         S: Notifications + Clone,
     {
-        let store = self.keeper.shared.store.clone();
+        let store = self.manager.store().clone();
         let listen = Arc::new(move |key: Key, wake: Wake| -> Listening {
             let store = store.clone();
             Box::pin(async move { store.listen(&key, wake).await })
         });
-        let waiting = Waiting { poll: POLL_BEHIND_WAKE_UPS, listen: Some(listen) };
-        Locks { manner: Manner { waiting, ..self.manner }, ..self }
+        self.options.waiting = Waiting { poll: POLL_WITH_WAKE_UPS, listen: Some(listen) };
+        self
     }
 
-    /// The same, whose holders say in words who they are, such as the name of a machine and the number of a process:
-    /// [`LockHandle::inspect`] tells it.
-    pub fn with_label(self, label: Label) -> Self {
-        Locks { manner: Manner { label: Some(label), ..self.manner }, ..self }
+    /// Labels the holders of locks in words, such as the name of a machine and the number of a process, which
+    /// [`LockHandle::inspect`] shows.
+    pub fn with_label(mut self, label: Label) -> Self {
+        self.options.label = Some(label);
+        self
     }
 
-    /// The same, of which nobody holds one that fewer than `replicas` replicas have acknowledged: such a grant is
-    /// given back, and [`Error::NotReplicated`] says so. What was granted is renewed once for that, on a
-    /// connection of its own, which takes as long as they do, at most three quarters of a call's timeout.
+    /// Holds only what at least `replicas` replicas have acknowledged. Another grant is released, and
+    /// [`Error::NotReplicated`] says so. Each grant is renewed once for that, on a connection of its own, which takes
+    /// as long as the replicas do, at most three quarters of a call's timeout.
     ///
     /// That makes it less likely that a failover loses a lock, and no more than that: see [`Replicated`].
-    pub fn with_replicas(self, replicas: u32) -> Self
+    pub fn with_replicas(mut self, replicas: u32) -> Self
     where
         S: Replicated + Clone,
     {
-        let store = self.keeper.shared.store.clone();
-        let confirm = move |key: Key, claim: Claim, token| -> Confirming {
+        let store = self.manager.store().clone();
+        let confirm = move |key: Key, request: AcquireRequest, token| -> Confirming {
             let store = Acknowledged::new(store.clone(), replicas);
             Box::pin(async move {
-                let renew = claim.renew(&store, &key, token, Duration::MAX);
-                // Refused, there is no grant any more for anybody to have.
+                let renew = request.renew(&store, &key, token, Duration::MAX);
+                // A refused renewal leaves no grant that a replica could have.
                 Ok(store.shortfall(renew.await?.is_ok()))
             })
         };
-        Locks { manner: Manner { confirm: Some(Arc::new(confirm)), ..self.manner }, ..self }
+        self.options.confirm = Some(Arc::new(confirm));
+        self
     }
 
-    /// The same, of which nobody holds one for longer than `longest` after he acquired it: it is not renewed
-    /// beyond that, and lost when it is over. They have a task of their own.
+    /// Caps the total hold time: a lock is not renewed beyond `longest` after it was asked for, and lost when that
+    /// is over. These locks have a task of their own.
     pub fn with_longest_hold(self, longest: Duration) -> Self
     where
         S: Clone,
     {
-        let shared = &self.keeper.shared;
-        let keeper = Keeper::new(shared.store.clone(), shared.lock, Some(longest));
-        Locks { keeper, ..self }
+        let (store, lock) = (self.manager.store().clone(), self.manager.lock());
+        Locks { manager: LeaseManager::new(store, lock, Some(longest)), ..self }
     }
 
-    /// The lock of this name. Each acquire of it is by an owner of its own: who has it and asks again waits
-    /// for itself, unless it asks [as the same owner](LockHandle::as_owner).
+    /// Returns the lock of this name. Each acquire of it is by an owner of its own, so that a holder that acquires it
+    /// again waits for itself, unless it does so [as the same owner](LockHandle::as_owner).
     ///
     /// # Errors
     /// [`KeyError`] for an empty name, or one that begins with a closing brace.
     pub fn lock(&self, name: &str) -> Result<LockHandle<S, R>, KeyError> {
-        let (lock, label) = (self.keeper.shared.lock, self.manner.label);
-        self.named(name, Exclusive { lock, owner: None, in_line: false, label })
+        self.handle(name, self.manager.lock())
     }
 
-    /// The semaphore of this name, with so many permits, each under a lease of its own: a bound on how much is
-    /// done at once, by all processes together. It is taken one permit at a time, or
+    /// Returns the semaphore of this name, with `permits` permits, each under a lease of its own: a bound on how much
+    /// is done at once by all processes together. It is acquired one permit at a time, or
     /// [several](SemaphoreHandle::permits).
     ///
-    /// Names are shared with locks: one name is one thing.
+    /// Names are shared with locks: a name is of one kind.
     ///
     /// # Errors
     /// [`Error::Key`] as for [`Locks::lock`], and [`Error::Config`] for no permits or more than
     /// [`MAX_PERMITS`](lockage_core::semaphore::MAX_PERMITS).
     pub fn semaphore(&self, name: &str, permits: u64) -> Result<SemaphoreHandle<S, R>, Error> {
-        let lock = &self.keeper.shared.lock;
+        let lock = self.manager.lock();
         let semaphore = Semaphore::new(permits, lock.lease(), lock.remember())?;
-        Ok(self.named(name, Permits::new(semaphore, 1)?)?)
+        Ok(self.handle(name, Permits::new(semaphore, 1)?)?)
     }
 
-    /// The read-write lock of this name, to read beside other readers.
+    /// Returns the read-write lock of this name, to read beside other readers.
     ///
     /// # Errors
     /// As [`Locks::lock`].
@@ -227,7 +227,7 @@ where
         self.side(name, Mode::Read)
     }
 
-    /// The read-write lock of this name, to write alone. A writer who waits keeps new readers out.
+    /// Returns the read-write lock of this name, to write alone. A writer that waits keeps new readers out.
     ///
     /// # Errors
     /// As [`Locks::lock`].
@@ -235,22 +235,17 @@ where
         self.side(name, Mode::Write)
     }
 
-    /// The countdown latch of this name, which is kept for `keep` after each change (whole microseconds, at most
-    /// 2^50 us): then it is open, so that nobody waits for ever for those who were to count it down.
+    /// Returns the countdown latch of this name. It is kept for `keep` after each change (whole microseconds, at most
+    /// 2^50 us) and open after that, so that no wait lasts for ever.
     ///
     /// # Errors
     /// [`Error::Key`] as for [`Locks::lock`], and [`Error::Config`] for a time out of range.
     pub fn latch(&self, name: &str, keep: Duration) -> Result<LatchHandle<S, R>, Error> {
-        let (keeper, key) = (Arc::clone(&self.keeper), Key::new(&self.prefix, name)?);
-        Ok(LatchHandle {
-            keeper,
-            key,
-            waiting: self.manner.waiting.clone(),
-            latch: Latch::new(keep)?,
-        })
+        let latch = self.handle(name, Latch::new(keep)?)?;
+        Ok(latch)
     }
 
-    /// The locks of these names, to be taken together. A name that is there twice counts once.
+    /// Returns the locks of these names, to be acquired together. A name that occurs twice counts once.
     ///
     /// # Errors
     /// As [`Locks::lock`].
@@ -263,25 +258,25 @@ where
     }
 
     fn side(&self, name: &str, mode: Mode) -> Result<RwLockHandle<S, R>, KeyError> {
-        let lock = &self.keeper.shared.lock;
+        let lock = self.manager.lock();
         let lock = RwLock::new(lock.lease(), lock.remember());
         // Invariant: both check the same.
         let lock = lock.expect("what is right for a lock is for this one");
-        self.named(name, Side { lock, mode, owner: None })
+        self.handle(name, Side { lock, mode })
     }
 
-    fn named<K>(&self, name: &str, kind: K) -> Result<Handle<S, R, K>, KeyError> {
-        let (keeper, key) = (Arc::clone(&self.keeper), Key::new(&self.prefix, name)?);
-        Ok(Handle { keeper, key, manner: self.manner.clone(), kind })
+    fn handle<K>(&self, name: &str, kind: K) -> Result<Handle<S, R, K>, KeyError> {
+        let (manager, key) = (Arc::clone(&self.manager), Key::new(&self.prefix, name)?);
+        Ok(Handle { manager, key, options: self.options.clone(), kind })
     }
 
     pub(super) fn store(&self) -> &RetryStore<S, R> {
-        &self.keeper.shared.store
+        self.manager.store()
     }
 
-    /// An owner that nobody else is.
+    /// Returns a new owner, different from all others.
     pub fn new_owner(&self) -> OwnerId {
-        OwnerId::from_u128(random_bits(self.keeper.runtime()))
+        OwnerId::from_u128(self.manager.random_bits())
     }
 }
 
@@ -300,15 +295,10 @@ pub enum WorkError<E> {
     Store(#[from] Error),
 }
 
-/// What owners and operations are named by.
-fn random_bits(runtime: &impl Runtime) -> u128 {
-    runtime::random_bits(|| runtime.random())
-}
-
 impl<S, R> Clone for Locks<S, R> {
     fn clone(&self) -> Self {
-        let (keeper, prefix) = (Arc::clone(&self.keeper), self.prefix.clone());
-        Locks { keeper, prefix, manner: self.manner.clone() }
+        let (manager, prefix) = (Arc::clone(&self.manager), self.prefix.clone());
+        Locks { manager, prefix, options: self.options.clone() }
     }
 }
 
@@ -316,9 +306,9 @@ impl<S, R> fmt::Debug for Locks<S, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Locks")
             .field("prefix", &self.prefix)
-            .field("poll", &self.manner.waiting.poll)
-            .field("wake_ups", &self.manner.waiting.listen.is_some())
-            .field("replicas", &self.manner.confirm.is_some())
+            .field("poll", &self.options.waiting.poll)
+            .field("wake_ups", &self.options.waiting.listen.is_some())
+            .field("replicas", &self.options.confirm.is_some())
             .finish_non_exhaustive()
     }
 }

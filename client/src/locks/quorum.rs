@@ -1,4 +1,4 @@
-//! A lock on several independent servers, held where most of them have granted it.
+//! A lock on several independent servers, held while a majority of them has granted it.
 
 use std::fmt;
 use std::pin::pin;
@@ -11,29 +11,31 @@ use lockage_core::flow::Polling;
 use lockage_core::lock::OwnerId;
 
 use super::Locks;
+use super::family::LockHandle;
 use super::guard::{LockGuard, run_until};
-use super::handle::{LockHandle, TooSlow, TryLock};
-use super::hold::Loss;
+use super::handle::{TooSlow, TryLock};
+use super::lease::Loss;
 use crate::error::{Error, StoreError};
 use crate::key::KeyError;
 use crate::runtime::{Runtime, Spawn, within};
 use crate::store::Store;
 
-/// Once a majority has granted it, the others are waited for as long again, and at least so long.
+/// The least time to wait for the other servers once a majority has granted the lock. They get as long as the
+/// majority took, if that is more.
 const GRACE: Duration = Duration::from_millis(10);
 
-/// Locks on several servers that know nothing of each other (Redlock, <https://redis.io/docs/latest/develop/use/patterns/distributed-locks/>):
+/// Locks on several independent servers (Redlock, <https://redis.io/docs/latest/develop/use/patterns/distributed-locks/>):
 /// one is held while more than half of them have granted it.
 ///
-/// It outlasts the loss of fewer than half of the servers, without any replication between them.
+/// It survives the loss of fewer than half of the servers, without any replication between them.
 ///
-/// **What it promises.** Until [`QuorumGuard::time_left`] is over, more than half of the servers have a live lease of
-/// this owner by their own clocks, each counted from before it was asked for (L6); so nobody else can have a majority.
+/// **Guarantees.** Until [`QuorumGuard::time_left`] is over, more than half of the servers have a live lease of this
+/// owner by their own clocks, each counted from before it was asked for (L6). Nobody else can have a majority.
 ///
-/// **What it does not.** A server that forgets its grants, by a restart without its data or by a clock that jumps
-/// ahead, can give a second majority: keep one that has crashed away until a lease has passed. And it has no fencing
-/// token, since those of different servers say nothing of each other. Where a late writer would do harm, use a lock of
-/// one store and [`Fenced`](crate::Fenced), or the like.
+/// **Limitations.** A server that forgets its grants, by a restart without its data or by a clock that jumps ahead, can
+/// give a second majority: keep a crashed server away until a lease has passed. There is no fencing token, since tokens
+/// of different servers do not compare. Where a late writer would do harm, use a lock of one store and
+/// [`Fenced`](crate::Fenced), or the like.
 ///
 /// ```
 /// # #[cfg(feature = "tokio")] {
@@ -63,11 +65,11 @@ pub struct QuorumLock<S, R> {
     locks: Vec<LockHandle<S, R>>,
 }
 
-/// A lock that most of several servers have granted. Dropped, it is given back to each in the background.
+/// A lock that a majority of several servers has granted. Dropping it releases it on each in the background.
 #[must_use = "dropped, it gives the lock back"]
 pub struct QuorumGuard<S, R> {
     guards: Vec<LockGuard<S, R>>,
-    /// How many of them it takes.
+    /// How many of them are a majority of the servers.
     quorum: usize,
 }
 
@@ -76,8 +78,8 @@ where
     S: Store + 'static,
     R: Spawn,
 {
-    /// Locks on these servers, one [`Locks`] each: at least three, best an odd number. Their timeouts should be a small
-    /// part of their leases, so that a server that is away costs little.
+    /// Returns locks on these servers, one [`Locks`] each: at least three, best an odd number. Their timeouts should be a
+    /// small part of their leases, so that an unreachable server costs little.
     ///
     /// # Errors
     /// [`ConfigError::TooFewServers`].
@@ -88,7 +90,7 @@ where
         Ok(Quorum { servers })
     }
 
-    /// The lock of this name on all servers.
+    /// Returns the lock of this name on all servers.
     ///
     /// # Errors
     /// As [`Locks::lock`].
@@ -103,22 +105,22 @@ where
     S: Store + 'static,
     R: Spawn,
 {
-    /// The same lock for this owner: see [`LockHandle::as_owner`].
+    /// Returns the lock for this owner: see [`LockHandle::as_owner`].
     pub fn as_owner(&self, owner: OwnerId) -> Self {
         QuorumLock { locks: self.locks.iter().map(|lock| lock.as_owner(owner)).collect() }
     }
 
-    /// Takes the lock, if a majority grants it now.
+    /// Acquires the lock, if a majority grants it now.
     ///
     /// # Errors
-    /// [`Error`] where too few servers have answered, and none of them said that somebody else holds the lock: of the
-    /// last one that has not. What was taken is given back, as where the lock is busy.
+    /// [`Error`] of the last server that failed, where too few servers have answered, and none of them named another
+    /// holder. What was acquired is released, as where the lock is busy.
     pub async fn try_acquire(&self) -> Result<TryLock<QuorumGuard<S, R>>, Error> {
         self.attempt(self.new_owner()).await
     }
 
-    /// Takes the lock, and waits for that until a majority grants it. It asks again after pauses by chance, so that
-    /// of those who have each got a part one will get all.
+    /// Acquires the lock, and waits until a majority grants it. Pauses between attempts are random, so that of several
+    /// callers that each hold a minority one will get a majority.
     ///
     /// # Errors
     /// As [`QuorumLock::try_acquire`], of the first attempt that fails.
@@ -130,8 +132,8 @@ where
         }
     }
 
-    /// The same for at most `timeout`. The calls to the servers have their own timeouts, which the last ones may take
-    /// beyond this one.
+    /// Acquires the lock, and waits at most `timeout` until a majority grants it. Calls to the servers have timeouts of
+    /// their own, by which the last ones may exceed this one.
     ///
     /// # Errors
     /// As [`QuorumLock::acquire`].
@@ -144,7 +146,7 @@ where
 
     async fn wait(&self, deadline: Option<Duration>) -> Result<TryLock<QuorumGuard<S, R>>, Error> {
         let (runtime, owner) = (self.runtime(), self.new_owner());
-        let mut polling = Polling::new(self.locks[0].manner.waiting.poll, deadline);
+        let mut polling = Polling::new(self.locks[0].options.waiting.poll, deadline);
         loop {
             let busy = match self.attempt(owner).await? {
                 TryLock::Busy(busy) => busy,
@@ -156,7 +158,7 @@ where
         }
     }
 
-    /// Asks all at once, as this owner.
+    /// Asks all servers at once, as this owner.
     async fn attempt(&self, owner: OwnerId) -> Result<TryLock<QuorumGuard<S, R>>, Error> {
         let (runtime, quorum) = (self.runtime(), self.locks.len() / 2 + 1);
         let begin = runtime.now();
@@ -164,7 +166,7 @@ where
         let mut answers: FuturesUnordered<_> = locks.iter().map(LockHandle::try_acquire).collect();
         let (mut guards, mut busy, mut failed) = (Vec::new(), None, None);
         let (mut refusals, mut over) = (0, None::<Duration>);
-        // Those that are not waited for to the end are dropped, and what they take is given back.
+        // Calls that are not waited for to the end are dropped, and what they acquire is released.
         while self.locks.len() - refusals >= quorum {
             let answer = match over {
                 None => answers.next().await,
@@ -189,13 +191,13 @@ where
             (Ok(_), ..) => Ok(TryLock::Taken(guard)),
             (Err(_), Some(busy), _) => Ok(TryLock::Busy(busy)),
             (Err(_), None, Some(error)) => Err(error),
-            // All that it took was over before the last one answered.
+            // All that was granted had ended before the last server answered.
             (Err(_), None, None) => Err(StoreError::NotDone(Box::new(TooSlow)).into()),
         }
     }
 
     fn runtime(&self) -> &R {
-        self.locks[0].keeper.runtime()
+        self.locks[0].manager.runtime()
     }
 
     fn new_owner(&self) -> OwnerId {
@@ -208,14 +210,15 @@ where
     S: Store + 'static,
     R: Runtime,
 {
-    /// Gives the lock back to all servers at once, and tells how many of them have answered; at the others that is
-    /// tried again in the background.
+    /// Releases the lock on all servers at once, and returns how many have answered. On the others the release is
+    /// repeated in the background.
     pub async fn release(self) -> usize {
         let answers = join_all(self.guards.into_iter().map(LockGuard::release)).await;
         answers.into_iter().flatten().count()
     }
 
-    /// Waits until fewer than a majority hold it, and tells why of the last one. See [`LockGuard::lost`].
+    /// Waits until no majority has granted it any more, and returns why the last lease was lost. See
+    /// [`LockGuard::lost`].
     pub async fn lost(&self) -> Loss {
         let mut losses: FuturesUnordered<_> = self.guards.iter().map(LockGuard::lost).collect();
         while let Some(loss) = losses.next().await {
@@ -226,7 +229,7 @@ where
         unreachable!("it has the guards of a majority")
     }
 
-    /// Runs `work` for as long as a majority holds it. See [`LockGuard::run`].
+    /// Runs `work` for as long as it is held. See [`LockGuard::run`].
     ///
     /// # Errors
     /// [`Loss`].
@@ -234,10 +237,10 @@ where
         run_until(pin!(self.lost()), work).await
     }
 
-    /// How long a majority is sure to hold it from now on, if none of them is renewed before.
+    /// Returns how long it is sure to be held from now on, if no lease is renewed before.
     ///
     /// # Errors
-    /// [`Loss`], where fewer hold it: of one of the others.
+    /// [`Loss`] of one server, where no majority is left.
     pub fn time_left(&self) -> Result<Duration, Loss> {
         let (mut left, mut loss) = (Vec::new(), Loss::Expired);
         for guard in &self.guards {
@@ -247,14 +250,14 @@ where
             }
         }
         left.sort_unstable();
-        // The last moment at which so many are left.
+        // The last moment at which a majority is left.
         let at = left.len().checked_sub(self.quorum).ok_or(loss)?;
         Ok(left[at])
     }
 }
 
 impl<S, R> QuorumGuard<S, R> {
-    /// How many servers have granted it.
+    /// Returns how many servers have granted it.
     pub fn granted(&self) -> usize {
         self.guards.len()
     }

@@ -1,4 +1,4 @@
-//! The one task of a store's locks: it renews leases, and gives back what was left behind.
+//! The one task of a store's locks: it renews leases, and releases what was left behind.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -7,22 +7,20 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use lockage_core::Timestamp;
-use lockage_core::flow::own_deadline;
-use lockage_core::lock::Holder;
 
-use super::claim::Asked;
-use super::hold::{Hold, Loss};
-use super::keeper::{Errand, Return, Running, Shared};
-use super::waiting::Back;
+use super::lease::Lease;
+use super::manager::{Pending, PendingRelease, Running, Shared};
+use super::request::Acquired;
+use super::waiting::NextAttempt;
 use crate::error::StoreError;
 use crate::runtime::{Runtime, within};
 use crate::store::Store;
 
-/// How many renewals are under way at most. A client that sends what is asked for at once in one write
-/// makes of so many one round trip.
+/// The most renewals under way. A client that sends in one write what is asked for at once makes one round trip
+/// of so many.
 const RENEWALS: usize = 1000;
 
-/// The pause before something is given back once more, and what it grows to.
+/// The pause before something is released once more, and what it grows to.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -31,29 +29,29 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
 
 type Calls = FuturesUnordered<BoxFuture<'static, ()>>;
 
-/// Runs until nobody is left who could hold or want a lock, and all is given back.
+/// Runs until no handle and no guard is left, and everything is released.
 pub(super) async fn run<S, R>(running: Running<S, R>)
 where
     S: Store + 'static,
     R: Runtime,
 {
     let shared = &running.0;
-    let (mut renewals, mut errands) = (Calls::new(), Calls::new());
+    let (mut renewals, mut releases) = (Calls::new(), Calls::new());
     loop {
         let news = shared.news.listen();
-        let wake_at = begin(shared, &mut renewals, &mut errands);
-        if shared.state().closed && errands.is_empty() {
+        let wake_at = begin(shared, &mut renewals, &mut releases);
+        if shared.state().is_closed && releases.is_empty() {
             return;
         }
         let sleep = wake_at.map_or(LONGEST_SLEEP, |at| {
             at.saturating_sub(shared.store.runtime().now()).min(LONGEST_SLEEP)
         });
-        let (renewed, returned) = (pin!(ended(&mut renewals)), pin!(ended(&mut errands)));
-        within(shared.store.runtime(), sleep, select(select(renewed, returned), news)).await;
+        let (renewed, released) = (pin!(ended(&mut renewals)), pin!(ended(&mut releases)));
+        within(shared.store.runtime(), sleep, select(select(renewed, released), news)).await;
     }
 }
 
-/// When one of these calls has ended.
+/// Waits until one of these calls has ended.
 async fn ended(calls: &mut Calls) {
     match calls.is_empty() {
         true => std::future::pending().await,
@@ -61,32 +59,25 @@ async fn ended(calls: &mut Calls) {
     }
 }
 
-/// Begins what is to be done now; when there is more, if nothing happens before.
+/// Begins what is to be done now, and returns when there is more, if nothing happens before.
 fn begin<S, R>(
     shared: &Arc<Shared<S, R>>,
     renewals: &mut Calls,
-    errands: &mut Calls,
+    releases: &mut Calls,
 ) -> Option<Duration>
 where
     S: Store + 'static,
     R: Runtime,
 {
-    let now = shared.store.runtime().now();
     let mut state = shared.state();
-    let state = &mut *state;
-    for errand in state.errands.drain(..) {
-        errands.push(Box::pin(Arc::clone(shared).give_back(errand)));
+    for pending in state.pending.drain(..) {
+        releases.push(Box::pin(Arc::clone(shared).release(pending)));
     }
     let room = RENEWALS.saturating_sub(renewals.len());
-    let plan = state.renewals.plan(now, room);
-    let lost = plan.lost.iter().filter_map(|id| state.holds.remove(id));
-    // That notices the loss, and tells of it.
-    lost.for_each(|hold| {
-        let _ = hold.status(now);
-    });
+    let plan = state.plan(shared.store.runtime().now(), room);
     for id in plan.renew {
-        if let Some(hold) = state.holds.get(&id) {
-            renewals.push(Box::pin(Arc::clone(shared).renew(id, Arc::clone(hold))));
+        if let Some(lease) = state.lease(id) {
+            renewals.push(Box::pin(Arc::clone(shared).renew(id, lease)));
         }
     }
     // Without room there is nothing to wake up for but the end of a renewal.
@@ -98,35 +89,35 @@ where
     S: Store,
     R: Runtime,
 {
-    /// Renews a hold once, if there is time for it.
-    async fn renew(self: Arc<Self>, id: u64, hold: Arc<Hold>) {
+    /// Renews a lease once, if there is time for it.
+    async fn renew(self: Arc<Self>, id: u64, lease: Arc<Lease>) {
         let sent = self.store.runtime().now();
-        let Ok(deadline) = hold.status(sent) else { return };
+        let Ok(deadline) = self.state().status(id, sent) else { return };
         let patience = deadline.saturating_sub(sent);
-        let renew = hold.claim.renew(&self.store, &hold.key, hold.token, patience);
+        let renew = lease.request.renew(&self.store, &lease.key, lease.token, patience);
         let answer = renew.await.ok();
         let (now, random) = (self.store.runtime().now(), self.store.runtime().random());
-        self.settle(id, &hold, sent, answer, now, random);
+        self.settle(id, sent, answer, now, random);
     }
 
-    /// Tries until it is answered, or its lease has ended.
-    async fn give_back(self: Arc<Self>, mut errand: Errand) {
+    /// Tries until the store answers, or the lease has ended.
+    async fn release(self: Arc<Self>, mut pending: PendingRelease) {
         let runtime = self.store.runtime();
         let mut pause = FIRST_PAUSE;
-        while runtime.now() < errand.until {
-            let Errand { key, claim, what, .. } = &errand;
+        while runtime.now() < pending.until {
+            let PendingRelease { key, request, what, .. } = &pending;
             let done = match *what {
-                Return::Grant { token } => {
-                    is_answered(&claim.release(&self.store, key, token).await)
+                Pending::Grant { token } => {
+                    is_answered(&request.release(&self.store, key, token).await)
                 }
-                Return::Place => is_answered(&claim.withdraw(&self.store, key).await),
-                Return::Attempt { settled } => {
-                    // As if it came too late: what it has taken is told, and nothing is taken.
+                Pending::Place => is_answered(&request.withdraw(&self.store, key).await),
+                Pending::Attempt { settled } => {
+                    // As if it came too late: the reply tells what it has taken, and it takes nothing.
                     let settled = runtime.now() >= settled;
-                    let (not_after, back) = (Timestamp::EPOCH, Back::default());
-                    match claim.acquire(&self.store, key, not_after, back).await {
-                        Ok(Asked { answer: Ok(granted), .. }) => {
-                            errand.what = Return::Grant { token: granted.token };
+                    let (not_after, next) = (Timestamp::EPOCH, NextAttempt::NONE);
+                    match request.acquire(&self.store, key, not_after, next).await {
+                        Ok(Acquired { result: Ok(grant), .. }) => {
+                            pending.what = Pending::Grant { token: grant.token };
                             continue;
                         }
                         answer => settled && is_answered(&answer),
@@ -142,36 +133,7 @@ where
     }
 }
 
-impl<S, R> Shared<S, R> {
-    /// What came of a renewal that was sent at `sent`; nothing where that is not known.
-    pub(super) fn settle(
-        &self,
-        id: u64,
-        hold: &Hold,
-        sent: Duration,
-        answer: Option<Result<(), Option<Holder>>>,
-        now: Duration,
-        random: u64,
-    ) {
-        let mut state = self.state();
-        match answer {
-            Some(Ok(())) => {
-                if hold.extend(own_deadline(sent, hold.claim.lease()), now) {
-                    state.renewals.renewed(&id, sent);
-                }
-            }
-            Some(Err(holder)) => {
-                state.renewals.forget(&id);
-                state.holds.remove(&id);
-                drop(state);
-                hold.lose(Loss::Refused(holder));
-            }
-            None => state.renewals.failed(&id, now, random),
-        }
-    }
-}
-
-/// Whether the store has answered. A key that holds something else has nothing to give back.
+/// Whether the store has answered. A key that holds something else has nothing to release.
 fn is_answered<T>(answer: &Result<T, StoreError>) -> bool {
     !matches!(answer, Err(StoreError::NotDone(_) | StoreError::Unknown(_)))
 }

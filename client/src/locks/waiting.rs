@@ -1,4 +1,4 @@
-//! How callers wait: they ask from time to time, or when they are told.
+//! How callers wait: they poll, and a notification wakes them before.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::runtime::{Runtime, within};
 #[derive(Clone)]
 pub(super) struct Waiting {
     pub(super) poll: Duration,
-    /// Where they are told when there is something to ask for.
+    /// Subscribes to notifications, where there are any.
     pub(super) listen: Option<Arc<Listen>>,
 }
 
@@ -23,13 +23,13 @@ pub(super) type Listen = dyn Fn(Key, Wake) -> Listening + Send + Sync;
 
 pub(super) type Listening = BoxFuture<'static, Result<Listener, StoreError>>;
 
-/// When a caller who is refused asks again; by default never.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Back {
-    /// He is surely back within this time, and long before.
+/// When a caller that is refused asks again.
+#[derive(Clone, Copy)]
+pub(super) struct NextAttempt {
+    /// Surely within this time, and usually long before.
     pub(super) within: Duration,
-    /// Whether he is to be told when it is free.
-    pub(super) is_told: bool,
+    /// Whether the caller listens for a notification.
+    is_notified: bool,
 }
 
 /// One caller's wait.
@@ -58,24 +58,27 @@ impl Waiting {
         Wait { runtime, key, wake, listen: self.listen.as_deref(), polling, listener: None }
     }
 
-    /// What the store is told of one who waits, and whose calls take so long at most.
-    pub(super) fn back(&self, timeout: Duration) -> Back {
-        // Who sleeps for a poll and then makes a call is back before that.
+    /// Returns what the store is told of a caller that waits, and whose calls take `timeout` at most.
+    pub(super) fn next_attempt(&self, timeout: Duration) -> NextAttempt {
+        // A caller that sleeps for a poll and then makes a call is back before that.
         let within = self.poll.saturating_mul(2).saturating_add(timeout);
-        Back { within, is_told: self.listen.is_some() }
+        NextAttempt { within, is_notified: self.listen.is_some() }
     }
 }
 
-impl Back {
-    /// For how long somebody is to be told.
-    pub(super) fn told_within(self) -> Duration {
-        if self.is_told { self.within } else { Duration::ZERO }
+impl NextAttempt {
+    /// The caller gives up.
+    pub(super) const NONE: NextAttempt = NextAttempt { within: Duration::ZERO, is_notified: false };
+
+    /// Returns for how long the caller is to be notified.
+    pub(super) fn notified_within(self) -> Duration {
+        if self.is_notified { self.within } else { Duration::ZERO }
     }
 }
 
 impl<R: Runtime> Wait<'_, R> {
-    /// Sleeps after a refusal, of what is free in `free_in` at the latest, until it is time to ask again; tells
-    /// whether there is time for that.
+    /// Sleeps after a refusal until it is time to ask again, and tells whether there is time for that. What was
+    /// refused is free in `free_in` at the latest.
     pub(super) async fn pause(&mut self, free_in: Duration) -> bool {
         let (runtime, random) = (self.runtime, self.runtime.random());
         let Some(sleep) = self.polling.after(free_in, runtime.now(), random) else { return false };
@@ -83,7 +86,7 @@ impl<R: Runtime> Wait<'_, R> {
             (Some(listener), _) => drop(within(runtime, sleep, listener.next()).await),
             (None, None) => runtime.sleep(sleep).await,
             (None, Some(listen)) => match listen(self.key.clone(), self.wake).await {
-                // What happened before that is seen by asking at once.
+                // An immediate attempt sees what happened before that.
                 Ok(new) => self.listener = Some(new),
                 Err(_) => runtime.sleep(sleep).await,
             },
@@ -91,7 +94,7 @@ impl<R: Runtime> Wait<'_, R> {
         true
     }
 
-    /// Ends it for one who has left nothing to another; dropped otherwise, it wakes the next one.
+    /// Ends the wait of a caller that leaves nothing to another. Otherwise, dropping it wakes the next waiter.
     pub(super) fn done(self) {
         self.listener.into_iter().for_each(Listener::done);
     }

@@ -30,10 +30,11 @@ pub fn own_deadline(sent: Duration, lease: Duration) -> Duration {
     sent.saturating_add(lease.saturating_sub(lease / DRIFT).saturating_sub(COARSENESS))
 }
 
-/// The leases of many holders, each renewed after a third of it, together where possible.
+/// The leases of many holders: the one owner of their deadlines, by the holder's own clock.
 ///
 /// It takes each lease and the result of each renewal, and returns which leases to renew now and which
-/// are lost. Failed renewals are repeated, after growing pauses, until the lease ends, and never after.
+/// are lost. A lease is renewed after a third of it, together with others where possible. Failed renewals
+/// are repeated, after growing pauses, until the lease ends, and never after.
 ///
 /// ```
 /// use core::time::Duration;
@@ -54,8 +55,8 @@ pub fn own_deadline(sent: Duration, lease: Duration) -> Duration {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Renewals<K> {
-    watched: BTreeMap<K, Watch>,
-    /// When each lease is examined next.
+    leases: BTreeMap<K, Watch>,
+    /// When each watched lease is examined next.
     next: BTreeSet<(Duration, K)>,
 }
 
@@ -69,6 +70,8 @@ struct Watch {
     /// When to renew. `None` while a renewal is under way, or if another would not help.
     due: Option<Duration>,
     failures: u32,
+    /// It is no longer watched: its deadline is final.
+    is_stopped: bool,
 }
 
 /// What to do now.
@@ -85,7 +88,7 @@ pub struct Plan<K> {
 impl<K: Clone + Ord> Renewals<K> {
     /// Creates a schedule without leases.
     pub fn new() -> Self {
-        Renewals { watched: BTreeMap::new(), next: BTreeSet::new() }
+        Renewals { leases: BTreeMap::new(), next: BTreeSet::new() }
     }
 
     /// Watches a lease that was requested at `sent`. With `longest`, it is never extended beyond that
@@ -94,43 +97,55 @@ impl<K: Clone + Ord> Renewals<K> {
         self.forget(&key);
         let until = longest.map_or(Duration::MAX, |longest| sent.saturating_add(longest));
         let deadline = own_deadline(sent, lease).min(until);
-        let mut watch = Watch { lease, deadline, until, due: None, failures: 0 };
+        let mut watch = Watch { lease, deadline, until, due: None, failures: 0, is_stopped: false };
         watch.schedule(sent.saturating_add(lease / PARTS));
         self.next.insert((watch.look_at(), key.clone()));
-        self.watched.insert(key, watch);
+        self.leases.insert(key, watch);
     }
 
-    /// Stops watching a lease, and returns whether it was watched.
+    /// Stops watching a lease, and returns whether it was watched. Its deadline is final, and stays known until
+    /// the lease is [forgotten](Self::forget).
+    pub fn stop(&mut self, key: &K) -> bool {
+        let Some(watch) = self.leases.get_mut(key) else { return false };
+        watch.is_stopped = true;
+        self.next.remove(&(watch.look_at(), key.clone()))
+    }
+
+    /// Forgets a lease, and returns whether it was watched.
     pub fn forget(&mut self, key: &K) -> bool {
-        match self.watched.remove(key) {
-            Some(watch) => self.next.remove(&(watch.look_at(), key.clone())),
-            None => false,
-        }
+        let was_watched = self.stop(key);
+        self.leases.remove(key);
+        was_watched
     }
 
-    /// Returns until when the holder is sure of a lease; `None` if it is not watched.
+    /// Returns until when the holder is sure of a lease; `None` once it is forgotten.
     pub fn deadline(&self, key: &K) -> Option<Duration> {
-        self.watched.get(key).map(|watch| watch.deadline)
+        self.leases.get(key).map(|watch| watch.deadline)
     }
 
-    /// Returns the number of leases.
+    /// Returns whether a lease has reached its longest time, so that no renewal extends it.
+    pub fn is_longest(&self, key: &K) -> bool {
+        self.leases.get(key).is_some_and(|watch| !watch.can_grow())
+    }
+
+    /// Returns the number of watched leases.
     pub fn len(&self) -> usize {
-        self.watched.len()
+        self.next.len()
     }
 
-    /// Returns whether there are no leases.
+    /// Returns whether no lease is watched.
     pub fn is_empty(&self) -> bool {
-        self.watched.is_empty()
+        self.next.is_empty()
     }
 
     /// Returns what to do at `now`, with at most this many renewals. Each of them is under way until
-    /// [`renewed`](Self::renewed), [`failed`](Self::failed) or [`forget`](Self::forget).
+    /// [`renewed`](Self::renewed), [`failed`](Self::failed) or [`stop`](Self::stop).
     pub fn plan(&mut self, now: Duration, most: usize) -> Plan<K> {
         let (mut renew, mut lost) = (Vec::new(), Vec::new());
         while let Some((at, key)) = self.next.first().cloned() {
-            let watch = &self.watched[&key];
+            let watch = &self.leases[&key];
             if watch.deadline <= now {
-                self.forget(&key);
+                self.stop(&key);
                 lost.push(key);
                 continue;
             }
@@ -165,8 +180,11 @@ impl<K: Clone + Ord> Renewals<K> {
         });
     }
 
+    /// Changes a lease that is watched.
     fn change(&mut self, key: &K, change: impl FnOnce(&mut Watch)) {
-        let Some(watch) = self.watched.get_mut(key) else { return };
+        let Some(watch) = self.leases.get_mut(key).filter(|watch| !watch.is_stopped) else {
+            return;
+        };
         self.next.remove(&(watch.look_at(), key.clone()));
         change(watch);
         self.next.insert((watch.look_at(), key.clone()));
@@ -176,8 +194,11 @@ impl<K: Clone + Ord> Renewals<K> {
 impl Watch {
     /// Schedules a renewal at `due`, if the lease still lasts then and would be extended.
     fn schedule(&mut self, due: Duration) {
-        let helps = self.deadline < self.until;
-        self.due = Some(due).filter(|due| helps && *due < self.deadline);
+        self.due = Some(due).filter(|due| self.can_grow() && *due < self.deadline);
+    }
+
+    fn can_grow(&self) -> bool {
+        self.deadline < self.until
     }
 
     fn look_at(&self) -> Duration {
@@ -280,7 +301,7 @@ mod tests {
         assert_eq!((plan.renew, plan.wake_at), (vec![1], Some(DEADLINE)));
         assert_eq!(renewals.plan(DEADLINE, 100).lost, [1]);
         renewals.renewed(&1, secs(8));
-        assert_eq!(renewals.deadline(&1), None, "what is lost stays lost");
+        assert_eq!(renewals.deadline(&1), Some(DEADLINE), "what is lost stays lost");
     }
 
     #[test]
@@ -295,6 +316,19 @@ mod tests {
             renewals.plan(secs(99), 100),
             Plan { renew: vec![], lost: vec![], wake_at: None }
         );
+    }
+
+    #[test]
+    fn what_is_stopped_keeps_its_deadline_until_it_is_forgotten() {
+        let mut renewals = watching(&[1, 2]);
+        renewals.plan(secs(8), 1);
+        assert!(renewals.stop(&1) && !renewals.stop(&1) && !renewals.stop(&3));
+        renewals.renewed(&1, secs(8));
+        renewals.failed(&1, secs(8), 0);
+        assert_eq!((renewals.deadline(&1), renewals.len()), (Some(DEADLINE), 1));
+        assert_eq!(renewals.plan(DEADLINE, 100).lost, [2]);
+        assert!(!renewals.forget(&1));
+        assert_eq!((renewals.deadline(&1), renewals.is_empty()), (None, true));
     }
 
     #[test]
@@ -315,6 +349,8 @@ mod tests {
         }
         // After 8 s and 16 s it ends at 40 s.
         assert_eq!((now, renewed), (secs(40), 3));
+        renewals.watch(2, now, LEASE, None);
+        assert!(renewals.is_longest(&1) && !renewals.is_longest(&2) && !renewals.is_longest(&3));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The latch's state machine.
 
 use super::record::{Done, Kind, LatchRecord};
-use super::{Action, Answer, Inspect, Inspection, Operation, Reply, Reset};
+use super::{Action, Answer, Inspect, Inspection, Operation, REMEMBERED, Reply, Reset};
 use crate::error::RecordError;
+use crate::lease::{remember, time};
 use crate::record::{Body, Record};
 use crate::time::Timestamp;
 
@@ -22,7 +23,7 @@ impl Operation {
         }
         match self.action {
             Action::Set { .. } if record.left > 0 => {
-                let open_at = record.forget_at();
+                let open_at = time(record.until);
                 return Ok(reply(Answer::Closed { left: record.left, open_at }));
             }
             Action::Set { keep_us } => {
@@ -33,7 +34,8 @@ impl Operation {
             Action::CountDown => record.left = record.left.saturating_sub(self.count),
         }
         let left = record.left;
-        record.remember(Done { kind: self.kind(), id: self.id, count: self.count, left });
+        let done = Done { kind: self.kind(), id: self.id, count: self.count, left };
+        remember(&mut record.done, done, REMEMBERED);
         record.until = now.as_micros() + record.keep;
         *slot = Some(Record::of(Body::Latch(record)));
         Ok(Reply { woke: left == 0, ..reply(Answer::Done { left }) })
@@ -55,7 +57,7 @@ impl Inspect {
     ) -> Result<Inspection, RecordError> {
         let closed = load(slot, now)?.filter(|record| record.left > 0);
         let left = closed.map_or(0, |record| record.left);
-        Ok(Inspection { now, left, open_at: closed.map_or(now, LatchRecord::forget_at) })
+        Ok(Inspection { now, left, open_at: closed.map_or(now, |record| time(record.until)) })
     }
 }
 

@@ -32,13 +32,11 @@ mod machine;
 mod record;
 mod wire;
 
-use core::fmt;
-use core::str::FromStr;
 use core::time::Duration;
 
 use crate::error::ConfigError;
 use crate::exact::{config_count, half_span};
-use crate::id::{IdError, read_id, write_id};
+use crate::id::id;
 use crate::time::Timestamp;
 
 pub(crate) use record::LatchRecord;
@@ -122,16 +120,8 @@ pub struct Inspect;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reset;
 
-/// What an operation was told, and when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reply {
-    /// The store's time at which the operation ran.
-    pub now: Timestamp,
-    /// What became of it.
-    pub answer: Answer,
-    /// Whether those who listen were told: it opened the latch, now.
-    pub woke: bool,
-}
+/// The reply to an operation: whether it opened the latch, now, and notified waiters.
+pub type Reply = crate::lease::Reply<Answer>;
 
 /// What became of an operation. An id that was used for another one, also for another count, is an error:
 /// [`RecordError::OperationReused`](crate::RecordError::OperationReused).
@@ -164,33 +154,8 @@ pub struct Inspection {
     pub open_at: Timestamp,
 }
 
-/// Names one operation, so that sending it again is the same operation. Make a new one for each
-/// operation, from 128 random bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OperationId(u128);
-
-impl OperationId {
-    /// An operation of these 128 bits.
-    pub const fn from_u128(bits: u128) -> Self {
-        OperationId(bits)
-    }
-
-    /// The 128 bits.
-    pub const fn as_u128(self) -> u128 {
-        self.0
-    }
-}
-
-impl fmt::Display for OperationId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_id(self.0, f)
-    }
-}
-
-impl FromStr for OperationId {
-    type Err = IdError;
-
-    fn from_str(text: &str) -> Result<Self, IdError> {
-        read_id(text).map(OperationId)
-    }
+id! {
+    /// Names one operation, so that sending it again is the same operation. Make a new one for each
+    /// operation, from 128 random bits.
+    OperationId
 }

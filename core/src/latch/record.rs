@@ -7,7 +7,6 @@ use alloc::vec::Vec;
 use super::{OperationId, REMEMBERED};
 use crate::exact::MAX_SPAN_US;
 use crate::record::read_exact;
-use crate::time::Timestamp;
 
 /// What is stored under the key of a latch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,7 +15,7 @@ pub(crate) struct LatchRecord {
     /// For how long it is kept after each change.
     pub(super) keep: u64,
     /// From when on the record is as if it were not there.
-    pub(super) until: u64,
+    pub(crate) until: u64,
     /// The oldest first.
     pub(super) done: Vec<Done>,
 }
@@ -38,18 +37,6 @@ pub(super) enum Kind {
 
 impl LatchRecord {
     pub(crate) const TAG: &'static str = "D1";
-
-    pub(crate) fn forget_at(&self) -> Timestamp {
-        Timestamp::computed(self.until)
-            .expect("at most MAX_SPAN after an accepted time; records are checked")
-    }
-
-    pub(super) fn remember(&mut self, done: Done) {
-        if self.done.len() == REMEMBERED {
-            self.done.remove(0);
-        }
-        self.done.push(done);
-    }
 
     /// The text that the scripts read and write: see latch_record.lua.
     pub(crate) fn to_text(&self) -> String {

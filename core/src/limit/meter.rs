@@ -170,8 +170,8 @@ impl<'a> LazyDecision<'a> {
 }
 
 impl From<LazyDecision<'_>> for Decision {
-    fn from(ruling: LazyDecision<'_>) -> Self {
-        ruling.decision()
+    fn from(decision: LazyDecision<'_>) -> Self {
+        decision.decision()
     }
 }
 

@@ -3,14 +3,13 @@
 
 use alloc::vec::Vec;
 use core::fmt;
-use core::str::FromStr;
 use core::time::Duration;
 
 use super::adjust::{self, Operation};
 use super::wire;
 use crate::error::ConfigError;
 use crate::exact::half_span;
-use crate::id::{IdError, read_id, write_id};
+use crate::id::id;
 use crate::limit::Single;
 use crate::record::{read_number, read_numbers};
 use crate::time::Timestamp;
@@ -18,35 +17,10 @@ use crate::time::Timestamp;
 /// How many of the latest admitted requests with an id a limiter's record remembers.
 pub const REMEMBERED_REQUESTS: usize = 8;
 
-/// Names one request to a limiter, so that sending it again is the same request. Make a new one for
-/// each request, from 128 random bits: two requests of the same id and cost get the same answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RequestId(u128);
-
-impl RequestId {
-    /// A request of these 128 bits.
-    pub const fn from_u128(bits: u128) -> Self {
-        RequestId(bits)
-    }
-
-    /// The 128 bits.
-    pub const fn as_u128(self) -> u128 {
-        self.0
-    }
-}
-
-impl fmt::Display for RequestId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_id(self.0, f)
-    }
-}
-
-impl FromStr for RequestId {
-    type Err = IdError;
-
-    fn from_str(text: &str) -> Result<Self, IdError> {
-        read_id(text).map(RequestId)
-    }
+id! {
+    /// Names one request to a limiter, so that sending it again is the same request. Make a new one for
+    /// each request, from 128 random bits: two requests of the same id and cost get the same answer.
+    RequestId
 }
 
 /// A request that can be sent again.

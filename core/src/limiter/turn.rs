@@ -48,7 +48,10 @@ pub struct Turn {
 
 /// One turn in the queue of a leaky bucket. It is good for one [`CancelTurn`].
 #[derive(Debug, PartialEq, Eq)]
-pub struct Ticket {
+pub struct Ticket(QueuedTurn);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct QueuedTurn {
     bucket: LeakyBucket,
     /// When the turn is, in microseconds since the epoch.
     turn_at: u64,
@@ -64,7 +67,7 @@ impl Ticket {
         let before = LimitState::read(bucket.into(), prior)?.state;
         let settled = bucket.settle(Some(before), at.as_micros());
         let (turn_at, after) = (bucket.turn_at(settled)?, bucket.charge(settled, cost));
-        Some(Ticket { bucket, turn_at, before, after })
+        Some(Ticket(QueuedTurn { bucket, turn_at, before, after }))
     }
 }
 
@@ -114,15 +117,15 @@ impl Command for TakeTurn {
 /// been done before. And where a second one of the same cost was admitted in the very microsecond of the
 /// first, after that was given back, it would give back the second one's turn: the two are alike to the
 /// record. (So they are where the key was reset or the first one refunded between them.)
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CancelTurn {
-    ticket: Ticket,
+    turn: QueuedTurn,
 }
 
 impl CancelTurn {
     /// Gives the turn of this ticket back, on the key that it was taken from.
     pub fn new(ticket: Ticket) -> Self {
-        CancelTurn { ticket }
+        CancelTurn { turn: ticket.0 }
     }
 }
 
@@ -142,7 +145,7 @@ impl Command for CancelTurn {
     type Outcome = Cancellation;
 
     fn encode_text(&self) -> TextCall {
-        let Ticket { bucket, turn_at, before, after } = &self.ticket;
+        let QueuedTurn { bucket, turn_at, before, after } = &self.turn;
         TextCall::new(ScriptId::LeakyBucketCancel)
             .with(LeakyBucket::ROW.tag)
             .with_all(&*bucket.config())
@@ -171,7 +174,7 @@ impl Command for CancelTurn {
 
 impl CancelTurn {
     fn run(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Cancellation, RecordError> {
-        let Ticket { bucket, turn_at, before, after } = &self.ticket;
+        let QueuedTurn { bucket, turn_at, before, after } = &self.turn;
         if slot.as_ref().is_some_and(|record| !record.is_limiter()) {
             return Err(RecordError::OtherKind);
         }

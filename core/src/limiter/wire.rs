@@ -20,7 +20,7 @@ pub(super) fn fast_script(limit: &Limit) -> Option<ScriptId> {
     }
 }
 
-/// Whether the plain script of several limits knows this one.
+/// Whether the fast path of several limits knows this one.
 fn is_plain_counter(single: &Single) -> bool {
     single.machine().is_some() && !single.has_turns()
 }

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::command::Publish;
 use crate::error::RecordError;
+use crate::lease::time;
 use crate::record::{Body, Record};
 use crate::time::Timestamp;
 
@@ -257,7 +258,7 @@ impl LockRecord {
     }
 
     fn free(&mut self) {
-        self.owner = OwnerId(0);
+        self.owner = OwnerId::from_u128(0);
         self.deadline = 0;
         self.ahead = 0;
         self.label = None;
@@ -265,13 +266,12 @@ impl LockRecord {
 
     /// When the latest grant was made.
     fn since(&self) -> Timestamp {
-        Timestamp::computed(self.token - self.ahead).expect("an accepted time; records are checked")
+        time(self.token - self.ahead)
     }
 
     fn hold(&self) -> Hold {
-        let deadline = Timestamp::computed(self.deadline)
-            .expect("a lease, at most MAX_SPAN, after an accepted time; records are checked");
-        Hold { token: self.token, holds: self.holds.len() as u64, deadline }
+        let (holds, deadline) = (self.holds.len() as u64, time(self.deadline));
+        Hold { token: self.token, holds, deadline }
     }
 
     fn holder(&self, now: u64) -> Option<Holder> {

@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 
 use super::queue::Queue;
 use super::{HoldId, Label, MAX_HOLDS, OwnerId};
+use crate::lease::remember;
 use crate::record::read_exact;
-use crate::time::Timestamp;
 
 /// How many of the latest holds that ended the record remembers.
 pub const REMEMBERED: usize = 4;
@@ -20,7 +20,7 @@ pub(crate) struct LockRecord {
     /// The latest token that was given out.
     pub(super) token: u64,
     /// From when on the record is as if it were not there.
-    pub(super) keep: u64,
+    pub(crate) keep: u64,
     /// Until when somebody waits, who is to be woken.
     pub(super) wake: u64,
     /// By how much the token is ahead of the time of its grant.
@@ -55,7 +55,7 @@ impl Default for LockRecord {
     /// A lock that was never used: its first token is at least 1.
     fn default() -> Self {
         LockRecord {
-            owner: OwnerId(0),
+            owner: OwnerId::from_u128(0),
             deadline: 0,
             token: 0,
             keep: 0,
@@ -72,21 +72,13 @@ impl Default for LockRecord {
 impl LockRecord {
     pub(crate) const TAG: &'static str = "K1";
 
-    pub(crate) fn forget_at(&self) -> Timestamp {
-        Timestamp::computed(self.keep)
-            .expect("at most MAX_SPAN after an accepted time; records are checked")
-    }
-
     /// How this hold ended, where that is known.
     pub(super) fn end_of(&self, id: HoldId) -> Option<End> {
         self.ended.iter().find(|ended| ended.id == id).map(|ended| ended.how)
     }
 
     pub(super) fn remember(&mut self, id: HoldId, how: End) {
-        if self.ended.len() == REMEMBERED {
-            self.ended.remove(0);
-        }
-        self.ended.push(Ended { id, how });
+        remember(&mut self.ended, Ended { id, how }, REMEMBERED);
     }
 
     /// The text that the scripts read and write: see lock_record.lua.

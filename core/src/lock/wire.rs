@@ -182,7 +182,7 @@ fn read_holder(numbers: &[i64]) -> Result<Option<Holder>, ReplyError> {
         return Ok(None);
     }
     let (hold, owner) = numbers.split_at_checked(3).ok_or(ReplyError::Unexpected)?;
-    Ok(Some(Holder { owner: OwnerId(read_bits(owner)?), hold: read_hold(hold)? }))
+    Ok(Some(Holder { owner: OwnerId::from_u128(read_bits(owner)?), hold: read_hold(hold)? }))
 }
 
 /// The characters of a label, six in each number but the last; nothing where there is none.

@@ -11,6 +11,7 @@ use core::time::Duration;
 use crate::error::RecordError;
 use crate::fenced::FencedRecord;
 use crate::latch::LatchRecord;
+use crate::lease::time;
 use crate::limit::Single;
 use crate::limiter::{COMPOSITE_TAG, GroupRecord, LimitState, Policy, Requests, Reservations};
 use crate::lock::LockRecord;
@@ -118,11 +119,11 @@ impl Record {
             // A stored limit goes as soon as nothing counts any more.
             Body::Group(record) if self.policy.is_some() => time(record.fresh_at()),
             Body::Group(record) => time(record.forget_at()),
-            Body::Lock(record) => record.forget_at(),
-            Body::Fenced(record) => record.forget_at(),
-            Body::Semaphore(record) => record.forget_at(),
-            Body::RwLock(record) => record.forget_at(),
-            Body::Latch(record) => record.forget_at(),
+            Body::Lock(record) => time(record.keep),
+            Body::Fenced(record) => time(record.until),
+            Body::Semaphore(record) => time(record.forget_at()),
+            Body::RwLock(record) => time(record.forget_at()),
+            Body::Latch(record) => time(record.until),
         };
         // A block, and a stored limit, end within MAX_SPAN of an accepted time.
         let policy = self.policy.and_then(|policy| policy.until);
@@ -145,7 +146,7 @@ impl Record {
             is_bare && record.requests.is_empty() && record.reservations.is_empty()
         };
         match (&self.body, &earlier.body) {
-            (Body::Lock(now), Body::Lock(before)) => now.forget_at() == before.forget_at(),
+            (Body::Lock(now), Body::Lock(before)) => now.keep == before.keep,
             (now, before) => {
                 let kept_until = |body: &Body| match body.limits()? {
                     [only] => only.kept_until(),
@@ -278,10 +279,4 @@ impl Record {
 
 fn of<R>(record: Option<R>, body: fn(R) -> Body) -> Option<Record> {
     record.map(|record| Record::of(body(record)))
-}
-
-/// A time that a machine has computed.
-fn time(micros: u64) -> Timestamp {
-    Timestamp::computed(micros)
-        .expect("within MAX_SPAN of an accepted time: every configuration's bound")
 }

@@ -60,6 +60,7 @@ use crate::exact::half_span;
 use crate::time::Timestamp;
 use crate::wake::waiting_us;
 
+pub use crate::lease::REMEMBERED;
 pub use crate::lock::{HoldId, OwnerId};
 pub(crate) use record::RwLockRecord;
 
@@ -68,9 +69,6 @@ pub const MAX_READERS: usize = 256;
 
 /// How often one owner holds the lock in one mode at most.
 pub const MAX_HOLDS: usize = 64;
-
-/// How many of the latest releases the record remembers.
-pub const REMEMBERED: usize = 16;
 
 /// How a read-write lock is used: how long a grant lasts, and how long a release is remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,16 +185,8 @@ impl Operation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inspect;
 
-/// What an operation was told, and when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reply {
-    /// The store's time at which the operation ran.
-    pub now: Timestamp,
-    /// What became of it.
-    pub answer: Answer,
-    /// Whether those who listen were told: it gave a grant back, now, and somebody waits.
-    pub woke: bool,
-}
+/// The reply to an operation: whether it released a grant, now, and notified waiters.
+pub type Reply = crate::lease::Reply<Answer>;
 
 /// What became of an operation. All but [`Answer::Held`] and [`Answer::Released`] changed nothing, but that
 /// one who waits is remembered to, and a writer who does keeps new readers out.

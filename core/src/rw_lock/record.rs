@@ -5,47 +5,35 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::{HoldId, MAX_HOLDS, MAX_READERS, Mode, OwnerId, REMEMBERED};
+use crate::lease::{Granted, Leases, Released};
 use crate::record::{read_exact, read_token};
-use crate::time::Timestamp;
-use crate::wake::Wake;
 
 /// What is stored under the key of a read-write lock.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RwLockRecord {
-    /// The latest token that was given out.
-    pub(super) token: u64,
     /// Until when a writer that waits keeps new readers out; zero where none does.
     pub(super) kept_until: u64,
-    /// Until when somebody waits, who is to be told.
-    pub(super) wake: Wake,
-    /// The oldest first: at most one writer's, and at most [`MAX_READERS`] readers'.
-    pub(super) grants: Vec<Grant>,
-    /// The oldest first.
-    pub(super) released: Vec<Released>,
+    /// At most one writer's, and at most [`MAX_READERS`] readers'.
+    pub(super) leases: Leases<Grant, HoldEnd>,
 }
 
 /// What one owner holds in one mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Grant {
+pub(crate) struct Grant {
     pub(super) mode: Mode,
     pub(super) owner: OwnerId,
-    pub(super) token: u64,
-    pub(super) deadline: u64,
     /// One to [`MAX_HOLDS`], the oldest first.
     pub(super) holds: Vec<HoldId>,
 }
 
-/// A hold that was given back.
+/// A hold that was released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Released {
+pub(crate) struct HoldEnd {
     pub(super) mode: Mode,
     pub(super) id: HoldId,
     pub(super) owner: OwnerId,
-    pub(super) token: u64,
     /// How often its owner held the lock then.
     pub(super) holds: u64,
-    /// Until when it is remembered.
-    pub(super) until: u64,
 }
 
 impl Mode {
@@ -61,34 +49,25 @@ impl Mode {
 impl RwLockRecord {
     pub(crate) const TAG: &'static str = "W1";
 
-    /// When no lease, wait, release or token in it matters any more.
-    pub(crate) fn forget_at(&self) -> Timestamp {
-        let leases = self.grants.iter().map(|grant| grant.deadline);
-        let memory = self.released.iter().map(|released| released.until);
-        let waits = [self.kept_until, self.wake.0];
-        let latest = leases.chain(memory).chain(waits).fold(self.token + 1, u64::max);
-        Timestamp::computed(latest)
-            .expect("at most MAX_SPAN after an accepted time; records are checked")
+    pub(super) fn new(token: u64, kept_until: u64, wake: u64) -> Self {
+        RwLockRecord { kept_until, leases: Leases::new(token, wake) }
     }
 
-    pub(super) fn remember(&mut self, released: Released) {
-        if self.released.len() == REMEMBERED {
-            self.released.remove(0);
-        }
-        self.released.push(released);
+    pub(crate) fn forget_at(&self) -> u64 {
+        self.leases.forget_at().max(self.kept_until)
     }
 
     /// The text that the scripts read and write: see rw_lock_record.lua.
     pub(crate) fn to_text(&self) -> String {
-        let (token, kept_until, wake) = (self.token, self.kept_until, self.wake.0);
-        let mut text = format!("{} {token} {kept_until} {wake}", Self::TAG);
-        for Grant { mode, owner, token, deadline, holds } in &self.grants {
+        let Leases { token, wake, grants, released } = &self.leases;
+        let mut text = format!("{} {token} {} {}", Self::TAG, self.kept_until, wake.0);
+        for Granted { what: Grant { mode, owner, holds }, token, deadline } in grants {
             text += &format!("|{}{owner} {token} {deadline}", mode.letter());
             for hold in holds {
                 text += &format!(" {hold}");
             }
         }
-        for Released { mode, id, owner, token, holds, until } in &self.released {
+        for Released { what: HoldEnd { mode, id, owner, holds }, token, until } in released {
             let letter = mode.letter().to_ascii_uppercase();
             text += &format!("|{letter}{id} {owner} {token} {holds} {until}");
         }
@@ -100,14 +79,15 @@ impl RwLockRecord {
         let mut pieces = rest.split('|');
         let (token, times) = pieces.next()?.split_once(' ')?;
         let (token, [kept_until, wake]) = (read_token(token)?, read_exact(times)?);
-        let mut record = RwLockRecord { token, kept_until, wake: Wake(wake), ..Self::default() };
+        let mut record = RwLockRecord::new(token, kept_until, wake);
+        let Leases { grants, released, .. } = &mut record.leases;
         for piece in pieces {
             let (letter, rest) = piece.split_at_checked(1)?;
             match letter {
-                "r" => record.grants.push(read_grant(Mode::Read, rest)?),
-                "w" => record.grants.push(read_grant(Mode::Write, rest)?),
-                "R" => record.released.push(read_released(Mode::Read, rest)?),
-                "W" => record.released.push(read_released(Mode::Write, rest)?),
+                "r" => grants.push(read_grant(Mode::Read, rest)?),
+                "w" => grants.push(read_grant(Mode::Write, rest)?),
+                "R" => released.push(read_released(Mode::Read, rest)?),
+                "W" => released.push(read_released(Mode::Write, rest)?),
                 _ => return None,
             }
         }
@@ -115,26 +95,25 @@ impl RwLockRecord {
     }
 
     fn is_sound(&self) -> bool {
-        let writers = self.grants.iter().filter(|grant| grant.mode == Mode::Write).count();
-        writers <= 1
-            && self.grants.len() - writers <= MAX_READERS
-            && self.released.len() <= REMEMBERED
+        let Leases { grants, released, .. } = &self.leases;
+        let writers = grants.iter().filter(|grant| grant.what.mode == Mode::Write).count();
+        writers <= 1 && grants.len() - writers <= MAX_READERS && released.len() <= REMEMBERED
     }
 }
 
-fn read_grant(mode: Mode, text: &str) -> Option<Grant> {
+fn read_grant(mode: Mode, text: &str) -> Option<Granted<Grant>> {
     let mut words = text.split(' ');
     let owner = words.next()?.parse().ok()?;
     let [[token], [deadline]] = [read_exact(words.next()?)?, read_exact(words.next()?)?];
     let holds: Option<Vec<HoldId>> = words.map(|word| word.parse().ok()).collect();
     let holds = holds.filter(|holds| (1..=MAX_HOLDS).contains(&holds.len()))?;
-    Some(Grant { mode, owner, token, deadline, holds })
+    Some(Granted { what: Grant { mode, owner, holds }, token, deadline })
 }
 
-fn read_released(mode: Mode, text: &str) -> Option<Released> {
+fn read_released(mode: Mode, text: &str) -> Option<Released<HoldEnd>> {
     let (id, rest) = text.split_once(' ')?;
     let (owner, numbers) = rest.split_once(' ')?;
     let [token, holds, until] = read_exact(numbers)?;
     let (id, owner) = (id.parse().ok()?, owner.parse().ok()?);
-    Some(Released { mode, id, owner, token, holds, until })
+    Some(Released { what: HoldEnd { mode, id, owner, holds }, token, until })
 }

@@ -2,11 +2,12 @@
 
 use alloc::vec::Vec;
 
-use super::record::{Granted, Released, SemaphoreRecord};
+use super::record::{Permits, SemaphoreRecord};
 use super::{
     Action, Answer, Grant, Inspect, Inspection, MAX_INSPECTED, Operation, PermitId, Reply,
 };
 use crate::error::RecordError;
+use crate::lease::{Granted, Released, time};
 use crate::record::{Body, Record};
 use crate::time::Timestamp;
 
@@ -42,13 +43,13 @@ impl Operation {
         not_after: Timestamp,
         now: Timestamp,
     ) -> Result<(Answer, bool), RecordError> {
-        if let Some(granted) = record.grants.iter().find(|granted| granted.id == self.id) {
-            if granted.count != count {
+        if let Some(granted) = record.grants.iter().find(|granted| granted.what.id == self.id) {
+            if granted.what.count != count {
                 return Err(RecordError::OperationReused);
             }
             return Ok((Answer::Held(granted.grant()), false));
         }
-        if record.released.iter().any(|released| released.id == self.id) {
+        if record.released.iter().any(|released| released.what == self.id) {
             return Err(RecordError::OperationReused);
         }
         let permits = self.semaphore.permits;
@@ -62,10 +63,8 @@ impl Operation {
         if let Some(refused) = refused {
             return Ok((refused, false));
         }
-        record.token = now.as_micros().max(record.token + 1);
-        let deadline = now.as_micros() + self.semaphore.lease_us;
-        let granted = Granted { id: self.id, count, token: record.token, deadline };
-        record.grants.push(granted);
+        let what = Permits { id: self.id, count };
+        let granted = record.grant(what, self.semaphore.lease_us, now.as_micros());
         Ok((Answer::Held(granted.grant()), true))
     }
 
@@ -78,9 +77,7 @@ impl Operation {
     ) -> (Answer, bool) {
         let Some(at) = record.position(self.id, token) else { return (Answer::NotHeld, false) };
         let granted = &mut record.grants[at];
-        let deadline = now.as_micros() + self.semaphore.lease_us;
-        let is_longer = granted.deadline < deadline;
-        granted.deadline = granted.deadline.max(deadline);
+        let is_longer = granted.extend(now.as_micros() + self.semaphore.lease_us);
         (Answer::Held(granted.grant()), is_longer)
     }
 
@@ -92,15 +89,15 @@ impl Operation {
         now: Timestamp,
     ) -> (Answer, bool) {
         if let Some(at) = record.position(self.id, token) {
-            let Granted { id, token, .. } = record.grants.remove(at);
+            let Granted { what: Permits { id, .. }, token, .. } = record.grants.remove(at);
             let until = now.as_micros() + self.semaphore.remember_us;
-            record.remember(Released { id, token, until });
+            record.remember(Released { what: id, token, until });
             return (Answer::Released { token }, true);
         }
         let before = record
             .released
             .iter()
-            .find(|released| is_that(token, self.id, released.token, released.id));
+            .find(|released| is_that(token, self.id, released.token, released.what));
         (
             before.map_or(Answer::NotHeld, |&Released { token, .. }| Answer::Released { token }),
             false,
@@ -115,27 +112,23 @@ impl Inspect {
         now: Timestamp,
     ) -> Result<Inspection, RecordError> {
         let grants = load(slot, now)?.grants;
-        let named = grants.iter().take(MAX_INSPECTED).map(|granted| (granted.id, granted.grant()));
-        Ok(Inspection {
-            now,
-            used: grants.iter().map(|granted| granted.count).sum(),
-            holders: grants.len(),
-            grants: named.collect(),
-        })
+        let named =
+            grants.iter().take(MAX_INSPECTED).map(|granted| (granted.what.id, granted.grant()));
+        Ok(Inspection { now, used: used(&grants), holders: grants.len(), grants: named.collect() })
     }
 }
 
 /// From when on these grants leave room for `count` of `permits`; nothing where they do now.
-fn fits_at(grants: &[Granted], permits: u64, count: u64) -> Option<Timestamp> {
-    let mut used: u64 = grants.iter().map(|granted| granted.count).sum();
-    let mut by_end: Vec<&Granted> = grants.iter().collect();
+fn fits_at(grants: &[Granted<Permits>], permits: u64, count: u64) -> Option<Timestamp> {
+    let mut used = used(grants);
+    let mut by_end: Vec<&Granted<Permits>> = grants.iter().collect();
     by_end.sort_by_key(|granted| granted.deadline);
     let mut ends = by_end.into_iter();
     let mut fits_at = None;
     while used + count > permits {
         let next = ends.next().expect("at most all permits fit where nothing is in use");
-        used -= next.count;
-        fits_at = Some(next.grant().deadline);
+        used -= next.what.count;
+        fits_at = Some(time(next.deadline));
     }
     fits_at
 }
@@ -143,23 +136,19 @@ fn fits_at(grants: &[Granted], permits: u64, count: u64) -> Option<Timestamp> {
 /// What is stored, without what has expired or is no longer remembered: the next write drops that, and it
 /// counts nowhere before (D9).
 fn load(slot: &Option<Record>, now: Timestamp) -> Result<SemaphoreRecord, RecordError> {
-    match slot {
-        None => Ok(SemaphoreRecord::default()),
-        Some(Record { body: Body::Semaphore(record), .. }) => {
-            let now = now.as_micros();
-            let mut record = record.clone();
-            record.grants.retain(|granted| now < granted.deadline);
-            record.released.retain(|released| now < released.until);
-            Ok(record)
-        }
-        Some(_) => Err(RecordError::OtherKind),
-    }
+    let mut record = match slot {
+        None => SemaphoreRecord::new(0, 0),
+        Some(Record { body: Body::Semaphore(record), .. }) => record.clone(),
+        Some(_) => return Err(RecordError::OtherKind),
+    };
+    record.prune(now.as_micros());
+    Ok(record)
 }
 
 impl SemaphoreRecord {
     /// Where the grant of this id is, if it is also that of the token.
     fn position(&self, id: PermitId, token: Option<u64>) -> Option<usize> {
-        self.grants.iter().position(|granted| is_that(token, id, granted.token, granted.id))
+        self.grants.iter().position(|granted| is_that(token, id, granted.token, granted.what.id))
     }
 }
 
@@ -167,10 +156,12 @@ fn is_that(asked: Option<u64>, id: PermitId, token: u64, of: PermitId) -> bool {
     id == of && asked.is_none_or(|asked| asked == token)
 }
 
-impl Granted {
+impl Granted<Permits> {
     fn grant(&self) -> Grant {
-        let deadline = Timestamp::computed(self.deadline)
-            .expect("a lease, at most MAX_SPAN, after an accepted time; records are checked");
-        Grant { count: self.count, token: self.token, deadline }
+        Grant { count: self.what.count, token: self.token, deadline: time(self.deadline) }
     }
+}
+
+fn used(grants: &[Granted<Permits>]) -> u64 {
+    grants.iter().map(|granted| granted.what.count).sum()
 }

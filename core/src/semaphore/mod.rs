@@ -47,23 +47,19 @@ mod record;
 mod wire;
 
 use alloc::vec::Vec;
-use core::fmt;
-use core::str::FromStr;
 use core::time::Duration;
 
 use crate::error::ConfigError;
 use crate::exact::{config_count, half_span};
-use crate::id::{IdError, read_id, write_id};
+use crate::id::id;
 use crate::time::Timestamp;
 use crate::wake::waiting_us;
 
+pub use crate::lease::REMEMBERED;
 pub(crate) use record::SemaphoreRecord;
 
 /// The most permits of one semaphore.
 pub const MAX_PERMITS: u64 = 1000;
-
-/// How many of the latest releases the record remembers.
-pub const REMEMBERED: usize = 16;
 
 /// How many live grants [`Inspect`] names at most, the oldest first.
 pub const MAX_INSPECTED: usize = 100;
@@ -192,16 +188,8 @@ impl Operation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inspect;
 
-/// What an operation was told, and when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reply {
-    /// The store's time at which the operation ran.
-    pub now: Timestamp,
-    /// What became of it.
-    pub answer: Answer,
-    /// Whether those who listen were told: it gave permits back, now, and somebody waits.
-    pub woke: bool,
-}
+/// The reply to an operation: whether it released permits, now, and notified waiters.
+pub type Reply = crate::lease::Reply<Answer>;
 
 /// What became of an operation. All but [`Answer::Held`] and [`Answer::Released`] changed nothing, but that
 /// one who waits is remembered to.
@@ -254,33 +242,8 @@ pub struct Inspection {
     pub grants: Vec<(PermitId, Grant)>,
 }
 
-/// Names one grant, so that acquiring it again is the same acquire. Make a new one for each, from 128
-/// random bits: two callers who used the same one would share one grant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PermitId(u128);
-
-impl PermitId {
-    /// A permit of these 128 bits.
-    pub const fn from_u128(bits: u128) -> Self {
-        PermitId(bits)
-    }
-
-    /// The 128 bits.
-    pub const fn as_u128(self) -> u128 {
-        self.0
-    }
-}
-
-impl fmt::Display for PermitId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_id(self.0, f)
-    }
-}
-
-impl FromStr for PermitId {
-    type Err = IdError;
-
-    fn from_str(text: &str) -> Result<Self, IdError> {
-        read_id(text).map(PermitId)
-    }
+id! {
+    /// Names one grant, so that acquiring it again is the same acquire. Make a new one for each, from 128
+    /// random bits: two callers who used the same one would share one grant.
+    PermitId
 }

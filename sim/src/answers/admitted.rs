@@ -1,8 +1,9 @@
 //! Admissions of one key, and the most in any span.
 
 use lockage_core::{Limit, Timestamp};
+use lockage_oracle::envelope::Line;
 
-use super::envelope::{envelope, rate};
+use super::envelope::envelope;
 use super::measured::Used;
 use crate::replay::Outcome;
 use crate::trace::Trace;
@@ -89,7 +90,9 @@ impl Admitted {
     /// Whether nothing is above an envelope that is a straight line, which one look at each time tells; not
     /// where the envelope is none.
     pub(super) fn is_below_its_line(&self, limit: &Limit) -> bool {
-        let Some(Line { base, amount, per }) = line(limit) else { return false };
+        let mut parts = limit.parts();
+        let (Some(part), None) = (parts.next(), parts.next()) else { return false };
+        let Some(Line { base, amount, per }) = Line::of(&part.into()) else { return false };
         // What a span is above its part of the line is a difference of two of these.
         let height = |admitted: u64, time: u64| {
             i128::from(admitted) * i128::from(per)
@@ -98,7 +101,7 @@ impl Admitted {
         let mut lowest = i128::MAX;
         self.times.iter().zip(self.before.windows(2)).all(|(&time, before)| {
             lowest = lowest.min(height(before[0], time));
-            height(before[1], time) - lowest <= base
+            u128::try_from(height(before[1], time) - lowest).is_ok_and(|above| above <= base)
         })
     }
 
@@ -106,22 +109,4 @@ impl Admitted {
     pub(super) fn length(&self) -> u64 {
         self.times[self.times.len() - 1] - self.times[0] + 1
     }
-}
-
-/// A line: a span of T microseconds may have `(base + amount * (T - 1)) / per`, rounded down.
-struct Line {
-    base: i128,
-    amount: u64,
-    per: u64,
-}
-
-fn line(limit: &Limit) -> Option<Line> {
-    let at_once = match limit {
-        Limit::SlidingWindow(_) | Limit::TokenBucket(_) | Limit::LeakyBucket(_) => limit.capacity(),
-        _ => return None,
-    };
-    let (amount, per) = rate(limit);
-    let base = i128::from(at_once) * i128::from(per);
-    let whole_span = matches!(limit, Limit::SlidingWindow(_));
-    Some(Line { base: base + if whole_span { i128::from(amount) } else { 0 }, amount, per })
 }

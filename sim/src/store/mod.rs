@@ -15,6 +15,7 @@
 mod commands;
 mod error;
 mod interpreter;
+mod key;
 mod keyspace;
 mod numbers;
 mod resp;
@@ -30,6 +31,8 @@ use thiserror::Error;
 
 use interpreter::Interpreter;
 use keyspace::Value;
+
+pub use key::{SimPlace, Simulated};
 pub use resp::RespValue;
 
 /// Why the simulated store gave no outcome.

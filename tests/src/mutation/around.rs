@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
 use lockage_core::{ScriptId, Stored};
+use lockage_oracle::key::MAX_TIME_US;
 
 use super::corpus::{Call, PACKED, Recorded, Step};
-use crate::strategies::MAX_TIME_US;
 
 /// A call, and what the key held before it.
 type Situation<'t> = (Option<&'t Stored>, &'t Call);

@@ -8,10 +8,10 @@
 use lockage_core::{
     Encoded, ScriptCall, ScriptId, Stored, Timestamp, read_integer_reply, read_packed_reply,
 };
+use lockage_oracle::key::Held;
 use lockage_sim::store::{RespValue, SimStore};
 
 use super::{around, cases, recording};
-use crate::key::Held;
 
 /// Calls on one key, from the first one on, in places.
 #[derive(Debug, Default)]

@@ -1,8 +1,7 @@
 //! Mutation of the shipped scripts: each text in them that could be another one is made so, and a corpus of
 //! calls must see the difference.
 //!
-//! A mutant changes one place of one part (a file in `lua/scripts`), and stands in every script that the part is
-//! in. It is killed where any recorded trace has another reply, leaves other bytes or another expiry, publishes
+//! A mutant changes one place of one file of `lua`, and stands wherever scripts are made of it. It is killed where any recorded trace has another reply, leaves other bytes or another expiry, publishes
 //! something else, or calls other commands than the script as it is shipped, which is the Rust machine wherever a
 //! caller can tell ([`corpus`]). One that lives needs a written reason: `tests/mutants/survivors.toml`.
 
@@ -12,6 +11,8 @@ pub mod corpus;
 pub mod mutants;
 mod recording;
 
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lockage_core::ScriptId;
@@ -63,28 +64,28 @@ impl Living {
     }
 }
 
-/// The scripts that a mutant is in, as it has them.
-pub fn scripts(mutant: &Mutant) -> Vec<(ScriptId, String)> {
-    let mutated = mutant.text();
-    ScriptId::ALL
-        .into_iter()
-        .filter_map(|id| {
-            let source = lockage_lua::script(id).source();
-            let is_in = source.contains(mutant.part.text);
-            is_in.then(|| (id, source.replacen(mutant.part.text, &mutated, 1)))
+/// Returns the scripts that a mutant changes, as it has them, each with the lines that differ and those near them: a
+/// statement may have several.
+pub fn scripts(mutant: &Mutant) -> Vec<(ScriptId, String, Vec<usize>)> {
+    static FILES: LazyLock<Vec<(ScriptId, BTreeSet<&str>)>> = LazyLock::new(|| {
+        ScriptId::ALL.into_iter().map(|id| (id, lockage_lua::files_of(id))).collect()
+    });
+    let (mutated, name) = (mutant.text(), mutant.part.name);
+    let made_of_it = FILES.iter().filter(|(_, files)| files.contains(name));
+    made_of_it
+        .filter_map(|(id, _)| {
+            let shipped = lockage_lua::script(*id).source();
+            let source = lockage_lua::source_with(*id, name, &mutated);
+            let (ours, others) = (shipped.lines(), source.lines());
+            // Of a part that became shorter all that stands behind it differs.
+            let end = ours.clone().count().min(others.clone().count());
+            let is_shorter = ours.clone().count() != others.clone().count();
+            let differ = ours.zip(others).enumerate().filter(|(_, (one, other))| one != other);
+            let differ = differ.map(|(at, _)| at + 1).chain(is_shorter.then_some(end));
+            let near = differ.flat_map(|line| line.saturating_sub(3)..=line + 3).collect();
+            (source != shipped).then_some((*id, source, near))
         })
         .collect()
-}
-
-/// The lines that a mutant changes, of which scripts, and those near them: a statement may have several.
-fn lines(mutant: &Mutant) -> Vec<(ScriptId, usize)> {
-    let scripts = ScriptId::ALL.into_iter().flat_map(|id| {
-        let found = lockage_lua::script(id).source().split_once(mutant.part.text);
-        let line = found.map(|(before, _)| before.matches('\n').count() + mutant.line_number());
-        line.into_iter()
-            .flat_map(move |line| (line.saturating_sub(3)..=line + 3).map(move |line| (id, line)))
-    });
-    scripts.collect()
 }
 
 /// The mutants of these that no trace tells from the scripts, found on so many threads.
@@ -153,11 +154,11 @@ struct Search<'c> {
 impl Search<'_> {
     /// Whether no trace of the corpus tells the mutant from the script.
     fn lives(&mut self, mutant: &Mutant) -> bool {
-        let scripts = scripts(mutant);
-        let changed = lines(mutant);
-        let mut store = scripts
-            .into_iter()
-            .fold(tested_store(), |store, (id, source)| store.with_script(id, source));
+        let (mut store, mut changed) = (tested_store(), Vec::new());
+        for (id, source, lines) in scripts(mutant) {
+            store = store.with_script(id, source);
+            changed.extend(lines.into_iter().map(|line| (id, line)));
+        }
         let tells = self.order.iter().position(|&at| {
             let trace = &self.corpus.traces[at];
             trace.runs_any(&changed) && !trace.is_same(&mut store)

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// One file of `lua/scripts`, of which scripts are made.
+/// A file of `lua`, of which scripts are made.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
     /// Its name, without the ending.
@@ -25,11 +25,6 @@ impl Mutant {
     pub fn text(&self) -> String {
         let text = self.part.text;
         [&text[..self.place.start], &self.instead, &text[self.place.end..]].concat()
-    }
-
-    /// Which line of the part is changed, from 1 on.
-    pub fn line_number(&self) -> usize {
-        self.part.text[..self.place.start].matches('\n').count() + 1
     }
 
     /// The part, the line as it is, and as the mutant has it: what it is listed by.
@@ -95,6 +90,10 @@ fn alternatives(token: &str, before: Option<&str>) -> Vec<String> {
         others.extend((number > 0).then(|| number - 1));
         return others.into_iter().map(|number| number.to_string()).collect();
     }
+    // A number that is written once, where it stands for one.
+    if token.starts_with('$') && token.len() > 1 && before != Some(".") {
+        return [format!("({token} + 1)"), format!("({token} - 1)")].into();
+    }
     match token.starts_with('\'') && token.len() > 2 {
         true => vec!["''".to_owned()],
         false => Vec::new(),
@@ -130,6 +129,7 @@ fn of_lines(part: Part) -> Vec<Mutant> {
 /// Whether a line is a statement by itself that may be left out: a call, or an assignment to what is there.
 fn is_statement(code: &str) -> bool {
     let first = code.split([' ', '(', '.', '[', ',']).next().unwrap_or_default();
+    let first = first.strip_prefix('$').unwrap_or(first);
     let keyword = [
         "local", "function", "end", "if", "else", "elseif", "for", "while", "return", "repeat",
         "until",
@@ -161,6 +161,9 @@ fn tokens(text: &str) -> Vec<Range<usize>> {
                 continue;
             }
             quote @ (b'\'' | b'"') => run(at + 1, &|byte| byte != quote) + 1,
+            b'$' => run(at + 1, &|byte| {
+                byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_'
+            }),
             byte if byte.is_ascii_alphanumeric() || byte == b'_' => {
                 run(at, &|byte| byte.is_ascii_alphanumeric() || byte == b'_')
             }

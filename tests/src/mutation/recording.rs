@@ -3,18 +3,20 @@
 use std::cell::RefCell;
 
 use lockage_core::{Command, Encoded, Timestamp};
+use lockage_oracle::config::{Kind, Shape};
+use lockage_oracle::key::{Held, Holds, Key};
+use lockage_oracle::place::{Model, Time};
+use lockage_oracle::properties::{Check, equals_the_model};
+use lockage_oracle::subject::Limiter;
+use lockage_oracle::{
+    fenced, latch, lock, play, reservations, rw_lock, semaphore, stored, strategies,
+};
 use lockage_sim::store::SimStore;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::corpus::{self, Call, Recorded, Seen, Step, held};
-use crate::config::{Kind, Shape};
-use crate::key::{Held, Holds, Key};
-use crate::properties::{Check, equals_the_model};
-use crate::stores::{Model, Time};
-use crate::subject::Limiter;
-use crate::{fenced, latch, lock, play, reservations, rw_lock, semaphore, stored, strategies};
 
 /// So many traces of each kind.
 ///
@@ -33,7 +35,7 @@ pub(super) fn record(traces: u32) -> Vec<Recorded> {
 struct Recorder<'s> {
     store: &'s RefCell<SimStore>,
     time: Time,
-    /// Whether the general scripts run where plain ones would.
+    /// Whether the slow path runs where the fast one would.
     general: bool,
     recorded: Recorded,
 }
@@ -155,7 +157,7 @@ impl Recording<'_> {
         traces: impl Strategy<Value = T>,
         play: impl for<'k> Fn(Model, Recorder<'k>, &T) -> (Check, Recorder<'k>),
     ) {
-        let input = (traces, Time::any());
+        let input = (traces, Time::any(5));
         for _ in 0..self.traces {
             let (trace, time) = input.new_tree(&mut self.runner).expect("a trace").current();
             self.store.borrow_mut().flush_all();

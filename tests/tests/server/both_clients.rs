@@ -8,8 +8,8 @@ use lockage::{Key, Limit, Limiter, Store};
 use lockage_core::Timestamp;
 use lockage_fred::FredStore;
 use lockage_redis_rs::RedisStore;
+use lockage_suite::START_US;
 use lockage_tests::server::{Server, VirtualClock};
-use lockage_tests::suite::START_US;
 
 const LIMITS: [&str; 6] = [
     "fixed-window 7/60s",

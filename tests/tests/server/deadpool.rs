@@ -4,8 +4,8 @@ use deadpool_redis::redis::{ErrorKind, Value, cmd};
 use deadpool_redis::{Config, Pool, Runtime};
 use lockage::{Error, Limiter, StoreError};
 use lockage_redis::{Link, LinkError, LuaStore, Reply, Request};
+use lockage_suite::{Bench, START_US};
 use lockage_tests::server::{Server, VirtualClock};
-use lockage_tests::suite::{Bench, START_US};
 
 /// A pool of the crate `deadpool-redis`.
 #[derive(Clone)]

@@ -165,7 +165,7 @@ mod redis_rs {
 
 mod redis_rs_sync {
     use lockage_redis_rs::BlockingRedisStore;
-    use lockage_tests::suite::blocking::Blocking;
+    use lockage_tests::blocking::Blocking;
 
     use super::*;
 

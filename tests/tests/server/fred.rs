@@ -8,8 +8,8 @@ use fred::types::config::{Config, ConnectionConfig, ReconnectPolicy};
 use lockage::runtime::Tokio;
 use lockage::{Error, Limiter, RetryStore, Store, StoreError};
 use lockage_fred::FredStore;
+use lockage_suite::START_US;
 use lockage_tests::server::{Proxy, Server, VirtualClock};
-use lockage_tests::suite::START_US;
 
 /// A client as an application has it, with fred's default of three attempts for each command.
 async fn client(url: &str, policy: ReconnectPolicy) -> Client {

@@ -38,7 +38,7 @@ fn publish(connection: &mut Connection, key: &Key) {
 fn publish_to(connection: &mut Connection, key: &Key, message: &str) {
     let script = concat!(
         "local key = KEYS[1]\n",
-        include_str!("../../../lua/scripts/publish.lua"),
+        include_str!("../../../lua/locks/publish.lua"),
         "publish(ARGV[1]) return 1"
     );
     let mut call = redis::cmd("EVAL");

@@ -7,14 +7,14 @@ use fred::clients::Pool;
 use fred::interfaces::ClientLike;
 use fred::types::Builder;
 use fred::types::config::{Config, ReconnectPolicy};
-use lockage::{Clock, Store};
+use lockage::{AnyStore, Clock, Store};
 use lockage_core::{ManualClock, Timestamp};
 use lockage_fred::FredStore;
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::RedisStore;
+use lockage_suite::{Bench, START_US};
 use lockage_tests::server::{Server, VirtualClock};
-use lockage_tests::suite::simulated::Simulated;
-use lockage_tests::suite::{Bench, START_US};
+use lockage_tests::simulated::Simulated;
 use redis::Client;
 use redis::cluster::ClusterClientBuilder;
 
@@ -34,6 +34,13 @@ async fn run<S: Store + Clone>(name: &str, store: S, set_us: &dyn Fn(u64)) {
 async fn memory() {
     let clock = manual_clock();
     run("memory", MemoryStore::with_clock(Arc::clone(&clock)), &|now| set(&clock, now)).await;
+}
+
+#[tokio::test]
+async fn a_store_chosen_at_run_time() {
+    let clock = manual_clock();
+    let memory = MemoryStore::with_clock(Arc::clone(&clock));
+    run("any store", AnyStore::new(memory), &|now| set(&clock, now)).await;
 }
 
 #[tokio::test]

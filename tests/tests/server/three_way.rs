@@ -1,3 +1,3 @@
 //! The shipped scripts on a server whose clock is injected.
 
-lockage_tests::three_way!(lockage_tests::three_way::server());
+lockage_oracle::three_way!(lockage_tests::real::RealPlace::start());

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use lockage::{Decision, DenyCache, Error, Limiter, RequestId, RetryStore};
 use lockage_memory::MemoryStore;
+use lockage_oracle::config::Kind;
+use lockage_oracle::properties::{Check, cases, property};
+use lockage_oracle::strategies::{Trace, forward, forward_trace, request_trace};
+use lockage_oracle::subject::{Answer, Failure, Machine, Op, Outcome, Subject, Verdict};
 use lockage_tests::clocks::{Distant, LocalClock, RealTime, StoreClock};
-use lockage_tests::config::Kind;
-use lockage_tests::properties::{Check, cases, property};
-use lockage_tests::strategies::{Trace, forward, forward_trace, request_trace};
-use lockage_tests::subject::{Answer, Failure, Machine, Op, Outcome, Subject, Verdict};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -127,7 +127,7 @@ impl Subject for Process {
         let local = self.store.calls() == calls;
         let decided_ns = if local { self.real.now_ns() } else { self.store.executed_ns() };
         let decided_us = self.start_us.saturating_add(decided_ns / 1000);
-        let twin = self.twin.run(op, decided_us.min(lockage_tests::strategies::MAX_TIME_US));
+        let twin = self.twin.run(op, decided_us.min(lockage_oracle::key::MAX_TIME_US));
         self.hits += u64::from(local);
         self.seen = match (local, &outcome, &twin) {
             (true, Outcome::Decided(local), Outcome::Decided(twin)) => bounds(local, twin),

@@ -22,9 +22,9 @@ use lockage::{
     Busy, Key, LockHandle, Locks, Loss, Released, RetryStore, Store, Timestamp, TryLock,
 };
 use lockage_memory::MemoryStore;
+use lockage_oracle::properties::{Check, cases, property, require};
 use lockage_tests::clocks::TokioClock;
 use lockage_tests::flaky::{Fate, Flaky, yield_now};
-use lockage_tests::properties::{Check, cases, property, require};
 use proptest::prelude::*;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, advance, sleep, timeout};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lockage::runtime::Tokio;
-use lockage::{Alone, Cached, Locks, Loss, Once, Ran, RetryStore, WorkError};
+use lockage::{Cached, Locks, Loss, OnceResult, RetryStore, RunOnce, RunOutcome, WorkError};
 use lockage_memory::MemoryStore;
 use lockage_tests::clocks::TokioClock;
 use lockage_tests::flaky::{Fate, Flaky};
@@ -45,7 +45,7 @@ impl Work {
 #[tokio::test(start_paused = true)]
 async fn work_is_done_once_for_all_who_ask() {
     let (locks, store) = locks();
-    let (once, work) = (Once::new(&locks, DAY).unwrap(), Work::default());
+    let (once, work) = (RunOnce::new(&locks, DAY).unwrap(), Work::default());
     let callers = (0..20).map(|_| {
         let (once, work) = (once.clone(), work.clone());
         tokio::spawn(async move { once.run("callback", async |_| work.run().await).await.unwrap() })
@@ -60,7 +60,7 @@ async fn work_is_done_once_for_all_who_ask() {
 
     let calls = store.calls();
     let ran = once.run("callback", async |_| work.run().await).await.unwrap();
-    assert_eq!(ran, Ran { result: "result 1".into(), is_new: false });
+    assert_eq!(ran, OnceResult { result: "result 1".into(), is_new: false });
     assert_eq!(store.calls(), calls + 1, "what is remembered is one call");
     assert!(once.run("other", async |_| work.run().await).await.unwrap().is_new);
     sleep(DAY).await;
@@ -71,7 +71,7 @@ async fn work_is_done_once_for_all_who_ask() {
 #[tokio::test(start_paused = true)]
 async fn work_that_fails_is_done_again() {
     let (locks, _) = locks();
-    let (once, work) = (Once::new(&locks, DAY).unwrap(), Work::default());
+    let (once, work) = (RunOnce::new(&locks, DAY).unwrap(), Work::default());
     let failed = once.run("callback", async |_| Err::<String, _>("no money")).await;
     assert!(matches!(failed, Err(WorkError::Work("no money"))), "{failed:?}");
     {
@@ -89,7 +89,7 @@ async fn work_that_fails_is_done_again() {
 #[tokio::test(start_paused = true)]
 async fn only_the_newest_attempt_is_remembered() {
     let (locks, _) = locks();
-    let once = Once::new(&locks, DAY).unwrap();
+    let once = RunOnce::new(&locks, DAY).unwrap();
     let old = once.run("callback", async |token| {
         let lock = locks.lock("callback").unwrap();
         // By force, or by a failover: the holder has not heard of it yet.
@@ -111,7 +111,7 @@ async fn only_the_newest_attempt_is_remembered() {
 #[tokio::test(start_paused = true)]
 async fn work_that_loses_its_lock_is_stopped() {
     let (locks, store) = locks();
-    let (once, work) = (Once::new(&locks, DAY).unwrap(), Work::default());
+    let (once, work) = (RunOnce::new(&locks, DAY).unwrap(), Work::default());
     let stopped = once.run("callback", async |_| {
         store.always(Fate::Silence);
         sleep(LEASE * 2).await;
@@ -130,15 +130,15 @@ async fn one_instance_does_the_job() {
     let (locks, _) = locks();
     let (lock, work) = (locks.lock("job").unwrap(), Work::default());
     let (first, second) = tokio::join!(
-        lock.run_alone(async |_| work.run().await),
-        lock.run_alone(async |_| work.run().await),
+        lock.try_run(async |_| work.run().await),
+        lock.try_run(async |_| work.run().await),
     );
     let outcomes = [first.unwrap(), second.unwrap()];
-    assert!(outcomes.iter().any(|outcome| *outcome == Alone::Done(Ok("result 1".into()))));
-    assert!(outcomes.iter().any(|outcome| matches!(outcome, Alone::Elsewhere(_))));
+    assert!(outcomes.iter().any(|outcome| *outcome == RunOutcome::Done(Ok("result 1".into()))));
+    assert!(outcomes.iter().any(|outcome| matches!(outcome, RunOutcome::Elsewhere(_))));
     assert_eq!(work.begun(), 1);
-    let third = lock.run_alone(async |_| work.run().await).await.unwrap();
-    assert_eq!(third, Alone::Done(Ok("result 2".into())));
+    let third = lock.try_run(async |_| work.run().await).await.unwrap();
+    assert_eq!(third, RunOutcome::Done(Ok("result 2".into())));
 }
 
 /// One builds, the others wait where there is nothing, or take the old one.

@@ -11,11 +11,11 @@ use lockage::{
 use lockage_core::ManualClock;
 use lockage_core::lock::{HoldId, Lock, OwnerId};
 use lockage_memory::MemoryStore;
-use lockage_tests::config::Kind;
+use lockage_oracle::config::Kind;
+use lockage_oracle::properties::{Check, cases, property};
+use lockage_oracle::strategies::{Trace, forward, request_trace};
+use lockage_oracle::subject::{Answer, Failure, Machine, Op, Outcome, Subject};
 use lockage_tests::flaky::{Fate, Flaky};
-use lockage_tests::properties::{Check, cases, property};
-use lockage_tests::strategies::{Trace, forward, request_trace};
-use lockage_tests::subject::{Answer, Failure, Machine, Op, Outcome, Subject};
 use tokio::time::Instant;
 
 /// Cases per limiter when nothing is asked for.

@@ -2,11 +2,11 @@
 
 use lockage_core::lock::{Answer, HoldId, Inspection, OwnerId};
 use lockage_core::{Command, Record};
+pub use lockage_oracle::property::Property as Law;
 
 use super::machine::{Ask, Request, Told, owner_id, time};
 use super::scope::{SPAN, Scope};
 use super::state::{Ended, How, InLine, State, inspect};
-pub use crate::property::Property as Law;
 
 /// One step of the store.
 pub(super) struct Step<'a> {

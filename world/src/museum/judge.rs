@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use lockage_core::Limit;
+use lockage_oracle::envelope::{bound_of_all, excess};
+use lockage_oracle::ledger::Ledger;
 
-use super::reference::{Reference, envelope};
 use super::stage::Judge;
 use super::step::{Deed, Event, Seen, Step, Timed, seconds};
 
@@ -33,17 +34,14 @@ fn within_envelope(spec: &'static str, clocks: &'static [(char, i64)]) -> Judge 
             };
             latest = clock_of(event, clocks).max(latest);
             charged.push((latest, cost));
-            let (until, mut total) = (latest, 0);
-            for &(from, cost) in charged.iter().rev() {
-                total += cost;
-                let most = envelope(&limit, until - from + 1);
-                if total > most {
-                    let span = match until - from {
-                        0 => "at once".to_owned(),
-                        span => format!("within {}", seconds(span)),
-                    };
-                    return Some(format!("{total} are admitted {span}, and {most} may be"));
-                }
+            let most = |length_us| bound_of_all(&limit, length_us);
+            if let Some(over) = excess(charged.iter().rev().copied(), most) {
+                let span = match over.length_us - 1 {
+                    0 => "at once".to_owned(),
+                    span => format!("within {}", seconds(span)),
+                };
+                let (admitted, most) = (over.admitted, over.most);
+                return Some(format!("{admitted} are admitted {span}, and {most} may be"));
             }
         }
         None
@@ -60,9 +58,9 @@ fn clock_of(event: &Event, clocks: &[(char, i64)]) -> u64 {
 pub(super) fn as_reference(spec: &'static str) -> Judge {
     let limit = limit(spec);
     Box::new(move |_, events| {
-        let mut reference = Reference::new(limit);
+        let mut ledger = Ledger::new(&limit);
         events.iter().find_map(|event| {
-            match (event.is_admitted(), reference.decide(event.cost()?, event.at_us)) {
+            match (event.is_admitted(), ledger.decide(event.cost()?, event.at_us)) {
                 (false, true) => Some("it is denied, and the reference admits it".to_owned()),
                 (true, false) => Some("it is admitted, and the reference denies it".to_owned()),
                 _ => None,

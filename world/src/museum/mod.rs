@@ -21,19 +21,26 @@
 mod entries;
 mod judge;
 mod judge_lock;
-mod property;
-mod reference;
 mod stage;
 mod step;
 mod subject;
 
 use std::fmt;
 
-pub use property::{PROPERTIES, Property};
+pub use lockage_oracle::property::Property;
 pub use step::{Deed, Event, Hold, Seen, Step};
 
 use stage::{Alphabet, Judge, Search, Stage, Subject, search};
 use step::{Timed, timed};
+
+/// The properties that kill an entry.
+pub const PROPERTIES: [Property; 27] = {
+    use Property::*;
+    [
+        E1, E2, E3, E4, E5, D1, D2, D3, D4, D5, D6, D7, D8, D9, D10, D11, D12, L1, L2, L3, L4, L5,
+        L6, L8, L9, L10, InputGuard,
+    ]
+};
 
 /// A bug, and how it is found.
 pub struct Entry {

@@ -81,6 +81,7 @@ fn millis_up(forget_at: Timestamp) -> u64 {
 }
 
 /// Tells what a key holds, and puts something else in its place if it is told to.
+#[derive(Clone)]
 struct Exchange(Option<Option<Record>>);
 
 impl Command for Exchange {

@@ -219,7 +219,7 @@ impl<'s> Stage<'s> {
         let before = ask.only_asks().then(|| self.node.server.held(key));
         let beside = self.node.held_beside(key);
         let answer = self.ask_server(key, ask, now).map_err(|error| {
-            Violation::new(Property::D12, format!("{} gave the error: {error}", ask.words()))
+            Property::D12.broken(format!("{} gave the error: {error}", ask.words()))
         })?;
         self.log.say(self.now_us, Who::Store, || {
             let which = if key > 0 { format!(" on key {key}") } else { String::new() };
@@ -235,7 +235,7 @@ impl<'s> Stage<'s> {
         }
         if beside != self.node.held_beside(key) {
             let what = format!("{} on key {key} has changed another key", ask.words());
-            return Err(Violation::new(Property::D12, what));
+            return Err(Property::D12.broken(what));
         }
         let is_same = before.is_none_or(|before| match was_held {
             true => before == self.node.server.held(key),
@@ -243,7 +243,7 @@ impl<'s> Stage<'s> {
         });
         if !is_same {
             let what = format!("{} has changed what is stored", ask.words());
-            return Err(Violation::new(Property::D5, what));
+            return Err(Property::D5.broken(what));
         }
         let from = request.from;
         let carried = Carried { key, from, at_us: self.now_us, now, was_held };

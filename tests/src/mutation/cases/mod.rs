@@ -9,11 +9,11 @@ mod logs;
 mod settling;
 
 use lockage_core::{ScriptId, Stored};
+use lockage_oracle::key::MAX_TIME_US;
+use lockage_oracle::place::is_fast_path;
 
 use super::around::run;
 use super::corpus::{Call, PACKED, Step};
-use crate::stores::is_fast_path;
-use crate::strategies::MAX_TIME_US;
 
 /// Each of the calls on each of the records.
 struct Cases {
@@ -89,13 +89,13 @@ fn call(script: ScriptId, words: &str) -> Call {
         true => vec![format!("{PACKED}{}", numbers(&text[3..])), format!("{PACKED}{now} 0")],
         false => text.clone(),
     };
-    // With an id a plain script is not called.
+    // With an id the fast path is not taken.
     let script = if is_fast_path(script) && !plain { ScriptId::LimiterAcquire } else { script };
     let fallback = plain.then_some(ScriptId::LimiterAcquire);
     Call { store_us, script, fallback, arguments, slow_path_arguments: text }
 }
 
-/// What a plain script is sent of a limit and costs: of several, the letters of their tags first.
+/// What the fast path is sent of a limit and costs: of several, the letters of their tags first.
 fn numbers(words: &[String]) -> String {
     let (tags, mut numbers): (Vec<&str>, Vec<&str>) =
         words.iter().map(String::as_str).partition(|word| word.starts_with(char::is_uppercase));
@@ -118,7 +118,7 @@ fn general(plain: ScriptId) -> Option<ScriptId> {
     })
 }
 
-/// Of the words that the general script gets.
+/// Of the words that the slow path gets.
 fn fast_lock_call(script: ScriptId, general: ScriptId, words: &str) -> Call {
     let call = call(general, words);
     let text: Vec<&str> = call.arguments.iter().map(String::as_str).collect();
@@ -128,7 +128,7 @@ fn fast_lock_call(script: ScriptId, general: ScriptId, words: &str) -> Call {
         }
         [_, _, remember, owner, token, lease] => format!("{remember} {lease} {owner} {token}"),
         [_, _, remember, owner, hold] => format!("{remember} {owner} {hold}"),
-        _ => panic!("no call of a plain script: {words}"),
+        _ => panic!("no call of the fast path: {words}"),
     };
     let arguments = vec![format!("{PACKED}{}", own.trim_end()), format!("{PACKED}{} 0", text[0])];
     Call { script, fallback: Some(general), arguments, slow_path_arguments: call.arguments, ..call }

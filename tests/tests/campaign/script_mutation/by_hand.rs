@@ -8,11 +8,10 @@ use lockage_sim::store::{RespValue, SimStore};
 use lockage_tests::mutation::Living;
 use lockage_tests::mutation::mutants::{self, Mutant, Part};
 
-use super::part;
-
 pub(super) const PARTS: [Part; 2] = [MANY, REWRITE];
-const MANY: Part = part("many", include_str!("../../../../lua/scripts/many.lua"));
-const REWRITE: Part = part("rewrite", include_str!("../../../../lua/scripts/rewrite.lua"));
+const MANY: Part = Part { name: "many", text: include_str!("../../../../lua/templates/many.lua") };
+const REWRITE: Part =
+    Part { name: "rewrite", text: include_str!("../../../../lua/templates/rewrite.lua") };
 
 /// More than any of these calls runs for, in instructions of Lua.
 const LONGEST_RUN: u32 = 100_000;

@@ -2,9 +2,9 @@
 
 use lockage_core::ScriptId::{self, LimiterAcquire, LimiterAdjust, LimiterPeek};
 use lockage_core::{Stored, Timestamp, read_integer_reply, read_packed_reply};
+use lockage_oracle::place::is_fast_path;
 use lockage_sim::store::{RespValue, SimStore};
 use lockage_tests::server::{Server, VirtualClock};
-use lockage_tests::stores::is_fast_path;
 
 pub(crate) const KEY: &str = "lockage:{one}";
 pub(crate) const CLOCK_US: u64 = 1_763_700_000_000_000;

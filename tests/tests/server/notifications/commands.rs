@@ -11,6 +11,7 @@ use lockage_tests::server::Server;
 use super::{fred, key, redis_rs, signal, wait};
 
 /// A command that publishes where it is told to.
+#[derive(Clone)]
 struct Knock(bool);
 
 impl Command for Knock {

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use lockage::{Coalescing, Decision, Error, Limit, StoreError};
 use lockage_core::{Acquire, Command};
-use lockage_tests::properties::{Check, cases, property};
-use lockage_tests::subject::Failure;
+use lockage_oracle::properties::{Check, cases, property};
+use lockage_oracle::subject::Failure;
 use proptest::collection::vec;
 use proptest::prelude::*;
 

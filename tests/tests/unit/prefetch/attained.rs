@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use lockage::{Limiter, Prefetch, RetryStore};
 use lockage_memory::MemoryStore;
+use lockage_oracle::config::{Config, Kind};
+use lockage_oracle::envelope::prefetched_slack;
+use lockage_suite::START_US;
 use lockage_tests::clocks::{Distant, LocalClock, RealTime, StoreClock};
-use lockage_tests::config::{Config, Kind};
-use lockage_tests::envelope::prefetched_slack;
-use lockage_tests::suite::START_US;
-use num_bigint::BigInt;
 use pollster::block_on;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -78,7 +77,7 @@ impl Scene {
         let (slack, tightest) =
             prefetched_slack(&self.config, &self.admitted, ahead, lease_us).unwrap();
         assert_eq!((tightest.length_us, tightest.admitted), (length_us, admitted));
-        assert_eq!(slack, BigInt::ZERO, "nothing is left of the bound");
+        assert_eq!(slack, 0, "nothing is left of the bound");
     }
 }
 

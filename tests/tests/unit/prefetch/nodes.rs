@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use lockage_core::flow::{Ask, Next, Prefetch, PrefetchConfig};
 use lockage_core::{Acquire, Command, Limit, Record, Timestamp, Verdict};
-use lockage_tests::config::Config;
-use lockage_tests::envelope::check_prefetched;
-use lockage_tests::properties::{Check, require};
-use lockage_tests::subject::Failure;
+use lockage_oracle::config::Config;
+use lockage_oracle::envelope::check_prefetched;
+use lockage_oracle::properties::{Check, require};
+use lockage_oracle::subject::Failure;
 
 /// When it begins, by the store's clock.
 const START_US: u64 = 1_763_697_600_000_000;

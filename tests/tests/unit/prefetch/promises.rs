@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-use lockage_tests::config::{Config, Kind};
-use lockage_tests::properties::{cases, property, try_out};
+use lockage_oracle::config::{Config, Kind};
+use lockage_oracle::properties::{cases, property, try_out};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

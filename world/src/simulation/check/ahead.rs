@@ -3,9 +3,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use lockage_core::{Decision, Limit};
+use lockage_core::Decision;
+use lockage_oracle::config::Config;
+use lockage_oracle::envelope::{ahead_bound, excess};
 
-use super::envelope::envelope;
 use super::{Property, Violation};
 use crate::simulation::job::Work;
 use crate::simulation::limiter::What;
@@ -31,7 +32,7 @@ pub(in crate::simulation) struct Ahead {
 
 #[derive(Debug)]
 struct Key {
-    limit: Limit,
+    limits: Vec<Config>,
     /// The most that each node holds.
     permits: u64,
     lease_us: u64,
@@ -41,7 +42,7 @@ struct Key {
     store_lease_us: u64,
     /// By the store's clock; nothing where that is set, or another server takes over: what is charged may then be more than
     /// the envelope, and E7 is what the store admits and n * k.
-    admitted: Option<Vec<(u64, u64)>>,
+    admitted: Option<Vec<(u64, i128)>>,
 }
 
 #[derive(Debug)]
@@ -187,7 +188,7 @@ impl Key {
         };
         let is_judged = scenario.faults.iter().all(|fault| is_plain(fault.trouble));
         Some(Key {
-            limit: limiter.limit,
+            limits: limiter.limit.parts().map(Config::from).collect(),
             permits: clients().flat_map(spending).map(|it| it.0).max()?,
             lease_us,
             all: all.sum(),
@@ -199,22 +200,15 @@ impl Key {
     /// Something is admitted: in all spans that end now it is within the bound.
     fn admit(&mut self, now_us: u64, cost: u64) -> Result<(), Violation> {
         let Some(admitted) = &mut self.admitted else { return Ok(()) };
-        admitted.push((now_us, cost));
-        let mut total = 0;
-        for (first_us, cost) in admitted.iter().rev() {
-            total += u128::from(*cost);
-            let span_us = now_us - first_us + 1;
-            for part in self.limit.parts() {
-                let alone = envelope(&part, span_us);
-                let shifted = envelope(&part, span_us + self.store_lease_us) - 1;
-                let most = (alone + u128::from(self.all)).min(shifted.max(alone));
-                if total > most {
-                    let what = format!(
-                        "{total} were admitted within {span_us} us, and {most} is the bound with {} taken ahead",
-                        self.all
-                    );
-                    return Err(Property::E7.broken(what));
-                }
+        admitted.push((now_us, cost.into()));
+        for config in &self.limits {
+            let most = |length_us| ahead_bound(config, length_us, self.all, self.store_lease_us);
+            if let Some(over) = excess(admitted.iter().rev().copied(), most) {
+                let what = format!(
+                    "{} were admitted within {} us, and {} is the bound with {} taken ahead",
+                    over.admitted, over.length_us, over.most, self.all
+                );
+                return Err(Property::E7.broken(what));
             }
         }
         Ok(())

@@ -1,8 +1,9 @@
 //! What was charged and given back, for the envelopes. A failover goes back to what the replica knew of.
 
 use lockage_core::Limit;
+use lockage_oracle::config::Config;
+use lockage_oracle::envelope::{self, Excess, excess, turns_excess};
 
-use super::envelope::{envelope, spaced};
 use super::{Property, Violation};
 
 #[derive(Clone, Debug)]
@@ -49,25 +50,19 @@ impl Charges {
         let at_us = self.at(now_us);
         for (part, charges) in limit.parts().zip(&mut self.parts) {
             charges.push(Charge { at_us, cost: cost.into(), reservation });
-            let mut total = 0;
-            for first in charges.iter().rev() {
-                total += first.cost;
-                let span_us = at_us - first.at_us + 1;
-                let most = envelope(&part, span_us);
-                if u128::try_from(total).is_ok_and(|total| total > most) {
-                    return Err(property(&part).broken(over(total, span_us, most)));
-                }
+            let config = Config::from(part);
+            let latest_first = charges.iter().rev().map(|charge| (charge.at_us, charge.cost));
+            let most = |length_us| envelope::bound(&config, length_us);
+            if let Some(excess) = excess(latest_first, most) {
+                return Err(envelope::property(&config).broken(over(&excess)));
             }
         }
         let Some(turn_us) = turn_us else { return Ok(()) };
         // Of several queues the latest one's turn counts, so that they are spaced by none of them.
-        let mut before = 0;
-        for (first_us, cost) in self.turns.iter().rev() {
-            before += u128::from(*cost);
-            let span_us = turn_us.saturating_sub(*first_us) + 1;
-            let most = spaced(limit, span_us);
-            if before >= most {
-                return Err(Property::E6.broken(over(before, span_us, most)));
+        if let Limit::LeakyBucket(_) = limit {
+            let latest_first = self.turns.iter().rev().copied();
+            if let Some(excess) = turns_excess(&Config::from(*limit), turn_us, latest_first) {
+                return Err(Property::E6.broken(over(&excess)));
             }
         }
         self.turns.push((turn_us, cost));
@@ -146,16 +141,6 @@ impl Charges {
     }
 }
 
-fn over(total: impl std::fmt::Display, span_us: u64, most: u128) -> String {
-    format!("{total} were admitted within {span_us} us, and {most} is the bound")
-}
-
-fn property(limit: &Limit) -> Property {
-    match limit {
-        Limit::FixedWindow(_) => Property::E1,
-        Limit::SlidingLog(_) => Property::E2,
-        Limit::SlidingWindow(_) => Property::E3,
-        Limit::IntervalBucket(_) => Property::E5,
-        _ => Property::E4,
-    }
+fn over(Excess { admitted, length_us, most, .. }: &Excess) -> String {
+    format!("{admitted} were admitted within {length_us} us, and {most} is the bound")
 }

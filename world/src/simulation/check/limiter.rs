@@ -7,9 +7,9 @@ mod stored;
 mod turns;
 
 use lockage_core::{Decision, Limit, REMEMBERED_REQUESTS, RequestId, StoredLimit, Verdict};
+use lockage_oracle::ledger::{Asked, Ledger};
 
 use super::charges::Charges;
-use super::reference::{Asked, Reference};
 use super::reservations::Reservations;
 use super::{Carried, Property, Violation};
 use crate::simulation::coverage::{Counts, Coverage};
@@ -29,7 +29,7 @@ pub(in crate::simulation) struct LimiterTruth {
     stored: Option<StoredLimit>,
     /// When it was written last.
     written_us: u64,
-    reference: Reference,
+    reference: Ledger,
     charges: Charges,
     /// The last requests and adjustments that were done under an id, the oldest first.
     remembered: Vec<Remembered>,
@@ -68,7 +68,7 @@ impl LimiterTruth {
             is_there: false,
             stored: None,
             written_us: 0,
-            reference: Reference::new(&limit),
+            reference: Ledger::new(&limit),
             charges: Charges::new(&limit),
             remembered: Vec::new(),
             reservations: Reservations::default(),
@@ -295,7 +295,7 @@ impl LimiterTruth {
     /// Nothing counts, under another limit.
     fn begin_under(&mut self, limit: Limit) {
         self.limit = limit;
-        self.reference = Reference::new(&limit);
+        self.reference = Ledger::new(&limit);
         self.remembered.clear();
         self.reservations = Reservations::default();
         self.charges.begin(&limit);
@@ -357,7 +357,7 @@ impl LimiterTruth {
             rare.saw(Coverage::LimitOver);
         }
         self.is_there = false;
-        self.reference = Reference::new(&self.limit);
+        self.reference = Ledger::new(&self.limit);
         self.remembered.clear();
         self.reservations = Reservations::default();
         (self.fits_us, self.resets_us) = (None, None);

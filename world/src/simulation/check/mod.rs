@@ -5,14 +5,11 @@
 mod ahead;
 mod belief;
 mod charges;
-mod envelope;
 mod latch;
 mod limiter;
 mod line;
 mod lock;
-mod part;
 mod property;
-mod reference;
 mod reservations;
 mod shared;
 

@@ -1,6 +1,6 @@
 //! The properties that a world is checked for.
 
-pub use crate::property::Property;
+pub use lockage_oracle::property::{Property, Violation};
 
 /// All of them.
 pub const PROPERTIES: [Property; 28] = {
@@ -10,24 +10,3 @@ pub const PROPERTIES: [Property; 28] = {
         L4, L5, L6, L7, L8, L9, L10,
     ]
 };
-
-impl Property {
-    pub(super) fn broken(self, what: String) -> Violation {
-        Violation { property: self, what }
-    }
-}
-
-/// A property that did not hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// Which.
-    pub property: Property,
-    /// What was seen.
-    pub what: String,
-}
-
-impl Violation {
-    pub(in crate::simulation) fn new(property: Property, what: String) -> Violation {
-        property.broken(what)
-    }
-}

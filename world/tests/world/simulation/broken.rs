@@ -16,25 +16,25 @@ const SEEDS: u64 = 4000;
 #[test]
 fn charges_that_are_not_stored_are_found_by_the_envelopes() {
     for (property, script, text, broken) in [
-        (Property::E1, ScriptId::FixedWindowAcquire, "true, used + cost end", "true, used end"),
+        (Property::E1, ScriptId::FixedWindowAcquire, "used = used + cost", "used = used"),
         (Property::E2, ScriptId::SlidingLogAcquire, "true, total + cost", "true, total"),
         (
             Property::E3,
             ScriptId::SlidingWindowAcquire,
-            "used + cost, current + cost",
-            "used, current",
+            "current = current + cost",
+            "current = current",
         ),
         (
             Property::E4,
             ScriptId::TokenBucketAcquire,
-            "true, deficit + cost * unit",
-            "true, deficit",
+            "deficit = deficit + cost * unit",
+            "deficit = deficit",
         ),
         (
             Property::E6,
             ScriptId::LeakyBucketAcquire,
-            "true, deficit + cost * unit",
-            "true, deficit",
+            "deficit = deficit + cost * unit",
+            "deficit = deficit",
         ),
     ] {
         found_in_script(property, script, text, broken);
@@ -50,7 +50,7 @@ fn charges_that_are_not_stored_are_found_by_e5() {
     found(
         Property::E5,
         scenario,
-        broken_script(script, "true, deficit + cost end", "true, deficit end"),
+        broken_script(script, "deficit = deficit + cost\n", "deficit = deficit\n"),
     );
 }
 
@@ -79,14 +79,14 @@ fn wrong_decisions_are_found() {
 
 #[test]
 fn a_key_that_is_dropped_too_soon_is_found_by_d9() {
-    let kept = "math.ceil((keep - now) / 1000) + skew";
+    let kept = "math.ceil((till - now) / 1000) + skew";
     found_in_script(Property::D9, ScriptId::TokenBucketAcquire, kept, "1 + skew");
     // Kept as it was where it should be set anew.
     found_in_script(
         Property::D9,
         ScriptId::TokenBucketAcquire,
-        "if keep == kept then",
-        "if kept > 0 then",
+        "if till == new_till then",
+        "if till > 0 then",
     );
     let kept = "'PX', ttl_ms(keep)";
     found_in_script(Property::D9, ScriptId::LockAcquire, kept, "'PX', ttl_ms(deadline)");
@@ -100,8 +100,8 @@ fn a_request_that_is_charged_twice_is_found_by_d11() {
 
 #[test]
 fn an_error_is_found_by_d12() {
-    let first = "local span = ";
-    let broken = "if now % 10 == 0 then error('a tenth') end local span = ";
+    let first = "local new_state, ";
+    let broken = "if now % 10 == 0 then error('a tenth') end local new_state, ";
     found_in_script(Property::D12, ScriptId::TokenBucketAcquire, first, broken);
 }
 
@@ -315,14 +315,14 @@ fn broken_script(script: ScriptId, text: &str, broken: &str) -> impl Fn() -> Scr
     let source = lockage_lua::script(script).source();
     assert_eq!(source.matches(text).count(), 1, "{text}");
     let broken = source.replace(text, broken);
-    // The general scripts of a lock run where the plain ones do not.
-    let is_general = script.name().starts_with("lock_");
+    // The slow path of a lock runs where the fast one does not.
+    let is_slow_path = script.name().starts_with("lock_");
     let refuse = format!("return redis.error_reply('{} for tests')", lockage_lua::NEEDS_SLOW_PATH);
-    let plain = [ScriptId::FastLockAcquire, ScriptId::FastLockRenew, ScriptId::FastLockRelease];
+    let fast = [ScriptId::FastLockAcquire, ScriptId::FastLockRenew, ScriptId::FastLockRelease];
     move || {
         let store = SimStore::new().unwrap().with_script(script, broken.clone());
-        let skipped = plain.into_iter().filter(|_| is_general);
-        Scripts::on(skipped.fold(store, |store, plain| store.with_script(plain, refuse.clone())))
+        let skipped = fast.into_iter().filter(|_| is_slow_path);
+        Scripts::on(skipped.fold(store, |store, fast| store.with_script(fast, refuse.clone())))
     }
 }
 

@@ -9,13 +9,13 @@ use super::broken::found_in_script;
 #[test]
 fn windows_that_end_a_microsecond_late_are_found() {
     for (property, script, text, broken) in [
-        (Property::D9, ScriptId::FixedWindowAcquire, "if now >= kept then", "if now > kept then"),
         (
-            Property::D4,
-            ScriptId::LimiterAcquire,
-            "used > 0 and now < opened + window",
-            "used > 0 and now <= opened + window",
+            Property::D9,
+            ScriptId::FixedWindowAcquire,
+            "now >= opened + window",
+            "now > opened + window",
         ),
+        (Property::D4, ScriptId::LimiterAcquire, "now >= opened + window", "now > opened + window"),
         (
             Property::D4,
             ScriptId::LimiterAcquire,
@@ -30,7 +30,7 @@ fn windows_that_end_a_microsecond_late_are_found() {
 #[test]
 fn a_window_that_ends_a_microsecond_early_is_found() {
     let script = ScriptId::FixedWindowAcquire;
-    found_in_script(Property::D4, script, "if now >= kept then", "if now >= kept - 1 then");
+    found_in_script(Property::D4, script, "now >= opened + window", "now >= opened + window - 1");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! What adjustments do (D15).
 
 use lockage_core::Adjusted;
+use lockage_oracle::ledger::Asked;
 
-use super::super::reference::Asked;
 use super::super::{Property, Violation};
 use super::{LimiterTruth, Seen, broken};
 use crate::simulation::coverage::{Counts, Coverage};

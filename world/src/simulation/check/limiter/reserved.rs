@@ -1,8 +1,8 @@
 //! Reservations, and how they are settled (D9, D11, D15).
 
 use lockage_core::{RequestId, Reservation, Settlement};
+use lockage_oracle::ledger::Asked;
 
-use super::super::reference::Asked;
 use super::super::reservations::Stage;
 use super::super::{Property, Violation};
 use super::{LimiterTruth, Seen, broken, no_answer};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use lockage_core::{CancelTurn, Cancellation, Limit};
+use lockage_oracle::ledger::{Asked, Ledger};
 
 use super::super::charges::Charges;
-use super::super::reference::{Asked, Reference};
 use super::super::{Property, Violation};
 use super::{LimiterTruth, Seen, broken, no_answer};
 use crate::simulation::coverage::{Counts, Coverage};
@@ -19,9 +19,9 @@ pub(super) struct Taken {
     at_us: u64,
     limit: Limit,
     /// What was true of the key before.
-    reference: Reference,
+    reference: Ledger,
     charges: Charges,
-    /// See [`Reference::charged`].
+    /// See [`Ledger::charged`].
     after: Vec<(i128, i128)>,
 }
 

@@ -1,0 +1,47 @@
+//! A lease that is held, and how it is lost.
+
+use std::time::Duration;
+
+use event_listener::Event;
+use lockage_core::lock::Holder;
+
+use super::request::AcquireRequest;
+use crate::key::Key;
+
+/// Why a lock is no longer held, though nobody released it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Loss {
+    /// Its lease ended before a renewal was answered. It may be free, held by another owner, or still held for a
+    /// moment.
+    #[error("the lock was lost: its lease ended before a renewal was answered")]
+    Expired,
+    /// The store no longer knows the grant: it was freed by force, its lease had ended, or a failover has lost it.
+    /// The holder now, if there is one.
+    #[error("the lock was lost: the store knows of no such grant")]
+    Refused(Option<Holder>),
+    /// It was held for its longest time.
+    #[error("the lock was lost: it was held for as long as it may be")]
+    HeldTooLong,
+}
+
+/// What is held under a lease. Until when it is sure, and whether it is lost, the manager knows.
+#[derive(Debug)]
+pub(super) struct Lease {
+    pub(super) key: Key,
+    pub(super) request: AcquireRequest,
+    pub(super) token: u64,
+    /// Tells of its loss. A later deadline is no event: whoever waits looks again at the one that it knows.
+    pub(super) lost: Event,
+}
+
+impl Lease {
+    pub(super) fn new(key: Key, request: AcquireRequest, token: u64) -> Self {
+        Lease { key, request, token, lost: Event::new() }
+    }
+
+    /// How long it lasts unless it is renewed.
+    pub(super) fn span(&self) -> Duration {
+        self.request.kind.lease()
+    }
+}

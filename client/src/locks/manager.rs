@@ -1,0 +1,254 @@
+//! What all handles and guards of one store share: the leases and their deadlines, and what the task has to release.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use event_listener::Event;
+use lockage_core::Timestamp;
+use lockage_core::flow::{Plan, Renewals};
+use lockage_core::lock::{Holder, Lock};
+
+use super::lease::{Lease, Loss};
+use super::request::AcquireRequest;
+use super::task;
+use crate::key::Key;
+use crate::retry_store::RetryStore;
+use crate::runtime::{Runtime, Spawn, random_bits};
+use crate::store::Store;
+use crate::sync::{Mutex, MutexGuard, lock};
+
+/// Shared by all handles and guards. The task ends after the last of them, once everything is released.
+pub(super) struct LeaseManager<S, R>(pub(super) Arc<Shared<S, R>>);
+
+/// What the task works on.
+pub(super) struct Shared<S, R> {
+    pub(super) store: RetryStore<S, R>,
+    /// How locks are used, and semaphores and read-write locks alike.
+    pub(super) lock: Lock,
+    longest: Option<Duration>,
+    state: Mutex<State>,
+    /// The task has something new to do.
+    pub(super) news: Event,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    /// The owner of all deadlines.
+    pub(super) renewals: Renewals<u64>,
+    pub(super) leases: HashMap<u64, Held>,
+    pub(super) pending: Vec<PendingRelease>,
+    /// No handle and no guard is left.
+    pub(super) is_closed: bool,
+    is_running: bool,
+    next_id: u64,
+    /// Of the latest reply: when it was asked for, and the store's time.
+    clock: Option<(Duration, Timestamp)>,
+}
+
+pub(super) struct Held {
+    lease: Arc<Lease>,
+    /// Once lost, it stays so.
+    loss: Option<Loss>,
+}
+
+/// Something that is to be released, again and again until the store answers.
+pub(super) struct PendingRelease {
+    pub(super) key: Key,
+    pub(super) request: AcquireRequest,
+    pub(super) what: Pending,
+    /// Its lease has ended by then.
+    pub(super) until: Duration,
+}
+
+/// What is to be released.
+#[derive(Clone, Copy)]
+pub(super) enum Pending {
+    /// The grant of this token.
+    Grant { token: u64 },
+    /// What an acquire without an answer may have taken. No store carries that acquire out from `settled` on.
+    Attempt { settled: Duration },
+    /// A place in line.
+    Place,
+}
+
+impl<S, R> LeaseManager<S, R> {
+    pub(super) fn new(store: RetryStore<S, R>, lock: Lock, longest: Option<Duration>) -> Arc<Self> {
+        let (state, news) = (Mutex::new(State::default()), Event::new());
+        Arc::new(LeaseManager(Arc::new(Shared { store, lock, longest, state, news })))
+    }
+
+    pub(super) fn store(&self) -> &RetryStore<S, R> {
+        &self.0.store
+    }
+
+    pub(super) fn runtime(&self) -> &R {
+        self.0.store.runtime()
+    }
+
+    /// Returns what owners and operations are named by.
+    pub(super) fn random_bits(&self) -> u128
+    where
+        R: Runtime,
+    {
+        random_bits(|| self.runtime().random())
+    }
+
+    pub(super) fn lock(&self) -> Lock {
+        self.0.lock
+    }
+
+    /// Renews a lease that was asked for at `sent` from now on, and returns its number.
+    pub(super) fn watch(&self, lease: &Arc<Lease>, sent: Duration) -> u64 {
+        let mut state = self.0.state();
+        let id = state.next_id;
+        state.next_id += 1;
+        state.renewals.watch(id, sent, lease.span(), self.0.longest);
+        state.leases.insert(id, Held { lease: Arc::clone(lease), loss: None });
+        drop(state);
+        self.0.news.notify(usize::MAX);
+        id
+    }
+
+    /// Returns until when this lease is sure, or why it is lost.
+    pub(super) fn status(&self, id: u64, now: Duration) -> Result<Duration, Loss> {
+        self.0.state().status(id, now)
+    }
+
+    /// Renews this lease no longer. A renewal that is under way does no harm after the release: it names the grant.
+    pub(super) fn stop(&self, id: u64) {
+        self.0.state().renewals.stop(&id);
+    }
+
+    /// Forgets this lease, and returns when it ends in the store, however late its last renewal is carried out.
+    pub(super) fn forget(&self, id: u64) -> Duration {
+        let mut state = self.0.state();
+        let deadline = state.renewals.deadline(&id).unwrap_or_default();
+        state.renewals.forget(&id);
+        let held = state.leases.remove(&id);
+        deadline.saturating_add(held.map_or(Duration::ZERO, |held| held.lease.span()))
+    }
+
+    /// Leaves a release to the task, which must run.
+    pub(super) fn release_later(&self, pending: PendingRelease) {
+        self.0.state().pending.push(pending);
+        self.0.news.notify(usize::MAX);
+    }
+
+    /// Returns the latest time of the store at which a call that is sent now may be carried out; the end of time
+    /// while the store's time is not known.
+    pub(super) fn not_after(&self, now: Duration) -> Timestamp
+    where
+        R: Runtime,
+    {
+        let Some((asked, time)) = self.0.state().clock else { return Timestamp::MAX };
+        let passed = now.saturating_sub(asked);
+        // As much as the clocks may differ in pace, and their coarseness.
+        let drift = passed / 1000 + Duration::from_millis(1);
+        time.saturating_add(passed + drift).saturating_add(self.0.store.timeout())
+    }
+
+    /// Learns the store's time from the reply to a call that was sent at `asked`.
+    pub(super) fn learn(&self, asked: Duration, time: Timestamp) {
+        self.0.state().clock = Some((asked, time));
+    }
+}
+
+impl<S, R> LeaseManager<S, R>
+where
+    S: Store + 'static,
+    R: Spawn,
+{
+    /// Starts the task unless it runs. It must be called in the runtime.
+    pub(super) fn ensure_running(&self) {
+        if !std::mem::replace(&mut self.0.state().is_running, true) {
+            let running = Running(Arc::clone(&self.0));
+            self.runtime().spawn(task::run(running));
+        }
+    }
+}
+
+impl<S, R> Drop for LeaseManager<S, R> {
+    fn drop(&mut self) {
+        self.0.state().is_closed = true;
+        self.0.news.notify(usize::MAX);
+    }
+}
+
+impl<S, R> Shared<S, R> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// Takes note of the answer to a renewal that was sent at `sent`; `None` where there is none.
+    pub(super) fn settle(
+        &self,
+        id: u64,
+        sent: Duration,
+        answer: Option<Result<(), Option<Holder>>>,
+        now: Duration,
+        random: u64,
+    ) {
+        let mut state = self.state();
+        match answer {
+            // An answer that comes after the deadline extends nothing.
+            Some(Ok(())) => {
+                if state.status(id, now).is_ok() {
+                    state.renewals.renewed(&id, sent);
+                }
+            }
+            Some(Err(holder)) => state.lose(id, Loss::Refused(holder)),
+            None => state.renewals.failed(&id, now, random),
+        }
+    }
+}
+
+impl State {
+    /// Returns the leases to renew now, at most `most`, and when to ask again. Those whose time is over are lost.
+    pub(super) fn plan(&mut self, now: Duration, most: usize) -> Plan<u64> {
+        let plan = self.renewals.plan(now, most);
+        for id in &plan.lost {
+            // That notices the loss, and tells of it.
+            let _ = self.status(*id, now);
+        }
+        plan
+    }
+
+    /// Returns a lease that is held.
+    pub(super) fn lease(&self, id: u64) -> Option<Arc<Lease>> {
+        self.leases.get(&id).map(|held| Arc::clone(&held.lease))
+    }
+
+    /// Returns until when a lease is sure, or why it is lost.
+    pub(super) fn status(&mut self, id: u64, now: Duration) -> Result<Duration, Loss> {
+        if let Some(loss) = self.leases.get(&id).and_then(|held| held.loss) {
+            return Err(loss);
+        }
+        match self.renewals.deadline(&id) {
+            Some(deadline) if now < deadline => Ok(deadline),
+            _ => {
+                let is_longest = self.renewals.is_longest(&id);
+                let loss = if is_longest { Loss::HeldTooLong } else { Loss::Expired };
+                self.lose(id, loss);
+                Err(loss)
+            }
+        }
+    }
+
+    fn lose(&mut self, id: u64, loss: Loss) {
+        self.renewals.stop(&id);
+        if let Some(held) = self.leases.get_mut(&id) {
+            held.loss.get_or_insert(loss);
+            held.lease.lost.notify(usize::MAX);
+        }
+    }
+}
+
+/// The task. Where it is dropped with the runtime that it ran in, another one can take its place.
+pub(super) struct Running<S, R>(pub(super) Arc<Shared<S, R>>);
+
+impl<S, R> Drop for Running<S, R> {
+    fn drop(&mut self) {
+        self.0.state().is_running = false;
+    }
+}

@@ -1,0 +1,303 @@
+//! One attempt to hold something: the commands that it sends, and what the store answers.
+
+use std::time::Duration;
+
+use lockage_core::Timestamp;
+use lockage_core::lock::{self, HoldId, Holder, Label, OwnerId};
+use lockage_core::rw_lock::{self, Mode};
+use lockage_core::semaphore::{self, PermitId};
+
+use super::guard::Released;
+use super::kind::{Kind, Permits, Side};
+use super::waiting::NextAttempt;
+use crate::error::StoreError;
+use crate::key::Key;
+use crate::store::Store;
+
+/// One attempt to hold something, under an id of its own. What it has taken is renewed and released by it, too.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AcquireRequest {
+    pub(super) kind: Kind,
+    pub(super) owner: OwnerId,
+    /// Names the hold or the permits.
+    pub(super) id: u128,
+    /// The owner waits in line.
+    pub(super) fair: bool,
+    pub(super) label: Option<Label>,
+}
+
+/// The answer to an acquire.
+pub(super) struct Acquired {
+    /// The store's time.
+    pub(super) now: Timestamp,
+    pub(super) result: Result<Grant, Refusal>,
+}
+
+pub(super) struct Grant {
+    pub(super) token: u64,
+    pub(super) holds: u64,
+}
+
+pub(super) struct Refusal {
+    /// `None` where the store's answer came too late to count, or named nobody.
+    pub(super) busy: Option<Busy>,
+    /// When it is free, if nobody renews, releases or comes before.
+    pub(super) free_in: Duration,
+}
+
+/// Why something cannot be held now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Busy {
+    /// Another owner holds the lock.
+    Held(Holder),
+    /// The lock is free, and owners that came before wait in line.
+    Queued {
+        /// How many come before.
+        ahead: u64,
+    },
+    /// Too few permits of the semaphore are left; or others hold the read-write lock, or a writer waits for it, so
+    /// that this side has to wait.
+    InUse {
+        /// When that ends, if nobody renews, releases or comes before.
+        retry_after: Duration,
+    },
+    /// An owner that reads can write only as the only reader, and others read as well. Waiting for them is refused,
+    /// because it would never end if one of them waited, too. Release the read first.
+    Upgrade {
+        /// When their leases end, if nobody renews, releases or comes before.
+        retry_after: Duration,
+    },
+}
+
+impl AcquireRequest {
+    /// The owner as the store names it.
+    pub(super) fn owner(&self) -> OwnerId {
+        match self.kind {
+            Kind::Lock(_) | Kind::Side(_) => self.owner,
+            Kind::Permits(_) => OwnerId::from_u128(self.id),
+        }
+    }
+
+    /// Asks for it, for a caller whose next attempt, where this one is refused, is `next`.
+    pub(super) async fn acquire(
+        &self,
+        store: &impl Store,
+        key: &Key,
+        not_after: Timestamp,
+        next: NextAttempt,
+    ) -> Result<Acquired, StoreError> {
+        let acquire = match self.kind {
+            Kind::Lock(lock) => {
+                let acquire = lock.acquire(self.owner, self.hold(), not_after);
+                let acquire = match self.fair {
+                    true => acquire.queued(next.within),
+                    false => acquire.waiting(next.notified_within()),
+                };
+                Operation::Lock(self.label.map_or(acquire, |label| acquire.labelled(label)))
+            }
+            Kind::Permits(Permits { semaphore, count }) => {
+                let acquire = semaphore.acquire(self.permit(), count, not_after);
+                // Invariant: see `Permits`.
+                let acquire = acquire.expect("the count was checked");
+                Operation::Semaphore(acquire.waiting(next.notified_within()))
+            }
+            Kind::Side(Side { lock, mode: Mode::Read }) => {
+                let read = lock.read(self.owner, self.hold(), not_after);
+                Operation::RwLock(read.waiting(next.notified_within()))
+            }
+            Kind::Side(Side { lock, mode: Mode::Write }) => {
+                // It keeps new readers out, too.
+                let write = lock.write(self.owner, self.hold(), not_after);
+                Operation::RwLock(write.waiting(next.within))
+            }
+        };
+        let Reply { now, answer } = acquire.execute(store, key, Duration::MAX).await?;
+        let result = match answer {
+            Answer::Held(grant) => Ok(grant),
+            Answer::Refused(refusal) => Err(refusal),
+            Answer::Released { .. } => Err(Refusal::TOO_LATE),
+        };
+        Ok(Acquired { now, result })
+    }
+
+    /// Renews the grant of `token` within `patience`; a refusal names the holder, where one is known.
+    pub(super) async fn renew(
+        &self,
+        store: &impl Store,
+        key: &Key,
+        token: u64,
+        patience: Duration,
+    ) -> Result<Result<(), Option<Holder>>, StoreError> {
+        let renew = match self.kind {
+            Kind::Lock(lock) => Operation::Lock(lock.renew(self.owner, Some(token))),
+            Kind::Permits(Permits { semaphore, .. }) => {
+                Operation::Semaphore(semaphore.renew(self.permit(), Some(token)))
+            }
+            Kind::Side(Side { lock, mode }) => {
+                Operation::RwLock(lock.renew(self.owner, mode, Some(token)))
+            }
+        };
+        Ok(match renew.execute(store, key, patience).await?.answer {
+            Answer::Held(_) => Ok(()),
+            answer => Err(answer.holder()),
+        })
+    }
+
+    /// Releases the grant of `token`. To repeat it changes nothing more.
+    pub(super) async fn release(
+        &self,
+        store: &impl Store,
+        key: &Key,
+        token: u64,
+    ) -> Result<Released, StoreError> {
+        let release = match self.kind {
+            Kind::Lock(lock) => Operation::Lock(lock.release(self.owner, self.hold())),
+            Kind::Permits(Permits { semaphore, .. }) => {
+                Operation::Semaphore(semaphore.release(self.permit(), Some(token)))
+            }
+            Kind::Side(Side { lock, mode }) => {
+                Operation::RwLock(lock.release(self.owner, mode, self.hold()))
+            }
+        };
+        Ok(match release.execute(store, key, Duration::MAX).await?.answer {
+            Answer::Released { holds: 0 } => Released::Free,
+            Answer::Released { holds } => Released::Held(holds),
+            answer => Released::NotHeld(answer.holder()),
+        })
+    }
+
+    /// Gives up the owner's place in line, if it has one. To repeat it changes nothing more.
+    pub(super) async fn withdraw(&self, store: &impl Store, key: &Key) -> Result<(), StoreError> {
+        if let Kind::Lock(lock) = self.kind {
+            store.execute(key, &lock.withdraw(self.owner)).await?;
+        }
+        Ok(())
+    }
+
+    fn hold(&self) -> HoldId {
+        HoldId::from_u128(self.id)
+    }
+
+    fn permit(&self) -> PermitId {
+        PermitId::from_u128(self.id)
+    }
+}
+
+/// The command of one kind.
+enum Operation {
+    Lock(lock::Operation),
+    Semaphore(semaphore::Operation),
+    RwLock(rw_lock::Operation),
+}
+
+impl Operation {
+    async fn execute(
+        self,
+        store: &impl Store,
+        key: &Key,
+        patience: Duration,
+    ) -> Result<Reply, StoreError> {
+        Ok(match self {
+            Operation::Lock(command) => store.execute_within(key, &command, patience).await?.into(),
+            Operation::Semaphore(command) => {
+                store.execute_within(key, &command, patience).await?.into()
+            }
+            Operation::RwLock(command) => {
+                store.execute_within(key, &command, patience).await?.into()
+            }
+        })
+    }
+}
+
+/// The reply to an operation, of whichever kind.
+struct Reply {
+    now: Timestamp,
+    answer: Answer,
+}
+
+enum Answer {
+    Held(Grant),
+    Released { holds: u64 },
+    Refused(Refusal),
+}
+
+impl Answer {
+    fn holder(&self) -> Option<Holder> {
+        match self {
+            Answer::Refused(Refusal { busy: Some(Busy::Held(holder)), .. }) => Some(*holder),
+            _ => None,
+        }
+    }
+}
+
+impl From<lock::Reply> for Reply {
+    fn from(lock::Reply { now, answer }: lock::Reply) -> Self {
+        let answer = match answer {
+            lock::Answer::Held(hold) => Answer::held(hold.token, hold.holds),
+            lock::Answer::Released { holds, .. } => Answer::Released { holds },
+            lock::Answer::Refused(Some(holder)) => {
+                Answer::refused(holder.hold.deadline, now, |_| Busy::Held(holder))
+            }
+            lock::Answer::Queued { ahead, until } => {
+                Answer::refused(until, now, |_| Busy::Queued { ahead })
+            }
+            lock::Answer::Refused(None) | lock::Answer::TooLate => {
+                Answer::Refused(Refusal::TOO_LATE)
+            }
+        };
+        Reply { now, answer }
+    }
+}
+
+impl From<semaphore::Reply> for Reply {
+    fn from(semaphore::Reply { now, answer, .. }: semaphore::Reply) -> Self {
+        use semaphore::Answer as Told;
+        let answer = match answer {
+            Told::Held(grant) => Answer::held(grant.token, grant.count),
+            Told::Released { .. } => Answer::Released { holds: 0 },
+            Told::Full { fits_at } => Answer::in_use(fits_at, now),
+            // Nobody asks for more permits than there are: see `Permits`.
+            Told::TooLate | Told::Never | Told::NotHeld => Answer::Refused(Refusal::TOO_LATE),
+        };
+        Reply { now, answer }
+    }
+}
+
+impl From<rw_lock::Reply> for Reply {
+    fn from(rw_lock::Reply { now, answer, .. }: rw_lock::Reply) -> Self {
+        use rw_lock::Answer as Told;
+        let answer = match answer {
+            Told::Held(hold) => Answer::held(hold.token, hold.holds),
+            Told::Released { holds, .. } => Answer::Released { holds },
+            Told::Refused { retry_at } | Told::TooMany { retry_at } => {
+                Answer::in_use(retry_at, now)
+            }
+            Told::UpgradeRefused { retry_at } => {
+                Answer::refused(retry_at, now, |retry_after| Busy::Upgrade { retry_after })
+            }
+            Told::TooLate | Told::NotHeld => Answer::Refused(Refusal::TOO_LATE),
+        };
+        Reply { now, answer }
+    }
+}
+
+impl Answer {
+    fn held(token: u64, holds: u64) -> Self {
+        Answer::Held(Grant { token, holds })
+    }
+
+    fn in_use(until: Timestamp, now: Timestamp) -> Self {
+        Answer::refused(until, now, |retry_after| Busy::InUse { retry_after })
+    }
+
+    fn refused(until: Timestamp, now: Timestamp, busy: impl FnOnce(Duration) -> Busy) -> Self {
+        let free_in = until.saturating_since(now);
+        Answer::Refused(Refusal { busy: Some(busy(free_in)), free_in })
+    }
+}
+
+impl Refusal {
+    /// Nobody is in the way: the answer came too late to be of use.
+    pub(super) const TOO_LATE: Refusal = Refusal { busy: None, free_in: Duration::ZERO };
+}

@@ -1,0 +1,146 @@
+//! Commands of any type as one type, for stores and messages that do not know theirs.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::any::Any;
+use core::fmt;
+
+use crate::call::{PackedCall, TextCall};
+use crate::command::{Command, Publish};
+use crate::error::{RecordError, ReplyError};
+use crate::record::Record;
+use crate::time::Timestamp;
+
+/// The outcome of a command whose type is not known: see [`AnyCommand`].
+pub type AnyOutcome = Box<dyn Any + Send>;
+
+/// A command whose type is not known. Its outcome is a box of the command's own outcome.
+///
+/// ```
+/// use lockage_core::{Acquire, AnyCommand, Command, Decision, Limit, Timestamp};
+///
+/// let limit: Limit = "fixed-window 1/min".parse()?;
+/// let acquire = Acquire::new(limit, 1)?;
+/// let outcome = AnyCommand::new(acquire).apply(&mut None, Timestamp::EPOCH)?;
+/// assert!(outcome.downcast::<Decision>().is_ok_and(|decision| decision.is_allowed()));
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct AnyCommand(Arc<dyn DynCommand>);
+
+impl AnyCommand {
+    /// Returns this command without its type.
+    pub fn new(command: impl Command) -> Self {
+        AnyCommand(Arc::new(command))
+    }
+
+    /// Returns the command, if it is of this type.
+    pub fn downcast_ref<C: Command>(&self) -> Option<&C> {
+        self.0.as_any().downcast_ref()
+    }
+}
+
+impl fmt::Debug for AnyCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AnyCommand").field(&self.0.encode_text().script()).finish()
+    }
+}
+
+/// The form of a command that can be a trait object.
+trait DynCommand: Send + Sync {
+    fn as_any(&self) -> &dyn Any;
+    fn encode_text(&self) -> TextCall;
+    fn encode_packed(&self) -> Option<PackedCall>;
+    fn outcome(&self, reply: &[i64]) -> Result<AnyOutcome, ReplyError>;
+    fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<AnyOutcome, RecordError>;
+    fn is_repeatable(&self) -> bool;
+    fn publishes(&self, outcome: &dyn Any, stored: Option<&Record>) -> Publish;
+}
+
+impl<C: Command> DynCommand for C {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn encode_text(&self) -> TextCall {
+        Command::encode_text(self)
+    }
+
+    fn encode_packed(&self) -> Option<PackedCall> {
+        Command::encode_packed(self)
+    }
+
+    fn outcome(&self, reply: &[i64]) -> Result<AnyOutcome, ReplyError> {
+        Ok(Box::new(Command::outcome(self, reply)?))
+    }
+
+    fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<AnyOutcome, RecordError> {
+        Ok(Box::new(Command::apply(self, slot, now)?))
+    }
+
+    fn is_repeatable(&self) -> bool {
+        Command::is_repeatable(self)
+    }
+
+    fn publishes(&self, outcome: &dyn Any, stored: Option<&Record>) -> Publish {
+        let outcome = outcome.downcast_ref().expect("the outcome is this command's own");
+        Command::publishes(self, outcome, stored)
+    }
+}
+
+impl Command for AnyCommand {
+    type Outcome = AnyOutcome;
+
+    fn encode_text(&self) -> TextCall {
+        self.0.encode_text()
+    }
+
+    fn encode_packed(&self) -> Option<PackedCall> {
+        self.0.encode_packed()
+    }
+
+    fn outcome(&self, reply: &[i64]) -> Result<AnyOutcome, ReplyError> {
+        self.0.outcome(reply)
+    }
+
+    fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<AnyOutcome, RecordError> {
+        self.0.apply(slot, now)
+    }
+
+    fn is_repeatable(&self) -> bool {
+        self.0.is_repeatable()
+    }
+
+    fn publishes(&self, outcome: &AnyOutcome, stored: Option<&Record>) -> Publish {
+        self.0.publishes(&**outcome, stored)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Acquire, Decision, Encoded, Limit, Peek};
+
+    #[test]
+    fn a_command_without_its_type_is_encoded_applied_and_read_as_with_it() {
+        let limit: Limit = "token-bucket 5/s burst 5".parse().unwrap();
+        let acquire = Acquire::new(limit, 2).unwrap();
+        let any = AnyCommand::new(acquire);
+        assert_eq!(Command::encode(&any), acquire.encode());
+        assert!(matches!(Command::encode(&any), Encoded::Packed(_)));
+        assert_eq!(Command::encode_text(&any), Command::encode_text(&acquire));
+        assert_eq!(Command::is_repeatable(&any), Command::is_repeatable(&acquire));
+        assert!(Command::is_repeatable(&AnyCommand::new(Peek::new(limit, 1))));
+        let own = |outcome: AnyOutcome| *outcome.downcast::<Decision>().unwrap();
+        let (mut slot, mut other) = (None, None);
+        let told = Command::apply(&any, &mut slot, Timestamp::EPOCH).unwrap();
+        assert_eq!(own(told), Command::apply(&acquire, &mut other, Timestamp::EPOCH).unwrap());
+        assert_eq!(slot, other);
+        let reply = [0, 0];
+        let told = Command::outcome(&any, &reply).unwrap();
+        assert_eq!(own(told), Command::outcome(&acquire, &reply).unwrap());
+        assert!(Command::outcome(&any, &[]).is_err());
+        assert_eq!(any.downcast_ref::<Acquire>(), Some(&acquire));
+        assert!(any.downcast_ref::<Peek>().is_none());
+    }
+}

@@ -1,0 +1,10 @@
+$prelude
+$packed
+$algorithms
+$requests
+$counters
+$log_entries
+$any_record
+$reservations
+$limit_record
+$conversion

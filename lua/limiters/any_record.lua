@@ -1,0 +1,33 @@
+-- Reads the record of any limiter: a string, or a list whose first element is the head.
+
+-- Before the record of a limit that is stored with it for all to follow stands
+--   P1 o 60000000 1763700060123456 F1 ...
+-- that is P1; whose use counts: o that of all clients, c that of each by itself; for how long it is kept
+-- after each write (us), and when it is over (us), unless it is written before: the record then acts as
+-- if it were not there.
+local LIMIT_IS_STORED, BLOCKED = $LIMIT_IS_STORED, $BLOCKED
+local policy   -- what it says, but for the end
+
+-- The string or the head, and which form it has ('string' or 'list'); nothing where there is none; or
+-- nothing, nothing and why it is not the record of a limiter.
+local function read_any()
+  local form = redis.call('TYPE', key).ok
+  if form == 'none' then return end
+  local record
+  if form == 'string' then record = unpacked(redis.call('GET', key)) end
+  if form == 'list' then record = unpacked(redis.call('LINDEX', key, '0')) end
+  local scope, keep, till, from = match(record or '', '^P1 ([oc]) (%d+) (%d+) ()')
+  if scope then
+    policy, record = {scope = scope, keep = tonumber(keep)}, sub(record, from)
+    if policy.keep < 1 or policy.keep > LONGEST or tonumber(till) > EXACT then return nil, nil, {DAMAGED} end
+  end
+  local letter, version = match(record or '', '^([LCP$LETTERS])(%d+) ')
+  if not version then return nil, nil, {policy and DAMAGED or OTHER_KIND} end
+  if version ~= '1' then return nil, nil, {OTHER_VERSION} end
+  if letter == 'P' then return nil, nil, {DAMAGED} end
+  if policy and now >= tonumber(till) then
+    policy = nil
+    return
+  end
+  return record, form
+end

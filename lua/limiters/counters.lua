@@ -1,0 +1,37 @@
+-- A part of a limit that counts by one of the `algorithms` has in `state` its numbers, settled.
+
+-- The units that are used of a part.
+local function counter_used(part)
+  return part.counted_units(unpack(part.state))
+end
+
+local function counter_add(part, units)
+  part.state[part.counted] = part.state[part.counted] + units * part.unit
+end
+
+-- Gives back as far as there is: of a sliding window first from its running window.
+local function counter_give_back(part, units)
+  local state, at = part.state, part.counted
+  if part.previous then
+    local rest = max(0, units - state[at])
+    state[at], state[part.previous] = max(0, state[at] - units), max(0, state[part.previous] - rest)
+  elseif units >= counter_used(part) then   -- compared in units: their parts can pass 2^53
+    state[at] = 0
+  else
+    state[at] = state[at] - units * part.unit
+  end
+end
+
+-- When the state is as a fresh one; where nothing is used, when no earlier time is held back any more.
+local function counter_fresh_at(part)
+  local state = part.state
+  if state[part.counted] > 0 then return part.fresh_at(unpack(state)) end
+  if part.previous and state[part.previous] > 0 then return part.fresh_at(unpack(state)) - part.window end
+  return state[part.latest]
+end
+
+-- Until when the record of a counter by itself is kept.
+local function counter_kept_until(part)
+  if part.state[part.counted] > 0 then return part.kept_until(unpack(part.state)) end
+  return counter_fresh_at(part)
+end

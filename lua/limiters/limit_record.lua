@@ -1,0 +1,282 @@
+-- The record of any limit, of one part or of several: what the slow path works on.
+--
+-- A limit of one part has the record that its own script reads: a counter's is
+--   F1 10 60000000 1763700000123456 3
+-- that is its tag (the kind and the version of the format), its configuration, and its state, as `algorithms` says; with nothing behind it, it is packed. A limit of several is
+--   C1 F1 10 60000000 T1 1 10 20 1763700000123456 3 30 1763700000123456
+-- that is the tag, each part's tag and configuration, then each part's state, of which every request
+-- is charged to every part or to none; then what `requests` describes. It is a string; with a log
+-- among its parts the head of a list, whose entries `log_entries` describes. The state of a log is
+--   used last skip     the total cost of the entries that count for it, when the latest request was
+--                      admitted (us), and how many of the entries have expired for it
+-- and without the third number where the log is the only part, since it is 0 there.
+local head             -- the limit in ARGV, as a record of it begins
+local parts, logs      -- its parts, each with its settled state, and those that are logs
+local form             -- of the record: 'string', 'list', or nothing where there is none
+local converted        -- whether the record was of another limit
+local prior            -- the state as it was stored, of a limit that is one counter and its own record with no more to it
+                       -- than the fast path knows, or requests that are remembered
+local convert          -- see conversion.lua
+-- Of a call under the limit that is stored with the record, not under the one in ARGV: how long the caller
+-- waits for its turn (us); and under `default`, if it has one, the terms on which the limit in ARGV is
+-- stored where there is no record.
+local follows
+local only_asks, sets  -- whether this script writes nothing, and whether it stores the limit in ARGV
+
+-- The parts of the limit that begins at words[from], and what stands behind it; or nothing, where it
+-- cannot be read, and why.
+local function read_parts(words, from)
+  local read, most, place = {}, 1, from
+  if words[place] == '$COMPOSITE' then most, place = $MAX_LIMITS, place + 1 end
+  repeat
+    local tag, config = words[place] or '', {}
+    local size = CONFIGS[tag]
+    if not size then return nil, place, find(tag, '^[L$LETTERS]%d+$') and OTHER_VERSION or OTHER_KIND end
+    for i = 1, size do
+      config[i] = tonumber(match(words[place + i] or '', '^%d+$'))
+      if not config[i] or config[i] < 1 or config[i] > EXACT then return nil, place + i, DAMAGED end
+    end
+    local part = (algorithms[tag] or new_log)(unpack(config))
+    if not part then return nil, place + 2, DAMAGED end
+    part.tag, part.name = tag, table.concat(words, ' ', place, place + size)
+    read[#read + 1], place = part, place + 1 + size
+  until #read == most or not find(words[place] or '', '^%u')
+  if most ~= 1 and #read < 2 then return nil, place, DAMAGED end
+  return read, place
+end
+
+local function logs_of(all)
+  local found = {}
+  for _, part in ipairs(all) do
+    if part.is_log then found[#found + 1] = part end
+  end
+  return found
+end
+
+-- Takes the last argument away where it says to follow the stored limit: as *patience, or with a default as
+-- *patience:scope:keep, such as *0:o:60000000.
+local function read_follow()
+  local patience, default = match(ARGV[#ARGV] or '', '^%*(%d+)(.*)$')
+  if not patience then return end
+  follows = {patience = tonumber(patience)}
+  if default ~= '' then
+    local scope, keep = match(default, '^:([oc]):(%d+)$')
+    keep = tonumber(keep)
+    if not keep or keep < 1 or keep > LONGEST then
+      return wrong_argument(#ARGV, '*, a patience in us, and with a default :, o or c, : and up to 2^50 us')
+    end
+    follows.default = {scope = scope, keep = keep}
+  end
+  ARGV[#ARGV] = nil
+end
+
+-- Reads the limit in ARGV, from `first` on: what stands behind it; or nothing and why it is wrong.
+local function read_limit(first)
+  local wrong = read_follow()
+  if wrong then return nil, wrong end
+  local read, behind = read_parts(ARGV, first)
+  if not read then return nil, wrong_argument(behind, 'part of a limit, whose tags this script knows') end
+  parts, logs = read, logs_of(read)
+  head = table.concat(ARGV, ' ', first, behind - 1) .. ' '
+  return behind
+end
+
+-- Takes the states of a record's parts out of its words, or tells that they cannot be.
+local function read_states(words, from, all)
+  local place, latest = from, nil
+  local function take()
+    local number = tonumber(match(words[place] or '', '^%d+$'))
+    place, broken = place + 1, broken or not number or number > EXACT
+    return number
+  end
+  for _, part in ipairs(all) do
+    if part.is_log then
+      part.used = take()
+      last = take()
+      part.skip = #all > 1 and take() or 0
+      broken, latest = broken or latest and latest ~= last, last
+    else
+      part.state = {}
+      for i = 1, part.size do part.state[i] = take() end
+    end
+  end
+  return not broken and not words[place]
+end
+
+-- How many numbers a request's reply was made from, and an adjustment's.
+local function told_numbers(all)
+  local most = 0
+  for _, part in ipairs(all) do most = most + (part.size or 2) end
+  return most, 2 + most + #logs_of(all)
+end
+
+-- The parts of a record with their states, and whether they are those of the limit that counts; or nothing
+-- and why it cannot be read.
+local function read_stored(record)
+  local bar = find(record, '|')
+  -- Behind the same head stands a state, or another part of a longer limit.
+  local same = not follows and sub(record, 1, #head) == head and find(record, '^%d', #head + 1) ~= nil
+  local from = same and #head + 1 or 1
+  local text, words, stored, place = sub(record, from, bar and bar - 1), {}, parts, 1
+  for word in string.gmatch(text, '%S+') do words[#words + 1] = word end
+  if not same then
+    local status
+    stored, place, status = read_parts(words, 1)
+    if not stored then return nil, {status} end
+    if follows then
+      parts, logs, same = stored, logs_of(stored), true
+      head = table.concat(words, ' ', 1, place - 1) .. ' '
+    end
+  end
+  local is_list = #logs_of(stored) > 0
+  if table.concat(words, ' ') ~= text or is_list ~= (form == 'list') then return nil, {DAMAGED} end
+  if not read_states(words, place, stored) then return nil, {DAMAGED} end
+  if bar then
+    local most, adjusted = told_numbers(stored)
+    local fewest = #stored == 1 and not is_list and 0 or most
+    local behind = read_reservations(sub(record, bar), stored, most, adjusted)
+    local refused = not behind and {DAMAGED} or read_behind(behind, most, fewest, adjusted)
+    if refused then return nil, refused end
+  end
+  return stored, same
+end
+
+local function settle(all)
+  at = max(now, last)
+  for _, part in ipairs(all) do
+    if part.is_log then log_settle(part) else part.state = {part.settle(unpack(part.state))} end
+  end
+end
+
+local function used(part)
+  if part.is_log then return part.used end
+  return counter_used(part)
+end
+
+-- The largest cost that every part admits.
+local function remaining()
+  local least = EXACT
+  for _, part in ipairs(parts) do least = math.min(least, part.capacity - used(part)) end
+  return max(0, least)
+end
+
+local function has_queues()
+  for _, part in ipairs(parts) do
+    if part.is_queue then return true end
+  end
+  return false
+end
+
+-- When it is the turn of what is charged next: when every queue has drained.
+local function turn_at()
+  local latest = 0
+  for _, part in ipairs(parts) do
+    if part.is_queue then latest = max(latest, part.fresh_at(unpack(part.state))) end
+  end
+  return latest
+end
+
+local function charge(cost)
+  for _, part in ipairs(parts) do
+    if not part.is_log then counter_add(part, cost) end
+  end
+  add_entry(logs, cost)   -- which is no log's where there is none
+end
+
+-- Adds each part's state to the reply.
+local function add_states(reply)
+  for _, part in ipairs(parts) do
+    local state = part.is_log and {part.used, last} or part.state
+    for _, number in ipairs(state) do reply[#reply + 1] = number end
+  end
+end
+
+-- Adds for each log when enough will have expired for `cost`.
+local function add_freed_at(reply, cost)
+  for _, log in ipairs(logs) do reply[#reply + 1] = log_freed_at(log, cost) end
+end
+
+-- Writes the record. The rest is what `remembered` takes.
+local function store(cost, told, letter)
+  local behind, keep = remembered(cost, told, letter)
+  local more, till = reservations_behind(parts)
+  behind, keep = behind .. more, max(keep, till)
+  local numbers, drop = {}, logs[1] and smallest_skip(logs)
+  for _, part in ipairs(parts) do
+    local state = part.state
+    if part.is_log then
+      state = {part.used, last, #parts > 1 and uncut(part.skip) - drop or nil}
+      -- A stored limit goes as soon as nothing counts any more.
+      local fresh = last + (part.used > 0 and part.window or 0)
+      keep = max(keep, (parts[2] or policy) and fresh or log_kept_until(part))
+    else
+      keep = max(keep, parts[2] and counter_fresh_at(part) or counter_kept_until(part))
+    end
+    numbers[#numbers + 1] = as_text(state, 1)
+  end
+  local record = head .. table.concat(numbers, ' ') .. behind
+  if policy then
+    keep = max(keep, now + policy.keep)
+    record = format('P1 %s %.0f %.0f ', policy.scope, policy.keep, keep) .. record
+  end
+  if logs[1] then
+    store_entries(record, drop, form == 'list', ttl_ms(keep))
+  else
+    redis.call('SET', key, packed(record), 'PX', ttl_ms(keep))
+  end
+end
+
+-- The reply. Of a call under the stored limit, that limit follows: 1 if it is per client, else 0; for how
+-- long it is kept; of each part the code of its tag's letter, and its configuration; and how many numbers
+-- these are.
+local function told(reply)
+  if not follows or #reply == 1 then return reply end
+  local before = #reply
+  reply[#reply + 1] = policy.scope == 'c' and 1 or 0
+  reply[#reply + 1] = policy.keep
+  for _, part in ipairs(parts) do
+    reply[#reply + 1] = string.byte(part.tag)
+    for number in string.gmatch(part.name, ' (%d+)') do reply[#reply + 1] = tonumber(number) end
+  end
+  reply[#reply + 1] = #reply - before
+  return reply
+end
+
+-- What to reply at once about whose limit counts, if anything: {0, now} where the call is under a stored
+-- limit and there is none.
+local function other_policy(record)
+  if not follows then return policy and not sets and {LIMIT_IS_STORED} end
+  if record and not policy or not record and not follows.default then return {0, now} end
+  policy = policy or follows.default
+end
+
+-- A limit per client is for another key: it is told, and kept.
+local function tell_per_client()
+  id = nil
+  if not only_asks then store() end
+  return told({0, now})
+end
+
+-- Reads what is stored and settles it, for the limit that `read_limit` has read or the stored one that it
+-- follows; or what to reply instead.
+local function read_record()
+  local record, found, refused = read_any()
+  refused = refused or other_policy(record)
+  if refused then return refused end
+  form = found
+  if not record then
+    for _, part in ipairs(parts) do part.state, part.used, part.skip = {}, 0, 0 end
+    settle(parts)
+  else
+    entries = form == 'list' and math.huge or 0
+    local stored, same = read_stored(record)
+    if not stored then return same end
+    local is_fast_path = same and not stored[2] and not policy and not blocked and not reservations[1]
+    prior = is_fast_path and stored[1].state
+    settle(stored)
+    converted = not same
+    if converted then convert(stored) else lower_reservations(parts) end
+    if broken then return {DAMAGED} end
+  end
+  if follows and policy.scope == 'c' then return tell_per_client() end
+end

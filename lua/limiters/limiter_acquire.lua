@@ -1,0 +1,66 @@
+-- Admits each of several costs, in order, at one time, each as if sent singly, under any limit and
+-- whatever limit the record was written under: it is converted, which `conversion` describes. TYPE, GET
+-- or LINDEX and LRANGE; SET, or with a log what `store_entries` calls, where anything was admitted or
+-- converted.
+--
+-- ARGV[3]  empty, or an id for a request that may be sent again, which `read_request` describes; or r and
+--          the same for a reservation, whose cost is an estimate that can be settled for so long
+-- ARGV[4]  and on: the limit: a tag and its configuration; or C1, then two to four of these
+-- ARGV[..] with leaky buckets among it the patience (us), the longest that the turn of a request may be away
+--          when it is admitted; then one or more costs, each at least 1
+-- Reply    {0, now}; each part's state before this call, settled (of a single counter as it was stored, as the fast
+--          path replies it), which is a log's used and last; then
+--          for each cost, for each log, when enough will have expired for it, 0 where it fits or never
+--          can: every decision follows from these. {6, now, until} and the same where the key is
+--          blocked: nothing is admitted. A request that is remembered gets the reply that it got, which
+--          was made from the states.
+$any_limit
+local first, refused = read_limit(4)
+if refused then return refused end
+local patience = has_queues() and first
+local costs = patience and first + 1 or first
+local wrong = not_whole(first, max(costs, #ARGV))
+if wrong then return wrong_argument(wrong, 'a whole number') end
+local reserves = find(ARGV[3] or '', '^r.') ~= nil
+if reserves then ARGV[3] = sub(ARGV[3], 2) end
+refused = read_request(costs) or read_record()
+if refused then return refused end
+
+local again = repeated(ARGV[costs], reserves and 'r')
+if reserves and reserved and reserved.places
+    and reserved[2] == tonumber(ARGV[costs]) and reserved[1] - reserved[3] == remember then
+  again = {0, unpack(reserved, 3, reserved.places)}
+end
+if again then
+  if again[1] == 0 then
+    for _ = 1, #logs do again[#again + 1] = 0 end
+  end
+  return told(again)
+end
+
+local reply = blocked and {BLOCKED, now, blocked} or {0, now}
+local before = not reserves and prior or {}
+if not before[1] then add_states(before) end
+for _, number in ipairs(before) do reply[#reply + 1] = number end
+local admitted = false
+local longest = follows and follows.patience or patience and tonumber(ARGV[patience])
+local function in_time()
+  return not longest or turn_at() - now <= longest
+end
+for i = costs, #ARGV do
+  local cost = tonumber(ARGV[i])
+  if cost < 1 then return wrong_argument(i, 'at least 1') end
+  add_freed_at(reply, cost)
+  if cost <= remaining() and in_time() and not blocked then
+    admitted = true
+    charge(cost)
+  end
+end
+
+if broken then return {DAMAGED} end
+if reserves and admitted and not reserve(tonumber(ARGV[costs]), before, parts) then return {TOO_MANY} end
+if reserves or not admitted then id = nil end   -- a request that was not admitted is not remembered
+-- What follows from a fresh state alone is not remembered where that is a single counter's.
+local made_from = (form or logs[1] or parts[2]) and as_text(before, 1)
+if admitted or converted then store(ARGV[costs], made_from) end
+return told(reply)

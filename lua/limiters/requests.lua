@@ -1,0 +1,92 @@
+-- What stands behind the state of any limiter's record, each after a |:
+--   |blocked 1763700060123456
+-- first, where the key is blocked: until then (us) nothing is admitted; and the requests with an id,
+-- which can be sent again when a reply was lost (D11). A record remembers those that did something,
+-- the last eight of them, so that the next time the same reply is given and nothing is charged. The
+-- oldest comes first, each as
+--   |0000000000000000000000000000c0de 1763700060123456 3 1763700000123456 ...
+-- that is its id (32 hex digits), until when it is remembered (us), its cost, or of an adjustment its
+-- letter and amount such as t3, the time that was replied (us), and the numbers that the reply was made
+-- from: see the acquire scripts and limiter_adjust.
+local REMEMBERED = $REMEMBERED_REQUESTS
+local id, remember    -- of this request, if it has an id; remember in us
+local requests = {}   -- those that are remembered now, as text
+local known           -- this one, if it is among them
+local blocked         -- until when the key is, if it is now
+
+-- Reads ARGV[3]: empty, or the id and how long to remember it (us), as 'id:remember'. Then
+-- ARGV[cost], the request's cost, is the last argument.
+local function read_request(cost)
+  if ARGV[3] == '' then return end
+  id, remember = match(ARGV[3] or '', '^(%x+):(%d+)$')
+  remember = tonumber(remember or 0)
+  if not is_id(id) or remember < 1 or remember > LONGEST or #ARGV > cost then
+    return wrong_argument(3, 'empty or, with one cost, 32 hex digits, a colon and up to 2^50 us')
+  end
+end
+
+-- Reads what stands behind a state, from the first | on; or why it cannot be read. The reply to a
+-- request was made from `most` numbers or from `fewest`, that to an adjustment from `adjusted`.
+local function read_behind(text, most, fewest, adjusted)
+  local count, name = 0, nil
+  local till = match(text, '^|blocked (%d+)')
+  if till then
+    text = sub(text, #'|blocked ' + #till + 1)
+    till = tonumber(till)
+    if till > EXACT then return {DAMAGED} end
+    if now < till then blocked = till end
+  end
+  if find(text, '^[^|]') then return {DAMAGED} end
+  for request in string.gmatch(text, '|([^|]*)') do
+    local letter, rest
+    name, till, letter, rest = match(request, '^(%x+) (%d+) ([tfpbu]?)%d+ %d+(.*)$')
+    local left, numbers = string.gsub(rest or '', ' %d+', '')
+    local told = numbers == most or numbers == fewest
+    if letter ~= '' then told = numbers == adjusted end
+    count = count + 1
+    if not is_id(name) or left ~= '' or not told or count > REMEMBERED then return {DAMAGED} end
+    if tonumber(till) > EXACT then return {DAMAGED} end
+    if now < tonumber(till) then
+      requests[#requests + 1] = request
+      if name == id then known = request end
+    end
+  end
+end
+
+-- The state of a counter's record, which begins at `from`, without what stands behind it, which is read; or nothing
+-- and why it cannot be. There are no reservations behind it.
+local function read_state(record, from)
+  local bar = find(record, '|', from, true)
+  if not bar then return sub(record, from) end
+  local state = sub(record, from, bar - 1)
+  local _, most = string.gsub(state, '%d+', '')
+  local refused = read_behind(sub(record, bar), most, 0, 2 + most)
+  if refused then return nil, refused end
+  return state
+end
+
+-- Where this request did something before: why its id is refused, or 0, the time that was replied,
+-- and the numbers that the reply was made from. An adjustment has a letter.
+local function repeated(cost, letter)
+  if not known then return end
+  local what, charged, rest = match(known, '^%x+ %d+ (%a?)(%d+)(.*)$')
+  if what ~= (letter or '') or tonumber(charged) ~= tonumber(cost) then return {OPERATION_REUSED} end
+  local reply = {0}
+  for number in string.gmatch(rest, '%d+') do reply[#reply + 1] = tonumber(number) end
+  return reply
+end
+
+-- What stands behind the state of a record that is written now, this request among it if it has an
+-- id, and until when any of it matters. `told`: the numbers that the reply is made from.
+local function remembered(cost, told, letter)
+  if id then
+    if #requests == REMEMBERED then table.remove(requests, 1) end
+    requests[#requests + 1] = format('%s %.0f %s%.0f %.0f', id, now + remember, letter or '', cost, now)
+      .. (told and told ~= '' and ' ' .. told or '')
+  end
+  local behind, till = '', 0
+  if blocked then behind, till = format('|blocked %.0f', blocked), blocked end
+  if #requests == 0 then return behind, till end
+  for i = 1, #requests do till = max(till, tonumber(match(requests[i], ' (%d+)'))) end
+  return behind .. '|' .. table.concat(requests, '|'), till
+end

@@ -1,0 +1,55 @@
+-- Takes the lock where it is free, or holds it once more for its owner, as lock_acquire does for who does not wait in
+-- line. A hold whose lease is over, and an id that the record knows but not as a live hold of this owner's, are for that one.
+--
+-- ARGV[1]  how long to remember it (us), the lease (us), refuse after this time (us), and for how long the caller waits
+--          before it is back (us, 0 where it does not), as numbers; the owner and the hold's id, 16 bytes each; and who it
+--          is in words, up to $MAX_LABEL characters
+-- Reply    the time now, then 1, the token, how many holds, the deadline: it is held;
+--          0, and token, holds and deadline of who holds it, and the owner in four parts of 32 bits: refused;
+--          or 2: it came too late
+$fast_call
+$fast_lock
+if size < 64 or size > 64 + $MAX_LABEL then return redis.error_reply(WRONG_CALL) end
+local remember, lease, not_after, waits, who, id = struct.unpack('<ddddc16c16', call)
+if not (remember >= 1 and remember % 1 == 0 and remember <= $LONGEST
+  and lease >= 1 and lease % 1 == 0 and lease <= $LONGEST
+  and not_after >= 0 and waits >= 0 and waits % 1 == 0 and waits <= $LONGEST) then
+  return redis.error_reply(WRONG_CALL)
+end
+local again = string.find(old, id, 63, true)
+if again then
+  -- The first place where these bytes stand may be no id.
+  local first = 63 + 26 * ends
+  if not live or owner ~= who or again < first or again >= first + 16 * holds or (again - first) % 16 ~= 0 then
+    return redis.error_reply(NEEDS_SLOW_PATH)
+  end
+  $held
+  return reply
+end
+if holds > 0 and not live then return redis.error_reply(NEEDS_SLOW_PATH) end
+if now > not_after then return struct.pack('<dd', now, 2) end
+local before, hold, behind = nil, '', ''   -- what is to stand behind the owner, where it is not what stood there
+if not live then
+  token = token + 1
+  if token < now then token = now end
+  changed, deadline, ahead, holds, owner = true, now + lease, token - now, 1, who
+  hold, behind = id, string.sub(call, 65)
+elseif owner == who and holds < $MAX_HOLDS then
+  local place = 63 + 26 * ends + 16 * holds
+  changed, holds = true, holds + 1
+  if deadline < now + lease then deadline = now + lease end
+  before, hold, behind = string.sub(old, 63, place - 1), id, string.sub(old, place)
+else
+  if waits > 0 and wake < now + math.floor(waits / 2) then changed, wake = true, now + waits end
+  $refused
+end
+if not reply then
+  if keep < deadline + remember then keep = deadline + remember end
+  if keep <= token then keep = token + 1 end
+  $held
+end
+if changed then
+  record = struct.pack('$LOCK_HEAD', $LOCK_NUMBER, deadline, token, keep, wake, ahead, ends, holds, owner)
+    .. (before or string.sub(old, 63)) .. hold .. behind
+end
+$fast_store

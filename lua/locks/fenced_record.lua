@@ -1,0 +1,37 @@
+$prelude
+-- The record of a fenced value: a string, such as
+--   V1 1763700000000000 1763703600000000 =the value
+-- that is its tag; the newest fencing token that was seen; when all of it is over (us), if nothing newer is
+-- seen before; and = with the value, or - where it was only read.
+local STALE, ACCEPTED = 0, 1
+local token, till, value = 0, 0, nil
+
+-- Reads the record, if there is one that counts now; why where it cannot be read.
+local function read_fenced()
+  local record, refused = read('GET', key)
+  if refused then return refused end
+  if not record then return end
+  refused = unlike(record, '$FENCED')
+  if refused then return refused end
+  local newest, over, sign, from = match(record, '^$FENCED (%d+) (%d+) ([-=])()')
+  if not newest or tonumber(newest) > EXACT or tonumber(over) > EXACT then return {DAMAGED} end
+  if sign == '-' and from <= #record then return {DAMAGED} end
+  if now >= tonumber(over) then return end
+  token, till = tonumber(newest), tonumber(over)
+  if sign == '=' then value = sub(record, from) end
+end
+
+-- Writes it for the holder of this token.
+local function store_fenced(newest, keep)
+  till = max(till, now + keep)
+  local record = format('$FENCED %.0f %.0f ', newest, till) .. (value and '=' .. value or '-')
+  redis.call('SET', key, record, 'PX', ttl_ms(till))
+end
+
+local function wrong_fence(first)
+  local wrong = not_whole(first, first + 1)
+  if wrong then return wrong_argument(wrong, 'a whole number') end
+  if tonumber(ARGV[first]) > EXACT then return wrong_argument(first, 'at most 2^53 - 1') end
+  local keep = tonumber(ARGV[first + 1])
+  if keep < 1 or keep > LONGEST then return wrong_argument(first + 1, '1 to 2^50 us') end
+end

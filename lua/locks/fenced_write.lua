@@ -1,0 +1,18 @@
+-- Writes a value for the holder of a fencing token, unless a newer one was seen. GET, and SET where it was
+-- written.
+--
+-- ARGV[3]  the fencing token
+-- ARGV[4]  for how long value and token are kept (us)
+-- ARGV[5]  the value
+-- Reply    {0, now, 1} written; {0, now, 0, newest} refused
+$fenced_record
+local wrong = wrong_fence(3)
+if wrong then return wrong end
+if not ARGV[5] then return wrong_argument(5, 'the value') end
+local refused = read_fenced()
+if refused then return refused end
+local mine = tonumber(ARGV[3])
+if mine < token then return {0, now, STALE, token} end
+value = ARGV[5]
+store_fenced(mine, tonumber(ARGV[4]))
+return {0, now, ACCEPTED}

@@ -1,0 +1,213 @@
+$prelude
+$publish
+-- The record of the reentrant lock: a string, which `GET key` shows, such as
+--   K1 0000000000000000000000000000a11c 1763700030000000 1763700000000000 1763700090000000 0 0 web-1/77|00..01 00..02|r00..0f 1763700000000000 1>00...
+-- that is its tag; the owner (32 hex digits; zeros where it is free); the end of the lease (us); the latest
+-- fencing token; from when on the record is as if it were not there (us); until when somebody waits, who is to be
+-- woken (us); by how much the token is ahead of the time of its grant (us); and who holds it in words, where he said
+-- so. Behind the first | stand the ids of the holds (32 hex digits each), the oldest first, or nothing where it is
+-- free; behind each other | one of the last four holds that ended, the oldest first: r, its id, the token of its
+-- grant and how many holds were left, where it was given back; f, its id and that token, where it was freed by
+-- force; x and its id, where its lease was over when the lock was granted again. Behind each > stands a place in
+-- the queue, the first one first: its owner (32 hex digits) and until when it lasts (us). Places that have ended are
+-- dropped by the next write.
+-- Where the queue is empty it is stored packed, as fast_lock.lua says.
+local MAX_HOLDS, MAX_QUEUED = $MAX_HOLDS, $MAX_QUEUED
+local NOBODY = '00000000000000000000000000000000'
+local ENDED = '<c1c16dI1'   -- a hold that ended, in a packed record
+local owner, deadline, token, keep, wake, ahead, label = NOBODY, 0, 0, 0, 0, 0, ''
+local held = ''    -- the ids, with a space between each two
+local ended = ''   -- what stands behind them
+local queue = {}   -- the places that have not ended
+local kept = -1    -- until when the record was kept that was read
+
+local REFUSED, HELD, TOO_LATE, QUEUED, RELEASED = 0, 1, 2, 3, 4
+
+-- Whether these are ids with a space between each two, or nothing.
+local function are_ids(text)
+  for at = 1, #text, 33 do
+    if not is_id(sub(text, at, at + 31)) or not find(sub(text, at + 32, at + 32), '^ ?$') then return false end
+  end
+  return sub(text, -1) ~= ' ' and #text < MAX_HOLDS * 33
+end
+
+local function id_of(bytes)
+  return (string.gsub(bytes, '.', function(byte) return format('%02x', string.byte(byte)) end))
+end
+
+local function bytes_of(id)
+  return (string.gsub(id, '%x%x', function(byte) return string.char(tonumber(byte, 16)) end))
+end
+
+-- The text of a packed record; nothing where it is damaged.
+local function text_of(old)
+  if #old < 62 then return end
+  $unpack_lock
+  if not is_lock then return end
+  local numbers, pieces, ids = '', '', {}
+  for _, number in ipairs({deadline, token, keep, wake, ahead}) do
+    if not (number >= 0 and number <= EXACT and number % 1 == 0) then return end
+    numbers = numbers .. format(' %.0f', number + 0)
+  end
+  for _ = 1, ends do
+    local letter, id, of, left
+    letter, id, of, left, from = struct.unpack(ENDED, old, from)
+    local piece = '|' .. letter .. id_of(id)
+    if letter ~= 'x' then piece = piece .. format(' %.0f', of) end
+    if letter == 'r' then piece = piece .. format(' %d', left) end
+    pieces = piece .. pieces
+  end
+  for at = 1, holds do ids[at] = id_of(sub(old, from + 16 * at - 16, from + 16 * at - 1)) end
+  local words = label > 0 and ' ' .. sub(old, -label) or ''
+  return '$LOCK ' .. id_of(owner) .. numbers .. words .. '|' .. table.concat(ids, ' ') .. pieces
+end
+
+-- The record as it is stored where nobody is in the queue; nothing where the packed form cannot say it.
+local function packed()
+  local pieces, ends = '', 0
+  for letter, id, rest in string.gmatch(ended, '|(%a)(%x*)([^|]*)') do
+    local of, left = match(rest, '^ ?(%d*) ?(%d*)$')
+    of, left = tonumber(of) or 0, tonumber(left) or 0
+    if not is_id(id) or of > EXACT or left > 255 then return end
+    pieces, ends = struct.pack(ENDED, letter, bytes_of(id), of, left) .. pieces, ends + 1
+  end
+  if ends > 4 or held == '' and label ~= '' then return end
+  local ids = bytes_of((string.gsub(held, ' ', '')))
+  return struct.pack('$LOCK_HEAD', $LOCK_NUMBER, deadline, token, keep, wake, ahead, ends, #ids / 16, bytes_of(owner)) .. pieces .. ids .. label
+end
+
+-- Reads the record, if there is one that counts now; why where it cannot be read.
+local function read_lock()
+  local record, refused = read('GET', key)
+  if refused then return refused end
+  if not record then return end
+  if sub(record, 1, 3) == '$LOCK:' then
+    record = text_of(record)
+    if not record then return {DAMAGED} end
+  end
+  refused = unlike(record, '$LOCK')
+  if refused then return refused end
+  local o, d, t, k, w, a, words, ids, ends, places =
+    match(record, '^$LOCK (%x+) (%d+) (%d+) (%d+) (%d+) (%d+)([^|>]*)|([^|>]*)([^>]*)(.*)$')
+  if not is_id(o) or not are_ids(ids) or words ~= '' and not find(words, '^ [^ ]+$') then return {DAMAGED} end
+  if now >= tonumber(k) then return end
+  owner, deadline, label, held, ended = o, tonumber(d), sub(words, 2), ids, ends
+  token, keep, wake, ahead = tonumber(t), tonumber(k), tonumber(w), tonumber(a)
+  kept = keep
+  for place in string.gmatch(places, '>([^>]*)') do
+    local who, till = match(place, '^(%x+) (%d+)$')
+    if not is_id(who) then return {DAMAGED} end
+    if now < tonumber(till) then queue[#queue + 1] = {owner = who, till = tonumber(till)} end
+  end
+end
+
+local function is_live()
+  return held ~= '' and now < deadline
+end
+
+-- Whether this owner holds the lock, by the grant of this token (nil: by any).
+local function is_held_by(who, grant)
+  return is_live() and owner == who and (not grant or grant == token)
+end
+
+local function holds()
+  return floor((#held + 1) / 33)
+end
+
+-- The reply that tells the grant as it stands.
+local function grant()
+  return {0, now, HELD, token, holds(), deadline}
+end
+
+-- The reply that names who holds the lock, if anyone: token, holds, deadline, and the owner in
+-- four parts of 32 bits.
+local function add_holder(reply)
+  if not is_live() then return reply end
+  local n = #reply
+  reply[n + 1], reply[n + 2], reply[n + 3] = token, holds(), deadline
+  for part = 0, 3 do
+    reply[n + 4 + part] = tonumber(sub(owner, part * 8 + 1, part * 8 + 8), 16)
+  end
+  return reply
+end
+
+local function refuse()
+  return add_holder({0, now, REFUSED})
+end
+
+-- Of the last four holds that ended, this one is the latest.
+local function remember(hold)
+  ended = (match(ended, '^|[^|]*(|[^|]*|[^|]*|[^|]*)$') or ended) .. '|' .. hold
+end
+
+-- Ends all holds that there are, live or not, each with this letter and what stands behind its id.
+local function end_all(letter, how)
+  for hold in string.gmatch(held, '%x+') do remember(letter .. hold .. how) end
+  held = ''
+end
+
+local function free()
+  owner, deadline, ahead, label = NOBODY, 0, 0, ''
+end
+
+-- Where in the queue the place of this owner is, if it has one.
+local function place_of(who)
+  for at = 1, #queue do
+    if queue[at].owner == who then return at end
+  end
+end
+
+-- Gives an owner a place at the end of the queue, or keeps the one that it has, for at least `span` microseconds
+-- from now on; whether that is to be written, which is no more often than once in half of them.
+local function line_up(who, span)
+  local at = place_of(who)
+  if at and queue[at].till >= now + span or not at and #queue >= MAX_QUEUED then return false end
+  local till = now + span + floor(span / 2)
+  queue[at or #queue + 1] = {owner = who, till = till}
+  keep = max(keep, till)
+  return true
+end
+
+-- Ends the place of this owner; whether it had one.
+local function leave(who)
+  local at = place_of(who)
+  if at then table.remove(queue, at) end
+  return at ~= nil
+end
+
+local function text()
+  local head = format('$LOCK %s %.0f %.0f %.0f %.0f %.0f', owner, deadline, token, keep, wake, ahead)
+  if label ~= '' then head = head .. ' ' .. label end
+  local places = {}
+  for at = 1, #queue do places[at] = format('>%s %.0f', queue[at].owner, queue[at].till) end
+  return head .. '|' .. held .. ended .. table.concat(places)
+end
+
+local function store()
+  local record = not queue[1] and packed() or text()
+  if keep == kept then
+    redis.call('SET', key, record, 'KEEPTTL')
+  else
+    redis.call('SET', key, record, 'PX', ttl_ms(keep))
+  end
+end
+
+-- The record is kept for at least `remember_us` more, and until no lease, hold, place or token in it matters.
+local function keep_for(remember_us)
+  keep = max(keep, max(now, deadline) + remember_us, token + 1)
+end
+
+local function commit(remember_us)
+  keep_for(remember_us)
+  store()
+end
+
+-- Tells who is next, or those who wait, where the lock is free.
+local function wake_up()
+  if is_live() then return end
+  if queue[1] then
+    publish(queue[1].owner)
+  elseif now < wake then
+    publish('')
+  end
+end

@@ -1,0 +1,29 @@
+-- Gives one hold of its owner back; the last one frees the lock. GET, and SET where it was done now; then
+-- `publish`, where the lock is free and somebody waits.
+--
+-- ARGV[3]  how long to remember it (us)
+-- ARGV[4]  the owner, 32 hex digits
+-- ARGV[5]  the hold's id, 32 hex digits
+-- Reply    {0, now, 4, token, holds} done, now or before, with how many holds were left then;
+--          {0, now, 0, ...} refused, with the holder that `add_holder` describes
+$lock_record
+if not is_id(ARGV[4]) then return wrong_argument(4, 'an id of 32 hex digits') end
+if not is_id(ARGV[5]) then return wrong_argument(5, 'an id of 32 hex digits') end
+if not_whole(3, 3) then return wrong_argument(3, 'a whole number') end
+local id = ARGV[5]
+
+local refused = read_lock()
+if refused then return refused end
+local of, left = match(ended, id .. ' (%d+) (%d+)')   -- only what was given back has two numbers
+if not of then
+  local at = is_held_by(ARGV[4]) and find(held, id)
+  if not at then return refuse() end
+  -- With the space before it, which the first one has here, too.
+  held = sub(sub(' ' .. held, 1, at - 1) .. sub(held, at + 32), 2)
+  of, left = token, holds()
+  remember(format('r%s %.0f %.0f', id, of, left))
+  if left == 0 then free() end
+  commit(tonumber(ARGV[3]))
+end
+wake_up()
+return {0, now, RELEASED, tonumber(of), tonumber(left)}

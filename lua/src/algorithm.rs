@@ -1,0 +1,102 @@
+//! What an algorithm's file says of it besides its statements, and what templates make of that.
+
+use std::collections::BTreeMap;
+
+use crate::template::{File, Part};
+
+/// An algorithm: its file, and before it the one that it is like.
+pub(crate) struct Algorithm<'l> {
+    pub(crate) files: Vec<&'l File>,
+}
+
+impl<'l> Algorithm<'l> {
+    pub(crate) fn part(&self, name: &str) -> Option<&'l Part> {
+        self.files.iter().rev().find_map(|file| file.part(name))
+    }
+
+    /// Returns the names on the line of a part.
+    pub(crate) fn names(&self, part: &str) -> &'l [String] {
+        self.part(part).map_or(&[], |part| &part.names)
+    }
+
+    pub(crate) fn tag(&self) -> &'l str {
+        &self.names("tag")[0]
+    }
+
+    /// Returns what `$name` stands for in a template where this is the algorithm at `index` of those that it is for.
+    ///
+    /// # Panics
+    /// Where the file does not say what is counted, or says a name that is none of the state's.
+    pub(crate) fn variables(&self, index: usize) -> BTreeMap<String, String> {
+        let [config, state, call] = ["config", "state", "call"].map(|part| self.names(part));
+        let only = |part: &str| self.names(part).first().map(String::as_str);
+        let place = |name: &str| {
+            let place = state.iter().position(|it| it == name);
+            place.unwrap_or_else(|| panic!("{}: no {name} in the state", self.tag()))
+        };
+        let place_or_nil =
+            |part| only(part).map_or("nil".to_owned(), |it| (place(it) + 1).to_string());
+        let counted = only("counted").unwrap_or_else(|| panic!("{}: what is counted", self.tag()));
+        let words = |part| self.part(part).map_or("", |part| &part.words).to_owned();
+        let record_size = |numbers: usize| 3 + 8 * numbers;
+
+        let lists = [
+            ("config", listed(config, "")),
+            ("state", listed(state, "")),
+            ("asked", listed(&[config, call].concat(), "")),
+            ("stored_config", listed(config, "stored_")),
+            ("stored_state", listed(state, "stored_")),
+            ("old_state", listed(state, "old_")),
+            ("config_at", places("config[c", 0..config.len())),
+            ("state_at", places("state[s", 0..state.len())),
+            ("counted_at", places("state[s", place(counted)..place(counted) + 1)),
+        ];
+        let names = [
+            ("config_words", words("config")),
+            ("state_words", words("state")),
+            ("call_words", words("call")),
+            ("capacity", only("capacity").unwrap_or("nil").to_owned()),
+            ("counted", counted.to_owned()),
+            ("unit", only("unit").unwrap_or("1").to_owned()),
+            ("window", only("window").unwrap_or("nil").to_owned()),
+            ("elseif", if index == 0 { "if" } else { "elseif" }.to_owned()),
+        ];
+        let numbers = [
+            ("TAG", self.tag().to_owned()),
+            ("TAG_NUMBER", tag_number(self.tag()).to_string()),
+            ("LETTER", self.tag().as_bytes()[0].to_string()),
+            ("D_CONFIG", "d".repeat(config.len())),
+            ("D_STATE", "d".repeat(state.len())),
+            ("D_ASKED", "d".repeat(config.len() + call.len())),
+            ("CONFIGS", config.len().to_string()),
+            ("STATES", state.len().to_string()),
+            ("CALL_SIZE", (8 * (config.len() + call.len() + 1)).to_string()),
+            ("CONFIG_SIZE", (8 * config.len()).to_string()),
+            ("RECORD_SIZE", record_size(config.len() + state.len()).to_string()),
+            ("PLACE", record_size(config.len()).to_string()),
+            ("COUNTED", place_or_nil("counted")),
+            ("LATEST", place_or_nil("latest")),
+            ("PREVIOUS", place_or_nil("previous")),
+            ("COST", only("unit").map_or("cost".to_owned(), |unit| format!("cost * {unit}"))),
+            ("IS_QUEUE", self.part("wait").is_some().to_string()),
+        ];
+        let all = lists.into_iter().chain(names).chain(numbers);
+        all.map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+}
+
+fn listed(names: &[String], before: &str) -> String {
+    names.iter().map(|name| format!("{before}{name}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Places of a table, the first at what `at` begins with: `state[s], state[s + 1]`.
+fn places(at: &str, range: std::ops::Range<usize>) -> String {
+    let place = |index| if index == 0 { format!("{at}]") } else { format!("{at} + {index}]") };
+    range.map(place).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns what a packed record of this tag begins with, as the number that `<I3` reads.
+pub(crate) fn tag_number(tag: &str) -> u32 {
+    let bytes = tag.bytes().chain([b':']).enumerate();
+    bytes.map(|(place, byte)| u32::from(byte) << (8 * place)).sum()
+}

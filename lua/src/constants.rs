@@ -1,0 +1,90 @@
+//! What the scripts and the Rust machines have in common, written once: `$EXACT` in a script is its value here.
+
+use std::collections::BTreeMap;
+
+use lockage_core::lock::{self, Label};
+use lockage_core::{
+    Composite, MAX_RESERVATIONS, MAX_SPAN, REMEMBERED_REQUESTS, RecordError, Timestamp, rw_lock,
+    semaphore,
+};
+
+use crate::NEEDS_SLOW_PATH;
+use crate::algorithm::tag_number;
+
+/// What the error of a script begins with where an argument is wrong.
+const ARGUMENT: &str = "LOCKAGE_ARGUMENT";
+
+/// The status of a reply where the key is blocked, and nothing was admitted.
+const BLOCKED: i64 = 6;
+
+/// The tags of records that are no limiter's: their kind, and the version of the format.
+const LOCK: &str = "K1";
+const SEMAPHORE: &str = "M1";
+const RW_LOCK: &str = "W1";
+const LATCH: &str = "D1";
+const FENCED: &str = "V1";
+
+/// The tag of the sliding log, whose entries are a list.
+const LOG: &str = "L1";
+
+/// The tag of several limits together.
+const COMPOSITE: &str = "C1";
+
+/// All of them.
+pub(crate) fn all() -> BTreeMap<&'static str, String> {
+    let span = MAX_SPAN.as_micros() as u64;
+    let exact = Timestamp::MAX.as_micros() + span;
+    let numbers = [
+        // 2^53 - 1: every whole number up to it is exact.
+        ("EXACT", exact),
+        ("TWO_52", exact.div_ceil(2)),
+        // 2^51 us: the longest time that is remembered.
+        ("SPAN", span),
+        // 2^50 us: the longest time that a call can ask for.
+        ("LONGEST", span / 2),
+        ("LATEST_TIME", Timestamp::MAX.as_micros()),
+        ("LOCK_NUMBER", tag_number(LOCK).into()),
+        ("LOG_NUMBER", tag_number(LOG).into()),
+        ("MAX_PERMITS", semaphore::MAX_PERMITS),
+    ];
+    let counts = [
+        ("MAX_HOLDS", lock::MAX_HOLDS),
+        ("MAX_INSPECTED", semaphore::MAX_INSPECTED),
+        ("MAX_LABEL", Label::MAX_LEN),
+        ("MAX_LIMITS", Composite::MAX_LIMITS),
+        ("MAX_QUEUED", lock::MAX_QUEUED),
+        ("MAX_READERS", rw_lock::MAX_READERS),
+        ("MAX_RESERVATIONS", MAX_RESERVATIONS),
+        ("MAX_SIDE_HOLDS", rw_lock::MAX_HOLDS),
+        ("REMEMBERED_REQUESTS", REMEMBERED_REQUESTS),
+        ("REMEMBERED_RELEASES", semaphore::REMEMBERED),
+        ("REMEMBERED_SIDES", rw_lock::REMEMBERED),
+    ];
+    let statuses = [
+        ("OTHER_KIND", RecordError::OtherKind.status()),
+        ("OTHER_VERSION", RecordError::OtherVersion.status()),
+        ("DAMAGED", RecordError::Damaged.status()),
+        ("OPERATION_REUSED", RecordError::OperationReused.status()),
+        ("TOO_MANY_RESERVATIONS", RecordError::TooManyReservations.status()),
+        ("LIMIT_IS_STORED", RecordError::LimitIsStored.status()),
+        ("BLOCKED", BLOCKED),
+    ];
+    let texts = [
+        ("ARGUMENT", ARGUMENT),
+        ("NEEDS_SLOW_PATH", NEEDS_SLOW_PATH),
+        ("COMPOSITE", COMPOSITE),
+        ("FENCED", FENCED),
+        ("LATCH", LATCH),
+        ("LOCK", LOCK),
+        ("LOG", LOG),
+        ("RW_LOCK", RW_LOCK),
+        ("SEMAPHORE", SEMAPHORE),
+        // A packed lock, up to its owner: see `fast_lock.lua`.
+        ("LOCK_HEAD", "<I3dddddI1I2c16"),
+    ];
+    let numbers = numbers.into_iter().map(|(name, number)| (name, number.to_string()));
+    let counts = counts.into_iter().map(|(name, count)| (name, count.to_string()));
+    let statuses = statuses.into_iter().map(|(name, status)| (name, status.to_string()));
+    let texts = texts.into_iter().map(|(name, text)| (name, text.to_owned()));
+    numbers.chain(counts).chain(statuses).chain(texts).collect()
+}

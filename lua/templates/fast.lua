@@ -1,0 +1,85 @@
+$about
+--
+-- Configuration  $config: $config_words
+-- State          $state: $state_words
+-- Call           $each_call: $call_words
+-- ARGV[1] is $asked, then one or more costs. The record is $TAG: and $config, $state.
+-- The reply is the time and, where there is a record, its state as it was stored.
+--
+$fast_call
+-- A key of another type is none of these records.
+local record = redis.pcall('GET', key)
+if size < $CALL_SIZE or size % 8 ~= 0 then return redis.error_reply(WRONG_CALL) end
+local $asked, cost, at = struct.unpack('<$D_ASKEDd', call)
+if not ($each_call >= 0) then return redis.error_reply(WRONG_CALL) end
+local $state, $old_state, reply
+if record then
+  if #record ~= $RECORD_SIZE then return redis.error_reply(NEEDS_SLOW_PATH) end
+  local tag, $stored_config, $stored_state = struct.unpack('<I3$D_CONFIG$D_STATE', record)
+  if tag ~= $TAG_NUMBER   -- $TAG:
+    or stored_$each_config ~= $each_config
+    or not (stored_$each_state >= 0 and stored_$each_state % 1 == 0 and stored_$each_state <= $EXACT)
+  then
+    return redis.error_reply(NEEDS_SLOW_PATH)
+  end
+  old_$each_state = stored_$each_state
+  $each_state = stored_$each_state
+  $settle
+else
+  local wrong
+  $wrong
+  if wrong
+    or not ($each_config >= 1 and $each_config % 1 == 0 and $each_config <= $EXACT)
+  then
+    return redis.error_reply(WRONG_CALL)
+  end
+  $new
+end
+$reply
+
+local left   -- the largest cost that fits
+$left
+while true do
+  if not (cost >= 1 and cost % 1 == 0) then return redis.error_reply(WRONG_CALL) end
+  $wait
+  if cost <= left then
+    changed = true
+    left = left - cost
+    $counted = $counted + $COST
+  end
+  if at > size then break end
+  cost, at = struct.unpack('<d', call, at)
+end
+if not changed then return reply end
+
+-- The record is kept until `till` (us). Where the old one was kept until then, too, its expiry stays.
+local new_state, span, till = struct.pack('<$D_STATE', $state)
+$span
+$keep
+if record and old_$counted > 0 then
+  local new_till = till
+  $each_state = old_$each_state
+  $keep
+  if till == new_till then
+    redis.call('SETRANGE', key, '$PLACE', new_state)
+    return reply
+  end
+  till = new_till
+end
+record = '$TAG:' .. string.sub(call, 1, $CONFIG_SIZE) .. new_state
+redis.call('SET', key, record, 'PX', math.ceil((till - now) / 1000) + skew)
+return reply
+
+-- @reply
+$stored_reply
+
+-- @stored_reply
+if record then
+  reply = struct.pack('<d$D_STATE', now, $old_state)
+else
+  reply = struct.pack('<d', now)
+end
+
+-- @span
+
+-- @wait

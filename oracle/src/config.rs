@@ -1,0 +1,210 @@
+//! Limits as the suite writes them down: plain integers, told apart from the machines' own types so
+//! that the references need nothing of theirs.
+
+use std::time::Duration;
+
+use lockage_core::{
+    ConfigError, FixedWindow, IntervalBucket, LeakyBucket, Limit, SlidingLog, SlidingWindow,
+    TokenBucket,
+};
+
+/// The six limiters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Opened by the first admitted request.
+    FixedWindow,
+    /// One entry per admitted request.
+    SlidingLog,
+    /// Two counters, the previous one weighted.
+    SlidingWindow,
+    /// Continuous refill.
+    TokenBucket,
+    /// Whole tokens at the end of each interval.
+    IntervalBucket,
+    /// Continuous drain, as a queue.
+    LeakyBucket,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 6] = [
+        Kind::FixedWindow,
+        Kind::SlidingLog,
+        Kind::SlidingWindow,
+        Kind::TokenBucket,
+        Kind::IntervalBucket,
+        Kind::LeakyBucket,
+    ];
+
+    /// A name for messages and file names, such as `sliding_log`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::FixedWindow => "fixed_window",
+            Kind::SlidingLog => "sliding_log",
+            Kind::SlidingWindow => "sliding_window",
+            Kind::TokenBucket => "token_bucket",
+            Kind::IntervalBucket => "interval_bucket",
+            Kind::LeakyBucket => "leaky_bucket",
+        }
+    }
+}
+
+/// What a key is under: one limiter, or several in one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// One of this kind.
+    One(Kind),
+    /// Two to four of any kind.
+    Several,
+}
+
+impl Shape {
+    /// Each kind by itself, and several of them in one.
+    pub const ALL: [Shape; 7] = [
+        Shape::One(Kind::FixedWindow),
+        Shape::One(Kind::SlidingLog),
+        Shape::One(Kind::SlidingWindow),
+        Shape::One(Kind::TokenBucket),
+        Shape::One(Kind::IntervalBucket),
+        Shape::One(Kind::LeakyBucket),
+        Shape::Several,
+    ];
+
+    /// A name for messages and file names, such as `sliding_log`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Shape::One(kind) => kind.name(),
+            Shape::Several => "several",
+        }
+    }
+}
+
+impl From<Kind> for Shape {
+    fn from(kind: Kind) -> Self {
+        Shape::One(kind)
+    }
+}
+
+/// What a key is under: a request is admitted where each of these admits it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// One to four limits.
+    pub parts: Vec<Config>,
+}
+
+impl Limits {
+    /// The most that can be admitted at once.
+    pub fn capacity(&self) -> u64 {
+        let least = self.parts.iter().map(Config::capacity).min();
+        least.expect("there is at least one limit")
+    }
+
+    /// The limit, where there is one alone.
+    ///
+    /// # Panics
+    /// Where there are several.
+    pub fn only(&self) -> &Config {
+        match &self.parts[..] {
+            [config] => config,
+            several => panic!("one limit, not {several:?}"),
+        }
+    }
+
+    /// Whether any of them keeps a log.
+    pub fn has_log(&self) -> bool {
+        self.parts.iter().any(|part| part.kind == Kind::SlidingLog)
+    }
+
+    /// The machine's own type.
+    ///
+    /// # Panics
+    /// Where the machine refuses a configuration that the documented bounds allow.
+    pub fn limit(&self) -> Limit {
+        let parts: Vec<Limit> = self.parts.iter().map(Config::limit).collect();
+        Limit::all(&parts).unwrap_or_else(|error| panic!("one to four single limits: {error}"))
+    }
+}
+
+impl From<Config> for Limits {
+    fn from(config: Config) -> Self {
+        Limits { parts: vec![config] }
+    }
+}
+
+/// One limit: `amount` per `span_us`, and for the buckets a `burst`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Which limiter.
+    pub kind: Kind,
+    /// The limit of a window or a log, or the tokens that a bucket gains per span, or that a queue loses.
+    pub amount: u64,
+    /// The window, the period or the interval, in microseconds.
+    pub span_us: u64,
+    /// What a bucket or a queue holds; for the others the same as `amount`.
+    pub burst: u64,
+}
+
+impl Config {
+    /// A window or a log of `limit` per `window_us`.
+    pub fn window(kind: Kind, limit: u64, window_us: u64) -> Self {
+        Config { kind, amount: limit, span_us: window_us, burst: limit }
+    }
+
+    /// A bucket of `burst` that gains `amount` per `span_us`.
+    pub fn bucket(kind: Kind, amount: u64, span_us: u64, burst: u64) -> Self {
+        Config { kind, amount, span_us, burst }
+    }
+
+    /// The most that can be admitted at once.
+    pub fn capacity(&self) -> u64 {
+        self.burst
+    }
+
+    /// The machine's own type.
+    ///
+    /// # Errors
+    /// Where the machine refuses the configuration.
+    pub fn try_limit(&self) -> Result<Limit, ConfigError> {
+        let span = Duration::from_micros(self.span_us);
+        Ok(match self.kind {
+            Kind::FixedWindow => FixedWindow::new(self.amount, span)?.into(),
+            Kind::SlidingLog => SlidingLog::new(self.amount, span)?.into(),
+            Kind::SlidingWindow => SlidingWindow::new(self.amount, span)?.into(),
+            Kind::TokenBucket => TokenBucket::new(self.amount, span, self.burst)?.into(),
+            Kind::IntervalBucket => IntervalBucket::new(self.amount, span, self.burst)?.into(),
+            Kind::LeakyBucket => LeakyBucket::new(self.amount, span, self.burst)?.into(),
+        })
+    }
+
+    /// The machine's own type.
+    ///
+    /// # Panics
+    /// Where the machine refuses a configuration that the documented bounds allow.
+    pub fn limit(&self) -> Limit {
+        self.try_limit().unwrap_or_else(|error| panic!("{self:?} is within the bounds: {error}"))
+    }
+}
+
+impl From<Limit> for Config {
+    /// Reads one limit; several together have [parts](Limit::parts).
+    fn from(limit: Limit) -> Self {
+        let whole = |span: Duration| u64::try_from(span.as_micros()).expect("at most 2^51");
+        let window = |kind, limit, window| Config::window(kind, limit, whole(window));
+        let bucket = |kind, amount, span, burst| Config::bucket(kind, amount, whole(span), burst);
+        match limit {
+            Limit::FixedWindow(it) => window(Kind::FixedWindow, it.limit(), it.window()),
+            Limit::SlidingLog(it) => window(Kind::SlidingLog, it.limit(), it.window()),
+            Limit::SlidingWindow(it) => window(Kind::SlidingWindow, it.limit(), it.window()),
+            Limit::TokenBucket(it) => {
+                bucket(Kind::TokenBucket, it.amount(), it.period(), it.burst())
+            }
+            Limit::IntervalBucket(it) => {
+                bucket(Kind::IntervalBucket, it.amount(), it.interval(), it.burst())
+            }
+            Limit::LeakyBucket(it) => {
+                bucket(Kind::LeakyBucket, it.amount(), it.period(), it.queue())
+            }
+            several => unreachable!("a single limit, not {several}"),
+        }
+    }
+}

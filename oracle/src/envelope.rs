@@ -1,0 +1,321 @@
+//! The envelopes E1 to E7: how much a limit may admit in any span of time, whatever the traffic.
+//!
+//! A(T) is the largest total cost that is admitted in any half-open span of T microseconds. It grows only at those T at
+//! which a span comes to hold one more pair of admitted requests, so it is enough to look at the spans that begin with
+//! one admitted request and end with another one, of the length `last - first + 1`.
+
+use lockage_core::Limit;
+
+use crate::config::{Config, Kind};
+use crate::property::Property;
+
+/// A span in which more was admitted than the envelope allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Excess {
+    /// Where the span begins, in microseconds.
+    pub start_us: u64,
+    /// Its length T in microseconds.
+    pub length_us: u64,
+    /// What was admitted in it, less what was given back.
+    pub admitted: i128,
+    /// The most that is allowed in it.
+    pub most: u128,
+}
+
+/// Returns the most that the limit may admit in any half-open span of `length_us` microseconds, at least 1 (E1 to E5).
+pub fn bound(config: &Config, length_us: u64) -> u128 {
+    if let Some(line) = Line::of(config) {
+        return line.at(length_us);
+    }
+    let (amount, span) = (u128::from(config.amount), u128::from(config.span_us));
+    let length = u128::from(length_us);
+    match config.kind {
+        Kind::FixedWindow => {
+            let straddled = amount * ((length - 1).div_ceil(span) + 1) - 1;
+            (amount * length.div_ceil(span)).max(straddled)
+        }
+        Kind::SlidingLog => amount * length.div_ceil(span),
+        _ => u128::from(config.burst) + amount * ((length - 1) / span + 1),
+    }
+}
+
+/// Returns the most that several limits together may admit: the least of their bounds.
+pub fn bound_of_all(limit: &Limit, length_us: u64) -> u128 {
+    let parts = limit.parts().map(|part| bound(&Config::from(part), length_us));
+    parts.min().unwrap_or(u128::MAX)
+}
+
+/// Returns what those must cost less than whose turns come within `length_us`, the last of them not counted (E6).
+///
+/// It is none for a limit without a queue.
+pub fn turns_bound(config: &Config, length_us: u64) -> Option<u128> {
+    let drained = u128::from(config.amount) * u128::from(length_us);
+    (config.kind == Kind::LeakyBucket).then(|| drained.div_ceil(u128::from(config.span_us)))
+}
+
+/// Returns the most that is admitted where up to `ahead` permits are taken ahead at any moment, each spent less than
+/// `lease_us` after it was charged, by the store's clock (E7).
+pub fn ahead_bound(config: &Config, length_us: u64, ahead: u64, lease_us: u64) -> u128 {
+    let alone = bound(config, length_us);
+    let shifted = bound(config, length_us.saturating_add(lease_us)) - 1;
+    (alone + u128::from(ahead)).min(shifted.max(alone))
+}
+
+/// Returns which of the envelopes is that of the limit.
+pub fn property(config: &Config) -> Property {
+    match config.kind {
+        Kind::FixedWindow => Property::E1,
+        Kind::SlidingLog => Property::E2,
+        Kind::SlidingWindow => Property::E3,
+        // A leaky bucket's queue is filled as a token bucket is emptied.
+        Kind::TokenBucket | Kind::LeakyBucket => Property::E4,
+        Kind::IntervalBucket => Property::E5,
+    }
+}
+
+/// An envelope that is a straight line: a span of T microseconds may have `(base + amount * (T - 1)) / per`, rounded
+/// down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// What may be admitted at once, times `per`.
+    pub base: u128,
+    /// What more may be admitted in `per` microseconds.
+    pub amount: u64,
+    /// The span of `amount`, in microseconds.
+    pub per: u64,
+}
+
+impl Line {
+    /// Returns the line of a limit; none where its envelope has steps.
+    pub fn of(config: &Config) -> Option<Line> {
+        let (amount, per) = (config.amount, config.span_us);
+        let at_once = u128::from(config.burst) * u128::from(per);
+        let base = match config.kind {
+            Kind::TokenBucket | Kind::LeakyBucket => at_once,
+            Kind::SlidingWindow => at_once + u128::from(amount),
+            Kind::FixedWindow | Kind::SlidingLog | Kind::IntervalBucket => return None,
+        };
+        Some(Line { base, amount, per })
+    }
+
+    fn at(&self, length_us: u64) -> u128 {
+        (self.base + u128::from(self.amount) * u128::from(length_us - 1)) / u128::from(self.per)
+    }
+}
+
+/// Looks at all spans that end with the first of `latest_first` (time in microseconds, cost; below zero what was given
+/// back), and returns the first of them with more in it than `most` of its length.
+///
+/// Callers that look at each charge when it is made look at all spans.
+pub fn excess(
+    latest_first: impl IntoIterator<Item = (u64, i128)>,
+    most: impl Fn(u64) -> u128,
+) -> Option<Excess> {
+    let (mut end_us, mut admitted) = (None, 0);
+    latest_first.into_iter().find_map(|(start_us, cost)| {
+        admitted += cost;
+        let length_us = *end_us.get_or_insert(start_us) - start_us + 1;
+        let most = most(length_us);
+        let is_over = u128::try_from(admitted).is_ok_and(|admitted| admitted > most);
+        is_over.then_some(Excess { start_us, length_us, admitted, most })
+    })
+}
+
+/// Looks at all spans of `admitted` (time in microseconds, cost; below zero what was given back), in the order in which
+/// that was done, on the running maximum of the times (D10), with `extra` on top of every bound.
+///
+/// # Errors
+/// The first span found with too much in it.
+pub fn check(config: &Config, admitted: &[(u64, i128)], extra: u64) -> Result<(), Excess> {
+    let mut latest_us = 0;
+    let on_latest = |&(time_us, cost): &(u64, i128)| {
+        latest_us = time_us.max(latest_us);
+        (latest_us, cost)
+    };
+    let admitted: Vec<(u64, i128)> = admitted.iter().map(on_latest).collect();
+    let most = |length_us| bound(config, length_us) + u128::from(extra);
+    each_end(&admitted, |until_now| excess(until_now.iter().rev().copied(), most))
+}
+
+/// Looks at all spans that end with a turn at `turn_us`, of which `latest_first` (time in microseconds, cost) came before
+/// it, and returns the first in which those before it cost too much (E6).
+pub fn turns_excess(
+    config: &Config,
+    turn_us: u64,
+    latest_first: impl IntoIterator<Item = (u64, u64)>,
+) -> Option<Excess> {
+    let mut admitted = 0;
+    latest_first.into_iter().find_map(|(start_us, cost)| {
+        admitted += i128::from(cost);
+        let length_us = turn_us.saturating_sub(start_us) + 1;
+        let most = turns_bound(config, length_us)?;
+        let is_over = u128::try_from(admitted).is_ok_and(|admitted| admitted >= most);
+        is_over.then_some(Excess { start_us, length_us, admitted, most })
+    })
+}
+
+/// Looks at all spans of turns (time in microseconds, cost), in their order (E6).
+///
+/// # Errors
+/// The first span found with too much in it.
+pub fn check_turns(config: &Config, turns: &[(u64, u64)]) -> Result<(), Excess> {
+    each_end(turns, |until_now| match until_now {
+        [before @ .., (turn_us, _)] => turns_excess(config, *turn_us, before.iter().rev().copied()),
+        [] => None,
+    })
+}
+
+/// Looks at all spans of what was admitted (time in microseconds of the store, cost), in any order, by callers of whom
+/// some spend permits that were taken ahead (E7, see [`ahead_bound`]).
+///
+/// The request that permits were brought along by is admitted when they are charged.
+///
+/// # Errors
+/// The first span found with too much in it.
+pub fn check_prefetched(
+    config: &Config,
+    admitted: &[(u64, u64)],
+    ahead: u64,
+    lease_us: u64,
+) -> Result<(), Excess> {
+    let most = |length_us| ahead_bound(config, length_us, ahead, lease_us);
+    each_end(&in_order(admitted), |until_now| excess(until_now.iter().rev().copied(), most))
+}
+
+/// Returns by how much less than E7 allows was admitted in the span in which it was the least; none without a span.
+pub fn prefetched_slack(
+    config: &Config,
+    admitted: &[(u64, u64)],
+    ahead: u64,
+    lease_us: u64,
+) -> Option<(i128, Excess)> {
+    let admitted = in_order(admitted);
+    let spans = admitted.iter().enumerate().flat_map(|(first, &(start_us, _))| {
+        let mut total = 0;
+        admitted[first..].iter().map(move |&(end_us, cost)| {
+            total += cost;
+            (start_us, end_us - start_us + 1, total)
+        })
+    });
+    let slack = spans.map(|(start_us, length_us, admitted)| {
+        let most = ahead_bound(config, length_us, ahead, lease_us);
+        let slack = i128::try_from(most).expect("bounds are far below 2^127") - admitted;
+        (slack, Excess { start_us, length_us, admitted, most })
+    });
+    slack.min_by_key(|(slack, _)| *slack)
+}
+
+fn in_order(admitted: &[(u64, u64)]) -> Vec<(u64, i128)> {
+    let mut admitted: Vec<(u64, i128)> =
+        admitted.iter().map(|&(at_us, cost)| (at_us, cost.into())).collect();
+    admitted.sort_unstable();
+    admitted
+}
+
+/// What is found among the first, the first two, the first three ...
+fn each_end<T>(all: &[T], mut found: impl FnMut(&[T]) -> Option<Excess>) -> Result<(), Excess> {
+    (1..=all.len()).find_map(|count| found(&all[..count])).map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bounds(limit: &str, lengths: &[u64]) -> Vec<u128> {
+        let limit = limit.parse().unwrap();
+        lengths.iter().map(|length_us| bound_of_all(&limit, *length_us)).collect()
+    }
+
+    #[test]
+    fn e1_two_windows_meet() {
+        assert_eq!(bounds("fixed-window 5/10us", &[1, 2, 10, 11, 12, 21]), [5, 9, 9, 10, 14, 15]);
+        assert_eq!(bounds("fixed-window 1/s", &[1_000_000]), [1]);
+    }
+
+    #[test]
+    fn e2_a_log_is_exact_in_one_window() {
+        assert_eq!(bounds("sliding-log 5/10us", &[1, 10, 11, 20, 21]), [5, 5, 10, 10, 15]);
+    }
+
+    #[test]
+    fn e3_grows_with_the_span() {
+        assert_eq!(bounds("sliding-window 5/10us", &[1, 2, 10, 11, 21]), [5, 6, 10, 10, 15]);
+    }
+
+    #[test]
+    fn e4_is_the_burst_and_what_flows_in_strictly_within() {
+        for text in ["token-bucket 2/10us burst 7", "leaky-bucket 2/10us queue 7"] {
+            assert_eq!(bounds(text, &[1, 5, 6, 10, 11]), [7, 7, 8, 8, 9], "{text}");
+        }
+    }
+
+    #[test]
+    fn e5_counts_each_interval_that_can_end_within() {
+        assert_eq!(bounds("token-bucket 2 every 10us burst 7", &[1, 10, 11]), [9, 9, 11]);
+    }
+
+    #[test]
+    fn several_together_have_the_least_of_their_bounds() {
+        let text = "sliding-log 5/10us + token-bucket 2/10us burst 7";
+        assert_eq!(bounds(text, &[1, 11, 31]), [5, 9, 13]);
+    }
+
+    #[test]
+    fn e1_the_bound_is_attained_and_not_passed() {
+        let config = Config::window(Kind::FixedWindow, 5, 10);
+        // One opens the window, four come in its last instant, five open the next one: 2L - 1
+        // within two instants.
+        let admitted = [(0, 1), (9, 4), (10, 5)];
+        assert_eq!(check(&config, &admitted, 0), Ok(()));
+        let excess = check(&config, &[(0, 1), (9, 5), (10, 5)], 0).unwrap_err();
+        assert_eq!(excess, Excess { start_us: 9, length_us: 2, admitted: 10, most: 9 });
+    }
+
+    #[test]
+    fn e2_counts_half_open_intervals() {
+        let config = Config::window(Kind::SlidingLog, 2, 10);
+        assert_eq!(check(&config, &[(0, 2), (10, 2)], 0), Ok(()));
+        assert!(check(&config, &[(0, 2), (9, 1)], 0).is_err());
+        assert_eq!(check(&config, &[(0, 2), (9, 1)], 1), Ok(()));
+    }
+
+    #[test]
+    fn e4_counts_what_came_back_strictly_within() {
+        let config = Config::bucket(Kind::TokenBucket, 1, 10, 3);
+        assert_eq!(check(&config, &[(0, 3), (10, 1)], 0), Ok(()));
+        assert!(check(&config, &[(0, 3), (9, 1)], 0).is_err());
+    }
+
+    #[test]
+    fn e6_counts_all_but_the_last_and_is_attained() {
+        let config = Config::bucket(Kind::LeakyBucket, 2, 10, 9);
+        assert_eq!(check_turns(&config, &[(0, 1), (5, 2), (15, 9)]), Ok(()));
+        assert_eq!(check_turns(&config, &[(0, 1), (5, 2), (14, 9)]).unwrap_err().length_us, 10);
+        // Turns are whole microseconds, rounded up: one of three every 10 us may be 3 us after the last.
+        let config = Config::bucket(Kind::LeakyBucket, 3, 10, 9);
+        assert_eq!(check_turns(&config, &[(0, 1), (4, 1), (7, 1), (10, 1)]), Ok(()));
+        assert!(check_turns(&config, &[(0, 1), (4, 1), (6, 1)]).is_err());
+    }
+
+    #[test]
+    fn e7_adds_what_was_taken_ahead_or_a_lease() {
+        let config = Config::window(Kind::SlidingLog, 5, 10);
+        assert_eq!([1, 8].map(|length_us| ahead_bound(&config, length_us, 2, 5)), [5, 7]);
+        let admitted = [(4, 2), (0, 5)];
+        assert_eq!(check_prefetched(&config, &admitted, 2, 100), Ok(()));
+        assert!(check_prefetched(&config, &admitted, 1, 100).is_err());
+        assert_eq!(prefetched_slack(&config, &admitted, 2, 100).map(|(slack, _)| slack), Some(0));
+    }
+
+    #[test]
+    fn d10_time_that_steps_back_counts_as_the_latest_seen() {
+        let config = Config::window(Kind::SlidingLog, 2, 10);
+        assert!(check(&config, &[(20, 2), (5, 1)], 0).is_err());
+    }
+
+    #[test]
+    fn a_bound_beyond_64_bits_is_counted() {
+        let most = bounds("fixed-window 1000000/us", &[u64::MAX])[0];
+        assert!(most > u128::from(u64::MAX));
+    }
+}

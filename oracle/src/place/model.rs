@@ -1,0 +1,108 @@
+//! The Rust machines over a key that expires as Redis has it.
+
+use lockage_core::{Command, ScriptId, Stored, Timestamp};
+
+use super::Time;
+use crate::key::{Held, Holds, Key, Slot};
+
+/// A fresh key. It is alive while the store's millisecond is not after the one that was set by the
+/// latest write, and gone for good at the first access after that.
+#[derive(Clone, Debug)]
+pub struct Model {
+    time: Time,
+    slot: Slot,
+    expire_ms: u64,
+}
+
+impl Model {
+    /// A key that was never used.
+    pub fn new(time: Time) -> Self {
+        Model { time, slot: Slot::default(), expire_ms: 0 }
+    }
+}
+
+impl Key for Model {
+    fn execute<C: Command>(&mut self, command: &C, now: Timestamp) -> Result<C::Outcome, String> {
+        let store_ms = self.time.store_us(now.as_micros()) / 1000;
+        if store_ms > self.expire_ms {
+            self.slot.forget();
+        }
+        let before = self.slot.0.clone();
+        let outcome = self.slot.execute(command, now);
+        let written =
+            self.slot.0 != before || outcome.is_ok() && self.writes_the_same(command, now);
+        let is_kept = leaves_expiry(command.encode().script())
+            && matches!((&before, &self.slot.0), (Some(before), Some(now)) if now.is_kept_as(before));
+        if let (true, false, Some(forget_at_us)) = (written, is_kept, self.slot.forget_at_us()) {
+            // TTL = forget time - raw now, rounded up to ms and never 0 (D2).
+            let ttl_ms = forget_at_us.saturating_sub(now.as_micros()).div_ceil(1000).max(1);
+            let skew_ms = match self.time {
+                Time::Store => 0,
+                Time::Caller { skew_ms, .. } => skew_ms,
+            };
+            self.expire_ms = store_ms + ttl_ms + skew_ms;
+        }
+        outcome
+    }
+
+    fn forget(&mut self) {
+        self.slot.forget();
+    }
+}
+
+impl Model {
+    /// Whether this command, which has left the record as it was, has written it nevertheless, so that its
+    /// expiry is set anew: as a block does, without an id, of a key that is blocked for longer; a limit that
+    /// is stored and was before; a call that has learned of a limit per client; and a value that is written
+    /// once more.
+    fn writes_the_same(&self, command: &impl Command, now: Timestamp) -> bool {
+        let Some(record) = &self.slot.0 else { return false };
+        let head = match record.stored() {
+            Stored::Text(text) => text,
+            Stored::List(list) => list[0].clone(),
+        };
+        let call = command.encode_text();
+        let own: Vec<_> = call.arguments().map(String::from_utf8_lossy).collect();
+        let blocks = call.script() == ScriptId::LimiterAdjust && own[..2] == ["", "b"];
+        let follows = own.last().is_some_and(|last| last.starts_with('*'));
+        let live = self.slot.forget_at_us() > Some(now.as_micros());
+        let per_client = head.starts_with("P1 c") && live;
+        match call.script() {
+            ScriptId::LimiterSet => own[0] != "a",
+            ScriptId::LimiterPeek => false,
+            // Unless it is stale.
+            ScriptId::FencedWrite => {
+                let newest = head.split(' ').nth(1).and_then(|token| token.parse::<u64>().ok());
+                own[0].parse().ok() >= newest || !live
+            }
+            _ if follows => per_client || blocks && head.starts_with("P1 o") && live,
+            _ => blocks,
+        }
+    }
+}
+
+/// Whether it is done by a script that leaves the expiry where it is as it should be.
+fn leaves_expiry(script: ScriptId) -> bool {
+    let of_lock = script.name().starts_with("lock_") || script.name().starts_with("fast_lock_");
+    of_lock || is_fast_path(script)
+}
+
+/// Whether it is a limiter's script of the fast path.
+pub fn is_fast_path(script: ScriptId) -> bool {
+    matches!(
+        script,
+        ScriptId::FixedWindowAcquire
+            | ScriptId::SlidingWindowAcquire
+            | ScriptId::TokenBucketAcquire
+            | ScriptId::IntervalBucketAcquire
+            | ScriptId::LeakyBucketAcquire
+            | ScriptId::SlidingLogAcquire
+            | ScriptId::CompositeAcquire
+    )
+}
+
+impl Holds for Model {
+    fn held(&mut self) -> Held {
+        self.slot.0.as_ref().map(|record| (record.stored(), self.expire_ms))
+    }
+}

@@ -1,0 +1,218 @@
+//! Machines beside references of their own: traces whose operations and times refer to what the reference
+//! knows, and what is checked by playing them.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::key::{Holds, Key, MAX_TIME_US, Slot};
+use crate::place::Model;
+use crate::properties::{Check, require, try_out};
+
+/// A machine a second time, as plainly as it can be said.
+pub trait Reference: Default {
+    /// What a trace asks, in terms of what the reference knows.
+    type Ask: Clone + Debug;
+    /// An operation.
+    type Op: Debug;
+    /// What it comes to.
+    type Outcome: Debug + PartialEq;
+
+    /// The operation that is asked for at this time, in microseconds.
+    fn op(&self, ask: &Self::Ask, now_us: u64) -> Self::Op;
+
+    /// What it comes to here.
+    fn run(&mut self, op: &Self::Op, now_us: u64) -> Self::Outcome;
+
+    /// What it comes to on a key.
+    fn run_on(op: &Self::Op, key: &mut impl Key, now_us: u64) -> Self::Outcome;
+
+    /// The times, in microseconds, from which on something is no longer so.
+    fn ends_us(&self) -> Vec<u64>;
+}
+
+/// Some operations on one key.
+#[derive(Clone, Debug)]
+pub struct Trace<A> {
+    start_us: u64,
+    backwards: bool,
+    steps: Vec<(Move, A)>,
+}
+
+/// How the clock moves before an operation; offsets are in microseconds.
+#[derive(Clone, Copy, Debug)]
+enum Move {
+    Stay,
+    Tick(i64),
+    /// To one of the reference's ends, and so much further.
+    End(usize, i64),
+}
+
+impl<A: Debug> Trace<A> {
+    /// Tells each operation, its time, and what it comes to in the reference.
+    ///
+    /// # Errors
+    /// The first error of `seen`, which ends the play.
+    pub fn play<R: Reference<Ask = A>>(
+        &self,
+        mut seen: impl FnMut(&R::Op, u64, R::Outcome) -> Check,
+    ) -> Check {
+        let mut reference = R::default();
+        let mut now_us = self.start_us;
+        for (moved, ask) in &self.steps {
+            now_us = self.time(now_us, *moved, &reference.ends_us());
+            let op = reference.op(ask, now_us);
+            let right = reference.run(&op, now_us);
+            seen(&op, now_us, right)?;
+        }
+        Ok(())
+    }
+
+    fn time(&self, now_us: u64, moved: Move, ends_us: &[u64]) -> u64 {
+        let to = match moved {
+            Move::Stay => now_us,
+            Move::Tick(ticks) => now_us.saturating_add_signed(ticks),
+            Move::End(_, offset) if ends_us.is_empty() => now_us.saturating_add_signed(offset),
+            Move::End(which, offset) => {
+                ends_us[which % ends_us.len()].saturating_add_signed(offset)
+            }
+        };
+        let earliest = if self.backwards { 0 } else { now_us };
+        to.clamp(earliest, MAX_TIME_US)
+    }
+}
+
+/// Traces of up to `max_steps`.
+pub fn trace<A: Debug>(
+    ask: impl Strategy<Value = A>,
+    max_steps: usize,
+    backwards: bool,
+) -> impl Strategy<Value = Trace<A>> {
+    let start = prop_oneof![
+        6 => Just(1_763_700_000_000_000_u64),
+        2 => 0..100_u64,
+        1 => (MAX_TIME_US - 10_000)..=MAX_TIME_US,
+    ];
+    let moved = prop_oneof![
+        6 => Just(Move::Stay),
+        3 => (1..=20_i64).prop_map(Move::Tick),
+        2 => (20..=2_000_i64).prop_map(Move::Tick),
+        1 => (-2_000..=-1_i64).prop_map(Move::Tick),
+        4 => (0..100_usize, -1..=1_i64).prop_map(|(which, offset)| Move::End(which, offset)),
+    ];
+    let steps = vec((moved, ask), 1..=max_steps);
+    (start, steps).prop_map(move |(start_us, steps)| Trace { start_us, backwards, steps })
+}
+
+/// The machine equals its reference, operation by operation.
+///
+/// # Errors
+/// The first difference.
+pub fn equals_the_reference<R: Reference>(trace: &Trace<R::Ask>) -> Check {
+    let mut slot = Slot::default();
+    trace.play::<R>(|op, now_us, right| {
+        let seen = R::run_on(op, &mut slot, now_us);
+        require(seen == right, || format!("{op:?} at {now_us}: {seen:?} where {right:?} is right"))
+    })
+}
+
+/// Every outcome of a store, and what its key holds and until when, equals the model's.
+///
+/// # Errors
+/// The first difference.
+pub fn equals_the_model<R: Reference>(
+    model: &mut Model,
+    store: &mut impl Holds,
+    trace: &Trace<R::Ask>,
+) -> Check {
+    trace.play::<R>(|op, now_us, _| {
+        let expected = R::run_on(op, model, now_us);
+        let seen = R::run_on(op, store, now_us);
+        require(seen == expected, || {
+            format!("{op:?} at {now_us}: {seen:?}, in Rust {expected:?}")
+        })?;
+        let (held, expected) = (store.held(), model.held());
+        require(held == expected, || {
+            format!("{op:?} at {now_us} leaves {held:?}, in Rust {expected:?}")
+        })
+    })
+}
+
+/// D9: a record that is dropped as soon as it may be is never missed, and what is written can be read.
+///
+/// # Errors
+/// The first operation that tells the difference.
+pub fn d9_expiry_is_invisible<R: Reference>(trace: &Trace<R::Ask>) -> Check {
+    let (mut kept, mut dropped) = (Slot::default(), Slot::default());
+    trace.play::<R>(|op, now_us, _| {
+        if dropped.forget_at_us().is_some_and(|forget_at_us| forget_at_us <= now_us) {
+            dropped.forget();
+        }
+        let expected = R::run_on(op, &mut kept, now_us);
+        let seen = R::run_on(op, &mut dropped, now_us);
+        require(seen == expected, || format!("{op:?} at {now_us}: {seen:?}, kept {expected:?}"))?;
+        let Some(record) = &dropped.0 else { return Ok(()) };
+        let read = lockage_core::Record::read(&record.stored());
+        require(read.as_ref() == Ok(record), || format!("{record:?} is read as {read:?}"))
+    })
+}
+
+/// Traces come to each of these outcomes, by their names, and often: what they do not come to is not tested.
+///
+/// # Panics
+/// Where there is one that they hardly come to.
+pub fn reach<R: Reference>(traces: &impl Strategy<Value = Trace<R::Ask>>, outcomes: &[&str]) {
+    let counts = RefCell::new(BTreeMap::new());
+    let counted = try_out(1_000, traces, |trace| {
+        trace.play::<R>(|_, _, right| {
+            let told = format!("{right:?}");
+            let name = told.split(['(', ' ']).next().unwrap_or_default().to_owned();
+            *counts.borrow_mut().entry(name).or_insert(0) += 1;
+            Ok(())
+        })
+    });
+    assert_eq!(counted, Ok(()));
+    let counts = counts.into_inner();
+    for outcome in outcomes {
+        let count = counts.get(*outcome).copied().unwrap_or(0);
+        assert!(count >= 100, "{outcome}: only {count}");
+    }
+}
+
+/// What callers know of those who wait (L12).
+#[derive(Debug, Default)]
+pub struct Waits {
+    /// When each was refused, and for how long it waits, in microseconds.
+    refused: Vec<(u64, u64)>,
+    /// The latest time until which somebody was written down to wait.
+    written_us: u64,
+}
+
+impl Waits {
+    /// A refusal, and whether that was written down as a wait.
+    pub fn learn(&mut self, now_us: u64, waits_us: u64, written: bool) {
+        if waits_us > 0 {
+            self.refused.push((now_us, waits_us));
+        }
+        if written {
+            self.written_us = self.written_us.max(now_us + waits_us);
+        }
+    }
+
+    /// Whether a wait may be written down: once in half of its time.
+    pub fn may_be_written(&self, now_us: u64, waits_us: u64) -> bool {
+        waits_us > 0 && self.written_us < now_us + waits_us / 2
+    }
+
+    /// Whether it is right that those who wait were told, or were not: they are owed that for half of their
+    /// time at least, and nobody is told where nobody waits.
+    pub fn allow(&self, told: bool, now_us: u64) -> bool {
+        match told {
+            true => self.refused.iter().any(|(at_us, waits_us)| now_us < at_us + waits_us),
+            false => !self.refused.iter().any(|(at_us, waits_us)| now_us < at_us + waits_us / 2),
+        }
+    }
+}

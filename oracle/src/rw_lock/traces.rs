@@ -1,0 +1,62 @@
+//! What traces ask of a read-write lock.
+
+use lockage_core::rw_lock::Mode;
+use proptest::prelude::*;
+
+use super::{Action, Ask, Op};
+use crate::key::MAX_TIME_US;
+use crate::play;
+
+/// Returns traces of up to `max_steps`, also with a clock that goes back.
+pub fn any_trace(max_steps: usize) -> impl Strategy<Value = play::Trace<Ask>> {
+    (any::<bool>(), prop::bool::weighted(0.3))
+        .prop_flat_map(move |(backwards, hasty)| play::trace(ask(hasty), max_steps, backwards))
+}
+
+/// Few owners and few holds, so that they meet.
+pub fn ask(hasty: bool) -> impl Strategy<Value = Ask> {
+    let span = move || span(hasty);
+    let who = (
+        prop::sample::select(&[0xa11ce_u128, 0, u128::MAX][..]),
+        prop_oneof![3 => Just(Mode::Read), 2 => Just(Mode::Write)],
+    );
+    // Ids differ in their upper half too.
+    let hold = || (0..24_u128).prop_map(|id| id << 96 | 0xfeed);
+    let waits = prop_oneof![2 => Just(0_u64), 3 => 1..=40_u64, 1 => 100..=3_000_u64];
+    let acquire = (hold(), span(), waits).prop_map(|(hold, lease_us, waits_us)| Action::Acquire {
+        hold,
+        lease_us,
+        not_after_us: MAX_TIME_US,
+        waits_us,
+    });
+    let renew = span().prop_map(|lease_us| Action::Renew { token: None, lease_us });
+    let release =
+        (hold(), span()).prop_map(|(hold, remember_us)| Action::Release { hold, remember_us });
+    let action = prop_oneof![9 => acquire, 3 => renew, 3 => release, 1 => Just(Action::Inspect)];
+    let operation = (who, action, 0..10_u8, -2..=2_i64).prop_map(|(who, action, form, offset)| {
+        let op = Op { who, action };
+        match form {
+            0..=3 => Ask::Plain(op),
+            4 | 5 => Ask::OtherMode(op),
+            6 | 7 => Ask::Token(op, 0),
+            8 => Ask::Token(op, offset),
+            _ => Ask::Within(op, offset),
+        }
+    });
+    let held = (0..100_usize, span()).prop_map(|(which, us)| Ask::ReleaseHeld(which, us));
+    prop_oneof![4 => operation, 1 => held]
+}
+
+/// A lease, or a time to remember, in microseconds: tiny, as in a trace, up to the longest. Where all are
+/// hasty, a key gives out more tokens than a lease has microseconds.
+fn span(hasty: bool) -> BoxedStrategy<u64> {
+    match hasty {
+        true => (1..=2_u64).boxed(),
+        false => prop_oneof![4 => 1..=20_u64, 4 => 100..=3_000_u64, 1 => Just(1_u64 << 50)].boxed(),
+    }
+}
+
+/// Returns traces of up to `max_steps`, with a clock that only goes on.
+pub fn forward(max_steps: usize) -> impl Strategy<Value = play::Trace<Ask>> {
+    prop::bool::weighted(0.3).prop_flat_map(move |hasty| play::trace(ask(hasty), max_steps, false))
+}

@@ -1,0 +1,242 @@
+//! What the steps of a trace refer back to, and what they come to by it.
+
+use super::configs::MAX_COUNT;
+use super::{Ask, Change, Cost, Lasting, MAX_REMEMBER_US, Move, Patience, Step, Trace};
+use crate::config::Limits;
+use crate::key::MAX_TIME_US;
+use crate::subject::{Adjustment, Answer, Asked, Op, Outcome};
+
+/// What a trace refers back to.
+#[derive(Debug)]
+pub(super) struct Memory {
+    limits: Limits,
+    /// Whose span counts, of several limits: each in turn.
+    turn: usize,
+    forward: bool,
+    earliest_us: u64,
+    now_us: u64,
+    retry_us: u64,
+    fresh_us: u64,
+    admitted_us: u64,
+    forgotten_us: u64,
+    unblocked_us: u64,
+    /// The turn of the latest admitted request, and how far away the latest answer said one is.
+    turn_us: u64,
+    turn_after_us: u64,
+    /// How many turns were taken.
+    turns: usize,
+    remaining: u64,
+    /// The requests with an id, each once.
+    requests: Vec<Request>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    asked: Asked,
+    id: u128,
+    remember_us: u64,
+}
+
+impl Memory {
+    pub(super) fn new(trace: &Trace) -> Self {
+        let now_us = trace.start_us;
+        let back = |step: &Step| match step.moved {
+            Move::Tick(ticks) => ticks < 0,
+            Move::Span(eighths, _) => eighths < 0,
+            _ => false,
+        };
+        Memory {
+            limits: trace.limits.clone(),
+            turn: 0,
+            // A trace steps back only where it says so, not because a boundary lies behind.
+            forward: !trace.steps.iter().any(back),
+            earliest_us: trace.earliest_us,
+            now_us,
+            retry_us: now_us,
+            fresh_us: now_us,
+            admitted_us: now_us,
+            forgotten_us: now_us,
+            unblocked_us: now_us,
+            turn_us: now_us,
+            turn_after_us: 0,
+            turns: 0,
+            remaining: trace.limits.capacity(),
+            requests: Vec::new(),
+        }
+    }
+
+    pub(super) fn time(&mut self, moved: Move) -> u64 {
+        self.turn += 1;
+        let (now, span) = (i128::from(self.now_us), i128::from(self.span_us()));
+        let moved_to = match moved {
+            Move::Stay => now,
+            Move::Tick(ticks) => now + i128::from(ticks),
+            Move::Span(eighths, offset) => {
+                now + span * i128::from(eighths) / 8 + i128::from(offset)
+            }
+            Move::Retry(offset) => i128::from(self.retry_us) + i128::from(offset),
+            Move::Fresh(offset) => i128::from(self.fresh_us) + i128::from(offset),
+            Move::Edge(offset) => (now / span + 1) * span + i128::from(offset),
+            Move::Expiry(offset) => i128::from(self.admitted_us) + span + i128::from(offset),
+            Move::Forgotten(offset) => i128::from(self.forgotten_us) + i128::from(offset),
+            Move::Unblocked(offset) => i128::from(self.unblocked_us) + i128::from(offset),
+            Move::Turn(offset) => i128::from(self.turn_us) + i128::from(offset),
+            Move::Far(thousandths) => {
+                now + (i128::from(MAX_TIME_US) - now) * i128::from(thousandths) / 1000
+            }
+        };
+        let earliest = if self.forward { now } else { i128::from(self.earliest_us) };
+        let clamped = moved_to.clamp(earliest, i128::from(MAX_TIME_US));
+        u64::try_from(clamped).expect("clamped into the range of time")
+    }
+
+    pub(super) fn op(&mut self, ask: &Ask) -> Op {
+        match ask {
+            Ask::Acquire(cost) => Op::Acquire(self.cost(*cost)),
+            Ask::Request(cost, remember) => {
+                let asked = Asked::Acquire(self.cost(*cost));
+                self.once(asked, *remember)
+            }
+            Ask::Repeat(back) => self.repeat(*back, 0),
+            Ask::Misuse(back) => self.repeat(*back, 1),
+            Ask::AcquireEach(costs) => {
+                Op::AcquireEach(costs.iter().map(|cost| self.cost(*cost)).collect())
+            }
+            Ask::TakeTurn(cost, patience) => {
+                self.turns += 1;
+                Op::TakeTurn { cost: self.cost(*cost), patience_us: self.patience_us(*patience) }
+            }
+            Ask::CancelTurn(back) => Op::CancelTurn(self.turns.saturating_sub(back + 1)),
+            Ask::Peek(cost) => Op::Peek(self.cost(*cost)),
+            Ask::Adjust(change) => {
+                Op::Adjust { adjustment: self.adjustment(*change), request: None }
+            }
+            Ask::AdjustOnce(change, remember) => {
+                let asked = Asked::Adjust(self.adjustment(*change));
+                self.once(asked, *remember)
+            }
+            Ask::Under(limits) => Op::Change(limits.clone()),
+            Ask::Reset => Op::Reset,
+        }
+    }
+
+    fn once(&mut self, asked: Asked, remember: Lasting) -> Op {
+        // Ids differ in their upper half too.
+        let id = (self.requests.len() as u128 + 1) << 96 | 0xfeed;
+        let remember_us = self.lasting_us(remember);
+        self.requests.push(Request { asked, id, remember_us });
+        self.repeat(0, 0)
+    }
+
+    fn repeat(&mut self, back: usize, extra: u64) -> Op {
+        match self.requests.iter().rev().nth(back) {
+            Some(&Request { asked: Asked::Acquire(cost), id, remember_us }) => {
+                Op::Request { cost: cost.saturating_add(extra), id, remember_us }
+            }
+            Some(&Request { asked: Asked::Adjust(adjustment), id, remember_us }) => {
+                let adjustment = if extra > 0 { other(adjustment) } else { adjustment };
+                Op::Adjust { adjustment, request: Some((id, remember_us)) }
+            }
+            None => self.once(Asked::Acquire(1), Lasting::Eighths(8)),
+        }
+    }
+
+    fn adjustment(&self, change: Change) -> Adjustment {
+        let amount = |cost| self.cost(cost).min(MAX_COUNT);
+        match change {
+            Change::TakeUpTo(cost) => Adjustment::TakeUpTo(amount(cost)),
+            Change::Refund(cost) => Adjustment::Refund(amount(cost)),
+            Change::Penalty(cost) => Adjustment::Penalty(amount(cost)),
+            Change::Block(lasting) => Adjustment::Block(self.lasting_us(lasting)),
+            Change::Unblock => Adjustment::Unblock,
+        }
+    }
+
+    fn cost(&self, cost: Cost) -> u64 {
+        let capacity = self.limits.capacity();
+        let units = match cost {
+            Cost::Units(units) => units,
+            Cost::Eighths(eighths) => {
+                u64::try_from(u128::from(capacity) * u128::from(eighths) / 8).expect("a part of it")
+            }
+            Cost::Capacity(offset) => capacity.saturating_add_signed(offset),
+            Cost::Remaining(offset) => self.remaining.saturating_add_signed(offset),
+            Cost::Used(offset) => (capacity - self.remaining).saturating_add_signed(offset),
+        };
+        units.max(1)
+    }
+
+    fn lasting_us(&self, lasting: Lasting) -> u64 {
+        let micros = match lasting {
+            Lasting::Micros(micros) => micros,
+            Lasting::Eighths(eighths) => (self.span_us() / 8).saturating_mul(eighths),
+        };
+        micros.clamp(1, MAX_REMEMBER_US)
+    }
+
+    fn patience_us(&self, patience: Patience) -> u64 {
+        match patience {
+            Patience::Endless => u64::MAX,
+            Patience::Eighths(eighths) => (self.span_us() / 8).saturating_mul(eighths),
+            Patience::Turn(offset) => self.turn_after_us.saturating_add_signed(offset),
+        }
+    }
+
+    fn span_us(&self) -> u64 {
+        let parts = &self.limits.parts;
+        parts[self.turn % parts.len()].span_us
+    }
+
+    pub(super) fn learn(&mut self, now_us: u64, op: &Op, outcome: &Outcome) {
+        self.now_us = now_us;
+        let request = match op {
+            Op::Change(limits) => {
+                self.limits = limits.clone();
+                self.remaining = self.remaining.min(limits.capacity());
+                None
+            }
+            Op::Request { remember_us, .. } => Some(*remember_us),
+            Op::Adjust { request, .. } => request.map(|(_, remember_us)| remember_us),
+            _ => None,
+        };
+        if let Some(remember_us) = request
+            && outcome.has_effect()
+        {
+            self.forgotten_us = now_us.saturating_add(remember_us);
+        }
+        if let Outcome::Adjusted { amount, after } = outcome {
+            self.learn_times(now_us, after);
+            if matches!(op, Op::Adjust { adjustment: Adjustment::Block(_), .. }) {
+                self.unblocked_us = now_us.saturating_add(*amount);
+            }
+        }
+        for answer in outcome.answers() {
+            self.learn_times(now_us, answer);
+            self.turn_after_us = answer.turn_after_us;
+            if answer.is_allowed() {
+                self.admitted_us = now_us;
+                self.turn_us = now_us.saturating_add(answer.turn_after_us);
+            }
+        }
+    }
+
+    fn learn_times(&mut self, now_us: u64, answer: &Answer) {
+        self.remaining = answer.remaining;
+        self.fresh_us = now_us.saturating_add(answer.reset_after_us);
+        if let Some(retry_after_us) = answer.retry_after_us() {
+            self.retry_us = now_us.saturating_add(retry_after_us);
+        }
+    }
+}
+
+/// What an id that was used for this adjustment must not be used for.
+fn other(adjustment: Adjustment) -> Adjustment {
+    match adjustment {
+        // No more than this is told apart.
+        Adjustment::TakeUpTo(most) => Adjustment::TakeUpTo(most % MAX_COUNT + 1),
+        Adjustment::Refund(cost) => Adjustment::Penalty(cost),
+        Adjustment::Penalty(cost) => Adjustment::Refund(cost),
+        Adjustment::Block(_) => Adjustment::Unblock,
+        Adjustment::Unblock => Adjustment::Block(1),
+    }
+}

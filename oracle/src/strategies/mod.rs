@@ -1,0 +1,333 @@
+//! What the properties are tried on: every accepted configuration, costs around what fits, and
+//! times around every moment at which something changes.
+//!
+//! A [`Trace`] is written relative to what the limiter answers ("one microsecond before the last
+//! `retry_after`"), so that a shrunk trace keeps its meaning; [`Trace::play`] turns it into
+//! operations at times.
+
+mod adjustments;
+mod changes;
+mod configs;
+mod memory;
+mod requests;
+mod turns;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::config::{Limits, Shape};
+use crate::key::MAX_TIME_US;
+use crate::subject::{Op, Outcome, Subject};
+
+use memory::Memory;
+
+pub use adjustments::{adjusted_trace, adjustment_steps, unrepeated_adjusted_trace};
+pub use changes::{any_limits, changing_trace};
+pub use configs::{config, limits};
+pub use requests::{remember, request_steps, request_trace, unrepeated_request_trace};
+pub use turns::{any_turn_trace, mixed_turn_trace, turn_trace};
+
+/// The longest time for which a request is remembered, or a key blocked, in microseconds.
+pub const MAX_REMEMBER_US: u64 = 1 << 50;
+
+/// Some traffic for one key.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    /// The limits.
+    pub limits: Limits,
+    /// Where the clock begins, in microseconds.
+    pub start_us: u64,
+    /// No time is before this one, in microseconds.
+    pub earliest_us: u64,
+    /// What happens, in order.
+    pub steps: Vec<Step>,
+}
+
+/// One operation, some time after the one before.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// How the clock moves first.
+    pub moved: Move,
+    /// What is then asked.
+    pub ask: Ask,
+}
+
+/// How the clock moves. The last field of most is an offset in microseconds, -1 to 1.
+#[derive(Clone, Copy, Debug)]
+pub enum Move {
+    /// Not at all.
+    Stay,
+    /// By some microseconds.
+    Tick(i64),
+    /// By some eighths of the window, period or interval.
+    Span(i64, i64),
+    /// To the `retry_after` of the latest denial.
+    Retry(i64),
+    /// To the latest `reset_after`.
+    Fresh(i64),
+    /// To the next multiple of the span since the epoch.
+    Edge(i64),
+    /// To one span after the latest admitted request.
+    Expiry(i64),
+    /// To the moment at which the latest admitted request with an id is forgotten.
+    Forgotten(i64),
+    /// To the turn of the latest admitted request.
+    Turn(i64),
+    /// To the end of the latest block.
+    Unblocked(i64),
+    /// Far ahead, in thousandths of all time left.
+    Far(u64),
+}
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub enum Ask {
+    /// Acquire one cost.
+    Acquire(Cost),
+    /// Acquire one cost under a new id, to be remembered for so long.
+    Request(Cost, Lasting),
+    /// The request under the id that was sent so many ids before this one, once more; a new one
+    /// where there were fewer.
+    Repeat(usize),
+    /// Another cost under such an id.
+    Misuse(usize),
+    /// Acquire several in one call.
+    AcquireEach(Vec<Cost>),
+    /// Take a turn of one cost.
+    TakeTurn(Cost, Patience),
+    /// Give back the turn that was taken so many turns before the latest.
+    CancelTurn(usize),
+    /// Peek.
+    Peek(Cost),
+    /// Adjust the key.
+    Adjust(Change),
+    /// Adjust it under a new id, to be remembered for so long.
+    AdjustOnce(Change, Lasting),
+    /// From now on these limits.
+    Under(Limits),
+    /// Reset.
+    Reset,
+}
+
+/// How to adjust a key.
+#[derive(Clone, Copy, Debug)]
+pub enum Change {
+    /// Take so many, or as many as there are.
+    TakeUpTo(Cost),
+    /// Give back so many.
+    Refund(Cost),
+    /// Charge so many, whether they fit or not.
+    Penalty(Cost),
+    /// Admit nothing for so long.
+    Block(Lasting),
+    /// End the block.
+    Unblock,
+}
+
+/// How long to remember a request, or to block.
+#[derive(Clone, Copy, Debug)]
+pub enum Lasting {
+    /// So many microseconds.
+    Micros(u64),
+    /// So many eighths of the window, period or interval.
+    Eighths(u64),
+}
+
+/// How long a request waits for its turn at most.
+#[derive(Clone, Copy, Debug)]
+pub enum Patience {
+    /// For ever.
+    Endless,
+    /// So many eighths of the period.
+    Eighths(u64),
+    /// As far as the turn of the latest answer was away, and this much more or less, in microseconds.
+    Turn(i64),
+}
+
+/// A cost, in terms of what the limiter has.
+#[derive(Clone, Copy, Debug)]
+pub enum Cost {
+    /// So many units.
+    Units(u64),
+    /// So many eighths of the capacity, at least 1.
+    Eighths(u64),
+    /// The capacity and this much more or less.
+    Capacity(i64),
+    /// What remained at the latest answer, and this much more or less.
+    Remaining(i64),
+    /// What was used at the latest answer, and this much more or less.
+    Used(i64),
+}
+
+impl Trace {
+    /// Puts the trace to `subject` and tells each operation with its time and outcome.
+    ///
+    /// # Errors
+    /// The first error of `seen`, which ends the play.
+    pub fn play<S: Subject, E>(
+        &self,
+        subject: &mut S,
+        mut seen: impl FnMut(&mut S, &Op, u64, Outcome) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut memory = Memory::new(self);
+        for step in &self.steps {
+            let now_us = memory.time(step.moved);
+            let op = memory.op(&step.ask);
+            let outcome = subject.run(&op, now_us);
+            memory.learn(now_us, &op, &outcome);
+            seen(subject, &op, now_us, outcome)?;
+        }
+        Ok(())
+    }
+
+    /// The same limits from `start_us` on and never before it, with other steps.
+    pub fn continued(&self, start_us: u64, steps: &[Step]) -> Self {
+        let start_us = start_us.min(MAX_TIME_US);
+        let limits = self.limits.clone();
+        Trace { limits, start_us, earliest_us: start_us, steps: steps.to_vec() }
+    }
+
+    /// Whether it adjusts the key.
+    pub fn adjusts(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.ask, Ask::Adjust(_) | Ask::AdjustOnce(..)))
+    }
+
+    /// Whether it gives back what was charged.
+    pub fn gives_back(&self) -> bool {
+        let refund = |step: &Step| {
+            matches!(
+                step.ask,
+                Ask::Adjust(Change::Refund(_)) | Ask::AdjustOnce(Change::Refund(_), _)
+            )
+        };
+        self.steps.iter().any(refund)
+    }
+
+    /// The operations and times that the trace comes to with `subject`.
+    pub fn resolve(&self, subject: &mut impl Subject) -> Vec<(Op, u64)> {
+        let mut operations = Vec::with_capacity(self.steps.len());
+        let infallible: Result<(), std::convert::Infallible> =
+            self.play(subject, |_, op, now_us, _| {
+                operations.push((op.clone(), now_us));
+                Ok(())
+            });
+        infallible.map_or_else(|never| match never {}, |()| operations)
+    }
+}
+
+/// Traces of up to `max_steps` for keys under limits of this shape.
+pub fn trace(shape: impl Into<Shape>, max_steps: usize) -> impl Strategy<Value = Trace> {
+    trace_of(shape, steps(max_steps))
+}
+
+/// Traces of these steps for keys under limits of this shape.
+fn trace_of(
+    shape: impl Into<Shape>,
+    steps: impl Strategy<Value = Vec<Step>>,
+) -> impl Strategy<Value = Trace> {
+    (limits(shape.into()), start(), steps).prop_map(|(limits, start_us, steps)| Trace {
+        limits,
+        start_us,
+        earliest_us: 0,
+        steps,
+    })
+}
+
+/// The same, with a clock that never steps back.
+pub fn forward_trace(shape: impl Into<Shape>, max_steps: usize) -> impl Strategy<Value = Trace> {
+    forward(trace(shape, max_steps))
+}
+
+/// Traces of which the clock never steps back.
+pub fn forward(traces: impl Strategy<Value = Trace>) -> impl Strategy<Value = Trace> {
+    traces.prop_map(|mut trace| {
+        for step in &mut trace.steps {
+            step.moved = step.moved.forward();
+        }
+        trace
+    })
+}
+
+/// Some steps to continue a trace with.
+pub fn steps(max_steps: usize) -> impl Strategy<Value = Vec<Step>> {
+    vec(step(), 1..=max_steps)
+}
+
+/// Traces, each with a cost to ask for at its end.
+pub fn with_cost(traces: impl Strategy<Value = Trace>) -> impl Strategy<Value = (Trace, u64)> {
+    let share = prop_oneof![
+        3 => (0..=9_u64).prop_map(|ninths| (ninths, 0)),
+        2 => (1..=9_u64).prop_map(|units| (0, units)),
+        1 => Just((9, 1)),
+    ];
+    (traces, share).prop_map(|(trace, (ninths, units))| {
+        let part = u128::from(trace.limits.capacity()) * u128::from(ninths) / 9;
+        let cost = u64::try_from(part).expect("a part of the capacity") + units;
+        (trace, cost.max(1))
+    })
+}
+
+/// How the clock may move.
+pub fn moved() -> impl Strategy<Value = Move> {
+    let offset = || -1..=1_i64;
+    prop_oneof![
+        4 => Just(Move::Stay),
+        3 => (1..=20_i64).prop_map(Move::Tick),
+        1 => (-20..=-1_i64).prop_map(Move::Tick),
+        4 => (0..=24_i64, offset()).prop_map(|(eighths, offset)| Move::Span(eighths, offset)),
+        1 => (-24..=-1_i64, offset()).prop_map(|(eighths, offset)| Move::Span(eighths, offset)),
+        5 => offset().prop_map(Move::Retry),
+        3 => offset().prop_map(Move::Fresh),
+        2 => offset().prop_map(Move::Edge),
+        2 => offset().prop_map(Move::Expiry),
+        1 => (0..=20_u64).prop_map(Move::Far),
+    ]
+}
+
+/// What a request may cost.
+pub fn cost() -> impl Strategy<Value = Cost> {
+    prop_oneof![
+        6 => Just(Cost::Units(1)),
+        3 => (1..=9_u64).prop_map(Cost::Units),
+        4 => (0..=8_u64).prop_map(Cost::Eighths),
+        2 => (-1..=1_i64).prop_map(Cost::Capacity),
+        5 => (-1..=1_i64).prop_map(Cost::Remaining),
+        1 => prop_oneof![Just(u64::MAX), Just(1 << 53), Just((1 << 53) - 1), any::<u64>()]
+            .prop_map(Cost::Units),
+    ]
+}
+
+/// One operation, some time after the one before.
+pub fn step() -> impl Strategy<Value = Step> {
+    (moved(), plain_ask()).prop_map(|(moved, ask)| Step { moved, ask })
+}
+
+/// What may be asked without an id.
+fn plain_ask() -> impl Strategy<Value = Ask> {
+    prop_oneof![
+        24 => cost().prop_map(Ask::Acquire),
+        5 => vec(cost(), 1..=5).prop_map(Ask::AcquireEach),
+        8 => cost().prop_map(Ask::Peek),
+        1 => Just(Ask::Reset),
+    ]
+}
+
+/// Where a clock may begin: today, at the epoch, and near the end of the range.
+fn start() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        6 => 1_763_700_000_000_000..1_763_800_000_000_000_u64,
+        2 => 0..100_u64,
+        1 => (MAX_TIME_US - 1_000_000_000)..=MAX_TIME_US,
+        1 => 0..=MAX_TIME_US,
+    ]
+}
+
+impl Move {
+    fn forward(self) -> Self {
+        match self {
+            Move::Tick(ticks) => Move::Tick(ticks.abs()),
+            Move::Span(eighths, offset) => Move::Span(eighths.abs(), offset),
+            other => other,
+        }
+    }
+}

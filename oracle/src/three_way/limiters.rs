@@ -1,0 +1,122 @@
+//! Limits, alone and together, with adjustments, changes, turns, reservations, and stored with their keys.
+
+// The bodies of tests, whose names say what holds.
+#![allow(missing_docs)]
+
+use proptest::prelude::*;
+
+use crate::config::{Kind, Shape};
+use crate::place::{Model, Place, Time};
+use crate::properties::{self, cases, equals_the_model, property};
+use crate::strategies::{
+    Trace, adjusted_trace, any_turn_trace, changing_trace, forward, mixed_turn_trace,
+    request_trace, trace,
+};
+use crate::subject::Limiter;
+use crate::{reservations, stored};
+
+/// Cases per limiter when nothing is asked for.
+const DEFAULT_CASES: u32 = 300;
+
+/// The longest trace.
+const STEPS: usize = 24;
+
+pub fn the_fixed_window_is_one_machine_in_three_places(place: &impl Place) {
+    one_machine(place, Kind::FixedWindow);
+}
+
+pub fn the_sliding_log_is_one_machine_in_three_places(place: &impl Place) {
+    one_machine(place, Kind::SlidingLog);
+}
+
+pub fn the_sliding_window_is_one_machine_in_three_places(place: &impl Place) {
+    one_machine(place, Kind::SlidingWindow);
+}
+
+pub fn the_token_bucket_is_one_machine_in_three_places(place: &impl Place) {
+    one_machine(place, Kind::TokenBucket);
+}
+
+pub fn the_interval_bucket_is_one_machine_in_three_places(place: &impl Place) {
+    one_machine(place, Kind::IntervalBucket);
+}
+
+pub fn the_leaky_bucket_is_one_machine_in_three_places(place: &impl Place) {
+    one_machine(place, Kind::LeakyBucket);
+}
+
+pub fn several_limits_in_one_are_one_machine_in_three_places(place: &impl Place) {
+    one_machine(place, Shape::Several);
+}
+
+pub fn adjustments_of_each_limiter_are_one_machine_in_three_places(place: &impl Place) {
+    for kind in Kind::ALL {
+        one_adjusted_machine(place, kind);
+    }
+}
+
+pub fn adjustments_of_several_limits_are_one_machine_in_three_places(place: &impl Place) {
+    one_adjusted_machine(place, Shape::Several);
+}
+
+pub fn changes_of_limits_are_one_machine_in_three_places(place: &impl Place) {
+    check(place, "three_way_changes", cases(2 * DEFAULT_CASES), changing_trace(2 * STEPS));
+}
+
+pub fn turns_of_the_leaky_bucket_are_one_machine_in_three_places(place: &impl Place) {
+    check(place, "three_way_turns", cases(DEFAULT_CASES), mixed_turn_trace(2 * STEPS));
+}
+
+pub fn turns_are_one_machine_in_three_places_whatever_else_becomes_of_the_key(place: &impl Place) {
+    check(place, "three_way_any_turns", cases(DEFAULT_CASES), any_turn_trace(2 * STEPS));
+}
+
+pub fn d12_keys_are_independent(place: &impl Place) {
+    let shape = || prop::sample::select(&Shape::ALL[..]);
+    // Both keys share one clock, which only goes on: a step back past an expiry tells a key in a
+    // store from one alone.
+    let traces = (shape(), shape()).prop_flat_map(|(one, other)| {
+        (forward(adjusted_trace(one, STEPS)), forward(adjusted_trace(other, STEPS)))
+    });
+    property("d12_independence", cases(DEFAULT_CASES), &traces, |(one, other)| {
+        let [first, second] = place.keys(Time::Caller { store_ahead_us: 0, skew_ms: 0 });
+        let mut first = Limiter::on(first, one.limits.limit());
+        let mut second = Limiter::on(second, other.limits.limit());
+        properties::d12_keys_are_independent((&mut first, &one), (&mut second, &other))
+    });
+}
+
+pub fn reservations_are_the_same_in_three_places(place: &impl Place) {
+    let input = (reservations::trace(30), Time::any(5));
+    property("three_way_reservations", cases(2 * DEFAULT_CASES), &input, |(trace, time)| {
+        reservations::equals_the_model(&mut Model::new(time), &mut place.key(time), &trace)
+    });
+}
+
+pub fn stored_limits_are_the_same_in_three_places(place: &impl Place) {
+    let input = (stored::trace(40), Time::any(5));
+    property("three_way_stored_limits", cases(1_000), &input, |(trace, time)| {
+        stored::equals_the_model(&mut Model::new(time), &mut place.key(time), &trace)
+    });
+}
+
+fn one_machine(place: &impl Place, shape: impl Into<Shape>) {
+    let shape = shape.into();
+    // Half of the traffic has no ids at all: its records are those of a store that knows none.
+    let traces = prop_oneof![trace(shape, STEPS), request_trace(shape, 2 * STEPS)];
+    check(place, &format!("three_way_{}", shape.name()), cases(DEFAULT_CASES), traces);
+}
+
+fn one_adjusted_machine(place: &impl Place, shape: impl Into<Shape>) {
+    let shape = shape.into();
+    let name = format!("three_way_adjusted_{}", shape.name());
+    check(place, &name, cases(DEFAULT_CASES), adjusted_trace(shape, 2 * STEPS));
+}
+
+fn check(place: &impl Place, name: &str, cases: u32, traces: impl Strategy<Value = Trace>) {
+    property(name, cases, &(traces, Time::any(5_000)), |(trace, time)| {
+        let limit = trace.limits.limit();
+        let mut model = Limiter::on(Model::new(time), limit);
+        equals_the_model(&mut model, &mut Limiter::on(place.key(time), limit), &trace)
+    });
+}

@@ -1,0 +1,174 @@
+//! The countdown latch: its laws, its reference, and broken scripts that
+//! the laws kill.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use lockage_core::latch::{Latch, OperationId};
+use lockage_core::{ConfigError, ScriptId};
+use lockage_oracle::key::Key;
+use lockage_oracle::latch::{Law, Op, Reference, any_trace, forward};
+use lockage_oracle::place::{Model, Time};
+use lockage_oracle::play::{self, Trace};
+use lockage_oracle::properties::{Check, cases, property, try_out};
+use lockage_sim::store::{SimStore, Simulated};
+
+use super::refusals::{limiters_refuse, refuses_argument, refuses_records, refuses_strangers};
+
+const STEPS: usize = 40;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// How many cases a mutant has to live through.
+const CASES: u32 = 1_000;
+
+const ID: OperationId = OperationId::from_u128(7);
+
+#[test]
+fn the_machine_equals_the_reference() {
+    property("latch_reference", cases(1_000), &any_trace(STEPS), |trace| {
+        play::equals_the_reference::<Reference>(&trace)
+    });
+}
+
+#[test]
+fn the_laws_hold() {
+    for law in Law::ALL {
+        property(&format!("latch_{law:?}"), cases(300), &forward(STEPS), |trace| {
+            law.check(&mut Model::new(Time::Store), &trace)
+        });
+    }
+}
+
+#[test]
+fn the_traces_reach_every_outcome() {
+    let outcomes = ["Done", "Closed", "Open", "Seen", "Reset", "Reused"];
+    play::reach::<Reference>(&any_trace(STEPS), &outcomes);
+}
+
+#[test]
+fn d9_expiry_is_invisible() {
+    property("d9_latch", cases(500), &forward(STEPS), |trace| {
+        play::d9_expiry_is_invisible::<Reference>(&trace)
+    });
+}
+
+#[test]
+fn what_no_latch_can_have_is_refused_when_it_is_built() {
+    assert!(matches!(Latch::new(Duration::ZERO), Err(ConfigError::Zero { .. })));
+    let latch = Latch::new(HOUR).unwrap();
+    assert!(matches!(latch.set(0, ID), Err(ConfigError::Zero { .. })));
+    assert!(matches!(latch.set(1 << 53, ID), Err(ConfigError::TooLarge { .. })));
+    assert!(matches!(latch.count_down(0, ID), Err(ConfigError::Zero { .. })));
+}
+
+/// D12: damaged records are refused alike in Rust and in Lua, and kept.
+#[test]
+fn d12_damaged_records_are_refused_and_kept() {
+    let latch = Latch::new(HOUR).unwrap();
+    let id = "0000000000000000000000000000a11c";
+    let done = format!("|c{id} 1 3");
+    let sound = [
+        "D1 0 0 0".to_owned(),
+        "D1 9007199254740991 1125899906842624 9007199254740991".to_owned(),
+        format!("D1 3 5 9{}", done.repeat(8)),
+        format!("D1 3 5 9007199254740991|s{id} 003 3"),
+    ];
+    let damaged = [
+        "D1 3 5".to_owned(),
+        "D1 3 5 9 9".to_owned(),
+        "D1 3 5 9 ".to_owned(),
+        "D1 -3 5 9".to_owned(),
+        "D1 9007199254740992 5 9".to_owned(),
+        "D1 3 1125899906842625 9".to_owned(),
+        "D1 3 5 9|".to_owned(),
+        format!("D1 3 5 9|{id} 1 3"),
+        format!("D1 3 5 9|x{id} 1 3"),
+        format!("D1 3 5 9|c{id}0 1 3"),
+        format!("D1 3 5 9|c{id} 1"),
+        format!("D1 3 5 9|c{id} 1 3 3"),
+        format!("D1 3 5 9{}", done.repeat(9)),
+    ];
+    refuses_records(&sound, &damaged, |key, now| {
+        let inspected = key.execute(&latch.inspect(), now).map(|_| ());
+        let counted = key.execute(&latch.count_down(1, ID).unwrap(), now).map(|_| ());
+        let set = OperationId::from_u128(8);
+        let set = key.execute(&latch.set(1, set).unwrap(), now).map(|_| ());
+        let reset = key.execute(&latch.reset(), now).map(|_| ());
+        assert!(inspected == set && counted == set && reset == set);
+        set
+    });
+    refuses_strangers("D2 0 0 0", |key, now| key.execute(&latch.inspect(), now).map(|_| ()));
+    refuses_strangers("D2 0 0 0", |key, now| key.execute(&latch.reset(), now).map(|_| ()));
+}
+
+#[test]
+fn d12_limiters_refuse_the_latch_and_keep_it() {
+    limiters_refuse(&Latch::new(HOUR).unwrap().set(1, ID).unwrap());
+}
+
+#[test]
+fn wrong_arguments_are_refused() {
+    let latch = Latch::new(HOUR).unwrap();
+    let (set, count_down) = (latch.set(1, ID).unwrap(), latch.count_down(1, ID).unwrap());
+    for (place, wrong) in [(3, "7"), (4, "0"), (4, "9007199254740992"), (4, "x"), (4, "")] {
+        refuses_argument(&set, place, wrong);
+        refuses_argument(&count_down, place, wrong);
+    }
+    for wrong in ["0", "1125899906842625", "inf"] {
+        refuses_argument(&set, 5, wrong);
+    }
+}
+
+#[test]
+fn the_shipped_scripts_obey_every_law() {
+    for law in Law::ALL {
+        let store = RefCell::new(SimStore::new().expect("Lua gets its memory"));
+        assert_eq!(try_out(CASES, &forward(STEPS), |trace| obeys(law, &store, &trace)), Ok(()));
+    }
+}
+
+#[test]
+fn broken_scripts_are_killed_by_the_laws() {
+    use ScriptId::{LatchCountDown as CountDown, LatchInspect as Inspect, LatchSet as Set};
+    for (law, script, from, to) in [
+        (
+            Law::L2,
+            Set,
+            "if left > 0 then return {0, now, CLOSED",
+            "if false then return {0, now, CLOSED",
+        ),
+        (Law::L2, Set, "left, keep = count, tonumber(ARGV[5])", "left, keep = left + count, 1"),
+        (Law::L2, CountDown, "left = max(0, left - count)", "left = max(0, left - 1)"),
+        (Law::L2, CountDown, "if left == 0 then return {0, now, OPEN} end", ""),
+        (Law::L2, CountDown, "if now >= t then return end", "if now > t then return end"),
+        (Law::L2, CountDown, "till = now + keep", "till = max(till, now)"),
+        (Law::L2, Inspect, "left > 0 and till or now", "till"),
+        (Law::L10, Set, " or answered('s', ARGV[3], count)", ""),
+        (Law::L10, CountDown, " or answered('c', ARGV[3], count)", ""),
+        (Law::L10, CountDown, "or by ~= count", ""),
+        (Law::L12, CountDown, "DONE, left, 1}", "DONE, left, 0}"),
+        (Law::L12, CountDown, "DONE, was, 0}", "DONE, was, was == 0 and 1 or 0}"),
+        (Law::L12, CountDown, "if left > 0 then return {0, now, DONE, left, 0} end", ""),
+        (Law::L12, Set, "if left > 0 then return {0, now, DONE, left, 0} end", ""),
+        (Law::L10, CountDown, "if #done == REMEMBERED then", "if #done >= REMEMBERED - 1 then"),
+    ] {
+        let mutant = broken(script, from, to);
+        let store = SimStore::new().expect("Lua gets its memory").with_script(script, mutant);
+        let store = RefCell::new(store);
+        let seen = try_out(CASES, &forward(STEPS), |trace| obeys(law, &store, &trace));
+        let seen = seen.expect_err(&format!("{law:?}: it lives with {to}"));
+        assert!(!seen.contains("is Failed"), "the mutant runs: {seen}");
+    }
+}
+
+fn obeys(law: Law, store: &RefCell<SimStore>, trace: &Trace<Op>) -> Check {
+    store.borrow_mut().flush_all();
+    law.check(&mut Simulated::new(store, Time::Store, "one"), trace)
+}
+
+fn broken(script: ScriptId, from: &str, to: &str) -> String {
+    let source = lockage_lua::script(script).source();
+    assert_eq!(source.matches(from).count(), 1, "the text to break is there once: {from}");
+    source.replacen(from, to, 1)
+}

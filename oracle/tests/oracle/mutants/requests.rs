@@ -1,0 +1,131 @@
+//! What is remembered of requests and turns, broken.
+
+use lockage_core::ScriptId;
+use lockage_oracle::config::Kind;
+use lockage_oracle::properties;
+use lockage_oracle::strategies::{
+    Ask, Trace, forward, forward_trace, mixed_turn_trace, request_trace, turn_trace,
+    unrepeated_request_trace,
+};
+use lockage_oracle::subject::Machine;
+use proptest::prelude::*;
+
+use super::{STEPS, Shipped};
+
+#[test]
+fn denied_ids_that_are_remembered_are_killed_by_d11() {
+    let denied = "if reserves or not admitted then id = nil end";
+    for kind in [Kind::TokenBucket, Kind::SlidingLog] {
+        let mutant = Shipped::broken(ScriptId::LimiterAcquire, denied, "admitted = admitted or id");
+        mutant.killed(forward(request_trace(kind, STEPS)), |simulated, trace| {
+            let fresh = &mut Machine::new(trace.limits.limit());
+            properties::d11_a_denied_id_is_a_new_attempt(simulated, fresh, trace)
+        });
+    }
+}
+
+#[test]
+fn a_request_that_is_charged_twice_is_killed_by_d11() {
+    for (id, kind) in REQUESTED {
+        let mutant = Shipped::broken(id, "  if id then\n", "  if false then\n");
+        mutant.killed(with_repeats(kind), |simulated, (trace, repeats)| {
+            let plain = &mut Machine::new(trace.limits.limit());
+            properties::d11_repeats_change_nothing(plain, simulated, trace, repeats)
+        });
+    }
+}
+
+#[test]
+fn a_ttl_that_leaves_out_what_is_remembered_is_killed_by_d11() {
+    for (id, kind) in REQUESTED {
+        let mutant = Shipped::broken(id, "(requests, '|'), till", "(requests, '|'), 0");
+        mutant.killed(with_repeats(kind), |simulated, (trace, repeats)| {
+            let plain = &mut Machine::new(trace.limits.limit());
+            properties::d11_repeats_change_nothing(plain, simulated, trace, repeats)
+        });
+    }
+}
+
+#[test]
+fn an_id_that_is_remembered_for_too_long_is_killed_by_d11() {
+    for (id, kind) in REQUESTED {
+        let mutant = Shipped::broken(id, "if now < tonumber(till) then", "if till then");
+        let input = (forward(request_trace(kind, STEPS)), 1..=40_u64);
+        mutant.killed(input, |simulated, (trace, remember_us)| {
+            let fresh = &mut Machine::new(trace.limits.limit());
+            properties::d11_after_r_an_id_is_new(simulated, fresh, trace, (1, *remember_us))
+        });
+    }
+}
+
+#[test]
+fn patience_that_does_not_count_is_killed_by_d1() {
+    let mutant = Shipped::broken(
+        ScriptId::LeakyBucketAcquire,
+        "last + math.ceil(deficit / rate) - now > max_wait",
+        "last - now > max_wait",
+    );
+    mutant.killed(forward(turn_trace(Kind::LeakyBucket, STEPS)), |simulated, trace| {
+        properties::d1_equals_the_reference(simulated, trace)
+    });
+}
+
+#[test]
+fn a_cancel_that_forgets_requests_is_killed_by_d1() {
+    let mutant =
+        Shipped::broken(ScriptId::LeakyBucketCancel, "head .. before .. behind", "head .. before");
+    let no_resets = forward(mixed_turn_trace(2 * STEPS)).prop_map(|mut trace| {
+        trace.steps.retain(|step| !matches!(step.ask, Ask::Reset));
+        trace
+    });
+    mutant.killed(no_resets, |simulated, trace| {
+        properties::d1_equals_the_reference(simulated, trace)
+    });
+}
+
+#[test]
+fn cancels_that_are_not_exact_are_killed_by_d14() {
+    let taken = || {
+        forward(turn_trace(Kind::LeakyBucket, STEPS)).prop_map(|mut trace| {
+            trace.steps.retain(|step| !matches!(step.ask, Ask::CancelTurn(_)));
+            trace
+        })
+    };
+    for (from, to) in [
+        ("if now >= turn then", "if now > turn then"),
+        ("if state ~= after then", "if not state then"),
+    ] {
+        let mutant = Shipped::broken(ScriptId::LeakyBucketCancel, from, to);
+        let input = (taken(), prop::collection::vec((0..STEPS, 0..STEPS), 1..32));
+        mutant.killed(input, |simulated, (trace, cancels)| {
+            let plain = &mut Machine::new(trace.limits.limit());
+            properties::d14_what_is_not_exact_changes_nothing(plain, simulated, trace, cancels)
+        });
+    }
+}
+
+#[test]
+fn a_cancel_that_keeps_the_charge_is_killed_by_d14() {
+    let mutant = Shipped::broken(
+        ScriptId::LeakyBucketCancel,
+        "head .. before .. behind",
+        "head .. after .. behind",
+    );
+    let others = (0..STEPS, [1..=9_u64, 1..=9_u64], 0..=40_u64);
+    let input = (forward_trace(Kind::LeakyBucket, STEPS), prop::collection::vec(others, 1..16));
+    mutant.killed(input, |simulated, (trace, others)| {
+        let plain = &mut Machine::new(trace.limits.limit());
+        properties::d14_a_cancelled_turn_was_never_asked_for(plain, simulated, trace, others)
+    });
+}
+
+/// One script of each kind of record that remembers requests.
+const REQUESTED: [(ScriptId, Kind); 2] =
+    [(ScriptId::LimiterAcquire, Kind::FixedWindow), (ScriptId::LimiterAcquire, Kind::SlidingLog)];
+
+/// Traces, and what is sent again in them: before which step, which request, and how far off.
+fn with_repeats(kind: Kind) -> impl Strategy<Value = (Trace, Vec<(usize, usize, i64)>)> {
+    let shift = prop_oneof![Just(0), any::<i64>()];
+    let repeats = prop::collection::vec((0..STEPS, 0..8_usize, shift), 1..16);
+    (forward(unrepeated_request_trace(kind, STEPS)), repeats)
+}

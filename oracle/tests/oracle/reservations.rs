@@ -1,0 +1,87 @@
+//! Reserve, then commit or cancel: exact, and once.
+
+use std::cell::RefCell;
+
+use lockage_core::ScriptId;
+use lockage_oracle::key::Slot;
+use lockage_oracle::place::{Model, Time};
+use lockage_oracle::properties::{Check, cases, property, try_out};
+use lockage_oracle::reservations::{
+    estimates, only_the_first_settlement_changes_anything, settled_is_as_if_charged, trace,
+};
+use lockage_sim::store::{SimStore, Simulated};
+use proptest::prelude::*;
+
+const STEPS: usize = 30;
+
+#[test]
+fn a_settled_reservation_is_as_if_its_true_cost_had_been_charged() {
+    property("settled_as_if_charged", cases(20_000), &estimates(STEPS), |estimates| {
+        settled_is_as_if_charged(&mut Slot::default(), &estimates)
+    });
+}
+
+#[test]
+fn only_the_first_settlement_changes_the_record() {
+    property("settled_once", cases(5_000), &trace(STEPS), |trace| {
+        only_the_first_settlement_changes_anything(&mut Model::new(Time::Store), &trace)
+    });
+}
+
+#[test]
+fn a_settlement_that_counts_twice_is_killed() {
+    killed(
+        ScriptId::LimiterSettle,
+        "reservations[index] = {id = id, now + reserved[1] - reserved[3], actual, now, unpack(reply, 4)}",
+        "",
+        |key, trace| only_the_first_settlement_changes_anything(key, trace),
+        trace(STEPS),
+    );
+}
+
+#[test]
+fn a_settlement_that_gives_back_what_has_come_back_is_killed() {
+    killed(
+        ScriptId::LimiterAcquire,
+        "reservation[upto] = math.min(reservation[upto], field and all[i].state[field] or 0)",
+        "",
+        |key, estimates| settled_is_as_if_charged(key, estimates),
+        estimates(STEPS),
+    );
+}
+
+#[test]
+fn a_settlement_that_forgets_the_other_reservations_is_killed() {
+    killed(
+        ScriptId::LimiterSettle,
+        "other[at] = i < index and math.min(other[at], upto - given) or max(0, other[at] - given)",
+        "",
+        |key, estimates| settled_is_as_if_charged(key, estimates),
+        estimates(STEPS),
+    );
+}
+
+/// The shipped script passes on the cases on which it fails with this text replaced.
+fn killed<S: Strategy<Value: std::fmt::Debug>>(
+    id: ScriptId,
+    from: &str,
+    to: &str,
+    check: impl Fn(&mut Simulated<'_>, &S::Value) -> Check,
+    input: S,
+) {
+    let source = lockage_lua::script(id).source();
+    assert_eq!(source.matches(from).count(), 1, "the text to break is there once: {from}");
+    let on = |source: &str| {
+        let store = SimStore::new().expect("Lua gets its memory");
+        let store = RefCell::new(store.with_script(id, source));
+        try_out(400, &input, |input| check(&mut emptied(&store, Time::Store), &input))
+    };
+    assert_eq!(on(source), Ok(()), "the source as it stands");
+    on(&source.replacen(from, to, 1)).expect_err("the mutant lives");
+}
+
+/// The only key of a store.
+fn emptied(store: &RefCell<SimStore>, time: Time) -> Simulated<'_> {
+    store.borrow_mut().flush_all();
+    Simulated::new(store, time, "one")
+}

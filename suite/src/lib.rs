@@ -1,0 +1,101 @@
+//! The suite: scenarios that every store of lockage passes, through the API that users call.
+//!
+//! Who writes a store runs it on that store, with a clock that the suite sets:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use lockage::{ManualClock, Timestamp};
+//! use lockage_memory::MemoryStore;
+//! use lockage_suite::{Bench, START_US};
+//!
+//! let at = |now_us| Timestamp::from_micros(now_us).expect("in range");
+//! let clock = Arc::new(ManualClock::new(at(START_US)));
+//! let store = MemoryStore::with_clock(Arc::clone(&clock));
+//! let set_us = |now_us| clock.set(at(now_us));
+//! pollster::block_on(Bench { name: "mine", store, set_us: &set_us }.run());
+//! ```
+
+mod adjustments;
+mod leases;
+mod limiters;
+mod locks;
+mod refusals;
+mod reservations;
+mod stored;
+mod turns;
+
+use std::time::Duration;
+
+use lockage::{Limit, Limiter, Store};
+
+/// When every scenario begins, in microseconds since the epoch: the start of an hour in 2025.
+pub const START_US: u64 = 1_763_697_600_000_000;
+
+/// A store, and the clock that it goes by.
+pub struct Bench<'a, S> {
+    /// Said when a scenario fails.
+    pub name: &'a str,
+    /// The store under test; clones share their records.
+    pub store: S,
+    /// Sets the store's clock, in microseconds since the epoch.
+    pub set_us: &'a dyn Fn(u64),
+}
+
+impl<S: Store + Clone> Bench<'_, S> {
+    /// Runs every scenario, each under a prefix of its own.
+    ///
+    /// # Panics
+    /// Where the store does not behave as it should.
+    pub async fn run(&self) {
+        limiters::admits_the_capacity_and_recovers(self).await;
+        limiters::lists_are_decided_as_if_sent_singly(self).await;
+        limiters::peeks_and_denials_change_nothing(self).await;
+        limiters::resets_forget(self).await;
+        limiters::keys_are_independent(self).await;
+        limiters::a_request_id_is_charged_once(self).await;
+        limiters::many_expired_entries_are_no_trouble(self).await;
+        adjustments::what_is_used_can_be_adjusted(self).await;
+        adjustments::a_block_ends_to_the_microsecond(self).await;
+        adjustments::limits_change_and_keep_what_was_used(self).await;
+        turns::turns_are_in_order_and_given_back(self).await;
+        refusals::bad_input_is_refused_before_it_is_sent(self).await;
+        refusals::another_record_is_refused_and_kept(self).await;
+        reservations::a_reservation_is_settled_once(self).await;
+        stored::all_clients_follow_the_stored_limit(self).await;
+        stored::one_message_per_number_and_minute(self).await;
+        stored::each_client_has_a_limit_of_its_own(self).await;
+        locks::a_lock_is_taken_held_and_given_back(self).await;
+        locks::a_repeated_operation_is_done_once(self).await;
+        leases::permits_are_leased(self).await;
+        leases::many_read_or_one_writes(self).await;
+        leases::a_latch_opens_at_zero(self).await;
+    }
+
+    fn limiter(&self, scenario: &str, limit: &str) -> Limiter<S> {
+        self.at(Duration::ZERO);
+        let limit: Limit = limit.parse().expect("the suite's limits are well formed");
+        // The limit stands in the prefix, so each pair of scenario and limit has keys of its own.
+        let prefix = format!("{}-{scenario}-{limit}", self.name);
+        Limiter::new(self.store.clone(), limit).with_prefix(&prefix).expect("no braces")
+    }
+}
+
+impl<S> Bench<'_, S> {
+    /// Sets the clock to so much after the start.
+    fn at(&self, since_start: Duration) {
+        (self.set_us)(START_US + u64::try_from(since_start.as_micros()).expect("a short scenario"));
+    }
+}
+
+/// A limit of each kind, and several together, with capacity 5.
+const LIMITS: [&str; 8] = [
+    "fixed-window 5/10s",
+    "sliding-log 5/10s",
+    "sliding-window 5/10s",
+    "token-bucket 5/10s burst 5",
+    "token-bucket 2 every 3s burst 5",
+    "leaky-bucket 5/10s queue 5",
+    "fixed-window 5/10s + token-bucket 5/10s burst 5",
+    "sliding-log 5/10s + sliding-window 5/10s + sliding-log 5/3s",
+];

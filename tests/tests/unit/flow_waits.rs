@@ -1,0 +1,198 @@
+//! Callers who wait by `Wait`, in the simulator: virtual time, one seed, one result.
+
+use std::time::Duration;
+
+use lockage_core::{Limit, Timestamp};
+use lockage_oracle::config::{Config, Kind};
+use lockage_oracle::envelope;
+use lockage_sim::engine::EngineKind;
+use lockage_sim::replay::Outcome;
+use lockage_sim::trace::Trace;
+use lockage_sim::traffic::Plan;
+use lockage_sim::waiting::{Settled, WaitTally, Waited, Waiting, replay_waiting};
+
+const SECOND_US: u64 = 1_000_000;
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// One limit of each kind, each of 50 a second.
+fn limits() -> [Config; 6] {
+    Kind::ALL.map(|kind| Config { kind, amount: 50, span_us: SECOND_US, burst: 50 })
+}
+
+/// The same, but with nothing that could be saved up while nobody asks.
+fn bucket_of_one() -> Config {
+    Config::bucket(Kind::TokenBucket, 50, SECOND_US, 1)
+}
+
+#[test]
+fn e1_to_e5_hold_with_callers_who_wait() {
+    for config in limits().into_iter().chain([bucket_of_one()]) {
+        let trace = traffic("poisson 100/s", 5);
+        let waited = wait(&trace, config.limit(), EngineKind::Model, TIMEOUT);
+        let mut admitted: Vec<(u64, i128)> = settled(&trace, &waited)
+            .filter(|(_, settled)| settled.outcome == Outcome::Admitted)
+            .map(|(arrived, settled)| ((arrived + settled.after).as_nanos().div_ceil(1000), 1))
+            .map(|(time_us, cost)| (u64::try_from(time_us).expect("a few hours"), cost))
+            .collect();
+        admitted.sort_unstable();
+        assert!(WaitTally::of(&waited).after_waiting > 100, "{config:?}");
+        assert_eq!(envelope::check(&config, &admitted, 0), Ok(()), "{config:?}");
+    }
+}
+
+#[test]
+fn both_engines_settle_all_requests_alike() {
+    for config in limits() {
+        let trace = traffic("poisson 80/s", 3);
+        let with = |engine| wait(&trace, config.limit(), engine, TIMEOUT);
+        assert_eq!(with(EngineKind::Lua), with(EngineKind::Model), "{config:?}");
+    }
+}
+
+#[test]
+fn one_seed_gives_one_result() {
+    let trace = traffic("poisson 80/s", 3);
+    let with = |seed| {
+        let waiting = Waiting { timeout: TIMEOUT, round_trip: Duration::ZERO, jitter: true, seed };
+        replay(&trace, bucket_of_one().limit(), EngineKind::Model, &waiting)
+    };
+    assert_eq!(with(1), with(1));
+    assert_ne!(with(1), with(2));
+}
+
+#[test]
+fn nobody_waits_longer_than_their_timeout_and_the_last_answer_takes() {
+    let trace = traffic("poisson 100/s", 10);
+    for config in limits() {
+        for round_trip in [Duration::ZERO, Duration::from_millis(3)] {
+            let waiting = Waiting { timeout: TIMEOUT, round_trip, jitter: true, seed: 1 };
+            let waited = replay(&trace, config.limit(), EngineKind::Model, &waiting);
+            let longest = waited.settled.iter().map(|settled| settled.after).max().unwrap();
+            assert!(longest <= TIMEOUT + round_trip, "{longest:?}: {config:?}");
+            assert!(longest > TIMEOUT / 2, "nobody had to wait: {config:?}");
+        }
+    }
+}
+
+#[test]
+fn who_cannot_be_admitted_in_time_is_told_at_once() {
+    let limit = "fixed-window 10/min".parse().unwrap();
+    let waited = wait(&traffic("burst 30 every 10s", 10), limit, EngineKind::Model, TIMEOUT);
+    let denied = |settled: &&Settled| settled.outcome == Outcome::Denied;
+    let denied: Vec<_> = waited.settled.iter().filter(denied).collect();
+    assert_eq!(denied.len(), 20);
+    assert!(denied.iter().all(|settled| settled.after.is_zero() && settled.calls == 1));
+}
+
+#[test]
+fn a_caller_asks_no_more_often_than_the_flow_says() {
+    // Up to 10,000 permits a second, and still no caller asks thousands of times.
+    for limit in ["token-bucket 10000/s burst 1", "token-bucket 50/s burst 1", "sliding-log 50/s"] {
+        let trace = traffic("burst 300 every 10s", 10);
+        let waited = wait(&trace, limit.parse().unwrap(), EngineKind::Model, TIMEOUT);
+        let most = 5 + TIMEOUT.as_millis() / 32;
+        let calls = waited.settled.iter().map(|settled| settled.calls).max().unwrap();
+        assert!(u128::from(calls) <= most && calls > 1, "{calls} calls: {limit}");
+    }
+}
+
+#[test]
+fn a_hundred_callers_need_few_calls_for_each_permit() {
+    // The least possible is 1 for each; if all of them asked at every permit it were 50.
+    for (config, most) in [(bucket_of_one(), 10.0), (limits()[3], 5.0)] {
+        let trace = traffic("burst 100 every 1min", 10);
+        let waited = wait(&trace, config.limit(), EngineKind::Model, Duration::from_secs(10));
+        let tally = WaitTally::of(&waited);
+        assert_eq!((tally.at_once + tally.after_waiting, tally.gave_up), (100, 0));
+        let calls = tally.calls_per_admitted().unwrap();
+        assert!(calls <= most, "{calls} calls for each permit: {config:?}");
+    }
+}
+
+#[test]
+fn those_denied_at_one_moment_do_not_come_back_as_one_herd() {
+    // 900 wait for the next window, whose beginning all of them are told: a quarter of a second is
+    // theirs to come back in, so 36 in 10 ms on average.
+    let limit = "fixed-window 100/s".parse().unwrap();
+    let trace = traffic("burst 1000 every 1min", 10);
+    let waited = wait(&trace, limit, EngineKind::Model, Duration::from_secs(20));
+    assert_eq!(waited.calls_in_10ms, 1000);
+    assert!(waited.repeats_in_10ms <= 80, "{} came back in 10 ms", waited.repeats_in_10ms);
+}
+
+#[test]
+fn a_limit_with_twice_its_traffic_is_used_up() {
+    let seconds = 30;
+    let trace = traffic("poisson 100/s", seconds);
+    for (config, least) in limits().map(|config| (config, 99)).into_iter().chain([
+        // What nobody takes from a bucket of one when it comes is lost.
+        (bucket_of_one(), 95),
+    ]) {
+        let waited = wait(&trace, config.limit(), EngineKind::Model, TIMEOUT);
+        let percent = admitted(&waited) * 100 / (50 * seconds);
+        assert!(percent >= least, "{percent}%: {config:?}");
+    }
+}
+
+#[test]
+fn a_limit_is_used_while_those_who_came_at_one_moment_wait_for_it() {
+    // Of 200 callers, at least 50 wait until 150 are admitted. A sliding window is left out, which
+    // itself admits fewer after a burst.
+    let waited_for = limits().into_iter().filter(|config| config.kind != Kind::SlidingWindow);
+    for config in waited_for.chain([bucket_of_one()]) {
+        let trace = traffic("burst 200 every 1min", 10);
+        let waited = wait(&trace, config.limit(), EngineKind::Model, Duration::from_secs(60));
+        let mut times: Vec<_> = waited.settled.iter().map(|settled| settled.after).collect();
+        times.sort_unstable();
+        // Who is the 150th in a queue has its turn after 149 others.
+        let saved_up = if config.kind == Kind::LeakyBucket { 1 } else { config.burst };
+        let at_best = Duration::from_millis((150 - saved_up) * 20);
+        let percent = at_best.as_millis() * 100 / times[149].as_millis();
+        assert!(percent >= 80, "{percent}%: {config:?}");
+    }
+}
+
+#[test]
+fn who_is_alone_hardly_pays_for_the_others() {
+    // Two requests every 100 ms for a permit each 20 ms: the second one waits for it alone.
+    let trace = traffic("burst 2 every 100ms", 10);
+    let waited = wait(&trace, bucket_of_one().limit(), EngineKind::Model, TIMEOUT);
+    let tally = WaitTally::of(&waited);
+    assert_eq!((tally.at_once, tally.after_waiting, tally.calls), (100, 100, 300));
+    let times = tally.times.unwrap();
+    assert!(times.max <= Duration::from_millis(25), "{times:?}");
+}
+
+fn traffic(shape: &str, seconds: u64) -> Trace {
+    let shape = shape.parse().expect("the shapes of these tests are right");
+    let plan = Plan {
+        start: Timestamp::from_micros(3600 * SECOND_US).expect("an hour after the epoch"),
+        duration: Duration::from_secs(seconds),
+        ..Plan::new(shape)
+    };
+    plan.generate().expect("the shapes of these tests give requests")
+}
+
+fn wait(trace: &Trace, limit: Limit, engine: EngineKind, timeout: Duration) -> Waited {
+    let waiting = Waiting { timeout, round_trip: Duration::ZERO, jitter: true, seed: 1 };
+    replay(trace, limit, engine, &waiting)
+}
+
+fn replay(trace: &Trace, limit: Limit, engine: EngineKind, waiting: &Waiting) -> Waited {
+    let mut engine = engine.build().expect("there is memory for an engine");
+    replay_waiting(trace, &limit, &mut *engine, waiting, || ()).expect("each request is decided")
+}
+
+fn admitted(waited: &Waited) -> u64 {
+    let tally = WaitTally::of(waited);
+    tally.at_once + tally.after_waiting
+}
+
+/// When each request came, and what became of it.
+fn settled<'a>(
+    trace: &'a Trace,
+    waited: &'a Waited,
+) -> impl Iterator<Item = (Duration, Settled)> + 'a {
+    let arrivals = trace.requests().iter().map(|request| request.at.as_micros());
+    arrivals.map(Duration::from_micros).zip(waited.settled.iter().copied())
+}

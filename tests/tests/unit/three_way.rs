@@ -1,3 +1,0 @@
-//! The shipped scripts in the simulated store.
-
-lockage_tests::three_way!(lockage_tests::three_way::simulated());
