@@ -47,7 +47,7 @@
 //!
 //! # Waiting for replicas
 //!
-//! A store after [`FredStore::connect`] is [`Replicated`](lockage::Replicated). For each such call that is under
+//! A store after [`FredStore::connect`] is [`Replicated`](lockage::store::Replicated). For each such call that is under
 //! way it has a client more, of one connection, and keeps it for the next. An ACL has to allow the commands
 //! `EVAL WAIT`.
 //!
@@ -55,7 +55,7 @@
 //!
 //! Whoever waits needs a client that listens, which the store makes at the first wait, by RESP3: by itself after
 //! [`FredStore::connect`], and otherwise with a configuration that it is given, by [`FredStore::listening`].
-//! By [`Notifications`](lockage::Notifications) it subscribes to the channels of the keys that are waited for, which have the keys' own
+//! By [`Notifications`](lockage::notifications::Notifications) it subscribes to the channels of the keys that are waited for, which have the keys' own
 //! names: by `SSUBSCRIBE` from 7.0 on, in a cluster or not, and by `SUBSCRIBE` before. Channels know no
 //! numbered databases: a key of the same name in another one wakes too, and no more comes of it.
 //!

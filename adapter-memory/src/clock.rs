@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lockage::Clock;
+use lockage::store::Clock;
 use lockage_core::{SystemClock, Timestamp};
 
 /// The system's time at its creation, continued by the processor's counter.

@@ -28,10 +28,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lockage::notifications::Subscriptions;
-use lockage::{
-    BlockingStore, Clock, Command, Key, Listener, Notifications, RecordError, Store, StoreError,
-    Wake,
-};
+use lockage::notifications::{Listener, Notifications, Wake};
+use lockage::store::{BlockingStore, Clock, Command, RecordError};
+use lockage::{Key, Store, StoreError};
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 use lockage_core::SystemClock;
 use lockage_core::{Publish, Timestamp};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use lockage::{Command, RecordError};
+use lockage::store::{Command, RecordError};
 use lockage_core::{Publish, Record, Timestamp};
 
 #[derive(Debug, Default)]

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lockage::{Limit, Limiter, RecordError, lock};
+use lockage::store::RecordError;
+use lockage::{Limit, Limiter, lock};
 use lockage_core::lock::{HoldId, Lock, OwnerId};
 use lockage_core::{Acquire, Command, ManualClock, Peek, Reset, Timestamp};
 

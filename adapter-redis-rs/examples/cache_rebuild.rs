@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use lockage::locks::Cached;
 use lockage::runtime::Tokio;
-use lockage::{Cached, Locks, RetryStore, Store};
+use lockage::{Locks, RetryStore, Store};
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::RedisStore;
 

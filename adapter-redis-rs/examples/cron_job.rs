@@ -6,8 +6,9 @@
 
 use std::time::Duration;
 
+use lockage::locks::RunOnce;
 use lockage::runtime::Tokio;
-use lockage::{Locks, RetryStore, RunOnce, Store};
+use lockage::{Locks, RetryStore, Store};
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::RedisStore;
 

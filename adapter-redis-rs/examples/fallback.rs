@@ -6,8 +6,9 @@
 
 use std::time::{Duration, Instant};
 
+use lockage::limiter::Origin;
 use lockage::runtime::Tokio;
-use lockage::{Fallback, Limiter, Origin, RetryStore};
+use lockage::{Fallback, Limiter, RetryStore};
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::RedisStore;
 

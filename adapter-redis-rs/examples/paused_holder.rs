@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use lockage::runtime::Tokio;
-use lockage::{Access, Fenced, Locks, RetryStore, Store};
+use lockage::store::{Access, Fenced};
+use lockage::{Locks, RetryStore, Store};
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::RedisStore;
 

@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
+use lockage::locks::{RunOnce, WorkError};
 use lockage::runtime::Tokio;
-use lockage::{Locks, RetryStore, RunOnce, Store, WorkError};
+use lockage::{Locks, RetryStore, Store};
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::RedisStore;
 

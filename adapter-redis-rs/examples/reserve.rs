@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
+use lockage::limiter::Settlement;
 use lockage::runtime::Tokio;
-use lockage::{Limiter, RetryStore, Settlement, Store, Verdict};
+use lockage::{Limiter, RetryStore, Store, Verdict};
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::RedisStore;
 

@@ -4,7 +4,8 @@
 
 #![allow(clippy::print_stdout)]
 
-use lockage::{Limiter, Store, StoredLimit, StoredLimits, Verdict};
+use lockage::limiter::{StoredLimit, StoredLimits};
+use lockage::{Limiter, Store, Verdict};
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::RedisStore;
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use lockage::{BlockingStore, Clock, Command, Key, StoreError};
+use lockage::store::{BlockingStore, Clock, Command};
+use lockage::{Key, StoreError};
 use lockage_redis::{Health, IdlePool, Link, LinkError, LuaStore, Reply, Request};
 use redis::{Client, Connection, RedisResult};
 

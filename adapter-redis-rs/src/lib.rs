@@ -34,7 +34,7 @@
 //! # Waiting for replicas
 //!
 //! A store after [`RedisStore::connect`], [`RedisStore::sentinel`] or [`RedisStore::cluster`] is
-//! [`Replicated`](lockage::Replicated). For each such call that is under way it has a connection more, and keeps it
+//! [`Replicated`](lockage::store::Replicated). For each such call that is under way it has a connection more, and keeps it
 //! for the next. In a cluster, such a call takes no longer than the builder's `response_timeout` and
 //! `overall_response_timeout` as well (500 ms, unless it says otherwise), and is `Unknown` then: leave more than
 //! the patience. An ACL has to allow the commands `MULTI EXEC EVAL WAIT`.
@@ -44,7 +44,7 @@
 //! Whoever waits needs a connection that listens, which the store makes at the first wait, by RESP3:
 //! by itself after [`RedisStore::connect`] and [`RedisStore::sentinel`], and otherwise with a client that it is given,
 //! by [`RedisStore::listening`] or `RedisStore::listening_in_cluster`.
-//! By [`Notifications`](lockage::Notifications) it subscribes to the channels of the keys that are waited for, which have the keys' own
+//! By [`Notifications`](lockage::notifications::Notifications) it subscribes to the channels of the keys that are waited for, which have the keys' own
 //! names: by `SSUBSCRIBE` from 7.0 on, in a cluster or not, and by `SUBSCRIBE` before. Channels know no
 //! numbered databases: a key of the same name in another one wakes too, and no more comes of it.
 //!

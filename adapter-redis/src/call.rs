@@ -162,7 +162,8 @@ impl fmt::Debug for TimeSource {
 
 #[cfg(test)]
 mod tests {
-    use lockage::{Limit, RecordError};
+    use lockage::Limit;
+    use lockage::store::RecordError;
     use lockage_core::{Acquire, Reset};
 
     use super::*;

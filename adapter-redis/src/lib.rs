@@ -8,8 +8,8 @@
 //! |---|---|---|
 //! | a connection or a pool | [`Link`] | `LuaStore::new(link)`: a [`Store`](lockage::Store) |
 //! | a way to connect | [`Link`] of one connection | [`Connections`], which reconnects |
-//! | pipelines | [`Pipeline`] | [`Replicated`](lockage::Replicated) over [`Connections`] |
-//! | push messages | [`PubSub`] | [`Notifications`](lockage::Notifications) by [`subscriptions`] |
+//! | pipelines | [`Pipeline`] | [`Replicated`](lockage::store::Replicated) over [`Connections`] |
+//! | push messages | [`PubSub`] | [`Notifications`](lockage::notifications::Notifications) by [`subscriptions`] |
 
 mod batch;
 mod call;

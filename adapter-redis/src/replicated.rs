@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use lockage::{Command, Key, Replicated, StoreError};
+use lockage::store::{Command, Replicated};
+use lockage::{Key, StoreError};
 use lockage_lua::REWRITE;
 
 use crate::call::Call;

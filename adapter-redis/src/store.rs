@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use lockage::notifications::Subscriptions;
-use lockage::{Clock, Command, Key, Listener, Notifications, Store, StoreError, Wake};
+use lockage::notifications::{Listener, Notifications, Wake};
+use lockage::store::{Clock, Command};
+use lockage::{Key, Store, StoreError};
 use lockage_lua::NEEDS_SLOW_PATH;
 
 use crate::batch::BatchCall;
@@ -184,7 +186,7 @@ macro_rules! delegate_store {
             #[must_use]
             pub fn with_clock(
                 self,
-                clock: ::std::sync::Arc<dyn ::lockage::Clock>,
+                clock: ::std::sync::Arc<dyn ::lockage::store::Clock>,
                 skew: ::std::time::Duration,
             ) -> Self {
                 $store(self.0.with_clock(clock, skew))
@@ -198,7 +200,7 @@ macro_rules! delegate_store {
                 command: &C,
             ) -> Result<C::Outcome, ::lockage::StoreError>
             where
-                C: ::lockage::Command<Outcome: Send> + Sync,
+                C: ::lockage::store::Command<Outcome: Send> + Sync,
             {
                 self.0.execute(key, command).await
             }
@@ -210,7 +212,7 @@ macro_rules! delegate_store {
                 patience: ::std::time::Duration,
             ) -> Result<C::Outcome, ::lockage::StoreError>
             where
-                C: ::lockage::Command<Outcome: Send> + Sync,
+                C: ::lockage::store::Command<Outcome: Send> + Sync,
             {
                 self.0.execute_within(key, command, patience).await
             }
@@ -225,23 +227,23 @@ macro_rules! delegate_store {
                 patience: ::std::time::Duration,
             ) -> Vec<Result<C::Outcome, ::lockage::StoreError>>
             where
-                C: ::lockage::Command<Outcome: Send> + Sync,
+                C: ::lockage::store::Command<Outcome: Send> + Sync,
             {
                 self.0.execute_batch(calls, patience).await
             }
         }
 
-        impl<L: $crate::Link> ::lockage::Notifications for $store<L> {
+        impl<L: $crate::Link> ::lockage::notifications::Notifications for $store<L> {
             async fn listen(
                 &self,
                 key: &::lockage::Key,
-                wake: ::lockage::Wake,
-            ) -> Result<::lockage::Listener, ::lockage::StoreError> {
+                wake: ::lockage::notifications::Wake,
+            ) -> Result<::lockage::notifications::Listener, ::lockage::StoreError> {
                 self.0.listen(key, wake).await
             }
         }
 
-        impl<L: $crate::Acknowledging> ::lockage::Replicated for $store<L> {
+        impl<L: $crate::Acknowledging> ::lockage::store::Replicated for $store<L> {
             async fn execute_acknowledged<C>(
                 &self,
                 key: &::lockage::Key,
@@ -250,7 +252,7 @@ macro_rules! delegate_store {
                 patience: ::std::time::Duration,
             ) -> Result<(C::Outcome, u32), ::lockage::StoreError>
             where
-                C: ::lockage::Command<Outcome: Send> + Sync,
+                C: ::lockage::store::Command<Outcome: Send> + Sync,
             {
                 self.0.execute_acknowledged(key, command, replicas, patience).await
             }

@@ -157,7 +157,7 @@ impl Unawaited {
 mod tests {
     use std::sync::MutexGuard;
 
-    use lockage::{Notification, Wake};
+    use lockage::notifications::{Notification, Wake};
 
     use super::*;
 

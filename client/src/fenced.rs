@@ -17,7 +17,7 @@ const DEFAULT_PREFIX: &str = "fenced";
 ///
 /// ```
 /// use std::time::Duration;
-/// use lockage::{Access, Fenced};
+/// use lockage::store::{Access, Fenced};
 /// # use lockage_memory::MemoryStore;
 ///
 /// # pollster::block_on(async {

@@ -39,7 +39,8 @@
 //! use std::time::Duration;
 //!
 //! use lockage::lock::{Answer, HoldId, Lock, OwnerId};
-//! use lockage::{Key, Store, Timestamp};
+//! use lockage::store::Timestamp;
+//! use lockage::{Key, Store};
 //! # use lockage_memory::MemoryStore;
 //!
 //! # pollster::block_on(async {
@@ -72,40 +73,22 @@ mod blocking;
 mod error;
 mod fenced;
 mod key;
-mod limiter;
-mod locks;
+pub mod limiter;
+pub mod locks;
 pub mod notifications;
 mod replicated;
 mod retry_store;
 pub mod runtime;
-mod store;
+pub mod store;
 mod sync;
 
 pub use any_store::AnyStore;
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 pub use blocking::BlockingLimiter;
 pub use error::{Error, StoreError};
-pub use fenced::Fenced;
-pub use key::{Key, KeyError};
-pub use limiter::{
-    Coalescing, DenyCache, DenyCacheStats, Fallback, Limiter, Prefetch, PrefetchStats, QueueFull,
-    ShadowStats, StoredLimits, UnreadLimit,
-};
-pub use lockage_core::fenced::{Access, Kept};
-pub use lockage_core::flow::CircuitBreakerConfig;
-pub use lockage_core::{
-    Adjust, Adjusted, Cancellation, Clock, Command, Composite, ConfigError, CostError, Decision,
-    DenialReason, FixedWindow, IntervalBucket, LeakyBucket, Limit, Origin, ParseError, Part,
-    RecordError, RequestId, Reservation, Reserve, Reserved, Scope, Settle, Settlement, SlidingLog,
-    SlidingWindow, StoredLimit, Ticket, Timestamp, TokenBucket, Turn, Verdict, latch, lock,
-    rw_lock, semaphore,
-};
-pub use locks::{
-    Busy, Cached, Handle, Kind, LatchHandle, LockGuard, LockHandle, Locks, Loss, ManyGuard,
-    ManyLocks, OnceResult, Permits, Quorum, QuorumGuard, QuorumLock, Released, RunOnce, RunOutcome,
-    RwLockHandle, SemaphoreHandle, Side, TryLock, WorkError,
-};
-pub use notifications::{Listener, Notification, Notifications, Wake};
-pub use replicated::Replicated;
-pub use retry_store::{NoAnswer, RetryStore};
-pub use store::{BlockingStore, Store};
+pub use key::Key;
+pub use limiter::{Fallback, Limiter};
+pub use lockage_core::{Decision, Limit, Verdict, latch, lock, rw_lock, semaphore};
+pub use locks::{LockGuard, Locks};
+pub use retry_store::RetryStore;
+pub use store::Store;

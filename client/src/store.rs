@@ -3,10 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockage_core::Command;
+pub use lockage_core::fenced::{Access, Kept};
+pub use lockage_core::{Clock, Command, ConfigError, RecordError, Timestamp};
 
 use crate::error::StoreError;
+pub use crate::fenced::Fenced;
 use crate::key::Key;
+pub use crate::key::KeyError;
+pub use crate::replicated::Replicated;
+pub use crate::retry_store::NoAnswer;
 
 /// Where records live: executes one command of one machine on one key, atomically, at the store's
 /// own time.

@@ -5,7 +5,8 @@ use std::time::Duration;
 use lockage::latch::{self, Latch, OperationId};
 use lockage::rw_lock::{self, HoldId, Mode, OwnerId, RwLock};
 use lockage::semaphore::{self, PermitId, Semaphore};
-use lockage::{Command, Key, RecordError, Store, StoreError, Timestamp};
+use lockage::store::{Command, RecordError, Timestamp};
+use lockage::{Key, Store, StoreError};
 
 use super::{Bench, START_US};
 

@@ -5,7 +5,8 @@
 //! ```
 //! use std::sync::Arc;
 //!
-//! use lockage::{ManualClock, Timestamp};
+//! use lockage::store::Timestamp;
+//! use lockage::ManualClock;
 //! use lockage_memory::MemoryStore;
 //! use lockage_suite::{Bench, START_US};
 //!

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use lockage::lock::{Answer, Hold, HoldId, Lock, Operation, OwnerId};
-use lockage::{Key, RecordError, Store, StoreError};
+use lockage::store::RecordError;
+use lockage::{Key, Store, StoreError};
 use lockage_core::Timestamp;
 
 use super::Bench;

@@ -1,7 +1,9 @@
 //! What is refused on every store, and leaves everything as it was.
 
+use lockage::limiter::CostError;
 use lockage::lock::{HoldId, OwnerId};
-use lockage::{CostError, Error, Key, KeyError, RecordError, Store, StoreError, Timestamp, lock};
+use lockage::store::{KeyError, RecordError, Timestamp};
+use lockage::{Error, Key, Store, StoreError, lock};
 
 use super::{Bench, LIMITS};
 use std::time::Duration;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use lockage::{Error, RecordError, RequestId, Settlement, Store, StoreError};
+use lockage::limiter::{RequestId, Settlement};
+use lockage::store::RecordError;
+use lockage::{Error, Store, StoreError};
 
 use super::{Bench, LIMITS};
 

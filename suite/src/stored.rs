@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use lockage::{Error, Limit, Limiter, RecordError, Store, StoreError, StoredLimit, StoredLimits};
+use lockage::limiter::{StoredLimit, StoredLimits};
+use lockage::store::RecordError;
+use lockage::{Error, Limit, Limiter, Store, StoreError};
 
 use super::{Bench, LIMITS};
 

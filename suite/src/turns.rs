@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lockage::{Cancellation, RequestId, Store, Turn};
+use lockage::Store;
+use lockage::limiter::{Cancellation, RequestId, Turn};
 
 use super::Bench;
 

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockage::{BlockingStore, Command, Key, Store, StoreError};
+use lockage::store::{BlockingStore, Command};
+use lockage::{Key, Store, StoreError};
 
 /// A blocking store. Clones share it.
 #[derive(Debug)]

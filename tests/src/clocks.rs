@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lockage::runtime::Runtime;
-use lockage::{Clock, Command, Key, Store, StoreError, Timestamp};
+use lockage::store::{Clock, Command, Timestamp};
+use lockage::{Key, Store, StoreError};
 
 use lockage_oracle::key::MAX_TIME_US;
 use lockage_oracle::key::time;

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lockage::{BlockingStore, Command, Key, Listener, Notifications, Store, StoreError, Wake};
+use lockage::notifications::{Listener, Notifications, Wake};
+use lockage::store::{BlockingStore, Command};
+use lockage::{Key, Store, StoreError};
 
 /// More calls than any test makes.
 const SPIN: u64 = 100_000;

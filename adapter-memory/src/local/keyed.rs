@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::hash::Hash;
 
-use lockage::Clock;
+use lockage::store::Clock;
 use lockage_core::{
     CostError, Decision, FixedWindow, IntervalBucket, LazyDecision, LeakyBucket, Limit,
     SlidingWindow, TokenBucket,

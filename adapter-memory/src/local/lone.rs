@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use lockage::Clock;
+use lockage::store::Clock;
 use lockage_core::{
     CostError, Decision, Gcra, LazyDecision, Limit, Meter, MeterState, Prior, Timestamp,
 };

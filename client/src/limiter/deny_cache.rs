@@ -49,7 +49,8 @@ use crate::store::Store;
 /// # #[cfg(feature = "tokio")] {
 /// use std::time::Duration;
 /// use lockage::runtime::Tokio;
-/// use lockage::{DenyCache, Limiter, RetryStore};
+/// use lockage::limiter::DenyCache;
+/// use lockage::{Limiter, RetryStore};
 /// # use lockage_memory::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {

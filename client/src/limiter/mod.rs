@@ -39,6 +39,13 @@ pub use coalesce::{Coalescing, QueueFull};
 pub use deny_cache::{DenyCache, DenyCacheStats};
 pub use fallback::{Fallback, UnreadLimit};
 pub use limit_source::StoredLimits;
+pub use lockage_core::flow::CircuitBreakerConfig;
+pub use lockage_core::{
+    Adjust, Adjusted, Cancellation, Composite, CostError, DenialReason, FixedWindow,
+    IntervalBucket, LeakyBucket, Origin, ParseError, Part, RequestId, Reservation, Reserve,
+    Reserved, Scope, Settle, Settlement, SlidingLog, SlidingWindow, StoredLimit, Ticket,
+    TokenBucket, Turn,
+};
 pub use prefetch::{Prefetch, PrefetchStats};
 pub use shadow::ShadowStats;
 #[cfg(test)]
@@ -73,7 +80,8 @@ const DEFAULT_PREFIX: &str = "lockage";
 /// - [`Limiter::under`] is a view of a limiter under another limit, for a limit that depends on the call.
 ///
 /// ```
-/// use lockage::{Limit, Limiter, StoredLimits};
+/// use lockage::limiter::StoredLimits;
+/// use lockage::{Limit, Limiter};
 /// # use lockage_memory::MemoryStore;
 ///
 /// # pollster::block_on(async {
@@ -91,7 +99,7 @@ const DEFAULT_PREFIX: &str = "lockage";
 /// ```
 ///
 /// A key has a stored limit or none: a limiter with a limit of its own is refused
-/// ([`RecordError::LimitIsStored`](crate::RecordError::LimitIsStored)) on a key with a stored one.
+/// ([`RecordError::LimitIsStored`](crate::store::RecordError::LimitIsStored)) on a key with a stored one.
 #[derive(Clone)]
 pub struct Limiter<S> {
     store: S,

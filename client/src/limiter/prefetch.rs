@@ -92,7 +92,7 @@ impl<S: Store, R: Runtime> Limiter<RetryStore<S, R>> {
     /// Takes permits ahead, for `try_acquire` and `acquire_within`: see [`Prefetch`] for how much more that may admit. Clones of the
     /// limiter share what is held; another limiter has its own.
     ///
-    /// A decision that was made here says so ([`Origin::Prefetch`](crate::Origin::Prefetch)). Its `remaining` is what is held, so that a cost
+    /// A decision that was made here says so ([`Origin::Prefetch`](crate::limiter::Origin::Prefetch)). Its `remaining` is what is held, so that a cost
     /// of `remaining` is admitted for certain until the lease ends, and more may be; its `reset_after` is not above what
     /// the store would say. A denial is always the store's, on the request alone, or the deny cache's.
     ///
@@ -111,7 +111,8 @@ impl<S: Store, R: Runtime> Limiter<RetryStore<S, R>> {
     /// # #[cfg(feature = "tokio")] {
     /// use std::time::Duration;
     /// use lockage::runtime::Tokio;
-    /// use lockage::{Limiter, Prefetch, RetryStore};
+    /// use lockage::limiter::Prefetch;
+    /// use lockage::{Limiter, RetryStore};
     /// # use lockage_memory::MemoryStore;
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
@@ -129,7 +130,7 @@ impl<S: Store, R: Runtime> Limiter<RetryStore<S, R>> {
     ///
     /// # Errors
     /// [`ConfigError::Zero`] and [`ConfigError::TooLarge`] for what is out of range, and [`ConfigError::Conflict`] for a
-    /// limit with a [`LeakyBucket`](crate::LeakyBucket), whose turns are somebody's.
+    /// limit with a [`LeakyBucket`](crate::limiter::LeakyBucket), whose turns are somebody's.
     pub fn with_prefetch(mut self, prefetch: Prefetch) -> Result<Self, ConfigError> {
         let Prefetch { permits, lease, .. } = prefetch;
         let roomy = || FixedWindow::new(permits.saturating_add(1), Duration::from_secs(1));

@@ -34,7 +34,7 @@ impl<S> Limiter<S> {
     /// nothing: the limiter counts what it would have admitted, and decides as it will when it is
     /// enforced. [`Limiter::acquire_within`] does not wait: instead, [`Decision::shadow`] says what the
     /// verdict was, and nothing is charged. In the queue of a
-    /// [`LeakyBucket`](crate::LeakyBucket) every turn is at once; `reset_after` tells how long the
+    /// [`LeakyBucket`](crate::limiter::LeakyBucket) every turn is at once; `reset_after` tells how long the
     /// queue would be.
     ///
     /// A request that gets no decision comes back as allowed, of [`Origin::Fallback`]: the store did not

@@ -68,7 +68,7 @@ verbs! {
 impl<S: Store> Limiter<S> {
     /// Admits a request of `cost` (at least 1) for `id` and charges it, or changes nothing.
     ///
-    /// A [`LeakyBucket`](crate::LeakyBucket) admits it **to a queue**: the caller must not go ahead before
+    /// A [`LeakyBucket`](crate::limiter::LeakyBucket) admits it **to a queue**: the caller must not go ahead before
     /// its turn, which is after [`Decision::turn_after`]. [`Limiter::acquire_within`] waits for it;
     /// [`Limiter::take_turn`] is for callers that may give the turn back.
     ///
@@ -119,11 +119,12 @@ impl<S: Store> Limiter<S> {
         self.run(id, &Fixed { command, costs: &[cost], rules: Rules::PEEK }).await
     }
 
-    /// Admits a request to a turn in the queue of a [`LeakyBucket`](crate::LeakyBucket) that may be given
+    /// Admits a request to a turn in the queue of a [`LeakyBucket`](crate::limiter::LeakyBucket) that may be given
     /// back: the ticket is for that. Under a stored limit there is no ticket.
     ///
     /// ```
-    /// use lockage::{Cancellation, Limiter};
+    /// use lockage::limiter::Cancellation;
+    /// use lockage::Limiter;
     /// # use lockage_memory::MemoryStore;
     ///
     /// # pollster::block_on(async {
@@ -323,7 +324,7 @@ impl<S: Store> Limiter<S> {
 /// # Waiting
 impl<S: Store, R: Runtime> Limiter<RetryStore<S, R>> {
     /// Waits until a request of `cost` (at least 1) for `id` is admitted, and charges it. In the queue of a
-    /// [`LeakyBucket`](crate::LeakyBucket) it waits until its turn, too.
+    /// [`LeakyBucket`](crate::limiter::LeakyBucket) it waits until its turn, too.
     ///
     /// The decision is a denial if it was not admitted: the wait would have been longer than
     /// `timeout`, which is told at once and not at its end, or others were faster until then. The

@@ -23,7 +23,8 @@ use crate::store::Store;
 /// # #[cfg(feature = "tokio")] {
 /// use std::time::Duration;
 /// use lockage::runtime::Tokio;
-/// use lockage::{Cached, Locks, RetryStore};
+/// use lockage::locks::Cached;
+/// use lockage::{Locks, RetryStore};
 /// # use lockage_memory::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {

@@ -35,13 +35,14 @@ const GRACE: Duration = Duration::from_millis(10);
 /// **Limitations.** A server that forgets its grants, by a restart without its data or by a clock that jumps ahead, can
 /// give a second majority: keep a crashed server away until a lease has passed. There is no fencing token, since tokens
 /// of different servers do not compare. Where a late writer would do harm, use a lock of one store and
-/// [`Fenced`](crate::Fenced), or the like.
+/// [`Fenced`](crate::store::Fenced), or the like.
 ///
 /// ```
 /// # #[cfg(feature = "tokio")] {
 /// use std::time::Duration;
 /// use lockage::runtime::Tokio;
-/// use lockage::{Locks, Quorum, RetryStore};
+/// use lockage::locks::Quorum;
+/// use lockage::{Locks, RetryStore};
 /// # use lockage_memory::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {

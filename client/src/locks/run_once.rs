@@ -20,7 +20,8 @@ use crate::store::Store;
 /// # #[cfg(feature = "tokio")] {
 /// use std::time::Duration;
 /// use lockage::runtime::Tokio;
-/// use lockage::{Locks, RunOnce, RetryStore};
+/// use lockage::locks::RunOnce;
+/// use lockage::{Locks, RetryStore};
 /// # use lockage_memory::MemoryStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fred::types::config::Config;
+use lockage::locks::{Busy, LockHandle, Released, TryLock};
+use lockage::notifications::Notifications;
 use lockage::runtime::Tokio;
-use lockage::{
-    Busy, Error, Fenced, LockGuard, LockHandle, Locks, Notifications, Released, RetryStore, Store,
-    StoreError, TryLock,
-};
+use lockage::store::Fenced;
+use lockage::{Error, LockGuard, Locks, RetryStore, Store, StoreError};
 use lockage_core::lock::OwnerId;
 use lockage_fred::FredStore;
 use lockage_redis_rs::RedisStore;
@@ -307,7 +307,7 @@ impl<S: Store + Clone + 'static> Task<S> {
     fn note_loss(&self, turn: &Turn, guard: &LockGuard<S, Tokio>) {
         let loss = match guard.time_left() {
             Ok(_) => return,
-            Err(lockage::Loss::Refused(_)) => Loss::Refused,
+            Err(lockage::locks::Loss::Refused(_)) => Loss::Refused,
             Err(_) => Loss::Expired,
         };
         self.note(turn, history::now(), None, Call::Lost(guard.token(), loss));
@@ -352,12 +352,12 @@ fn of_holder(holder: lockage_core::lock::Holder) -> Holder {
 }
 
 fn access<T, U>(
-    result: Result<lockage::Access<T>, Error>,
+    result: Result<lockage::store::Access<T>, Error>,
     accepted: impl FnOnce(T) -> U,
 ) -> Access<U> {
     match result {
-        Ok(lockage::Access::Accepted(value)) => Access::Accepted(accepted(value)),
-        Ok(lockage::Access::Stale { newest }) => Access::Stale(newest),
+        Ok(lockage::store::Access::Accepted(value)) => Access::Accepted(accepted(value)),
+        Ok(lockage::store::Access::Stale { newest }) => Access::Stale(newest),
         Err(error) if is_done(&error) => Access::Unknown,
         Err(_) => Access::NotDone,
     }

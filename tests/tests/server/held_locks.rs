@@ -5,8 +5,9 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use fred::types::config::Config;
+use lockage::locks::{Loss, Quorum, Released};
 use lockage::runtime::Tokio;
-use lockage::{Locks, Loss, Quorum, Released, RetryStore, Store};
+use lockage::{Locks, RetryStore, Store};
 use lockage_fred::FredStore;
 use lockage_redis_rs::RedisStore;
 use lockage_tests::server::{Proxy, Server};

@@ -8,7 +8,8 @@ mod replicated;
 use std::time::{Duration, Instant};
 
 use fred::types::config::Config;
-use lockage::{Key, Listener, Notification, Notifications, StoreError, Wake};
+use lockage::notifications::{Listener, Notification, Notifications, Wake};
+use lockage::{Key, StoreError};
 use lockage_fred::FredStore;
 use lockage_redis_rs::RedisStore;
 use lockage_tests::server::Server;

@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use fred::types::config::Config;
+use lockage::limiter::Prefetch;
 use lockage::runtime::Tokio;
-use lockage::{Limiter, Prefetch, RetryStore, Store};
+use lockage::{Limiter, RetryStore, Store};
 use lockage_fred::FredStore;
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::RedisStore;

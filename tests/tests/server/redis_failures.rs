@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use fred::types::config::Config;
-use lockage::{Error, Limit, Limiter, RecordError, Store, StoreError};
+use lockage::store::RecordError;
+use lockage::{Error, Limit, Limiter, Store, StoreError};
 use lockage_fred::FredStore;
 use lockage_redis_rs::RedisStore;
 use lockage_tests::server::Server;

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ::fred::types::config::Config;
-use lockage::{Clock, Store, Timestamp};
+use lockage::Store;
+use lockage::store::{Clock, Timestamp};
 use lockage_core::ManualClock;
 use lockage_fred::FredStore;
 use lockage_redis_rs::{BlockingRedisStore, RedisStore};

@@ -4,12 +4,14 @@
 use std::time::{Duration, Instant};
 
 use fred::types::config::Config;
+use lockage::Key;
 use lockage::latch::Latch;
 use lockage::latch::OperationId;
 use lockage::lock::OwnerId;
+use lockage::notifications::{Listener, Notification, Notifications, Wake};
 use lockage::rw_lock::{self, HoldId, Mode, RwLock};
 use lockage::semaphore::{self, PermitId, Semaphore};
-use lockage::{Command, Key, Listener, Notification, Notifications, Timestamp, Wake};
+use lockage::store::{Command, Timestamp};
 use lockage_fred::FredStore;
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::RedisStore;

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use lockage::limiter::{DenyCache, DenyCacheStats, Origin, RequestId};
 use lockage::runtime::Tokio;
-use lockage::{
-    BlockingLimiter, ConfigError, DenyCache, DenyCacheStats, Fallback, Limiter, Origin, RequestId,
-    RetryStore, Verdict,
-};
+use lockage::store::ConfigError;
+use lockage::{BlockingLimiter, Fallback, Limiter, RetryStore, Verdict};
 use lockage_memory::MemoryStore;
 use lockage_tests::clocks::TokioClock;
 use lockage_tests::flaky::{Fate, Flaky};

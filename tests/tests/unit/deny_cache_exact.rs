@@ -3,7 +3,8 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use lockage::{Decision, DenyCache, Error, Limiter, RequestId, RetryStore};
+use lockage::limiter::{DenyCache, RequestId};
+use lockage::{Decision, Error, Limiter, RetryStore};
 use lockage_memory::MemoryStore;
 use lockage_oracle::config::Kind;
 use lockage_oracle::properties::{Check, cases, property};

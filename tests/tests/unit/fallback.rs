@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockage::limiter::{CircuitBreakerConfig, Origin};
 use lockage::runtime::Tokio;
-use lockage::{
-    CircuitBreakerConfig, ConfigError, Error, Fallback, Limit, Limiter, Origin, RetryStore,
-    StoreError, Timestamp, Verdict,
-};
+use lockage::store::{ConfigError, Timestamp};
+use lockage::{Error, Fallback, Limit, Limiter, RetryStore, StoreError, Verdict};
 use lockage_core::ManualClock;
 use lockage_memory::MemoryStore;
 use lockage_tests::flaky::{Fate, Flaky};

@@ -4,11 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockage::limiter::{
+    CircuitBreakerConfig, DenyCache, Origin, Prefetch, StoredLimit, StoredLimits, UnreadLimit,
+};
 use lockage::runtime::Tokio;
+use lockage::store::{Command, ConfigError};
 use lockage::{
-    BlockingLimiter, CircuitBreakerConfig, Command, ConfigError, DenyCache, Error, Fallback, Key,
-    Limit, Limiter, Origin, Prefetch, RetryStore, StoreError, StoredLimit, StoredLimits,
-    UnreadLimit, Verdict,
+    BlockingLimiter, Error, Fallback, Key, Limit, Limiter, RetryStore, StoreError, Verdict,
 };
 use lockage_memory::MemoryStore;
 use lockage_tests::clocks::TokioClock;

@@ -17,10 +17,10 @@ use std::time::Duration;
 use std::vec::IntoIter;
 
 use lockage::lock::{HoldId, Holder, Lock, OwnerId};
+use lockage::locks::{Busy, LockHandle, Loss, Released, TryLock};
 use lockage::runtime::{AsyncStd, Smol, Spawn, Tokio};
-use lockage::{
-    Busy, Key, LockHandle, Locks, Loss, Released, RetryStore, Store, Timestamp, TryLock,
-};
+use lockage::store::Timestamp;
+use lockage::{Key, Locks, RetryStore, Store};
 use lockage_memory::MemoryStore;
 use lockage_oracle::properties::{Check, cases, property, require};
 use lockage_tests::clocks::TokioClock;
@@ -80,7 +80,7 @@ impl Slow {
 impl Store for Slow {
     async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, lockage::StoreError>
     where
-        C: lockage::Command<Outcome: Send> + Sync,
+        C: lockage::store::Command<Outcome: Send> + Sync,
     {
         let (there, back) = {
             let mut delays = self.delays.lock().expect("no panic while held");

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use lockage::locks::{Cached, Loss, OnceResult, RunOnce, RunOutcome, WorkError};
 use lockage::runtime::Tokio;
-use lockage::{Cached, Locks, Loss, OnceResult, RetryStore, RunOnce, RunOutcome, WorkError};
+use lockage::{Locks, RetryStore};
 use lockage_memory::MemoryStore;
 use lockage_tests::clocks::TokioClock;
 use lockage_tests::flaky::{Fate, Flaky};

@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use lockage::limiter::{DenyCache, Origin, RequestId, ShadowStats};
 use lockage::runtime::Tokio;
+use lockage::store::{RecordError, Timestamp};
 use lockage::{
-    BlockingLimiter, Decision, DenyCache, Error, Fallback, Limiter, Origin, RecordError, RequestId,
-    RetryStore, ShadowStats, StoreError, Timestamp, Verdict,
+    BlockingLimiter, Decision, Error, Fallback, Limiter, RetryStore, StoreError, Verdict,
 };
 use lockage_core::ManualClock;
 use lockage_core::lock::{HoldId, Lock, OwnerId};

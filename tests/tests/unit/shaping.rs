@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockage::limiter::{Cancellation, DenyCache, Origin};
 use lockage::runtime::Tokio;
-use lockage::{
-    BlockingLimiter, Cancellation, DenyCache, Fallback, Limiter, Origin, RetryStore, Verdict,
-};
+use lockage::{BlockingLimiter, Fallback, Limiter, RetryStore, Verdict};
 use lockage_memory::MemoryStore;
 use lockage_tests::clocks::TokioClock;
 use lockage_tests::flaky::{Fate, Flaky};

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockage::runtime::Tokio;
-use lockage::{
-    BlockingLimiter, Error, Limit, Limiter, NoAnswer, RetryStore, StoreError, Timestamp,
-};
+use lockage::store::{NoAnswer, Timestamp};
+use lockage::{BlockingLimiter, Error, Limit, Limiter, RetryStore, StoreError};
 use lockage_core::ManualClock;
 use lockage_memory::MemoryStore;
 use lockage_tests::flaky::{Fate, Flaky};

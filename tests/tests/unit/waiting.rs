@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use lockage::limiter::StoredLimits;
 use lockage::runtime::{AsyncStd, Runtime, Smol, Tokio};
-use lockage::{BlockingLimiter, Limit, Limiter, RetryStore, StoredLimits, Verdict};
+use lockage::{BlockingLimiter, Limit, Limiter, RetryStore, Verdict};
 use lockage_memory::MemoryStore;
 use lockage_tests::clocks::TokioClock;
 use lockage_tests::flaky::{Flaky, yield_now};

@@ -47,7 +47,7 @@ impl<S: Store + Clone + 'static> Limiter<S> {
     /// at a time. While there are two, a request waits for one of them to end, whichever its id is.
     ///
     /// It is for [`Limiter::try_acquire`] and `acquire_within`; all others go by themselves and do not queue, and so
-    /// does an `acquire_within` that waits for its turn in a [`LeakyBucket`](crate::LeakyBucket). At most
+    /// does an `acquire_within` that waits for its turn in a [`LeakyBucket`](crate::limiter::LeakyBucket). At most
     /// `max_waiting` callers (at least 1) wait for a call in flight to end, for all ids together; one more
     /// gets [`Error::QueueFull`], also where a policy stands in for an absent store, since the store is not
     /// away. Clones share the queue. Callers that block have nothing like it.

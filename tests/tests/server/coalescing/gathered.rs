@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use fred::types::config::Config;
 use lockage::runtime::Tokio;
-use lockage::{Clock, Decision, Key, Limit, RecordError, RetryStore, Store, StoreError, Timestamp};
+use lockage::store::{Clock, RecordError, Timestamp};
+use lockage::{Decision, Key, Limit, RetryStore, Store, StoreError};
 use lockage_core::{AcquireEach, ManualClock};
 use lockage_fred::FredStore;
 use lockage_memory::MemoryStore;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lockage::{Notification, Notifications, RecordError, Timestamp, Wake};
+use lockage::notifications::{Notification, Notifications, Wake};
+use lockage::store::{RecordError, Timestamp};
 use lockage_core::lock::{HoldId, Lock, OwnerId};
 use lockage_core::{Command, Publish, Record, ReplyError, ScriptId, TextCall};
 use lockage_memory::MemoryStore;

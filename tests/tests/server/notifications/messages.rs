@@ -1,7 +1,8 @@
 //! One server: messages, lost connections, many listeners, and what a store leaves behind.
 
 use fred::types::config::Config;
-use lockage::{Key, Notification, Notifications, StoreError, Wake};
+use lockage::notifications::{Notification, Notifications, Wake};
+use lockage::{Key, StoreError};
 use lockage_fred::FredStore;
 use lockage_redis_rs::RedisStore;
 use lockage_tests::server::Server;

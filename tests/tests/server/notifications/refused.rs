@@ -1,8 +1,9 @@
 //! Who may not listen, or finds a server silent, is told so.
 
 use fred::types::config::Config;
+use lockage::notifications::{Notification, Notifications, Wake};
 use lockage::runtime::Tokio;
-use lockage::{Notification, Notifications, RetryStore, StoreError, Wake};
+use lockage::{RetryStore, StoreError};
 use lockage_fred::FredStore;
 use lockage_redis_rs::RedisStore;
 use lockage_tests::server::Server;

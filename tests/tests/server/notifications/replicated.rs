@@ -1,7 +1,7 @@
 //! Clusters and sentinels: slots that move, masters that end, nodes that are silent.
 
 use fred::types::config::Config;
-use lockage::{Notification, Notifications, Wake};
+use lockage::notifications::{Notification, Notifications, Wake};
 use lockage_fred::FredStore;
 use lockage_lua::SHARDED_CHANNELS;
 use lockage_redis_rs::RedisStore;

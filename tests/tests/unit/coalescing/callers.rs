@@ -4,10 +4,10 @@ use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockage::limiter::RequestId;
 use lockage::lock::{HoldId, Lock, OwnerId};
-use lockage::{
-    ConfigError, Error, Limit, Limiter, RecordError, RequestId, RetryStore, StoreError, Timestamp,
-};
+use lockage::store::{ConfigError, RecordError, Timestamp};
+use lockage::{Error, Limit, Limiter, RetryStore, StoreError};
 use lockage_memory::MemoryStore;
 
 use super::gate::Step;

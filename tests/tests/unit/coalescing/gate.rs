@@ -5,7 +5,8 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Poll, Waker};
 
-use lockage::{Clock, Command, Key, Limit, Store, StoreError, Timestamp};
+use lockage::store::{Clock, Command, Timestamp};
+use lockage::{Key, Limit, Store, StoreError};
 use lockage_core::{Acquire, ManualClock};
 use lockage_memory::MemoryStore;
 use lockage_tests::flaky::yield_now;

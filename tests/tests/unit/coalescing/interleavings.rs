@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 
-use lockage::{Coalescing, Decision, Error, Limit, StoreError};
+use lockage::limiter::Coalescing;
+use lockage::{Decision, Error, Limit, StoreError};
 use lockage_core::{Acquire, Command};
 use lockage_oracle::properties::{Check, cases, property};
 use lockage_oracle::subject::Failure;

@@ -4,11 +4,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockage::limiter::{CircuitBreakerConfig, Origin};
 use lockage::runtime::{AsyncStd, Runtime, Smol, Tokio};
-use lockage::{
-    CircuitBreakerConfig, Command, Decision, Error, Fallback, Key, Limiter, Origin, RetryStore,
-    Store, StoreError, Timestamp,
-};
+use lockage::store::{Command, Timestamp};
+use lockage::{Decision, Error, Fallback, Key, Limiter, RetryStore, Store, StoreError};
 use lockage_core::ManualClock;
 use lockage_memory::MemoryStore;
 use lockage_tests::flaky::{Fate, Flaky};

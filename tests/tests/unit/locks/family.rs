@@ -1,6 +1,7 @@
 //! Guards of the lock's family: permits of a semaphore, and the two sides of a read-write lock; and the latch.
 
-use lockage::{Error, RwLockHandle, SemaphoreHandle};
+use lockage::Error;
+use lockage::locks::{RwLockHandle, SemaphoreHandle};
 
 use super::*;
 

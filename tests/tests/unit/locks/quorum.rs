@@ -1,6 +1,8 @@
 //! A lock on several independent servers.
 
-use lockage::{ConfigError, Error, Quorum, QuorumGuard, StoreError};
+use lockage::locks::{Quorum, QuorumGuard};
+use lockage::store::ConfigError;
+use lockage::{Error, StoreError};
 
 use super::*;
 

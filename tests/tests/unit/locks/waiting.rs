@@ -1,6 +1,8 @@
 //! Who waits for a lock, and who is told that it is free.
 
-use lockage::{Command, Listener, Notifications, StoreError, Wake};
+use lockage::StoreError;
+use lockage::notifications::{Listener, Notifications, Wake};
+use lockage::store::Command;
 
 use super::*;
 

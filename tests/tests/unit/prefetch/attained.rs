@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lockage::{Limiter, Prefetch, RetryStore};
+use lockage::limiter::Prefetch;
+use lockage::{Limiter, RetryStore};
 use lockage_memory::MemoryStore;
 use lockage_oracle::config::{Config, Kind};
 use lockage_oracle::envelope::prefetched_slack;
