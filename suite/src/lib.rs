@@ -1,12 +1,11 @@
 //! The suite: scenarios that every store of lockage passes, through the API that users call.
 //!
-//! Who writes a store runs it on that store, with a clock that the suite sets:
+//! Runs on any store, with a clock that the suite sets:
 //!
 //! ```
 //! use std::sync::Arc;
 //!
-//! use lockage::store::Timestamp;
-//! use lockage::ManualClock;
+//! use lockage::store::{ManualClock, Timestamp};
 //! use lockage_memory::MemoryStore;
 //! use lockage_suite::{Bench, START_US};
 //!

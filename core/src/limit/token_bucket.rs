@@ -234,10 +234,11 @@ impl<const TURNS: bool> Machine for Bucket<TURNS> {
         self.parts().saturating_sub(deficit) / self.denominator
     }
 
-    /// In parts of a token, which takes no division. What is missing is at most twice the capacity.
+    /// In parts of a token, which takes no division. A cost of zero fits even where more than the capacity is
+    /// missing, as after a penalty.
     #[inline]
     fn fits(&self, State([deficit, ..]): State, cost: u64) -> bool {
-        cost <= self.burst && deficit + cost * self.denominator <= self.parts()
+        cost <= self.burst && cost * self.denominator <= self.parts().saturating_sub(deficit)
     }
 
     fn admitted_at(&self, State([deficit, last, _]): State, cost: u64) -> u64 {

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use lockage_core::{
-    Acquire, Command, Limit, RequestId, Reset, SetLimit, Settle, Settlement, Stored, StoredLimit,
-    Timestamp,
+    Acquire, Adjust, Command, Limit, Peek, RequestId, Reset, SetLimit, Settle, Settlement, Stored,
+    StoredLimit, Timestamp,
 };
 
 fn at(micros: u64) -> Timestamp {
@@ -95,4 +95,24 @@ fn d9_a_reset_of_what_is_over_forgets_nothing() {
     assert_eq!(SetLimit::new(stored).apply(slot, at(100)), Ok(true));
     assert_eq!(Reset.apply(&mut slot.clone(), at(2_099)), Ok(true));
     assert_eq!(Reset.apply(&mut slot.clone(), at(2_100)), Ok(false));
+}
+
+/// D1: a cost of zero fits whatever is charged, by each kind of limit.
+#[test]
+fn d1_a_cost_of_zero_fits_where_more_is_charged_than_fits() {
+    for limit in [
+        "fixed-window 2/60s",
+        "sliding-window 2/60s",
+        "sliding-log 2/60s",
+        "token-bucket 2/60s",
+        "token-bucket 2 every 60s",
+        "leaky-bucket 2/60s queue 2",
+        "token-bucket 2/60s + fixed-window 2/60s",
+    ] {
+        let limit: Limit = limit.parse().unwrap();
+        let mut slot = None;
+        Adjust::penalty(limit, 3).unwrap().apply(&mut slot, at(100)).unwrap();
+        let peeked = Peek::new(limit, 0).apply(&mut slot, at(100)).unwrap();
+        assert!(peeked.is_allowed() && peeked.remaining == 0, "{limit}: {peeked:?}");
+    }
 }

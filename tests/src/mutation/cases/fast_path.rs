@@ -13,6 +13,9 @@ const MOST: u64 = TOO_MUCH - 1;
 const SPAN: u64 = 1 << 51;
 const LATEST: u64 = TOO_MUCH - SPAN - 1;
 
+/// Whole milliseconds before 2^53 - 1, and a microsecond earlier: where an expiry there tells a number from its neighbours.
+const WHOLE_MS: [u64; 2] = [LATEST - 752, LATEST - 753];
+
 /// A third of 2^52 - 1.
 const THIRD: u64 = ((1 << 52) - 1) / 3;
 
@@ -187,7 +190,7 @@ fn sliding_logs() -> Cases {
         format!("- L1 10 {} 1", SPAN + 1),
         format!("- L1 10 {} 1", SPAN - 1),
     ];
-    let times = [5000, 5499, 5500, 5999, 6000, LATEST, LATEST + 1];
+    let times = [5000, 5499, 5500, 5999, 6000, LATEST, LATEST + 1, WHOLE_MS[0], WHOLE_MS[1]];
     cases(&texts(&records), [at(&times, SlidingLogAcquire, &texts(&calls))])
 }
 
@@ -248,7 +251,7 @@ fn interval_buckets() -> Cases {
         format!("- I1 {MOST} 1000 {TOO_MUCH} 1"),
         format!("- I1 {MOST} 1000 {MOST} 1"),
     ];
-    let times = [5000, 5999, 6000, LATEST - 5, LATEST];
+    let times = [5000, 5999, 6000, LATEST - 5, LATEST, WHOLE_MS[0], WHOLE_MS[1]];
     cases(&texts(&records), [at(&times, IntervalBucketAcquire, &texts(&calls))])
 }
 
@@ -290,12 +293,12 @@ fn with_parts(tag: &str, terms: &str) -> (Vec<String>, Vec<String>) {
 
 fn token_buckets() -> Cases {
     let (records, calls) = with_parts("T1", "");
-    let times = [5000, 5001, 5099, 5100, LATEST - 5, LATEST];
+    let times = [5000, 5001, 5099, 5100, LATEST - 5, LATEST, WHOLE_MS[0], WHOLE_MS[1]];
     cases(&texts(&records), [at(&times, TokenBucketAcquire, &texts(&calls))])
 }
 
 fn leaky_buckets() -> Cases {
     let (records, calls) = with_parts("Q1", " 300");
-    let times = [5000, 5001, 5099, 5100, LATEST - 5, LATEST];
+    let times = [5000, 5001, 5099, 5100, LATEST - 5, LATEST, WHOLE_MS[0], WHOLE_MS[1]];
     cases(&texts(&records), [at(&times, LeakyBucketAcquire, &texts(&calls))])
 }
