@@ -1,7 +1,5 @@
 //! Listening to channels, on a connection of its own.
 
-use std::sync::Arc;
-
 use lockage::notifications::{SubscriptionSink, Subscriptions};
 use lockage_redis::{Link, LinkError, PubSub, Reply, Request, Unawaited, subscriptions};
 use redis::aio::{ConnectionLike, MultiplexedConnection, SendError};
@@ -42,9 +40,9 @@ pub(crate) fn of_cluster(
     // What the client tries again at a silent node, it keeps waiting for ever.
     let builder = builder.use_protocol(ProtocolVersion::RESP3).overall_response_timeout(None);
     let builder = builder.retries(0);
-    let client = Arc::new(builder.build()?);
+    let client = std::sync::Arc::new(builder.build()?);
     Ok(connected(move |ear: Ear| {
-        let client = Arc::clone(&client);
+        let client = std::sync::Arc::clone(&client);
         async move {
             // A configuration has timeouts of its own, whatever the builder says.
             let config = redis::cluster::ClusterConfig::new()
