@@ -68,14 +68,20 @@
 //! The client runs on tokio. Under async-std, turn on async-std's feature `tokio1`; under others,
 //! wrap futures by the crate `async-compat`.
 
-mod link;
 mod own;
 mod pubsub;
 
-use fred::types::config::Config;
-use lockage_redis::LuaStore;
+use std::time::{Duration, Instant};
 
-pub use link::{Shared, read};
+use fred::clients::{Client, Pool};
+use fred::error::{Error, ErrorKind};
+use fred::interfaces::{ClientLike, ClusterInterface};
+use fred::types::config::{Config, Options, Server};
+use fred::types::{ClusterHash, CustomCommand, Value};
+use fred::util::redis_keyslot;
+use lockage_redis::{Health, Link, LinkError, LuaStore, Reply, Request};
+use own::Own;
+
 pub use own::Reconnecting;
 
 /// Records on a Redis or Valkey server, or on a cluster of them.
@@ -105,5 +111,271 @@ impl<L> FredStore<L> {
     #[must_use]
     pub fn listening(self, config: Config) -> Self {
         FredStore(self.0.listening(pubsub::of_config(config)))
+    }
+}
+
+/// What the client says when it has not sent a call. All but the first two are of the code that
+/// takes calls in; the first two of the code that would write them.
+const NOT_SENT: [&str; 6] = [
+    "Failed to route command.",
+    "Canceled.",
+    "Connection closed unexpectedly.",
+    "Failed to send command to router.",
+    "Max in-flight commands reached.",
+    "Error sending command while connection is blocked.",
+];
+
+/// What it says in place of a `MOVED` or an `ASK`, when it has learnt who has the slot.
+const REDIRECTED: &str = "Too many redirections.";
+
+/// A client or a pool of the application's own.
+#[derive(Clone, Debug)]
+pub struct Shared<C>(pub(crate) C);
+
+impl Link for Shared<Client> {
+    async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
+        send_by(&self.0, request).await
+    }
+
+    fn is_cluster(&self) -> bool {
+        self.0.is_clustered()
+    }
+}
+
+/// Each call goes to the next client that is connected.
+impl Link for Shared<Pool> {
+    async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
+        send_by(self.0.next_connected(), request).await
+    }
+
+    fn is_cluster(&self) -> bool {
+        self.0.next().is_clustered()
+    }
+}
+
+pub(crate) async fn send_by(client: &Client, request: &Request<'_>) -> Result<Reply, LinkError> {
+    if !client.is_clustered() {
+        return read(send_once(client, request).await);
+    }
+    if client.connection_config().max_redirections != 0 {
+        return Err(not_sent("a client of a cluster needs max_redirections: 0"));
+    }
+    // After one redirection the client has asked who has the slot; after two, the slot is on its way.
+    match request.redirections() % 3 {
+        2 => Box::pin(follow(client, request)).await,
+        _ => read(send_once(client, request).await),
+    }
+}
+
+/// Sends the request at most once, whatever the client's configuration.
+async fn send_once(client: &Client, request: &Request<'_>) -> Result<Value, Error> {
+    let timeout = request.deadline().map(left);
+    let (command, arguments) = command(request);
+    // In a box, or futures around it are too deep for the compiler.
+    Box::pin(client.with_options(&once(timeout)).custom(command, arguments)).await
+}
+
+/// The client forgets what it has not sent at its own timeout, but not when it is dropped. So it is earlier.
+fn left(deadline: Instant) -> Duration {
+    let left = deadline.saturating_duration_since(Instant::now());
+    // No timeout at all is what zero means to the client.
+    (left - (left / 4).min(Duration::from_millis(2))).max(Duration::from_millis(1))
+}
+
+pub(crate) fn once(timeout: Option<Duration>) -> Options {
+    let (max_attempts, max_redirections) = (Some(1), Some(0));
+    Options { max_attempts, max_redirections, timeout, fail_fast: true, ..Options::default() }
+}
+
+pub(crate) fn command(request: &Request<'_>) -> (CustomCommand, Vec<Value>) {
+    let slot = request.key().map(|key| redis_keyslot(key.as_bytes()));
+    let hash = slot.map_or(ClusterHash::Random, ClusterHash::Custom);
+    let command = CustomCommand::new_static(request.name(), hash, false);
+    (command, request.arguments().map(Value::from).collect())
+}
+
+/// Sends to the node that takes over the slot. The cluster's client does not tell which it is, but
+/// clients of single nodes do.
+async fn follow(client: &Client, request: &Request<'_>) -> Result<Reply, LinkError> {
+    let owner = owner(client, request)?;
+    let node = Own::node(client, owner.clone()).await?;
+    let error = match send_once(&node.client, request).await {
+        Err(error) if error.is_ask() => error,
+        result => return read(result),
+    };
+    let address = error.details().rsplit(' ').next().unwrap_or_default();
+    let node = Own::node(client, server(address, &owner)?).await?;
+    read(send_once(&node.client, &Request::new("ASKING")).await)
+        .map_err(|error| LinkError::not_sent(error).on(Health::Good))?;
+    read(send_once(&node.client, request).await)
+}
+
+/// The node that has the request's slot, as far as the client knows.
+pub(crate) fn owner(client: &Client, request: &Request<'_>) -> Result<Server, LinkError> {
+    let slot = redis_keyslot(request.key().unwrap_or_default().as_bytes());
+    let slots = client.cached_cluster_state();
+    let owner = slots.as_ref().and_then(|slots| slots.get_server(slot)).cloned();
+    owner.ok_or_else(|| not_sent("the client does not know who has the slot"))
+}
+
+/// The node at the address that a `MOVED` or an `ASK` of another one names.
+pub(crate) fn server(address: &str, of: &Server) -> Result<Server, LinkError> {
+    let (host, port) =
+        address.rsplit_once(':').ok_or_else(|| not_sent("no address after MOVED or ASK"))?;
+    let host = if host.is_empty() { &of.host } else { host };
+    let port = port.parse().map_err(|_| not_sent("no port after MOVED or ASK"))?;
+    Ok(Server::new(host, port))
+}
+
+pub(crate) fn not_sent(why: &'static str) -> LinkError {
+    LinkError::not_sent(why).on(Health::Good)
+}
+
+/// Reads a result of the client.
+///
+/// # Errors
+/// [`LinkError`] where it is no reply of the server.
+pub fn read(result: Result<Value, Error>) -> Result<Reply, LinkError> {
+    let error = match result {
+        Ok(value) => return Ok(reply(value)),
+        Err(error) => error,
+    };
+    match error.details() {
+        REDIRECTED => return Ok(Reply::error("MOVED")),
+        details if is_reply(details) => return Ok(Reply::error(details)),
+        _ => {}
+    }
+    // A connection that is lost the client makes anew by itself.
+    let is_timeout = *error.kind() == ErrorKind::Timeout;
+    let health = if is_timeout { Health::Doubtful } else { Health::Good };
+    match NOT_SENT.contains(&error.details()) {
+        true => Err(LinkError::not_sent(error).on(health)),
+        false => Err(LinkError::unanswered(error).on(health)),
+    }
+}
+
+/// The client does not tell the server's errors from its own, but its own are sentences.
+fn is_reply(details: &str) -> bool {
+    let code = details.split(' ').next().unwrap_or_default();
+    // For these the client closes the connection, and hands them to all calls that waited there.
+    !matches!(code, "CLUSTERDOWN" | "NOAUTH" | "WRONGPASS")
+        && code.len() > 1
+        && code.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+}
+
+fn reply(value: Value) -> Reply {
+    match value {
+        Value::Integer(number) => Reply::Integer(number),
+        // The client takes a string for text where it is UTF-8.
+        Value::String(text) => Reply::Bytes(text.as_bytes().to_vec()),
+        Value::Bytes(bytes) => Reply::Bytes(bytes.to_vec()),
+        Value::Array(values) => Reply::List(values.into_iter().map(reply).collect()),
+        _ => Reply::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The client's errors as it words them, with what they say about the state.
+    #[test]
+    fn what_was_not_sent_is_not_done_and_what_was_cut_off_is_unknown() {
+        use ErrorKind::{Auth, Backpressure, Canceled, Cluster, Config, IO, InvalidArgument};
+        use ErrorKind::{InvalidCommand, Protocol, Routing, Timeout, Unknown};
+        let table = [
+            // Replies of the server.
+            (Unknown, "ERR Error running script", true),
+            (Config, "ERR This instance has cluster support disabled", true),
+            (InvalidArgument, "WRONGTYPE Operation against a key holding the wrong kind", true),
+            (Unknown, "NOSCRIPT No matching script.", true),
+            (Unknown, "READONLY You can't write against a read only replica.", true),
+            (Unknown, "OOM command not allowed when used memory > 'maxmemory'.", true),
+            (Unknown, "BUSY Redis is busy running a script.", true),
+            (Unknown, "LOADING Redis is loading the dataset in memory", true),
+            (Unknown, "MASTERDOWN Link with MASTER is down", true),
+            (Unknown, "NOPERM this user has no permissions to run the 'evalsha' command", true),
+            (Unknown, "NOREPLICAS Not enough good replicas to write.", true),
+            (Cluster, "MOVED 3999 127.0.0.1:6381", true),
+            (Cluster, "ASK 3999 127.0.0.1:6381", true),
+            // Replies that the client gives to calls that got another one, or none.
+            (Cluster, "CLUSTERDOWN The cluster is down", false),
+            (Auth, "NOAUTH Authentication required.", false),
+            (Auth, "WRONGPASS invalid username-password pair", false),
+            // Raised before anything was sent, or when a node said where to go.
+            (Canceled, "Connection closed unexpectedly.", true),
+            (Unknown, "Failed to route command.", true),
+            (Unknown, "Failed to send command to router.", true),
+            (Canceled, "Canceled.", true),
+            (Backpressure, "Max in-flight commands reached.", true),
+            (InvalidCommand, "Error sending command while connection is blocked.", true),
+            (Routing, "Too many redirections.", true),
+            // Raised after it may have been.
+            (Timeout, "Request timed out.", false),
+            (IO, "Connection closed.", false),
+            (IO, "Unresponsive connection.", false),
+            (IO, "Kind(ConnectionReset)", false),
+            (IO, "Os { code: 104, kind: ConnectionReset, message: \"reset\" }", false),
+            (Unknown, "Too many failed write attempts.", false),
+            (Unknown, "channel closed", false),
+            (Protocol, "Invalid frame.", false),
+            (Unknown, "", false),
+            (Unknown, "A reply", false),
+        ];
+        for (kind, details, is_not_done) in table {
+            match read(Err(Error::new(kind, details))) {
+                Ok(Reply::Error(error)) => {
+                    assert!(is_not_done, "{details}");
+                    assert!(error.to_string() == details || error.code() == "MOVED", "{error}");
+                }
+                Ok(other) => panic!("{details}: {other:?}"),
+                Err(error) => {
+                    assert_eq!(!error.was_sent(), is_not_done, "{details}");
+                    let is_timeout = *kind_of(&error) == ErrorKind::Timeout;
+                    let health = if is_timeout { Health::Doubtful } else { Health::Good };
+                    assert_eq!(error.health(), health, "{details}");
+                }
+            }
+        }
+    }
+
+    fn kind_of(error: &LinkError) -> &ErrorKind {
+        error.cause().downcast_ref::<Error>().expect("the client's error").kind()
+    }
+
+    #[test]
+    fn only_replies_of_the_server_have_codes() {
+        let coded = |details| match read(Err(Error::new(ErrorKind::Unknown, details))) {
+            Ok(Reply::Error(error)) => Some(error.code().to_owned()),
+            _ => None,
+        };
+        assert_eq!(coded("NOSCRIPT No matching script.").as_deref(), Some("NOSCRIPT"));
+        assert_eq!(coded("BUSY").as_deref(), Some("BUSY"));
+        assert_eq!(coded("LOCKAGE_NEEDS_SLOW_PATH x").as_deref(), Some("LOCKAGE_NEEDS_SLOW_PATH"));
+        assert_eq!(coded("Too many redirections.").as_deref(), Some("MOVED"));
+        for details in ["Too many failed write attempts.", "channel closed", "", "A reply", "Os {"]
+        {
+            assert_eq!(coded(details), None);
+        }
+    }
+
+    #[test]
+    fn values_are_replies() {
+        let bytes = Value::Bytes(vec![0xFF, 1].into());
+        let value = Value::Array(vec![Value::Integer(7), "ab".into(), bytes, Value::Null]);
+        let read = read(Ok(value)).unwrap();
+        let strings = [&b"ab"[..], &[0xFF, 1]].map(|bytes| Reply::Bytes(bytes.to_vec()));
+        let all = [&[Reply::Integer(7)][..], &strings, &[Reply::Other]].concat();
+        assert_eq!(read, Reply::List(all));
+    }
+
+    #[test]
+    fn a_redirection_without_a_host_is_to_the_same_host() {
+        let of = Server::new("there", 1);
+        assert_eq!(server("a:2", &of).unwrap(), Server::new("a", 2));
+        assert_eq!(server(":2", &of).unwrap(), Server::new("there", 2));
+        for wrong in ["", "a", "a:b"] {
+            assert!(!server(wrong, &of).unwrap_err().was_sent(), "{wrong}");
+        }
     }
 }

@@ -17,7 +17,7 @@ use lockage_redis::{
     Reply, Request,
 };
 
-use crate::link::{command, once, owner, read, send_by, server};
+use crate::{command, once, owner, read, send_by, server};
 
 const CONNECT: Duration = Duration::from_secs(1);
 /// How long a reply may take.

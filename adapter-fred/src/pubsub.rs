@@ -16,8 +16,8 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinHandle;
 
-use crate::link::{command, read};
 use crate::own::Own;
+use crate::{command, read};
 
 /// The subscriptions of the server, the master or the cluster of this configuration.
 pub(crate) fn of_config(config: Config) -> Subscriptions {

@@ -9,7 +9,7 @@ use lockage::{Key, StoreError};
 use lockage_redis::{Health, IdlePool, Link, LinkError, LuaStore, Reply, Request};
 use redis::{Client, Connection, RedisResult};
 
-use crate::link::{command, read};
+use crate::{command, read};
 
 /// The longest that the client is asked to wait: to it, no time limit is another thing than a long
 /// one.

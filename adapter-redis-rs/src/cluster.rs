@@ -10,7 +10,7 @@ use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::SingleNodeRoutingInfo;
 use redis::{RedisResult, Value};
 
-use crate::link::{command, failure, pipeline, read, read_all};
+use crate::{command, failure, pipeline, read, read_all};
 
 /// Connections to a cluster that send nothing a second time by themselves.
 ///

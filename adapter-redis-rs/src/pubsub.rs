@@ -7,7 +7,7 @@ use redis::{
     AsyncConnectionConfig, Client, ProtocolVersion, PushInfo, PushKind, RedisResult, Value,
 };
 
-use crate::link::{REPLY, command, failure, read};
+use crate::{REPLY, command, failure, read};
 
 /// The subscriptions of the server that `client` leads to at the time when it is connected to.
 pub(crate) fn of_client<F>(client: impl Fn() -> F + Clone + Send + Sync + 'static) -> Subscriptions

@@ -3,8 +3,8 @@
 use lockage_core::{CallTime, Command, Encoded, ScriptCall};
 use lockage_lua::{Script, batch_script};
 
+use crate::call::Reply;
 use crate::link::Request;
-use crate::reply::Reply;
 
 /// Commands on several keys as one script call: the script of them all, once for each key. It saves the
 /// trips, and what each call costs a server beside its script.

@@ -1,15 +1,14 @@
-//! One command as script calls, without sending them.
+//! One command as script calls and their replies, without sending them.
 
 use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
 
 use lockage::StoreError;
-use lockage_core::{CallTime, Clock, Command, Encoded, ScriptCall};
+use lockage_core::{
+    CallTime, Command, Encoded, ReplyError, ScriptCall, read_integer_reply, read_packed_reply,
+};
 use lockage_lua::{NEEDS_SLOW_PATH, script};
 
-use crate::link::{Redirect, Request};
-use crate::reply::Reply;
+use crate::link::{Health, Redirect, Request};
 
 /// How often one call follows a slot to another node, or finds it gone again, before it is reported as
 /// not done.
@@ -116,49 +115,106 @@ pub(crate) fn outcome<C: Command>(command: &C, reply: &Reply) -> Result<C::Outco
     }
 }
 
-/// Whose clock decides: the server's, or the caller's.
-#[derive(Clone, Default)]
-pub struct TimeSource(Option<Injected>);
-
-#[derive(Clone)]
-struct Injected {
-    clock: Arc<dyn Clock>,
-    skew_ms: u64,
+/// A server's reply to one request, in a form that no client owns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// An integer.
+    Integer(i64),
+    /// A string, of text or of numbers in binary.
+    Bytes(Vec<u8>),
+    /// A list.
+    List(Vec<Reply>),
+    /// An error. It is a reply: the server has answered.
+    Error(ErrorReply),
+    /// Anything else: a status, nothing, a double.
+    Other,
 }
 
-impl TimeSource {
-    /// The server's clock.
-    pub const SERVER: TimeSource = TimeSource(None);
+/// An error that a server replied, as it words it: `MOVED 3999 127.0.0.1:6381`, say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorReply(String);
 
-    /// Returns the caller's clock, for servers that refuse `TIME` in scripts, and for tests.
-    ///
-    /// `skew` bounds how far this clock may be off the server's and other callers'. It is added to
-    /// every expiry, rounded up to milliseconds, and counts as a year where it is more. Beyond it,
-    /// keys can expire while they still matter. Do not use it for locks outside of tests: their
-    /// leases rest on one clock for all.
-    pub fn caller(clock: Arc<dyn Clock>, skew: Duration) -> Self {
-        let skew_ms = u64::try_from(skew.as_micros().div_ceil(1000)).unwrap_or(u64::MAX);
-        // More is no bound, and the server could not add it to its time.
-        let skew_ms = skew_ms.min(366 * 24 * 3600 * 1000);
-        TimeSource(Some(Injected { clock, skew_ms }))
+impl Reply {
+    /// Returns an error reply of this text.
+    pub fn error(text: impl Into<String>) -> Self {
+        Reply::Error(ErrorReply(text.into()))
     }
 
-    /// Returns the time of a call that is made now.
-    pub(crate) fn read(&self) -> CallTime {
-        match &self.0 {
-            Some(Injected { clock, skew_ms }) => {
-                CallTime::Caller { now: clock.now(), skew_ms: *skew_ms }
-            }
-            None => CallTime::Store,
+    /// Returns the integers that a script replied, as commands read them.
+    ///
+    /// # Errors
+    /// [`ReplyError::Unexpected`] where a script replies nothing of this form.
+    pub fn integers(&self) -> Result<Vec<i64>, ReplyError> {
+        let integer = |reply: &Reply| match reply {
+            Reply::Integer(integer) => Some(*integer),
+            _ => None,
+        };
+        let integers = match self {
+            Reply::List(all) => all.iter().map(integer).collect(),
+            Reply::Integer(integer) => Some(read_integer_reply(*integer).to_vec()),
+            Reply::Bytes(numbers) => read_packed_reply(numbers),
+            Reply::Error(_) | Reply::Other => None,
+        };
+        integers.ok_or(ReplyError::Unexpected)
+    }
+
+    /// Returns the error that stands in the place of one key's reply to a batch: a list of its text.
+    pub(crate) fn error_of_one(&self) -> Option<ErrorReply> {
+        let Reply::List(list) = self else { return None };
+        let [Reply::Bytes(text)] = &list[..] else { return None };
+        Some(ErrorReply(String::from_utf8_lossy(text).into_owned()))
+    }
+
+    /// Returns what this says of the connection that it came by.
+    pub(crate) fn health(&self) -> Health {
+        match self {
+            Reply::Error(error) => error.health(),
+            Reply::List(all) => all
+                .iter()
+                .find_map(Reply::error_of_one)
+                .map_or(Health::Good, |error| error.health()),
+            _ => Health::Good,
         }
     }
 }
 
-impl fmt::Debug for TimeSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "TimeSource::caller" } else { "TimeSource::SERVER" })
+impl ErrorReply {
+    /// Returns the first word.
+    pub fn code(&self) -> &str {
+        self.0.split(' ').next().unwrap_or_default()
+    }
+
+    /// Returns the node that a `MOVED` or an `ASK` names, as `host:port`.
+    pub(crate) fn node(&self) -> Option<&str> {
+        self.0.split(' ').nth(2)
+    }
+
+    fn health(&self) -> Health {
+        // The server is no master any more.
+        if self.says("READONLY") || self.says("MASTERDOWN") {
+            Health::Lost
+        // Its replicas have left it: another server may be the master.
+        } else if self.says("NOREPLICAS") {
+            Health::Doubtful
+        } else {
+            Health::Good
+        }
+    }
+
+    /// Whether the server replied an error of this code. Up to Redis 6.2 the caller of a script finds it
+    /// within another error.
+    fn says(&self, code: &str) -> bool {
+        self.code() == code || self.0.contains(&format!("-{code} "))
     }
 }
+
+impl fmt::Display for ErrorReply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ErrorReply {}
 
 #[cfg(test)]
 mod tests {
@@ -271,5 +327,31 @@ mod tests {
         let reply = Reply::List(vec![Reply::Integer(1)]);
         let error = Call::new(&Reset, CallTime::Store).outcome(&reply).unwrap_err();
         assert!(matches!(error, StoreError::Record(RecordError::OtherKind)));
+    }
+
+    #[test]
+    fn a_server_that_may_be_no_master_any_more_is_told_by_its_errors() {
+        for (text, expected) in [
+            ("READONLY You can't write against a read only replica.", Health::Lost),
+            ("MASTERDOWN Link with MASTER is down", Health::Lost),
+            ("NOREPLICAS Not enough good replicas to write.", Health::Doubtful),
+            ("ERR Error running script: @user_script: 9: -READONLY You can't write", Health::Lost),
+            ("ERR Error running script: @user_script: 9: -NOREPLICAS Not", Health::Doubtful),
+            ("OOM command not allowed when used memory > 'maxmemory'.", Health::Good),
+            ("ERR Error running script", Health::Good),
+        ] {
+            assert_eq!(Reply::error(text).health(), expected, "{text}");
+            let one = Reply::List(vec![Reply::Bytes(text.into())]);
+            let batch = Reply::List(vec![Reply::Integer(1), one]);
+            assert_eq!(batch.health(), expected, "{text} in the place of one key's reply");
+        }
+    }
+
+    #[test]
+    fn a_redirection_names_a_node() {
+        let Reply::Error(moved) = Reply::error("MOVED 3999 127.0.0.1:6381") else { panic!() };
+        assert_eq!((moved.code(), moved.node()), ("MOVED", Some("127.0.0.1:6381")));
+        let Reply::Error(empty) = Reply::error("") else { panic!() };
+        assert_eq!((empty.code(), empty.node()), ("", None));
     }
 }

@@ -1,10 +1,10 @@
 //! The link of a store that connects by itself.
 
+use crate::call::Reply;
 use crate::link::{Link, LinkError, Pipeline, Request};
 use crate::pool::ConnectionPool;
 use crate::reconnecting::Reconnecting;
 use crate::replicated::{Acknowledged, Acknowledging, ReplicaWait};
-use crate::reply::Reply;
 
 /// One connection for all calls, and one more for each call that waits for replicas meanwhile. They are made
 /// at their first use, and made anew once they are lost or leave several calls without an answer. Nothing

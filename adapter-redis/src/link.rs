@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use lockage::StoreError;
 
+use crate::call::Reply;
 use crate::replicated::Acknowledged;
-use crate::reply::Reply;
 
 /// A way to a server or a cluster, by some client.
 pub trait Link: Send + Sync {

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 
+use crate::call::Reply;
 use crate::link::{Health, Link, LinkError, Request};
-use crate::reply::Reply;
 use crate::sync::{Mutex, MutexGuard, lock};
 
 /// After so many doubts, and no sooner than so long after it was made, a connection is replaced.

@@ -7,8 +7,8 @@ use lockage::{Key, StoreError};
 use lockage_lua::REWRITE;
 
 use crate::call::Call;
+use crate::call::Reply;
 use crate::link::{Link, LinkError, Request};
-use crate::reply::Reply;
 use crate::store::LuaStore;
 
 /// The longest that a server is asked to wait for its replicas.

@@ -1,5 +1,6 @@
 //! The store over any link.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,12 +9,12 @@ use lockage::notifications::Subscriptions;
 use lockage::notifications::{Listener, Notifications, Wake};
 use lockage::store::{Clock, Command};
 use lockage::{Key, Store, StoreError};
+use lockage_core::CallTime;
 use lockage_lua::NEEDS_SLOW_PATH;
 
 use crate::batch::BatchCall;
-use crate::call::{Call, TimeSource, outcome};
+use crate::call::{Call, Reply, outcome};
 use crate::link::Link;
-use crate::reply::Reply;
 
 /// Records on a Redis or Valkey server, or on a cluster of them, that a [`Link`] leads to.
 #[derive(Clone, Debug)]
@@ -175,6 +176,50 @@ impl<L: Link> Notifications for LuaStore<L> {
 
 const NO_SUBSCRIPTIONS: &str =
     "a store on a connection of your own is told by what to listen: see its methods `listening...`";
+
+/// Whose clock decides: the server's, or the caller's.
+#[derive(Clone, Default)]
+pub struct TimeSource(Option<Injected>);
+
+#[derive(Clone)]
+struct Injected {
+    clock: Arc<dyn Clock>,
+    skew_ms: u64,
+}
+
+impl TimeSource {
+    /// The server's clock.
+    pub const SERVER: TimeSource = TimeSource(None);
+
+    /// Returns the caller's clock, for servers that refuse `TIME` in scripts, and for tests.
+    ///
+    /// `skew` bounds how far this clock may be off the server's and other callers'. It is added to
+    /// every expiry, rounded up to milliseconds, and counts as a year where it is more. Beyond it,
+    /// keys can expire while they still matter. Do not use it for locks outside of tests: their
+    /// leases rest on one clock for all.
+    pub fn caller(clock: Arc<dyn Clock>, skew: Duration) -> Self {
+        let skew_ms = u64::try_from(skew.as_micros().div_ceil(1000)).unwrap_or(u64::MAX);
+        // More is no bound, and the server could not add it to its time.
+        let skew_ms = skew_ms.min(366 * 24 * 3600 * 1000);
+        TimeSource(Some(Injected { clock, skew_ms }))
+    }
+
+    /// Returns the time of a call that is made now.
+    pub(crate) fn read(&self) -> CallTime {
+        match &self.0 {
+            Some(Injected { clock, skew_ms }) => {
+                CallTime::Caller { now: clock.now(), skew_ms: *skew_ms }
+            }
+            None => CallTime::Store,
+        }
+    }
+}
+
+impl fmt::Debug for TimeSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "TimeSource::caller" } else { "TimeSource::SERVER" })
+    }
+}
 
 /// Makes a client's own type around a [`LuaStore`] one too: `with_clock`, `Store`, `Notifications` and `Replicated`.
 #[macro_export]

@@ -10,9 +10,9 @@ use lockage::notifications::{
 };
 use lockage_lua::SHARDED_CHANNELS;
 
+use crate::call::Reply;
 use crate::link::{Health, Link, LinkError, Request};
 use crate::reconnecting::Reconnecting;
-use crate::reply::Reply;
 use crate::sync::{Mutex, lock};
 
 /// How often a subscription follows a slot to another node.

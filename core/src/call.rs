@@ -1,11 +1,15 @@
 //! A command as a script call: the script's name, and its arguments as text or as numbers in binary.
+//!
+//! A number in binary is a double of eight bytes in little-endian order, which is exact below 2^53.
+//! The scripts of the fast path take, reply and store numbers so: Lua reads and writes them for less
+//! than text.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
 
 use crate::command::ScriptId;
-use crate::packed::packed;
+use crate::exact::MAX_EXACT;
 use crate::time::Timestamp;
 
 /// A command as it is sent, but for the time.
@@ -191,6 +195,40 @@ impl ScriptCall {
     }
 }
 
+/// Returns a number as eight bytes; above 2^53 the nearest that there is.
+pub(crate) fn packed(number: u64) -> [u8; 8] {
+    (number as f64).to_le_bytes()
+}
+
+/// Returns whole numbers below 2^53, as many as there are; none where any of them is something else.
+pub(crate) fn unpacked(bytes: &[u8]) -> Option<Vec<u64>> {
+    let (numbers, rest) = bytes.as_chunks::<8>();
+    rest.is_empty().then(|| numbers.iter().map(|number| whole(*number)).collect())?
+}
+
+pub(crate) fn whole(bytes: [u8; 8]) -> Option<u64> {
+    let number = f64::from_le_bytes(bytes);
+    let is_whole = number >= 0.0 && number < MAX_EXACT as f64 && number == (number as u64) as f64;
+    is_whole.then_some(number as u64)
+}
+
+/// The status that stands for a reply that is one integer: see [`read_integer_reply`].
+pub(crate) const ONE_INTEGER: i64 = 9;
+
+/// Returns a reply that is one integer as [`Command::outcome`](crate::Command::outcome) takes it.
+pub fn read_integer_reply(reply: i64) -> [i64; 2] {
+    [ONE_INTEGER, reply]
+}
+
+/// Returns a reply that is a string as [`Command::outcome`](crate::Command::outcome) takes it.
+///
+/// The string holds integers in binary, which are read as a list that begins with the status 0. None
+/// where it holds something else.
+pub fn read_packed_reply(reply: &[u8]) -> Option<Vec<i64>> {
+    let numbers = unpacked(reply)?;
+    Some(core::iter::once(0).chain(numbers.into_iter().map(|number| number as i64)).collect())
+}
+
 /// Text that is written to bytes.
 struct Buffer<'a>(&'a mut Vec<u8>);
 
@@ -237,5 +275,12 @@ mod tests {
         assert_eq!(arguments(call.clone(), CallTime::Store), vec![numbers.clone()]);
         let time = [3.0f64.to_le_bytes(), 4.0f64.to_le_bytes()].concat();
         assert_eq!(arguments(call, caller()), vec![numbers, time]);
+    }
+
+    #[test]
+    fn a_reply_in_binary_is_whole_numbers() {
+        assert_eq!(read_packed_reply(&[]), Some(vec![0]));
+        assert_eq!(read_packed_reply(&[1, 2]), None);
+        assert_eq!(read_packed_reply(&7.0f64.to_le_bytes()), Some(vec![0, 7]));
     }
 }

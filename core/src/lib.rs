@@ -44,7 +44,6 @@ mod lease;
 mod limit;
 mod limiter;
 pub mod lock;
-mod packed;
 mod record;
 pub mod rw_lock;
 pub mod semaphore;
@@ -52,7 +51,9 @@ mod time;
 mod wake;
 
 pub use any_command::{AnyCommand, AnyOutcome};
-pub use call::{CallTime, Encoded, PackedCall, ScriptCall, TextCall};
+pub use call::{
+    CallTime, Encoded, PackedCall, ScriptCall, TextCall, read_integer_reply, read_packed_reply,
+};
 pub use command::{Command, Publish, ScriptId};
 pub use decision::{Decision, DenialReason, Origin, Part, Verdict};
 pub use error::{ConfigError, CostError, RecordError, ReplyError};
@@ -68,7 +69,6 @@ pub use limiter::{
     Scope, SetLimit, Settle, Settlement, StoredLimit, StoredLimitOutcome, TakeTurn, Ticket, Turn,
     WithStoredLimit,
 };
-pub use packed::{read_integer_reply, read_packed_reply};
 pub use record::{Record, Stored};
 #[cfg(target_has_atomic = "64")]
 pub use time::ManualClock;

@@ -11,13 +11,12 @@ use super::transaction::Transaction;
 use super::wire;
 use super::with_stored_limit::LimitCommand;
 use super::with_stored_limit::run::Run;
-use crate::call::{PackedCall, TextCall};
+use crate::call::{PackedCall, TextCall, packed};
 use crate::command::{Command, ScriptId};
 use crate::decision::Decision;
 use crate::error::{ConfigError, CostError, RecordError, ReplyError};
 use crate::limit::{Limit, Single, Singles, State};
-use crate::packed::{letters, packed};
-use crate::record::{Body, Record};
+use crate::record::{Body, Record, letters};
 use crate::time::Timestamp;
 
 /// The most costs that one [`AcquireEach`] carries.

@@ -4,12 +4,11 @@ use alloc::vec::Vec;
 
 use super::key_state::{Freed, KeyState, LimitState};
 use super::max_wait::MaxWait;
-use crate::call::TextCall;
+use crate::call::{ONE_INTEGER, TextCall};
 use crate::command::{ScriptId, read_head, read_whole};
 use crate::decision::Decision;
 use crate::error::ReplyError;
 use crate::limit::{Limit, Single, State};
-use crate::packed::ONE_INTEGER;
 use crate::time::Timestamp;
 
 /// The script that admits requests to a limit and takes numbers in binary, if there is one.

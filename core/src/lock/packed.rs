@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::queue::Queue;
 use super::record::{End, Ended};
 use super::{HoldId, Label, LockRecord, MAX_HOLDS, OwnerId, REMEMBERED};
-use crate::packed::{packed, whole};
+use crate::call::{packed, whole};
 
 impl LockRecord {
     /// The bytes of a record of this text; none where that is none, or has no such form.
@@ -121,9 +121,9 @@ mod tests {
         ] {
             let bytes = LockRecord::pack_text(&text).unwrap();
             assert_eq!(bytes.len(), len, "{text}");
-            assert_eq!(crate::packed::text_of(&bytes), text);
+            assert_eq!(crate::record::text_of(&bytes), text);
             for cut in 3..bytes.len() - 8 {
-                assert_eq!(crate::packed::text_of(&bytes[..cut]), "K1 ?", "{text} {cut}");
+                assert_eq!(crate::record::text_of(&bytes[..cut]), "K1 ?", "{text} {cut}");
             }
         }
         let others = [
@@ -144,14 +144,14 @@ mod tests {
             let mut changed = free.clone();
             changed[at..at + bytes.len()].copy_from_slice(bytes);
             changed.extend(vec![0; more]);
-            crate::packed::text_of(&changed)
+            crate::record::text_of(&changed)
         };
         assert_eq!(behind, free.len());
         // Of each the most that there can be, and one more.
         let expired = [&b"x"[..], &[0; 25]].concat();
         let ended = |count: u8| {
             let all = expired.repeat(count.into());
-            crate::packed::text_of(&[&free[..ends], &[count], &free[holds..], &all].concat())
+            crate::record::text_of(&[&free[..ends], &[count], &free[holds..], &all].concat())
         };
         assert_ne!(ended(REMEMBERED as u8), "K1 ?");
         assert_eq!(ended(REMEMBERED as u8 + 1), "K1 ?");
@@ -162,7 +162,7 @@ mod tests {
         // A label of nobody.
         let label =
             |count: u8| [&free[..holds], &[count, 0], &free[holds + 2..], &[b'x'; 20]].concat();
-        assert_ne!(crate::packed::text_of(&label(1)), "K1 ?");
-        assert_eq!(crate::packed::text_of(&label(0)), "K1 ?");
+        assert_ne!(crate::record::text_of(&label(1)), "K1 ?");
+        assert_eq!(crate::record::text_of(&label(0)), "K1 ?");
     }
 }

@@ -7,10 +7,9 @@ use super::{
     Action, Answer, Hold, Holder, Inspect, Inspection, Label, Lock, Operation, OwnerId, Reply,
     Withdraw,
 };
-use crate::call::{PackedCall, TextCall};
+use crate::call::{PackedCall, TextCall, packed};
 use crate::command::{Command, Publish, ScriptId, read_bits, read_head, read_time, read_whole};
 use crate::error::{RecordError, ReplyError};
-use crate::packed::packed;
 use crate::record::Record;
 use crate::time::Timestamp;
 

@@ -1,6 +1,7 @@
 //! What is stored under a key, and its form in a store that keeps text.
 
 mod numbers;
+mod packed;
 mod text;
 
 use alloc::string::{String, ToString};
@@ -15,12 +16,13 @@ use crate::lease::time;
 use crate::limit::Single;
 use crate::limiter::{COMPOSITE_TAG, GroupRecord, LimitState, Policy, Requests, Reservations};
 use crate::lock::LockRecord;
-use crate::packed::{pack_head, pack_text, text_of};
 use crate::rw_lock::RwLockRecord;
 use crate::semaphore::SemaphoreRecord;
 use crate::time::Timestamp;
 
 pub(crate) use numbers::{read_exact, read_number, read_numbers, read_token};
+pub(crate) use packed::{letters, text_of};
+use packed::{pack_head, pack_text};
 use text::{BLOCKED, check_tag, entry_text, push_limits, read_followed, read_limiter};
 
 /// What is stored under one key: of a limiter, a lock, a semaphore or a latch.

@@ -1,51 +1,17 @@
-//! Numbers in binary, each a double of eight bytes in little-endian order, which is exact below 2^53: what
-//! the scripts that are called most take, reply and store, since Lua turns it into numbers and back for less
-//! than text.
+//! Records as a store keeps them: packed, where a script of the fast path reads them.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
 
-use crate::exact::MAX_EXACT;
+use super::{read_number, read_numbers};
+use crate::call::{packed, whole};
 use crate::limit::{Composite, Single};
 use crate::limiter::COMPOSITE_TAG;
 use crate::lock::LockRecord;
-use crate::record::{read_number, read_numbers};
 
-/// A number as eight bytes; above 2^53 the nearest that there is.
-pub(crate) fn packed(number: u64) -> [u8; 8] {
-    (number as f64).to_le_bytes()
-}
-
-/// Whole numbers below 2^53, as many as there are; none where any of them is something else.
-pub(crate) fn unpacked(bytes: &[u8]) -> Option<Vec<u64>> {
-    let (numbers, rest) = bytes.as_chunks::<8>();
-    rest.is_empty().then(|| numbers.iter().map(|number| whole(*number)).collect())?
-}
-
-pub(crate) fn whole(bytes: [u8; 8]) -> Option<u64> {
-    let number = f64::from_le_bytes(bytes);
-    let is_whole = number >= 0.0 && number < MAX_EXACT as f64 && number == (number as u64) as f64;
-    is_whole.then_some(number as u64)
-}
-
-/// The status that stands for a reply that is one integer: see [`read_integer_reply`].
-pub(crate) const ONE_INTEGER: i64 = 9;
-
-/// A reply that is one integer and no list of them, as [`Command::outcome`](crate::Command::outcome) takes it.
-pub fn read_integer_reply(reply: i64) -> [i64; 2] {
-    [ONE_INTEGER, reply]
-}
-
-/// A reply that is a string, as [`Command::outcome`](crate::Command::outcome) takes it: integers in binary, which are
-/// read as a list that begins with the status 0. None where it is something else.
-pub fn read_packed_reply(reply: &[u8]) -> Option<Vec<i64>> {
-    let numbers = unpacked(reply)?;
-    Some(core::iter::once(0).chain(numbers.into_iter().map(|number| number as i64)).collect())
-}
-
-/// A record as a store keeps it that is this text: that of a counter, or of several together, with nothing behind its
-/// state is packed behind its tag and a colon.
+/// Returns a record of this text as a store keeps it. The record of one counter, or of several
+/// together, with nothing behind its state is packed behind its tag and a colon.
 pub(crate) fn pack_text(text: &str) -> Vec<u8> {
     let packed = pack_numbers(text, false)
         .or_else(|| pack_several(text))
@@ -53,7 +19,8 @@ pub(crate) fn pack_text(text: &str) -> Vec<u8> {
     packed.unwrap_or_else(|| text.as_bytes().to_vec())
 }
 
-/// The same of the first element of a list: that of a log with nothing behind its state is packed.
+/// Returns the first element of a list as a store keeps it. The head of a log with nothing behind
+/// its state is packed.
 pub(crate) fn pack_head(text: &str) -> Vec<u8> {
     pack_numbers(text, true).unwrap_or_else(|| text.as_bytes().to_vec())
 }
@@ -161,7 +128,6 @@ fn is_tag(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec;
 
     #[test]
     fn a_counter_alone_is_packed_and_read_back() {
@@ -234,8 +200,5 @@ mod tests {
         assert_eq!(text_of(b"F1:1234567"), "F1 ?");
         assert_eq!(text_of(b"F:12345678"), "F:12345678");
         assert_eq!(text_of(b"user:1"), "user:1");
-        assert_eq!(read_packed_reply(&[]), Some(vec![0]));
-        assert_eq!(read_packed_reply(&[1, 2]), None);
-        assert_eq!(read_packed_reply(&7.0f64.to_le_bytes()), Some(vec![0, 7]));
     }
 }
