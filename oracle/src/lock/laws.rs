@@ -1,313 +1,649 @@
-//! L1 to L5, L9 and L10, each stated over what clients of a lock see, and D9 for its record. The same
-//! checks are put to the Rust machine, to the scripts in a store that drops expired keys, and to
-//! broken scripts.
+//! The laws of the lock: L1 to L5 and L8 to L10, and D9 and D12.
+//!
+//! [`Laws`] is told each operation with its outcome, and knows what must be true of the lock from that alone. The
+//! property tests, the simulated worlds, the exhaustive search and the museum judge by it.
 
-use std::collections::BTreeMap;
+use super::line::Line;
+use super::{Action, Grant, Op, Outcome};
+use crate::property::{Property, Violation};
 
-use lockage_core::Record;
+/// How many of the latest holds that ended are remembered (L10).
+const REMEMBERED: usize = 4;
 
-use super::line::l9_in_line;
-use super::transcript::{Live, Seen, watch};
-use super::{Action, OnKey, Outcome, Subject, Trace};
-use crate::key::{Holds, MAX_TIME_US};
-use crate::properties::{Check, require};
-use crate::subject::Failure;
-
-/// A law of the lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Law {
-    /// At most one live lease.
-    L1,
-    /// Holds are counted.
-    L2,
-    /// Only the owner renews and releases.
-    L3,
-    /// Leases only grow.
-    L4,
-    /// Tokens increase.
-    L5,
-    /// Nobody who waits in line is passed over.
-    L9,
-    /// Repetitions are idle.
-    L10,
+/// One operation that a lock has carried out, and what can be seen of it.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// What was asked.
+    pub op: Op,
+    /// The store's time, in microseconds.
+    pub now_us: u64,
+    /// What it came to.
+    pub outcome: Outcome,
+    /// Whether the key was there before.
+    pub was_there: bool,
+    /// Whether it changed more of what is stored than who waits; nothing where that cannot be seen.
+    pub changed: Option<bool>,
 }
 
-impl Law {
-    /// Checks the law on what a trace does to a fresh lock.
+/// What judging an operation came to.
+#[derive(Clone, Debug, Default)]
+pub struct Verdict {
+    /// What it broke; the first is the most telling.
+    pub broken: Vec<Violation>,
+    /// What it was, in the light of those before.
+    pub cases: Vec<Case>,
+}
+
+/// What an operation is an example of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Case {
+    /// It comes at the moment at which the lease ends.
+    LeaseEndsNow,
+    /// The lock was free, and is granted.
+    Granted,
+    /// That happens while others wait in line, or the owner does.
+    GrantedInLine,
+    /// That happens to a waiter in line.
+    GrantedToWaiter,
+    /// That happens after a lease that was not given back.
+    GrantedAfterLease,
+    /// The holder takes it once more.
+    ReEntered,
+    /// A lease is renewed.
+    Renewed,
+    /// A hold is given back.
+    Released,
+    /// A hold is not given back, while the caller has others.
+    OtherHoldKept,
+    /// The lock is freed by force.
+    Freed,
+    /// It is not, since another grant is live.
+    FreedTooLate,
+    /// An acquire is refused, since the lock is held.
+    Refused,
+    /// An acquire is refused, since somebody else is next.
+    NotNext,
+    /// An acquire comes too late.
+    TooLate,
+    /// What was done before comes again.
+    Repeated,
+    /// That is an acquire of a hold that has ended.
+    Reused,
+    /// Nobody holds what is to be renewed or given back.
+    NotHeld,
+}
+
+impl Case {
+    /// Every case.
+    pub const ALL: [Case; 17] = {
+        use Case::*;
+        [
+            LeaseEndsNow,
+            Granted,
+            GrantedInLine,
+            GrantedToWaiter,
+            GrantedAfterLease,
+            ReEntered,
+            Renewed,
+            Released,
+            OtherHoldKept,
+            Freed,
+            FreedTooLate,
+            Refused,
+            NotNext,
+            TooLate,
+            Repeated,
+            Reused,
+            NotHeld,
+        ]
+    };
+}
+
+/// A lock as it must be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Laws {
+    record: Record,
+    /// The newest token of all, also where it was lost.
+    newest: u64,
+}
+
+/// What a lock's record must have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Record {
+    /// The latest, also where its lease is over.
+    latest: Option<Latest>,
+    /// The last holds that ended, the oldest first.
+    ended: Vec<Ended>,
+    line: Line,
+    /// Until when it is kept at least: for its lease, its holds, its token and its line.
+    keep_us: u64,
+    /// Whether it may have been dropped, since the clock has shown that time.
+    may_be_gone: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Latest {
+    owner: u128,
+    since_us: u64,
+    token: u64,
+    deadline_us: u64,
+    /// The holds that were not given back.
+    ids: Vec<u128>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Ended {
+    id: u128,
+    how: How,
+    /// Until then it must be remembered, whatever else is.
+    until_us: u64,
+    /// Whether the record was surely there when it ended, and at each grant since.
+    is_sure: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum How {
+    /// It was given back: the token, and how many holds were left.
+    Released(u64, u64),
+    /// The grant of this token was freed by force.
+    Broken(u64),
+    /// The lock was granted again after its lease.
+    Expired,
+}
+
+impl Laws {
+    /// The latest grant, also where its lease is over.
+    pub fn latest(&self) -> Option<Grant> {
+        self.record.latest.as_ref().map(Latest::grant)
+    }
+
+    /// The holds of the latest grant that were not given back.
+    pub fn holds(&self) -> &[u128] {
+        self.record.latest.as_ref().map_or(&[], |latest| &latest.ids)
+    }
+
+    /// The live grant and its owner.
+    pub fn live(&self, now_us: u64) -> Option<(u128, Grant)> {
+        self.record.live(now_us)
+    }
+
+    /// What is right for this owner, where it is refused.
+    pub fn refusal(&self, owner: u128, now_us: u64) -> Outcome {
+        let (live, (before, _)) = (self.live(now_us), self.record.line.before(owner, now_us));
+        match *before.end() {
+            ahead @ 1.. if live.is_none() => Outcome::Queued { ahead, until_us: now_us + 1 },
+            _ => Outcome::Refused(live),
+        }
+    }
+
+    /// When leases end, and places in line, and what is remembered, in microseconds.
+    pub fn ends_us(&self) -> impl Iterator<Item = u64> {
+        let lease = self.record.latest.iter().map(|latest| latest.deadline_us);
+        let ended = self.record.ended.iter().map(|ended| ended.until_us);
+        lease.chain(ended).chain(self.record.line.ends_us())
+    }
+
+    /// The store is a replica that took over from the one of which `before` was true.
+    pub fn follow(&mut self, before: &Laws) {
+        self.newest = before.newest;
+    }
+
+    /// L6: whether a hold of a grant, of which its holder is sure, lasts until then by the store's clock.
     ///
     /// # Errors
-    /// The first operation that breaks it, and what could be seen of it.
-    pub fn check(self, lock: &mut OnKey<impl Holds>, trace: &Trace) -> Check {
-        let transcript = watch(lock, trace)?;
-        match self {
-            Law::L1 => l1_one_live_lease(&transcript),
-            Law::L2 => l2_holds_are_counted(&transcript),
-            Law::L3 => l3_only_the_owner(&transcript),
-            Law::L4 => l4_leases_only_grow(&transcript),
-            Law::L5 => l5_tokens_increase(&transcript),
-            Law::L9 => l9_in_line(&transcript),
-            Law::L10 => l10_repetitions_are_idle(&transcript),
-        }
-    }
-}
-
-/// L1: at most one live lease at any time of the store. A lease runs from its grant to the latest
-/// deadline that its owner was told, unless it was given back or broken; it is over when another
-/// one was granted after its deadline, also if the clock then steps back.
-fn l1_one_live_lease(transcript: &[Seen]) -> Check {
-    // By token: the owner, and the deadline.
-    let mut leases: BTreeMap<u64, (u128, u64)> = BTreeMap::new();
-    for seen in transcript {
-        if !seen.sure {
-            leases = lease(seen.before).into_iter().collect();
-        }
-        if let Some(grant) = seen.news() {
-            match seen.op.action {
-                Action::Acquire { owner, .. } | Action::Renew { owner, .. } => {
-                    let fresh = !leases.contains_key(&grant.token);
-                    let beside = |&(&token, &(_, deadline_us)): &(&u64, &(u128, u64))| {
-                        token != grant.token && seen.now_us < deadline_us
-                    };
-                    if leases.iter().any(|lease| beside(&lease)) {
-                        return seen.wrong("a second lease lives");
-                    }
-                    if leases.get(&grant.token).is_some_and(|(holder, _)| *holder != owner) {
-                        return seen.wrong("two owners have one grant");
-                    }
-                    if fresh {
-                        leases.clear();
-                    }
-                    leases.insert(grant.token, (owner, grant.deadline_us));
-                }
-                Action::Release { .. } if grant.holds > 0 => {}
-                Action::Release { .. } | Action::ForceRelease { .. } => {
-                    leases.remove(&grant.token);
-                }
-                Action::Withdraw { .. } | Action::Inspect => {
-                    return seen.wrong("who asks for nothing got something");
-                }
-            }
-        }
-        let mut live = leases.iter().filter(|(_, (_, deadline_us))| seen.now_us < *deadline_us);
-        let live = live.next().map(|(&token, &(owner, _))| (token, owner));
-        if live != seen.after.map(|(owner, grant)| (grant.token, owner)) {
-            return seen.wrong("the lock shows another lease than its clients have");
-        }
-    }
-    Ok(())
-}
-
-/// L2: holds are the acquires less the releases of that owner, and the lock is free exactly at 0,
-/// after its lease, or after a forced release. A renewal changes the deadline only.
-fn l2_holds_are_counted(transcript: &[Seen]) -> Check {
-    let mut counted: Live = None;
-    for seen in transcript {
-        let now_us = seen.now_us;
-        if !seen.sure {
-            counted = seen.before;
-        }
-        let live = counted.filter(|(_, grant)| grant.holds > 0 && now_us < grant.deadline_us);
-        if live != seen.before {
-            return seen.wrong(&format!("before it, {live:?} is counted"));
-        }
-        if let Some(told) = seen.news() {
-            let lease_end_us = now_us + seen.op.lease_us;
-            let mut next = live.map_or(told, |(_, grant)| grant);
-            let owner = match seen.op.action {
-                Action::Acquire { owner, .. } => {
-                    next.holds = live.map_or(1, |(_, grant)| grant.holds + 1);
-                    next.deadline_us =
-                        live.map_or(lease_end_us, |(_, grant)| grant.deadline_us.max(lease_end_us));
-                    owner
-                }
-                Action::Renew { owner, .. } => {
-                    next.deadline_us = next.deadline_us.max(lease_end_us);
-                    owner
-                }
-                Action::Release { owner, .. } => {
-                    next.holds = next.holds.saturating_sub(1);
-                    owner
-                }
-                Action::ForceRelease { .. } | Action::Withdraw { .. } | Action::Inspect => {
-                    next.holds = 0;
-                    0
-                }
-            };
-            next.deadline_us = if next.holds == 0 { 0 } else { next.deadline_us };
-            if (told.holds, told.deadline_us) != (next.holds, next.deadline_us) {
-                return seen.wrong(&format!("{next:?} is counted"));
-            }
-            counted = Some((owner, told));
-        }
-        if seen.after != counted.filter(|(_, grant)| grant.holds > 0 && now_us < grant.deadline_us)
-        {
-            return seen.wrong(&format!("after it, {counted:?} is counted"));
-        }
-    }
-    Ok(())
-}
-
-/// L3: a renewal, a release or a forced release is done exactly where the owner, the hold and the grant that
-/// it names are the live ones; else it changes nothing and says who holds the lock.
-fn l3_only_the_owner(transcript: &[Seen]) -> Check {
-    for seen in transcript {
-        let of = |owner, token: Option<u64>| {
-            seen.before.is_some_and(|(holder, grant)| {
-                holder == owner && token.is_none_or(|token| token == grant.token)
-            })
+    /// What it is instead.
+    pub fn covers(&self, token: u64, hold: u128, ends_us: u64) -> Result<(), Violation> {
+        let is_it = |latest: &&Latest| latest.token == token && latest.ids.contains(&hold);
+        let what = match self.record.latest.as_ref().filter(is_it) {
+            Some(latest) if ends_us <= latest.deadline_us => return Ok(()),
+            Some(latest) => format!(
+                "the holder of token {token} is sure of it for {} us longer than the store",
+                ends_us - latest.deadline_us
+            ),
+            None => format!("a client is sure of token {token}, which is nobody's"),
         };
-        let right = match seen.op.action {
-            Action::Renew { owner, token } => of(owner, token),
-            Action::Release { owner, .. } => match (of(owner, None), seen.names_live) {
-                (false, _) => false,
-                (true, Some(is_live)) => is_live,
-                // Its client does not know either.
-                (true, None) => matches!(seen.outcome, Outcome::Released { .. }),
+        Err(Property::L6.broken(what))
+    }
+
+    /// The key was deleted, by whoever may do so.
+    pub fn deleted(&mut self) {
+        self.record = Record::default();
+    }
+
+    /// Judges what was carried out, and learns from it. What is wrong is taken as it was told.
+    pub fn observe(&mut self, seen: &Seen) -> Verdict {
+        let mut verdict = Verdict::default();
+        let (record, now_us) = (&mut self.record, seen.now_us);
+        let is_past = now_us >= record.keep_us;
+        let is_due = !is_past && !record.may_be_gone;
+        record.may_be_gone = is_past || record.may_be_gone && !seen.was_there;
+        record.line.pass(now_us);
+        let kept = (!seen.was_there && !is_due).then(|| std::mem::take(record));
+        if is_due && !seen.was_there {
+            let what = format!("the key was to be kept until {} us", record.keep_us);
+            verdict.broken.push(Property::D9.broken(what));
+        }
+        Judge { seen, now_us, laws: self, verdict: &mut verdict }.judge();
+        // The clock may step back: what was not dropped then counts again.
+        if let Some(kept) = kept.filter(|_| self.record == Record::default()) {
+            self.record = kept;
+        }
+        verdict
+    }
+}
+
+impl Record {
+    fn live(&self, now_us: u64) -> Option<(u128, Grant)> {
+        let live = self.latest.as_ref().filter(|latest| latest.is_live(now_us))?;
+        Some((live.owner, live.grant()))
+    }
+
+    /// What is right for an operation that was done before, and whether that is certainly remembered.
+    fn known(&self, op: &Op, now_us: u64) -> Option<(Outcome, bool)> {
+        let is_kept = now_us < self.keep_us;
+        let mut ended = self.ended.iter();
+        match op.action {
+            Action::Acquire { owner, hold, not_after_us, .. } => {
+                let latest = self.latest.as_ref().filter(|latest| latest.ids.contains(&hold));
+                let is_sure = match latest {
+                    Some(latest) if latest.is_live(now_us) && latest.owner == owner => {
+                        return Some((Outcome::Held(latest.grant()), true));
+                    }
+                    Some(latest) if !latest.is_live(now_us) => true,
+                    _ => ended.find(|ended| ended.id == hold)?.is_sure,
+                };
+                // That comes first.
+                let is_late = now_us > not_after_us;
+                let right = if is_late { Outcome::TooLate } else { Outcome::Reused };
+                Some((right, is_sure && is_kept))
+            }
+            Action::Release { hold, .. } => match ended.find(|ended| ended.id == hold)? {
+                Ended { how: How::Released(token, holds), is_sure, .. } => {
+                    let right = Outcome::Released { token: *token, holds: *holds };
+                    Some((right, *is_sure && is_kept))
+                }
+                _ => None,
             },
             Action::ForceRelease { token } => {
-                seen.before.is_some_and(|(_, grant)| grant.token == token)
+                let ended = ended.find(|ended| ended.how == How::Broken(token))?;
+                Some((Outcome::Released { token, holds: 0 }, ended.is_sure && is_kept))
             }
-            Action::Acquire { .. } | Action::Withdraw { .. } | Action::Inspect => continue,
-        };
-        let held = match seen.outcome {
-            _ if seen.repeats => true,
-            // A renewal at the time of the one before has nothing to change.
-            Outcome::Held(grant) => {
-                right && (seen.changed || Some(grant) == seen.before.map(|(_, grant)| grant))
-            }
-            Outcome::Released { .. } => right && seen.changed,
-            Outcome::Refused(holder) => !right && !seen.changed && holder == seen.before,
-            _ => false,
-        };
-        if !held {
-            return seen.wrong(if right {
-                "the owner was refused"
-            } else {
-                "somebody else was served"
-            });
+            Action::Renew { .. } | Action::Withdraw { .. } | Action::Inspect => None,
         }
     }
-    Ok(())
-}
 
-/// L4: no operation but the last release or a forced one ends or shortens a live lease, and no
-/// renewal brings an expired one back.
-fn l4_leases_only_grow(transcript: &[Seen]) -> Check {
-    // By token: the latest deadline that was told.
-    let mut told: BTreeMap<u64, u64> = BTreeMap::new();
-    for seen in transcript {
-        if !seen.sure {
-            told = lease(seen.before)
-                .into_iter()
-                .map(|(token, (_, deadline_us))| (token, deadline_us))
-                .collect();
-        }
-        let mut freed = false;
-        if let Some(grant) = seen.news() {
-            freed = grant.holds == 0;
-            let before_us = told.get(&grant.token).copied();
-            if let (Action::Renew { .. }, true) =
-                (seen.op.action, before_us.is_none_or(|end_us| end_us <= seen.now_us))
-            {
-                return seen.wrong("a lease that is over was renewed");
-            }
-            if !freed && before_us.is_some_and(|before_us| grant.deadline_us < before_us) {
-                return seen.wrong("a lease was shortened");
-            }
-            told.insert(grant.token, grant.deadline_us);
-        }
-        let end_us = |live: Live| live.map_or(0, |(_, grant)| grant.deadline_us);
-        if !freed && end_us(seen.after) < end_us(seen.before) {
-            return seen.wrong("a live lease was shortened or ended");
-        }
+    /// The record is written, and kept for what was done.
+    fn keep(&mut self, now_us: u64, remember_us: u64) {
+        let Some(Latest { ids, token, deadline_us, .. }) = &self.latest else { return };
+        let lease_us = if ids.is_empty() { 0 } else { *deadline_us };
+        let kept_us = now_us.max(lease_us) + remember_us;
+        self.keep_us = self.keep_us.max(kept_us).max(token + 1);
+        self.may_be_gone = false;
     }
-    Ok(())
+
+    fn end(&mut self, id: u128, how: How, until_us: u64, is_sure: bool) {
+        if self.ended.len() == REMEMBERED {
+            self.ended.remove(0);
+        }
+        self.ended.push(Ended { id, how, until_us, is_sure });
+    }
 }
 
-/// L5: the token strictly increases with every fresh grant, while the record is there or the clock
-/// has not gone back past the last token, also after the key expired; nothing else changes it.
-fn l5_tokens_increase(transcript: &[Seen]) -> Check {
-    let mut last = 0;
-    for seen in transcript {
-        let Some(told) = seen.news() else { continue };
-        match (seen.op.action, seen.before) {
-            (Action::Acquire { .. }, None) => {
-                if (seen.sure || seen.now_us > last) && told.token <= last {
-                    return seen.wrong(&format!("a fresh grant has no token above {last}"));
+impl Latest {
+    fn grant(&self) -> Grant {
+        let (token, deadline_us) = (self.token, self.deadline_us);
+        Grant { token, holds: self.ids.len() as u64, deadline_us }
+    }
+
+    fn is_live(&self, now_us: u64) -> bool {
+        !self.ids.is_empty() && now_us < self.deadline_us
+    }
+}
+
+/// Judges one operation.
+struct Judge<'a> {
+    seen: &'a Seen,
+    now_us: u64,
+    laws: &'a mut Laws,
+    verdict: &'a mut Verdict,
+}
+
+impl Judge<'_> {
+    fn judge(mut self) {
+        let (seen, now_us) = (self.seen, self.now_us);
+        let latest = self.laws.record.latest.as_ref();
+        if latest.is_some_and(|it| !it.ids.is_empty() && now_us == it.deadline_us) {
+            self.saw(Case::LeaseEndsNow);
+        }
+        if let Outcome::Failed(_) = seen.outcome {
+            return self.broke(Property::D12, "it is in range");
+        }
+        let live = self.laws.live(now_us);
+        let is_repeated = self.repeats(live);
+        if !is_repeated {
+            match seen.op.action {
+                Action::Acquire { owner, .. } => self.acquire(owner, live),
+                Action::Renew { owner, token } => self.renew(owner, token, live),
+                Action::Release { owner, hold } => self.release(owner, hold, live),
+                Action::ForceRelease { token } => self.free(token, live),
+                Action::Withdraw { owner } => self.laws.record.line.leave(owner),
+                Action::Inspect => self.inspect(live),
+            }
+        }
+        let is_done = matches!(seen.outcome, Outcome::Held(_) | Outcome::Released { .. });
+        let is_acquire = matches!(seen.op.action, Action::Acquire { .. });
+        let is_renewal = matches!(seen.op.action, Action::Renew { .. });
+        match seen.changed {
+            Some(true) if !is_done || is_repeated => {
+                if !is_acquire && !is_repeated {
+                    self.broke(Property::L3, "it was not done, and something was");
                 }
-                last = told.token;
+                self.broke(Property::L10, "it was not done now, and something was");
             }
-            (_, Some((_, live))) if told.token != live.token => {
-                return seen.wrong("the token of a live grant changed");
+            Some(false) if is_done && !is_repeated && !is_renewal => {
+                self.broke(Property::L10, "it is said to be done, and nothing was");
             }
             _ => {}
         }
     }
-    Ok(())
-}
 
-/// L10: an acquire that is sent again while its hold is live changes nothing and is told the grant as it stands, and
-/// is refused once it has ended; a release that is sent again ends no other hold (that is L3), and gets the same
-/// answer; both while the hold is one of the last four that ended, and before the record may be dropped. Nothing is
-/// granted after `not_after`, so that what is no longer remembered grants no more than that.
-fn l10_repetitions_are_idle(transcript: &[Seen]) -> Check {
-    for seen in transcript {
-        if let Some(right) = &seen.remembered
-            && (seen.changed || seen.outcome != *right)
+    fn saw(&mut self, case: Case) {
+        self.verdict.cases.push(case);
+    }
+
+    fn broke(&mut self, law: Property, why: &str) {
+        self.verdict.broken.push(law.broken(why.to_owned()));
+    }
+
+    /// Whether it was done before, and is answered so.
+    fn repeats(&mut self, live: Option<(u128, Grant)>) -> bool {
+        let Some((right, is_sure)) = self.laws.record.known(&self.seen.op, self.now_us) else {
+            return false;
+        };
+        if self.seen.outcome != right {
+            if is_sure {
+                self.broke(Property::L10, &format!("it came again, and {right:?} is right"));
+            }
+            return false;
+        }
+        self.saw(Case::Repeated);
+        if right == Outcome::Reused {
+            self.saw(Case::Reused);
+        }
+        if let Action::Release { owner, .. } = self.seen.op.action
+            && live.is_some_and(|(holder, _)| holder == owner)
         {
-            return seen.wrong("it is remembered, and was done again or answered otherwise");
+            self.saw(Case::OtherHoldKept);
         }
-        let is_done = matches!(seen.outcome, Outcome::Held(_) | Outcome::Released { .. });
-        let is_renewal = matches!(seen.op.action, Action::Renew { .. });
-        if is_done && !seen.changed && !seen.repeats && !is_renewal {
-            return seen.wrong("it is said to be done, and nothing was");
+        true
+    }
+
+    fn acquire(&mut self, owner: u128, live: Option<(u128, Grant)>) {
+        let Op { action, lease_us, remember_us } = self.seen.op;
+        let Action::Acquire { hold, not_after_us, waits_us, in_line, .. } = action else { return };
+        let now_us = self.now_us;
+        let mine = live.filter(|(holder, _)| *holder == owner).map(|(_, grant)| grant);
+        let is_free = live.is_none() || mine.is_some();
+        let is_late = now_us > not_after_us;
+        match self.seen.outcome {
+            Outcome::TooLate if is_late => self.saw(Case::TooLate),
+            Outcome::Held(told) => {
+                if is_late {
+                    self.broke(Property::L10, "it came too late");
+                }
+                if !is_free {
+                    self.broke(Property::L1, "somebody else holds it");
+                }
+                self.granted(owner, hold, told, mine, now_us + lease_us, remember_us);
+            }
+            _ if is_late => self.broke(Property::L10, "it came too late"),
+            Outcome::Reused => self.broke(Property::L10, "it is new"),
+            Outcome::Refused(holder) if !is_free => {
+                if holder != live {
+                    self.broke(Property::L2, &format!("it is held by {live:?}"));
+                }
+                self.saw(Case::Refused);
+            }
+            Outcome::Queued { ahead, until_us } if live.is_none() => {
+                let (before, last_us) = self.laws.record.line.before(owner, now_us);
+                let is_next = *before.end() == 0;
+                if is_next || ahead == 0 || !before.contains(&ahead) {
+                    self.broke(Property::L9, &format!("{before:?} in line are before it"));
+                } else if !(now_us + 1..=last_us).contains(&until_us) {
+                    self.broke(Property::L9, &format!("all places end until {last_us} us"));
+                }
+                if is_next {
+                    self.broke(Property::L8, "it is free");
+                }
+                self.saw(Case::NotNext);
+            }
+            Outcome::TooLate => {
+                if is_free {
+                    self.broke(Property::L8, "it is free, or the caller's");
+                }
+                self.broke(Property::L10, "it came in time");
+            }
+            _ => {
+                if is_free {
+                    self.broke(Property::L8, "it is free, or the caller's");
+                }
+                self.broke(Property::L9, "nobody is before the caller");
+            }
         }
-        if !is_done && seen.changed {
-            return seen.wrong("it was not done, and something was");
+        let is_refused = matches!(self.seen.outcome, Outcome::Refused(_) | Outcome::Queued { .. });
+        let waits = is_refused && !is_late;
+        if waits && in_line && waits_us > 0 {
+            let record = &mut self.laws.record;
+            record.line.wait(owner, now_us, waits_us);
+            record.keep_us = record.keep_us.max(now_us + waits_us);
+            record.may_be_gone = false;
         }
-        if let Action::Acquire { not_after_us, .. } = seen.op.action {
-            let late = seen.now_us > not_after_us;
-            let answered = seen.remembered.is_some() || seen.repeats;
-            if seen.changed && late || !answered && late != (seen.outcome == Outcome::TooLate) {
-                return seen.wrong("an acquire is granted until its `not_after`, and not after it");
+    }
+
+    /// A hold was acquired: of `mine`, where that is live, or of a fresh grant.
+    fn granted(
+        &mut self,
+        owner: u128,
+        hold: u128,
+        told: Grant,
+        mine: Option<Grant>,
+        lease_end_us: u64,
+        remember_us: u64,
+    ) {
+        let (now_us, newest) = (self.now_us, self.laws.newest);
+        self.grown(told, mine, mine.map_or(0, |grant| grant.holds) + 1, lease_end_us);
+        let record = &mut self.laws.record;
+        let before = record.latest.as_ref().map_or(0, |latest| latest.token);
+        if mine.is_some() {
+            self.saw(Case::ReEntered);
+        } else {
+            let is_first = *record.line.before(owner, now_us).0.start() == 0;
+            let (in_line, waited) = (!record.line.is_empty(), record.line.has(owner));
+            let is_sure = now_us < record.keep_us;
+            record.ended.iter_mut().for_each(|ended| ended.is_sure &= is_sure);
+            let ids = std::mem::take(&mut record.latest).map_or(Vec::new(), |latest| latest.ids);
+            for id in &ids {
+                record.end(*id, How::Expired, now_us + remember_us, is_sure);
+            }
+            let Grant { token, deadline_us, .. } = told;
+            record.latest =
+                Some(Latest { owner, since_us: now_us, token, deadline_us, ids: Vec::new() });
+            self.laws.newest = newest.max(token);
+            // Where it was lost with its record, clocks must have gone on.
+            if token <= before || token <= newest && now_us > newest {
+                self.broke(Property::L5, &format!("there was token {newest}"));
+            }
+            if !is_first {
+                self.broke(Property::L9, "somebody in line came before, and is passed over");
+            }
+            let cases = [
+                (true, Case::Granted),
+                (in_line, Case::GrantedInLine),
+                (waited, Case::GrantedToWaiter),
+                (!ids.is_empty(), Case::GrantedAfterLease),
+            ];
+            let seen = cases.into_iter().filter(|(is_seen, _)| *is_seen);
+            self.verdict.cases.extend(seen.map(|(_, case)| case));
+        }
+        self.laws.record.line.end(owner);
+        self.learn(told, remember_us, |ids| ids.push(hold));
+    }
+
+    /// A grant stands as `told`, which must be held so often and at least until then.
+    fn grown(&mut self, told: Grant, mine: Option<Grant>, holds: u64, lease_end_us: u64) {
+        let deadline_us = mine.map_or(0, |grant| grant.deadline_us).max(lease_end_us);
+        if told.holds != holds {
+            self.broke(Property::L2, &format!("it must be held {holds} times"));
+        }
+        if told.deadline_us != deadline_us {
+            self.broke(Property::L4, &format!("its lease must end at {deadline_us}"));
+        }
+        if mine.is_some_and(|grant| grant.token != told.token) {
+            self.broke(Property::L5, "the token of a grant has changed");
+        }
+    }
+
+    /// The latest grant stands as told, with other holds.
+    fn learn(&mut self, told: Grant, remember_us: u64, change: impl FnOnce(&mut Vec<u128>)) {
+        let record = &mut self.laws.record;
+        if let Some(latest) = &mut record.latest {
+            (latest.token, latest.deadline_us) = (told.token, told.deadline_us);
+            change(&mut latest.ids);
+        }
+        record.keep(self.now_us, remember_us);
+    }
+
+    fn renew(&mut self, owner: u128, token: Option<u64>, live: Option<(u128, Grant)>) {
+        let is_it = |(holder, grant): &(u128, Grant)| {
+            *holder == owner && token.is_none_or(|token| token == grant.token)
+        };
+        let Op { lease_us, remember_us, .. } = self.seen.op;
+        match (live.filter(is_it), self.seen.outcome.clone()) {
+            (Some((_, mine)), Outcome::Held(told)) => {
+                self.saw(Case::Renewed);
+                self.grown(told, Some(mine), mine.holds, self.now_us + lease_us);
+                self.learn(told, remember_us, |_| {});
+            }
+            (None, Outcome::Held(told)) => {
+                self.not_held();
+                let latest = self.laws.record.latest.as_ref();
+                if live.is_none() && latest.is_some_and(|latest| latest.owner == owner) {
+                    self.broke(Property::L4, "its lease is over");
+                    self.learn(told, remember_us, |_| {});
+                }
+            }
+            (mine, outcome) => self.refused(&outcome, live, mine.is_some()),
+        }
+    }
+
+    fn release(&mut self, owner: u128, hold: u128, live: Option<(u128, Grant)>) {
+        let mine = live.filter(|(holder, _)| *holder == owner);
+        let has_it = mine.filter(|_| self.laws.holds().contains(&hold));
+        let remember_us = self.seen.op.remember_us;
+        match (has_it, self.seen.outcome.clone()) {
+            (Some((_, grant)), Outcome::Released { token, holds }) => {
+                self.saw(Case::Released);
+                if token != grant.token {
+                    self.broke(Property::L5, "the token of a grant has changed");
+                }
+                if holds + 1 != grant.holds {
+                    self.broke(Property::L2, "one hold was given back");
+                }
+                let until_us = self.now_us + remember_us;
+                self.laws.record.end(hold, How::Released(token, holds), until_us, true);
+                self.learn(grant, remember_us, |ids| ids.retain(|id| *id != hold));
+            }
+            (None, Outcome::Released { .. }) => self.not_held(),
+            (is_held, outcome) => {
+                if mine.is_some() && is_held.is_none() {
+                    self.saw(Case::OtherHoldKept);
+                }
+                self.refused(&outcome, live, is_held.is_some());
             }
         }
     }
-    Ok(())
-}
 
-/// D9: from the moment at which the record may be forgotten, one that was dropped and one that was
-/// kept act alike, also for operations that were sent before. `kept` and `dropped` are two fresh
-/// locks.
-///
-/// # Errors
-/// The first operation on which they differ.
-pub fn d9_a_forgettable_lock_is_fresh<K: Holds>(
-    (kept, dropped): (&mut OnKey<K>, &mut OnKey<K>),
-    trace: &Trace,
-    then: &Trace,
-) -> Check {
-    trace.play(kept, |_, op, now_us, expected, _| {
-        let seen = dropped.run(op, now_us);
-        require(seen == expected, || format!("{op:?} at {now_us} is {seen:?} and {expected:?}"))
-    })?;
-    let Some((stored, _)) = kept.0.held() else { return Ok(()) };
-    let record =
-        Record::read(&stored).map_err(|error| Failure::new(format!("{stored:?}: {error}")))?;
-    let forget_us = record.forget_at().as_micros();
-    if forget_us > MAX_TIME_US {
-        return Ok(()); // no accepted time comes after it
+    fn free(&mut self, token: u64, live: Option<(u128, Grant)>) {
+        let is_it = live.filter(|(_, grant)| grant.token == token);
+        let remember_us = self.seen.op.remember_us;
+        match (is_it, self.seen.outcome.clone()) {
+            (Some((_, grant)), Outcome::Released { token: of, holds: 0 }) if of == token => {
+                self.saw(Case::Freed);
+                let (until_us, record) = (self.now_us + remember_us, &mut self.laws.record);
+                let ids = record.latest.as_mut().map(|latest| std::mem::take(&mut latest.ids));
+                for id in ids.into_iter().flatten() {
+                    record.end(id, How::Broken(token), until_us, true);
+                }
+                self.learn(grant, remember_us, |_| {});
+            }
+            (None, Outcome::Released { .. }) => self.not_held(),
+            (is_it, outcome) => {
+                if is_it.is_none() && live.is_some() {
+                    self.saw(Case::FreedTooLate);
+                }
+                self.refused(&outcome, live, is_it.is_some());
+            }
+        }
     }
-    dropped.forget();
-    let then = Trace { start_us: forget_us, backwards: false, steps: then.steps.clone() };
-    then.play(dropped, |_, op, now_us, expected, _| {
-        let seen = kept.run(op, now_us);
-        require(seen == expected, || {
-            format!("{op:?} at {now_us}: {seen:?}, when dropped {expected:?}")
-        })
-    })
-}
 
-fn lease(live: Live) -> Option<(u64, (u128, u64))> {
-    live.map(|(owner, grant)| (grant.token, (owner, grant.deadline_us)))
+    fn not_held(&mut self) {
+        self.broke(Property::L3, "the caller does not hold it");
+    }
+
+    /// A renewal, a release or force was refused.
+    fn refused(&mut self, outcome: &Outcome, live: Option<(u128, Grant)>, is_held: bool) {
+        if is_held {
+            self.broke(Property::L2, "the caller holds it");
+            self.broke(Property::L3, "the caller holds it");
+        } else if *outcome != Outcome::Refused(live) {
+            self.broke(Property::L3, &format!("it is held by {live:?}"));
+        } else if live.is_none() {
+            self.saw(Case::NotHeld);
+        }
+    }
+
+    fn inspect(&mut self, live: Option<(u128, Grant)>) {
+        let Outcome::Seen(sight) = self.seen.outcome else {
+            return self.broke(Property::D12, "that is no sight of it");
+        };
+        let since_us = self.laws.record.latest.as_ref().map(|latest| latest.since_us);
+        let since_us = since_us.filter(|_| live.is_some());
+        let is_since = sight.since_us.is_none() || sight.since_us == since_us;
+        if sight.live != live || !is_since {
+            self.broke(Property::L2, &format!("it is held by {live:?}, since {since_us:?}"));
+            let name =
+                |live: Option<(u128, Grant)>| live.map(|(owner, grant)| (owner, grant.token));
+            if name(sight.live) != name(live) {
+                self.broke(Property::L1, "its clients have another lease");
+            }
+            let end_us =
+                |live: Option<(u128, Grant)>| live.map_or(0, |(_, grant)| grant.deadline_us);
+            if end_us(sight.live) < end_us(live) {
+                self.broke(Property::L4, "a live lease was shortened or ended");
+            }
+            self.believe(sight.live);
+        }
+        let queued = self.laws.record.line.count(self.now_us);
+        if !queued.contains(&sight.queued) {
+            self.broke(Property::L9, &format!("{queued:?} wait in line"));
+        }
+    }
+
+    /// Takes what is shown for true.
+    fn believe(&mut self, shown: Option<(u128, Grant)>) {
+        let latest = &mut self.laws.record.latest;
+        match shown {
+            Some((owner, Grant { token, deadline_us, .. })) => {
+                let known = latest.take().filter(|latest| latest.token == token);
+                let (since_us, ids) =
+                    known.map_or((self.now_us, Vec::new()), |known| (known.since_us, known.ids));
+                *latest = Some(Latest { owner, since_us, token, deadline_us, ids });
+            }
+            None => {
+                if let Some(latest) = latest {
+                    latest.ids.clear();
+                }
+            }
+        }
+    }
 }

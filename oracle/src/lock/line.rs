@@ -1,114 +1,118 @@
-//! L9, stated over what clients of a lock see.
+//! The waiters in line, told from what they asked and when (L9).
 
-use super::transcript::Seen;
-use super::{Action, Outcome};
-use crate::properties::Check;
+use std::ops::RangeInclusive;
 
-/// L9: a waiter in line that polls within its span is never passed over; a dead one costs at most one and a
-/// half of its span after its last poll; and the live holder's re-entry is granted whoever waits.
+/// The waiters, in no order.
 ///
-/// A client does not know for how long beyond its span a place is kept, so each has two stories: that it was kept
-/// for no longer, and that it was kept for as long as may be. Nobody is passed over by both of them.
-pub(super) fn l9_in_line(transcript: &[Seen]) -> Check {
-    let mut line: Vec<Waiter> = Vec::new();
-    for (index, seen) in transcript.iter().enumerate() {
-        let now_us = seen.now_us;
-        for waiter in &mut line {
-            waiter.is_sure &= now_us < waiter.sure_us;
-        }
-        match seen.op.action {
-            // A place that has ended is not given up: it is back where the clock steps back.
-            Action::Withdraw { owner } => {
-                line.retain(|waiter| waiter.owner != owner || !waiter.is_sure);
-            }
-            Action::Acquire { owner, waits_us, in_line, .. } => {
-                let asker = line.iter().find(|waiter| waiter.owner == owner).copied();
-                acquire(seen, owner, asker, &line)?;
-                let span_us = if in_line { waits_us } else { 0 };
-                match seen.outcome {
-                    Outcome::Held(_) if seen.changed => line.retain(|waiter| waiter.owner != owner),
-                    Outcome::Refused(_) | Outcome::Queued { .. } if span_us > 0 => {
-                        line.retain(|waiter| waiter.owner != owner);
-                        line.push(Waiter::asked(asker, owner, index, now_us, span_us));
-                    }
-                    _ => {}
-                }
-            }
-            _ => {}
-        }
-        let counted =
-            |is_there: &dyn Fn(&&Waiter) -> bool| line.iter().filter(is_there).count() as u64;
-        let (least, most) = (counted(&|one| one.is_sure), counted(&|one| now_us < one.most_us));
-        if !(least..=most).contains(&seen.queued) {
-            return seen.wrong(&format!("{least} to {most} wait in line"));
-        }
-    }
-    Ok(())
+/// A client does not know for how long beyond its span a place is kept, so each place has two stories: that it was
+/// kept for no longer, and that it was kept for as long as may be. Nobody is passed over by both of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Line {
+    waiters: Vec<Waiter>,
 }
 
-/// Checks one acquire of an owner, who may be in line.
-fn acquire(seen: &Seen, owner: u128, asker: Option<Waiter>, line: &[Waiter]) -> Check {
-    let now_us = seen.now_us;
-    let others = || line.iter().filter(|waiter| waiter.owner != owner);
-    // Since when the asker is in line at the earliest and at the latest.
-    let asker = asker.filter(|asker| now_us < asker.most_us);
-    let earliest = asker.map_or(usize::MAX, |asker| asker.earliest);
-    let latest = asker.filter(|asker| asker.is_sure).map_or(usize::MAX, |asker| asker.latest);
-    let surely_before = others().filter(|one| one.is_sure && one.latest < earliest);
-    let maybe_before = others().filter(|one| now_us < one.most_us && one.earliest < latest);
-    match (seen.before, &seen.outcome) {
-        _ if seen.remembered.is_some() || seen.repeats => Ok(()),
-        (None, Outcome::Held(_)) => match surely_before.clone().next() {
-            Some(passed) => seen.wrong(&format!("{passed:?} was passed over")),
-            None => Ok(()),
-        },
-        (None, Outcome::Queued { ahead, until_us }) => {
-            let latest_us = maybe_before.clone().map(|one| one.most_us).max();
-            let range = surely_before.count() as u64..=maybe_before.count() as u64;
-            match latest_us.is_some_and(|latest_us| (now_us + 1..=latest_us).contains(until_us)) {
-                true if *ahead > 0 && range.contains(ahead) => Ok(()),
-                _ => seen.wrong(&format!("it is free, and {range:?} are before it")),
-            }
-        }
-        (None, Outcome::Refused(_)) => seen.wrong("it is free, and nobody is said to be next"),
-        (Some((holder, _)), Outcome::Refused(_) | Outcome::Queued { .. }) if holder == owner => {
-            seen.wrong("the holder was refused")
-        }
-        (Some(_), Outcome::Queued { .. }) => {
-            seen.wrong("it is held, and somebody is said to be next")
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Who waits in line.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Waiter {
     owner: u128,
-    /// Which operation began the wait, if places were kept for no longer than is promised.
-    latest: usize,
-    /// The same, if they were kept for as long as may be.
-    earliest: usize,
-    /// Until when the place is sure to be kept.
-    sure_us: u64,
-    /// Until when it can be kept.
-    most_us: u64,
-    /// Whether no time after the sure one was seen.
-    is_sure: bool,
+    /// Until when it surely has its place, and may have it.
+    surely_until_us: u64,
+    until_us: u64,
+    /// The rank at which it came at the earliest, and by which it surely has.
+    came: usize,
+    surely_came: usize,
+    /// It may have lost its place, since it has not polled within its span.
+    is_late: bool,
 }
 
-impl Waiter {
-    fn asked(before: Option<Waiter>, owner: u128, index: usize, now_us: u64, span_us: u64) -> Self {
-        let (sure_us, most_us) = (now_us + span_us, now_us + span_us + span_us / 2);
-        let known = before.filter(|before| now_us < before.most_us);
-        let sure = before.filter(|before| before.is_sure);
-        Waiter {
+impl Line {
+    /// When the waiters lose their places.
+    pub(super) fn ends_us(&self) -> impl Iterator<Item = u64> {
+        self.waiters.iter().map(|waiter| waiter.surely_until_us)
+    }
+
+    /// The clock shows this time.
+    pub(super) fn pass(&mut self, now_us: u64) {
+        for waiter in &mut self.waiters {
+            waiter.is_late |= now_us >= waiter.surely_until_us;
+        }
+    }
+
+    /// Records a refused waiter with this span.
+    pub(super) fn wait(&mut self, owner: u128, now_us: u64, span_us: u64) {
+        let last = 2 * self.waiters.len();
+        let mut waiter = Waiter {
             owner,
-            latest: sure.map_or(index, |sure| sure.latest),
-            earliest: known.map_or(index, |known| known.earliest),
-            sure_us: sure.map_or(sure_us, |sure| sure.sure_us.max(sure_us)),
-            most_us: known.map_or(most_us, |known| known.most_us.max(most_us)),
-            is_sure: true,
+            surely_until_us: now_us + span_us,
+            until_us: now_us + span_us + span_us / 2,
+            came: last,
+            surely_came: last,
+            is_late: false,
+        };
+        if let Some(at) = self.waiters.iter().position(|waiter| waiter.owner == owner) {
+            let before = self.waiters.swap_remove(at);
+            if now_us < before.until_us {
+                waiter.came = before.came;
+                waiter.until_us = waiter.until_us.max(before.until_us);
+            }
+            if !before.is_late {
+                waiter.surely_came = before.surely_came;
+                waiter.surely_until_us = waiter.surely_until_us.max(before.surely_until_us);
+            }
+        }
+        self.waiters.push(waiter);
+        self.rank();
+    }
+
+    /// Gives a place up. An ended one stays, and counts again once the clock is set back.
+    pub(super) fn leave(&mut self, owner: u128) {
+        self.waiters.retain(|waiter| waiter.owner != owner || waiter.is_late);
+        self.rank();
+    }
+
+    /// Ends the wait of an owner that has the lock now.
+    pub(super) fn end(&mut self, owner: u128) {
+        self.waiters.retain(|waiter| waiter.owner != owner);
+        self.rank();
+    }
+
+    /// How many are before this owner, surely and at most, and when the last of those places ends.
+    pub(super) fn before(&self, owner: u128, now_us: u64) -> (RangeInclusive<u64>, u64) {
+        let mine = self.waiters.iter().find(|one| one.owner == owner && now_us < one.until_us);
+        let came = mine.map_or(usize::MAX, |mine| mine.came);
+        let surely_came =
+            mine.filter(|mine| !mine.is_late).map_or(usize::MAX, |mine| mine.surely_came);
+        let others = || self.waiters.iter().filter(|one| one.owner != owner);
+        let surely = others().filter(|one| !one.is_late && one.surely_came < came);
+        let most = others().filter(|one| now_us < one.until_us && one.came < surely_came);
+        let until_us = most.clone().map(|one| one.until_us).max().unwrap_or(0);
+        (surely.count() as u64..=most.count() as u64, until_us)
+    }
+
+    /// How many have a place: surely, and at most.
+    pub(super) fn count(&self, now_us: u64) -> RangeInclusive<u64> {
+        let most = self.waiters.iter().filter(|waiter| now_us < waiter.until_us);
+        let surely = most.clone().filter(|waiter| !waiter.is_late);
+        surely.count() as u64..=most.count() as u64
+    }
+
+    /// Whether this owner has a place, or may have one.
+    pub(super) fn has(&self, owner: u128) -> bool {
+        self.waiters.iter().any(|waiter| waiter.owner == owner)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiters.is_empty()
+    }
+
+    /// Numbers the ranks from zero, so that equal lines have equal numbers.
+    fn rank(&mut self) {
+        let mut ranks: Vec<usize> =
+            self.waiters.iter().flat_map(|one| [one.came, one.surely_came]).collect();
+        ranks.sort_unstable();
+        ranks.dedup();
+        let rank = |came| ranks.partition_point(|one| *one < came);
+        for waiter in &mut self.waiters {
+            (waiter.came, waiter.surely_came) = (rank(waiter.came), rank(waiter.surely_came));
         }
     }
 }

@@ -1,13 +1,18 @@
-//! The lock's part of the suite: its operations, an independent reference, traces, and the
-//! properties L1 to L5, L9 and L10.
+//! The lock's part of the suite: its operations, its laws L1 to L5 and L8 to L10, an independent
+//! reference, and traces.
 
+#[cfg(feature = "properties")]
 pub mod equality;
+#[cfg(feature = "properties")]
 mod history;
 pub mod laws;
 mod line;
+#[cfg(feature = "properties")]
 mod reference;
+#[cfg(feature = "properties")]
 mod strategies;
-pub mod transcript;
+#[cfg(feature = "properties")]
+pub mod watch;
 
 use std::time::Duration;
 
@@ -19,7 +24,9 @@ use lockage_core::lock::{
 
 use crate::key::{Key, time};
 
+#[cfg(feature = "properties")]
 pub use reference::Reference;
+#[cfg(feature = "properties")]
 pub use strategies::{Trace, trace};
 
 /// One operation on one lock.
@@ -173,22 +180,14 @@ impl<K: Key> Subject for OnKey<K> {
             Asked::Inspect(inspect) => {
                 return self.0.execute(&inspect, now).map_or_else(failed, |seen| {
                     assert_eq!(seen.now, now, "an inspection says at which time it was made");
-                    Outcome::Seen(sight(seen))
+                    seen.into()
                 });
             }
         };
         match self.0.execute(&operation, now) {
             Ok(Reply { now: at, answer }) => {
                 assert_eq!(at, now, "a reply says at which time it was made");
-                match answer {
-                    Answer::Held(hold) => Outcome::Held(grant(hold)),
-                    Answer::Released { token, holds } => Outcome::Released { token, holds },
-                    Answer::Refused(held) => Outcome::Refused(held.map(holder)),
-                    Answer::TooLate => Outcome::TooLate,
-                    Answer::Queued { ahead, until } => {
-                        Outcome::Queued { ahead, until_us: until.as_micros() }
-                    }
-                }
+                answer.into()
             }
             Err(error) => failed(error),
         }
@@ -241,19 +240,37 @@ fn failed(error: String) -> Outcome {
     }
 }
 
-fn sight(seen: Inspection) -> Sight {
-    Sight {
-        live: seen.holder.map(holder),
-        since_us: seen.since.map(Timestamp::as_micros),
-        label: seen.label,
-        queued: seen.queued,
+impl From<Answer> for Outcome {
+    fn from(answer: Answer) -> Self {
+        match answer {
+            Answer::Held(hold) => Outcome::Held(hold.into()),
+            Answer::Released { token, holds } => Outcome::Released { token, holds },
+            Answer::Refused(held) => Outcome::Refused(held.map(holder)),
+            Answer::TooLate => Outcome::TooLate,
+            Answer::Queued { ahead, until } => {
+                Outcome::Queued { ahead, until_us: until.as_micros() }
+            }
+        }
+    }
+}
+
+impl From<Inspection> for Outcome {
+    fn from(seen: Inspection) -> Self {
+        Outcome::Seen(Sight {
+            live: seen.holder.map(holder),
+            since_us: seen.since.map(Timestamp::as_micros),
+            label: seen.label,
+            queued: seen.queued,
+        })
+    }
+}
+
+impl From<Hold> for Grant {
+    fn from(hold: Hold) -> Self {
+        Grant { token: hold.token, holds: hold.holds, deadline_us: hold.deadline.as_micros() }
     }
 }
 
 fn holder(holder: Holder) -> (u128, Grant) {
-    (holder.owner.as_u128(), grant(holder.hold))
-}
-
-fn grant(hold: Hold) -> Grant {
-    Grant { token: hold.token, holds: hold.holds, deadline_us: hold.deadline.as_micros() }
+    (holder.owner.as_u128(), holder.hold.into())
 }

@@ -126,7 +126,7 @@ fn model(scope: &Scope, machine: &Arc<dyn Machine>) -> LockModel {
 fn laws(scope: &Scope) -> Vec<Law> {
     use Law::*;
     let is_promised = |law: &Law| *law != L9 || scope.allows(Allowed::Line);
-    [L1, L2, L3, L4, L5, L6, L8, L9, L10].into_iter().filter(is_promised).collect()
+    [D9, L1, L2, L3, L4, L5, L6, L8, L9, L10].into_iter().filter(is_promised).collect()
 }
 
 fn timeline(model: &LockModel, path: Path<State, Happening>) -> Timeline {

@@ -3,13 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
+use lockage_oracle::lock::laws::Case;
 use stateright::{Model, Property};
 
-use super::judge::{Law, Step, broken_by, frees_itself, leases_are_live, line_after};
+use super::judge::{Law, frees_itself, judge, leases_are_live};
 use super::machine::{Ask, Machine, Request, Told, letter, owner_id};
 use super::reached::{Coverage, Reached};
 use super::scope::{Allowed, SPAN, Scope};
-use super::state::{Grant, How, Owner, State, inspect};
+use super::state::{Grant, Owner, State, Store, inspect};
 
 /// A scope and the machine that is searched in it.
 pub(super) struct LockModel {
@@ -48,7 +49,8 @@ impl Model for LockModel {
     }
 
     fn actions(&self, state: &State, happenings: &mut Vec<Happening>) {
-        if state.broke.is_some() {
+        // A record that is dropped too soon shows in what is answered later.
+        if state.broke.iter().any(|law| *law != Law::D9) {
             return;
         }
         for (at, owner) in state.owners.iter().enumerate() {
@@ -97,7 +99,9 @@ impl Model for LockModel {
             Happening::FailOver => {
                 let replica = next.replica.take().expect("it was there to be chosen");
                 next.failovers += 1;
-                next.store = replica.at(next.now);
+                let mut store = Store::clone(&replica.at(next.now));
+                store.laws.follow(&next.store.laws);
+                next.store = Arc::new(store);
                 next.replica =
                     (next.failovers < self.scope.failovers).then(|| Arc::clone(&next.store));
             }
@@ -107,18 +111,20 @@ impl Model for LockModel {
 
     fn properties(&self) -> Vec<Property<Self>> {
         let holds_in_steps = [
-            Property::always("L2", |_, state: &State| state.broke != Some(Law::L2)),
-            Property::always("L3", |_, state: &State| state.broke != Some(Law::L3)),
-            Property::always("L4", |_, state: &State| state.broke != Some(Law::L4)),
-            Property::always("L5", |_, state: &State| state.broke != Some(Law::L5)),
+            Property::always("D9", |_, state: &State| !state.broke.contains(&Law::D9)),
+            Property::always("L2", |_, state: &State| !state.broke.contains(&Law::L2)),
+            Property::always("L3", |_, state: &State| !state.broke.contains(&Law::L3)),
+            Property::always("L4", |_, state: &State| !state.broke.contains(&Law::L4)),
+            Property::always("L5", |_, state: &State| !state.broke.contains(&Law::L5)),
             Property::always("L8", |model: &LockModel, state: &State| {
-                state.broke != Some(Law::L8) && frees_itself(&model.scope, state)
+                !state.broke.contains(&Law::L8) && frees_itself(&model.scope, state)
             }),
-            Property::always("L9", |_, state: &State| state.broke != Some(Law::L9)),
-            Property::always("L10", |_, state: &State| state.broke != Some(Law::L10)),
+            Property::always("L9", |_, state: &State| !state.broke.contains(&Law::L9)),
+            Property::always("L10", |_, state: &State| !state.broke.contains(&Law::L10)),
             // Before a failover; after it they are not promised.
             Property::always("L1", |_, state: &State| {
-                state.broke != Some(Law::L1) && (state.failovers > 0 || state.inside().count() < 2)
+                !state.broke.contains(&Law::L1)
+                    && (state.failovers > 0 || state.inside().count() < 2)
             }),
             Property::always("L6", |model: &LockModel, state: &State| {
                 state.failovers > 0 || leases_are_live(&model.scope, state)
@@ -188,29 +194,21 @@ impl LockModel {
         let now = state.now;
         let mut slot = state.store.slot.clone();
         let told = self.machine.run(&self.scope.lock(), request, &mut slot, now);
-        let step = Step { scope: &self.scope, before: state, request, told, slot: &slot };
-        let broke = broken_by(&step);
-        self.reached.step(&step);
-        let is_same = slot == state.store.slot;
-        if let Told::Done { token, .. } = told {
-            if matches!(request.ask, Ask::ForceRelease { .. }) && !is_same {
-                state.broken.push(token);
-            }
-            state.newest = state.newest.max(token);
+        let judged = judge(&self.scope, state, request, told, &slot);
+        self.reached.step(&judged, now);
+        if let (Ask::ForceRelease { token }, true) =
+            (request.ask, judged.cases.contains(&Case::Freed))
+        {
+            state.broken.push(token);
         }
-        let line = line_after(&state.store.line, request, told, is_known(state, request), now);
-        if !is_same || line != state.store.line {
-            let mut store = state.store.after(slot, line);
-            if !is_same && matches!(told, Told::Done { .. }) {
-                store.learn(request, told, now);
-            }
-            state.store = Arc::new(store);
+        if slot != state.store.slot || judged.laws != state.store.laws {
+            state.store = Arc::new(Store::new(slot, judged.laws));
         }
         let owner = &mut state.owners[request.owner];
         if owner.pending == Some(*request) {
             owner.answers.insert(told);
         }
-        state.broke = broke;
+        state.broke = judged.broken;
         told
     }
 
@@ -294,24 +292,6 @@ fn give_back(state: &mut State, acquire: &Request, operations: u8) {
         let (ask, operation) = (Ask::Release { hold: acquire.operation }, owner.used);
         let request = Request { operation, sent: state.now, ask, ..*acquire };
         owner.under_way.insert(request);
-    }
-}
-
-/// Whether the operation was done before.
-pub(super) fn is_known(state: &State, request: &Request) -> bool {
-    let (store, owner) = (&state.store, request.owner);
-    let ended = |hold| store.ended.iter().find(|ended| ended.held.is(owner, hold));
-    match request.ask {
-        Ask::Acquire { .. } | Ask::LineUp { .. } => {
-            store.has(owner, request.operation) || ended(request.operation).is_some()
-        }
-        Ask::Release { hold } => {
-            ended(hold).is_some_and(|ended| matches!(ended.how, How::Released(_)))
-        }
-        Ask::ForceRelease { token } => {
-            store.ended.iter().any(|ended| ended.how == How::Broken(token))
-        }
-        Ask::Renew { .. } | Ask::Withdraw => false,
     }
 }
 

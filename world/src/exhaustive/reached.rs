@@ -2,11 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::judge::Step;
-use super::machine::{Ask, Told};
-use super::model::is_known;
+use lockage_oracle::lock::laws::Case;
+
+use super::judge::Judged;
 use super::scope::{Allowed, Scope};
-use super::state::inspect;
 
 /// A rare step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,30 +61,20 @@ impl Reached {
         self.0[rare as usize].store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn step(&self, step: &Step<'_>) {
-        let (state, request) = (step.before, step.request);
-        if is_known(state, request) {
-            return self.mark(Coverage::Repetition);
-        }
-        match (request.ask, step.told) {
-            (Ask::Acquire { .. } | Ask::LineUp { .. }, Told::Done { token, holds }) => {
-                if holds > 1 {
-                    self.mark(Coverage::Reentry);
-                }
-                if token > state.now {
+    pub(super) fn step(&self, judged: &Judged, now: u64) {
+        for case in &judged.cases {
+            match case {
+                Case::Repeated => self.mark(Coverage::Repetition),
+                Case::ReEntered => self.mark(Coverage::Reentry),
+                Case::TooLate => self.mark(Coverage::TooLate),
+                Case::NotNext => self.mark(Coverage::Queued),
+                Case::Freed => self.mark(Coverage::Broken),
+                Case::NotHeld => self.mark(Coverage::GrantOver),
+                Case::Granted if judged.laws.latest().is_some_and(|grant| grant.token > now) => {
                     self.mark(Coverage::TokenAhead);
                 }
+                _ => {}
             }
-            (_, Told::TooLate) => self.mark(Coverage::TooLate),
-            (_, Told::Queued { .. }) => self.mark(Coverage::Queued),
-            (Ask::ForceRelease { .. }, Told::Done { .. }) => self.mark(Coverage::Broken),
-            (Ask::Renew { .. } | Ask::Release { .. }, Told::Refused) => {
-                let mut slot = state.store.slot.clone();
-                if inspect(step.scope, &mut slot, state.now).holder.is_none() {
-                    self.mark(Coverage::GrantOver);
-                }
-            }
-            _ => {}
         }
     }
 

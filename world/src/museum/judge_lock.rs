@@ -1,122 +1,69 @@
 //! Whether what a lock did breaks a law, and how.
 
+use lockage_oracle::lock::laws::{Laws, Seen as Observed, Verdict};
+use lockage_oracle::lock::{Action, Grant, Op, Outcome};
+
+use super::Property;
 use super::stage::Judge;
-use super::step::{Deed, Event, Hold, Seen, Step, seconds};
+use super::step::{Deed, Event, Seen, Step, seconds};
 
-/// Who holds the lock, as it should be.
-#[derive(Clone, Copy)]
-struct Holder {
-    who: char,
-    holds: u64,
-    until_us: u64,
-    token: Option<u64>,
-}
+/// For how long holds are remembered, and places in line last, in microseconds.
+const SPAN_US: u64 = 60_000_000;
 
-/// What a step finds, by all that was told before.
-#[derive(Default)]
-struct Known {
-    /// Whose lease is live.
-    holder: Option<Holder>,
-    /// Who had it before, or has it.
-    had_it: Vec<char>,
-    newest: Option<u64>,
-    /// Who waits, in the order in which they came.
-    line: Vec<char>,
-}
-
-/// What a client was told, other than of what it sent again.
-enum Told {
-    /// An acquire was done.
-    Granted(Hold, u64),
-    /// A renewal was.
-    Renewed(Hold, u64),
-    /// A release was.
-    Released(u64),
-    /// A request to have the lock in one's turn was not.
-    Waits,
-    /// The lock is gone, whoever had it.
-    Deleted,
-    /// Anything else.
-    Nothing,
-}
-
-/// L1: nobody is granted what somebody else's lease is on.
-pub(super) fn l1() -> Judge {
-    law(|known, who, told, _| {
-        let other = known.holder.filter(|holder| holder.who != who)?;
-        let Told::Granted(..) = told else { return None };
-        Some(format!("{}'s lease is live until {}", other.who, seconds(other.until_us)))
+/// L1 to L5, and L9: what a lock has told breaks no law of the lock.
+pub(super) fn obeys(law: Property) -> Judge {
+    Box::new(move |_, events| {
+        let (mut laws, mut acquires) = (Laws::default(), 0);
+        events.iter().find_map(|event| {
+            let verdict = observe(&mut laws, &mut acquires, event)?;
+            let mut broken = verdict.broken.into_iter().filter(|broken| broken.property == law);
+            broken.next().map(|broken| broken.what)
+        })
     })
 }
 
-/// L2: holds are counted.
-pub(super) fn l2() -> Judge {
-    law(|known, who, told, _| {
-        let own = known.holder.filter(|holder| holder.who == who).map_or(0, |holder| holder.holds);
-        let (right, seen) = match told {
-            Told::Granted(hold, _) => (own + 1, hold.holds?),
-            Told::Released(left) => (own.checked_sub(1)?, *left),
-            _ => return None,
-        };
-        (right != seen).then(|| format!("the holds should be {right}, and are {seen}"))
-    })
-}
-
-/// L3: only who holds the lock gives it back or renews it.
-pub(super) fn l3() -> Judge {
-    law(|known, who, told, _| {
-        let is_holder = known.holder.is_some_and(|holder| holder.who == who);
-        match told {
-            Told::Renewed(..) | Told::Released(_) if !is_holder => Some(match known.holder {
-                Some(holder) => format!("it is done, and {} is the holder", holder.who),
-                None => "it is done, and nobody holds the lock".to_owned(),
-            }),
-            _ => None,
+/// What a step comes to. What was not told was as it should be.
+fn observe(laws: &mut Laws, acquires: &mut u128, event: &Event) -> Option<Verdict> {
+    let Step::By(who, deed) = event.step else { return None };
+    let (owner, now_us) = (u128::from(u32::from(who)), event.at_us);
+    let mine = laws.live(now_us).filter(|(holder, _)| *holder == owner).map(|(_, grant)| grant);
+    *acquires += 1;
+    let (action, lease_us) = match deed {
+        Deed::Lock(lease_us) | Deed::LineUp(lease_us) => {
+            let waits_us = if matches!(deed, Deed::LineUp(_)) { SPAN_US } else { 0 };
+            let (hold, not_after_us, in_line, label) = (*acquires, u64::MAX, true, None);
+            (Action::Acquire { owner, hold, not_after_us, waits_us, in_line, label }, lease_us)
         }
-    })
-}
-
-/// L4: leases only grow, and none comes back.
-pub(super) fn l4() -> Judge {
-    law(|known, who, told, _| {
-        let own = known.holder.filter(|holder| holder.who == who);
-        match (told, own) {
-            (Told::Granted(hold, _) | Told::Renewed(hold, _), Some(own)) => {
-                let until = hold.until_us.filter(|until| *until < own.until_us)?;
-                let (before, after) = (seconds(own.until_us), seconds(until));
-                Some(format!("the lease was until {before}, and is until {after} now"))
-            }
-            (Told::Renewed(..), None) if known.had_it.contains(&who) => {
-                Some(format!("{who}'s lease was over, and is back"))
-            }
-            _ => None,
+        Deed::Renew(lease_us) => (Action::Renew { owner, token: None }, lease_us),
+        Deed::Unlock => {
+            let hold = mine.and_then(|_| laws.holds().last().copied()).unwrap_or(*acquires);
+            (Action::Release { owner, hold }, 0)
         }
-    })
-}
-
-/// L5: the fencing token grows with each fresh grant, and stays on re-entry.
-pub(super) fn l5() -> Judge {
-    law(|known, who, told, _| {
-        let Told::Granted(Hold { token: Some(token), .. }, _) = told else { return None };
-        let own = known.holder.filter(|holder| holder.who == who);
-        match (own.and_then(|own| own.token), known.newest) {
-            (Some(own), _) => (own != *token)
-                .then(|| format!("the token of this grant was {own}, and is {token}")),
-            (None, Some(newest)) => (*token <= newest).then(|| {
-                format!("token {token} is not above {newest}, which was given out before")
-            }),
-            (None, None) => None,
+        Deed::Delete => {
+            laws.deleted();
+            return None;
         }
-    })
-}
-
-/// L9: nobody is granted what somebody waits for who came before.
-pub(super) fn l9() -> Judge {
-    law(|known, who, told, _| {
-        let Told::Granted(..) = told else { return None };
-        let first = known.line.first().filter(|first| known.holder.is_none() && **first != who)?;
-        Some(format!("{first} came before, waits, and is passed over"))
-    })
+        _ => return None,
+    };
+    let outcome = match &event.seen {
+        Seen::Held(told) => {
+            let more = u64::from(matches!(action, Action::Acquire { .. }));
+            let newest = laws.latest().map_or(0, |grant| grant.token);
+            let deadline_us = mine.map_or(0, |grant| grant.deadline_us).max(now_us + lease_us);
+            Outcome::Held(Grant {
+                token: told.token.unwrap_or(mine.map_or(newest + 1, |grant| grant.token)),
+                holds: told.holds.unwrap_or(mine.map_or(0, |grant| grant.holds) + more),
+                deadline_us: told.until_us.unwrap_or(deadline_us),
+            })
+        }
+        Seen::Released(holds) => {
+            Outcome::Released { token: mine.map_or(0, |grant| grant.token), holds: *holds }
+        }
+        Seen::Refused => laws.refusal(owner, now_us),
+        _ => return None,
+    };
+    let op = Op { action, lease_us, remember_us: SPAN_US };
+    Some(laws.observe(&Observed { op, now_us, outcome, was_there: true, changed: None }))
 }
 
 /// L6: an owner that hears of its grant has the lock.
@@ -164,67 +111,4 @@ pub(super) fn l8(lease_us: u64) -> Judge {
         }
         None
     })
-}
-
-type Check = fn(&Known, char, &Told, &Event) -> Option<String>;
-
-/// Checks each step in the light of those before.
-fn law(check: Check) -> Judge {
-    Box::new(move |_, events| {
-        let mut known = Known::default();
-        for event in events {
-            known.holder = known.holder.filter(|holder| event.at_us < holder.until_us);
-            let Step::By(who, deed) = event.step else { continue };
-            let told = told(deed, &event.seen);
-            if let Some(why) = check(&known, who, &told, event) {
-                return Some(why);
-            }
-            known.learn(who, &told, event.at_us);
-        }
-        None
-    })
-}
-
-fn told(deed: Deed, seen: &Seen) -> Told {
-    match (deed, seen) {
-        (Deed::Lock(lease) | Deed::LineUp(lease), Seen::Held(hold)) => Told::Granted(*hold, lease),
-        (Deed::LineUp(_), Seen::Refused) => Told::Waits,
-        (Deed::Renew(lease), Seen::Held(hold)) => Told::Renewed(*hold, lease),
-        (Deed::Unlock, Seen::Released(left)) => Told::Released(*left),
-        (Deed::Delete, _) => Told::Deleted,
-        _ => Told::Nothing,
-    }
-}
-
-impl Known {
-    fn learn(&mut self, who: char, told: &Told, now: u64) {
-        let own = self.holder.filter(|holder| holder.who == who);
-        match told {
-            Told::Granted(hold, lease) => {
-                self.holder = Some(match own {
-                    Some(own) => Holder {
-                        holds: own.holds + 1,
-                        until_us: own.until_us.max(now + lease),
-                        ..own
-                    },
-                    None => Holder { who, holds: 1, until_us: now + lease, token: hold.token },
-                });
-                self.had_it.push(who);
-                self.newest = self.newest.max(hold.token);
-                self.line.retain(|one| *one != who);
-            }
-            Told::Renewed(_, lease) => {
-                self.holder = own
-                    .map(|own| Holder { until_us: own.until_us.max(now + lease), ..own })
-                    .or(self.holder);
-            }
-            Told::Released(_) => {
-                let left = own.map(|own| Holder { holds: own.holds - 1, ..own });
-                self.holder = left.filter(|left| left.holds > 0);
-            }
-            Told::Deleted => self.holder = None,
-            Told::Waits if !self.line.contains(&who) => self.line.push(who),
-            Told::Waits | Told::Nothing => {}
-        }
-    }
 }

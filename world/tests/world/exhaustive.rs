@@ -144,7 +144,7 @@ impl Machine for DeletesWhatIsFree {
 
 #[test]
 fn a_lock_that_is_deleted_when_it_is_free_is_killed_by_l5_and_l10() {
-    killed(DeletesWhatIsFree, &smaller("pair", 2, 4), Law::L5, 7);
+    killed(DeletesWhatIsFree, &smaller("pair", 2, 4), Law::L5, 6);
     killed(DeletesWhatIsFree, &smaller("pair", 2, 4), Law::L10, 6);
 }
 
@@ -183,7 +183,7 @@ impl Machine for ForgetsTheLine {
 
 #[test]
 fn a_line_that_nobody_keeps_is_killed_by_l9() {
-    killed(ForgetsTheLine, &smaller("line", 1, 4), Law::L9, 8);
+    killed(ForgetsTheLine, &smaller("line", 1, 4), Law::L9, 4);
 }
 
 /// Each release gives back everything.

@@ -40,7 +40,7 @@ pub(super) fn entries() -> Vec<Entry> {
             exhibit: || Exhibit {
                 broken: Foreign::by(set_nx),
                 shipped: ShippedLock::fresh(),
-                judge: judge_lock::l3(),
+                judge: judge_lock::obeys(Property::L3),
                 way: searched(&[a(LOCK), b(LOCK), a(Deed::Unlock), b(Deed::Unlock)], 4),
             },
         },
@@ -56,7 +56,7 @@ pub(super) fn entries() -> Vec<Entry> {
             exhibit: || Exhibit {
                 broken: Foreign::by(redlock_rb),
                 shipped: ShippedLock::fresh(),
-                judge: judge_lock::l4(),
+                judge: judge_lock::obeys(Property::L4),
                 way: searched(&[a(LOCK), a(Deed::Renew(LEASE)), b(LOCK), Step::Wait(11 * S)], 4),
             },
         },
@@ -88,7 +88,7 @@ pub(super) fn entries() -> Vec<Entry> {
             exhibit: || Exhibit {
                 broken: Foreign::by(redisson),
                 shipped: ShippedLock::fresh(),
-                judge: judge_lock::l4(),
+                judge: judge_lock::obeys(Property::L4),
                 way: searched(&[a(Deed::Lock(60 * S)), a(Deed::Lock(5 * S)), a(Deed::Unlock)], 4),
             },
         },
@@ -104,7 +104,7 @@ pub(super) fn entries() -> Vec<Entry> {
             exhibit: || Exhibit {
                 broken: Foreign::by(|world, ask| fenced(world, ask, REDISSON_FENCED)),
                 shipped: ShippedLock::fresh(),
-                judge: judge_lock::l5(),
+                judge: judge_lock::obeys(Property::L5),
                 way: searched_slowly(&[a(LOCK), a(Deed::Unlock), b(LOCK)], 4, MS),
             },
         },
@@ -120,7 +120,7 @@ pub(super) fn entries() -> Vec<Entry> {
             exhibit: || Exhibit {
                 broken: Foreign::by(|world, ask| fenced(world, ask, COUNTED_TOKEN)),
                 shipped: ShippedLock::fresh(),
-                judge: judge_lock::l5(),
+                judge: judge_lock::obeys(Property::L5),
                 way: searched_slowly(&[a(LOCK), a(Deed::Unlock), a(Deed::Delete), b(LOCK)], 4, MS),
             },
         },
@@ -136,7 +136,7 @@ pub(super) fn entries() -> Vec<Entry> {
             exhibit: || Exhibit {
                 broken: Foreign::by(set_nx),
                 shipped: ShippedLock::fresh(),
-                judge: judge_lock::l3(),
+                judge: judge_lock::obeys(Property::L3),
                 way: searched(&[a(LOCK), a(Deed::Renew(LEASE)), b(Deed::Renew(LEASE))], 4),
             },
         },
@@ -151,7 +151,7 @@ pub(super) fn entries() -> Vec<Entry> {
             exhibit: || Exhibit {
                 broken: Foreign::by(by_clients_clock),
                 shipped: ShippedLock::fresh(),
-                judge: judge_lock::l1(),
+                judge: judge_lock::obeys(Property::L1),
                 way: searched(&[a(LOCK), b(LOCK), Step::Wait(5 * S)], 4),
             },
         },
@@ -166,7 +166,7 @@ pub(super) fn entries() -> Vec<Entry> {
             exhibit: || Exhibit {
                 broken: Foreign::by(|world, ask| redisson_with(world, ask, UNLOCK_ALL)),
                 shipped: ShippedLock::fresh(),
-                judge: judge_lock::l2(),
+                judge: judge_lock::obeys(Property::L2),
                 way: searched(&[a(LOCK), a(Deed::Unlock), b(LOCK)], 4),
             },
         },
@@ -181,7 +181,7 @@ pub(super) fn entries() -> Vec<Entry> {
             exhibit: || Exhibit {
                 broken: Machine::of((None, 0, Vec::new()), back_to_the_end),
                 shipped: ShippedLock::fresh(),
-                judge: judge_lock::l9(),
+                judge: judge_lock::obeys(Property::L9),
                 way: searched(&[a(LOCK), a(Deed::Unlock), b(LINE_UP), c(LINE_UP)], 6),
             },
         },

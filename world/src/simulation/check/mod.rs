@@ -7,7 +7,6 @@ mod belief;
 mod charges;
 mod latch;
 mod limiter;
-mod line;
 mod lock;
 mod property;
 mod reservations;
@@ -21,7 +20,7 @@ pub use property::{PROPERTIES, Property, Violation};
 
 use super::coverage::{Counts, Coverage};
 use super::limiter::LimiterAsk;
-use super::message::{Action, Answer, Ask, Attempt};
+use super::message::{Answer, Ask, Attempt};
 use super::scenario::{Machine, Scenario};
 use super::server::Outcome;
 use ahead::Ahead;
@@ -197,19 +196,8 @@ impl Checks {
         let (troubles, is_old) = (self.troubles, self.is_old);
         let watch = &mut self.watches[carried.key];
         match (ask, outcome, &mut self.truths[carried.key]) {
-            (Ask::Claim(claim), Outcome::Withdrawn(_), Truth::Lock(truth))
-                if claim.action == Action::Withdraw =>
-            {
-                truth.withdrawn(claim, carried)
-            }
-            (Ask::Inspect, Outcome::Inspected(seen), Truth::Lock(truth)) => {
-                truth.inspected(seen, carried)
-            }
-            (Ask::Break { token }, Outcome::Lock(reply), Truth::Lock(truth)) => {
-                truth.freed(*token, reply, carried, &mut self.rare)
-            }
-            (Ask::Claim(claim), outcome, Truth::Lock(truth)) => {
-                if truth.observe(claim, outcome, carried, &mut self.rare)? {
+            (Ask::Claim(_) | Ask::Inspect | Ask::Break { .. }, outcome, Truth::Lock(truth)) => {
+                if truth.observe(ask, outcome, carried, &mut self.rare)? {
                     let is_excused = |it: &Belief| troubles.excuse(it, is_old) || truth.is_torn(it);
                     let (weights, rare) = ((1, 1), &mut self.rare);
                     watch.beliefs.granted(weights, carried.at_us, |_| false, is_excused, rare)?;

@@ -1,0 +1,134 @@
+//! Puts the laws to a lock: each operation of a trace, with an inspection right before and right after it. The same
+//! checks are put to the Rust machine, to the scripts in a store that drops expired keys, and to broken scripts.
+
+use std::convert::Infallible;
+
+use lockage_core::{Record, Stored};
+
+use super::laws::{Laws, Seen, Verdict};
+use super::{Action, OnKey, Op, Outcome, Subject, Trace};
+use crate::key::{Held, Holds, MAX_TIME_US};
+use crate::properties::{Check, require};
+use crate::property::Property;
+use crate::subject::Failure;
+
+/// The laws that traces are checked for.
+pub const LAWS: [Property; 10] = {
+    use Property::*;
+    [D9, D12, L1, L2, L3, L4, L5, L8, L9, L10]
+};
+
+/// An inspection, an operation at the same time, and another inspection.
+pub type Step = [(Seen, Verdict); 3];
+
+/// Checks a law on what a trace does to a fresh lock.
+///
+/// # Errors
+/// The first operation that breaks it, and what is told of that. An operation that breaks others ends the play.
+pub fn obeys(law: Property, lock: &mut OnKey<impl Holds>, trace: &Trace) -> Check {
+    for step in watch(lock, trace) {
+        let broken = || step.iter().flat_map(|(_, verdict)| &verdict.broken);
+        if let Some(broken) = broken().find(|broken| broken.property == law) {
+            return Err(Failure::new(format!("{law}: {}: {step:#?}", broken.what)));
+        }
+        // A record that is dropped too soon shows in what is answered later.
+        if broken().any(|broken| broken.property != Property::D9) {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Plays a trace and writes down what can be seen.
+pub fn watch<K: Holds>(lock: &mut OnKey<K>, trace: &Trace) -> Vec<Step> {
+    let mut watched = Watched { lock, laws: Laws::default(), steps: Vec::new() };
+    let Ok(()) = trace.play(&mut watched, |_, _, _, _, _| Ok::<(), Infallible>(()));
+    watched.steps
+}
+
+/// A lock that is inspected around every operation.
+struct Watched<'l, K> {
+    lock: &'l mut OnKey<K>,
+    laws: Laws,
+    steps: Vec<Step>,
+}
+
+impl<K: Holds> Subject for Watched<'_, K> {
+    fn run(&mut self, op: &Op, now_us: u64) -> Outcome {
+        let inspect = Op { action: Action::Inspect, lease_us: 1, remember_us: 1 };
+        let step = [&inspect, op, &inspect].map(|op| self.see(op, now_us));
+        let outcome = step[1].0.outcome.clone();
+        self.steps.push(step);
+        outcome
+    }
+
+    fn forget(&mut self) {
+        self.lock.forget();
+    }
+}
+
+impl<K: Holds> Watched<'_, K> {
+    fn see(&mut self, op: &Op, now_us: u64) -> (Seen, Verdict) {
+        let before = self.lock.0.held();
+        let forget_us = before.as_ref().map_or(0, |(stored, _)| {
+            Record::read(stored).map_or(u64::MAX, |record| record.forget_at().as_micros())
+        });
+        let outcome = self.lock.run(op, now_us);
+        let after = self.lock.0.held();
+        let changed = match outcome {
+            Outcome::Refused(_) | Outcome::Queued { .. } | Outcome::Withdrawn => {
+                but_for_who_waits(&before) != but_for_who_waits(&after)
+            }
+            _ => before != after,
+        };
+        let was_there = now_us < forget_us;
+        // What has expired is dropped by whatever comes, and that changes nothing.
+        let changed = Some(changed && (was_there || after.is_some()));
+        let seen = Seen { op: *op, now_us, outcome, was_there, changed };
+        let verdict = self.laws.observe(&seen);
+        (seen, verdict)
+    }
+}
+
+/// The record without who waits: without the fifth and the sixth word of its head (until when it is kept, and
+/// until when somebody waits), its queue, and its expiry, which is set anew with those.
+fn but_for_who_waits(held: &Held) -> Option<String> {
+    let Some((Stored::Text(text), _)) = held else { return None };
+    let (head, rest) = text.split_once('|')?;
+    let words = head.split(' ').enumerate().filter(|(at, _)| ![4, 5].contains(at));
+    let words: Vec<&str> = words.map(|(_, word)| word).collect();
+    let done = rest.split('>').next()?;
+    Some(format!("{}|{done}", words.join(" ")))
+}
+
+/// D9: from the moment at which the record may be forgotten, one that was dropped and one that was
+/// kept act alike, also for operations that were sent before. `kept` and `dropped` are two fresh
+/// locks.
+///
+/// # Errors
+/// The first operation on which they differ.
+pub fn d9_a_forgettable_lock_is_fresh<K: Holds>(
+    (kept, dropped): (&mut OnKey<K>, &mut OnKey<K>),
+    trace: &Trace,
+    then: &Trace,
+) -> Check {
+    trace.play(kept, |_, op, now_us, expected, _| {
+        let seen = dropped.run(op, now_us);
+        require(seen == expected, || format!("{op:?} at {now_us} is {seen:?} and {expected:?}"))
+    })?;
+    let Some((stored, _)) = kept.0.held() else { return Ok(()) };
+    let record =
+        Record::read(&stored).map_err(|error| Failure::new(format!("{stored:?}: {error}")))?;
+    let forget_us = record.forget_at().as_micros();
+    if forget_us > MAX_TIME_US {
+        return Ok(()); // no accepted time comes after it
+    }
+    dropped.forget();
+    let then = Trace { start_us: forget_us, backwards: false, steps: then.steps.clone() };
+    then.play(dropped, |_, op, now_us, expected, _| {
+        let seen = kept.run(op, now_us);
+        require(seen == expected, || {
+            format!("{op:?} at {now_us}: {seen:?}, when dropped {expected:?}")
+        })
+    })
+}
