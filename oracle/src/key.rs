@@ -24,6 +24,13 @@ pub trait Holds: Key {
     fn held(&mut self) -> Held;
 }
 
+/// Whether a record counts at a time, in microseconds. One that cannot be read does.
+pub fn is_there(held: &Held, now_us: u64) -> bool {
+    held.as_ref().is_some_and(|(stored, _)| {
+        Record::read(stored).map_or(true, |record| now_us < record.forget_at().as_micros())
+    })
+}
+
 /// The Rust machines' own storage; it forgets nothing by itself.
 #[derive(Clone, Debug, Default)]
 pub struct Slot(pub Option<Record>);

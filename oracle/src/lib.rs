@@ -4,7 +4,7 @@
 //! - [`envelope`]: how much a limit may admit in any span, E1 to E7.
 //! - Two references for limiters, of different arithmetic: [`ledger`] judges decisions as they are made; `exact` reckons
 //!   in big integers and fractions from the history of what was admitted.
-//! - [`lock::laws`]: the laws of the lock, told from what it was asked and answered, for every judge of it.
+//! - [`lock::laws`] and [`latch::laws`]: their laws, told from what was asked and answered, for every judge of them.
 //! - `lock`, `semaphore`, `rw_lock`, `latch` and `fenced`: references and laws, L1 to L12.
 //! - `properties`: D1 to D15, each a function that anything which decides can be put to; `three_way` holds a store of
 //!   your own against the machines, outcome by outcome and byte by byte. See [`place::Place`].
@@ -19,7 +19,6 @@ pub mod exact;
 #[cfg(feature = "properties")]
 pub mod fenced;
 pub mod key;
-#[cfg(feature = "properties")]
 pub mod latch;
 pub mod ledger;
 pub mod lock;

@@ -39,6 +39,7 @@ pub enum Property {
     L9,
     L10,
     L11,
+    L12,
     /// What comes in is checked.
     InputGuard,
 }
@@ -160,6 +161,10 @@ impl Property {
             L11 => {
                 ("L11", "a failover that loses a grant lets a second owner in: it must be found")
             }
+            L12 => (
+                "L12",
+                "who waits and listens is told of each release, and of the opening, and nobody else is",
+            ),
             InputGuard => (
                 "input guard",
                 "a cost that is no whole number from 1 on is refused, and nothing changes",

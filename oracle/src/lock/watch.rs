@@ -7,7 +7,7 @@ use lockage_core::{Record, Stored};
 
 use super::laws::{Laws, Seen, Verdict};
 use super::{Action, OnKey, Op, Outcome, Subject, Trace};
-use crate::key::{Held, Holds, MAX_TIME_US};
+use crate::key::{Held, Holds, MAX_TIME_US, is_there};
 use crate::properties::{Check, require};
 use crate::property::Property;
 use crate::subject::Failure;
@@ -70,9 +70,6 @@ impl<K: Holds> Subject for Watched<'_, K> {
 impl<K: Holds> Watched<'_, K> {
     fn see(&mut self, op: &Op, now_us: u64) -> (Seen, Verdict) {
         let before = self.lock.0.held();
-        let forget_us = before.as_ref().map_or(0, |(stored, _)| {
-            Record::read(stored).map_or(u64::MAX, |record| record.forget_at().as_micros())
-        });
         let outcome = self.lock.run(op, now_us);
         let after = self.lock.0.held();
         let changed = match outcome {
@@ -81,7 +78,7 @@ impl<K: Holds> Watched<'_, K> {
             }
             _ => before != after,
         };
-        let was_there = now_us < forget_us;
+        let was_there = is_there(&before, now_us);
         // What has expired is dropped by whatever comes, and that changes nothing.
         let changed = Some(changed && (was_there || after.is_some()));
         let seen = Seen { op: *op, now_us, outcome, was_there, changed };

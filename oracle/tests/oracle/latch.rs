@@ -7,10 +7,12 @@ use std::time::Duration;
 use lockage_core::latch::{Latch, OperationId};
 use lockage_core::{ConfigError, ScriptId};
 use lockage_oracle::key::Key;
-use lockage_oracle::latch::{Law, Op, Reference, any_trace, forward};
+use lockage_oracle::latch::laws::LAWS;
+use lockage_oracle::latch::{Op, Reference, any_trace, forward, obeys};
 use lockage_oracle::place::{Model, Time};
 use lockage_oracle::play::{self, Trace};
 use lockage_oracle::properties::{Check, cases, property, try_out};
+use lockage_oracle::property::Property as Law;
 use lockage_sim::store::{SimStore, Simulated};
 
 use super::refusals::{limiters_refuse, refuses_argument, refuses_records, refuses_strangers};
@@ -33,9 +35,9 @@ fn the_machine_equals_the_reference() {
 
 #[test]
 fn the_laws_hold() {
-    for law in Law::ALL {
+    for law in LAWS {
         property(&format!("latch_{law:?}"), cases(300), &forward(STEPS), |trace| {
-            law.check(&mut Model::new(Time::Store), &trace)
+            obeys(law, &mut Model::new(Time::Store), &trace)
         });
     }
 }
@@ -122,9 +124,9 @@ fn wrong_arguments_are_refused() {
 
 #[test]
 fn the_shipped_scripts_obey_every_law() {
-    for law in Law::ALL {
+    for law in LAWS {
         let store = RefCell::new(SimStore::new().expect("Lua gets its memory"));
-        assert_eq!(try_out(CASES, &forward(STEPS), |trace| obeys(law, &store, &trace)), Ok(()));
+        assert_eq!(try_out(CASES, &forward(STEPS), |trace| on(law, &store, &trace)), Ok(()));
     }
 }
 
@@ -156,15 +158,15 @@ fn broken_scripts_are_killed_by_the_laws() {
         let mutant = broken(script, from, to);
         let store = SimStore::new().expect("Lua gets its memory").with_script(script, mutant);
         let store = RefCell::new(store);
-        let seen = try_out(CASES, &forward(STEPS), |trace| obeys(law, &store, &trace));
+        let seen = try_out(CASES, &forward(STEPS), |trace| on(law, &store, &trace));
         let seen = seen.expect_err(&format!("{law:?}: it lives with {to}"));
         assert!(!seen.contains("is Failed"), "the mutant runs: {seen}");
     }
 }
 
-fn obeys(law: Law, store: &RefCell<SimStore>, trace: &Trace<Op>) -> Check {
+fn on(law: Law, store: &RefCell<SimStore>, trace: &Trace<Op>) -> Check {
     store.borrow_mut().flush_all();
-    law.check(&mut Simulated::new(store, Time::Store, "one"), trace)
+    obeys(law, &mut Simulated::new(store, Time::Store, "one"), trace)
 }
 
 fn broken(script: ScriptId, from: &str, to: &str) -> String {

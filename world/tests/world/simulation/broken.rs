@@ -239,6 +239,7 @@ fn what_is_wrong_with_latches_is_found() {
     for (property, script, text, broken) in [
         (Property::L2, ScriptId::LatchCountDown, "max(0, left - count)", "max(0, left - 1)"),
         (Property::L10, ScriptId::LatchCountDown, " or answered('c', ARGV[3], count)", ""),
+        (Property::L12, ScriptId::LatchCountDown, "DONE, left, 1}", "DONE, left, 0}"),
         (Property::D9, ScriptId::LatchSet, "'PX', ttl_ms(till)", "'PX', ttl_ms(now)"),
     ] {
         found_in_script(property, script, text, broken);

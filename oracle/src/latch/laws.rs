@@ -1,0 +1,116 @@
+//! The laws of the latch: L2, L10 and L12, and D9 of its record.
+//!
+//! [`Laws`] is told each operation with its outcome, and knows what must be true of the latch from that alone. The
+//! property tests and the simulated worlds judge by it.
+
+use super::{Op, Outcome, REMEMBERED, id, is_same};
+use crate::property::{Property, Violation};
+
+/// The laws that traces are checked for.
+pub const LAWS: [Property; 4] = [Property::D9, Property::L2, Property::L10, Property::L12];
+
+/// A latch as it must be.
+#[derive(Clone, Debug, Default)]
+pub struct Laws {
+    left: u64,
+    keep_us: u64,
+    /// From then on it is as if it had never been set.
+    until_us: u64,
+    /// The last operations that were done, the oldest first, and what was left then.
+    done: Vec<(Op, u64)>,
+}
+
+/// What judging an operation came to.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// What it broke; the first is the most telling.
+    pub broken: Vec<Violation>,
+    /// Whether it was done before.
+    pub is_repeated: bool,
+}
+
+impl Laws {
+    /// When it ends, in microseconds.
+    pub fn until_us(&self) -> u64 {
+        self.until_us
+    }
+
+    /// Judges what was carried out, and learns from it: whether the key was there before, and whether it has
+    /// changed, where that can be seen.
+    pub fn observe(
+        &mut self,
+        op: Op,
+        now_us: u64,
+        outcome: &Outcome,
+        was_there: bool,
+        changed: Option<bool>,
+    ) -> Verdict {
+        let mut broken = Vec::new();
+        let mut broke = |law: Property, why: String| broken.push(law.broken(why));
+        let is_kept = now_us < self.until_us;
+        if !was_there && is_kept {
+            broke(Property::D9, format!("it was to be kept until {} us", self.until_us));
+        } else if !was_there {
+            *self = Laws::default();
+        }
+        let left = if is_kept { self.left } else { 0 };
+        let same_id = |(known, _): &&(Op, u64)| id(op).is_some() && id(*known) == id(op);
+        let known = self.done.iter().find(same_id).filter(|_| is_kept).copied();
+        let told = matches!(outcome, Outcome::Done(_, true));
+        let (law, right) = match (known, op) {
+            (Some((before, left)), _) if is_same(before, op) => {
+                (Property::L10, Outcome::Done(left, false))
+            }
+            (Some(_), _) => (Property::L10, Outcome::Reused),
+            (None, Op::Set(..)) if left > 0 => (Property::L2, Outcome::Closed(left, self.until_us)),
+            (None, Op::Set(_, count, _)) => (Property::L2, Outcome::Done(count, told)),
+            (None, Op::CountDown(..)) if left == 0 => (Property::L2, Outcome::Open),
+            (None, Op::CountDown(_, count)) => {
+                (Property::L2, Outcome::Done(left.saturating_sub(count), told))
+            }
+            (None, Op::Inspect) => {
+                let open_us = if left > 0 { self.until_us } else { now_us };
+                (Property::L2, Outcome::Seen(left, open_us))
+            }
+            // One that has expired may still be there.
+            (None, Op::Reset) if !is_kept && *outcome == Outcome::Reset(Some(0)) => {
+                (Property::L2, Outcome::Reset(Some(0)))
+            }
+            (None, Op::Reset) => (Property::L2, Outcome::Reset(is_kept.then_some(left))),
+        };
+        if *outcome != right {
+            broke(law, format!("it must be {right:?}"));
+        }
+        let is_done = known.is_none() && matches!(outcome, Outcome::Done(..));
+        let is_reset = matches!(outcome, Outcome::Reset(_));
+        if changed.is_some_and(|changed| changed != is_done && !is_reset) {
+            broke(Property::L10, format!("whether it has changed: {changed:?}"));
+        }
+        // Once in its life, but where it is reset.
+        let opens = known.is_none() && matches!(outcome, Outcome::Done(0, _));
+        if told != opens {
+            broke(Property::L12, format!("whether it opens: {opens}"));
+        }
+        if is_reset {
+            *self = Laws::default();
+        }
+        if let (Outcome::Done(left, _), true) = (outcome, is_done) {
+            self.learn(op, *left, is_kept, now_us);
+        }
+        Verdict { broken, is_repeated: known.is_some() }
+    }
+
+    fn learn(&mut self, op: Op, left: u64, is_kept: bool, now_us: u64) {
+        if !is_kept {
+            self.done.clear();
+        }
+        if self.done.len() == REMEMBERED {
+            self.done.remove(0);
+        }
+        if let Op::Set(_, _, keep_us) = op {
+            self.keep_us = keep_us;
+        }
+        self.done.push((op, left));
+        (self.left, self.until_us) = (left, now_us + self.keep_us);
+    }
+}
