@@ -1,5 +1,5 @@
-//! The latch's part of the suite: its operations, its laws L2, L10 and L12, an independent reference,
-//! and traces.
+//! The latch's part of the suite: its operations, its laws L2, L10 and L12, an independent
+//! reference, and traces.
 
 pub mod laws;
 #[cfg(feature = "properties")]

@@ -1,7 +1,7 @@
 //! The laws of the latch: L2, L10 and L12, and D9 of its record.
 //!
-//! [`Laws`] is told each operation with its outcome, and knows what must be true of the latch from that alone. The
-//! property tests and the simulated worlds judge by it.
+//! [`Laws`] is told each operation with its outcome, and knows what must be true of the latch from
+//! that alone. The property tests and the simulated worlds judge by it.
 
 use super::{Op, Outcome, REMEMBERED, id, is_same};
 use crate::property::{Property, Violation};
@@ -35,8 +35,8 @@ impl Laws {
         self.until_us
     }
 
-    /// Judges what was carried out, and learns from it: whether the key was there before, and whether it has
-    /// changed, where that can be seen.
+    /// Judges what was carried out, and learns from it: whether the key was there before, and
+    /// whether it has changed, where that can be seen.
     pub fn observe(
         &mut self,
         op: Op,

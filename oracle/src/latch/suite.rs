@@ -21,7 +21,8 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// What is left after the first so many operations: what was set last less what was counted since.
+    /// What is left after the first so many operations: what was set last less what was counted
+    /// since.
     fn left(&self, after: usize) -> u64 {
         let done = &self.done[..after];
         let Some(set) = done.iter().rposition(|(op, _)| matches!(op, Op::Set(..))) else {

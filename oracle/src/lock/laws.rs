@@ -1,7 +1,8 @@
 //! The laws of the lock: L1 to L5 and L8 to L10, and D9 and D12.
 //!
-//! [`Laws`] is told each operation with its outcome, and knows what must be true of the lock from that alone. The
-//! property tests, the simulated worlds, the exhaustive search and the museum judge by it.
+//! [`Laws`] is told each operation with its outcome, and knows what must be true of the lock from
+//! that alone. The property tests, the simulated worlds, the exhaustive search and the museum judge
+//! by it.
 
 use super::line::Line;
 use super::{Action, Grant, Op, Outcome};
@@ -152,22 +153,22 @@ enum How {
 }
 
 impl Laws {
-    /// The latest grant, also where its lease is over.
+    /// Returns the latest grant, also where its lease is over.
     pub fn latest(&self) -> Option<Grant> {
         self.record.latest.as_ref().map(Latest::grant)
     }
 
-    /// The holds of the latest grant that were not given back.
+    /// Returns the holds of the latest grant that were not given back.
     pub fn holds(&self) -> &[u128] {
         self.record.latest.as_ref().map_or(&[], |latest| &latest.ids)
     }
 
-    /// The live grant and its owner.
+    /// Returns the live grant and its owner.
     pub fn live(&self, now_us: u64) -> Option<(u128, Grant)> {
         self.record.live(now_us)
     }
 
-    /// What is right for this owner, where it is refused.
+    /// Returns what is right for this owner where it is refused.
     pub fn refusal(&self, owner: u128, now_us: u64) -> Outcome {
         let (live, (before, _)) = (self.live(now_us), self.record.line.before(owner, now_us));
         match *before.end() {
@@ -176,22 +177,23 @@ impl Laws {
         }
     }
 
-    /// When leases end, and places in line, and what is remembered, in microseconds.
+    /// Tells when leases and places in line end, and what is remembered, in microseconds.
     pub fn ends_us(&self) -> impl Iterator<Item = u64> {
         let lease = self.record.latest.iter().map(|latest| latest.deadline_us);
         let ended = self.record.ended.iter().map(|ended| ended.until_us);
         lease.chain(ended).chain(self.record.line.ends_us())
     }
 
-    /// The store is a replica that took over from the one of which `before` was true.
+    /// Takes over from the store of which `before` was true, as a replica does: tokens go on from
+    /// there.
     pub fn follow(&mut self, before: &Laws) {
         self.newest = before.newest;
     }
 
-    /// L6: whether a hold of a grant, of which its holder is sure, lasts until then by the store's clock.
+    /// Checks L6: a hold of which its holder is sure lasts until then by the store's clock.
     ///
     /// # Errors
-    /// What it is instead.
+    /// How long it lasts instead.
     pub fn covers(&self, token: u64, hold: u128, ends_us: u64) -> Result<(), Violation> {
         let is_it = |latest: &&Latest| latest.token == token && latest.ids.contains(&hold);
         let what = match self.record.latest.as_ref().filter(is_it) {
@@ -205,12 +207,14 @@ impl Laws {
         Err(Property::L6.broken(what))
     }
 
-    /// The key was deleted, by whoever may do so.
+    /// Forgets the key, which somebody has deleted.
     pub fn deleted(&mut self) {
         self.record = Record::default();
     }
 
-    /// Judges what was carried out, and learns from it. What is wrong is taken as it was told.
+    /// Judges what was carried out, and learns from it.
+    ///
+    /// What breaks a law is believed as it was told, so that what comes after it can be judged.
     pub fn observe(&mut self, seen: &Seen) -> Verdict {
         let mut verdict = Verdict::default();
         let (record, now_us) = (&mut self.record, seen.now_us);
@@ -238,7 +242,8 @@ impl Record {
         Some((live.owner, live.grant()))
     }
 
-    /// What is right for an operation that was done before, and whether that is certainly remembered.
+    /// What is right for an operation that was done before, and whether that is certainly
+    /// remembered.
     fn known(&self, op: &Op, now_us: u64) -> Option<(Outcome, bool)> {
         let is_kept = now_us < self.keep_us;
         let mut ended = self.ended.iter();
@@ -496,7 +501,7 @@ impl Judge<'_> {
             self.broke(Property::L2, &format!("it must be held {holds} times"));
         }
         if told.deadline_us != deadline_us {
-            self.broke(Property::L4, &format!("its lease must end at {deadline_us}"));
+            self.broke(Property::L4, &format!("its lease must end at {deadline_us} us"));
         }
         if mine.is_some_and(|grant| grant.token != told.token) {
             self.broke(Property::L5, "the token of a grant has changed");

@@ -4,8 +4,9 @@ use std::ops::RangeInclusive;
 
 /// The waiters, in no order.
 ///
-/// A client does not know for how long beyond its span a place is kept, so each place has two stories: that it was
-/// kept for no longer, and that it was kept for as long as may be. Nobody is passed over by both of them.
+/// A client does not know for how long beyond its span a place is kept, so each place has two
+/// stories: that it was kept for no longer, and that it was kept for as long as may be. Nobody is
+/// passed over by both of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Line {
     waiters: Vec<Waiter>,

@@ -1,5 +1,6 @@
-//! Puts the laws to a lock: each operation of a trace, with an inspection right before and right after it. The same
-//! checks are put to the Rust machine, to the scripts in a store that drops expired keys, and to broken scripts.
+//! Puts the laws to a lock: each operation of a trace, with an inspection right before and right
+//! after it. The same checks are put to the Rust machine, to the scripts in a store that drops
+//! expired keys, and to broken scripts.
 
 use std::convert::Infallible;
 
@@ -24,7 +25,8 @@ pub type Step = [(Seen, Verdict); 3];
 /// Checks a law on what a trace does to a fresh lock.
 ///
 /// # Errors
-/// The first operation that breaks it, and what is told of that. An operation that breaks others ends the play.
+/// The first operation that breaks it, and what is told of that. An operation that breaks others
+/// ends the play.
 pub fn obeys(law: Property, lock: &mut OnKey<impl Holds>, trace: &Trace) -> Check {
     for step in watch(lock, trace) {
         let broken = || step.iter().flat_map(|(_, verdict)| &verdict.broken);
@@ -87,8 +89,8 @@ impl<K: Holds> Watched<'_, K> {
     }
 }
 
-/// The record without who waits: without the fifth and the sixth word of its head (until when it is kept, and
-/// until when somebody waits), its queue, and its expiry, which is set anew with those.
+/// The record without who waits: without the fifth and the sixth word of its head (until when it is
+/// kept, and until when somebody waits), its queue, and its expiry, which is set anew with those.
 fn but_for_who_waits(held: &Held) -> Option<String> {
     let Some((Stored::Text(text), _)) = held else { return None };
     let (head, rest) = text.split_once('|')?;

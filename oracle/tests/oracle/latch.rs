@@ -1,21 +1,20 @@
 //! The countdown latch: its laws, its reference, and broken scripts that
 //! the laws kill.
 
-use std::cell::RefCell;
 use std::time::Duration;
 
 use lockage_core::latch::{Latch, OperationId};
 use lockage_core::{ConfigError, ScriptId};
 use lockage_oracle::key::Key;
 use lockage_oracle::latch::laws::LAWS;
-use lockage_oracle::latch::{Op, Reference, any_trace, forward, obeys};
+use lockage_oracle::latch::{Reference, any_trace, forward, obeys};
 use lockage_oracle::place::{Model, Time};
-use lockage_oracle::play::{self, Trace};
-use lockage_oracle::properties::{Check, cases, property, try_out};
+use lockage_oracle::play;
+use lockage_oracle::properties::{cases, property};
 use lockage_oracle::property::Property as Law;
-use lockage_sim::store::{SimStore, Simulated};
 
 use super::refusals::{limiters_refuse, refuses_argument, refuses_records, refuses_strangers};
+use super::scripts::judged;
 
 const STEPS: usize = 40;
 
@@ -123,17 +122,9 @@ fn wrong_arguments_are_refused() {
 }
 
 #[test]
-fn the_shipped_scripts_obey_every_law() {
-    for law in LAWS {
-        let store = RefCell::new(SimStore::new().expect("Lua gets its memory"));
-        assert_eq!(try_out(CASES, &forward(STEPS), |trace| on(law, &store, &trace)), Ok(()));
-    }
-}
-
-#[test]
-fn broken_scripts_are_killed_by_the_laws() {
+fn the_scripts_obey_every_law_and_broken_ones_are_killed_by_them() {
     use ScriptId::{LatchCountDown as CountDown, LatchInspect as Inspect, LatchSet as Set};
-    for (law, script, from, to) in [
+    let mutants = [
         (
             Law::L2,
             Set,
@@ -154,23 +145,6 @@ fn broken_scripts_are_killed_by_the_laws() {
         (Law::L12, CountDown, "if left > 0 then return {0, now, DONE, left, 0} end", ""),
         (Law::L12, Set, "if left > 0 then return {0, now, DONE, left, 0} end", ""),
         (Law::L10, CountDown, "if #done == REMEMBERED then", "if #done >= REMEMBERED - 1 then"),
-    ] {
-        let mutant = broken(script, from, to);
-        let store = SimStore::new().expect("Lua gets its memory").with_script(script, mutant);
-        let store = RefCell::new(store);
-        let seen = try_out(CASES, &forward(STEPS), |trace| on(law, &store, &trace));
-        let seen = seen.expect_err(&format!("{law:?}: it lives with {to}"));
-        assert!(!seen.contains("is Failed"), "the mutant runs: {seen}");
-    }
-}
-
-fn on(law: Law, store: &RefCell<SimStore>, trace: &Trace<Op>) -> Check {
-    store.borrow_mut().flush_all();
-    obeys(law, &mut Simulated::new(store, Time::Store, "one"), trace)
-}
-
-fn broken(script: ScriptId, from: &str, to: &str) -> String {
-    let source = lockage_lua::script(script).source();
-    assert_eq!(source.matches(from).count(), 1, "the text to break is there once: {from}");
-    source.replacen(from, to, 1)
+    ];
+    judged(&LAWS, &mutants, (CASES, forward(STEPS)), |law, key, trace| obeys(law, key, trace));
 }

@@ -15,9 +15,12 @@ use lockage_oracle::property::Property as Law;
 use lockage_sim::store::{SimStore, Simulated};
 use proptest::prelude::*;
 
+use super::scripts::broken;
+
 const CASES: u32 = 1_500;
 
-/// The longest trace: a few grants, more operations than are remembered, and several who wait in line.
+/// The longest trace: a few grants, more operations than are remembered, and several who wait in
+/// line.
 const STEPS: usize = 48;
 
 #[test]
@@ -285,12 +288,6 @@ fn without_plain_scripts(store: SimStore) -> SimStore {
 fn on(law: Law, store: &RefCell<SimStore>, trace: &Trace) -> Check {
     store.borrow_mut().flush_all();
     obeys(law, &mut OnKey(Simulated::new(store, Time::Store, "one")), trace)
-}
-
-/// `source` with one text replaced.
-fn broken(source: &str, from: &str, to: &str) -> String {
-    assert_eq!(source.matches(from).count(), 1, "the text to break is there once: {from}");
-    source.replacen(from, to, 1)
 }
 
 fn store() -> SimStore {

@@ -16,6 +16,7 @@ mod refusals;
 mod requests;
 mod reservations;
 mod rw_lock;
+mod scripts;
 mod semaphore;
 mod stored_limits;
 mod three_way;

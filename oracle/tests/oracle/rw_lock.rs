@@ -1,19 +1,18 @@
 //! The read-write lock: its laws, its reference, and broken scripts that
 //! the laws kill.
 
-use std::cell::RefCell;
 use std::time::Duration;
 
 use lockage_core::rw_lock::{Answer, HoldId, Mode, Operation, OwnerId, RwLock};
 use lockage_core::{ScriptId, Timestamp};
 use lockage_oracle::key::{Key, Slot};
 use lockage_oracle::place::{Model, Time};
-use lockage_oracle::play::{self, Trace};
-use lockage_oracle::properties::{Check, cases, property, try_out};
-use lockage_oracle::rw_lock::{Ask, Law, Reference, any_trace, forward};
-use lockage_sim::store::{SimStore, Simulated};
+use lockage_oracle::play;
+use lockage_oracle::properties::{cases, property};
+use lockage_oracle::rw_lock::{Law, Reference, any_trace, forward};
 
 use super::refusals::{limiters_refuse, refuses_argument, refuses_records, refuses_strangers};
+use super::scripts::judged;
 
 const STEPS: usize = 40;
 
@@ -197,18 +196,10 @@ fn wrong_arguments_are_refused() {
 }
 
 #[test]
-fn the_shipped_scripts_obey_every_law() {
-    for law in Law::ALL {
-        let store = RefCell::new(SimStore::new().expect("Lua gets its memory"));
-        assert_eq!(try_out(CASES, &forward(STEPS), |trace| obeys(law, &store, &trace)), Ok(()));
-    }
-}
-
-#[test]
-fn broken_scripts_are_killed_by_the_laws() {
+fn the_scripts_obey_every_law_and_broken_ones_are_killed_by_them() {
     use ScriptId::{RwLockAcquire as Acquire, RwLockRelease as Release, RwLockRenew as Renew};
     let live = "if now < grant.deadline then";
-    for (law, script, from, to) in [
+    let mutants = [
         (Law::L1, Acquire, live, "if now + 1 < grant.deadline then"),
         (Law::L1, Acquire, "till = max(till, grant.deadline)", "till = till"),
         (Law::L1, Acquire, "till = max(till or 0, grant.deadline)", "till = till"),
@@ -276,25 +267,8 @@ fn broken_scripts_are_killed_by_the_laws() {
             "#grants == 0 and wake_up() or 0",
         ),
         (Law::L12, Release, "one.token, one.holds, 0}", "one.token, one.holds, wake_up()}"),
-    ] {
-        let mutant = broken(script, from, to);
-        let store = SimStore::new().expect("Lua gets its memory").with_script(script, mutant);
-        let store = RefCell::new(store);
-        let seen = try_out(CASES, &forward(STEPS), |trace| obeys(law, &store, &trace));
-        let seen = seen.expect_err(&format!("{law:?}: it lives with {to}"));
-        assert!(!seen.contains("is Failed"), "the mutant runs: {seen}");
-    }
-}
-
-fn obeys(law: Law, store: &RefCell<SimStore>, trace: &Trace<Ask>) -> Check {
-    store.borrow_mut().flush_all();
-    law.check(&mut Simulated::new(store, Time::Store, "one"), trace)
-}
-
-fn broken(script: ScriptId, from: &str, to: &str) -> String {
-    let source = lockage_lua::script(script).source();
-    assert_eq!(source.matches(from).count(), 1, "the text to break is there once: {from}");
-    source.replacen(from, to, 1)
+    ];
+    judged(&Law::ALL, &mutants, (CASES, forward(STEPS)), |law, key, trace| law.check(key, trace));
 }
 
 /// At so many microseconds of the test.

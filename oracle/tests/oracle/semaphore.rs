@@ -1,21 +1,23 @@
 //! The semaphore: its laws, its reference, and broken scripts that the
 //! laws kill.
 
-use std::cell::RefCell;
 use std::time::Duration;
 
 use lockage_core::semaphore::{Answer, PermitId, Semaphore};
 use lockage_core::{ConfigError, ScriptId, Timestamp};
 use lockage_oracle::key::{Key, Slot};
 use lockage_oracle::place::{Model, Time};
-use lockage_oracle::play::{self, Trace};
-use lockage_oracle::properties::{cases, property, try_out};
-use lockage_oracle::semaphore::{Ask, Law, Reference, any_trace, forward};
-use lockage_sim::store::{SimStore, Simulated};
+use lockage_oracle::play;
+use lockage_oracle::properties::{cases, property};
+use lockage_oracle::semaphore::{Law, Reference, any_trace, forward};
 
 use super::refusals::{limiters_refuse, refuses_argument, refuses_records, refuses_strangers};
+use super::scripts::judged;
 
 const STEPS: usize = 40;
+
+/// How many cases a mutant has to live through.
+const CASES: u32 = 1_000;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -189,20 +191,12 @@ fn wrong_arguments_are_refused() {
 }
 
 #[test]
-fn the_shipped_scripts_obey_every_law() {
-    for law in Law::ALL {
-        let store = RefCell::new(SimStore::new().expect("Lua gets its memory"));
-        assert_eq!(try_out(CASES, &forward(STEPS), |trace| obeys(law, &store, &trace)), Ok(()));
-    }
-}
-
-#[test]
-fn broken_scripts_are_killed_by_the_laws() {
+fn the_scripts_obey_every_law_and_broken_ones_are_killed_by_them() {
     use ScriptId::{
         SemaphoreAcquire as Acquire, SemaphoreRelease as Release, SemaphoreRenew as Renew,
     };
     let fits = "if used + count > permits then";
-    for (law, script, from, to) in [
+    let mutants = [
         (Law::L1, Acquire, fits, "if used > permits then"),
         (Law::L1, Acquire, fits, "if used + count > permits + 1 then"),
         (Law::L1, Acquire, "if now < deadline then", "if now + 1 < deadline then"),
@@ -240,32 +234,8 @@ fn broken_scripts_are_killed_by_the_laws() {
         (Law::L12, Release, "if now >= wake then return 0 end", "if now > wake then return 0 end"),
         (Law::L12, Release, "grant.token, wake_up()}", "grant.token, 0}"),
         (Law::L12, Release, "released[at].token, 0}", "released[at].token, wake_up()}"),
-    ] {
-        let mutant = broken(script, from, to);
-        let store = SimStore::new().expect("Lua gets its memory").with_script(script, mutant);
-        let store = RefCell::new(store);
-        let seen = try_out(CASES, &forward(STEPS), |trace| obeys(law, &store, &trace));
-        let seen = seen.expect_err(&format!("{law:?}: it lives with {to}"));
-        assert!(!seen.contains("is Failed"), "the mutant runs: {seen}");
-    }
-}
-
-/// How many cases a mutant has to live through.
-const CASES: u32 = 1_000;
-
-fn obeys(
-    law: Law,
-    store: &RefCell<SimStore>,
-    trace: &Trace<Ask>,
-) -> lockage_oracle::properties::Check {
-    store.borrow_mut().flush_all();
-    law.check(&mut Simulated::new(store, Time::Store, "one"), trace)
-}
-
-fn broken(script: ScriptId, from: &str, to: &str) -> String {
-    let source = lockage_lua::script(script).source();
-    assert_eq!(source.matches(from).count(), 1, "the text to break is there once: {from}");
-    source.replacen(from, to, 1)
+    ];
+    judged(&Law::ALL, &mutants, (CASES, forward(STEPS)), |law, key, trace| law.check(key, trace));
 }
 
 /// At so many microseconds of the test.

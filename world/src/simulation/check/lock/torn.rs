@@ -1,4 +1,5 @@
-//! What of a lock has ended of which its holder does not know: lost by a failover, or freed by force.
+//! What of a lock has ended of which its holder does not know: lost by a failover, or freed by
+//! force.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +7,8 @@ use lockage_oracle::lock::laws::Laws;
 
 use super::super::Belief;
 
-/// Which holds, each with the token of its grant: the next grant after a failover can have the token of the lost one.
+/// Which holds, each with the token of its grant: the next grant after a failover can have the
+/// token of the lost one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Torn {
     /// All that were ever acquired.
@@ -47,8 +49,8 @@ impl Torn {
         }
     }
 
-    /// Another primary has this one's grant, too, if any, with other holds: who adds them up is wrong. What it alone
-    /// has granted is lost.
+    /// Another primary has this one's grant, too, if any, with other holds: who adds them up is
+    /// wrong. What it alone has granted is lost.
     pub(super) fn compare(&mut self, other: &Torn, mine: &Laws, theirs: &Laws) {
         self.torn.extend(other.ever.difference(&self.ever));
         if let (Some(grant), Some(their)) = (mine.latest(), theirs.latest())
