@@ -34,7 +34,7 @@ pub use requests::{
     d11_a_denied_id_is_a_new_attempt, d11_after_k_others_an_id_is_new, d11_after_r_an_id_is_new,
     d11_repeats_change_nothing, d11_without_an_id_a_retry_costs_itself,
 };
-pub use run::{cases, each, property, try_out};
+pub use run::{cases, each, kills, property, try_out};
 pub use time::{
     d6_refill_composes, d9_a_forgettable_key_is_fresh, d9_memory_is_bounded,
     d10_a_step_back_stalls_no_longer_than_itself, d10_stored_time_never_decreases,

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::path::Path;
 
-use proptest::strategy::Strategy;
+use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{
     Config, FileFailurePersistence, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner,
 };
@@ -95,4 +95,33 @@ where
     TestRunner::new_with_rng(config, rng)
         .run(strategy, |input| check(input).map_err(|failure| TestCaseError::fail(failure.0)))
         .map_err(|error| error.to_string())
+}
+
+/// Checks that `shipped` passes and `mutant` fails on one of `cases` inputs, the same ones every
+/// time. No input is tried after that one: other properties check more of what is shipped.
+///
+/// # Panics
+/// With the input on which `shipped` fails, or where `mutant` passes on all.
+pub fn kills<S>(
+    cases: u32,
+    strategy: &S,
+    shipped: impl Fn(&S::Value) -> Check,
+    mutant: impl Fn(&S::Value) -> Check,
+) where
+    S: Strategy,
+    S::Value: Debug,
+{
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    for _ in 0..cases {
+        // Invariant: strategies filter little enough.
+        let input = strategy.new_tree(&mut runner).expect("an input").current();
+        if let Err(failure) = shipped(&input) {
+            panic!("what is shipped fails: {}\ninput: {input:#?}", failure.0);
+        }
+        if mutant(&input).is_err() {
+            return;
+        }
+    }
+    panic!("the mutant lives through {cases} cases");
 }

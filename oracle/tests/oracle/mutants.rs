@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use lockage_core::ScriptId;
 use lockage_oracle::config::{Config, Kind, Limits, Shape};
 use lockage_oracle::place::Time;
-use lockage_oracle::properties::{self, Check, try_out};
+use lockage_oracle::properties::{self, Check, kills};
 use lockage_oracle::strategies::{
     self, Ask, Cost, Move, Step, Trace, adjusted_trace, forward, forward_trace,
     unrepeated_adjusted_trace,
@@ -237,10 +237,7 @@ fn bug_17_a_floored_refill_is_killed_by_d6() {
         let start = (config.capacity(), 1_763_700_000_000_000);
         properties::d6_refill_composes(&mut polled, &mut alone, start, polls, 0)
     };
-    let on = |source: &'static str| try_out(CASES, &input, |input| check(&mutant, source, &input));
-    assert_eq!(on(mutant.source), Ok(()));
-    let mutated = |input| check(&mutant, &mutant.mutated, &input);
-    try_out(CASES, &input, mutated).expect_err("D6 does not see that pollers starve");
+    killed(mutant.source, &mutant.mutated, input, |source, input| check(&mutant, source, input));
 }
 
 #[test]
@@ -319,7 +316,7 @@ fn broken(source: &str, from: &str, to: &str) -> String {
     source.replacen(from, to, 1)
 }
 
-/// On the same cases `source` passes and `mutant` fails.
+/// On the same case `source` passes and `mutant` fails.
 fn killed<S: Strategy>(
     source: &str,
     mutant: &str,
@@ -328,9 +325,7 @@ fn killed<S: Strategy>(
 ) where
     S::Value: std::fmt::Debug,
 {
-    let on = |source: &str| try_out(CASES, &input, |input| check(source, &input));
-    assert_eq!(on(source), Ok(()), "the source as it stands");
-    on(mutant).expect_err("the mutant lives");
+    kills(CASES, &input, |input| check(source, input), |input| check(mutant, input));
 }
 
 fn foreign(source: &str, trace: &Trace, tick_us: u64) -> Foreign {
