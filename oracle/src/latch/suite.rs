@@ -129,24 +129,22 @@ impl play::Reference for Reference {
     }
 }
 
-/// Checks a law on what a trace, whose clock goes on, does to a fresh key.
+/// Checks laws on what a trace, whose clock goes on, does to a fresh key.
 ///
 /// # Errors
-/// The first operation that breaks it.
-pub fn obeys(law: Property, key: &mut impl Holds, trace: &Trace<Op>) -> Check {
+/// The first operation that breaks one.
+pub fn obeys(obeyed: &[Property], key: &mut impl Holds, trace: &Trace<Op>) -> Check {
     let mut laws = Laws::default();
     trace.play::<Reference>(|op, now_us, _| {
         let before = key.held();
         let outcome = <Reference as play::Reference>::run_on(op, key, now_us);
         let changed = key.held().is_some_and(|held| before.as_ref() != Some(&held));
-        let known = format!("{laws:?}");
+        let known = laws.clone();
         let was_there = is_there(&before, now_us);
         let judged = laws.observe(*op, now_us, &outcome, was_there, Some(changed));
-        let is_it = judged.broken.iter().find(|broken| broken.property == law);
+        let is_it = judged.broken.iter().find(|broken| obeyed.contains(&broken.property));
         require(is_it.is_none(), || {
-            format!(
-                "{law}: {op:?} at {now_us} is {outcome:?}, knowing {known}, {before:?}: {is_it:?}"
-            )
+            format!("{is_it:?}: {op:?} at {now_us} is {outcome:?}, knowing {known:?}, {before:?}")
         })
     })
 }

@@ -22,16 +22,16 @@ pub const LAWS: [Property; 10] = {
 /// An inspection, an operation at the same time, and another inspection.
 pub type Step = [(Seen, Verdict); 3];
 
-/// Checks a law on what a trace does to a fresh lock.
+/// Checks laws on what a trace does to a fresh lock.
 ///
 /// # Errors
-/// The first operation that breaks it, and what is told of that. An operation that breaks others
+/// The first operation that breaks one, and what is told of that. An operation that breaks others
 /// ends the play.
-pub fn obeys(law: Property, lock: &mut OnKey<impl Holds>, trace: &Trace) -> Check {
+pub fn obeys(laws: &[Property], lock: &mut OnKey<impl Holds>, trace: &Trace) -> Check {
     for step in watch(lock, trace) {
         let broken = || step.iter().flat_map(|(_, verdict)| &verdict.broken);
-        if let Some(broken) = broken().find(|broken| broken.property == law) {
-            return Err(Failure::new(format!("{law}: {}: {step:#?}", broken.what)));
+        if let Some(broken) = broken().find(|broken| laws.contains(&broken.property)) {
+            return Err(Failure::new(format!("{}: {}: {step:#?}", broken.property, broken.what)));
         }
         // A record that is dropped too soon shows in what is answered later.
         if broken().any(|broken| broken.property != Property::D9) {

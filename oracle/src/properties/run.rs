@@ -84,13 +84,15 @@ pub fn each<S>(
 /// passes or fails as it should.
 ///
 /// # Errors
-/// The smallest input found on which the check fails, and why it does.
+/// The first input on which the check fails, and why it does. It is not shrunk: most failures here
+/// are expected.
 pub fn try_out<S>(cases: u32, strategy: &S, check: impl Fn(S::Value) -> Check) -> Result<(), String>
 where
     S: Strategy,
     S::Value: Debug,
 {
-    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let config =
+        Config { cases, failure_persistence: None, max_shrink_iters: 0, ..Config::default() };
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     TestRunner::new_with_rng(config, rng)
         .run(strategy, |input| check(input).map_err(|failure| TestCaseError::fail(failure.0)))

@@ -36,11 +36,11 @@ impl Law {
     pub const ALL: [Law; 8] =
         [Law::L1, Law::L2, Law::L3, Law::L4, Law::L5, Law::L9, Law::L10, Law::L12];
 
-    /// Checks the law on what a trace, whose clock goes on, does to a fresh key.
+    /// Checks laws on what a trace, whose clock goes on, does to a fresh key.
     ///
     /// # Errors
-    /// The first operation that breaks it.
-    pub fn check(self, key: &mut impl Holds, trace: &Trace<Ask>) -> Check {
+    /// The first operation that breaks one.
+    pub fn check(laws: &[Law], key: &mut impl Holds, trace: &Trace<Ask>) -> Check {
         let mut view = View::default();
         trace.play::<Reference>(|op, now_us, _| {
             let before = key.held();
@@ -48,8 +48,11 @@ impl Law {
             // Where nothing is held any more, the key has expired: no operation drops it.
             let idle = key.held().is_none_or(|held| before.as_ref() == Some(&held));
             let seen = Seen { op, now_us, outcome: &outcome, view: &view, idle };
-            require(seen.obeys(self), || {
-                format!("{self:?}: {op:?} at {now_us} is {outcome:?}, knowing {view:?}, {before:?}")
+            let broken = laws.iter().find(|law| !seen.obeys(**law));
+            require(broken.is_none(), || {
+                format!(
+                    "{broken:?}: {op:?} at {now_us} is {outcome:?}, knowing {view:?}, {before:?}"
+                )
             })?;
             view.learn(op, now_us, &outcome, idle);
             Ok(())

@@ -301,8 +301,8 @@ fn limit(kind: Kind) -> Limit {
 /// Checks a law on the machine that forgets nothing by itself, and on one whose key expires.
 fn holds(name: &str, law: Law) {
     property(name, cases(DEFAULT_CASES), &traces(), |trace| {
-        obeys(law, &mut OnKey(Slot::default()), &trace)?;
-        obeys(law, &mut OnKey(Model::new(Time::Store)), &trace)
+        obeys(&[law], &mut OnKey(Slot::default()), &trace)?;
+        obeys(&[law], &mut OnKey(Model::new(Time::Store)), &trace)
     });
 }
 

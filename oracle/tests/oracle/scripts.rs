@@ -18,22 +18,20 @@ pub(crate) fn judged<L: Copy + Debug, T: Debug>(
     laws: &[L],
     mutants: &[Mutant<L>],
     (cases, traces): (u32, impl Strategy<Value = T>),
-    obeys: impl Fn(L, &mut Simulated<'_>, &T) -> Check,
+    obeys: impl Fn(&[L], &mut Simulated<'_>, &T) -> Check,
 ) {
-    let judge = |law: L, store: SimStore| {
+    let judge = |laws: &[L], store: SimStore| {
         let store = RefCell::new(store);
         try_out(cases, &traces, |trace| {
             store.borrow_mut().flush_all();
-            obeys(law, &mut Simulated::new(&store, Time::Store, "one"), &trace)
+            obeys(laws, &mut Simulated::new(&store, Time::Store, "one"), &trace)
         })
     };
     let store = || SimStore::new().expect("Lua gets its memory");
-    for law in laws {
-        assert_eq!(judge(*law, store()), Ok(()), "{law:?}");
-    }
+    assert_eq!(judge(laws, store()), Ok(()));
     for (law, script, from, to) in mutants {
         let mutant = broken(lockage_lua::script(*script).source(), from, to);
-        let seen = judge(*law, store().with_script(*script, mutant));
+        let seen = judge(&[*law], store().with_script(*script, mutant));
         let seen = seen.expect_err(&format!("{law:?}: it lives with {to}"));
         assert!(!seen.contains("is Failed"), "the mutant runs: {seen}");
     }
