@@ -152,17 +152,20 @@ pub enum RecordError {
     /// The key has a stored limit (see [`crate::SetLimit`]), and the command names a limit of its
     /// own.
     LimitIsStored,
+    /// The time that decides is outside of what the call knows: the clock of the caller, or that of the store, is off.
+    ClockOff,
 }
 
 impl RecordError {
     /// Returns the status that scripts reply for this error; 0 is success.
-    const STATUS: [(i64, RecordError); 6] = [
+    const STATUS: [(i64, RecordError); 7] = [
         (1, RecordError::OtherKind),
         (2, RecordError::OtherVersion),
         (4, RecordError::Damaged),
         (5, RecordError::OperationReused),
         (7, RecordError::TooManyReservations),
         (8, RecordError::LimitIsStored),
+        (10, RecordError::ClockOff),
     ];
 
     /// Returns the status that scripts reply for this error.
@@ -196,6 +199,10 @@ impl fmt::Display for RecordError {
             }
             RecordError::LimitIsStored => {
                 "the key's limit is stored with it: follow that one, or reset the key to be rid of it"
+            }
+            RecordError::ClockOff => {
+                "the caller's clock and the store's disagree by more than a calendar window: set them, \
+                 and give the limiter a clock"
             }
         })
     }

@@ -2,14 +2,15 @@
 -- it is wrong: how many numbers a state has (`size`), which of them is `counted`, `unit` for each unit of cost, which
 -- counts what was in the window before (`previous`), and which is the `latest` time that counts; the `capacity` and the
 -- length of a `window`; `most`, the most that can be counted with every step exact and every time in range; and whether
--- it is a queue, whose requests have turns.
+-- it is a queue, whose requests have turns. Behind the configuration stands what a call gives, of a record zeros.
 local algorithms = {}
 $for_each_algorithm
 
 $about
 -- Configuration  $config: $config_words
+-- Given          $each_given: $given_words
 -- State          $state: $state_words
-function algorithms.$TAG($config)
+function algorithms.$TAG($limit)
   local wrong, most
   $wrong
   if wrong then return end
@@ -36,6 +37,15 @@ function algorithms.$TAG($config)
     return $capacity - floor(left)
   end
 
+  $if_given
+  -- Whether the state, or none, cannot be settled now: the clock is off.
+  function counter.is_off($state)
+    local off
+    $off
+    return off
+  end
+
+  $end_given
   function counter.fresh_at($state)
     local till
     $fresh_at

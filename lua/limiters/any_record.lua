@@ -5,7 +5,7 @@
 -- that is P1; whose use counts: o that of all clients, c that of each by itself; for how long it is kept
 -- after each write (us), and when it is over (us), unless it is written before: the record then acts as
 -- if it were not there.
-local LIMIT_IS_STORED, BLOCKED = $LIMIT_IS_STORED, $BLOCKED
+local LIMIT_IS_STORED, BLOCKED, CLOCK_OFF = $LIMIT_IS_STORED, $BLOCKED, $CLOCK_OFF
 local policy   -- what it says, but for the end
 
 -- The string or the head, and which form it has ('string' or 'list'); nothing where there is none; or

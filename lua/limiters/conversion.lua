@@ -40,7 +40,8 @@ end
 -- The state of an old part of the same kind.
 local function take_over(old, new)
   local state = old.state
-  if old.previous and old.window ~= new.window then return charge_fresh(new, used(old)) end
+  local is_aligned = old.like == new.like and not (old.previous and old.window ~= new.window)
+  if not is_aligned then return charge_fresh(new, used(old)) end
   local count = state[old.counted]
   if count > 0 and not old.previous then
     if old.unit ~= new.unit then

@@ -21,13 +21,30 @@ local convert          -- see conversion.lua
 -- waits for its turn (us); and under `default`, if it has one, the terms on which the limit in ARGV is
 -- stored where there is no record.
 local follows
+local is_off           -- whether the clock is: some part cannot be settled now
 local only_asks, sets  -- whether this script writes nothing, and whether it stores the limit in ARGV
 
--- The parts of the limit that begins at words[from], and what stands behind it; or nothing, where it
--- cannot be read, and why.
-local function read_parts(words, from)
-  local read, most, place = {}, 1, from
-  if words[place] == '$COMPOSITE' then most, place = $MAX_LIMITS, place + 1 end
+-- How many numbers each call carries behind the configuration.
+local GIVEN = {}
+$for_each_algorithm
+GIVEN.$TAG = (GIVEN.$TAG or 0) + 1   -- $each_given
+$end
+
+-- Returns what the call gives to a part that is alike but for its capacity, the first number.
+local function given_to(tag, like)
+  for _, part in ipairs(parts) do
+    if part.tag == tag and part.like == like then return part.given end
+  end
+end
+
+-- The parts of the limit that begins at words[from], what stands behind it, and how its record begins; or nothing,
+-- where it cannot be read, and why. In a record nothing is given: the call's parts give it.
+local function read_parts(words, from, is_record)
+  local read, most, place, names = {}, 1, from, {}
+  if words[place] == '$COMPOSITE' then
+    most, place = $MAX_LIMITS, place + 1
+    names[1] = '$COMPOSITE'
+  end
   repeat
     local tag, config = words[place] or '', {}
     local size = CONFIGS[tag]
@@ -36,13 +53,25 @@ local function read_parts(words, from)
       config[i] = tonumber(match(words[place + i] or '', '^%d+$'))
       if not config[i] or config[i] < 1 or config[i] > EXACT then return nil, place + i, DAMAGED end
     end
+    local count, like, given = GIVEN[tag], nil, nil
+    if count then
+      like, given = table.concat(words, ' ', place + 2, place + size), {}
+      for i = 1, count do
+        given[i] = is_record and 0 or tonumber(match(words[place + size + i] or '', '^%d+$'))
+        if not given[i] or given[i] > EXACT then return nil, place + size + i, DAMAGED end
+      end
+      given = is_record and given_to(tag, like) or given
+      for i = 1, count do config[size + i] = given[i] end
+    end
     local part = (algorithms[tag] or new_log)(unpack(config))
     if not part then return nil, place + 2, DAMAGED end
     part.tag, part.name = tag, table.concat(words, ' ', place, place + size)
-    read[#read + 1], place = part, place + 1 + size
+    part.like, part.given = like, given
+    names[#names + 1], read[#read + 1] = part.name, part
+    place = place + 1 + size + (not is_record and count or 0)
   until #read == most or not find(words[place] or '', '^%u')
   if most ~= 1 and #read < 2 then return nil, place, DAMAGED end
-  return read, place
+  return read, place, table.concat(names, ' ') .. ' '
 end
 
 local function logs_of(all)
@@ -74,10 +103,9 @@ end
 local function read_limit(first)
   local wrong = read_follow()
   if wrong then return nil, wrong end
-  local read, behind = read_parts(ARGV, first)
+  local read, behind, begins = read_parts(ARGV, first)
   if not read then return nil, wrong_argument(behind, 'part of a limit, whose tags this script knows') end
-  parts, logs = read, logs_of(read)
-  head = table.concat(ARGV, ' ', first, behind - 1) .. ' '
+  parts, logs, head = read, logs_of(read), begins
   return behind
 end
 
@@ -121,7 +149,7 @@ local function read_stored(record)
   for word in string.gmatch(text, '%S+') do words[#words + 1] = word end
   if not same then
     local status
-    stored, place, status = read_parts(words, 1)
+    stored, place, status = read_parts(words, 1, true)
     if not stored then return nil, {status} end
     if follows then
       parts, logs, same = stored, logs_of(stored), true
@@ -133,12 +161,19 @@ local function read_stored(record)
   if not read_states(words, place, stored) then return nil, {DAMAGED} end
   if bar then
     local most, adjusted = told_numbers(stored)
-    local fewest = #stored == 1 and not is_list and 0 or most
+    local fewest = #stored == 1 and not is_list and not stored[1].given and 0 or most
     local behind = read_reservations(sub(record, bar), stored, most, adjusted)
     local refused = not behind and {DAMAGED} or read_behind(behind, most, fewest, adjusted)
     if refused then return nil, refused end
   end
   return stored, same
+end
+
+-- Whether any of the parts cannot be settled now.
+local function any_is_off(all)
+  for _, part in ipairs(all) do
+    if part.given and part.is_off(unpack(part.state or {})) then return true end
+  end
 end
 
 local function settle(all)
@@ -252,6 +287,7 @@ end
 
 -- A limit per client is for another key: it is told, and kept.
 local function tell_per_client()
+  if is_off and not only_asks then return told({CLOCK_OFF, now}) end
   id = nil
   if not only_asks then store() end
   return told({0, now})
@@ -266,13 +302,16 @@ local function read_record()
   form = found
   if not record then
     for _, part in ipairs(parts) do part.state, part.used, part.skip = {}, 0, 0 end
+    is_off = any_is_off(parts)
     settle(parts)
   else
     entries = form == 'list' and math.huge or 0
     local stored, same = read_stored(record)
     if not stored then return same end
     local is_fast_path = same and not stored[2] and not policy and not blocked and not reservations[1]
-    prior = is_fast_path and stored[1].state
+    -- What was given to settle a state is not at hand later.
+    prior = is_fast_path and not stored[1].given and stored[1].state
+    is_off = any_is_off(same and stored or parts)
     settle(stored)
     converted = not same
     if converted then convert(stored) else lower_reservations(parts) end

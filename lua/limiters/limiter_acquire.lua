@@ -38,6 +38,7 @@ if again then
   return told(again)
 end
 
+if is_off then return told({CLOCK_OFF, now}) end
 local reply = blocked and {BLOCKED, now, blocked} or {0, now}
 local before = not reserves and prior or {}
 if not before[1] then add_states(before) end
@@ -61,6 +62,6 @@ if broken then return {DAMAGED} end
 if reserves and admitted and not reserve(tonumber(ARGV[costs]), before, parts) then return {TOO_MANY} end
 if reserves or not admitted then id = nil end   -- a request that was not admitted is not remembered
 -- What follows from a fresh state alone is not remembered where that is a single counter's.
-local made_from = (form or logs[1] or parts[2]) and as_text(before, 1)
+local made_from = (form or logs[1] or parts[2] or parts[1].given) and as_text(before, 1)
 if admitted or converted then store(ARGV[costs], made_from) end
 return told(reply)

@@ -34,6 +34,7 @@ if refused then return refused end
 local again = repeated(amount, letter)
 if again then return told(again) end
 
+if is_off then return told({CLOCK_OFF, now}) end
 local change = {}
 
 function change.t()

@@ -10,6 +10,7 @@ only_asks = true
 refused = read_record()
 if refused then return refused end
 
+if is_off then return told({CLOCK_OFF, now}) end
 local reply = blocked and {BLOCKED, now, blocked} or {0, now}
 add_states(reply)
 add_freed_at(reply, tonumber(ARGV[cost]))

@@ -21,11 +21,13 @@ sets = true
 if mode == 'f' then
   local record, _, other = read_any()
   if other then return other end
+  if any_is_off(parts) then return {CLOCK_OFF, now} end
   if record then redis.call('DEL', key) end
 end
 refused = read_record()
 if refused then return refused end
 if mode == 'a' and policy then return {0, now, 0} end
+if is_off then return told({CLOCK_OFF, now}) end
 policy = {scope = scope, keep = keep}
 store()
 return {0, now, 1}

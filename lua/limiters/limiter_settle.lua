@@ -31,6 +31,7 @@ if not reserved.places then
   return told({0, reserved[3], SETTLED, unpack(reserved, 4)})
 end
 
+if is_off then return told({CLOCK_OFF, now}) end
 local index
 for i, reservation in ipairs(reservations) do
   if reservation == reserved then index = i end

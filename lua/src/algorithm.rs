@@ -28,7 +28,8 @@ impl<'l> Algorithm<'l> {
     /// # Panics
     /// Where the file does not say what is counted, or says a name that is none of the state's.
     pub(crate) fn variables(&self, index: usize) -> BTreeMap<String, String> {
-        let [config, state, call] = ["config", "state", "call"].map(|part| self.names(part));
+        let [config, given, state, call] =
+            ["config", "given", "state", "call"].map(|part| self.names(part));
         let only = |part: &str| self.names(part).first().map(String::as_str);
         let place = |name: &str| {
             let place = state.iter().position(|it| it == name);
@@ -43,7 +44,8 @@ impl<'l> Algorithm<'l> {
         let lists = [
             ("config", listed(config, "")),
             ("state", listed(state, "")),
-            ("asked", listed(&[config, call].concat(), "")),
+            ("limit", listed(&[config, given].concat(), "")),
+            ("asked", listed(&[config, given, call].concat(), "")),
             ("stored_config", listed(config, "stored_")),
             ("stored_state", listed(state, "stored_")),
             ("old_state", listed(state, "old_")),
@@ -54,6 +56,7 @@ impl<'l> Algorithm<'l> {
         let names = [
             ("config_words", words("config")),
             ("state_words", words("state")),
+            ("given_words", words("given")),
             ("call_words", words("call")),
             ("capacity", only("capacity").unwrap_or("nil").to_owned()),
             ("counted", counted.to_owned()),
@@ -67,10 +70,10 @@ impl<'l> Algorithm<'l> {
             ("LETTER", self.tag().as_bytes()[0].to_string()),
             ("D_CONFIG", "d".repeat(config.len())),
             ("D_STATE", "d".repeat(state.len())),
-            ("D_ASKED", "d".repeat(config.len() + call.len())),
+            ("D_ASKED", "d".repeat(config.len() + given.len() + call.len())),
             ("CONFIGS", config.len().to_string()),
             ("STATES", state.len().to_string()),
-            ("CALL_SIZE", (8 * (config.len() + call.len() + 1)).to_string()),
+            ("CALL_SIZE", (8 * (config.len() + given.len() + call.len() + 1)).to_string()),
             ("CONFIG_SIZE", (8 * config.len()).to_string()),
             ("RECORD_SIZE", record_size(config.len() + state.len()).to_string()),
             ("PLACE", record_size(config.len()).to_string()),

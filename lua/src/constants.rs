@@ -68,6 +68,7 @@ pub(crate) fn all() -> BTreeMap<&'static str, String> {
         ("TOO_MANY_RESERVATIONS", RecordError::TooManyReservations.status()),
         ("LIMIT_IS_STORED", RecordError::LimitIsStored.status()),
         ("BLOCKED", BLOCKED),
+        ("CLOCK_OFF", RecordError::ClockOff.status()),
     ];
     let texts = [
         ("ARGUMENT", ARGUMENT),

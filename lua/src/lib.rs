@@ -128,8 +128,8 @@ mod tests {
     }
 
     /// What the line of a part of an algorithm can say.
-    const VALUES: [&str; 11] = [
-        "tag", "like", "config", "state", "call", "capacity", "counted", "unit", "latest",
+    const VALUES: [&str; 12] = [
+        "tag", "like", "config", "given", "state", "call", "capacity", "counted", "unit", "latest",
         "window", "previous",
     ];
 

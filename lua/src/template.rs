@@ -9,6 +9,7 @@
 //! | `$EXACT` | a constant: see `constants.rs` |
 //! | `$state`, `$TAG`, ... | of the algorithm: see `algorithm.rs` |
 //! | a line with `$each_state` | this line for each of the names |
+//! | `$if_given` to `$end_given` | these lines, where the calls of the algorithm carry numbers behind its configuration |
 //! | `$for_each_algorithm` to `$end` | these lines for each algorithm; `$elseif` is `if` in the first, then `elseif` |
 //!
 //! A part is looked for in the algorithm, in the one that it is like, and in the template; then by its name in all files
@@ -128,7 +129,9 @@ impl Library {
     /// that several fit in one call.
     fn algorithms(&self, alone: bool) -> impl Iterator<Item = Algorithm<'_>> {
         let all = self.algorithms.iter().map(|name| self.algorithm(name));
-        all.filter(move |it| alone || it.names("call").is_empty())
+        let is_plain =
+            |it: &Algorithm<'_>| ["call", "given"].iter().all(|part| it.names(part).is_empty());
+        all.filter(move |it| alone || is_plain(it))
     }
 }
 
@@ -184,6 +187,13 @@ impl<'l> Page<'l> {
                     let block: Vec<&str> = block.collect();
                     self.write_each(&block.join("\n"), indent, to);
                 }
+                Some("if_given") => {
+                    let block = lines.by_ref().take_while(|line| line.trim_start() != "$end_given");
+                    let block: Vec<&str> = block.collect();
+                    if self.layers.iter().any(|file| file.part("given").is_some()) {
+                        self.write(&block.join("\n"), indent, to);
+                    }
+                }
                 Some(name) => {
                     let indent = [indent, &line[..line.len() - code.len()]].concat();
                     self.splice(name, &indent, to);
@@ -203,7 +213,7 @@ impl<'l> Page<'l> {
 
     /// A line, or one for each of the names that it is for.
     fn write_line(&self, line: &str, indent: &str, to: &mut String) {
-        let each = ["config", "state", "call"]
+        let each = ["config", "given", "state", "call"]
             .into_iter()
             .find(|list| line.contains(&format!("$each_{list}")));
         let Some(list) = each else {

@@ -1,6 +1,7 @@
 $about
 --
 -- Configuration  $config: $config_words
+-- Given          $each_given: $given_words
 -- State          $state: $state_words
 -- Call           $each_call: $call_words
 -- ARGV[1] is $asked, then one or more costs. The record is $TAG: and $config, $state.
@@ -12,6 +13,7 @@ local record = redis.pcall('GET', key)
 if size < $CALL_SIZE or size % 8 ~= 0 then return redis.error_reply(WRONG_CALL) end
 local $asked, cost, at = struct.unpack('<$D_ASKEDd', call)
 if not ($each_call >= 0) then return redis.error_reply(WRONG_CALL) end
+if not ($each_given >= 0 and $each_given % 1 == 0 and $each_given <= $EXACT) then return redis.error_reply(WRONG_CALL) end
 local $state, $old_state, reply
 if record then
   if #record ~= $RECORD_SIZE then return redis.error_reply(NEEDS_SLOW_PATH) end
@@ -24,6 +26,9 @@ if record then
   end
   old_$each_state = stored_$each_state
   $each_state = stored_$each_state
+  $if_given
+  $check_clock
+  $end_given
   $settle
 else
   local wrong
@@ -33,6 +38,9 @@ else
   then
     return redis.error_reply(WRONG_CALL)
   end
+  $if_given
+  $check_clock
+  $end_given
   $new
 end
 $reply
@@ -69,6 +77,11 @@ end
 record = '$TAG:' .. string.sub(call, 1, $CONFIG_SIZE) .. new_state
 redis.call('SET', key, record, 'PX', math.ceil((till - now) / 1000) + skew)
 return reply
+
+-- @check_clock
+local off
+$off
+if off then return redis.error_reply(NEEDS_SLOW_PATH) end
 
 -- @reply
 $stored_reply

@@ -7,7 +7,8 @@
 -- Every reply is {0, now, ...}, from a limiter whose key is blocked {6, now, until, ...}, or, where
 -- the key holds something that the script cannot work on, {status}: 1 another kind of record (or of
 -- key), 2 another version, 4 damaged, 5 the id was used before, for another operation or another
--- cost, 7 as many reservations are open as there can be, 8 the key's limit is stored with it. Nothing is
+-- cost, 7 as many reservations are open as there can be, 8 the key's limit is stored with it,
+-- 10 the time is outside of what the call knows of a calendar window; the last one with the time. Nothing is
 -- written then. Nothing is written either where the reply is an error that begins with $ARGUMENT,
 -- for a wrong argument.
 local key = KEYS[1]

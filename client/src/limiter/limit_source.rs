@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockage_core::{
-    Command, FixedWindow, Limit, LimitCommand, Peek, ReplyError, Scope, SetLimit, StoredLimit,
-    StoredLimitOutcome, WithStoredLimit,
+    Command, FixedWindow, Limit, LimitCommand, Peek, RecordError, ReplyError, Scope, SetLimit,
+    StoredLimit, StoredLimitOutcome, WithStoredLimit,
 };
 
 use super::shards::{Recent, Shards, recent};
@@ -228,8 +228,9 @@ impl LimitSource {
         key: &Key,
     ) -> Result<Option<StoredLimit>, StoreError> {
         let ask = WithStoredLimit::new(Peek::new(self.nominal(), 0));
-        let (StoredLimitOutcome::PerClient(limit) | StoredLimitOutcome::Done { limit, .. }) =
-            store.execute(key, &ask).await?
+        let (StoredLimitOutcome::PerClient(limit)
+        | StoredLimitOutcome::ClockOff(limit)
+        | StoredLimitOutcome::Done { limit, .. }) = store.execute(key, &ask).await?
         else {
             self.forget(key);
             return Ok(None);
@@ -254,6 +255,10 @@ impl LimitSource {
                 self.note(key, limit);
                 let own = self.known_as(key, limit).own_key.ok_or(Error::NoClient)?;
                 Ok(Step::Own(own, command.under(limit.limit())))
+            }
+            StoredLimitOutcome::ClockOff(limit) => {
+                self.note(key, limit);
+                Err(StoreError::from(RecordError::ClockOff).into())
             }
             StoredLimitOutcome::NoLimit => {
                 self.forget(key);

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::machine::{Config, Machine};
+use super::machine::{Config, Machine, State};
 use super::parse::Input;
 use super::share::Shares;
 use super::{Limit, ParseError, Single, SlidingLog};
@@ -21,6 +21,8 @@ pub(crate) struct Row {
     pub(crate) acquire: ScriptId,
     /// How many numbers its configuration has.
     pub(crate) config_len: usize,
+    /// How many numbers each call carries behind the configuration.
+    pub(crate) given_len: usize,
     /// How many numbers its state has.
     pub(crate) state_len: usize,
     pub(super) read: fn(&[u64]) -> Option<Single>,
@@ -36,13 +38,13 @@ pub(crate) enum Algorithm<'a> {
     Log(&'a SlidingLog),
 }
 
-/// Makes of each row `Kind { ARM of Algorithm, tag, word, script, config LEN, state LEN }` what a kind needs.
+/// Makes of each row `Kind { ARM of Algorithm, tag, word, script, config LEN, given LEN, state LEN }` what a kind needs.
 macro_rules! kinds {
     (
         $(#[$doc:meta])*
         pub enum Limit;
         $($kind:ident {
-            $arm:ident, $tag:literal, $word:literal, $acquire:ident, config $config:literal, state $state:literal
+            $arm:ident, $tag:literal, $word:literal, $acquire:ident, config $config:literal, given $given:tt, state $state:literal
         })*
     ) => {
         $(#[$doc])*
@@ -79,6 +81,13 @@ macro_rules! kinds {
                 }
             }
 
+            /// Returns it with the numbers that calls carry behind the configuration.
+            fn with_given(self, given: &[u64]) -> Self {
+                match self {
+                    $(Single::$kind(limit) => Single::$kind(limit.with_given(given)),)*
+                }
+            }
+
             /// Returns how it counts.
             pub(crate) fn algorithm(&self) -> Algorithm<'_> {
                 match self {
@@ -112,6 +121,7 @@ macro_rules! kinds {
                     is_log: kinds!(@is_log $arm),
                     acquire: ScriptId::$acquire,
                     config_len: $config,
+                    given_len: $given,
                     state_len: $state,
                     read: |config| <$kind as Kind>::read(config).map(Single::$kind),
                     parse: <$kind as Kind>::parse,
@@ -130,17 +140,18 @@ macro_rules! kinds {
                 }
             }
 
-            kinds!(@meter $arm $kind $state);
+            kinds!(@meter $arm $kind $given $state);
         )*
     };
-    (@meter Machine $kind:ident $state:literal) => {
+    (@meter Machine $kind:ident 0 $state:literal) => {
         impl Meter for $kind {
             type Kept = [u64; $state];
         }
     };
     (@is_log Machine) => { false };
     (@is_log Log) => { true };
-    (@meter Log $kind:ident $state:literal) => {};
+    // A log has no state of constant size, and a state alone does not say what calls carry.
+    (@meter $arm:ident $kind:ident $given:tt $state:literal) => {};
 }
 
 pub(super) use kinds;
@@ -168,6 +179,36 @@ impl Single {
 
     pub(crate) fn config(&self) -> Config {
         self.kind().config()
+    }
+
+    /// Returns the numbers that calls carry behind the configuration.
+    pub(crate) fn given(&self) -> &[u64] {
+        self.kind().given()
+    }
+
+    /// Returns it with the numbers that one of `others` carries, or with none. That one may differ in its capacity, the
+    /// first number of a configuration.
+    pub(crate) fn given_by(self, others: &[Single]) -> Single {
+        let lends =
+            |it: &&Single| it.row().tag == self.row().tag && it.config()[1..] == self.config()[1..];
+        match self.row().given_len {
+            0 => self,
+            _ => {
+                let lender = others.iter().find(lends);
+                self.with_given(lender.map_or(&[], |it| it.given()))
+            }
+        }
+    }
+
+    /// Returns whether scripts reply its state settled, not as it was stored: without what the call carried
+    /// it could not be settled later, as where a request is remembered.
+    pub(crate) fn replies_settled(&self) -> bool {
+        self.row().given_len > 0
+    }
+
+    /// Returns whether a state, or none, can be settled at `now`: see [`Machine::can_settle`].
+    pub(crate) fn can_settle(&self, state: Option<State>, now: u64) -> bool {
+        self.machine().is_none_or(|machine| machine.can_settle(state, now))
     }
 
     pub(super) fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

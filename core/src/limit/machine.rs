@@ -31,6 +31,20 @@ pub(crate) trait Kind {
     /// Writes what stands behind the word of its kind.
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
+    /// Returns the numbers that every call under this limit carries behind the configuration, and no
+    /// record keeps: what the machine cannot compute from the configuration and the time.
+    fn given(&self) -> &[u64] {
+        &[]
+    }
+
+    /// Returns the limit with the numbers that [`Kind::given`] returned of one like it, or with none.
+    fn with_given(self, _given: &[u64]) -> Self
+    where
+        Self: Sized,
+    {
+        self
+    }
+
     /// Returns one of equal parts of this limit.
     fn share(&self, shares: Shares) -> Result<Limit, ConfigError>;
 }
@@ -44,6 +58,14 @@ pub(crate) trait Machine {
 
     /// Returns the state as it counts at `now`; a fresh one where there is none.
     fn settle(&self, state: Option<State>, now: u64) -> State;
+
+    /// Returns whether [`Machine::settle`] has what it needs; where not, the caller's clock is off.
+    ///
+    /// A settled state can be settled again at its time, with no numbers given.
+    #[inline]
+    fn can_settle(&self, _state: Option<State>, _now: u64) -> bool {
+        true
+    }
 
     /// Returns the state with `cost` charged, whether it fits or not, of at most [`Machine::holds`] in all.
     fn charge(&self, state: State, cost: u64) -> State;
@@ -160,7 +182,7 @@ impl From<State> for [u64; 3] {
 }
 
 /// A configuration as integers, at most three.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Config {
     numbers: [u64; 3],
     len: usize,

@@ -66,12 +66,12 @@ kinds! {
     /// # Ok::<(), lockage_core::ParseError>(())
     /// ```
     pub enum Limit;
-    FixedWindow { Machine, "F1", "fixed-window", FixedWindowAcquire, config 2, state 2 }
-    SlidingLog { Log, "L1", "sliding-log", SlidingLogAcquire, config 2, state 2 }
-    SlidingWindow { Machine, "S1", "sliding-window", SlidingWindowAcquire, config 2, state 3 }
-    TokenBucket { Machine, "T1", "token-bucket", TokenBucketAcquire, config 3, state 2 }
-    IntervalBucket { Machine, "I1", "token-bucket", IntervalBucketAcquire, config 3, state 2 }
-    LeakyBucket { Machine, "Q1", "leaky-bucket", LeakyBucketAcquire, config 3, state 2 }
+    FixedWindow { Machine, "F1", "fixed-window", FixedWindowAcquire, config 2, given 0, state 2 }
+    SlidingLog { Log, "L1", "sliding-log", SlidingLogAcquire, config 2, given 0, state 2 }
+    SlidingWindow { Machine, "S1", "sliding-window", SlidingWindowAcquire, config 2, given 0, state 3 }
+    TokenBucket { Machine, "T1", "token-bucket", TokenBucketAcquire, config 3, given 0, state 2 }
+    IntervalBucket { Machine, "I1", "token-bucket", IntervalBucketAcquire, config 3, given 0, state 2 }
+    LeakyBucket { Machine, "Q1", "leaky-bucket", LeakyBucketAcquire, config 3, given 0, state 2 }
 }
 
 impl Limit {
@@ -116,9 +116,17 @@ impl Limit {
     /// Returns the limit that a record of this limit reads back as; limits that act alike have one.
     pub(crate) fn in_lowest_terms(&self) -> Limit {
         let read = |single: &Single| Single::read(single.row().tag, &single.config());
-        let singles = self.singles();
-        let limits: Vec<Limit> =
-            singles.iter().map(|single| read(single).unwrap_or(*single).into()).collect();
+        self.map(|single| read(single).unwrap_or(*single).given_by(&[*single]))
+    }
+
+    /// Returns the limit with the numbers that `other` gives to calls, where it is like this one.
+    pub(crate) fn given_by(&self, other: &Limit) -> Limit {
+        self.map(|single| single.given_by(&other.singles()))
+    }
+
+    /// Returns the limit with each part changed.
+    fn map(&self, change: impl FnMut(&Single) -> Single) -> Limit {
+        let limits: Vec<Limit> = self.singles().iter().map(change).map(Limit::from).collect();
         Limit::all(&limits).unwrap_or(*self)
     }
 }

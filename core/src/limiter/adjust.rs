@@ -240,6 +240,10 @@ impl LimitCommand for Adjust {
 }
 
 impl Run for Adjust {
+    fn limit(&self) -> Limit {
+        self.limit
+    }
+
     fn run(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Adjusted, RecordError> {
         let limits = self.limit.singles();
         if let (Some(request), Some(record)) = (self.request, &*slot)

@@ -170,6 +170,10 @@ impl LimitCommand for Acquire {
 }
 
 impl Run for Acquire {
+    fn limit(&self) -> Limit {
+        self.limit
+    }
+
     fn run(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Decision, RecordError> {
         Ok(self.admit(slot, now)?.0)
     }
@@ -238,6 +242,10 @@ impl LimitCommand for AcquireEach {
 }
 
 impl Run for AcquireEach {
+    fn limit(&self) -> Limit {
+        self.limit
+    }
+
     fn run(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Vec<Decision>, RecordError> {
         let mut decisions = Vec::with_capacity(self.costs.len());
         apply_acquire(&self.limit, slot, now, self.costs(), None, &mut |one| decisions.push(one))?;
@@ -272,14 +280,15 @@ impl<'a> Costs<'a> {
     }
 }
 
-/// The configuration of a limit, the max_wait where there are turns, and the costs, packed; before it, of several
+/// The configuration of a limit, what it gives to calls, the max_wait where there are turns, and the costs, packed; before it, of several
 /// limits, their letters. None where there is no faster script for it.
 fn pack_acquire(limit: &Limit, costs: Costs<'_>) -> Option<PackedCall> {
     let script = wire::fast_script(limit)?;
     let singles = limit.singles();
     let letters = letters(singles.iter().map(|single| single.row().tag));
     let letters = (script == ScriptId::CompositeAcquire).then_some(letters);
-    let configs = singles.iter().flat_map(|single| single.config().to_vec());
+    let numbers = |single: &Single| [&*single.config(), single.given()].concat();
+    let configs = singles.iter().flat_map(numbers);
     let has_turns = singles.iter().any(Single::has_turns);
     let max_wait = has_turns.then_some(costs.max_wait.as_micros());
     let costs = costs.each.iter().copied();
@@ -305,7 +314,7 @@ fn apply_acquire(
     decided: &mut dyn FnMut(Decision),
 ) -> Result<Option<Vec<u64>>, RecordError> {
     let limits = limit.singles();
-    let told = match fast_path(&limits, slot, now) {
+    let told = match fast_path(&limits, slot, now)? {
         Some((limit, prior)) => {
             let mut key = KeyState::of_one(limit, prior, now).within(costs.max_wait);
             let before = key.parts[0];
@@ -315,7 +324,11 @@ fn apply_acquire(
                 return Ok(None);
             }
             Record::put(slot, Body::Counter(after), now);
-            prior.map_or(Vec::new(), |state| LimitState { limit, state }.numbers().to_vec())
+            match prior {
+                _ if limit.replies_settled() => before.numbers().to_vec(),
+                Some(state) => LimitState { limit, state }.numbers().to_vec(),
+                None => Vec::new(),
+            }
         }
         None => {
             let mut transaction = Transaction::new(&limits, slot, now)?;
@@ -346,10 +359,10 @@ pub(super) fn fast_path(
     limits: &Singles,
     slot: &Option<Record>,
     now: Timestamp,
-) -> Option<(Single, Option<State>)> {
-    let [limit] = limits[..] else { return None };
-    match slot {
-        None => (!limit.is_log()).then_some((limit, None)),
+) -> Result<Option<(Single, Option<State>)>, RecordError> {
+    let [limit] = limits[..] else { return Ok(None) };
+    let prior = match slot {
+        None if !limit.is_log() => None,
         Some(Record {
             body: Body::Counter(part),
             blocked_until,
@@ -360,9 +373,13 @@ pub(super) fn fast_path(
             && blocked_until.is_none_or(|until| until <= now.as_micros())
             && reservations.until() <= now =>
         {
-            Some((limit, Some(part.state)))
+            Some(part.state)
         }
-        Some(_) => None,
+        _ => return Ok(None),
+    };
+    match limit.can_settle(prior, now.as_micros()) {
+        true => Ok(Some((limit, prior))),
+        false => Err(RecordError::ClockOff),
     }
 }
 

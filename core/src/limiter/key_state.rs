@@ -225,6 +225,11 @@ impl LimitState {
         LimitState { limit, state }
     }
 
+    /// Returns the state of the limit with what one of `limits` gives to calls.
+    pub(super) fn given_by(self, limits: &[Single]) -> Self {
+        LimitState { limit: self.limit.given_by(limits), ..self }
+    }
+
     /// Returns the state at `now`. A log's is settled by its entries: see [`SlidingLog::settle`].
     pub(super) fn settled(self, now: u64) -> Self {
         let state = match self.limit.algorithm() {

@@ -56,9 +56,13 @@ impl LimitCommand for Peek {
 }
 
 impl Run for Peek {
+    fn limit(&self) -> Limit {
+        self.limit
+    }
+
     fn run(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Decision, RecordError> {
         let limits = self.limit.singles();
-        if let Some((limit, prior)) = fast_path(&limits, slot, now) {
+        if let Some((limit, prior)) = fast_path(&limits, slot, now)? {
             return Ok(KeyState::of_one(limit, prior, now).peek(self.cost, &[]));
         }
         Ok(Transaction::new(&limits, slot, now)?.peek(self.cost))

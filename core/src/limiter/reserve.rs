@@ -152,6 +152,10 @@ impl LimitCommand for Reserve {
 }
 
 impl Run for Reserve {
+    fn limit(&self) -> Limit {
+        self.limit
+    }
+
     fn run(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Reserved, RecordError> {
         let limits = self.limit.singles();
         if let Some(reserved) = self.repeated(slot, &limits, now)? {
@@ -272,6 +276,10 @@ impl LimitCommand for Settle {
 }
 
 impl Run for Settle {
+    fn limit(&self) -> Limit {
+        self.limit
+    }
+
     fn run(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Settlement, RecordError> {
         let (limits, id) = (self.limit.singles(), self.reservation.id);
         let Some(record) = slot else { return Ok(self.gone(now)) };

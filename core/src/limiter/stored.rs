@@ -88,6 +88,10 @@ impl StoredLimit {
         Duration::from_micros(self.terms.keep_us)
     }
 
+    pub(super) fn from_parts(limit: Limit, terms: Terms) -> Self {
+        StoredLimit { limit, terms }
+    }
+
     pub(super) fn terms(&self) -> Terms {
         self.terms
     }

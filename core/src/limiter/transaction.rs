@@ -134,17 +134,23 @@ impl<'r> Transaction<'r> {
     }
 
     fn read(mut self, limits: &[Single], now: Timestamp) -> Result<Self, RecordError> {
-        let Some(record) = &*self.slot else { return Ok(self) };
+        let time = self.key.now;
+        let Some(record) = &*self.slot else {
+            check_clock(limits, &[], time)?;
+            return Ok(self);
+        };
         self.key.blocked_until = record.blocked_until.filter(|until| *until > now.as_micros());
         let own = record.body.limits().ok_or(RecordError::OtherKind)?;
         self.keeps_entries = own.iter().any(LimitState::is_log);
         let entries = stored(self.slot, self.keeps_entries);
         let settled: Vec<LimitState> =
-            own.iter().map(|part| settle(part, entries, self.key.now)).collect();
+            own.iter().map(|part| settle(&part.given_by(limits), entries, time)).collect();
         if record.is_of(limits) {
+            check_clock(limits, own, time)?;
             self.reservations = record.reservations.at(now, &settled);
             self.key.parts = settled;
         } else {
+            check_clock(limits, &[], time)?;
             self.convert(settled);
         }
         Ok(self)
@@ -339,6 +345,15 @@ impl<'r> Transaction<'r> {
         entries.drain(..expired);
         self.update_logs(|state| state.skip -= expired);
         Body::Group(GroupRecord { parts: self.key.parts.as_slice().into(), entries })
+    }
+}
+
+/// Refuses to settle these limits, of which a record has the states or none, by a clock that is off.
+fn check_clock(limits: &[Single], own: &[LimitState], now: u64) -> Result<(), RecordError> {
+    let mut states = own.iter().map(|part| part.state);
+    match limits.iter().all(|limit| limit.can_settle(states.next(), now)) {
+        true => Ok(()),
+        false => Err(RecordError::ClockOff),
     }
 }
 

@@ -21,16 +21,17 @@ pub(super) fn fast_script(limit: &Limit) -> Option<ScriptId> {
 
 /// Whether the fast path of several limits knows this one.
 fn is_plain_counter(single: &Single) -> bool {
-    single.machine().is_some() && !single.has_turns()
+    single.machine().is_some() && !single.has_turns() && single.given().is_empty()
 }
 
-/// The tags and configurations, which are the head of the record that is looked for.
+/// The tags and configurations, which are the head of the record that is looked for, each with what it gives to
+/// calls.
 pub(super) fn with_limit(call: TextCall, limit: &Limit) -> TextCall {
     let singles = limit.singles();
     let call = call.with_all((singles.len() > 1).then_some(COMPOSITE_TAG));
-    singles
-        .iter()
-        .fold(call, |call, single| call.with(single.row().tag).with_all(&*single.config()))
+    singles.iter().fold(call, |call, single| {
+        call.with(single.row().tag).with_all(&*single.config()).with_all(single.given())
+    })
 }
 
 /// A time as numbers of a record or a reply, which have none.
@@ -163,7 +164,7 @@ pub(super) fn recall(
 ) -> Option<Decision> {
     let mut key = match (limits, told) {
         // A counter that had no record.
-        ([only], []) if !only.is_log() => KeyState::fresh(limits, now),
+        ([only], []) if !only.is_log() && !only.replies_settled() => KeyState::fresh(limits, now),
         _ => KeyState::read(limits, now, told).filter(|(_, rest)| rest.is_empty())?.0,
     };
     Some(key.decide(cost, &[])).filter(Decision::is_allowed)

@@ -18,7 +18,7 @@ pub trait LimitCommand: Command + run::Run {
 
 /// Keeps the trait to those here.
 pub(super) mod run {
-    use super::{Command, MaxWait, Record, RecordError, Timestamp};
+    use super::{Command, Limit, MaxWait, Record, RecordError, Timestamp};
 
     pub trait Run: Command {
         /// As [`Command::apply`], whether or not the key's limit is stored.
@@ -27,6 +27,9 @@ pub(super) mod run {
             slot: &mut Option<Record>,
             now: Timestamp,
         ) -> Result<Self::Outcome, RecordError>;
+
+        /// The limit that it was made with.
+        fn limit(&self) -> Limit;
 
         /// How long the caller waits for its turn.
         fn max_wait(&self) -> MaxWait {
@@ -76,6 +79,9 @@ pub enum StoredLimitOutcome<T> {
     /// The limit that is stored is for each client by itself, and nothing was done: the command is for the
     /// client's own key, under this limit.
     PerClient(StoredLimit),
+    /// The limit that is stored needs boundaries around this time, which the command's own limit did not
+    /// bring, and nothing was done: see [`RecordError::ClockOff`].
+    ClockOff(StoredLimit),
     /// It was run.
     Done {
         /// What came of it.
@@ -98,7 +104,12 @@ impl<C: LimitCommand> WithStoredLimit<C> {
     }
 
     fn command_under(&self, limit: StoredLimit) -> C {
-        self.command.under(limit.limit())
+        self.command.under(self.given(limit).limit())
+    }
+
+    /// The stored limit with what the command's own one gives to calls, where they are alike.
+    fn given(&self, limit: StoredLimit) -> StoredLimit {
+        StoredLimit::from_parts(limit.limit().given_by(&self.command.limit()), limit.terms())
     }
 }
 
@@ -133,6 +144,9 @@ impl<C: LimitCommand> Command for WithStoredLimit<C> {
             [] => return Err(ReplyError::Unexpected),
         };
         let limit = StoredLimit::read(numbers).ok_or(ReplyError::Unexpected)?;
+        if reply.first() == Some(&RecordError::ClockOff.status()) {
+            return Ok(StoredLimitOutcome::ClockOff(limit));
+        }
         if limit.terms().is_per_client() {
             return Ok(StoredLimitOutcome::PerClient(limit));
         }
@@ -155,11 +169,17 @@ impl<C: LimitCommand> Command for WithStoredLimit<C> {
         let Some(limit) = limit else { return Ok(StoredLimitOutcome::NoLimit) };
         if limit.terms().is_per_client() {
             if !self.command.only_asks() {
-                SetLimit::new(limit).apply(slot, now)?;
+                match SetLimit::new(self.given(limit)).apply(slot, now) {
+                    Err(RecordError::ClockOff) => return Ok(StoredLimitOutcome::ClockOff(limit)),
+                    stored => drop(stored?),
+                }
             }
             return Ok(StoredLimitOutcome::PerClient(limit));
         }
-        let outcome = self.command_under(limit).run(slot, now)?;
+        let outcome = match self.command_under(limit).run(slot, now) {
+            Err(RecordError::ClockOff) => return Ok(StoredLimitOutcome::ClockOff(limit)),
+            outcome => outcome?,
+        };
         if let Some(record) = slot {
             record.policy.get_or_insert(Policy::new(limit.terms()));
             record.settle_policy(now);

@@ -261,9 +261,9 @@ fn current(slot: &mut Slot, us: u64) -> Option<StoredLimit> {
         .unwrap()
     {
         StoredLimitOutcome::NoLimit => None,
-        StoredLimitOutcome::PerClient(limit) | StoredLimitOutcome::Done { limit, .. } => {
-            Some(limit)
-        }
+        StoredLimitOutcome::PerClient(limit)
+        | StoredLimitOutcome::ClockOff(limit)
+        | StoredLimitOutcome::Done { limit, .. } => Some(limit),
     }
 }
 
@@ -271,8 +271,8 @@ fn current_or(slot: &mut Slot, default: StoredLimit) -> Option<StoredLimit> {
     let peek = Peek::new(limit("sliding-log 1/s"), 0);
     match slot.execute(&WithStoredLimit::or_under(&peek, default), at(0)).unwrap() {
         StoredLimitOutcome::NoLimit => None,
-        StoredLimitOutcome::PerClient(limit) | StoredLimitOutcome::Done { limit, .. } => {
-            Some(limit)
-        }
+        StoredLimitOutcome::PerClient(limit)
+        | StoredLimitOutcome::ClockOff(limit)
+        | StoredLimitOutcome::Done { limit, .. } => Some(limit),
     }
 }

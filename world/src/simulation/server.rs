@@ -213,6 +213,7 @@ pub(super) trait Runs {
             }
             StoredLimitOutcome::NoLimit => Outcome::NoLimit,
             StoredLimitOutcome::PerClient(limit) => Outcome::PerClient(limit),
+            StoredLimitOutcome::ClockOff(limit) => unreachable!("no world has {limit:?}"),
         })
     }
 }
