@@ -122,6 +122,7 @@ scripts! {
     LeakyBucketAcquire = "leaky_bucket_acquire",
     LeakyBucketCancel = "leaky_bucket_cancel",
     SlidingLogAcquire = "sliding_log_acquire",
+    CalendarWindowAcquire = "calendar_window_acquire",
     CompositeAcquire = "composite_acquire",
     LimiterAcquire = "limiter_acquire",
     LimiterPeek = "limiter_peek",

@@ -59,9 +59,9 @@ pub use decision::{Decision, DenialReason, Origin, Part, Verdict};
 pub use error::{ConfigError, CostError, RecordError, ReplyError};
 pub use id::IdError;
 pub use limit::{
-    Bucket, Composite, FixedWindow, Gcra, IntervalBucket, LazyDecision, LeakyBucket, Limit, Meter,
-    MeterState, ParseError, Prior, SlidingLog, SlidingWindow, TokenBucket, parse_duration,
-    parse_rate,
+    Bucket, CalendarUnit, CalendarWindow, Composite, FixedWindow, Gcra, IntervalBucket,
+    LazyDecision, LeakyBucket, Limit, Meter, MeterState, ParseError, Prior, SlidingLog,
+    SlidingWindow, TokenBucket, Zone, parse_duration, parse_rate,
 };
 pub use limiter::{
     Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, LimitCommand, MAX_COSTS,

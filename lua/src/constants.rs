@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use lockage_core::lock::{self, Label};
 use lockage_core::{
-    Composite, MAX_RESERVATIONS, MAX_SPAN, REMEMBERED_REQUESTS, RecordError, Timestamp, rw_lock,
-    semaphore,
+    Composite, MAX_RESERVATIONS, MAX_SPAN, REMEMBERED_REQUESTS, RecordError, Timestamp, Zone,
+    rw_lock, semaphore,
 };
 
 use crate::NEEDS_SLOW_PATH;
@@ -46,6 +46,7 @@ pub(crate) fn all() -> BTreeMap<&'static str, String> {
         ("LOCK_NUMBER", tag_number(LOCK).into()),
         ("LOG_NUMBER", tag_number(LOG).into()),
         ("MAX_PERMITS", semaphore::MAX_PERMITS),
+        ("ZONES", Zone::COUNT.into()),
     ];
     let counts = [
         ("MAX_HOLDS", lock::MAX_HOLDS),

@@ -4,11 +4,13 @@
 use std::time::Duration;
 
 use lockage_core::{
-    ConfigError, FixedWindow, IntervalBucket, LeakyBucket, Limit, SlidingLog, SlidingWindow,
-    TokenBucket,
+    CalendarWindow, ConfigError, FixedWindow, IntervalBucket, LeakyBucket, Limit, SlidingLog,
+    SlidingWindow, TokenBucket,
 };
 
-/// The six limiters.
+use crate::calendar::Calendar;
+
+/// The limiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Opened by the first admitted request.
@@ -23,17 +25,20 @@ pub enum Kind {
     IntervalBucket,
     /// Continuous drain, as a queue.
     LeakyBucket,
+    /// A day, week, month or year of a time zone.
+    CalendarWindow,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 6] = [
+    pub const ALL: [Kind; 7] = [
         Kind::FixedWindow,
         Kind::SlidingLog,
         Kind::SlidingWindow,
         Kind::TokenBucket,
         Kind::IntervalBucket,
         Kind::LeakyBucket,
+        Kind::CalendarWindow,
     ];
 
     /// A name for messages and file names, such as `sliding_log`.
@@ -45,6 +50,7 @@ impl Kind {
             Kind::TokenBucket => "token_bucket",
             Kind::IntervalBucket => "interval_bucket",
             Kind::LeakyBucket => "leaky_bucket",
+            Kind::CalendarWindow => "calendar_window",
         }
     }
 }
@@ -60,13 +66,14 @@ pub enum Shape {
 
 impl Shape {
     /// Each kind by itself, and several of them in one.
-    pub const ALL: [Shape; 7] = [
+    pub const ALL: [Shape; 8] = [
         Shape::One(Kind::FixedWindow),
         Shape::One(Kind::SlidingLog),
         Shape::One(Kind::SlidingWindow),
         Shape::One(Kind::TokenBucket),
         Shape::One(Kind::IntervalBucket),
         Shape::One(Kind::LeakyBucket),
+        Shape::One(Kind::CalendarWindow),
         Shape::Several,
     ];
 
@@ -115,6 +122,11 @@ impl Limits {
         self.parts.iter().any(|part| part.kind == Kind::SlidingLog)
     }
 
+    /// Whether any of them is a calendar's.
+    pub fn has_calendar(&self) -> bool {
+        self.parts.iter().any(|part| part.kind == Kind::CalendarWindow)
+    }
+
     /// The machine's own type.
     ///
     /// # Panics
@@ -138,7 +150,7 @@ pub struct Config {
     pub kind: Kind,
     /// The limit of a window or a log, or the tokens that a bucket gains per span, or that a queue loses.
     pub amount: u64,
-    /// The window, the period or the interval, in microseconds.
+    /// The window, the period or the interval, in microseconds; of a calendar [what says which](Calendar::of_span).
     pub span_us: u64,
     /// What a bucket or a queue holds; for the others the same as `amount`.
     pub burst: u64,
@@ -173,6 +185,10 @@ impl Config {
             Kind::TokenBucket => TokenBucket::new(self.amount, span, self.burst)?.into(),
             Kind::IntervalBucket => IntervalBucket::new(self.amount, span, self.burst)?.into(),
             Kind::LeakyBucket => LeakyBucket::new(self.amount, span, self.burst)?.into(),
+            Kind::CalendarWindow => {
+                let calendar = Calendar::of_span(self.span_us);
+                CalendarWindow::new(self.amount, calendar.unit, calendar.zone())?.into()
+            }
         })
     }
 
@@ -203,6 +219,10 @@ impl From<Limit> for Config {
             }
             Limit::LeakyBucket(it) => {
                 bucket(Kind::LeakyBucket, it.amount(), it.period(), it.queue())
+            }
+            Limit::CalendarWindow(it) => {
+                let span = Duration::from_micros(Calendar::of(&it).span_us());
+                window(Kind::CalendarWindow, it.limit(), span)
             }
             several => unreachable!("a single limit, not {several}"),
         }

@@ -1,4 +1,4 @@
-//! The envelopes E1 to E7: how much a limit may admit in any span of time, whatever the traffic.
+//! The envelopes E1 to E8: how much a limit may admit in any span of time, whatever the traffic.
 //!
 //! A(T) is the largest total cost that is admitted in any half-open span of T microseconds. It grows only at those T at
 //! which a span comes to hold one more pair of admitted requests, so it is enough to look at the spans that begin with
@@ -6,6 +6,7 @@
 
 use lockage_core::Limit;
 
+use crate::calendar::Calendar;
 use crate::config::{Config, Kind};
 use crate::property::Property;
 
@@ -35,6 +36,12 @@ pub fn bound(config: &Config, length_us: u64) -> u128 {
             (amount * length.div_ceil(span)).max(straddled)
         }
         Kind::SlidingLog => amount * length.div_ceil(span),
+        // The most boundaries that there are inside any such span.
+        Kind::CalendarWindow if length_us < 2 => amount,
+        Kind::CalendarWindow => {
+            let least = u128::from(Calendar::of_span(config.span_us).least_us());
+            amount * ((length - 2) / least + 2)
+        }
         _ => u128::from(config.burst) + amount * ((length - 1) / span + 1),
     }
 }
@@ -70,6 +77,7 @@ pub fn property(config: &Config) -> Property {
         // A leaky bucket's queue is filled as a token bucket is emptied.
         Kind::TokenBucket | Kind::LeakyBucket => Property::E4,
         Kind::IntervalBucket => Property::E5,
+        Kind::CalendarWindow => Property::E8,
     }
 }
 
@@ -93,7 +101,9 @@ impl Line {
         let base = match config.kind {
             Kind::TokenBucket | Kind::LeakyBucket => at_once,
             Kind::SlidingWindow => at_once + u128::from(amount),
-            Kind::FixedWindow | Kind::SlidingLog | Kind::IntervalBucket => return None,
+            Kind::FixedWindow | Kind::SlidingLog | Kind::IntervalBucket | Kind::CalendarWindow => {
+                return None;
+            }
         };
         Some(Line { base, amount, per })
     }
@@ -133,8 +143,27 @@ pub fn check(config: &Config, admitted: &[(u64, i128)], extra: u64) -> Result<()
         (latest_us, cost)
     };
     let admitted: Vec<(u64, i128)> = admitted.iter().map(on_latest).collect();
+    if config.kind == Kind::CalendarWindow {
+        return each_end(&admitted, |until_now| dated_excess(config, until_now, extra));
+    }
     let most = |length_us| bound(config, length_us) + u128::from(extra);
     each_end(&admitted, |until_now| excess(until_now.iter().rev().copied(), most))
+}
+
+/// Looks at all spans that end with the last of `admitted`, each with the boundaries that are inside it (E8).
+fn dated_excess(config: &Config, admitted: &[(u64, i128)], extra: u64) -> Option<Excess> {
+    let calendar = Calendar::of_span(config.span_us);
+    let (end_us, _) = *admitted.last()?;
+    let mut total = 0;
+    admitted.iter().rev().find_map(|&(start_us, cost)| {
+        total += cost;
+        let windows = calendar.number(end_us.into()) - calendar.number(start_us.into()) + 1;
+        let windows = u128::try_from(windows).expect("times are in order");
+        let most = u128::from(config.amount) * windows + u128::from(extra);
+        let is_over = u128::try_from(total).is_ok_and(|admitted| admitted > most);
+        let length_us = end_us - start_us + 1;
+        is_over.then_some(Excess { start_us, length_us, admitted: total, most })
+    })
 }
 
 /// Looks at all spans that end with a turn at `turn_us`, of which `latest_first` (time in microseconds, cost) came before
@@ -252,6 +281,17 @@ mod tests {
     #[test]
     fn e5_counts_each_interval_that_can_end_within() {
         assert_eq!(bounds("token-bucket 2 every 10us burst 7", &[1, 10, 11]), [9, 9, 11]);
+    }
+
+    #[test]
+    fn e8_counts_the_boundaries_inside() {
+        let day = 86_400_000_000;
+        let bound = |length_us| bounds("calendar-window 5/day", &[length_us])[0];
+        assert_eq!([1, 2, day * 23 / 24 + 1, day * 23 / 24 + 2].map(bound), [5, 10, 10, 15]);
+        let config = Config::window(Kind::CalendarWindow, 5, day);
+        assert_eq!(check(&config, &[(day - 1, 5), (day, 5), (2 * day, 5)], 0), Ok(()));
+        let excess = check(&config, &[(day - 1, 5), (day, 5), (2 * day - 1, 1)], 0).unwrap_err();
+        assert_eq!((excess.start_us, excess.most), (day, 5));
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! Without the feature `properties`, which is on by default, the modules without a link are left out, and with them all
 //! dependencies but the core.
 
+pub mod calendar;
 pub mod config;
 pub mod envelope;
 #[cfg(feature = "properties")]

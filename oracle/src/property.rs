@@ -13,6 +13,7 @@ pub enum Property {
     E5,
     E6,
     E7,
+    E8,
     D1,
     D2,
     D3,
@@ -84,6 +85,10 @@ impl Property {
             E7 => (
                 "E7",
                 "with permits taken ahead, up to k by each of n nodes, at most E(T) + n * k are admitted in any T, and at most E(T + lease) - 1 or E(T); a node wastes at most k of what it asks for in one lease",
+            ),
+            E8 => (
+                "E8",
+                "a calendar window admits at most its limit times one more than the boundaries in a span",
             ),
             D1 => ("D1", "a request is denied exactly where an exact reference denies it"),
             D2 => (

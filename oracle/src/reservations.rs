@@ -9,6 +9,7 @@ use lockage_core::{
 };
 use proptest::prelude::*;
 
+use crate::calendar::short;
 use crate::config::{Config, Kind};
 use crate::envelope;
 use crate::key::{Holds, Key, Slot, time};
@@ -69,7 +70,13 @@ pub const LIMITS: [&str; 12] = [
     "token-bucket 3 every 100us burst 10 + fixed-window 30/1ms",
 ];
 
-/// Traces under one of [`LIMITS`], whose clock may step back.
+/// Calendar windows, which are short ones here.
+const DATED: [&str; 2] = [
+    "calendar-window 10/week",
+    "calendar-window 10/day in Asia/Tokyo + token-bucket 7/1ms burst 23",
+];
+
+/// Traces under one of [`LIMITS`], or a calendar window, whose clock may step back.
 pub fn trace(steps: usize) -> impl Strategy<Value = Trace> {
     let moved = prop_oneof![
         4 => Just(0_i64),
@@ -88,7 +95,7 @@ pub fn trace(steps: usize) -> impl Strategy<Value = Trace> {
     ];
     let ask = prop_oneof![60 => ask, 1 => Just(Ask::Reset)];
     let step = (moved, ask).prop_map(|(moved_us, ask)| Step { moved_us, ask });
-    let limit = prop::sample::select(&LIMITS[..]);
+    let limit = prop::sample::select([&LIMITS[..], &DATED[..]].concat());
     (limit, 1..5_000_u64, prop::collection::vec(step, 1..steps)).prop_map(
         |(limit, hold_us, steps)| Trace { limit: limit.parse().expect("a limit"), hold_us, steps },
     )
@@ -125,7 +132,8 @@ impl Trace {
         now: Timestamp,
         made: &mut HashMap<u128, Reservation>,
     ) -> String {
-        let (limit, hold) = (self.limit, Duration::from_micros(self.hold_us));
+        let limit = self.limit.with_calendar(|window| short(window, now));
+        let (limit, hold) = (limit, Duration::from_micros(self.hold_us));
         let acquire = |tenths| Acquire::new(limit, self.cost(tenths)).expect("above zero");
         match *ask {
             Ask::Acquire(cost) => told(key.execute(&acquire(cost), now)),

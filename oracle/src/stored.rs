@@ -11,13 +11,14 @@ use lockage_core::{
 };
 use proptest::prelude::*;
 
+use crate::calendar::short;
 use crate::key::{Holds, Key, Slot, time};
 use crate::properties::{Check, require};
 
 const START_US: u64 = 1_763_700_000_000_000;
 
 /// Limits of each kind and several together, which a key has one after the other.
-pub const LIMITS: [&str; 10] = [
+pub const LIMITS: [&str; 13] = [
     "fixed-window 10/1ms",
     "fixed-window 4/3ms",
     "sliding-log 8/1ms",
@@ -28,6 +29,9 @@ pub const LIMITS: [&str; 10] = [
     "leaky-bucket 5/1ms queue 6",
     "sliding-log 10/1ms + sliding-log 6/300us",
     "leaky-bucket 5/1ms queue 9 + fixed-window 12/2ms",
+    "calendar-window 9/day in Europe/Berlin",
+    "calendar-window 6/month",
+    "sliding-log 7/1ms + calendar-window 12/day in Europe/Berlin",
 ];
 
 /// One call, and how far the time goes before it.
@@ -111,6 +115,8 @@ fn stored() -> impl Strategy<Value = StoredLimit> {
     let keep = prop_oneof![3 => (1..6_000_u64).prop_map(Some), 1 => Just(None)];
     (limit(), keep, prop::bool::weighted(0.15)).prop_map(|(limit, keep_us, per_client)| {
         let stored = StoredLimit::new(limit);
+        // A model of expiries cannot tell whether such a call was refused for its clock.
+        let per_client = per_client && !limit.has_calendar();
         let stored = if per_client { stored.per_client() } else { stored };
         match keep_us {
             Some(us) => stored.kept_for(Duration::from_micros(us)).expect("in range"),
@@ -160,6 +166,7 @@ impl<'k, K: Key> Caller<'k, K> {
     fn call(&mut self, call: &Call, now: Timestamp) -> String {
         match call {
             Call::Set(mode, limit) => {
+                let limit = &limit.with_calendar(|window| short(window, now));
                 let command = match mode {
                     Mode::New => SetLimit::new(*limit),
                     Mode::IfAbsent => SetLimit::if_absent(*limit),
@@ -235,16 +242,31 @@ impl<'k, K: Key> Caller<'k, K> {
         C: LimitCommand<Outcome: Debug> + Clone,
     {
         match *under {
-            Under::Own(limit) => told(self.key.execute(&command.under(limit), now)),
+            Under::Own(limit) => {
+                let limit = limit.with_calendar(|window| short(window, now));
+                told(self.key.execute(&command.under(limit), now))
+            }
             Under::Stored(None) => {
-                told(self.key.execute(&WithStoredLimit::new(command.clone()), now))
+                // Sometimes it brings what a calendar window needs, under another capacity.
+                let command = match now.as_micros() % 3 {
+                    0 => command.clone(),
+                    _ => {
+                        let dated: Limit = DATED.parse().expect("a limit");
+                        command.under(dated.with_calendar(|window| short(window, now)))
+                    }
+                };
+                told(self.key.execute(&WithStoredLimit::new(command), now))
             }
             Under::Stored(Some(default)) => {
+                let default = default.with_calendar(|window| short(window, now));
                 told(self.key.execute(&WithStoredLimit::or_under(command, default), now))
             }
         }
     }
 }
+
+/// What gives boundaries to one of [`LIMITS`].
+const DATED: &str = "calendar-window 1/day in Europe/Berlin";
 
 fn told(outcome: impl Debug) -> String {
     format!("{outcome:?}")
@@ -281,6 +303,9 @@ pub fn following_is_being_under_it(key: &mut impl Key, trace: &[Step]) -> Check 
     let (mut follower, mut twin) = (Caller::new(key), Caller::new(&mut twin));
     let mut limit: Option<StoredLimit> = None;
     let mut now_us = START_US;
+    // Who follows learns of a calendar window that has ended; who names it brings what that takes.
+    let dated = |step: &&Step| matches!(step.call, Call::Set(_, set) if set.limit().has_calendar());
+    let trace: Vec<&Step> = trace.iter().filter(|step| !dated(step)).collect();
     let first = trace.iter().position(|step| matches!(step.call, Call::Set(..)));
     for Step { moved_us, call } in trace.iter().skip(first.unwrap_or(trace.len())) {
         now_us += moved_us.unsigned_abs();

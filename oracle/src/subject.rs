@@ -8,6 +8,7 @@ use lockage_core::{
     RequestId, Reset, TakeTurn, Ticket,
 };
 
+use crate::calendar::bounded;
 use crate::config::Limits;
 use crate::key::{Key, Slot, time};
 
@@ -319,7 +320,7 @@ impl<K: Key + Clone> Clone for Limiter<K> {
 
 impl<K: Key> Subject for Limiter<K> {
     fn run(&mut self, op: &Op, now_us: u64) -> Outcome {
-        let (limit, now) = (self.limit, time(now_us));
+        let (limit, now) = (bounded(self.limit, now_us), time(now_us));
         let one = |decision: Decision| Outcome::Decided(vec![decision.into()]);
         let outcome = match op {
             Op::Acquire(cost) => {

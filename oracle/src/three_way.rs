@@ -20,6 +20,7 @@ macro_rules! three_way {
                 the_token_bucket_is_one_machine_in_three_places
                 the_interval_bucket_is_one_machine_in_three_places
                 the_leaky_bucket_is_one_machine_in_three_places
+                the_calendar_window_is_one_machine_in_three_places
                 several_limits_in_one_are_one_machine_in_three_places
                 adjustments_of_each_limiter_are_one_machine_in_three_places
                 adjustments_of_several_limits_are_one_machine_in_three_places

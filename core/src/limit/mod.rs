@@ -1,5 +1,6 @@
 //! Limits of any kind, as configuration files and command lines write them.
 
+mod calendar_window;
 mod composite;
 mod fixed_window;
 mod gcra;
@@ -13,9 +14,11 @@ mod share;
 mod sliding_log;
 mod sliding_window;
 mod token_bucket;
+mod zone;
 
 use alloc::vec::Vec;
 
+pub use calendar_window::{CalendarUnit, CalendarWindow};
 pub use composite::Composite;
 pub use fixed_window::FixedWindow;
 pub use gcra::Gcra;
@@ -25,6 +28,7 @@ pub use parse::{ParseError, parse_duration, parse_rate};
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
 pub use token_bucket::{Bucket, LeakyBucket, TokenBucket};
+pub use zone::Zone;
 
 pub(crate) use composite::Singles;
 pub(crate) use kinds::{Algorithm, Row};
@@ -47,6 +51,7 @@ kinds! {
     /// | [`SlidingWindow`] | `sliding-window 100/min` |
     /// | [`TokenBucket`] | `token-bucket 100/min burst 20`; without `burst`, the amount |
     /// | [`IntervalBucket`] | `token-bucket 8 every 2s burst 8`; without `burst`, the amount |
+    /// | [`CalendarWindow`] | `calendar-window 1000/month in Europe/Berlin`; without `in`, of UTC |
     /// | [`LeakyBucket`] | `leaky-bucket 10/s queue 20`; without `queue`, the amount |
     /// | [`Composite`] | `sliding-log 3/7s + fixed-window 20/h`: two to four of the others |
     ///
@@ -71,6 +76,7 @@ kinds! {
     SlidingWindow { Machine, "S1", "sliding-window", SlidingWindowAcquire, config 2, given 0, state 3 }
     TokenBucket { Machine, "T1", "token-bucket", TokenBucketAcquire, config 3, given 0, state 2 }
     IntervalBucket { Machine, "I1", "token-bucket", IntervalBucketAcquire, config 3, given 0, state 2 }
+    CalendarWindow { Machine, "Y1", "calendar-window", CalendarWindowAcquire, config 3, given 4, state 3 }
     LeakyBucket { Machine, "Q1", "leaky-bucket", LeakyBucketAcquire, config 3, given 0, state 2 }
 }
 

@@ -9,7 +9,7 @@ use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
 
-use super::{Limit, Single};
+use super::{CalendarUnit, Limit, Single, Zone};
 use crate::error::ConfigError;
 use crate::limiter::StoredLimit;
 
@@ -19,7 +19,10 @@ impl FromStr for Limit {
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let mut input = Input::new(text);
         let limit = read_all(&mut input)?;
-        input.end("the end, + and another limit, or, for a bucket, burst or queue and a number")?;
+        input.end(
+            "the end, + and another limit, for a bucket burst or queue and a number, or for a calendar \
+             window in and a time zone",
+        )?;
         Ok(limit)
     }
 }
@@ -92,6 +95,8 @@ pub struct ParseError {
 enum Problem {
     ExpectedKind,
     Expected(&'static str),
+    /// A time zone, such as this one.
+    ExpectedZone(&'static str),
     Config(ConfigError),
 }
 
@@ -105,7 +110,7 @@ impl ParseError {
     /// refused.
     pub fn config_error(&self) -> Option<ConfigError> {
         match self.problem {
-            Problem::ExpectedKind | Problem::Expected(_) => None,
+            Problem::ExpectedKind | Problem::Expected(_) | Problem::ExpectedZone(_) => None,
             Problem::Config(error) => Some(error),
         }
     }
@@ -120,6 +125,7 @@ impl fmt::Display for ParseError {
                 f.write_str("expected ")?;
                 match expected {
                     Problem::Expected(expected) => f.write_str(expected)?,
+                    Problem::ExpectedZone(name) => write!(f, "a time zone such as {name}")?,
                     _ => write_kinds(f)?,
                 }
                 let rest = &self.text[self.offset..];
@@ -247,6 +253,30 @@ impl<'a> Input<'a> {
 
     pub(super) fn per(&mut self) -> Result<Duration, ParseError> {
         self.per_or("/ and a period, as in 10/60s")
+    }
+
+    /// Parses a slash, or `per`, and the unit of a calendar.
+    pub(super) fn per_calendar_unit(&mut self) -> Result<CalendarUnit, ParseError> {
+        if !self.sign('/') && !self.word("per") {
+            return Err(self.expected("/ and a unit of the calendar, as in 1000/month"));
+        }
+        let mut units = CalendarUnit::ALL.into_iter();
+        let found = units.find(|(_, word)| self.word(word));
+        found.map(|(unit, _)| unit).ok_or_else(|| self.expected("day, week, month or year"))
+    }
+
+    /// Parses the name of a time zone. A `+` before a digit is part of it, as in `Etc/GMT+1`.
+    pub(super) fn zone(&mut self) -> Result<Zone, ParseError> {
+        let at = self.skip_spaces();
+        let rest = self.rest();
+        let is_in_name = |(index, c): (usize, char)| {
+            let before_digit = || rest[index + 1..].starts_with(|c: char| c.is_ascii_digit());
+            c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '-') || c == '+' && before_digit()
+        };
+        let len = rest.char_indices().find(|c| !is_in_name(*c)).map_or(rest.len(), |(at, _)| at);
+        self.offset += len;
+        let found = Zone::named(&rest[..len]);
+        found.ok_or_else(|| self.error(at, Problem::ExpectedZone(Zone::nearest(&rest[..len]))))
     }
 
     pub(super) fn per_or(&mut self, expected: &'static str) -> Result<Duration, ParseError> {

@@ -8,7 +8,7 @@ use super::wire::optional;
 use crate::command::read_whole;
 use crate::error::{ConfigError, RecordError};
 use crate::exact::{MAX_EXACT, MAX_SPAN_US, half_span};
-use crate::limit::{Limit, Single};
+use crate::limit::{CalendarWindow, Limit, Single};
 use crate::record::{Record, read_number};
 use crate::time::Timestamp;
 
@@ -71,6 +71,11 @@ impl StoredLimit {
     pub fn kept_for(self, keep: Duration) -> Result<Self, ConfigError> {
         let keep_us = half_span("time to keep a limit", keep)?;
         Ok(StoredLimit { terms: Terms { keep_us, ..self.terms }, ..self })
+    }
+
+    /// Returns it with what `bound` makes of each calendar window: see [`Limit::with_calendar`].
+    pub fn with_calendar(self, bound: impl FnMut(CalendarWindow) -> CalendarWindow) -> Self {
+        StoredLimit { limit: self.limit.with_calendar(bound), ..self }
     }
 
     /// The limit.

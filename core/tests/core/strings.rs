@@ -102,6 +102,12 @@ fn a_printed_limit_reads_as_the_same_limit() {
         ("token-bucket 3/week", "token-bucket 3/7day burst 3"),
         ("leaky-bucket 10/60s", "leaky-bucket 10/min queue 10"),
         ("leaky-bucket 10 per 90s queue 2", "leaky-bucket 10/90s queue 2"),
+        ("calendar-window 10_000 per month in UTC", "calendar-window 10000/month"),
+        ("Calendar-Window 7/Week IN europe/berlin", "calendar-window 7/week in Europe/Berlin"),
+        (
+            "calendar-window 9/day in Etc/GMT+1+sliding-log 3/h",
+            "calendar-window 9/day in Etc/GMT+1 + sliding-log 3/h",
+        ),
     ] {
         assert_eq!(parsed(text).to_string(), printed);
         assert_eq!(parsed(printed), parsed(text));
@@ -113,7 +119,7 @@ fn an_error_shows_where_and_what_was_expected() {
     assert_eq!(
         refused(""),
         "\"\", column 1: expected a kind of limit: fixed-window, sliding-log, sliding-window, \
-         token-bucket or leaky-bucket, found the end"
+         token-bucket, calendar-window or leaky-bucket, found the end"
     );
     assert_eq!(
         refused("fixed-window 10/fortnight"),
@@ -124,6 +130,13 @@ fn an_error_shows_where_and_what_was_expected() {
         refused("fixed-window 10"),
         "\"fixed-window 10\", column 16: expected / and a period, as in 10/60s, found the end"
     );
+    assert_eq!(
+        refused("calendar-window 10/month in Berlin"),
+        "\"calendar-window 10/month in Berlin\", column 29: expected a time zone such as \
+         Europe/Berlin, found \"Berlin\""
+    );
+    assert!(refused("calendar-window 10/hour").contains("column 20: expected day, week, month"));
+    assert!(refused("calendar-window 10").contains("column 19: expected / and a unit of the"));
     assert!(refused("10/s").contains("column 1: expected a kind of limit"));
     assert!(refused("dripping-bucket 10/s").contains("found \"dripping-bucket\""));
     assert!(refused("leaky-bucket 10/s burst 5").contains("column 19: expected the end"));

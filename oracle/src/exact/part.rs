@@ -1,6 +1,7 @@
 //! One limit of a key: a model, with time that does not run back (D10).
 
 use super::{Model, buckets, first_from, log, queue, whole, windows};
+use crate::calendar::Calendar;
 use crate::config::{Config, Kind};
 use crate::subject::{PartAnswer, Verdict};
 
@@ -22,6 +23,9 @@ impl Part {
             Kind::SlidingWindow => Box::new(windows::Sliding::new(amount, span)),
             Kind::TokenBucket => Box::new(buckets::Continuous::new(amount, span, burst)),
             Kind::IntervalBucket => Box::new(buckets::Interval::new(amount, span, burst)),
+            Kind::CalendarWindow => {
+                Box::new(windows::Dated::new(amount, Calendar::of_span(span_us)))
+            }
             Kind::LeakyBucket => Box::new(queue::Queue::new(amount, span, burst)),
         };
         let log_window = (kind == Kind::SlidingLog).then_some(span_us);

@@ -4,6 +4,7 @@ use num_bigint::BigInt;
 use num_traits::ToPrimitive;
 
 use super::Model;
+use crate::calendar::Calendar;
 
 /// Opened by the first request that is admitted outside of a window; covers `[opened, opened +
 /// window)`. A window in which nothing is left has not been opened.
@@ -57,6 +58,54 @@ impl Model for Fixed {
 
     fn last(&self) -> i128 {
         self.latest().map_or(0, |(opened, _)| opened)
+    }
+
+    fn holds(&self) -> i128 {
+        (1 << 53) - 1
+    }
+}
+
+/// The windows of a calendar. The one in which the latest change was counts.
+pub(super) struct Dated {
+    limit: i128,
+    calendar: Calendar,
+    /// What was charged and, below zero, given back.
+    changes: Vec<(i128, i128)>,
+}
+
+impl Dated {
+    pub(super) fn new(limit: i128, calendar: Calendar) -> Self {
+        Dated { limit, calendar, changes: Vec::new() }
+    }
+
+    /// What was used in the window that is open at a time.
+    fn used(&self, now: i128) -> i128 {
+        let (begin, end) = self.calendar.window(now.max(self.last()));
+        let inside = self.changes.iter().filter(|(time, _)| (begin..end).contains(time));
+        inside.map(|(_, change)| change).sum()
+    }
+}
+
+impl Model for Dated {
+    fn available(&self, now: i128) -> i128 {
+        self.limit - self.used(now)
+    }
+
+    fn admit(&mut self, cost: i128, now: i128) {
+        self.changes.push((now, cost));
+    }
+
+    fn refund(&mut self, cost: i128, now: i128) {
+        self.changes.push((now, -cost.min(self.used(now))));
+    }
+
+    fn touch(&mut self, now: i128) {
+        self.changes.push((now, 0));
+    }
+
+    fn last(&self) -> i128 {
+        let latest = self.changes.iter().map(|(time, _)| *time).max();
+        latest.map_or(0, |time| self.calendar.window(time).0)
     }
 
     fn holds(&self) -> i128 {

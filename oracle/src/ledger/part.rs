@@ -1,5 +1,6 @@
 //! One of the limits of a key, from what was charged to it and given back.
 
+use crate::calendar::Calendar;
 use crate::config::{self, Config};
 
 #[derive(Clone, Debug)]
@@ -29,6 +30,7 @@ enum Kind {
     FixedWindow {
         window: i128,
     },
+    Calendar(Calendar),
     SlidingLog {
         window: i128,
     },
@@ -56,6 +58,7 @@ impl Part {
         };
         let kind = match config.kind {
             config::Kind::FixedWindow => Kind::FixedWindow { window: span },
+            config::Kind::CalendarWindow => Kind::Calendar(Calendar::of_span(config.span_us)),
             config::Kind::SlidingLog => Kind::SlidingLog { window: span },
             config::Kind::SlidingWindow => Kind::SlidingWindow { window: span },
             config::Kind::TokenBucket => bucket(false),
@@ -91,6 +94,10 @@ impl Part {
                 Some(first) if now < first.at + window => sum(self.changes.iter()),
                 _ => 0,
             },
+            Kind::Calendar(calendar) => {
+                let window = calendar.window(now);
+                sum(self.changes.iter().filter(|it| calendar.window(it.at) == window))
+            }
             Kind::SlidingLog { window } => self.used_in_log(now, window),
             Kind::SlidingWindow { window } => {
                 let index = now.div_euclid(window);
@@ -129,6 +136,7 @@ impl Part {
             _ => {}
         }
         self.last = match self.kind {
+            Kind::Calendar(calendar) => calendar.window(now).0,
             Kind::SlidingLog { .. } => self.last,
             Kind::FixedWindow { .. } => self.changes.first().map_or(now, |first| first.at),
             Kind::IntervalBucket { span, .. } => match self.changes.first() {
@@ -296,8 +304,12 @@ pub(super) fn converted(fresh: Vec<Part>, old: &[Part], now: i128) -> Vec<Part> 
             changes.retain(|it| now.max(log.last) < it.at + window);
             return Part { changes, last: log.last, ..new };
         }
-        let is_log = new.log_window().is_some();
-        let mut new = Part { last: if is_log { 0 } else { now }, ..new };
+        let last = match new.kind {
+            Kind::SlidingLog { .. } => 0,
+            Kind::Calendar(calendar) => calendar.window(now).0,
+            _ => now,
+        };
+        let mut new = Part { last, ..new };
         if most > 0 {
             new.charge(most, now, None);
         }
@@ -330,6 +342,9 @@ fn carried(new: &Part, old: &Part, now: i128) -> Option<Part> {
         (Kind::SlidingWindow { window }, Kind::SlidingWindow { window: before })
             if window == before =>
         {
+            Part { capacity: new.capacity, ..old.clone() }
+        }
+        (Kind::Calendar(calendar), Kind::Calendar(before)) if calendar == before => {
             Part { capacity: new.capacity, ..old.clone() }
         }
         // Other windows: all of it counts in this one.

@@ -1,6 +1,8 @@
 //! The Rust machines over a key that expires as Redis has it.
 
-use lockage_core::{Command, ScriptId, Stored, Timestamp};
+use std::any::Any;
+
+use lockage_core::{Adjusted, Command, ScriptId, Stored, StoredLimitOutcome, Timestamp};
 
 use super::Time;
 use crate::key::{Held, Holds, Key, Slot};
@@ -30,7 +32,7 @@ impl Key for Model {
         let before = self.slot.0.clone();
         let outcome = self.slot.execute(command, now);
         let written =
-            self.slot.0 != before || outcome.is_ok() && self.writes_the_same(command, now);
+            self.slot.0 != before || is_done(&outcome) && self.writes_the_same(command, now);
         let is_kept = leaves_expiry(command.encode().script())
             && matches!((&before, &self.slot.0), (Some(before), Some(now)) if now.is_kept_as(before));
         if let (true, false, Some(forget_at_us)) = (written, is_kept, self.slot.forget_at_us()) {
@@ -81,6 +83,14 @@ impl Model {
     }
 }
 
+/// Whether it was done: not where it was refused, nor where a block was for its clock.
+fn is_done<T: 'static, E>(outcome: &Result<T, E>) -> bool {
+    let is_off = |outcome: &dyn Any| {
+        matches!(outcome.downcast_ref(), Some(StoredLimitOutcome::<Adjusted>::ClockOff(_)))
+    };
+    outcome.as_ref().is_ok_and(|outcome| !is_off(outcome))
+}
+
 /// Whether it is done by a script that leaves the expiry where it is as it should be.
 fn leaves_expiry(script: ScriptId) -> bool {
     let of_lock = script.name().starts_with("lock_") || script.name().starts_with("fast_lock_");
@@ -96,6 +106,7 @@ pub fn is_fast_path(script: ScriptId) -> bool {
             | ScriptId::TokenBucketAcquire
             | ScriptId::IntervalBucketAcquire
             | ScriptId::LeakyBucketAcquire
+            | ScriptId::CalendarWindowAcquire
             | ScriptId::SlidingLogAcquire
             | ScriptId::CompositeAcquire
     )

@@ -5,6 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::Union;
 
+use crate::calendar::Calendar;
 use crate::config::{Config, Kind, Limits, Shape};
 
 /// The largest count that is exact in a double.
@@ -105,6 +106,10 @@ fn fit(kind: Kind, amount: u64, span_us: u64, burst: u64) -> Config {
             let max = u128::from(MAX_COUNT / window_us) * u128::from(split) + u128::from(split - 1);
             let max = u64::try_from(max.min(MAX_COUNT.into())).expect("at most the largest count");
             Config::window(kind, if at_bound { max } else { amount.min(max) }, window_us)
+        }
+        Kind::CalendarWindow => {
+            let limit = if at_bound { MAX_COUNT } else { amount };
+            Config::window(kind, limit, Calendar::numbered(span_us).span_us())
         }
         Kind::TokenBucket | Kind::LeakyBucket => {
             let divisor = gcd(amount, span_us);

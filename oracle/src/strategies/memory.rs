@@ -2,9 +2,12 @@
 
 use super::configs::MAX_COUNT;
 use super::{Ask, Change, Cost, Lasting, MAX_REMEMBER_US, Move, Patience, Step, Trace};
-use crate::config::Limits;
+use crate::calendar::Calendar;
+use crate::config::{Kind, Limits};
 use crate::key::MAX_TIME_US;
 use crate::subject::{Adjustment, Answer, Asked, Op, Outcome};
+
+const YEAR_US: u64 = 366 * 86_400_000_000;
 
 /// What a trace refers back to.
 #[derive(Debug)]
@@ -39,7 +42,9 @@ struct Request {
 
 impl Memory {
     pub(super) fn new(trace: &Trace) -> Self {
-        let now_us = trace.start_us;
+        // A window of a calendar that begins with the epoch is told from none by nothing.
+        let first_us = if trace.has_calendar() { 2 * YEAR_US } else { 0 };
+        let (earliest_us, now_us) = (trace.earliest_us.max(first_us), trace.start_us.max(first_us));
         let back = |step: &Step| match step.moved {
             Move::Tick(ticks) => ticks < 0,
             Move::Span(eighths, _) => eighths < 0,
@@ -50,7 +55,7 @@ impl Memory {
             turn: 0,
             // A trace steps back only where it says so, not because a boundary lies behind.
             forward: !trace.steps.iter().any(back),
-            earliest_us: trace.earliest_us,
+            earliest_us,
             now_us,
             retry_us: now_us,
             fresh_us: now_us,
@@ -76,7 +81,7 @@ impl Memory {
             }
             Move::Retry(offset) => i128::from(self.retry_us) + i128::from(offset),
             Move::Fresh(offset) => i128::from(self.fresh_us) + i128::from(offset),
-            Move::Edge(offset) => (now / span + 1) * span + i128::from(offset),
+            Move::Edge(offset) => self.edge(now, span) + i128::from(offset),
             Move::Expiry(offset) => i128::from(self.admitted_us) + span + i128::from(offset),
             Move::Forgotten(offset) => i128::from(self.forgotten_us) + i128::from(offset),
             Move::Unblocked(offset) => i128::from(self.unblocked_us) + i128::from(offset),
@@ -88,6 +93,15 @@ impl Memory {
         let earliest = if self.forward { now } else { i128::from(self.earliest_us) };
         let clamped = moved_to.clamp(earliest, i128::from(MAX_TIME_US));
         u64::try_from(clamped).expect("clamped into the range of time")
+    }
+
+    /// When the next window begins.
+    fn edge(&self, now: i128, span: i128) -> i128 {
+        let parts = &self.limits.parts;
+        match parts[self.turn % parts.len()].kind {
+            Kind::CalendarWindow => Calendar::of_span(self.span_us()).window(now).1,
+            _ => (now / span + 1) * span,
+        }
     }
 
     pub(super) fn op(&mut self, ask: &Ask) -> Op {

@@ -187,6 +187,12 @@ impl Trace {
         Trace { limits, start_us, earliest_us: start_us, steps: steps.to_vec() }
     }
 
+    /// Whether it is ever under a calendar.
+    fn has_calendar(&self) -> bool {
+        let under = |step: &Step| matches!(&step.ask, Ask::Under(limits) if limits.has_calendar());
+        self.limits.has_calendar() || self.steps.iter().any(under)
+    }
+
     /// Whether it adjusts the key.
     pub fn adjusts(&self) -> bool {
         self.steps.iter().any(|step| matches!(step.ask, Ask::Adjust(_) | Ask::AdjustOnce(..)))

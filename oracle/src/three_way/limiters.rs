@@ -45,6 +45,10 @@ pub fn the_leaky_bucket_is_one_machine_in_three_places(place: &impl Place) {
     one_machine(place, Kind::LeakyBucket);
 }
 
+pub fn the_calendar_window_is_one_machine_in_three_places(place: &impl Place) {
+    one_machine(place, Kind::CalendarWindow);
+}
+
 pub fn several_limits_in_one_are_one_machine_in_three_places(place: &impl Place) {
     one_machine(place, Shape::Several);
 }

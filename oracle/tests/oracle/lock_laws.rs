@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use lockage_core::lock::{HoldId, Lock, OwnerId};
 use lockage_core::{Acquire, Limit, RecordError, Timestamp};
+use lockage_oracle::calendar::bounded;
 use lockage_oracle::config::{Config, Kind};
 use lockage_oracle::key::{Holds, Key, Slot};
 use lockage_oracle::lock::laws::{Case, Seen, Verdict};
@@ -295,7 +296,7 @@ fn lock<'s>(id: &str, store: &'s RefCell<SimStore>) -> OnKey<Simulated<'s>> {
 
 /// A limit of each kind: 5 per minute.
 fn limit(kind: Kind) -> Limit {
-    Config { kind, amount: 5, span_us: 60_000_000, burst: 5 }.limit()
+    bounded(Config { kind, amount: 5, span_us: 60_000_000, burst: 5 }.limit(), 0)
 }
 
 /// Checks a law on the machine that forgets nothing by itself, and on one whose key expires.

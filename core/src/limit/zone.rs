@@ -1,0 +1,111 @@
+//! Time zones as numbers. The rules of the zones are not here: whoever has a clock has those.
+
+use core::fmt;
+
+/// A time zone of the IANA database, by its name.
+///
+/// Records carry its number, which never changes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Zone(u16);
+
+/// The names, one on each line. New ones go to the end: the number of a line stands in records.
+const NAMES: &str = include_str!("zones.txt");
+
+impl Zone {
+    /// Coordinated Universal Time.
+    pub const UTC: Zone = Zone(1);
+
+    /// The number of zones.
+    pub const COUNT: u16 = count_lines(NAMES);
+
+    /// Returns the zone of this name, in any case; none if there is no such zone.
+    pub fn named(name: &str) -> Option<Zone> {
+        let index = NAMES.lines().position(|line| line.eq_ignore_ascii_case(name))?;
+        Zone::of(index as u64 + 1)
+    }
+
+    /// Returns the name, such as `Europe/Berlin`.
+    pub fn name(self) -> &'static str {
+        NAMES.lines().nth(usize::from(self.0) - 1).expect("a zone is made of a line's number")
+    }
+
+    /// Returns all zones, in the order of their numbers.
+    pub fn all() -> impl ExactSizeIterator<Item = Zone> {
+        (1..=Self::COUNT).map(Zone)
+    }
+
+    /// Returns the zone of this number.
+    pub(super) fn of(number: u64) -> Option<Zone> {
+        let number = u16::try_from(number).ok()?;
+        (1..=Self::COUNT).contains(&number).then_some(Zone(number))
+    }
+
+    pub(super) fn number(self) -> u64 {
+        self.0.into()
+    }
+
+    /// Returns the name that is most like this text, as a whole or by its city.
+    pub(super) fn nearest(text: &str) -> &'static str {
+        let distance = |name: &&str| {
+            let city = name.rsplit('/').next().unwrap_or(name);
+            edits(text, name).min(edits(text, city))
+        };
+        NAMES.lines().min_by_key(distance).unwrap_or("UTC")
+    }
+}
+
+impl fmt::Debug for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Returns how many letters are inserted, left out or changed between two words, in any case.
+fn edits(one: &str, other: &str) -> usize {
+    let mut row: alloc::vec::Vec<usize> = (0..=other.len()).collect();
+    for (index, letter) in one.bytes().enumerate() {
+        let mut diagonal = core::mem::replace(&mut row[0], index + 1);
+        for (place, wanted) in other.bytes().enumerate() {
+            let changed = diagonal + usize::from(!letter.eq_ignore_ascii_case(&wanted));
+            diagonal = row[place + 1];
+            row[place + 1] = changed.min(diagonal + 1).min(row[place] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+const fn count_lines(text: &str) -> u16 {
+    let (bytes, mut index, mut lines) = (text.as_bytes(), 0, 0);
+    while index < bytes.len() {
+        lines += (bytes[index] == b'\n') as u16;
+        index += 1;
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_stay_as_they_were_given() {
+        let known = [("UTC", 1), ("Europe/Berlin", 435), ("Zulu", 597)];
+        for (name, number) in known {
+            assert_eq!(Zone::named(name).map(Zone::number), Some(number), "{name}");
+            assert_eq!(Zone::of(number).unwrap().name(), name);
+        }
+        assert_eq!((Zone::of(0), Zone::of(u64::from(Zone::COUNT) + 1)), (None, None));
+        assert_eq!(Zone::all().last().map(Zone::name), NAMES.lines().last());
+    }
+
+    #[test]
+    fn the_nearest_name_is_found_by_its_city_too() {
+        for (text, name) in
+            [("Berlin", "Europe/Berlin"), ("Europe/Berln", "Europe/Berlin"), ("utc", "UTC")]
+        {
+            assert_eq!(Zone::nearest(text), name);
+        }
+        assert_eq!(Zone::named("europe/berlin").map(Zone::name), Some("Europe/Berlin"));
+        assert_eq!(Zone::named("Berlin"), None);
+    }
+}
