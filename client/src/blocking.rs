@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use lockage_core::{Command, ConfigError, Decision, Limit};
+use lockage_core::{Clock, Command, ConfigError, Decision, Limit};
 
 use crate::error::{Error, StoreError};
 use crate::key::{Key, KeyError};
@@ -95,6 +95,7 @@ impl<S: BlockingStore> BlockingLimiter<S> {
         with_idempotency(window: Duration) -> ConfigError;
         with_fallback(fallback: Fallback) -> ConfigError;
         with_deny_cache(cache: DenyCache) -> ConfigError;
+        with_clock(clock: impl Clock + 'static);
         in_shadow();
         in_shadow_with(observer: impl Fn(&str, Result<&Decision, &Error>) + Send + Sync + 'static);
     }

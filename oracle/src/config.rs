@@ -127,6 +127,15 @@ impl Limits {
         self.parts.iter().any(|part| part.kind == Kind::CalendarWindow)
     }
 
+    /// Returns whether any of them is a calendar's in another zone than UTC.
+    pub fn has_zone(&self) -> bool {
+        let in_berlin = |part: &&Config| Calendar::of_span(part.span_us).is_berlin;
+        self.parts
+            .iter()
+            .filter(|part| part.kind == Kind::CalendarWindow)
+            .any(|part| in_berlin(&part))
+    }
+
     /// The machine's own type.
     ///
     /// # Panics

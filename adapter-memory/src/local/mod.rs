@@ -13,11 +13,12 @@ use lockage_core::{CostError, Limit};
 pub use keyed::KeyedLimiter;
 pub use lone::LocalLimiter;
 
-/// A sliding log or a composite was refused, since its state is more than a few numbers.
+/// A sliding log, a calendar window or a composite was refused: its state is more than a few numbers, or its calls
+/// carry more than a cost.
 ///
 /// A [`Limiter`](lockage::Limiter) on a [`MemoryStore`](crate::MemoryStore) takes every limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is more than a few numbers to keep: use a `Limiter` on a `MemoryStore` for it")]
+#[error("`{0}` takes more than a few numbers: use a `Limiter` on a `MemoryStore` for it")]
 pub struct UnsupportedLimit(Box<Limit>);
 
 impl UnsupportedLimit {

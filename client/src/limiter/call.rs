@@ -270,8 +270,9 @@ impl Call for AcquireTurn {
     }
 
     async fn send<S: Store>(&self, store: &S, target: &Target<'_>) -> Result<Turn, Error> {
-        if target.source.limit().is_some() {
-            return Ok(store.execute(target.key, &TakeTurn::new(self.command)).await?);
+        if let Some(limit) = target.source.limit() {
+            let command = self.command.under(target.source.bounded(limit)?);
+            return Ok(store.execute(target.key, &TakeTurn::new(command)).await?);
         }
         // No command gives a turn under a stored limit back.
         let decision = target.source.execute(store, target.key, &self.command).await?;

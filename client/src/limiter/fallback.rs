@@ -151,7 +151,8 @@ impl StandIn {
         error: StoreError,
     ) -> Result<C::Outcome, Error> {
         let Some(known) = self.limit(target) else { return Err(error.into()) };
-        let decisions = self.0.decide(&known, target.key, call)?.into_iter();
+        let known = Known { limit: target.source.bounded(known.limit)?, ..known };
+        let decisions = self.0.decide(&known, target, call)?.into_iter();
         let here = decisions.map(|decision| Decision { origin: Origin::Fallback, ..decision });
         C::Outcome::of(here).ok_or(Error::Store(error))
     }
@@ -174,17 +175,18 @@ impl Fallback {
     fn decide<C: Call>(
         &self,
         known: &Known,
-        key: &Key,
+        &Target { key, source, .. }: &Target<'_>,
         call: &C,
     ) -> Result<Vec<Decision>, StoreError> {
+        let now = source.now();
         let each = |decide: &dyn Fn(u64) -> Result<Decision, StoreError>| {
             call.costs().iter().map(|&cost| decide(cost)).collect()
         };
         let probe_every = self.circuit_breaker.probe_every();
         let (of, store) = match &self.instead {
             // What a key gets that was never used.
-            Instead::Allow => return each(&|cost| unused(known.limit, cost)),
-            Instead::Deny => return each(&|cost| denied(known.limit, cost, probe_every)),
+            Instead::Allow => return each(&|cost| unused(known.limit, cost, now)),
+            Instead::Deny => return each(&|cost| denied(known.limit, cost, now, probe_every)),
             Instead::Share { of, store } => (*of, store),
         };
         let (limit, key) = match &known.own_key {
@@ -192,7 +194,7 @@ impl Fallback {
             None => (known.limit.share(of), key),
         };
         let Ok(limit) = limit else {
-            return each(&|cost| denied(known.limit, cost, probe_every));
+            return each(&|cost| denied(known.limit, cost, now, probe_every));
         };
         if !call.rules().charges {
             return each(&|cost| store.peek(limit, key, cost));
@@ -208,8 +210,13 @@ impl Fallback {
     }
 }
 
-fn denied(limit: Limit, cost: u64, retry_after: Duration) -> Result<Decision, StoreError> {
-    let decision = unused(limit, cost)?;
+fn denied(
+    limit: Limit,
+    cost: u64,
+    now: Timestamp,
+    retry_after: Duration,
+) -> Result<Decision, StoreError> {
+    let decision = unused(limit, cost, now)?;
     let verdict = match decision.verdict {
         Verdict::Never => Verdict::Never,
         _ => Verdict::denied(retry_after),
@@ -218,10 +225,10 @@ fn denied(limit: Limit, cost: u64, retry_after: Duration) -> Result<Decision, St
 }
 
 /// Returns the decision on a key that was never used.
-pub(super) fn unused(limit: Limit, cost: u64) -> Result<Decision, StoreError> {
-    let mut decision = Peek::new(limit, cost).apply(&mut None, Timestamp::EPOCH)?;
+pub(super) fn unused(limit: Limit, cost: u64, now: Timestamp) -> Result<Decision, StoreError> {
+    let mut decision = Peek::new(limit, cost).apply(&mut None, now)?;
     if let (Verdict::Allowed, Ok(acquire)) = (decision.verdict, Acquire::new(limit, cost)) {
-        decision = acquire.apply(&mut None, Timestamp::EPOCH)?;
+        decision = acquire.apply(&mut None, now)?;
     }
     Ok(decision)
 }

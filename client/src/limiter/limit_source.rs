@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockage_core::{
-    Command, FixedWindow, Limit, LimitCommand, Peek, RecordError, ReplyError, Scope, SetLimit,
-    StoredLimit, StoredLimitOutcome, WithStoredLimit,
+    CalendarWindow, Clock, Command, FixedWindow, Limit, LimitCommand, Peek, RecordError,
+    ReplyError, Scope, SetLimit, StoredLimit, StoredLimitOutcome, Timestamp, WithStoredLimit,
 };
 
+use super::calendar::bounded_at;
 use super::shards::{Recent, Shards, recent};
 use crate::error::{Error, StoreError};
 use crate::key::{Key, KeyError, check_client};
@@ -55,7 +56,14 @@ impl StoredLimits {
 
 /// Where the limit of a call comes from.
 #[derive(Clone)]
-pub(super) enum LimitSource {
+pub(super) struct LimitSource {
+    origin: Origin,
+    /// What tells calendar windows the time.
+    clock: Option<Arc<dyn Clock>>,
+}
+
+#[derive(Clone)]
+enum Origin {
     /// The limiter, or the call.
     Given(Limit),
     /// The store.
@@ -81,16 +89,62 @@ pub(super) struct Known {
 }
 
 impl LimitSource {
+    pub(super) fn given(limit: Limit) -> Self {
+        Origin::Given(limit).into()
+    }
+
     pub(super) fn stored(limits: StoredLimits) -> Self {
         let seen = Shards::new(SEEN_IDS, "number of ids", recent).expect("it is above zero");
-        LimitSource::Stored(Arc::new(Followed { limits, seen, last: Mutex::new(None) }))
+        Origin::Stored(Arc::new(Followed { limits, seen, last: Mutex::new(None) })).into()
+    }
+
+    /// Returns the same source with a clock.
+    pub(super) fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
+        LimitSource { clock: Some(clock), ..self }
+    }
+
+    /// Returns the same clock with this limit.
+    pub(super) fn under(&self, limit: Limit) -> Self {
+        LimitSource { origin: Origin::Given(limit), clock: self.clock.clone() }
+    }
+
+    /// Returns the time by the limiter's clock; the epoch where it has none, and needs none.
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.as_ref().map_or(Timestamp::EPOCH, Clock::now)
+    }
+
+    /// Returns the limit with the boundaries of its calendar windows around now.
+    ///
+    /// # Errors
+    /// [`Error::NoClock`].
+    pub(super) fn bounded(&self, limit: Limit) -> Result<Limit, Error> {
+        self.bound(limit.has_calendar()).map(|bound| limit.with_calendar(bound))
+    }
+
+    /// Returns the stored limit with the boundaries of its calendar windows around now.
+    ///
+    /// # Errors
+    /// [`Error::NoClock`].
+    pub(super) fn bounded_stored(&self, limit: StoredLimit) -> Result<StoredLimit, Error> {
+        self.bound(limit.limit().has_calendar()).map(|bound| limit.with_calendar(bound))
+    }
+
+    fn bound(
+        &self,
+        is_needed: bool,
+    ) -> Result<impl Fn(CalendarWindow) -> CalendarWindow + use<>, Error> {
+        if is_needed && self.clock.is_none() {
+            return Err(Error::NoClock);
+        }
+        let now = self.now();
+        Ok(move |window| bounded_at(window, now))
     }
 
     /// Returns the limit that was given.
     pub(super) fn limit(&self) -> Option<Limit> {
-        match self {
-            LimitSource::Given(limit) => Some(*limit),
-            LimitSource::Stored(_) => None,
+        match &self.origin {
+            Origin::Given(limit) => Some(*limit),
+            Origin::Stored(_) => None,
         }
     }
 
@@ -110,9 +164,9 @@ impl LimitSource {
 
     /// Returns the limit of `key`: of stored ones the last that was read, or the default.
     pub(super) fn known(&self, key: &Key) -> Option<Known> {
-        self.read_before(key).or_else(|| match self {
-            LimitSource::Given(_) => None,
-            LimitSource::Stored(followed) => {
+        self.read_before(key).or_else(|| match &self.origin {
+            Origin::Given(_) => None,
+            Origin::Stored(followed) => {
                 followed.limits.default.map(|limit| self.known_as(key, limit))
             }
         })
@@ -120,9 +174,9 @@ impl LimitSource {
 
     /// Returns the limit of `key`: of stored ones only the last that was read.
     pub(super) fn read_before(&self, key: &Key) -> Option<Known> {
-        match self {
-            LimitSource::Given(limit) => Some(Known { limit: *limit, own_key: None }),
-            LimitSource::Stored(followed) => {
+        match &self.origin {
+            Origin::Given(limit) => Some(Known { limit: *limit, own_key: None }),
+            Origin::Stored(followed) => {
                 let seen = followed.seen.of(key).get(key).copied();
                 seen.map(|limit| self.known_as(key, limit))
             }
@@ -131,16 +185,16 @@ impl LimitSource {
 
     /// Returns the limit that was read last, whichever id it is for.
     pub(super) fn last_seen(&self, key: &Key) -> Option<Known> {
-        let LimitSource::Stored(followed) = self else { return None };
+        let Origin::Stored(followed) = &self.origin else { return None };
         let last = *lock(&followed.last);
         last.map(|limit| self.known_as(key, limit))
     }
 
     /// Returns what `key` is under, if this is its stored limit.
     pub(super) fn known_as(&self, key: &Key, limit: StoredLimit) -> Known {
-        let client = match self {
-            LimitSource::Stored(followed) => followed.limits.client.as_deref(),
-            LimitSource::Given(_) => None,
+        let client = match &self.origin {
+            Origin::Stored(followed) => followed.limits.client.as_deref(),
+            Origin::Given(_) => None,
         };
         let client = client.filter(|_| limit.scope() == Scope::PerClient);
         Known { limit: limit.limit(), own_key: client.map(|client| key.of_client(client)) }
@@ -148,7 +202,7 @@ impl LimitSource {
 
     /// Remembers the stored limit of `key`.
     pub(super) fn note(&self, key: &Key, limit: StoredLimit) {
-        let LimitSource::Stored(followed) = self else { return };
+        let Origin::Stored(followed) = &self.origin else { return };
         *lock(&followed.last) = Some(limit);
         let mut seen = followed.seen.of(key);
         match seen.get_mut(key) {
@@ -159,7 +213,7 @@ impl LimitSource {
 
     /// Forgets the stored limit of `key`.
     pub(super) fn forget(&self, key: &Key) {
-        if let LimitSource::Stored(followed) = self {
+        if let Origin::Stored(followed) = &self.origin {
             followed.seen.of(key).pop(key);
         }
     }
@@ -174,10 +228,14 @@ impl LimitSource {
     where
         C: LimitCommand<Outcome: Send> + Clone + Send + Sync,
     {
-        let LimitSource::Stored(followed) = self else {
+        let Origin::Stored(followed) = &self.origin else {
+            let limit = self.nominal();
+            if limit.has_calendar() {
+                return Ok(store.execute(key, &command.under(self.bounded(limit)?)).await?);
+            }
             return Ok(store.execute(key, command).await?);
         };
-        let outcome = followed.execute(store, key, command).await?;
+        let outcome = self.follow(followed, store, key, command).await?;
         match self.own_command(key, command, outcome)? {
             Step::Done(outcome) => Ok(outcome),
             Step::Own(own, command) => Ok(store.execute(&own, &command).await?),
@@ -193,16 +251,30 @@ impl LimitSource {
     where
         C: LimitCommand<Outcome: Send> + Clone + Send + Sync,
     {
-        let LimitSource::Stored(followed) = self else {
+        let Origin::Stored(followed) = &self.origin else {
+            let limit = self.nominal();
+            if limit.has_calendar() {
+                let bounded = match self.bounded(limit) {
+                    Ok(limit) => limit,
+                    Err(_) => return calls.iter().map(|_| Err(Error::NoClock)).collect(),
+                };
+                let calls: Vec<_> =
+                    calls.iter().map(|(key, command)| (*key, command.under(bounded))).collect();
+                return batch(store, calls.iter().map(|(key, command)| (*key, command))).await;
+            }
             return batch(store, calls.iter().map(|(key, command)| (*key, command))).await;
         };
-        let follow: Vec<_> = calls.iter().map(|(_, command)| followed.following(command)).collect();
+        let follow = calls.iter().map(|(_, command)| self.following(followed, command));
+        let follow: Vec<_> = match follow.collect::<Result<_, _>>() {
+            Ok(follow) => follow,
+            Err(_) => return calls.iter().map(|_| Err(Error::NoClock)).collect(),
+        };
         let asked = calls.iter().map(|(key, _)| *key).zip(&follow);
         let mut outcomes = Vec::with_capacity(calls.len());
         let mut own = Vec::new();
         for ((key, command), outcome) in calls.iter().zip(batch(store, asked).await) {
             let outcome = match outcome {
-                Ok(outcome) => followed.settled(store, key, command, outcome).await,
+                Ok(outcome) => self.settled(followed, store, key, command, outcome).await,
                 Err(error) => Err(error),
             };
             let step = outcome.and_then(|outcome| self.own_command(key, command, outcome));
@@ -254,7 +326,7 @@ impl LimitSource {
             StoredLimitOutcome::PerClient(limit) => {
                 self.note(key, limit);
                 let own = self.known_as(key, limit).own_key.ok_or(Error::NoClient)?;
-                Ok(Step::Own(own, command.under(limit.limit())))
+                Ok(Step::Own(own, command.under(self.bounded(limit.limit())?)))
             }
             StoredLimitOutcome::ClockOff(limit) => {
                 self.note(key, limit);
@@ -275,16 +347,21 @@ enum Step<C: LimitCommand> {
     Own(Key, C),
 }
 
-impl Followed {
-    fn following<C: LimitCommand + Clone>(&self, command: &C) -> WithStoredLimit<C> {
-        match self.limits.default {
+impl LimitSource {
+    fn following<C: LimitCommand + Clone>(
+        &self,
+        followed: &Followed,
+        command: &C,
+    ) -> Result<WithStoredLimit<C>, Error> {
+        Ok(match followed.limits.default {
             None => WithStoredLimit::new(command.clone()),
-            Some(default) => WithStoredLimit::or_under(command, default),
-        }
+            Some(default) => WithStoredLimit::or_under(command, self.bounded_stored(default)?),
+        })
     }
 
-    async fn execute<S: Store, C>(
+    async fn follow<S: Store, C>(
         &self,
+        followed: &Followed,
         store: &S,
         key: &Key,
         command: &C,
@@ -292,13 +369,15 @@ impl Followed {
     where
         C: LimitCommand<Outcome: Send> + Clone + Send + Sync,
     {
-        let outcome = store.execute(key, &self.following(command)).await?;
-        self.settled(store, key, command, outcome).await
+        let outcome = store.execute(key, &self.following(followed, command)?).await?;
+        self.settled(followed, store, key, command, outcome).await
     }
 
-    /// Stores the default under a key that was used under a limit that is not stored, and asks again.
+    /// Asks again where the call lacked something: the default under a key that was used under a limit that
+    /// is not stored, or the boundaries of a calendar window that has ended.
     async fn settled<S: Store, C>(
         &self,
+        followed: &Followed,
         store: &S,
         key: &Key,
         command: &C,
@@ -307,13 +386,24 @@ impl Followed {
     where
         C: LimitCommand<Outcome: Send> + Clone + Send + Sync,
     {
-        match (outcome, self.limits.default) {
+        match (outcome, followed.limits.default) {
             (StoredLimitOutcome::NoLimit, Some(default)) => {
+                let default = self.bounded_stored(default)?;
                 store.execute(key, &SetLimit::if_absent(default)).await?;
-                Ok(store.execute(key, &self.following(command)).await?)
+                Ok(store.execute(key, &self.following(followed, command)?).await?)
+            }
+            (StoredLimitOutcome::ClockOff(limit), _) => {
+                let bounded = command.under(self.bounded(limit.limit())?);
+                Ok(store.execute(key, &WithStoredLimit::new(bounded)).await?)
             }
             (outcome, _) => Ok(outcome),
         }
+    }
+}
+
+impl From<Origin> for LimitSource {
+    fn from(origin: Origin) -> Self {
+        LimitSource { origin, clock: None }
     }
 }
 
@@ -340,9 +430,9 @@ fn unexpected() -> Error {
 /// Alike where calls under them can share one call.
 impl PartialEq for LimitSource {
     fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (LimitSource::Given(one), LimitSource::Given(other)) => one == other,
-            (LimitSource::Stored(one), LimitSource::Stored(other)) => Arc::ptr_eq(one, other),
+        match (&self.origin, &other.origin) {
+            (Origin::Given(one), Origin::Given(other)) => one == other,
+            (Origin::Stored(one), Origin::Stored(other)) => Arc::ptr_eq(one, other),
             _ => false,
         }
     }
@@ -352,18 +442,18 @@ impl Eq for LimitSource {}
 
 impl Hash for LimitSource {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        match self {
-            LimitSource::Given(limit) => limit.hash(state),
-            LimitSource::Stored(followed) => Arc::as_ptr(followed).hash(state),
+        match &self.origin {
+            Origin::Given(limit) => limit.hash(state),
+            Origin::Stored(followed) => Arc::as_ptr(followed).hash(state),
         }
     }
 }
 
 impl fmt::Debug for LimitSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LimitSource::Given(limit) => limit.fmt(f),
-            LimitSource::Stored(followed) => followed.limits.fmt(f),
+        match &self.origin {
+            Origin::Given(limit) => limit.fmt(f),
+            Origin::Stored(followed) => followed.limits.fmt(f),
         }
     }
 }

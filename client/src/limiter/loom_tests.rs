@@ -32,7 +32,7 @@ fn source() -> LimitSource {
 
 fn denied() -> Decision {
     let verdict = Verdict::denied(SECOND * 30);
-    Decision { verdict, remaining: 0, ..unused(limit(), 1).unwrap() }
+    Decision { verdict, remaining: 0, ..unused(limit(), 1, Timestamp::EPOCH).unwrap() }
 }
 
 /// A denial of before something was given back is not believed after it.
@@ -104,7 +104,7 @@ fn asking<'a>(permits: &'a Permits, key: &'a Key) -> Asking<'a> {
 }
 
 fn granted() -> Decision {
-    unused(limit(), 1).unwrap()
+    unused(limit(), 1, Timestamp::EPOCH).unwrap()
 }
 
 /// E7: what is held is spent once, and nothing of it once the clock shows the end of its lease.

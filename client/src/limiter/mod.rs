@@ -13,6 +13,7 @@
 //! | 6 | `idempotency` | gives a call an id for retries | only a call that is sent needs one; a call with an id shares none |
 //! | 7 | `coalesce` | puts requests into one call | it is next to the store, so that one call is one answer and one failure |
 
+mod calendar;
 mod call;
 mod circuit_breaker;
 mod coalesce;
@@ -35,16 +36,19 @@ use std::sync::Arc;
 
 use lockage_core::{ConfigError, Limit};
 
+pub use calendar::bounded_at;
 pub use coalesce::{Coalescing, QueueFull};
 pub use deny_cache::{DenyCache, DenyCacheStats};
 pub use fallback::{Fallback, UnreadLimit};
 pub use limit_source::StoredLimits;
+#[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
+pub use lockage_core::SystemClock;
 pub use lockage_core::flow::CircuitBreakerConfig;
 pub use lockage_core::{
-    Adjust, Adjusted, Cancellation, Composite, CostError, DenialReason, FixedWindow,
-    IntervalBucket, LeakyBucket, Origin, ParseError, Part, RequestId, Reservation, Reserve,
-    Reserved, Scope, Settle, Settlement, SlidingLog, SlidingWindow, StoredLimit, Ticket,
-    TokenBucket, Turn,
+    Adjust, Adjusted, CalendarUnit, CalendarWindow, Cancellation, Clock, Composite, CostError,
+    DenialReason, FixedWindow, IntervalBucket, LeakyBucket, Origin, ParseError, Part, RequestId,
+    Reservation, Reserve, Reserved, Scope, Settle, Settlement, SlidingLog, SlidingWindow,
+    StoredLimit, Ticket, TokenBucket, Turn, Zone,
 };
 pub use prefetch::{Prefetch, PrefetchStats};
 pub use shadow::ShadowStats;
@@ -111,7 +115,7 @@ pub struct Limiter<S> {
 impl<S: Store> Limiter<S> {
     /// Creates a limiter of one limit, with the prefix `lockage`.
     pub fn new(store: S, limit: Limit) -> Self {
-        Limiter::of(store, LimitSource::Given(limit))
+        Limiter::of(store, LimitSource::given(limit))
     }
 
     /// Creates a limiter of stored limits, with the prefix `lockage`. Limits are stored by
@@ -131,6 +135,28 @@ impl<S: Store> Limiter<S> {
     pub fn with_prefix(self, prefix: &str) -> Result<Self, KeyError> {
         check_prefix(prefix)?;
         Ok(Limiter { prefix: prefix.into(), ..self })
+    }
+
+    /// Sets the clock that tells which day, week, month or year it is. A limiter of a
+    /// [`CalendarWindow`](crate::limiter::CalendarWindow) needs one; without it calls are
+    /// [`Error::NoClock`](crate::Error::NoClock).
+    ///
+    /// The store's clock decides whether a window has ended. If the two clocks differ by more than a window,
+    /// the call is refused: [`RecordError::ClockOff`](crate::store::RecordError::ClockOff).
+    ///
+    /// ```
+    /// use lockage::Limiter;
+    /// use lockage::limiter::SystemClock;
+    /// # use lockage_memory::MemoryStore;
+    ///
+    /// # pollster::block_on(async {
+    /// let limit = "calendar-window 10_000/month in Europe/Berlin".parse()?;
+    /// let limiter = Limiter::new(MemoryStore::new(), limit).with_clock(SystemClock);
+    /// assert_eq!(limiter.try_acquire("user:42", 1).await?.remaining, 9_999);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    pub fn with_clock(self, clock: impl Clock + 'static) -> Self {
+        Limiter { source: self.source.with_clock(Arc::new(clock)), ..self }
     }
 
     /// Returns this limiter under another limit: with its store, prefix and options, and all that these
@@ -156,7 +182,7 @@ impl<S: Store> Limiter<S> {
     where
         S: Clone,
     {
-        Limiter { source: LimitSource::Given(limit), ..self.clone() }
+        Limiter { source: self.source.under(limit), ..self.clone() }
     }
 }
 

@@ -176,8 +176,10 @@ fn let_through(decision: &mut Decision) {
 /// Returns what a key gets that was never used, whatever the cost.
 fn undecided(target: &Target<'_>, cost: u64) -> Decision {
     let unknown = || Decision::new(Verdict::Allowed, 0, 0, Duration::ZERO);
-    let unused = target.source.known(target.key).map_or_else(unknown, |known| {
-        unused(known.limit, cost).expect("an empty slot holds nothing to refuse")
+    let source = target.source;
+    let limit = source.known(target.key).and_then(|known| source.bounded(known.limit).ok());
+    let unused = limit.map_or_else(unknown, |limit| {
+        unused(limit, cost, source.now()).expect("an empty slot holds nothing to refuse")
     });
     Decision { verdict: Verdict::Allowed, origin: Origin::Fallback, ..unused }
 }

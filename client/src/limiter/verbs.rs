@@ -291,7 +291,7 @@ impl<S: Store> Limiter<S> {
     /// [`Error`]; [`Error::GivenLimit`] for a limiter with a limit of its own.
     pub async fn set_limit(&self, id: &str, limit: impl Into<StoredLimit>) -> Result<(), Error> {
         let limit = limit.into();
-        self.store_limit(id, limit, SetLimit::new(limit)).await.map(drop)
+        self.store_limit(id, limit, SetLimit::new).await.map(drop)
     }
 
     /// Stores the limit of `id` if it has none; returns whether it was stored.
@@ -300,7 +300,7 @@ impl<S: Store> Limiter<S> {
     /// As [`Limiter::set_limit`].
     pub async fn try_set_limit(&self, id: &str, limit: impl Into<StoredLimit>) -> Result<bool, Error> {
         let limit = limit.into();
-        self.store_limit(id, limit, SetLimit::if_absent(limit)).await
+        self.store_limit(id, limit, SetLimit::if_absent).await
     }
 
     /// Stores the limit of `id` and forgets what was used, also a block.
@@ -309,7 +309,7 @@ impl<S: Store> Limiter<S> {
     /// As [`Limiter::set_limit`].
     pub async fn set_limit_afresh(&self, id: &str, limit: impl Into<StoredLimit>) -> Result<(), Error> {
         let limit = limit.into();
-        self.store_limit(id, limit, SetLimit::afresh(limit)).await.map(drop)
+        self.store_limit(id, limit, SetLimit::afresh).await.map(drop)
     }
 
     /// Returns the limit that is stored for `id`. A default counts once its first use has stored it.
@@ -377,11 +377,12 @@ impl<S: Store> Limiter<S> {
         &self,
         id: &str,
         limit: StoredLimit,
-        command: SetLimit,
+        command: fn(StoredLimit) -> SetLimit,
     ) -> Result<bool, Error> {
         if self.source.limit().is_some() {
             return Err(Error::GivenLimit);
         }
+        let command = command(self.source.bounded_stored(limit)?);
         self.run(id, &StoreLimit { command, limit }).await
     }
 }

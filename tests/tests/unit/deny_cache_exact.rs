@@ -27,6 +27,8 @@ fn a_local_answer_is_the_stores_and_its_times_are_bounds() {
         let name = format!("deny_cache_{}", kind.name());
         let some_again = forward(request_trace(kind, STEPS));
         let traces = prop_oneof![3 => forward_trace(kind, STEPS), 1 => some_again];
+        // The limiter knows zones as they were, the twin by today's rules.
+        let traces = traces.prop_filter("no zone", |trace| !trace.limits.has_zone());
         let input = (traces, conditions());
         property(&name, cases(DEFAULT_CASES), &input, |(trace, conditions)| {
             let mut process = Process::new(&trace, conditions);
@@ -94,11 +96,13 @@ impl Process {
         let (real, start_us) = (RealTime::default(), trace.start_us);
         let limit = trace.limits.limit();
         let clock = StoreClock { real: real.clone(), start_us };
-        let store = Distant::new(MemoryStore::with_clock(clock), real.clone());
+        let store = Distant::new(MemoryStore::with_clock(clock.clone()), real.clone());
         let local = LocalClock { real: real.clone(), slow_ppm: conditions.slow_ppm };
         let timed = RetryStore::new(store.clone(), local, Duration::MAX);
-        let cached = Limiter::new(timed, limit).with_deny_cache(DenyCache::new(1)).unwrap();
-        let (other, twin) = (Limiter::new(store.clone(), limit), Machine::new(limit));
+        let cached = Limiter::new(timed, limit).with_clock(clock.clone());
+        let cached = cached.with_deny_cache(DenyCache::new(1)).unwrap();
+        let other = Limiter::new(store.clone(), limit).with_clock(clock);
+        let twin = Machine::new(limit);
         let (turn, hits, seen) = (0, 0, Ok(()));
         Process { conditions, turn, real, start_us, store, cached, other, twin, hits, seen }
     }

@@ -49,7 +49,7 @@ fn with_room(room: Room, answer: &Arc<Answer>) -> Arc<Coalescer> {
 
 fn decision(remaining: u64) -> Decision {
     let limit = "fixed-window 10/s".parse().unwrap();
-    Decision { remaining, ..crate::limiter::fallback::unused(limit, 1).unwrap() }
+    Decision { remaining, ..crate::limiter::fallback::unused(limit, 1, Timestamp::EPOCH).unwrap() }
 }
 
 async fn ask(coalescer: &Arc<Coalescer>) -> u64 {
@@ -57,7 +57,7 @@ async fn ask(coalescer: &Arc<Coalescer>) -> u64 {
 }
 
 async fn ask_for(coalescer: &Arc<Coalescer>, id: &str) -> u64 {
-    let source = LimitSource::Given("fixed-window 10/s".parse().unwrap());
+    let source = LimitSource::given("fixed-window 10/s".parse().unwrap());
     let subject = Subject { key: Key::new("loom", id).unwrap(), source };
     coalescer.wait(Arc::new(subject), 1, None).await.unwrap().remaining
 }

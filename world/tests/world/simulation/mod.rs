@@ -15,8 +15,9 @@ use lockage_world::simulation::{
     InProcess, Line, Model, Scenario, Scripts, Server, Trouble, Who, Work, run,
 };
 
-/// Scripts that no world asks for: they empty a key, or tell what is in it.
-const NOT_IN_WORLDS: [ScriptId; 6] = [
+/// Scripts that no world asks for: they empty a key, tell what is in it, or need a calendar.
+const NOT_IN_WORLDS: [ScriptId; 7] = [
+    ScriptId::CalendarWindowAcquire,
     ScriptId::LimiterReset,
     ScriptId::FencedRead,
     ScriptId::SemaphoreInspect,

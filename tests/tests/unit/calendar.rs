@@ -1,0 +1,97 @@
+//! Calendar windows through the client: its clock, the store's, and limits that are stored.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockage::limiter::StoredLimits;
+use lockage::store::RecordError;
+use lockage::{Error, Limit, Limiter, StoreError};
+use lockage_core::{ManualClock, Timestamp};
+use lockage_memory::{KeyedLimiter, LocalLimiter, MemoryStore};
+use lockage_oracle::calendar::Calendar;
+use pollster::block_on;
+
+/// 00:30 in Berlin on the day that has 23 hours.
+const START_US: u64 = 1_774_740_600_000_000;
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn clock() -> Arc<ManualClock> {
+    Arc::new(ManualClock::new(Timestamp::from_micros(START_US).unwrap()))
+}
+
+fn limit() -> Limit {
+    "calendar-window 2/day in Europe/Berlin".parse().unwrap()
+}
+
+#[test]
+fn a_day_of_23_hours_ends_when_it_ends() {
+    let clock = clock();
+    let limiter =
+        Limiter::new(MemoryStore::with_clock(clock.clone()), limit()).with_clock(clock.clone());
+    let first = block_on(limiter.try_acquire("it", 2)).unwrap();
+    assert_eq!((first.remaining, first.reset_after), (0, 22 * HOUR + HOUR / 2));
+    clock.advance(first.reset_after - Duration::from_micros(1));
+    let denied = block_on(limiter.try_acquire("it", 1)).unwrap();
+    assert_eq!(denied.retry_after(), Some(Duration::from_micros(1)));
+    clock.advance(Duration::from_micros(1));
+    let next = block_on(limiter.try_acquire("it", 1)).unwrap();
+    assert_eq!((next.remaining, next.reset_after), (1, 24 * HOUR));
+}
+
+#[test]
+fn without_a_clock_nothing_is_sent() {
+    let limiter = Limiter::new(MemoryStore::new(), limit());
+    assert!(matches!(block_on(limiter.try_acquire("it", 1)), Err(Error::NoClock)));
+    assert!(matches!(block_on(limiter.peek("it", 1)), Err(Error::NoClock)));
+}
+
+#[test]
+fn a_clock_that_is_off_by_more_than_a_window_is_refused_unless_one_is_open() {
+    let (own, stores) = (clock(), clock());
+    let limiter =
+        Limiter::new(MemoryStore::with_clock(stores.clone()), limit()).with_clock(own.clone());
+    stores.advance(23 * HOUR);
+    assert!(block_on(limiter.try_acquire("it", 1)).unwrap().is_allowed());
+    own.advance(200 * HOUR);
+    assert_eq!(block_on(limiter.try_acquire("it", 1)).unwrap().remaining, 0);
+    stores.advance(24 * HOUR);
+    let refused = block_on(limiter.try_acquire("it", 1));
+    assert!(
+        matches!(refused, Err(Error::Store(StoreError::Record(RecordError::ClockOff)))),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_stored_limit_goes_on_into_the_next_window() {
+    let clock = clock();
+    let store = MemoryStore::with_clock(clock.clone());
+    let limiter = Limiter::stored(store, StoredLimits::new()).with_clock(clock.clone());
+    block_on(limiter.set_limit("it", limit())).unwrap();
+    for _ in 0..3 {
+        assert_eq!(block_on(limiter.try_acquire("it", 2)).unwrap().remaining, 0);
+        assert!(!block_on(limiter.try_acquire("it", 1)).unwrap().is_allowed());
+        clock.advance(24 * HOUR);
+    }
+}
+
+#[test]
+fn limiters_without_a_store_refuse_it() {
+    assert!(LocalLimiter::new(limit()).is_err());
+    assert!(KeyedLimiter::<String, _>::new(limit()).is_err());
+}
+
+/// The built-in data and the oracle's rules agree where both know the zone.
+#[test]
+fn the_oracle_has_the_same_boundaries() {
+    for (number, hour) in (0..8).flat_map(|number| (0..6_000).map(move |hour| (number, hour * 167)))
+    {
+        let calendar = Calendar::numbered(number);
+        // From 1997 on, to 2113.
+        let at = 852_076_800_000_000 + hour * 3_600_000_000 - 1;
+        let window = lockage_core::CalendarWindow::new(1, calendar.unit, calendar.zone()).unwrap();
+        let found = lockage::limiter::bounded_at(window, Timestamp::from_micros(at).unwrap());
+        let expected = calendar.boundaries(at.into()).map(|at| at as u64);
+        assert_eq!(found.boundaries(), expected, "{calendar:?} at {at}");
+    }
+}
