@@ -10,6 +10,7 @@ use std::time::Duration;
 use lockage_core::{Acquire, Command, Decision, Limit, Record, Timestamp, Verdict};
 
 use crate::answers::Measured;
+use crate::engine::bounded;
 use crate::replay::Outcome;
 use crate::trace::{Request, Trace};
 use crate::traffic::random::{Chance, Stream};
@@ -163,7 +164,7 @@ fn decide<K: std::hash::Hash + Eq>(
     cost: u64,
     now: Timestamp,
 ) -> Decision {
-    let acquire = Acquire::new(*limit, cost).expect("a trace has no cost of zero");
+    let acquire = Acquire::new(bounded(limit, now), cost).expect("a trace has no cost of zero");
     let decided = acquire.apply(records.entry(key).or_default(), now);
     decided.expect("the record is this limit's own")
 }

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use clap::ValueEnum;
+use lockage::limiter::bounded_at;
 use lockage_core::{
-    Acquire, Command, CostError, Decision, ManualClock, Record, RecordError, Timestamp,
+    Acquire, Command, CostError, Decision, Limit, ManualClock, Record, RecordError, Timestamp,
 };
 use lockage_memory::MemoryStore;
 use thiserror::Error;
@@ -14,6 +15,11 @@ use crate::store::{SimError, SimStore};
 
 /// Below this many keys nothing is swept.
 const SWEEP_FLOOR: usize = 1024;
+
+/// Returns the limit with the boundaries of its calendar windows around a time, which calls at that time need.
+pub fn bounded(limit: &Limit, now: Timestamp) -> Limit {
+    limit.with_calendar(|window| bounded_at(window, now))
+}
 
 /// Decides requests, one key at a time, at given times.
 pub trait Engine {

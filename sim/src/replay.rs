@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockage_core::{Acquire, Decision, Limit, Timestamp, Verdict};
 use thiserror::Error;
 
-use crate::engine::{Engine, EngineError};
+use crate::engine::{Engine, EngineError, bounded};
 use crate::trace::Trace;
 
 /// The outcome of a request.
@@ -74,7 +74,7 @@ pub(crate) fn decide(
 ) -> Result<Decision, ReplayError> {
     let request = trace.requests()[index];
     let key = trace.key(request.key);
-    let acquire = Acquire::new(*limit, request.cost).map_err(EngineError::from);
+    let acquire = Acquire::new(bounded(limit, at), request.cost).map_err(EngineError::from);
     let decision = acquire.and_then(|acquire| engine.acquire(key, &acquire.within(patience), at));
     decision.map_err(|source| ReplayError {
         number: index + 1,

@@ -3,6 +3,7 @@
 use lockage_core::{Acquire, Command, ConfigError, Limit, Timestamp};
 
 use crate::answers::ExactLogs;
+use crate::engine::bounded;
 use crate::trace::Trace;
 
 /// The times and costs of one client's requests.
@@ -77,12 +78,13 @@ impl Client {
     }
 
     fn by_machine(&self, limit: &Limit) -> impl Iterator<Item = Option<u64>> {
-        let request =
-            |cost| (cost, Acquire::new(*limit, cost).expect("a trace has no cost of zero"));
-        let (mut slot, mut last) = (None, request(1));
+        let request = |cost, at| {
+            (cost, Acquire::new(bounded(limit, at), cost).expect("a trace has no cost of zero"))
+        };
+        let (mut slot, mut last) = (None, request(1, Timestamp::EPOCH));
         self.0.iter().map(move |&(at, cost)| {
-            if last.0 != cost {
-                last = request(cost);
+            if last.0 != cost || limit.has_calendar() {
+                last = request(cost, at);
             }
             let decided = last.1.apply(&mut slot, at).expect("the record is this limit's own");
             decided.is_allowed().then_some(decided.remaining)

@@ -3,6 +3,7 @@
 use lockage_core::{Acquire, Command, Limit, Peek, Record, Timestamp};
 
 use super::Decided;
+use crate::engine::bounded;
 use crate::replay::Outcome;
 
 /// The most slots of time.
@@ -47,7 +48,7 @@ impl State {
             let mut lowest = remaining(limit, &mut slot, at(begin));
             let within = |(at, _): &(Timestamp, u64)| at.as_micros() < begin + slot_us;
             while let Some((now, cost)) = admitted.next_if(within) {
-                let acquire = Acquire::new(*limit, cost).expect("it was decided on");
+                let acquire = Acquire::new(bounded(limit, now), cost).expect("it was decided on");
                 let decided = acquire.apply(&mut slot, now);
                 lowest = lowest.min(decided.expect("the record is this limit's own").remaining);
             }
@@ -70,7 +71,7 @@ fn most_denied(decided: Decided<'_>) -> Option<u32> {
 }
 
 fn remaining(limit: &Limit, slot: &mut Option<Record>, now: Timestamp) -> u64 {
-    let peeked = Peek::new(*limit, 0).apply(slot, now);
+    let peeked = Peek::new(bounded(limit, now), 0).apply(slot, now);
     peeked.expect("the record is this limit's own").remaining
 }
 

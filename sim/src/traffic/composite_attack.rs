@@ -6,6 +6,7 @@ use std::time::Duration;
 use lockage_core::{Acquire, Command, Decision, Limit, Peek, Record, Timestamp, Verdict};
 
 use super::attack::Attack;
+use crate::engine::bounded;
 
 /// Requests, in microseconds from the start, and how many at once. All of them are admitted: each is asked of the machine first.
 pub(super) struct CompositeAttack {
@@ -105,8 +106,8 @@ impl Key {
             let decision = self.peek(limit);
             let taken = decision.remaining.min(count);
             if taken > 0 {
-                let acquire = Acquire::new(*limit, taken).expect("it is above zero");
                 let now = self.time();
+                let acquire = Acquire::new(bounded(limit, now), taken).expect("it is above zero");
                 acquire.apply(&mut self.slot, now).expect("the record is this limit's own");
                 placed.push((self.now, taken));
                 count -= taken;
@@ -122,7 +123,7 @@ impl Key {
 
     fn peek(&mut self, limit: &Limit) -> Decision {
         let now = self.time();
-        let peek = Peek::new(*limit, 1).apply(&mut self.slot, now);
+        let peek = Peek::new(bounded(limit, now), 1).apply(&mut self.slot, now);
         peek.expect("the record is this limit's own")
     }
 

@@ -3,6 +3,7 @@
 use lockage_core::{Acquire, Command, Limit, Peek, Timestamp};
 
 use crate::answers::ExactLogs;
+use crate::engine::bounded;
 
 /// A request of a largest cost, which is lower if less remains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,11 +40,12 @@ impl Play<'_> {
         let (mut slot, mut logs) = (None, ExactLogs::new(self.limit));
         let play = |wish: &Wish| {
             let now = Timestamp::from_micros(self.start + wish.offset).expect("the end fits");
-            let peeked = Peek::new(*self.limit, 0).apply(&mut slot, now);
+            let limit = bounded(self.limit, now);
+            let peeked = Peek::new(limit, 0).apply(&mut slot, now);
             let remained = peeked.expect("the record is this limit's own").remaining;
             let admitted = wish.cost.min(remained);
             if admitted > 0 {
-                let acquire = Acquire::new(*self.limit, admitted).expect("a cost above zero");
+                let acquire = Acquire::new(limit, admitted).expect("a cost above zero");
                 let decided = acquire.apply(&mut slot, now);
                 let is_allowed = decided.expect("the record is this limit's own").is_allowed();
                 debug_assert!(is_allowed, "D4: what remains is admitted");
