@@ -138,7 +138,7 @@ impl<S: Store> Limiter<S> {
     }
 
     /// Sets the clock that tells which day, week, month or year it is. A limiter of a
-    /// [`CalendarWindow`](crate::limiter::CalendarWindow) needs one; without it calls are
+    /// [`CalendarWindow`] needs one; without it calls are
     /// [`Error::NoClock`](crate::Error::NoClock).
     ///
     /// The store's clock decides whether a window has ended. If the two clocks differ by more than a window,
