@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockage_core::flow::{CircuitBreakerConfig, Route};
-use lockage_core::{Decision, Limit, Verdict};
+use lockage_core::{Decision, Limit, Timestamp, Verdict};
 use loom::future::block_on;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
@@ -27,7 +27,7 @@ fn limit() -> Limit {
 }
 
 fn source() -> LimitSource {
-    LimitSource::Given(limit())
+    LimitSource::given(limit())
 }
 
 fn denied() -> Decision {

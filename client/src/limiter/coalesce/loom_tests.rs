@@ -49,7 +49,10 @@ fn with_room(room: Room, answer: &Arc<Answer>) -> Arc<Coalescer> {
 
 fn decision(remaining: u64) -> Decision {
     let limit = "fixed-window 10/s".parse().unwrap();
-    Decision { remaining, ..crate::limiter::fallback::unused(limit, 1, Timestamp::EPOCH).unwrap() }
+    Decision {
+        remaining,
+        ..crate::limiter::fallback::unused(limit, 1, lockage_core::Timestamp::EPOCH).unwrap()
+    }
 }
 
 async fn ask(coalescer: &Arc<Coalescer>) -> u64 {
