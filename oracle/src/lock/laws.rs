@@ -35,9 +35,23 @@ pub struct Verdict {
     pub cases: Vec<Case>,
 }
 
-/// What an operation is an example of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Case {
+/// Declares the cases, and the list of them.
+macro_rules! cases {
+    ($($(#[$about:meta])* $case:ident,)*) => {
+        /// What an operation is an example of.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Case {
+            $($(#[$about])* $case,)*
+        }
+
+        impl Case {
+            /// Every case.
+            pub const ALL: &[Case] = &[$(Case::$case),*];
+        }
+    };
+}
+
+cases! {
     /// It comes at the moment at which the lease ends.
     LeaseEndsNow,
     /// The lock was free, and is granted.
@@ -72,32 +86,6 @@ pub enum Case {
     Reused,
     /// Nobody holds what is to be renewed or given back.
     NotHeld,
-}
-
-impl Case {
-    /// Every case.
-    pub const ALL: [Case; 17] = {
-        use Case::*;
-        [
-            LeaseEndsNow,
-            Granted,
-            GrantedInLine,
-            GrantedToWaiter,
-            GrantedAfterLease,
-            ReEntered,
-            Renewed,
-            Released,
-            OtherHoldKept,
-            Freed,
-            FreedTooLate,
-            Refused,
-            NotNext,
-            TooLate,
-            Repeated,
-            Reused,
-            NotHeld,
-        ]
-    };
 }
 
 /// A lock as it must be.

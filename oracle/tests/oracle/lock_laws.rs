@@ -211,7 +211,7 @@ fn the_traces_reach_everything() {
         let mut last = 0;
         for [before, (seen, verdict), after] in watch(&mut OnKey(Model::new(Time::Store)), &trace) {
             for case in Case::ALL {
-                more(&format!("{case:?}"), verdict.cases.contains(&case));
+                more(&format!("{case:?}"), verdict.cases.contains(case));
             }
             let fresh = verdict.cases.contains(&Case::Granted);
             let withdraws = matches!(seen.op.action, Action::Withdraw { .. });
