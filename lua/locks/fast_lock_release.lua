@@ -3,7 +3,7 @@
 --
 -- ARGV[1]  how long to remember it (us), as a number; the owner and the hold's id, 16 bytes each
 -- Reply    the time now, then 4, the token, and how many holds are left: done;
---          0, and of who holds it, if anybody does, what fast_lock_acquire replies of him: refused
+--          0, and what fast_lock_acquire replies of the holder, if there is one: refused
 $fast_call
 $fast_lock
 if size ~= 40 then return redis.error_reply(WRONG_CALL) end

@@ -11,8 +11,8 @@
 -- ARGV[9]   q where it waits in line, so that it gets a place in the queue, or keeps the one it has; or empty
 -- ARGV[10]  who it is in words: up to $MAX_LABEL characters of visible ASCII but for | and >; or empty
 -- Reply     {0, now, 1, token, holds, deadline} it is held, now or before: the grant as it stands;
---           {0, now, 0, ...} refused, with the holder that `add_holder` describes, which is the owner himself where
---           he holds it as often as can be;
+--           {0, now, 0, ...} refused, with the holder that `add_holder` describes, which is the same owner where
+--           it holds the lock as often as can be;
 --           {0, now, 2} it came after ARGV[7];
 --           {0, now, 3, places, time} refused: it is free and others are next, so many before the owner, or all
 --           of them where it has no place, and the first one's place ends then (us)

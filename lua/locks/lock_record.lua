@@ -4,8 +4,8 @@ $publish
 --   K1 0000000000000000000000000000a11c 1763700030000000 1763700000000000 1763700090000000 0 0 web-1/77|00..01 00..02|r00..0f 1763700000000000 1>00...
 -- that is its tag; the owner (32 hex digits; zeros where it is free); the end of the lease (us); the latest
 -- fencing token; from when on the record is as if it were not there (us); until when somebody waits, who is to be
--- woken (us); by how much the token is ahead of the time of its grant (us); and who holds it in words, where he said
--- so. Behind the first | stand the ids of the holds (32 hex digits each), the oldest first, or nothing where it is
+-- woken (us); by how much the token is ahead of the time of its grant (us); and the label of the holder, if it gave
+-- one. Behind the first | stand the ids of the holds (32 hex digits each), the oldest first, or nothing where it is
 -- free; behind each other | one of the last four holds that ended, the oldest first: r, its id, the token of its
 -- grant and how many holds were left, where it was given back; f, its id and that token, where it was freed by
 -- force; x and its id, where its lease was over when the lock was granted again. Behind each > stands a place in

@@ -1,7 +1,7 @@
 //! What judges rate limiters and locks: what is promised, said a second time and independently of the machines.
 //!
 //! - [`property`]: the names of all promises (E1, D5, L3 ...), and their words.
-//! - [`envelope`]: how much a limit may admit in any span, E1 to E7.
+//! - [`envelope`]: how much a limit may admit in any span, E1 to E8.
 //! - Two references for limiters, of different arithmetic: [`ledger`] judges decisions as they are made; `exact` reckons
 //!   in big integers and fractions from the history of what was admitted.
 //! - [`lock::laws`] and [`latch::laws`]: their laws, told from what was asked and answered, for every judge of them.

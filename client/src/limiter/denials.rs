@@ -131,7 +131,7 @@ impl Shard {
 
     /// What is known to deny `cost` now. To a caller who would wait for less than the denial lasts
     /// it is as good as the store's; one who may wait longer is told no other cost's, because the
-    /// store might say at once that his own takes too long.
+    /// store might say at once that the caller's own takes too long.
     fn known(
         &mut self,
         key: &Key,

@@ -39,7 +39,7 @@ fn listen(channels: &Subscriptions, wake: Wake) -> Listener {
     block_on(channels.listen(CHANNEL, wake)).unwrap()
 }
 
-/// L12: what is published after somebody listens wakes him, however far he is on his way to wait.
+/// L12: a message that is published after a waiter listens wakes it, however close it is to waiting.
 #[test]
 fn l12_a_message_is_not_missed() {
     loom::model(|| {

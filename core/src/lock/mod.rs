@@ -64,7 +64,7 @@ pub use queue::MAX_QUEUED;
 pub(crate) use record::LockRecord;
 pub use record::REMEMBERED;
 
-/// How often an owner holds a lock at most. Who acquires it once more is refused, with himself as the holder.
+/// How often an owner holds a lock at most. One more acquire is refused, and names that owner as the holder.
 pub const MAX_HOLDS: usize = 256;
 
 /// How a lock is used: how long a grant lasts, and how long what was done is remembered.

@@ -67,7 +67,7 @@ fn l10_the_last_sixteen_releases_are_remembered() {
     }
 }
 
-/// Who comes when it is written down already that somebody waits is still told for half of his time.
+/// A waiter that comes when the record already says that others wait is still told for half of its time.
 #[test]
 fn l12_each_who_waits_is_told_for_half_of_the_time() {
     let semaphore = Semaphore::new(3, HOUR, HOUR).unwrap();

@@ -58,7 +58,7 @@ async fn a_wait_is_under_the_limit_that_is_stored_by_then() {
     limiter.set_limit("id", parsed("fixed-window 2/4s")).await.unwrap();
     assert!(wait.await.unwrap().unwrap().is_allowed());
     assert!(limiter.try_acquire("id", 1).await.unwrap().retry_after() > Some(SECOND));
-    // In a queue nobody is admitted to a turn that he would not wait for.
+    // A queue admits no caller to a turn that it would not wait for.
     limiter.set_limit_afresh("id", parsed("leaky-bucket 1/s queue 9")).await.unwrap();
     assert!(start.elapsed() < SECOND * 2);
     for turn in 0..3 {
