@@ -1,9 +1,11 @@
 //! Of plain calls: the ends of all ranges, in the record and in the call, and numbers in binary that are none.
 
 use lockage_core::ScriptId::{
-    CompositeAcquire, FixedWindowAcquire, IntervalBucketAcquire, LeakyBucketAcquire, LimiterAdjust,
-    SlidingLogAcquire, SlidingWindowAcquire, TokenBucketAcquire,
+    CalendarWindowAcquire, CompositeAcquire, FixedWindowAcquire, IntervalBucketAcquire,
+    LeakyBucketAcquire, LimiterAdjust, SlidingLogAcquire, SlidingWindowAcquire, TokenBucketAcquire,
 };
+
+use lockage_core::Zone;
 
 use super::{Cases, at, cases};
 
@@ -22,8 +24,16 @@ const THIRD: u64 = ((1 << 52) - 1) / 3;
 pub(super) fn all() -> Vec<Cases> {
     let debt = cases(&["T1 2 1 1 2001 5000"], [at(&[5000], LimiterAdjust, &["- b 1 T1 2 1 1"])]);
     let buckets = [interval_buckets(), token_buckets(), leaky_buckets(), debt];
-    let windows = [fixed_windows(), sliding_windows(), sliding_logs()];
+    let windows = [fixed_windows(), sliding_windows(), sliding_logs(), calendar_windows()];
     windows.into_iter().chain(buckets).chain(several()).collect()
+}
+
+/// The last zones that there are, and the first that there are not.
+fn calendar_windows() -> Cases {
+    let zones = (Zone::COUNT - 1..=Zone::COUNT + 2).collect::<Vec<_>>();
+    let calls = zones.iter().map(|zone| format!("- Y1 9 1 {zone} 1000 2000 3000 4000 1"));
+    let calls: Vec<String> = calls.collect();
+    cases(&[""], [at(&[2500], CalendarWindowAcquire, &texts(&calls))])
 }
 
 /// Records and calls of each two kinds together.
