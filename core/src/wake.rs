@@ -12,7 +12,7 @@ impl Wake {
     /// Somebody waits at `now` and is back within `span_us`. Whether that is to be written down: no more
     /// often than once in half of the span, however many wait.
     pub(crate) fn waits(&mut self, now: u64, span_us: u64) -> bool {
-        let is_new = span_us > 0 && self.0 < now + span_us / 2;
+        let is_new = span_us > 0 && self.0 < now + span_us.div_ceil(2);
         if is_new {
             self.0 = now + span_us;
         }

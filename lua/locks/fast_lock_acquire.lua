@@ -40,7 +40,7 @@ elseif owner == who and holds < $MAX_HOLDS then
   if deadline < now + lease then deadline = now + lease end
   before, hold, behind = string.sub(old, 63, place - 1), id, string.sub(old, place)
 else
-  if waits > 0 and wake < now + math.floor(waits / 2) then changed, wake = true, now + waits end
+  if waits > 0 and wake < now + math.ceil(waits / 2) then changed, wake = true, now + waits end
   $refused
 end
 if not reply then

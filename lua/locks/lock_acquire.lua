@@ -45,7 +45,7 @@ if not is_live() and is_next then
 elseif is_held_by(who) and holds() < MAX_HOLDS then
   held, deadline = held .. ' ' .. id, max(deadline, lease_end)
 else
-  local is_new = waits > 0 and wake < now + floor(waits / 2)
+  local is_new = waits > 0 and wake < now + ceil(waits / 2)
   if is_new then wake = now + waits end
   if waits > 0 and ARGV[9] == 'q' and line_up(who, waits) then is_new = true end
   if is_new then store() end

@@ -4,7 +4,7 @@ local wake = 0   -- (us)
 -- Somebody waits, and is back within so many microseconds (0: nobody). Whether that is to be written down:
 -- no more often than once in half of that, however many wait.
 local function waits(span)
-  if span == 0 or wake >= now + floor(span / 2) then return false end
+  if span == 0 or wake >= now + ceil(span / 2) then return false end
   wake = now + span
   return true
 end

@@ -204,7 +204,7 @@ impl Waits {
 
     /// Whether a wait may be written down: once in half of its time.
     pub fn may_be_written(&self, now_us: u64, waits_us: u64) -> bool {
-        waits_us > 0 && self.written_us < now_us + waits_us / 2
+        waits_us > 0 && self.written_us < now_us + waits_us.div_ceil(2)
     }
 
     /// Whether it is right that those who wait were told, or were not: they are owed that for half of their

@@ -161,7 +161,7 @@ impl Reference {
             let until_us = now_us + waits_us;
             let (writes, upgrades) =
                 (who.1 == Mode::Write, self.is_live((who.0, Mode::Read), now_us));
-            if waits_us > 0 && self.wake_us < now_us + waits_us / 2 {
+            if waits_us > 0 && self.wake_us < now_us + waits_us.div_ceil(2) {
                 self.wake_us = until_us;
                 self.write(now_us);
             }

@@ -139,7 +139,7 @@ impl Reference {
         if !fits(now_us) {
             let ends = self.grants.values().map(|(_, lease)| lease.deadline_us);
             let first = ends.filter(|end_us| *end_us > now_us && fits(*end_us)).min();
-            if waits_us > 0 && self.wake_us < now_us + waits_us / 2 {
+            if waits_us > 0 && self.wake_us < now_us + waits_us.div_ceil(2) {
                 self.wake_us = now_us + waits_us;
                 self.write(now_us);
             }

@@ -10,6 +10,7 @@ use crate::error::RecordError;
 use crate::lease::time;
 use crate::record::{Body, Record};
 use crate::time::Timestamp;
+use crate::wake::Wake;
 
 impl Operation {
     pub(super) fn run(
@@ -82,10 +83,9 @@ impl Operation {
         if waits_us == 0 {
             return false;
         }
-        let is_new = record.wake < now + waits_us / 2;
-        if is_new {
-            record.wake = now + waits_us;
-        }
+        let mut wake = Wake(record.wake);
+        let is_new = wake.waits(now, waits_us);
+        record.wake = wake.0;
         let place = if in_line { record.queue.line_up(owner, now, waits_us) } else { None };
         record.keep = record.keep.max(place.unwrap_or(0));
         is_new || place.is_some()
@@ -143,7 +143,7 @@ pub(super) fn to_wake(stored: Option<&Record>, now: Timestamp) -> Publish {
     match record.queue.first() {
         _ if record.is_live(now) => Publish::Nothing,
         Some(first) => Publish::To(first.owner.as_u128()),
-        None if now < record.wake => Publish::Any,
+        None if Wake(record.wake).is_due(now) => Publish::Any,
         None => Publish::Nothing,
     }
 }

@@ -82,7 +82,7 @@ impl Reference {
         if lines_up {
             self.turns.push((now_us, Turn::Asked { owner, until_us: now_us + 3 * waits_us / 2 }));
         }
-        if waits_us > 0 && self.wake_us < now_us + waits_us / 2 {
+        if waits_us > 0 && self.wake_us < now_us + waits_us.div_ceil(2) {
             self.wake_us = now_us + waits_us;
             self.turns.push((now_us, Turn::NoOnes));
         }

@@ -257,7 +257,7 @@ fn the_scripts_obey_every_law_and_broken_ones_are_killed_by_them() {
             "local is_new = waits(span)",
             "local is_new = why == REFUSED and waits(span)",
         ),
-        (Law::L12, Acquire, "wake >= now + floor(span / 2)", "false"),
+        (Law::L12, Acquire, "wake >= now + ceil(span / 2)", "false"),
         (Law::L12, Release, "if now >= wake then return 0 end", ""),
         (Law::L12, Release, "#grant.holds == 0 and wake_up() or 0", "wake_up()"),
         (

@@ -228,7 +228,7 @@ fn the_scripts_obey_every_law_and_broken_ones_are_killed_by_them() {
         (Law::L10, Release, "released[#released + 1] = {id = grant.id", "local _ = {id = grant.id"),
         (Law::L10, Acquire, "if span == 0 or", "if"),
         (Law::L12, Acquire, "wake = now + span", "wake = now + floor(span / 2) - 1"),
-        (Law::L12, Acquire, "wake >= now + floor(span / 2)", "false"),
+        (Law::L12, Acquire, "wake >= now + ceil(span / 2)", "false"),
         (Law::L12, Acquire, "if waits(tonumber(ARGV[8])) then commit() end", ""),
         (Law::L12, Release, "if now >= wake then return 0 end", ""),
         (Law::L12, Release, "if now >= wake then return 0 end", "if now > wake then return 0 end"),
