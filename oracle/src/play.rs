@@ -87,10 +87,10 @@ impl<A: Debug> Trace<A> {
 
 /// Traces of up to `max_steps`.
 pub fn trace<A: Debug>(
-    ask: impl Strategy<Value = A>,
+    ask: impl Strategy<Value = A> + 'static,
     max_steps: usize,
     backwards: bool,
-) -> impl Strategy<Value = Trace<A>> {
+) -> BoxedStrategy<Trace<A>> {
     let start = prop_oneof![
         6 => Just(1_763_700_000_000_000_u64),
         2 => 0..100_u64,
@@ -104,7 +104,7 @@ pub fn trace<A: Debug>(
         4 => (0..100_usize, -1..=1_i64).prop_map(|(which, offset)| Move::End(which, offset)),
     ];
     let steps = vec((moved, ask), 1..=max_steps);
-    (start, steps).prop_map(move |(start_us, steps)| Trace { start_us, backwards, steps })
+    (start, steps).prop_map(move |(start_us, steps)| Trace { start_us, backwards, steps }).boxed()
 }
 
 /// The machine equals its reference, operation by operation.

@@ -77,7 +77,7 @@ const DATED: [&str; 2] = [
 ];
 
 /// Traces under one of [`LIMITS`], or a calendar window, whose clock may step back.
-pub fn trace(steps: usize) -> impl Strategy<Value = Trace> {
+pub fn trace(steps: usize) -> BoxedStrategy<Trace> {
     let moved = prop_oneof![
         4 => Just(0_i64),
         4 => 1..400_i64,
@@ -96,9 +96,13 @@ pub fn trace(steps: usize) -> impl Strategy<Value = Trace> {
     let ask = prop_oneof![60 => ask, 1 => Just(Ask::Reset)];
     let step = (moved, ask).prop_map(|(moved_us, ask)| Step { moved_us, ask });
     let limit = prop::sample::select([&LIMITS[..], &DATED[..]].concat());
-    (limit, 1..5_000_u64, prop::collection::vec(step, 1..steps)).prop_map(
-        |(limit, hold_us, steps)| Trace { limit: limit.parse().expect("a limit"), hold_us, steps },
-    )
+    (limit, 1..5_000_u64, prop::collection::vec(step, 1..steps))
+        .prop_map(|(limit, hold_us, steps)| Trace {
+            limit: limit.parse().expect("a limit"),
+            hold_us,
+            steps,
+        })
+        .boxed()
 }
 
 impl Trace {
@@ -241,7 +245,7 @@ pub enum Estimate {
 }
 
 /// Such traffic under one of [`LIMITS`].
-pub fn estimates(steps: usize) -> impl Strategy<Value = Estimates> {
+pub fn estimates(steps: usize) -> BoxedStrategy<Estimates> {
     let moved = prop_oneof![2 => Just(0), 3 => 1..200_u64, 1 => 200..1_500_u64];
     let reserve = (1..=9_u64).prop_flat_map(|cost| {
         (Just(cost), 0..=cost).prop_map(|(cost, actual)| Estimate::Reserve(cost, actual))
@@ -254,6 +258,7 @@ pub fn estimates(steps: usize) -> impl Strategy<Value = Estimates> {
     let limit = prop::sample::select(&LIMITS[..]);
     (limit, prop::collection::vec((moved, step), 1..steps))
         .prop_map(|(limit, steps)| Estimates { limit: limit.parse().expect("a limit"), steps })
+        .boxed()
 }
 
 /// A settled reservation is as if its true cost had been charged when it was made: the key then decides

@@ -272,13 +272,14 @@ fn lease(grant: Grant) -> Lease {
 }
 
 /// Returns traces of up to `max_steps`, also with a clock that goes back.
-pub fn any_trace(max_steps: usize) -> impl Strategy<Value = play::Trace<Ask>> {
+pub fn any_trace(max_steps: usize) -> BoxedStrategy<play::Trace<Ask>> {
     (any::<bool>(), prop::bool::weighted(0.3))
         .prop_flat_map(move |(backwards, hasty)| play::trace(ask(hasty), max_steps, backwards))
+        .boxed()
 }
 
 /// Few permits and few ids, so that they meet.
-pub fn ask(hasty: bool) -> impl Strategy<Value = Ask> {
+pub fn ask(hasty: bool) -> BoxedStrategy<Ask> {
     let span = move || span(hasty);
     // Ids differ in their upper half too.
     let id = || (0..7_u128).prop_map(|id| id << 96 | 0xfeed);
@@ -292,15 +293,17 @@ pub fn ask(hasty: bool) -> impl Strategy<Value = Ask> {
     let renew = span().prop_map(|lease_us| Action::Renew { token: None, lease_us });
     let release = span().prop_map(|remember_us| Action::Release { token: None, remember_us });
     let action = prop_oneof![8 => acquire, 3 => renew, 5 => release, 1 => Just(Action::Inspect)];
-    (id(), action, 0..10_u8, -2..=2_i64).prop_map(|(id, action, form, offset)| {
-        let op = Op { id, action };
-        match form {
-            0..=4 => Ask::Plain(op),
-            5..=7 => Ask::Token(op, 0),
-            8 => Ask::Token(op, offset),
-            _ => Ask::Within(op, offset),
-        }
-    })
+    (id(), action, 0..10_u8, -2..=2_i64)
+        .prop_map(|(id, action, form, offset)| {
+            let op = Op { id, action };
+            match form {
+                0..=4 => Ask::Plain(op),
+                5..=7 => Ask::Token(op, 0),
+                8 => Ask::Token(op, offset),
+                _ => Ask::Within(op, offset),
+            }
+        })
+        .boxed()
 }
 
 /// A lease, or a time to remember, in microseconds: tiny, as in a trace, up to the longest. Where all are
@@ -313,6 +316,8 @@ fn span(hasty: bool) -> BoxedStrategy<u64> {
 }
 
 /// Returns traces of up to `max_steps`, with a clock that only goes on.
-pub fn forward(max_steps: usize) -> impl Strategy<Value = play::Trace<Ask>> {
-    prop::bool::weighted(0.3).prop_flat_map(move |hasty| play::trace(ask(hasty), max_steps, false))
+pub fn forward(max_steps: usize) -> BoxedStrategy<play::Trace<Ask>> {
+    prop::bool::weighted(0.3)
+        .prop_flat_map(move |hasty| play::trace(ask(hasty), max_steps, false))
+        .boxed()
 }

@@ -87,7 +87,7 @@ pub enum What {
     Settle(u128, u64),
 }
 
-fn what() -> impl Strategy<Value = What> {
+fn what() -> BoxedStrategy<What> {
     let cost = || 1..=13_u64;
     let id = || 0..4_u128;
     prop_oneof![
@@ -104,29 +104,32 @@ fn what() -> impl Strategy<Value = What> {
         2 => (1..=5_u64, id()).prop_map(|(cost, id)| What::Reserve(cost, id)),
         2 => (id(), 0..=6_u64).prop_map(|(id, actual)| What::Settle(id, actual)),
     ]
+    .boxed()
 }
 
-fn limit() -> impl Strategy<Value = Limit> {
-    prop::sample::select(&LIMITS[..]).prop_map(|text| text.parse().expect("a limit"))
+fn limit() -> BoxedStrategy<Limit> {
+    prop::sample::select(&LIMITS[..]).prop_map(|text| text.parse().expect("a limit")).boxed()
 }
 
 /// Most on all clients together, and kept for about as long as a trace, or for ever.
-fn stored() -> impl Strategy<Value = StoredLimit> {
+fn stored() -> BoxedStrategy<StoredLimit> {
     let keep = prop_oneof![3 => (1..6_000_u64).prop_map(Some), 1 => Just(None)];
-    (limit(), keep, prop::bool::weighted(0.15)).prop_map(|(limit, keep_us, per_client)| {
-        let stored = StoredLimit::new(limit);
-        // A model of expiries cannot tell whether such a call was refused for its clock.
-        let per_client = per_client && !limit.has_calendar();
-        let stored = if per_client { stored.per_client() } else { stored };
-        match keep_us {
-            Some(us) => stored.kept_for(Duration::from_micros(us)).expect("in range"),
-            None => stored,
-        }
-    })
+    (limit(), keep, prop::bool::weighted(0.15))
+        .prop_map(|(limit, keep_us, per_client)| {
+            let stored = StoredLimit::new(limit);
+            // A model of expiries cannot tell whether such a call was refused for its clock.
+            let per_client = per_client && !limit.has_calendar();
+            let stored = if per_client { stored.per_client() } else { stored };
+            match keep_us {
+                Some(us) => stored.kept_for(Duration::from_micros(us)).expect("in range"),
+                None => stored,
+            }
+        })
+        .boxed()
 }
 
 /// Calls of all kinds, whose clock may step back.
-pub fn trace(steps: usize) -> impl Strategy<Value = Vec<Step>> {
+pub fn trace(steps: usize) -> BoxedStrategy<Vec<Step>> {
     let moved = prop_oneof![
         4 => Just(0_i64),
         4 => 1..400_i64,
@@ -143,7 +146,7 @@ pub fn trace(steps: usize) -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Call::Reset),
     ];
     let step = (moved, call).prop_map(|(moved_us, call)| Step { moved_us, call });
-    prop::collection::vec(step, 1..steps)
+    prop::collection::vec(step, 1..steps).boxed()
 }
 
 /// One key, and what is known of its reservations.

@@ -150,12 +150,12 @@ pub fn obeys(obeyed: &[Property], key: &mut impl Holds, trace: &Trace<Op>) -> Ch
 }
 
 /// Returns traces of up to `max_steps`, also with a clock that goes back.
-pub fn any_trace(max_steps: usize) -> impl Strategy<Value = Trace<Op>> {
-    any::<bool>().prop_flat_map(move |backwards| play::trace(ask(), max_steps, backwards))
+pub fn any_trace(max_steps: usize) -> BoxedStrategy<Trace<Op>> {
+    any::<bool>().prop_flat_map(move |backwards| play::trace(ask(), max_steps, backwards)).boxed()
 }
 
 /// Few ids and small counts, so that they meet.
-pub fn ask() -> impl Strategy<Value = Op> {
+pub fn ask() -> BoxedStrategy<Op> {
     // Ids differ in their upper half too.
     let id = || (0..14_u128).prop_map(|id| id << 96 | 0xfeed);
     let count = || prop_oneof![8 => 1..=3_u64, 2 => 4..=9_u64, 1 => Just((1 << 53) - 1)];
@@ -166,9 +166,10 @@ pub fn ask() -> impl Strategy<Value = Op> {
         2 => Just(Op::Inspect),
         1 => Just(Op::Reset),
     ]
+    .boxed()
 }
 
 /// Returns traces of up to `max_steps`, with a clock that only goes on.
-pub fn forward(max_steps: usize) -> impl Strategy<Value = Trace<Op>> {
+pub fn forward(max_steps: usize) -> BoxedStrategy<Trace<Op>> {
     play::trace(ask(), max_steps, false)
 }

@@ -214,7 +214,7 @@ impl Which {
 }
 
 /// Traces of up to `max_steps`.
-pub fn trace(max_steps: usize, backwards: bool) -> impl Strategy<Value = Trace> {
+pub fn trace(max_steps: usize, backwards: bool) -> BoxedStrategy<Trace> {
     let start = prop_oneof![
         6 => 1_763_700_000_000_000..1_763_800_000_000_000_u64,
         2 => 0..100_u64,
@@ -226,20 +226,22 @@ pub fn trace(max_steps: usize, backwards: bool) -> impl Strategy<Value = Trace> 
     // In some, those who wait do so for long, and all for as long, so that there are several of them.
     let patient = prop::bool::weighted(0.5);
     let traces = (start, hasty, patient, vec(step(), 1..=max_steps));
-    traces.prop_map(move |(start_us, hasty, patient, mut steps)| {
-        for step in steps.iter_mut().filter(|_| hasty) {
-            step.lease_us = step.lease_us % 2 + 1;
-            step.remember_us = 1;
-            step.waits_us %= 8;
-        }
-        for step in steps.iter_mut().filter(|_| patient) {
-            step.waits_us = 8_000_000;
-            if let Ask::Acquire(_, _, way @ Way::Woken) = &mut step.ask {
-                *way = Way::InLine;
+    traces
+        .prop_map(move |(start_us, hasty, patient, mut steps)| {
+            for step in steps.iter_mut().filter(|_| hasty) {
+                step.lease_us = step.lease_us % 2 + 1;
+                step.remember_us = 1;
+                step.waits_us %= 8;
             }
-        }
-        Trace { start_us, backwards, steps }
-    })
+            for step in steps.iter_mut().filter(|_| patient) {
+                step.waits_us = 8_000_000;
+                if let Ask::Acquire(_, _, way @ Way::Woken) = &mut step.ask {
+                    *way = Way::InLine;
+                }
+            }
+            Trace { start_us, backwards, steps }
+        })
+        .boxed()
 }
 
 /// Owners, one of them all zeros, which is also how a free lock is written.
@@ -252,18 +254,20 @@ fn label(index: usize) -> Option<Label> {
     text[..len].parse().ok()
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> BoxedStrategy<Step> {
     let spans = (span(), span(), wait_span());
-    (moved(), ask(), spans).prop_map(|(moved, ask, (lease_us, remember_us, waits_us))| Step {
-        moved,
-        ask,
-        lease_us,
-        remember_us,
-        waits_us,
-    })
+    (moved(), ask(), spans)
+        .prop_map(|(moved, ask, (lease_us, remember_us, waits_us))| Step {
+            moved,
+            ask,
+            lease_us,
+            remember_us,
+            waits_us,
+        })
+        .boxed()
 }
 
-fn moved() -> impl Strategy<Value = Move> {
+fn moved() -> BoxedStrategy<Move> {
     let offset = || -1..=1_i64;
     prop_oneof![
         6 => Just(Move::Stay),
@@ -278,9 +282,10 @@ fn moved() -> impl Strategy<Value = Move> {
         3 => offset().prop_map(Move::FirstPlace),
         1 => offset().prop_map(Move::LastPlace),
     ]
+    .boxed()
 }
 
-fn ask() -> impl Strategy<Value = Ask> {
+fn ask() -> BoxedStrategy<Ask> {
     let wait = prop_oneof![4 => Just(None), 1 => (-2..=2_i64).prop_map(Some)];
     prop_oneof![
         14 => (owner(), wait, way()).prop_map(|(owner, wait, way)| Ask::Acquire(owner, wait, way)),
@@ -292,49 +297,53 @@ fn ask() -> impl Strategy<Value = Ask> {
         5 => (0..7_usize).prop_map(Ask::Repeat),
         1 => (0..3_usize).prop_map(Ask::Misuse),
     ]
+    .boxed()
 }
 
-fn owner() -> impl Strategy<Value = u128> {
+fn owner() -> BoxedStrategy<u128> {
     let [often, zero, max, other, last] = OWNERS.map(Just);
-    prop_oneof![5 => often, 2 => zero, 1 => max, 2 => other, 2 => last]
+    prop_oneof![5 => often, 2 => zero, 1 => max, 2 => other, 2 => last].boxed()
 }
 
-fn by() -> impl Strategy<Value = Option<u128>> {
-    prop_oneof![6 => Just(None), 1 => owner().prop_map(Some)]
+fn by() -> BoxedStrategy<Option<u128>> {
+    prop_oneof![6 => Just(None), 1 => owner().prop_map(Some)].boxed()
 }
 
-fn which() -> impl Strategy<Value = Which> {
+fn which() -> BoxedStrategy<Which> {
     prop_oneof![
         6 => (0..4_usize).prop_map(Which::Held),
         2 => (0..6_usize).prop_map(Which::Asked),
         1 => Just(Which::Unknown),
     ]
+    .boxed()
 }
 
-fn way() -> impl Strategy<Value = Way> {
-    prop_oneof![2 => Just(Way::Not), 1 => Just(Way::Woken), 3 => Just(Way::InLine)]
+fn way() -> BoxedStrategy<Way> {
+    prop_oneof![2 => Just(Way::Not), 1 => Just(Way::Woken), 3 => Just(Way::InLine)].boxed()
 }
 
-fn token() -> impl Strategy<Value = Token> {
+fn token() -> BoxedStrategy<Token> {
     prop_oneof![
         4 => Just(Token::Unnamed),
         4 => Just(Token::Latest(0)),
         1 => (-1..=1_i64).prop_map(Token::Latest),
         1 => prop_oneof![Just(0), Just(u64::MAX), Just((1 << 53) + 1)].prop_map(Token::Exactly),
     ]
+    .boxed()
 }
 
 /// A lease, or a time to remember, in microseconds: tiny, mainstream, up to half of the longest
 /// span that is remembered.
-fn span() -> impl Strategy<Value = u64> {
+fn span() -> BoxedStrategy<u64> {
     prop_oneof![
         5 => 1..=20_u64,
         3 => (1..=60_u64).prop_map(|seconds| seconds * 1_000_000),
         2 => (0..=50_u32).prop_map(|shift| 1_u64 << shift),
     ]
+    .boxed()
 }
 
 /// How long a caller waits, in microseconds: not at all, and as leases are.
-fn wait_span() -> impl Strategy<Value = u64> {
-    prop_oneof![1 => Just(0), 9 => span()]
+fn wait_span() -> BoxedStrategy<u64> {
+    prop_oneof![1 => Just(0), 9 => span()].boxed()
 }

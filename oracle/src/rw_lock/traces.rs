@@ -8,13 +8,14 @@ use crate::key::MAX_TIME_US;
 use crate::play;
 
 /// Returns traces of up to `max_steps`, also with a clock that goes back.
-pub fn any_trace(max_steps: usize) -> impl Strategy<Value = play::Trace<Ask>> {
+pub fn any_trace(max_steps: usize) -> BoxedStrategy<play::Trace<Ask>> {
     (any::<bool>(), prop::bool::weighted(0.3))
         .prop_flat_map(move |(backwards, hasty)| play::trace(ask(hasty), max_steps, backwards))
+        .boxed()
 }
 
 /// Few owners and few holds, so that they meet.
-pub fn ask(hasty: bool) -> impl Strategy<Value = Ask> {
+pub fn ask(hasty: bool) -> BoxedStrategy<Ask> {
     let span = move || span(hasty);
     let who = (
         prop::sample::select(&[0xa11ce_u128, 0, u128::MAX][..]),
@@ -44,7 +45,7 @@ pub fn ask(hasty: bool) -> impl Strategy<Value = Ask> {
         }
     });
     let held = (0..100_usize, span()).prop_map(|(which, us)| Ask::ReleaseHeld(which, us));
-    prop_oneof![4 => operation, 1 => held]
+    prop_oneof![4 => operation, 1 => held].boxed()
 }
 
 /// A lease, or a time to remember, in microseconds: tiny, as in a trace, up to the longest. Where all are
@@ -57,6 +58,8 @@ fn span(hasty: bool) -> BoxedStrategy<u64> {
 }
 
 /// Returns traces of up to `max_steps`, with a clock that only goes on.
-pub fn forward(max_steps: usize) -> impl Strategy<Value = play::Trace<Ask>> {
-    prop::bool::weighted(0.3).prop_flat_map(move |hasty| play::trace(ask(hasty), max_steps, false))
+pub fn forward(max_steps: usize) -> BoxedStrategy<play::Trace<Ask>> {
+    prop::bool::weighted(0.3)
+        .prop_flat_map(move |hasty| play::trace(ask(hasty), max_steps, false))
+        .boxed()
 }

@@ -8,7 +8,7 @@ use super::{Ask, Change, Cost, Lasting, Move, Step, Trace, cost, plain_ask, reme
 use crate::config::Shape;
 
 /// Traces with adjustments; some have an id, and some of those are sent again.
-pub fn adjusted_trace(shape: impl Into<Shape>, max_steps: usize) -> impl Strategy<Value = Trace> {
+pub fn adjusted_trace(shape: impl Into<Shape>, max_steps: usize) -> BoxedStrategy<Trace> {
     trace_of(shape, adjustment_steps(max_steps))
 }
 
@@ -16,36 +16,37 @@ pub fn adjusted_trace(shape: impl Into<Shape>, max_steps: usize) -> impl Strateg
 pub fn unrepeated_adjusted_trace(
     shape: impl Into<Shape>,
     max_steps: usize,
-) -> impl Strategy<Value = Trace> {
+) -> BoxedStrategy<Trace> {
     trace_of(shape, vec(adjusted(first_ask()), 1..=max_steps))
 }
 
 /// Some steps to continue a trace with.
-pub fn adjustment_steps(max_steps: usize) -> impl Strategy<Value = Vec<Step>> {
+pub fn adjustment_steps(max_steps: usize) -> BoxedStrategy<Vec<Step>> {
     let ask = prop_oneof![
         12 => first_ask(),
         1 => (0..10_usize).prop_map(Ask::Repeat),
         1 => (0..10_usize).prop_map(Ask::Misuse),
     ];
-    vec(adjusted(ask), 1..=max_steps)
+    vec(adjusted(ask), 1..=max_steps).boxed()
 }
 
-fn first_ask() -> impl Strategy<Value = Ask> {
+fn first_ask() -> BoxedStrategy<Ask> {
     prop_oneof![
         5 => plain_ask(),
         1 => request(),
         5 => change().prop_map(Ask::Adjust),
         2 => (change(), remember()).prop_map(|(change, remember)| Ask::AdjustOnce(change, remember)),
-    ]
+    ].boxed()
 }
 
-fn adjusted(ask: impl Strategy<Value = Ask>) -> impl Strategy<Value = Step> {
+fn adjusted(ask: impl Strategy<Value = Ask> + 'static) -> BoxedStrategy<Step> {
     let end_of_block = (-1..=1_i64).prop_map(Move::Unblocked);
     (prop_oneof![8 => Just(None), 1 => end_of_block.prop_map(Some)], step(ask))
         .prop_map(|(moved, step)| Step { moved: moved.unwrap_or(step.moved), ..step })
+        .boxed()
 }
 
-fn change() -> impl Strategy<Value = Change> {
+fn change() -> BoxedStrategy<Change> {
     let block = prop_oneof![
         2 => (1..=20_u64).prop_map(Lasting::Micros),
         3 => (1..=24_u64).prop_map(Lasting::Eighths),
@@ -58,9 +59,10 @@ fn change() -> impl Strategy<Value = Change> {
         2 => block.prop_map(Change::Block),
         1 => Just(Change::Unblock),
     ]
+    .boxed()
 }
 
 /// How many to take, give back or charge: around what is used, what remains and what there is.
-fn amount() -> impl Strategy<Value = Cost> {
-    prop_oneof![4 => cost(), 2 => (-1..=1_i64).prop_map(Cost::Used)]
+fn amount() -> BoxedStrategy<Cost> {
+    prop_oneof![4 => cost(), 2 => (-1..=1_i64).prop_map(Cost::Used)].boxed()
 }

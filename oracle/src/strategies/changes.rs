@@ -8,7 +8,7 @@ use super::{Ask, Step, Trace, adjustment_steps, moved, start};
 use crate::config::{Limits, Shape};
 
 /// Traces in which the limits change between steps, to one of a few others and back.
-pub fn changing_trace(max_steps: usize) -> impl Strategy<Value = Trace> {
+pub fn changing_trace(max_steps: usize) -> BoxedStrategy<Trace> {
     (any_limits(), vec(successor(), 1..=3))
         .prop_map(|(first, successors)| {
             let mut all = vec![first];
@@ -27,22 +27,25 @@ pub fn changing_trace(max_steps: usize) -> impl Strategy<Value = Trace> {
             earliest_us: 0,
             steps: steps.concat(),
         })
+        .boxed()
 }
 
 /// One or more of any kind.
-pub fn any_limits() -> impl Strategy<Value = Limits> {
+pub fn any_limits() -> BoxedStrategy<Limits> {
     let one = any_kind().prop_flat_map(|kind| limits(Shape::One(kind)));
-    prop_oneof![one, limits(Shape::Several)]
+    prop_oneof![one, limits(Shape::Several)].boxed()
 }
 
 /// A few steps, and then a change to one of `all`.
-fn steps_under(all: Vec<Limits>) -> impl Strategy<Value = Vec<Step>> {
+fn steps_under(all: Vec<Limits>) -> BoxedStrategy<Vec<Step>> {
     let change = (moved(), prop::sample::select(all))
         .prop_map(|(moved, limits)| Step { moved, ask: Ask::Under(limits) });
-    (adjustment_steps(6), change).prop_map(|(mut steps, change)| {
-        steps.push(change);
-        steps
-    })
+    (adjustment_steps(6), change)
+        .prop_map(|(mut steps, change)| {
+            steps.push(change);
+            steps
+        })
+        .boxed()
 }
 
 /// How limits come from those before them.
@@ -100,7 +103,7 @@ impl Successor {
     }
 }
 
-fn successor() -> impl Strategy<Value = Successor> {
+fn successor() -> BoxedStrategy<Successor> {
     let at = || 0..4_usize;
     let one = || any_kind().prop_flat_map(config).prop_map(Limits::from);
     let factor = || (1..=5_u64, 1..=5_u64);
@@ -116,4 +119,5 @@ fn successor() -> impl Strategy<Value = Successor> {
         4 => (at(), tuning).prop_map(|(at, tuning)| Successor::Retuned(at, tuning)),
         1 => Just(Successor::Reversed),
     ]
+    .boxed()
 }

@@ -34,8 +34,8 @@ pub fn limits(shape: Shape) -> BoxedStrategy<Limits> {
 }
 
 /// Any of the kinds.
-pub(super) fn any_kind() -> impl Strategy<Value = Kind> {
-    prop::sample::select(&Kind::ALL[..])
+pub(super) fn any_kind() -> BoxedStrategy<Kind> {
+    prop::sample::select(&Kind::ALL[..]).boxed()
 }
 
 /// Accepted configurations of one kind.
@@ -68,17 +68,17 @@ const SECOND_US: u64 = 1_000_000;
 const DAY_US: u64 = 86_400 * SECOND_US;
 
 /// Counts of every magnitude.
-fn count() -> impl Strategy<Value = u64> {
+fn count() -> BoxedStrategy<u64> {
     magnitudes(MAX_COUNT)
 }
 
 /// Spans of every magnitude.
-fn span() -> impl Strategy<Value = u64> {
+fn span() -> BoxedStrategy<u64> {
     magnitudes(MAX_SPAN_US)
 }
 
-fn magnitudes(max: u64) -> impl Strategy<Value = u64> {
-    (0..64_u32, any::<u64>()).prop_map(move |(shift, bits)| (bits >> shift).clamp(1, max))
+fn magnitudes(max: u64) -> BoxedStrategy<u64> {
+    (0..64_u32, any::<u64>()).prop_map(move |(shift, bits)| (bits >> shift).clamp(1, max)).boxed()
 }
 
 /// The nearest accepted configuration, from numbers that may be zero or too large.

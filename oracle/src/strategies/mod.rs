@@ -222,59 +222,60 @@ impl Trace {
 }
 
 /// Traces of up to `max_steps` for keys under limits of this shape.
-pub fn trace(shape: impl Into<Shape>, max_steps: usize) -> impl Strategy<Value = Trace> {
+pub fn trace(shape: impl Into<Shape>, max_steps: usize) -> BoxedStrategy<Trace> {
     trace_of(shape, steps(max_steps))
 }
 
 /// Traces of these steps for keys under limits of this shape.
 fn trace_of(
     shape: impl Into<Shape>,
-    steps: impl Strategy<Value = Vec<Step>>,
-) -> impl Strategy<Value = Trace> {
-    (limits(shape.into()), start(), steps).prop_map(|(limits, start_us, steps)| Trace {
-        limits,
-        start_us,
-        earliest_us: 0,
-        steps,
-    })
+    steps: impl Strategy<Value = Vec<Step>> + 'static,
+) -> BoxedStrategy<Trace> {
+    (limits(shape.into()), start(), steps)
+        .prop_map(|(limits, start_us, steps)| Trace { limits, start_us, earliest_us: 0, steps })
+        .boxed()
 }
 
 /// The same, with a clock that never steps back.
-pub fn forward_trace(shape: impl Into<Shape>, max_steps: usize) -> impl Strategy<Value = Trace> {
+pub fn forward_trace(shape: impl Into<Shape>, max_steps: usize) -> BoxedStrategy<Trace> {
     forward(trace(shape, max_steps))
 }
 
 /// Traces of which the clock never steps back.
-pub fn forward(traces: impl Strategy<Value = Trace>) -> impl Strategy<Value = Trace> {
-    traces.prop_map(|mut trace| {
-        for step in &mut trace.steps {
-            step.moved = step.moved.forward();
-        }
-        trace
-    })
+pub fn forward(traces: impl Strategy<Value = Trace> + 'static) -> BoxedStrategy<Trace> {
+    traces
+        .prop_map(|mut trace| {
+            for step in &mut trace.steps {
+                step.moved = step.moved.forward();
+            }
+            trace
+        })
+        .boxed()
 }
 
 /// Some steps to continue a trace with.
-pub fn steps(max_steps: usize) -> impl Strategy<Value = Vec<Step>> {
-    vec(step(), 1..=max_steps)
+pub fn steps(max_steps: usize) -> BoxedStrategy<Vec<Step>> {
+    vec(step(), 1..=max_steps).boxed()
 }
 
 /// Traces, each with a cost to ask for at its end.
-pub fn with_cost(traces: impl Strategy<Value = Trace>) -> impl Strategy<Value = (Trace, u64)> {
+pub fn with_cost(traces: impl Strategy<Value = Trace> + 'static) -> BoxedStrategy<(Trace, u64)> {
     let share = prop_oneof![
         3 => (0..=9_u64).prop_map(|ninths| (ninths, 0)),
         2 => (1..=9_u64).prop_map(|units| (0, units)),
         1 => Just((9, 1)),
     ];
-    (traces, share).prop_map(|(trace, (ninths, units))| {
-        let part = u128::from(trace.limits.capacity()) * u128::from(ninths) / 9;
-        let cost = u64::try_from(part).expect("a part of the capacity") + units;
-        (trace, cost.max(1))
-    })
+    (traces, share)
+        .prop_map(|(trace, (ninths, units))| {
+            let part = u128::from(trace.limits.capacity()) * u128::from(ninths) / 9;
+            let cost = u64::try_from(part).expect("a part of the capacity") + units;
+            (trace, cost.max(1))
+        })
+        .boxed()
 }
 
 /// How the clock may move.
-pub fn moved() -> impl Strategy<Value = Move> {
+pub fn moved() -> BoxedStrategy<Move> {
     let offset = || -1..=1_i64;
     prop_oneof![
         4 => Just(Move::Stay),
@@ -288,10 +289,11 @@ pub fn moved() -> impl Strategy<Value = Move> {
         2 => offset().prop_map(Move::Expiry),
         1 => (0..=20_u64).prop_map(Move::Far),
     ]
+    .boxed()
 }
 
 /// What a request may cost.
-pub fn cost() -> impl Strategy<Value = Cost> {
+pub fn cost() -> BoxedStrategy<Cost> {
     prop_oneof![
         6 => Just(Cost::Units(1)),
         3 => (1..=9_u64).prop_map(Cost::Units),
@@ -301,31 +303,34 @@ pub fn cost() -> impl Strategy<Value = Cost> {
         1 => prop_oneof![Just(u64::MAX), Just(1 << 53), Just((1 << 53) - 1), any::<u64>()]
             .prop_map(Cost::Units),
     ]
+    .boxed()
 }
 
 /// One operation, some time after the one before.
-pub fn step() -> impl Strategy<Value = Step> {
-    (moved(), plain_ask()).prop_map(|(moved, ask)| Step { moved, ask })
+pub fn step() -> BoxedStrategy<Step> {
+    (moved(), plain_ask()).prop_map(|(moved, ask)| Step { moved, ask }).boxed()
 }
 
 /// What may be asked without an id.
-fn plain_ask() -> impl Strategy<Value = Ask> {
+fn plain_ask() -> BoxedStrategy<Ask> {
     prop_oneof![
         24 => cost().prop_map(Ask::Acquire),
         5 => vec(cost(), 1..=5).prop_map(Ask::AcquireEach),
         8 => cost().prop_map(Ask::Peek),
         1 => Just(Ask::Reset),
     ]
+    .boxed()
 }
 
 /// Where a clock may begin: today, at the epoch, and near the end of the range.
-fn start() -> impl Strategy<Value = u64> {
+fn start() -> BoxedStrategy<u64> {
     prop_oneof![
         6 => 1_763_700_000_000_000..1_763_800_000_000_000_u64,
         2 => 0..100_u64,
         1 => (MAX_TIME_US - 1_000_000_000)..=MAX_TIME_US,
         1 => 0..=MAX_TIME_US,
     ]
+    .boxed()
 }
 
 impl Move {
