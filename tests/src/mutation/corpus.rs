@@ -71,14 +71,15 @@ impl Corpus {
         let mut traces = recording::record(traces);
         let mut further = around::steps(&traces, traces.len() / 8);
         further.extend(cases::steps());
-        let each = further.len().div_ceil(threads);
-        let record = |some: &[Vec<Step>]| -> Vec<Recorded> {
+        // In turns: those of one script, which stand side by side, take as long as each other.
+        let record = |first: usize| -> Vec<Recorded> {
             let mut store = store();
-            some.iter().map(|steps| Recorded::of(steps, &mut store)).collect()
+            let own = further.iter().skip(first).step_by(threads);
+            own.map(|steps| Recorded::of(steps, &mut store)).collect()
         };
         traces.extend(std::thread::scope(|scope| {
             let parts: Vec<_> =
-                further.chunks(each).map(|some| scope.spawn(move || record(some))).collect();
+                (0..threads).map(|first| scope.spawn(move || record(first))).collect();
             let recorded = parts.into_iter().map(|part| part.join().expect("no script fails"));
             recorded.flatten().collect::<Vec<_>>()
         }));

@@ -19,7 +19,7 @@ use lockage_core::ScriptId;
 use lockage_sim::store::SimStore;
 use serde::Deserialize;
 
-use corpus::{Corpus, Recorded};
+use corpus::Corpus;
 use mutants::Mutant;
 
 /// More than any script of the corpus runs for, in instructions of Lua: a loop without an end is a difference.
@@ -91,11 +91,12 @@ pub fn scripts(mutant: &Mutant) -> Vec<(ScriptId, String, Vec<usize>)> {
 /// The mutants of these that no trace tells from the scripts, found on so many threads.
 ///
 /// # Panics
-/// Where Lua gets no memory.
+/// Where Lua gets no memory, or a trace tells the scripts as they are from themselves: it judges no mutant.
 pub fn survivors<'m>(mutants: &'m [Mutant], corpus: &Corpus, threads: usize) -> Vec<&'m Mutant> {
     let next = AtomicUsize::new(0);
     let search = || {
-        let mut search = Search { corpus, order: (0..corpus.traces.len()).collect() };
+        let order = (0..corpus.traces.len()).collect();
+        let mut search = Search { corpus, order, shipped: tested_store() };
         let mut found = Vec::new();
         loop {
             let from = next.fetch_add(AT_ONCE, Ordering::Relaxed);
@@ -120,23 +121,6 @@ pub fn survivors<'m>(mutants: &'m [Mutant], corpus: &Corpus, threads: usize) -> 
     found.into_iter().map(|(_, it)| it).collect()
 }
 
-/// Whether the scripts as they are come to the same again on every trace: what tells them from themselves judges no
-/// mutant.
-///
-/// # Panics
-/// Where Lua gets no memory.
-pub fn is_repeatable(corpus: &Corpus, threads: usize) -> bool {
-    let is_same = |traces: &[Recorded]| {
-        let mut store = tested_store();
-        traces.iter().all(|trace| trace.is_same(&mut store))
-    };
-    std::thread::scope(|scope| {
-        let parts = corpus.traces.chunks(corpus.traces.len().div_ceil(threads));
-        let parts: Vec<_> = parts.map(|some| scope.spawn(move || is_same(some))).collect();
-        parts.into_iter().all(|part| part.join().expect("it does not panic"))
-    })
-}
-
 fn tested_store() -> SimStore {
     let store = SimStore::new().and_then(|store| store.with_longest_run(LONGEST_RUN));
     store.expect("Lua gets its memory")
@@ -149,6 +133,8 @@ const AT_ONCE: usize = 16;
 struct Search<'c> {
     corpus: &'c Corpus,
     order: Vec<usize>,
+    /// With the scripts as they are.
+    shipped: SimStore,
 }
 
 impl Search<'_> {
@@ -164,6 +150,8 @@ impl Search<'_> {
             trace.runs_any(&changed) && !trace.is_same(&mut store)
         });
         if let Some(place) = tells {
+            let trace = &self.corpus.traces[self.order[place]];
+            assert!(trace.is_same(&mut self.shipped), "a trace tells the scripts from themselves");
             self.order[..=place].rotate_right(1);
         }
         tells.is_none()

@@ -15,13 +15,13 @@ use std::collections::BTreeSet;
 use lockage_core::ScriptId;
 use lockage_tests::mutation::corpus::Corpus;
 use lockage_tests::mutation::mutants::{self, Mutant, Part};
-use lockage_tests::mutation::{Living, is_repeatable, survivors};
+use lockage_tests::mutation::{Living, survivors};
 
 /// How many traces of each kind each mutant meets, and how many those that live through these.
 const TRACES: [u32; 2] = [8, 40];
 
 /// One in so many is tried by default.
-const SLICE: usize = 48;
+const SLICE: usize = 96;
 
 const THREADS: usize = 2;
 
@@ -42,7 +42,6 @@ fn no_mutant_of_a_script_lives_without_a_reason() {
     let mut lives: Vec<Mutant> = some.clone();
     for traces in if is_slice { &TRACES[..1] } else { &TRACES } {
         let corpus = Corpus::record(*traces, THREADS);
-        assert!(is_repeatable(&corpus, THREADS), "a trace tells the scripts from themselves");
         let mut left = Vec::new();
         for part in lives.chunk_by(|one, other| one.part.name == other.part.name) {
             let found = survivors(part, &corpus, THREADS);
