@@ -8,7 +8,7 @@ mod suite;
 use lockage_core::latch::{Answer, Reply};
 
 #[cfg(feature = "properties")]
-pub use suite::{Reference, any_trace, ask, forward, obeys};
+pub use suite::{Reference, any_trace, ask, forward};
 
 /// How many operations are remembered.
 const REMEMBERED: usize = 8;

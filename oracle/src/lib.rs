@@ -4,8 +4,9 @@
 //! - [`envelope`]: how much a limit may admit in any span, E1 to E8.
 //! - Two references for limiters, of different arithmetic: [`ledger`] judges decisions as they are made; `exact` reckons
 //!   in big integers and fractions from the history of what was admitted.
-//! - [`lock::laws`] and [`latch::laws`]: their laws, told from what was asked and answered, for every judge of them.
-//! - `lock`, `semaphore`, `rw_lock`, `latch` and `fenced`: references and laws, L1 to L12.
+//! - [`lock::laws`], [`shared`] (of semaphores and read-write locks) and [`latch::laws`]: their laws, told from what was
+//!   asked and answered, for every judge of them.
+//! - `lock`, `semaphore`, `rw_lock`, `latch` and `fenced`: references, and traces.
 //! - `properties`: D1 to D15, each a function that anything which decides can be put to; `three_way` holds a store of
 //!   your own against the machines, outcome by outcome and byte by byte. See [`place::Place`].
 //!
@@ -35,6 +36,7 @@ pub mod reservations;
 pub mod rw_lock;
 #[cfg(feature = "properties")]
 pub mod semaphore;
+pub mod shared;
 #[cfg(feature = "properties")]
 pub mod stored;
 #[cfg(feature = "properties")]

@@ -8,9 +8,10 @@ use std::fmt::Debug;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::key::{Holds, Key, MAX_TIME_US, Slot};
+use crate::key::{Holds, Key, MAX_TIME_US, Slot, is_there};
 use crate::place::Model;
 use crate::properties::{Check, require, try_out};
+use crate::property::{Property, Violation};
 
 /// A machine a second time, as plainly as it can be said.
 pub trait Reference: Default {
@@ -32,6 +33,21 @@ pub trait Reference: Default {
 
     /// The times, in microseconds, from which on something is no longer so.
     fn ends_us(&self) -> Vec<u64>;
+}
+
+/// A machine that laws judge by what callers see.
+pub trait Judged: Reference {
+    /// The laws, and what they know.
+    type Laws: Clone + Debug + Default;
+
+    /// What an operation broke: of a key that was there before or not, and has changed or not.
+    fn judge(
+        laws: &mut Self::Laws,
+        op: &Self::Op,
+        now_us: u64,
+        outcome: &Self::Outcome,
+        key: (bool, bool),
+    ) -> Vec<Violation>;
 }
 
 /// Some operations on one key.
@@ -141,6 +157,27 @@ pub fn equals_the_model<R: Reference>(
     })
 }
 
+/// Checks laws on what a trace, whose clock goes on, does to a fresh key.
+///
+/// # Errors
+/// The first operation that breaks one.
+pub fn obeys<R: Judged>(obeyed: &[Property], key: &mut impl Holds, trace: &Trace<R::Ask>) -> Check {
+    let mut laws = R::Laws::default();
+    trace.play::<R>(|op, now_us, _| {
+        let before = key.held();
+        let outcome = R::run_on(op, key, now_us);
+        // Where nothing is held any more, the key has expired: no operation drops it.
+        let changed = key.held().is_some_and(|held| before.as_ref() != Some(&held));
+        let known = laws.clone();
+        let was_there = is_there(&before, now_us);
+        let broken = R::judge(&mut laws, op, now_us, &outcome, (was_there, changed));
+        let is_it = broken.iter().find(|broken| obeyed.contains(&broken.property));
+        require(is_it.is_none(), || {
+            format!("{is_it:?}: {op:?} at {now_us} is {outcome:?}, knowing {known:?}, {before:?}")
+        })
+    })
+}
+
 /// D9: a record that is dropped as soon as it may be is never missed, and what is written can be read.
 ///
 /// # Errors
@@ -179,40 +216,5 @@ pub fn reach<R: Reference>(traces: &impl Strategy<Value = Trace<R::Ask>>, outcom
     for outcome in outcomes {
         let count = counts.get(*outcome).copied().unwrap_or(0);
         assert!(count >= 100, "{outcome}: only {count}");
-    }
-}
-
-/// What callers know of those who wait (L12).
-#[derive(Debug, Default)]
-pub struct Waits {
-    /// When each was refused, and for how long it waits, in microseconds.
-    refused: Vec<(u64, u64)>,
-    /// The latest time until which somebody was written down to wait.
-    written_us: u64,
-}
-
-impl Waits {
-    /// A refusal, and whether that was written down as a wait.
-    pub fn learn(&mut self, now_us: u64, waits_us: u64, written: bool) {
-        if waits_us > 0 {
-            self.refused.push((now_us, waits_us));
-        }
-        if written {
-            self.written_us = self.written_us.max(now_us + waits_us);
-        }
-    }
-
-    /// Whether a wait may be written down: once in half of its time.
-    pub fn may_be_written(&self, now_us: u64, waits_us: u64) -> bool {
-        waits_us > 0 && self.written_us < now_us + waits_us.div_ceil(2)
-    }
-
-    /// Whether it is right that those who wait were told, or were not: they are owed that for half of their
-    /// time at least, and nobody is told where nobody waits.
-    pub fn allow(&self, told: bool, now_us: u64) -> bool {
-        match told {
-            true => self.refused.iter().any(|(at_us, waits_us)| now_us < at_us + waits_us),
-            false => !self.refused.iter().any(|(at_us, waits_us)| now_us < at_us + waits_us / 2),
-        }
     }
 }

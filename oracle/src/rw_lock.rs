@@ -1,7 +1,6 @@
 //! The read-write lock's part of the suite: its operations, an independent reference, traces, and the
 //! properties L1 to L5, L9, L10 and L12.
 
-mod laws;
 mod traces;
 
 use std::collections::BTreeMap;
@@ -12,12 +11,16 @@ use lockage_core::rw_lock::{Answer, Hold, HoldId, Mode, OwnerId, RwLock};
 
 use crate::key::{Key, MAX_TIME_US, time};
 use crate::play;
+use crate::property::{Property, Violation};
+use crate::shared::{self, Granted, Laws, REMEMBERED, Seen, Terms, WRITE};
 
-pub use laws::Law;
 pub use traces::{any_trace, ask, forward};
 
-/// How many releases are remembered.
-const REMEMBERED: usize = 16;
+/// The laws that traces are checked for.
+pub const LAWS: [Property; 9] = {
+    use Property::{D9, L1, L2, L3, L4, L5, L9, L10, L12};
+    [L1, L2, L3, L4, L5, D9, L9, L10, L12]
+};
 
 /// Who holds it, and how: they stand together in every question.
 type Who = (u128, Mode);
@@ -362,6 +365,65 @@ impl play::Reference for Reference {
         let leases = self.grants.values().map(|(_, deadline_us)| *deadline_us);
         let memory = self.released.iter().map(|(_, _, _, until)| *until);
         leases.chain(memory).chain([self.kept_until_us, self.wake_us, self.token + 1]).collect()
+    }
+}
+
+impl play::Judged for Reference {
+    type Laws = Laws;
+
+    fn judge(
+        laws: &mut Laws,
+        op: &Op,
+        now_us: u64,
+        outcome: &Outcome,
+        (was_there, changed): (bool, bool),
+    ) -> Vec<Violation> {
+        let op = op.shared();
+        let (outcome, changed) = (outcome.shared(op.weight), Some(changed));
+        laws.observe(&Seen { op, now_us, outcome, was_there, changed }).broken
+    }
+}
+
+impl Op {
+    fn shared(&self) -> shared::Op {
+        let (owner, mode) = self.who;
+        let weight = if mode == Mode::Write { WRITE } else { 1 };
+        let mut terms = Terms { capacity: WRITE, has_sides: true, lease_us: 0, remember_us: 0 };
+        let (id, action) = match self.action {
+            Action::Acquire { hold, lease_us, not_after_us, waits_us } => {
+                terms.lease_us = lease_us;
+                (hold, shared::Action::Acquire { not_after_us, waits_us })
+            }
+            Action::Renew { token, lease_us } => {
+                terms.lease_us = lease_us;
+                (0, shared::Action::Renew { token })
+            }
+            Action::Release { hold, remember_us } => {
+                terms.remember_us = remember_us;
+                (hold, shared::Action::Release { token: None })
+            }
+            Action::Inspect => (0, shared::Action::Inspect),
+        };
+        shared::Op { owner, id, weight, action, terms }
+    }
+}
+
+impl Outcome {
+    fn shared(&self, weight: u64) -> shared::Outcome {
+        match *self {
+            Outcome::Held(Grant { token, holds, deadline_us }) => {
+                shared::Outcome::Held(Granted { weight, holds, token, deadline_us })
+            }
+            Outcome::Released(token, holds, told) => shared::Outcome::Released(token, holds, told),
+            Outcome::Refused(until_us) => shared::Outcome::Busy(until_us),
+            Outcome::UpgradeRefused(until_us) => shared::Outcome::Upgrade(until_us),
+            Outcome::TooLate => shared::Outcome::TooLate,
+            Outcome::NotHeld => shared::Outcome::NotHeld,
+            Outcome::Seen(..) => shared::Outcome::Seen,
+            Outcome::Reused => shared::Outcome::Reused,
+            // There are never so many.
+            Outcome::TooMany(_) | Outcome::Failed(_) => shared::Outcome::Failed,
+        }
     }
 }
 

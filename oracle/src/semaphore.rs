@@ -1,8 +1,6 @@
 //! The semaphore's part of the suite: its operations, an independent reference, traces, and the properties
 //! L1 to L5, L10 and L12.
 
-mod laws;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -12,11 +10,14 @@ use proptest::prelude::*;
 
 use crate::key::{Key, MAX_TIME_US, time};
 use crate::play;
+use crate::property::{Property, Violation};
+use crate::shared::{self, Granted, Laws, REMEMBERED, Seen, Terms};
 
-pub use laws::Law;
-
-/// How many releases are remembered.
-const REMEMBERED: usize = 16;
+/// The laws that traces are checked for.
+pub const LAWS: [Property; 8] = {
+    use Property::{D9, L1, L2, L3, L4, L5, L10, L12};
+    [L1, L2, L3, L4, L5, D9, L10, L12]
+};
 
 /// One operation on one semaphore.
 #[derive(Clone, Copy, Debug)]
@@ -263,6 +264,62 @@ impl play::Reference for Reference {
         let leases = self.grants.values().map(|(_, lease)| lease.deadline_us);
         let memory = self.released.iter().map(|(_, _, until)| *until);
         leases.chain(memory).chain([self.token + 1, self.wake_us]).collect()
+    }
+}
+
+impl play::Judged for Reference {
+    type Laws = Laws;
+
+    fn judge(
+        laws: &mut Laws,
+        op: &Op,
+        now_us: u64,
+        outcome: &Outcome,
+        (was_there, changed): (bool, bool),
+    ) -> Vec<Violation> {
+        let (op, outcome, changed) = (op.shared(), outcome.shared(), Some(changed));
+        laws.observe(&Seen { op, now_us, outcome, was_there, changed }).broken
+    }
+}
+
+impl Op {
+    fn shared(&self) -> shared::Op {
+        let mut terms = Terms { capacity: 0, has_sides: false, lease_us: 0, remember_us: 0 };
+        let mut weight = 0;
+        let action = match self.action {
+            Action::Acquire { count, permits, lease_us, not_after_us, waits_us } => {
+                (weight, terms) = (count, Terms { capacity: permits, lease_us, ..terms });
+                shared::Action::Acquire { not_after_us, waits_us }
+            }
+            Action::Renew { token, lease_us } => {
+                terms.lease_us = lease_us;
+                shared::Action::Renew { token }
+            }
+            Action::Release { token, remember_us } => {
+                terms.remember_us = remember_us;
+                shared::Action::Release { token }
+            }
+            Action::Inspect => shared::Action::Inspect,
+        };
+        shared::Op { owner: 0, id: self.id, weight, action, terms }
+    }
+}
+
+impl Outcome {
+    fn shared(&self) -> shared::Outcome {
+        match *self {
+            Outcome::Held(Lease { count, token, deadline_us }) => {
+                shared::Outcome::Held(Granted { weight: count, holds: 1, token, deadline_us })
+            }
+            Outcome::Released(token, told) => shared::Outcome::Released(token, 0, told),
+            Outcome::Full(until_us) => shared::Outcome::Busy(until_us),
+            Outcome::Never => shared::Outcome::Never,
+            Outcome::TooLate => shared::Outcome::TooLate,
+            Outcome::NotHeld => shared::Outcome::NotHeld,
+            Outcome::Seen(..) => shared::Outcome::Seen,
+            Outcome::Reused => shared::Outcome::Reused,
+            Outcome::Failed(_) => shared::Outcome::Failed,
+        }
     }
 }
 

@@ -8,10 +8,9 @@ use proptest::prelude::*;
 
 use super::laws::Laws;
 use super::{Op, Outcome, REMEMBERED, count, id, is_same};
-use crate::key::{Holds, Key, is_there, time};
+use crate::key::{Key, time};
 use crate::play::{self, Trace};
-use crate::properties::{Check, require};
-use crate::property::Property;
+use crate::property::Violation;
 
 /// One latch, as plainly as it can be said: all that was done since it was last forgotten.
 #[derive(Clone, Debug, Default)]
@@ -129,24 +128,18 @@ impl play::Reference for Reference {
     }
 }
 
-/// Checks laws on what a trace, whose clock goes on, does to a fresh key.
-///
-/// # Errors
-/// The first operation that breaks one.
-pub fn obeys(obeyed: &[Property], key: &mut impl Holds, trace: &Trace<Op>) -> Check {
-    let mut laws = Laws::default();
-    trace.play::<Reference>(|op, now_us, _| {
-        let before = key.held();
-        let outcome = <Reference as play::Reference>::run_on(op, key, now_us);
-        let changed = key.held().is_some_and(|held| before.as_ref() != Some(&held));
-        let known = laws.clone();
-        let was_there = is_there(&before, now_us);
-        let judged = laws.observe(*op, now_us, &outcome, was_there, Some(changed));
-        let is_it = judged.broken.iter().find(|broken| obeyed.contains(&broken.property));
-        require(is_it.is_none(), || {
-            format!("{is_it:?}: {op:?} at {now_us} is {outcome:?}, knowing {known:?}, {before:?}")
-        })
-    })
+impl play::Judged for Reference {
+    type Laws = Laws;
+
+    fn judge(
+        laws: &mut Laws,
+        op: &Op,
+        now_us: u64,
+        outcome: &Outcome,
+        (was_there, changed): (bool, bool),
+    ) -> Vec<Violation> {
+        laws.observe(*op, now_us, outcome, was_there, Some(changed)).broken
+    }
 }
 
 /// Returns traces of up to `max_steps`, also with a clock that goes back.

@@ -7,7 +7,7 @@ use lockage_core::latch::{Latch, OperationId};
 use lockage_core::{ConfigError, ScriptId};
 use lockage_oracle::key::Key;
 use lockage_oracle::latch::laws::LAWS;
-use lockage_oracle::latch::{Reference, any_trace, forward, obeys};
+use lockage_oracle::latch::{Reference, any_trace, forward};
 use lockage_oracle::place::{Model, Time};
 use lockage_oracle::play;
 use lockage_oracle::properties::{cases, property};
@@ -36,7 +36,7 @@ fn the_machine_equals_the_reference() {
 fn the_laws_hold() {
     for law in LAWS {
         property(&format!("latch_{law:?}"), cases(300), &forward(STEPS), |trace| {
-            obeys(&[law], &mut Model::new(Time::Store), &trace)
+            play::obeys::<Reference>(&[law], &mut Model::new(Time::Store), &trace)
         });
     }
 }
@@ -146,5 +146,7 @@ fn the_scripts_obey_every_law_and_broken_ones_are_killed_by_them() {
         (Law::L12, Set, "if left > 0 then return {0, now, DONE, left, 0} end", ""),
         (Law::L10, CountDown, "if #done == REMEMBERED then", "if #done >= REMEMBERED - 1 then"),
     ];
-    judged(&LAWS, &mutants, (CASES, forward(STEPS)), |laws, key, trace| obeys(laws, key, trace));
+    judged(&LAWS, &mutants, (CASES, forward(STEPS)), |laws, key, trace| {
+        play::obeys::<Reference>(laws, key, trace)
+    });
 }

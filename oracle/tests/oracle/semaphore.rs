@@ -9,7 +9,8 @@ use lockage_oracle::key::{Key, Slot};
 use lockage_oracle::place::{Model, Time};
 use lockage_oracle::play;
 use lockage_oracle::properties::{cases, property};
-use lockage_oracle::semaphore::{Law, Reference, any_trace, forward};
+use lockage_oracle::property::Property as Law;
+use lockage_oracle::semaphore::{LAWS, Reference, any_trace, forward};
 
 use super::refusals::{limiters_refuse, refuses_argument, refuses_records, refuses_strangers};
 use super::scripts::judged;
@@ -30,9 +31,9 @@ fn the_machine_equals_the_reference() {
 
 #[test]
 fn the_laws_hold() {
-    for law in Law::ALL {
+    for law in LAWS {
         property(&format!("semaphore_{law:?}"), cases(300), &forward(STEPS), |trace| {
-            Law::check(&[law], &mut Model::new(Time::Store), &trace)
+            play::obeys::<Reference>(&[law], &mut Model::new(Time::Store), &trace)
         });
     }
 }
@@ -235,8 +236,8 @@ fn the_scripts_obey_every_law_and_broken_ones_are_killed_by_them() {
         (Law::L12, Release, "grant.token, wake_up()}", "grant.token, 0}"),
         (Law::L12, Release, "released[at].token, 0}", "released[at].token, wake_up()}"),
     ];
-    judged(&Law::ALL, &mutants, (CASES, forward(STEPS)), |laws, key, trace| {
-        Law::check(laws, key, trace)
+    judged(&LAWS, &mutants, (CASES, forward(STEPS)), |laws, key, trace| {
+        play::obeys::<Reference>(laws, key, trace)
     });
 }
 

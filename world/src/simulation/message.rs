@@ -14,7 +14,8 @@ use super::scenario::Machine;
 use super::server::{Operation, Outcome};
 
 /// What it takes of a read-write lock to write: all that readers could take together.
-pub(super) const WRITE: u64 = MAX_READERS as u64;
+pub(super) use lockage_oracle::shared::WRITE;
+const _: () = assert!(WRITE == MAX_READERS as u64);
 
 /// One attempt at a call.
 #[derive(Clone, Debug)]

@@ -44,8 +44,10 @@ impl Truth {
     fn new(machine: &Machine) -> Truth {
         match *machine {
             Machine::Lock { lock, .. } => Truth::Lock(LockTruth::new(lock)),
-            Machine::Semaphore { semaphore, .. } => Truth::Shared(SharedTruth::new(semaphore)),
-            Machine::RwLock { lock, .. } => Truth::Shared(SharedTruth::new(lock)),
+            Machine::Semaphore { semaphore, .. } => {
+                Truth::Shared(SharedTruth::semaphore(semaphore))
+            }
+            Machine::RwLock { lock, .. } => Truth::Shared(SharedTruth::rw_lock(lock)),
             Machine::Latch { latch } => Truth::Latch(LatchTruth::new(latch)),
             Machine::Limiter(limiter) => Truth::Limiter(Box::new(LimiterTruth::new(limiter))),
         }
