@@ -3,13 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockage::limiter::StoredLimits;
+use lockage::limiter::{DenyCache, Origin, Prefetch, StoredLimits};
+use lockage::runtime::Tokio;
 use lockage::store::RecordError;
-use lockage::{Error, Limit, Limiter, StoreError};
-use lockage_core::{ManualClock, Timestamp};
+use lockage::{Error, Fallback, Limit, Limiter, RetryStore, StoreError};
+use lockage_core::{ConfigError, ManualClock, Timestamp};
 use lockage_memory::{KeyedLimiter, LocalLimiter, MemoryStore};
 use lockage_oracle::calendar::Calendar;
+use lockage_tests::clocks::TokioClock;
+use lockage_tests::flaky::{Fate, Flaky};
 use pollster::block_on;
+use tokio::time::Instant;
 
 /// 00:30 in Berlin on the day that has 23 hours.
 const START_US: u64 = 1_774_740_600_000_000;
@@ -36,6 +40,58 @@ fn a_day_of_23_hours_ends_when_it_ends() {
     clock.advance(Duration::from_micros(1));
     let next = block_on(limiter.try_acquire("it", 1)).unwrap();
     assert_eq!((next.remaining, next.reset_after), (1, 24 * HOUR));
+}
+
+/// By tokio's time, as all that waits.
+fn timed() -> (Limiter<Timed>, Store) {
+    let clock = Arc::new(TokioClock::start());
+    let store = Flaky::new(MemoryStore::with_clock(clock.clone()));
+    let timed = RetryStore::new(store.clone(), Tokio, HOUR / 2);
+    (Limiter::new(timed, limit()).with_clock(clock), store)
+}
+
+type Store = Flaky<MemoryStore<Arc<TokioClock>>>;
+type Timed = RetryStore<Store, Tokio>;
+
+/// E8: whatever stands before the store, a day admits its two, and the next one two more.
+#[tokio::test(start_paused = true)]
+async fn e8_options_keep_to_the_day() {
+    let prefetch = Prefetch::new(1, HOUR);
+    let options: [&dyn Fn(Limiter<Timed>) -> Result<Limiter<Timed>, ConfigError>; 5] = [
+        &|limiter| limiter.with_idempotency(HOUR),
+        &|limiter| limiter.with_deny_cache(DenyCache::new(10)),
+        &|limiter| limiter.with_coalescing(10),
+        &|limiter| limiter.with_prefetch(prefetch),
+        &|limiter| limiter.with_coalescing(10)?.with_prefetch(prefetch),
+    ];
+    for (at, option) in options.into_iter().enumerate() {
+        let limiter = option(timed().0).unwrap();
+        for _day in 0..3 {
+            let mut asked = Vec::new();
+            for _ in 0..4 {
+                asked.push(limiter.try_acquire("it", 1).await.unwrap());
+            }
+            let admitted = asked.iter().filter(|decision| decision.is_allowed()).count();
+            assert_eq!(admitted, 2, "option {at}: {asked:?}");
+            // Of the store: a deny cache's ends a little sooner.
+            tokio::time::advance(asked[2].retry_after().unwrap()).await;
+        }
+    }
+}
+
+/// Half of the day's two, on a store of its own.
+#[tokio::test(start_paused = true)]
+async fn a_fallback_has_its_share_of_the_day() {
+    let (limiter, store) = timed();
+    store.always(Fate::NotDone);
+    let own = MemoryStore::with_clock(Arc::new(TokioClock::start()));
+    let limiter = limiter.with_fallback(Fallback::local_share(2, own)).unwrap();
+    let first = limiter.try_acquire("it", 1).await.unwrap();
+    assert!(first.is_allowed());
+    let since = Instant::now();
+    let denied = limiter.try_acquire("it", 1).await.unwrap();
+    let left = first.reset_after - since.elapsed();
+    assert_eq!((denied.retry_after(), denied.origin), (Some(left), Origin::Fallback));
 }
 
 #[test]

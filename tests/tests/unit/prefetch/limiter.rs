@@ -337,8 +337,10 @@ async fn keys_do_not_affect_each_other() {
 #[test]
 fn threads_share_what_is_held() {
     let limit = "fixed-window 1000/h".parse().unwrap();
-    let limiter = BlockingLimiter::new(MemoryStore::new(), limit, SECOND)
-        .with_prefetch(Prefetch::new(10, LEASE))
+    // By the real clock: so long that a busy machine neither times out nor lets permits go to waste.
+    let minutes = Duration::from_secs(600);
+    let limiter = BlockingLimiter::new(MemoryStore::new(), limit, minutes)
+        .with_prefetch(Prefetch::new(10, minutes))
         .unwrap();
     let spend = || (0..500).filter(|_| limiter.try_acquire("id", 1).unwrap().is_allowed()).count();
     let admitted: usize = std::thread::scope(|scope| {
