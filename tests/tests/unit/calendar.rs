@@ -52,17 +52,17 @@ fn timed() -> (Limiter<Timed>, Store) {
 
 type Store = Flaky<MemoryStore<Arc<TokioClock>>>;
 type Timed = RetryStore<Store, Tokio>;
+type Configure = fn(Limiter<Timed>) -> Result<Limiter<Timed>, ConfigError>;
 
 /// E8: whatever stands before the store, a day admits its two, and the next one two more.
 #[tokio::test(start_paused = true)]
 async fn e8_options_keep_to_the_day() {
-    let prefetch = Prefetch::new(1, HOUR);
-    let options: [&dyn Fn(Limiter<Timed>) -> Result<Limiter<Timed>, ConfigError>; 5] = [
-        &|limiter| limiter.with_idempotency(HOUR),
-        &|limiter| limiter.with_deny_cache(DenyCache::new(10)),
-        &|limiter| limiter.with_coalescing(10),
-        &|limiter| limiter.with_prefetch(prefetch),
-        &|limiter| limiter.with_coalescing(10)?.with_prefetch(prefetch),
+    let options: [Configure; 5] = [
+        |limiter| limiter.with_idempotency(HOUR),
+        |limiter| limiter.with_deny_cache(DenyCache::new(10)),
+        |limiter| limiter.with_coalescing(10),
+        |limiter| limiter.with_prefetch(Prefetch::new(1, HOUR)),
+        |limiter| limiter.with_coalescing(10)?.with_prefetch(Prefetch::new(1, HOUR)),
     ];
     for (at, option) in options.into_iter().enumerate() {
         let limiter = option(timed().0).unwrap();
