@@ -115,7 +115,7 @@ impl SharedTruth {
     }
 }
 
-/// What was answered, of permits and of sides alike; nothing where it is no answer to one who wants to share.
+/// What was answered, of permits and of sides alike; nothing where it answers no such operation.
 fn told(outcome: &Outcome) -> Option<shared::Outcome> {
     use shared::Outcome as Told;
     Some(match outcome {
