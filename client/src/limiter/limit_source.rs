@@ -1,5 +1,6 @@
 //! Where the limit of a call comes from: the limiter, or the store.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -90,12 +91,13 @@ pub(super) struct Known {
 
 impl LimitSource {
     pub(super) fn given(limit: Limit) -> Self {
-        Origin::Given(limit).into()
+        LimitSource { origin: Origin::Given(limit), clock: None }
     }
 
     pub(super) fn stored(limits: StoredLimits) -> Self {
         let seen = Shards::new(SEEN_IDS, "number of ids", recent).expect("it is above zero");
-        Origin::Stored(Arc::new(Followed { limits, seen, last: Mutex::new(None) })).into()
+        let followed = Followed { limits, seen, last: Mutex::new(None) };
+        LimitSource { origin: Origin::Stored(Arc::new(followed)), clock: None }
     }
 
     /// Returns the same source with a clock.
@@ -229,11 +231,7 @@ impl LimitSource {
         C: LimitCommand<Outcome: Send> + Clone + Send + Sync,
     {
         let Origin::Stored(followed) = &self.origin else {
-            let limit = self.nominal();
-            if limit.has_calendar() {
-                return Ok(store.execute(key, &command.under(self.bounded(limit)?)).await?);
-            }
-            return Ok(store.execute(key, command).await?);
+            return Ok(store.execute(key, &*self.under_given(command)?).await?);
         };
         let outcome = self.follow(followed, store, key, command).await?;
         match self.own_command(key, command, outcome)? {
@@ -252,23 +250,13 @@ impl LimitSource {
         C: LimitCommand<Outcome: Send> + Clone + Send + Sync,
     {
         let Origin::Stored(followed) = &self.origin else {
-            let limit = self.nominal();
-            if limit.has_calendar() {
-                let bounded = match self.bounded(limit) {
-                    Ok(limit) => limit,
-                    Err(_) => return calls.iter().map(|_| Err(Error::NoClock)).collect(),
-                };
-                let calls: Vec<_> =
-                    calls.iter().map(|(key, command)| (*key, command.under(bounded))).collect();
-                return batch(store, calls.iter().map(|(key, command)| (*key, command))).await;
-            }
-            return batch(store, calls.iter().map(|(key, command)| (*key, command))).await;
+            let bound = calls.iter().map(|(_, command)| self.under_given(command));
+            let Ok(bound) = bound.collect::<Result<Vec<_>, _>>() else { return no_clock(calls) };
+            let keys = calls.iter().map(|(key, _)| *key);
+            return batch(store, keys.zip(bound.iter().map(|command| &**command))).await;
         };
         let follow = calls.iter().map(|(_, command)| self.following(followed, command));
-        let follow: Vec<_> = match follow.collect::<Result<_, _>>() {
-            Ok(follow) => follow,
-            Err(_) => return calls.iter().map(|_| Err(Error::NoClock)).collect(),
-        };
+        let Ok(follow) = follow.collect::<Result<Vec<_>, _>>() else { return no_clock(calls) };
         let asked = calls.iter().map(|(key, _)| *key).zip(&follow);
         let mut outcomes = Vec::with_capacity(calls.len());
         let mut own = Vec::new();
@@ -348,6 +336,18 @@ enum Step<C: LimitCommand> {
 }
 
 impl LimitSource {
+    /// Returns the command, or under calendar windows the same with their boundaries around now.
+    fn under_given<'c, C: LimitCommand + Clone>(
+        &self,
+        command: &'c C,
+    ) -> Result<Cow<'c, C>, Error> {
+        let limit = self.nominal();
+        Ok(match limit.has_calendar() {
+            false => Cow::Borrowed(command),
+            true => Cow::Owned(command.under(self.bounded(limit)?)),
+        })
+    }
+
     fn following<C: LimitCommand + Clone>(
         &self,
         followed: &Followed,
@@ -401,12 +401,6 @@ impl LimitSource {
     }
 }
 
-impl From<Origin> for LimitSource {
-    fn from(origin: Origin) -> Self {
-        LimitSource { origin, clock: None }
-    }
-}
-
 /// Executes commands in one call, or singly where there is one.
 async fn batch<'a, S: Store, C>(
     store: &S,
@@ -421,6 +415,11 @@ where
     }
     let outcomes = store.execute_batch(&calls, Duration::MAX).await;
     outcomes.into_iter().map(|outcome| outcome.map_err(Error::from)).collect()
+}
+
+/// Nothing is sent without the time.
+fn no_clock<T, R>(calls: &[T]) -> Vec<Result<R, Error>> {
+    calls.iter().map(|_| Err(Error::NoClock)).collect()
 }
 
 fn unexpected() -> Error {
