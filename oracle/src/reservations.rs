@@ -274,7 +274,7 @@ pub fn settled_is_as_if_charged(key: &mut impl Key, estimates: &Estimates) -> Ch
     let limit = estimates.limit;
     let mut twins = Twins { limit, key, twin: Slot::default(), apart: false };
     let (mut open, mut charged) = (Vec::new(), Vec::new());
-    let (mut now_us, mut count) = (START_US, 0);
+    let (mut now_us, mut count, mut begun_by_none) = (START_US, 0, false);
     let last = estimates.steps.len();
     let settle_all = (0..last).map(|_| (7, Estimate::Settle(0)));
     for (moved_us, step) in estimates.steps.iter().copied().chain(settle_all) {
@@ -299,6 +299,8 @@ pub fn settled_is_as_if_charged(key: &mut impl Key, estimates: &Estimates) -> Ch
                     if actual > 0 {
                         twins.charge(actual, now)?;
                         charged.push((now_us, i128::from(actual)));
+                    } else {
+                        begun_by_none |= matches!(limit, Limit::FixedWindow(_));
                     }
                 }
             }
@@ -315,8 +317,7 @@ pub fn settled_is_as_if_charged(key: &mut impl Key, estimates: &Estimates) -> Ch
     }
     match config(limit) {
         Some(config) => {
-            let begun_by_none = u64::from(config.kind == Kind::FixedWindow);
-            let checked = envelope::check(&config, &charged, begun_by_none);
+            let checked = envelope::check(&config, &charged, begun_by_none.into());
             require(checked.is_ok(), || format!("{checked:?} of {charged:?}"))
         }
         None => Ok(()),
