@@ -20,6 +20,7 @@ pub mod envelope;
 pub mod exact;
 #[cfg(feature = "properties")]
 pub mod fenced;
+pub mod judged;
 pub mod key;
 pub mod latch;
 pub mod ledger;

@@ -8,6 +8,7 @@ use std::fmt::Debug;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use crate::judged::Seen;
 use crate::key::{Holds, Key, MAX_TIME_US, Slot, is_there};
 use crate::place::Model;
 use crate::properties::{Check, require, try_out};
@@ -36,18 +37,12 @@ pub trait Reference: Default {
 }
 
 /// A machine that laws judge by what callers see.
-pub trait Judged: Reference {
+pub trait Judged: Reference<Op: Copy> {
     /// The laws, and what they know.
     type Laws: Clone + Debug + Default;
 
-    /// What an operation broke: of a key that was there before or not, and has changed or not.
-    fn judge(
-        laws: &mut Self::Laws,
-        op: &Self::Op,
-        now_us: u64,
-        outcome: &Self::Outcome,
-        key: (bool, bool),
-    ) -> Vec<Violation>;
+    /// What an operation broke.
+    fn judge(laws: &mut Self::Laws, seen: &Seen<Self::Op, Self::Outcome>) -> Vec<Violation>;
 }
 
 /// Some operations on one key.
@@ -168,11 +163,12 @@ pub fn obeys<R: Judged>(obeyed: &[Property], key: &mut impl Holds, trace: &Trace
         let outcome = R::run_on(op, key, now_us);
         // Where nothing is held any more, the key has expired: no operation drops it.
         let changed = key.held().is_some_and(|held| before.as_ref() != Some(&held));
-        let known = laws.clone();
-        let was_there = is_there(&before, now_us);
-        let broken = R::judge(&mut laws, op, now_us, &outcome, (was_there, changed));
+        let (known, was_there) = (laws.clone(), is_there(&before, now_us));
+        let seen = Seen { op: *op, now_us, outcome, was_there, changed: Some(changed) };
+        let broken = R::judge(&mut laws, &seen);
         let is_it = broken.iter().find(|broken| obeyed.contains(&broken.property));
         require(is_it.is_none(), || {
+            let outcome = &seen.outcome;
             format!("{is_it:?}: {op:?} at {now_us} is {outcome:?}, knowing {known:?}, {before:?}")
         })
     })

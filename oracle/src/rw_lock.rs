@@ -9,10 +9,11 @@ use std::time::Duration;
 use lockage_core::RecordError;
 use lockage_core::rw_lock::{Answer, Hold, HoldId, Mode, OwnerId, RwLock};
 
+use crate::judged::Seen;
 use crate::key::{Key, MAX_TIME_US, time};
 use crate::play;
 use crate::property::{Property, Violation};
-use crate::shared::{self, Granted, Laws, REMEMBERED, Seen, Terms, WRITE};
+use crate::shared::{self, Granted, Laws, REMEMBERED, Terms, WRITE};
 
 pub use traces::{any_trace, ask, forward};
 
@@ -371,16 +372,9 @@ impl play::Reference for Reference {
 impl play::Judged for Reference {
     type Laws = Laws;
 
-    fn judge(
-        laws: &mut Laws,
-        op: &Op,
-        now_us: u64,
-        outcome: &Outcome,
-        (was_there, changed): (bool, bool),
-    ) -> Vec<Violation> {
-        let op = op.shared();
-        let (outcome, changed) = (outcome.shared(op.weight), Some(changed));
-        laws.observe(&Seen { op, now_us, outcome, was_there, changed }).broken
+    fn judge(laws: &mut Laws, seen: &Seen<Op, Outcome>) -> Vec<Violation> {
+        let op = seen.op.shared();
+        laws.observe(&seen.told(op, seen.outcome.shared(op.weight))).broken
     }
 }
 

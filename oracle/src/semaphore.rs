@@ -8,10 +8,11 @@ use lockage_core::RecordError;
 use lockage_core::semaphore::{Answer, Grant, PermitId, Semaphore};
 use proptest::prelude::*;
 
+use crate::judged::Seen;
 use crate::key::{Key, MAX_TIME_US, time};
 use crate::play;
 use crate::property::{Property, Violation};
-use crate::shared::{self, Granted, Laws, REMEMBERED, Seen, Terms};
+use crate::shared::{self, Granted, Laws, REMEMBERED, Terms};
 
 /// The laws that traces are checked for.
 pub const LAWS: [Property; 8] = {
@@ -270,15 +271,8 @@ impl play::Reference for Reference {
 impl play::Judged for Reference {
     type Laws = Laws;
 
-    fn judge(
-        laws: &mut Laws,
-        op: &Op,
-        now_us: u64,
-        outcome: &Outcome,
-        (was_there, changed): (bool, bool),
-    ) -> Vec<Violation> {
-        let (op, outcome, changed) = (op.shared(), outcome.shared(), Some(changed));
-        laws.observe(&Seen { op, now_us, outcome, was_there, changed }).broken
+    fn judge(laws: &mut Laws, seen: &Seen<Op, Outcome>) -> Vec<Violation> {
+        laws.observe(&seen.told(seen.op.shared(), seen.outcome.shared())).broken
     }
 }
 

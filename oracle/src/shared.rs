@@ -6,6 +6,7 @@
 
 mod judge;
 
+use crate::judged;
 use crate::property::{Property, Violation};
 use judge::Judge;
 
@@ -91,29 +92,11 @@ pub struct Granted {
     pub deadline_us: u64,
 }
 
-/// One operation that was carried out, and what can be seen of it.
-#[derive(Clone, Copy, Debug)]
-pub struct Seen {
-    /// What was asked.
-    pub op: Op,
-    /// The store's time, in microseconds.
-    pub now_us: u64,
-    /// What it came to.
-    pub outcome: Outcome,
-    /// Whether the key was there before.
-    pub was_there: bool,
-    /// Whether the key has changed, where that can be seen. The clock then goes on.
-    pub changed: Option<bool>,
-}
+/// One operation. Where it is seen whether it changed the key, the clock only goes on.
+pub type Seen = judged::Seen<Op, Outcome>;
 
-/// What judging an operation came to.
-#[derive(Clone, Debug, Default)]
-pub struct Verdict {
-    /// What it broke; the first is the most telling.
-    pub broken: Vec<Violation>,
-    /// What it was, in the light of those before.
-    pub cases: Vec<Case>,
-}
+/// What judging it came to.
+pub type Verdict = judged::Verdict<Case>;
 
 /// What an operation is an example of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,15 +188,8 @@ impl Laws {
     /// # Errors
     /// How long it lasts instead.
     pub fn covers(&self, token: u64, ends_us: u64) -> Result<(), Violation> {
-        let what = match self.grants.iter().find(|grant| grant.token == token) {
-            Some(grant) if ends_us <= grant.deadline_us => return Ok(()),
-            Some(grant) => format!(
-                "the holder of token {token} is sure of it for {} us longer than the store",
-                ends_us - grant.deadline_us
-            ),
-            None => format!("a client is sure of token {token}, which no grant has"),
-        };
-        Err(Property::L6.broken(what))
+        let grant = self.grants.iter().find(|grant| grant.token == token);
+        judged::covers(token, grant.map(|grant| grant.deadline_us), ends_us)
     }
 
     /// Judges what was carried out, and learns from it.
@@ -225,7 +201,7 @@ impl Laws {
             && let Some(end_us) = self.forget().filter(|end_us| seen.now_us < *end_us)
         {
             let what = format!("the key was to be kept until {end_us} us");
-            verdict.broken.push(Property::D9.broken(what));
+            verdict.broke(Property::D9, &what);
         }
         self.pass(seen.now_us);
         Judge { op: &seen.op, now_us: seen.now_us, seen, laws: self, verdict: &mut verdict }

@@ -4,7 +4,8 @@
 //! that alone. The property tests and the simulated worlds judge by it.
 
 use super::{Op, Outcome, REMEMBERED, id, is_same};
-use crate::property::{Property, Violation};
+use crate::judged;
+use crate::property::Property;
 
 /// The laws that traces are checked for.
 pub const LAWS: [Property; 4] = [Property::D9, Property::L2, Property::L10, Property::L12];
@@ -20,13 +21,17 @@ pub struct Laws {
     done: Vec<(Op, u64)>,
 }
 
-/// What judging an operation came to.
-#[derive(Clone, Debug)]
-pub struct Verdict {
-    /// What it broke; the first is the most telling.
-    pub broken: Vec<Violation>,
-    /// Whether it was done before.
-    pub is_repeated: bool,
+/// One operation of a latch.
+pub type Seen = judged::Seen<Op, Outcome>;
+
+/// What judging it came to.
+pub type Verdict = judged::Verdict<Case>;
+
+/// What an operation is an example of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Case {
+    /// What was done before comes again.
+    Repeated,
 }
 
 impl Laws {
@@ -35,21 +40,13 @@ impl Laws {
         self.until_us
     }
 
-    /// Judges what was carried out, and learns from it: whether the key was there before, and
-    /// whether it has changed, where that can be seen.
-    pub fn observe(
-        &mut self,
-        op: Op,
-        now_us: u64,
-        outcome: &Outcome,
-        was_there: bool,
-        changed: Option<bool>,
-    ) -> Verdict {
-        let mut broken = Vec::new();
-        let mut broke = |law: Property, why: String| broken.push(law.broken(why));
+    /// Judges what was carried out, and learns from it.
+    pub fn observe(&mut self, seen: &Seen) -> Verdict {
+        let Seen { op, now_us, ref outcome, was_there, changed } = *seen;
+        let mut verdict = Verdict::default();
         let is_kept = now_us < self.until_us;
         if !was_there && is_kept {
-            broke(Property::D9, format!("it was to be kept until {} us", self.until_us));
+            verdict.broke(Property::D9, &format!("it was to be kept until {} us", self.until_us));
         } else if !was_there {
             *self = Laws::default();
         }
@@ -79,17 +76,17 @@ impl Laws {
             (None, Op::Reset) => (Property::L2, Outcome::Reset(is_kept.then_some(left))),
         };
         if *outcome != right {
-            broke(law, format!("it must be {right:?}"));
+            verdict.broke(law, &format!("it must be {right:?}"));
         }
         let is_done = known.is_none() && matches!(outcome, Outcome::Done(..));
         let is_reset = matches!(outcome, Outcome::Reset(_));
         if changed.is_some_and(|changed| changed != is_done && !is_reset) {
-            broke(Property::L10, format!("whether it has changed: {changed:?}"));
+            verdict.broke(Property::L10, &format!("whether it has changed: {changed:?}"));
         }
         // Once in its life, but where it is reset.
         let opens = known.is_none() && matches!(outcome, Outcome::Done(0, _));
         if told != opens {
-            broke(Property::L12, format!("whether it opens: {opens}"));
+            verdict.broke(Property::L12, &format!("whether it opens: {opens}"));
         }
         if is_reset {
             *self = Laws::default();
@@ -97,7 +94,10 @@ impl Laws {
         if let (Outcome::Done(left, _), true) = (outcome, is_done) {
             self.learn(op, *left, is_kept, now_us);
         }
-        Verdict { broken, is_repeated: known.is_some() }
+        if known.is_some() {
+            verdict.saw(Case::Repeated);
+        }
+        verdict
     }
 
     fn learn(&mut self, op: Op, left: u64, is_kept: bool, now_us: u64) {

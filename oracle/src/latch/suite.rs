@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::laws::Laws;
 use super::{Op, Outcome, REMEMBERED, count, id, is_same};
+use crate::judged::Seen;
 use crate::key::{Key, time};
 use crate::play::{self, Trace};
 use crate::property::Violation;
@@ -131,14 +132,8 @@ impl play::Reference for Reference {
 impl play::Judged for Reference {
     type Laws = Laws;
 
-    fn judge(
-        laws: &mut Laws,
-        op: &Op,
-        now_us: u64,
-        outcome: &Outcome,
-        (was_there, changed): (bool, bool),
-    ) -> Vec<Violation> {
-        laws.observe(*op, now_us, outcome, was_there, Some(changed)).broken
+    fn judge(laws: &mut Laws, seen: &Seen<Op, Outcome>) -> Vec<Violation> {
+        laws.observe(seen).broken
     }
 }
 

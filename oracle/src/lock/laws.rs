@@ -8,35 +8,18 @@ mod judge;
 
 use super::line::Line;
 use super::{Action, Grant, Op, Outcome};
+use crate::judged;
 use crate::property::{Property, Violation};
 use judge::Judge;
 
 /// How many of the latest holds that ended are remembered (L10).
 const REMEMBERED: usize = 4;
 
-/// One operation that a lock has carried out, and what can be seen of it.
-#[derive(Clone, Debug)]
-pub struct Seen {
-    /// What was asked.
-    pub op: Op,
-    /// The store's time, in microseconds.
-    pub now_us: u64,
-    /// What it came to.
-    pub outcome: Outcome,
-    /// Whether the key was there before.
-    pub was_there: bool,
-    /// Whether it changed more of what is stored than who waits; nothing where that cannot be seen.
-    pub changed: Option<bool>,
-}
+/// One operation of a lock. It has changed something where that is more than its waiters.
+pub type Seen = judged::Seen<Op, Outcome>;
 
-/// What judging an operation came to.
-#[derive(Clone, Debug, Default)]
-pub struct Verdict {
-    /// What it broke; the first is the most telling.
-    pub broken: Vec<Violation>,
-    /// What it was, in the light of those before.
-    pub cases: Vec<Case>,
-}
+/// What judging it came to.
+pub type Verdict = judged::Verdict<Case>;
 
 /// Declares the cases, and the list of them.
 macro_rules! cases {
@@ -187,15 +170,8 @@ impl Laws {
     /// How long it lasts instead.
     pub fn covers(&self, token: u64, hold: u128, ends_us: u64) -> Result<(), Violation> {
         let is_it = |latest: &&Latest| latest.token == token && latest.ids.contains(&hold);
-        let what = match self.record.latest.as_ref().filter(is_it) {
-            Some(latest) if ends_us <= latest.deadline_us => return Ok(()),
-            Some(latest) => format!(
-                "the holder of token {token} is sure of it for {} us longer than the store",
-                ends_us - latest.deadline_us
-            ),
-            None => format!("a client is sure of token {token}, which is nobody's"),
-        };
-        Err(Property::L6.broken(what))
+        let latest = self.record.latest.as_ref().filter(is_it);
+        judged::covers(token, latest.map(|latest| latest.deadline_us), ends_us)
     }
 
     /// Forgets the key, which somebody has deleted.
@@ -216,7 +192,7 @@ impl Laws {
         let kept = (!seen.was_there && !is_due).then(|| std::mem::take(record));
         if is_due && !seen.was_there {
             let what = format!("the key was to be kept until {} us", record.keep_us);
-            verdict.broken.push(Property::D9.broken(what));
+            verdict.broke(Property::D9, &what);
         }
         Judge { seen, now_us, laws: self, verdict: &mut verdict }.judge();
         // The clock may step back: what was not dropped then counts again.

@@ -89,7 +89,7 @@ impl<K: Holds> Watched<'_, K> {
     }
 }
 
-/// The record without who waits: without the fifth and the sixth word of its head (until when it is
+/// The record without its waiters: without the fifth and the sixth word of its head (until when it is
 /// kept, and until when somebody waits), its queue, and its expiry, which is set anew with those.
 fn but_for_who_waits(held: &Held) -> Option<String> {
     let Some((Stored::Text(text), _)) = held else { return None };

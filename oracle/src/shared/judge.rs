@@ -17,7 +17,7 @@ pub(super) struct Judge<'a> {
 impl Judge<'_> {
     pub(super) fn judge(mut self) {
         if self.seen.outcome == Outcome::Failed {
-            return self.broke(Property::D12, "it is in range");
+            return self.verdict.broke(Property::D12, "it is in range");
         }
         match self.op.action {
             Action::Acquire { not_after_us, waits_us } => self.acquire(not_after_us, waits_us),
@@ -27,18 +27,10 @@ impl Judge<'_> {
         }
     }
 
-    fn saw(&mut self, case: Case) {
-        self.verdict.cases.push(case);
-    }
-
-    fn broke(&mut self, law: Property, why: &str) {
-        self.verdict.broken.push(law.broken(why.to_owned()));
-    }
-
     /// It must not have changed anything.
     fn idle(&mut self, law: Property) {
         if self.seen.changed == Some(true) {
-            self.broke(law, "it was not done now, and something was");
+            self.verdict.broke(law, "it was not done now, and something was");
         }
     }
 
@@ -48,19 +40,19 @@ impl Judge<'_> {
         }
         let is_late = self.now_us > not_after_us;
         if is_late && self.seen.outcome != Outcome::TooLate {
-            self.broke(Property::L10, "it came too late");
+            self.verdict.broke(Property::L10, "it came too late");
         }
         match self.seen.outcome {
             Outcome::Held(told) => self.granted(told),
             Outcome::Busy(until_us) => self.refused(until_us, waits_us, false),
             Outcome::Upgrade(until_us) => self.refused(until_us, waits_us, true),
             Outcome::TooLate if is_late => {
-                self.saw(Case::TooLate);
+                self.verdict.saw(Case::TooLate);
                 self.idle(Property::L10);
             }
             Outcome::Never if self.op.weight > self.op.terms.capacity => self.idle(Property::L10),
-            Outcome::Reused => self.broke(Property::L10, "it is new"),
-            _ => self.broke(Property::L2, "that is no answer to it"),
+            Outcome::Reused => self.verdict.broke(Property::L10, "it is new"),
+            _ => self.verdict.broke(Property::L2, "that is no answer to it"),
         }
     }
 
@@ -82,12 +74,13 @@ impl Judge<'_> {
         match known {
             (right, _) if right == self.seen.outcome => {
                 let case = if right == Outcome::Reused { Case::Reused } else { Case::Repeated };
-                self.saw(case);
+                self.verdict.saw(case);
                 self.idle(Property::L10);
                 true
             }
             (right, true) => {
-                self.broke(Property::L10, &format!("it came again, and {right:?} is right"));
+                self.verdict
+                    .broke(Property::L10, &format!("it came again, and {right:?} is right"));
                 false
             }
             _ => false,
@@ -97,7 +90,7 @@ impl Judge<'_> {
     fn granted(&mut self, told: Granted) {
         let (op, now_us) = (self.op, self.now_us);
         if self.seen.changed == Some(false) {
-            self.broke(Property::L10, "it is said to be done, and nothing was");
+            self.verdict.broke(Property::L10, "it is said to be done, and nothing was");
         }
         let lease_end_us = now_us + op.terms.lease_us;
         // A late double, say, of an owner that asked again meanwhile.
@@ -112,24 +105,24 @@ impl Judge<'_> {
         }
         let (token, newest) = (self.laws.token, self.laws.newest);
         if self.is_full(now_us, false) {
-            self.broke(Property::L1, "others hold too much of it");
+            self.verdict.broke(Property::L1, "others hold too much of it");
         }
         if told.deadline_us != lease_end_us {
-            self.broke(Property::L4, &format!("its lease must end at {lease_end_us} us"));
+            self.verdict.broke(Property::L4, &format!("its lease must end at {lease_end_us} us"));
         }
         // Where it was lost with its record, clocks must have gone on.
         if told.token <= token || told.token <= newest && now_us > newest || told.token < now_us {
-            self.broke(Property::L5, &format!("there was token {newest}"));
+            self.verdict.broke(Property::L5, &format!("there was token {newest}"));
         }
         if self.is_kept_out(now_us, false) {
-            self.broke(Property::L9, "a writer waits");
+            self.verdict.broke(Property::L9, "a writer waits");
         }
         if (told.holds, told.weight) != (1, op.weight) {
-            self.broke(Property::L2, "it is held once, as it was asked for");
+            self.verdict.broke(Property::L2, "it is held once, as it was asked for");
         }
-        self.saw(Case::Granted);
+        self.verdict.saw(Case::Granted);
         if op.writes() && self.has_other_side(now_us, true) {
-            self.saw(Case::Upgraded);
+            self.verdict.saw(Case::Upgraded);
         }
         self.laws.write(now_us);
         let Op { owner, weight, id, .. } = *op;
@@ -147,14 +140,14 @@ impl Judge<'_> {
         let known = self.laws.grants[at].told();
         let end_us = known.deadline_us.max(self.now_us + self.op.terms.lease_us);
         if told.token != known.token {
-            self.broke(Property::L5, "the token of a grant has changed");
+            self.verdict.broke(Property::L5, "the token of a grant has changed");
         }
         if told.deadline_us != end_us {
-            self.broke(Property::L4, &format!("its lease must end at {end_us} us"));
+            self.verdict.broke(Property::L4, &format!("its lease must end at {end_us} us"));
         }
         let holds = known.holds + more;
         if (told.holds, told.weight) != (holds, known.weight) {
-            self.broke(Property::L2, &format!("it must be held {holds} times, as before"));
+            self.verdict.broke(Property::L2, &format!("it must be held {holds} times, as before"));
         }
         let grant = &mut self.laws.grants[at];
         (grant.token, grant.deadline_us, grant.is_past) = (told.token, told.deadline_us, false);
@@ -166,19 +159,19 @@ impl Judge<'_> {
         let (op, now_us) = (self.op, self.now_us);
         let sure = self.reentered().filter(|at| !self.laws.grants[*at].is_past);
         if sure.is_some() || !self.is_full(now_us, true) && !self.is_kept_out(now_us, true) {
-            self.broke(Property::L2, "it can be granted");
+            self.verdict.broke(Property::L2, "it can be granted");
         }
         let reads = op.writes() && self.has_other_side(now_us, upgrades);
         if reads != upgrades {
-            self.broke(Property::L2, &format!("whether the caller reads: {reads}"));
+            self.verdict.broke(Property::L2, &format!("whether the caller reads: {reads}"));
         }
         if let Some(expected_us) = self.busy_until().filter(|it| *it != until_us) {
-            self.broke(Property::L2, &format!("it is so until {expected_us} us"));
+            self.verdict.broke(Property::L2, &format!("it is so until {expected_us} us"));
         }
         if upgrades {
-            self.saw(Case::UpgradeRefused);
+            self.verdict.saw(Case::UpgradeRefused);
         } else if !self.is_full(now_us, true) {
-            self.saw(Case::KeptOut);
+            self.verdict.saw(Case::KeptOut);
         }
         let keeps_out = op.writes() && !upgrades;
         if waits_us == 0 {
@@ -188,7 +181,7 @@ impl Judge<'_> {
             // What a writer has written may be that it keeps readers out, for longer than before.
             let written = changed && !keeps_out;
             if written && !self.laws.waits.may_be_written(now_us, waits_us) {
-                self.broke(Property::L12, "a wait is written too often");
+                self.verdict.broke(Property::L12, "a wait is written too often");
             }
             self.laws.waits.learn(now_us, waits_us, written);
         }
@@ -210,13 +203,13 @@ impl Judge<'_> {
         match (self.seen.outcome, own) {
             (Outcome::Held(told), Some(at)) => self.grown(at, told, 0),
             (Outcome::Held(_), None) => {
-                self.broke(Property::L3, "the caller does not hold it");
+                self.verdict.broke(Property::L3, "the caller does not hold it");
                 if named.is_some() {
-                    self.broke(Property::L4, "its lease is over");
+                    self.verdict.broke(Property::L4, "its lease is over");
                 }
             }
             (Outcome::NotHeld, _) => self.not_held(own),
-            _ => self.broke(Property::L3, "that is no answer to it"),
+            _ => self.verdict.broke(Property::L3, "that is no answer to it"),
         }
     }
 
@@ -242,23 +235,25 @@ impl Judge<'_> {
             Outcome::Released(token, holds, told) => {
                 let right = gone.filter(|it| (it.token, it.holds) == (token, holds));
                 match (right, gone) {
-                    (Some(_), _) => self.saw(Case::Repeated),
-                    (None, Some(_)) => self.broke(Property::L10, "it came again, as it was told"),
-                    (None, None) => self.broke(Property::L3, "the caller does not hold it"),
+                    (Some(_), _) => self.verdict.saw(Case::Repeated),
+                    (None, Some(_)) => {
+                        self.verdict.broke(Property::L10, "it came again, as it was told")
+                    }
+                    (None, None) => self.verdict.broke(Property::L3, "the caller does not hold it"),
                 }
                 if told {
-                    self.broke(Property::L12, "waiters are told once");
+                    self.verdict.broke(Property::L12, "waiters are told once");
                 }
                 self.idle(Property::L10);
             }
             Outcome::NotHeld => {
                 if gone.is_some_and(|it| !it.is_past) && own.is_none() {
-                    self.broke(Property::L10, "it came again, and was done before");
-                    self.broke(Property::L3, "the caller held it");
+                    self.verdict.broke(Property::L10, "it came again, and was done before");
+                    self.verdict.broke(Property::L3, "the caller held it");
                 }
                 self.not_held(own);
             }
-            _ => self.broke(Property::L3, "that is no answer to it"),
+            _ => self.verdict.broke(Property::L3, "that is no answer to it"),
         }
     }
 
@@ -266,20 +261,20 @@ impl Judge<'_> {
         let (op, now_us) = (self.op, self.now_us);
         let Granted { weight, holds: before, token, .. } = self.laws.grants[at].told();
         if holds + 1 != before {
-            self.broke(Property::L2, "one hold was given back");
+            self.verdict.broke(Property::L2, "one hold was given back");
         }
         let is_right = match before {
             1 => self.seen.changed.is_none() || self.laws.waits.allow(told, now_us),
             _ => !told,
         };
         if !is_right {
-            self.broke(Property::L12, &format!("whether waiters are told: {told}"));
+            self.verdict.broke(Property::L12, &format!("whether waiters are told: {told}"));
         }
         if self.seen.changed == Some(false) {
-            self.broke(Property::L10, "it is said to be done, and nothing was");
+            self.verdict.broke(Property::L10, "it is said to be done, and nothing was");
         }
         if op.writes() && self.has_other_side(now_us, false) {
-            self.saw(Case::Downgraded);
+            self.verdict.saw(Case::Downgraded);
         }
         self.laws.write(now_us);
         self.laws.grants.iter_mut().for_each(|grant| grant.ids.retain(|it| *it != op.id));
@@ -295,8 +290,8 @@ impl Judge<'_> {
 
     fn not_held(&mut self, own: Option<usize>) {
         if own.is_some_and(|at| !self.laws.grants[at].is_past) {
-            self.broke(Property::L2, "the caller holds it");
-            self.broke(Property::L3, "the caller holds it");
+            self.verdict.broke(Property::L2, "the caller holds it");
+            self.verdict.broke(Property::L3, "the caller holds it");
         }
         self.idle(Property::L3);
     }

@@ -145,6 +145,7 @@ fn the_scripts_obey_every_law_and_broken_ones_are_killed_by_them() {
         (Law::L12, CountDown, "if left > 0 then return {0, now, DONE, left, 0} end", ""),
         (Law::L12, Set, "if left > 0 then return {0, now, DONE, left, 0} end", ""),
         (Law::L10, CountDown, "if #done == REMEMBERED then", "if #done >= REMEMBERED - 1 then"),
+        (Law::D9, Set, "ttl_ms(till)", "1"),
     ];
     judged(&LAWS, &mutants, (CASES, forward(STEPS)), |laws, key, trace| {
         play::obeys::<Reference>(laws, key, trace)

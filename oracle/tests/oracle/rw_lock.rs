@@ -268,6 +268,8 @@ fn the_scripts_obey_every_law_and_broken_ones_are_killed_by_them() {
             "#grants == 0 and wake_up() or 0",
         ),
         (Law::L12, Release, "one.token, one.holds, 0}", "one.token, one.holds, wake_up()}"),
+        (Law::D9, Acquire, "keep = max(keep, grant.deadline)", ""),
+        (Law::D9, Release, "keep = max(keep, one.till)", ""),
     ];
     judged(&LAWS, &mutants, (CASES, forward(STEPS)), |laws, key, trace| {
         play::obeys::<Reference>(laws, key, trace)

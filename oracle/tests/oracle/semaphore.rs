@@ -235,6 +235,8 @@ fn the_scripts_obey_every_law_and_broken_ones_are_killed_by_them() {
         (Law::L12, Release, "if now >= wake then return 0 end", "if now > wake then return 0 end"),
         (Law::L12, Release, "grant.token, wake_up()}", "grant.token, 0}"),
         (Law::L12, Release, "released[at].token, 0}", "released[at].token, wake_up()}"),
+        (Law::D9, Acquire, "keep = max(keep, grant.deadline)", ""),
+        (Law::D9, Release, "keep = max(keep, one.till)", ""),
     ];
     judged(&LAWS, &mutants, (CASES, forward(STEPS)), |laws, key, trace| {
         play::obeys::<Reference>(laws, key, trace)

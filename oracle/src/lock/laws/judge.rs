@@ -17,10 +17,10 @@ impl Judge<'_> {
         let (seen, now_us) = (self.seen, self.now_us);
         let latest = self.laws.record.latest.as_ref();
         if latest.is_some_and(|it| !it.ids.is_empty() && now_us == it.deadline_us) {
-            self.saw(Case::LeaseEndsNow);
+            self.verdict.saw(Case::LeaseEndsNow);
         }
         if let Outcome::Failed(_) = seen.outcome {
-            return self.broke(Property::D12, "it is in range");
+            return self.verdict.broke(Property::D12, "it is in range");
         }
         let live = self.laws.live(now_us);
         let is_repeated = self.repeats(live);
@@ -40,23 +40,15 @@ impl Judge<'_> {
         match seen.changed {
             Some(true) if !is_done || is_repeated => {
                 if !is_acquire && !is_repeated {
-                    self.broke(Property::L3, "it was not done, and something was");
+                    self.verdict.broke(Property::L3, "it was not done, and something was");
                 }
-                self.broke(Property::L10, "it was not done now, and something was");
+                self.verdict.broke(Property::L10, "it was not done now, and something was");
             }
             Some(false) if is_done && !is_repeated && !is_renewal => {
-                self.broke(Property::L10, "it is said to be done, and nothing was");
+                self.verdict.broke(Property::L10, "it is said to be done, and nothing was");
             }
             _ => {}
         }
-    }
-
-    fn saw(&mut self, case: Case) {
-        self.verdict.cases.push(case);
-    }
-
-    fn broke(&mut self, law: Property, why: &str) {
-        self.verdict.broken.push(law.broken(why.to_owned()));
     }
 
     /// Whether it was done before, and is answered so.
@@ -66,18 +58,19 @@ impl Judge<'_> {
         };
         if self.seen.outcome != right {
             if is_sure {
-                self.broke(Property::L10, &format!("it came again, and {right:?} is right"));
+                self.verdict
+                    .broke(Property::L10, &format!("it came again, and {right:?} is right"));
             }
             return false;
         }
-        self.saw(Case::Repeated);
+        self.verdict.saw(Case::Repeated);
         if right == Outcome::Reused {
-            self.saw(Case::Reused);
+            self.verdict.saw(Case::Reused);
         }
         if let Action::Release { owner, .. } = self.seen.op.action
             && live.is_some_and(|(holder, _)| holder == owner)
         {
-            self.saw(Case::OtherHoldKept);
+            self.verdict.saw(Case::OtherHoldKept);
         }
         true
     }
@@ -90,48 +83,48 @@ impl Judge<'_> {
         let is_free = live.is_none() || mine.is_some();
         let is_late = now_us > not_after_us;
         match self.seen.outcome {
-            Outcome::TooLate if is_late => self.saw(Case::TooLate),
+            Outcome::TooLate if is_late => self.verdict.saw(Case::TooLate),
             Outcome::Held(told) => {
                 if is_late {
-                    self.broke(Property::L10, "it came too late");
+                    self.verdict.broke(Property::L10, "it came too late");
                 }
                 if !is_free {
-                    self.broke(Property::L1, "somebody else holds it");
+                    self.verdict.broke(Property::L1, "somebody else holds it");
                 }
                 self.granted(owner, hold, told, mine, now_us + lease_us, remember_us);
             }
-            _ if is_late => self.broke(Property::L10, "it came too late"),
-            Outcome::Reused => self.broke(Property::L10, "it is new"),
+            _ if is_late => self.verdict.broke(Property::L10, "it came too late"),
+            Outcome::Reused => self.verdict.broke(Property::L10, "it is new"),
             Outcome::Refused(holder) if !is_free => {
                 if holder != live {
-                    self.broke(Property::L2, &format!("it is held by {live:?}"));
+                    self.verdict.broke(Property::L2, &format!("it is held by {live:?}"));
                 }
-                self.saw(Case::Refused);
+                self.verdict.saw(Case::Refused);
             }
             Outcome::Queued { ahead, until_us } if live.is_none() => {
                 let (before, last_us) = self.laws.record.line.before(owner, now_us);
                 let is_next = *before.end() == 0;
                 if is_next || ahead == 0 || !before.contains(&ahead) {
-                    self.broke(Property::L9, &format!("{before:?} in line are before it"));
+                    self.verdict.broke(Property::L9, &format!("{before:?} in line are before it"));
                 } else if !(now_us + 1..=last_us).contains(&until_us) {
-                    self.broke(Property::L9, &format!("all places end until {last_us} us"));
+                    self.verdict.broke(Property::L9, &format!("all places end until {last_us} us"));
                 }
                 if is_next {
-                    self.broke(Property::L8, "it is free");
+                    self.verdict.broke(Property::L8, "it is free");
                 }
-                self.saw(Case::NotNext);
+                self.verdict.saw(Case::NotNext);
             }
             Outcome::TooLate => {
                 if is_free {
-                    self.broke(Property::L8, "it is free, or the caller's");
+                    self.verdict.broke(Property::L8, "it is free, or the caller's");
                 }
-                self.broke(Property::L10, "it came in time");
+                self.verdict.broke(Property::L10, "it came in time");
             }
             _ => {
                 if is_free {
-                    self.broke(Property::L8, "it is free, or the caller's");
+                    self.verdict.broke(Property::L8, "it is free, or the caller's");
                 }
-                self.broke(Property::L9, "nobody is before the caller");
+                self.verdict.broke(Property::L9, "nobody is before the caller");
             }
         }
         let is_refused = matches!(self.seen.outcome, Outcome::Refused(_) | Outcome::Queued { .. });
@@ -159,7 +152,7 @@ impl Judge<'_> {
         let record = &mut self.laws.record;
         let before = record.latest.as_ref().map_or(0, |latest| latest.token);
         if mine.is_some() {
-            self.saw(Case::ReEntered);
+            self.verdict.saw(Case::ReEntered);
         } else {
             let is_first = *record.line.before(owner, now_us).0.start() == 0;
             let (in_line, waited) = (!record.line.is_empty(), record.line.has(owner));
@@ -175,10 +168,11 @@ impl Judge<'_> {
             self.laws.newest = newest.max(token);
             // Where it was lost with its record, clocks must have gone on.
             if token <= before || token <= newest && now_us > newest {
-                self.broke(Property::L5, &format!("there was token {newest}"));
+                self.verdict.broke(Property::L5, &format!("there was token {newest}"));
             }
             if !is_first {
-                self.broke(Property::L9, "somebody in line came before, and is passed over");
+                self.verdict
+                    .broke(Property::L9, "somebody in line came before, and is passed over");
             }
             let cases = [
                 (true, Case::Granted),
@@ -197,13 +191,13 @@ impl Judge<'_> {
     fn grown(&mut self, told: Grant, mine: Option<Grant>, holds: u64, lease_end_us: u64) {
         let deadline_us = mine.map_or(0, |grant| grant.deadline_us).max(lease_end_us);
         if told.holds != holds {
-            self.broke(Property::L2, &format!("it must be held {holds} times"));
+            self.verdict.broke(Property::L2, &format!("it must be held {holds} times"));
         }
         if told.deadline_us != deadline_us {
-            self.broke(Property::L4, &format!("its lease must end at {deadline_us} us"));
+            self.verdict.broke(Property::L4, &format!("its lease must end at {deadline_us} us"));
         }
         if mine.is_some_and(|grant| grant.token != told.token) {
-            self.broke(Property::L5, "the token of a grant has changed");
+            self.verdict.broke(Property::L5, "the token of a grant has changed");
         }
     }
 
@@ -224,7 +218,7 @@ impl Judge<'_> {
         let Op { lease_us, remember_us, .. } = self.seen.op;
         match (live.filter(is_it), self.seen.outcome.clone()) {
             (Some((_, mine)), Outcome::Held(told)) => {
-                self.saw(Case::Renewed);
+                self.verdict.saw(Case::Renewed);
                 self.grown(told, Some(mine), mine.holds, self.now_us + lease_us);
                 self.learn(told, remember_us, |_| {});
             }
@@ -232,7 +226,7 @@ impl Judge<'_> {
                 self.not_held();
                 let latest = self.laws.record.latest.as_ref();
                 if live.is_none() && latest.is_some_and(|latest| latest.owner == owner) {
-                    self.broke(Property::L4, "its lease is over");
+                    self.verdict.broke(Property::L4, "its lease is over");
                     self.learn(told, remember_us, |_| {});
                 }
             }
@@ -246,12 +240,12 @@ impl Judge<'_> {
         let remember_us = self.seen.op.remember_us;
         match (has_it, self.seen.outcome.clone()) {
             (Some((_, grant)), Outcome::Released { token, holds }) => {
-                self.saw(Case::Released);
+                self.verdict.saw(Case::Released);
                 if token != grant.token {
-                    self.broke(Property::L5, "the token of a grant has changed");
+                    self.verdict.broke(Property::L5, "the token of a grant has changed");
                 }
                 if holds + 1 != grant.holds {
-                    self.broke(Property::L2, "one hold was given back");
+                    self.verdict.broke(Property::L2, "one hold was given back");
                 }
                 let until_us = self.now_us + remember_us;
                 self.laws.record.end(hold, How::Released(token, holds), until_us, true);
@@ -260,7 +254,7 @@ impl Judge<'_> {
             (None, Outcome::Released { .. }) => self.not_held(),
             (is_held, outcome) => {
                 if mine.is_some() && is_held.is_none() {
-                    self.saw(Case::OtherHoldKept);
+                    self.verdict.saw(Case::OtherHoldKept);
                 }
                 self.refused(&outcome, live, is_held.is_some());
             }
@@ -272,7 +266,7 @@ impl Judge<'_> {
         let remember_us = self.seen.op.remember_us;
         match (is_it, self.seen.outcome.clone()) {
             (Some((_, grant)), Outcome::Released { token: of, holds: 0 }) if of == token => {
-                self.saw(Case::Freed);
+                self.verdict.saw(Case::Freed);
                 let (until_us, record) = (self.now_us + remember_us, &mut self.laws.record);
                 let ids = record.latest.as_mut().map(|latest| std::mem::take(&mut latest.ids));
                 for id in ids.into_iter().flatten() {
@@ -283,7 +277,7 @@ impl Judge<'_> {
             (None, Outcome::Released { .. }) => self.not_held(),
             (is_it, outcome) => {
                 if is_it.is_none() && live.is_some() {
-                    self.saw(Case::FreedTooLate);
+                    self.verdict.saw(Case::FreedTooLate);
                 }
                 self.refused(&outcome, live, is_it.is_some());
             }
@@ -291,45 +285,46 @@ impl Judge<'_> {
     }
 
     fn not_held(&mut self) {
-        self.broke(Property::L3, "the caller does not hold it");
+        self.verdict.broke(Property::L3, "the caller does not hold it");
     }
 
     /// A renewal, a release or force was refused.
     fn refused(&mut self, outcome: &Outcome, live: Option<(u128, Grant)>, is_held: bool) {
         if is_held {
-            self.broke(Property::L2, "the caller holds it");
-            self.broke(Property::L3, "the caller holds it");
+            self.verdict.broke(Property::L2, "the caller holds it");
+            self.verdict.broke(Property::L3, "the caller holds it");
         } else if *outcome != Outcome::Refused(live) {
-            self.broke(Property::L3, &format!("it is held by {live:?}"));
+            self.verdict.broke(Property::L3, &format!("it is held by {live:?}"));
         } else if live.is_none() {
-            self.saw(Case::NotHeld);
+            self.verdict.saw(Case::NotHeld);
         }
     }
 
     fn inspect(&mut self, live: Option<(u128, Grant)>) {
         let Outcome::Seen(sight) = self.seen.outcome else {
-            return self.broke(Property::D12, "that is no sight of it");
+            return self.verdict.broke(Property::D12, "that is no sight of it");
         };
         let since_us = self.laws.record.latest.as_ref().map(|latest| latest.since_us);
         let since_us = since_us.filter(|_| live.is_some());
         let is_since = sight.since_us.is_none() || sight.since_us == since_us;
         if sight.live != live || !is_since {
-            self.broke(Property::L2, &format!("it is held by {live:?}, since {since_us:?}"));
+            self.verdict
+                .broke(Property::L2, &format!("it is held by {live:?}, since {since_us:?}"));
             let name =
                 |live: Option<(u128, Grant)>| live.map(|(owner, grant)| (owner, grant.token));
             if name(sight.live) != name(live) {
-                self.broke(Property::L1, "its clients have another lease");
+                self.verdict.broke(Property::L1, "its clients have another lease");
             }
             let end_us =
                 |live: Option<(u128, Grant)>| live.map_or(0, |(_, grant)| grant.deadline_us);
             if end_us(sight.live) < end_us(live) {
-                self.broke(Property::L4, "a live lease was shortened or ended");
+                self.verdict.broke(Property::L4, "a live lease was shortened or ended");
             }
             self.believe(sight.live);
         }
         let queued = self.laws.record.line.count(self.now_us);
         if !queued.contains(&sight.queued) {
-            self.broke(Property::L9, &format!("{queued:?} wait in line"));
+            self.verdict.broke(Property::L9, &format!("{queued:?} wait in line"));
         }
     }
 

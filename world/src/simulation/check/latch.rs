@@ -2,7 +2,7 @@
 
 use lockage_core::latch::{Latch, Reply};
 use lockage_oracle::latch::Op;
-use lockage_oracle::latch::laws::Laws;
+use lockage_oracle::latch::laws::{Case, Laws, Seen};
 
 use super::{Carried, Violation};
 use crate::simulation::coverage::{Counts, Coverage};
@@ -35,12 +35,13 @@ impl LatchTruth {
         let (id, count) = (ask.id.as_u128(), ask.count);
         let keep_us = self.latch.keep().as_micros() as u64; // at most 2^50
         let op = if ask.is_set { Op::Set(id, count, keep_us) } else { Op::CountDown(id, count) };
-        let (now_us, outcome) = (carried.now.as_micros(), (*reply).into());
-        let verdict = self.laws.observe(op, now_us, &outcome, carried.was_held, None);
+        let (now_us, was_there) = (carried.now.as_micros(), carried.was_held);
+        let seen = Seen { op, now_us, outcome: (*reply).into(), was_there, changed: None };
+        let verdict = self.laws.observe(&seen);
         if let Some(Violation { property, what }) = verdict.broken.first() {
-            return Err(property.broken(format!("{ask:?} was answered {outcome:?}: {what}")));
+            return Err(property.broken(format!("{ask:?} was answered {:?}: {what}", seen.outcome)));
         }
-        if verdict.is_repeated {
+        if verdict.cases.contains(&Case::Repeated) {
             rare.saw(Coverage::CountedAgain);
         }
         Ok(())
