@@ -31,7 +31,7 @@ pub trait Store: Send + Sync {
     where
         C: Command<Outcome: Send> + Sync;
 
-    /// The same for a caller who waits no longer than `patience` and drops the call then. A store
+    /// The same for a caller that waits no longer than `patience` and drops the call then. A store
     /// that keeps calls in a queue forgets this one with it; the others need not care.
     ///
     /// # Errors

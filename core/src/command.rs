@@ -80,7 +80,7 @@ pub enum Publish {
     Nothing,
     /// A message for whoever waits.
     Any,
-    /// A message for who waits by this name: of a lock, the owner who is next.
+    /// A message for the waiter of this name: of a lock, the owner that is next.
     To(u128),
 }
 

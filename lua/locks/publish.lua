@@ -5,7 +5,7 @@
 -- who wait look from time to time.
 local sharded = redis.REDIS_VERSION_NUM ~= nil
 
--- The message is for the one who waits by the name that it is (32 hex digits), or for whoever waits where it is empty.
+-- The message is the name of the waiter that it is for (32 hex digits), or is empty and for all of them.
 local function publish(message)
   redis.pcall(sharded and 'SPUBLISH' or 'PUBLISH', key, message)
 end

@@ -153,11 +153,11 @@ impl Property {
             L7 => ("L7", "nothing is accepted with a token below one that was accepted before"),
             L8 => (
                 "L8",
-                "a lock that is free is granted: once its holders are gone, or all is well again, who waits for it gets it",
+                "a lock that is free is granted: once its holders are gone, or all is well again, a waiter gets it",
             ),
             L9 => (
                 "L9",
-                "who waits in line and asks again within its span is never passed over, and who is gone is waited for no longer than half as long again; no new reader passes a writer that waits",
+                "a waiter in line that asks again within its span is never passed over, and one that is gone holds the lock up for no longer than half as long again; no new reader passes a writer that waits",
             ),
             L10 => (
                 "L10",
@@ -168,7 +168,7 @@ impl Property {
             }
             L12 => (
                 "L12",
-                "who waits and listens is told of each release, and of the opening, and nobody else is",
+                "waiters that listen are told of each release, and of the opening, and no message is sent where none waits",
             ),
             InputGuard => (
                 "input guard",

@@ -330,7 +330,7 @@ fn queue_vectors(lock: &Lock) -> Vec<Value> {
 
     let label = "web-1/4711".parse().expect("a label");
     keys.record("acquire by alice, with a label".into(), &ask(alice, 1).labelled(label));
-    keys.record("acquire by bob, who waits for 10s".into(), &ask(bob, 2).waiting(span));
+    keys.record("acquire by bob, waiting for 10s".into(), &ask(bob, 2).waiting(span));
     keys.now_us += 1_000_000;
     keys.record("acquire by bob, in line for 10s".into(), &ask(bob, 3).queued(span));
     keys.record("acquire by carol, in line for 10s".into(), &ask(carol, 4).queued(span));

@@ -175,7 +175,7 @@ impl AcquireOne {
         Ok(AcquireOne { command, cost, patience, latest_turn, goes_alone: false })
     }
 
-    /// Makes it the call of a caller who waits for `patience`: it takes no turn after that, so it goes
+    /// Makes it the call of a caller that waits for `patience`: it takes no turn after that, so it goes
     /// alone where there may be turns, because those that share a call have one patience.
     pub(super) fn within(self, source: &LimitSource, patience: Duration) -> Self {
         if !source.may_have_turns() {

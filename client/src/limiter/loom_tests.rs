@@ -132,8 +132,8 @@ fn what_is_held_is_spent_once_and_within_its_lease() {
     });
 }
 
-/// Who waits for what another one asks for hears of its answer, whichever it is, and spends it if it is a grant; two who
-/// have one permit in view do not both get it.
+/// A waiter for what another one asks for hears of its answer, whichever it is, and spends it if it is a grant; two
+/// that have one permit in view do not both get it.
 #[test]
 fn who_waits_for_a_grant_hears_of_it() {
     for is_granted in [true, false] {

@@ -27,7 +27,7 @@ impl Listener {
     /// Callers give it a bound, look for themselves then, and wait again. A store that is away is
     /// asked for a subscription once in each wait.
     pub async fn next(&mut self) -> Notification {
-        // Who waits again has looked, and left nothing to another.
+        // A waiter that waits again has looked, and left nothing to another.
         self.woken = false;
         let mut wait = Wait { listener: self, attempt: None, has_failed: false, is_over: false };
         let signal = std::future::poll_fn(|context| wait.poll(context)).await;

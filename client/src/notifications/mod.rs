@@ -74,7 +74,7 @@ pub enum Wake {
     /// one that has listened longest; for those who all want the same, of which there is one. See
     /// [`Listener::done`].
     One,
-    /// As [`Wake::One`], and those that are for this name: that of an owner who waits for a lock in line, say
+    /// As [`Wake::One`], and those that are for this name: that of an owner that waits for a lock in line, say
     /// ([`OwnerId::as_u128`](lockage_core::lock::OwnerId::as_u128)).
     Named(u128),
     /// Each.

@@ -65,7 +65,7 @@ impl Acquire {
         Ok(Acquire { request: Some(Request::new(id, remember)?), ..self })
     }
 
-    /// The same request of a caller who waits no longer than `max_wait` for its turn, in whole
+    /// The same request of a caller that waits no longer than `max_wait` for its turn, in whole
     /// microseconds: a [`LeakyBucket`](crate::LeakyBucket), of several each of them, denies it where its
     /// turn would be later. What is said of `remaining` is the room in the queue, whatever the max_wait.
     /// Limits without turns take no notice.

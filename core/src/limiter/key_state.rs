@@ -96,7 +96,7 @@ impl<P: AsRef<[LimitState]> + AsMut<[LimitState]>> KeyState<P> {
         self.parts.as_ref().iter()
     }
 
-    /// Returns the same for a caller who waits so long for its turn.
+    /// Returns the same for a caller that waits so long for its turn.
     pub(crate) fn within(self, max_wait: MaxWait) -> Self {
         KeyState { max_wait, ..self }
     }

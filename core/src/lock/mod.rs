@@ -174,7 +174,7 @@ enum Action {
 }
 
 impl Operation {
-    /// The same acquire of a caller who waits and is back within `span` (at most half of
+    /// The same acquire of a caller that waits and is back within `span` (at most half of
     /// [`MAX_SPAN`](crate::MAX_SPAN)): where it is refused, the record says so, and when the lock becomes
     /// free within that, those who listen are told. Others are as they were.
     ///

@@ -162,12 +162,12 @@ enum Action {
 }
 
 impl Operation {
-    /// The same acquire of a caller who waits and is back within `span`: where others are in its way, the
+    /// The same acquire of a caller that waits and is back within `span`: where others are in its way, the
     /// record says so, and when a grant is given back within that, those who listen are told. A write that is
     /// [refused](Answer::Refused) keeps new readers out for `span` from then, too. Other operations are as
     /// they were.
     ///
-    /// Who waits is written down no more often than once in half of that, however many wait; until when
+    /// A wait is written down no more often than once in half of that, however many wait; until when
     /// readers are kept out, with each write that is refused. A fraction of a microsecond is rounded up, and
     /// more than half of [`MAX_SPAN`](crate::MAX_SPAN) counts as that.
     pub fn waiting(self, span: Duration) -> Self {
@@ -189,7 +189,7 @@ pub struct Inspect;
 pub type Reply = crate::lease::Reply<Answer>;
 
 /// What became of an operation. All but [`Answer::Held`] and [`Answer::Released`] changed nothing, but that
-/// one who waits is remembered to, and a writer who does keeps new readers out.
+/// a wait is remembered, and that of a writer keeps new readers out.
 ///
 /// An acquire under the id of a live hold of another owner or mode, or of one whose release is remembered,
 /// is an error: [`RecordError::OperationReused`](crate::RecordError::OperationReused).

@@ -167,7 +167,7 @@ enum Action {
 }
 
 impl Operation {
-    /// The same acquire of a caller who waits and is back within `span`: where it does not fit, the record
+    /// The same acquire of a caller that waits and is back within `span`: where it does not fit, the record
     /// says so, and when permits are given back within that, those who listen are told. Others are as they
     /// were.
     ///
@@ -192,7 +192,7 @@ pub struct Inspect;
 pub type Reply = crate::lease::Reply<Answer>;
 
 /// What became of an operation. All but [`Answer::Held`] and [`Answer::Released`] changed nothing, but that
-/// one who waits is remembered to.
+/// a wait is remembered.
 ///
 /// An acquire under the id of a live grant of another count, or of one whose release is remembered, is an
 /// error: [`RecordError::OperationReused`](crate::RecordError::OperationReused).

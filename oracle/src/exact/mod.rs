@@ -108,7 +108,7 @@ impl Reference {
         self.decide_within(cost, now_us, charge, i128::MAX)
     }
 
-    /// The same for a caller who waits no longer than `patience` for its turn.
+    /// The same for a caller that waits no longer than `patience` for its turn.
     fn decide_within(&mut self, cost: u64, now_us: u64, charge: bool, patience: i128) -> Answer {
         let (cost, now) = (i128::from(cost), i128::from(now_us));
         let alone: Vec<Verdict> =

@@ -32,7 +32,7 @@ impl Part {
         Part { capacity: config.capacity().into(), log_window, model }
     }
 
-    /// What it says of a cost by itself, to a caller who waits no longer than `patience` for its turn.
+    /// What it says of a cost by itself, to a caller that waits no longer than `patience` for its turn.
     pub(super) fn verdict(&self, cost: i128, now: i128, patience: i128) -> Verdict {
         if cost > self.capacity {
             Verdict::Never

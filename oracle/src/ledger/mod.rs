@@ -32,7 +32,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// For who waits for any turn.
+    /// For a caller that takes any turn.
     pub fn patient(cost: u64, now_us: u64) -> Self {
         Asked { cost, patience_us: u128::MAX, now_us }
     }

@@ -1,4 +1,4 @@
-//! L12 through listeners: who waits for a semaphore, a read-write lock or a latch hears of what makes room,
+//! L12 through listeners: waiters for a semaphore, a read-write lock or a latch hear of what makes room,
 //! and of nothing else, in memory and on a server, through both clients.
 
 use std::time::{Duration, Instant};

@@ -43,7 +43,7 @@ pub(super) fn judge(
         (Told::Queued { ahead }, _) => Outcome::Queued { ahead, until_us: now_us + 1 },
         (Told::Left, _) => Outcome::Withdrawn,
     };
-    // One who waits in line may write so.
+    // A waiter in line may write that it waits.
     let may_wait = matches!(action, Action::Acquire { .. } | Action::Withdraw { .. });
     let is_same = match told {
         Told::Refused | Told::Queued { .. } | Told::Left if may_wait => {

@@ -75,7 +75,7 @@ pub struct Beside {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "MachineForm", into = "MachineForm")]
 pub enum Machine {
-    /// A lock, and how often who waits for it asks.
+    /// A lock, and how often its waiters ask.
     Lock {
         /// The lock.
         lock: Lock,

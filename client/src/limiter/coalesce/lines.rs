@@ -390,7 +390,7 @@ impl Lines {
     fn wakers(&mut self, number: usize) -> Vec<Waker> {
         let call = &self.calls[number];
         let lines = call.seats.iter().map(|seat| seat.line);
-        // Who waits for room waits for any call.
+        // A waiter for room waits for any call.
         let full = self.calls.len() >= self.room.calls;
         let others = self.ready.iter().copied().filter(|_| full);
         let queued = lines.chain(others).flat_map(|line| self.lines[line].queue.iter().copied());

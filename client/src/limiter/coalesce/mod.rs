@@ -52,8 +52,8 @@ impl<S: Store + Clone + 'static> Limiter<S> {
     /// gets [`Error::QueueFull`], also where a policy stands in for an absent store, since the store is not
     /// away. Clones share the queue. Callers that block have nothing like it.
     ///
-    /// On a [`RetryStore`](crate::RetryStore) store the one who waits has an answer within two timeouts: that of the
-    /// call in flight, and its own. There is one more for each thousand who wait for the same id before it, and where
+    /// On a [`RetryStore`](crate::RetryStore) store a waiter has an answer within two timeouts: that of the
+    /// call in flight, and its own. There is one more for each thousand that wait for the same id before it, and where
     /// ids are gathered, for each thousand or each 128 ids.
     ///
     /// Dropped while it waits for the call in flight to end, a request is not sent. Dropped later, it may be

@@ -47,7 +47,7 @@ async fn permits_that_can_never_be_had_are_refused_at_once() {
     assert_eq!(store.calls(), 0);
 }
 
-/// L8: the permit of a holder who is gone is free when its lease ends, and who waits has it within one poll.
+/// L8: the permit of a holder that is gone is free when its lease ends, and a waiter has it within one poll.
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_a_permit_has_it_within_the_lease_and_one_poll() {
     let (locks, store) = locks();
@@ -79,7 +79,7 @@ async fn readers_share_and_a_writer_is_alone() {
     assert_eq!(read.inspect().await.unwrap().holders, []);
 }
 
-/// A writer who waits keeps new readers out, and comes after those that were there.
+/// A writer that waits keeps new readers out, and comes after those that were there.
 #[tokio::test(start_paused = true)]
 async fn a_writer_who_waits_is_not_starved() {
     let (locks, _) = locks();
@@ -115,7 +115,7 @@ async fn one_owner_goes_from_side_to_side() {
     assert_eq!(reader.owner(), writer.owner());
 }
 
-/// L2: who waits goes on when it is counted down, and within a poll.
+/// L2: a waiter goes on when it is counted down, and within a poll.
 #[tokio::test(start_paused = true)]
 async fn a_latch_lets_all_go_on_at_zero() {
     let (locks, _) = locks();
@@ -136,7 +136,7 @@ async fn a_latch_lets_all_go_on_at_zero() {
     assert_eq!(latch.reset().await.unwrap(), Some(0));
 }
 
-/// Who waits for a latch that is forgotten does not wait for ever.
+/// A waiter for a latch that is forgotten does not wait for ever.
 #[tokio::test(start_paused = true)]
 async fn a_latch_that_is_not_kept_is_open() {
     let (locks, _) = locks();

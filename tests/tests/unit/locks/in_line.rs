@@ -1,4 +1,4 @@
-//! Who waits in line for a lock.
+//! Waiters in line for a lock.
 
 use super::*;
 
@@ -98,7 +98,7 @@ async fn l9_the_dead_hold_up_the_others_for_one_place_at_most() {
     let guard = lock.acquire().await.unwrap();
     let machine = Lock::new(LEASE, SECOND).unwrap();
     for number in 0..5 {
-        // As it asks who waits, and is never heard of again.
+        // It asks as a waiter does, and is never heard of again.
         let [owner, id] = [1000 + number, 2000 + number];
         let (owner, id) = (OwnerId::from_u128(owner), HoldId::from_u128(id));
         let dead = machine.acquire(owner, id, Timestamp::MAX).queued(POLL * 2 + SECOND);

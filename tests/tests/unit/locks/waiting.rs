@@ -1,4 +1,4 @@
-//! Who waits for a lock, and who is told that it is free.
+//! Waiters for a lock, and which of them are told that it is free.
 
 use lockage::StoreError;
 use lockage::notifications::{Listener, Notifications, Wake};
@@ -14,7 +14,7 @@ async fn hold_and_crash(store: &Memory) {
     store.execute(&key, &acquire).await.unwrap();
 }
 
-/// L8: when its holder is gone, who waits has the lock within its lease and one poll.
+/// L8: when its holder is gone, a waiter has the lock within its lease and one poll.
 #[tokio::test(start_paused = true)]
 async fn who_waits_has_it_within_the_lease_and_one_poll() {
     let (locks, store) = locks();
@@ -95,7 +95,7 @@ async fn who_is_told_and_gives_up_leaves_it_to_the_next() {
     assert!(start.elapsed() < SECOND, "{:?}", start.elapsed());
 }
 
-/// L8: a holder who is gone tells nobody; who waits looks when the lease ends.
+/// L8: a holder that is gone sends no message; waiters look when the lease ends.
 #[tokio::test(start_paused = true)]
 async fn who_is_not_told_looks_when_the_lease_ends() {
     let (locks, store) = locks();

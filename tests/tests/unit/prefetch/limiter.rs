@@ -291,7 +291,7 @@ async fn a_reset_and_a_block_drop_what_is_held() {
     assert!(!allowed(&limiter, 1).await);
 }
 
-/// Who waits for a permit spends what is held, or waits as ever.
+/// A waiter for a permit spends what is held, or waits as ever.
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_a_permit_spends_what_is_held() {
     let (limiter, store) = limiter("token-bucket 10/s burst 20");

@@ -16,7 +16,7 @@ use crate::simulation::stage::Stage;
 /// The pause between attempts to give something back.
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
-/// Who waits for longer than that asks again after any failure.
+/// A wait for longer than that is without a deadline: after any failure it asks again.
 const FOR_EVER: Duration = Duration::from_secs(1000);
 
 impl Holder {
@@ -118,7 +118,7 @@ impl Holder {
         Flow::On
     }
 
-    /// It is over, but for who waits for ever and has not worked yet, and who has a place in line.
+    /// It is over, unless the client waits for ever and has not worked yet, or has a place in line.
     pub(super) fn over(&mut self, body: &mut Body, stage: &mut Stage<'_>) -> Flow {
         if self.has_worked || self.give_up_at.saturating_sub(body.now(stage)) < FOR_EVER {
             if self.is_placed {

@@ -55,7 +55,7 @@ impl Waiter {
             return Flow::Done;
         }
         let Some(decision) = outcome.and_then(Outcome::decision) else {
-            // What was not answered is an error to the caller; who waits for ever asks again.
+            // What was not answered is an error to the caller; one without a deadline asks again.
             if self.wait.patience(body.now(stage)) > FOR_EVER {
                 self.denials += 1;
                 body.rest(Duration::from_millis(1), stage);

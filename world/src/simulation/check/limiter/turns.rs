@@ -38,7 +38,7 @@ impl LimiterTruth {
         let is_admitted = self.decide(Asked::patient(cost, seen.now_us), decision, None, rare)?;
         let waits = is_admitted && !decision.turn_after.is_zero();
         if cancel.is_some() != (waits && matches!(self.limit, Limit::LeakyBucket(_))) {
-            return broken(Property::D14, seen.ask, seen.outcome, "who waits can give it back");
+            return broken(Property::D14, seen.ask, seen.outcome, "a waiter can give it back");
         }
         if let Some(cancel) = cancel {
             let at_us = seen.now_us + decision.turn_after.as_micros() as u64; // below 2^53
