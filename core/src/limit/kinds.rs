@@ -97,6 +97,15 @@ macro_rules! kinds {
         }
 
         impl Limit {
+            /// Returns it, unless it is a composite.
+            pub(crate) fn single(&self) -> Option<Single> {
+                match *self {
+                    $(Limit::$kind(limit) => Some(Single::$kind(limit)),)*
+                    Limit::Composite(_) => None,
+                }
+            }
+
+            /// Returns its parts: itself, or those of a composite.
             pub(crate) fn singles(&self) -> Singles {
                 match *self {
                     $(Limit::$kind(limit) => Single::$kind(limit).into(),)*
@@ -174,7 +183,8 @@ impl Single {
 
     /// Returns whether the two act alike.
     pub(crate) fn acts_as(&self, other: &Single) -> bool {
-        self.row().tag == other.row().tag && self.config() == other.config()
+        // Most often they are the same, which is quicker to see.
+        self == other || (self.row().tag == other.row().tag && self.config() == other.config())
     }
 
     pub(crate) fn config(&self) -> Config {

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::key_state::{KeyState, LimitState};
+use super::key_state::{LimitState, OneLimit};
 use super::max_wait::MaxWait;
 use super::request::{Remembered, Request, RequestId, What};
 use super::stored::under_own_limit;
@@ -15,7 +15,7 @@ use crate::call::{PackedCall, TextCall, packed};
 use crate::command::{Command, ScriptId};
 use crate::decision::Decision;
 use crate::error::{ConfigError, CostError, RecordError, ReplyError};
-use crate::limit::{Limit, Single, Singles, State};
+use crate::limit::{Limit, Single, State};
 use crate::record::{Body, Record, letters};
 use crate::time::Timestamp;
 
@@ -313,25 +313,20 @@ fn apply_acquire(
     request: Option<Request>,
     decided: &mut dyn FnMut(Decision),
 ) -> Result<Option<Vec<u64>>, RecordError> {
-    let limits = limit.singles();
-    let told = match fast_path(&limits, slot, now)? {
-        Some((limit, prior)) => {
-            let mut key = KeyState::of_one(limit, prior, now).within(costs.max_wait);
-            let before = key.parts[0];
+    let told = match fast_path(limit, slot, now, costs.max_wait)? {
+        Some((mut key, prior)) => {
+            let [LimitState { limit, state: settled }] = key.parts;
             costs.each.iter().for_each(|cost| decided(key.decide(*cost, &[])));
-            let [after] = key.parts;
-            if after == before {
+            let [charged] = key.parts;
+            if charged.state == settled {
                 return Ok(None);
             }
-            Record::put(slot, Body::Counter(after), now);
-            match prior {
-                _ if limit.replies_settled() => before.numbers().to_vec(),
-                Some(state) => LimitState { limit, state }.numbers().to_vec(),
-                None => Vec::new(),
-            }
+            Record::put(slot, Body::Counter(charged), now);
+            let told = if limit.replies_settled() { Some(settled) } else { prior };
+            told.map_or_else(Vec::new, |state| LimitState { limit, state }.numbers().to_vec())
         }
         None => {
-            let mut transaction = Transaction::new(&limits, slot, now)?;
+            let mut transaction = Transaction::new(&limit.singles(), slot, now)?;
             transaction.key.max_wait = costs.max_wait;
             let told = transaction.key.numbers();
             let mut any_allowed = false;
@@ -353,14 +348,15 @@ fn apply_acquire(
     Ok(Some(told))
 }
 
-/// The limit and its prior state where most calls find them: one limit that is no log, a record of its own or none, no
-/// block, no reservation that is known still, and no stored limit.
+/// How a key stands, and its prior state, where most calls find them: one limit that is no log, a record of its own or
+/// none, no block, no reservation that is known still, and no stored limit.
 pub(super) fn fast_path(
-    limits: &Singles,
+    limit: &Limit,
     slot: &Option<Record>,
     now: Timestamp,
-) -> Result<Option<(Single, Option<State>)>, RecordError> {
-    let [limit] = limits[..] else { return Ok(None) };
+    max_wait: MaxWait,
+) -> Result<Option<(OneLimit, Option<State>)>, RecordError> {
+    let Some(limit) = limit.single() else { return Ok(None) };
     let prior = match slot {
         None if !limit.is_log() => None,
         Some(Record {
@@ -378,7 +374,7 @@ pub(super) fn fast_path(
         _ => return Ok(None),
     };
     match limit.can_settle(prior, now.as_micros()) {
-        true => Ok(Some((limit, prior))),
+        true => Ok(Some((OneLimit::new(limit, prior, now, max_wait), prior))),
         false => Err(RecordError::ClockOff),
     }
 }

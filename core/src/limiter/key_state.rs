@@ -58,7 +58,7 @@ impl KeyState {
     /// Returns the state of a key that was never used.
     pub(crate) fn fresh(limits: &[Single], now: Timestamp) -> Self {
         let now = now.as_micros();
-        let parts = limits.iter().map(|limit| LimitState::fresh(*limit, now)).collect();
+        let parts = limits.iter().map(|limit| LimitState::at(*limit, None, now)).collect();
         KeyState { now, max_wait: MaxWait::ENDLESS, blocked_until: None, parts }
     }
 
@@ -72,22 +72,28 @@ impl KeyState {
         let mut key = KeyState::fresh(limits, now);
         for part in &mut key.parts {
             let (state, rest) = numbers.split_at_checked(part.limit.row().state_len)?;
-            *part = LimitState::read(part.limit, state)?.settled(key.now);
+            let prior = LimitState::read(part.limit, state)?.state;
+            *part = LimitState::at(part.limit, Some(prior), key.now);
             numbers = rest;
         }
         Some((key, numbers))
     }
 }
 
-impl KeyState<[LimitState; 1]> {
+/// One limit of a key that has no other.
+pub(crate) type OneLimit = KeyState<[LimitState; 1]>;
+
+impl OneLimit {
     /// Returns the state of a key with one limit that is no log, which was in this state.
-    pub(crate) fn of_one(limit: Single, prior: Option<State>, now: Timestamp) -> Self {
+    pub(crate) fn new(
+        limit: Single,
+        prior: Option<State>,
+        now: Timestamp,
+        max_wait: MaxWait,
+    ) -> Self {
         let now = now.as_micros();
-        let part = match prior {
-            Some(state) => LimitState { limit, state }.settled(now),
-            None => LimitState::fresh(limit, now),
-        };
-        KeyState { now, max_wait: MaxWait::ENDLESS, blocked_until: None, parts: [part] }
+        let parts = [LimitState::at(limit, prior, now)];
+        KeyState { now, max_wait, blocked_until: None, parts }
     }
 }
 
@@ -216,11 +222,12 @@ impl Status {
 }
 
 impl LimitState {
-    /// Returns the state of a limit that was never used.
-    pub(crate) fn fresh(limit: Single, now: u64) -> Self {
+    /// Returns the state at `now` of a limit that was in this state, or never used. A log's is settled by its
+    /// entries: see [`SlidingLog::settle`].
+    pub(crate) fn at(limit: Single, prior: Option<State>, now: u64) -> Self {
         let state = match limit.algorithm() {
-            Algorithm::Machine(machine) => machine.settle(None, now),
-            Algorithm::Log(_) => LogState::default().into(),
+            Algorithm::Machine(machine) => machine.settle(prior, now),
+            Algorithm::Log(_) => prior.unwrap_or_else(|| LogState::default().into()),
         };
         LimitState { limit, state }
     }
@@ -228,15 +235,6 @@ impl LimitState {
     /// Returns the state of the limit with what one of `limits` gives to calls.
     pub(super) fn given_by(self, limits: &[Single]) -> Self {
         LimitState { limit: self.limit.given_by(limits), ..self }
-    }
-
-    /// Returns the state at `now`. A log's is settled by its entries: see [`SlidingLog::settle`].
-    pub(super) fn settled(self, now: u64) -> Self {
-        let state = match self.limit.algorithm() {
-            Algorithm::Machine(machine) => machine.settle(Some(self.state), now),
-            Algorithm::Log(_) => self.state,
-        };
-        LimitState { state, ..self }
     }
 
     /// Reads the state of a limit; nothing where no limit of this kind can be in it.

@@ -1,7 +1,7 @@
 //! The commands that admit nothing: asking, and forgetting.
 
 use super::commands::fast_path;
-use super::key_state::KeyState;
+use super::max_wait::MaxWait;
 use super::stored::under_own_limit;
 use super::transaction::Transaction;
 use super::wire;
@@ -61,11 +61,10 @@ impl Run for Peek {
     }
 
     fn run(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Decision, RecordError> {
-        let limits = self.limit.singles();
-        if let Some((limit, prior)) = fast_path(&limits, slot, now)? {
-            return Ok(KeyState::of_one(limit, prior, now).peek(self.cost, &[]));
+        if let Some((key, _)) = fast_path(&self.limit, slot, now, MaxWait::ENDLESS)? {
+            return Ok(key.peek(self.cost, &[]));
         }
-        Ok(Transaction::new(&limits, slot, now)?.peek(self.cost))
+        Ok(Transaction::new(&self.limit.singles(), slot, now)?.peek(self.cost))
     }
 
     fn only_asks(&self) -> bool {

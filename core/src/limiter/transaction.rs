@@ -367,7 +367,7 @@ fn stored(slot: &Option<Record>, keeps_entries: bool) -> Option<&VecDeque<Entry>
 
 fn settle(part: &LimitState, entries: Option<&VecDeque<Entry>>, now: u64) -> LimitState {
     match part.log() {
-        None => part.settled(now),
+        None => LimitState::at(part.limit, Some(part.state), now),
         Some((log, state)) => {
             let counted = entries.into_iter().flatten().skip(state.skip).copied();
             LimitState { state: log.settle(state, counted, now).into(), ..*part }

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::key_state::{Freed, KeyState, LimitState};
+use super::key_state::{Freed, KeyState, LimitState, OneLimit};
 use super::max_wait::MaxWait;
 use crate::call::{ONE_INTEGER, TextCall};
 use crate::command::{ScriptId, read_head, read_whole};
@@ -92,11 +92,11 @@ impl Reply {
         max_wait: MaxWait,
         decided: &mut dyn FnMut(Decision),
     ) -> Result<(), ReplyError> {
-        if let [only] = limit.singles()[..]
+        if let Some(only) = limit.single()
             && !only.is_log()
             && self.blocked_until.is_none()
         {
-            let mut key = KeyState::of_one(only, self.prior(only)?, self.now).within(max_wait);
+            let mut key = OneLimit::new(only, self.prior(only)?, self.now, max_wait);
             costs.iter().for_each(|cost| decided(key.decide(*cost, &[])));
             return Ok(());
         }
@@ -108,11 +108,12 @@ impl Reply {
 
     /// Decides a cost, and charges nothing.
     pub(super) fn peek(&self, limit: &Limit, cost: u64) -> Result<Decision, ReplyError> {
-        if let [only] = limit.singles()[..]
+        if let Some(only) = limit.single()
             && !only.is_log()
             && self.blocked_until.is_none()
         {
-            return Ok(KeyState::of_one(only, self.prior(only)?, self.now).peek(cost, &[]));
+            let key = OneLimit::new(only, self.prior(only)?, self.now, MaxWait::ENDLESS);
+            return Ok(key.peek(cost, &[]));
         }
         let (key, freed) = self.key_state(limit, 1)?;
         Ok(key.peek(cost, &freed[0]))
