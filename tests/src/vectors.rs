@@ -8,18 +8,32 @@ use std::time::Duration;
 
 use lockage_core::lock::{HoldId, Lock, OwnerId};
 use lockage_core::{
-    Acquire, AcquireEach, CallTime, CancelTurn, Command, Decision, Limit, Peek, Record, RequestId,
-    Reset, Stored, TakeTurn, Ticket, Timestamp, Turn, Verdict,
+    Acquire, AcquireEach, CalendarWindow, CallTime, CancelTurn, Command, Decision, Limit, Peek,
+    Record, RequestId, Reset, Stored, TakeTurn, Ticket, Timestamp, Turn, Verdict,
 };
 use lockage_redis::{Call, Reply};
+use lockage_sim::engine::bounded;
 use lockage_sim::store::SimStore;
 use serde_json::{Value, json};
 
 const KEY: &str = "lockage:{vector}";
 const START_US: u64 = 1_763_697_600_000_000;
 
+const HOUR_US: u64 = 3_600_000_000;
+
+/// The midnights in Berlin before the clocks are set, in 2026.
+const BERLIN_SET_CLOCKS_US: [u64; 2] = [1_774_738_800_000_000, 1_792_879_200_000_000];
+
 /// The limits that have vectors, and the file that each kind's are in.
-const LIMITS: [(&str, &[&str]); 6] = [
+const LIMITS: [(&str, &[&str]); 7] = [
+    (
+        "calendar-window",
+        &[
+            "calendar-window 10/day in Europe/Berlin",
+            "calendar-window 3/week in UTC",
+            "calendar-window 1000000/month in America/New_York",
+        ],
+    ),
     ("fixed-window", &["fixed-window 10/60s", "fixed-window 3/7us", "fixed-window 1000000/day"]),
     ("sliding-log", &["sliding-log 10/60s", "sliding-log 3/7us", "sliding-log 1000000/day"]),
     (
@@ -58,7 +72,8 @@ pub fn files() -> Vec<(String, String)> {
         let decisions = limits.iter().flat_map(|limit| limiter_vectors(limit));
         (name, decisions.chain(request_vectors(limits[0])).collect())
     });
-    let all = limiters.chain([("turns", turn_vectors()), ("lock", lock_vectors())]);
+    let others = [("days", day_vectors()), ("turns", turn_vectors()), ("lock", lock_vectors())];
+    let all = limiters.chain(others);
     all.map(|(name, vectors)| (format!("{name}.json"), file(vectors))).collect()
 }
 
@@ -134,7 +149,7 @@ fn limiter_vectors(text: &str) -> Vec<Value> {
     keys.acquire(limit, full.div_ceil(2));
     keys.now_us += 1;
     keys.acquire(limit, 1);
-    keys.record("acquire each 1, capacity, 1, 1".into(), &each(limit, vec![1, full, 1, 1]));
+    keys.each(limit, "1, capacity, 1, 1", vec![1, full, 1, 1]);
     keys.acquire(limit, full + 1);
     // To the tick at which all of it fits again, and back.
     let denied = keys.acquire(limit, full);
@@ -181,7 +196,7 @@ fn request_vectors(text: &str) -> Vec<Value> {
     keys.peek(limit, 1);
     keys.request(limit, full, 2, 100);
     keys.request(limit, 1, 3, 2);
-    keys.record("acquire each 1, 1".into(), &each(limit, vec![1, 1]));
+    keys.each(limit, "1, 1", vec![1, 1]);
     keys.now_us += 1;
     keys.request(limit, 1, 3, 2);
     // To the tick at which all of it fits again, where some are forgotten and others are not.
@@ -205,6 +220,36 @@ fn request_vectors(text: &str) -> Vec<Value> {
     }
     keys.request(limit, 1, 12, 1 << 50);
     keys.request(limit, 1, 11, 1 << 50);
+    keys.vectors
+}
+
+/// Days of 23 and 25 hours, a caller whose zone data are others, and times outside of what a call knows.
+fn day_vectors() -> Vec<Value> {
+    let text = "calendar-window 10/day in Europe/Berlin";
+    let limit: Limit = text.parse().expect("well formed");
+    let mut keys = Recorder::new(text);
+
+    for midnight_us in BERLIN_SET_CLOCKS_US {
+        keys.now_us = midnight_us;
+        let begun = keys.acquire(limit, 10);
+        keys.now_us += micros(begun.reset_after) - 1;
+        keys.peek(limit, 1);
+        keys.now_us += 1;
+        keys.peek(limit, 1);
+    }
+    keys.acquire(limit, 9);
+    let earlier =
+        |window: CalendarWindow| window.with_boundaries(window.boundaries().map(|at| at - HOUR_US));
+    let other = Acquire::new(keys.now(limit).with_calendar(earlier), 1).expect("above 0");
+    keys.now_us += 24 * HOUR_US - 1;
+    keys.record("acquire 1, as if days ended an hour earlier".into(), &other);
+    keys.now_us += 1;
+    keys.record("acquire 1, as if days ended an hour earlier".into(), &other);
+    let asked = Acquire::new(keys.now(limit), 1).expect("above 0");
+    keys.now_us += 48 * HOUR_US - 1;
+    keys.record("acquire 1 of a caller that is two days behind".into(), &asked);
+    keys.now_us += 1;
+    keys.record("acquire 1 of a caller that is two days behind".into(), &asked);
     keys.vectors
 }
 
@@ -254,25 +299,31 @@ impl Recorder {
     /// Nothing where the id was used for another cost.
     fn request(&mut self, limit: Limit, cost: u64, id: u128, remember_us: u64) -> Option<Decision> {
         let remember = Duration::from_micros(remember_us);
-        let acquire = Acquire::new(limit, cost).expect("above 0");
+        let acquire = Acquire::new(self.now(limit), cost).expect("above 0");
         let id = RequestId::from_u128(id << 64 | 7);
         let command = acquire.with_request(id, remember).expect("in range");
         self.record(format!("acquire {cost} as a request with an id"), &command)
     }
 
     fn acquire(&mut self, limit: Limit, cost: u64) -> Decision {
-        let command = Acquire::new(limit, cost).expect("above 0");
+        let command = Acquire::new(self.now(limit), cost).expect("above 0");
         self.record(format!("acquire {cost}"), &command).expect("it is decided")
     }
 
     fn peek(&mut self, limit: Limit, cost: u64) -> Decision {
-        let command = Peek::new(limit, cost);
+        let command = Peek::new(self.now(limit), cost);
         self.record(format!("peek {cost}"), &command).expect("it is decided")
     }
-}
 
-fn each(limit: Limit, costs: Vec<u64>) -> AcquireEach {
-    AcquireEach::new(limit, costs).expect("a few, above 0")
+    fn each(&mut self, limit: Limit, in_words: &str, costs: Vec<u64>) {
+        let command = AcquireEach::new(self.now(limit), costs).expect("a few, above 0");
+        self.record(format!("acquire each {in_words}"), &command);
+    }
+
+    /// The limit of a caller whose clock is the store's.
+    fn now(&self, limit: Limit) -> Limit {
+        bounded(&limit, Timestamp::from_micros(self.now_us).expect("within the range of time"))
+    }
 }
 
 fn lock_vectors() -> Vec<Value> {
