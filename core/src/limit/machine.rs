@@ -11,6 +11,7 @@ use super::share::Shares;
 use super::{Limit, ParseError};
 use crate::error::ConfigError;
 use crate::exact::MAX_COUNT;
+use crate::limiter::MaxWait;
 use crate::time::Timestamp;
 
 /// A limit of one kind as a configuration: in records, on the wire, and as people write it.
@@ -132,6 +133,50 @@ pub(crate) trait Machine {
 
     /// Returns whether some state of this configuration has these numbers, so that no step can overflow.
     fn is_sound(&self, state: State) -> bool;
+
+    /// Returns all that a decision on `cost` says of the state: in one call, compiled for each machine.
+    fn status(&self, state: State, cost: u64) -> Status {
+        let (capacity, remaining) = (self.capacity(), self.remaining(state));
+        let is_late = cost > remaining && cost <= capacity;
+        Status {
+            capacity,
+            remaining,
+            fresh_at: self.fresh_at(state),
+            turn_at: self.turn_at(state),
+            room_at: is_late.then(|| self.admitted_at(state, cost)),
+        }
+    }
+
+    /// Charges `cost` to the state where it fits and its turn is in time; in one call likewise.
+    fn decide(&self, state: &mut State, cost: u64, max_wait: MaxWait, now: u64) -> Outcome {
+        let turn_at = self.turn_at(*state);
+        let allowed = max_wait.allows(turn_at, now) && self.fits(*state, cost);
+        if allowed {
+            *state = self.charge(*state, cost);
+        }
+        Outcome { allowed, turn_at, status: self.status(*state, cost) }
+    }
+}
+
+/// What was decided of one cost.
+pub(crate) struct Outcome {
+    pub(crate) allowed: bool,
+    /// When the turn of the cost comes, where there are turns.
+    pub(crate) turn_at: Option<u64>,
+    /// How the limit stands after it.
+    pub(crate) status: Status,
+}
+
+/// How a limit stands, for a decision on one cost.
+#[derive(Clone, Copy)]
+pub(crate) struct Status {
+    pub(crate) capacity: u64,
+    pub(crate) remaining: u64,
+    pub(crate) fresh_at: u64,
+    /// See [`Machine::turn_at`].
+    pub(crate) turn_at: Option<u64>,
+    /// The first time at which the cost fits; none where it fits now, or never can.
+    pub(crate) room_at: Option<u64>,
 }
 
 /// Up to three integers, of which a machine knows the meaning. Those that it does not use are zero.

@@ -32,7 +32,7 @@ pub use zone::Zone;
 
 pub(crate) use composite::Singles;
 pub(crate) use kinds::{Algorithm, Row};
-pub(crate) use machine::{Kind, Machine, State};
+pub(crate) use machine::{Kind, Machine, Outcome, State, Status};
 pub(crate) use sliding_log::{Entry, LogState};
 
 use crate::command::ScriptId;

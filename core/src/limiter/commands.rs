@@ -15,7 +15,7 @@ use crate::call::{PackedCall, TextCall, packed};
 use crate::command::{Command, ScriptId};
 use crate::decision::Decision;
 use crate::error::{ConfigError, CostError, RecordError, ReplyError};
-use crate::limit::{Limit, Single, State};
+use crate::limit::{Limit, Machine, Single, State};
 use crate::record::{Body, Record, letters};
 use crate::time::Timestamp;
 
@@ -83,23 +83,28 @@ impl Acquire {
         self.cost
     }
 
-    /// Decides it, and tells what its answer follows from where it is admitted, or was under its id.
+    /// Decides it, or returns its decision where it was admitted under its id before; with the time of that.
+    /// `told` becomes the numbers of a script's reply, where one is given.
     pub(super) fn admit(
         &self,
         slot: &mut Option<Record>,
         now: Timestamp,
-    ) -> Result<(Decision, Option<Told>), RecordError> {
+        told: Option<&mut Vec<u64>>,
+    ) -> Result<(Decision, Timestamp), RecordError> {
         if let Some(known) = self.known(slot, now)? {
             let decision = wire::recall(&self.limit.singles(), self.cost, known.now, &known.told);
-            let told = Told { now: known.now, numbers: known.told.clone() };
-            return Ok((decision.ok_or(RecordError::Damaged)?, Some(told)));
+            if let Some(told) = told {
+                told.clone_from(&known.told);
+            }
+            return Ok((decision.ok_or(RecordError::Damaged)?, known.now));
         }
+        let mut numbers = Vec::new();
+        let told = told.or(self.request.is_some().then_some(&mut numbers));
         let mut decision = None;
-        let told = apply_acquire(&self.limit, slot, now, self.costs(), self.request, &mut |one| {
+        apply_acquire(&self.limit, slot, now, self.costs(), self.request, told, |one| {
             decision = Some(one)
         })?;
-        let decision = decision.expect("one cost gets one decision: each cost is decided once");
-        Ok((decision, told.map(|numbers| Told { now, numbers })))
+        Ok((decision.expect("one cost gets one decision: each cost is decided once"), now))
     }
 
     /// This request as it was admitted, if it is still remembered.
@@ -123,14 +128,6 @@ impl Acquire {
     fn costs(&self) -> Costs<'_> {
         Costs { each: core::slice::from_ref(&self.cost), max_wait: self.max_wait }
     }
-}
-
-/// What the answer to a request follows from that was admitted.
-pub(super) struct Told {
-    /// When that was.
-    pub(super) now: Timestamp,
-    /// The numbers of a script's reply.
-    pub(super) numbers: Vec<u64>,
 }
 
 impl Command for Acquire {
@@ -175,7 +172,7 @@ impl Run for Acquire {
     }
 
     fn run(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Decision, RecordError> {
-        Ok(self.admit(slot, now)?.0)
+        Ok(self.admit(slot, now, None)?.0)
     }
 
     fn max_wait(&self) -> MaxWait {
@@ -248,7 +245,7 @@ impl Run for AcquireEach {
 
     fn run(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Vec<Decision>, RecordError> {
         let mut decisions = Vec::with_capacity(self.costs.len());
-        apply_acquire(&self.limit, slot, now, self.costs(), None, &mut |one| decisions.push(one))?;
+        apply_acquire(&self.limit, slot, now, self.costs(), None, None, |one| decisions.push(one))?;
         Ok(decisions)
     }
 }
@@ -303,32 +300,42 @@ pub(super) fn with_acquire(call: TextCall, limit: &Limit, costs: Costs<'_>) -> T
 }
 
 /// Decides each cost. Where any was admitted, the record drops what it no longer needs to remember, and
-/// remembers this request, whose only cost that was; and the numbers are those that the decision follows
-/// from, of a single cost.
+/// remembers this request, whose only cost that was. `told` then are the numbers that its decision follows from.
 fn apply_acquire(
     limit: &Limit,
     slot: &mut Option<Record>,
     now: Timestamp,
     costs: Costs<'_>,
     request: Option<Request>,
-    decided: &mut dyn FnMut(Decision),
-) -> Result<Option<Vec<u64>>, RecordError> {
-    let told = match fast_path(limit, slot, now, costs.max_wait)? {
-        Some((mut key, prior)) => {
-            let [LimitState { limit, state: settled }] = key.parts;
-            costs.each.iter().for_each(|cost| decided(key.decide(*cost, &[])));
-            let [charged] = key.parts;
-            if charged.state == settled {
-                return Ok(None);
+    mut told: Option<&mut Vec<u64>>,
+    mut decided: impl FnMut(Decision),
+) -> Result<(), RecordError> {
+    let single = limit.single();
+    match fast_path(single.as_ref(), slot, now)? {
+        Some(FastPath { limit, machine, prior }) => {
+            let mut key = OneLimit::new(machine, prior, now, costs.max_wait);
+            let settled = key.state;
+            for &cost in costs.each {
+                decided(key.decide(cost));
             }
-            Record::put(slot, Body::Counter(charged), now);
-            let told = if limit.replies_settled() { Some(settled) } else { prior };
-            told.map_or_else(Vec::new, |state| LimitState { limit, state }.numbers().to_vec())
+            let state = key.state;
+            if state == settled {
+                return Ok(());
+            }
+            if let Some(told) = &mut told {
+                let before = if limit.replies_settled() { Some(settled) } else { prior };
+                if let Some(state) = before {
+                    told.extend(LimitState { limit: *limit, state }.numbers());
+                }
+            }
+            Record::put(slot, Body::Counter(LimitState { limit: *limit, state }), now);
         }
         None => {
             let mut transaction = Transaction::new(&limit.singles(), slot, now)?;
             transaction.key.max_wait = costs.max_wait;
-            let told = transaction.key.numbers();
+            if let Some(told) = &mut told {
+                told.extend(transaction.key.numbers());
+            }
             let mut any_allowed = false;
             for &cost in costs.each {
                 let decision = transaction.decide(cost);
@@ -337,35 +344,40 @@ fn apply_acquire(
             }
             transaction.commit(now, any_allowed);
             if !any_allowed {
-                return Ok(None);
+                return Ok(());
             }
-            told
         }
-    };
-    if let (Some(request), &[cost], Some(record)) = (request, costs.each, slot) {
+    }
+    if let (Some(request), &[cost], Some(record), Some(told)) = (request, costs.each, slot, told) {
         record.requests.remember(request, What::Acquire(cost), now, told.clone());
     }
-    Ok(Some(told))
+    Ok(())
 }
 
-/// How a key stands, and its prior state, where most calls find them: one limit that is no log, a record of its own or
-/// none, no block, no reservation that is known still, and no stored limit.
-pub(super) fn fast_path(
-    limit: &Limit,
+/// What most calls find: one limit that is no log, a record of its own or none, no block, no reservation that is
+/// known still, and no stored limit.
+pub(super) struct FastPath<'a> {
+    limit: &'a Single,
+    pub(super) machine: &'a dyn Machine,
+    pub(super) prior: Option<State>,
+}
+
+pub(super) fn fast_path<'a>(
+    limit: Option<&'a Single>,
     slot: &Option<Record>,
     now: Timestamp,
-    max_wait: MaxWait,
-) -> Result<Option<(OneLimit, Option<State>)>, RecordError> {
-    let Some(limit) = limit.single() else { return Ok(None) };
+) -> Result<Option<FastPath<'a>>, RecordError> {
+    let Some(limit) = limit else { return Ok(None) };
+    let Some(machine) = limit.machine() else { return Ok(None) };
     let prior = match slot {
-        None if !limit.is_log() => None,
+        None => None,
         Some(Record {
             body: Body::Counter(part),
             blocked_until,
             reservations,
             policy: None,
             ..
-        }) if part.limit.acts_as(&limit)
+        }) if part.limit.acts_as(limit)
             && blocked_until.is_none_or(|until| until <= now.as_micros())
             && reservations.until() <= now =>
         {
@@ -373,8 +385,8 @@ pub(super) fn fast_path(
         }
         _ => return Ok(None),
     };
-    match limit.can_settle(prior, now.as_micros()) {
-        true => Ok(Some((OneLimit::new(limit, prior, now, max_wait), prior))),
+    match machine.can_settle(prior, now.as_micros()) {
+        true => Ok(Some(FastPath { limit, machine, prior })),
         false => Err(RecordError::ClockOff),
     }
 }

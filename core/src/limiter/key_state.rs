@@ -9,19 +9,19 @@ use core::time::Duration;
 use super::max_wait::MaxWait;
 use crate::decision::{Decision, DenialReason, Part, Verdict};
 use crate::exact::MAX_COUNT;
-use crate::limit::{Algorithm, LogState, Single, SlidingLog, State};
+use crate::limit::{Algorithm, LogState, Machine, Outcome, Single, SlidingLog, State, Status};
 use crate::time::Timestamp;
 
 /// The limits of one key, each settled at one time.
 #[derive(Clone, Debug)]
-pub(crate) struct KeyState<P = Vec<LimitState>> {
+pub(crate) struct KeyState {
     /// The caller's raw time, in microseconds.
     pub(crate) now: u64,
     /// How long the caller waits for its turn.
     pub(crate) max_wait: MaxWait,
     /// Nothing is admitted before this time, in microseconds.
     pub(crate) blocked_until: Option<u64>,
-    pub(crate) parts: P,
+    pub(crate) parts: Vec<LimitState>,
 }
 
 /// How one limit stands.
@@ -43,16 +43,6 @@ impl Eq for LimitState {}
 /// When each log has room for a cost that does not fit it now, but can. Of the limits in their order; those
 /// that are no logs have none.
 pub(crate) type Freed = Vec<Option<u64>>;
-
-/// What a decision on one cost says of one limit.
-#[derive(Clone, Copy)]
-struct Status {
-    capacity: u64,
-    remaining: u64,
-    fresh_at: u64,
-    /// The first time at which the cost fits and its turn is in time; none where that is so now, or never can be.
-    admitted_at: Option<u64>,
-}
 
 impl KeyState {
     /// Returns the state of a key that was never used.
@@ -78,29 +68,6 @@ impl KeyState {
         }
         Some((key, numbers))
     }
-}
-
-/// One limit of a key that has no other.
-pub(crate) type OneLimit = KeyState<[LimitState; 1]>;
-
-impl OneLimit {
-    /// Returns the state of a key with one limit that is no log, which was in this state.
-    pub(crate) fn new(
-        limit: Single,
-        prior: Option<State>,
-        now: Timestamp,
-        max_wait: MaxWait,
-    ) -> Self {
-        let now = now.as_micros();
-        let parts = [LimitState::at(limit, prior, now)];
-        KeyState { now, max_wait, blocked_until: None, parts }
-    }
-}
-
-impl<P: AsRef<[LimitState]> + AsMut<[LimitState]>> KeyState<P> {
-    fn parts(&self) -> impl Iterator<Item = &LimitState> {
-        self.parts.as_ref().iter()
-    }
 
     /// Returns the same for a caller that waits so long for its turn.
     pub(crate) fn within(self, max_wait: MaxWait) -> Self {
@@ -111,25 +78,26 @@ impl<P: AsRef<[LimitState]> + AsMut<[LimitState]>> KeyState<P> {
     pub(crate) fn remaining(&self) -> u64 {
         match self.blocked_until {
             Some(_) => 0,
-            None => self.parts().map(LimitState::remaining).min().unwrap_or_default(),
+            None => self.parts.iter().map(LimitState::remaining).min().unwrap_or_default(),
         }
     }
 
     /// Returns when the turn of what is charged next has come in every queue.
     fn turn_at(&self) -> Option<u64> {
-        self.parts().filter_map(LimitState::turn_at).max()
+        self.parts.iter().filter_map(LimitState::turn_at).max()
     }
 
     /// Returns whether a request of `cost` is admitted whose turn is then.
     fn admits(&self, cost: u64, turn_at: Option<u64>) -> bool {
-        let in_time = turn_at.is_none_or(|turn_at| self.max_wait.in_time_at(turn_at) <= self.now);
-        in_time && self.blocked_until.is_none() && self.parts().all(|part| part.fits(cost))
+        self.max_wait.allows(turn_at, self.now)
+            && self.blocked_until.is_none()
+            && self.parts.iter().all(|part| part.fits(cost))
     }
 
     /// Charges `cost` to each limit.
     pub(crate) fn charge(&mut self, cost: u64) {
         let now = self.now;
-        for part in self.parts.as_mut() {
+        for part in &mut self.parts {
             part.charge(cost, now);
         }
     }
@@ -159,65 +127,137 @@ impl<P: AsRef<[LimitState]> + AsMut<[LimitState]>> KeyState<P> {
         turn_at: Option<u64>,
         freed: &[Option<u64>],
     ) -> Decision {
-        let after = |time: u64| Duration::from_micros(time.saturating_sub(self.now));
-        let status = |index: usize, part: &LimitState| {
-            part.status(cost, freed.get(index).copied().flatten(), self.max_wait, self.now)
+        let status = |(index, part): (usize, &LimitState)| {
+            part.status(cost, freed.get(index).copied().flatten())
         };
-        let statuses = || self.parts().enumerate().map(|(index, part)| status(index, part));
-        let all = statuses().reduce(Status::with).expect("a key has a limit: none is empty");
-        let verdict = if allowed {
-            Verdict::Allowed
-        } else if cost > all.capacity {
-            Verdict::Never
-        } else {
-            let admitted_at = all.admitted_at.max(self.blocked_until);
-            let reason = match self.blocked_until {
-                None => DenialReason::Limit,
-                Some(_) => DenialReason::Blocked,
-            };
-            Verdict::Denied { retry_after: after(admitted_at.unwrap_or_default()), reason }
-        };
-        let blocked = self.blocked_until.is_some();
-        let fresh_at = self.blocked_until.map_or(all.fresh_at, |until| until.max(all.fresh_at));
-        let turn_after = match (verdict, turn_at) {
-            (Verdict::Allowed | Verdict::Denied { .. }, Some(at)) if !blocked => after(at),
-            _ => Duration::ZERO,
-        };
-        let remaining = if blocked { 0 } else { all.remaining };
-        let decision = Decision::new(verdict, all.capacity, remaining, after(fresh_at));
-        let decision = Decision { turn_after, ..decision };
-        if self.parts().nth(1).is_none() {
+        let statuses = || self.parts.iter().enumerate().map(status);
+        let all = statuses().reduce(together).expect("a key has a limit: none is empty");
+        let asked = self.asked(cost);
+        let decision = asked.decision(&Outcome { allowed, turn_at, status: all });
+        if let [_] = self.parts[..] {
             return decision;
         }
-        let parts = statuses().map(|status| Part {
-            verdict: match status.admitted_at {
-                None if cost > status.capacity => Verdict::Never,
-                Some(time) if !allowed => Verdict::denied(after(time)),
+        let part = |status: Status| Part {
+            verdict: match asked.admitted_at(&status) {
+                _ if cost > status.capacity => Verdict::Never,
+                Some(time) if !allowed => Verdict::denied(asked.after(time)),
                 _ => Verdict::Allowed,
             },
             limit: status.capacity,
             remaining: status.remaining,
-            reset_after: after(status.fresh_at),
-        });
-        let parts: Vec<Part> = parts.collect();
+            reset_after: asked.after(status.fresh_at),
+        };
+        let parts: Vec<Part> = statuses().map(part).collect();
         Decision { binding: binding(&parts), parts: parts.into(), ..decision }
+    }
+
+    fn asked(&self, cost: u64) -> Asked {
+        let KeyState { now, max_wait, blocked_until, .. } = *self;
+        Asked { cost, now, max_wait, blocked_until }
     }
 
     /// Returns the states as scripts reply them.
     pub(crate) fn numbers(&self) -> Vec<u64> {
-        self.parts().flat_map(|part| part.numbers().to_vec()).collect()
+        self.parts.iter().flat_map(|part| part.numbers().to_vec()).collect()
     }
 }
 
-impl Status {
-    /// Returns what it is together with another limit's.
-    fn with(self, other: Status) -> Status {
-        Status {
-            capacity: self.capacity.min(other.capacity),
-            remaining: self.remaining.min(other.remaining),
-            fresh_at: self.fresh_at.max(other.fresh_at),
-            admitted_at: self.admitted_at.max(other.admitted_at),
-        }
+/// One limit that is no log, of a key that has no other and is not blocked.
+pub(crate) struct OneLimit<'a> {
+    machine: &'a dyn Machine,
+    now: u64,
+    max_wait: MaxWait,
+    pub(crate) state: State,
+}
+
+impl<'a> OneLimit<'a> {
+    /// Returns the limit as it stands at `now`, after this state or if it was never used.
+    pub(crate) fn new(
+        machine: &'a dyn Machine,
+        prior: Option<State>,
+        now: Timestamp,
+        max_wait: MaxWait,
+    ) -> Self {
+        let now = now.as_micros();
+        OneLimit { machine, now, max_wait, state: machine.settle(prior, now) }
+    }
+
+    /// Decides `cost`, and charges it where it is admitted.
+    pub(crate) fn decide(&mut self, cost: u64) -> Decision {
+        let outcome = self.machine.decide(&mut self.state, cost, self.max_wait, self.now);
+        self.asked(cost).decision(&outcome)
+    }
+
+    /// Decides `cost`, and charges nothing.
+    pub(crate) fn peek(&self, cost: u64) -> Decision {
+        let status = self.machine.status(self.state, cost);
+        let turn_at = status.turn_at;
+        let allowed = cost <= status.remaining && self.max_wait.allows(turn_at, self.now);
+        self.asked(cost).decision(&Outcome { allowed, turn_at, status })
+    }
+
+    fn asked(&self, cost: u64) -> Asked {
+        Asked { cost, now: self.now, max_wait: self.max_wait, blocked_until: None }
+    }
+}
+
+/// What is asked for, and when.
+#[derive(Clone, Copy)]
+struct Asked {
+    cost: u64,
+    now: u64,
+    max_wait: MaxWait,
+    blocked_until: Option<u64>,
+}
+
+impl Asked {
+    /// Returns the decision of a single limit, or of several as one.
+    fn decision(&self, outcome: &Outcome) -> Decision {
+        let &Outcome { allowed, turn_at, ref status } = outcome;
+        let verdict = if allowed {
+            Verdict::Allowed
+        } else if self.cost > status.capacity {
+            Verdict::Never
+        } else {
+            let admitted_at = self.admitted_at(status).max(self.blocked_until);
+            let reason = match self.blocked_until {
+                None => DenialReason::Limit,
+                Some(_) => DenialReason::Blocked,
+            };
+            Verdict::Denied { retry_after: self.after(admitted_at.unwrap_or_default()), reason }
+        };
+        let blocked = self.blocked_until.is_some();
+        let fresh_at =
+            self.blocked_until.map_or(status.fresh_at, |until| until.max(status.fresh_at));
+        let turn_after = match (verdict, turn_at) {
+            (Verdict::Allowed | Verdict::Denied { .. }, Some(at)) if !blocked => self.after(at),
+            _ => Duration::ZERO,
+        };
+        let remaining = if blocked { 0 } else { status.remaining };
+        let decision = Decision::new(verdict, status.capacity, remaining, self.after(fresh_at));
+        Decision { turn_after, ..decision }
+    }
+
+    /// Returns the first time at which there is room and the turn is in time; none where that is so now. A turn stays
+    /// where it is, and comes closer.
+    fn admitted_at(&self, status: &Status) -> Option<u64> {
+        let in_time_at = status.turn_at.map(|turn_at| self.max_wait.in_time_at(turn_at));
+        status.room_at.max(in_time_at.filter(|at| *at > self.now))
+    }
+
+    fn after(&self, time: u64) -> Duration {
+        Duration::from_micros(time.saturating_sub(self.now))
+    }
+}
+
+/// Returns what two limits come to together.
+fn together(one: Status, other: Status) -> Status {
+    Status {
+        capacity: one.capacity.min(other.capacity),
+        remaining: one.remaining.min(other.remaining),
+        fresh_at: one.fresh_at.max(other.fresh_at),
+        turn_at: one.turn_at.max(other.turn_at),
+        room_at: one.room_at.max(other.room_at),
     }
 }
 
@@ -337,21 +377,17 @@ impl LimitState {
         };
     }
 
-    fn status(&self, cost: u64, freed_at: Option<u64>, max_wait: MaxWait, now: u64) -> Status {
-        let (capacity, remaining) = (self.capacity(), self.remaining());
-        let admitted_at = if cost > capacity {
-            None
-        } else {
-            let room_at = match self.limit.algorithm() {
-                _ if cost <= remaining => None,
-                Algorithm::Machine(machine) => Some(machine.admitted_at(self.state, cost)),
-                Algorithm::Log(_) => freed_at,
-            };
-            // A turn stays where it is, and comes closer.
-            let in_time_at = self.turn_at().map(|turn_at| max_wait.in_time_at(turn_at));
-            room_at.max(in_time_at.filter(|at| *at > now))
-        };
-        Status { capacity, remaining, fresh_at: self.fresh_at(), admitted_at }
+    fn status(&self, cost: u64, freed_at: Option<u64>) -> Status {
+        match self.limit.algorithm() {
+            Algorithm::Machine(machine) => machine.status(self.state, cost),
+            Algorithm::Log(log) => Status {
+                capacity: log.limit(),
+                remaining: log.remaining(self.state.into()),
+                fresh_at: log.fresh_at(self.state.into()),
+                turn_at: None,
+                room_at: freed_at,
+            },
+        }
     }
 }
 

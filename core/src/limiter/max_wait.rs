@@ -23,7 +23,12 @@ impl MaxWait {
         self.0
     }
 
-    /// The first time at which it is enough for this turn.
+    /// Returns whether it is enough at `now` for this turn, where there is one.
+    pub(crate) fn allows(self, turn_at: Option<u64>, now: u64) -> bool {
+        turn_at.is_none_or(|turn_at| self.in_time_at(turn_at) <= now)
+    }
+
+    /// Returns the first time at which it is enough for this turn.
     pub(crate) fn in_time_at(self, turn_at: u64) -> u64 {
         turn_at.saturating_sub(self.0)
     }

@@ -28,6 +28,7 @@ pub use turn::{CancelTurn, Cancellation, TakeTurn, Ticket, Turn};
 pub use with_stored_limit::{LimitCommand, StoredLimitOutcome, WithStoredLimit};
 
 pub(crate) use key_state::LimitState;
+pub(crate) use max_wait::MaxWait;
 pub(crate) use request::Requests;
 pub(crate) use reservations::Reservations;
 pub(crate) use stored::Policy;

@@ -1,6 +1,7 @@
 //! The commands that admit nothing: asking, and forgetting.
 
-use super::commands::fast_path;
+use super::commands::{FastPath, fast_path};
+use super::key_state::OneLimit;
 use super::max_wait::MaxWait;
 use super::stored::under_own_limit;
 use super::transaction::Transaction;
@@ -61,8 +62,9 @@ impl Run for Peek {
     }
 
     fn run(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Decision, RecordError> {
-        if let Some((key, _)) = fast_path(&self.limit, slot, now, MaxWait::ENDLESS)? {
-            return Ok(key.peek(self.cost, &[]));
+        let single = self.limit.single();
+        if let Some(FastPath { machine, prior, .. }) = fast_path(single.as_ref(), slot, now)? {
+            return Ok(OneLimit::new(machine, prior, now, MaxWait::ENDLESS).peek(self.cost));
         }
         Ok(Transaction::new(&self.limit.singles(), slot, now)?.peek(self.cost))
     }

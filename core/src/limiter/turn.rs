@@ -93,10 +93,12 @@ impl Command for TakeTurn {
     }
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Turn, RecordError> {
-        let admitted = under_own_limit(slot, now, |slot| self.0.admit(slot, now))?;
-        Ok(match admitted {
-            (decision, None) => Turn { decision, ticket: None },
-            (decision, Some(told)) => self.turn(decision, told.now, &told.numbers),
+        let mut told = Vec::new();
+        let (decision, at) =
+            under_own_limit(slot, now, |slot| self.0.admit(slot, now, Some(&mut told)))?;
+        Ok(match decision.is_allowed() {
+            true => self.turn(decision, at, &told),
+            false => Turn { decision, ticket: None },
         })
     }
 

@@ -8,7 +8,7 @@ use crate::call::{ONE_INTEGER, TextCall};
 use crate::command::{ScriptId, read_head, read_whole};
 use crate::decision::Decision;
 use crate::error::ReplyError;
-use crate::limit::{Limit, Single, State};
+use crate::limit::{Limit, Single};
 use crate::time::Timestamp;
 
 /// The script that admits requests to a limit and takes numbers in binary, if there is one.
@@ -92,12 +92,9 @@ impl Reply {
         max_wait: MaxWait,
         decided: &mut dyn FnMut(Decision),
     ) -> Result<(), ReplyError> {
-        if let Some(only) = limit.single()
-            && !only.is_log()
-            && self.blocked_until.is_none()
-        {
-            let mut key = OneLimit::new(only, self.prior(only)?, self.now, max_wait);
-            costs.iter().for_each(|cost| decided(key.decide(*cost, &[])));
+        let single = limit.single();
+        if let Some(mut key) = self.one_limit(single.as_ref(), max_wait)? {
+            costs.iter().for_each(|cost| decided(key.decide(*cost)));
             return Ok(());
         }
         let (key, freed) = self.key_state(limit, costs.len())?;
@@ -108,25 +105,27 @@ impl Reply {
 
     /// Decides a cost, and charges nothing.
     pub(super) fn peek(&self, limit: &Limit, cost: u64) -> Result<Decision, ReplyError> {
-        if let Some(only) = limit.single()
-            && !only.is_log()
-            && self.blocked_until.is_none()
-        {
-            let key = OneLimit::new(only, self.prior(only)?, self.now, MaxWait::ENDLESS);
-            return Ok(key.peek(cost, &[]));
+        let single = limit.single();
+        if let Some(key) = self.one_limit(single.as_ref(), MaxWait::ENDLESS)? {
+            return Ok(key.peek(cost));
         }
         let (key, freed) = self.key_state(limit, 1)?;
         Ok(key.peek(cost, &freed[0]))
     }
 
-    /// The prior state of a limit that is no log: none of a key that had no record.
-    fn prior(&self, limit: Single) -> Result<Option<State>, ReplyError> {
-        if self.numbers.is_empty() {
-            return Ok(None);
-        }
-        LimitState::read(limit, &self.numbers)
-            .map(|part| Some(part.state))
-            .ok_or(ReplyError::Unexpected)
+    /// Returns a limit that is no log as it stands, unless its key is blocked. One without a record was never used.
+    fn one_limit<'a>(
+        &self,
+        limit: Option<&'a Single>,
+        max_wait: MaxWait,
+    ) -> Result<Option<OneLimit<'a>>, ReplyError> {
+        let Some(limit) = limit.filter(|_| self.blocked_until.is_none()) else { return Ok(None) };
+        let Some(machine) = limit.machine() else { return Ok(None) };
+        let prior = match self.numbers[..] {
+            [] => None,
+            _ => Some(LimitState::read(*limit, &self.numbers).ok_or(ReplyError::Unexpected)?.state),
+        };
+        Ok(Some(OneLimit::new(machine, prior, self.now, max_wait)))
     }
 
     /// How the limits stood, and behind it when each log has room for each of `costs` costs.
