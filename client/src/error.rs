@@ -33,7 +33,8 @@ pub enum Error {
     /// The limit that is stored is for each client by itself, and this one has no name. Nothing was charged.
     #[error("the limit is for each client by itself: say which one this is")]
     NoClient,
-    /// The limit has a calendar window, and the limiter has no clock. Nothing was sent.
+    /// The limit has a calendar window, the limiter has no clock, and neither has the target
+    /// (`wasm32-unknown-unknown`). Nothing was sent.
     #[error("a calendar window needs the time: give the limiter a clock by `Limiter::with_clock`")]
     NoClock,
     /// An owner that reads wants to write, and others read as well. That is not waited for: if one of them did the

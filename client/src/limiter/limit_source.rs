@@ -59,7 +59,7 @@ impl StoredLimits {
 #[derive(Clone)]
 pub(super) struct LimitSource {
     origin: Origin,
-    /// What tells calendar windows the time.
+    /// What tells calendar windows the time; none only where the system has no clock and none was given.
     clock: Option<Arc<dyn Clock>>,
 }
 
@@ -91,13 +91,13 @@ pub(super) struct Known {
 
 impl LimitSource {
     pub(super) fn given(limit: Limit) -> Self {
-        LimitSource { origin: Origin::Given(limit), clock: None }
+        LimitSource { origin: Origin::Given(limit), clock: system_clock() }
     }
 
     pub(super) fn stored(limits: StoredLimits) -> Self {
         let seen = Shards::new(SEEN_IDS, "number of ids", recent).expect("it is above zero");
         let followed = Followed { limits, seen, last: Mutex::new(None) };
-        LimitSource { origin: Origin::Stored(Arc::new(followed)), clock: None }
+        LimitSource { origin: Origin::Stored(Arc::new(followed)), clock: system_clock() }
     }
 
     /// Returns the same source with a clock.
@@ -417,6 +417,16 @@ where
     outcomes.into_iter().map(|outcome| outcome.map_err(Error::from)).collect()
 }
 
+#[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
+fn system_clock() -> Option<Arc<dyn Clock>> {
+    Some(Arc::new(lockage_core::SystemClock))
+}
+
+#[cfg(all(target_arch = "wasm32", target_os = "unknown"))]
+fn system_clock() -> Option<Arc<dyn Clock>> {
+    None
+}
+
 /// Nothing is sent without the time.
 fn no_clock<T, R>(calls: &[T]) -> Vec<Result<R, Error>> {
     calls.iter().map(|_| Err(Error::NoClock)).collect()
@@ -454,5 +464,19 @@ impl fmt::Debug for LimitSource {
             Origin::Given(limit) => limit.fmt(f),
             Origin::Stored(followed) => followed.limits.fmt(f),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As on a target whose system has no clock.
+    #[test]
+    fn without_any_clock_a_calendar_window_has_no_boundaries() {
+        let limit: Limit = "calendar-window 1/day".parse().unwrap();
+        let source = LimitSource { clock: None, ..LimitSource::given(limit) };
+        assert!(matches!(source.bounded(limit), Err(Error::NoClock)));
+        assert!(source.bounded("fixed-window 1/s".parse().unwrap()).is_ok());
     }
 }

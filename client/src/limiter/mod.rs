@@ -137,22 +137,29 @@ impl<S: Store> Limiter<S> {
         Ok(Limiter { prefix: prefix.into(), ..self })
     }
 
-    /// Sets the clock that tells which day, week, month or year it is. A limiter of a
-    /// [`CalendarWindow`] needs one; without it calls are
-    /// [`Error::NoClock`](crate::Error::NoClock).
+    /// Sets the clock that tells which day, week, month or year it is, of a
+    /// [`CalendarWindow`]; it is the system's unless set. On `wasm32-unknown-unknown`, which has none, calls
+    /// without a clock are [`Error::NoClock`](crate::Error::NoClock).
     ///
     /// The store's clock decides whether a window has ended. If the two clocks differ by more than a window,
     /// the call is refused: [`RecordError::ClockOff`](crate::store::RecordError::ClockOff).
     ///
     /// ```
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    ///
     /// use lockage::Limiter;
-    /// use lockage::limiter::SystemClock;
+    /// use lockage::store::{ManualClock, Timestamp};
     /// # use lockage_memory::MemoryStore;
     ///
     /// # pollster::block_on(async {
-    /// let limit = "calendar-window 10_000/month in Europe/Berlin".parse()?;
-    /// let limiter = Limiter::new(MemoryStore::new(), limit).with_clock(SystemClock);
-    /// assert_eq!(limiter.try_acquire("user:42", 1).await?.remaining, 9_999);
+    /// let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1_763_700_000_000_000)?));
+    /// let store = MemoryStore::with_clock(clock.clone());
+    /// let limiter = Limiter::new(store, "calendar-window 1/day".parse()?).with_clock(clock.clone());
+    /// assert!(limiter.try_acquire("user:42", 1).await?.is_allowed());
+    /// assert!(!limiter.try_acquire("user:42", 1).await?.is_allowed());
+    /// clock.advance(Duration::from_secs(24 * 60 * 60));
+    /// assert!(limiter.try_acquire("user:42", 1).await?.is_allowed());
     /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
     /// ```
     pub fn with_clock(self, clock: impl Clock + 'static) -> Self {

@@ -95,10 +95,14 @@ async fn a_fallback_has_its_share_of_the_day() {
 }
 
 #[test]
-fn without_a_clock_nothing_is_sent() {
+fn unless_a_clock_is_given_the_systems_tells_the_day() {
     let limiter = Limiter::new(MemoryStore::new(), limit());
-    assert!(matches!(block_on(limiter.try_acquire("it", 1)), Err(Error::NoClock)));
-    assert!(matches!(block_on(limiter.peek("it", 1)), Err(Error::NoClock)));
+    let first = block_on(limiter.try_acquire("it", 1)).unwrap();
+    assert!(first.is_allowed() && first.reset_after <= 25 * HOUR, "{first:?}");
+    // A store of another day, with this process's clock.
+    let limiter = Limiter::new(MemoryStore::with_clock(clock()), limit());
+    let refused = block_on(limiter.try_acquire("it", 1));
+    assert!(matches!(refused, Err(Error::Store(StoreError::Record(RecordError::ClockOff)))));
 }
 
 #[test]
