@@ -7,7 +7,7 @@
 //! use lockage_fred::FredStore;
 //!
 //! let store = FredStore::connect(Config::from_url("redis://127.0.0.1:6379")?);
-//! let limiter = Limiter::new(store, "token-bucket 100/min burst 20".parse()?);
+//! let limiter = Limiter::new(store, "token-bucket 100/min burst 20".parse()?).with_prefix("login")?;
 //! let decision = limiter.try_acquire("user:42", 1).await?;
 //! # let _ = decision; Ok(()) }
 //! ```

@@ -7,7 +7,8 @@ use lockage_memory::MemoryStore;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     pollster::block_on(async {
-        let limiter = Limiter::new(MemoryStore::new(), "token-bucket 100/min burst 5".parse()?);
+        let limiter = Limiter::new(MemoryStore::new(), "token-bucket 100/min burst 5".parse()?)
+            .with_prefix("quickstart")?;
         for request in 1..=7 {
             let decision = limiter.try_acquire("user:42", 1).await?;
             match decision.verdict {

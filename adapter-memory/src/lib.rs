@@ -5,7 +5,7 @@
 //! use lockage_memory::MemoryStore;
 //!
 //! # pollster::block_on(async {
-//! let limiter = Limiter::new(MemoryStore::new(), "fixed-window 10/min".parse()?);
+//! let limiter = Limiter::new(MemoryStore::new(), "fixed-window 10/min".parse()?).with_prefix("login")?;
 //! assert_eq!(limiter.try_acquire("user:42", 3).await?.remaining, 7);
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```

@@ -6,7 +6,7 @@
 //! use lockage_redis_rs::RedisStore;
 //!
 //! let store = RedisStore::connect(client);
-//! let limiter = Limiter::new(store, "token-bucket 100/min burst 20".parse()?);
+//! let limiter = Limiter::new(store, "token-bucket 100/min burst 20".parse()?).with_prefix("login")?;
 //! let decision = limiter.try_acquire("user:42", 1).await?;
 //! # let _ = decision; Ok(()) }
 //! ```

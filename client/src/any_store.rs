@@ -27,6 +27,7 @@ use crate::store::Store;
 ///     _ => AnyStore::new(MemoryStore::new()),
 /// };
 /// let limiter: Limiter<AnyStore> = Limiter::new(store, "fixed-window 1/min".parse()?);
+/// let limiter = limiter.with_prefix("login")?;
 /// assert!(limiter.try_acquire("user:42", 1).await?.is_allowed());
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```

@@ -25,7 +25,8 @@ use crate::store::{BlockingStore, Store};
 /// use lockage_memory::MemoryStore;
 ///
 /// let limit = "token-bucket 100/s burst 1".parse()?;
-/// let limiter = BlockingLimiter::new(MemoryStore::new(), limit, Duration::from_millis(250));
+/// let limiter = BlockingLimiter::new(MemoryStore::new(), limit, Duration::from_millis(250))
+///     .with_prefix("mails")?;
 /// for _ in 0..3 {
 ///     // Waits for its permit, here for 10 ms, but no longer than 2 s.
 ///     assert!(limiter.acquire_within("user:42", 1, Duration::from_secs(2))?.is_allowed());
@@ -71,13 +72,13 @@ macro_rules! facts {
 
 impl<S: BlockingStore> BlockingLimiter<S> {
     /// Creates a limiter of one limit, with the prefix `lockage`. Its calls take at most `timeout`: see
-    /// [`RetryStore`].
+    /// [`RetryStore`]. Limiters with one prefix share their keys: see [`Limiter::new`].
     pub fn new(store: S, limit: Limit, timeout: Duration) -> Self {
         BlockingLimiter(Limiter::new(RetryStore::new(Blocking(store), Thread, timeout), limit))
     }
 
     /// Creates a limiter of stored limits, with the prefix `lockage`. Its calls take at most `timeout`: see
-    /// [`RetryStore`].
+    /// [`RetryStore`]. Limiters with one prefix share their keys: see [`Limiter::new`].
     pub fn stored(store: S, limits: StoredLimits, timeout: Duration) -> Self {
         BlockingLimiter(Limiter::stored(RetryStore::new(Blocking(store), Thread, timeout), limits))
     }

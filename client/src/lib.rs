@@ -5,7 +5,8 @@
 //! use lockage_memory::MemoryStore;
 //!
 //! # pollster::block_on(async {
-//! let limiter = Limiter::new(MemoryStore::new(), "token-bucket 100/min burst 20".parse()?);
+//! let limiter = Limiter::new(MemoryStore::new(), "token-bucket 100/min burst 20".parse()?)
+//!     .with_prefix("login")?;
 //! let decision = limiter.try_acquire("user:42", 1).await?;
 //! assert!(decision.is_allowed());
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();

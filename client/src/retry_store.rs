@@ -30,7 +30,7 @@ use crate::store::Store;
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
 /// # let store = MemoryStore::new();
 /// let store = RetryStore::new(store, Tokio, Duration::from_millis(250));
-/// let limiter = Limiter::new(store, "token-bucket 100/s burst 1".parse()?);
+/// let limiter = Limiter::new(store, "token-bucket 100/s burst 1".parse()?).with_prefix("mails")?;
 /// for _ in 0..3 {
 ///     // Waits for its permit, here for 10 ms, but no longer than 2 s.
 ///     assert!(limiter.acquire_within("user:42", 1, Duration::from_secs(2)).await?.is_allowed());

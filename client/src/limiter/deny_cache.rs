@@ -57,6 +57,7 @@ use crate::store::Store;
 /// # let store = MemoryStore::new();
 /// let store = RetryStore::new(store, Tokio, Duration::from_millis(250));
 /// let limiter = Limiter::new(store, "fixed-window 2/h".parse()?)
+///     .with_prefix("sms")?
 ///     .with_deny_cache(DenyCache::new(10_000).with_max_age(Duration::from_secs(5)))?;
 /// for _ in 0..100 {
 ///     limiter.try_acquire("user:42", 1).await?;

@@ -65,9 +65,10 @@ const DEFAULT_PREFIX: &str = "lockage";
 
 /// Limits requests, each id by itself, under a limit that is given or stored.
 ///
-/// Limiters with the same store, prefix and id share their state. Those of one prefix should have
-/// one limit: if it changes, what was used stays used, and right after the change at most the new
-/// capacity less what was used remains (see [`Limit`]).
+/// Limiters with the same store, prefix and id share their state, so give each limiter a prefix of its
+/// own ([`Limiter::with_prefix`]). Those of one prefix should have one limit: if it changes, what was
+/// used stays used, and right after the change at most the new capacity less what was used remains
+/// (see [`Limit`]).
 ///
 /// On a [`RetryStore`](crate::RetryStore) it can also wait ([`Limiter::acquire_within`]), retry with request
 /// ids ([`Limiter::with_idempotency`]), decide without its store ([`Limiter::with_fallback`]), and answer
@@ -114,12 +115,29 @@ pub struct Limiter<S> {
 
 impl<S: Store> Limiter<S> {
     /// Creates a limiter of one limit, with the prefix `lockage`.
+    ///
+    /// Limiters of one store with one prefix share their keys. Two of them under different limits, on
+    /// one id, convert its key with every change of turns, which costs a second call and may deny more
+    /// than either limit. Name what is limited by [`Limiter::with_prefix`]:
+    ///
+    /// ```
+    /// use lockage::Limiter;
+    /// # use lockage_memory::MemoryStore;
+    ///
+    /// # pollster::block_on(async {
+    /// let store = MemoryStore::new();
+    /// let login = Limiter::new(&store, "fixed-window 1/min".parse()?).with_prefix("login")?;
+    /// let search = Limiter::new(&store, "token-bucket 10/s".parse()?).with_prefix("search")?;
+    /// assert_eq!(login.try_acquire("user:42", 1).await?.remaining, 0);
+    /// assert_eq!(search.try_acquire("user:42", 1).await?.remaining, 9);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
     pub fn new(store: S, limit: Limit) -> Self {
         Limiter::of(store, LimitSource::given(limit))
     }
 
     /// Creates a limiter of stored limits, with the prefix `lockage`. Limits are stored by
-    /// [`Limiter::set_limit`].
+    /// [`Limiter::set_limit`]. As with [`Limiter::new`], limiters with one prefix share their keys.
     pub fn stored(store: S, limits: StoredLimits) -> Self {
         Limiter::of(store, LimitSource::stored(limits))
     }
@@ -155,7 +173,8 @@ impl<S: Store> Limiter<S> {
     /// # pollster::block_on(async {
     /// let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1_763_700_000_000_000)?));
     /// let store = MemoryStore::with_clock(clock.clone());
-    /// let limiter = Limiter::new(store, "calendar-window 1/day".parse()?).with_clock(clock.clone());
+    /// let limiter = Limiter::new(store, "calendar-window 1/day".parse()?).with_prefix("reports")?;
+    /// let limiter = limiter.with_clock(clock.clone());
     /// assert!(limiter.try_acquire("user:42", 1).await?.is_allowed());
     /// assert!(!limiter.try_acquire("user:42", 1).await?.is_allowed());
     /// clock.advance(Duration::from_secs(24 * 60 * 60));
@@ -180,7 +199,7 @@ impl<S: Store> Limiter<S> {
     ///
     /// # pollster::block_on(async {
     /// let (free, paid): (Limit, Limit) = ("fixed-window 5/h".parse()?, "fixed-window 50/h".parse()?);
-    /// let limiter = Limiter::new(MemoryStore::new(), free);
+    /// let limiter = Limiter::new(MemoryStore::new(), free).with_prefix("downloads")?;
     /// assert_eq!(limiter.try_acquire("user:1", 1).await?.limit, 5);
     /// assert_eq!(limiter.under(paid).try_acquire("user:2", 1).await?.limit, 50);
     /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();

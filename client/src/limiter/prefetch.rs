@@ -119,6 +119,7 @@ impl<S: Store, R: Runtime> Limiter<RetryStore<S, R>> {
     /// # let store = MemoryStore::new();
     /// let store = RetryStore::new(store, Tokio, Duration::from_millis(250));
     /// let limiter = Limiter::new(store, "token-bucket 100000/s burst 50000".parse()?)
+    ///     .with_prefix("tenants")?
     ///     .with_prefetch(Prefetch::new(1000, Duration::from_secs(1)))?;
     /// for _ in 0..1001 {
     ///     assert!(limiter.try_acquire("tenant:7", 1).await?.is_allowed());

@@ -51,7 +51,7 @@ impl<S> Limiter<S> {
     ///
     /// # pollster::block_on(async {
     /// # let store = MemoryStore::new();
-    /// let limiter = Limiter::new(store, "fixed-window 2/h".parse()?).in_shadow();
+    /// let limiter = Limiter::new(store, "fixed-window 2/h".parse()?).with_prefix("sms")?.in_shadow();
     /// for request in 1..=3 {
     ///     let decision = limiter.try_acquire("user:42", 1).await?;
     ///     assert!(decision.is_allowed());
@@ -77,6 +77,7 @@ impl<S> Limiter<S> {
     /// # pollster::block_on(async {
     /// # let store = MemoryStore::new();
     /// let limiter = Limiter::new(store, "fixed-window 2/h".parse()?)
+    ///     .with_prefix("sms")?
     ///     .in_shadow_with(|id, outcome| match outcome {
     ///         Ok(decision) => println!("{id} would be denied: {:?}", decision.shadow),
     ///         Err(error) => println!("{id}: {error}"),

@@ -128,7 +128,8 @@ impl<S: Store> Limiter<S> {
     /// # use lockage_memory::MemoryStore;
     ///
     /// # pollster::block_on(async {
-    /// let limiter = Limiter::new(MemoryStore::new(), "leaky-bucket 1/min queue 10".parse()?);
+    /// let limiter = Limiter::new(MemoryStore::new(), "leaky-bucket 1/min queue 10".parse()?)
+    ///     .with_prefix("turns")?;
     /// let first = limiter.take_turn("mails", 1).await?;
     /// assert!(first.decision.turn_after.is_zero()); // now
     /// let second = limiter.take_turn("mails", 1).await?;

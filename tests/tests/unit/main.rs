@@ -5,6 +5,7 @@ mod calendar;
 mod coalescing;
 mod deny_cache;
 mod deny_cache_exact;
+mod examples;
 mod fallback;
 mod flow_waits;
 mod limiter_options;

@@ -74,6 +74,7 @@ impl<S: Store + Clone + 'static> Limiter<S> {
     /// # let store = MemoryStore::new();
     /// let store = RetryStore::new(store, Tokio, Duration::from_millis(250));
     /// let limiter = Limiter::new(store, "token-bucket 1000/s burst 200".parse()?)
+    ///     .with_prefix("tenants")?
     ///     .with_coalescing(10_000)?;
     /// let (first, second) =
     ///     tokio::join!(limiter.try_acquire("tenant:7", 1), limiter.try_acquire("tenant:7", 1));

@@ -1,0 +1,59 @@
+//! The examples in documents, in the documentation of crates, and in programs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Limiters of one prefix share keys, and convert them by turns where their limits differ. So every example, which is
+/// what programs begin as, names what it limits.
+#[test]
+fn every_example_gives_its_limiter_a_prefix() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
+    let mut files = vec![root.join("README.md")];
+    for folder in ["docs", "client", "adapter-memory", "adapter-redis-rs", "adapter-fred"] {
+        add_files(&root.join(folder), &mut files);
+    }
+    let mut seen = 0;
+    for file in files {
+        for made in limiters(&example(&file)) {
+            assert!(made.contains(".with_prefix("), "{}: {made}", file.display());
+            seen += 1;
+        }
+    }
+    assert!(seen > 20, "{seen} limiters in examples");
+}
+
+fn add_files(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder of the workspace") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            add_files(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs" || extension == "md") {
+            files.push(path);
+        }
+    }
+}
+
+/// What a file shows: a document or an example all of it, a source its documentation.
+fn example(file: &Path) -> String {
+    let text = fs::read_to_string(file).expect("it is text");
+    let is_source = file.extension().is_some_and(|extension| extension == "rs");
+    if !is_source || file.components().any(|part| part.as_os_str() == "examples") {
+        return text;
+    }
+    let shown = text.lines().filter_map(|line| {
+        let line = line.trim_start();
+        line.strip_prefix("//!").or(line.strip_prefix("///"))
+    });
+    shown.collect::<Vec<_>>().join("\n")
+}
+
+/// From where each limiter on a store is made to the end of the second statement, in which an option may be set.
+fn limiters(text: &str) -> impl Iterator<Item = &str> {
+    let made = [" Limiter::new(", " Limiter::stored(", " BlockingLimiter::new("];
+    let made = made.into_iter().flat_map(|call| text.match_indices(call));
+    made.map(|(at, _)| {
+        let rest = &text[at..];
+        let end = rest.match_indices(";\n").nth(1).map_or(rest.len(), |(end, _)| end);
+        &rest[..end]
+    })
+}
