@@ -66,6 +66,14 @@ pub enum EngineError {
     /// The key holds another record.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// Callers that wait ask more often than this.
+    #[error(
+        "callers that wait ask more than {most} times in all; take a shorter wait, fewer requests or a higher limit"
+    )]
+    TooManyCalls {
+        /// The bound.
+        most: u64,
+    },
 }
 
 /// Names an engine on the command line.

@@ -76,13 +76,21 @@ pub(crate) fn decide(
     let key = trace.key(request.key);
     let acquire = Acquire::new(bounded(limit, at), request.cost).map_err(EngineError::from);
     let decision = acquire.and_then(|acquire| engine.acquire(key, &acquire.within(patience), at));
-    decision.map_err(|source| ReplayError {
-        number: index + 1,
-        total: trace.requests().len(),
-        key: key.to_owned(),
-        cost: request.cost,
-        source,
-    })
+    decision.map_err(|source| ReplayError::at(trace, index, source))
+}
+
+impl ReplayError {
+    /// Returns the error at the request of this index.
+    pub(crate) fn at(trace: &Trace, index: usize, source: EngineError) -> ReplayError {
+        let request = trace.requests()[index];
+        ReplayError {
+            number: index + 1,
+            total: trace.requests().len(),
+            key: trace.key(request.key).to_owned(),
+            cost: request.cost,
+            source,
+        }
+    }
 }
 
 /// Counts of the outcomes of one limit.

@@ -91,6 +91,14 @@ impl Attack {
         }
     }
 
+    /// How many requests an attack on each part of several limits tries to place, however many of them come in time.
+    pub(super) fn tries(&self) -> u128 {
+        let Placement::Together(limit) = self.0 else { return 0 };
+        let wishes =
+            limit.parts().filter_map(|part| Attack::on(&part)).flat_map(|part| part.wishes(0));
+        wishes.map(|wish| u128::from(wish.count)).sum()
+    }
+
     /// What is asked for in an attack on a part of several limits, which begins `from` so many microseconds since the epoch.
     pub(super) fn wishes(&self, from: u64) -> Vec<Wish> {
         let wish = |is_late: bool| move |(offset, count)| Wish { offset, count, is_late };

@@ -11,14 +11,17 @@ use std::time::Duration;
 use lockage_core::flow::{Step, Wait};
 use lockage_core::{Limit, Timestamp};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, EngineError};
 use crate::replay::{Outcome, ReplayError, decide};
 use crate::trace::{Request, Trace};
-use crate::traffic::Plan;
 use crate::traffic::random::{Chance, Stream};
+use crate::traffic::{MAX_REQUESTS, Plan};
 
 use arrivals::{Arrivals, Closed, Open, arrival};
 pub use tally::{WaitTally, WaitTimes};
+
+/// The most calls of all callers: each request asks a few times.
+const MAX_CALLS: u64 = 4 * MAX_REQUESTS;
 
 /// The span in which calls count as one herd.
 const HERD_SPAN: Duration = Duration::from_millis(10);
@@ -83,7 +86,7 @@ impl Waited {
 /// these in the order of their denials. `progress` is called after each settled request.
 ///
 /// # Errors
-/// [`ReplayError`] at the first request for which the engine gives no decision.
+/// [`ReplayError`] at the first request for which the engine gives no decision, or whose call is the 20,000,001st of all.
 pub fn replay_waiting(
     trace: &Trace,
     limit: &Limit,
@@ -91,7 +94,7 @@ pub fn replay_waiting(
     waiting: &Waiting,
     mut progress: impl FnMut(),
 ) -> Result<Waited, ReplayError> {
-    run(&mut Open::new(trace), limit, engine, waiting, &mut progress)
+    run(&mut Open::new(trace), limit, engine, waiting, MAX_CALLS, &mut progress)
 }
 
 /// Puts synthetic requests with closed loops through a limit. A client that waits sends no other request.
@@ -99,7 +102,7 @@ pub fn replay_waiting(
 /// Returns the requests and their outcomes; `None` if no plan is a closed loop.
 ///
 /// # Errors
-/// [`ReplayError`] at the first request for which the engine gives no decision.
+/// [`ReplayError`], as [`replay_waiting`].
 pub fn replay_closed(
     plans: &[Plan],
     limit: &Limit,
@@ -108,7 +111,7 @@ pub fn replay_closed(
     mut progress: impl FnMut(),
 ) -> Result<Option<(Trace, Waited)>, ReplayError> {
     let Some(mut closed) = Closed::of(plans) else { return Ok(None) };
-    let waited = run(&mut closed, limit, engine, waiting, &mut progress)?;
+    let waited = run(&mut closed, limit, engine, waiting, MAX_CALLS, &mut progress)?;
     Ok(Some((closed.finish(), waited)))
 }
 
@@ -117,13 +120,14 @@ fn run(
     limit: &Limit,
     engine: &mut dyn Engine,
     waiting: &Waiting,
+    most: u64,
     progress: &mut dyn FnMut(),
 ) -> Result<Waited, ReplayError> {
     let mut chance = Chance::new(waiting.seed, Stream::Jitter);
     let zero = Duration::ZERO;
     let nothing = Settled { outcome: Outcome::Denied, after: zero, queued: zero, calls: 0 };
     let mut settled = Vec::new();
-    let (mut all, mut repeats) = (Herd::default(), Herd::default());
+    let (mut all, mut repeats, mut calls) = (Herd::default(), Herd::default(), 0);
     let mut queue =
         Queue { arrivals, timeout: waiting.timeout, waiting: BTreeMap::new(), denials: 0 };
     while let Some((asks_at, mut caller)) = queue.next() {
@@ -132,6 +136,11 @@ fn run(
             repeats.call(asks_at);
         }
         caller.calls += 1;
+        calls += 1;
+        if calls > most {
+            let error = EngineError::TooManyCalls { most };
+            return Err(ReplayError::at(queue.arrivals.trace(), caller.request, error));
+        }
         let decides_at = Timestamp::EPOCH.saturating_add(asks_at + waiting.round_trip / 2);
         let patience = caller.wait.patience(asks_at);
         let trace = queue.arrivals.trace();
@@ -293,6 +302,28 @@ mod tests {
         use Outcome::{Admitted, Denied};
         assert_eq!(waited.outcomes(), [Admitted, Denied, Denied, Admitted]);
         assert!(waited.settled.iter().all(|settled| settled.calls == 1));
+    }
+
+    /// Each window admits one of all that wait for it.
+    #[test]
+    fn callers_ask_so_often_and_no_more() {
+        let mut builder = TraceBuilder::default();
+        let key = builder.key("a");
+        for _ in 0..10 {
+            builder.push(Request { at: Timestamp::EPOCH, key, cost: 1 });
+        }
+        let (trace, limit) = (builder.finish(), "fixed-window 1/s".parse().unwrap());
+        let waiting =
+            Waiting { timeout: 60_000 * MILLI, round_trip: MILLI, jitter: false, seed: 1 };
+        let asked = |most| {
+            let mut engine = EngineKind::Model.build().unwrap();
+            let mut arrivals = Open::new(&trace);
+            run(&mut arrivals, &limit, &mut *engine, &waiting, most, &mut || ())
+        };
+        assert!(asked(55).is_ok(), "10 + 9 + ... + 1");
+        let error = anyhow::Error::from(asked(54).unwrap_err());
+        let expected = "callers that wait ask more than 54 times in all";
+        assert!(format!("{error:#}").contains(expected), "{error:#}");
     }
 
     fn closed(limit: &str, timeout: Duration, round_trip: Duration) -> (Plan, Trace, Waited) {

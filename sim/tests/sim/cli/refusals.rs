@@ -79,7 +79,19 @@ fn bad_arguments_are_usage_errors_that_say_what_would_be_right() {
         ),
         (
             &["explore", "--limit", "fixed-window 1/s", "--traffic", "constant 5/us"],
-            "at most 50000000",
+            "at most 5000000",
+        ),
+        (
+            &[
+                "explore",
+                "--limit",
+                "fixed-window 1/s",
+                "--traffic",
+                "constant 1000000000/s",
+                "--duration",
+                "10ms",
+            ],
+            "about 10000000 requests",
         ),
     ] {
         let error = refused(args, 2);

@@ -157,7 +157,7 @@ fn what_is_no_scenario_is_refused_with_its_place() {
             "unknown field `speed`, expected one of `seed`, `limits`, `traffic`, `callers`, `clocks`",
         ),
         (&right.replace("poisson 5/s", "poisson 0/s"), "zero"),
-        (&right.replace("poisson 5/s", "poisson 5/us"), "at most 50000000"),
+        (&right.replace("poisson 5/s", "poisson 5/us"), "at most 5000000"),
         (&right.replace("poisson 5/s", "poisson 1/1000day"), "no request within the duration"),
     ] {
         let (_folder, path) = file("wrong.toml", content.as_bytes());
