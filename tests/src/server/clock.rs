@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use lockage_core::{Clock, Timestamp};
 use tempfile::{NamedTempFile, TempDir};
 
+use super::Server;
+
 /// A clock in whole microseconds since the Unix epoch that moves only when it is told to, forwards
 /// or backwards.
 ///
@@ -55,6 +57,17 @@ impl VirtualClock {
     /// The time that was set last, in microseconds since the Unix epoch.
     pub fn now_us(&self) -> u64 {
         self.now_us.load(Ordering::SeqCst)
+    }
+
+    /// Returns whether the time of a server that was started on this clock is what the clock says.
+    pub(super) fn is_followed_by(&self, server: &Server) -> bool {
+        let mut connection = server.connection();
+        [7_000_001, 5].into_iter().all(|now_us| {
+            self.set(now_us);
+            let time = redis::cmd("TIME").query(&mut connection);
+            let (seconds, micros): (u64, u64) = time.expect("the server is up");
+            seconds * 1_000_000 + micros == now_us
+        })
     }
 
     /// Makes `server` read this clock in place of the machine's.

@@ -3,8 +3,9 @@
 //!
 //! The server is `$LOCKAGE_REDIS_SERVER`, or else the first of `redis-server` and `valkey-server`
 //! on the path. It keeps nothing on disk. [`Server::start`] leaves it its own clock;
-//! [`Server::with_clock`] puts it on a [`VirtualClock`]. A [`Cluster`] and [`Sentinels`] are several
-//! such servers, and a [`Proxy`] stands between clients and one of them.
+//! [`Server::with_clock`] puts it on a [`VirtualClock`], if it asks the system for the time. A
+//! [`Cluster`] and [`Sentinels`] are several such servers, and a [`Proxy`] stands between clients and
+//! one of them.
 //!
 //! Dropping the guard kills exactly the process that it started, also when the test panics. A test
 //! process that is itself killed (SIGKILL, or an abort) runs no drops, and its server then stays
@@ -20,8 +21,10 @@ mod resp;
 mod sentinels;
 mod topology;
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use redis::{Client, Connection};
@@ -83,26 +86,45 @@ impl Server {
     /// Starts a server whose wall clock is `clock`, to the microsecond and also when it steps back,
     /// and waits until it answers. Works on Linux, and needs a C compiler (`cc`, or `$CC`).
     ///
+    /// Returns `None` if the server reads the time by the processor's counter, and so follows no
+    /// clock: then the test is to be skipped, which standard error says once for the program.
+    ///
     /// Keys expire on access alone: the background sweep is off, because at which moment it meets a
     /// clock in motion is chance.
     ///
     /// # Panics
     ///
     /// As [`Server::start`], and when there is no C compiler.
-    pub fn with_clock(clock: &VirtualClock) -> Self {
-        Self::launch(Setup { clock: Some(clock), ..Setup::default() })
+    pub fn with_clock(clock: &VirtualClock) -> Option<Self> {
+        Self::on_clock(clock, &[])
+    }
+
+    fn on_clock(clock: &VirtualClock, options: &[&str]) -> Option<Self> {
+        static FOLLOWS: OnceLock<bool> = OnceLock::new();
+        let launch =
+            |clock: &VirtualClock| Self::launch(Setup { clock: Some(clock), options, file: "" });
+        let follows = || {
+            let clock = VirtualClock::new(0);
+            let follows = clock.is_followed_by(&launch(&clock));
+            if !follows {
+                say_skipped();
+            }
+            follows
+        };
+        FOLLOWS.get_or_init(follows).then(|| launch(clock))
     }
 
     /// Starts a cluster of one node, which has every slot, on `clock`, which is moved on until the
-    /// cluster is up: a node that stands still in time waits for others for ever.
+    /// cluster is up: a node that stands still in time waits for others for ever. Returns `None` as
+    /// [`Server::with_clock`] does.
     ///
     /// # Panics
     ///
     /// As [`Server::with_clock`].
-    pub fn cluster_of_one(clock: &VirtualClock) -> Self {
+    pub fn cluster_of_one(clock: &VirtualClock) -> Option<Self> {
         // Alone, it would never learn its own address, which clients ask it for.
         let options = &["--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1"];
-        let server = Self::launch(Setup { clock: Some(clock), options, ..Setup::default() });
+        let server = Self::on_clock(clock, options)?;
         let mut connection = server.connection();
         let slots: Vec<u16> = (0..16_384).collect();
         redis::cmd("CLUSTER")
@@ -116,7 +138,7 @@ impl Server {
                 redis::cmd("CLUSTER").arg("INFO").query(&mut connection).expect("the server is up");
             if info.contains("cluster_state:ok") { Ok(()) } else { Err(info) }
         });
-        server
+        Some(server)
     }
 
     /// The server's URL over TCP, `redis://127.0.0.1:PORT`.
@@ -344,6 +366,17 @@ const LOG: &str = "server.log";
 
 fn spawn(command: &mut Command) -> Child {
     command.spawn().unwrap_or_else(|error| program::does_not_run(&error))
+}
+
+/// Says that tests are skipped, past the harness of tests, which shows nothing of a test that passes.
+fn say_skipped() {
+    let program = program();
+    let skipped = format!(
+        "SKIPPED: tests on an injected clock: {} reads the time by the processor's counter. Build it with \
+         CFLAGS=-DNO_PROCESSOR_CLOCK, or name another server in LOCKAGE_REDIS_SERVER\n",
+        program.display()
+    );
+    std::io::stderr().write_all(skipped.as_bytes()).expect("standard error is open");
 }
 
 /// The number after `label`; nothing was counted where there is none.

@@ -37,7 +37,7 @@ fn bytes(server: &Server, key: &str) -> Vec<u8> {
 #[tokio::test]
 async fn a_limiter_is_one() {
     let clock = VirtualClock::new(START_US);
-    let server = Server::with_clock(&clock);
+    let Some(server) = Server::with_clock(&clock) else { return };
     for (index, limit) in LIMITS.into_iter().enumerate() {
         let limit: Limit = limit.parse().unwrap();
         let prefix = format!("one{index}");
@@ -84,7 +84,7 @@ async fn together_they_admit_the_limit() {
 #[tokio::test]
 async fn a_lock_is_one() {
     let clock = VirtualClock::new(START_US);
-    let server = Server::with_clock(&clock);
+    let Some(server) = Server::with_clock(&clock) else { return };
     let (first, second) = (redis_rs(&server), fred(&server));
     let lock = Lock::new(Duration::from_secs(30), Duration::from_secs(60)).unwrap();
     let (alice, bob) = (OwnerId::from_u128(0xA11CE), OwnerId::from_u128(0xB0B));
@@ -120,7 +120,7 @@ async fn a_lock_is_one() {
 #[tokio::test]
 async fn locks_have_the_same_bytes() {
     let clock = VirtualClock::new(START_US);
-    let server = Server::with_clock(&clock);
+    let Some(server) = Server::with_clock(&clock) else { return };
     let lock = Lock::new(Duration::from_secs(30), Duration::from_secs(60)).unwrap();
     let owner = OwnerId::from_u128(7);
     let operations = [

@@ -1,6 +1,8 @@
 //! The harness itself: a real server follows the injected clock exactly, forwards and backwards.
 
-use lockage_tests::server::{Server, VirtualClock};
+use std::process::Command;
+
+use lockage_tests::server::{Server, VirtualClock, program};
 use redis::Connection;
 
 const START_US: u64 = 1_763_700_000_123_456;
@@ -36,7 +38,7 @@ fn a_server_is_killed_when_its_test_panics() {
 #[test]
 fn time_follows_the_clock_to_the_microsecond_also_backwards() {
     let clock = VirtualClock::new(START_US);
-    let server = Server::with_clock(&clock);
+    let Some(server) = Server::with_clock(&clock) else { return };
     let mut connection = server.connection();
     let years_200_us = 6_311_520_000_000_000;
     for now_us in [
@@ -65,7 +67,7 @@ fn time_follows_the_clock_to_the_microsecond_also_backwards() {
 #[test]
 fn a_key_lives_through_its_last_millisecond_and_comes_back_when_the_clock_does() {
     let clock = VirtualClock::new(START_US);
-    let server = Server::with_clock(&clock);
+    let Some(server) = Server::with_clock(&clock) else { return };
     let mut connection = server.connection();
     let set = "redis.call('SET', KEYS[1], 'v'); redis.call('PEXPIRE', KEYS[1], ARGV[1])";
     redis::cmd("EVAL").arg(set).arg(1).arg("k").arg(10).exec(&mut connection).unwrap();
@@ -98,7 +100,7 @@ fn a_key_lives_through_its_last_millisecond_and_comes_back_when_the_clock_does()
 #[test]
 fn no_sweep_removes_a_key_that_nobody_asked_for() {
     let clock = VirtualClock::new(START_US);
-    let server = Server::with_clock(&clock);
+    let Some(server) = Server::with_clock(&clock) else { return };
     let mut connection = server.connection();
     redis::cmd("SET").arg("k").arg("v").arg("PX").arg(10).exec(&mut connection).unwrap();
     clock.set(START_US + 60_000_000);
@@ -106,6 +108,33 @@ fn no_sweep_removes_a_key_that_nobody_asked_for() {
     std::thread::sleep(std::time::Duration::from_millis(350));
     clock.set(START_US);
     assert_eq!(value(&mut connection), Some("v".to_owned()));
+}
+
+/// Not as failures of what is tested, and without seeds of them.
+#[test]
+fn tests_on_a_clock_that_the_server_does_not_follow_are_skipped_and_say_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = folder.path().join("server");
+    // Written by another process: while this one writes a program, no other test could start one.
+    let write =
+        r#"printf '#!/bin/sh\nunset LD_PRELOAD\nexec "%s" "$@"\n' "$1" >"$0" && chmod +x "$0""#;
+    let written = Command::new("sh").arg("-c").arg(write).arg(&server).arg(program()).status();
+    assert!(written.unwrap().success());
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "three_way::limiters::the_token",
+            "what_was_done_under_an_id_is_done",
+            "stores::fred_cluster_of_one",
+        ])
+        .args(["injected_clock::time", "injected_clock::a_server_on_its_own"])
+        .env("LOCKAGE_REDIS_SERVER", &server)
+        .output()
+        .unwrap();
+    let [out, error] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert!(output.status.success() && out.contains("5 passed"), "{out}{error}");
+    let [line] = error.lines().collect::<Vec<_>>()[..] else { panic!("{error}") };
+    assert!(line.starts_with("SKIPPED: tests on an injected clock"), "{line}");
+    assert!(line.contains("CFLAGS=-DNO_PROCESSOR_CLOCK"), "{line}");
 }
 
 fn time_us(connection: &mut Connection) -> u64 {

@@ -53,7 +53,7 @@ async fn simulated_store() {
 #[tokio::test]
 async fn redis_rs_multiplexed() {
     let clock = VirtualClock::new(START_US);
-    let server = Server::with_clock(&clock);
+    let Some(server) = Server::with_clock(&clock) else { return };
     let client = Client::open(server.url()).unwrap();
     let connection = client.get_multiplexed_async_connection().await.unwrap();
     run("multiplexed", RedisStore::new(connection), &|now| clock.set(now)).await;
@@ -62,7 +62,7 @@ async fn redis_rs_multiplexed() {
 #[tokio::test]
 async fn redis_rs_manager_over_a_unix_socket() {
     let clock = VirtualClock::new(START_US);
-    let server = Server::with_clock(&clock);
+    let Some(server) = Server::with_clock(&clock) else { return };
     let client = Client::open(server.unix_url()).unwrap();
     let connection = client.get_connection_manager().await.unwrap();
     run("manager", RedisStore::new(connection), &|now| clock.set(now)).await;
@@ -71,7 +71,7 @@ async fn redis_rs_manager_over_a_unix_socket() {
 #[tokio::test]
 async fn redis_rs_cluster() {
     let clock = VirtualClock::new(START_US);
-    let server = Server::cluster_of_one(&clock);
+    let Some(server) = Server::cluster_of_one(&clock) else { return };
     let store = RedisStore::cluster(ClusterClientBuilder::new([server.url()])).unwrap();
     run("cluster", store, &|now| clock.set(now)).await;
 }
@@ -95,7 +95,7 @@ fn fred_config(url: &str) -> Config {
 #[tokio::test]
 async fn fred_client() {
     let clock = VirtualClock::new(START_US);
-    let server = Server::with_clock(&clock);
+    let Some(server) = Server::with_clock(&clock) else { return };
     let client = Builder::from_config(fred_config(&server.url()))
         .set_policy(ReconnectPolicy::default())
         .build()
@@ -107,7 +107,7 @@ async fn fred_client() {
 #[tokio::test]
 async fn fred_over_a_unix_socket() {
     let clock = VirtualClock::new(START_US);
-    let server = Server::with_clock(&clock);
+    let Some(server) = Server::with_clock(&clock) else { return };
     let store = FredStore::connect(fred_config(&server.unix_url()));
     run("fred by itself", store, &|now| clock.set(now)).await;
 }
@@ -115,7 +115,7 @@ async fn fred_over_a_unix_socket() {
 #[tokio::test]
 async fn fred_pool() {
     let clock = VirtualClock::new(START_US);
-    let server = Server::with_clock(&clock);
+    let Some(server) = Server::with_clock(&clock) else { return };
     let pool = Pool::new(fred_config(&server.url()), None, None, None, 3).unwrap();
     pool.init().await.unwrap();
     run("fred pool", FredStore::new(pool), &|now| clock.set(now)).await;
@@ -124,7 +124,7 @@ async fn fred_pool() {
 #[tokio::test]
 async fn fred_cluster_of_one() {
     let clock = VirtualClock::new(START_US);
-    let server = Server::cluster_of_one(&clock);
+    let Some(server) = Server::cluster_of_one(&clock) else { return };
     let url = server.url().replace("redis://", "redis-cluster://");
     let store = FredStore::connect(fred_config(&url));
     run("fred cluster", store, &|now| clock.set(now)).await;
@@ -135,7 +135,7 @@ async fn fred_cluster_of_one() {
 fn fred_under_async_std() {
     async_std::task::block_on(async {
         let clock = VirtualClock::new(START_US);
-        let server = Server::with_clock(&clock);
+        let Some(server) = Server::with_clock(&clock) else { return };
         let store = FredStore::connect(fred_config(&server.url()));
         run("fred under async-std", store, &|now| clock.set(now)).await;
     });

