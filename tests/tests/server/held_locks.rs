@@ -184,6 +184,36 @@ async fn family(store: impl Store + 'static) {
     drop((semaphore.acquire().await.unwrap(), write.acquire().await.unwrap()));
 }
 
+/// L8: a dropped guard gives back what it holds, long before its lease ends.
+#[tokio::test]
+async fn a_dropped_guard_gives_back() {
+    let server = Server::start();
+    let hours = SECOND * 7200;
+    let (one, other) = (locks(redis_rs(&server), hours), locks(fred(&server), hours));
+    given_back(&one, &other).await;
+    given_back(&other, &one).await;
+}
+
+async fn given_back(
+    held: &Locks<impl Store + 'static, Tokio>,
+    wanted: &Locks<impl Store + 'static, Tokio>,
+) {
+    drop([
+        held.lock("one").unwrap().acquire().await.unwrap(),
+        held.semaphore("permits", 1).unwrap().acquire().await.unwrap(),
+        held.write_lock("sides").unwrap().acquire().await.unwrap(),
+    ]);
+    let taken = [
+        wanted.lock("one").unwrap().acquire_within(SECOND * 20).await,
+        wanted.semaphore("permits", 1).unwrap().acquire_within(SECOND * 20).await,
+        wanted.write_lock("sides").unwrap().acquire_within(SECOND * 20).await,
+    ];
+    for taken in taken {
+        let guard = taken.unwrap().taken().expect("it was given back");
+        assert_eq!(guard.release().await.unwrap(), Released::Free);
+    }
+}
+
 /// A reconnect while a lock is held changes nothing: it is still its owner's, by the same grant (rslock deleted its own
 /// valid lock then).
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! One server: messages, lost connections, many listeners, and what a store leaves behind.
 
 use fred::types::config::Config;
-use lockage::notifications::{Notification, Notifications, Wake};
+use lockage::notifications::{Listener, Notification, Notifications, Wake};
 use lockage::{Key, StoreError};
 use lockage_fred::FredStore;
 use lockage_redis_rs::RedisStore;
@@ -64,6 +64,39 @@ fn a_message_arrives_in_smol() {
     let server = Server::start();
     smol::block_on(a_message_arrives(&server, redis_rs(&server)));
     smol::block_on(async_compat::Compat::new(a_message_arrives(&server, fred(&server))));
+}
+
+/// L12: what woke a listener that is then dropped is for the next one, whether it had come to look or not.
+async fn a_dropped_listener_leaves_its_message(server: &Server, store: impl Notifications) {
+    let mut connection = server.connection();
+    let key = key("a");
+    let mut listeners = Vec::new();
+    for _ in 0..4 {
+        listeners.push(store.listen(&key, Wake::One).await.unwrap());
+    }
+    let mut all = store.listen(&key, Wake::All).await.unwrap();
+    let [mut first, second, mut third, mut last] = <[Listener; 4]>::try_from(listeners).unwrap();
+    publish(&mut connection, &key);
+    assert_eq!(signal(&mut first).await, Notification::Message);
+    drop(first);
+    // Told now to the second one, which does not look.
+    drop(second);
+    assert_eq!(signal(&mut third).await, Notification::Message);
+    third.done();
+    assert_eq!(wait(&mut last).await, None, "nothing was left");
+    assert_eq!(signal(&mut all).await, Notification::Message);
+}
+
+#[tokio::test]
+async fn a_dropped_listener_leaves_its_message_through_redis_rs() {
+    let server = Server::start();
+    a_dropped_listener_leaves_its_message(&server, redis_rs(&server)).await;
+}
+
+#[tokio::test]
+async fn a_dropped_listener_leaves_its_message_through_fred() {
+    let server = Server::start();
+    a_dropped_listener_leaves_its_message(&server, fred(&server)).await;
 }
 
 async fn a_lost_connection_is_told_of(server: &mut Server, store: impl Notifications) {
