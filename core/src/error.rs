@@ -72,11 +72,13 @@ impl fmt::Display for ConfigError {
                 f,
                 "the {what} has a fraction of a microsecond: it must be whole microseconds"
             ),
-            ConfigError::TooLarge { what, max: 0, bound, .. } => {
-                write!(f, "the {what} is too large: no value fits within {bound}")
-            }
             ConfigError::TooLarge { what, max, unit, bound } => {
-                write!(f, "the {what} is too large: at most {max}{unit} fits within {bound}")
+                let much = if *unit == "us" { "long" } else { "large" };
+                write!(f, "the {what} is too {much}: ")?;
+                match max {
+                    0 => write!(f, "no value fits within {bound}"),
+                    _ => write!(f, "at most {max}{unit} fits within {bound}"),
+                }
             }
             ConfigError::RefillAboveBurst { amount, burst } => write!(
                 f,

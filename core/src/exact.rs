@@ -15,35 +15,32 @@ pub(crate) const MAX_SPAN_US: u64 = 1 << 51;
 
 /// Returns a configured duration in whole microseconds, above zero and in the exact range.
 pub(crate) fn config_micros(what: &'static str, span: Duration) -> Result<u64, ConfigError> {
-    if span.is_zero() {
-        return Err(ConfigError::Zero { what });
-    }
-    if !span.subsec_nanos().is_multiple_of(1000) {
-        return Err(ConfigError::SubMicrosecond { what });
-    }
-    match u64::try_from(span.as_micros()) {
-        Ok(micros) if micros <= MAX_SPAN_US => Ok(micros),
-        _ => Err(ConfigError::TooLarge {
-            what,
-            max: MAX_SPAN_US,
-            unit: "us",
-            bound: "the longest time that is remembered, 2^51 us (71 years)",
-        }),
-    }
+    let bound = "the longest time that is remembered, 2^51 us (71 years)";
+    micros_up_to(MAX_SPAN_US, what, span, bound)
 }
 
 /// Returns a configured duration in microseconds, at most half of [`crate::MAX_SPAN`].
 pub(crate) fn half_span(what: &'static str, span: Duration) -> Result<u64, ConfigError> {
-    let max = MAX_SPAN_US / 2;
-    match config_micros(what, span)? {
-        micros if micros <= max => Ok(micros),
-        _ => Err(ConfigError::TooLarge {
-            what,
-            max,
-            unit: "us",
-            bound: "half of the longest time that is remembered, 2^50 us",
-        }),
+    let bound = "half of the longest time that is remembered, 2^50 us";
+    micros_up_to(MAX_SPAN_US / 2, what, span, bound)
+}
+
+fn micros_up_to(
+    max: u64,
+    what: &'static str,
+    span: Duration,
+    bound: &'static str,
+) -> Result<u64, ConfigError> {
+    if span.is_zero() {
+        return Err(ConfigError::Zero { what });
     }
+    // Before its fraction: `Duration::MAX` has one.
+    let micros = u64::try_from(span.as_micros()).ok().filter(|micros| *micros <= max);
+    let micros = micros.ok_or(ConfigError::TooLarge { what, max, unit: "us", bound })?;
+    if !span.subsec_nanos().is_multiple_of(1000) {
+        return Err(ConfigError::SubMicrosecond { what });
+    }
+    Ok(micros)
 }
 
 /// Returns a configured count, above zero and in the exact range.

@@ -233,9 +233,10 @@ fn times_to_remember_are_checked() {
     assert!(matches!(with(Duration::from_nanos(1500)), Err(ConfigError::SubMicrosecond { .. })));
     let longest = Duration::from_micros(1 << 50);
     let refused = with(longest + Duration::from_micros(1)).unwrap_err();
+    assert_eq!(with(Duration::MAX).unwrap_err(), refused);
     assert_eq!(
         refused.to_string(),
-        "the time to remember a request is too large: at most 1125899906842624us fits within \
+        "the time to remember a request is too long: at most 1125899906842624us fits within \
          half of the longest time that is remembered, 2^50 us"
     );
     let mut slot = None;

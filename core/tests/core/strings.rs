@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lockage_core::lock::Lock;
 use lockage_core::{
     ConfigError, FixedWindow, IntervalBucket, LeakyBucket, Limit, SlidingLog, SlidingWindow,
     StoredLimit, TokenBucket, parse_duration, parse_rate,
@@ -204,7 +205,17 @@ fn what_an_error_says_would_fit_does_and_one_more_does_not() {
 fn fractions_of_a_microsecond_are_refused() {
     let odd = Duration::from_nanos(1500);
     assert_eq!(FixedWindow::new(1, odd), Err(ConfigError::SubMicrosecond { what: "window" }));
-    assert!(TokenBucket::new(1, Duration::MAX, 1).is_err());
+}
+
+/// Its fraction is not what is wrong with it.
+#[test]
+fn the_longest_duration_is_too_long() {
+    let bound = "the longest time that is remembered, 2^51 us (71 years)";
+    let too_long = |what| ConfigError::TooLarge { what, max: 1 << 51, unit: "us", bound };
+    assert_eq!(TokenBucket::new(1, Duration::MAX, 1), Err(too_long("period")));
+    assert_eq!(FixedWindow::new(1, Duration::MAX), Err(too_long("window")));
+    let lease = Lock::new(Duration::MAX, SECOND).unwrap_err().to_string();
+    assert!(lease.starts_with("the lease is too long: at most 1125899906842624us"), "{lease}");
 }
 
 #[test]

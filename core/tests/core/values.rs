@@ -108,8 +108,9 @@ fn errors_say_what_is_wrong_and_what_would_be_right() {
     for (error, words) in [
         (ConfigError::Zero { what }, "the burst is zero"),
         (ConfigError::SubMicrosecond { what }, "the burst has a fraction of a microsecond"),
-        (too_large(7, "us"), "the burst is too large: at most 7us fits within the bound"),
-        (too_large(0, "us"), "the burst is too large: no value fits within the bound"),
+        (too_large(7, "us"), "the burst is too long: at most 7us fits within the bound"),
+        (too_large(7, ""), "the burst is too large: at most 7 fits within the bound"),
+        (too_large(0, ""), "the burst is too large: no value fits within the bound"),
         (ConfigError::RefillAboveBurst { amount: 9, burst: 8 }, "9 tokens"),
         (ConfigError::NoShare { what, value: 3, shares: 4 }, "must be at least 4"),
         (ConfigError::LimitCount { count: 5 }, "5 limits together: there must be one to four"),
