@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockage_core::{ConfigError, CostError, RecordError, ReplyError};
 
@@ -41,6 +42,17 @@ pub enum Error {
     /// same, it could last for ever. Nothing was changed.
     #[error("others read as well: give the read back before you wait to write")]
     Upgrade,
+    /// No grant came before its lease had ended, in one attempt or in several in a row. What was granted is given
+    /// back.
+    #[error(
+        "no grant came in time: a call took {took:?}, and the lease of {lease:?} should be several times as long"
+    )]
+    TooSlow {
+        /// How long the last attempt took.
+        took: Duration,
+        /// How long a grant lasts.
+        lease: Duration,
+    },
     /// Too few replicas have acknowledged the grant. It is given back.
     #[error(
         "{acknowledged} replicas have the grant, and {wanted} were asked for: it is given back"

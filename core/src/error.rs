@@ -1,6 +1,7 @@
 //! Errors of configurations, costs, stored records and script replies.
 
 use core::fmt;
+use core::time::Duration;
 
 /// A configuration was refused. Nothing was built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,17 @@ pub enum ConfigError {
         unit: &'static str,
         /// The bound that the value would break.
         bound: &'static str,
+    },
+    /// A lease, or the longest time that one is renewed for, that can end before a call is answered.
+    LeaseTooShort {
+        /// Which part of the configuration.
+        what: &'static str,
+        /// Its value.
+        span: Duration,
+        /// How long a call may take.
+        timeout: Duration,
+        /// The shortest that outlasts it.
+        min: Duration,
     },
     /// An interval refill above the capacity of its bucket.
     RefillAboveBurst {
@@ -80,6 +92,11 @@ impl fmt::Display for ConfigError {
                     _ => write!(f, "at most {max}{unit} fits within {bound}"),
                 }
             }
+            ConfigError::LeaseTooShort { what, span, timeout, min } => write!(
+                f,
+                "a {what} of {span:?} can end before a call is answered, which may take {timeout:?}: \
+                 it must be at least {min:?}, or the store's timeout shorter"
+            ),
             ConfigError::RefillAboveBurst { amount, burst } => write!(
                 f,
                 "{amount} tokens at the end of each interval do not fit in a burst of {burst}: \

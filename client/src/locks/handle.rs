@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockage_core::flow::own_deadline;
 use lockage_core::lock::OwnerId;
 
 use super::guard::LockGuard;
@@ -18,6 +19,10 @@ use crate::key::Key;
 use crate::notifications::Wake;
 use crate::runtime::Spawn;
 use crate::store::Store;
+
+/// After so many answers in a row that come too late for a lease, the next one would as well. A process that was
+/// stopped once has one.
+const LATE_ANSWERS: u32 = 3;
 
 /// Something that callers hold, or wait for, under one name: a lock, permits of a semaphore, a side of a read-write
 /// lock, or a latch.
@@ -67,11 +72,12 @@ where
     /// Acquires it, if it is free now.
     ///
     /// # Errors
-    /// [`Error`]. What a call without an answer may have acquired is released in the background.
+    /// [`Error`]. What a call without an answer may have acquired is released in the background, and so is what was
+    /// granted too late ([`Error::TooSlow`]).
     pub async fn try_acquire(&self) -> Result<TryLock<LockGuard<S, R>>, Error> {
         match self.attempt(self.owner(), NextAttempt::NONE).await? {
             Ok(guard) => Ok(TryLock::Taken(guard)),
-            Err(refusal) => refused(&refusal),
+            Err(denied) => self.denied(&denied),
         }
     }
 
@@ -85,7 +91,8 @@ where
     /// released in the background.
     ///
     /// # Errors
-    /// [`Error`], of the first attempt that fails; [`Error::Upgrade`] for what is not waited for.
+    /// [`Error`], of the first attempt that fails; [`Error::Upgrade`] for what is not waited for;
+    /// [`Error::TooSlow`] where several answers in a row take longer than a lease.
     pub async fn acquire(&self) -> Result<LockGuard<S, R>, Error> {
         match self.acquire_until(None).await? {
             TryLock::Taken(guard) => Ok(guard),
@@ -97,7 +104,7 @@ where
     /// by which the last one may exceed this one.
     ///
     /// # Errors
-    /// As [`Handle::try_acquire`].
+    /// As [`Handle::try_acquire`]; [`Error::TooSlow`] as for [`Handle::acquire`], or for the last attempt.
     pub async fn acquire_within(
         &self,
         timeout: Duration,
@@ -137,13 +144,14 @@ where
         let wake = if *fair { Wake::Named(owner.as_u128()) } else { Wake::One };
         let mut wait = waiting.begin(runtime, &self.key, wake, deadline);
         let mut place = Cleanup { manager: &self.manager, pending: None };
+        let mut late = 0;
         loop {
             if *fair {
                 // It ends by itself within half as much again as a span after the last attempt.
                 let until = runtime.now().saturating_add(next.within.saturating_mul(3));
                 place.pending = Some(self.pending(self.request(owner), Pending::Place, until));
             }
-            let refusal = match self.attempt(owner, next).await? {
+            let denied = match self.attempt(owner, next).await? {
                 Ok(guard) => {
                     place.pending = None;
                     // Otherwise, the next waiter is woken: something may be left for it.
@@ -152,11 +160,15 @@ where
                     }
                     return Ok(TryLock::Taken(guard));
                 }
-                Err(refusal) => refusal,
+                Err(denied) => denied,
             };
-            let is_waited_for = !matches!(refusal.busy, Some(Busy::Upgrade { .. }));
-            if !is_waited_for || !wait.pause(refusal.free_in).await {
-                return refused(&refusal);
+            late = if self.is_late(&denied) { late + 1 } else { 0 };
+            if late == LATE_ANSWERS {
+                return Err(self.too_slow(denied.took));
+            }
+            let is_waited_for = !matches!(denied.refusal.busy, Some(Busy::Upgrade { .. }));
+            if !is_waited_for || !wait.pause(denied.refusal.free_in).await {
+                return self.denied(&denied);
             }
         }
     }
@@ -175,12 +187,26 @@ where
         PendingRelease { key: self.key.clone(), request, what, until }
     }
 
+    /// Whether a grant in place of this denial would have ended by then.
+    fn is_late(&self, Denied { refusal, took }: &Denied) -> bool {
+        refusal.busy.is_none() || *took >= own_deadline(Duration::ZERO, self.manager.span())
+    }
+
+    pub(super) fn too_slow(&self, took: Duration) -> Error {
+        Error::TooSlow { took, lease: self.manager.span() }
+    }
+
+    /// Returns what a caller is told that has no time left for another attempt.
+    fn denied<G>(&self, Denied { refusal, took }: &Denied) -> Result<TryLock<G>, Error> {
+        refusal.busy.map(TryLock::Busy).ok_or_else(|| self.too_slow(*took))
+    }
+
     /// Asks once. Returns a guard, or why there is none.
     async fn attempt(
         &self,
         owner: OwnerId,
         next: NextAttempt,
-    ) -> Result<Result<LockGuard<S, R>, Refusal>, Error> {
+    ) -> Result<Result<LockGuard<S, R>, Denied>, Error> {
         self.manager.ensure_running();
         let (manager, request) = (&self.manager, self.request(owner));
         let sent = manager.runtime().now();
@@ -196,14 +222,16 @@ where
         }
         let acquired = result?;
         manager.learn(sent, acquired.now);
+        let took = manager.runtime().now().saturating_sub(sent);
+        let denied = |refusal| Ok(Err(Denied { refusal, took }));
         let grant = match acquired.result {
             Ok(grant) => grant,
-            Err(refusal) => return Ok(Err(refusal)),
+            Err(refusal) => return denied(refusal),
         };
         let guard = LockGuard::new(manager, &self.key, request, &grant, sent);
         if guard.deadline().is_err() {
             // The answer took longer than the lease. The guard, dropped, releases it.
-            return Ok(Err(Refusal::TOO_LATE));
+            return denied(Refusal::TOO_LATE);
         }
         if let Some(confirm) = &self.options.confirm {
             let shortfall = confirm(self.key.clone(), request, guard.token()).await?;
@@ -215,12 +243,10 @@ where
     }
 }
 
-/// Returns what a caller is told that has no time left for another attempt.
-fn refused<S, R>(refusal: &Refusal) -> Result<TryLock<LockGuard<S, R>>, Error> {
-    match refusal.busy {
-        Some(busy) => Ok(TryLock::Busy(busy)),
-        None => Err(StoreError::NotDone(Box::new(TooSlow)).into()),
-    }
+/// Why an attempt holds nothing, and how long it took.
+struct Denied {
+    refusal: Refusal,
+    took: Duration,
 }
 
 /// What the task is to release where this is dropped: a place in line, or an acquire whose answer is not seen.
@@ -236,11 +262,6 @@ impl<S, R> Drop for Cleanup<'_, S, R> {
         }
     }
 }
-
-/// Each answer of the store took longer than the lease, or came from a call that was held up.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("the store answers too slowly for this lease")]
-pub(super) struct TooSlow;
 
 impl<S, R, K: Clone> Clone for Handle<S, R, K> {
     fn clone(&self) -> Self {

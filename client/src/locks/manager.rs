@@ -98,6 +98,11 @@ impl<S, R> LeaseManager<S, R> {
         self.0.lock
     }
 
+    /// Returns how long a grant lasts that is not renewed.
+    pub(super) fn span(&self) -> Duration {
+        self.0.longest.unwrap_or(Duration::MAX).min(self.0.lock.lease())
+    }
+
     /// Renews a lease that was asked for at `sent` from now on, and returns its number.
     pub(super) fn watch(&self, lease: &Arc<Lease>, sent: Duration) -> u64 {
         let mut state = self.0.state();

@@ -22,6 +22,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockage_core::flow::shortest_lease;
 use lockage_core::latch::Latch;
 use lockage_core::lock::{Label, Lock, OwnerId};
 use lockage_core::rw_lock::{Mode, RwLock};
@@ -105,11 +106,13 @@ where
     /// Returns locks with the prefix `lock`, whose grants last for `lease` (whole microseconds, at most 2^50 us)
     /// unless they are renewed. Each is renewed after a third of its lease.
     ///
-    /// The lease is how long a lock stays taken after its holder has crashed. It should be several times the store's
-    /// timeout, which leaves time for a few calls between two renewals.
+    /// The lease is how long a lock stays taken after its holder has crashed. It must outlast the store's timeout
+    /// ([`shortest_lease`]), so that no grant ends before it is answered. It should be several times as long, which
+    /// leaves time for a few calls between two renewals.
     ///
     /// # Errors
-    /// [`ConfigError`] for a lease of zero, with a fraction of a microsecond, or out of range.
+    /// [`ConfigError`] for a lease of zero, with a fraction of a microsecond, or out of range;
+    /// [`ConfigError::LeaseTooShort`] for one that does not outlast the timeout.
     pub fn new(store: RetryStore<S, R>, lease: Duration) -> Result<Self, ConfigError> {
         // A call is repeated within its timeout, and what a lost one has taken is looked for as long as it
         // could be held.
@@ -117,6 +120,7 @@ where
         let micros = u64::try_from(remember.as_micros()).unwrap_or(u64::MAX);
         let longest = MAX_SPAN / 2;
         let lock = Lock::new(lease, Duration::from_micros(micros).min(longest))?;
+        check_outlasts(store.timeout(), "lease", lease)?;
         let manager = LeaseManager::new(store, lock, None);
         let waiting = Waiting { poll: DEFAULT_POLL, listen: None };
         let options = LockOptions { waiting, confirm: None, label: None, owner: None, fair: false };
@@ -187,12 +191,16 @@ where
 
     /// Caps the total hold time: a lock is not renewed beyond `longest` after it was asked for, and lost when that
     /// is over. These locks have a task of their own.
-    pub fn with_longest_hold(self, longest: Duration) -> Self
+    ///
+    /// # Errors
+    /// [`ConfigError::LeaseTooShort`], as for a lease.
+    pub fn with_longest_hold(self, longest: Duration) -> Result<Self, ConfigError>
     where
         S: Clone,
     {
         let (store, lock) = (self.manager.store().clone(), self.manager.lock());
-        Locks { manager: LeaseManager::new(store, lock, Some(longest)), ..self }
+        check_outlasts(store.timeout(), "longest hold", longest)?;
+        Ok(Locks { manager: LeaseManager::new(store, lock, Some(longest)), ..self })
     }
 
     /// Returns the lock of this name. Each acquire of it is by an owner of its own, so that a holder that acquires it
@@ -277,6 +285,18 @@ where
     /// Returns a new owner, different from all others.
     pub fn new_owner(&self) -> OwnerId {
         OwnerId::from_u128(self.manager.random_bits())
+    }
+}
+
+/// Checks that what is granted for this span is still held when a call with this timeout is answered.
+fn check_outlasts(
+    timeout: Duration,
+    what: &'static str,
+    span: Duration,
+) -> Result<(), ConfigError> {
+    match shortest_lease(timeout) {
+        min if span < min => Err(ConfigError::LeaseTooShort { what, span, timeout, min }),
+        _ => Ok(()),
     }
 }
 

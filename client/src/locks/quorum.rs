@@ -13,9 +13,9 @@ use lockage_core::lock::OwnerId;
 use super::Locks;
 use super::family::LockHandle;
 use super::guard::{LockGuard, run_until};
-use super::handle::{TooSlow, TryLock};
+use super::handle::TryLock;
 use super::lease::Loss;
-use crate::error::{Error, StoreError};
+use crate::error::Error;
 use crate::key::KeyError;
 use crate::runtime::{Runtime, Spawn, within};
 use crate::store::Store;
@@ -193,7 +193,7 @@ where
             (Err(_), Some(busy), _) => Ok(TryLock::Busy(busy)),
             (Err(_), None, Some(error)) => Err(error),
             // All that was granted had ended before the last server answered.
-            (Err(_), None, None) => Err(StoreError::NotDone(Box::new(TooSlow)).into()),
+            (Err(_), None, None) => Err(self.locks[0].too_slow(runtime.now() - begin)),
         }
     }
 

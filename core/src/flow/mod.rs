@@ -48,7 +48,7 @@ mod wait;
 pub use circuit_breaker::{CircuitBreaker, CircuitBreakerConfig, Route};
 pub use polling::Polling;
 pub use prefetch::{Ask, Next, Prefetch, PrefetchConfig};
-pub use renewal::{Plan, Renewals, own_deadline};
+pub use renewal::{Plan, Renewals, own_deadline, shortest_lease};
 pub use retry::{Failure, Retry};
 pub use wait::{Step, Wait};
 

@@ -30,6 +30,14 @@ pub fn own_deadline(sent: Duration, lease: Duration) -> Duration {
     sent.saturating_add(lease.saturating_sub(lease / DRIFT).saturating_sub(COARSENESS))
 }
 
+/// Returns the shortest lease of whole microseconds that outlasts a call of this `timeout`: an answer within
+/// the timeout comes before [`own_deadline`].
+pub fn shortest_lease(timeout: Duration) -> Duration {
+    let drift = u128::from(DRIFT);
+    let nanos = (timeout.as_nanos() + COARSENESS.as_nanos()) * drift / (drift - 1);
+    Duration::from_micros(u64::try_from(nanos / 1000 + 1).unwrap_or(u64::MAX))
+}
+
 /// The leases of many holders: the one owner of their deadlines, by the holder's own clock.
 ///
 /// It takes each lease and the result of each renewal, and returns which leases to renew now and which
@@ -211,6 +219,20 @@ mod tests {
     use alloc::vec;
 
     use super::*;
+
+    #[test]
+    fn l6_the_shortest_lease_outlasts_a_call_and_a_shorter_one_does_not() {
+        for micros in (0..3000).chain([998_998, 1_000_000, 30_000_000, 1 << 50]) {
+            let timeout = Duration::from_micros(micros);
+            let sure = |lease| own_deadline(Duration::ZERO, lease);
+            let lease = shortest_lease(timeout);
+            assert!(sure(lease) > timeout, "{timeout:?}: {lease:?}");
+            // A lease's thousandth is rounded down to nanoseconds.
+            let shorter = sure(lease - Duration::from_micros(1));
+            assert!(shorter <= timeout + Duration::from_nanos(1), "{timeout:?}: {lease:?}");
+        }
+        assert!(shortest_lease(Duration::MAX) > Duration::from_micros(1 << 50));
+    }
 
     const LEASE: Duration = Duration::from_secs(24);
     const DEADLINE: Duration = Duration::from_millis(23_975);

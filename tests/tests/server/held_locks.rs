@@ -232,7 +232,7 @@ async fn reconnects(proxy: &Proxy, server: &Server, store: impl Store + 'static)
         proxy.disconnect();
         assert!(guard.run(tokio::time::sleep(SECOND / 2)).await.is_ok());
         // Asked by another connection.
-        let other = locks(redis_rs(server), SECOND).lock("one").unwrap();
+        let other = locks(redis_rs(server), SECOND * 2).lock("one").unwrap();
         let holder = other.inspect().await.unwrap().holder.expect("it is held");
         assert_eq!((holder.owner, holder.hold.token), (guard.owner(), guard.token()));
     }
@@ -256,7 +256,7 @@ async fn a_lost_answer_leaves_nothing_for_ever() {
     assert!(ttl > 0 && ttl <= 40_000, "{ttl}");
     proxy.swallow_replies(0);
     proxy.disconnect();
-    let other = Locks::new(RetryStore::new(fred(&server), Tokio, SECOND), SECOND).unwrap();
+    let other = Locks::new(RetryStore::new(fred(&server), Tokio, SECOND), SECOND * 2).unwrap();
     let other = other.lock("one").unwrap();
     let guard = other.acquire_within(SECOND * 15).await.unwrap().taken();
     drop(guard.expect("it is given back long before its lease ends"));

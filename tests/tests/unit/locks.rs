@@ -5,6 +5,7 @@ mod family;
 mod giving_back;
 mod holding;
 mod in_line;
+mod late;
 mod many;
 mod quorum;
 mod waiting;
@@ -60,20 +61,33 @@ async fn refused(locks: &Locks<Memory, Tokio>) -> Holder {
     }
 }
 
+/// What is the case for one call after the other, again and again.
+#[derive(Clone, Debug)]
+struct EachCall<T>(Arc<Mutex<Cycle<IntoIter<T>>>>);
+
+impl<T: Clone> EachCall<T> {
+    fn new(all: Vec<T>) -> Self {
+        EachCall(Arc::new(Mutex::new(all.into_iter().cycle())))
+    }
+
+    fn next(&self) -> T {
+        self.0.lock().expect("no panic while held").next().expect("it goes on for ever")
+    }
+}
+
 /// On the way there, and back.
 type Delays = (Duration, Duration);
 
 #[derive(Clone, Debug)]
 struct Slow {
     store: Memory,
-    delays: Arc<Mutex<Cycle<IntoIter<Delays>>>>,
+    delays: EachCall<Delays>,
 }
 
 impl Slow {
-    /// Whose calls take these times there and back, again and again.
+    /// Whose calls take these times there and back.
     fn new(store: &Memory, delays: Vec<Delays>) -> Self {
-        let delays = Arc::new(Mutex::new(delays.into_iter().cycle()));
-        Slow { store: store.clone(), delays }
+        Slow { store: store.clone(), delays: EachCall::new(delays) }
     }
 }
 
@@ -82,13 +96,34 @@ impl Store for Slow {
     where
         C: lockage::store::Command<Outcome: Send> + Sync,
     {
-        let (there, back) = {
-            let mut delays = self.delays.lock().expect("no panic while held");
-            delays.next().expect("it goes on for ever")
-        };
+        let (there, back) = self.delays.next();
         sleep(there).await;
         let answer = self.store.execute(key, command).await;
         sleep(back).await;
+        answer
+    }
+}
+
+/// A store of a process that is stopped for these times while an answer is under way: no timer ends the call.
+#[derive(Clone, Debug)]
+struct Stopped<S> {
+    store: S,
+    stops: EachCall<Duration>,
+}
+
+impl<S> Stopped<S> {
+    fn new(store: S, stops: Vec<Duration>) -> Self {
+        Stopped { store, stops: EachCall::new(stops) }
+    }
+}
+
+impl<S: Store> Store for Stopped<S> {
+    async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, lockage::StoreError>
+    where
+        C: lockage::store::Command<Outcome: Send> + Sync,
+    {
+        let answer = self.store.execute(key, command).await;
+        advance(self.stops.next()).await;
         answer
     }
 }

@@ -53,7 +53,7 @@ async fn who_waits_for_a_permit_has_it_within_the_lease_and_one_poll() {
     let (locks, store) = locks();
     let others = Locks::new(RetryStore::new(store, Tokio, SECOND), LEASE).unwrap();
     // It is not renewed any more, and never given back.
-    let gone = others.with_longest_hold(SECOND).semaphore("one", 1).unwrap();
+    let gone = others.with_longest_hold(SECOND * 2).unwrap().semaphore("one", 1).unwrap();
     std::mem::forget(gone.acquire().await.unwrap());
     let begin = Instant::now();
     let guard = locks.semaphore("one", 1).unwrap().acquire().await.unwrap();
