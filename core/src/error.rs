@@ -171,7 +171,8 @@ pub enum RecordError {
     /// The key has a stored limit (see [`crate::SetLimit`]), and the command names a limit of its
     /// own.
     LimitIsStored,
-    /// The time that decides is outside of what the call knows: the clock of the caller, or that of the store, is off.
+    /// The time that decides is outside of what the call knows, or after
+    /// [`Timestamp::MAX`](crate::Timestamp::MAX): the clock of the caller, or that of the store, is off.
     ClockOff,
 }
 
@@ -220,8 +221,8 @@ impl fmt::Display for RecordError {
                 "the key's limit is stored with it: follow that one, or reset the key to be rid of it"
             }
             RecordError::ClockOff => {
-                "the caller's clock and the store's disagree by more than a calendar window: set them, \
-                 and give the limiter a clock"
+                "a clock shows a time after the year 2184, or the caller's clock and the store's disagree by more \
+                 than a calendar window: set them, and give the limiter a clock"
             }
         })
     }

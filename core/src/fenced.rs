@@ -180,6 +180,7 @@ impl FencedRecord {
 
     /// Returns the record that counts at `now`.
     fn load(slot: &Option<Record>, now: Timestamp) -> Result<FencedRecord, RecordError> {
+        let now = now.accepted()?;
         match slot {
             Some(Record { body: Body::Fenced(record), .. }) if now.as_micros() < record.until => {
                 Ok(record.clone())

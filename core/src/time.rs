@@ -3,6 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
+use crate::error::RecordError;
 use crate::exact::{MAX_EXACT, micros_rounded_up};
 
 /// The longest time that a machine remembers anything: 2^51 microseconds, about 71 years.
@@ -37,6 +38,11 @@ impl Timestamp {
     /// a lease, may be up to [`MAX_SPAN`] after [`Timestamp::MAX`]; all are in the exact range.
     pub(crate) const fn computed(micros: u64) -> Option<Timestamp> {
         if micros < MAX_EXACT { Some(Timestamp(micros)) } else { None }
+    }
+
+    /// Returns it unless it is after [`Timestamp::MAX`], as the end of a lease may be: no machine goes on from there.
+    pub(crate) fn accepted(self) -> Result<Timestamp, RecordError> {
+        if self > Timestamp::MAX { Err(RecordError::ClockOff) } else { Ok(self) }
     }
 
     /// Returns whole microseconds since the Unix epoch.

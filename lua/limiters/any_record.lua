@@ -18,14 +18,14 @@ local function read_any()
   if form == 'list' then record = unpacked(redis.call('LINDEX', key, '0')) end
   local scope, keep, till, from = match(record or '', '^P1 ([oc]) (%d+) (%d+) ()')
   if scope then
-    policy, record = {scope = scope, keep = tonumber(keep)}, sub(record, from)
-    if policy.keep < 1 or policy.keep > LONGEST or tonumber(till) > EXACT then return nil, nil, {DAMAGED} end
+    policy, record = {scope = scope, keep = tonumber(keep), till = tonumber(till)}, sub(record, from)
+    if policy.keep < 1 or policy.keep > LONGEST or policy.till > EXACT then return nil, nil, {DAMAGED} end
   end
   local letter, version = match(record or '', '^([LCP$LETTERS])(%d+) ')
   if not version then return nil, nil, {policy and DAMAGED or OTHER_KIND} end
   if version ~= '1' then return nil, nil, {OTHER_VERSION} end
   if letter == 'P' then return nil, nil, {DAMAGED} end
-  if policy and now >= tonumber(till) then
+  if policy and now >= policy.till then
     policy = nil
     return
   end

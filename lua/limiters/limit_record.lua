@@ -231,22 +231,30 @@ local function add_freed_at(reply, cost)
   for _, log in ipairs(logs) do reply[#reply + 1] = log_freed_at(log, cost) end
 end
 
+-- Until when the states of these parts are kept.
+local function states_kept_until(all)
+  local keep = 0
+  for _, part in ipairs(all) do
+    if part.is_log then
+      -- A stored limit goes as soon as nothing counts any more.
+      local fresh = last + (part.used > 0 and part.window or 0)
+      keep = max(keep, (all[2] or policy) and fresh or log_kept_until(part))
+    else
+      keep = max(keep, all[2] and counter_fresh_at(part) or counter_kept_until(part))
+    end
+  end
+  return keep
+end
+
 -- Writes the record. The rest is what `remembered` takes.
 local function store(cost, told, letter)
   local behind, keep = remembered(cost, told, letter)
   local more, till = reservations_behind(parts)
-  behind, keep = behind .. more, max(keep, till)
+  behind, keep = behind .. more, max(keep, till, states_kept_until(parts))
   local numbers, drop = {}, logs[1] and smallest_skip(logs)
   for _, part in ipairs(parts) do
     local state = part.state
-    if part.is_log then
-      state = {part.used, last, #parts > 1 and uncut(part.skip) - drop or nil}
-      -- A stored limit goes as soon as nothing counts any more.
-      local fresh = last + (part.used > 0 and part.window or 0)
-      keep = max(keep, (parts[2] or policy) and fresh or log_kept_until(part))
-    else
-      keep = max(keep, parts[2] and counter_fresh_at(part) or counter_kept_until(part))
-    end
+    if part.is_log then state = {part.used, last, #parts > 1 and uncut(part.skip) - drop or nil} end
     numbers[#numbers + 1] = as_text(state, 1)
   end
   local record = head .. table.concat(numbers, ' ') .. behind
@@ -308,6 +316,8 @@ local function read_record()
     entries = form == 'list' and math.huge or 0
     local stored, same = read_stored(record)
     if not stored then return same end
+    -- A stored limit is kept no longer than a call can ask for, or its state counts.
+    if policy and policy.till > max($LATEST_END, states_kept_until(stored)) then return {DAMAGED} end
     local is_fast_path = same and not stored[2] and not policy and not blocked and not reservations[1]
     -- What was given to settle a state is not at hand later.
     prior = is_fast_path and not stored[1].given and stored[1].state

@@ -10,8 +10,8 @@ local old = record or '$LOCK:' .. string.rep('\0', 59)   -- what stands behind t
 if #old < 62 then return redis.error_reply(NEEDS_SLOW_PATH) end
 $unpack_lock
 if not is_lock
-  or not (deadline >= 0 and deadline % 1 == 0 and deadline <= $EXACT
-    and token >= 0 and token % 1 == 0 and token <= $EXACT
+  or not (deadline >= 0 and deadline % 1 == 0 and deadline <= $LATEST_END
+    and token >= 0 and token % 1 == 0 and token <= $LATEST_END
     and keep >= 0 and keep % 1 == 0 and keep <= $EXACT
     and wake >= 0 and wake % 1 == 0 and wake <= $EXACT
     and ahead >= 0 and ahead % 1 == 0 and ahead <= token) then

@@ -31,6 +31,19 @@ local function are_ids(text)
   return sub(text, -1) ~= ' ' and #text < MAX_HOLDS * 33
 end
 
+-- Whether these are holds that ended, as they stand behind the ids.
+local ENDED_AS = {r = '^ (%d+) (%d+)$', f = '^ (%d+)$', x = '^()$'}
+local function are_ends(text)
+  local count = 0
+  for piece in string.gmatch(text, '|([^|]*)') do
+    local letter, id, rest = match(piece, '^([rfx])(%x+)(.*)$')
+    local of, left = match(rest or '', ENDED_AS[letter] or '^$')
+    if not is_id(id) or not of or tonumber(of) > EXACT or tonumber(left or 0) > EXACT then return false end
+    count = count + 1
+  end
+  return count <= 4
+end
+
 local function id_of(bytes)
   return (string.gsub(bytes, '.', function(byte) return format('%02x', string.byte(byte)) end))
 end
@@ -90,13 +103,14 @@ local function read_lock()
   local o, d, t, k, w, a, words, ids, ends, places =
     match(record, '^$LOCK (%x+) (%d+) (%d+) (%d+) (%d+) (%d+)([^|>]*)|([^|>]*)([^>]*)(.*)$')
   if not is_id(o) or not are_ids(ids) or words ~= '' and not find(words, '^ [^ ]+$') then return {DAMAGED} end
-  if now >= tonumber(k) then return end
-  owner, deadline, label, held, ended = o, tonumber(d), sub(words, 2), ids, ends
-  token, keep, wake, ahead = tonumber(t), tonumber(k), tonumber(w), tonumber(a)
-  kept = keep
+  d, t, k, w, a = tonumber(d), tonumber(t), tonumber(k), tonumber(w), tonumber(a)
+  if max(d, t) > $LATEST_END or max(k, w) > EXACT or a > t or not are_ends(ends) then return {DAMAGED} end
+  if now >= k then return end
+  owner, deadline, label, held, ended = o, d, sub(words, 2), ids, ends
+  token, keep, wake, ahead, kept = t, k, w, a, k
   for place in string.gmatch(places, '>([^>]*)') do
     local who, till = match(place, '^(%x+) (%d+)$')
-    if not is_id(who) then return {DAMAGED} end
+    if not is_id(who) or tonumber(till) > EXACT then return {DAMAGED} end
     if now < tonumber(till) then queue[#queue + 1] = {owner = who, till = tonumber(till)} end
   end
 end

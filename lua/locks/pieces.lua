@@ -1,5 +1,5 @@
 -- What a record is made of that is a string: its tag and a space, then pieces with | between them.
-local LAST_TOKEN = EXACT - LONGEST   -- no record that lockage wrote holds a later one
+local LATEST_END = $LATEST_END   -- no record that lockage wrote holds a later token
 
 -- The pieces behind the tag, the head first; or nothing and why there are none: none either where the key
 -- holds nothing.

@@ -41,7 +41,7 @@ local function read_rw_lock()
   local pieces, refused = read_pieces('$RW_LOCK')
   if not pieces then return refused end
   token, kept_till, wake = numbers(pieces[1], 3)
-  if not token or token > LAST_TOKEN then return {DAMAGED} end
+  if not token or token > LATEST_END then return {DAMAGED} end
   if kept_till <= now then kept_till = 0 end
   local counts = {r = 0, w = 0, released = 0}
   for i = 2, #pieces do

@@ -19,7 +19,7 @@ local function read_semaphore()
   local pieces, refused = read_pieces('$SEMAPHORE')
   if not pieces then return refused end
   token, wake = numbers(pieces[1], 2)
-  if not token or token > LAST_TOKEN then return {DAMAGED} end
+  if not token or token > LATEST_END then return {DAMAGED} end
   local total, remembered = 0, 0
   for i = 2, #pieces do
     local letter, id, rest = match(pieces[i], '^([gr])(%x+) (.*)$')

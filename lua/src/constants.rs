@@ -43,6 +43,8 @@ pub(crate) fn all() -> BTreeMap<&'static str, String> {
         // 2^50 us: the longest time that a call can ask for.
         ("LONGEST", span / 2),
         ("LATEST_TIME", Timestamp::MAX.as_micros()),
+        // The latest end of what a call can ask for: as long after the latest time.
+        ("LATEST_END", exact - span / 2),
         ("LOCK_NUMBER", tag_number(LOCK).into()),
         ("LOG_NUMBER", tag_number(LOG).into()),
         ("MAX_PERMITS", semaphore::MAX_PERMITS),

@@ -77,6 +77,7 @@ impl Reset {
 
 /// The record that counts at `now`: once it is kept no longer, it is as if it were not there (D9).
 fn load(slot: &Option<Record>, now: Timestamp) -> Result<Option<&LatchRecord>, RecordError> {
+    let now = now.accepted()?;
     match slot {
         None => Ok(None),
         Some(Record { body: Body::Latch(record), .. }) => {

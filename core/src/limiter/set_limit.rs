@@ -84,6 +84,7 @@ impl Command for SetLimit {
     }
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<bool, RecordError> {
+        let now = now.accepted()?;
         match slot {
             Some(record) if !record.is_limiter() => Err(RecordError::OtherKind),
             Some(record) if record.is_over(now) || self.mode == Mode::Afresh => {

@@ -7,7 +7,7 @@ use core::time::Duration;
 use super::wire::optional;
 use crate::command::read_whole;
 use crate::error::{ConfigError, RecordError};
-use crate::exact::{MAX_EXACT, MAX_SPAN_US, half_span};
+use crate::exact::{LATEST_END, MAX_EXACT, MAX_SPAN_US, half_span};
 use crate::limit::{CalendarWindow, Limit, Single};
 use crate::record::{Record, read_number};
 use crate::time::Timestamp;
@@ -235,6 +235,14 @@ impl Record {
         Limit::all(&limits).ok()
     }
 
+    /// Whether some sequence of calls can have written the end of a stored limit: it is no later than that of what
+    /// a call can ask for, or than the state counts.
+    pub(crate) fn has_sound_policy(&self) -> bool {
+        let until = self.policy.and_then(|policy| policy.until).unwrap_or_default();
+        let written = || Record { policy: self.policy.map(Policy::written), ..self.clone() };
+        until <= LATEST_END || until <= written().forget_at().as_micros()
+    }
+
     /// Whether it is over, with the limit that was stored with it.
     pub(super) fn is_over(&self, now: Timestamp) -> bool {
         self.policy.is_some_and(|policy| policy.is_over(now))
@@ -255,6 +263,7 @@ pub(super) fn under_own_limit<T>(
     now: Timestamp,
     run: impl FnOnce(&mut Option<Record>) -> Result<T, RecordError>,
 ) -> Result<T, RecordError> {
+    let now = now.accepted()?;
     match slot {
         Some(record) if record.is_over(now) => on_empty(slot, run),
         Some(Record { policy: Some(_), .. }) => Err(RecordError::LimitIsStored),

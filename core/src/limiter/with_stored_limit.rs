@@ -158,6 +158,7 @@ impl<C: LimitCommand> Command for WithStoredLimit<C> {
         slot: &mut Option<Record>,
         now: Timestamp,
     ) -> Result<Self::Outcome, RecordError> {
+        let now = now.accepted()?;
         let limit = match slot {
             Some(record) if record.is_over(now) => {
                 return on_empty(slot, |empty| self.apply(empty, now));

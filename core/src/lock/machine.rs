@@ -227,7 +227,7 @@ fn broken(record: &mut LockRecord, token: u64, now: u64) -> Option<Answer> {
 /// The record that counts at `now`: from its `keep` on it is as if it were not there, and so is a place that
 /// has ended (D9).
 fn load(stored: Option<&Record>, now: Timestamp) -> Result<Option<LockRecord>, RecordError> {
-    let now = now.as_micros();
+    let now = now.accepted()?.as_micros();
     match stored.map(|record| &record.body) {
         None => Ok(None),
         Some(Body::Lock(record)) if now < record.keep => {

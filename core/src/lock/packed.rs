@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::queue::Queue;
 use super::record::{End, Ended};
-use super::{HoldId, Label, LockRecord, MAX_HOLDS, OwnerId, REMEMBERED};
+use super::{HoldId, Label, LockRecord, OwnerId};
 use crate::call::{packed, whole};
 
 impl LockRecord {
@@ -59,11 +59,10 @@ impl LockRecord {
             label if !holds.is_empty() => Some(core::str::from_utf8(label).ok()?.parse().ok()?),
             _ => return None,
         };
-        let is_sound = ended.len() <= REMEMBERED && holds.len() <= MAX_HOLDS && ahead <= token;
         let queue = Queue::default();
         let record =
             LockRecord { owner, deadline, token, keep, wake, ahead, label, holds, ended, queue };
-        is_sound.then_some(record)
+        record.is_sound().then_some(record)
     }
 }
 
@@ -100,6 +99,7 @@ impl Rest<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{MAX_HOLDS, REMEMBERED};
     use super::*;
     use alloc::string::String;
     use alloc::{format, vec};

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use super::queue::Queue;
 use super::{HoldId, Label, MAX_HOLDS, OwnerId};
+use crate::exact::LATEST_END;
 use crate::lease::remember;
 use crate::record::read_exact;
 
@@ -123,10 +124,17 @@ impl LockRecord {
         let holds = read_holds(pieces.next()?)?;
         let ended: Vec<Ended> = pieces.map(Ended::from_text).collect::<Option<_>>()?;
         let queue = Queue::from_sections(places)?;
-        let is_sound = holds.len() <= MAX_HOLDS && ended.len() <= REMEMBERED && ahead <= token;
         let record =
             LockRecord { owner, deadline, token, keep, wake, ahead, label, holds, ended, queue };
-        is_sound.then_some(record)
+        record.is_sound().then_some(record)
+    }
+
+    /// Whether some sequence of calls can have written it, so that no step can overflow.
+    pub(super) fn is_sound(&self) -> bool {
+        self.holds.len() <= MAX_HOLDS
+            && self.ended.len() <= REMEMBERED
+            && self.ahead <= self.token
+            && self.token.max(self.deadline) <= LATEST_END
     }
 }
 

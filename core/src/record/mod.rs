@@ -114,7 +114,8 @@ impl Stored {
 }
 
 impl Record {
-    /// From this time on the record acts as if it were not there, and may be dropped.
+    /// From this time on the record acts as if it were not there, and may be dropped. It may be after
+    /// [`Timestamp::MAX`], at which no command runs.
     pub fn forget_at(&self) -> Timestamp {
         let until = match &self.body {
             Body::Counter(part) => time(part.forget_at()),

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::exact::{MAX_EXACT, MAX_SPAN_US};
+use crate::exact::{LATEST_END, MAX_EXACT};
 
 /// Numbers with a space between them.
 pub(crate) fn read_numbers(text: &str) -> Option<Vec<u64>> {
@@ -26,5 +26,5 @@ pub(crate) fn read_exact<const N: usize>(text: &str) -> Option<[u64; N]> {
 
 /// A fencing token that leaves room for those after it: those that are given out do.
 pub(crate) fn read_token(text: &str) -> Option<u64> {
-    read_number(text).filter(|&token| token < MAX_EXACT - MAX_SPAN_US / 2)
+    read_number(text).filter(|&token| token <= LATEST_END)
 }

@@ -117,7 +117,8 @@ pub(super) fn read_followed(
         Ok(()) => {}
     }
     let record = read_limiter(tag, rest, entries);
-    Ok(record.map(|record| Record { policy: Some(policy), ..record }))
+    let record = record.map(|record| Record { policy: Some(policy), ..record });
+    Ok(record.filter(Record::has_sound_policy))
 }
 
 /// The record of a limiter, of whose head `rest` stands behind the tag.

@@ -177,6 +177,7 @@ impl Inspect {
 /// What is stored, without what has expired or is no longer remembered: the next write drops that, and it
 /// counts nowhere before (D9).
 fn load(slot: &Option<Record>, now: Timestamp) -> Result<RwLockRecord, RecordError> {
+    let now = now.accepted()?;
     let mut record = match slot {
         None => RwLockRecord::new(0, 0, 0),
         Some(Record { body: Body::RwLock(record), .. }) => record.clone(),

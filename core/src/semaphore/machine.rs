@@ -136,6 +136,7 @@ fn fits_at(grants: &[Granted<Permits>], permits: u64, count: u64) -> Option<Time
 /// What is stored, without what has expired or is no longer remembered: the next write drops that, and it
 /// counts nowhere before (D9).
 fn load(slot: &Option<Record>, now: Timestamp) -> Result<SemaphoreRecord, RecordError> {
+    let now = now.accepted()?;
     let mut record = match slot {
         None => SemaphoreRecord::new(0, 0),
         Some(Record { body: Body::Semaphore(record), .. }) => record.clone(),

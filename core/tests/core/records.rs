@@ -329,3 +329,55 @@ fn l10_what_is_free_is_remembered_until_its_token_is_past() {
     }
     assert_eq!((tokens, slots.map(|slot| slot.unwrap().forget_at())), ([108; 3], [at(109); 3]));
 }
+
+/// D12: whatever is asked at the latest time, what comes of it ends in the exact range.
+#[test]
+fn what_could_end_past_the_exact_range_is_damaged() {
+    let exact = (1_u64 << 53) - 1;
+    let (latest, span) = (Timestamp::MAX.as_micros(), 1_u64 << 51);
+    let end = exact - span / 2;
+    let damaged = |stored: Stored| match Record::read(&stored) {
+        Ok(_) => false,
+        Err(error) => error == RecordError::Damaged,
+    };
+    let followed = |until: u64, window: u64| {
+        damaged(text(&format!("P1 o 5 {until} F1 10 {window} {latest} 3")))
+    };
+    assert_eq!([end, end + 1, exact].map(|until| followed(until, 6_000_000)), [false, true, true]);
+    // Its own state counts for as long.
+    assert_eq!([span, span - 1].map(|window| followed(exact, window)), [false, true]);
+    let lock = |deadline: u64, token: u64| {
+        let id = OwnerId::from_u128(1);
+        text(&format!("K1 {id} {deadline} {token} {exact} 0 0|{id}"))
+    };
+    assert_eq!([end, end + 1, exact].map(|at| damaged(lock(at, 1))), [false, true, true]);
+    assert_eq!([end, end + 1, exact].map(|token| damaged(lock(1, token))), [false, true, true]);
+    for place in [3, 11] {
+        let mut packed = lock(1, 1).to_bytes().remove(0);
+        packed[place..place + 8].copy_from_slice(&((end + 1) as f64).to_le_bytes());
+        assert!(damaged(Stored::of_string(&packed)), "packed, at {place}");
+    }
+}
+
+/// D12: a lease can end after the latest time, at which no command runs.
+#[test]
+fn no_command_runs_after_the_latest_time() {
+    let (owner, id) = (OwnerId::from_u128(1), HoldId::from_u128(1));
+    let longest = Duration::from_micros(1 << 50);
+    let lock = Lock::new(longest, longest).unwrap();
+    let acquire = lock.acquire(owner, id, Timestamp::MAX);
+    let mut slot = None;
+    acquire.apply(&mut slot, Timestamp::MAX).unwrap();
+    let end = slot.as_ref().unwrap().forget_at();
+    assert_eq!(end.as_micros(), (1 << 53) - 1);
+    let before = slot.clone();
+    assert_eq!(acquire.apply(&mut slot, end), Err(RecordError::ClockOff));
+    assert_eq!(lock.inspect().apply(&mut slot, end), Err(RecordError::ClockOff));
+    assert_eq!(slot, before);
+    let acquire = Acquire::new(limit("fixed-window 10/s"), 1).unwrap();
+    assert_eq!(acquire.apply(&mut None, end), Err(RecordError::ClockOff));
+    let set = SetLimit::new(StoredLimit::new(limit("fixed-window 10/s")));
+    assert_eq!(set.apply(&mut None, end), Err(RecordError::ClockOff));
+    let followed = WithStoredLimit::new(acquire).apply(&mut None, end);
+    assert_eq!(followed, Err(RecordError::ClockOff));
+}

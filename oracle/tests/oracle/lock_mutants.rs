@@ -244,7 +244,7 @@ fn a_memory_of_three_is_killed_by_l10() {
 #[test]
 fn a_record_that_outlives_its_time_is_killed_by_d9() {
     let shipped = lockage_lua::script(ScriptId::LockAcquire).source();
-    let mutant = broken(shipped, "  if now >= tonumber(k) then return end\n", "");
+    let mutant = broken(shipped, "  if now >= k then return end\n", "");
     let input = (traces(), trace(STEPS, false));
     let on = |source: &str| {
         let store = without_plain_scripts(store()).with_script(ScriptId::LockAcquire, source);

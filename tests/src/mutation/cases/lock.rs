@@ -8,7 +8,7 @@ use lockage_core::ScriptId::{
 use super::{Cases, id};
 
 pub(super) fn all() -> Vec<Cases> {
-    vec![of_holders(), of_those_who_wait(), of_labels(), of_packed(), of_ends()]
+    vec![of_holders(), of_those_who_wait(), of_labels(), of_packed(), of_ends(), of_numbers()]
 }
 
 /// Of an owner, behind it the deadline, the token, `keep`, `wake`, `ahead` and the label.
@@ -144,7 +144,7 @@ fn of_packed() -> Cases {
     let right = ["3000", "900", "6000", "0", "0"];
     let mut records = Vec::new();
     for place in 0..right.len() {
-        for wrong in ["-1", "-0", "0.5", "nan", "9007199254740992", "9007199254740991"] {
+        for wrong in ["-1", "-0", "0.5", "nan"].into_iter().chain(LATEST) {
             let mut numbers = right;
             numbers[place] = wrong;
             records.push(packed(&numbers.join(" "), 1, 1, ""));
@@ -184,18 +184,54 @@ fn of_ends() -> Cases {
         "r@ 880 256",
         "r@ 9007199254740991 0",
         "r@ 9007199254740992 0",
+        "r@ 880 9007199254740991",
+        "r@ 880 9007199254740992",
+        "r@ 880",
         "f@ 880",
+        "f@ 880 1",
+        "f@ 9007199254740992",
+        "f@",
         "x@",
+        "x@ 880",
+        "q@ 880",
+        "x",
     ];
     let records = ends.map(|end| {
         let end = end.replace('@', &id(30));
         head(1, "3000 900 6000 0 0") + &holds(2) + "|" + &end
     });
     let labelled = head(0, "0 900 6000 0 0 web-1/77");
-    let five = (30..35).map(|end| format!("|r{} 880 0", id(end))).collect::<String>();
-    let five = head(0, "0 900 6000 0 0") + &five;
-    let records = records.into_iter().chain([labelled, five]);
+    let ended = |count: usize| {
+        let all = (30..30 + count).map(|end| format!("|r{} 880 0", id(end)));
+        head(0, "0 900 6000 0 0") + &all.collect::<String>()
+    };
+    let records = records.into_iter().chain([labelled, ended(4), ended(5)]);
     Cases { records: records.collect(), calls: of_any_record() }
+}
+
+/// The last numbers of their ranges, and those behind them.
+const LATEST: [&str; 4] =
+    ["7881299347898367", "7881299347898368", "9007199254740991", "9007199254740992"];
+
+/// Of texts with a line of waiters, of which one number is that of a range's end.
+fn of_numbers() -> Cases {
+    let mut records = Vec::new();
+    for latest in LATEST {
+        for place in 0..5 {
+            let mut numbers = ["3000", "900", "6000", "0", "0"];
+            numbers[place] = latest;
+            records.push(head(1, &numbers.join(" ")) + &holds(1) + &places(3, 1));
+        }
+        for kept in ["6000", "900"] {
+            let head = head(1, &format!("3000 900 {kept} 0 0"));
+            records.push(head + &holds(1) + &format!(">{} {latest}", id(3)));
+        }
+    }
+    // The token, and by how much it is ahead.
+    for ahead in [899, 900, 901] {
+        records.push(head(1, &format!("3000 900 6000 0 {ahead}")) + &holds(1) + &places(3, 1));
+    }
+    Cases { records, calls: of_any_record() }
 }
 
 /// Each that reads or writes, by the owner 1, who holds 10, and by another.

@@ -12,7 +12,7 @@ pub(super) fn all() -> Vec<Cases> {
     vec![latches(), fenced(), semaphores(), rw_locks()]
 }
 
-/// The latest token that there can be, one less and one more; for the last two see LAST_TOKEN.
+/// The latest token that there can be, one less and one more; for the last two see LATEST_END.
 const TOKENS: [u64; 3] = [7_881_299_347_898_366, 7_881_299_347_898_367, 7_881_299_347_898_368];
 
 /// An id without zeros.
