@@ -12,19 +12,19 @@
 //!
 //! Its futures are ready at once, in every runtime and in none. [`MemoryStore::run`] needs no future.
 //!
-//! Memory is bounded by the live keys: each call drops a few keys that expired [a moment](GRACE) ago.
-//! [`MemoryStore::purge`] drops all of them.
+//! Memory is bounded by the live keys: calls that add a key, and one in 16 others, examine a few keys and
+//! drop those that expired [a moment](GRACE) ago. [`MemoryStore::purge`] drops all of them.
 
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 mod clock;
 mod local;
 mod notifications;
-mod shard;
+mod records;
+mod shards;
 mod sync;
 
-use std::hash::{BuildHasher, RandomState};
+use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lockage::notifications::Subscriptions;
@@ -39,8 +39,8 @@ use lockage_core::{Publish, Timestamp};
 pub use clock::{MonotonicClock, TickingClock};
 pub use local::{KeyedLimiter, LocalLimiter, UnsupportedLimit};
 
-use shard::Shard;
-use sync::Mutex;
+use records::{Entry, Records};
+use shards::{Keep, Shards};
 
 /// How long a key is kept after it has expired.
 ///
@@ -55,26 +55,15 @@ fn grace_before(now: Timestamp) -> Timestamp {
     Timestamp::from_micros(micros).unwrap_or(Timestamp::EPOCH)
 }
 
-/// After this many calls to a shard, the calling thread also visits another shard, so that keys
-/// expire in unused shards.
-const CALLS_PER_VISIT: u64 = 16;
-/// How many due keys a call examines in its own shard, and in the one that it visits.
-const DUE_PER_CALL: usize = 2;
-const DUE_PER_VISIT: usize = 64;
+/// With five million keys, a shard grows by 80,000 at most.
+const LEAST_SHARDS: usize = 64;
 
 /// A store of records in this process. Clones share them.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct MemoryStore<C> {
-    shards: Arc<Shards>,
+    shards: Arc<Shards<Records, Entry>>,
     channels: Subscriptions,
     clock: C,
-}
-
-#[derive(Debug)]
-struct Shards {
-    shards: Box<[Mutex<Shard>]>,
-    hasher: RandomState,
-    next_visit: AtomicUsize,
 }
 
 /// Absent on `wasm32-unknown-unknown`, which has no clock: use [`MemoryStore::with_clock`] there.
@@ -97,16 +86,12 @@ impl<C: Clock> MemoryStore<C> {
     /// Creates an empty store on this clock.
     pub fn with_clock(clock: C) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        MemoryStore::with_shards(clock, threads * 8)
+        MemoryStore::with_shards(clock, (threads * 8).next_power_of_two().max(LEAST_SHARDS))
     }
 
     fn with_shards(clock: C, count: usize) -> Self {
-        let shards = Shards {
-            shards: (0..count).map(|_| Mutex::new(Shard::default())).collect(),
-            hasher: RandomState::new(),
-            next_visit: AtomicUsize::new(0),
-        };
-        MemoryStore { shards: Arc::new(shards), channels: notifications::subscriptions(), clock }
+        let shards = Arc::new(Shards::new(Records::default(), count));
+        MemoryStore { shards, channels: notifications::subscriptions(), clock }
     }
 
     /// Executes one command on one key, without a future.
@@ -117,18 +102,7 @@ impl<C: Clock> MemoryStore<C> {
         // Read before the lock is taken, so a thread may come with an earlier time than the one before
         // it, which machines handle (D10) while their records are there.
         let now = self.clock.now();
-        let shards = &self.shards;
-        let index = shards.hasher.hash_one(key) as usize % shards.shards.len();
-        let (outcome, calls) = {
-            let mut shard = sync::lock(&shards.shards[index]);
-            shard.drop_due(now, DUE_PER_CALL);
-            (shard.run(key, command, now), shard.count_call())
-        };
-        if calls.is_multiple_of(CALLS_PER_VISIT) {
-            let visit = shards.next_visit.fetch_add(1, Ordering::Relaxed) % shards.shards.len();
-            sync::lock(&shards.shards[visit]).drop_due(now, DUE_PER_VISIT);
-        }
-        let (outcome, publish) = outcome?;
+        let (outcome, publish) = self.shards.run(key, command, now)?;
         match publish {
             Publish::Nothing => {}
             Publish::Any => self.channels.message(key, None),
@@ -139,7 +113,7 @@ impl<C: Clock> MemoryStore<C> {
 
     /// Returns the number of stored keys, with expired ones that are not dropped yet.
     pub fn len(&self) -> usize {
-        self.shards.shards.iter().map(|shard| sync::lock(shard).len()).sum()
+        self.shards.len()
     }
 
     /// Returns whether no key is stored.
@@ -149,10 +123,16 @@ impl<C: Clock> MemoryStore<C> {
 
     /// Drops every key that expired [`GRACE`] ago, locking one shard after the other.
     pub fn purge(&self) {
-        let now = self.clock.now();
-        for shard in &self.shards.shards {
-            sync::lock(shard).drop_due(now, usize::MAX);
-        }
+        self.shards.purge(self.clock.now());
+    }
+}
+
+impl<C: fmt::Debug> fmt::Debug for MemoryStore<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore")
+            .field("keys", &self.shards.len())
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
     }
 }
 

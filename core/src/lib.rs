@@ -69,7 +69,7 @@ pub use limiter::{
     Scope, SetLimit, Settle, Settlement, StoredLimit, StoredLimitOutcome, TakeTurn, Ticket, Turn,
     WithStoredLimit,
 };
-pub use record::{Record, Stored};
+pub use record::{CompactRecord, Record, Stored};
 #[cfg(target_has_atomic = "64")]
 pub use time::ManualClock;
 #[cfg(all(feature = "std", not(all(target_arch = "wasm32", target_os = "unknown"))))]

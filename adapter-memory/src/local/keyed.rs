@@ -10,12 +10,12 @@ use lockage_core::{
     SlidingWindow, TokenBucket,
 };
 
-use super::table::{Keep, Shards};
+use super::table::{Meters, Shards};
 use super::{UnsupportedLimit, check_cost};
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 use crate::clock::MonotonicClock;
+use crate::shards::Keep;
 
-/// Shards grow one by one, so that no call waits for all keys to move.
 const SHARDS: usize = 256;
 
 /// One limit per key, in this process only.
@@ -76,11 +76,15 @@ impl<K: Hash + Eq + Send, C: Clock> KeyedLimiter<K, C> {
         count: usize,
     ) -> Result<Self, UnsupportedLimit> {
         let keys = match limit {
-            Limit::FixedWindow(meter) => Keys::FixedWindow(Shards::new(meter, count)),
-            Limit::SlidingWindow(meter) => Keys::SlidingWindow(Shards::new(meter, count)),
-            Limit::TokenBucket(meter) => Keys::TokenBucket(Shards::new(meter, count)),
-            Limit::IntervalBucket(meter) => Keys::IntervalBucket(Shards::new(meter, count)),
-            Limit::LeakyBucket(meter) => Keys::LeakyBucket(Shards::new(meter, count)),
+            Limit::FixedWindow(meter) => Keys::FixedWindow(Shards::new(Meters::new(meter), count)),
+            Limit::SlidingWindow(meter) => {
+                Keys::SlidingWindow(Shards::new(Meters::new(meter), count))
+            }
+            Limit::TokenBucket(meter) => Keys::TokenBucket(Shards::new(Meters::new(meter), count)),
+            Limit::IntervalBucket(meter) => {
+                Keys::IntervalBucket(Shards::new(Meters::new(meter), count))
+            }
+            Limit::LeakyBucket(meter) => Keys::LeakyBucket(Shards::new(Meters::new(meter), count)),
             limit => return Err(limit.into()),
         };
         Ok(KeyedLimiter { limit, keys, clock })

@@ -1,5 +1,6 @@
 //! What is stored under a key, and its form in a store that keeps text.
 
+mod compact;
 mod numbers;
 mod packed;
 mod text;
@@ -20,6 +21,7 @@ use crate::rw_lock::RwLockRecord;
 use crate::semaphore::SemaphoreRecord;
 use crate::time::Timestamp;
 
+pub use compact::CompactRecord;
 pub(crate) use numbers::{read_exact, read_number, read_numbers, read_token};
 pub(crate) use packed::{letters, text_of};
 use packed::{pack_head, pack_text};
@@ -144,10 +146,6 @@ impl Record {
     /// Whether it is to be kept for exactly as long as an `earlier` record of the same lock, or of the same counter
     /// or log, of which no more than its state was written: then a store leaves the expiry of the key as it is.
     pub fn is_kept_as(&self, earlier: &Record) -> bool {
-        let rest = |record: &Record| {
-            let is_bare = record.blocked_until.is_none() && record.policy.is_none();
-            is_bare && record.requests.is_empty() && record.reservations.is_empty()
-        };
         match (&self.body, &earlier.body) {
             (Body::Lock(now), Body::Lock(before)) => now.keep == before.keep,
             (now, before) => {
@@ -159,10 +157,16 @@ impl Record {
                 now.is_of(limits.iter().map(|part| &part.limit))
                     && kept_until(now).is_some()
                     && kept_until(now) == kept_until(before)
-                    && rest(self)
-                    && rest(earlier)
+                    && self.is_bare()
+                    && earlier.is_bare()
             }
         }
+    }
+
+    /// Whether a limiter's record has no more than its limits and their states.
+    fn is_bare(&self) -> bool {
+        let is_open = self.blocked_until.is_none() && self.policy.is_none();
+        is_open && self.requests.is_empty() && self.reservations.is_empty()
     }
 
     /// The kind and version of its format, such as `F1`; behind that of a stored limit.

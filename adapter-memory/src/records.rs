@@ -1,0 +1,101 @@
+//! The records of a store, each under its key.
+
+use std::hash::{BuildHasher, RandomState};
+
+use lockage::store::{Command, RecordError};
+use lockage_core::{CompactRecord, Publish, Record, Timestamp};
+
+use crate::shards::{Rules, Shards};
+
+#[derive(Default)]
+pub(crate) struct Records {
+    hasher: RandomState,
+}
+
+/// A record in a table: small, so that tables grow fast and take little memory that is not used.
+pub(crate) struct Entry {
+    /// Half of the key's hash.
+    tag: u32,
+    /// A time that is not after the record's expiry, unless that is earlier now than it was: see [`due`].
+    due: u32,
+    kept: Box<Kept>,
+}
+
+struct Kept {
+    key: Box<str>,
+    record: CompactRecord,
+}
+
+impl Entry {
+    fn new(tag: u32, key: &str, record: Record) -> Self {
+        let kept = Kept { key: key.into(), record: record.into() };
+        Entry { tag, due: due(kept.record.forget_at()), kept: Box::new(kept) }
+    }
+}
+
+/// Returns a time in units of 2.1 s.
+fn due(at: Timestamp) -> u32 {
+    u32::try_from(at.as_micros() >> 21).unwrap_or(u32::MAX)
+}
+
+/// Returns the hash in a table. Tables use the lowest bits and the highest.
+fn spread(tag: u32) -> u64 {
+    u64::from(tag) << 32 | u64::from(tag)
+}
+
+impl Rules<Entry> for Records {
+    const CALLS_PER_VISIT: u32 = 16;
+    const BUCKETS_PER_VISIT: usize = 64;
+
+    fn hash(&self, entry: &Entry) -> u64 {
+        spread(entry.tag)
+    }
+
+    fn is_over(&self, entry: &mut Entry, then: Timestamp) -> bool {
+        if due(then) < entry.due {
+            return false; // without a look at the record, which is elsewhere in memory
+        }
+        let forget_at = entry.kept.record.forget_at();
+        entry.due = due(forget_at);
+        forget_at <= then
+    }
+}
+
+impl Shards<Records, Entry> {
+    /// Runs a command, and returns its outcome and whom to notify.
+    pub(crate) fn run<C: Command>(
+        &self,
+        key: &str,
+        command: &C,
+        now: Timestamp,
+    ) -> Result<(C::Outcome, Publish), RecordError> {
+        let run = |slot: &mut Option<Record>| {
+            let outcome = command.apply(slot, now)?;
+            let publish = command.publishes(&outcome, slot.as_ref());
+            Ok((outcome, publish))
+        };
+        let hash = self.rules.hasher.hash_one(key);
+        let tag = hash as u32;
+        let mut table = self.lock(hash);
+        let is_it = |entry: &Entry| entry.tag == tag && *entry.kept.key == *key;
+        let result = match table.entries.find_entry(spread(tag), is_it) {
+            Ok(mut entry) => {
+                let (result, is_left) = entry.get_mut().kept.record.run(run);
+                if !is_left {
+                    entry.remove();
+                }
+                result
+            }
+            Err(_) => {
+                let mut slot = None;
+                let result = run(&mut slot);
+                if let Some(record) = slot {
+                    self.add(&mut table, Entry::new(tag, key, record), now);
+                }
+                result
+            }
+        };
+        self.unlock(table, now);
+        result
+    }
+}

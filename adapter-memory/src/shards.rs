@@ -1,0 +1,140 @@
+//! Entries in sharded hash tables, from which calls drop what has expired, a few buckets at a time.
+//!
+//! Shards grow one by one, so that no call waits for all entries to move.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hashbrown::HashTable;
+use lockage_core::Timestamp;
+
+use crate::sync::{self, Mutex, MutexGuard};
+
+/// How many buckets a call that adds a key examines, so that as many keys go as come.
+const BUCKETS_PER_KEY: usize = 8;
+
+/// What the tables need to know of their entries.
+pub(crate) trait Rules<E> {
+    /// After this many calls to a shard, the calling thread also visits another shard, so that keys expire
+    /// in unused shards, and examines this many buckets of it.
+    const CALLS_PER_VISIT: u32;
+    const BUCKETS_PER_VISIT: usize;
+
+    fn hash(&self, entry: &E) -> u64;
+
+    /// Returns whether an entry had expired by `then`.
+    fn is_over(&self, entry: &mut E, then: Timestamp) -> bool;
+}
+
+pub(crate) struct Shards<R, E> {
+    pub(crate) rules: R,
+    shards: Box<[Shard<E>]>,
+    next_visit: AtomicUsize,
+}
+
+/// In a cache line of its own, against false sharing.
+#[repr(align(64))]
+struct Shard<E>(Mutex<Table<E>>);
+
+pub(crate) struct Table<E> {
+    pub(crate) entries: HashTable<E>,
+    /// The bucket to examine next.
+    cursor: usize,
+    calls: u32,
+}
+
+impl<R: Rules<E>, E> Shards<R, E> {
+    /// `count` is a power of two, at most 2^16.
+    pub(crate) fn new(rules: R, count: usize) -> Self {
+        let empty = || Table { entries: HashTable::new(), cursor: 0, calls: 0 };
+        let shards = (0..count).map(|_| Shard(Mutex::new(empty()))).collect();
+        Shards { rules, shards, next_visit: AtomicUsize::new(0) }
+    }
+
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn count(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Locks the shard of a key's hash.
+    #[inline]
+    pub(crate) fn lock(&self, hash: u64) -> MutexGuard<'_, Table<E>> {
+        // Tables use the lowest bits of a hash, and the highest of all or of the lower half.
+        sync::lock(&self.shards[(hash >> 40) as usize & (self.shards.len() - 1)].0)
+    }
+
+    /// Adds an entry whose key has none.
+    pub(crate) fn add(&self, table: &mut Table<E>, entry: E, now: Timestamp) {
+        self.drop_over(table, BUCKETS_PER_KEY, now);
+        let hash = self.rules.hash(&entry);
+        table.entries.insert_unique(hash, entry, |entry| self.rules.hash(entry));
+    }
+
+    /// Ends a call to a shard.
+    #[inline]
+    pub(crate) fn unlock(&self, mut table: MutexGuard<'_, Table<E>>, now: Timestamp) {
+        table.calls = table.calls.wrapping_add(1);
+        let is_visiting = table.calls.is_multiple_of(R::CALLS_PER_VISIT);
+        drop(table);
+        if is_visiting {
+            self.visit(now);
+        }
+    }
+
+    /// Visits the shard whose turn it is, unless it is locked.
+    #[cold]
+    fn visit(&self, now: Timestamp) {
+        let visit = self.next_visit.fetch_add(1, Ordering::Relaxed) & (self.shards.len() - 1);
+        if let Some(mut table) = sync::try_lock(&self.shards[visit].0) {
+            self.drop_over(&mut table, R::BUCKETS_PER_VISIT, now);
+        }
+    }
+
+    /// Examines up to `most` buckets, and drops keys that expired a moment ago.
+    fn drop_over(&self, table: &mut Table<E>, most: usize, now: Timestamp) {
+        let then = crate::grace_before(now);
+        let buckets = table.entries.num_buckets();
+        for _ in 0..most.min(buckets) {
+            if let Ok(mut entry) = table.entries.get_bucket_entry(table.cursor)
+                && self.rules.is_over(entry.get_mut(), then)
+            {
+                entry.remove();
+            }
+            table.cursor += 1;
+            if table.cursor >= buckets {
+                table.cursor = 0;
+                self.shrink(table);
+                return;
+            }
+        }
+    }
+
+    /// Releases memory once most of it is unused.
+    fn shrink(&self, table: &mut Table<E>) {
+        let used = table.entries.len();
+        if used < table.entries.capacity() / 8 {
+            table.entries.shrink_to(2 * used, |entry| self.rules.hash(entry));
+        }
+    }
+}
+
+/// Operations without a key.
+pub(crate) trait Keep: Send + Sync {
+    fn len(&self) -> usize;
+
+    /// Drops all that expired a moment ago.
+    fn purge(&self, now: Timestamp);
+}
+
+impl<R: Rules<E> + Send + Sync, E: Send> Keep for Shards<R, E> {
+    fn len(&self) -> usize {
+        self.shards.iter().map(|shard| sync::lock(&shard.0).entries.len()).sum()
+    }
+
+    fn purge(&self, now: Timestamp) {
+        for shard in &self.shards {
+            let mut table = sync::lock(&shard.0);
+            table.cursor = 0;
+            self.drop_over(&mut table, usize::MAX, now);
+        }
+    }
+}
