@@ -99,7 +99,7 @@ impl<V> Plain<V> {
 }
 
 /// Returns the bytes of this process in memory.
-fn resident() -> Result<u64> {
+pub(super) fn resident() -> Result<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").context("it needs Linux")?;
     let pages = statm.split(' ').nth(1).context("a number of pages")?.parse::<u64>()?;
     Ok(pages * 4096)

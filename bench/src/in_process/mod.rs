@@ -20,9 +20,12 @@ pub(super) struct Args {
     /// Measures only cells with this in their name.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
-    /// Measures the pauses of single calls with 1 million keys instead.
+    /// Measures the pauses of single calls, and the memory of a key, instead.
     #[arg(long)]
     pauses: bool,
+    /// How many keys come and go with `--pauses`.
+    #[arg(long, default_value_t = 1_000_000, value_name = "NUMBER")]
+    keys: u64,
     /// Measures how the cost grows from 1,000 to 10 million keys instead; it takes 2 GB and a minute.
     #[arg(long)]
     growth: bool,

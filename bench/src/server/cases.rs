@@ -7,6 +7,8 @@ use lockage_core::{Acquire, CallTime, Command, Limit, Timestamp};
 use lockage_redis::Call;
 use redis::Cmd;
 
+use super::WARM_UP;
+
 /// One row of the table.
 pub(super) struct Case {
     /// What does it.
@@ -15,6 +17,8 @@ pub(super) struct Case {
     pub(super) outcome: &'static str,
     /// How many of the commands make one decision.
     pub(super) each: usize,
+    /// How many decisions are counted at a time at most, where each takes long.
+    pub(super) most: usize,
     /// What is sent before.
     pub(super) before: Vec<Cmd>,
     /// The command that is sent at each number.
@@ -27,6 +31,11 @@ impl Case {
         (from * self.each..(from + count) * self.each)
             .map(|number| (self.command)(number))
             .collect()
+    }
+
+    /// How many decisions are made first.
+    pub(super) fn warm_up(&self) -> usize {
+        WARM_UP.min(self.most / 4)
     }
 }
 
@@ -214,12 +223,13 @@ fn locks(name: &'static str) -> Vec<Case> {
     ]
 }
 
-fn case(
+pub(super) fn case(
     name: &'static str,
     outcome: &'static str,
     command: impl Fn(usize) -> Cmd + 'static,
 ) -> Case {
-    Case { name, outcome, each: 1, before: Vec::new(), command: Box::new(command) }
+    let (each, most, before) = (1, usize::MAX, Vec::new());
+    Case { name, outcome, each, most, before, command: Box::new(command) }
 }
 
 fn cmd(words: &[&str]) -> Cmd {
@@ -237,7 +247,7 @@ fn eval(script: &str, words: &[&str]) -> Cmd {
 }
 
 /// A call as the adapters send it, once the server knows the script.
-fn call(command: &impl Command, id: &str) -> Cmd {
+pub(super) fn call(command: &impl Command, id: &str) -> Cmd {
     let key = format!("lockage:{{{id}}}");
     lockage_redis_rs::command(&Call::new(command, CallTime::Store).request(&key))
 }

@@ -3,6 +3,7 @@
 mod callgrind;
 mod cases;
 mod gate;
+mod worst;
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -58,7 +59,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let mut timed = Server::start(Command::new(&args.program), folder, true)?;
     let version = timed.info("server", "redis_version:")?;
     let mut rows = Vec::new();
-    for case in cases::others().into_iter().chain(cases::own()).chain(cases::many_keys()) {
+    let own = cases::own().into_iter().chain(worst::worst());
+    for case in cases::others().into_iter().chain(own).chain(cases::many_keys()) {
         let is_wanted = args.only.as_ref().is_none_or(|only| case.name.contains(only.as_str()));
         if is_wanted || case.name == FLOOR {
             rows.push(measure(&mut counted, &mut timed, &case)?);
@@ -75,7 +77,8 @@ fn measure(counted: &mut Counted, timed: &mut Server, case: &Case) -> Result<Row
     for server in [&mut counted.server, timed] {
         prepare(server, case)?;
     }
-    let then = case.commands(WARM_UP, MEASURED);
+    let measured = MEASURED.min(case.most);
+    let then = case.commands(case.warm_up(), measured);
     let instructions = counted.count(&then)? as f64;
     let before = appended(timed)?;
     let _: String = timed.ask(&["CONFIG", "RESETSTAT"])?;
@@ -87,7 +90,7 @@ fn measure(counted: &mut Counted, timed: &mut Server, case: &Case) -> Result<Row
         Some(key) => timed.ask(&["MEMORY", "USAGE", &key, "SAMPLES", "0"])?,
         None => None,
     };
-    let each = |sum: f64| sum / MEASURED as f64;
+    let each = |sum: f64| sum / measured as f64;
     Ok(Row {
         name: case.name,
         outcome: case.outcome,
@@ -103,7 +106,7 @@ fn prepare(server: &mut Server, case: &Case) -> Result<()> {
     server.send(&[redis::cmd("FLUSHALL")])?;
     server.send(&cases::load_scripts())?;
     server.send(&case.before)?;
-    server.send(&case.commands(0, WARM_UP))
+    server.send(&case.commands(0, case.warm_up()))
 }
 
 /// How much the server has appended to its log.

@@ -1,0 +1,261 @@
+//! The states in which the scripts of locks, and of limits with much behind their state, cost the most.
+
+use std::time::Duration;
+
+use lockage_core::lock::{self, HoldId, Label, Lock, OwnerId};
+use lockage_core::rw_lock::{self, Mode, RwLock};
+use lockage_core::semaphore::{self, PermitId, Semaphore};
+use lockage_core::{
+    Acquire, Adjust, Clock, Command, Limit, MAX_RESERVATIONS, Peek, REMEMBERED_REQUESTS, Record,
+    RequestId, Reservation, Reserve, SetLimit, Settle, Stored, StoredLimit, StoredLimitOutcome,
+    SystemClock, Timestamp, WithStoredLimit, fenced, latch,
+};
+use redis::Cmd;
+
+use super::cases::{Case, call, case};
+
+/// How many decisions of each are counted at a time.
+const COUNTED: usize = 4;
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const HOUR: Duration = Duration::from_secs(3600);
+
+pub(super) fn worst() -> Vec<Case> {
+    let all = [locks(), semaphores(), rw_locks(), latches(), fenced(), stored_limits()];
+    all.into_iter().flatten().collect()
+}
+
+/// Ids are as unlike each other as random ones, and the same in every run.
+fn bits(number: usize) -> u128 {
+    (number as u128 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835)
+}
+
+fn owner(number: usize) -> OwnerId {
+    OwnerId::from_u128(bits(number))
+}
+
+fn hold(number: usize) -> HoldId {
+    HoldId::from_u128(bits(1_000_000 + number))
+}
+
+/// What is under a key: made here, since the server would take minutes.
+struct Slot {
+    now: Timestamp,
+    record: Option<Record>,
+}
+
+impl Slot {
+    fn new() -> Self {
+        Slot { now: SystemClock.now(), record: None }
+    }
+
+    /// Runs a command a microsecond after the one before.
+    fn run(&mut self, command: &impl Command) {
+        self.now = self.now.saturating_add(Duration::from_micros(1));
+        command.apply(&mut self.record, self.now).expect("of this kind");
+    }
+
+    /// Returns what stores it.
+    fn stored(&self, name: &str) -> Cmd {
+        let key = format!("lockage:{{{name}}}");
+        let stored = self.record.as_ref().expect("it was used").stored();
+        let mut cmd = redis::cmd(if matches!(stored, Stored::Text(_)) { "SET" } else { "RPUSH" });
+        cmd.arg(key).arg(stored.to_bytes());
+        cmd
+    }
+
+    fn case(
+        &self,
+        name: &'static str,
+        outcome: &'static str,
+        each: impl Fn(usize) -> Cmd + 'static,
+    ) -> Case {
+        Case { before: vec![self.stored(name)], most: COUNTED, ..case(name, outcome, each) }
+    }
+}
+
+fn locks() -> Vec<Case> {
+    const NAME: &str = "lock, held 256 times, 256 in line";
+    let lock = Lock::new(DAY, DAY).expect("in range");
+    let label: Label = "l".repeat(Label::MAX_LEN).parse().expect("visible");
+    let take = |number| lock.acquire(owner(0), hold(number), Timestamp::MAX).labelled(label);
+    let queued = move |number, span| {
+        lock.acquire(owner(number), hold(10_000 + number), Timestamp::MAX).queued(span)
+    };
+    let mut slot = Slot::new();
+    let first = lock::REMEMBERED;
+    for number in 0..first {
+        slot.run(&take(number));
+        slot.run(&lock.release(owner(0), hold(number)));
+    }
+    (first..first + lock::MAX_HOLDS).for_each(|number| slot.run(&take(number)));
+    (1..=lock::MAX_QUEUED).for_each(|number| slot.run(&queued(number, HOUR)));
+    let last = lock::MAX_QUEUED;
+    let left = move |number: usize| match number % 2 {
+        0 => call(&lock.withdraw(owner(last)), NAME),
+        _ => call(&queued(last, HOUR), NAME),
+    };
+    vec![
+        slot.case(NAME, "refused", move |_| call(&queued(1_000, HOUR), NAME)),
+        slot.case(NAME, "in line for longer", move |number| {
+            call(&queued(last - number, DAY), NAME)
+        }),
+        slot.case(NAME, "withdrawn, or in line again", left),
+        slot.case(NAME, "inspected", move |_| call(&lock.inspect(), NAME)),
+    ]
+}
+
+fn semaphores() -> Vec<Case> {
+    const NAME: &str = "semaphore, all permits taken";
+    let most = semaphore::MAX_PERMITS as usize;
+    let semaphore = Semaphore::new(most as u64, DAY, DAY).expect("in range");
+    let id = |number| PermitId::from_u128(bits(number));
+    let take = move |number, count| {
+        semaphore.acquire(id(number), count, Timestamp::MAX).expect("above zero")
+    };
+    let mut slot = Slot::new();
+    for number in 0..semaphore::REMEMBERED {
+        slot.run(&take(10_000 + number, 1));
+        slot.run(&semaphore.release(id(10_000 + number), None));
+    }
+    (0..most).for_each(|number| slot.run(&take(number, 1)));
+    let again = move |number: usize| match number % 2 {
+        0 => call(&semaphore.release(id(most - 1 - number / 2), None), NAME),
+        _ => call(&take(20_000 + number, 1), NAME),
+    };
+    vec![
+        slot.case(NAME, "full", move |_| call(&take(30_000, 1), NAME)),
+        slot.case(NAME, "full, for all of them", move |number| {
+            call(&take(30_000, most as u64).waiting(HOUR * (number as u32 + 1)), NAME)
+        }),
+        slot.case(NAME, "given back, or taken again", again),
+        slot.case(NAME, "renewed", move |_| call(&semaphore.renew(id(most - 1), None), NAME)),
+        slot.case(NAME, "inspected", move |_| call(&semaphore.inspect(), NAME)),
+    ]
+}
+
+fn rw_locks() -> Vec<Case> {
+    const NAME: &str = "read-write lock, all holds taken";
+    let lock = RwLock::new(DAY, DAY).expect("in range");
+    let read = move |reader, number| lock.read(owner(reader), hold(number), Timestamp::MAX);
+    let write = move |writer| lock.write(owner(writer), hold(writer), Timestamp::MAX);
+    let mut slot = Slot::new();
+    for number in 0..rw_lock::REMEMBERED {
+        slot.run(&read(0, number));
+        slot.run(&lock.release(owner(0), Mode::Read, hold(number)));
+    }
+    let (readers, holds) = (rw_lock::MAX_READERS, rw_lock::MAX_HOLDS);
+    let number = move |reader: usize, nth: usize| 1_000 + reader * 1_000 + nth;
+    for reader in 0..readers {
+        (0..holds).for_each(|nth| slot.run(&read(reader, number(reader, nth))));
+    }
+    let last = readers - 1;
+    let again = move |nth: usize| match nth % 2 {
+        0 => {
+            let released = hold(number(last - nth / 2, holds - 1));
+            call(&lock.release(owner(last - nth / 2), Mode::Read, released), NAME)
+        }
+        _ => call(&read(last - nth / 2, 900_000 + nth), NAME),
+    };
+    vec![
+        slot.case(NAME, "too many", move |_| call(&read(2_000, 900_000), NAME)),
+        slot.case(NAME, "refused to write", move |number| {
+            call(&write(2_000).waiting(HOUR * (number as u32 + 1)), NAME)
+        }),
+        slot.case(NAME, "given back, or taken again", again),
+        slot.case(NAME, "renewed", move |_| call(&lock.renew(owner(last), Mode::Read, None), NAME)),
+        slot.case(NAME, "inspected", move |_| call(&lock.inspect(), NAME)),
+    ]
+}
+
+fn latches() -> Vec<Case> {
+    const NAME: &str = "latch, 8 remembered";
+    let latch = latch::Latch::new(DAY).expect("in range");
+    let id = |number: usize| latch::OperationId::from_u128(bits(number));
+    let set = move |number| latch.set(1_000_000, id(number)).expect("in range");
+    let down = move |number| latch.count_down(1, id(1_000 + number)).expect("in range");
+    let mut slot = Slot::new();
+    (0..latch::REMEMBERED).for_each(|number| slot.run(&set(number)));
+    vec![
+        slot.case(NAME, "counted down", move |number| call(&down(number), NAME)),
+        slot.case(NAME, "set", move |number| call(&set(2_000 + number), NAME)),
+    ]
+}
+
+fn fenced() -> Vec<Case> {
+    const NAME: &str = "fenced value of 64 KiB";
+    let value = "v".repeat(fenced::MAX_VALUE);
+    let write = fenced::FencedWrite::new(1, &value, DAY).expect("in range");
+    let read = fenced::FencedRead::new(1, DAY).expect("in range");
+    let mut slot = Slot::new();
+    slot.run(&write);
+    vec![
+        slot.case(NAME, "written", move |_| call(&write, NAME)),
+        slot.case(NAME, "read", move |_| call(&read, NAME)),
+    ]
+}
+
+/// Four parts, of which the last one is as long as that.
+fn limit(last: &str) -> Limit {
+    let text = format!(
+        "sliding-log 1000000/day + sliding-window 1000000/day + sliding-window 1000000/h \
+         + sliding-window 1000000/{last}"
+    );
+    text.parse().expect("a limit")
+}
+
+fn request(number: usize) -> RequestId {
+    RequestId::from_u128(bits(number))
+}
+
+fn reserve(number: usize) -> WithStoredLimit<Reserve> {
+    let acquire = Acquire::new(limit("min"), 1).expect("above zero");
+    WithStoredLimit::new(acquire.reserve(request(number), DAY).expect("in range"))
+}
+
+fn with_id(number: usize) -> WithStoredLimit<Acquire> {
+    let acquire = Acquire::new(limit("min"), 1).expect("above zero");
+    WithStoredLimit::new(acquire.with_request(request(number), DAY).expect("in range"))
+}
+
+/// A limit of four parts, stored, with all the requests and reservations that a record takes.
+fn reserved() -> (Slot, Vec<Reservation>) {
+    let mut slot = Slot::new();
+    slot.run(&SetLimit::new(StoredLimit::new(limit("min"))));
+    (0..REMEMBERED_REQUESTS).for_each(|number| slot.run(&with_id(number)));
+    let open = (0..MAX_RESERVATIONS).filter_map(|number| {
+        let outcome = reserve(1_000 + number).apply(&mut slot.record, slot.now);
+        match outcome.expect("of this kind") {
+            StoredLimitOutcome::Done { outcome, .. } => outcome.reservation,
+            _ => None,
+        }
+    });
+    let open = open.collect();
+    (slot, open)
+}
+
+fn stored_limits() -> Vec<Case> {
+    const NAME: &str = "stored limit of 4, 64 reserved";
+    let (slot, open) = reserved();
+    let now = limit("min");
+    let under = WithStoredLimit::new(Acquire::new(now, 1).expect("above zero"));
+    let peek = WithStoredLimit::new(Peek::new(now, 1));
+    let penalty = WithStoredLimit::new(Adjust::penalty(now, 1).expect("above zero"));
+    // Settled with less, then another is reserved in its place.
+    let settle = move |number: usize| match number % 2 {
+        0 => call(&WithStoredLimit::new(Settle::new(now, &open[number / 2], 0)), NAME),
+        _ => call(&reserve(9_000 + number), NAME),
+    };
+    let set = move |number: usize| {
+        let other = limit(if number % 2 == 0 { "s" } else { "min" });
+        call(&SetLimit::new(StoredLimit::new(other)), NAME)
+    };
+    vec![
+        slot.case(NAME, "admitted", move |_| call(&under, NAME)),
+        slot.case(NAME, "admitted, with an id", |number| call(&with_id(5_000 + number), NAME)),
+        slot.case(NAME, "peeked", move |_| call(&peek, NAME)),
+        slot.case(NAME, "penalty", move |_| call(&penalty, NAME)),
+        slot.case(NAME, "settled, or reserved again", settle),
+        slot.case(NAME, "set", set),
+    ]
+}
