@@ -10,7 +10,6 @@
 --          error changes nothing of that key, and takes nothing from the others.
 local shared = tonumber(ARGV[1])
 local own = {}
-for at = 1, shared or 0 do own[at] = ARGV[at + 1] end
 
 -- All keys are at one time: it is asked for once.
 local call, time = redis.call, nil
@@ -25,6 +24,8 @@ local once = setmetatable({
 local replies = {}
 for index = 1, #KEYS do
   local numbers, count = shared and ARGV[shared + 1 + index], shared
+  -- Anew for each key, since a script may take its last argument away.
+  for at = 1, shared or 0 do own[at] = ARGV[at + 1] end
   if not shared then own = {ARGV[1 + index], ARGV[#KEYS + 2]} end
   if numbers then
     for number, times in string.gmatch(numbers, '(%d+)x(%d+)') do
