@@ -7,7 +7,7 @@ use fred::types::config::Config;
 use lockage::runtime::Tokio;
 use lockage::store::{Clock, RecordError, Timestamp};
 use lockage::{Decision, Key, Limit, RetryStore, Store, StoreError};
-use lockage_core::{AcquireEach, ManualClock};
+use lockage_core::{AcquireEach, ManualClock, StoredLimit, StoredLimitOutcome, WithStoredLimit};
 use lockage_fred::FredStore;
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::RedisStore;
@@ -88,6 +88,26 @@ async fn as_by_itself(server: &Server, store: &impl Store, clock: &Arc<ManualClo
     }
     let stored: Vec<String> = redis::cmd("KEYS").arg("*").query(&mut connection).unwrap();
     assert!(stored.len() as u64 > KEYS);
+    under_stored_limits(store).await;
+}
+
+/// D12: calls that are alike, each under the limit that is stored with its key.
+async fn under_stored_limits(store: &impl Store) {
+    let limit: StoredLimit = "fixed-window 5/h".parse().unwrap();
+    let each = AcquireEach::new(limit.limit(), vec![1]).unwrap();
+    let call = WithStoredLimit::or_under(&each, limit);
+    let keys = twenty_keys("stored");
+    for left in [4, 3] {
+        let calls: Vec<_> = keys.iter().map(|key| (key, &call)).collect();
+        for told in store.execute_batch(&calls, Duration::MAX).await {
+            let StoredLimitOutcome::Done { outcome, .. } = told.unwrap() else { panic!("{left}") };
+            assert_eq!(outcome[0].remaining, left);
+        }
+    }
+}
+
+fn twenty_keys(prefix: &str) -> Vec<Key> {
+    (0..20).map(|number| Key::new(prefix, &number.to_string()).unwrap()).collect()
 }
 
 /// In a cluster each goes to its own node; and one who did not say that it is one is told so, and does the same.
@@ -116,8 +136,7 @@ async fn admitted(store: &impl Store, prefix: &str) -> usize {
 async fn twenty(store: &impl Store, prefix: &str) -> Outcomes {
     let limit: Limit = "fixed-window 5/h".parse().unwrap();
     let each = AcquireEach::new(limit, vec![1]).unwrap();
-    let keys: Vec<Key> =
-        (0..20).map(|number| Key::new(prefix, &number.to_string()).unwrap()).collect();
+    let keys = twenty_keys(prefix);
     let calls: Vec<_> = keys.iter().map(|key| (key, &each)).collect();
     store.execute_batch(&calls, Duration::MAX).await
 }
