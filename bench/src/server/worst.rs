@@ -247,7 +247,7 @@ fn stored_limits() -> Vec<Case> {
         _ => call(&reserve(9_000 + number), NAME),
     };
     let set = move |number: usize| {
-        let other = limit(if number % 2 == 0 { "s" } else { "min" });
+        let other = limit(if number.is_multiple_of(2) { "s" } else { "min" });
         call(&SetLimit::new(StoredLimit::new(other)), NAME)
     };
     vec![
