@@ -63,6 +63,8 @@ trait DynStore: Send + Sync {
 
     fn supports_batch(&self) -> bool;
 
+    fn server(&self) -> Option<String>;
+
     fn execute_batch<'a>(
         &'a self,
         calls: Vec<(&'a Key, AnyCommand)>,
@@ -86,6 +88,10 @@ impl<S: Store> DynStore for S {
 
     fn supports_batch(&self) -> bool {
         Store::supports_batch(self)
+    }
+
+    fn server(&self) -> Option<String> {
+        Store::server(self)
     }
 
     fn execute_batch<'a>(
@@ -122,6 +128,10 @@ impl Store for AnyStore {
 
     fn supports_batch(&self) -> bool {
         self.0.supports_batch()
+    }
+
+    fn server(&self) -> Option<String> {
+        self.0.server()
     }
 
     async fn execute_batch<C>(

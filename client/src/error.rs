@@ -107,7 +107,7 @@ impl StoreError {
 }
 
 /// The error of the client that talks to the store.
-type Cause = Box<dyn std::error::Error + Send + Sync>;
+pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// The cause of one call's error, for each who waited for it.
 #[derive(Debug)]

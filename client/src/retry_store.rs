@@ -1,12 +1,13 @@
 //! A store whose calls have a timeout, and are tried again where that is safe.
 
+use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockage_core::Command;
 use lockage_core::flow::{Failure, Retry};
 
-use crate::error::StoreError;
+use crate::error::{Cause, StoreError};
 use crate::key::Key;
 use crate::runtime::{Runtime, within};
 use crate::store::Store;
@@ -19,6 +20,17 @@ use crate::store::Store;
 /// the operations of locks, and acquires with a request id (see
 /// [`Limiter::with_idempotency`](crate::Limiter::with_idempotency)). Everything else is sent at
 /// most once, and reported as [`StoreError::Unknown`].
+///
+/// # How the timeout is divided
+///
+/// - Each attempt of a call that may be repeated takes at most a quarter of the timeout, so that another one fits after
+///   a lost answer. So let the timeout be at least four times as long as a slow answer.
+/// - An attempt of any other call takes all that is left.
+/// - Pauses between attempts grow to 200 ms ([`Retry`]). A failure is final where no time is left after the pause.
+/// - A caller that has less time than the timeout, such as one that waits for a permit, divides that.
+///
+/// The cause of a [`StoreError::Unknown`] is a [`NoAnswer`](crate::store::NoAnswer), with the timeout, the number of
+/// attempts and the server's address.
 ///
 /// ```
 /// # #[cfg(feature = "tokio")] {
@@ -65,46 +77,70 @@ impl<S, R> RetryStore<S, R> {
     }
 }
 
-impl<S, R: Runtime> RetryStore<S, R> {
+impl<S: Store, R: Runtime> RetryStore<S, R> {
     /// Makes attempts until one is answered, or until it is too late or not safe to make another one. Each is
     /// told how long it may take.
     pub(crate) async fn attempts<T, F>(
         &self,
-        timeout: Duration,
+        waited: Duration,
         is_repeatable: bool,
         attempt: impl Fn(Duration) -> F,
     ) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, StoreError>>,
     {
-        let mut retry = Retry::new(self.runtime.now(), timeout, is_repeatable);
-        let mut last = None;
+        let mut retry = Retry::new(self.runtime.now(), waited, is_repeatable);
+        let (mut attempts, mut last) = (0, None);
         loop {
             let patience = retry.patience(self.runtime.now());
-            let no_answer = NoAnswer { after: patience };
             if patience.is_zero() {
                 // To send it now would be to know nothing of it.
-                return Err(last.unwrap_or_else(|| StoreError::NotDone(Box::new(no_answer))));
+                return Err(self.told(last.unwrap_or((Failure::NotDone, None)), waited, attempts));
             }
-            let result = within(&self.runtime, patience, attempt(patience)).await;
-            let result = result.unwrap_or_else(|| Err(StoreError::Unknown(Box::new(no_answer))));
-            let (failure, error) = match result {
-                Err(error @ StoreError::NotDone(_)) => (Failure::NotDone, error),
-                Err(error @ StoreError::Unknown(_)) => (Failure::Unknown, error),
-                answered => return answered,
+            attempts += 1;
+            let failed = match within(&self.runtime, patience, attempt(patience)).await {
+                None => (Failure::Unknown, None),
+                Some(Err(StoreError::NotDone(cause))) => (Failure::NotDone, Some(cause)),
+                Some(Err(StoreError::Unknown(cause))) => (Failure::Unknown, Some(cause)),
+                Some(answered) => return answered,
             };
+            let next = retry.after(failed.0, self.runtime.now(), self.runtime.random());
             // A failure that leaves it open whether the call was done stays so, whatever comes after.
-            let error = match last.take() {
-                Some(unknown @ StoreError::Unknown(_)) => unknown,
-                _ => error,
+            let kept = match last.take() {
+                Some(unknown @ (Failure::Unknown, _)) => unknown,
+                _ => failed,
             };
-            let next = retry.after(failure, self.runtime.now(), self.runtime.random());
-            let Some(pause) = next else { return Err(error) };
-            last = Some(error);
+            let Some(pause) = next else { return Err(self.told(kept, waited, attempts)) };
+            last = Some(kept);
             self.runtime.sleep(pause).await;
         }
     }
+
+    /// Returns the error of a call whose attempts failed so.
+    fn told(&self, (failure, cause): Failed, waited: Duration, attempts: u32) -> StoreError {
+        match (failure, cause) {
+            (Failure::NotDone, Some(cause)) => StoreError::NotDone(cause),
+            (Failure::NotDone, None) => StoreError::NotDone(self.no_answer(waited, attempts, None)),
+            (Failure::Unknown, cause) => {
+                StoreError::Unknown(self.no_answer(waited, attempts, cause))
+            }
+        }
+    }
+
+    /// Returns why nothing is known of a call: no cause of the store's, where it was silent.
+    pub(crate) fn no_answer(
+        &self,
+        waited: Duration,
+        attempts: u32,
+        cause: Option<Cause>,
+    ) -> Box<NoAnswer> {
+        let (timeout, server) = (self.timeout, self.server());
+        Box::new(NoAnswer { timeout, waited, attempts, server, cause })
+    }
 }
+
+/// What is known of a failed attempt, and its cause, if the store told one in time.
+type Failed = (Failure, Option<Cause>);
 
 impl<S: Store, R: Runtime> Store for RetryStore<S, R> {
     async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
@@ -129,6 +165,10 @@ impl<S: Store, R: Runtime> Store for RetryStore<S, R> {
 
     fn supports_batch(&self) -> bool {
         self.store.supports_batch()
+    }
+
+    fn server(&self) -> Option<String> {
+        self.store.server()
     }
 
     /// What is not done of them is tried again, together; the others have their outcomes.
@@ -195,10 +235,35 @@ impl<'a, S: Store, C: Command<Outcome: Send> + Sync> Each<'a, S, C> {
     }
 }
 
-/// The store has not answered in time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no answer within {after:?}")]
+/// A call got no answer, as far as a [`RetryStore`] knows: in time, or because its connection was lost.
+#[derive(Debug, thiserror::Error)]
 pub struct NoAnswer {
-    /// For how long the attempt was waited for.
-    pub after: Duration,
+    /// The timeout of the [`RetryStore`].
+    pub timeout: Duration,
+    /// How long the call could take: the timeout, or less where its caller had less time.
+    pub waited: Duration,
+    /// How often it was sent. Zero where there was no time to.
+    pub attempts: u32,
+    /// The server's address: see [`Store::server`].
+    pub server: Option<String>,
+    /// What the store below said of it. Nothing, where it was silent.
+    #[source]
+    pub cause: Option<Cause>,
+}
+
+impl fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NoAnswer { timeout, waited, attempts, server, cause } = self;
+        f.write_str("no answer")?;
+        // What the store says has the address already, where it is known.
+        if let (Some(server), None) = (server, cause) {
+            write!(f, " from {server}")?;
+        }
+        write!(f, " (attempts: {attempts}, ")?;
+        if waited < timeout {
+            write!(f, "time: {waited:?}, ")?;
+        }
+        write!(f, "timeout: {timeout:?})")?;
+        cause.as_ref().map_or(Ok(()), |cause| write!(f, ": {cause}"))
+    }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 pub use lockage_core::fenced::{Access, Kept};
 pub use lockage_core::{Clock, Command, ConfigError, ManualClock, RecordError, Timestamp};
 
+pub use crate::error::Cause;
 use crate::error::StoreError;
 pub use crate::fenced::Fenced;
 use crate::key::Key;
@@ -52,6 +53,11 @@ pub trait Store: Send + Sync {
     /// Whether [`Store::execute_batch`] puts several commands into one call.
     fn supports_batch(&self) -> bool {
         false
+    }
+
+    /// Returns the server's address for errors, as far as it is known: without a user or a password.
+    fn server(&self) -> Option<String> {
+        None
     }
 
     /// Executes each of these commands on its key, each as if by itself, for callers who wait no longer than
@@ -117,6 +123,10 @@ impl<S: Store> Store for &S {
         (**self).supports_batch()
     }
 
+    fn server(&self) -> Option<String> {
+        (**self).server()
+    }
+
     fn execute_batch<C>(
         &self,
         calls: &[(&Key, &C)],
@@ -155,6 +165,10 @@ impl<S: Store> Store for Arc<S> {
 
     fn supports_batch(&self) -> bool {
         (**self).supports_batch()
+    }
+
+    fn server(&self) -> Option<String> {
+        (**self).server()
     }
 
     fn execute_batch<C>(

@@ -33,6 +33,7 @@ pub enum Fate {
 #[derive(Clone, Debug)]
 pub struct Flaky<S> {
     store: S,
+    server: Option<&'static str>,
     shared: Arc<Shared>,
 }
 
@@ -66,7 +67,13 @@ impl Drop for UnderWay<'_> {
 impl<S> Flaky<S> {
     /// A store that answers, until told otherwise.
     pub fn new(store: S) -> Self {
-        Flaky { store, shared: Arc::default() }
+        Flaky { store, server: None, shared: Arc::default() }
+    }
+
+    /// Gives it an address.
+    #[must_use]
+    pub fn at(self, server: &'static str) -> Self {
+        Flaky { server: Some(server), ..self }
     }
 
     /// Decides the fates of the next calls.
@@ -131,6 +138,10 @@ impl<S: Store> Store for Flaky<S> {
             (Fate::DoneInSilence | Fate::Silence, _) => std::future::pending().await,
             _ => Err(StoreError::Unknown("told to".into())),
         }
+    }
+
+    fn server(&self) -> Option<String> {
+        self.server.map(str::to_owned)
     }
 }
 

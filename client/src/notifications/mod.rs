@@ -34,7 +34,7 @@ use std::sync::Arc;
 
 use crate::error::StoreError;
 use crate::key::Key;
-use crate::retry_store::{NoAnswer, RetryStore};
+use crate::retry_store::RetryStore;
 use crate::runtime::{Runtime, within};
 use crate::store::Store;
 
@@ -111,8 +111,8 @@ impl<S: Notifications> Notifications for Arc<S> {
 /// Within the timeout of a call.
 impl<S: Notifications, R: Runtime> Notifications for RetryStore<S, R> {
     async fn listen(&self, key: &Key, wake: Wake) -> Result<Listener, StoreError> {
-        let after = self.timeout();
-        let listener = within(self.runtime(), after, self.store().listen(key, wake)).await;
-        listener.unwrap_or_else(|| Err(StoreError::NotDone(Box::new(NoAnswer { after }))))
+        let timeout = self.timeout();
+        let listener = within(self.runtime(), timeout, self.store().listen(key, wake)).await;
+        listener.unwrap_or_else(|| Err(StoreError::NotDone(self.no_answer(timeout, 1, None))))
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use lockage::runtime::Tokio;
 use lockage::store::{NoAnswer, Timestamp};
-use lockage::{BlockingLimiter, Error, Limit, Limiter, RetryStore, StoreError};
-use lockage_core::ManualClock;
+use lockage::{BlockingLimiter, Error, Key, Limit, Limiter, RetryStore, Store as _, StoreError};
+use lockage_core::{Acquire, ManualClock, Peek};
 use lockage_memory::MemoryStore;
 use lockage_tests::flaky::{Fate, Flaky};
 use tokio::time::Instant;
@@ -47,7 +47,12 @@ async fn silence_is_unknown_after_the_timeout() {
         let start = Instant::now();
         let error = in_time(limiter(&store).try_acquire("id", 1)).await.unwrap_err();
         let Error::Store(StoreError::Unknown(cause)) = error else { panic!("{error:?}") };
-        assert_eq!(cause.downcast_ref::<NoAnswer>(), Some(&NoAnswer { after: TIMEOUT }));
+        let no_answer = cause.downcast_ref::<NoAnswer>().expect("silence");
+        assert_eq!(
+            (no_answer.timeout, no_answer.waited, no_answer.attempts),
+            (TIMEOUT, TIMEOUT, 1)
+        );
+        assert!(no_answer.server.is_none() && no_answer.cause.is_none());
         assert_eq!(start.elapsed(), TIMEOUT, "to the millisecond: time is virtual");
         assert_eq!(store.calls(), 1);
         assert_eq!(used(&store).await, u64::from(fate == Fate::DoneInSilence));
@@ -61,7 +66,30 @@ async fn without_time_nothing_is_sent() {
     let limiter = Limiter::new(RetryStore::new(store.clone(), Tokio, Duration::ZERO), limit());
     let error = limiter.try_acquire("id", 1).await.unwrap_err();
     assert!(matches!(error, Error::Store(StoreError::NotDone(_))), "{error:?}");
+    assert_eq!(error.to_string(), "not done: no answer (attempts: 0, timeout: 0ns)");
     assert_eq!(store.calls(), 0);
+}
+
+/// All attempts are counted, and the address is that of the store below.
+#[tokio::test(start_paused = true)]
+async fn a_timeout_says_how_long_how_often_and_where() {
+    let store = store().at("127.0.0.1:7");
+    store.always(Fate::Silence);
+    let limiter = limiter(&store);
+    let error = in_time(limiter.peek("id", 1)).await.unwrap_err().to_string();
+    let words = "unknown whether it was done: no answer";
+    assert_eq!(error, format!("{words} from 127.0.0.1:7 (attempts: 4, timeout: 1s)"));
+    assert_eq!(store.calls(), 4);
+    // A caller that has less time than the timeout is told of both.
+    let (key, peek) = (Key::new("lockage", "id").unwrap(), Peek::new(limit(), 1));
+    let flaky = Flaky::clone(&store);
+    let store = RetryStore::new(store, Tokio, TIMEOUT);
+    let half = in_time(store.execute_within(&key, &peek, TIMEOUT / 2)).await.unwrap_err();
+    assert!(half.to_string().ends_with("(attempts: 4, time: 500ms, timeout: 1s)"), "{half}");
+    // What the store says by itself is told as well.
+    flaky.always(Fate::Lost);
+    let lost = store.execute(&key, &Acquire::new(limit(), 1).unwrap()).await.unwrap_err();
+    assert_eq!(lost.to_string(), format!("{words} (attempts: 1, timeout: 1s): told to"));
 }
 
 /// What was certainly not done is tried again, and done once.
