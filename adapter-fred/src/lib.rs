@@ -35,7 +35,8 @@
 //!
 //! A client of your own has to be connected (`init`) and needs
 //!
-//! - a `ReconnectPolicy`: without one it never answers again once its connection was lost;
+//! - a `ReconnectPolicy`: without one it never answers again once its connection was lost, and is refused with an
+//!   error that says so;
 //! - in a cluster, `max_redirections: 0`: one that follows `ASK` by itself sends twice or stops for
 //!   good, and is refused with an error that says so;
 //! - a `default_command_timeout`, where calls go without [`RetryStore`](lockage::RetryStore);
@@ -65,13 +66,13 @@
 //!
 //! # Runtimes
 //!
-//! The client runs on tokio. Under async-std, turn on async-std's feature `tokio1`; under others,
-//! wrap futures by the crate `async-compat`.
+//! The client runs on tokio: a call outside of a tokio runtime is `NotDone`. Under async-std, turn on async-std's
+//! feature `tokio1`; under others, wrap futures by the crate `async-compat`.
 
 mod own;
 mod pubsub;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fred::clients::{Client, Pool};
 use fred::error::{Error, ErrorKind};
@@ -79,7 +80,7 @@ use fred::interfaces::{ClientLike, ClusterInterface};
 use fred::types::config::{Config, Options, Server};
 use fred::types::{ClusterHash, CustomCommand, Value};
 use fred::util::redis_keyslot;
-use lockage_redis::{Health, Link, LinkError, LuaStore, Reply, Request};
+use lockage_redis::{Health, Link, LinkError, LuaStore, Reply, Request, host_and_port};
 use own::Own;
 
 pub use own::Reconnecting;
@@ -100,6 +101,9 @@ impl FredStore<Reconnecting> {
 
 impl<C> FredStore<Shared<C>> {
     /// Returns a store through this `Client` or `Pool`. The server's clock decides.
+    ///
+    /// One without a `ReconnectPolicy` never answers again once its connection is lost, and is refused: each call is
+    /// `NotDone`.
     pub fn new(client: C) -> Self {
         FredStore(LuaStore::new(Shared(client)))
     }
@@ -140,6 +144,10 @@ impl Link for Shared<Client> {
     fn is_cluster(&self) -> bool {
         self.0.is_clustered()
     }
+
+    fn server(&self) -> Option<String> {
+        Some(address(&self.0.client_config()))
+    }
 }
 
 /// Each call goes to the next client that is connected.
@@ -151,14 +159,30 @@ impl Link for Shared<Pool> {
     fn is_cluster(&self) -> bool {
         self.0.next().is_clustered()
     }
+
+    fn server(&self) -> Option<String> {
+        Some(address(&self.0.next().client_config()))
+    }
+}
+
+/// The server's address, or those of the nodes or sentinels that lead to it.
+pub(crate) fn address(config: &Config) -> String {
+    let hosts = config.server.hosts();
+    // A socket's path has port 0.
+    let name = |host: &Server| host.to_string().trim_end_matches(":0").to_owned();
+    hosts.iter().map(name).collect::<Vec<_>>().join(",")
 }
 
 pub(crate) async fn send_by(client: &Client, request: &Request<'_>) -> Result<Reply, LinkError> {
+    lockage_redis::in_tokio()?;
+    if client.client_reconnect_policy().is_none() {
+        return Err(LinkError::refused("a client of your own needs a ReconnectPolicy to recover"));
+    }
     if !client.is_clustered() {
         return read(send_once(client, request).await);
     }
     if client.connection_config().max_redirections != 0 {
-        return Err(not_sent("a client of a cluster needs max_redirections: 0"));
+        return Err(LinkError::refused("a client of a cluster needs max_redirections: 0"));
     }
     // After one redirection the client has asked who has the slot; after two, the slot is on its way.
     match request.redirections() % 3 {
@@ -169,17 +193,10 @@ pub(crate) async fn send_by(client: &Client, request: &Request<'_>) -> Result<Re
 
 /// Sends the request at most once, whatever the client's configuration.
 async fn send_once(client: &Client, request: &Request<'_>) -> Result<Value, Error> {
-    let timeout = request.deadline().map(left);
     let (command, arguments) = command(request);
-    // In a box, or futures around it are too deep for the compiler.
-    Box::pin(client.with_options(&once(timeout)).custom(command, arguments)).await
-}
-
-/// The client forgets what it has not sent at its own timeout, but not when it is dropped. So it is earlier.
-fn left(deadline: Instant) -> Duration {
-    let left = deadline.saturating_duration_since(Instant::now());
-    // No timeout at all is what zero means to the client.
-    (left - (left / 4).min(Duration::from_millis(2))).max(Duration::from_millis(1))
+    // The client forgets what it has not sent at its own timeout, but not when it is dropped. In a box, or futures
+    // around it are too deep for the compiler.
+    Box::pin(client.with_options(&once(request.left())).custom(command, arguments)).await
 }
 
 pub(crate) fn once(timeout: Option<Duration>) -> Options {
@@ -215,20 +232,14 @@ pub(crate) fn owner(client: &Client, request: &Request<'_>) -> Result<Server, Li
     let slot = redis_keyslot(request.key().unwrap_or_default().as_bytes());
     let slots = client.cached_cluster_state();
     let owner = slots.as_ref().and_then(|slots| slots.get_server(slot)).cloned();
-    owner.ok_or_else(|| not_sent("the client does not know who has the slot"))
+    owner.ok_or_else(|| LinkError::refused("the client does not know who has the slot"))
 }
 
 /// The node at the address that a `MOVED` or an `ASK` of another one names.
 pub(crate) fn server(address: &str, of: &Server) -> Result<Server, LinkError> {
-    let (host, port) =
-        address.rsplit_once(':').ok_or_else(|| not_sent("no address after MOVED or ASK"))?;
-    let host = if host.is_empty() { &of.host } else { host };
-    let port = port.parse().map_err(|_| not_sent("no port after MOVED or ASK"))?;
-    Ok(Server::new(host, port))
-}
-
-pub(crate) fn not_sent(why: &'static str) -> LinkError {
-    LinkError::not_sent(why).on(Health::Good)
+    let node = host_and_port(address);
+    let (host, port) = node.ok_or_else(|| LinkError::refused("no address after MOVED or ASK"))?;
+    Ok(Server::new(if host.is_empty() { &of.host } else { host }, port))
 }
 
 /// Reads a result of the client.
@@ -248,10 +259,8 @@ pub fn read(result: Result<Value, Error>) -> Result<Reply, LinkError> {
     // A connection that is lost the client makes anew by itself.
     let is_timeout = *error.kind() == ErrorKind::Timeout;
     let health = if is_timeout { Health::Doubtful } else { Health::Good };
-    match NOT_SENT.contains(&error.details()) {
-        true => Err(LinkError::not_sent(error).on(health)),
-        false => Err(LinkError::unanswered(error).on(health)),
-    }
+    let was_sent = !NOT_SENT.contains(&error.details());
+    Err(LinkError::of(error, was_sent, health))
 }
 
 /// The client does not tell the server's errors from its own, but its own are sentences.

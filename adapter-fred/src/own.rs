@@ -13,15 +13,13 @@ use fred::types::config::{
 };
 use fred::types::{ConnectHandle, RespVersion, Value};
 use lockage_redis::{
-    Acknowledged, Acknowledging, ConnectionPool, Health, Link, LinkError, NodePools, ReplicaWait,
-    Reply, Request,
+    Acknowledged, Acknowledging, ConnectionPool, Health, Link, LinkError, NodePools, REPLY,
+    ReplicaWait, Reply, Request, in_tokio,
 };
 
-use crate::{command, once, owner, read, send_by, server};
+use crate::{address, command, once, owner, read, send_by, server};
 
 const CONNECT: Duration = Duration::from_secs(1);
-/// How long a reply may take.
-const REPLY: Duration = Duration::from_millis(500);
 
 /// How many messages can wait in a client: as many as usual, or where it is there for them.
 const FEW: usize = 32;
@@ -71,6 +69,10 @@ impl Link for Reconnecting {
 
     fn is_cluster(&self) -> bool {
         self.shared.is_cluster()
+    }
+
+    fn server(&self) -> Option<String> {
+        Some(address(&self.config))
     }
 }
 
@@ -133,6 +135,7 @@ impl lockage_redis::Pipeline for Own {
         requests: &[Request<'_>],
         wait: Duration,
     ) -> Result<Vec<Reply>, LinkError> {
+        in_tokio()?;
         let pipeline = Pipeline::from(self.client.with_options(&once(Some(wait + REPLY))));
         for request in requests {
             let (command, arguments) = command(request);
@@ -148,14 +151,12 @@ impl lockage_redis::Pipeline for Own {
 impl Own {
     /// A client that connects again by itself.
     async fn connect(config: Config) -> Result<Arc<Self>, LinkError> {
-        let connection = ConnectionConfig {
-            unresponsive: UnresponsiveConfig { max_timeout: Some(4 * REPLY), interval: REPLY },
-            ..connection()
-        };
+        let mut own = connection();
+        own.unresponsive = UnresponsiveConfig { max_timeout: Some(4 * REPLY), interval: REPLY };
         // From 1 ms to 500 ms, for ever. At first it is soon: until then, calls wait in a queue.
         let mut policy = ReconnectPolicy::new_exponential(0, 1, 500, 2);
         policy.set_jitter(10);
-        Self::start(config, connection, Some(policy), FEW).await.map(Arc::new)
+        Self::start(config, own, Some(policy), FEW).await.map(Arc::new)
     }
 
     /// A client that does not connect again.
@@ -182,6 +183,7 @@ impl Own {
         policy: Option<ReconnectPolicy>,
         messages: usize,
     ) -> Result<Self, LinkError> {
+        in_tokio()?;
         let config = Config { fail_fast: true, ..config };
         let performance = PerformanceConfig {
             default_command_timeout: REPLY,

@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use fred::clients::Client;
 use fred::interfaces::{ClientLike, EventInterface, PubsubInterface};
-use fred::types::config::{Config, Options};
+use fred::types::config::Config;
 use fred::types::{ClusterHash, CustomCommand, Message, Value};
 use fred::util::redis_keyslot;
 use futures_util::FutureExt;
 use futures_util::future::select;
 use lockage::notifications::{SubscriptionSink, Subscriptions};
-use lockage_redis::{Link, LinkError, PubSub, Reply, Request, subscriptions};
+use lockage_redis::{Link, LinkError, PubSub, Reply, Request, in_tokio, subscriptions};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinHandle;
 
 use crate::own::Own;
-use crate::{command, read};
+use crate::{command, once, read};
 
 /// The subscriptions of the server, the master or the cluster of this configuration.
 pub(crate) fn of_config(config: Config) -> Subscriptions {
@@ -52,6 +52,7 @@ impl PubSub for Listening {
     }
 
     async fn subscribe(&self, channel: &str, is_sharded: bool) -> Result<Reply, LinkError> {
+        in_tokio()?;
         let subscribed = async {
             if is_sharded {
                 return self.client.ssubscribe(channel).await;
@@ -67,8 +68,7 @@ impl PubSub for Listening {
 
     fn unsubscribe(&self, channel: &str, is_sharded: bool) {
         // Without a timeout no timer is needed, and to be asked once is to be on the way.
-        let options = Options { timeout: Some(Duration::ZERO), ..Options::default() };
-        let client = self.client.with_options(&options);
+        let client = self.client.with_options(&once(Some(Duration::ZERO)));
         _ = match is_sharded {
             true => client.sunsubscribe(channel).now_or_never(),
             false => client.unsubscribe(channel).now_or_never(),

@@ -1,11 +1,7 @@
 //! The store for callers that block.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use futures_util::FutureExt;
-use lockage::store::{BlockingStore, Clock, Command};
-use lockage::{Key, StoreError};
 use lockage_redis::{Health, IdlePool, Link, LinkError, LuaStore, Reply, Request};
 use redis::{Client, Connection, RedisResult};
 
@@ -22,11 +18,20 @@ pub trait Dial: Send + Sync {
     /// # Errors
     /// Those of the client.
     fn dial(&self, patience: Duration) -> RedisResult<Connection>;
+
+    /// Returns the server's address for errors, as far as it is known: without a user or a password.
+    fn server(&self) -> Option<String> {
+        None
+    }
 }
 
 impl Dial for Client {
     fn dial(&self, patience: Duration) -> RedisResult<Connection> {
         self.get_connection_with_timeout(patience)
+    }
+
+    fn server(&self) -> Option<String> {
+        Some(self.get_connection_info().addr().to_string())
     }
 }
 
@@ -54,28 +59,9 @@ impl<D: Dial> BlockingRedisStore<D> {
     pub fn new(dial: D) -> Self {
         BlockingRedisStore(LuaStore::new(BlockingLink { dial, idle: IdlePool::default() }))
     }
-
-    /// Lets the caller's clock decide instead of the server's: see
-    /// [`TimeSource::caller`](lockage_redis::TimeSource::caller).
-    #[must_use]
-    pub fn with_clock(self, clock: Arc<dyn Clock>, skew: Duration) -> Self {
-        BlockingRedisStore(self.0.with_clock(clock, skew))
-    }
 }
 
-impl<D: Dial> BlockingStore for BlockingRedisStore<D> {
-    fn execute<C: Command>(
-        &self,
-        key: &Key,
-        command: &C,
-        patience: Duration,
-    ) -> Result<C::Outcome, StoreError> {
-        let deadline = Instant::now() + patience.min(LONGEST);
-        let call = self.0.call(key, command, Some(deadline));
-        // Invariant: a call pends nowhere but in its link, which blocks instead.
-        call.now_or_never().expect("a link that blocks is always ready")
-    }
-}
+lockage_redis::delegate_store!(blocking BlockingRedisStore<D: Dial>);
 
 /// A link whose futures block the thread and are then ready.
 #[derive(Debug)]
@@ -85,10 +71,9 @@ pub struct BlockingLink<D> {
 }
 
 impl<D: Dial> BlockingLink<D> {
-    /// An idle connection or a new one, which waits until `deadline`.
-    fn connection(&self, deadline: Instant) -> RedisResult<Connection> {
-        // The client takes no timeout of zero.
-        let left = || (deadline - Instant::now()).max(Duration::from_millis(1));
+    /// An idle connection or a new one, which waits for as long as the request's caller.
+    fn connection(&self, request: &Request<'_>) -> RedisResult<Connection> {
+        let left = || request.left().unwrap_or(LONGEST).min(LONGEST);
         let connection = self.idle.take().map_or_else(|| self.dial.dial(left()), Ok)?;
         connection.set_read_timeout(Some(left()))?;
         connection.set_write_timeout(Some(left()))?;
@@ -98,11 +83,13 @@ impl<D: Dial> BlockingLink<D> {
 
 impl<D: Dial> Link for BlockingLink<D> {
     async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
-        let deadline = request.deadline().unwrap_or_else(|| Instant::now() + LONGEST);
-        let connection = self.connection(deadline).map_err(LinkError::not_sent);
-        let mut connection = connection?;
+        let mut connection = self.connection(request).map_err(LinkError::not_sent)?;
         let result = read(command(request).query(&mut connection));
         self.idle.give(connection, Health::of(&result));
         result
+    }
+
+    fn server(&self) -> Option<String> {
+        self.dial.server()
     }
 }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockage_redis::{Connections, Link, LinkError, Pipeline, Reply, Request};
+use lockage_redis::{Connections, Link, LinkError, Pipeline, Reply, Request, host_and_port};
 use redis::aio::ConnectionLike;
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::SingleNodeRoutingInfo;
 use redis::{RedisResult, Value};
 
-use crate::{command, failure, pipeline, read, read_all};
+use crate::{connected, pipeline, query, read_all};
 
 /// Connections to a cluster that send nothing a second time by themselves.
 ///
@@ -29,14 +29,14 @@ pub(crate) fn connections(builder: ClusterClientBuilder) -> RedisResult<Cluster>
     let client = Arc::new(builder.retries(0).build()?);
     Ok(Connections::of_cluster(move || {
         let client = Arc::clone(&client);
-        async move { client.get_async_connection().await.map(ClusterLink).map_err(failure) }
+        async move { connected(client.get_async_connection()).await.map(ClusterLink) }
     }))
 }
 
 impl Link for ClusterLink {
     async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
         if !request.is_asking() {
-            return read(command(request).query_async(&mut self.0.clone()).await);
+            return query(request, self.0.clone()).await;
         }
         // `ASKING` holds for the next command on its connection, so both go in one piece.
         let both = [Request::new("ASKING"), request.clone()];
@@ -68,9 +68,8 @@ impl ClusterLink {
         requests: &[Request<'_>],
     ) -> RedisResult<Vec<Value>> {
         let node = node.unwrap_or_default();
-        let (host, port) = node.rsplit_once(':').unwrap_or((node, ""));
-        let (host, port) = (host.to_owned(), port.parse().unwrap_or(6379));
-        let to = SingleNodeRoutingInfo::ByAddress { host, port };
+        let (host, port) = host_and_port(node).unwrap_or((node, 6379));
+        let to = SingleNodeRoutingInfo::ByAddress { host: host.to_owned(), port };
         self.0.clone().route_pipeline(pipeline(requests), 0, requests.len(), to).await
     }
 }

@@ -31,6 +31,12 @@
 //! none is `Unknown`. Wrap the store in [`RetryStore`](lockage::RetryStore) for a timeout of your own, and
 //! to try again what was not done.
 //!
+//! With the feature `tokio-comp` alone (the default), the client runs on tokio: a call outside of a tokio runtime is
+//! `NotDone`. The feature `smol-comp` is for all other executors.
+//!
+//! Errors name the server's address where the client tells it: not for a cluster, for connections of your own, or for
+//! blocking callers with sentinels.
+//!
 //! # Waiting for replicas
 //!
 //! A store after [`RedisStore::connect`], [`RedisStore::sentinel`] or [`RedisStore::cluster`] is
@@ -57,9 +63,9 @@ mod blocking;
 mod cluster;
 mod pubsub;
 
-use std::sync::Arc;
-
-use lockage_redis::{Connections, Health, Link, LinkError, LuaStore, Pipeline, Reply, Request};
+use lockage_redis::{
+    Connections, Health, Link, LinkError, LuaStore, Pipeline, REPLY, Reply, Request, ServerAddress,
+};
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, RedisResult, Value};
 
@@ -75,6 +81,10 @@ lockage_redis::delegate_store!(RedisStore);
 
 impl<C> RedisStore<Multiplexed<C>> {
     /// Returns a store on this connection. The server's clock decides.
+    ///
+    /// A `MultiplexedConnection` that is lost stays lost: each later call fails. A `ConnectionManager` (feature
+    /// `connection-manager`) and [`RedisStore::connect`] connect again. Errors of a store on a connection of your own
+    /// have no address, since the client does not tell it.
     pub fn new(connection: C) -> Self {
         RedisStore(LuaStore::new(Multiplexed::new(connection)))
     }
@@ -89,35 +99,43 @@ impl RedisStore<Reconnecting> {
 
     /// Returns a store as [`RedisStore::connect`] does, of connections with this configuration.
     pub fn connect_with_config(client: Client, config: AsyncConnectionConfig) -> Self {
-        let parts = Arc::new((client.clone(), config));
-        let link = Connections::new(move || {
-            let parts = Arc::clone(&parts);
-            async move {
-                let connection = parts.0.get_multiplexed_async_connection_with_config(&parts.1);
-                connection.await.map(Multiplexed::new).map_err(failure)
-            }
-        });
-        RedisStore(LuaStore::new(link)).listening(client)
+        RedisStore::to(move || std::future::ready(Ok(client.clone())), config)
     }
 
     /// Returns a store on the master that the sentinels name, also after they have named another one.
     /// The client must be one for masters.
     #[cfg(feature = "sentinel")]
     pub fn sentinel(client: redis::sentinel::SentinelClient) -> Self {
-        let client = Arc::new(futures_util::lock::Mutex::new(client));
-        let masters = Arc::clone(&client);
+        let client = std::sync::Arc::new(futures_util::lock::Mutex::new(client));
+        let master = move || {
+            let client = std::sync::Arc::clone(&client);
+            async move { client.lock().await.async_get_client().await }
+        };
+        RedisStore::to(master, AsyncConnectionConfig::new())
+    }
+
+    /// Returns a store on the server that this client leads to at the time when it is connected to.
+    fn to<F>(
+        client: impl Fn() -> F + Clone + Send + Sync + 'static,
+        config: AsyncConnectionConfig,
+    ) -> Self
+    where
+        F: Future<Output = RedisResult<Client>> + Send + 'static,
+    {
+        let server = ServerAddress::default();
+        let known = server.clone();
+        let address = |client: &Client| client.get_connection_info().addr().to_string();
+        let client = move || known.clone().learn(client(), address);
+        let clients = client.clone();
         let link = Connections::new(move || {
-            let client = Arc::clone(&client);
+            let (client, config) = (client(), config.clone());
             async move {
-                let connection = client.lock().await.get_async_connection().await;
-                connection.map(Multiplexed::new).map_err(failure)
+                let client = connected(client).await?;
+                let connection = client.get_multiplexed_async_connection_with_config(&config);
+                connected(connection).await.map(Multiplexed::new)
             }
         });
-        let subscriptions = pubsub::of_client(move || {
-            let client = Arc::clone(&masters);
-            async move { client.lock().await.async_get_client().await }
-        });
-        RedisStore(LuaStore::new(link).listening(subscriptions))
+        RedisStore(LuaStore::new(link.at(server)).listening(pubsub::of_client(clients)))
     }
 }
 
@@ -157,8 +175,18 @@ impl<L> RedisStore<L> {
     }
 }
 
-/// How long the server may take to reply to a pipeline, beside what it is asked to wait, or to a subscription.
-pub(crate) const REPLY: std::time::Duration = std::time::Duration::from_millis(500);
+/// Checks that there is a runtime that the client was built for, where it would panic without one.
+fn in_runtime() -> Result<(), LinkError> {
+    #[cfg(all(feature = "tokio-comp", not(feature = "smol-comp")))]
+    lockage_redis::in_tokio()?;
+    Ok(())
+}
+
+/// Waits until the client has connected.
+async fn connected<T, F: Future<Output = RedisResult<T>>>(made: F) -> Result<T, LinkError> {
+    in_runtime()?;
+    made.await.map_err(failure)
+}
 
 /// A multiplexed connection of the application's own: a `MultiplexedConnection`, which never recovers once
 /// it is lost, or by the feature `connection-manager` a `ConnectionManager`, which does.
@@ -177,14 +205,14 @@ impl<C> Multiplexed<C> {
 
 impl Link for Multiplexed<MultiplexedConnection> {
     async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
-        read(command(request).query_async(&mut self.0.clone()).await)
+        query(request, self.0.clone()).await
     }
 }
 
 #[cfg(feature = "connection-manager")]
 impl Link for Multiplexed<redis::aio::ConnectionManager> {
     async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
-        read(command(request).query_async(&mut self.0.clone()).await)
+        query(request, self.0.clone()).await
     }
 }
 
@@ -194,10 +222,17 @@ impl Pipeline for Multiplexed<MultiplexedConnection> {
         requests: &[Request<'_>],
         wait: std::time::Duration,
     ) -> Result<Vec<Reply>, LinkError> {
+        in_runtime()?;
         let mut connection = self.0.clone();
         connection.set_response_timeout(wait + REPLY);
         read_all(connection.req_packed_commands(&pipeline(requests), 0, requests.len()).await)
     }
+}
+
+/// Sends the request, and reads the reply.
+async fn query<C: ConnectionLike>(request: &Request<'_>, mut on: C) -> Result<Reply, LinkError> {
+    in_runtime()?;
+    read(command(request).query_async(&mut on).await)
 }
 
 /// Returns the request as a command of the client.
@@ -226,12 +261,11 @@ pub fn read(result: RedisResult<Value>) -> Result<Reply, LinkError> {
 }
 
 pub(crate) fn read_all(result: RedisResult<Vec<Value>>) -> Result<Vec<Reply>, LinkError> {
-    match result {
-        Ok(values) => Ok(values.into_iter().map(reply).collect()),
-        // In place of all.
-        Err(error) if is_reply(&error) => Ok(vec![error_reply(&error)]),
-        Err(error) => Err(failure(error)),
-    }
+    Ok(match read(result.map(Value::Array))? {
+        Reply::List(replies) => replies,
+        // An error in place of all.
+        error => vec![error],
+    })
 }
 
 fn reply(value: Value) -> Reply {
@@ -264,10 +298,7 @@ pub(crate) fn failure(error: RedisError) -> LinkError {
         _ => error.is_connection_refusal(),
     };
     let health = if error.is_timeout() { Health::Doubtful } else { Health::Lost };
-    match was_not_sent {
-        true => LinkError::not_sent(error).on(health),
-        false => LinkError::unanswered(error).on(health),
-    }
+    LinkError::of(error, !was_not_sent, health)
 }
 
 #[cfg(test)]
@@ -275,6 +306,24 @@ mod tests {
     use std::io;
 
     use super::*;
+
+    /// The client panics there.
+    #[cfg(not(feature = "smol-comp"))]
+    #[test]
+    fn a_call_outside_of_tokio_is_not_done() {
+        use futures_util::FutureExt;
+        use lockage::notifications::{Notifications, Wake};
+        use lockage::{Error, Key, Limiter, StoreError};
+
+        let store = RedisStore::connect(Client::open("redis://127.0.0.1:1").unwrap());
+        let limiter = Limiter::new(store.clone(), "fixed-window 1/s".parse().unwrap());
+        let call = limiter.try_acquire("id", 1).now_or_never().unwrap().unwrap_err();
+        assert!(matches!(call, Error::Store(StoreError::NotDone(_))), "{call:?}");
+        assert!(call.to_string().contains("outside of a tokio runtime"), "{call}");
+        let key = Key::new("lock", "id").unwrap();
+        let listening = store.listen(&key, Wake::One).now_or_never().unwrap().unwrap_err();
+        assert!(listening.to_string().contains("outside of a tokio runtime"), "{listening}");
+    }
 
     #[test]
     fn what_was_not_sent_is_not_done_and_what_was_cut_off_is_unknown() {

@@ -1,13 +1,13 @@
 //! Listening to channels, on a connection of its own.
 
 use lockage::notifications::{SubscriptionSink, Subscriptions};
-use lockage_redis::{Link, LinkError, PubSub, Reply, Request, Unawaited, subscriptions};
+use lockage_redis::{Link, LinkError, PubSub, REPLY, Reply, Request, Unawaited, subscriptions};
 use redis::aio::{ConnectionLike, MultiplexedConnection, SendError};
 use redis::{
     AsyncConnectionConfig, Client, ProtocolVersion, PushInfo, PushKind, RedisResult, Value,
 };
 
-use crate::{REPLY, command, failure, read};
+use crate::{command, query};
 
 /// The subscriptions of the server that `client` leads to at the time when it is connected to.
 pub(crate) fn of_client<F>(client: impl Fn() -> F + Clone + Send + Sync + 'static) -> Subscriptions
@@ -65,7 +65,7 @@ where
         let connect = connect.clone();
         async move {
             let ear = Ear { sink, leaving: Unawaited::default() };
-            let (connection, untimed) = connect(ear.clone()).await.map_err(failure)?;
+            let (connection, untimed) = crate::connected(connect(ear.clone())).await?;
             Ok(Listening { connection, untimed, ear })
         }
     })
@@ -79,7 +79,7 @@ struct Listening<C> {
 
 impl<C: ConnectionLike + Clone + Send + Sync + 'static> Link for Listening<C> {
     async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
-        read(command(request).query_async(&mut self.connection.clone()).await)
+        query(request, self.connection.clone()).await
     }
 }
 

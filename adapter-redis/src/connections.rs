@@ -1,7 +1,7 @@
 //! The link of a store that connects by itself.
 
 use crate::call::Reply;
-use crate::link::{Link, LinkError, Pipeline, Request};
+use crate::link::{Link, LinkError, Pipeline, Request, ServerAddress};
 use crate::pool::ConnectionPool;
 use crate::reconnecting::Reconnecting;
 use crate::replicated::{Acknowledged, Acknowledging, ReplicaWait};
@@ -13,6 +13,7 @@ use crate::replicated::{Acknowledged, Acknowledging, ReplicaWait};
 pub struct Connections<C> {
     shared: Reconnecting<C>,
     exclusive: ConnectionPool<C>,
+    server: ServerAddress,
 }
 
 impl<C: Link + Clone + 'static> Connections<C> {
@@ -22,6 +23,12 @@ impl<C: Link + Clone + 'static> Connections<C> {
         F: Future<Output = Result<C, LinkError>> + Send + 'static,
     {
         Self::by(move || Reconnecting::new(connect.clone()))
+    }
+
+    /// Sets where errors find the server's address.
+    #[must_use]
+    pub fn at(self, server: ServerAddress) -> Self {
+        Connections { server, ..self }
     }
 
     /// Returns connections that `connect` makes, each to all nodes of a cluster: see
@@ -34,7 +41,8 @@ impl<C: Link + Clone + 'static> Connections<C> {
     }
 
     fn by(another: impl Fn() -> Reconnecting<C> + Send + Sync + 'static) -> Self {
-        Connections { shared: another(), exclusive: ConnectionPool::new(another) }
+        let server = ServerAddress::default();
+        Connections { shared: another(), exclusive: ConnectionPool::new(another), server }
     }
 }
 
@@ -45,6 +53,10 @@ impl<C: Link + Clone + 'static> Link for Connections<C> {
 
     fn is_cluster(&self) -> bool {
         self.shared.is_cluster()
+    }
+
+    fn server(&self) -> Option<String> {
+        self.server.get()
     }
 }
 

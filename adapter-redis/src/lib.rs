@@ -25,7 +25,9 @@ mod sync;
 pub use batch::BatchCall;
 pub use call::{Call, ErrorReply, Reply};
 pub use connections::Connections;
-pub use link::{Health, Link, LinkError, Pipeline, Request};
+#[cfg(feature = "tokio")]
+pub use link::in_tokio;
+pub use link::{Health, Link, LinkError, Pipeline, REPLY, Request, ServerAddress, host_and_port};
 pub use pool::{ConnectionPool, IdlePool, NodePools};
 pub use reconnecting::Reconnecting;
 pub use replicated::{Acknowledged, Acknowledging, ReplicaWait};

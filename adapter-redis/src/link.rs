@@ -10,6 +10,7 @@ use lockage::StoreError;
 
 use crate::call::Reply;
 use crate::replicated::Acknowledged;
+use crate::sync::{Mutex, lock};
 
 /// A way to a server or a cluster, by some client.
 pub trait Link: Send + Sync {
@@ -32,6 +33,11 @@ pub trait Link: Send + Sync {
     fn has_ended(&self) -> bool {
         false
     }
+
+    /// Returns the server's address for errors, as far as it is known: without a user or a password.
+    fn server(&self) -> Option<String> {
+        None
+    }
 }
 
 impl<L: Link> Link for Arc<L> {
@@ -45,6 +51,36 @@ impl<L: Link> Link for Arc<L> {
 
     fn has_ended(&self) -> bool {
         (**self).has_ended()
+    }
+
+    fn server(&self) -> Option<String> {
+        (**self).server()
+    }
+}
+
+/// How long a reply may take where nothing else is said.
+pub const REPLY: Duration = Duration::from_millis(500);
+
+/// The address of the server that connections lead to, from when it is known. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct ServerAddress(Arc<Mutex<Option<String>>>);
+
+impl ServerAddress {
+    /// Waits for a client, and learns the address of the server that it leads to.
+    ///
+    /// # Errors
+    /// Those of the client.
+    pub async fn learn<C, E>(
+        self,
+        client: impl Future<Output = Result<C, E>>,
+        address: impl FnOnce(&C) -> String,
+    ) -> Result<C, E> {
+        client.await.inspect(|client| *lock(&self.0) = Some(address(client)))
+    }
+
+    /// Returns the latest address.
+    pub fn get(&self) -> Option<String> {
+        lock(&self.0).clone()
     }
 }
 
@@ -167,6 +203,13 @@ impl<'a> Request<'a> {
         self.redirect.count
     }
 
+    /// Returns how long its caller waits from now on, at least a millisecond: a client that forgets a request only by
+    /// its own timer gets a little less, so that it does before.
+    pub fn left(&self) -> Option<Duration> {
+        let left = self.deadline?.saturating_duration_since(Instant::now());
+        Some((left - (left / 4).min(Duration::from_millis(2))).max(Duration::from_millis(1)))
+    }
+
     /// Returns the time after which nobody waits for the reply, if there is one.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
@@ -208,24 +251,46 @@ impl Health {
 pub struct LinkError {
     was_sent: bool,
     health: Health,
+    server: Option<Arc<str>>,
     cause: Arc<dyn Error + Send + Sync>,
 }
 
 impl LinkError {
     /// Returns an error of a request that was certainly not sent, on a connection that is lost.
     pub fn not_sent(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        LinkError { was_sent: false, health: Health::Lost, cause: Arc::from(cause.into()) }
+        let (health, cause) = (Health::Lost, Arc::from(cause.into()));
+        LinkError { was_sent: false, health, server: None, cause }
+    }
+
+    /// Returns an error of a request that is not sent, because of how the client is set up or called.
+    pub fn refused(why: &'static str) -> Self {
+        LinkError::not_sent(why).on(Health::Good)
     }
 
     /// Returns an error of a request that may have been executed, on a connection that is lost.
     pub fn unanswered(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        LinkError { was_sent: true, health: Health::Lost, cause: Arc::from(cause.into()) }
+        LinkError { was_sent: true, ..LinkError::not_sent(cause) }
+    }
+
+    /// Returns this error of a client, of a request that may have been executed if it `was_sent`.
+    pub fn of(
+        cause: impl Into<Box<dyn Error + Send + Sync>>,
+        was_sent: bool,
+        health: Health,
+    ) -> Self {
+        LinkError { was_sent, ..LinkError::not_sent(cause).on(health) }
     }
 
     /// Changes what it says of the connection.
     #[must_use]
     pub fn on(self, health: Health) -> Self {
         LinkError { health, ..self }
+    }
+
+    /// Adds the server's address, unless it has one.
+    #[must_use]
+    pub fn at(self, server: Option<String>) -> Self {
+        LinkError { server: self.server.or(server.map(Arc::from)), ..self }
     }
 
     /// Of connecting: nothing was sent then, whatever the client's error.
@@ -252,12 +317,15 @@ impl LinkError {
 impl fmt::Debug for LinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = if self.was_sent { "Unanswered" } else { "NotSent" };
-        f.debug_tuple(name).field(&self.health).field(&self.cause).finish()
+        f.debug_tuple(name).field(&self.health).field(&self.server).field(&self.cause).finish()
     }
 }
 
 impl fmt::Display for LinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(server) = &self.server {
+            write!(f, "{server}: ")?;
+        }
         self.cause.fmt(f)
     }
 }
@@ -277,10 +345,58 @@ impl From<LinkError> for StoreError {
     }
 }
 
+/// Returns the host and the port of a node, as `MOVED` and `ASK` name it.
+pub fn host_and_port(node: &str) -> Option<(&str, u16)> {
+    let (host, port) = node.rsplit_once(':')?;
+    Some((host, port.parse().ok()?))
+}
+
+/// Checks that the caller is in a tokio runtime, where the client would panic without one.
+///
+/// # Errors
+/// [`LinkError::refused`].
+#[cfg(feature = "tokio")]
+pub fn in_tokio() -> Result<(), LinkError> {
+    let why = "the client runs on tokio, and this is called outside of a tokio runtime";
+    tokio::runtime::Handle::try_current().map(drop).map_err(|_| LinkError::refused(why))
+}
+
 /// A connection of tests, by its number.
 #[cfg(test)]
 impl Link for u32 {
     async fn send(&self, _request: &Request<'_>) -> Result<Reply, LinkError> {
         Ok(Reply::Integer((*self).into()))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_the_server_once() {
+        let error = LinkError::not_sent("Connection refused").at(None);
+        assert_eq!(error.to_string(), "Connection refused");
+        let error = error.at(Some("a:1".to_owned())).at(Some("b:2".to_owned()));
+        assert_eq!(error.to_string(), "a:1: Connection refused");
+        let error = StoreError::from(error);
+        assert_eq!(error.to_string(), "not done: a:1: Connection refused");
+    }
+
+    #[test]
+    fn a_node_has_a_host_and_a_port() {
+        assert_eq!(host_and_port("a:2"), Some(("a", 2)));
+        assert_eq!(host_and_port("::1:2"), Some(("::1", 2)));
+        assert_eq!(host_and_port(":2"), Some(("", 2)));
+        assert_eq!([host_and_port(""), host_and_port("a"), host_and_port("a:b")], [None; 3]);
+    }
+
+    #[cfg(feature = "tokio")]
+    #[test]
+    fn it_is_told_whether_there_is_a_tokio_runtime() {
+        let error = in_tokio().unwrap_err();
+        assert!(!error.was_sent() && error.health() == Health::Good, "{error:?}");
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async { in_tokio() }).unwrap();
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use lockage::notifications::Subscriptions;
 use lockage::notifications::{Listener, Notifications, Wake};
@@ -14,7 +15,7 @@ use lockage_lua::NEEDS_SLOW_PATH;
 
 use crate::batch::BatchCall;
 use crate::call::{Call, Reply, outcome};
-use crate::link::Link;
+use crate::link::{Link, LinkError};
 
 /// Records on a Redis or Valkey server, or on a cluster of them, that a [`Link`] leads to.
 #[derive(Clone, Debug)]
@@ -58,11 +59,32 @@ impl<L: Link> LuaStore<L> {
     ) -> Result<C::Outcome, StoreError> {
         let mut call = Call::new(command, self.time.read());
         loop {
-            let reply = self.link.send(&call.request(key.as_str()).by(deadline)).await?;
+            let sent = self.link.send(&call.request(key.as_str()).by(deadline)).await;
+            let reply = sent.map_err(|error| self.named(error))?;
             if !call.goes_on_after(&reply, self.link.is_cluster()) {
                 return call.outcome(&reply);
             }
         }
+    }
+
+    /// Executes `command` on `key` as [`LuaStore::call`] does, through a link whose futures are always ready.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn call_blocking<C: Command>(
+        &self,
+        key: &Key,
+        command: &C,
+        patience: Duration,
+    ) -> Result<C::Outcome, StoreError> {
+        let call = self.call(key, command, Instant::now().checked_add(patience));
+        // Invariant: a call pends nowhere but in its link, which blocks instead.
+        call.now_or_never().expect("a link that blocks is always ready")
+    }
+
+    /// Returns this error, with the address of the server.
+    pub(crate) fn named(&self, error: LinkError) -> StoreError {
+        error.at(self.link.server()).into()
     }
 
     async fn send_batch(
@@ -73,7 +95,7 @@ impl<L: Link> LuaStore<L> {
     ) -> Result<Reply, StoreError> {
         loop {
             let request = batch.request(keys.iter().copied()).by(deadline);
-            let reply = self.link.send(&request).await?;
+            let reply = self.link.send(&request).await.map_err(|error| self.named(error))?;
             if !batch.goes_on_after(&reply) {
                 return Ok(reply);
             }
@@ -114,6 +136,10 @@ impl<L: Link> Store for LuaStore<L> {
 
     fn supports_batch(&self) -> bool {
         !self.link.is_cluster()
+    }
+
+    fn server(&self) -> Option<String> {
+        self.link.server()
     }
 
     /// In one call where that can be, and otherwise at once.
@@ -170,7 +196,10 @@ impl<L: Link> Notifications for LuaStore<L> {
         let Some(subscriptions) = &self.subscriptions else {
             return Err(StoreError::NotDone(NO_SUBSCRIPTIONS.into()));
         };
-        subscriptions.listen(key.as_str(), wake).await
+        subscriptions.listen(key.as_str(), wake).await.map_err(|error| match error {
+            StoreError::NotDone(cause) => self.named(LinkError::not_sent(cause)),
+            other => other,
+        })
     }
 }
 
@@ -221,11 +250,12 @@ impl fmt::Debug for TimeSource {
     }
 }
 
-/// Makes a client's own type around a [`LuaStore`] one too: `with_clock`, `Store`, `Notifications` and `Replicated`.
+/// Makes a client's own type around a [`LuaStore`] one too: `with_clock`, `Store`, `Notifications` and `Replicated`; or
+/// `with_clock` and `BlockingStore`, where it says `blocking`.
 #[macro_export]
 macro_rules! delegate_store {
-    ($store:ident) => {
-        impl<L> $store<L> {
+    (@clock $store:ident<$of:ident>) => {
+        impl<$of> $store<$of> {
             /// Lets the caller's clock decide instead of the server's: see
             /// [`TimeSource::caller`](::lockage_redis::TimeSource::caller).
             #[must_use]
@@ -237,6 +267,23 @@ macro_rules! delegate_store {
                 $store(self.0.with_clock(clock, skew))
             }
         }
+    };
+    (blocking $store:ident<$of:ident: $bound:path>) => {
+        $crate::delegate_store!(@clock $store<$of>);
+
+        impl<$of: $bound> ::lockage::store::BlockingStore for $store<$of> {
+            fn execute<C: ::lockage::store::Command>(
+                &self,
+                key: &::lockage::Key,
+                command: &C,
+                patience: ::std::time::Duration,
+            ) -> Result<C::Outcome, ::lockage::StoreError> {
+                self.0.call_blocking(key, command, patience)
+            }
+        }
+    };
+    ($store:ident) => {
+        $crate::delegate_store!(@clock $store<L>);
 
         impl<L: $crate::Link> ::lockage::Store for $store<L> {
             async fn execute<C>(
@@ -264,6 +311,10 @@ macro_rules! delegate_store {
 
             fn supports_batch(&self) -> bool {
                 self.0.supports_batch()
+            }
+
+            fn server(&self) -> Option<String> {
+                ::lockage::Store::server(&self.0)
             }
 
             async fn execute_batch<C>(

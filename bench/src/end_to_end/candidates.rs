@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 use fred::clients::Client;
 use fred::interfaces::{ClientLike, KeysInterface};
-use fred::types::config::Config;
+use fred::types::config::{Config, ReconnectPolicy};
 use limitador::AsyncRateLimiter;
 use limitador::limit::Namespace;
 use limitador::storage::redis::AsyncRedisStorage;
@@ -148,7 +148,7 @@ fn redis_rs(url: &str) -> Result<RedisStore<Reconnecting>> {
 }
 
 async fn fred(url: &str) -> Result<Client> {
-    let client = Client::new(Config::from_url(url)?, None, None, None);
+    let client = Client::new(Config::from_url(url)?, None, None, Some(ReconnectPolicy::default()));
     client.init().await?;
     Ok(client)
 }

@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use fred::clients::Client;
+use fred::clients::{Client, Pool};
 use fred::interfaces::ClientLike;
 use fred::types::config::{Config, ConnectionConfig, ReconnectPolicy};
+use lockage::notifications::{Notifications, Wake};
 use lockage::runtime::Tokio;
-use lockage::{Error, Limiter, RetryStore, Store, StoreError};
+use lockage::{AnyStore, Error, Key, Limiter, RetryStore, Store, StoreError};
 use lockage_fred::FredStore;
 use lockage_suite::START_US;
 use lockage_tests::server::{Proxy, Server, VirtualClock};
@@ -114,4 +115,45 @@ async fn a_dropped_store_leaves_no_connection() {
         assert!(Instant::now() < deadline, "it is still connected");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// A client of one's own that would never answer again once its connection is lost is refused while it is there.
+#[tokio::test]
+async fn a_client_that_never_recovers_is_refused() {
+    let server = Server::start();
+    let config = || Config::from_url(&server.url()).unwrap();
+    let client = Client::new(config(), None, None, None);
+    let pool = Pool::new(config(), None, None, None, 1).unwrap();
+    client.init().await.unwrap();
+    pool.init().await.unwrap();
+    let before = server.executions();
+    for store in [AnyStore::new(FredStore::new(client)), AnyStore::new(FredStore::new(pool))] {
+        let error = store_error(&limiter(store)).await;
+        assert!(matches!(error, StoreError::NotDone(_)), "{error:?}");
+        assert!(error.to_string().contains("needs a ReconnectPolicy"), "{error}");
+    }
+    assert_eq!(server.executions(), before);
+}
+
+/// The client would panic there.
+#[test]
+fn a_call_outside_of_tokio_is_not_done() {
+    let server = Server::start();
+    let store = FredStore::connect(Config::from_url(&server.url()).unwrap());
+    let key = Key::new("lock", "id").unwrap();
+    let outside = |store: FredStore<lockage_fred::Reconnecting>| {
+        let calls = limiter(store.clone());
+        let error = pollster::block_on(store_error(&calls)).to_string();
+        assert!(error.contains("outside of a tokio runtime"), "{error}");
+        let error = pollster::block_on(store.listen(&key, Wake::All)).unwrap_err().to_string();
+        assert!(error.contains("outside of a tokio runtime"), "{error}");
+    };
+    outside(store.clone());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        limiter(store.clone()).try_acquire("id", 1).await.unwrap();
+        store.listen(&Key::new("lock", "other").unwrap(), Wake::All).await.unwrap();
+    });
+    // Also of a connection that was made in one.
+    outside(store);
 }

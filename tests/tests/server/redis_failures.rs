@@ -1,13 +1,18 @@
 //! What callers are told when Redis cannot answer: refused, not done and unknown are told apart.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fred::types::config::Config;
+use lockage::notifications::{Notifications, Wake};
+use lockage::runtime::Tokio;
 use lockage::store::RecordError;
-use lockage::{Error, Limit, Limiter, Store, StoreError};
+use lockage::{
+    AnyStore, BlockingLimiter, Error, Key, Limit, Limiter, RetryStore, Store, StoreError,
+};
 use lockage_fred::FredStore;
-use lockage_redis_rs::RedisStore;
-use lockage_tests::server::Server;
+use lockage_redis_rs::{BlockingRedisStore, RedisStore};
+use lockage_tests::server::{Proxy, Server};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client};
 
@@ -176,6 +181,54 @@ async fn a_call_without_an_answer_is_unknown() {
     assert!(matches!(error, StoreError::Unknown(_)), "{error:?}");
     redis::cmd("CLIENT").arg("UNPAUSE").exec(&mut plain).unwrap();
     assert_eq!(limiter.peek("id", 1).await.unwrap().remaining, 3);
+}
+
+/// Where nobody listens, and where nobody answers: each error has the address, and not who asked.
+#[tokio::test]
+async fn an_error_has_the_address_and_no_password() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let address = format!("127.0.0.1:{}", proxy.port());
+    let url = format!("redis://alice:secret@{address}");
+    let client = || Client::open(url.as_str()).unwrap();
+    let [redis_rs, fred] = [
+        AnyStore::new(RedisStore::connect(client())),
+        AnyStore::new(FredStore::connect(Config::from_url(&url).unwrap())),
+    ];
+    proxy.refuse(true);
+    let named = |error: &dyn std::fmt::Display, words: &str| {
+        let text = error.to_string();
+        assert!(text.contains(&address) && text.contains(words), "{text}");
+        assert!(!text.contains("secret") && !text.contains("alice"), "{text}");
+    };
+    let key = Key::new("lock", "id").unwrap();
+    for store in [&redis_rs, &fred] {
+        let error = store_error(&Limiter::new(store.clone(), limit())).await;
+        assert!(matches!(error, StoreError::NotDone(_)), "{error:?}");
+        named(&error, "refused");
+        assert_eq!(store.server().as_deref(), Some(&*address));
+    }
+    let unheard = RedisStore::connect(client()).listen(&key, Wake::All).await.unwrap_err();
+    named(&unheard, "refused");
+    let config = Config::from_url(&url).unwrap();
+    let unheard = FredStore::connect(config).listen(&key, Wake::All).await.unwrap_err();
+    named(&unheard, "refused");
+    let blocking = BlockingLimiter::new(
+        Arc::new(BlockingRedisStore::new(client())),
+        limit(),
+        Duration::from_millis(50),
+    );
+    named(&blocking.try_acquire("id", 1).unwrap_err(), "refused");
+
+    proxy.refuse(false);
+    proxy.black_hole(true);
+    for store in [redis_rs, fred] {
+        let store = RetryStore::new(store, Tokio, Duration::from_millis(50));
+        let error = Limiter::new(store, limit()).peek("id", 1).await.unwrap_err();
+        named(&error, "(attempts: ");
+        named(&error, ", timeout: 50ms)");
+    }
+    named(&blocking.try_acquire("id", 1).unwrap_err(), &address);
 }
 
 #[test]

@@ -116,7 +116,9 @@ async fn fred_over_a_unix_socket() {
 async fn fred_pool() {
     let clock = VirtualClock::new(START_US);
     let Some(server) = Server::with_clock(&clock) else { return };
-    let pool = Pool::new(fred_config(&server.url()), None, None, None, 3).unwrap();
+    let pool =
+        Pool::new(fred_config(&server.url()), None, None, Some(ReconnectPolicy::default()), 3)
+            .unwrap();
     pool.init().await.unwrap();
     run("fred pool", FredStore::new(pool), &|now| clock.set(now)).await;
 }
