@@ -1,5 +1,6 @@
 //! Listening by one connection after the other.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
@@ -15,8 +16,8 @@ use crate::link::{Health, Link, LinkError, Request};
 use crate::reconnecting::Reconnecting;
 use crate::sync::{Mutex, lock};
 
-/// How often a subscription follows a slot to another node.
-const REDIRECTIONS: u32 = 3;
+/// How often a subscription follows a slot to another node, or is asked for again.
+const REPETITIONS: u32 = 3;
 
 /// A connection that listens, and tells its [`SubscriptionSink`] what it hears and when it is over.
 pub trait PubSub: Link + 'static {
@@ -62,6 +63,7 @@ where
                     reply => Ok(Arc::new(Connected {
                         connection,
                         is_sharded: reply == Reply::Integer(1),
+                        subscribed: Mutex::default(),
                     })),
                 }
             }
@@ -72,24 +74,32 @@ where
 struct Connected<P> {
     connection: P,
     is_sharded: bool,
+    /// Channels that the server may have, as far as is known here. Valkey refuses to end a subscription of a client
+    /// that has none, by an error that fred takes for the answer to the next request.
+    subscribed: Mutex<HashSet<String>>,
 }
 
 struct Listening<P>(Reconnecting<Arc<Connected<P>>>);
 
 impl<P: PubSub> Connected<P> {
     async fn subscribe(&self, channel: &str) -> Result<Reply, LinkError> {
-        let mut redirections = 0;
+        let mut repetitions = 0;
+        lock(&self.subscribed).insert(channel.to_owned());
         loop {
             let result = self.connection.subscribe(channel, self.is_sharded).await;
-            // After it, the client knows the way.
-            match &result {
-                Ok(Reply::Error(error))
-                    if error.code() == "MOVED" && redirections < REDIRECTIONS =>
-                {
-                    redirections += 1;
-                }
-                _ => return result,
+            let Ok(Reply::Error(error)) = &result else { return result };
+            // After `MOVED` the client knows the way. `NOSUB` was the answer to an earlier unsubscription.
+            if !matches!(error.code(), "MOVED" | "NOSUB") || repetitions == REPETITIONS {
+                lock(&self.subscribed).remove(channel);
+                return result;
             }
+            repetitions += 1;
+        }
+    }
+
+    fn unsubscribe(&self, channel: &str) {
+        if lock(&self.subscribed).remove(channel) {
+            self.connection.unsubscribe(channel, self.is_sharded);
         }
     }
 }
@@ -124,7 +134,7 @@ impl<P: PubSub> Subscriber for Listening<P> {
 
     fn unsubscribe(&self, channel: &str) {
         if let Some(connected) = self.0.made() {
-            connected.connection.unsubscribe(channel, connected.is_sharded);
+            connected.unsubscribe(channel);
         }
     }
 }
@@ -260,11 +270,26 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_that_has_moved_is_followed() {
+    fn a_slot_that_has_moved_is_followed_and_an_answer_to_another_request_is_none() {
+        for refusal in
+            ["MOVED 1 a:1", "NOSUB 'SUNSUBSCRIBE' command executed not in subscribed mode"]
+        {
+            let server = Server::default();
+            let channels = server.subscriptions();
+            server.seen().refuses = Some(Reply::error(refusal));
+            drop(pollster::block_on(channels.listen("a", Wake::All)).unwrap());
+            assert_eq!(server.asked(), ["1 +a", "1 +a", "1 -a"]);
+        }
+    }
+
+    #[test]
+    fn what_was_refused_is_not_ended() {
         let server = Server::default();
         let channels = server.subscriptions();
-        server.seen().refuses = Some(Reply::error("MOVED 1 a:1"));
+        server.seen().refuses = Some(Reply::error("NOPERM no"));
+        assert!(pollster::block_on(channels.listen("a", Wake::All)).is_err());
+        assert_eq!(server.asked(), ["1 +a"]);
         drop(pollster::block_on(channels.listen("a", Wake::All)).unwrap());
-        assert_eq!(server.asked(), ["1 +a", "1 +a", "1 -a"]);
+        assert_eq!(server.asked(), ["1 +a", "1 -a"]);
     }
 }

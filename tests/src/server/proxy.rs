@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::ports::on_free_port;
-use super::resp::{command_name, frame_length, is_push};
+use super::resp::{command_name, frame_length, is_push, push_name};
 use super::until;
 
 /// A TCP proxy on a free port of 127.0.0.1, gone with its connections when the guard drops.
@@ -124,6 +124,11 @@ impl Proxy {
         }
     }
 
+    /// Refuses to end subscriptions of a client that has none, as Valkey does from 8.0 on.
+    pub fn refuse_unsubscriptions(&self) {
+        self.shared.state().refuses_unsubscriptions = true;
+    }
+
     /// Leads new connections to the server on another port; those that are open stay where they are.
     pub fn lead_to(&self, target_port: u16) {
         self.shared.target_port.store(target_port, Ordering::SeqCst);
@@ -164,6 +169,7 @@ struct Shared {
 struct State {
     closed: bool,
     black_hole: bool,
+    refuses_unsubscriptions: bool,
     delay: Duration,
     to_swallow: u64,
     to_cut_after: u64,
@@ -212,8 +218,8 @@ impl Shared {
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
         let (shared, awaited) = (Arc::clone(self), Mutex::default());
-        let (silent, replicates) = (AtomicBool::new(false), AtomicBool::new(false));
-        Ok(Arc::new(Connection { client, server, shared, awaited, silent, replicates }))
+        let [silent, replicates, subscribed] = [(); 3].map(|()| AtomicBool::new(false));
+        Ok(Arc::new(Connection { client, server, shared, awaited, silent, replicates, subscribed }))
     }
 }
 
@@ -229,6 +235,8 @@ struct Connection {
     silent: AtomicBool,
     /// It carries replication in place of requests and replies.
     replicates: AtomicBool,
+    /// It has a channel.
+    subscribed: AtomicBool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -281,7 +289,8 @@ impl Connection {
             if fate == Fate::Cut {
                 break;
             }
-            if fate == Fate::Pass && (&self.client).write_all(&reply).is_err() {
+            let reply = self.as_valkey(&reply);
+            if fate == Fate::Pass && (&self.client).write_all(reply).is_err() {
                 break;
             }
         }
@@ -343,6 +352,21 @@ impl Connection {
             self.silent.fetch_or(swallow, Ordering::SeqCst);
         }
         if self.silent() { Fate::Lose } else { Fate::Pass }
+    }
+
+    /// Returns what Valkey replies in place of this. One channel at a time is enough here.
+    fn as_valkey<'r>(&self, reply: &'r [u8]) -> &'r [u8] {
+        match push_name(reply) {
+            Some(b"ssubscribe") => self.subscribed.store(true, Ordering::SeqCst),
+            Some(b"sunsubscribe") => {
+                let had_one = self.subscribed.swap(false, Ordering::SeqCst);
+                if !had_one && self.shared.state().refuses_unsubscriptions {
+                    return b"-NOSUB 'SUNSUBSCRIBE' command executed not in subscribed mode\r\n";
+                }
+            }
+            _ => {}
+        }
+        reply
     }
 
     fn awaited(&self) -> MutexGuard<'_, VecDeque<Request>> {

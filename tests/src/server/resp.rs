@@ -29,6 +29,12 @@ pub(super) fn is_push(reply: &[u8]) -> bool {
     reply.first() == Some(&b'>')
 }
 
+/// What a push is of, `message` say.
+pub(super) fn push_name(reply: &[u8]) -> Option<&[u8]> {
+    let name = reply.split(|byte| *byte == b'\n').nth(2).filter(|_| is_push(reply))?;
+    Some(name.trim_ascii_end())
+}
+
 /// The command's name in capitals, of a request that is an array of bulk strings or a plain line.
 pub(super) fn command_name(request: &[u8]) -> String {
     let first = match request.first() {
@@ -45,7 +51,7 @@ fn line(bytes: &[u8]) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::{command_name, frame_length};
+    use super::{command_name, frame_length, push_name};
 
     #[test]
     fn a_frame_ends_where_it_ends_and_not_before() {
@@ -74,6 +80,13 @@ mod tests {
                 assert_eq!(frame_length(&frame.as_bytes()[..end]), None, "{:?}", &frame[..end]);
             }
         }
+    }
+
+    #[test]
+    fn a_push_has_a_name() {
+        let push = b">3\r\n$12\r\nsunsubscribe\r\n$1\r\nc\r\n:0\r\n";
+        assert_eq!(push_name(push), Some(&b"sunsubscribe"[..]));
+        assert_eq!([push_name(b"*1\r\n$1\r\na\r\n"), push_name(b":1\r\n")], [None; 2]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use lockage::runtime::Tokio;
 use lockage::{RetryStore, StoreError};
 use lockage_fred::FredStore;
 use lockage_redis_rs::RedisStore;
-use lockage_tests::server::Server;
+use lockage_tests::server::{Proxy, Server};
 
 use super::{BOUND, fred, heard, key, nobody_waits_for_a_silent_server, publish, redis_rs, signal};
 
@@ -26,7 +26,11 @@ async fn what_is_forbidden_is_not_done(store: impl Notifications, server: &Serve
 }
 
 fn with_user(server: &Server, password: &str) -> String {
-    server.url().replace("://", &format!("://waiter:{password}@"))
+    as_waiter(&server.url(), password)
+}
+
+fn as_waiter(url: &str, password: &str) -> String {
+    url.replace("://", &format!("://waiter:{password}@"))
 }
 
 fn forbid_channels(server: &Server) {
@@ -55,6 +59,21 @@ async fn what_is_forbidden_is_not_done_through_fred() {
     let server = Server::start();
     forbid_channels(&server);
     let store = FredStore::connect(Config::from_url(&with_user(&server, "p")).unwrap());
+    what_is_forbidden_is_not_done(store, &server, "p").await;
+}
+
+/// Valkey refuses to end a subscription that it has refused. fred takes that for the answer to the next request.
+#[tokio::test]
+async fn what_valkey_refuses_is_asked_for_once() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    proxy.refuse_unsubscriptions();
+    forbid_channels(&server);
+    let url = as_waiter(&proxy.url(), "p");
+    let store = FredStore::connect(Config::from_url(&url).unwrap());
+    what_is_forbidden_is_not_done(store, &server, "p").await;
+    forbid_channels(&server);
+    let store = RedisStore::connect(redis::Client::open(url).unwrap());
     what_is_forbidden_is_not_done(store, &server, "p").await;
 }
 
