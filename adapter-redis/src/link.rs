@@ -13,6 +13,13 @@ use crate::replicated::Acknowledged;
 use crate::sync::{Mutex, lock};
 
 /// A way to a server or a cluster, by some client.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a link to a server",
+    label = "this is not a `Link`",
+    note = "`RedisStore::new` takes a `MultiplexedConnection`, or by the feature `connection-manager` a `ConnectionManager`; `RedisStore::connect` takes a `redis::Client`",
+    note = "`FredStore::new` takes a `Client` or a `Pool`; `FredStore::connect` takes a `Config`",
+    note = "another client needs a `Link` of its own, in a `LuaStore` of `lockage-redis`"
+)]
 pub trait Link: Send + Sync {
     /// Sends the request at most once and waits for its reply, which may be an error.
     ///

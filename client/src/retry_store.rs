@@ -77,6 +77,35 @@ impl<S, R> RetryStore<S, R> {
     }
 }
 
+/// A store whose calls have a timeout: a [`RetryStore`].
+///
+/// Waiting, and what a limiter does when its store is away, need one.
+#[diagnostic::on_unimplemented(
+    message = "the calls of `{Self}` have no timeout",
+    label = "this needs a store with a timeout",
+    note = "wrap the store in `RetryStore`: `RetryStore::new(store, Tokio, Duration::from_millis(250))`"
+)]
+pub trait HasTimeout: Store + sealed::Sealed {
+    /// Whose clock measures it.
+    type Runtime: Runtime;
+
+    #[doc(hidden)]
+    fn runtime(&self) -> &Self::Runtime;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl<S, R> Sealed for super::RetryStore<S, R> {}
+}
+
+impl<S: Store, R: Runtime> HasTimeout for RetryStore<S, R> {
+    type Runtime = R;
+
+    fn runtime(&self) -> &R {
+        &self.runtime
+    }
+}
+
 impl<S: Store, R: Runtime> RetryStore<S, R> {
     /// Makes attempts until one is answered, or until it is too late or not safe to make another one. Each is
     /// told how long it may take.

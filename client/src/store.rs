@@ -12,10 +12,15 @@ pub use crate::fenced::Fenced;
 use crate::key::Key;
 pub use crate::key::KeyError;
 pub use crate::replicated::Replicated;
-pub use crate::retry_store::NoAnswer;
+pub use crate::retry_store::{HasTimeout, NoAnswer};
 
 /// Where records live: executes one command of one machine on one key, atomically, at the store's
 /// own time.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a store",
+    label = "this is not a `Store`",
+    note = "stores are `MemoryStore` of `lockage-memory`, `RedisStore` of `lockage-redis-rs`, `FredStore` of `lockage-fred`, and a `RetryStore` around one of them"
+)]
 pub trait Store: Send + Sync {
     /// Executes `command` on `key`.
     ///

@@ -13,6 +13,9 @@ pub mod server;
 pub mod simulated;
 pub mod vectors;
 
+/// For programs that are compiled by the tests of compile errors.
+pub use {lockage, lockage_fred, lockage_memory, lockage_redis_rs};
+
 /// The README's programs compile, and the first one runs.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]

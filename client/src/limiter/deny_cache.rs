@@ -10,7 +10,7 @@ use super::denials::Denials;
 use super::pipeline::{Next, Stage, Target};
 use crate::error::Error;
 use crate::key::Key;
-use crate::retry_store::RetryStore;
+use crate::retry_store::HasTimeout;
 use crate::runtime::Runtime;
 use crate::store::Store;
 
@@ -101,13 +101,16 @@ pub struct DenyCacheStats {
     pub evictions: u64,
 }
 
-impl<S: Store, R: Runtime> Limiter<RetryStore<S, R>> {
+impl<S: Store> Limiter<S> {
     /// Answers here what is known to be denied: see [`DenyCache`]. Clones of the limiter share what
     /// they know.
     ///
     /// # Errors
     /// [`ConfigError::Zero`] for no keys, or an age of zero.
-    pub fn with_deny_cache(mut self, cache: DenyCache) -> Result<Self, ConfigError> {
+    pub fn with_deny_cache(mut self, cache: DenyCache) -> Result<Self, ConfigError>
+    where
+        S: HasTimeout,
+    {
         let runtime = self.store.runtime().clone();
         let denials = Denials::new(cache, move || runtime.now())?;
         self.stages.deny_cache = Some(denials.into());

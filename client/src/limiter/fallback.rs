@@ -16,7 +16,7 @@ use super::limit_source::Known;
 use super::pipeline::{Next, Stage, Target};
 use crate::error::{Error, StoreError};
 use crate::key::Key;
-use crate::retry_store::RetryStore;
+use crate::retry_store::HasTimeout;
 use crate::runtime::Runtime;
 use crate::store::{BlockingStore, Store};
 
@@ -98,12 +98,15 @@ impl From<Instead> for Fallback {
     }
 }
 
-impl<S: Store, R: Runtime> Limiter<RetryStore<S, R>> {
+impl<S: Store> Limiter<S> {
     /// Sets what is decided while the store does not answer. Without it, callers get the error.
     ///
     /// # Errors
     /// [`ConfigError`] if the limit leaves no share for each process.
-    pub fn with_fallback(mut self, fallback: Fallback) -> Result<Self, ConfigError> {
+    pub fn with_fallback(mut self, fallback: Fallback) -> Result<Self, ConfigError>
+    where
+        S: HasTimeout,
+    {
         if let Instead::Share { of, .. } = fallback.instead {
             match self.source.limit() {
                 Some(limit) => drop(limit.share(of)?),

@@ -9,7 +9,7 @@ use super::call::Call;
 use super::pipeline::{Next, Stage, Target};
 use super::{Limiter, REQUEST_IDS};
 use crate::error::Error;
-use crate::retry_store::RetryStore;
+use crate::retry_store::HasTimeout;
 use crate::runtime::{Runtime, random_bits};
 use crate::store::Store;
 
@@ -38,7 +38,7 @@ pub(super) fn random_id(random: impl Fn() -> u64) -> RequestId {
     RequestId::from_u128(random_bits(random))
 }
 
-impl<S: Store, R: Runtime> Limiter<RetryStore<S, R>> {
+impl<S: Store> Limiter<S> {
     /// Gives each acquire of a single cost, and each adjustment, an id that the store remembers for
     /// `window` (1 us to 2^50 us), so that a call whose answer was lost is retried and charged once.
     ///
@@ -48,7 +48,10 @@ impl<S: Store, R: Runtime> Limiter<RetryStore<S, R>> {
     ///
     /// # Errors
     /// [`ConfigError`] for a `window` out of range, and for a limiter that coalesces.
-    pub fn with_idempotency(mut self, window: Duration) -> Result<Self, ConfigError> {
+    pub fn with_idempotency(mut self, window: Duration) -> Result<Self, ConfigError>
+    where
+        S: HasTimeout,
+    {
         let runtime = self.store.runtime().clone();
         let random = Box::new(move || runtime.random());
         // Checked here, so that no call need fail.

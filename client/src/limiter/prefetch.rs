@@ -13,7 +13,7 @@ use super::permits::{Permits, Step};
 use super::pipeline::{Next, Stage, Target};
 use crate::error::Error;
 use crate::key::Key;
-use crate::retry_store::RetryStore;
+use crate::retry_store::HasTimeout;
 use crate::runtime::Runtime;
 use crate::store::Store;
 
@@ -88,7 +88,7 @@ pub struct PrefetchStats {
     pub keys: usize,
 }
 
-impl<S: Store, R: Runtime> Limiter<RetryStore<S, R>> {
+impl<S: Store> Limiter<S> {
     /// Takes permits ahead, for `try_acquire` and `acquire_within`: see [`Prefetch`] for how much more that may admit. Clones of the
     /// limiter share what is held; another limiter has its own.
     ///
@@ -132,7 +132,10 @@ impl<S: Store, R: Runtime> Limiter<RetryStore<S, R>> {
     /// # Errors
     /// [`ConfigError::Zero`] and [`ConfigError::TooLarge`] for what is out of range, and [`ConfigError::Conflict`] for a
     /// limit with a [`LeakyBucket`](crate::limiter::LeakyBucket), whose turns are somebody's.
-    pub fn with_prefetch(mut self, prefetch: Prefetch) -> Result<Self, ConfigError> {
+    pub fn with_prefetch(mut self, prefetch: Prefetch) -> Result<Self, ConfigError>
+    where
+        S: HasTimeout,
+    {
         let Prefetch { permits, lease, .. } = prefetch;
         let roomy = || FixedWindow::new(permits.saturating_add(1), Duration::from_secs(1));
         let limit = match self.source.limit() {

@@ -17,7 +17,7 @@ use super::idempotency::random_id;
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 use crate::blocking::{BlockingLimiter, ready};
 use crate::error::Error;
-use crate::retry_store::RetryStore;
+use crate::retry_store::HasTimeout;
 use crate::runtime::Runtime;
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 use crate::store::BlockingStore;
@@ -27,19 +27,21 @@ use crate::store::Store;
 macro_rules! verbs {
     ($(
         $(#[$about:meta])*
-        impl<S: Store $(, $R:ident: Runtime)?> Limiter<$on:ty> {
+        impl<S: Store> Limiter<S> {
             $(
                 $(#[$doc:meta])*
-                pub async fn $verb:ident(&$self:ident $(, $argument:ident: $type:ty)* $(,)?) -> $result:ty $body:block
+                pub async fn $verb:ident(&$self:ident $(, $argument:ident: $type:ty)* $(,)?) -> $result:ty
+                $(where S: $bound:ident)? $body:block
             )*
         }
     )*) => {
         $(
             $(#[$about])*
-            impl<S: Store $(, $R: Runtime)?> Limiter<$on> {
+            impl<S: Store> Limiter<S> {
                 $(
                     $(#[$doc])*
-                    pub async fn $verb(&$self $(, $argument: $type)*) -> $result $body
+                    pub async fn $verb(&$self $(, $argument: $type)*) -> $result
+                    $(where S: $bound)? $body
                 )*
             }
         )*
@@ -323,7 +325,7 @@ impl<S: Store> Limiter<S> {
 }
 
 /// # Waiting
-impl<S: Store, R: Runtime> Limiter<RetryStore<S, R>> {
+impl<S: Store> Limiter<S> {
     /// Waits until a request of `cost` (at least 1) for `id` is admitted, and charges it. In the queue of a
     /// [`LeakyBucket`](crate::limiter::LeakyBucket) it waits until its turn, too.
     ///
@@ -345,7 +347,10 @@ impl<S: Store, R: Runtime> Limiter<RetryStore<S, R>> {
     ///
     /// # Errors
     /// [`Error`], of the first call that fails.
-    pub async fn acquire_within(&self, id: &str, cost: u64, timeout: Duration) -> Result<Decision, Error> {
+    pub async fn acquire_within(&self, id: &str, cost: u64, timeout: Duration) -> Result<Decision, Error>
+    where
+        S: HasTimeout
+    {
         let (acquire, runtime) = (AcquireOne::new(&self.source, cost)?, self.store.runtime());
         let mut wait = Wait::new(runtime.now(), timeout);
         loop {
@@ -366,7 +371,10 @@ impl<S: Store, R: Runtime> Limiter<RetryStore<S, R>> {
     ///
     /// # Errors
     /// [`Error`].
-    pub async fn reserve(&self, id: &str, cost: u64, hold: Duration) -> Result<Reserved, Error> {
+    pub async fn reserve(&self, id: &str, cost: u64, hold: Duration) -> Result<Reserved, Error>
+    where
+        S: HasTimeout
+    {
         let request = random_id(|| self.store.runtime().random());
         self.reserve_as(id, cost, request, hold).await
     }

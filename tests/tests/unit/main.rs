@@ -3,6 +3,7 @@
 
 mod calendar;
 mod coalescing;
+mod compile_errors;
 mod deny_cache;
 mod deny_cache_exact;
 mod examples;

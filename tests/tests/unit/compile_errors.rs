@@ -1,0 +1,86 @@
+//! What the compiler says to programs that give a store or a client where it does not fit.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::SystemTime;
+
+const SETUP: &str = r#"
+    use std::time::Duration;
+    use lockage_tests::lockage::{Error, Limiter, RetryStore, Store, runtime::Tokio};
+    use lockage_tests::lockage_fred::FredStore;
+    use lockage_tests::lockage_memory::MemoryStore;
+    use lockage_tests::lockage_redis_rs::RedisStore;
+
+    /// A pool of some other crate.
+    pub struct Pool;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn limiter<S: Store>(store: S) -> Limiter<S> {
+        Limiter::new(store, "fixed-window 1/s".parse().unwrap())
+    }
+"#;
+
+#[test]
+fn waiting_on_a_store_without_a_timeout_points_to_one() {
+    let waits = |store: &str, verb: &str| errors(&format!("limiter({store}).{verb}.await?;"));
+    let timed = "RetryStore::new(MemoryStore::new(), Tokio, SECOND)";
+    for verb in ["acquire_within(\"id\", 1, SECOND)", "reserve(\"id\", 1, SECOND)"] {
+        assert_eq!(waits(timed, verb), "");
+        let told = waits("MemoryStore::new()", verb);
+        assert!(told.contains("the calls of `MemoryStore<SystemClock>` have no timeout"), "{told}");
+        assert!(told.contains("wrap the store in `RetryStore`: `RetryStore::new(store,"), "{told}");
+    }
+}
+
+#[test]
+fn an_option_on_a_store_without_a_timeout_points_to_one() {
+    let told = errors("_ = limiter(MemoryStore::new()).with_idempotency(SECOND);");
+    assert!(told.contains("wrap the store in `RetryStore`: `RetryStore::new(store,"), "{told}");
+}
+
+#[test]
+fn a_pool_of_another_crate_points_to_what_is_taken() {
+    for store in ["RedisStore", "FredStore"] {
+        let told = errors(&format!("limiter({store}::new(Pool)).try_acquire(\"id\", 1).await?;"));
+        assert!(told.contains("Pool>` is not a link to a server"), "{told}");
+        assert!(told.contains(&format!("`{store}::new` takes a ")), "{told}");
+        assert!(told.contains("another client needs a `Link` of its own"), "{told}");
+    }
+    let told = errors("limiter(Pool).try_acquire(\"id\", 1).await?;");
+    assert!(told.contains("`Pool` is not a store"), "{told}");
+    assert!(told.contains("stores are `MemoryStore` of `lockage-memory`, "), "{told}");
+}
+
+/// The errors of a program that does this.
+fn errors(statement: &str) -> String {
+    let program =
+        format!("{SETUP} pub async fn program() -> Result<(), Error> {{ {statement} Ok(()) }}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let deps = std::env::current_exe().expect("this program").with_file_name("");
+    let mut library = std::ffi::OsString::from("lockage_tests=");
+    library.push(newest_library(&deps));
+    let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    rustc.args(["--edition=2024", "--crate-type=lib", "--emit=metadata", "--cap-lints=allow", "-"]);
+    rustc.arg("--out-dir").arg(folder.path()).arg("-L").arg(deps).arg("--extern").arg(library);
+    rustc.stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut rustc = rustc.spawn().expect("rustc is there, by which this was built");
+    rustc.stdin.take().expect("a pipe").write_all(program.as_bytes()).expect("rustc reads");
+    let output = rustc.wait_with_output().expect("rustc ends");
+    let errors = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.success(), errors.is_empty(), "{errors}");
+    errors
+}
+
+/// The library of tests that was built last, with all that it is built on beside it.
+fn newest_library(deps: &Path) -> PathBuf {
+    let files = fs::read_dir(deps).expect("a folder").map(|file| file.expect("a file").path());
+    let libraries = files.filter(|path| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.starts_with("liblockage_tests-") && name.ends_with(".rlib")
+    });
+    let built = |path: &PathBuf| -> Option<SystemTime> { path.metadata().ok()?.modified().ok() };
+    libraries.max_by_key(built).expect("this was built with it")
+}
