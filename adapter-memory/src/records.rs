@@ -3,9 +3,9 @@
 use std::hash::{BuildHasher, RandomState};
 
 use lockage::store::{Command, RecordError};
-use lockage_core::{CompactRecord, Publish, Record, Timestamp};
+use lockage_core::{CompactRecord, Publish, Record, Timestamp, key_beside};
 
-use crate::shards::{Rules, Shards};
+use crate::shards::{Rules, Shards, Table};
 
 #[derive(Default)]
 pub(crate) struct Records {
@@ -62,23 +62,25 @@ impl Rules<Entry> for Records {
 }
 
 impl Shards<Records, Entry> {
-    /// Runs a command, and returns its outcome and whom to notify.
+    /// Runs a command, and returns its outcome and whom to notify. The key beside is in the same shard, under the same
+    /// lock.
     pub(crate) fn run<C: Command>(
         &self,
         key: &str,
         command: &C,
         now: Timestamp,
     ) -> Result<(C::Outcome, Publish), RecordError> {
-        let run = |slot: &mut Option<Record>| {
-            let outcome = command.apply(slot, now)?;
-            let publish = command.publishes(&outcome, slot.as_ref());
-            Ok((outcome, publish))
-        };
         let hash = self.rules.hasher.hash_one(key);
         let tag = hash as u32;
         let mut table = self.lock(hash);
-        let is_it = |entry: &Entry| entry.tag == tag && *entry.kept.key == *key;
-        let result = match table.entries.find_entry(spread(tag), is_it) {
+        let beside = command.beside().map(|id| key_beside(key, id));
+        let mut other = beside.as_deref().and_then(|key| self.take(&mut table, key));
+        let mut run = |slot: &mut Option<Record>| {
+            let outcome = command.apply_beside(slot, &mut other, now)?;
+            let publish = command.publishes(&outcome, slot.as_ref());
+            Ok((outcome, publish))
+        };
+        let result = match table.entries.find_entry(spread(tag), is_of(tag, key)) {
             Ok(mut entry) => {
                 let (result, is_left) = entry.get_mut().kept.record.run(run);
                 if !is_left {
@@ -95,7 +97,21 @@ impl Shards<Records, Entry> {
                 result
             }
         };
+        if let (Some(key), Some(record)) = (beside, other) {
+            let tag = self.rules.hasher.hash_one(&*key) as u32;
+            self.add(&mut table, Entry::new(tag, &key, record), now);
+        }
         self.unlock(table, now);
         result
     }
+
+    fn take(&self, table: &mut Table<Entry>, key: &str) -> Option<Record> {
+        let tag = self.rules.hasher.hash_one(key) as u32;
+        let entry = table.entries.find_entry(spread(tag), is_of(tag, key)).ok()?;
+        entry.remove().0.kept.record.into_record()
+    }
+}
+
+fn is_of(tag: u32, key: &str) -> impl Fn(&Entry) -> bool {
+    move |entry| entry.tag == tag && *entry.kept.key == *key
 }

@@ -19,12 +19,14 @@ pub struct BatchCall {
 
 impl BatchCall {
     /// Returns the call of these commands, or nothing where they do not go into one: it takes commands of one
-    /// script, whose arguments begin alike, and of which what differs is numbers.
+    /// script and one key each, whose arguments begin alike, and of which what differs is numbers.
     pub fn new<'c, C: Command + 'c>(
         commands: impl Iterator<Item = &'c C>,
         time: CallTime,
     ) -> Option<Self> {
-        let each: Vec<ScriptCall> = commands.map(|command| command.encode().at(time)).collect();
+        let of_one_key =
+            |command: &C| command.beside().is_none().then(|| command.encode().at(time));
+        let each = commands.map(of_one_key).collect::<Option<Vec<ScriptCall>>>()?;
         let id = each.first()?.script();
         if each.iter().any(|call| call.script() != id) {
             return None;

@@ -4,7 +4,8 @@ use std::fmt;
 
 use lockage::StoreError;
 use lockage_core::{
-    CallTime, Command, Encoded, ReplyError, ScriptCall, read_integer_reply, read_packed_reply,
+    CallTime, Command, Encoded, ReplyError, ScriptCall, key_beside, read_integer_reply,
+    read_packed_reply,
 };
 use lockage_lua::{NEEDS_SLOW_PATH, script};
 
@@ -43,7 +44,8 @@ impl<'a, C: Command> Call<'a, C> {
         &self.call
     }
 
-    /// Returns what to send: `EVALSHA digest 1 key argument...`, or `EVAL` with the script's text.
+    /// Returns what to send: `EVALSHA digest 1 key argument...`, with two keys where the command has one
+    /// [beside](Command::beside), or `EVAL` with the script's text.
     pub fn request<'r>(&'r self, key: &'r str) -> Request<'r> {
         let script = script(self.call.script());
         let request = match self.with_text {
@@ -55,7 +57,11 @@ impl<'a, C: Command> Call<'a, C> {
             is_asking: self.is_asking,
             count: self.redirections,
         };
-        self.call.arguments().fold(request.with("1").with_key(key), Request::with).along(redirect)
+        let request = match self.command.beside() {
+            None => request.with("1").with_key(key),
+            Some(id) => request.with("2").with_key(key).with_owned(key_beside(key, id)),
+        };
+        self.call.arguments().fold(request, Request::with).along(redirect)
     }
 
     /// Takes a reply, and returns whether to send the next [`Call::request`] at once.

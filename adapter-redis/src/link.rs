@@ -160,6 +160,13 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// Adds an argument that is made for it.
+    #[must_use]
+    pub(crate) fn with_owned(mut self, argument: String) -> Self {
+        self.arguments.push(Cow::Owned(argument.into_bytes()));
+        self
+    }
+
     /// Adds a key, by which a cluster finds the node.
     #[must_use]
     pub(crate) fn with_key(self, key: &'a str) -> Self {

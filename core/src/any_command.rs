@@ -8,6 +8,7 @@ use core::fmt;
 use crate::call::{PackedCall, TextCall};
 use crate::command::{Command, Publish};
 use crate::error::{RecordError, ReplyError};
+use crate::limiter::RequestId;
 use crate::record::Record;
 use crate::time::Timestamp;
 
@@ -53,6 +54,13 @@ trait DynCommand: Send + Sync {
     fn encode_packed(&self) -> Option<PackedCall>;
     fn outcome(&self, reply: &[i64]) -> Result<AnyOutcome, ReplyError>;
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<AnyOutcome, RecordError>;
+    fn beside(&self) -> Option<RequestId>;
+    fn apply_beside(
+        &self,
+        slot: &mut Option<Record>,
+        beside: &mut Option<Record>,
+        now: Timestamp,
+    ) -> Result<AnyOutcome, RecordError>;
     fn is_repeatable(&self) -> bool;
     fn publishes(&self, outcome: &dyn Any, stored: Option<&Record>) -> Publish;
 }
@@ -76,6 +84,19 @@ impl<C: Command> DynCommand for C {
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<AnyOutcome, RecordError> {
         Ok(Box::new(Command::apply(self, slot, now)?))
+    }
+
+    fn beside(&self) -> Option<RequestId> {
+        Command::beside(self)
+    }
+
+    fn apply_beside(
+        &self,
+        slot: &mut Option<Record>,
+        beside: &mut Option<Record>,
+        now: Timestamp,
+    ) -> Result<AnyOutcome, RecordError> {
+        Ok(Box::new(Command::apply_beside(self, slot, beside, now)?))
     }
 
     fn is_repeatable(&self) -> bool {
@@ -105,6 +126,19 @@ impl Command for AnyCommand {
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<AnyOutcome, RecordError> {
         self.0.apply(slot, now)
+    }
+
+    fn beside(&self) -> Option<RequestId> {
+        self.0.beside()
+    }
+
+    fn apply_beside(
+        &self,
+        slot: &mut Option<Record>,
+        beside: &mut Option<Record>,
+        now: Timestamp,
+    ) -> Result<AnyOutcome, RecordError> {
+        self.0.apply_beside(slot, beside, now)
     }
 
     fn is_repeatable(&self) -> bool {

@@ -1,7 +1,11 @@
 //! One operation on one key, here and as a script, and how a script's reply is read.
 
+use alloc::format;
+use alloc::string::String;
+
 use crate::call::{Encoded, PackedCall, TextCall};
 use crate::error::{RecordError, ReplyError};
+use crate::limiter::RequestId;
 use crate::record::Record;
 use crate::time::Timestamp;
 
@@ -59,6 +63,28 @@ pub trait Command: Clone + Send + Sync + 'static {
         now: Timestamp,
     ) -> Result<Self::Outcome, RecordError>;
 
+    /// Returns which other key the command works on, if it does: the one of this id beside its own, which
+    /// [`key_beside`] names. It is declared in every call, and has the same hash tag.
+    fn beside(&self) -> Option<RequestId> {
+        None
+    }
+
+    /// Runs the machine as [`Command::apply`] does, on its own key and on the one [beside](Command::beside) it.
+    ///
+    /// A store calls this one. [`Command::apply`] of a command with two keys takes the other one for empty.
+    ///
+    /// # Errors
+    /// As of [`Command::apply`]; both slots are then unchanged.
+    fn apply_beside(
+        &self,
+        slot: &mut Option<Record>,
+        beside: &mut Option<Record>,
+        now: Timestamp,
+    ) -> Result<Self::Outcome, RecordError> {
+        let _ = beside;
+        self.apply(slot, now)
+    }
+
     /// Whether it is safe to run once more after its answer was lost: that changes nothing more, and
     /// gets what was done the first time the same answer again.
     fn is_repeatable(&self) -> bool {
@@ -71,6 +97,12 @@ pub trait Command: Clone + Send + Sync + 'static {
         let _ = (outcome, stored);
         Publish::Nothing
     }
+}
+
+/// Returns the name of the key of this id beside `key`: `key:id`. What is in braces in `key` is its hash tag,
+/// and so that of this one.
+pub fn key_beside(key: &str, id: RequestId) -> String {
+    format!("{key}:{id}")
 }
 
 /// What is published for a key.
@@ -125,6 +157,15 @@ scripts! {
     CalendarWindowAcquire = "calendar_window_acquire",
     CompositeAcquire = "composite_acquire",
     LimiterAcquire = "limiter_acquire",
+    LimiterReserve = "limiter_reserve",
+    FixedWindowReserve = "fixed_window_reserve",
+    SlidingWindowReserve = "sliding_window_reserve",
+    TokenBucketReserve = "token_bucket_reserve",
+    IntervalBucketReserve = "interval_bucket_reserve",
+    FixedWindowSettle = "fixed_window_settle",
+    SlidingWindowSettle = "sliding_window_settle",
+    TokenBucketSettle = "token_bucket_settle",
+    IntervalBucketSettle = "interval_bucket_settle",
     LimiterPeek = "limiter_peek",
     LimiterAdjust = "limiter_adjust",
     LimiterSettle = "limiter_settle",

@@ -166,8 +166,6 @@ pub enum RecordError {
     Damaged,
     /// An id that was used before, for another operation or another cost.
     OperationReused,
-    /// [`crate::MAX_RESERVATIONS`] reservations of this key are open.
-    TooManyReservations,
     /// The key has a stored limit (see [`crate::SetLimit`]), and the command names a limit of its
     /// own.
     LimitIsStored,
@@ -178,12 +176,11 @@ pub enum RecordError {
 
 impl RecordError {
     /// Returns the status that scripts reply for this error; 0 is success.
-    const STATUS: [(i64, RecordError); 7] = [
+    const STATUS: [(i64, RecordError); 6] = [
         (1, RecordError::OtherKind),
         (2, RecordError::OtherVersion),
         (4, RecordError::Damaged),
         (5, RecordError::OperationReused),
-        (7, RecordError::TooManyReservations),
         (8, RecordError::LimitIsStored),
         (10, RecordError::ClockOff),
     ];
@@ -213,9 +210,6 @@ impl fmt::Display for RecordError {
             RecordError::Damaged => "the key's record cannot be read: somebody else wrote to it",
             RecordError::OperationReused => {
                 "the id was used before, for another operation or request: make a new one for each"
-            }
-            RecordError::TooManyReservations => {
-                "too many reservations of this key are open: settle them, or hold them for less time"
             }
             RecordError::LimitIsStored => {
                 "the key's limit is stored with it: follow that one, or reset the key to be rid of it"

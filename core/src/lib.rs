@@ -54,7 +54,7 @@ pub use any_command::{AnyCommand, AnyOutcome};
 pub use call::{
     CallTime, Encoded, PackedCall, ScriptCall, TextCall, read_integer_reply, read_packed_reply,
 };
-pub use command::{Command, Publish, ScriptId};
+pub use command::{Command, Publish, ScriptId, key_beside};
 pub use decision::{Decision, DenialReason, Origin, Part, Verdict};
 pub use error::{ConfigError, CostError, RecordError, ReplyError};
 pub use id::IdError;
@@ -64,10 +64,10 @@ pub use limit::{
     SlidingWindow, TokenBucket, Zone, parse_duration, parse_rate,
 };
 pub use limiter::{
-    Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, LimitCommand, MAX_COSTS,
-    MAX_RESERVATIONS, Peek, REMEMBERED_REQUESTS, RequestId, Reservation, Reserve, Reserved, Reset,
-    Scope, SetLimit, Settle, Settlement, StoredLimit, StoredLimitOutcome, TakeTurn, Ticket, Turn,
-    WithStoredLimit,
+    Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, EXACT_RESERVATIONS,
+    LimitCommand, MAX_COSTS, Peek, REMEMBERED_REQUESTS, RequestId, Reservation, Reserve, Reserved,
+    Reset, Scope, SetLimit, Settle, Settlement, StoredLimit, StoredLimitOutcome, TakeTurn, Ticket,
+    Turn, WithStoredLimit,
 };
 pub use record::{CompactRecord, Record, Stored};
 #[cfg(target_has_atomic = "64")]

@@ -34,6 +34,9 @@ if now >= closes then
   end
 end
 
+-- @identity
+identity = closes
+
 -- @left
 left = limit - used
 

@@ -23,6 +23,9 @@ if used == 0 or now >= opened + window then
   if now > opened then opened = now end
 end
 
+-- @identity
+identity = opened
+
 -- @left
 left = limit - used
 

@@ -30,6 +30,9 @@ if now > last then
   end
 end
 
+-- @identity
+identity = (last - last % window) / window
+
 -- @left
 left = limit - current
 if previous > 0 then

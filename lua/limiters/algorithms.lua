@@ -2,7 +2,7 @@
 -- it is wrong: how many numbers a state has (`size`), which of them is `counted`, `unit` for each unit of cost, which
 -- counts what was in the window before (`previous`), and which is the `latest` time that counts; the `capacity` and the
 -- length of a `window`; `most`, the most that can be counted with every step exact and every time in range; and whether
--- it is a queue, whose requests have turns. Behind the configuration stands what a call gives, of a record zeros.
+-- it is a queue, whose requests have turns, and whether a bucket, which empties as time passes. Behind the configuration stands what a call gives, of a record zeros.
 local algorithms = {}
 $for_each_algorithm
 
@@ -18,6 +18,7 @@ function algorithms.$TAG($limit)
   local counter = {
     size = $STATES, counted = $COUNTED, latest = $LATEST, previous = $PREVIOUS, is_queue = $IS_QUEUE,
     capacity = $capacity, unit = $unit, window = $window, most = most,
+    is_bucket = $IS_BUCKET,
   }
 
   -- The state as it counts now; a fresh one where there is none.
@@ -46,6 +47,15 @@ function algorithms.$TAG($limit)
   end
 
   $end_given
+  $if_identity
+  -- What tells the window that the state is in from others.
+  function counter.window_of($state)
+    local identity
+    $identity
+    return identity
+  end
+  $end_identity
+
   function counter.fresh_at($state)
     local till
     $fresh_at

@@ -5,6 +5,6 @@ $requests
 $counters
 $log_entries
 $any_record
-$reservations
 $limit_record
+$reservations
 $conversion

@@ -93,5 +93,5 @@ function convert(old)
     end
   end
   convert_logs(logs_of(old), most)
-  requests, known, reservations, reserved = {}, nil, {}, nil
+  requests, known, generation = {}, nil, nil
 end

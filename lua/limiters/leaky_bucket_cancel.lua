@@ -22,7 +22,7 @@ if refused then return refused end
 if policy then return {LIMIT_IS_STORED} end
 local state
 -- With reservations behind it a state is not told as it was stored, so that nothing can be given back exactly.
-if record and sub(record, 1, #head) == head and not find(record, '|[rs]') then
+if record and sub(record, 1, #head) == head and not find(record, '|r') then
   state, refused = read_state(record, #head + 1)
   if refused then return refused end
 end

@@ -17,6 +17,7 @@ local converted        -- whether the record was of another limit
 local prior            -- the state as it was stored, of a limit that is one counter and its own record with no more to it
                        -- than the fast path knows, or requests that are remembered
 local convert          -- see conversion.lua
+local read_reservations, lower_reservations, reservations_behind   -- see reservations.lua
 -- Of a call under the limit that is stored with the record, not under the one in ARGV: how long the caller
 -- waits for its turn (us); and under `default`, if it has one, the terms on which the limit in ARGV is
 -- stored where there is no record.
@@ -72,6 +73,13 @@ local function read_parts(words, from, is_record)
   until #read == most or not find(words[place] or '', '^%u')
   if most ~= 1 and #read < 2 then return nil, place, DAMAGED end
   return read, place, table.concat(names, ' ') .. ' '
+end
+
+-- The numbers from `from` on, as a record has them.
+local function as_text(list, from)
+  local numbers = {}
+  for i = from, #list do numbers[#numbers + 1] = format('%.0f', list[i]) end
+  return table.concat(numbers, ' ')
 end
 
 local function logs_of(all)
@@ -162,7 +170,7 @@ local function read_stored(record)
   if bar then
     local most, adjusted = told_numbers(stored)
     local fewest = #stored == 1 and not is_list and not stored[1].given and 0 or most
-    local behind = read_reservations(sub(record, bar), stored, most, adjusted)
+    local behind = read_reservations(sub(record, bar), stored)
     local refused = not behind and {DAMAGED} or read_behind(behind, most, fewest, adjusted)
     if refused then return nil, refused end
   end
@@ -249,8 +257,7 @@ end
 -- Writes the record. The rest is what `remembered` takes.
 local function store(cost, told, letter)
   local behind, keep = remembered(cost, told, letter)
-  local more, till = reservations_behind(parts)
-  behind, keep = behind .. more, max(keep, till, states_kept_until(parts))
+  behind, keep = behind .. reservations_behind(), max(keep, states_kept_until(parts))
   local numbers, drop = {}, logs[1] and smallest_skip(logs)
   for _, part in ipairs(parts) do
     local state = part.state
@@ -318,13 +325,13 @@ local function read_record()
     if not stored then return same end
     -- A stored limit is kept no longer than a call can ask for, or its state counts.
     if policy and policy.till > max($LATEST_END, states_kept_until(stored)) then return {DAMAGED} end
-    local is_fast_path = same and not stored[2] and not policy and not blocked and not reservations[1]
+    local is_fast_path = same and not stored[2] and not policy and not blocked
     -- What was given to settle a state is not at hand later.
     prior = is_fast_path and not stored[1].given and stored[1].state
     is_off = any_is_off(same and stored or parts)
     settle(stored)
     converted = not same
-    if converted then convert(stored) else lower_reservations(parts) end
+    if converted then convert(stored) else lower_reservations() end
     if broken then return {DAMAGED} end
   end
   if follows and policy.scope == 'c' then return tell_per_client() end

@@ -3,8 +3,7 @@
 -- or LINDEX and LRANGE; SET, or with a log what `store_entries` calls, where anything was admitted or
 -- converted.
 --
--- ARGV[3]  empty, or an id for a request that may be sent again, which `read_request` describes; or r and
---          the same for a reservation, whose cost is an estimate that can be settled for so long
+-- ARGV[3]  empty, or an id for a request that may be sent again, which `read_request` describes
 -- ARGV[4]  and on: the limit: a tag and its configuration; or C1, then two to four of these
 -- ARGV[..] with leaky buckets among it the patience (us), the longest that the turn of a request may be away
 --          when it is admitted; then one or more costs, each at least 1
@@ -21,16 +20,10 @@ local patience = has_queues() and first
 local costs = patience and first + 1 or first
 local wrong = not_whole(first, max(costs, #ARGV))
 if wrong then return wrong_argument(wrong, 'a whole number') end
-local reserves = find(ARGV[3] or '', '^r.') ~= nil
-if reserves then ARGV[3] = sub(ARGV[3], 2) end
 refused = read_request(costs) or read_record()
 if refused then return refused end
 
-local again = repeated(ARGV[costs], reserves and 'r')
-if reserves and reserved and reserved.places
-    and reserved[2] == tonumber(ARGV[costs]) and reserved[1] - reserved[3] == remember then
-  again = {0, unpack(reserved, 3, reserved.places)}
-end
+local again = repeated(ARGV[costs])
 if again then
   if again[1] == 0 then
     for _ = 1, #logs do again[#again + 1] = 0 end
@@ -40,7 +33,7 @@ end
 
 if is_off then return told({CLOCK_OFF, now}) end
 local reply = blocked and {BLOCKED, now, blocked} or {0, now}
-local before = not reserves and prior or {}
+local before = prior or {}
 if not before[1] then add_states(before) end
 for _, number in ipairs(before) do reply[#reply + 1] = number end
 local admitted = false
@@ -59,8 +52,7 @@ for i = costs, #ARGV do
 end
 
 if broken then return {DAMAGED} end
-if reserves and admitted and not reserve(tonumber(ARGV[costs]), before, parts) then return {TOO_MANY} end
-if reserves or not admitted then id = nil end   -- a request that was not admitted is not remembered
+if not admitted then id = nil end   -- a request that was not admitted is not remembered
 -- What follows from a fresh state alone is not remembered where that is a single counter's.
 local made_from = (form or logs[1] or parts[2] or parts[1].given) and as_text(before, 1)
 if admitted or converted then store(ARGV[costs], made_from) end

@@ -48,6 +48,10 @@ function change.f()
     if not part.is_log then counter_give_back(part, amount) end
   end
   if logs[1] then take_back(logs, amount) end
+  for _, part in ipairs(parts) do
+    -- What a window gives back may be that of a reservation.
+    if part.window_of then generation = nil end
+  end
 end
 
 function change.p()

@@ -1,110 +1,201 @@
--- Reservations: requests that were charged an estimate, until their true cost is known. They stand
--- behind the requests of a record, in the order in which they were made, each as
---   |r0000000000000000000000000000c0de 1763700060123456 800 1763700000123456 ...
--- that is r and its id, until when it can be settled (us), the estimate, the time that was replied (us),
--- and the numbers that the reply was made from, as of a request; then two more for each part:
---   upto   how much was charged up to this reservation, itself included, of what the part counts there
---          now: no more can be given back, since the rest was charged later; 0 of a log
---   when   of a log the time of its entry (us), of a sliding window the number of the window, else 0
--- One that was settled is the same with an s: until when that is known, the true cost, and of the reply
--- the time and the numbers, as of an adjustment.
-local MOST_RESERVATIONS, TOO_MANY = $MAX_RESERVATIONS, $TOO_MANY_RESERVATIONS
-local reservations = {}   -- those that are known now: their numbers, their `id`, and of an open one in
-                          -- `places` how many numbers stand before the parts'
-local reserved            -- the one with this request's id, if it is among them
+-- Reservations: requests that were charged an estimate, until their true cost is known. Behind the requests of a limiter's
+-- record stands, if any were made,
+--   |r 680 49374 2 880 2 1 1 680 2 1 200
+-- that is r; of each bucket its lowest level since the latest reservation was made or settled; the generation, which is
+-- another one once the record was reset, came under another limit, or gave back of a window; how many reservations
+-- it had; and of each bucket how high its steps are together, how many they are, and each: see `steps`. A log alone has none.
+--
+-- Each reservation has a record of its own, packed as a counter's is:
+--   R1 0 1763700000123456 1763700060123456 800 ...
+-- that is 0, or 1 once it was settled; when it was made or settled (us); until when it can be settled, or that is known; the
+-- estimate or the true cost; the letters of the limit's tags as one number, the first in its lowest byte, and the configuration
+-- of each; while it is open the generation, or 0, the number in it, and of each part the window that it is in (when a fixed one
+-- began, the number of a sliding one, when one of a calendar ends), the time of a log's entry, or 0; once it was settled the
+-- estimate; and the numbers that the reply was made from, as of a request or an adjustment. It lives for twice as long as it
+-- can be settled, so that an answer is known for at least that long.
+$steps
+$take_steps
+$merge_steps
+$add_step
+$settle_step
+local generation, made   -- of the record: nothing where it has no reservations
+local reservation        -- see `read_reservation`
 
--- The numbers from `from` on, as a record has them.
-local function as_text(list, from)
+local function buckets_of(all)
+  local found = {}
+  for _, part in ipairs(all) do
+    if part.is_bucket then found[#found + 1] = part end
+  end
+  return found
+end
+
+-- Reads what stands behind a state, whose parts are `all`, and takes it away; nothing where it cannot be read.
+function read_reservations(behind, all)
+  local place = find(behind, '|r[^|]*$')
+  if not place then return behind end
+  local numbers, text, sound = {}, sub(behind, place + 2), #logs_of(all) < #all
+  if string.gsub(text, ' %d+', '') ~= '' then return end
+  for number in string.gmatch(text, '%d+') do
+    numbers[#numbers + 1] = tonumber(number)
+    sound = sound and tonumber(number) <= EXACT
+  end
+  local buckets = buckets_of(all)
+  generation, made = numbers[#buckets + 1], numbers[#buckets + 2]
+  place, sound = place - 1, sound and made and generation > 0
+  local at = #buckets + 3
+  for i, part in ipairs(buckets) do
+    local count = numbers[at + 1]
+    if not sound or not count or count > $EXACT_RESERVATIONS or not numbers[at + 1 + 3 * count] then return end
+    part.low, part.total, part.steps = numbers[i], numbers[at], ''
+    local last, total = -1, 0
+    for step = at + 2, at + 3 * count, 3 do
+      local first, height = numbers[step], numbers[step + 2]
+      sound = sound and first > last and first <= made and height > 0
+      last, total, part.steps = first, total + height, part.steps .. struct.pack('<ddd', first, numbers[step + 1], height)
+    end
+    sound, at = sound and total == part.total, at + 2 + 3 * count
+  end
+  return sound and at == #numbers + 1 and sub(behind, 1, place) or nil
+end
+
+-- The buckets are as low now as they are.
+function lower_reservations()
+  for _, part in ipairs(generation and buckets_of(parts) or {}) do
+    part.low = math.min(part.low, part.state[part.counted])
+  end
+end
+
+local function fold(part)
+  local left
+  part.steps, left, left, left = take_steps(part.steps, #part.steps / 24, max(0, part.total - part.low))
+  part.total = math.min(part.total, part.low)
+end
+
+-- The limit as a reservation's record has it.
+local function limit_numbers()
+  local letters, numbers = 0, {}
+  for i, part in ipairs(parts) do
+    letters = letters + string.byte(part.tag) * 256 ^ (i - 1)
+    for number in string.gmatch(part.name, ' (%d+)') do numbers[#numbers + 1] = tonumber(number) end
+  end
+  return struct.pack('<' .. string.rep('d', #numbers + 1), letters, unpack(numbers))
+end
+
+-- Reads the reservation under the second key, where it counts now; or why it cannot be read.
+local function read_reservation()
+  local record, refused = read('GET', KEYS[2])
+  if refused then return refused end
+  if not record then return end
+  local version = match(record, '^R(%d+)[: ]')
+  if not version then return {OTHER_KIND} end
+  if version ~= '1' then return {OTHER_VERSION} end
   local numbers = {}
-  for i = from, #list do numbers[#numbers + 1] = format('%.0f', list[i]) end
-  return table.concat(numbers, ' ')
-end
-
--- Reads one of a record whose parts are `all`, or tells that it cannot be read.
-local function read_reservation(text, all, most, adjusted)
-  local letter, name, rest = match(text, '^([rs])(%x+)( .*)$')
-  local left, count = string.gsub(rest or '', ' %d+', '')
-  local reservation = {id = name, places = letter == 'r' and 3 + most or nil}
-  if not is_id(name) or left ~= '' then return false end
-  if count ~= (letter == 'r' and 3 + most + 2 * #all or 3 + adjusted) then return false end
-  for number in string.gmatch(rest, '%d+') do
-    number = tonumber(number)
-    if number > EXACT then return false end
-    reservation[#reservation + 1] = number
+  for at = 4, #record, 8 do numbers[#numbers + 1] = at + 7 <= #record and struct.unpack('<d', record, at) or -1 end
+  for _, number in ipairs(numbers) do
+    if not (number >= 0 and number <= EXACT and number % 1 == 0) then return {DAMAGED} end
   end
-  local till, cost, made = unpack(reservation, 1, 3)
-  if till < made or letter == 'r' and cost < 1 then return false end
-  if now < till then
-    reservations[#reservations + 1] = reservation
-    if name == id then reserved, known = reservation, text end
+  if sub(record, 3, 3) ~= ':' or not numbers[5] or numbers[3] < numbers[2] then return {DAMAGED} end
+  if now >= numbers[3] then return end
+  local limit = limit_numbers()
+  local is_own, at = sub(record, 36, 35 + #limit) == limit, 5 + #limit / 8
+  local most, adjusted = told_numbers(parts)
+  if is_own and numbers[1] == 0 then most = most + 2 + #parts end
+  if is_own and #numbers - at + 1 ~= (numbers[1] == 1 and 1 + adjusted or most) then return {DAMAGED} end
+  reservation = {is_own = is_own, is_open = numbers[1] == 0, made = numbers[2], till = numbers[3], cost = numbers[4]}
+  if reservation.is_open then
+    reservation.generation, reservation.number, reservation.windows = numbers[at], numbers[at + 1], at + 1
+    at = at + 2 + #parts
+  else
+    at = at + 1
   end
-  return true
+  reservation.numbers, reservation.told = numbers, at
 end
 
--- Reads them all; what else stands behind the state, or nothing where one cannot be read.
-local function read_reservations(behind, all, most, adjusted)
-  local count, sound = 0, true
-  local rest = string.gsub(behind, '|([rs][^|]*)', function(text)
-    count = count + 1
-    sound = sound and count <= MOST_RESERVATIONS and read_reservation(text, all, most, adjusted)
-    return ''
-  end)
-  return sound and rest or nil
+-- Writes it, open or settled, with where it is counted or the estimate, and the numbers that its reply is made from; once it
+-- was settled its expiry stays.
+local function store_reservation(settled, till, cost, place, told)
+  local numbers = {}
+  for _, number in ipairs(place) do numbers[#numbers + 1] = number end
+  for _, number in ipairs(told) do numbers[#numbers + 1] = number end
+  local record = 'R1:' .. struct.pack('<dddd', settled, now, till, cost) .. limit_numbers()
+    .. struct.pack('<' .. string.rep('d', #numbers), unpack(numbers))
+  if settled == 1 then
+    redis.call('SET', KEYS[2], record, 'KEEPTTL')
+  else
+    redis.call('SET', KEYS[2], record, 'PX', ttl_ms(2 * till - now))
+  end
 end
 
--- Which number of the part's state counts what was charged `when`, if any still does.
-local function counted(part, when)
-  if part.is_log then return end
-  if not part.previous then return part.counted end
-  local windows = floor(part.state[part.latest] / part.window) - when
+-- Adds the reservation of this id, which was just charged to all parts; where it is counted.
+local function reserve()
+  local place = {0, 0}
+  if #logs < #parts then
+    if not generation then
+      generation, made = tonumber(sub(id, -12), 16) + 1, 0
+      for _, part in ipairs(parts) do part.low, part.total, part.steps = 0, 0, '' end
+    end
+    made = made + 1
+    place = {generation, made}
+  end
+  for _, part in ipairs(parts) do
+    if part.is_bucket then
+      local level = part.state[part.counted]
+      fold(part)
+      part.steps = add_step(part.steps, made, level - part.total)
+      part.low, part.total = level, level
+    end
+    place[#place + 1] = part.is_log and last or part.window_of and part.window_of(unpack(part.state)) or 0
+  end
+  return place
+end
+
+-- Which number of the part's state counts what was charged in a window, if any still does.
+local function counted(part, window)
+  if part.is_bucket then return part.counted end
+  local windows = part.window_of(unpack(part.state)) - window
   if windows == 0 then return part.counted end
   if windows == 1 then return part.previous end
 end
 
--- What no part counts any more is not given back either.
-local function lower_reservations(all)
-  for _, reservation in ipairs(reservations) do
-    for i = 1, reservation.places and #all or 0 do
-      local upto = reservation.places + 2 * i - 1
-      local field = counted(all[i], reservation[upto + 1])
-      reservation[upto] = math.min(reservation[upto], field and all[i].state[field] or 0)
+-- Ends the reservation, and gives back up to `units` of what was charged for it: how much, of the part where that is most;
+-- nothing where nothing has changed.
+local function close_reservation(units)
+  if not reservation.is_own or reservation.generation ~= (generation or 0) then return end
+  local most, entry, changed = 0, nil, false
+  for i, part in ipairs(parts) do
+    local window = reservation.numbers[reservation.windows + i]
+    local field = not part.is_log and counted(part, window)
+    if part.is_log then
+      entry = entry or window
+    elseif field then
+      local level, given = part.state[field], units * part.unit
+      if part.is_bucket then
+        fold(part)
+        local left, is_counted
+        part.steps, left, is_counted = settle_step(part.steps, reservation.number, given)
+        given, changed = given - left, changed or is_counted
+        part.low, part.total = level, part.total - given   -- it is lowered when it is written
+      else
+        given = math.min(given, level)
+      end
+      part.state[field] = level - given
+      most = max(most, ceil(given / part.unit))
     end
   end
+  if entry then most = max(most, cut_entries(logs, entry, units)) end
+  if changed or most > 0 then return most end
 end
 
--- Adds this request, which was just charged to all parts; false where there is no room for it.
--- `told`: the numbers that its reply is made from.
-local function reserve(cost, told, all)
-  if #reservations == MOST_RESERVATIONS then
-    local oldest
-    for i = #reservations, 1, -1 do
-      if not reservations[i].places then oldest = i end
-    end
-    if not oldest then return false end
-    table.remove(reservations, oldest)
+-- What stands behind the requests of a record that is written now.
+function reservations_behind()
+  if not generation then return '' end
+  local lows, steps = '', ''
+  lower_reservations()
+  for _, part in ipairs(buckets_of(parts)) do
+    local count = #part.steps / 24
+    local numbers = {part.total, count, struct.unpack('<' .. string.rep('d', 3 * count), part.steps)}
+    numbers[3 * count + 3] = nil   -- where the next one would be
+    lows, steps = lows .. ' ' .. format('%.0f', part.low), steps .. ' ' .. as_text(numbers, 1)
   end
-  local reservation = {id = id, now + remember, cost, now, unpack(told)}
-  reservation.places = #reservation
-  for _, part in ipairs(all) do
-    local when = 0
-    if part.is_log then when = last end
-    if part.previous then when = floor(part.state[part.latest] / part.window) end
-    local field = counted(part, when)
-    reservation[#reservation + 1] = field and part.state[field] or 0
-    reservation[#reservation + 1] = when
-  end
-  reservations[#reservations + 1] = reservation
-  return true
-end
-
--- What stands behind the requests of a record that is written now, and until when any of it matters.
-local function reservations_behind(all)
-  local behind, till = {}, 0
-  lower_reservations(all)
-  for i, reservation in ipairs(reservations) do
-    local letter = reservation.places and '|r' or '|s'
-    behind[i] = letter .. reservation.id .. ' ' .. as_text(reservation, 1)
-    till = max(till, reservation[1])
-  end
-  return table.concat(behind), till
+  return '|r' .. lows .. format(' %.0f %.0f', generation, made) .. steps
 end

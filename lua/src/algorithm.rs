@@ -47,8 +47,11 @@ impl<'l> Algorithm<'l> {
             ("limit", listed(&[config, given].concat(), "")),
             ("asked", listed(&[config, given, call].concat(), "")),
             ("stored_config", listed(config, "stored_")),
+            ("reserved_config", listed(config, "reserved_")),
             ("stored_state", listed(state, "stored_")),
             ("old_state", listed(state, "old_")),
+            // Before anything was charged.
+            ("reserved_state", listed(state, "").replace(counted, "before")),
             ("config_at", places("config[c", 0..config.len())),
             ("state_at", places("state[s", 0..state.len())),
             ("counted_at", places("state[s", place(counted)..place(counted) + 1)),
@@ -62,6 +65,7 @@ impl<'l> Algorithm<'l> {
             ("counted", counted.to_owned()),
             ("unit", only("unit").unwrap_or("1").to_owned()),
             ("window", only("window").unwrap_or("nil").to_owned()),
+            ("previous", only("previous").unwrap_or("nil").to_owned()),
             ("elseif", if index == 0 { "if" } else { "elseif" }.to_owned()),
         ];
         let numbers = [
@@ -77,11 +81,14 @@ impl<'l> Algorithm<'l> {
             ("CONFIG_SIZE", (8 * config.len()).to_string()),
             ("RECORD_SIZE", record_size(config.len() + state.len()).to_string()),
             ("PLACE", record_size(config.len()).to_string()),
+            // Of one reservation while it is open.
+            ("RESERVED_SIZE", record_size(8 + config.len() + state.len()).to_string()),
             ("COUNTED", place_or_nil("counted")),
             ("LATEST", place_or_nil("latest")),
             ("PREVIOUS", place_or_nil("previous")),
             ("COST", only("unit").map_or("cost".to_owned(), |unit| format!("cost * {unit}"))),
             ("IS_QUEUE", self.part("wait").is_some().to_string()),
+            ("IS_BUCKET", self.part("identity").is_none().to_string()),
         ];
         let all = lists.into_iter().chain(names).chain(numbers);
         all.map(|(name, value)| (name.to_owned(), value)).collect()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lockage_core::lock::{self, Label};
 use lockage_core::{
-    Composite, MAX_RESERVATIONS, MAX_SPAN, REMEMBERED_REQUESTS, RecordError, Timestamp, Zone,
+    Composite, EXACT_RESERVATIONS, MAX_SPAN, REMEMBERED_REQUESTS, RecordError, Timestamp, Zone,
     rw_lock, semaphore,
 };
 
@@ -23,6 +23,9 @@ const SEMAPHORE: &str = "M1";
 const RW_LOCK: &str = "W1";
 const LATCH: &str = "D1";
 const FENCED: &str = "V1";
+
+/// The tag of one reservation.
+const RESERVATION: &str = "R1";
 
 /// The tag of the sliding log, whose entries are a list.
 const LOG: &str = "L1";
@@ -47,17 +50,18 @@ pub(crate) fn all() -> BTreeMap<&'static str, String> {
         ("LATEST_END", exact - span / 2),
         ("LOCK_NUMBER", tag_number(LOCK).into()),
         ("LOG_NUMBER", tag_number(LOG).into()),
+        ("RESERVATION_NUMBER", tag_number(RESERVATION).into()),
         ("MAX_PERMITS", semaphore::MAX_PERMITS),
         ("ZONES", Zone::COUNT.into()),
     ];
     let counts = [
+        ("EXACT_RESERVATIONS", EXACT_RESERVATIONS),
         ("MAX_HOLDS", lock::MAX_HOLDS),
         ("MAX_INSPECTED", semaphore::MAX_INSPECTED),
         ("MAX_LABEL", Label::MAX_LEN),
         ("MAX_LIMITS", Composite::MAX_LIMITS),
         ("MAX_QUEUED", lock::MAX_QUEUED),
         ("MAX_READERS", rw_lock::MAX_READERS),
-        ("MAX_RESERVATIONS", MAX_RESERVATIONS),
         ("MAX_SIDE_HOLDS", rw_lock::MAX_HOLDS),
         ("REMEMBERED_REQUESTS", REMEMBERED_REQUESTS),
         ("REMEMBERED_RELEASES", semaphore::REMEMBERED),
@@ -68,7 +72,6 @@ pub(crate) fn all() -> BTreeMap<&'static str, String> {
         ("OTHER_VERSION", RecordError::OtherVersion.status()),
         ("DAMAGED", RecordError::Damaged.status()),
         ("OPERATION_REUSED", RecordError::OperationReused.status()),
-        ("TOO_MANY_RESERVATIONS", RecordError::TooManyReservations.status()),
         ("LIMIT_IS_STORED", RecordError::LimitIsStored.status()),
         ("BLOCKED", BLOCKED),
         ("CLOCK_OFF", RecordError::ClockOff.status()),

@@ -20,14 +20,14 @@ macro_rules! files {
 const FILES: &[(&str, &str)] = files! {
     "algorithms": "fixed_window" "sliding_window" "token_bucket" "interval_bucket" "leaky_bucket" "calendar_window" "sliding_log";
     "limiters": "algorithms" "any_limit" "any_record" "conversion" "counters" "leaky_bucket_cancel" "limit_record"
-        "limiter_acquire" "limiter_adjust" "limiter_peek" "limiter_reset" "limiter_set" "limiter_settle" "packed" "penalty"
-        "requests" "reservations";
+        "limiter_acquire" "limiter_adjust" "limiter_peek" "limiter_reserve" "limiter_reset" "limiter_set" "limiter_settle"
+        "packed" "penalty" "requests" "reservations" "steps";
     "locks": "fast_lock" "fast_lock_acquire" "fast_lock_release" "fast_lock_renew" "fenced_read" "fenced_record"
         "fenced_write" "latch_count_down" "latch_inspect" "latch_record" "latch_reset" "latch_set" "lock_acquire"
         "lock_force_release" "lock_inspect" "lock_record" "lock_release" "lock_renew" "lock_withdraw" "pieces" "publish"
         "rw_lock_acquire" "rw_lock_inspect" "rw_lock_record" "rw_lock_release" "rw_lock_renew" "semaphore_acquire"
         "semaphore_inspect" "semaphore_record" "semaphore_release" "semaphore_renew" "wake";
-    "templates": "composite_acquire" "fast" "fast_call" "fast_store" "many" "prelude" "rewrite";
+    "templates": "composite_acquire" "fast" "fast_call" "fast_reserve" "fast_settle" "fast_store" "many" "prelude" "rewrite";
 };
 
 /// A script without keys that replies whether scripts publish to the channels of shards (1) or to plain ones (0)

@@ -9,7 +9,7 @@
 //! | `$EXACT` | a constant: see `constants.rs` |
 //! | `$state`, `$TAG`, ... | of the algorithm: see `algorithm.rs` |
 //! | a line with `$each_state` | this line for each of the names |
-//! | `$if_given` to `$end_given` | these lines, where the calls of the algorithm carry numbers behind its configuration |
+//! | `$if_given` to `$end_given` | these lines, where the algorithm has a part of this name; with `$if_no_given`, where it has none |
 //! | `$for_each_algorithm` to `$end` | these lines for each algorithm; `$elseif` is `if` in the first, then `elseif` |
 //!
 //! A part is looked for in the algorithm, in the one that it is like, and in the template; then by its name in all files
@@ -80,6 +80,10 @@ pub(crate) struct Made {
     pub(crate) files: BTreeSet<&'static str>,
 }
 
+/// The scripts of the fast path that an algorithm has: how their names end, and their templates.
+const FAST: [(&str, &str); 3] =
+    [("_acquire", "fast"), ("_reserve", "fast_reserve"), ("_settle", "fast_settle")];
+
 impl Library {
     pub(crate) fn new(
         files: impl IntoIterator<Item = (&'static str, &'static str)>,
@@ -109,13 +113,16 @@ impl Library {
     pub(crate) fn script(&self, name: &str) -> Made {
         let mut page = Page { library: self, layers: Vec::new(), variables: BTreeMap::new() };
         let mut made = Made { text: String::new(), files: BTreeSet::new() };
-        let alone = name.strip_suffix("_acquire").filter(|name| self.algorithms.contains(name));
-        if let Some(name) = alone {
-            page.layers.push(&self.files["fast"]);
+        let alone = FAST.iter().find_map(|(suffix, template)| {
+            let name = name.strip_suffix(suffix).filter(|name| self.algorithms.contains(name))?;
+            Some((name, *template))
+        });
+        if let Some((name, template)) = alone {
+            page.layers.push(&self.files[template]);
             page = page.of_algorithm(self.algorithm(name), 0);
         }
         made.files.extend(page.layers.iter().map(|file| file.name));
-        page.splice(if alone.is_some() { "fast" } else { name }, "", &mut made);
+        page.splice(alone.map_or(name, |(_, template)| template), "", &mut made);
         made
     }
 
@@ -187,10 +194,12 @@ impl<'l> Page<'l> {
                     let block: Vec<&str> = block.collect();
                     self.write_each(&block.join("\n"), indent, to);
                 }
-                Some("if_given") => {
-                    let block = lines.by_ref().take_while(|line| line.trim_start() != "$end_given");
+                Some(name) if name.starts_with("if_") => {
+                    let (part, end) = (&name[3..], format!("$end_{}", &name[3..]));
+                    let block = lines.by_ref().take_while(|line| line.trim_start() != end);
                     let block: Vec<&str> = block.collect();
-                    if self.layers.iter().any(|file| file.part("given").is_some()) {
+                    let has = |part| self.layers.iter().any(|file| file.part(part).is_some());
+                    if part.strip_prefix("no_").map_or(has(part), |part| !has(part)) {
                         self.write(&block.join("\n"), indent, to);
                     }
                 }

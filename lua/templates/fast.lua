@@ -4,7 +4,8 @@ $about
 -- Given          $each_given: $given_words
 -- State          $state: $state_words
 -- Call           $each_call: $call_words
--- ARGV[1] is $asked, then one or more costs. The record is $TAG: and $config, $state.
+-- ARGV[1] is $asked, then one or more costs. The record is $TAG: and $config, $state, and behind
+-- them what `reservations` describes, of which a bucket's lowest level changes here.
 -- The reply is the time and, where there is a record, its state as it was stored.
 --
 $fast_call
@@ -14,35 +15,8 @@ if size < $CALL_SIZE or size % 8 ~= 0 then return redis.error_reply(WRONG_CALL) 
 local $asked, cost, at = struct.unpack('<$D_ASKEDd', call)
 if not ($each_call >= 0) then return redis.error_reply(WRONG_CALL) end
 if not ($each_given >= 0 and $each_given % 1 == 0 and $each_given <= $EXACT) then return redis.error_reply(WRONG_CALL) end
-local $state, $old_state, reply
-if record then
-  if #record ~= $RECORD_SIZE then return redis.error_reply(NEEDS_SLOW_PATH) end
-  local tag, $stored_config, $stored_state = struct.unpack('<I3$D_CONFIG$D_STATE', record)
-  if tag ~= $TAG_NUMBER   -- $TAG:
-    or stored_$each_config ~= $each_config
-    or not (stored_$each_state >= 0 and stored_$each_state % 1 == 0 and stored_$each_state <= $EXACT)
-  then
-    return redis.error_reply(NEEDS_SLOW_PATH)
-  end
-  old_$each_state = stored_$each_state
-  $each_state = stored_$each_state
-  $if_given
-  $check_clock
-  $end_given
-  $settle
-else
-  local wrong
-  $wrong
-  if wrong
-    or not ($each_config >= 1 and $each_config % 1 == 0 and $each_config <= $EXACT)
-  then
-    return redis.error_reply(WRONG_CALL)
-  end
-  $if_given
-  $check_clock
-  $end_given
-  $new
-end
+$read_counter
+local reply
 $reply
 
 local left   -- the largest cost that fits
@@ -61,7 +35,8 @@ end
 if not changed then return reply end
 
 -- The record is kept until `till` (us). Where the old one was kept until then, too, its expiry stays.
-local new_state, span, till = struct.pack('<$D_STATE', $state)
+local new_state, span, till
+$pack_state
 $span
 $keep
 if record and old_$counted > 0 then
@@ -74,9 +49,74 @@ if record and old_$counted > 0 then
   end
   till = new_till
 end
+if record then new_state = new_state .. string.sub(record, $PLACE + 1 + #new_state) end
 record = '$TAG:' .. string.sub(call, 1, $CONFIG_SIZE) .. new_state
 redis.call('SET', key, record, 'PX', math.ceil((till - now) / 1000) + skew)
 return reply
+
+-- @read_counter
+local $state, $old_state, low
+if record then
+  local tag, $stored_config, $stored_state
+  if #record == $RECORD_SIZE then
+    tag, $stored_config, $stored_state = struct.unpack('<I3$D_CONFIG$D_STATE', record)
+  else   -- there are reservations, or it is no such record
+    $read_reserved
+  end
+  if tag ~= $TAG_NUMBER   -- $TAG:
+    or stored_$each_config ~= $each_config
+    or not (stored_$each_state >= 0 and stored_$each_state % 1 == 0 and stored_$each_state <= $EXACT)
+  then
+    return redis.error_reply(NEEDS_SLOW_PATH)
+  end
+  old_$each_state = stored_$each_state
+  $each_state = stored_$each_state
+  $if_given
+  $check_clock
+  $end_given
+  $settle
+  $lower
+else
+  local wrong
+  $wrong
+  if wrong
+    or not ($each_config >= 1 and $each_config % 1 == 0 and $each_config <= $EXACT)
+  then
+    return redis.error_reply(WRONG_CALL)
+  end
+  $if_given
+  $check_clock
+  $end_given
+  $new
+end
+
+-- @read_reserved
+$if_identity
+if #record ~= $RECORD_SIZE + 16 then return redis.error_reply(NEEDS_SLOW_PATH) end
+tag, $stored_config, $stored_state = struct.unpack('<I3$D_CONFIG$D_STATE', record)
+$end_identity
+$if_no_identity
+if #record < $RECORD_SIZE + 40 then return redis.error_reply(NEEDS_SLOW_PATH) end
+tag, $stored_config, $stored_state, low = struct.unpack('<I3$D_CONFIG$D_STATEd', record)
+if not (low >= 0 and low % 1 == 0 and low <= $EXACT) then return redis.error_reply(NEEDS_SLOW_PATH) end
+$end_no_identity
+
+-- @lower
+$if_no_identity
+if low and $counted < low then low = $counted end
+$end_no_identity
+
+-- @pack_state
+$if_identity
+new_state = struct.pack('<$D_STATE', $state)
+$end_identity
+$if_no_identity
+if low then
+  new_state = struct.pack('<$D_STATEd', $state, low)
+else
+  new_state = struct.pack('<$D_STATE', $state)
+end
+$end_no_identity
 
 -- @check_clock
 local off

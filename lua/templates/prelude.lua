@@ -1,13 +1,13 @@
 -- What every script begins with: its key, its arguments checked, and the time.
 --
--- KEYS[1]  the one key
+-- KEYS[1]  the key
 -- ARGV[1]  the time in microseconds since the epoch, or empty: then the server's clock decides
 -- ARGV[2]  milliseconds added to every expiry: by how much an injected time may be off the server's
 --
 -- Every reply is {0, now, ...}, from a limiter whose key is blocked {6, now, until, ...}, or, where
 -- the key holds something that the script cannot work on, {status}: 1 another kind of record (or of
 -- key), 2 another version, 4 damaged, 5 the id was used before, for another operation or another
--- cost, 7 as many reservations are open as there can be, 8 the key's limit is stored with it,
+-- cost, 8 the key's limit is stored with it,
 -- 10 the time is outside of what the call knows of a calendar window; the last one with the time. Nothing is
 -- written then. Nothing is written either where the reply is an error that begins with $ARGUMENT,
 -- for a wrong argument.

@@ -1,5 +1,7 @@
 //! One key, wherever it is kept: what the machines' commands run on.
 
+use std::collections::BTreeMap;
+
 use lockage_core::{Command, Record, Stored, Timestamp};
 
 /// Anything that runs commands on its one key.
@@ -22,6 +24,11 @@ pub type Held = Option<(Stored, u64)>;
 pub trait Holds: Key {
     /// What the key holds after the latest command.
     fn held(&mut self) -> Held;
+
+    /// What the key holds that the latest command had [beside](Command::beside) its own, if it had one.
+    fn held_beside(&mut self) -> Held {
+        None
+    }
 }
 
 /// Whether a record counts at a time, in microseconds. One that cannot be read does.
@@ -31,9 +38,9 @@ pub fn is_there(held: &Held, now_us: u64) -> bool {
     })
 }
 
-/// The Rust machines' own storage; it forgets nothing by itself.
+/// The Rust machines' own storage, with what is kept beside it; it forgets nothing by itself.
 #[derive(Clone, Debug, Default)]
-pub struct Slot(pub Option<Record>);
+pub struct Slot(pub Option<Record>, pub BTreeMap<u128, Option<Record>>);
 
 impl Slot {
     /// From when on the record may be forgotten, in microseconds; nothing where there is none.
@@ -44,7 +51,12 @@ impl Slot {
 
 impl Key for Slot {
     fn execute<C: Command>(&mut self, command: &C, now: Timestamp) -> Result<C::Outcome, String> {
-        command.apply(&mut self.0, now).map_err(|error| error.to_string())
+        let mut none = None;
+        let beside = match command.beside() {
+            Some(id) => self.1.entry(id.as_u128()).or_default(),
+            None => &mut none,
+        };
+        command.apply_beside(&mut self.0, beside, now).map_err(|error| error.to_string())
     }
 
     fn forget(&mut self) {

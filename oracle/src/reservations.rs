@@ -186,15 +186,19 @@ fn told(outcome: impl std::fmt::Debug) -> String {
 pub fn equals_the_model(model: &mut impl Holds, other: &mut impl Holds, trace: &Trace) -> Check {
     let mut expected = Vec::new();
     trace.play(model, |model, _, _, outcome| {
-        expected.push((outcome, model.held()));
+        expected.push((outcome, model.held(), model.held_beside()));
         Ok(())
     })?;
     let mut expected = expected.into_iter();
     trace.play(other, |other, ask, now, outcome| {
-        let (answer, held) = expected.next().expect("as many");
+        let (answer, held, beside) = expected.next().expect("as many");
         require(outcome == answer, || format!("{ask:?} at {now}: {outcome}, not {answer}"))?;
         let holds = other.held();
-        require(holds == held, || format!("{ask:?} at {now}: holds {holds:?}, not {held:?}"))
+        require(holds == held, || format!("{ask:?} at {now}: holds {holds:?}, not {held:?}"))?;
+        let holds = other.held_beside();
+        require(holds == beside, || {
+            format!("{ask:?} at {now}: holds {holds:?} beside, not {beside:?}")
+        })
     })
 }
 

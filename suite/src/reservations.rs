@@ -12,9 +12,10 @@ const HOLD: Duration = Duration::from_secs(2);
 
 /// A reservation is charged its estimate until it is settled, once; one that expires stays charged.
 pub(super) async fn a_reservation_is_settled_once<S: Store + Clone>(bench: &Bench<'_, S>) {
-    for limit in LIMITS {
+    for (index, limit) in LIMITS.into_iter().enumerate() {
         let limiter = bench.limiter("reserve", limit);
-        let id = RequestId::from_u128;
+        // A reset does not make an id new.
+        let id = |name: u128| RequestId::from_u128(10 * index as u128 + name);
         let reserve = |name, cost| limiter.reserve_as("tokens", cost, id(name), HOLD);
         let first = reserve(1, 4).await.unwrap();
         assert_eq!(reserve(1, 4).await.unwrap(), first, "{limit}: D11");

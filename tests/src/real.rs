@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use lockage_core::{Command, ScriptCall, ScriptId, Stored, Timestamp};
+use lockage_core::{Command, ScriptCall, ScriptId, Stored, Timestamp, key_beside};
 use lockage_oracle::key::{Held, Holds, Key};
 use lockage_oracle::place::{Place, Time};
 use lockage_redis::{Call, Reply};
@@ -22,6 +22,7 @@ pub struct Real<'s> {
     time: Time,
     key: String,
     held: Held,
+    held_beside: Held,
 }
 
 /// A real server that gives fresh keys.
@@ -69,22 +70,26 @@ impl Session {
     }
 
     /// The script, and in the same round trip what the key then holds.
-    fn call(&mut self, key: &str, call: &ScriptCall) -> Result<(Reply, Held), String> {
+    fn call(&mut self, keys: &[&str], call: &ScriptCall) -> Result<(Reply, Vec<Held>), String> {
         let digest = lockage_lua::script(call.script()).digest();
         let mut calls = redis::pipe();
-        calls.cmd("EVALSHA").arg(digest).arg(1).arg(key);
+        calls.cmd("EVALSHA").arg(digest).arg(keys.len()).arg(keys);
         for argument in call.arguments() {
             calls.arg(argument);
         }
-        calls.cmd("EVAL").arg(LOOK).arg(1).arg(key);
-        calls.cmd("PTTL").arg(key);
-        let replies = self.connection.req_packed_commands(&calls.get_packed_pipeline(), 0, 3);
-        let replies = replies.map_err(|error| error.to_string())?;
-        let [reply, value, Value::Int(ttl_ms)] = <[Value; 3]>::try_from(replies).expect("three")
-        else {
-            panic!("PTTL replies an integer");
-        };
-        let held = stored(value).map(|stored| (stored, self.expire_ms(ttl_ms)));
+        for key in keys {
+            calls.cmd("EVAL").arg(LOOK).arg(1).arg(key);
+            calls.cmd("PTTL").arg(key);
+        }
+        let count = 1 + 2 * keys.len();
+        let replies = self.connection.req_packed_commands(&calls.get_packed_pipeline(), 0, count);
+        let mut replies = replies.map_err(|error| error.to_string())?.into_iter();
+        let reply = replies.next().expect("as many as commands");
+        let mut held = Vec::new();
+        while let (Some(value), Some(ttl)) = (replies.next(), replies.next()) {
+            let Value::Int(ttl_ms) = ttl else { panic!("PTTL replies an integer") };
+            held.push(stored(value).map(|stored| (stored, self.expire_ms(ttl_ms))));
+        }
         Ok((read(Ok(reply)).map_err(|error| error.to_string())?, held))
     }
 
@@ -106,7 +111,7 @@ impl<'s> Real<'s> {
         let mut open = session.borrow_mut();
         open.keys += 1;
         let key = format!("lockage:{{{}}}", open.keys);
-        Real { session, time, key, held: None }
+        Real { session, time, key, held: None, held_beside: None }
     }
 }
 
@@ -114,16 +119,19 @@ impl Key for Real<'_> {
     fn execute<C: Command>(&mut self, command: &C, now: Timestamp) -> Result<C::Outcome, String> {
         let mut session = self.session.borrow_mut();
         session.clock.set(self.time.store_us(now.as_micros()));
-        let (mut call, mut held) = (Call::new(command, self.time.sent(now)), None);
+        let beside = command.beside().map(|id| key_beside(&self.key, id));
+        let keys: Vec<&str> = [&*self.key].into_iter().chain(beside.as_deref()).collect();
+        let (mut call, mut held) = (Call::new(command, self.time.sent(now)), Vec::new());
         let reply = call.settle(|call| {
-            let (reply, then) = session.call(&self.key, call.script_call())?;
+            let (reply, then) = session.call(&keys, call.script_call())?;
             held = then;
             Ok::<_, String>(reply)
         })?;
         if let Reply::Error(error) = reply {
             return Err(error.to_string());
         }
-        self.held = held;
+        let mut held = held.into_iter();
+        (self.held, self.held_beside) = (held.next().flatten(), held.next().flatten());
         command.outcome(&reply.integers().unwrap_or_default()).map_err(|error| error.to_string())
     }
 
@@ -136,6 +144,10 @@ impl Key for Real<'_> {
 impl Holds for Real<'_> {
     fn held(&mut self) -> Held {
         self.held.clone()
+    }
+
+    fn held_beside(&mut self) -> Held {
+        self.held_beside.clone()
     }
 }
 

@@ -55,13 +55,14 @@ impl Link for Simulated {
         let name = request.name();
         let words: Vec<Vec<u8>> = request.arguments().map(<[u8]>::to_vec).collect();
         let reply = self.with(move |store| {
-            // The number of keys, which is one, stands behind the script.
-            let (script, keys) = (std::str::from_utf8(&words[0]), [&words[2][..]]);
-            let script = script.expect("a digest or a text");
-            let arguments: Vec<&[u8]> = words[3..].iter().map(Vec::as_slice).collect();
+            let script = std::str::from_utf8(&words[0]).expect("a digest or a text");
+            // The number of keys stands behind the script.
+            let keys = if words[1] == b"2" { 2 } else { 1 };
+            let words: Vec<&[u8]> = words[2..].iter().map(Vec::as_slice).collect();
+            let (keys, arguments) = words.split_at(keys);
             match name {
-                "EVALSHA" => store.evalsha(script, &keys, &arguments),
-                _ => store.eval(script, &keys, &arguments),
+                "EVALSHA" => store.evalsha(script, keys, arguments),
+                _ => store.eval(script, keys, arguments),
             }
         });
         Ok(reply.expect("Lua gets its memory").into())

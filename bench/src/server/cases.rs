@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockage_core::lock::{HoldId, Lock, Operation, OwnerId};
-use lockage_core::{Acquire, CallTime, Command, Limit, Timestamp};
+use lockage_core::{Acquire, CallTime, Command, Limit, RequestId, Reservation, Settle, Timestamp};
 use lockage_redis::Call;
 use redis::Cmd;
 
@@ -98,8 +98,41 @@ pub(super) fn own() -> Vec<Case> {
         cases.extend(limiter(name, ["sliding-log 1000000/day", denies], entries));
     }
     cases.push(new_keys());
+    cases.extend(reservations());
     cases.extend(locks("lock"));
     cases
+}
+
+/// On a key with none and with many open reservations: one that is reserved and settled in turn, and a plain request.
+fn reservations() -> Vec<Case> {
+    let limit: Limit = ADMITS.parse().expect("a limit");
+    let acquire = Acquire::new(limit, 1).expect("above zero");
+    let reserved = move |id: u128| {
+        let (id, hold) = (RequestId::from_u128(id), Duration::from_secs(3600));
+        let estimate = Acquire::new(limit, 2).expect("above zero");
+        (estimate.reserve(id, hold).expect("in range"), id)
+    };
+    [("token bucket, 1 open", 1), ("token bucket, 10,000 open", 10_000)]
+        .into_iter()
+        .flat_map(|(name, open)| {
+            let before = move || {
+                let all = (0..open).map(move |id| call(&reserved(1 << 64 | id).0, name));
+                std::iter::once(call(&acquire, name)).chain(all).collect()
+            };
+            let pair = move |number: usize| {
+                let (reserve, id) = reserved((2 << 64) | (number as u128 / 2));
+                let reservation = Reservation { id, cost: 2, expires_at: Timestamp::MAX };
+                match number % 2 {
+                    0 => call(&reserve, name),
+                    _ => call(&Settle::new(limit, &reservation, 1), name),
+                }
+            };
+            [
+                Case { before: before(), ..case(name, "admitted", move |_| call(&acquire, name)) },
+                Case { each: 2, before: before(), ..case(name, "reserved and settled", pair) },
+            ]
+        })
+        .collect()
 }
 
 /// The same with so many keys, of which each request takes another.

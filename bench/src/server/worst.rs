@@ -6,9 +6,9 @@ use lockage_core::lock::{self, HoldId, Label, Lock, OwnerId};
 use lockage_core::rw_lock::{self, Mode, RwLock};
 use lockage_core::semaphore::{self, PermitId, Semaphore};
 use lockage_core::{
-    Acquire, Adjust, Clock, Command, Limit, MAX_RESERVATIONS, Peek, REMEMBERED_REQUESTS, Record,
-    RequestId, Reservation, Reserve, SetLimit, Settle, Stored, StoredLimit, StoredLimitOutcome,
-    SystemClock, Timestamp, WithStoredLimit, fenced, latch,
+    Acquire, Adjust, Clock, Command, EXACT_RESERVATIONS, Limit, Peek, REMEMBERED_REQUESTS, Record,
+    RequestId, Reservation, Reserve, SetLimit, Settle, Stored, StoredLimit, SystemClock, Timestamp,
+    WithStoredLimit, fenced, latch,
 };
 use redis::Cmd;
 
@@ -218,33 +218,29 @@ fn with_id(number: usize) -> WithStoredLimit<Acquire> {
     WithStoredLimit::new(acquire.with_request(request(number), DAY).expect("in range"))
 }
 
-/// A limit of four parts, stored, with all the requests and reservations that a record takes.
-fn reserved() -> (Slot, Vec<Reservation>) {
+/// A limit of four parts, stored, with all the requests that a record takes, and all that it knows of reservations.
+fn reserved() -> Slot {
     let mut slot = Slot::new();
     slot.run(&SetLimit::new(StoredLimit::new(limit("min"))));
     (0..REMEMBERED_REQUESTS).for_each(|number| slot.run(&with_id(number)));
-    let open = (0..MAX_RESERVATIONS).filter_map(|number| {
-        let outcome = reserve(1_000 + number).apply(&mut slot.record, slot.now);
-        match outcome.expect("of this kind") {
-            StoredLimitOutcome::Done { outcome, .. } => outcome.reservation,
-            _ => None,
-        }
-    });
-    let open = open.collect();
-    (slot, open)
+    (0..EXACT_RESERVATIONS).for_each(|number| slot.run(&reserve(1_000 + number)));
+    slot
 }
 
 fn stored_limits() -> Vec<Case> {
-    const NAME: &str = "stored limit of 4, 64 reserved";
-    let (slot, open) = reserved();
+    const NAME: &str = "stored limit of 4, with all behind it";
+    let slot = reserved();
     let now = limit("min");
     let under = WithStoredLimit::new(Acquire::new(now, 1).expect("above zero"));
     let peek = WithStoredLimit::new(Peek::new(now, 1));
     let penalty = WithStoredLimit::new(Adjust::penalty(now, 1).expect("above zero"));
-    // Settled with less, then another is reserved in its place.
-    let settle = move |number: usize| match number % 2 {
-        0 => call(&WithStoredLimit::new(Settle::new(now, &open[number / 2], 0)), NAME),
-        _ => call(&reserve(9_000 + number), NAME),
+    let settle = move |number: usize| {
+        let id = request(9_000 + number / 2);
+        let reservation = Reservation { id, cost: 1, expires_at: Timestamp::MAX };
+        match number % 2 {
+            0 => call(&reserve(9_000 + number / 2), NAME),
+            _ => call(&WithStoredLimit::new(Settle::new(now, &reservation, 0)), NAME),
+        }
     };
     let set = move |number: usize| {
         let other = limit(if number.is_multiple_of(2) { "s" } else { "min" });
@@ -255,7 +251,7 @@ fn stored_limits() -> Vec<Case> {
         slot.case(NAME, "admitted, with an id", |number| call(&with_id(5_000 + number), NAME)),
         slot.case(NAME, "peeked", move |_| call(&peek, NAME)),
         slot.case(NAME, "penalty", move |_| call(&penalty, NAME)),
-        slot.case(NAME, "settled, or reserved again", settle),
+        slot.case(NAME, "reserved, or settled", settle),
         slot.case(NAME, "set", set),
     ]
 }

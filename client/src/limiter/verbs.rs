@@ -238,11 +238,10 @@ impl<S: Store> Limiter<S> {
     /// estimated. `request` names it; make it from 128 random bits.
     ///
     /// In shadow mode (see [`Limiter::in_shadow`]) what would be denied is let through, with nothing to
-    /// settle. Of each key up to [`MAX_RESERVATIONS`](lockage_core::MAX_RESERVATIONS) can be open.
+    /// settle. Any number can be open: each is kept under a key of its own, `key:request`, for twice the `hold`.
     ///
     /// # Errors
-    /// [`Error`]: also for a `hold` out of range, an id that was used before, or too many open ones; a
-    /// denied request is none.
+    /// [`Error`]: also for a `hold` out of range, or an id that was used before; a denied request is none.
     pub async fn reserve_as(
         &self,
         id: &str,
@@ -258,7 +257,7 @@ impl<S: Store> Limiter<S> {
     /// decisions are as if that had been charged from the beginning; what is above the estimate is
     /// charged now, whether it fits or not, up to one capacity more than there is. See [`Settle`].
     ///
-    /// A change of a stored limit has forgotten the reservation.
+    /// Nothing is given back after a reset or a change of the limit.
     ///
     /// # Errors
     /// [`Error`]; a reservation that is settled already, or expired, is none.

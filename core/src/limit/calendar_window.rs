@@ -209,8 +209,12 @@ impl Machine for CalendarWindow {
         [begin, end, used.saturating_sub(cost)].into()
     }
 
-    fn counted(&self, _state: State, _window: u64) -> Option<usize> {
-        Some(2)
+    fn counted(&self, State([_, end, _]): State, window: u64) -> Option<usize> {
+        (end == window).then_some(2)
+    }
+
+    fn window_of(&self, State([_, end, _]): State) -> Option<u64> {
+        Some(end)
     }
 
     fn used(&self, State([.., used]): State) -> u64 {

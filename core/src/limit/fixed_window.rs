@@ -96,8 +96,12 @@ impl Machine for FixedWindow {
         [opened, used.saturating_sub(cost)].into()
     }
 
-    fn counted(&self, _state: State, _window: u64) -> Option<usize> {
-        Some(1)
+    fn counted(&self, State([opened, ..]): State, window: u64) -> Option<usize> {
+        (opened == window).then_some(1)
+    }
+
+    fn window_of(&self, State([opened, ..]): State) -> Option<u64> {
+        Some(opened)
     }
 
     fn used(&self, State([_, used, _]): State) -> u64 {

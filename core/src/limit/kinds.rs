@@ -248,6 +248,11 @@ impl Single {
         self.row().is_log
     }
 
+    /// Returns whether it is a bucket: neither a log nor one with windows.
+    pub(crate) fn is_bucket(&self) -> bool {
+        self.machine().is_some_and(|machine| machine.window_of(State::default()).is_none())
+    }
+
     /// Returns whether what it admits waits for its turn.
     pub(crate) fn has_turns(&self) -> bool {
         let fresh = |machine: &dyn Machine| machine.turn_at(machine.settle(None, 0));

@@ -78,9 +78,10 @@ pub(crate) trait Machine {
     /// that does not count any more.
     fn counted(&self, state: State, window: u64) -> Option<usize>;
 
-    /// Returns the number of the window that the state is in; zero where windows do not matter for it.
-    fn window_number(&self, _state: State) -> u64 {
-        0
+    /// Returns what tells the window that the state is in from others; none of a bucket, which has no windows and
+    /// empties as time passes.
+    fn window_of(&self, _state: State) -> Option<u64> {
+        None
     }
 
     /// Returns what a unit of cost is in the number that counts it.

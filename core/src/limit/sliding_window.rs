@@ -154,15 +154,15 @@ impl Machine for SlidingWindow {
     }
 
     fn counted(&self, state: State, window: u64) -> Option<usize> {
-        match self.window_number(state).checked_sub(window)? {
+        match self.window_of(state)?.checked_sub(window)? {
             0 => Some(1),
             1 => Some(0),
             _ => None,
         }
     }
 
-    fn window_number(&self, State([_, _, last]): State) -> u64 {
-        last / self.window_us
+    fn window_of(&self, State([_, _, last]): State) -> Option<u64> {
+        Some(last / self.window_us)
     }
 
     fn used(&self, state: State) -> u64 {

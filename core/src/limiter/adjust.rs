@@ -176,6 +176,11 @@ impl Adjust {
 fn refund(transaction: &mut Transaction<'_>, cost: u64) -> u64 {
     let parts = &mut transaction.key.parts;
     let used = parts.iter().map(LimitState::used).max().unwrap_or_default();
+    // What a window gives back may be that of a reservation.
+    if used > 0 && parts.iter().any(|part| !part.is_log() && !part.limit.is_bucket()) {
+        transaction.reservations = None;
+    }
+    let parts = &mut transaction.key.parts;
     for part in parts {
         if let Some(machine) = part.limit.machine() {
             part.state = machine.give_back(part.state, cost);
@@ -248,7 +253,7 @@ impl Run for Adjust {
         let limits = self.limit.singles();
         if let (Some(request), Some(record)) = (self.request, &*slot)
             && record.is_of(&limits)
-            && let Some(known) = record.known(request.id, now)?
+            && let Some(known) = record.requests.find(request.id, now)
         {
             if known.what != self.what() {
                 return Err(RecordError::OperationReused);

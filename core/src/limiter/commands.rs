@@ -117,7 +117,7 @@ impl Acquire {
         if !record.is_of(&self.limit.singles()) {
             return Ok(None);
         }
-        match record.known(request.id, now)? {
+        match record.requests.find(request.id, now) {
             Some(known) if known.what != What::Acquire(self.cost) => {
                 Err(RecordError::OperationReused)
             }
@@ -322,6 +322,9 @@ fn apply_acquire(
             if state == settled {
                 return Ok(());
             }
+            if let Some(all) = slot.as_mut().and_then(|record| record.reservations.as_mut()) {
+                all.lower(&[LimitState { limit: *limit, state: settled }]);
+            }
             if let Some(told) = &mut told {
                 let before = if limit.replies_settled() { Some(settled) } else { prior };
                 if let Some(state) = before {
@@ -354,8 +357,7 @@ fn apply_acquire(
     Ok(())
 }
 
-/// What most calls find: one limit that is no log, a record of its own or none, no block, no reservation that is
-/// known still, and no stored limit.
+/// What most calls find: one limit that is no log, a record of its own or none, no block, and no stored limit.
 pub(super) struct FastPath<'a> {
     limit: &'a Single,
     pub(super) machine: &'a dyn Machine,
@@ -371,15 +373,9 @@ pub(super) fn fast_path<'a>(
     let Some(machine) = limit.machine() else { return Ok(None) };
     let prior = match slot {
         None => None,
-        Some(Record {
-            body: Body::Counter(part),
-            blocked_until,
-            reservations,
-            policy: None,
-            ..
-        }) if part.limit.acts_as(limit)
-            && blocked_until.is_none_or(|until| until <= now.as_micros())
-            && reservations.until() <= now =>
+        Some(Record { body: Body::Counter(part), blocked_until, policy: None, .. })
+            if part.limit.acts_as(limit)
+                && blocked_until.is_none_or(|until| until <= now.as_micros()) =>
         {
             Some(part.state)
         }

@@ -308,6 +308,13 @@ impl LimitState {
         self.limit.is_log()
     }
 
+    /// Returns how much a bucket counts, in units of [`Machine::unit`](crate::limit::Machine::unit); none of another
+    /// limit.
+    pub(super) fn level(&self) -> Option<u64> {
+        let machine = self.limit.machine().filter(|_| self.limit.is_bucket())?;
+        machine.counted(self.state, 0).map(|index| self.state.0[index])
+    }
+
     pub(super) fn capacity(&self) -> u64 {
         self.limit.capacity()
     }

@@ -1,251 +1,406 @@
-//! What a record knows of its reservations: requests that were charged an estimate, until their true
-//! cost is known.
+//! What is kept of reservations: requests that were charged an estimate, until their true cost is known.
 //!
 //! A reservation is to be given back exactly, so that the limit then stands as if less had been charged at
-//! that time. That is not what was charged less what came back since: a bucket would have been full
-//! earlier. Each open reservation therefore keeps, for each limit, how much of what still counts was charged
-//! up to it. The rest was charged later, and counts whatever becomes of the reservation. In the field
-//! that counts, `counted`:
-//! - what comes back comes back for both, so `upto` never grows, and is never above `counted`;
-//! - what is charged later leaves `upto` as it is;
-//! - what is given back lowers `counted` by at most `upto`, and is gone for those made later too; those
-//!   made earlier are left with no more than this one is.
+//! that time. What a limiter's own record keeps for that does not grow with how many are open:
+//! - Each reservation has a record of its own, under a key [beside](crate::key_beside) the limiter's, which
+//!   only its maker and its settler know. It expires by itself.
+//! - A window, and a log's entry, only grow until they are gone. What the reservation charged is there, as long
+//!   as they are: its record names them.
+//! - A bucket empties meanwhile, and would have been empty earlier without the reservation. What counts of it
+//!   still is at most the lowest level since it was made. The limiter's record has these lowest levels as a
+//!   staircase, [`Steps`]: one step for each reservation that is open, and for many at once where there are more
+//!   than [`EXACT_RESERVATIONS`].
+//! - A reset, a change of the limit, and a refund to a window begin another generation, of which earlier
+//!   reservations are no part: nothing is given back for them.
+//!
+//! Without one of the two records less is given back, never more: nothing, if the limiter's is gone, and the
+//! settlement is unknown, if the other one is.
 
+use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
+use core::fmt::{self, Write};
 
 use super::key_state::LimitState;
-use super::request::{Remembered, Request, RequestId};
+use super::request::RequestId;
+use super::transaction::Transaction;
 use super::{adjust, wire};
 use crate::decision::Decision;
-use crate::error::RecordError;
 use crate::exact::MAX_EXACT;
-use crate::limit::{Algorithm, LogState, Single};
-use crate::record::{Record, read_numbers};
+use crate::limit::{LogState, Single};
+use crate::record::{Body, Record, letters, read_numbers};
 use crate::time::Timestamp;
 
-/// How many reservations a limiter's record keeps: those that are open, and of those that were settled
-/// the latest.
-pub const MAX_RESERVATIONS: usize = 64;
+/// How many reservations can be open under a bucket so that each is given back exactly. Where more are, some of what
+/// could be given back may stay charged. Those that expired unsettled count, as long as their charge does.
+pub const EXACT_RESERVATIONS: usize = 8;
 
-/// A record's reservations, in the order in which they were made.
+/// What a limiter's record knows of its reservations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reservations {
+    /// Since it was last reset, or its limit changed; never zero.
+    generation: u64,
+    /// How many were made in this generation: the number of the latest.
+    made: u64,
+    /// Of each of its buckets.
+    buckets: Vec<Steps>,
+}
+
+/// The lowest levels of a bucket since its reservations were made, the earliest first.
+///
+/// For a reservation it is the sum of the steps up to it. What is charged later adds nothing to that; what
+/// empties the bucket, or is given back, takes from the latest step first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Reservations(Vec<Kept>);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Kept {
-    id: RequestId,
-    pub(super) until: Timestamp,
-    pub(super) stage: Stage,
-    /// When it was made, or settled.
-    pub(super) now: Timestamp,
-    /// What else the answer to that follows from: see [`wire::recall`] and [`adjust::recall`].
-    pub(super) told: Vec<u64>,
+struct Steps {
+    /// The lowest level since the latest reservation was made or settled.
+    low: u64,
+    steps: Vec<Step>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// It is charged this cost, which each limit counts in its place.
-    Open { cost: u64, places: Vec<Place> },
-    /// It was settled with this cost.
-    Settled { actual: u64 },
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Step {
+    /// The number of the first reservation that it counts for.
+    first: u64,
+    /// How many are open of those from this one to the next step. Of a step but the last at least one.
+    open: u64,
+    amount: u64,
 }
 
-/// Where a limit counts a reservation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
-    /// How much was charged up to this reservation, itself included, of what is counted there now.
-    /// Zero for a log, whose entries tell.
-    upto: u64,
-    /// The time of a log's entry; for a sliding window, the number of the window; else zero.
-    pub(super) when: u64,
-}
-
-impl Place {
-    /// Of what was just charged.
-    fn of(part: &LimitState) -> Place {
-        match part.limit.algorithm() {
-            Algorithm::Machine(machine) => {
-                let when = machine.window_number(part.state);
-                Place { upto: counted(part, when), when }
-            }
-            Algorithm::Log(_) => Place { upto: 0, when: LogState::from(part.state).last },
-        }
+impl Steps {
+    fn total(&self) -> u64 {
+        self.steps.iter().map(|step| step.amount).sum()
     }
-}
 
-fn counted(part: &LimitState, when: u64) -> u64 {
-    let machine = part.limit.machine();
-    let number = machine.and_then(|machine| machine.counted(part.state, when));
-    number.map_or(0, |index| part.state.0[index])
-}
+    /// The bucket has been this low, and no lower, since the latest call.
+    fn fold(&mut self) {
+        let above = self.total().saturating_sub(self.low);
+        self.take(self.steps.len(), above);
+    }
 
-impl Record {
-    /// What it remembers of this request, whose id must not be a reservation's.
-    pub(super) fn known(
-        &self,
-        id: RequestId,
-        now: Timestamp,
-    ) -> Result<Option<&Remembered>, RecordError> {
-        match self.reservations.find(id, now) {
-            Some(_) => Err(RecordError::OperationReused),
-            None => Ok(self.requests.find(id, now)),
+    /// Takes up to `amount` from the first `count` steps, the latest first; how much that was.
+    fn take(&mut self, count: usize, amount: u64) -> u64 {
+        let (mut left, mut end, mut open) = (amount, count, 0);
+        while let Some(step) = self.steps[..end].last_mut().filter(|_| left > 0) {
+            let part = left.min(step.amount);
+            left -= part;
+            step.amount -= part;
+            if step.amount == 0 {
+                (end, open) = (end - 1, open + step.open);
+            }
         }
+        // What is left is as low as the step before.
+        if let Some(before) = self.steps[..end].last_mut() {
+            before.open += open;
+        }
+        self.steps.drain(end..count);
+        amount - left
+    }
+
+    /// Adds the reservation of this number, which has just been charged and has brought the bucket to `level`.
+    fn make(&mut self, number: u64, level: u64) {
+        let mut amount = level - self.total();
+        if let Some(last) = self.steps.pop_if(|step| step.open == 0) {
+            amount += last.amount;
+        }
+        self.steps.push(Step { first: number, open: 1, amount });
+        if self.steps.len() > EXACT_RESERVATIONS {
+            self.merge();
+        }
+        self.low = level;
+    }
+
+    /// Removes the step between two others by which the fewest reservations come to count as lower than they are.
+    fn merge(&mut self) {
+        let together = |at: &usize| self.steps[at - 1].open + self.steps[*at].open;
+        let Some(at) = (1..self.steps.len() - 1).min_by_key(together) else { return };
+        let step = self.steps.remove(at);
+        self.steps[at - 1].open += step.open;
+        self.steps[at].amount += step.amount;
+    }
+
+    /// Takes up to `amount` for the reservation of this number, which is open no longer; how much that was. None where
+    /// no step counts for it.
+    fn settle(&mut self, number: u64, amount: u64) -> Option<u64> {
+        let count = self.steps.partition_point(|step| step.first <= number);
+        let step = self.steps[..count].last_mut()?;
+        step.open = step.open.saturating_sub(1);
+        let steps = self.steps.len();
+        let taken = self.take(count, amount);
+        let end = count - (steps - self.steps.len());
+        // A step that nobody needs is as well the next one's.
+        if end > 0 && end < self.steps.len() && self.steps[end - 1].open == 0 {
+            let step = self.steps.remove(end - 1);
+            self.steps[end - 1].amount += step.amount;
+        }
+        Some(taken)
+    }
+
+    fn is_sound(&self, made: u64) -> bool {
+        self.steps.is_sorted_by(|one, other| one.first < other.first)
+            && self.steps.iter().all(|step| step.amount > 0 && step.first <= made)
     }
 }
 
 impl Reservations {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Begins a generation with this reservation, whose id no other had.
+    fn begin(id: RequestId, parts: &[LimitState]) -> Option<Self> {
+        let buckets = levels(parts).map(|_| Steps::default());
+        let generation = generation(id);
+        let has_counter = parts.iter().any(|part| !part.is_log());
+        has_counter.then(|| Reservations { generation, made: 0, buckets: buckets.collect() })
     }
 
-    /// From this time on none of them is known.
-    pub(crate) fn until(&self) -> Timestamp {
-        let all = self.0.iter().map(|kept| kept.until);
-        all.max().unwrap_or(Timestamp::EPOCH)
-    }
-
-    pub(super) fn find(&self, id: RequestId, now: Timestamp) -> Option<&Kept> {
-        self.0.iter().find(|kept| kept.id == id && now < kept.until)
-    }
-
-    /// Those that are known at `now`, when the limits stand like this.
-    pub(super) fn at(&self, now: Timestamp, parts: &[LimitState]) -> Reservations {
-        let known = self.0.iter().filter(|kept| now < kept.until);
-        Reservations(known.cloned().collect()).lowered(parts)
-    }
-
-    /// As they are where nothing but this counts any more.
-    pub(super) fn lowered(mut self, parts: &[LimitState]) -> Self {
-        for kept in &mut self.0 {
-            if let Stage::Open { places, .. } = &mut kept.stage {
-                for (place, part) in places.iter_mut().zip(parts) {
-                    place.upto = place.upto.min(counted(part, place.when));
-                }
-            }
-        }
-        self
-    }
-
-    /// Adds one, which was just charged to these limits.
-    pub(super) fn make(
-        &mut self,
-        request: Request,
-        cost: u64,
-        now: Timestamp,
-        told: Vec<u64>,
-        parts: &[LimitState],
-    ) -> Result<(), RecordError> {
-        if self.0.len() == MAX_RESERVATIONS {
-            let settled = |kept: &Kept| matches!(kept.stage, Stage::Settled { .. });
-            let oldest = self.0.iter().position(settled);
-            self.0.remove(oldest.ok_or(RecordError::TooManyReservations)?);
-        }
-        let stage = Stage::Open { cost, places: parts.iter().map(Place::of).collect() };
-        self.0.push(Kept { id: request.id, until: request.until(now), stage, now, told });
-        Ok(())
-    }
-
-    /// The time of its entry, where one of these limits is a log.
-    pub(super) fn entry_of(&self, id: RequestId, parts: &[LimitState]) -> Option<u64> {
-        let kept = self.0.iter().find(|kept| kept.id == id)?;
-        let Stage::Open { places, .. } = &kept.stage else { return None };
-        let log = parts.iter().position(LimitState::is_log)?;
-        Some(places[log].when)
-    }
-
-    /// Gives back up to `units` of what these counters were charged for an open one; how many units that
-    /// was, of the one where it was most, a fraction rounded up.
-    pub(super) fn give_back(&mut self, id: RequestId, units: u64, parts: &mut [LimitState]) -> u64 {
-        let Some(index) = self.0.iter().position(|kept| kept.id == id) else { return 0 };
-        let mut most = 0;
-        for (number, part) in parts.iter_mut().enumerate() {
-            let Some(machine) = part.limit.machine() else { continue };
-            let (when, given) = self.take(index, number, units.saturating_mul(machine.unit()));
-            if let Some(index) = machine.counted(part.state, when) {
-                part.state = part.state.with(index, part.state.0[index] - given);
-            }
-            most = most.max(given.div_ceil(machine.unit()));
-        }
-        most
-    }
-
-    /// Takes up to `amount` from what the limit of this number counts up to a reservation.
-    fn take(&mut self, index: usize, number: usize, amount: u64) -> (u64, u64) {
-        let Stage::Open { places, .. } = &self.0[index].stage else { return (0, 0) };
-        let Place { upto, when } = places[number];
-        let taken = amount.min(upto);
-        for (other, kept) in self.0.iter_mut().enumerate() {
-            if let Stage::Open { places, .. } = &mut kept.stage
-                && places[number].when == when
-            {
-                let place = &mut places[number];
-                place.upto = match other < index {
-                    true => place.upto.min(upto - taken),
-                    false => place.upto.saturating_sub(taken),
-                };
-            }
-        }
-        (when, taken)
-    }
-
-    /// An open one was settled; it is known for as long as it could have been open.
-    pub(super) fn settle(&mut self, id: RequestId, actual: u64, now: Timestamp, told: Vec<u64>) {
-        if let Some(kept) = self.0.iter_mut().find(|kept| kept.id == id) {
-            let hold = kept.until.as_micros() - kept.now.as_micros();
-            kept.until = Timestamp::computed(now.as_micros() + hold)
-                .expect("at most half of MAX_SPAN after an accepted time");
-            (kept.stage, kept.now, kept.told) = (Stage::Settled { actual }, now, told);
+    /// The buckets are at these levels.
+    pub(super) fn lower(&mut self, parts: &[LimitState]) {
+        for (bucket, level) in self.buckets.iter_mut().zip(levels(parts)) {
+            bucket.low = bucket.low.min(level);
         }
     }
 
     /// Reads what stands behind the state of a record of these limits.
-    pub(crate) fn read(texts: &[&str], limits: &[Single]) -> Option<Reservations> {
-        let all = texts.iter().map(|text| Kept::read(text, limits)).collect::<Option<Vec<_>>>()?;
-        (all.len() <= MAX_RESERVATIONS).then_some(Reservations(all))
+    pub(crate) fn read(text: &str, limits: &[Single]) -> Option<Self> {
+        let numbers = read_numbers(text)?;
+        let buckets = limits.iter().filter(|limit| limit.is_bucket()).count();
+        let (lows, rest) = numbers.split_at_checked(buckets)?;
+        let &[generation, made, ref behind @ ..] = rest else { return None };
+        let mut rest = behind;
+        let mut bucket = |low: &u64| {
+            let &[total, count, ref behind @ ..] = rest else { return None };
+            let count = usize::try_from(count).ok().filter(|count| *count <= EXACT_RESERVATIONS)?;
+            let (steps, behind) = behind.split_at_checked(3 * count)?;
+            let step = |it: &[u64]| Step { first: it[0], open: it[1], amount: it[2] };
+            let steps = Steps { low: *low, steps: steps.chunks_exact(3).map(step).collect() };
+            rest = behind;
+            (steps.is_sound(made) && steps.total() == total).then_some(steps)
+        };
+        let buckets = lows.iter().map(&mut bucket).collect::<Option<Vec<_>>>()?;
+        let is_right = rest.is_empty()
+            && generation > 0
+            && limits.iter().any(|limit| !limit.is_log())
+            && numbers.iter().all(|number| *number < MAX_EXACT);
+        is_right.then_some(Reservations { generation, made, buckets })
     }
 }
 
 /// As they stand behind the state of a record.
 impl fmt::Display for Reservations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Kept { id, until, stage, now, told } in &self.0 {
-            let (letter, cost, places) = match stage {
-                Stage::Open { cost, places } => ('r', cost, &places[..]),
-                Stage::Settled { actual } => ('s', actual, &[][..]),
-            };
-            write!(f, "|{letter}{id} {} {cost} {}", until.as_micros(), now.as_micros())?;
-            let places = places.iter().flat_map(|place| [place.upto, place.when]);
-            for number in told.iter().copied().chain(places) {
-                write!(f, " {number}")?;
+        let Reservations { generation, made, buckets } = self;
+        for bucket in buckets {
+            write!(f, "{} ", bucket.low)?;
+        }
+        write!(f, "{generation} {made}")?;
+        for bucket in buckets {
+            write!(f, " {} {}", bucket.total(), bucket.steps.len())?;
+            for Step { first, open, amount } in &bucket.steps {
+                write!(f, " {first} {open} {amount}")?;
             }
         }
         Ok(())
     }
 }
 
-impl Kept {
-    fn read(text: &str, limits: &[Single]) -> Option<Kept> {
-        let (id, numbers) = text.get(1..)?.split_once(' ')?;
-        let id = id.parse().ok()?;
-        let numbers = read_numbers(numbers)?;
-        let &[until, cost, now, ref told @ ..] = &numbers[..] else { return None };
-        let (until, now) = (Timestamp::computed(until)?, Timestamp::from_micros(now).ok()?);
-        if until < now || numbers.iter().any(|number| *number >= MAX_EXACT) {
+/// The generation that the reservation of this id begins: the lower 48 bits of it, above zero.
+pub(super) fn generation(id: RequestId) -> u64 {
+    (id.as_u128() as u64 & ((1 << 48) - 1)) + 1
+}
+
+/// The record of one reservation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ReservationRecord {
+    pub(super) stage: Stage,
+    /// When it was made, or settled.
+    pub(super) now: Timestamp,
+    pub(super) until: Timestamp,
+    limits: Vec<Single>,
+    /// What else the answer to that follows from: see [`wire::recall`] and [`adjust::recall`].
+    told: Vec<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It is charged this cost.
+    Open { cost: u64, place: Place },
+    /// It was settled with this cost instead of the other one.
+    Settled { actual: u64, cost: u64 },
+}
+
+/// Where a limiter's record counts a reservation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Zero where the limiter's record needs none.
+    generation: u64,
+    number: u64,
+    /// Of each limit the window, the time of the log's entry, or zero.
+    windows: Vec<u64>,
+}
+
+impl ReservationRecord {
+    pub(crate) const TAG: &str = "R1";
+
+    /// Returns the record of one that was made or settled under these limits.
+    pub(super) fn of(
+        limits: &[Single],
+        stage: Stage,
+        [now, until]: [Timestamp; 2],
+        told: Vec<u64>,
+    ) -> Record {
+        // As they are read back.
+        let limits =
+            limits.iter().filter_map(|it| Single::read(it.row().tag, &it.config())).collect();
+        Record::of(Body::Reservation(ReservationRecord { stage, now, until, limits, told }))
+    }
+
+    /// Returns until when it is kept: for twice as long as it can be settled, so that an answer is known for at
+    /// least that long.
+    pub(crate) fn forget_at(&self) -> Timestamp {
+        match self.stage {
+            Stage::Open { .. } => self.answer_until(),
+            Stage::Settled { .. } => self.until,
+        }
+    }
+
+    /// Returns until when the answer is known of one that is settled in time.
+    pub(super) fn answer_until(&self) -> Timestamp {
+        let hold = self.until.as_micros() - self.now.as_micros();
+        Timestamp::computed(self.until.as_micros() + hold)
+            .expect("at most MAX_SPAN after an accepted time")
+    }
+
+    /// Returns what its answer follows from, if it was given under these limits.
+    pub(super) fn told_under(&self, limits: &[Single]) -> Option<&[u64]> {
+        let is_alike = self.limits.len() == limits.len()
+            && self.limits.iter().zip(limits).all(|(own, other)| own.acts_as(other));
+        is_alike.then_some(&self.told[..])
+    }
+
+    /// Reads what stands behind the tag.
+    pub(crate) fn from_text(text: &str) -> Option<Self> {
+        let numbers = read_numbers(text)?;
+        if numbers.iter().any(|number| *number >= MAX_EXACT) {
             return None;
         }
-        if text.starts_with('s') {
-            adjust::recall(limits, now, told)?;
-            let stage = Stage::Settled { actual: cost };
-            return Some(Kept { id, until, stage, now, told: told.to_vec() });
+        let &[settled, now, until, cost, mut letters, ref rest @ ..] = &numbers[..] else {
+            return None;
+        };
+        let (now, until) = (Timestamp::from_micros(now).ok()?, Timestamp::computed(until)?);
+        let (mut rest, mut limits) = (rest, Vec::new());
+        while letters > 0 {
+            let row = Single::row_of_letter(char::from(letters as u8))?;
+            let (config, behind) = rest.split_at_checked(row.config_len)?;
+            limits.push(Single::read(row.tag, config)?);
+            (rest, letters) = (behind, letters >> 8);
         }
-        let (told, places) = told.split_at_checked(told.len().checked_sub(2 * limits.len())?)?;
-        recall(limits, cost, now, told).filter(|_| cost > 0)?;
-        let place = |pair: &[u64]| Place { upto: pair[0], when: pair[1] };
-        let places = places.chunks_exact(2).map(place).collect();
-        let stage = Stage::Open { cost, places };
-        Some(Kept { id, until, stage, now, told: told.to_vec() })
+        let (stage, told) = match settled {
+            0 => {
+                let &[generation, number, ref rest @ ..] = rest else { return None };
+                let (windows, told) = rest.split_at_checked(limits.len())?;
+                let place = Place { generation, number, windows: windows.into() };
+                recall(&limits, cost, now, told).filter(|_| cost > 0)?;
+                (Stage::Open { cost, place }, told)
+            }
+            1 => {
+                let (&estimate, told) = rest.split_first()?;
+                adjust::recall(&limits, now, told)?;
+                (Stage::Settled { actual: cost, cost: estimate }, told)
+            }
+            _ => return None,
+        };
+        let told = told.into();
+        let hold = until.as_micros().checked_sub(now.as_micros())?;
+        Timestamp::computed(until.as_micros() + hold)?;
+        Some(ReservationRecord { stage, now, until, limits, told })
     }
+
+    /// The record as text.
+    pub(crate) fn to_text(&self) -> String {
+        let ReservationRecord { stage, now, until, limits, told } = self;
+        let (settled, cost, place) = match stage {
+            Stage::Open { cost, place } => (0, *cost, Some(place)),
+            Stage::Settled { actual, .. } => (1, *actual, None),
+        };
+        let mut numbers = alloc::vec![settled, now.as_micros(), until.as_micros(), cost];
+        numbers.push(letters(limits.iter().map(|limit| limit.row().tag)));
+        limits.iter().for_each(|limit| numbers.extend(&*limit.config()));
+        if let Some(Place { generation, number, windows }) = place {
+            numbers.extend([*generation, *number]);
+            numbers.extend(windows);
+        }
+        if let Stage::Settled { cost, .. } = stage {
+            numbers.push(*cost);
+        }
+        numbers.extend(told);
+        let mut text = String::from(Self::TAG);
+        for number in numbers {
+            // Invariant: writing to a `String` cannot fail.
+            let _ = write!(text, " {number}");
+        }
+        text
+    }
+}
+
+impl Transaction<'_> {
+    /// Adds the reservation of this id, which was just charged.
+    pub(super) fn reserve(&mut self, id: RequestId) -> Place {
+        let parts = &self.key.parts;
+        let windows = parts.iter().map(|part| match part.log() {
+            Some((_, LogState { last, .. })) => last,
+            None => {
+                part.limit.machine().and_then(|it| it.window_of(part.state)).unwrap_or_default()
+            }
+        });
+        let windows = windows.collect();
+        let begun = self.reservations.take().or_else(|| Reservations::begin(id, parts));
+        self.reservations = begun.map(|mut all| {
+            all.made += 1;
+            for (bucket, level) in all.buckets.iter_mut().zip(levels(parts)) {
+                bucket.fold();
+                bucket.make(all.made, level);
+            }
+            all
+        });
+        let (generation, number) =
+            self.reservations.as_ref().map_or((0, 0), |all| (all.generation, all.made));
+        Place { generation, number, windows }
+    }
+
+    /// Ends a reservation, and gives back up to `units` of what the limits were charged for it; how many units that
+    /// was, of the one where it was most, a fraction rounded up. None where nothing has changed.
+    pub(super) fn settle(&mut self, place: &Place, units: u64) -> Option<u64> {
+        let generation = self.reservations.as_ref().map_or(0, |all| all.generation);
+        if generation != place.generation {
+            return None;
+        }
+        let mut buckets = self.reservations.iter_mut().flat_map(|all| &mut all.buckets);
+        let (mut most, mut entry, mut is_counted) = (0, None, false);
+        for (part, &window) in self.key.parts.iter_mut().zip(&place.windows) {
+            let Some(machine) = part.limit.machine() else {
+                entry = entry.or(Some(window));
+                continue;
+            };
+            let Some(index) = machine.counted(part.state, window) else { continue };
+            let (amount, counted) = (units.saturating_mul(machine.unit()), part.state.0[index]);
+            let given = match part.limit.is_bucket().then(|| buckets.next()).flatten() {
+                Some(bucket) => {
+                    bucket.fold();
+                    let given = bucket.settle(place.number, amount);
+                    is_counted |= given.is_some();
+                    let given = given.unwrap_or_default();
+                    bucket.low = counted - given;
+                    given
+                }
+                None => amount.min(counted),
+            };
+            part.state = part.state.with(index, counted - given);
+            most = most.max(given.div_ceil(machine.unit()));
+        }
+        let most = most.max(entry.map_or(0, |at| self.cut_entries(at, units)));
+        (is_counted || most > 0).then_some(most)
+    }
+}
+
+/// The levels of the buckets among these limits.
+fn levels(parts: &[LimitState]) -> impl Iterator<Item = u64> {
+    parts.iter().filter_map(LimitState::level)
 }
 
 /// The decision by which a reservation was made.

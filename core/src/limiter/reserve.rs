@@ -3,22 +3,21 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::commands::{Costs, with_acquire};
 use super::max_wait::MaxWait;
 use super::request::{Request, RequestId};
-use super::reservations::{Stage, recall};
+use super::reservations::{ReservationRecord, Stage, generation, recall};
 use super::stored::under_own_limit;
 use super::transaction::Transaction;
 use super::with_stored_limit::LimitCommand;
 use super::with_stored_limit::run::Run;
 use super::{Acquire, adjust, wire};
-use crate::call::TextCall;
+use crate::call::{PackedCall, TextCall, packed};
 use crate::command::{Command, ScriptId, read_head, read_whole};
 use crate::decision::Decision;
 use crate::error::{ConfigError, RecordError, ReplyError};
 use crate::exact::MAX_COUNT;
 use crate::limit::{Limit, Singles};
-use crate::record::Record;
+use crate::record::{Body, Record};
 use crate::time::Timestamp;
 
 /// Admit one request and charge an estimate of its cost, which a [`Settle`] replaces by the true one; or
@@ -32,17 +31,17 @@ use crate::time::Timestamp;
 /// let (mut slot, now) = (None, Timestamp::from_micros(1_763_700_000_000_000)?);
 /// let id = RequestId::from_u128(42); // random
 /// let reserve = Acquire::new(limit, 800)?.reserve(id, Duration::from_secs(60))?;
-/// let reservation = reserve.apply(&mut slot, now)?.reservation.expect("it is admitted");
+/// let (mut beside, key) = (None, &mut slot);
+/// let reservation = reserve.apply_beside(key, &mut beside, now)?.reservation.expect("it is admitted");
 ///
 /// let settle = Settle::new(limit, &reservation, 300);
-/// let Settlement::Settled { amount, after } = settle.apply(&mut slot, now)? else { panic!() };
+/// let Settlement::Settled { amount, after } = settle.apply_beside(key, &mut beside, now)? else { panic!() };
 /// assert_eq!((amount, after.remaining), (500, 700));
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 ///
 /// A reservation that nobody settles stays charged as estimated: who does not answer may have used it.
-/// The record keeps up to [`MAX_RESERVATIONS`](crate::MAX_RESERVATIONS); where as many are open,
-/// one more is [`RecordError::TooManyReservations`].
+/// Each has a record of its own, [beside](Command::beside) the limiter's, so that any number can be open.
 ///
 /// Sent again, as its answer was lost, it gets the same answer, and nothing more is charged. Its
 /// id must be new: one that is known for anything else is [`RecordError::OperationReused`].
@@ -94,30 +93,39 @@ impl Reserve {
         Reserved { reservation: decision.is_allowed().then_some(reservation), decision }
     }
 
-    /// The answer that it got when it was made, if it is still open.
+    /// The answer that it got when it was made.
     fn repeated(
         &self,
-        slot: &Option<Record>,
+        known: &ReservationRecord,
         limits: &Singles,
-        now: Timestamp,
-    ) -> Result<Option<Reserved>, RecordError> {
-        let id = self.request.id;
-        let Some(record) = slot.as_ref().filter(|record| record.is_of(limits)) else {
-            return Ok(None);
-        };
-        if record.requests.find(id, now).is_some() {
-            return Err(RecordError::OperationReused);
-        }
-        let Some(known) = record.reservations.find(id, now) else { return Ok(None) };
-        match known.stage {
+    ) -> Result<Reserved, RecordError> {
+        let told = match known.stage {
             Stage::Open { cost, .. }
                 if cost == self.cost && known.until == self.request.until(known.now) =>
             {
-                let decision = recall(limits, cost, known.now, &known.told);
-                Ok(Some(self.reserved(known.now, decision.ok_or(RecordError::Damaged)?)))
+                known.told_under(limits)
             }
-            _ => Err(RecordError::OperationReused),
-        }
+            _ => None,
+        };
+        let told = told.ok_or(RecordError::OperationReused)?;
+        let decision = recall(limits, self.cost, known.now, told).ok_or(RecordError::Damaged)?;
+        Ok(self.reserved(known.now, decision))
+    }
+}
+
+/// The reservation that is kept here and counts at `now`, for a key that holds this.
+fn live<'r>(
+    slot: &Option<Record>,
+    beside: &'r Option<Record>,
+    now: Timestamp,
+) -> Result<Option<&'r ReservationRecord>, RecordError> {
+    if slot.as_ref().is_some_and(|record| !record.is_limiter()) {
+        return Err(RecordError::OtherKind);
+    }
+    match beside.as_ref().map(|record| &record.body) {
+        None => Ok(None),
+        Some(Body::Reservation(known)) => Ok(Some(known).filter(|known| now < known.until)),
+        Some(_) => Err(RecordError::OtherKind),
     }
 }
 
@@ -125,8 +133,14 @@ impl Command for Reserve {
     type Outcome = Reserved;
 
     fn encode_text(&self) -> TextCall {
-        let call = TextCall::new(ScriptId::LimiterAcquire).with(format_args!("r{}", self.request));
-        with_acquire(call, &self.limit, Costs::patient(&[self.cost]))
+        let call = TextCall::new(ScriptId::LimiterReserve).with(self.request);
+        wire::with_limit(call, &self.limit).with(self.cost)
+    }
+
+    fn encode_packed(&self) -> Option<PackedCall> {
+        let [script, _] = wire::reserve_scripts(&self.limit)?;
+        let Request { id, remember_us } = self.request;
+        pack(script, &self.limit, &[self.cost, remember_us, generation(id)])
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Reserved, ReplyError> {
@@ -137,7 +151,20 @@ impl Command for Reserve {
     }
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Reserved, RecordError> {
-        under_own_limit(slot, now, |slot| self.run(slot, now))
+        self.apply_beside(slot, &mut None, now)
+    }
+
+    fn beside(&self) -> Option<RequestId> {
+        Some(self.request.id)
+    }
+
+    fn apply_beside(
+        &self,
+        slot: &mut Option<Record>,
+        beside: &mut Option<Record>,
+        now: Timestamp,
+    ) -> Result<Reserved, RecordError> {
+        under_own_limit(slot, now, |slot| self.run_beside(slot, beside, now))
     }
 
     fn is_repeatable(&self) -> bool {
@@ -157,20 +184,38 @@ impl Run for Reserve {
     }
 
     fn run(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Reserved, RecordError> {
+        self.run_beside(slot, &mut None, now)
+    }
+
+    fn run_beside(
+        &self,
+        slot: &mut Option<Record>,
+        beside: &mut Option<Record>,
+        now: Timestamp,
+    ) -> Result<Reserved, RecordError> {
         let limits = self.limit.singles();
-        if let Some(reserved) = self.repeated(slot, &limits, now)? {
-            return Ok(reserved);
+        if let Some(known) = live(slot, beside, now)? {
+            return self.repeated(known, &limits);
         }
         let mut transaction = Transaction::new(&limits, slot, now)?;
         let told = transaction.key.numbers();
         let decision = transaction.decide(self.cost);
         if decision.is_allowed() {
-            let parts = &transaction.key.parts;
-            transaction.reservations.make(self.request, self.cost, now, told, parts)?;
+            let place = transaction.reserve(self.request.id);
+            let stage = Stage::Open { cost: self.cost, place };
+            let times = [now, self.request.until(now)];
+            *beside = Some(ReservationRecord::of(&limits, stage, times, told));
         }
         transaction.commit(now, decision.is_allowed());
         Ok(self.reserved(now, decision))
     }
+}
+
+/// The configuration of a single limit, and these numbers.
+fn pack(script: ScriptId, limit: &Limit, numbers: &[u64]) -> Option<PackedCall> {
+    let config = limit.single()?.config();
+    let numbers = config.iter().chain(numbers).copied();
+    Some(PackedCall::new(script, numbers.flat_map(packed)))
 }
 
 /// Settle a [`Reservation`]: charge its true cost instead of the estimate.
@@ -180,7 +225,11 @@ impl Run for Reserve {
 /// intervals that a reservation began go on. What is above the estimate is charged now, as an
 /// [`Adjust::penalty`](crate::Adjust::penalty) is.
 ///
-/// Sent again, as its answer was lost, it gets the same answer, for as long again as the reservation was
+/// Less is given back, and what is not stays charged: where more than
+/// [`EXACT_RESERVATIONS`](crate::EXACT_RESERVATIONS) of a bucket are open, as [`Settlement::Settled`] tells; and
+/// nothing, where the key was reset, has come under another limit, or a window of it was refunded since.
+///
+/// Sent again, as its answer was lost, it gets the same answer for at least as long as the reservation was to be
 /// held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settle {
@@ -200,12 +249,11 @@ pub enum Settlement {
         /// What a peek of cost 1 is told right after it.
         after: Decision,
     },
-    /// It was settled before, with another cost.
+    /// It was settled before, with another cost, or under another limit.
     AlreadySettled,
     /// It was not settled in time, and stays charged as estimated.
     Expired,
-    /// It is not known here: it was never made, a reset or a change of the limit has forgotten it,
-    /// or it was settled and newer ones took its place.
+    /// It was never made, or the store has lost it. What was charged stays so.
     Unknown,
 }
 
@@ -241,10 +289,14 @@ impl Command for Settle {
     type Outcome = Settlement;
 
     fn encode_text(&self) -> TextCall {
-        let Reservation { id, expires_at, .. } = self.reservation;
         let call = TextCall::new(ScriptId::LimiterSettle);
-        let call = call.with(id).with(expires_at.as_micros()).with(self.actual);
+        let call = call.with(self.reservation.expires_at.as_micros()).with(self.actual);
         wire::with_limit(call, &self.limit)
+    }
+
+    fn encode_packed(&self) -> Option<PackedCall> {
+        let [_, script] = wire::reserve_scripts(&self.limit)?;
+        pack(script, &self.limit, &[self.actual])
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Settlement, ReplyError> {
@@ -261,7 +313,20 @@ impl Command for Settle {
     }
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Settlement, RecordError> {
-        under_own_limit(slot, now, |slot| self.run(slot, now))
+        self.apply_beside(slot, &mut None, now)
+    }
+
+    fn beside(&self) -> Option<RequestId> {
+        Some(self.reservation.id)
+    }
+
+    fn apply_beside(
+        &self,
+        slot: &mut Option<Record>,
+        beside: &mut Option<Record>,
+        now: Timestamp,
+    ) -> Result<Settlement, RecordError> {
+        under_own_limit(slot, now, |slot| self.run_beside(slot, beside, now))
     }
 
     fn is_repeatable(&self) -> bool {
@@ -281,42 +346,42 @@ impl Run for Settle {
     }
 
     fn run(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Settlement, RecordError> {
-        let (limits, id) = (self.limit.singles(), self.reservation.id);
-        let Some(record) = slot else { return Ok(self.gone(now)) };
-        if !record.is_limiter() {
-            return Err(RecordError::OtherKind);
-        }
-        if !record.is_of(&limits) {
-            return Ok(self.gone(now));
-        }
-        let Some(known) = record.reservations.find(id, now) else { return Ok(self.gone(now)) };
-        let cost = match known.stage {
-            Stage::Open { cost, .. } => cost,
-            Stage::Settled { actual } if actual != self.actual => {
-                return Ok(Settlement::AlreadySettled);
+        self.run_beside(slot, &mut None, now)
+    }
+
+    fn run_beside(
+        &self,
+        slot: &mut Option<Record>,
+        beside: &mut Option<Record>,
+        now: Timestamp,
+    ) -> Result<Settlement, RecordError> {
+        let Some(known) = live(slot, beside, now)? else { return Ok(self.gone(now)) };
+        let limits = self.limit.singles();
+        let told = known.told_under(&limits);
+        let (cost, place) = match (&known.stage, told) {
+            (Stage::Open { cost, place }, told) => (*cost, told.map(|_| place)),
+            (Stage::Settled { actual, .. }, Some(told)) if *actual == self.actual => {
+                return self.settled(known.now, told).ok_or(RecordError::Damaged);
             }
-            Stage::Settled { .. } => {
-                return self.settled(known.now, &known.told).ok_or(RecordError::Damaged);
-            }
+            (Stage::Settled { .. }, _) => return Ok(Settlement::AlreadySettled),
         };
         let mut transaction = Transaction::new(&limits, slot, now)?;
-        let amount = match cost.checked_sub(self.actual) {
-            Some(less) => give_back(&mut transaction, id, less),
-            None => adjust::penalty(&mut transaction, self.actual - cost),
+        let less = cost.saturating_sub(self.actual);
+        let given = place.and_then(|place| transaction.settle(place, less));
+        let amount = match self.actual.checked_sub(cost) {
+            Some(more @ 1..) => adjust::penalty(&mut transaction, more),
+            _ => given.unwrap_or_default(),
         };
         let freed = transaction.freed_at(1);
         let told = adjust::told(amount, &transaction.key, &freed);
-        transaction.reservations.settle(id, self.actual, now, told);
         let after = transaction.key.peek(1, &freed);
-        transaction.commit(now, true);
+        let until = known.answer_until();
+        // What is none of the key's now leaves it as it is.
+        if amount > 0 || given.is_some() {
+            transaction.commit(now, true);
+        }
+        let stage = Stage::Settled { actual: self.actual, cost };
+        *beside = Some(ReservationRecord::of(&limits, stage, [now, until], told));
         Ok(Settlement::Settled { amount, after })
     }
-}
-
-/// Gives back up to `units` of what an open reservation is charged; how much that was.
-fn give_back(transaction: &mut Transaction<'_>, id: RequestId, units: u64) -> u64 {
-    let entry = transaction.reservations.entry_of(id, &transaction.key.parts);
-    let counted = transaction.reservations.give_back(id, units, &mut transaction.key.parts);
-    let cut = entry.map_or(0, |at| transaction.cut_entries(at, units));
-    counted.max(cut)
 }

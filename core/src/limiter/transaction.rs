@@ -70,8 +70,8 @@ impl GroupRecord {
 /// One operation on what is stored under a key. Nothing is written before [`Transaction::commit`].
 pub(crate) struct Transaction<'r> {
     pub(crate) key: KeyState,
-    /// What the record knows of its reservations, as far as it still counts.
-    pub(super) reservations: Reservations,
+    /// What the record knows of its reservations.
+    pub(super) reservations: Option<Reservations>,
     slot: &'r mut Option<Record>,
     /// Whether the record was written under another limit. It is then to be written, whatever comes of
     /// the operation.
@@ -147,8 +147,9 @@ impl<'r> Transaction<'r> {
             own.iter().map(|part| settle(&part.given_by(limits), entries, time)).collect();
         if record.is_of(limits) {
             check_clock(limits, own, time)?;
-            self.reservations = record.reservations.at(now, &settled);
+            self.reservations = record.reservations.clone();
             self.key.parts = settled;
+            self.lower_reservations();
         } else {
             check_clock(limits, &[], time)?;
             self.convert(settled);
@@ -304,7 +305,8 @@ impl<'r> Transaction<'r> {
         if !changed && !self.converted {
             return;
         }
-        let reservations = core::mem::take(&mut self.reservations).lowered(&self.key.parts);
+        self.lower_reservations();
+        let reservations = self.reservations.take();
         let (old, mut requests, policy) = match self.slot.take() {
             Some(record) => (Some(record.body), record.requests, record.policy),
             None => Default::default(),
@@ -317,6 +319,13 @@ impl<'r> Transaction<'r> {
         let policy = policy.map(Policy::written);
         let body = self.body(old);
         *self.slot = Some(Record { body, blocked_until, requests, reservations, policy });
+    }
+
+    /// The buckets are as low now as they are.
+    fn lower_reservations(&mut self) {
+        if let Some(all) = &mut self.reservations {
+            all.lower(&self.key.parts);
+        }
     }
 
     fn body(&mut self, old: Option<Body>) -> Body {

@@ -111,7 +111,7 @@ impl Command for TakeTurn {
 ///
 /// That is exact only while nobody was admitted later, whose turn would have to move, while the key was not
 /// adjusted, reset or put under another limit, and while the turn has not come; otherwise nothing changes,
-/// and the outcome says why. Nor is it exact while the key knows of reservations, open or settled. Those who were
+/// and the outcome says why. Nor is it exact once the key has had reservations, until it was reset or dropped. Those who were
 /// admitted later and gave their turns back do not count. A block stays as it is. A request with an id stays
 /// remembered: sent again, it is told of the turn that it had, so another attempt needs another id.
 ///
@@ -186,7 +186,7 @@ impl CancelTurn {
         }
         match slot {
             Some(Record { body: Body::Counter(part), reservations, .. })
-                if *part == in_bucket(*bucket, *after) && reservations.is_empty() => {}
+                if *part == in_bucket(*bucket, *after) && reservations.is_none() => {}
             _ => return Ok(Cancellation::NotLast),
         }
         Record::put(slot, Body::Counter(in_bucket(*bucket, *before)), now);

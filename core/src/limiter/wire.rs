@@ -19,6 +19,19 @@ pub(super) fn fast_script(limit: &Limit) -> Option<ScriptId> {
     }
 }
 
+/// The scripts that reserve for a limit and settle, and take numbers in binary, if there are any.
+pub(super) fn reserve_scripts(limit: &Limit) -> Option<[ScriptId; 2]> {
+    Some(match limit {
+        Limit::FixedWindow(_) => [ScriptId::FixedWindowReserve, ScriptId::FixedWindowSettle],
+        Limit::SlidingWindow(_) => [ScriptId::SlidingWindowReserve, ScriptId::SlidingWindowSettle],
+        Limit::TokenBucket(_) => [ScriptId::TokenBucketReserve, ScriptId::TokenBucketSettle],
+        Limit::IntervalBucket(_) => {
+            [ScriptId::IntervalBucketReserve, ScriptId::IntervalBucketSettle]
+        }
+        _ => return None,
+    })
+}
+
 /// Whether the fast path of several limits knows this one.
 fn is_plain_counter(single: &Single) -> bool {
     single.machine().is_some() && !single.has_turns() && single.given().is_empty()

@@ -1,8 +1,8 @@
 //! Commands under the limit that is stored, whichever that is.
 
-use super::SetLimit;
 use super::max_wait::MaxWait;
 use super::stored::{Policy, StoredLimit, on_empty};
+use super::{RequestId, SetLimit};
 use crate::call::TextCall;
 use crate::command::{Command, read_head};
 use crate::error::{RecordError, ReplyError};
@@ -27,6 +27,17 @@ pub(super) mod run {
             slot: &mut Option<Record>,
             now: Timestamp,
         ) -> Result<Self::Outcome, RecordError>;
+
+        /// As [`Command::apply_beside`], likewise.
+        fn run_beside(
+            &self,
+            slot: &mut Option<Record>,
+            beside: &mut Option<Record>,
+            now: Timestamp,
+        ) -> Result<Self::Outcome, RecordError> {
+            let _ = beside;
+            self.run(slot, now)
+        }
 
         /// The limit that it was made with.
         fn limit(&self) -> Limit;
@@ -158,10 +169,23 @@ impl<C: LimitCommand> Command for WithStoredLimit<C> {
         slot: &mut Option<Record>,
         now: Timestamp,
     ) -> Result<Self::Outcome, RecordError> {
+        self.apply_beside(slot, &mut None, now)
+    }
+
+    fn beside(&self) -> Option<RequestId> {
+        self.command.beside()
+    }
+
+    fn apply_beside(
+        &self,
+        slot: &mut Option<Record>,
+        beside: &mut Option<Record>,
+        now: Timestamp,
+    ) -> Result<Self::Outcome, RecordError> {
         let now = now.accepted()?;
         let limit = match slot {
             Some(record) if record.is_over(now) => {
-                return on_empty(slot, |empty| self.apply(empty, now));
+                return on_empty(slot, |empty| self.apply_beside(empty, beside, now));
             }
             Some(record) if !record.is_limiter() => return Err(RecordError::OtherKind),
             Some(record) => StoredLimit::of(record),
@@ -177,7 +201,7 @@ impl<C: LimitCommand> Command for WithStoredLimit<C> {
             }
             return Ok(StoredLimitOutcome::PerClient(limit));
         }
-        let outcome = match self.command_under(limit).run(slot, now) {
+        let outcome = match self.command_under(limit).run_beside(slot, beside, now) {
             Err(RecordError::ClockOff) => return Ok(StoredLimitOutcome::ClockOff(limit)),
             outcome => outcome?,
         };

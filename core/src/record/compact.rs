@@ -45,6 +45,14 @@ impl CompactRecord {
         }
     }
 
+    /// Returns the record, unless a command has left none.
+    pub fn into_record(self) -> Option<Record> {
+        match self.0 {
+            Form::Counter(part) => Some(Record::of(Body::Counter(part))),
+            Form::Other(slot) => *slot,
+        }
+    }
+
     /// Returns [`Record::forget_at`].
     pub fn forget_at(&self) -> Timestamp {
         match &self.0 {
@@ -73,7 +81,7 @@ impl Record {
     /// Returns how a counter stands, of which nothing but that is stored.
     fn bare_counter(&self) -> Option<LimitState> {
         match self.body {
-            Body::Counter(part) if self.is_bare() => Some(part),
+            Body::Counter(part) if self.is_bare() && self.reservations.is_none() => Some(part),
             _ => None,
         }
     }

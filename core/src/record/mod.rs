@@ -15,7 +15,9 @@ use crate::fenced::FencedRecord;
 use crate::latch::LatchRecord;
 use crate::lease::time;
 use crate::limit::Single;
-use crate::limiter::{COMPOSITE_TAG, GroupRecord, LimitState, Policy, Requests, Reservations};
+use crate::limiter::{
+    COMPOSITE_TAG, GroupRecord, LimitState, Policy, Requests, ReservationRecord, Reservations,
+};
 use crate::lock::LockRecord;
 use crate::rw_lock::RwLockRecord;
 use crate::semaphore::SemaphoreRecord;
@@ -25,9 +27,11 @@ pub use compact::CompactRecord;
 pub(crate) use numbers::{read_exact, read_number, read_numbers, read_token};
 pub(crate) use packed::{letters, text_of};
 use packed::{pack_head, pack_text};
-use text::{BLOCKED, check_tag, entry_text, push_limits, read_followed, read_limiter};
+use text::{
+    BLOCKED, RESERVATIONS, check_tag, entry_text, push_limits, read_followed, read_limiter,
+};
 
-/// What is stored under one key: of a limiter, a lock, a semaphore or a latch.
+/// What is stored under one key: of a limiter, a reservation, a lock, a semaphore or a latch.
 ///
 /// It begins with a tag, its kind and the version of its format, and carries the configuration
 /// that it was written under. Its text form is documented, kind by kind, in the scripts.
@@ -38,8 +42,8 @@ pub struct Record {
     pub(crate) blocked_until: Option<u64>,
     /// What a limiter remembers; a lock has operations instead.
     pub(crate) requests: Requests,
-    /// What was charged as an estimate.
-    pub(crate) reservations: Reservations,
+    /// What it keeps of requests that were charged an estimate.
+    pub(crate) reservations: Option<Reservations>,
     /// Of a limit that is stored for all to follow.
     pub(crate) policy: Option<Policy>,
 }
@@ -55,6 +59,7 @@ pub(crate) enum Body {
     Semaphore(SemaphoreRecord),
     RwLock(RwLockRecord),
     Latch(LatchRecord),
+    Reservation(ReservationRecord),
 }
 
 impl Body {
@@ -79,7 +84,7 @@ impl Body {
 /// A record as a store keeps it, as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// A string. The numbers of a counter with nothing behind its state are kept in binary, so that
+    /// A string. The numbers of a counter with nothing behind its state but reservations are kept in binary, so that
     /// `F1 10 60000000 1763700000123456 3` is `F1:` and four doubles of eight bytes each, in little-endian order; and of
     /// several counters, `C1:`, the letters of their tags as one number, the first in its lowest byte, and the others. A
     /// lock in whose queue nobody is has such a form, too, which its plain scripts describe.
@@ -129,11 +134,12 @@ impl Record {
             Body::Semaphore(record) => time(record.forget_at()),
             Body::RwLock(record) => time(record.forget_at()),
             Body::Latch(record) => time(record.until),
+            Body::Reservation(record) => record.forget_at(),
         };
         // A block, and a stored limit, end within MAX_SPAN of an accepted time.
         let policy = self.policy.and_then(|policy| policy.until);
         let further = self.blocked_until.max(policy).map_or(Timestamp::EPOCH, time);
-        until.max(further).max(self.requests.until()).max(self.reservations.until())
+        until.max(further).max(self.requests.until())
     }
 
     /// The time to live, in milliseconds, of a record that is written at `now`: until
@@ -143,11 +149,14 @@ impl Record {
         left.as_micros().div_ceil(1000) as u64 // at most MAX_SPAN
     }
 
-    /// Whether it is to be kept for exactly as long as an `earlier` record of the same lock, or of the same counter
+    /// Whether it is to be kept for exactly as long as an `earlier` record of the same lock or reservation, or of the same counter
     /// or log, of which no more than its state was written: then a store leaves the expiry of the key as it is.
     pub fn is_kept_as(&self, earlier: &Record) -> bool {
         match (&self.body, &earlier.body) {
             (Body::Lock(now), Body::Lock(before)) => now.keep == before.keep,
+            (Body::Reservation(now), Body::Reservation(before)) => {
+                now.forget_at() == before.forget_at()
+            }
             (now, before) => {
                 let kept_until = |body: &Body| match body.limits()? {
                     [only] => only.kept_until(),
@@ -163,10 +172,10 @@ impl Record {
         }
     }
 
-    /// Whether a limiter's record has no more than its limits and their states.
+    /// Whether a limiter's record has no more than its limits, their states, and what it knows of reservations.
     fn is_bare(&self) -> bool {
         let is_open = self.blocked_until.is_none() && self.policy.is_none();
-        is_open && self.requests.is_empty() && self.reservations.is_empty()
+        is_open && self.requests.is_empty()
     }
 
     /// The kind and version of its format, such as `F1`; behind that of a stored limit.
@@ -182,6 +191,7 @@ impl Record {
             Body::Semaphore(_) => SemaphoreRecord::TAG,
             Body::RwLock(_) => RwLockRecord::TAG,
             Body::Latch(_) => LatchRecord::TAG,
+            Body::Reservation(_) => ReservationRecord::TAG,
         }
     }
 
@@ -199,6 +209,7 @@ impl Record {
             Body::Semaphore(record) => Stored::Text(record.to_text()),
             Body::RwLock(record) => Stored::Text(record.to_text()),
             Body::Latch(record) => Stored::Text(record.to_text()),
+            Body::Reservation(record) => Stored::Text(record.to_text()),
         }
     }
 
@@ -224,6 +235,7 @@ impl Record {
             SemaphoreRecord::TAG => of(SemaphoreRecord::from_text(rest), Body::Semaphore),
             RwLockRecord::TAG => of(RwLockRecord::from_text(rest), Body::RwLock),
             LatchRecord::TAG => of(LatchRecord::from_text(rest), Body::Latch),
+            ReservationRecord::TAG => of(ReservationRecord::from_text(rest), Body::Reservation),
             Policy::TAG => read_followed(rest, entries)?,
             _ => read_limiter(tag, rest, entries),
         };
@@ -262,9 +274,6 @@ impl Record {
                 record.requests.prune(now);
                 record.blocked_until =
                     record.blocked_until.filter(|until| *until > now.as_micros());
-                if record.reservations.until() <= now {
-                    record.reservations = Reservations::default();
-                }
             }
             None => *slot = Some(Record::of(body)),
         }
@@ -279,7 +288,10 @@ impl Record {
         if let Some(until) = self.blocked_until {
             let _ = write!(text, "|{BLOCKED} {until}");
         }
-        let _ = write!(text, "{}{}", self.requests, self.reservations);
+        let _ = write!(text, "{}", self.requests);
+        if let Some(reservations) = &self.reservations {
+            let _ = write!(text, "|{RESERVATIONS} {reservations}");
+        }
         text
     }
 }

@@ -7,15 +7,17 @@ use core::fmt::Write;
 use super::{read_number, read_numbers};
 use crate::call::{packed, whole};
 use crate::limit::{Composite, Single};
-use crate::limiter::COMPOSITE_TAG;
+use crate::limiter::{COMPOSITE_TAG, ReservationRecord};
 use crate::lock::LockRecord;
 
 /// Returns a record of this text as a store keeps it. The record of one counter, or of several
-/// together, with nothing behind its state is packed behind its tag and a colon.
+/// together, with nothing behind its state but reservations is packed behind its tag and a colon; so is that of one
+/// reservation.
 pub(crate) fn pack_text(text: &str) -> Vec<u8> {
     let packed = pack_numbers(text, false)
         .or_else(|| pack_several(text))
-        .or_else(|| LockRecord::pack_text(text));
+        .or_else(|| LockRecord::pack_text(text))
+        .or_else(|| pack_reservation(text));
     packed.unwrap_or_else(|| text.as_bytes().to_vec())
 }
 
@@ -28,16 +30,34 @@ pub(crate) fn pack_head(text: &str) -> Vec<u8> {
 fn pack_numbers(text: &str, is_log: bool) -> Option<Vec<u8>> {
     let (tag, rest) = text.split_once(' ')?;
     let row = Single::row_of(tag).filter(|row| row.is_log == is_log)?;
+    let (rest, reserved) = split_reserved(rest)?;
     let numbers = read_numbers(rest)?;
-    if numbers.len() != row.config_len + row.state_len {
+    if numbers.len() != row.config_len + row.state_len || is_log && !reserved.is_empty() {
         return None;
     }
-    as_written(tag, numbers, text)
+    as_written(tag, [numbers, reserved].concat(), text)
+}
+
+/// What stands before the reservations, and their numbers, if there are any.
+fn split_reserved(text: &str) -> Option<(&str, Vec<u64>)> {
+    let Some((before, reserved)) = text.split_once(BEFORE_RESERVED) else {
+        return Some((text, Vec::new()));
+    };
+    Some((before, read_numbers(reserved.strip_prefix(' ')?)?))
+}
+
+/// What stands before the numbers of reservations.
+const BEFORE_RESERVED: &str = "|r";
+
+fn pack_reservation(text: &str) -> Option<Vec<u8>> {
+    let (tag, rest) = text.split_once(' ').filter(|(tag, _)| *tag == ReservationRecord::TAG)?;
+    as_written(tag, read_numbers(rest)?, text)
 }
 
 /// Of several counters: the letters of their tags as one number, and all numbers behind it.
 fn pack_several(text: &str) -> Option<Vec<u8>> {
-    let words = text.strip_prefix(COMPOSITE_TAG)?.strip_prefix(' ')?.split(' ');
+    let (rest, reserved) = split_reserved(text.strip_prefix(COMPOSITE_TAG)?.strip_prefix(' ')?)?;
+    let words = rest.split(' ');
     let (tags, numbers): (Vec<&str>, Vec<&str>) = words.partition(|word| is_tag(word));
     let len = |tag: &&str| {
         let row = Single::row_of(tag).filter(|row| !row.is_log)?;
@@ -48,7 +68,7 @@ fn pack_several(text: &str) -> Option<Vec<u8>> {
     if !(2..=Composite::MAX_LIMITS).contains(&tags.len()) || numbers.len() != len {
         return None;
     }
-    let all = core::iter::once(letters(tags)).chain(numbers);
+    let all = core::iter::once(letters(tags)).chain(numbers).chain(reserved);
     as_written(COMPOSITE_TAG, all.collect(), text)
 }
 
@@ -78,35 +98,49 @@ pub(crate) fn text_of(bytes: &[u8]) -> String {
         return LockRecord::unpacked(body).map_or(text + " ?", |record| record.to_text());
     }
     let (mut numbers, rest) = body.as_chunks::<8>();
+    let mut own = match Single::row_of(tag) {
+        Some(row) if !row.is_log => row.config_len + row.state_len,
+        _ => numbers.len(),
+    };
     if let (COMPOSITE_TAG, Some((letters, others))) = (tag, numbers.split_first()) {
-        numbers = push_heads(&mut text, *letters, others);
+        (numbers, own) = push_heads(&mut text, *letters, others);
     }
-    push_numbers(&mut text, numbers);
+    let (own, reserved) = numbers.split_at(own.min(numbers.len()));
+    push_numbers(&mut text, own);
+    if !reserved.is_empty() {
+        text.push_str(BEFORE_RESERVED);
+        push_numbers(&mut text, reserved);
+    }
     if !rest.is_empty() || numbers.is_empty() {
         text.push_str(" ?");
     }
     text
 }
 
-/// The tag and the configuration of each of several counters; what stands behind them. Tags that are none stand there
-/// as `?`.
-fn push_heads<'n>(text: &mut String, letters: [u8; 8], numbers: &'n [[u8; 8]]) -> &'n [[u8; 8]] {
-    let mut rest = numbers;
+/// The tag and the configuration of each of several counters; what stands behind them, and how many numbers of that
+/// are their states. Tags that are none stand there as `?`.
+fn push_heads<'n>(
+    text: &mut String,
+    letters: [u8; 8],
+    numbers: &'n [[u8; 8]],
+) -> (&'n [[u8; 8]], usize) {
+    let (mut rest, mut states) = (numbers, 0);
     let Some(mut letters) = whole(letters) else {
         text.push_str(" ?");
-        return rest;
+        return (rest, rest.len());
     };
     while letters > 0 {
         let tag = [letters as u8, b'1'];
         let tag = core::str::from_utf8(&tag).unwrap_or("?");
         let len = Single::row_of(tag).map_or(0, |row| row.config_len);
+        states += Single::row_of(tag).map_or(0, |row| row.state_len);
         let config;
         (config, rest) = rest.split_at(len.min(rest.len()));
         let _ = write!(text, " {tag}");
         push_numbers(text, config);
         letters >>= 8;
     }
-    rest
+    (rest, states)
 }
 
 fn push_numbers(text: &mut String, numbers: &[[u8; 8]]) {
@@ -173,8 +207,8 @@ mod tests {
         };
         assert_eq!(of(&[]), "C1 ?");
         assert_eq!(of(&[0.5, 7.0]), "C1 ? 7");
-        assert_eq!(of(&[90.0, 7.0]), "C1 Z1 7");
-        assert_eq!(of(&[200.0, 7.0]), "C1 ? 7");
+        assert_eq!(of(&[90.0, 7.0]), "C1 Z1|r 7");
+        assert_eq!(of(&[200.0, 7.0]), "C1 ?|r 7");
         assert_eq!(of(&[f64::from(70 + 70 * 256), 7.0]), "C1 F1 7 F1 ?");
     }
 

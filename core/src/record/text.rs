@@ -12,7 +12,9 @@ use crate::exact::MAX_EXACT;
 use crate::fenced::FencedRecord;
 use crate::latch::LatchRecord;
 use crate::limit::{Composite, Entry, Single, State};
-use crate::limiter::{COMPOSITE_TAG, GroupRecord, LimitState, Policy, Requests, Reservations};
+use crate::limiter::{
+    COMPOSITE_TAG, GroupRecord, LimitState, Policy, Requests, ReservationRecord, Reservations,
+};
 use crate::lock::LockRecord;
 use crate::rw_lock::RwLockRecord;
 use crate::semaphore::SemaphoreRecord;
@@ -20,9 +22,8 @@ use crate::semaphore::SemaphoreRecord;
 /// The word before the time until which a key is blocked.
 pub(super) const BLOCKED: &str = "blocked";
 
-fn is_reservation(piece: &&str) -> bool {
-    piece.starts_with(['r', 's'])
-}
+/// The word before what is kept of reservations.
+pub(super) const RESERVATIONS: &str = "r";
 
 /// The tags and configurations of the limits, and their states.
 pub(super) fn push_limits(text: &mut String, parts: &[LimitState]) {
@@ -79,6 +80,7 @@ fn is_known(letter: char, is_list: bool) -> bool {
         SemaphoreRecord::TAG,
         RwLockRecord::TAG,
         LatchRecord::TAG,
+        ReservationRecord::TAG,
     ];
     let row = Single::row_of_letter(letter);
     let of_both = COMPOSITE_TAG.starts_with(letter) || Policy::TAG.starts_with(letter);
@@ -136,9 +138,16 @@ pub(super) fn read_limiter(tag: &str, rest: &str, entries: Option<&[String]>) ->
     }
     let parts = read_parts(tag, state)?;
     let limits: Vec<Single> = parts.iter().map(|part| part.limit).collect();
-    let (reservations, requests): (Vec<&str>, Vec<&str>) = pieces.partition(is_reservation);
-    let requests = Requests::read(requests.into_iter(), &limits)?;
-    let reservations = Reservations::read(&reservations, &limits)?;
+    let mut pieces: Vec<&str> = pieces.collect();
+    let reserved = pieces.pop_if(|piece| piece.starts_with(RESERVATIONS));
+    let requests = Requests::read(pieces.into_iter(), &limits)?;
+    let reservations = match reserved {
+        Some(piece) => {
+            let numbers = piece.strip_prefix(RESERVATIONS)?.strip_prefix(' ')?;
+            Some(Reservations::read(numbers, &limits)?)
+        }
+        None => None,
+    };
     let body = match (&parts[..], entries) {
         (&[part], None) if !part.is_log() => Body::Counter(part),
         _ => {

@@ -79,8 +79,10 @@ fn what_a_reservation_did_not_use_is_given_back_by_every_kind() {
         let (mut slot, hold) = (None, Duration::from_secs(5));
         let acquire = Acquire::new(limit, 5).unwrap();
         let reserve = acquire.reserve(RequestId::from_u128(1), hold).unwrap();
-        let reservation = reserve.apply(&mut slot, at(100)).unwrap().reservation.unwrap();
-        let settled = Settle::new(limit, &reservation, 2).apply(&mut slot, at(100)).unwrap();
+        let mut beside = None;
+        let reserved = reserve.apply_beside(&mut slot, &mut beside, at(100)).unwrap();
+        let settle = Settle::new(limit, &reserved.reservation.unwrap(), 2);
+        let settled = settle.apply_beside(&mut slot, &mut beside, at(100)).unwrap();
         let Settlement::Settled { amount, after } = settled else { panic!("{settled:?}") };
         assert_eq!((amount, after.remaining), (3, 8), "{text}");
     }

@@ -290,14 +290,11 @@ fn a_record_is_kept_as_one_of_the_same_limit_with_the_same_end() {
         let mut requested = Some(plain.clone());
         let request = acquire.with_request(RequestId::from_u128(1), span).unwrap();
         request.apply(&mut requested, at(100)).unwrap();
-        let mut reserved = Some(plain.clone());
-        let reserve = acquire.reserve(RequestId::from_u128(1), span).unwrap();
-        reserve.apply(&mut reserved, at(100)).unwrap();
         let mut stored = None;
         SetLimit::new(StoredLimit::new(limit(kind))).apply(&mut stored, at(100)).unwrap();
         WithStoredLimit::new(acquire).apply(&mut stored, at(100)).unwrap();
         let blocked = after(kind, Adjust::block(limit(kind), span).unwrap());
-        for more in [requested.unwrap(), reserved.unwrap(), stored.unwrap(), blocked] {
+        for more in [requested.unwrap(), stored.unwrap(), blocked] {
             assert!(!more.is_kept_as(&plain), "{more:?}");
             assert!(!plain.is_kept_as(&more), "{more:?}");
         }

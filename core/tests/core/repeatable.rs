@@ -22,10 +22,18 @@ fn now() -> Timestamp {
 
 /// It is repeatable on this slot, and says so.
 fn again<C: Command<Outcome: Debug + PartialEq>>(command: &C, slot: &mut Option<Record>) {
-    let first = command.apply(slot, now()).unwrap();
-    let after = slot.clone();
-    assert_eq!(command.apply(slot, now()), Ok(first));
-    assert_eq!(*slot, after);
+    again_beside(command, slot, &mut None);
+}
+
+fn again_beside<C: Command<Outcome: Debug + PartialEq>>(
+    command: &C,
+    slot: &mut Option<Record>,
+    beside: &mut Option<Record>,
+) {
+    let first = command.apply_beside(slot, beside, now()).unwrap();
+    let after = (slot.clone(), beside.clone());
+    assert_eq!(command.apply_beside(slot, beside, now()), Ok(first));
+    assert_eq!((&*slot, &*beside), (&after.0, &after.1));
     assert!(command.is_repeatable());
 }
 
@@ -46,9 +54,10 @@ fn d11_limits_tell_what_may_be_sent_again() {
     let refund = Adjust::refund(limit, 1).unwrap();
     again(&refund.with_request(id(3), SPAN).unwrap(), slot);
     let reserve = acquire.reserve(id(4), SPAN).unwrap();
-    again(&reserve, slot);
-    let reservation = reserve.apply(slot, now()).unwrap().reservation.unwrap();
-    again(&Settle::new(limit, &reservation, 2), slot);
+    let beside = &mut None;
+    again_beside(&reserve, slot, beside);
+    let reserved = reserve.apply_beside(slot, beside, now()).unwrap();
+    again_beside(&Settle::new(limit, &reserved.reservation.unwrap(), 2), slot, beside);
 
     once(&acquire);
     once(&TakeTurn::new(acquire));

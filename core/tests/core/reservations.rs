@@ -1,9 +1,10 @@
 //! Reservations: what is given back, what stays, and what records show of them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lockage_core::{
-    Acquire, Adjust, Command, Decision, Limit, MAX_RESERVATIONS, Peek, Record, RecordError,
+    Acquire, Adjust, Command, Decision, EXACT_RESERVATIONS, Limit, Peek, Record, RecordError,
     RequestId, Reservation, Reserve, Reset, Settle, Settlement, Stored, TextCall, Timestamp,
 };
 
@@ -21,15 +22,35 @@ fn id(number: u128) -> RequestId {
 struct Key {
     limit: Limit,
     slot: Option<Record>,
+    beside: BTreeMap<u128, Option<Record>>,
 }
 
 impl Key {
     fn new(limit: &str) -> Self {
-        Key { limit: limit.parse().unwrap(), slot: None }
+        Key { limit: limit.parse().unwrap(), slot: None, beside: BTreeMap::new() }
     }
 
     fn run<C: Command>(&mut self, command: C, now: u64) -> C::Outcome {
-        command.apply(&mut self.slot, at(now)).unwrap()
+        self.try_run(command, now).unwrap()
+    }
+
+    fn try_run<C: Command>(&mut self, command: C, now: u64) -> Result<C::Outcome, RecordError> {
+        let mut none = None;
+        let beside = match command.beside() {
+            Some(id) => self.beside.entry(id.as_u128()).or_default(),
+            None => &mut none,
+        };
+        let outcome = command.apply_beside(&mut self.slot, beside, at(now));
+        for record in [&self.slot, &*beside].into_iter().flatten() {
+            assert_eq!(Record::read(&record.stored()).as_ref(), Ok(record));
+            let bytes = record.stored().to_bytes();
+            let again = match record.stored() {
+                Stored::Text(_) => Stored::of_string(&bytes[0]),
+                Stored::List(_) => Stored::of_list(bytes.iter().map(Vec::as_slice)),
+            };
+            assert_eq!(again, record.stored());
+        }
+        outcome
     }
 
     fn acquire(&mut self, cost: u64, now: u64) {
@@ -56,8 +77,6 @@ impl Key {
         match self.settle(reservation, actual, now) {
             Settlement::Settled { amount, after } => {
                 assert_eq!(after, self.peek(1, now));
-                let record = self.slot.as_ref().expect("it is settled there");
-                assert_eq!(Record::read(&record.stored()).as_ref(), Ok(record));
                 amount
             }
             other => panic!("{other:?}"),
@@ -184,7 +203,7 @@ fn entries_are_taken_out_of_the_middle_of_a_log() {
         Stored::Text(text) => panic!("{text}"),
     };
     let head = "C1 L1 20 1000 L1 10 100";
-    assert!(key.head().starts_with(&format!("{head} 7 10115 0 3 10115 2|s")), "{}", key.head());
+    assert_eq!(key.head(), format!("{head} 7 10115 0 3 10115 2"));
     assert_eq!(stored(&key)[1..], ["10000", "10010:3", "10020:2", "10115"]);
     let second = key.reserve(2, 3, 10_120);
     key.acquire(1, 10_125);
@@ -228,12 +247,13 @@ fn once_settled_or_over_nothing_changes() {
             assert_eq!(key.settle(&open, 1, now), Settlement::Expired, "{limit}");
             assert_eq!(key.settle(&unknown, 1, now), Settlement::Expired, "{limit}");
         }
-        // It is known for as long again.
-        assert_eq!(key.settle(&settled, 1, 10_100 + HOLD_US - 1), first, "{limit}");
-        assert_eq!(key.settle(&settled, 1, 10_100 + HOLD_US), Settlement::Expired, "{limit}");
+        // It is known for twice as long.
+        assert_eq!(key.settle(&settled, 1, 10_000 + 2 * HOLD_US - 1), first, "{limit}");
+        assert_eq!(key.settle(&settled, 1, 10_000 + 2 * HOLD_US), Settlement::Expired, "{limit}");
         assert_eq!(key.slot, before, "{limit}");
+        // What was forgotten is not given back.
         key.run(Reset, 10_300);
-        assert_eq!(key.settle(&open, 1, 10_300), Settlement::Unknown, "{limit}");
+        assert_eq!(key.settled(&open, 1, 10_300), 0, "{limit}");
         assert_eq!(key.slot, None, "{limit}");
     }
 }
@@ -247,32 +267,18 @@ fn a_reservation_is_made_once() {
         let before = key.slot.clone();
         // D11: again is the same.
         assert_eq!(key.run(key.reservation(1, 4), 10_700), first, "{limit}");
-        let reused = Err(RecordError::OperationReused);
-        let remember = Duration::from_micros(900);
-        let acquire = Acquire::new(key.limit, 4).unwrap();
-        let request = acquire.with_request(id(1), remember).unwrap();
-        assert_eq!(request.apply(&mut key.slot, at(10_700)), reused, "{limit}");
-        let shorter = acquire.reserve(id(1), remember).unwrap();
-        assert_eq!(
-            shorter.apply(&mut key.slot, at(10_700)).map(drop),
-            Err(RecordError::OperationReused)
-        );
-        let penalty = Adjust::penalty(key.limit, 4).unwrap().with_request(id(1), remember).unwrap();
-        assert_eq!(
-            penalty.apply(&mut key.slot, at(10_700)).map(drop),
-            Err(RecordError::OperationReused)
-        );
-        let more = key.reservation(1, 5).apply(&mut key.slot, at(10_700));
-        assert_eq!(more.map(drop), Err(RecordError::OperationReused), "{limit}");
+        let reused = RecordError::OperationReused;
+        let shorter = Acquire::new(key.limit, 4).unwrap();
+        let shorter = shorter.reserve(id(1), Duration::from_micros(900)).unwrap();
+        assert_eq!(key.try_run(shorter, 10_700), Err(reused), "{limit}");
+        assert_eq!(key.try_run(key.reservation(1, 5), 10_700), Err(reused), "{limit}");
         assert_eq!(key.slot, before, "{limit}");
-        // Nor can a request's id be a reservation's, or that of one that was settled.
-        let other = acquire.with_request(id(2), remember).unwrap();
-        assert!(key.run(other, 10_700).is_allowed(), "{limit}");
-        let taken = key.reservation(2, 4).apply(&mut key.slot, at(10_700));
-        assert_eq!(taken.map(drop), Err(RecordError::OperationReused), "{limit}");
-        key.settle(&first.reservation.unwrap(), 4, 10_700);
-        let settled = key.reservation(1, 4).apply(&mut key.slot, at(10_700));
-        assert_eq!(settled.map(drop), Err(RecordError::OperationReused), "{limit}");
+        // What is known of it does not depend on the limiter's record.
+        key.slot = None;
+        assert_eq!(key.run(key.reservation(1, 4), 10_800), first, "{limit}");
+        key.slot = before;
+        key.settle(&first.reservation.unwrap(), 4, 10_900);
+        assert_eq!(key.try_run(key.reservation(1, 4), 10_900), Err(reused), "{limit}");
     }
 }
 
@@ -292,119 +298,186 @@ fn what_is_denied_is_not_reserved() {
 #[test]
 fn an_expired_reservation_stays_charged() {
     let mut key = Key::new("token-bucket 1/1s burst 10");
-    key.reserve(1, 6, 10_000);
+    let reservation = key.reserve(1, 6, 10_000);
     key.acquire(1, 10_000 + HOLD_US);
+    assert_eq!(key.settle(&reservation, 0, 10_000 + HOLD_US), Settlement::Expired);
     assert_eq!(key.remaining(10_000 + HOLD_US), 3);
-    // And its trace goes at that write.
-    assert_eq!(key.head(), "T1 1 1000000 10 6995000 15000");
-    let mut key = Key::new("fixed-window 10/1s + fixed-window 20/2s");
-    key.reserve(1, 6, 10_000);
-    key.acquire(1, 10_000 + HOLD_US);
-    assert_eq!(key.head(), "C1 F1 10 1000000 F1 20 2000000 10000 7 10000 7");
 }
 
+/// D15: as many as are told are each given back exactly, whichever are settled first.
 #[test]
-fn so_many_can_be_open() {
-    let mut key = Key::new("token-bucket 1000/1s");
-    let count = MAX_RESERVATIONS as u128;
-    let all: Vec<Reservation> = (0..count).map(|name| key.reserve(name, 2, 10_000)).collect();
-    let before = key.slot.clone();
-    let one_more = key.reservation(count, 2).apply(&mut key.slot, at(10_000));
-    assert_eq!(one_more.map(drop), Err(RecordError::TooManyReservations));
-    // Where it is denied, that is told.
-    let denied = key.run(key.reservation(count, 999), 10_000);
-    assert!(!denied.decision.is_allowed());
-    assert_eq!(key.slot, before);
-    // The oldest of those that were settled makes room.
-    key.settle(&all[5], 1, 10_000);
-    key.settle(&all[3], 1, 10_000);
-    let read = Record::read(&key.slot.as_ref().unwrap().stored());
-    assert_eq!(read, Ok(key.slot.clone().unwrap()));
-    key.reserve(count, 2, 10_000);
-    assert_eq!(key.settle(&all[3], 1, 10_000), Settlement::Unknown);
-    assert!(matches!(key.settle(&all[5], 1, 10_000), Settlement::Settled { .. }));
-    assert!(matches!(key.settle(&all[4], 1, 10_000), Settlement::Settled { .. }));
-    // Those that have expired do so too.
-    key.reserve(count + 1, 2, 10_000 + HOLD_US);
+fn d15_so_many_are_given_back_exactly() {
+    let count = EXACT_RESERVATIONS as u128;
+    for step in [1, 3, 7, 31] {
+        let mut key = Key::new("token-bucket 1000/1s burst 1000");
+        let all: Vec<_> =
+            (0..count).map(|name| key.reserve(name, 2 + name as u64, 10_000)).collect();
+        for number in 0..count {
+            let reservation = &all[(number * step % count) as usize];
+            assert_eq!(key.settled(reservation, 1, 10_000), reservation.cost - 1, "{step}");
+        }
+        assert_eq!(key.remaining(10_000), 1000 - count as u64);
+    }
+}
+
+/// D15: of more than that as much is given back as is there for them, but for a small part; and never more than that.
+#[test]
+fn d15_of_many_most_is_given_back() {
+    for order in [0, 1, 2] {
+        let mut key = Key::new("token-bucket 20000/1000s burst 20000");
+        let mut all: Vec<_> = (0..10_000).map(|name| key.reserve(name, 2, 10_000)).collect();
+        assert!(key.head().len() < 500, "{}", key.head());
+        match order {
+            1 => all.reverse(),
+            2 => all.sort_by_key(|it| it.id.as_u128() * 7919 % 10_000),
+            _ => {}
+        }
+        let given: u64 = all.iter().map(|it| key.settled(it, 1, 10_001)).sum();
+        assert!((8_200..=8_400).contains(&given), "{order}: {given}");
+        assert_eq!(key.remaining(10_001), given);
+    }
+}
+
+/// D15: a window's reservations are given back exactly, however many they are.
+#[test]
+fn d15_of_a_window_all_are_given_back() {
+    for limit in ["fixed-window 20000/1s", "sliding-window 20000/1s"] {
+        let mut key = Key::new(limit);
+        let all: Vec<_> = (0..1_000).map(|name| key.reserve(name, 20, 10_000)).collect();
+        let given: u64 = all.iter().map(|it| key.settled(it, 3, 10_001)).sum();
+        assert_eq!((given, key.remaining(10_001)), (17_000, 17_000), "{limit}");
+    }
+}
+
+/// What a window gives back may be that of a reservation, which gives nothing back then: more would be given than was
+/// charged.
+#[test]
+fn d15_a_refund_to_a_window_is_not_given_back_twice() {
+    for limit in ["fixed-window 10/1ms", "sliding-window 10/1ms"] {
+        let mut key = Key::new(limit);
+        let reservation = key.reserve(1, 5, 10_000);
+        key.run(Adjust::refund(key.limit, 5).unwrap(), 10_000);
+        key.acquire(3, 10_000);
+        assert_eq!(key.settled(&reservation, 0, 10_000), 0, "{limit}");
+        assert_eq!(key.remaining(10_000), 7, "{limit}");
+    }
+}
+
+/// D15: without the limiter's record nothing is given back, and without its own it is unknown: never more than that.
+#[test]
+fn d15_what_is_evicted_stays_charged() {
+    for limit in LIMITS {
+        let mut key = Key::new(limit);
+        let [first, second] = [key.reserve(1, 4, 10_000), key.reserve(2, 2, 10_000)];
+        key.beside.remove(&2);
+        assert_eq!(key.settle(&second, 0, 10_010), Settlement::Unknown, "{limit}");
+        assert_eq!(key.remaining(10_010), 4, "{limit}");
+        key.slot = None;
+        key.acquire(3, 10_020);
+        key.reserve(3, 1, 10_020);
+        assert_eq!(key.settled(&first, 0, 10_020), 0, "{limit}");
+        assert_eq!(key.remaining(10_020), 6, "{limit}");
+    }
 }
 
 #[test]
 fn a_change_of_the_limit_forgets_reservations() {
     let mut key = Key::new("fixed-window 10/1ms");
-    let reservation = key.reserve(1, 6, 10_000);
+    let [first, second] = [key.reserve(1, 6, 10_000), key.reserve(2, 1, 10_000)];
     key.limit = "fixed-window 20/1ms".parse().unwrap();
     let before = key.slot.clone();
-    assert_eq!(key.settle(&reservation, 0, 10_000), Settlement::Unknown);
+    assert_eq!(key.settled(&first, 0, 10_000), 0);
     assert_eq!(key.slot, before);
     key.acquire(1, 10_000);
-    assert_eq!(key.head(), "F1 20 1000 10000 7");
+    assert_eq!(key.head(), "F1 20 1000 10000 8");
+    assert_eq!(key.settled(&second, 0, 10_000), 0);
+    // It was settled under another limit.
+    key.limit = "fixed-window 30/1ms".parse().unwrap();
+    assert_eq!(key.settle(&second, 0, 10_000), Settlement::AlreadySettled);
 }
 
 #[test]
 fn records_show_reservations_and_read_back() {
-    let [first, second] = [1, 2].map(|name| format!("{:032x}", name));
-    for (limit, expected) in [
+    for (limit, head, beside, after) in [
         (
             "fixed-window 10/1ms",
-            format!(
-                "F1 10 1000 10000 9|r{first} 15010 6 10010 10000 1 7 0|r{second} 15020 2 10020 10000 7 9 0"
-            ),
+            "F1 10 1000 10000 9|r 2 2",
+            "R1 0 10020 15020 2 70 10 1000 2 2 10000 10000 7",
+            "R1 1 10030 20020 1 70 10 1000 2 1 0 10000 8",
         ),
         (
             "sliding-window 10/1ms",
-            format!(
-                "S1 10 1000 0 9 10020|r{first} 15010 6 10010 0 1 10010 7 10|r{second} 15020 2 10020 0 7 10020 9 10"
-            ),
+            "S1 10 1000 0 9 10020|r 2 2",
+            "R1 0 10020 15020 2 83 10 1000 2 2 10 0 7 10020",
+            "R1 1 10030 20020 1 83 10 1000 2 1 0 0 8 10030",
         ),
         (
             "sliding-log 10/1ms",
-            format!(
-                "L1 10 1000 9 10020|r{first} 15010 6 10010 1 10000 0 10010|r{second} 15020 2 10020 7 10010 0 10020"
-            ),
+            "L1 10 1000 9 10020",
+            "R1 0 10020 15020 2 76 10 1000 0 0 10020 7 10010",
+            "R1 1 10030 20020 1 76 10 1000 2 1 0 8 10020 0",
         ),
         (
             "token-bucket 10/1ms burst 10",
-            format!(
-                "T1 1 100 10 880 10020|r{first} 15010 6 10010 90 10010 680 0|r{second} 15020 2 10020 680 10020 880 0"
-            ),
+            "T1 1 100 10 880 10020|r 880 2 2 880 2 1 1 680 2 1 200",
+            "R1 0 10020 15020 2 84 1 100 10 2 2 0 680 10020",
+            "R1 1 10030 20020 1 84 1 100 10 2 1 0 770 10030",
         ),
     ] {
         let mut key = Key::new(limit);
         key.acquire(1, 10_000);
-        let reservations = [key.reserve(1, 6, 10_010), key.reserve(2, 2, 10_020)];
-        assert_eq!(key.head(), expected);
-        let record = key.slot.clone().unwrap();
-        assert_eq!(Record::read(&record.stored()), Ok(record.clone()));
-        assert_eq!(record.forget_at(), at(10_020 + HOLD_US));
-        assert_eq!(key.settled(&reservations[0], 4, 10_030), 2);
-        let record = key.slot.clone().unwrap();
-        assert_eq!(Record::read(&record.stored()), Ok(record.clone()));
-        assert_eq!(record.forget_at(), at(10_030 + HOLD_US));
+        let [_, second] = [key.reserve(1, 6, 10_010), key.reserve(2, 2, 10_020)];
+        let beside_of = |key: &Key| match key.beside[&2].as_ref().unwrap().stored() {
+            Stored::Text(text) => text,
+            Stored::List(_) => panic!("a string"),
+        };
+        assert_eq!((&*key.head(), &*beside_of(&key)), (head, beside));
+        // It lives as long as without them.
+        assert!(key.slot.as_ref().unwrap().forget_at() < at(10_010 + HOLD_US), "{limit}");
+        assert_eq!(key.settled(&second, 1, 10_030), 1);
+        assert_eq!(beside_of(&key), after);
+        assert_eq!(key.beside[&2].as_ref().unwrap().forget_at(), at(10_020 + 2 * HOLD_US));
     }
 }
 
 #[test]
 fn damaged_reservations_are_found() {
-    let name = format!("{:032x}", 1);
-    let head = "F1 10 1000 10000 9";
-    let read = |behind: &str| Record::read(&Stored::Text(format!("{head}|{behind}")));
-    assert!(read(&format!("r{name} 15010 6 10010 10000 1 7 0")).is_ok());
-    assert!(read(&format!("s{name} 15010 6 10010 2 0 10000 1")).is_ok());
-    assert!(read(&format!("r{name} 10010 6 10010 10000 1 7 0")).is_ok());
-    for behind in [
-        "r".to_owned(),
-        format!("r{name}"),
-        format!("r{name} 15010 6 10010 10000 1 7"),
-        format!("r{name} 15010 6 10010 10000 1 7 0 0"),
-        format!("r{name} 15010 0 10010 10000 1 7 0"),
-        format!("r{name} 10009 6 10010 10000 1 7 0"),
-        format!("r{name} 15010 6 10010 10000 1 9007199254740992 0"),
-        format!("s{name} 15010 6 10010 2 0 10000"),
-        format!("s{name} 15010 6 10010 2 0 10000 1 0"),
-        format!("t{name} 15010 6 10010 2 0 10000 1"),
-        vec![format!("s{name} 15010 6 10010 2 0 10000 1"); 65].join("|"),
+    let read = |text: &str| Record::read(&Stored::Text(text.to_owned()));
+    let (window, bucket) = ("F1 10 1000 10000 9|r", "T1 1 100 10 880 10020|r");
+    for sound in [
+        format!("{window} 2 2"),
+        format!("{bucket} 880 2 2 880 2 1 1 680 2 1 200"),
+        format!("{bucket} 880 2 0 0 0"),
+        "R1 0 10020 15020 2 70 10 1000 2 2 10000 10000 7".to_owned(),
+        "R1 1 10030 20020 1 70 10 1000 2 1 0 10000 8".to_owned(),
     ] {
-        assert_eq!(read(&behind), Err(RecordError::Damaged), "{behind}");
+        assert!(read(&sound).is_ok(), "{sound}");
+    }
+    let many: String = (0..9).map(|number| format!(" {number} 1 1")).collect();
+    for text in [
+        window.to_owned(),
+        format!("{window} 2"),
+        format!("{window} 0 2"),
+        format!("{window} 2 2 2"),
+        format!("{window} 2 9007199254740992"),
+        format!("{window}2 2"),
+        format!("{window} 2 2|blocked 10"),
+        format!("{bucket} 2 2"),
+        format!("{bucket} 880 2 2 880 2 1 1 680 2 1"),
+        format!("{bucket} 880 2 2 880 2 1 1 680 2 1 201"),
+        format!("{bucket} 880 2 2 880 2 1 1 880 2 1 0"),
+        format!("{bucket} 880 2 2 880 2 1 1 680 1 1 200"),
+        format!("{bucket} 880 2 1 880 2 1 1 680 2 1 200"),
+        format!("{bucket} 880 2 50 9 9{many}"),
+        "R1 0 10020 15020 2 70 10 1000 2 2 10000 10000".to_owned(),
+        "R1 0 10020 15020 0 70 10 1000 2 2 10000 10000 7".to_owned(),
+        "R1 0 15021 15020 2 70 10 1000 2 2 10000 10000 7".to_owned(),
+        "R1 2 10020 15020 2 70 10 1000 2 2 10000 10000 7".to_owned(),
+        "R1 0 10020 15020 2 71 10 1000 2 2 10000 10000 7".to_owned(),
+        "R1 1 10030 20020 1 70 10 1000 2 1 0 10000".to_owned(),
+        "R1 1".to_owned(),
+    ] {
+        assert_eq!(read(&text), Err(RecordError::Damaged), "{text}");
     }
 }
 
@@ -417,12 +490,12 @@ fn scripts_are_called_as_documented() {
     };
     let reserve = key.reservation(1, 6);
     let name = format!("{:032x}", 1);
-    assert_eq!(sent(reserve.encode_text()), format!("r{name}:5000 F1 10 1000 6"));
+    assert_eq!(sent(reserve.encode_text()), format!("{name}:5000 F1 10 1000 6"));
     let reserved = reserve.outcome(&[0, 10_010, 10_000, 1]).unwrap();
     let reservation = Reservation { id: id(1), cost: 6, expires_at: at(15_010) };
     assert_eq!((reserved.decision.remaining, reserved.reservation), (3, Some(reservation)));
     let settle = Settle::new(key.limit, &reservation, 2);
-    assert_eq!(sent(settle.encode_text()), format!("{name} 15010 2 F1 10 1000"));
+    assert_eq!(sent(settle.encode_text()), "15010 2 F1 10 1000");
     for (reply, settlement) in
         [(0, Settlement::Unknown), (2, Settlement::AlreadySettled), (3, Settlement::Expired)]
     {

@@ -132,7 +132,6 @@ fn errors_say_what_is_wrong_and_what_would_be_right() {
         (RecordError::OtherVersion, "another version"),
         (RecordError::Damaged, "cannot be read"),
         (RecordError::OperationReused, "used before"),
-        (RecordError::TooManyReservations, "too many reservations"),
         (RecordError::LimitIsStored, "is stored with it"),
     ];
     for (error, words) in records {

@@ -143,6 +143,13 @@ impl Ledger {
         self.parts.iter_mut().map(lower).max().unwrap_or_default() as u64 // at most that
     }
 
+    /// Whether anything that a reservation of this cost was charged counts for a bucket still.
+    pub fn counts_in_bucket(&self, reservation: u128, cost: u64, now_us: u64) -> bool {
+        let mut buckets = self.clone();
+        buckets.parts.retain(Part::is_bucket);
+        buckets.lower(reservation, cost, now_us) > 0
+    }
+
     /// Of each bucket how much was charged when it was written last, and when that was. Where those are alike, so is
     /// all that it decides.
     pub fn charged(&self) -> Vec<(i128, i128)> {

@@ -81,6 +81,10 @@ impl Part {
         }
     }
 
+    pub(super) fn is_bucket(&self) -> bool {
+        matches!(self.kind, Kind::Bucket { .. } | Kind::IntervalBucket { .. })
+    }
+
     /// The largest cost that fits at a time; below zero where penalties or a change of the limit left a debt.
     pub(super) fn available(&self, now: i128) -> i128 {
         self.capacity - self.used(now)

@@ -1,8 +1,11 @@
 //! The Rust machines over a key that expires as Redis has it.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 
-use lockage_core::{Adjusted, Command, ScriptId, Stored, StoredLimitOutcome, Timestamp};
+use lockage_core::{
+    Adjusted, Command, Record, RequestId, ScriptId, Stored, StoredLimitOutcome, Timestamp,
+};
 
 use super::Time;
 use crate::key::{Held, Holds, Key, Slot};
@@ -14,12 +17,17 @@ pub struct Model {
     time: Time,
     slot: Slot,
     expire_ms: u64,
+    /// The key beside it that the latest command had.
+    beside: Option<u128>,
+    /// The last millisecond at which each of those is alive.
+    beside_expire_ms: BTreeMap<u128, u64>,
 }
 
 impl Model {
     /// A key that was never used.
     pub fn new(time: Time) -> Self {
-        Model { time, slot: Slot::default(), expire_ms: 0 }
+        let (slot, beside, beside_expire_ms) = Default::default();
+        Model { time, slot, expire_ms: 0, beside, beside_expire_ms }
     }
 }
 
@@ -29,20 +37,26 @@ impl Key for Model {
         if store_ms > self.expire_ms {
             self.slot.forget();
         }
+        self.beside = command.beside().map(RequestId::as_u128);
+        let beside_before = self.drop_beside(store_ms);
         let before = self.slot.0.clone();
         let outcome = self.slot.execute(command, now);
         let written =
             self.slot.0 != before || is_done(&outcome) && self.writes_the_same(command, now);
         let is_kept = leaves_expiry(command.encode().script())
+            && !is_left_to_slow_path(command, beside_before.as_ref())
             && matches!((&before, &self.slot.0), (Some(before), Some(now)) if now.is_kept_as(before));
         if let (true, false, Some(forget_at_us)) = (written, is_kept, self.slot.forget_at_us()) {
-            // TTL = forget time - raw now, rounded up to ms and never 0 (D2).
-            let ttl_ms = forget_at_us.saturating_sub(now.as_micros()).div_ceil(1000).max(1);
-            let skew_ms = match self.time {
-                Time::Store => 0,
-                Time::Caller { skew_ms, .. } => skew_ms,
-            };
-            self.expire_ms = store_ms + ttl_ms + skew_ms;
+            self.expire_ms = store_ms + self.ttl_ms(forget_at_us, now);
+        }
+        if let Some(id) = self.beside
+            && let Some(record) = &self.slot.1[&id]
+            && Some(record) != beside_before.as_ref()
+            // What is settled is kept as long as before.
+            && !beside_before.is_some_and(|before| record.is_kept_as(&before))
+        {
+            let expire_ms = store_ms + self.ttl_ms(record.forget_at().as_micros(), now);
+            self.beside_expire_ms.insert(id, expire_ms);
         }
         outcome
     }
@@ -53,6 +67,24 @@ impl Key for Model {
 }
 
 impl Model {
+    /// TTL = forget time - raw now, rounded up to ms and never 0 (D2), and the skew.
+    fn ttl_ms(&self, forget_at_us: u64, now: Timestamp) -> u64 {
+        let ttl_ms = forget_at_us.saturating_sub(now.as_micros()).div_ceil(1000).max(1);
+        match self.time {
+            Time::Store => ttl_ms,
+            Time::Caller { skew_ms, .. } => ttl_ms + skew_ms,
+        }
+    }
+
+    /// Drops what is beside the key and has expired, and returns what is there.
+    fn drop_beside(&mut self, store_ms: u64) -> Option<Record> {
+        let id = self.beside?;
+        if self.beside_expire_ms.get(&id).is_none_or(|expire_ms| store_ms > *expire_ms) {
+            self.slot.1.remove(&id);
+        }
+        self.slot.1.get(&id).cloned().flatten()
+    }
+
     /// Whether this command, which has left the record as it was, has written it nevertheless, so that its
     /// expiry is set anew: as a block does, without an id, of a key that is blocked for longer; a limit that
     /// is stored and was before; a call that has learned of a limit per client; and a value that is written
@@ -97,6 +129,22 @@ fn leaves_expiry(script: ScriptId) -> bool {
     of_lock || is_fast_path(script)
 }
 
+/// Whether the fast path leaves this command on a reservation to the slow one: where it may have been made before, or is
+/// settled above its estimate.
+fn is_left_to_slow_path(command: &impl Command, reserved: Option<&Record>) -> bool {
+    let Some(Stored::Text(text)) = reserved.map(Record::stored) else { return false };
+    let call = command.encode_text();
+    match call.script() {
+        ScriptId::LimiterReserve => true,
+        ScriptId::LimiterSettle => {
+            let actual = call.arguments().nth(1).map(String::from_utf8_lossy);
+            let actual = actual.and_then(|actual| actual.parse::<u64>().ok());
+            actual > text.split(' ').nth(4).and_then(|cost| cost.parse().ok())
+        }
+        _ => false,
+    }
+}
+
 /// Whether it is a limiter's script of the fast path.
 pub fn is_fast_path(script: ScriptId) -> bool {
     matches!(
@@ -109,11 +157,25 @@ pub fn is_fast_path(script: ScriptId) -> bool {
             | ScriptId::CalendarWindowAcquire
             | ScriptId::SlidingLogAcquire
             | ScriptId::CompositeAcquire
+            | ScriptId::FixedWindowReserve
+            | ScriptId::SlidingWindowReserve
+            | ScriptId::TokenBucketReserve
+            | ScriptId::IntervalBucketReserve
+            | ScriptId::FixedWindowSettle
+            | ScriptId::SlidingWindowSettle
+            | ScriptId::TokenBucketSettle
+            | ScriptId::IntervalBucketSettle
     )
 }
 
 impl Holds for Model {
     fn held(&mut self) -> Held {
         self.slot.0.as_ref().map(|record| (record.stored(), self.expire_ms))
+    }
+
+    fn held_beside(&mut self) -> Held {
+        let id = self.beside?;
+        let record = self.slot.1.get(&id)?.as_ref()?;
+        Some((record.stored(), self.beside_expire_ms[&id]))
     }
 }

@@ -32,7 +32,7 @@ fn only_the_first_settlement_changes_the_record() {
 fn a_settlement_that_counts_twice_is_killed() {
     killed(
         ScriptId::LimiterSettle,
-        "reservations[index] = {id = id, now + reserved[1] - reserved[3], actual, now, unpack(reply, 4)}",
+        "store_reservation(1, 2 * reservation.till - reservation.made, actual, {reservation.cost}, {unpack(reply, 4)})",
         "",
         |key, trace| only_the_first_settlement_changes_anything(key, trace),
         trace(STEPS),
@@ -42,8 +42,8 @@ fn a_settlement_that_counts_twice_is_killed() {
 #[test]
 fn a_settlement_that_gives_back_what_has_come_back_is_killed() {
     killed(
-        ScriptId::LimiterAcquire,
-        "reservation[upto] = math.min(reservation[upto], field and all[i].state[field] or 0)",
+        ScriptId::TokenBucketAcquire,
+        "if low and deficit < low then low = deficit end",
         "",
         |key, estimates| settled_is_as_if_charged(key, estimates),
         estimates(STEPS),
@@ -51,11 +51,11 @@ fn a_settlement_that_gives_back_what_has_come_back_is_killed() {
 }
 
 #[test]
-fn a_settlement_that_forgets_the_other_reservations_is_killed() {
+fn a_settlement_that_takes_from_the_first_step_is_killed() {
     killed(
-        ScriptId::LimiterSettle,
-        "other[at] = i < index and math.min(other[at], upto - given) or max(0, other[at] - given)",
-        "",
+        ScriptId::TokenBucketSettle,
+        "if struct.unpack('<d', steps, 24 * at - 23) <= number then count = at else most = at - 1 end",
+        "most = at - 1",
         |key, estimates| settled_is_as_if_charged(key, estimates),
         estimates(STEPS),
     );

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use lockage_core::{Command, Timestamp};
+use lockage_core::{Command, Timestamp, key_beside};
 use lockage_oracle::key::{Held, Holds, Key, time};
 use lockage_oracle::place::{Place, Time};
 
@@ -37,17 +37,19 @@ pub struct Simulated<'s> {
     store: &'s RefCell<SimStore>,
     time: Time,
     key: String,
+    beside: Option<String>,
 }
 
 impl<'s> Simulated<'s> {
     /// The key `lockage:{id}`, whatever it holds.
     pub fn new(store: &'s RefCell<SimStore>, time: Time, id: &str) -> Self {
-        Simulated { store, time, key: format!("lockage:{{{id}}}") }
+        Simulated { store, time, key: format!("lockage:{{{id}}}"), beside: None }
     }
 }
 
 impl Key for Simulated<'_> {
     fn execute<C: Command>(&mut self, command: &C, now: Timestamp) -> Result<C::Outcome, String> {
+        self.beside = command.beside().map(|id| key_beside(&self.key, id));
         let mut store = self.store.borrow_mut();
         store.set_now(time(self.time.store_us(now.as_micros())));
         store.set_call_time(self.time.sent(now));
@@ -61,10 +63,17 @@ impl Key for Simulated<'_> {
 
 impl Holds for Simulated<'_> {
     fn held(&mut self) -> Held {
-        let store = self.store.borrow();
-        let expire_ms = store.expires_at_ms(&self.key);
-        let expire_ms = expire_ms.map(|ms| u64::try_from(ms).expect("after the epoch"));
-        // A record without an expiry shows as one that lives for ever.
-        store.stored(&self.key).map(|stored| (stored, expire_ms.unwrap_or(u64::MAX)))
+        held(&self.store.borrow(), &self.key)
     }
+
+    fn held_beside(&mut self) -> Held {
+        held(&self.store.borrow(), self.beside.as_ref()?)
+    }
+}
+
+fn held(store: &SimStore, key: &str) -> Held {
+    let expire_ms = store.expires_at_ms(key);
+    let expire_ms = expire_ms.map(|ms| u64::try_from(ms).expect("after the epoch"));
+    // A record without an expiry shows as one that lives for ever.
+    store.stored(key).map(|stored| (stored, expire_ms.unwrap_or(u64::MAX)))
 }

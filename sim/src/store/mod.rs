@@ -24,7 +24,7 @@ mod structs;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockage_core::{CallTime, Command, ReplyError, ScriptId, Stored, Timestamp};
+use lockage_core::{CallTime, Command, ReplyError, ScriptId, Stored, Timestamp, key_beside};
 use lockage_redis::{Call, Reply};
 use mlua::Function;
 use thiserror::Error;
@@ -153,8 +153,10 @@ impl SimStore {
         let mut call = Call::new(command, self.call_time);
         let reply = call.settle(|call| {
             let call = call.script_call();
-            let reply = self.call(call.script(), key, &call.arguments().collect::<Vec<_>>());
-            reply.map(Reply::from)
+            let arguments: Vec<_> = call.arguments().collect();
+            let beside = command.beside().map(|id| key_beside(key, id));
+            let keys: Vec<_> = [key].into_iter().chain(beside.as_deref()).collect();
+            self.call_on(call.script(), &keys, &arguments).map(Reply::from)
         });
         match reply? {
             Reply::Error(message) => {
@@ -175,6 +177,19 @@ impl SimStore {
         key: &str,
         argv: &[&[u8]],
     ) -> Result<RespValue, SimError> {
+        self.call_on(script, &[key], argv)
+    }
+
+    /// Runs one script on these keys with these arguments, right or wrong.
+    ///
+    /// # Errors
+    /// As [`SimStore::call`].
+    pub fn call_on(
+        &mut self,
+        script: ScriptId,
+        keys: &[&str],
+        argv: &[&[u8]],
+    ) -> Result<RespValue, SimError> {
         let function = match self.compiled.get(&script) {
             Some(function) => function,
             None => {
@@ -189,7 +204,8 @@ impl SimStore {
                 self.compiled.entry(script).or_insert(function)
             }
         };
-        let reply = self.interpreter.call(function, &[key.as_bytes()], argv)?;
+        let keys: Vec<&[u8]> = keys.iter().map(|key| key.as_bytes()).collect();
+        let reply = self.interpreter.call(function, &keys, argv)?;
         self.interpreter.take_lines(|line| {
             self.lines_run.insert((script, line));
         });

@@ -10,7 +10,7 @@ use lockage_oracle::key::MAX_TIME_US;
 use super::corpus::{Call, PACKED, Recorded, Step};
 
 /// A call, and what the key held before it.
-type Situation<'t> = (Option<&'t Stored>, &'t Call);
+type Situation<'t> = (Option<&'t Stored>, Call);
 
 /// Around how many of the variations of one kind a trace goes.
 const VARIATIONS: usize = 60;
@@ -22,7 +22,8 @@ const LONGEST_TRACE: usize = 16;
 pub(super) fn steps(traces: &[Recorded], calls: usize) -> Vec<Vec<Step>> {
     let mut rng = Rng::with_seed(1);
     let mut made = Vec::new();
-    for (stored, call) in situations(traces, calls, &mut rng) {
+    for (stored, call) in &situations(traces, calls, &mut rng) {
+        let stored = *stored;
         let mut around = vec![(stored.cloned(), call.clone())];
         for mut variations in [
             at_other_times(stored, call),
@@ -38,24 +39,30 @@ pub(super) fn steps(traces: &[Recorded], calls: usize) -> Vec<Vec<Step>> {
 }
 
 /// The record is put under the key before the call.
-pub(super) fn run((stored, call): &(Option<Stored>, Call)) -> [Step; 2] {
+pub(super) fn run((stored, call): &(Option<Stored>, Call)) -> Vec<Step> {
     let before = stored.clone().map_or(Step::Forget, Step::Put);
-    [before, Step::Call(call.clone())]
+    let beside = call.beside.clone().map(Step::PutBeside);
+    [before].into_iter().chain(beside).chain([Step::Call(call.clone())]).collect()
 }
 
 /// Of each script so many, of as many forms as there are.
 fn situations<'t>(traces: &'t [Recorded], most: usize, rng: &mut Rng) -> Vec<Situation<'t>> {
     let mut by_form: BTreeMap<ScriptId, BTreeMap<String, Vec<Situation<'t>>>> = BTreeMap::new();
     for trace in traces {
-        let mut stored = None;
+        let (mut stored, mut beside) = (None, BTreeMap::new());
         for (step, seen) in &trace.steps {
             if let Step::Call(call) = step {
+                let mut call = call.clone();
+                if let Some(it) = &mut call.beside {
+                    let held = seen.held_beside.as_ref().map(|(stored, _)| stored.clone());
+                    it.held = beside.insert(it.id.clone(), held).flatten();
+                }
                 let answer = seen.reply.as_ref().map(|reply| (reply.len(), reply.first()));
-                let form = format!("{:?} {:?} {answer:?}", stored.map(form), shape(call));
+                let form = format!("{:?} {:?} {answer:?}", stored.map(form), shape(&call));
                 let scripts = [Some(call.script), call.fallback];
                 for script in scripts.into_iter().flatten() {
                     let forms = by_form.entry(script).or_default();
-                    forms.entry(form.clone()).or_default().push((stored, call));
+                    forms.entry(form.clone()).or_default().push((stored, call.clone()));
                 }
             }
             stored = seen.held.as_ref().map(|(stored, _)| stored);
@@ -65,7 +72,8 @@ fn situations<'t>(traces: &'t [Recorded], most: usize, rng: &mut Rng) -> Vec<Sit
     for forms in by_form.into_values() {
         let mut forms: Vec<Vec<Situation<'t>>> = forms.into_values().collect();
         rng.shuffle(&mut forms);
-        found.extend(forms.into_iter().take(most).map(|some| some[rng.usize(..some.len())]));
+        found
+            .extend(forms.into_iter().take(most).map(|some| some[rng.usize(..some.len())].clone()));
     }
     found
 }
@@ -79,7 +87,8 @@ fn form(stored: &Stored) -> String {
 }
 
 fn shape(call: &Call) -> String {
-    plain(&call.arguments.join(" "))
+    let beside = call.beside.as_ref().and_then(|beside| beside.held.as_ref());
+    format!("{} {:?}", plain(&call.arguments.join(" ")), beside.map(form))
 }
 
 fn plain(text: &str) -> String {
@@ -94,7 +103,8 @@ fn plain(text: &str) -> String {
 fn at_other_times(stored: Option<&Stored>, call: &Call) -> Vec<(Option<Stored>, Call)> {
     let mut spans: Vec<u64> = call.arguments.iter().flat_map(|text| numbers(text)).collect();
     let mut times = BTreeSet::from([0, MAX_TIME_US]);
-    for text in stored.iter().flat_map(|stored| texts(stored)) {
+    let beside = call.beside.as_ref().and_then(|beside| beside.held.as_ref());
+    for text in stored.into_iter().chain(beside).flat_map(texts) {
         spans.extend(numbers(text));
     }
     spans.truncate(40);
@@ -196,7 +206,23 @@ fn on_other_records(stored: Option<&Stored>, call: &Call) -> Vec<(Option<Stored>
             others
         }
     };
-    others.into_iter().map(|stored| (Some(stored), call.clone())).collect()
+    let beside = call.beside.as_ref().and_then(|beside| beside.held.as_ref());
+    let damaged = beside.into_iter().flat_map(|beside| {
+        let Stored::Text(text) = beside else { return Vec::new() };
+        let packed = text.replacen(' ', PACKED, 1);
+        let others = [other_texts(text, now_us), other_texts(&packed, now_us)].concat();
+        others.into_iter().map(Stored::Text).chain([Stored::List(vec![text.clone()])]).collect()
+    });
+    let damaged: Vec<_> = damaged
+        .map(|held| {
+            let mut call = call.clone();
+            if let Some(beside) = &mut call.beside {
+                beside.held = Some(held);
+            }
+            (stored.cloned(), call)
+        })
+        .collect();
+    others.into_iter().map(|stored| (Some(stored), call.clone())).chain(damaged).collect()
 }
 
 /// Texts that differ in a number, a word, a piece or a character.

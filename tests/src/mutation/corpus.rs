@@ -35,6 +35,22 @@ pub(super) enum Step {
     Forget,
     /// The key holds this from here on, for longer than any trace lasts.
     Put(Stored),
+    /// So does the key beside it, or nothing.
+    PutBeside(Beside),
+}
+
+/// The key of this id beside the other one.
+#[derive(Clone, Debug)]
+pub(super) struct Beside {
+    pub id: String,
+    /// What it holds before the call, in a trace of its own.
+    pub held: Option<Stored>,
+}
+
+impl Beside {
+    fn key(&self) -> String {
+        format!("{KEY}:{}", self.id)
+    }
 }
 
 /// A call, as it is sent.
@@ -48,6 +64,8 @@ pub(super) struct Call {
     pub arguments: Vec<String>,
     /// Those for the fallback.
     pub slow_path_arguments: Vec<String>,
+    /// Of a script of two keys.
+    pub beside: Option<Beside>,
 }
 
 /// What can be seen of a step: the reply, what the key holds, the message that was published, and how often the
@@ -56,6 +74,8 @@ pub(super) struct Call {
 pub(super) struct Seen {
     pub reply: Result<Vec<i64>, String>,
     pub held: Held,
+    /// What the key beside it holds, of a script of two.
+    pub held_beside: Held,
     /// The bytes of it, which tell a packed record from its text.
     bytes: u64,
     published: Option<String>,
@@ -139,15 +159,28 @@ impl Step {
                 Ok(Vec::new())
             }
             Step::Put(stored) => {
-                put(store, stored);
+                put(store, KEY, stored);
+                Ok(Vec::new())
+            }
+            Step::PutBeside(beside) => {
+                match &beside.held {
+                    Some(stored) => put(store, &beside.key(), stored),
+                    None => drop(store.execute(&[b"DEL", beside.key().as_bytes()])),
+                }
                 Ok(Vec::new())
             }
         };
+        let beside = match self {
+            Step::Call(call) => call.beside.as_ref(),
+            _ => None,
+        };
+        let held_beside = beside.and_then(|beside| held_at(store, &beside.key()));
         let called = store.commands_run().into_iter();
         let called = called.map(|(name, times)| (name, times - before.get(name).unwrap_or(&0)));
         let commands = called.filter(|(_, times)| *times > 0).collect();
         let published = store.take_published();
-        Seen { reply, held: held(store), bytes: store.record_bytes(KEY), published, commands }
+        let (held, bytes) = (held_at(store, KEY), store.record_bytes(KEY));
+        Seen { reply, held, held_beside, bytes, published, commands }
     }
 }
 
@@ -158,24 +191,24 @@ pub(super) fn store() -> SimStore {
 
 const KEY: &str = "lockage:{one}";
 
-fn put(store: &mut SimStore, stored: &Stored) {
-    store.execute(&[b"DEL", KEY.as_bytes()]);
+fn put(store: &mut SimStore, key: &str, stored: &Stored) {
+    store.execute(&[b"DEL", key.as_bytes()]);
     match stored {
         Stored::Text(text) => {
             let record = damaged(text).unwrap_or_else(|| stored.to_bytes().concat());
-            store.execute(&[b"SET", KEY.as_bytes(), &record])
+            store.execute(&[b"SET", key.as_bytes(), &record])
         }
         Stored::List(list) => {
             let mut elements = stored.to_bytes();
             elements[0] = damaged(&list[0]).unwrap_or_else(|| elements[0].clone());
-            let words = [&b"RPUSH"[..], KEY.as_bytes()];
+            let words = [&b"RPUSH"[..], key.as_bytes()];
             let words: Vec<&[u8]> =
                 words.into_iter().chain(elements.iter().map(Vec::as_slice)).collect();
             store.execute(&words)
         }
     };
     let for_long = (i64::MAX / 2).to_string();
-    store.execute(&[b"PEXPIREAT", KEY.as_bytes(), for_long.as_bytes()]);
+    store.execute(&[b"PEXPIREAT", key.as_bytes(), for_long.as_bytes()]);
 }
 
 /// A packed record that is none: its tag, and numbers in words.
@@ -184,9 +217,9 @@ fn damaged(text: &str) -> Option<Vec<u8>> {
     is_packed.then(|| [&text.as_bytes()[..2], b":", &as_sent(&text[2..])].concat())
 }
 
-pub(super) fn held(store: &SimStore) -> Held {
-    let expire_ms = store.expires_at_ms(KEY).map(|ms| u64::try_from(ms).expect("after the epoch"));
-    store.stored(KEY).map(|stored| (stored, expire_ms.unwrap_or(u64::MAX)))
+fn held_at(store: &SimStore, key: &str) -> Held {
+    let expire_ms = store.expires_at_ms(key).map(|ms| u64::try_from(ms).expect("after the epoch"));
+    store.stored(key).map(|stored| (stored, expire_ms.unwrap_or(u64::MAX)))
 }
 
 /// What stands before numbers that are sent in binary.
@@ -250,7 +283,9 @@ impl Call {
         store.set_now(Timestamp::from_micros(self.store_us).expect("within the range of time"));
         let call = |store: &mut SimStore, script, arguments: &[String]| {
             let bytes: Vec<Vec<u8>> = arguments.iter().map(|text| as_sent(text)).collect();
-            store.call(script, KEY, &bytes.iter().map(Vec::as_slice).collect::<Vec<_>>())
+            let beside = self.beside.as_ref().map(Beside::key);
+            let keys: Vec<&str> = [KEY].into_iter().chain(beside.as_deref()).collect();
+            store.call_on(script, &keys, &bytes.iter().map(Vec::as_slice).collect::<Vec<_>>())
         };
         let reply = call(store, self.script, &self.arguments);
         let reply = match (reply, self.fallback) {

@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-use super::corpus::{self, Call, Recorded, Seen, Step, held};
+use super::corpus::{self, Beside, Call, Recorded, Seen, Step};
 
 /// So many traces of each kind.
 ///
@@ -38,12 +38,14 @@ struct Recorder<'s> {
     /// Whether the slow path runs where the fast one would.
     general: bool,
     recorded: Recorded,
+    latest: Option<Seen>,
 }
 
 impl Recorder<'_> {
     fn step(&mut self, step: Step) -> Seen {
         let seen = step.run(&mut self.store.borrow_mut());
         self.recorded.push(step, seen.clone());
+        self.latest = Some(seen.clone());
         seen
     }
 }
@@ -60,6 +62,7 @@ impl Key for Recorder<'_> {
             fallback: is_packed.then_some(general.script()),
             arguments: corpus::readable(&first),
             slow_path_arguments: corpus::readable(&general),
+            beside: command.beside().map(|id| Beside { id: id.to_string(), held: None }),
         };
         if let (true, Some(script)) = (self.general, call.fallback) {
             call.arguments.clone_from(&call.slow_path_arguments);
@@ -76,7 +79,11 @@ impl Key for Recorder<'_> {
 
 impl Holds for Recorder<'_> {
     fn held(&mut self) -> Held {
-        held(&self.store.borrow())
+        self.latest.clone()?.held
+    }
+
+    fn held_beside(&mut self) -> Held {
+        self.latest.clone()?.held_beside
     }
 }
 
@@ -166,6 +173,7 @@ impl Recording<'_> {
                 time,
                 general: self.general,
                 recorded: Recorded::default(),
+                latest: None,
             };
             let (check, recorder) = play(Model::new(time), recorder, &trace);
             assert_eq!(check, Ok(()), "the shipped scripts are the machines");

@@ -34,6 +34,15 @@ pub(super) enum What {
 }
 
 impl LimiterAsk {
+    /// The key beside its own that it works on.
+    pub(super) fn beside(&self) -> Option<RequestId> {
+        match &self.what {
+            What::Reserve { id, .. } => Some(*id),
+            What::Settle { reservation, .. } => Some(reservation.id),
+            _ => None,
+        }
+    }
+
     pub(super) fn operation(&self, limiter: &Limiter) -> Operation {
         let limit = limiter.which(self.is_other);
         let remember = Duration::from_micros(limiter.remember_us);

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use lockage_core::Timestamp;
 use lockage_core::fenced::{Access, FencedWrite};
 use lockage_core::latch::{self, OperationId};
 use lockage_core::lock::{self, HoldId, OwnerId};
 use lockage_core::rw_lock::{self, MAX_READERS, Mode};
 use lockage_core::semaphore::{self, PermitId};
+use lockage_core::{RequestId, Timestamp};
 
 use super::limiter::{self, LimiterAsk};
 use super::scenario::Machine;
@@ -117,6 +117,14 @@ pub(super) enum Told {
 
 impl Ask {
     /// What the store is asked for; nothing where the world has no such machine.
+    /// The key beside its own that it works on.
+    pub(super) fn beside(&self) -> Option<RequestId> {
+        match self {
+            Ask::Limiter(ask) => ask.beside(),
+            _ => None,
+        }
+    }
+
     pub(super) fn operation(&self, machine: &Machine) -> Option<Operation> {
         Some(match (self, machine) {
             (Ask::Claim(claim), Machine::Lock { lock, poll_us }) => {

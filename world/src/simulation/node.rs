@@ -177,7 +177,7 @@ impl<'s> Node<'s> {
             }
             let (held, truth) = match written.back() {
                 Some(last) => (last.held.clone(), Some(last.truth.clone())),
-                None => (None, None),
+                None => (Held::default(), None),
             };
             self.server.hold(key, &held);
             truths.push(truth);

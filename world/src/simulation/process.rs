@@ -1,18 +1,23 @@
 //! The third server that a world can have: the store in process, which runs the Rust machines and drops by itself what is over.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lockage_core::{
-    Command, ManualClock, Record, RecordError, ReplyError, ScriptId, TextCall, Timestamp,
+    Command, ManualClock, Record, RecordError, ReplyError, RequestId, ScriptId, TextCall, Timestamp,
 };
 use lockage_memory::{GRACE, MemoryStore};
 
-use super::server::{Held, MAX_KEYS, Operation, Outcome, Place, Refusal, Runs, Server};
+use super::server::{
+    Held, HeldByOne, MAX_KEYS, Operation, Outcome, Place, Refusal, Runs, Server, record_of,
+};
 
 /// Each key of a world, and each value behind one, is in a store of its own, so that it is dropped at the same time in every run: by
 /// which call of another key depends on where both are kept.
 pub struct InProcess {
     stores: [[MemoryStore<Arc<ManualClock>>; 2]; MAX_KEYS],
+    /// Which keys were beside each.
+    beside: [BTreeSet<RequestId>; MAX_KEYS],
     clock: Arc<ManualClock>,
 }
 
@@ -20,7 +25,8 @@ impl Default for InProcess {
     fn default() -> Self {
         let clock = Arc::new(ManualClock::new(Timestamp::EPOCH));
         let store = || MemoryStore::with_clock(Arc::clone(&clock));
-        InProcess { stores: [(); MAX_KEYS].map(|()| [store(), store()]), clock }
+        let stores = [(); MAX_KEYS].map(|()| [store(), store()]);
+        InProcess { stores, beside: Default::default(), clock }
     }
 }
 
@@ -35,7 +41,30 @@ impl Runs for InProcess {
         now: Timestamp,
     ) -> Result<C::Outcome, Refusal> {
         self.clock.set(now);
+        self.beside[key].extend(command.beside());
         Ok(self.stores[key][name].run(KEY, command)?)
+    }
+}
+
+impl InProcess {
+    /// What is under a key, or beside it, in whose place this is put if there is any. At this time nothing is over,
+    /// and so nothing is dropped.
+    fn exchange(
+        &self,
+        key: usize,
+        beside: Option<RequestId>,
+        held: Option<&HeldByOne>,
+    ) -> HeldByOne {
+        self.clock.set(Timestamp::EPOCH);
+        let put = held.map(|held| held.as_ref().map(|(stored, _)| record_of(stored)));
+        let record = self.stores[key][0].run(KEY, &Exchange { beside, put }).ok().flatten()?;
+        Some((record.stored(), record.forget_at().as_micros().div_ceil(1000)))
+    }
+
+    fn purge(&self, key: usize, now: Timestamp) {
+        // What is over now is dropped now.
+        self.clock.set(now.saturating_add(GRACE));
+        self.stores[key][0].purge();
     }
 }
 
@@ -54,35 +83,36 @@ impl Server for InProcess {
     }
 
     fn is_held(&mut self, key: usize, now: Timestamp) -> bool {
-        // What is over now is dropped now.
-        self.clock.set(now.saturating_add(GRACE));
-        let store = &self.stores[key][0];
-        store.purge();
-        !store.is_empty()
+        self.purge(key, now);
+        self.exchange(key, None, None).is_some()
+    }
+
+    fn is_held_beside(&mut self, key: usize, id: RequestId, now: Timestamp) -> bool {
+        self.purge(key, now);
+        self.exchange(key, Some(id), None).is_some()
     }
 
     fn held(&mut self, key: usize) -> Held {
-        // At this time nothing is over, and so nothing is dropped.
-        let record = self.run_one((key, 0), &Exchange(None), Timestamp::EPOCH).ok().flatten();
-        record.map(|record| (record.stored(), millis_up(record.forget_at())))
+        let beside = self.beside[key].iter();
+        let beside = beside.map(|id| (*id, self.exchange(key, Some(*id), None)));
+        let beside = beside.filter(|(_, held)| held.is_some()).collect();
+        Held { own: self.exchange(key, None, None), beside }
     }
 
     fn hold(&mut self, key: usize, held: &Held) {
-        let read = |stored| Record::read(stored).expect("a record that was stored");
-        let record = held.as_ref().map(|(stored, _)| read(stored));
-        // It changes what is there, and refuses nothing.
-        let _ = self.run_one((key, 0), &Exchange(Some(record)), Timestamp::EPOCH);
+        self.exchange(key, None, Some(&held.own));
+        for id in &self.beside[key] {
+            self.exchange(key, Some(*id), Some(held.beside.get(id).unwrap_or(&None)));
+        }
     }
 }
 
-/// The last millisecond at which a record that is forgotten then is there.
-fn millis_up(forget_at: Timestamp) -> u64 {
-    forget_at.as_micros().div_ceil(1000)
-}
-
-/// Tells what a key holds, and puts something else in its place if it is told to.
+/// Tells what a key holds, or the one beside it, and puts something else in its place if it is told to.
 #[derive(Clone)]
-struct Exchange(Option<Option<Record>>);
+struct Exchange {
+    beside: Option<RequestId>,
+    put: Option<Option<Record>>,
+}
 
 impl Command for Exchange {
     type Outcome = Option<Record>;
@@ -98,9 +128,22 @@ impl Command for Exchange {
 
     fn apply(&self, slot: &mut Option<Record>, _: Timestamp) -> Result<Self::Outcome, RecordError> {
         let before = slot.clone();
-        if let Some(record) = &self.0 {
+        if let Some(record) = &self.put {
             slot.clone_from(record);
         }
         Ok(before)
+    }
+
+    fn beside(&self) -> Option<RequestId> {
+        self.beside
+    }
+
+    fn apply_beside(
+        &self,
+        slot: &mut Option<Record>,
+        beside: &mut Option<Record>,
+        now: Timestamp,
+    ) -> Result<Self::Outcome, RecordError> {
+        self.apply(if self.beside.is_some() { beside } else { slot }, now)
     }
 }

@@ -1,14 +1,15 @@
 //! Two of the servers that a world can have: the Rust machines over keys that expire as Redis has it, and
 //! the shipped scripts on the simulated store.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockage_core::fenced::{Access, FencedWrite};
 use lockage_core::{
     Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, Command, Decision,
-    LimitCommand, Peek, Record, RecordError, ReplyError, Reserve, Reserved, SetLimit, Settle,
-    Settlement, Stored, StoredLimit, StoredLimitOutcome, TakeTurn, Timestamp, Turn,
-    WithStoredLimit, latch, lock, rw_lock, semaphore,
+    LimitCommand, Peek, Record, RecordError, ReplyError, RequestId, Reserve, Reserved, SetLimit,
+    Settle, Settlement, Stored, StoredLimit, StoredLimitOutcome, TakeTurn, Timestamp, Turn,
+    WithStoredLimit, key_beside, latch, lock, rw_lock, semaphore,
 };
 use lockage_sim::engine::EngineKind;
 use lockage_sim::store::{SimError, SimStore};
@@ -31,7 +32,14 @@ const KEY: usize = 0;
 const VALUE: usize = 1;
 
 /// What a key holds, and the last millisecond since the epoch at which it does.
-pub type Held = Option<(Stored, u64)>;
+pub(super) type HeldByOne = Option<(Stored, u64)>;
+
+/// What a key holds, and the keys beside it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    pub(super) own: HeldByOne,
+    pub(super) beside: BTreeMap<RequestId, HeldByOne>,
+}
 
 /// What a server is asked for: a write on the value, all else on the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,6 +122,8 @@ pub trait Server {
     -> Result<Outcome, String>;
     /// Whether a key is there.
     fn is_held(&mut self, key: usize, now: Timestamp) -> bool;
+    /// Whether the key of this id beside a key is there.
+    fn is_held_beside(&mut self, key: usize, id: RequestId, now: Timestamp) -> bool;
     /// What a key holds, be it over.
     fn held(&mut self, key: usize) -> Held;
     /// Makes a key hold this.
@@ -247,7 +257,14 @@ impl From<SimError> for Refusal {
 /// The Rust machines.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
-    slots: [[Slot; 2]; MAX_KEYS],
+    slots: [[Slots; 2]; MAX_KEYS],
+}
+
+/// A key, and those beside it.
+#[derive(Clone, Debug, Default)]
+struct Slots {
+    own: Slot,
+    beside: BTreeMap<RequestId, Slot>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -256,19 +273,55 @@ struct Slot {
     expire_ms: u64,
 }
 
-impl Slot {
+impl Slots {
     fn run<C: Command>(&mut self, command: &C, now: Timestamp) -> Result<C::Outcome, Refusal> {
-        let now_ms = now.as_micros() / 1000;
-        if now_ms > self.expire_ms {
-            self.record = None;
-        }
-        let before = self.record.clone();
-        let outcome = command.apply(&mut self.record, now)?;
-        // None of these commands writes what was there before.
-        if let Some(record) = self.record.as_ref().filter(|_| self.record != before) {
-            self.expire_ms = now_ms + record.ttl_ms(now);
+        let mut own = self.own.at(now);
+        let id = command.beside();
+        let mut beside = id.and_then(|id| self.beside.entry(id).or_default().at(now));
+        let outcome = command.apply_beside(&mut own, &mut beside, now)?;
+        self.own.put(own, now, |_, _| false);
+        if let Some(id) = id {
+            self.beside.entry(id).or_default().put(beside, now, Record::is_kept_as);
         }
         Ok(outcome)
+    }
+}
+
+impl Slot {
+    fn of(held: &HeldByOne) -> Self {
+        let Some((stored, expire_ms)) = held else { return Slot::default() };
+        Slot { record: Some(record_of(stored)), expire_ms: *expire_ms }
+    }
+
+    fn held(&self) -> HeldByOne {
+        self.record.as_ref().map(|record| (record.stored(), self.expire_ms))
+    }
+
+    fn is_held(&self, now: Timestamp) -> bool {
+        self.record.is_some() && now.as_micros() / 1000 <= self.expire_ms
+    }
+
+    /// What is there at this time.
+    fn at(&mut self, now: Timestamp) -> Option<Record> {
+        if !self.is_held(now) {
+            self.record = None;
+        }
+        self.record.clone()
+    }
+
+    /// Takes what a command has left. None writes what was there before.
+    fn put(
+        &mut self,
+        record: Option<Record>,
+        now: Timestamp,
+        is_kept_as: impl Fn(&Record, &Record) -> bool,
+    ) {
+        if let Some(record) = record.as_ref().filter(|_| record != self.record)
+            && !self.record.as_ref().is_some_and(|before| is_kept_as(record, before))
+        {
+            self.expire_ms = now.as_micros() / 1000 + record.ttl_ms(now);
+        }
+        self.record = record;
     }
 }
 
@@ -298,28 +351,36 @@ impl Server for Model {
     }
 
     fn is_held(&mut self, key: usize, now: Timestamp) -> bool {
-        let slot = &self.slots[key][KEY];
-        slot.record.is_some() && now.as_micros() / 1000 <= slot.expire_ms
+        self.slots[key][KEY].own.is_held(now)
+    }
+
+    fn is_held_beside(&mut self, key: usize, id: RequestId, now: Timestamp) -> bool {
+        self.slots[key][KEY].beside.get(&id).is_some_and(|slot| slot.is_held(now))
     }
 
     fn held(&mut self, key: usize) -> Held {
-        let slot = &self.slots[key][KEY];
-        slot.record.as_ref().map(|record| (record.stored(), slot.expire_ms))
+        let Slots { own, beside } = &self.slots[key][KEY];
+        let beside = beside.iter().map(|(id, slot)| (*id, slot.held()));
+        Held { own: own.held(), beside: beside.filter(|(_, held)| held.is_some()).collect() }
     }
 
     fn hold(&mut self, key: usize, held: &Held) {
-        let read = |stored| Record::read(stored).expect("a record that was stored");
-        self.slots[key][KEY] = Slot {
-            record: held.as_ref().map(|(stored, _)| read(stored)),
-            expire_ms: held.as_ref().map_or(0, |(_, expire_ms)| *expire_ms),
-        };
+        let beside = held.beside.iter().map(|(id, held)| (*id, Slot::of(held)));
+        self.slots[key][KEY] = Slots { own: Slot::of(&held.own), beside: beside.collect() };
     }
+}
+
+/// The record that was stored so.
+pub(super) fn record_of(stored: &Stored) -> Record {
+    Record::read(stored).expect("a record that was stored")
 }
 
 /// The shipped scripts.
 #[derive(Debug)]
 pub struct Scripts {
     store: SimStore,
+    /// Which keys were beside each.
+    beside: [BTreeSet<RequestId>; MAX_KEYS],
 }
 
 impl Scripts {
@@ -333,7 +394,7 @@ impl Scripts {
 
     /// On this store, whose scripts may be other ones.
     pub fn on(store: SimStore) -> Scripts {
-        Scripts { store }
+        Scripts { store, beside: Default::default() }
     }
 
     /// The store that they run on.
@@ -350,13 +411,37 @@ impl Runs for Scripts {
         now: Timestamp,
     ) -> Result<C::Outcome, Refusal> {
         self.store.set_now(now);
+        self.beside[key].extend(command.beside());
         Ok(self.store.run(NAMES[key][name], command)?)
+    }
+}
+
+impl Scripts {
+    fn held_by(&self, name: &str) -> HeldByOne {
+        // What never expires shows as what lives for ever.
+        let expire_ms = self.store.expires_at_ms(name).map_or(u64::MAX, i64::unsigned_abs);
+        self.store.stored(name).map(|stored| (stored, expire_ms))
+    }
+
+    fn hold_by(&mut self, name: &str, held: &HeldByOne) {
+        let name = name.as_bytes();
+        self.store.execute(&[b"DEL", name]);
+        let Some((stored, expire_ms)) = held else { return };
+        let command: &[u8] = match stored {
+            Stored::Text(_) => b"SET",
+            Stored::List(_) => b"RPUSH",
+        };
+        for one in stored.to_bytes() {
+            self.store.execute(&[command, name, &one]);
+        }
+        self.store.execute(&[b"PEXPIREAT", name, expire_ms.to_string().as_bytes()]);
     }
 }
 
 impl Server for Scripts {
     fn clear(&mut self) {
         self.store.flush_all();
+        self.beside = Default::default();
         self.store.set_now(Timestamp::EPOCH);
     }
 
@@ -374,28 +459,28 @@ impl Server for Scripts {
         self.store.stored(NAMES[key][KEY]).is_some()
     }
 
+    fn is_held_beside(&mut self, key: usize, id: RequestId, now: Timestamp) -> bool {
+        self.store.set_now(now);
+        self.store.stored(&key_beside(NAMES[key][KEY], id)).is_some()
+    }
+
     fn held(&mut self, key: usize) -> Held {
         // What is over may be alive again once a clock is set back.
         self.store.set_now(Timestamp::EPOCH);
-        // What never expires shows as what lives for ever.
-        let expire_ms =
-            self.store.expires_at_ms(NAMES[key][KEY]).map_or(u64::MAX, i64::unsigned_abs);
-        self.store.stored(NAMES[key][KEY]).map(|stored| (stored, expire_ms))
+        let name = NAMES[key][KEY];
+        let beside = self.beside[key].iter();
+        let beside = beside.map(|id| (*id, self.held_by(&key_beside(name, *id))));
+        let beside = beside.filter(|(_, held)| held.is_some()).collect();
+        Held { own: self.held_by(name), beside }
     }
 
     fn hold(&mut self, key: usize, held: &Held) {
-        let name = NAMES[key][KEY].as_bytes();
         // By a clock that shows a later time it might expire at once.
         self.store.set_now(Timestamp::EPOCH);
-        self.store.execute(&[b"DEL", name]);
-        let Some((stored, expire_ms)) = held else { return };
-        let command: &[u8] = match stored {
-            Stored::Text(_) => b"SET",
-            Stored::List(_) => b"RPUSH",
-        };
-        for one in stored.to_bytes() {
-            self.store.execute(&[command, name, &one]);
+        let name = NAMES[key][KEY];
+        self.hold_by(name, &held.own);
+        for id in self.beside[key].clone() {
+            self.hold_by(&key_beside(name, id), held.beside.get(&id).unwrap_or(&None));
         }
-        self.store.execute(&[b"PEXPIREAT", name, expire_ms.to_string().as_bytes()]);
     }
 }

@@ -216,6 +216,8 @@ impl<'s> Stage<'s> {
         }
         self.latest = (self.now_us, key);
         let was_held = self.node.server.is_held(key, now);
+        let was_beside =
+            ask.beside().is_some_and(|id| self.node.server.is_held_beside(key, id, now));
         let before = ask.only_asks().then(|| self.node.server.held(key));
         let beside = self.node.held_beside(key);
         let answer = self.ask_server(key, ask, now).map_err(|error| {
@@ -246,7 +248,7 @@ impl<'s> Stage<'s> {
             return Err(Property::D5.broken(what));
         }
         let from = request.from;
-        let carried = Carried { key, from, at_us: self.now_us, now, was_held };
+        let carried = Carried { key, from, at_us: self.now_us, now, was_held, was_beside };
         self.checks.carried_out(ask, &answer, &carried)?;
         if !self.checks.is_old {
             self.node.replicate(key, self.now_us, &self.checks.truths[key]);

@@ -14,7 +14,7 @@ use super::{STEPS, Shipped};
 
 #[test]
 fn denied_ids_that_are_remembered_are_killed_by_d11() {
-    let denied = "if reserves or not admitted then id = nil end";
+    let denied = "if not admitted then id = nil end";
     for kind in [Kind::TokenBucket, Kind::SlidingLog] {
         let mutant = Shipped::broken(ScriptId::LimiterAcquire, denied, "admitted = admitted or id");
         mutant.killed(forward(request_trace(kind, STEPS)), |simulated, trace| {

@@ -207,6 +207,7 @@ fn stored() -> Cases {
         "P1 o 1 7881299347898369 L1 5 2251799813685248 1 5629499534213120\n5629499534213120",
         "P1 o 1 7881299347898368 C1 F1 5 2251799813685248 Q1 1 1 5 5629499534213120 1 1 0",
         "P1 o 1 7881299347898369 C1 F1 5 2251799813685248 Q1 1 1 5 5629499534213120 1 1 0",
+        "P1 o 1000 5000 F1 5 1000 0 1|@a 5000 2 0 0 0",
         "F1 5 1000 0 1",
     ];
     let followed = [
@@ -224,6 +225,8 @@ fn stored() -> Cases {
     let all = [followed, wrong].concat();
     let with_id: Vec<String> = all.iter().map(|words| format!("- {words}")).collect();
     let with_id: Vec<&str> = with_id.iter().map(String::as_str).collect();
+    let again: Vec<String> = followed.iter().map(|words| format!("@a:500 {words}")).collect();
+    let again: Vec<&str> = again.iter().map(String::as_str).collect();
     let times = [0, 1, 4999, 5000];
     let set = [
         "k o:1 F1 5 1000",
@@ -239,6 +242,7 @@ fn stored() -> Cases {
         &records,
         [
             at(&times, LimiterAcquire, &with_id),
+            at(&times, LimiterAcquire, &again),
             at(&times, LimiterPeek, &all),
             at(&times, LimiterSet, &set),
         ],
@@ -252,15 +256,14 @@ fn requests() -> Cases {
         "F1 5 1000 1000 2|@c 9000 2 1000 1000 0",
         "F1 5 1000 1000 2|@c 9000 2 1000",
         "F1 5 1000 1000 2|@c 9000 t2 1000 2 0 1000 2",
-        "F1 5 1000 1000 2|r@c 9000 2 1000 1000 0 2 0",
-        "F1 5 1000 1000 2|s@c 9000 2 1000 0 0 1000 2",
+        "F1 5 1000 1000 2|@c 9000 2 1000 1000 0|r 7 3",
         "L1 5 1000 2 1000|@c 9000 2 1000 0 0\n1000:2",
         "L1 5 1000 2 1000|@c 9000 2 1000\n1000:2",
         "C1 F1 5 1000 L1 9 1000 1000 2 2 1000 0|@c 9000 2 1000 1000 0 0 0\n1000:2",
     ];
     let mut calls = Vec::new();
     for limit in ["F1 5 1000", "L1 5 1000", "C1 F1 5 1000 L1 9 1000", "T1 1 10 3"] {
-        for id in ["@c:500", "r@c:8000", "r@c:7900", "@d:500", "r@d:500"] {
+        for id in ["@c:500", "@d:500"] {
             calls.push((LimiterAcquire, format!("1000 {id} {limit} 2")));
             calls.push((LimiterAcquire, format!("1100 {id} {limit} 2")));
             calls.push((LimiterAcquire, format!("1100 {id} {limit} 3")));
@@ -278,21 +281,7 @@ fn remembered() -> Cases {
         let each = (0..count).map(|at| format!("|{} {} 1 1000 1000 0", id(at), 5000 + at));
         format!("F1 50 1000 1000 9{}", each.collect::<String>())
     };
-    let reservations = |count, settled: &[usize]| {
-        let each = (0..count).map(|at| match settled.contains(&at) {
-            true => format!("|s{} {} 1 1000 0 0 1000 2", id(at), 5000 + at),
-            false => format!("|r{} {} 1 1000 1000 0 1 0", id(at), 5000 + at),
-        });
-        format!("F1 90 1000 1000 64{}", each.collect::<String>())
-    };
-    let records = [7, 8, 9].map(requests).into_iter().chain([
-        reservations(63, &[]),
-        reservations(64, &[]),
-        reservations(65, &[]),
-        reservations(64, &[0]),
-        reservations(64, &[2, 40]),
-        reservations(64, &[63]),
-    ]);
+    let records = [7, 8, 9].map(requests);
     let (first, other) = (id(0), id(99));
     let calls = [1000, 5000, 5001, 9000].into_iter().flat_map(|now| {
         let first = first.clone();
@@ -300,13 +289,10 @@ fn remembered() -> Cases {
             (FixedWindowAcquire, format!("{now} {other}:500 F1 50 1000 1")),
             (FixedWindowAcquire, format!("{now} {first}:500 F1 50 1000 1")),
             (LimiterAcquire, format!("{now} {other}:500 F1 50 1000 1")),
-            (LimiterAcquire, format!("{now} {other}:500 F1 90 1000 1")),
-            (LimiterAcquire, format!("{now} r{other}:500 F1 90 1000 1")),
-            (LimiterAcquire, format!("{now} r{first}:500 F1 90 1000 1")),
             (LimiterAdjust, format!("{now} {other}:500 p 1 F1 50 1000")),
         ]
     });
-    Cases { records: records.collect(), calls: calls.collect() }
+    Cases { records: records.into(), calls: calls.collect() }
 }
 
 /// And penalties, of several logs above all.

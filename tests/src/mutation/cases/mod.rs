@@ -13,12 +13,13 @@ use lockage_oracle::key::MAX_TIME_US;
 use lockage_oracle::place::is_fast_path;
 
 use super::around::run;
-use super::corpus::{Call, PACKED, Step};
+use super::corpus::{Beside, Call, PACKED, Step};
 
 /// Each of the calls on each of the records.
 struct Cases {
     records: Vec<String>,
-    /// The time and the arguments behind the skew: `1000 - F1 5 1000 1`, where - is an empty one.
+    /// The time and the arguments behind the skew: `1000 - F1 5 1000 1`, where - is an empty one. Of a script of two keys
+    /// what the other one holds, and a slash, stand before that: `R1 0 ... / 1000 5000 1 F1 10 1000`.
     calls: Vec<(ScriptId, String)>,
 }
 
@@ -73,6 +74,12 @@ fn stored(record: &str) -> Option<Stored> {
 
 fn call(script: ScriptId, words: &str) -> Call {
     let words = with_ids(words);
+    let has_two_keys = ["_reserve", "_settle"].iter().any(|end| script.name().ends_with(end));
+    if let Some((held, words)) = words.split_once('/').filter(|_| has_two_keys) {
+        let held = stored(held.trim());
+        let beside = Beside { id: with_ids("@a"), held };
+        return Call { beside: Some(beside), ..reservation_call(script, words.trim()) };
+    }
     if let Some(general) = general(script) {
         return fast_lock_call(script, general, &words);
     }
@@ -92,7 +99,32 @@ fn call(script: ScriptId, words: &str) -> Call {
     // With an id the fast path is not taken.
     let script = if is_fast_path(script) && !plain { ScriptId::LimiterAcquire } else { script };
     let fallback = plain.then_some(ScriptId::LimiterAcquire);
-    Call { store_us, script, fallback, arguments, slow_path_arguments: text }
+    Call { store_us, script, fallback, arguments, slow_path_arguments: text, beside: None }
+}
+
+/// Of a reservation, by a script of the fast path or by the one that takes all.
+fn reservation_call(script: ScriptId, words: &str) -> Call {
+    let general = match script.name().ends_with("_reserve") {
+        true => ScriptId::LimiterReserve,
+        false => ScriptId::LimiterSettle,
+    };
+    let call = call(general, words);
+    if script == general {
+        return call;
+    }
+    let text = &call.arguments;
+    let own = match general {
+        ScriptId::LimiterReserve => {
+            let (id, hold) = text[2].split_once(':').unwrap_or((&text[2], "0"));
+            let id =
+                u64::from_str_radix(&id[id.len().saturating_sub(12)..], 16).unwrap_or_default();
+            format!("{} {hold} {}", numbers(&text[3..]), id + 1)
+        }
+        _ => format!("{} {}", numbers(&text[4..]), text[3]),
+    };
+    let arguments = vec![format!("{PACKED}{own}"), format!("{PACKED}{} 0", text[0])];
+    let slow_path_arguments = call.arguments.clone();
+    Call { script, fallback: Some(general), arguments, slow_path_arguments, ..call }
 }
 
 /// What the fast path is sent of a limit and costs: of several, the letters of their tags first.

@@ -1,105 +1,234 @@
-//! Of reservations that are settled, of each kind of limit.
+//! Of reservations that are made and settled, of each kind of limit.
 
-use lockage_core::ScriptId::{LimiterAcquire, LimiterAdjust, LimiterSettle};
+use lockage_core::EXACT_RESERVATIONS;
+use lockage_core::ScriptId::{
+    self, FixedWindowAcquire, FixedWindowReserve, FixedWindowSettle, IntervalBucketReserve,
+    IntervalBucketSettle, LeakyBucketAcquire, LimiterAcquire, LimiterAdjust, LimiterReserve,
+    LimiterSettle, SlidingWindowAcquire, SlidingWindowReserve, SlidingWindowSettle,
+    TokenBucketAcquire, TokenBucketReserve, TokenBucketSettle,
+};
 
 use super::{Cases, cases};
 
-pub(super) fn all() -> Vec<Cases> {
-    let one = "r@a 5000 3 1000";
-    let of = |limit: &str, records: &[&str]| settled(limit, records);
-    let counters = of(
-        "F1 10 1000",
-        &[
-            "F1 10 1000 1000 9|r@a 5000 3 1000 1000 0 3 0|r@b 5000 3 1000 1000 3 6 0|r@c 5000 3 1000 1000 6 9 0",
-            "F1 10 1000 1000 9|r@a 5000 3 1000 1000 0 9 0|r@b 5000 3 1000 1000 3 5 0|r@c 5000 3 1000 1000 6 2 0",
-            "F1 10 1000 1000 9|r@a 5000 3 1000 1000 0 2 0|r@b 5000 3 1000 1000 3 2 0|r@c 5000 3 1000 1000 6 2 0",
-            "F1 10 1000 1000 2|r@a 5000 3 1000 1000 0 3 0|r@b 5000 3 1000 1000 3 6 0|s@c 5000 3 1000 0 0 1000 2",
-            "F1 10 1000 1000 9|r@a 5000 3 1000 1000 0 3 1|r@b 5000 3 1000 1000 3 6 0|r@c 5000 3 1000 1000 6 9 2",
-            "F1 10 1000 1000 9|s@a 5000 1 1100 2 0 1000 7|s@b 5000 3 1000 0 0 1000 9|r@c 6000 3 1000 1000 6 9 0",
-            "F1 10 1000 1000 9|blocked 3000|r@b 5000 3 1000 1000 3 6 0",
-            "F1 10 1000 1000 3|r@a 1000 3 1000 1000 0 3 0",
-            "",
-        ],
-    );
-    let buckets = of(
-        "T1 1 100 10",
-        &[
-            "T1 1 100 10 900 1000|r@a 5000 3 1000 0 1000 300 0|r@b 5000 3 1000 300 1000 600 0|r@c 5000 3 1000 600 1000 900 0",
-            "T1 1 100 10 250 1000|r@a 5000 3 1000 0 1000 300 0|r@b 5000 3 1000 300 1000 600 0|r@c 5000 3 1000 600 1000 900 0",
-        ],
-    );
-    let queues = of(
-        "Q1 1 100 10",
-        &[
-            "Q1 1 100 10 900 1000|r@a 5000 3 1000 0 1000 300 0|r@b 5000 3 1000 300 1000 600 0|r@c 5000 3 1000 600 1000 900 0",
-        ],
-    );
-    let windows = of(
-        "S1 20 1000",
-        &[
-            "S1 20 1000 3 6 1500|r@a 5000 3 900 0 0 900 3 0|r@b 5000 3 1100 3 0 1100 3 1|r@c 5000 3 1500 3 3 1500 6 1",
-            "S1 20 1000 3 6 2500|r@a 5000 3 900 0 0 900 3 0|r@b 5000 3 1100 3 0 1100 3 1|r@c 5000 3 2500 3 3 2500 6 2",
-        ],
-    );
-    let logs = of(
-        "L1 10 1000",
-        &[
-            "L1 10 1000 9 1500|r@a 5000 3 1000 0 0 0 1000|r@b 5000 3 1200 3 1000 0 1200|r@c 5000 3 1500 6 1200 0 1500\n1000:3\n1200:3\n1500:3",
-            "L1 10 1000 9 1500|r@a 5000 3 1000 0 0 0 1000|r@b 5000 4 1200 3 1000 0 1200|r@c 5000 2 1500 6 1200 0 1500\n1000:3\n1200:1\n1200:2\n1200\n1500:2",
-            "L1 10 1000 9 1500|r@b 5000 4 1200 3 1000 0 1201\n1000:3\n1200:1\n1200:2\n1200\n1500:2",
-            "L1 10 1000 9 1500|r@b 5000 4 1200 3 1000 0 1200\n1000:3\n1200:1\n1200:2\nx\n1500:2",
-            "L1 10 1000 9 1500|r@b 5000 4 1200 3 1000 0 1200\n1000:3\nx\n1200:2\n1200\n1500:2",
-            "L1 10 1000 4 1200|r@b 5000 4 1200 3 1000 0 1200\n1200:4",
-        ],
-    );
-    let several = "C1 L1 20 1000 L1 9 400 T1 1 100 10";
-    let state = "8 1500 0 5 1500 1 900 1500";
-    let told = format!("|{one} 0 0 0 0 0 1000 0 1000 0 1000 300 0");
-    let other = "|r@b 5000 3 1500 3 1000 0 1000 0 1500 0 1500 0 1500 600 0";
-    let mixed = [
-        format!("{several} {state}{told}{other}\n1000:3\n1200:2\n1500:3"),
-        format!("{several} {state}{told}{other}\n1000:3\n1200:2\n1500\n1500:2"),
-        format!("{several} 8 1500 0 3 1500 2 900 1500{told}{other}\n1000:3\n1200:2\n1500:3"),
-    ];
-    let mixed: Vec<&str> = mixed.iter().map(String::as_str).collect();
-    vec![counters, buckets, queues, windows, logs, of(several, &mixed), long()]
+/// What a reservation of a limit is, of its record behind the estimate: the letters and the configuration, the generation
+/// and its number, and of each part where it is, and how it stood.
+struct Reserved<'w> {
+    limit: &'w str,
+    config: &'w str,
+    places: &'w [&'w str],
+    told: &'w str,
+    /// Acquires, reserves and settles on the fast path.
+    fast: Option<[ScriptId; 3]>,
 }
 
-fn settled(limit: &str, records: &[&str]) -> Cases {
-    let mut calls = Vec::new();
-    for now in [1000, 1600, 2199, 2500, 3500, 4999, 5000] {
-        for id in ["@a", "@b", "@c"] {
-            for actual in [0, 1, 2, 3, 4, 9, 25] {
-                calls.push((LimiterSettle, format!("{now} {id} 5000 {actual} {limit}")));
+pub(super) fn all() -> Vec<Cases> {
+    let windows = Reserved {
+        limit: "F1 10 1000",
+        config: "70 10 1000",
+        places: &["7 1 1000", "7 3 1000", "7 2 990", "6 1 1000"],
+        told: "1000 0",
+        fast: Some([FixedWindowAcquire, FixedWindowReserve, FixedWindowSettle]),
+    };
+    let sliding = Reserved {
+        limit: "S1 20 1000",
+        config: "83 20 1000",
+        places: &["7 1 0", "7 1 1", "7 1 2", "6 1 1"],
+        told: "0 0 1000",
+        fast: Some([SlidingWindowAcquire, SlidingWindowReserve, SlidingWindowSettle]),
+    };
+    let buckets = Reserved {
+        limit: "T1 1 100 10",
+        config: "84 1 100 10",
+        places: &["7 1 0", "7 2 0", "7 3 0", "7 9 0", "6 2 0"],
+        told: "0 1000",
+        fast: Some([TokenBucketAcquire, TokenBucketReserve, TokenBucketSettle]),
+    };
+    let intervals = Reserved {
+        limit: "I1 1 100 10",
+        config: "73 1 100 10",
+        places: &["7 1 0", "7 2 0", "7 3 0", "6 2 0"],
+        told: "0 1000",
+        fast: Some([ScriptId::IntervalBucketAcquire, IntervalBucketReserve, IntervalBucketSettle]),
+    };
+    let queues = Reserved {
+        limit: "Q1 1 100 10",
+        config: "81 1 100 10",
+        places: &["7 1 0", "7 2 0", "6 2 0"],
+        told: "0 1000",
+        fast: None,
+    };
+    let logs = Reserved {
+        limit: "L1 10 1000",
+        config: "76 10 1000",
+        places: &["0 0 1200", "0 0 1201", "0 0 1500", "7 1 1200"],
+        told: "0 1000",
+        fast: None,
+    };
+    let two_logs = Reserved {
+        limit: "C1 L1 20 1000 L1 10 100",
+        config: "19532 20 1000 10 100",
+        places: &["0 0 1200 1200", "0 0 1500 1500"],
+        told: "0 0 0 0",
+        fast: None,
+    };
+    let several = Reserved {
+        limit: "C1 L1 20 1000 T1 1 100 10 F1 10 1000",
+        config: "4609100 20 1000 1 100 10 10 1000",
+        places: &["7 1 1200 0 1000", "7 2 1500 0 1000", "6 1 1200 0 1000"],
+        told: "0 0 0 1000 1000 0",
+        fast: None,
+    };
+    // As many steps as there can be, all of one reservation but two neighbours, and one too many.
+    let steps = |count: usize| {
+        let all: String = (1..=count).map(|at| format!(" {} 1 10", 2 * at)).collect();
+        format!("T1 1 100 99 {0} 1000|r {0} 7 99 {0} {count}{all}", 10 * count)
+    };
+    const MOST: usize = EXACT_RESERVATIONS;
+    // Of all, as many as there can be, these two have the fewest.
+    let few_open = |few: usize| {
+        let all = (1..=MOST)
+            .map(|at| format!(" {} {} 10", 2 * at, if at == few || at == few + 1 { 2 } else { 3 }));
+        format!("T1 1 100 99 {0} 1000|r {0} 7 99 {0} {MOST}{1}", 10 * MOST, all.collect::<String>())
+    };
+    let few = [1, 4, MOST - 1].map(few_open);
+    let many = [MOST - 1, MOST, MOST + 1].map(steps);
+    let many: Vec<&str> = many.iter().chain(&few).map(String::as_str).collect();
+    let long = Reserved {
+        limit: "T1 1 100 99",
+        config: "84 1 100 99",
+        places: &["7 1 0", "7 2 0", "7 9 0", "7 14 0", "7 16 0", "7 18 0"],
+        told: "0 1000",
+        fast: Some([TokenBucketAcquire, TokenBucketReserve, TokenBucketSettle]),
+    };
+    vec![
+        windows.on(&[
+            "F1 10 1000 1000 9|r 7 3",
+            "F1 10 1000 1000 2|r 7 3",
+            "F1 10 1000 1000 9",
+            "F1 10 1000 1000 9|blocked 3000|r 7 3",
+            "F1 10 1000 1000 0|r 7 3",
+            "F1 10 1000 990 15|r 7 3",
+            "",
+        ]),
+        sliding.on(&["S1 20 1000 3 6 1500|r 7 3", "S1 20 1000 3 6 2500|r 7 3", "S1 20 1000 0 1 2500|r 7 3"]),
+        buckets.on(&[
+            "T1 1 100 10 900 1000|r 900 7 3 900 3 1 1 300 2 1 300 3 1 300",
+            "T1 1 100 10 900 1000|r 500 7 3 900 3 1 1 300 2 1 300 3 1 300",
+            "T1 1 100 10 900 1000|r 300 7 3 900 3 1 1 300 2 2 300 3 1 300",
+            "T1 1 100 10 950 1000|r 900 7 3 700 2 1 2 300 3 0 400",
+            "T1 1 100 10 250 1000|r 250 7 3 0 0",
+            "T1 1 100 10 1800 1000|r 1800 7 3 900 3 1 1 300 2 1 300 3 1 300",
+            "T1 1 100 10 900 1000|r 900 7 3 900 2 1 1 900 2 1 0",
+            "T1 1 100 10 900 1000|r 9007199254740992 7 3 0 0",
+            "T1 1 100 10 900 1000|r -1 7 3 0 0",
+            "T1 1 100 10 900 1000|r 0.5 7 3 0 0",
+            "T1 1 100 10 900 1000",
+            "",
+        ]),
+        intervals.on(&[
+            "I1 1 100 10 9 1000|r 9 7 3 9 3 1 1 3 2 1 3 3 1 3",
+            "I1 1 100 10 9 1000|r 5 7 3 9 3 1 1 3 2 1 3 3 1 3",
+        ]),
+        queues.on(&["Q1 1 100 10 900 1000|r 900 7 3 900 3 1 1 300 2 1 300 3 1 300", ""]),
+        logs.on(&[
+            "L1 10 1000 9 1500\n1000:3\n1200:3\n1500:3",
+            "L1 10 1000 9 1500\n1000:3\n1200:1\n1200:2\n1200\n1500:2",
+            "L1 10 1000 9 1500\n1000:3\nx\n1200:2\n1200\n1500:2",
+            "L1 10 1000 4 1200\n1200:4",
+            "L1 10 1000 4 1200|r 7 3\n1200:4",
+        ]),
+        two_logs.on(&[
+            "C1 L1 20 1000 L1 10 100 9 1500 0 3 1500 2\n1000:3\n1200:3\n1500:3",
+            "C1 L1 20 1000 L1 10 100 9 1500 0 6 1500 1\n1000:3\n1470:3\n1500:3",
+        ]),
+        several.on(&[
+            "C1 L1 20 1000 T1 1 100 10 F1 10 1000 8 1500 0 900 1500 1000 8|r 800 7 2 900 2 1 1 300 2 1 600\n1000:3\n1200:2\n1500:3",
+            "C1 L1 20 1000 T1 1 100 10 F1 10 1000 8 1500 0 900 1500 1000 8|r 900 7 2 900 2 1 1 300 2 1 600\n1000:3\n1200:2\n1500\n1500:2",
+        ]),
+        long.on(&many),
+        // The slow path alone.
+        Reserved { fast: None, ..long }.on(&many),
+        long_log(),
+    ]
+}
+
+impl Reserved<'_> {
+    fn on(&self, records: &[&str]) -> Cases {
+        let Reserved { limit, config, told, .. } = self;
+        let [reserve, settle] = match self.fast {
+            Some([_, reserve, settle]) => [reserve, settle],
+            None => [LimiterReserve, LimiterSettle],
+        };
+        let open: Vec<String> = self
+            .places
+            .iter()
+            .map(|place| format!("R1 0 1000 5000 3 {config} {place} {told}"))
+            .collect();
+        let first = self.places[0];
+        let ends_now = format!("R1 0 1000 1600 3 {config} {first} {told}");
+        let brief = format!("R1 0 1600 1600 3 {config} {first} {told}");
+        let other_kind = format!("R2 0 1000 5000 3 {config} {first} {told}");
+        let as_long = format!("R1 1 1000 5000 2 {config} 1 0 0 {told}");
+        let done = format!("R1 1 1000 5000 2 {config} 1 0 {told}");
+        let mut calls = Vec::new();
+        for now in [1000, 1600, 2199, 2500, 3500, 4999, 5000] {
+            for open in &open {
+                for actual in [0, 1, 2, 3, 4, 9, 25] {
+                    calls.push((settle, format!("{open} / {now} 5000 {actual} {limit}")));
+                }
             }
+            for held in [
+                "",
+                &done,
+                &as_long,
+                &other_kind,
+                &brief,
+                "L1 10 1000 1 1000\n1000",
+                "K1 0 0 0 0 0",
+                "R2 1",
+                "R1 0 1000 5000 3 70 33 1000 7 1 1000 1000 0",
+            ] {
+                for actual in [1, 2, 4] {
+                    calls.push((settle, format!("{held} / {now} 5001 {actual} {limit}")));
+                }
+                for hold in [500, 4000] {
+                    calls.push((reserve, format!("{held} / {now} @b:{hold} {limit} 1")));
+                }
+            }
+            for cost in [1, 3, 4, 11] {
+                calls.push((reserve, format!("{} / {now} @b:4000 {limit} {cost}", open[0])));
+                calls.push((reserve, format!(" / {now} @b:4000 {limit} {cost}")));
+            }
+            let patience = if limit.starts_with('Q') { " 5000" } else { "" };
+            let acquire = self.fast.map_or(LimiterAcquire, |[acquire, ..]| acquire);
+            let acquire = if limit.starts_with('Q') { LeakyBucketAcquire } else { acquire };
+            for cost in [1, 2, 40] {
+                calls.push((acquire, format!("{now} - {limit}{patience} {cost}")));
+            }
+            calls.push((LimiterAdjust, format!("{now} - f 4 {limit}")));
+            calls.push((LimiterAdjust, format!("{now} @c:500 t 1 {limit}")));
+            calls.push((LimiterSettle, format!("{} / {now} 5000 1 F1 33 1000", open[0])));
+            calls.push((LimiterReserve, format!("{} / {now} @b:4000 F1 33 1000 3", open[0])));
         }
-        for till in [1000, 4999, 5001, 6000] {
-            calls.push((LimiterSettle, format!("{now} @d {till} 1 {limit}")));
+        for wrong in ["5000 9007199254740991", "5000 9007199254740992", "5000 1.5", "x 1"] {
+            calls.push((settle, format!("{} / 1600 {wrong} {limit}", open[0])));
         }
-        let patience = if limit.starts_with('Q') { " 5000" } else { "" };
-        for remember in [500, 4000, 8000] {
-            calls.push((LimiterAcquire, format!("{now} r@b:{remember} {limit}{patience} 3")));
-            calls.push((LimiterAcquire, format!("{now} r@d:{remember} {limit}{patience} 1")));
+        calls.push((settle, format!("{} / 1600 5000 1 {limit} 1", open[0])));
+        calls.push((settle, format!("{ends_now} / 1600 1600 1 {limit}")));
+        let long_id = "123456789abcdef0123456789abcdef0";
+        calls.push((LimiterReserve, format!(" / 1600 {long_id}:500 {limit} 1")));
+        for wrong in ["@b:0", "@b:1125899906842625", "b:5", "@b", "-"] {
+            calls.push((reserve, format!(" / 1600 {wrong} {limit} 1")));
         }
-        calls.push((LimiterAcquire, format!("{now} - {limit}{patience} 1")));
-        calls.push((LimiterAdjust, format!("{now} - f 4 {limit}")));
-        calls.push((LimiterSettle, format!("{now} @b 5000 1 F1 33 1000")));
+        for cost in ["0", "1.5", "x", "1 1", ""] {
+            calls.push((reserve, format!(" / 1600 @b:500 {limit} {cost}")));
+        }
+        cases(records, [calls])
     }
-    for wrong in [
-        "@b 5000 9007199254740991",
-        "@b 5000 9007199254740992",
-        "@b 5000 1.5",
-        "@b x 1",
-        "b 5000 1",
-    ] {
-        calls.push((LimiterSettle, format!("1600 {wrong} {limit}")));
-    }
-    calls.push((LimiterSettle, format!("1600 @b 5000 1 {limit} 1")));
-    cases(records, [calls])
 }
 
 /// An entry far from both ends, of one that is long.
-fn long() -> Cases {
+fn long_log() -> Cases {
     let entries = |broken: usize| -> String {
         let entry = |at: usize| match at == broken {
             true => "\nx".to_owned(),
@@ -107,14 +236,16 @@ fn long() -> Cases {
         };
         (0..60).map(entry).collect()
     };
-    let records = [99, 29, 44, 31, 30].map(|broken| {
-        format!("L1 200 1000 120 1059|r@a 5000 2 1030 60 1029 0 1030{}", entries(broken))
-    });
+    let records =
+        [99, 29, 44, 31, 30].map(|broken| format!("L1 200 1000 120 1059{}", entries(broken)));
     // The last two are of one time.
     let of_one_time: String = (0..20).map(|at: usize| format!("\n{}", 1000 + at.min(18))).collect();
-    let last = format!("L1 200 1000 20 1018|r@a 5000 2 1018 18 1017 0 1018{of_one_time}");
+    let last = format!("L1 200 1000 20 1018{of_one_time}");
     let calls = [1100, 2015, 2029, 2030, 2031].into_iter().flat_map(|now| {
-        [0, 1, 2, 90].map(|actual| (LimiterSettle, format!("{now} @a 5000 {actual} L1 200 1000")))
+        [(1030, 0), (1030, 1), (1018, 0), (1018, 90)].map(|(at, actual)| {
+            let held = format!("R1 0 {at} 5000 2 76 200 1000 0 0 {at} 0 1000");
+            (LimiterSettle, format!("{held} / {now} 5000 {actual} L1 200 1000"))
+        })
     });
     Cases { records: [&records[..], &[last]].concat(), calls: calls.collect() }
 }

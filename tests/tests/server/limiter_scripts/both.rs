@@ -9,6 +9,8 @@ use lockage_tests::server::{Server, VirtualClock};
 pub(crate) const KEY: &str = "lockage:{one}";
 pub(crate) const CLOCK_US: u64 = 1_763_700_000_000_000;
 pub(crate) const ID: &str = "0000000000000000000000000000c0de";
+/// The key of the reservation of that id.
+pub(crate) const BESIDE: &str = "lockage:{one}:0000000000000000000000000000c0de";
 pub(crate) const OTHER_ID: &str = "0000000000000000000000000000c0df";
 
 /// A simulated store and a real server that are asked alike and must answer alike.
@@ -45,11 +47,20 @@ impl Both {
         };
         let source = lockage_lua::script(script).source();
         let bytes: Vec<&[u8]> = argv.iter().map(Vec::as_slice).collect();
-        let simulated = self.simulated.eval(source, &[KEY.as_bytes()], &bytes).unwrap();
-        let real = redis::cmd("EVAL").arg(source).arg(1).arg(KEY).arg(&argv).query(&mut self.real);
+        let is_of_two = script.name().ends_with("_reserve") || script.name().ends_with("_settle");
+        let keys = if is_of_two { &[KEY, BESIDE][..] } else { &[KEY] };
+        let key_bytes: Vec<&[u8]> = keys.iter().map(|key| key.as_bytes()).collect();
+        let simulated = self.simulated.eval(source, &key_bytes, &bytes).unwrap();
+        let mut eval = redis::cmd("EVAL");
+        let real = eval.arg(source).arg(keys.len()).arg(keys).arg(&argv).query(&mut self.real);
         assert_eq!(simulated, read(real), "{} {arguments}", script.name());
         self.stored();
-        self.run(&["PTTL", KEY]);
+        for key in keys {
+            self.run(&["PTTL", key]);
+        }
+        if is_of_two {
+            self.run(&["GET", BESIDE]);
+        }
         simulated
     }
 
@@ -100,6 +111,7 @@ impl Both {
 
     pub(crate) fn clear(&mut self) {
         self.run(&["DEL", KEY]);
+        self.run(&["DEL", BESIDE]);
     }
 
     /// Stores a record: of one element, none where that is empty, a string unless it is a log's.

@@ -1,8 +1,9 @@
 //! Plain scripts: numbers in binary, and what they leave to the general ones.
 
 use lockage_core::ScriptId::{
-    FixedWindowAcquire, IntervalBucketAcquire, LeakyBucketAcquire, LimiterAcquire, LimiterSettle,
-    SlidingLogAcquire, SlidingWindowAcquire, TokenBucketAcquire,
+    FixedWindowAcquire, FixedWindowReserve, FixedWindowSettle, IntervalBucketAcquire,
+    LeakyBucketAcquire, LimiterAcquire, LimiterReserve, LimiterSettle, SlidingLogAcquire,
+    SlidingWindowAcquire, TokenBucketAcquire, TokenBucketReserve, TokenBucketSettle,
 };
 use lockage_sim::store::RespValue;
 
@@ -152,27 +153,26 @@ fn a_packed_record_that_is_damaged_is_told_and_stays() {
     }
 }
 
+/// What the slow path has reserved the fast path acquires beside, and settles; a second time the slow path does.
 #[test]
-fn hot_scripts_leave_reservations_to_the_general_ones() {
+fn hot_scripts_go_on_beside_reservations() {
     let Some(mut both) = Both::new() else { return };
-    for (script, limit) in [
-        (FixedWindowAcquire, "F1 9 1000"),
-        (TokenBucketAcquire, "T1 1 100 9"),
-        (SlidingLogAcquire, "L1 9 1000"),
+    for (acquire, reserve, settle, limit, config) in [
+        (FixedWindowAcquire, FixedWindowReserve, FixedWindowSettle, "F1 9 1000", "9 1000"),
+        (TokenBucketAcquire, TokenBucketReserve, TokenBucketSettle, "T1 1 100 9", "1 100 9"),
     ] {
         both.clear();
-        both.call(LimiterAcquire, 5000, &format!("r{ID}:9000 {limit} 1"));
-        both.call(LimiterSettle, 5000, &format!("{ID} 14000 1 {limit}"));
-        let before = both.stored();
-        let refused = both.refused(script, &format!("- {limit} 1"));
-        assert!(refused.starts_with("LOCKAGE_NEEDS_SLOW_PATH "), "{refused}");
-        assert_eq!(both.stored(), before);
-        // An id is for one thing.
-        for arguments in [format!("{ID}:9000 {limit} 1"), format!("r{ID}:9000 {limit} 1")] {
-            assert_eq!(both.call(LimiterAcquire, 5001, &arguments), [5]);
-        }
-        // Once it is forgotten, they take over again.
-        both.call(LimiterAcquire, 14_000, &format!("- {limit} 1"));
-        both.call(script, 14_000, &format!("- {limit} 1"));
+        both.call(LimiterReserve, 5000, &format!("{ID}:9000 {limit} 3"));
+        both.call(acquire, 5000, &format!("- {limit} 1"));
+        // It was reserved before, and gets that answer.
+        let again = both.refused(reserve, &format!("- T {config} 3 9000 1"));
+        assert!(again.starts_with("LOCKAGE_NEEDS_SLOW_PATH "), "{again}");
+        let settled = both.call(settle, 5000, &format!("- T {config} 1"));
+        assert_eq!(settled[..5], [0, 5000, 1, 2, 0], "{limit}");
+        let again = both.refused(settle, &format!("- T {config} 1"));
+        assert!(again.starts_with("LOCKAGE_NEEDS_SLOW_PATH "), "{again}");
+        assert_eq!(both.call(LimiterSettle, 5001, &format!("14000 1 {limit}")), settled);
+        assert_eq!(both.call(LimiterSettle, 5001, &format!("14000 2 {limit}")), [0, 5001, 2]);
+        both.call(acquire, 5001, &format!("- {limit} 1"));
     }
 }

@@ -1,11 +1,11 @@
 //! Several limits in one, logs that share their entries, blocks, patience, and what a reset drops.
 
 use lockage_core::ScriptId::{
-    FixedWindowAcquire, LimiterAcquire, LimiterPeek, LimiterReset, LimiterSettle,
+    FixedWindowAcquire, LimiterAcquire, LimiterPeek, LimiterReserve, LimiterReset, LimiterSettle,
 };
 use lockage_sim::store::RespValue;
 
-use super::both::{Both, ID, OTHER_ID};
+use super::both::{Both, ID};
 
 #[test]
 fn several_limits_admit_together_and_are_charged_together() {
@@ -150,15 +150,11 @@ fn a_reservation_is_taken_out_of_thousands_of_entries() {
     let limit = "L1 9000 100000";
     let thousand = vec!["1"; 1000].join(" ");
     both.acquire(1000, limit, &thousand);
-    for id in [ID, OTHER_ID] {
-        both.call(LimiterAcquire, 1001, &format!("r{id}:9000 {limit} 5"));
-    }
+    both.call(LimiterReserve, 1001, &format!("{ID}:9000 {limit} 5"));
     for now in [1001, 1002] {
         both.acquire(now, limit, &thousand);
     }
-    let settled = both.call(LimiterSettle, 1003, &format!("{ID} 10001 0 {limit}"));
-    assert_eq!(settled, [0, 1003, 1, 5, 0, 3005, 1002, 0]);
-    let settled = both.call(LimiterSettle, 1003, &format!("{OTHER_ID} 10001 3 {limit}"));
+    let settled = both.call(LimiterSettle, 1003, &format!("10001 3 {limit}"));
     assert_eq!(settled, [0, 1003, 1, 2, 0, 3003, 1002, 0]);
     let records = both.records();
     assert_eq!((records.len(), records[1001].as_str()), (3002, "1001:3"));

@@ -13,6 +13,7 @@ use super::charges::Charges;
 use super::reservations::Reservations;
 use super::{Carried, Property, Violation};
 use crate::simulation::coverage::{Counts, Coverage};
+use crate::simulation::job::Adjustment;
 use crate::simulation::limiter::{LimiterAsk, What, each};
 use crate::simulation::scenario::{Limiter, Place};
 use crate::simulation::server::Outcome;
@@ -34,6 +35,10 @@ pub(in crate::simulation) struct LimiterTruth {
     /// The last requests and adjustments that were done under an id, the oldest first.
     remembered: Vec<Remembered>,
     reservations: Reservations,
+    /// What the key's record is: another one is not given back what was charged before.
+    generation: u64,
+    /// Whether any reservation was made in this generation.
+    has_reserved: bool,
     /// All turns that were told with what gives them back, the oldest first.
     turns: Vec<Taken>,
     admitted: u64,
@@ -72,6 +77,8 @@ impl LimiterTruth {
             charges: Charges::new(&limit),
             remembered: Vec::new(),
             reservations: Reservations::default(),
+            generation: 0,
+            has_reserved: false,
             turns: Vec::new(),
             admitted: 0,
             fits_us: None,
@@ -99,7 +106,7 @@ impl LimiterTruth {
         rare: &mut Counts,
     ) -> Result<(), Violation> {
         let now_us = carried.now.as_micros();
-        self.forget_where_gone(carried, rare)?;
+        self.forget_where_gone(ask, carried, rare)?;
         let seen = Seen { ask, outcome: outcome.inner(), now_us };
         if !self.is_over(ask, outcome, now_us) {
             return self.done(outcome, &seen, rare);
@@ -155,12 +162,11 @@ impl LimiterTruth {
                     _ => no_answer(seen),
                 };
             }
-            What::Settle { reservation, .. } if is_changed => {
-                rare.saw(Coverage::ReservationForgotten);
-                return self.is_gone(reservation, seen);
-            }
             What::Settle { reservation, actual } => {
-                return self.settle(reservation, *actual, seen, rare);
+                return self.settle((limit, is_changed), (reservation, *actual), seen, rare);
+            }
+            What::Reserve { id, .. } if self.is_reserved_again((limit, *id), seen, rare)? => {
+                return Ok(());
             }
             _ => {}
         }
@@ -200,6 +206,12 @@ impl LimiterTruth {
                 let Outcome::Adjusted(adjusted) = seen.outcome else { return no_answer(seen) };
                 self.adjust((adjustment, amount), adjusted, seen, rare)?;
                 if adjusted.amount > 0 {
+                    let is_window = |part: Limit| {
+                        matches!(part, Limit::FixedWindow(_) | Limit::SlidingWindow(_))
+                    };
+                    if adjustment == Adjustment::Refund && self.limit.parts().any(is_window) {
+                        self.forget_reservations();
+                    }
                     self.wrote(seen.now_us);
                     self.remember(id, seen);
                 }
@@ -297,7 +309,7 @@ impl LimiterTruth {
         self.limit = limit;
         self.reference = Ledger::new(&limit);
         self.remembered.clear();
-        self.reservations = Reservations::default();
+        self.forget_reservations();
         self.charges.begin(&limit);
         (self.fits_us, self.resets_us) = (None, None);
     }
@@ -318,7 +330,6 @@ impl LimiterTruth {
         (self.is_there, self.written_us) = (true, now_us);
         (self.fits_us, self.resets_us) = (None, None);
         self.remembered.retain(|known| now_us < known.until_us);
-        self.reservations.prune(now_us);
     }
 
     fn remember(&mut self, id: Option<RequestId>, seen: &Seen<'_>) {
@@ -331,15 +342,22 @@ impl LimiterTruth {
     }
 
     /// A key that is not there remembers nothing, and is not to be dropped while it matters (D9).
-    fn forget_where_gone(&mut self, carried: &Carried, rare: &mut Counts) -> Result<(), Violation> {
+    fn forget_where_gone(
+        &mut self,
+        ask: &LimiterAsk,
+        carried: &Carried,
+        rare: &mut Counts,
+    ) -> Result<(), Violation> {
+        let now_us = carried.now.as_micros();
+        if let Some(id) = ask.beside().filter(|_| !carried.was_beside)
+            && self.reservations.forget(id, now_us)
+        {
+            return Err(Property::D9.broken(format!("the reservation {id} was forgotten")));
+        }
         if carried.was_held {
             return Ok(());
         }
-        let now_us = carried.now.as_micros();
         if let Some(known) = self.remembered.iter().find(|known| now_us < known.until_us) {
-            return Err(Property::D9.broken(format!("{known:?} was forgotten")));
-        }
-        if let Some(known) = self.reservations.known(now_us) {
             return Err(Property::D9.broken(format!("{known:?} was forgotten")));
         }
         if now_us < self.kept_us() || !self.reference.is_fresh(now_us) {
@@ -351,6 +369,11 @@ impl LimiterTruth {
         Ok(())
     }
 
+    /// Nothing is given back any more for those that were made before.
+    fn forget_reservations(&mut self) {
+        (self.generation, self.has_reserved) = (self.generation + 1, false);
+    }
+
     /// It is as if it had never been used.
     fn forget(&mut self, now_us: u64, rare: &mut Counts) {
         if self.stored.take().is_some() {
@@ -359,7 +382,7 @@ impl LimiterTruth {
         self.is_there = false;
         self.reference = Ledger::new(&self.limit);
         self.remembered.clear();
-        self.reservations = Reservations::default();
+        self.forget_reservations();
         (self.fits_us, self.resets_us) = (None, None);
         self.charges.forget_after(now_us);
     }

@@ -67,6 +67,8 @@ pub(super) struct Carried {
     pub(super) now: Timestamp,
     /// Whether the key was there before.
     pub(super) was_held: bool,
+    /// Whether the key beside it was.
+    pub(super) was_beside: bool,
 }
 
 #[derive(Debug)]

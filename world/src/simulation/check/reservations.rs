@@ -1,6 +1,6 @@
 //! The reservations of a key, as it must know them.
 
-use lockage_core::RequestId;
+use lockage_core::{Limit, RequestId};
 
 use crate::simulation::server::Outcome;
 
@@ -10,6 +10,10 @@ pub(super) struct Reservations(Vec<Known>);
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     id: RequestId,
+    /// The limit that it was made or settled under.
+    pub(super) limit: Limit,
+    /// What the limiter's record was then: another one knows nothing of it.
+    pub(super) generation: u64,
     hold_us: u64,
     /// Until then, by the store's clock, it must be known.
     until_us: u64,
@@ -24,10 +28,6 @@ pub(super) enum Stage {
 }
 
 impl Reservations {
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// When they are no longer known.
     pub(super) fn ends_us(&self) -> impl Iterator<Item = u64> {
         self.0.iter().map(|known| known.until_us)
@@ -37,31 +37,33 @@ impl Reservations {
         self.0.iter().find(|known| known.id == id && now_us < known.until_us)
     }
 
-    /// One that must be known.
-    pub(super) fn known(&self, now_us: u64) -> Option<&Known> {
-        self.0.iter().find(|known| now_us < known.until_us)
-    }
-
     pub(super) fn make(
         &mut self,
         id: RequestId,
+        (limit, generation): (Limit, u64),
         cost: u64,
         (now_us, hold_us): (u64, u64),
         answer: Outcome,
     ) {
         let stage = Stage::Open { cost, answer };
-        self.0.push(Known { id, hold_us, until_us: now_us + hold_us, stage });
+        let until_us = now_us + hold_us;
+        self.0.retain(|known| known.id != id);
+        self.0.push(Known { id, limit, generation, hold_us, until_us, stage });
     }
 
     /// It is known for as long again as it could have been open.
-    pub(super) fn settle(&mut self, id: RequestId, actual: u64, now_us: u64, answer: Outcome) {
+    pub(super) fn settle(&mut self, id: RequestId, limit: Limit, actual: u64, answer: Outcome) {
         if let Some(known) = self.0.iter_mut().find(|known| known.id == id) {
-            known.until_us = now_us + known.hold_us;
+            known.limit = limit;
+            known.until_us += known.hold_us;
             known.stage = Stage::Settled { actual, answer };
         }
     }
 
-    pub(super) fn prune(&mut self, now_us: u64) {
-        self.0.retain(|known| now_us < known.until_us);
+    /// It is not there; whether it must be known.
+    pub(super) fn forget(&mut self, id: RequestId, now_us: u64) -> bool {
+        let is_known = self.find(id, now_us).is_some();
+        self.0.retain(|known| known.id != id);
+        is_known
     }
 }

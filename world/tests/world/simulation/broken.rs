@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use lockage_core::semaphore::Semaphore;
-use lockage_core::{Decision, ScriptId, Timestamp, Verdict, lock, rw_lock, semaphore};
+use lockage_core::{Decision, RequestId, ScriptId, Timestamp, Verdict, lock, rw_lock, semaphore};
 use lockage_sim::store::SimStore;
 use lockage_world::simulation::campaign::explain;
 use lockage_world::simulation::{
@@ -394,6 +394,10 @@ impl Server for Bent<'_> {
 
     fn is_held(&mut self, key: usize, now: Timestamp) -> bool {
         self.model.is_held(key, now)
+    }
+
+    fn is_held_beside(&mut self, key: usize, id: RequestId, now: Timestamp) -> bool {
+        self.model.is_held_beside(key, id, now)
     }
 
     fn held(&mut self, key: usize) -> Held {

@@ -16,14 +16,10 @@ fn a_question_that_writes_is_found_by_d5() {
 fn adjustments_and_settlements_that_are_done_again_are_found_by_d11() {
     for (script, text, broken) in [
         (ScriptId::LimiterAdjust, "if again then return told(again) end", ""),
-        (
-            ScriptId::LimiterAcquire,
-            "again = {0, unpack(reserved, 3, reserved.places)}",
-            "again = nil reserved = nil",
-        ),
+        (ScriptId::LimiterReserve, "reply = {0, reservation.made, ", "reply = {0, now, "),
         (
             ScriptId::LimiterSettle,
-            "if actual ~= reserved[2] then return told({0, now, ALREADY_SETTLED}) end",
+            "if actual ~= reservation.cost or not reservation.is_own then return told({0, now, ALREADY_SETTLED}) end",
             "",
         ),
     ] {
@@ -46,17 +42,18 @@ fn adjustments_and_settlements_that_do_something_else_are_found_by_d15() {
             "blocked = max(blocked or now, now + amount)",
             "blocked = now + amount",
         ),
-        // What had come back by itself comes back once more.
-        (
-            ScriptId::LimiterSettle,
-            "local given = math.min(units * part.unit, upto)",
-            "local given = math.min(units * part.unit, part.state[counted(part, when)] or 0)",
-        ),
         // A reservation that has expired and is settled all the same.
         (ScriptId::LimiterSettle, "now < till and UNKNOWN or EXPIRED", "UNKNOWN"),
     ] {
         found_in_script(Property::D15, script, text, broken);
     }
+}
+
+#[test]
+fn what_had_come_back_by_itself_and_comes_back_once_more_is_found_by_d12() {
+    // Less than nothing is charged then.
+    let fold = "low and low < total and total - low or 0";
+    found_in_script(Property::D12, ScriptId::TokenBucketSettle, fold, "0");
 }
 
 #[test]
@@ -78,10 +75,10 @@ fn what_is_told_of_a_key_after_an_adjustment_is_judged() {
 
 #[test]
 fn a_reservation_that_is_dropped_too_soon_is_found_by_d9() {
-    let kept = "behind, keep = behind .. more, max(keep, till, states_kept_until(parts))";
-    let broken = "behind, keep = behind .. more, max(keep, states_kept_until(parts))";
-    found_in_script(Property::D9, ScriptId::LimiterSettle, kept, broken);
-    found_in_script(Property::D9, ScriptId::LimiterAcquire, kept, broken);
+    let kept = "'PX', math.ceil(hold / 500) + skew";
+    found_in_script(Property::D9, ScriptId::TokenBucketReserve, kept, "'PX', 1");
+    let kept = "'PX', ttl_ms(2 * till - now)";
+    found_in_script(Property::D9, ScriptId::LimiterReserve, kept, "'PX', 1");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Reservations, and how they are settled (D9, D11, D15).
 
-use lockage_core::{RequestId, Reservation, Settlement};
+use lockage_core::{Limit, RequestId, Reservation, Settlement};
 use lockage_oracle::ledger::Asked;
 
 use super::super::reservations::Stage;
@@ -10,27 +10,36 @@ use crate::simulation::coverage::{Counts, Coverage};
 use crate::simulation::server::Outcome;
 
 impl LimiterTruth {
+    /// Whether one was made before under its id, and is known: then it gets the same answer, and what the key holds
+    /// is as it was.
+    pub(super) fn is_reserved_again(
+        &self,
+        (limit, id): (Limit, RequestId),
+        seen: &Seen<'_>,
+        rare: &mut Counts,
+    ) -> Result<bool, Violation> {
+        let known = self.reservations.find(id, seen.now_us);
+        match known.map(|known| (&known.stage, known.limit == limit)) {
+            Some((Stage::Open { answer, .. }, true)) => {
+                rare.saw(Coverage::RepeatedReservation);
+                if seen.outcome == answer {
+                    return Ok(true);
+                }
+                let before = format!("it came again, and was answered {answer:?} before");
+                broken(Property::D11, seen.ask, seen.outcome, &before)
+            }
+            Some(_) if *seen.outcome == Outcome::Reused => Ok(true),
+            Some(_) => broken(Property::D11, seen.ask, seen.outcome, "it is known for another"),
+            None => Ok(false),
+        }
+    }
+
     pub(super) fn reserve(
         &mut self,
         (cost, id, hold_us): (u64, RequestId, u64),
         seen: &Seen<'_>,
         rare: &mut Counts,
     ) -> Result<(), Violation> {
-        match self.reservations.find(id, seen.now_us).map(|known| &known.stage) {
-            Some(Stage::Open { answer, .. }) => {
-                rare.saw(Coverage::RepeatedReservation);
-                if seen.outcome == answer {
-                    return Ok(());
-                }
-                let before = format!("it came again, and was answered {answer:?} before");
-                return broken(Property::D11, seen.ask, seen.outcome, &before);
-            }
-            Some(Stage::Settled { .. }) if *seen.outcome == Outcome::Reused => return Ok(()),
-            Some(Stage::Settled { .. }) => {
-                return broken(Property::D11, seen.ask, seen.outcome, "it was settled before");
-            }
-            None => {}
-        }
         let Outcome::Reserved(reserved) = seen.outcome else { return no_answer(seen) };
         let name = id.as_u128();
         let asked = Asked::patient(cost, seen.now_us);
@@ -42,15 +51,17 @@ impl LimiterTruth {
             return broken(Property::D15, seen.ask, seen.outcome, &what);
         }
         if is_made {
-            self.reservations.make(id, cost, (seen.now_us, hold_us), seen.outcome.clone());
+            let place = (self.limit, self.generation);
+            self.reservations.make(id, place, cost, (seen.now_us, hold_us), seen.outcome.clone());
+            self.has_reserved = true;
         }
         Ok(())
     }
 
     pub(super) fn settle(
         &mut self,
-        reservation: &Reservation,
-        actual: u64,
+        (limit, is_changed): (Limit, bool),
+        (reservation, actual): (&Reservation, u64),
         seen: &Seen<'_>,
         rare: &mut Counts,
     ) -> Result<(), Violation> {
@@ -62,7 +73,7 @@ impl LimiterTruth {
         let cost = match &known.stage {
             Stage::Open { cost, .. } => *cost,
             Stage::Settled { actual: before, answer } => {
-                let is_same = actual == *before;
+                let is_same = actual == *before && limit == known.limit;
                 rare.saw(if is_same {
                     Coverage::RepeatedSettlement
                 } else {
@@ -80,24 +91,46 @@ impl LimiterTruth {
         let Outcome::Settled(Settlement::Settled { amount, after }) = seen.outcome else {
             return broken(Property::D9, seen.ask, seen.outcome, "it is open");
         };
+        // What was charged to logs is in their entries, which stay where the limit changes to other logs.
+        let is_in_entries = known.limit.parts().all(|part| matches!(part, Limit::SlidingLog(_)));
+        let is_known = is_in_entries || !is_changed && known.generation == self.generation;
+        let is_own = known.limit == limit && is_known;
+        let name = id.as_u128();
+        let mut reference = match is_changed {
+            true => self.reference.converted(&limit, now_us),
+            false => self.reference.clone(),
+        };
+        let is_counted = is_own && reference.counts_in_bucket(name, cost, now_us);
         let expected = match cost.checked_sub(actual) {
-            Some(less) => {
-                self.charges.lower(&self.limit, id.as_u128(), less, now_us);
-                self.reference.lower(id.as_u128(), less, now_us)
+            Some(less) if is_own => reference.lower(name, less, now_us),
+            Some(_) => {
+                rare.saw(Coverage::ReservationForgotten);
+                0
             }
             None => {
                 rare.saw(Coverage::SettledAbove);
-                self.charges.touch(now_us);
-                self.reference.penalize(actual - cost, now_us)
+                reference.penalize(actual - cost, now_us)
             }
         };
         if *amount != expected {
             let what = format!("it must come to {expected}");
             return broken(Property::D15, seen.ask, seen.outcome, &what);
         }
-        self.reservations.settle(id, actual, now_us, seen.outcome.clone());
-        self.wrote(now_us);
-        self.reference.judge(Asked::patient(1, now_us), after)
+        self.reservations.settle(id, limit, actual, seen.outcome.clone());
+        reference.judge(Asked::patient(1, now_us), after)?;
+        // Where nothing of it counts, nothing is written.
+        if expected > 0 || is_counted {
+            if is_changed {
+                self.change(limit, now_us, rare);
+            }
+            match cost.saturating_sub(actual) {
+                0 => self.charges.touch(now_us),
+                less => self.charges.lower(&limit, name, less, now_us),
+            }
+            self.reference = reference;
+            self.wrote(now_us);
+        }
+        Ok(())
     }
 
     /// The answer where a reservation is not known.

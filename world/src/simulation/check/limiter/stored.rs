@@ -66,8 +66,7 @@ impl LimiterTruth {
     /// count, so that the answer says it.
     pub(super) fn is_over(&self, ask: &LimiterAsk, outcome: &Outcome, now_us: u64) -> bool {
         let Some(stored) = self.stored else { return false };
-        let is_known = self.remembered.iter().any(|known| now_us < known.until_us)
-            || self.reservations.known(now_us).is_some();
+        let is_known = self.remembered.iter().any(|known| now_us < known.until_us);
         let is_needed = now_us < self.kept_us() || is_known || !self.reference.is_fresh(now_us);
         let tells_of_none = match outcome {
             Outcome::Under { limit, .. } | Outcome::PerClient(limit) => *limit != stored,

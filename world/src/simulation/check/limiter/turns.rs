@@ -60,7 +60,7 @@ impl LimiterTruth {
         let Some(taken) = self.turns.iter().rev().find(|taken| *taken.cancel == *cancel) else {
             return broken(Property::D14, seen.ask, seen.outcome, "nobody was told of that turn");
         };
-        let is_as_left = self.reservations.is_empty()
+        let is_as_left = !self.has_reserved
             && self.reference.is_of(&taken.limit)
             && self.reference.charged() == taken.after;
         let (expected, what) = match seen.now_us < taken.at_us {
