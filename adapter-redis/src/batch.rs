@@ -1,10 +1,14 @@
 //! One command on each of several keys as one script call.
 
-use lockage_core::{CallTime, Command, Encoded, ScriptCall};
+use lockage_core::{CallTime, Command, Encoded, ScriptCall, ScriptId};
 use lockage_lua::{Script, batch_script};
 
 use crate::call::Reply;
 use crate::link::Request;
+
+/// How many thousand instructions a call takes at most, as estimated: about a millisecond, in which a server does nothing
+/// else.
+const MAX_WORK: usize = 3_000;
 
 /// Commands on several keys as one script call: the script of them all, once for each key. It saves the
 /// trips, and what each call costs a server beside its script.
@@ -13,29 +17,53 @@ use crate::link::Request;
 #[derive(Debug)]
 pub struct BatchCall {
     script: &'static Script,
+    keys: usize,
     arguments: Vec<Vec<u8>>,
     with_text: bool,
 }
 
 impl BatchCall {
-    /// Returns the call of these commands, or nothing where they do not go into one: it takes commands of one
-    /// script and one key each, whose arguments begin alike, and of which what differs is numbers.
-    pub fn new<'c, C: Command + 'c>(
+    /// Returns the calls of these commands, each of as many as a server can run in about a millisecond, or nothing
+    /// where they do not go into any: they are to be of one script and one key each, with arguments that begin alike
+    /// and differ in numbers.
+    pub fn all<'c, C: Command + 'c>(
         commands: impl Iterator<Item = &'c C>,
         time: CallTime,
-    ) -> Option<Self> {
+    ) -> Option<Vec<Self>> {
         let of_one_key =
             |command: &C| command.beside().is_none().then(|| command.encode().at(time));
         let each = commands.map(of_one_key).collect::<Option<Vec<ScriptCall>>>()?;
+        let (mut calls, mut left) = (Vec::new(), &each[..]);
+        while !left.is_empty() {
+            let mut work = 0;
+            let fits = |one: &&ScriptCall| {
+                work += self::work(one);
+                work <= MAX_WORK
+            };
+            let count = left.iter().take_while(fits).count().max(1);
+            let (these, others) = left.split_at(count);
+            calls.push(BatchCall::of(these)?);
+            left = others;
+        }
+        Some(calls)
+    }
+
+    fn of(each: &[ScriptCall]) -> Option<Self> {
         let id = each.first()?.script();
         if each.iter().any(|call| call.script() != id) {
             return None;
         }
         let arguments = match each[0].encoded() {
-            Encoded::Packed(_) => in_binary(&each),
-            Encoded::Text(_) => in_words(&each)?,
+            Encoded::Packed(_) => in_binary(each),
+            Encoded::Text(_) => in_words(each)?,
         };
-        Some(BatchCall { script: batch_script(id), arguments, with_text: false })
+        Some(BatchCall { script: batch_script(id), keys: each.len(), arguments, with_text: false })
+    }
+
+    /// Returns of how many commands it is.
+    #[allow(clippy::len_without_is_empty, reason = "no call is of none")]
+    pub fn len(&self) -> usize {
+        self.keys
     }
 
     /// Returns what to send: `EVALSHA digest number key... argument...`, or `EVAL` with the script's text.
@@ -56,6 +84,19 @@ impl BatchCall {
         is_missing && !std::mem::replace(&mut self.with_text, true)
     }
 }
+
+/// How many thousand instructions this takes a server at most, about.
+fn work(call: &ScriptCall) -> usize {
+    let arguments = || call.arguments();
+    match call.encoded() {
+        Encoded::Packed(_) if call.script() != ScriptId::SlidingLogAcquire => {
+            40 + 3 * arguments().next().map_or(0, <[u8]>::len) / 8
+        }
+        // A log is searched, and the slow path reads all that stands behind a state.
+        _ => 500 + 3 * arguments().len(),
+    }
+}
+
 /// Nothing, the numbers of each, and where the caller's time decides that time.
 fn in_binary(each: &[ScriptCall]) -> Vec<Vec<u8>> {
     let numbers = each.iter().filter_map(|one| one.arguments().next());
@@ -112,7 +153,7 @@ mod tests {
         let limit: Limit = limit.parse().unwrap();
         let each: Vec<AcquireEach> =
             each.iter().map(|costs| AcquireEach::new(limit, costs.to_vec()).unwrap()).collect();
-        BatchCall::new(each.iter(), CallTime::Store).unwrap()
+        BatchCall::all(each.iter(), CallTime::Store).unwrap().remove(0)
     }
 
     /// The arguments under a limit whose script takes text.
@@ -137,6 +178,23 @@ mod tests {
         assert_eq!(in_words(&[&[1], &[1], &[1]]), with("11", &["1"]));
         assert_eq!(in_words(&[&[1], &[2, 2, 2, 1]]), with("10", &["1x1", "2x3,1x1"]));
         assert_eq!(in_words(&[&[3, 3, 3, 3]]), with("11", &["3", "3x3"]));
+    }
+
+    #[test]
+    fn many_keys_are_several_calls_none_of_which_takes_long() {
+        for (limit, costs, keys) in [
+            ("token-bucket 5/s", 1, 57),
+            ("token-bucket 5/s", 1000, 1),
+            ("fixed-window 5/s + fixed-window 9/min", 1, 51),
+            ("sliding-log 5/s", 1, 5),
+            ("sliding-log 5/s + fixed-window 9/s", 1, 5),
+        ] {
+            let limit: Limit = limit.parse().unwrap();
+            let each = vec![AcquireEach::new(limit, vec![1; costs]).unwrap(); 128];
+            let calls = BatchCall::all(each.iter(), CallTime::Store).unwrap();
+            assert_eq!(calls.iter().map(BatchCall::len).sum::<usize>(), 128, "{limit}");
+            assert_eq!(calls[0].len(), keys, "{limit} with {costs}");
+        }
     }
 
     #[test]

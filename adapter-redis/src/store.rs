@@ -102,6 +102,48 @@ impl<L: Link> LuaStore<L> {
         }
     }
 
+    async fn call_batch<C>(
+        &self,
+        batch: BatchCall,
+        calls: &[(&Key, &C)],
+        deadline: Option<Instant>,
+    ) -> Vec<Result<C::Outcome, StoreError>>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        let keys: Vec<&str> = calls.iter().map(|(key, _)| key.as_str()).collect();
+        let replies = match self.send_batch(batch, &keys, deadline).await {
+            Ok(Reply::List(replies)) => replies,
+            // It is a node of a cluster after all: nothing was done.
+            Ok(Reply::Error(error))
+                if matches!(error.code(), "CROSSSLOT" | "MOVED" | "ASK" | "TRYAGAIN") =>
+            {
+                return self.call_each(calls, deadline).await;
+            }
+            Ok(Reply::Error(error)) => {
+                let error = StoreError::NotDone(Box::new(error)).shared();
+                return calls.iter().map(|_| Err(error())).collect();
+            }
+            Ok(_) => Vec::new(),
+            Err(error) => {
+                let error = error.shared();
+                return calls.iter().map(|_| Err(error())).collect();
+            }
+        };
+        let mut outcomes = Vec::with_capacity(calls.len());
+        let replies = replies.into_iter().chain(std::iter::repeat(Reply::Other));
+        for (reply, (key, command)) in replies.zip(calls) {
+            outcomes.push(match reply.error_of_one().map_or(reply, Reply::Error) {
+                // Its own script calls the one that knows what to do.
+                Reply::Error(error) if error.code() == NEEDS_SLOW_PATH => {
+                    self.call(key, *command, deadline).await
+                }
+                reply => outcome(*command, &reply),
+            });
+        }
+        outcomes
+    }
+
     async fn call_each<C>(
         &self,
         calls: &[(&Key, &C)],
@@ -142,7 +184,8 @@ impl<L: Link> Store for LuaStore<L> {
         self.link.server()
     }
 
-    /// In one call where that can be, and otherwise at once.
+    /// In few calls where that can be, none of which keeps the server busy for long, and otherwise one by one; all at
+    /// once.
     async fn execute_batch<C>(
         &self,
         calls: &[(&Key, &C)],
@@ -153,41 +196,17 @@ impl<L: Link> Store for LuaStore<L> {
     {
         let deadline = Instant::now().checked_add(patience);
         let commands = calls.iter().map(|&(_, command)| command);
-        let batch = self.supports_batch().then(|| BatchCall::new(commands, self.time.read()));
-        let Some(batch) = batch.flatten() else {
+        let batches = self.supports_batch().then(|| BatchCall::all(commands, self.time.read()));
+        let Some(batches) = batches.flatten() else {
             return self.call_each(calls, deadline).await;
         };
-        let keys: Vec<&str> = calls.iter().map(|(key, _)| key.as_str()).collect();
-        let replies = match self.send_batch(batch, &keys, deadline).await {
-            Ok(Reply::List(replies)) => replies,
-            // It is a node of a cluster after all: nothing was done.
-            Ok(Reply::Error(error))
-                if matches!(error.code(), "CROSSSLOT" | "MOVED" | "ASK" | "TRYAGAIN") =>
-            {
-                return self.call_each(calls, deadline).await;
-            }
-            Ok(Reply::Error(error)) => {
-                let error = StoreError::NotDone(Box::new(error)).shared();
-                return calls.iter().map(|_| Err(error())).collect();
-            }
-            Ok(_) => Vec::new(),
-            Err(error) => {
-                let error = error.shared();
-                return calls.iter().map(|_| Err(error())).collect();
-            }
-        };
-        let mut outcomes = Vec::with_capacity(calls.len());
-        let replies = replies.into_iter().chain(std::iter::repeat(Reply::Other));
-        for (reply, (key, command)) in replies.zip(calls) {
-            outcomes.push(match reply.error_of_one().map_or(reply, Reply::Error) {
-                // Its own script calls the one that knows what to do.
-                Reply::Error(error) if error.code() == NEEDS_SLOW_PATH => {
-                    self.call(key, *command, deadline).await
-                }
-                reply => outcome(*command, &reply),
-            });
-        }
-        outcomes
+        let mut left = calls;
+        let parts = batches.into_iter().map(|batch| {
+            let (these, others) = left.split_at(batch.len());
+            left = others;
+            self.call_batch(batch, these, deadline)
+        });
+        join_all(parts.collect::<Vec<_>>()).await.into_iter().flatten().collect()
     }
 }
 
