@@ -55,9 +55,6 @@ fn grace_before(now: Timestamp) -> Timestamp {
     Timestamp::from_micros(micros).unwrap_or(Timestamp::EPOCH)
 }
 
-/// With five million keys, a shard grows by 80,000 at most.
-const LEAST_SHARDS: usize = 64;
-
 /// A store of records in this process. Clones share them.
 #[derive(Clone)]
 pub struct MemoryStore<C> {
@@ -85,8 +82,7 @@ impl Default for MemoryStore<SystemClock> {
 impl<C: Clock> MemoryStore<C> {
     /// Creates an empty store on this clock.
     pub fn with_clock(clock: C) -> Self {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        MemoryStore::with_shards(clock, (threads * 8).next_power_of_two().max(LEAST_SHARDS))
+        MemoryStore::with_shards(clock, shards::COUNT)
     }
 
     fn with_shards(clock: C, count: usize) -> Self {

@@ -14,9 +14,7 @@ use super::table::{Meters, Shards};
 use super::{UnsupportedLimit, check_cost};
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 use crate::clock::MonotonicClock;
-use crate::shards::Keep;
-
-const SHARDS: usize = 256;
+use crate::shards::{self, Keep};
 
 /// One limit per key, in this process only.
 ///
@@ -67,7 +65,7 @@ impl<K: Hash + Eq + Send, C: Clock> KeyedLimiter<K, C> {
     /// # Errors
     /// [`UnsupportedLimit`] for a sliding log or a composite.
     pub fn with_clock(limit: Limit, clock: C) -> Result<Self, UnsupportedLimit> {
-        KeyedLimiter::with_shards(limit, clock, SHARDS)
+        KeyedLimiter::with_shards(limit, clock, shards::COUNT)
     }
 
     pub(super) fn with_shards(
