@@ -54,7 +54,7 @@
 //!
 //! # Listening
 //!
-//! Whoever waits needs a client that listens, which the store makes at the first wait, by RESP3: by itself after
+//! A waiter needs a client that listens, which the store makes at the first wait, by RESP3: by itself after
 //! [`FredStore::connect`], and otherwise with a configuration that it is given, by [`FredStore::listening`].
 //! By [`Notifications`](lockage::notifications::Notifications) it subscribes to the channels of the keys that are waited for, which have the keys' own
 //! names: by `SSUBSCRIBE` from 7.0 on, in a cluster or not, and by `SUBSCRIBE` before. Channels know no

@@ -47,7 +47,7 @@
 //!
 //! # Listening
 //!
-//! Whoever waits needs a connection that listens, which the store makes at the first wait, by RESP3:
+//! A waiter needs a connection that listens, which the store makes at the first wait, by RESP3:
 //! by itself after [`RedisStore::connect`] and [`RedisStore::sentinel`], and otherwise with a client that it is given,
 //! by [`RedisStore::listening`] or `RedisStore::listening_in_cluster`.
 //! By [`Notifications`](lockage::notifications::Notifications) it subscribes to the channels of the keys that are waited for, which have the keys' own

@@ -31,7 +31,7 @@ pub(super) struct Lease {
     pub(super) key: Key,
     pub(super) request: AcquireRequest,
     pub(super) token: u64,
-    /// Tells of its loss. A later deadline is no event: whoever waits looks again at the one that it knows.
+    /// Tells of its loss. A later deadline is no event: a waiter looks again at the one that it knows.
     pub(super) lost: Event,
 }
 

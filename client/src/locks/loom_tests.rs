@@ -86,7 +86,7 @@ fn l6_what_is_lost_stays_lost() {
     });
 }
 
-/// Whoever waits for the loss hears of it, whenever they begin to listen.
+/// A waiter for the loss hears of it, whenever it begins to listen.
 #[test]
 fn a_loss_is_heard_of() {
     loom::model(|| {

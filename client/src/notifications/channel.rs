@@ -37,7 +37,7 @@ enum Subscription {
     Stands,
 }
 
-/// All who wait share it.
+/// All waiters share it.
 #[derive(Clone)]
 pub(super) struct Attempt {
     pub(super) subscribing: Shared<Subscribing>,
@@ -117,7 +117,7 @@ impl Channel {
             .collect()
     }
 
-    /// All who wait have a part in subscribing anew.
+    /// All waiters have a part in subscribing anew.
     pub(super) fn lost(&mut self) -> Vec<Waker> {
         self.losses += 1;
         self.missed = self.has_stood;

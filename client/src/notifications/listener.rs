@@ -105,7 +105,7 @@ impl Wait<'_> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Notification> {
         let listener = self.listener;
         loop {
-            // Somebody has to go on making the subscription: all who wait.
+            // Any waiter has to go on making the subscription.
             if let Some(attempt) = &mut self.attempt
                 && let Poll::Ready(result) = attempt.subscribing.poll_unpin(context)
             {

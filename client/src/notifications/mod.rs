@@ -1,4 +1,4 @@
-//! Wake-ups: whoever waits for a key sleeps until something is published for it.
+//! Wake-ups: a waiter for a key sleeps until something is published for it.
 //!
 //! A script that makes room for others (a release, say) publishes to its key's channel, which has the
 //! key's own name and so lies with the key in a cluster. How it publishes it decides by itself, and
@@ -11,8 +11,8 @@
 //! A store subscribes to a channel once, on one connection for all channels, however many listen
 //! ([`Subscriptions`]). Of what was published for a listener there is one flag, not a queue.
 //!
-//! Nothing is spawned here: all who wait drive what has to be done to subscribe, and one attempt serves
-//! all. A lost connection loses all subscriptions; whoever waits makes them anew, and once they stand,
+//! Nothing is spawned here: all waiters drive what has to be done to subscribe, and one attempt serves
+//! all. A lost connection loses all subscriptions; a waiter makes them anew, and once they stand,
 //! all are told that something may have been missed. An attempt that fails is made again by the next
 //! wait, not at once, so that a server that is away is not beset.
 //!
@@ -49,7 +49,7 @@ pub trait Notifications: Store {
     /// is lost meanwhile; then [`Notification::Lost`] arrives once there is a new one.
     ///
     /// # Errors
-    /// [`StoreError::NotDone`] where there is no subscription to be had. Whoever waits can still look
+    /// [`StoreError::NotDone`] where there is no subscription to be had. A waiter can still look
     /// from time to time.
     fn listen(
         &self,

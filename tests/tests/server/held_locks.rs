@@ -54,7 +54,7 @@ async fn two_calls(server: &Server, store: impl Store + 'static) {
     assert!(calls.len() == 2 && calls.iter().all(|line| line.contains("\"EVALSHA\"")), "{calls:?}");
 }
 
-/// L1: an update that is guarded by the lock is never lost, whichever client it goes through. Those who wait
+/// L1: an update that is guarded by the lock is never lost, whichever client it goes through. The waiters
 /// are told when it is free: by asking alone, once in ten seconds, they would take far too long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_guarded_update_is_lost() {

@@ -41,7 +41,7 @@ async fn a_wait_ends_when_the_permit_is_there() {
     assert_eq!(store.calls(), 3, "one to be told when, and one then");
 }
 
-/// Whoever waits comes back under the limit that is stored by then.
+/// A waiter comes back under the limit that is stored by then.
 #[tokio::test(start_paused = true)]
 async fn a_wait_is_under_the_limit_that_is_stored_by_then() {
     let clock = Arc::new(TokioClock::start());

@@ -33,7 +33,7 @@ pub(super) struct Room {
 /// The lines of all keys. There is one for each key that anybody waits for; no key is in two calls at once.
 pub(super) struct Lines {
     dispatch: Box<Dispatch>,
-    /// Makes what wakes those who wait for the call of this number.
+    /// Makes what wakes the waiters for the call of this number.
     bell: Box<dyn Fn(usize) -> Waker + Send>,
     /// By the numbers that there have been.
     bells: Vec<Waker>,
@@ -386,7 +386,7 @@ impl Lines {
         }
     }
 
-    /// The wakers of all who wait for this call, and have not been woken since they were last polled.
+    /// The wakers of all waiters for this call that have not been woken since they were last polled.
     fn wakers(&mut self, number: usize) -> Vec<Waker> {
         let call = &self.calls[number];
         let lines = call.seats.iter().map(|seat| seat.line);

@@ -1,13 +1,13 @@
-//! Concurrent requests as one call: those for one key, and, where the store supports_batch, those for several.
+//! Concurrent requests as one call: those for one key, and, where the store supports batches, those for several.
 //!
 //! Whoever asks for a key while a call for it is in flight stands in the key's line. When the call ends, the
 //! first [`MAX_COSTS`](lockage_core::MAX_COSTS) of those who stand there are the next one, in the order in
-//! which they came. Nothing is spawned: the call in flight is polled by anyone in the line, those who wait
+//! which they came. Nothing is spawned: the call in flight is polled by anyone in the line, the waiters
 //! for a later call among them, so that it depends on no single caller, who may be dropped or, alive,
 //! not be polled again. All are woken where it can go on, and at its end.
 //!
-//! A store that supports_batch takes several keys in one call. There are few calls at one time then, so that those who come
-//! meanwhile are many: a line waits for room, and all who wait for that are woken with each call that can go on.
+//! A store that supports batches takes several keys in one call. There are few calls at one time then, so that those who come
+//! meanwhile are many: a line waits for room, and all waiters for that are woken with each call that can go on.
 //!
 //! That is more than a future that is shared by its riders: `futures_util`'s `Shared` is polled by these alone,
 //! and loses a wake-up where the one who polls it is woken meanwhile and then dropped.
@@ -42,7 +42,7 @@ impl<S: Store + Clone + 'static> Limiter<S> {
     /// those after it. Each caller gets exactly the decision that it would have got by itself. A
     /// request that finds no call in flight is sent at once.
     ///
-    /// A store that supports_batch ([`Store::supports_batch`]: a single Redis or Valkey server does, through both clients) gets the
+    /// A store that supports batches ([`Store::supports_batch`]: a single Redis or Valkey server does, through both clients) gets the
     /// requests for several ids in one call, too: up to 128 ids and as many requests as above, at most two calls
     /// at a time. While there are two, a request waits for one of them to end, whichever its id is.
     ///
@@ -169,7 +169,7 @@ pub struct QueueFull {
     pub max_waiting: usize,
 }
 
-/// Of a store that supports_batch: so many keys go into a call, during which a server does nothing else; and there are two
+/// Of a store that supports batches: so many keys go into a call, during which a server does nothing else; and there are two
 /// calls at one time, so that neither side waits for the other. More of them would be smaller ones.
 const MANY_KEYS: Room = Room { keys: 128, calls: 2 };
 
@@ -301,7 +301,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Wakes those who wait for a call when it can go on.
+/// Wakes the waiters for a call when it can go on.
 struct Bell {
     coalescer: Weak<Coalescer>,
     call: usize,

@@ -1,4 +1,4 @@
-//! Callers who wait.
+//! Waiting callers.
 
 use super::{LIMITS, SAMPLE, json, refused, run, take_engine, text};
 

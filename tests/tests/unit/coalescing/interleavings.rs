@@ -38,7 +38,7 @@ fn any_interleaving_decides_as_the_same_requests_sent_singly_in_their_order() {
     }
 }
 
-/// The same of a store that supports_batch, where keys share calls and wait for room in them.
+/// The same of a store that supports batches, where keys share calls and wait for room in them.
 #[test]
 fn any_interleaving_of_gathered_keys_decides_as_the_same_requests_sent_singly_in_their_order() {
     for (name, limit) in LIMITS {
@@ -92,7 +92,7 @@ fn step(keys: u64) -> impl Strategy<Value = Step> {
 /// - Those who are polled come to their end, whoever else is dropped or not polled any more.
 /// - No more wait than may, and in the end nothing is left.
 ///
-/// Where a store supports_batch, one may wait for room though its key is idle, and a key's callers may all go while the call
+/// Where a store supports batches, one may wait for room though its key is idle, and a key's callers may all go while the call
 /// goes on for others.
 fn holds(limit: Limit, supports_batch: bool, (max_waiting, acts, stalled): Story) -> Check {
     let world = World::new(limit, max_waiting, supports_batch);

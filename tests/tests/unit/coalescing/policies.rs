@@ -109,7 +109,7 @@ async fn a_full_queue_is_no_absence() {
     assert_eq!(store.calls(), 2);
 }
 
-/// A silent store holds those who wait up for two timeouts, and no longer.
+/// A silent store delays waiters for two timeouts, and no longer.
 #[tokio::test(start_paused = true)]
 async fn a_silent_store_costs_two_timeouts() {
     let (limiter, store, _) = limiter("fixed-window 40/h", 100);
@@ -119,7 +119,7 @@ async fn a_silent_store_costs_two_timeouts() {
     assert_eq!((start.elapsed(), store.calls()), (2 * TIMEOUT, 2));
 }
 
-/// E4: those who wait for their permit ask together, and are admitted as the limit says.
+/// E4: callers that wait for their permit ask together, and are admitted as the limit says.
 #[tokio::test(start_paused = true)]
 async fn those_who_wait_for_a_permit_ask_together() {
     let (limiter, store, clock) = limiter("token-bucket 50/s burst 10", 1000);

@@ -184,7 +184,7 @@ impl World {
         look(&mut self.callers.lock().unwrap())
     }
 
-    /// Those who wait and are not being polled; only those who were `woken`, perhaps.
+    /// The waiters that are not being polled; only those that were `woken`, perhaps.
     pub(crate) fn alive(&self, woken: bool) -> Vec<usize> {
         self.callers(|callers| {
             let waits = |caller: &Caller| {

@@ -51,7 +51,7 @@ async fn l9_the_first_to_come_is_the_first_to_have_it() {
     }
 }
 
-/// Of those who wait in line and are told, the one comes who is next, and nobody else.
+/// Of the waiters in line, the next one is told and comes, and no other.
 #[tokio::test(start_paused = true)]
 async fn only_who_is_next_comes_to_look() {
     let (locks, store) = locks();

@@ -41,7 +41,7 @@ async fn who_waits_has_it_within_the_lease_and_one_poll() {
     assert!(u128::from(store.calls()) < most, "{} calls", store.calls());
 }
 
-/// Who is told that a lock is free has it at once, and of many who wait one comes to look.
+/// Who is told that a lock is free has it at once, and of many waiters one comes to look.
 #[tokio::test(start_paused = true)]
 async fn who_waits_is_told_when_it_is_free() {
     const WAITERS: u64 = 20;
@@ -140,7 +140,7 @@ impl Notifications for Deaf {
     }
 }
 
-/// A message that is lost costs whoever waits a poll, and not the lease (Redisson slept through it).
+/// A message that is lost costs a waiter a poll, and not the lease (Redisson slept through it).
 #[tokio::test(start_paused = true)]
 async fn a_lost_message_costs_a_poll() {
     let (locks, store) = locks();

@@ -136,7 +136,7 @@ async fn many_at_once_share_one_call() {
     for call in calls.collect::<Vec<_>>() {
         assert!(call.await.unwrap());
     }
-    // One with ten who wait for it, and all others by themselves.
+    // One with ten waiters, and all others by themselves.
     assert_eq!((store.executions(), stats(&limiter).calls), (1 + 90, 2));
     assert_eq!(remaining(&limiter).await, 1000 - 11 - 11 - 89);
 }
