@@ -5,7 +5,7 @@ use std::fmt;
 use lockage::StoreError;
 use lockage_core::{
     CallTime, Command, Encoded, ReplyError, ScriptCall, key_beside, read_integer_reply,
-    read_packed_reply,
+    read_packed_reply, read_string_reply,
 };
 use lockage_lua::{NEEDS_SLOW_PATH, script};
 
@@ -146,7 +146,8 @@ impl Reply {
         Reply::Error(ErrorReply(text.into()))
     }
 
-    /// Returns the integers that a script replied, as commands read them.
+    /// Returns the integers that a script replied, as commands read them. A string that ends a list stands there as
+    /// integers, too.
     ///
     /// # Errors
     /// [`ReplyError::Unexpected`] where a script replies nothing of this form.
@@ -156,7 +157,13 @@ impl Reply {
             _ => None,
         };
         let integers = match self {
-            Reply::List(all) => all.iter().map(integer).collect(),
+            Reply::List(all) => match &all[..] {
+                [before @ .., Reply::Bytes(text)] if !before.is_empty() => {
+                    let before: Option<Vec<i64>> = before.iter().map(integer).collect();
+                    before.map(|all| all.into_iter().chain(read_string_reply(text)).collect())
+                }
+                all => all.iter().map(integer).collect(),
+            },
             Reply::Integer(integer) => Some(read_integer_reply(*integer).to_vec()),
             Reply::Bytes(numbers) => read_packed_reply(numbers),
             Reply::Error(_) | Reply::Other => None,

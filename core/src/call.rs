@@ -229,6 +229,17 @@ pub fn read_packed_reply(reply: &[u8]) -> Option<Vec<i64>> {
     Some(core::iter::once(0).chain(numbers.into_iter().map(|number| number as i64)).collect())
 }
 
+/// Bytes of a string per integer of a reply.
+pub(crate) const BYTES_PER_INTEGER: usize = 6;
+
+/// Returns a string that ends a list reply as [`Command::outcome`](crate::Command::outcome) takes it: its length, then
+/// its bytes, six to an integer, the first one the highest.
+pub fn read_string_reply(bytes: &[u8]) -> impl Iterator<Item = i64> {
+    let integer = |bytes: &[u8]| bytes.iter().fold(0, |all, byte| all << 8 | i64::from(*byte));
+    // No string has more bytes than an `i64` counts.
+    core::iter::once(bytes.len() as i64).chain(bytes.chunks(BYTES_PER_INTEGER).map(integer))
+}
+
 /// Text that is written to bytes.
 struct Buffer<'a>(&'a mut Vec<u8>);
 
@@ -282,5 +293,12 @@ mod tests {
         assert_eq!(read_packed_reply(&[]), Some(vec![0]));
         assert_eq!(read_packed_reply(&[1, 2]), None);
         assert_eq!(read_packed_reply(&7.0f64.to_le_bytes()), Some(vec![0, 7]));
+    }
+
+    #[test]
+    fn a_string_in_a_reply_is_its_length_and_six_bytes_to_an_integer() {
+        let read = |text: &str| read_string_reply(text.as_bytes()).collect::<Vec<_>>();
+        assert_eq!(read(""), [0]);
+        assert_eq!(read("aaaaaab"), [7, 0x6161_6161_6161, 0x62]);
     }
 }

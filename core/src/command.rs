@@ -39,8 +39,9 @@ pub trait Command: Clone + Send + Sync + 'static {
     }
 
     /// Reads the script's reply: the integers of a list, or what [`read_packed_reply`] makes of a string and
-    /// [`read_integer_reply`] of one integer.
+    /// [`read_integer_reply`] of one integer. A string that ends a list is what [`read_string_reply`] makes of it.
     ///
+    /// [`read_string_reply`]: crate::read_string_reply
     /// [`read_packed_reply`]: crate::read_packed_reply
     /// [`read_integer_reply`]: crate::read_integer_reply
     ///
@@ -110,7 +111,7 @@ pub fn key_beside(key: &str, id: RequestId) -> String {
 pub enum Publish {
     /// Nothing: there is nobody to tell.
     Nothing,
-    /// A message for whoever waits.
+    /// A message for a waiter.
     Any,
     /// A message for the waiter of this name: of a lock, the owner that is next.
     To(u128),

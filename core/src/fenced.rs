@@ -26,7 +26,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::call::TextCall;
+use crate::call::{BYTES_PER_INTEGER, TextCall};
 use crate::command::{Command, ScriptId, read_head, read_whole};
 use crate::error::{ConfigError, RecordError, ReplyError};
 use crate::exact::{MAX_COUNT, MAX_EXACT, half_span};
@@ -163,7 +163,11 @@ impl FencedRecord {
     /// Parses what follows the tag of such a text.
     pub(crate) fn from_text(rest: &str) -> Option<Self> {
         let mut words = rest.splitn(3, ' ');
-        let mut number = || words.next().and_then(read_number).filter(|it| *it < MAX_EXACT);
+        // A script reads the head alone, which zeros in front could make longer than that.
+        let mut number = || {
+            let digits = words.next().filter(|digits| digits.len() <= 16)?;
+            read_number(digits).filter(|number| *number < MAX_EXACT)
+        };
         let (token, until) = (number()?, number()?);
         let value = match words.next()? {
             "-" => None,
@@ -285,11 +289,8 @@ impl Command for FencedPeek {
 const STALE: i64 = 0;
 const ACCEPTED: i64 = 1;
 
-/// Bytes of a value per number of a reply.
-const PACKED: usize = 6;
-
-/// Parses a value from a reply: its expiry, its length, then six bytes per number, the first the
-/// highest. `None` if there is none.
+/// Parses a value from a reply: its expiry, then what `read_string_reply` made of it. `None` if
+/// there is none.
 fn read_kept(numbers: &[i64], now: Timestamp) -> Result<Option<Kept>, ReplyError> {
     let (until, len, packed) = match numbers {
         [] => return Ok(None),
@@ -297,13 +298,13 @@ fn read_kept(numbers: &[i64], now: Timestamp) -> Result<Option<Kept>, ReplyError
         _ => return Err(ReplyError::Unexpected),
     };
     let len = usize::try_from(len).map_err(|_| ReplyError::Unexpected)?;
-    if packed.len() != len.div_ceil(PACKED) {
+    if packed.len() != len.div_ceil(BYTES_PER_INTEGER) {
         return Err(ReplyError::Unexpected);
     }
     let mut bytes = Vec::with_capacity(len);
     for &number in packed {
         let number = read_whole(number)?.to_be_bytes();
-        let taken = PACKED.min(len - bytes.len());
+        let taken = BYTES_PER_INTEGER.min(len - bytes.len());
         bytes.extend(&number[8 - taken..]);
     }
     let value = String::from_utf8(bytes).map_err(|_| ReplyError::Unexpected)?;

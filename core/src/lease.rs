@@ -59,12 +59,10 @@ impl<G, R> Leases<G, R> {
         self.released.retain(|released| now < released.until);
     }
 
-    /// Grants something under the next token (L5).
-    pub(crate) fn grant(&mut self, what: G, lease_us: u64, now: u64) -> &Granted<G> {
+    /// Returns a grant under the next token (L5), which is not among the others yet.
+    pub(crate) fn grant(&mut self, what: G, lease_us: u64, now: u64) -> Granted<G> {
         self.token = now.max(self.token + 1);
-        let (token, deadline) = (self.token, now + lease_us);
-        self.grants.push(Granted { what, token, deadline });
-        &self.grants[self.grants.len() - 1]
+        Granted { what, token: self.token, deadline: now + lease_us }
     }
 
     pub(crate) fn remember(&mut self, released: Released<R>) {

@@ -53,6 +53,7 @@ mod wake;
 pub use any_command::{AnyCommand, AnyOutcome};
 pub use call::{
     CallTime, Encoded, PackedCall, ScriptCall, TextCall, read_integer_reply, read_packed_reply,
+    read_string_reply,
 };
 pub use command::{Command, Publish, ScriptId, key_beside};
 pub use decision::{Decision, DenialReason, Origin, Part, Verdict};

@@ -1,4 +1,4 @@
--- Gives one hold of its owner back; the last one frees the lock, and tells those who wait. An id that the record knows,
+-- Gives one hold of its owner back; the last one frees the lock, and tells the waiters. An id that the record knows,
 -- but not as a hold of this owner's, is for lock_release.
 --
 -- ARGV[1]  how long to remember it (us), as a number; the owner and the hold's id, 16 bytes each

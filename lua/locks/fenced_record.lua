@@ -4,27 +4,33 @@ $prelude
 -- that is its tag; the newest fencing token that was seen; when all of it is over (us), if nothing newer is
 -- seen before; and = with the value, or - where it was only read.
 local STALE, ACCEPTED = 0, 1
-local token, till, value = 0, 0, nil
+local token, till = 0, 0
+local value_at   -- where the value begins in the record, if there is one; Lua goes through each byte that it is given
 
--- Reads the record, if there is one that counts now; why where it cannot be read.
+-- Reads the record but for its value, if there is one that counts now; why where it cannot be read.
 local function read_fenced()
-  local record, refused = read('GET', key)
+  local head, refused = read('GETRANGE', key, 0, 63)
   if refused then return refused end
-  if not record then return end
-  refused = unlike(record, '$FENCED')
+  if head == '' and redis.call('EXISTS', key) == 0 then return end
+  refused = unlike(head, '$FENCED')
   if refused then return refused end
-  local newest, over, sign, from = match(record, '^$FENCED (%d+) (%d+) ([-=])()')
-  if not newest or tonumber(newest) > EXACT or tonumber(over) > EXACT then return {DAMAGED} end
-  if sign == '-' and from <= #record then return {DAMAGED} end
+  local newest, over, sign, from = match(head, '^$FENCED (%d+) (%d+) ([-=])()')
+  if not newest or #newest > 16 or #over > 16 or tonumber(newest) > EXACT or tonumber(over) > EXACT then return {DAMAGED} end
+  if sign == '-' and from <= #head then return {DAMAGED} end
   if now >= tonumber(over) then return end
   token, till = tonumber(newest), tonumber(over)
-  if sign == '=' then value = sub(record, from) end
+  if sign == '=' then value_at = from - 1 end
+end
+
+-- The value of the record that was read, if it has one.
+local function read_value()
+  return value_at and redis.call('GETRANGE', key, value_at, -1)
 end
 
 -- Writes it for the holder of this token.
-local function store_fenced(newest, keep)
+local function store_fenced(newest, keep, value)
   till = max(till, now + keep)
-  local record = format('$FENCED %.0f %.0f ', newest, till) .. (value and '=' .. value or '-')
+  local record = format('$FENCED %.0f %.0f ', newest, till) .. (value and '=' or '-') .. (value or '')
   redis.call('SET', key, record, 'PX', ttl_ms(till))
 end
 

@@ -1,5 +1,5 @@
--- Writes a value for the holder of a fencing token, unless a newer one was seen. GET, and SET where it was
--- written.
+-- Writes a value for the holder of a fencing token, unless a newer one was seen. GETRANGE, and EXISTS where
+-- there is none; SET where it was written.
 --
 -- ARGV[3]  the fencing token
 -- ARGV[4]  for how long value and token are kept (us)
@@ -13,6 +13,5 @@ local refused = read_fenced()
 if refused then return refused end
 local mine = tonumber(ARGV[3])
 if mine < token then return {0, now, STALE, token} end
-value = ARGV[5]
-store_fenced(mine, tonumber(ARGV[4]))
+store_fenced(mine, tonumber(ARGV[4]), ARGV[5])
 return {0, now, ACCEPTED}

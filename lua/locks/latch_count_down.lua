@@ -3,7 +3,7 @@
 -- ARGV[3]  the operation's id, 32 hex digits
 -- ARGV[4]  by how much
 -- Reply    {0, now, 1, left, woke} done, now or before, what was left then, and whether it opened the latch
---          now, so that those who wait were told (1, or 0);
+--          now, so that the waiters were told (1, or 0);
 --          {0, now, 2} it is open
 $latch_record
 local wrong = wrong_operation()

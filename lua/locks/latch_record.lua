@@ -1,4 +1,5 @@
 $prelude
+$spans
 $pieces
 $publish
 -- The record of a countdown latch: a string, which `GET key` shows, such as
@@ -16,11 +17,11 @@ local is_there = false
 local function read_latch()
   local pieces, refused = read_pieces('$LATCH')
   if not pieces then return refused end
-  local l, k, t = numbers(pieces[1], 3)
+  local l, k, t = numbers(pieces[1], THREE)
   if not l or k > LONGEST or #pieces > 1 + REMEMBERED then return {DAMAGED} end
   for i = 2, #pieces do
     local id, counts = match(pieces[i], '^[sc](%x+) (.*)$')
-    if not is_id(id) or not numbers(counts, 2) then return {DAMAGED} end
+    if not is_id(id) or not numbers(counts, TWO) then return {DAMAGED} end
   end
   if now >= t then return end
   is_there, left, keep, till = true, l, k, t
@@ -31,14 +32,14 @@ end
 local function answered(letter, id, count)
   for i = 1, #done do
     if sub(done[i], 2, 33) == id then
-      local by, was = numbers(sub(done[i], 35), 2)
+      local by, was = numbers(sub(done[i], 35), TWO)
       if sub(done[i], 1, 1) ~= letter or by ~= count then return {OPERATION_REUSED} end
       return {0, now, DONE, was, 0}
     end
   end
 end
 
--- Writes the record with this operation remembered, tells those who wait where the latch is open now, and
+-- Writes the record with this operation remembered, tells the waiters where the latch is open now, and
 -- replies.
 local function commit(letter, id, count)
   if #done == REMEMBERED then table.remove(done, 1) end

@@ -1,4 +1,5 @@
 $prelude
+$ids
 $publish
 -- The record of the reentrant lock: a string, which `GET key` shows, such as
 --   K1 0000000000000000000000000000a11c 1763700030000000 1763700000000000 1763700090000000 0 0 web-1/77|00..01 00..02|r00..0f 1763700000000000 1>00...
@@ -25,10 +26,12 @@ local REFUSED, HELD, TOO_LATE, QUEUED, RELEASED = 0, 1, 2, 3, 4
 
 -- Whether these are ids with a space between each two, or nothing.
 local function are_ids(text)
-  for at = 1, #text, 33 do
-    if not is_id(sub(text, at, at + 31)) or not find(sub(text, at + 32, at + 32), '^ ?$') then return false end
+  local at = 1
+  for id in string.gmatch(text, '[%da-f]+') do
+    if #id ~= 32 or at > 1 and sub(text, at - 1, at - 1) ~= ' ' then return false end
+    at = at + 33
   end
-  return sub(text, -1) ~= ' ' and #text < MAX_HOLDS * 33
+  return #text == max(0, at - 2) and #text < MAX_HOLDS * 33
 end
 
 -- Whether these are holds that ended, as they stand behind the ids.
@@ -37,19 +40,15 @@ local function are_ends(text)
   local count = 0
   for piece in string.gmatch(text, '|([^|]*)') do
     local letter, id, rest = match(piece, '^([rfx])(%x+)(.*)$')
-    local of, left = match(rest or '', ENDED_AS[letter] or '^$')
+    local of, left = match(rest or '', ENDED_AS[letter] or '')
     if not is_id(id) or not of or tonumber(of) > EXACT or tonumber(left or 0) > EXACT then return false end
     count = count + 1
   end
   return count <= 4
 end
 
-local function id_of(bytes)
-  return (string.gsub(bytes, '.', function(byte) return format('%02x', string.byte(byte)) end))
-end
-
-local function bytes_of(id)
-  return (string.gsub(id, '%x%x', function(byte) return string.char(tonumber(byte, 16)) end))
+local function id_of(bytes, at)
+  return format('%08x%08x%08x%08x', struct.unpack('>I4I4I4I4', bytes, at))
 end
 
 -- The text of a packed record; nothing where it is damaged.
@@ -70,7 +69,7 @@ local function text_of(old)
     if letter == 'r' then piece = piece .. format(' %d', left) end
     pieces = piece .. pieces
   end
-  for at = 1, holds do ids[at] = id_of(sub(old, from + 16 * at - 16, from + 16 * at - 1)) end
+  for at = 1, holds do ids[at] = id_of(old, from + 16 * at - 16) end
   local words = label > 0 and ' ' .. sub(old, -label) or ''
   return '$LOCK ' .. id_of(owner) .. numbers .. words .. '|' .. table.concat(ids, ' ') .. pieces
 end
@@ -81,11 +80,11 @@ local function packed()
   for letter, id, rest in string.gmatch(ended, '|(%a)(%x*)([^|]*)') do
     local of, left = match(rest, '^ ?(%d*) ?(%d*)$')
     of, left = tonumber(of) or 0, tonumber(left) or 0
-    if not is_id(id) or of > EXACT or left > 255 then return end
+    if left > 255 then return end
     pieces, ends = struct.pack(ENDED, letter, bytes_of(id), of, left) .. pieces, ends + 1
   end
-  if ends > 4 or held == '' and label ~= '' then return end
-  local ids = bytes_of((string.gsub(held, ' ', '')))
+  if held == '' and label ~= '' then return end
+  local ids = string.gsub(held, '(%x+) ?', bytes_of)
   return struct.pack('$LOCK_HEAD', $LOCK_NUMBER, deadline, token, keep, wake, ahead, ends, #ids / 16, bytes_of(owner)) .. pieces .. ids .. label
 end
 
@@ -108,11 +107,14 @@ local function read_lock()
   if now >= k then return end
   owner, deadline, label, held, ended = o, d, sub(words, 2), ids, ends
   token, keep, wake, ahead, kept = t, k, w, a, k
-  for place in string.gmatch(places, '>([^>]*)') do
-    local who, till = match(place, '^(%x+) (%d+)$')
-    if not is_id(who) or tonumber(till) > EXACT then return {DAMAGED} end
-    if now < tonumber(till) then queue[#queue + 1] = {owner = who, till = tonumber(till)} end
+  local size = 0
+  for who, digits in string.gmatch(places, '>([%da-f]+) (%d+)') do
+    local till = tonumber(digits)
+    if #who ~= 32 or till > EXACT then return {DAMAGED} end
+    size = size + 34 + #digits
+    if now < till then queue[#queue + 1] = {owner = who, till = till, digits = digits} end
   end
+  if size ~= #places then return {DAMAGED} end
 end
 
 local function is_live()
@@ -156,7 +158,7 @@ end
 
 -- Ends all holds that there are, live or not, each with this letter and what stands behind its id.
 local function end_all(letter, how)
-  for hold in string.gmatch(held, '%x+') do remember(letter .. hold .. how) end
+  for hold in string.gmatch(sub(held, -131), '%x+') do remember(letter .. hold .. how) end   -- of four, at most
   held = ''
 end
 
@@ -177,7 +179,7 @@ local function line_up(who, span)
   local at = place_of(who)
   if at and queue[at].till >= now + span or not at and #queue >= MAX_QUEUED then return false end
   local till = now + span + floor(span / 2)
-  queue[at or #queue + 1] = {owner = who, till = till}
+  queue[at or #queue + 1] = {owner = who, till = till, digits = format('%.0f', till)}
   keep = max(keep, till)
   return true
 end
@@ -193,7 +195,7 @@ local function text()
   local head = format('$LOCK %s %.0f %.0f %.0f %.0f %.0f', owner, deadline, token, keep, wake, ahead)
   if label ~= '' then head = head .. ' ' .. label end
   local places = {}
-  for at = 1, #queue do places[at] = format('>%s %.0f', queue[at].owner, queue[at].till) end
+  for at = 1, #queue do places[at] = '>' .. queue[at].owner .. ' ' .. queue[at].digits end
   return head .. '|' .. held .. ended .. table.concat(places)
 end
 
@@ -216,7 +218,7 @@ local function commit(remember_us)
   store()
 end
 
--- Tells who is next, or those who wait, where the lock is free.
+-- Tells who is next, or the waiters, where the lock is free.
 local function wake_up()
   if is_live() then return end
   if queue[1] then

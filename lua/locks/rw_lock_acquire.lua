@@ -11,7 +11,7 @@
 -- Reply    {0, now, 1, token, holds, deadline} the grant, made now or before;
 --          {0, now, 0, time} refused: others hold it or wait for it, until then at most (us);
 --          {0, now, 3, time} refused: the owner reads, and others read until then at most (us);
---          {0, now, 4, time} refused: there are 256 readers, or 64 holds of this owner, until then at most (us);
+--          {0, now, 4, time} refused: there are $MAX_READERS readers, or $MAX_SIDE_HOLDS holds of this owner, until then at most (us);
 --          {0, now, 5} it came after ARGV[7]
 $rw_lock_record
 local wrong = wrong_owner()
@@ -21,8 +21,9 @@ wrong = not_span(6, 6)
 if wrong then return wrong_argument(wrong, 'from 1 to 2^50 us') end
 wrong = not_whole(7, 8)
 if wrong then return wrong_argument(wrong, 'whole microseconds') end
-local mode, owner, hold, span = ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[8])
+local span = tonumber(ARGV[8])
 if span > LONGEST then return wrong_argument(8, 'at most 2^50 us') end
+local mode, owner, hold = ARGV[3], bytes_of(ARGV[4]), bytes_of(ARGV[5])
 
 -- Until when, and how, a fresh grant to read is refused; nothing where it is not.
 local function read_refused()
@@ -70,8 +71,8 @@ if now > tonumber(ARGV[7]) then return {0, now, TOO_LATE} end
 local lease_end = now + tonumber(ARGV[6])
 local grant = grant_of(mode, owner)
 if grant then
-  if #grant.holds >= HOLDS then return {0, now, TOO_MANY, grant.deadline} end
-  grant.holds[#grant.holds + 1] = hold
+  if grant.holds >= HOLDS then return {0, now, TOO_MANY, grant.deadline} end
+  grant.holds, grant.ids = grant.holds + 1, grant.ids .. hold
   grant.deadline = max(grant.deadline, lease_end)
 else
   local till, why
@@ -86,7 +87,7 @@ else
   end
   if mode == 'w' then kept_till = 0 end
   token = max(now, token + 1)
-  grant = {mode = mode, owner = owner, token = token, deadline = lease_end, holds = {hold}}
+  grant = {mode = mode, owner = owner, token = token, deadline = lease_end, holds = 1, ids = hold}
   grants[#grants + 1] = grant
 end
 commit()

@@ -8,9 +8,9 @@ local refused = read_rw_lock()
 if refused then return refused end
 local reply = {0, now, kept_till}
 for _, grant in ipairs(grants) do
-  reply[#reply + 1] = grant.mode == 'w' and 1 or 0
-  add_id(reply, grant.owner)
   local n = #reply
-  reply[n + 1], reply[n + 2], reply[n + 3] = grant.token, #grant.holds, grant.deadline
+  reply[n + 1] = grant.mode == 'w' and 1 or 0
+  reply[n + 2], reply[n + 3], reply[n + 4], reply[n + 5] = unpack('>I4I4I4I4', grant.owner)
+  reply[n + 6], reply[n + 7], reply[n + 8] = grant.token, grant.holds, grant.deadline
 end
 return reply

@@ -6,7 +6,7 @@
 -- ARGV[5]  the hold's id, 32 hex digits
 -- ARGV[6]  how long to remember it (us)
 -- Reply    {0, now, 2, token, holds, woke} done, now or before, with how often the owner held it then, and
---          whether those who wait were told (1, or 0);
+--          whether the waiters were told (1, or 0);
 --          {0, now, 6} it is not held
 $rw_lock_record
 local wrong = wrong_owner()
@@ -14,7 +14,7 @@ if wrong then return wrong end
 if not is_id(ARGV[5]) then return wrong_argument(5, 'an id of 32 hex digits') end
 wrong = not_span(6, 6)
 if wrong then return wrong_argument(wrong, 'from 1 to 2^50 us') end
-local mode, owner, hold = ARGV[3], ARGV[4], ARGV[5]
+local mode, owner, hold = ARGV[3], bytes_of(ARGV[4]), bytes_of(ARGV[5])
 
 local refused = read_rw_lock()
 if refused then return refused end
@@ -28,12 +28,13 @@ if not hold_is_at then
   end
   return {0, now, NOT_HELD}
 end
-table.remove(grant.holds, hold_is_at)
-if #grant.holds == 0 then table.remove(grants, at) end
+grant.holds = grant.holds - 1
+grant.ids = sub(grant.ids, 1, hold_is_at - 1) .. sub(grant.ids, hold_is_at + 16)
+if grant.holds == 0 then table.remove(grants, at) end
 if #released == REMEMBERED then table.remove(released, 1) end
 released[#released + 1] = {
-  mode = mode, id = hold, owner = owner, token = grant.token, holds = #grant.holds,
+  mode = mode, id = hold, owner = owner, token = grant.token, holds = grant.holds,
   till = now + tonumber(ARGV[6]),
 }
 commit()
-return {0, now, RELEASED, grant.token, #grant.holds, #grant.holds == 0 and wake_up() or 0}
+return {0, now, RELEASED, grant.token, grant.holds, grant.holds == 0 and wake_up() or 0}

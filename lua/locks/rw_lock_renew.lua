@@ -16,7 +16,7 @@ if wrong then return wrong_argument(wrong, 'from 1 to 2^50 us') end
 
 local refused = read_rw_lock()
 if refused then return refused end
-local grant = grant_of(ARGV[3], ARGV[4])
+local grant = grant_of(ARGV[3], bytes_of(ARGV[4]))
 if not grant or ARGV[5] ~= '' and grant.token ~= tonumber(ARGV[5]) then return {0, now, NOT_HELD} end
 local lease_end = now + tonumber(ARGV[6])
 if grant.deadline < lease_end then

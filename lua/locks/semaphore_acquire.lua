@@ -24,26 +24,18 @@ wrong = not_whole(7, 8)
 if wrong then return wrong_argument(wrong, 'whole microseconds') end
 if tonumber(ARGV[8]) > LONGEST then return wrong_argument(8, 'at most 2^50 us') end
 
-local refused = read_semaphore()
+local id = bytes_of(ARGV[3])
+local refused = read_semaphore(id, nil, permits - count)
 if refused then return refused end
-local at = position(grants, ARGV[3])
-if at and grants[at].count == count then return held(grants[at]) end
-if at or position(released, ARGV[3]) then return {OPERATION_REUSED} end
+if own and own.count == count then return held(own) end
+if own or given_back then return {OPERATION_REUSED} end
 if now > tonumber(ARGV[7]) then return {0, now, TOO_LATE} end
 if count > permits then return {0, now, NEVER} end
-if used + count > permits then
-  -- Written before the grants are put in another order.
+if fits_at then
   if waits(tonumber(ARGV[8])) then commit() end
-  table.sort(grants, function(one, other) return one.deadline < other.deadline end)
-  local ended = 0
-  while used + count > permits do
-    ended = ended + 1
-    used = used - grants[ended].count
-  end
-  return {0, now, FULL, grants[ended].deadline}
+  return {0, now, FULL, fits_at}
 end
 token = max(now, token + 1)
-local grant = {id = ARGV[3], count = count, token = token, deadline = now + tonumber(ARGV[6])}
-grants[#grants + 1] = grant
-commit()
+local grant = {count = count, token = token, deadline = now + tonumber(ARGV[6])}
+commit(nil, id, grant)
 return held(grant)

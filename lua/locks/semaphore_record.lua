@@ -1,68 +1,101 @@
 $prelude
-$pieces
+$spans
+$leases
 $publish
 $wake
--- The record of a semaphore: a string, which `GET key` shows, such as
---   M1 1763700000000000 0|g0000000000000000000000000000a11c 2 1763700000000000 1763700030000000|r00...
--- that is its tag, the latest fencing token, and until when somebody waits, who is to be told of what is
--- given back (us). Behind each | stands a grant, the oldest first: g, the permit's id (32 hex digits), how
--- many permits, its token and the end of its lease (us); then one of the last 16 that were given back, the
--- oldest first: r, its id, its token and until when it is remembered (us). What has expired is dropped by the
--- next write.
+-- The record of a semaphore: `M1:`, the latest fencing token, and until when somebody waits, who is to be told of what
+-- is given back (us), each a double; how many grants follow, in 2 bytes; the grants, the first to end first, then the
+-- older one, each the permit's id (16 bytes), how many permits (2), and its token and the end of its lease (us) as
+-- doubles; and of the last 16 that were given back, the oldest first, each its id, its token and until when it is
+-- remembered (us). What has expired is dropped by the next write.
+local HEAD, GRANT, RELEASE = '<ddI2', '<c16I2dd', '<c16dd'
 local MOST, REMEMBERED = $MAX_PERMITS, $REMEMBERED_RELEASES
 local FULL, HELD, RELEASED, NEVER, TOO_LATE, NOT_HELD = 0, 1, 2, 3, 4, 5
 local token, used = 0, 0
-local grants, released = {}, {}   -- those that count now
+-- What is stored; where the grants that count now begin in it, and what is behind them; and how many they are.
+local record, first, behind, live = '', 1, 1, 0
+local released = {}   -- those that were given back and count now, as they are stored
+-- What there is of the id that is asked for: its grant, or the token of one that was given back.
+local own, given_back
+local fits_at   -- from when on there is room again, where there is none now (us)
 
--- Reads the record, if there is one; why where it cannot be read.
-local function read_semaphore()
-  local pieces, refused = read_pieces('$SEMAPHORE')
-  if not pieces then return refused end
-  token, wake = numbers(pieces[1], 2)
-  if not token or token > LATEST_END then return {DAMAGED} end
-  local total, remembered = 0, 0
-  for i = 2, #pieces do
-    local letter, id, rest = match(pieces[i], '^([gr])(%x+) (.*)$')
-    if not is_id(id) then return {DAMAGED} end
-    if letter == 'g' then
-      local count, of, deadline = numbers(rest, 3)
-      if not count or count < 1 then return {DAMAGED} end
-      total = total + count
-      if now < deadline then
-        grants[#grants + 1] = {id = id, count = count, token = of, deadline = deadline}
-        used = used + count
+-- Reads the record, if there is one, and finds what it has of the permit of this id, if it is also that of the token
+-- (nil: of any), and from when on no more than so many permits are in use; why where it cannot be read.
+local function read_semaphore(id, of, room)
+  local stored, refused = read_binary('$SEMAPHORE')
+  if not stored then return refused end
+  record = stored
+  if #record < 21 then return {DAMAGED} end
+  local count
+  token, wake, count = unpack(HEAD, record, 4)
+  behind = 22 + 34 * count
+  local remembered = (#record + 1 - behind) / 32
+  if not are_sound(token, wake) or token > LATEST_END
+    or remembered < 0 or remembered > REMEMBERED or remembered % 1 > 0 then
+    return {DAMAGED}
+  end
+  -- The last to end first: then a grant is in the way of who wants room where those behind it leave enough.
+  local total, next_end, next_token = 0, EXACT + 1, 0
+  first = behind
+  for at = behind - 34, 22, -34 do
+    local its_id, permits, its_token, deadline = unpack(GRANT, record, at)
+    if not (permits > 0 and its_token >= 0 and its_token <= EXACT and its_token % 1 == 0
+      and deadline >= 0 and deadline % 1 == 0
+      and (deadline < next_end or deadline == next_end and its_token < next_token)) then
+      return {DAMAGED}
+    end
+    total, next_end, next_token = total + permits, deadline, its_token
+    if now < deadline then
+      first, live, used = at, live + 1, used + permits
+      if room and not fits_at and used > room then fits_at = deadline end
+      if its_id == id and (not of or its_token == of) then
+        own = {at = at, count = permits, token = its_token, deadline = deadline}
       end
-    else
-      local of, till = numbers(rest, 2)
-      if not of then return {DAMAGED} end
-      remembered = remembered + 1
-      if now < till then released[#released + 1] = {id = id, token = of, till = till} end
     end
   end
-  if total > MOST or remembered > REMEMBERED then return {DAMAGED} end
+  if total > MOST then return {DAMAGED} end
+  for at = behind, #record, 32 do
+    local its_id, its_token, till = unpack(RELEASE, record, at)
+    if not are_sound(its_token, till) then return {DAMAGED} end
+    if now < till then
+      released[#released + 1] = sub(record, at, at + 31)
+      if its_id == id and not given_back and (not of or its_token == of) then given_back = its_token end
+    end
+  end
 end
 
--- Where in a list that of this id is, if it is also that of the token (nil: of any).
-local function position(list, id, of)
-  for i = 1, #list do
-    if list[i].id == id and (not of or list[i].token == of) then return i end
+-- Where the grants begin that end after this one.
+local function place_of(grant)
+  local low, high = 0, live   -- so many are before it, at least and at most
+  while low < high do
+    local middle = floor((low + high) / 2)
+    local its_token, deadline = unpack('<dd', record, first + 34 * middle + 18)
+    if deadline > grant.deadline or deadline == grant.deadline and its_token > grant.token then
+      high = middle
+    else
+      low = middle + 1
+    end
   end
+  return first + 34 * low
 end
 
 local function held(grant)
   return {0, now, HELD, grant.count, grant.token, grant.deadline}
 end
 
--- Writes the record; it is kept until no lease, release, wait or token in it matters.
-local function commit()
-  local text, keep = {format('$SEMAPHORE %.0f %.0f', token, wake)}, max(token + 1, wake)
-  for _, grant in ipairs(grants) do
-    text[#text + 1] = format('g%s %.0f %.0f %.0f', grant.id, grant.count, grant.token, grant.deadline)
-    keep = max(keep, grant.deadline)
-  end
-  for _, one in ipairs(released) do
-    text[#text + 1] = format('r%s %.0f %.0f', one.id, one.token, one.till)
-    keep = max(keep, one.till)
-  end
-  redis.call('SET', key, table.concat(text, '|'), 'PX', ttl_ms(keep))
+-- Writes the record without the grant that begins at `gone`, and with this one, which ends later, where they are given;
+-- it is kept until no lease, release, wait or token in it matters.
+local function commit(gone, id, grant)
+  local at = grant and place_of(grant) or behind
+  local from, to = gone or at, gone and gone + 34 or at   -- what is left out
+  local last = to == behind and from - 34 or behind - 34
+  local keep = max(token + 1, wake, grant and grant.deadline or 0)
+  if last >= first then keep = max(keep, unpack('<d', record, last + 26)) end
+  for _, one in ipairs(released) do keep = max(keep, unpack('<d', one, 25)) end
+  local count = live + (grant and 1 or 0) - (gone and 1 or 0)
+  redis.call('SET', key, table.concat({
+    '$SEMAPHORE:', pack(HEAD, token, wake, count), sub(record, first, from - 1), sub(record, to, at - 1),
+    grant and pack(GRANT, id, grant.count, grant.token, grant.deadline) or '', sub(record, at, behind - 1),
+    table.concat(released),
+  }), 'PX', ttl_ms(keep))
 end

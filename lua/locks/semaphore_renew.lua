@@ -12,13 +12,13 @@ if wrong then return wrong_argument(wrong, 'a whole number, or empty') end
 wrong = not_span(5, 5)
 if wrong then return wrong_argument(wrong, 'from 1 to 2^50 us') end
 
-local refused = read_semaphore()
+local id = bytes_of(ARGV[3])
+local refused = read_semaphore(id, tonumber(ARGV[4]))
 if refused then return refused end
-local grant = grants[position(grants, ARGV[3], tonumber(ARGV[4]))]
-if not grant then return {0, now, NOT_HELD} end
+if not own then return {0, now, NOT_HELD} end
 local lease_end = now + tonumber(ARGV[5])
-if grant.deadline < lease_end then
-  grant.deadline = lease_end
-  commit()
+if own.deadline < lease_end then
+  own.deadline = lease_end
+  commit(own.at, id, own)
 end
-return held(grant)
+return held(own)

@@ -9,7 +9,7 @@ local function waits(span)
   return true
 end
 
--- Tells those who wait, where somebody does: 1, or 0.
+-- Tells the waiters, if there are any: 1, or 0.
 local function wake_up()
   if now >= wake then return 0 end
   publish('')

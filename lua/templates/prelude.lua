@@ -61,7 +61,7 @@ end
 
 -- Why a record that does not begin with `tag`, such as F1, cannot be read under it.
 local function unlike(record, tag)
-  local kind, version = match(record, '^(%u)(%d+) ')
+  local kind, version = match(record, '^(%u)(%d+)[ :]')
   if kind ~= sub(tag, 1, 1) then return {OTHER_KIND} end
   if version ~= sub(tag, 2) then return {OTHER_VERSION} end
 end

@@ -29,7 +29,7 @@ pub enum Op {
 /// What an operation comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// What was left then, and whether those who wait were told.
+    /// What was left then, and whether the waiters were told.
     Done(u64, bool),
     /// What is left, and when it is open at the latest, in microseconds.
     Closed(u64, u64),

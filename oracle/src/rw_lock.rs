@@ -62,7 +62,7 @@ pub enum Ask {
 pub enum Outcome {
     /// The grant.
     Held(Grant),
-    /// The token, how often it was held then, and whether those who wait were told.
+    /// The token, how often it was held then, and whether the waiters were told.
     Released(u64, u64, bool),
     /// Until when others stand in the way.
     Refused(u64),

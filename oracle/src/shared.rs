@@ -14,7 +14,7 @@ use judge::Judge;
 pub const REMEMBERED: usize = 16;
 
 /// The weight of a writer, and the capacity of a read-write lock: that of all its readers, each of weight 1.
-pub const WRITE: u64 = 256;
+pub const WRITE: u64 = 64;
 
 /// One operation; times are in microseconds.
 #[derive(Clone, Copy, Debug)]

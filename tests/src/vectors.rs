@@ -371,7 +371,7 @@ fn lock_vectors() -> Vec<Value> {
     keys.vectors
 }
 
-/// A lock whose holder has a label, and those who wait for it in line.
+/// A lock whose holder has a label, and the waiters for it in line.
 fn queue_vectors(lock: &Lock) -> Vec<Value> {
     let [alice, bob, carol] = [0xA11CE << 96, 0xB0B, 0xCA401].map(OwnerId::from_u128);
     let id = |number: u128| HoldId::from_u128(number << 64 | 7);

@@ -6,9 +6,9 @@ use lockage_core::lock::{self, HoldId, Label, Lock, OwnerId};
 use lockage_core::rw_lock::{self, Mode, RwLock};
 use lockage_core::semaphore::{self, PermitId, Semaphore};
 use lockage_core::{
-    Acquire, Adjust, Clock, Command, EXACT_RESERVATIONS, Limit, Peek, REMEMBERED_REQUESTS, Record,
-    RequestId, Reservation, Reserve, SetLimit, Settle, Stored, StoredLimit, SystemClock, Timestamp,
-    WithStoredLimit, fenced, latch,
+    Acquire, AcquireEach, Adjust, Clock, Command, EXACT_RESERVATIONS, Limit, MAX_COSTS, Peek,
+    REMEMBERED_REQUESTS, Record, RequestId, Reservation, Reserve, SetLimit, Settle, Stored,
+    StoredLimit, SystemClock, Timestamp, WithStoredLimit, fenced, latch,
 };
 use redis::Cmd;
 
@@ -21,7 +21,8 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 const HOUR: Duration = Duration::from_secs(3600);
 
 pub(super) fn worst() -> Vec<Case> {
-    let all = [locks(), semaphores(), rw_locks(), latches(), fenced(), stored_limits()];
+    let all =
+        [locks(), semaphores(), rw_locks(), latches(), fenced(), many_costs(), stored_limits()];
     all.into_iter().flatten().collect()
 }
 
@@ -72,10 +73,20 @@ impl Slot {
     ) -> Case {
         Case { before: vec![self.stored(name)], most: COUNTED, ..case(name, outcome, each) }
     }
+
+    /// What the record allows once: it is stored again before each.
+    fn once(&self, name: &'static str, outcome: &'static str, cmd: Cmd) -> Case {
+        let stored = self.stored(name);
+        let each = move |number: usize| {
+            if number.is_multiple_of(2) { stored.clone() } else { cmd.clone() }
+        };
+        Case { each: 2, ..self.case(name, outcome, each) }
+    }
 }
 
 fn locks() -> Vec<Case> {
-    const NAME: &str = "lock, held 256 times, 256 in line";
+    const NAME: &str = "lock, all holds, all in line";
+    const ALONE: &str = "lock, all holds, none in line";
     let lock = Lock::new(DAY, DAY).expect("in range");
     let label: Label = "l".repeat(Label::MAX_LEN).parse().expect("visible");
     let take = |number| lock.acquire(owner(0), hold(number), Timestamp::MAX).labelled(label);
@@ -89,8 +100,11 @@ fn locks() -> Vec<Case> {
         slot.run(&lock.release(owner(0), hold(number)));
     }
     (first..first + lock::MAX_HOLDS).for_each(|number| slot.run(&take(number)));
+    let alone = Slot { now: slot.now, record: slot.record.clone() };
     (1..=lock::MAX_QUEUED).for_each(|number| slot.run(&queued(number, HOUR)));
     let last = lock::MAX_QUEUED;
+    let token = lock.inspect().apply(&mut slot.record, slot.now).expect("of this kind").holder;
+    let token = token.expect("it is held").hold.token;
     let left = move |number: usize| match number % 2 {
         0 => call(&lock.withdraw(owner(last)), NAME),
         _ => call(&queued(last, HOUR), NAME),
@@ -102,6 +116,9 @@ fn locks() -> Vec<Case> {
         }),
         slot.case(NAME, "withdrawn, or in line again", left),
         slot.case(NAME, "inspected", move |_| call(&lock.inspect(), NAME)),
+        slot.once(NAME, "freed by force", call(&lock.force_release(token), NAME)),
+        alone.case(ALONE, "in line", move |number| call(&queued(1_000 + number, HOUR), ALONE)),
+        alone.once(ALONE, "freed by force", call(&lock.force_release(token), ALONE)),
     ]
 }
 
@@ -138,7 +155,7 @@ fn rw_locks() -> Vec<Case> {
     const NAME: &str = "read-write lock, all holds taken";
     let lock = RwLock::new(DAY, DAY).expect("in range");
     let read = move |reader, number| lock.read(owner(reader), hold(number), Timestamp::MAX);
-    let write = move |writer| lock.write(owner(writer), hold(writer), Timestamp::MAX);
+    let write = move |writer| lock.write(owner(writer), hold(950_000 + writer), Timestamp::MAX);
     let mut slot = Slot::new();
     for number in 0..rw_lock::REMEMBERED {
         slot.run(&read(0, number));
@@ -187,12 +204,48 @@ fn fenced() -> Vec<Case> {
     let value = "v".repeat(fenced::MAX_VALUE);
     let write = fenced::FencedWrite::new(1, &value, DAY).expect("in range");
     let read = fenced::FencedRead::new(1, DAY).expect("in range");
+    let newer = |number| fenced::FencedRead::new(2 + number as u64, DAY).expect("in range");
     let mut slot = Slot::new();
     slot.run(&write);
     vec![
         slot.case(NAME, "written", move |_| call(&write, NAME)),
         slot.case(NAME, "read", move |_| call(&read, NAME)),
+        slot.case(NAME, "read by the next holder", move |number| call(&newer(number), NAME)),
     ]
+}
+
+/// As many requests as one call takes, of costs that differ, on the fast path and on the slow one. Half of them are
+/// denied, or none.
+fn many_costs() -> Vec<Case> {
+    const LIMITS: [(&str, &str); 5] = [
+        ("1,000 costs, sliding window", "sliding-window N/day"),
+        ("1,000 costs, token bucket", "token-bucket N/day"),
+        ("1,000 costs, interval bucket", "token-bucket N every 1day"),
+        ("1,000 costs, leaky bucket", "leaky-bucket N/day queue N"),
+        (
+            "1,000 costs, four sliding windows",
+            "sliding-window N/day + sliding-window N/h + sliding-window N/min + sliding-window N/s",
+        ),
+    ];
+    let of_limit = |(name, text): (&'static str, &str)| {
+        let case = |outcome, limit: &str, is_stored: bool| {
+            let limit: Limit = text.replace('N', limit).parse().expect("a limit");
+            let costs = (1..=MAX_COSTS as u64).map(|cost| cost % 2 * 1_000_000 + cost).collect();
+            let each = AcquireEach::new(limit, costs).expect("in range");
+            let cmd = match is_stored {
+                false => call(&each, name),
+                true => call(&WithStoredLimit::or_under(&each, StoredLimit::new(limit)), name),
+            };
+            Case { most: COUNTED, ..case(name, outcome, move |_| cmd.clone()) }
+        };
+        [
+            case("admitted", "1000000000000", false),
+            case("half denied", "1000000", false),
+            case("admitted, stored", "1000000000000", true),
+            case("half denied, stored", "1000000", true),
+        ]
+    };
+    LIMITS.into_iter().flat_map(of_limit).collect()
 }
 
 /// Four parts, of which the last one is as long as that.

@@ -65,7 +65,7 @@ pub(crate) use record::LockRecord;
 pub use record::REMEMBERED;
 
 /// How often an owner holds a lock at most. One more acquire is refused, and names that owner as the holder.
-pub const MAX_HOLDS: usize = 256;
+pub const MAX_HOLDS: usize = 64;
 
 /// How a lock is used: how long a grant lasts, and how long what was done is remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

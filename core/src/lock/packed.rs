@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 use super::queue::Queue;
 use super::record::{End, Ended};
 use super::{HoldId, Label, LockRecord, OwnerId};
-use crate::call::{packed, whole};
+use crate::call::packed;
+use crate::record::binary::Rest;
 
 impl LockRecord {
     /// The bytes of a record of this text; none where that is none, or has no such form.
@@ -46,9 +47,9 @@ impl LockRecord {
     pub(crate) fn unpacked(bytes: &[u8]) -> Option<LockRecord> {
         let mut rest = Rest(bytes);
         let [deadline, token, keep, wake, ahead] =
-            [rest.number()?, rest.number()?, rest.number()?, rest.number()?, rest.number()?];
+            [rest.double()?, rest.double()?, rest.double()?, rest.double()?, rest.double()?];
         let [ends] = rest.take()?;
-        let holds = u16::from_le_bytes(rest.take()?);
+        let holds = rest.count()?;
         let owner = OwnerId::from_u128(rest.id()?);
         let mut ended = (0..ends).map(|_| rest.ended()).collect::<Option<Vec<Ended>>>()?;
         ended.reverse();
@@ -66,27 +67,10 @@ impl LockRecord {
     }
 }
 
-/// What is still to be read.
-struct Rest<'a>(&'a [u8]);
-
 impl Rest<'_> {
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (first, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    fn number(&mut self) -> Option<u64> {
-        whole(self.take()?)
-    }
-
-    fn id(&mut self) -> Option<u128> {
-        self.take().map(u128::from_be_bytes)
-    }
-
     fn ended(&mut self) -> Option<Ended> {
         let [letter] = self.take()?;
-        let (id, token, [left]) = (HoldId::from_u128(self.id()?), self.number()?, self.take()?);
+        let (id, token, [left]) = (HoldId::from_u128(self.id()?), self.double()?, self.take()?);
         let how = match (letter, token, left) {
             (b'r', ..) => End::Released { token, holds: left.into() },
             (b'f', _, 0) => End::Broken { token },
@@ -155,8 +139,8 @@ mod tests {
         };
         assert_ne!(ended(REMEMBERED as u8), "K1 ?");
         assert_eq!(ended(REMEMBERED as u8 + 1), "K1 ?");
-        assert_ne!(changed(holds, &[0, 1], MAX_HOLDS * 16), "K1 ?");
-        assert_eq!(changed(holds, &[1, 1], (MAX_HOLDS + 1) * 16), "K1 ?");
+        assert_ne!(changed(holds, &[64, 0], MAX_HOLDS * 16), "K1 ?");
+        assert_eq!(changed(holds, &[65, 0], (MAX_HOLDS + 1) * 16), "K1 ?");
         assert_ne!(changed(ahead, &packed(900), 0), "K1 ?");
         assert_eq!(changed(ahead, &packed(901), 0), "K1 ?");
         // A label of nobody.

@@ -1,4 +1,4 @@
-//! Those who wait for a lock in line.
+//! The waiters for a lock in line.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -9,7 +9,7 @@ use crate::record::read_exact;
 use crate::time::Timestamp;
 
 /// How many have a place in a lock's queue at most.
-pub const MAX_QUEUED: usize = 256;
+pub const MAX_QUEUED: usize = 100;
 
 /// Places, the first one first, of one owner each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

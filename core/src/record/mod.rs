@@ -1,5 +1,6 @@
 //! What is stored under a key, and its form in a store that keeps text.
 
+pub(crate) mod binary;
 mod compact;
 mod numbers;
 mod packed;
@@ -87,7 +88,8 @@ pub enum Stored {
     /// A string. The numbers of a counter with nothing behind its state but reservations are kept in binary, so that
     /// `F1 10 60000000 1763700000123456 3` is `F1:` and four doubles of eight bytes each, in little-endian order; and of
     /// several counters, `C1:`, the letters of their tags as one number, the first in its lowest byte, and the others. A
-    /// lock in whose queue nobody is has such a form, too, which its plain scripts describe.
+    /// lock in whose queue nobody is has such a form, too, which its plain scripts describe, and semaphores and read-write locks have no
+    /// other.
     Text(String),
     /// A list, in order. Its first element is kept in binary as a string is, where that is a log's with nothing behind its
     /// state.

@@ -1,6 +1,7 @@
 //! Records as a store keeps them: packed, where a script of the fast path reads them.
 
-use alloc::string::String;
+use alloc::format;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::Write;
 
@@ -9,6 +10,8 @@ use crate::call::{packed, whole};
 use crate::limit::{Composite, Single};
 use crate::limiter::{COMPOSITE_TAG, ReservationRecord};
 use crate::lock::LockRecord;
+use crate::rw_lock::RwLockRecord;
+use crate::semaphore::SemaphoreRecord;
 
 /// Returns a record of this text as a store keeps it. The record of one counter, or of several
 /// together, with nothing behind its state but reservations is packed behind its tag and a colon; so is that of one
@@ -17,8 +20,23 @@ pub(crate) fn pack_text(text: &str) -> Vec<u8> {
     let packed = pack_numbers(text, false)
         .or_else(|| pack_several(text))
         .or_else(|| LockRecord::pack_text(text))
-        .or_else(|| pack_reservation(text));
+        .or_else(|| pack_reservation(text))
+        .or_else(|| pack_leases(text));
     packed.unwrap_or_else(|| text.as_bytes().to_vec())
+}
+
+/// Their records are stored in binary alone.
+const ONLY_IN_BINARY: [&str; 2] = [SemaphoreRecord::TAG, RwLockRecord::TAG];
+
+/// Returns the record of a semaphore or a read-write lock in binary, behind its tag and a colon.
+fn pack_leases(text: &str) -> Option<Vec<u8>> {
+    let (tag, rest) = text.split_once(' ')?;
+    let body = match tag {
+        SemaphoreRecord::TAG => SemaphoreRecord::from_text(rest)?.to_bytes(),
+        RwLockRecord::TAG => RwLockRecord::from_text(rest)?.to_bytes(),
+        _ => return None,
+    };
+    Some(tag.bytes().chain([b':']).chain(body).collect())
 }
 
 /// Returns the first element of a list as a store keeps it. The head of a log with nothing behind
@@ -91,11 +109,23 @@ fn as_written(tag: &str, numbers: Vec<u64>, text: &str) -> Option<Vec<u8>> {
 pub(crate) fn text_of(bytes: &[u8]) -> String {
     let at = bytes.iter().position(|byte| *byte == b':');
     let tag = at.and_then(|at| core::str::from_utf8(&bytes[..at]).ok()).filter(|tag| is_tag(tag));
-    let Some(tag) = tag else { return String::from_utf8_lossy(bytes).into_owned() };
+    let Some(tag) = tag else {
+        let text = String::from_utf8_lossy(bytes);
+        let tag = text.split(' ').next().filter(|tag| ONLY_IN_BINARY.contains(tag));
+        return tag.map_or_else(|| text.to_string(), |tag| format!("{tag} ?"));
+    };
     let mut text = String::from(tag);
     let body = &bytes[tag.len() + 1..];
-    if tag == LockRecord::TAG {
-        return LockRecord::unpacked(body).map_or(text + " ?", |record| record.to_text());
+    let read = match tag {
+        LockRecord::TAG => Some(LockRecord::unpacked(body).map(|record| record.to_text())),
+        SemaphoreRecord::TAG => {
+            Some(SemaphoreRecord::from_bytes(body).map(|record| record.to_text()))
+        }
+        RwLockRecord::TAG => Some(RwLockRecord::from_bytes(body).map(|record| record.to_text())),
+        _ => None,
+    };
+    if let Some(read) = read {
+        return read.unwrap_or(text + " ?");
     }
     let (mut numbers, rest) = body.as_chunks::<8>();
     let mut own = match Single::row_of(tag) {

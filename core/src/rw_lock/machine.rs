@@ -83,7 +83,10 @@ impl Operation {
             record.kept_until = 0;
         }
         let what = Grant { mode: self.mode, owner: self.owner, holds: [hold].into() };
-        (Answer::Held(record.leases.grant(what, lease_us, now).hold()), true)
+        let granted = record.leases.grant(what, lease_us, now);
+        let answer = Answer::Held(granted.hold());
+        record.leases.grants.push(granted);
+        (answer, true)
     }
 
     fn read_refused(&self, record: &RwLockRecord) -> Option<Answer> {

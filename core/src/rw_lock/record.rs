@@ -5,7 +5,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::{HoldId, MAX_HOLDS, MAX_READERS, Mode, OwnerId, REMEMBERED};
+use crate::call::packed;
 use crate::lease::{Granted, Leases, Released};
+use crate::record::binary::Rest;
 use crate::record::{read_exact, read_token};
 
 /// What is stored under the key of a read-write lock.
@@ -37,12 +39,16 @@ pub(crate) struct HoldEnd {
 }
 
 impl Mode {
-    /// The letter that stands for it in a record; in upper case for a hold that was given back.
+    /// The letter that stands for it in a record; in its text in upper case for a hold that was given back.
     pub(super) fn letter(self) -> char {
         match self {
             Mode::Read => 'r',
             Mode::Write => 'w',
         }
+    }
+
+    fn of_letter(letter: u8) -> Option<Self> {
+        [Mode::Read, Mode::Write].into_iter().find(|mode| mode.letter() == char::from(letter))
     }
 }
 
@@ -57,7 +63,7 @@ impl RwLockRecord {
         self.leases.forget_at().max(self.kept_until)
     }
 
-    /// The text that the scripts read and write: see rw_lock_record.lua.
+    /// What its bytes say, as text.
     pub(crate) fn to_text(&self) -> String {
         let Leases { token, wake, grants, released } = &self.leases;
         let mut text = format!("{} {token} {} {}", Self::TAG, self.kept_until, wake.0);
@@ -74,7 +80,54 @@ impl RwLockRecord {
         text
     }
 
-    /// Reads what follows the tag of such a text.
+    /// The bytes that follow the tag and a colon, as the scripts read and write them: see rw_lock_record.lua.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let Leases { token, wake, grants, released } = &self.leases;
+        let mut bytes = Vec::new();
+        bytes.extend([*token, self.kept_until, wake.0].into_iter().flat_map(packed));
+        bytes.extend((grants.len() as u16).to_le_bytes()); // at most MAX_READERS and a writer
+        for Granted { what: Grant { mode, owner, holds }, token, deadline } in grants {
+            bytes.push(mode.letter() as u8);
+            bytes.extend(owner.as_u128().to_be_bytes());
+            bytes.extend([*token, *deadline].into_iter().flat_map(packed));
+            bytes.push(holds.len() as u8); // at most MAX_HOLDS
+            bytes.extend(holds.iter().flat_map(|hold| hold.as_u128().to_be_bytes()));
+        }
+        for Released { what: HoldEnd { mode, id, owner, holds }, token, until } in released {
+            bytes.push(mode.letter() as u8);
+            bytes.extend(id.as_u128().to_be_bytes());
+            bytes.extend(owner.as_u128().to_be_bytes());
+            bytes.extend(packed(*token));
+            bytes.push(*holds as u8); // at most MAX_HOLDS
+            bytes.extend(packed(*until));
+        }
+        bytes
+    }
+
+    /// Reads such bytes.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<RwLockRecord> {
+        let mut rest = Rest(bytes);
+        let mut record = RwLockRecord::new(rest.token()?, rest.double()?, rest.double()?);
+        for _ in 0..rest.count()? {
+            let mode = Mode::of_letter(rest.byte()?)?;
+            let owner = OwnerId::from_u128(rest.id()?);
+            let (token, deadline) = (rest.double()?, rest.double()?);
+            let holds = (0..rest.byte()?).map(|_| rest.id().map(HoldId::from_u128));
+            let what = Grant { mode, owner, holds: holds.collect::<Option<_>>()? };
+            record.leases.grants.push(Granted { what, token, deadline });
+        }
+        record.leases.released = rest.all(|rest| {
+            let mode = Mode::of_letter(rest.byte()?)?;
+            let (id, owner) = (HoldId::from_u128(rest.id()?), OwnerId::from_u128(rest.id()?));
+            let (token, holds) = (rest.double()?, rest.byte()?.into());
+            let what = HoldEnd { mode, id, owner, holds };
+            Some(Released { what, token, until: rest.double()? })
+        })?;
+        record.is_sound().then_some(record)
+    }
+
+    /// Reads what follows the tag of such a text, if it is exactly what [`Self::to_text`] makes of it: all that is
+    /// read so can be stored.
     pub(crate) fn from_text(rest: &str) -> Option<RwLockRecord> {
         let mut pieces = rest.split('|');
         let (token, times) = pieces.next()?.split_once(' ')?;
@@ -91,13 +144,19 @@ impl RwLockRecord {
                 _ => return None,
             }
         }
-        record.is_sound().then_some(record)
+        let is_it = || record.to_text().strip_prefix(Self::TAG) == Some(&format!(" {rest}"));
+        (record.is_sound() && is_it()).then_some(record)
     }
 
     fn is_sound(&self) -> bool {
         let Leases { grants, released, .. } = &self.leases;
         let writers = grants.iter().filter(|grant| grant.what.mode == Mode::Write).count();
-        writers <= 1 && grants.len() - writers <= MAX_READERS && released.len() <= REMEMBERED
+        let held = |holds: usize| (1..=MAX_HOLDS).contains(&holds);
+        writers <= 1
+            && grants.len() - writers <= MAX_READERS
+            && grants.iter().all(|grant| held(grant.what.holds.len()))
+            && released.len() <= REMEMBERED
+            && released.iter().all(|end| end.what.holds <= MAX_HOLDS as u64)
     }
 }
 
@@ -106,8 +165,7 @@ fn read_grant(mode: Mode, text: &str) -> Option<Granted<Grant>> {
     let owner = words.next()?.parse().ok()?;
     let [[token], [deadline]] = [read_exact(words.next()?)?, read_exact(words.next()?)?];
     let holds: Option<Vec<HoldId>> = words.map(|word| word.parse().ok()).collect();
-    let holds = holds.filter(|holds| (1..=MAX_HOLDS).contains(&holds.len()))?;
-    Some(Granted { what: Grant { mode, owner, holds }, token, deadline })
+    Some(Granted { what: Grant { mode, owner, holds: holds? }, token, deadline })
 }
 
 fn read_released(mode: Mode, text: &str) -> Option<Released<HoldEnd>> {

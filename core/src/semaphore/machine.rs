@@ -1,7 +1,5 @@
 //! The semaphore's state machine.
 
-use alloc::vec::Vec;
-
 use super::record::{Permits, SemaphoreRecord};
 use super::{
     Action, Answer, Grant, Inspect, Inspection, MAX_INSPECTED, Operation, PermitId, Reply,
@@ -65,7 +63,9 @@ impl Operation {
         }
         let what = Permits { id: self.id, count };
         let granted = record.grant(what, self.semaphore.lease_us, now.as_micros());
-        Ok((Answer::Held(granted.grant()), true))
+        let grant = granted.grant();
+        record.insert(granted);
+        Ok((Answer::Held(grant), true))
     }
 
     /// L3, L4.
@@ -76,9 +76,14 @@ impl Operation {
         now: Timestamp,
     ) -> (Answer, bool) {
         let Some(at) = record.position(self.id, token) else { return (Answer::NotHeld, false) };
-        let granted = &mut record.grants[at];
+        let mut granted = record.grants[at].clone();
         let is_longer = granted.extend(now.as_micros() + self.semaphore.lease_us);
-        (Answer::Held(granted.grant()), is_longer)
+        let grant = granted.grant();
+        if is_longer {
+            record.grants.remove(at);
+            record.insert(granted);
+        }
+        (Answer::Held(grant), is_longer)
     }
 
     /// L3, L10.
@@ -118,12 +123,10 @@ impl Inspect {
     }
 }
 
-/// From when on these grants leave room for `count` of `permits`; nothing where they do now.
+/// From when on these grants, in the order in which they end, leave room for `count` of `permits`; nothing where they do now.
 fn fits_at(grants: &[Granted<Permits>], permits: u64, count: u64) -> Option<Timestamp> {
     let mut used = used(grants);
-    let mut by_end: Vec<&Granted<Permits>> = grants.iter().collect();
-    by_end.sort_by_key(|granted| granted.deadline);
-    let mut ends = by_end.into_iter();
+    let mut ends = grants.iter();
     let mut fits_at = None;
     while used + count > permits {
         let next = ends.next().expect("at most all permits fit where nothing is in use");
@@ -147,6 +150,12 @@ fn load(slot: &Option<Record>, now: Timestamp) -> Result<SemaphoreRecord, Record
 }
 
 impl SemaphoreRecord {
+    /// Puts a grant among the others: they are in the order in which they end, and then of their tokens.
+    fn insert(&mut self, granted: Granted<Permits>) {
+        let at = self.grants.partition_point(|other| other.end() <= granted.end());
+        self.grants.insert(at, granted);
+    }
+
     /// Where the grant of this id is, if it is also that of the token.
     fn position(&self, id: PermitId, token: Option<u64>) -> Option<usize> {
         self.grants.iter().position(|granted| is_that(token, id, granted.token, granted.what.id))

@@ -18,8 +18,8 @@
 //! What it does not promise: those who are refused are not served in the order in which they came, and a
 //! failover that loses an acknowledged grant lets one more in.
 //!
-//! Each call reads all live grants, and one that changes something writes them: about 70 bytes for each.
-//! A semaphore of hundreds of permits is best used with counts of more than one, or seldom.
+//! Each call reads all live grants, and one that changes something writes them: 32 bytes for each. That is
+//! why a semaphore has at most [`MAX_PERMITS`].
 //!
 //! ```
 //! use core::time::Duration;
@@ -59,9 +59,9 @@ pub use crate::lease::REMEMBERED;
 pub(crate) use record::SemaphoreRecord;
 
 /// The most permits of one semaphore.
-pub const MAX_PERMITS: u64 = 1000;
+pub const MAX_PERMITS: u64 = 500;
 
-/// How many live grants [`Inspect`] names at most, the oldest first.
+/// How many live grants [`Inspect`] names at most: those that end first.
 pub const MAX_INSPECTED: usize = 100;
 
 /// How a semaphore is used: how many permits there are, how long a grant lasts, and how long a release is
@@ -88,7 +88,7 @@ impl Semaphore {
     pub fn new(permits: u64, lease: Duration, remember: Duration) -> Result<Self, ConfigError> {
         let what = "number of permits";
         if permits > MAX_PERMITS {
-            let bound = "what one record holds";
+            let bound = "what a server does at once";
             return Err(ConfigError::TooLarge { what, max: MAX_PERMITS, unit: "", bound });
         }
         Ok(Semaphore {

@@ -2,12 +2,16 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use super::{MAX_PERMITS, PermitId, REMEMBERED};
+use crate::call::packed;
 use crate::lease::{Granted, Leases, Released};
+use crate::record::binary::Rest;
 use crate::record::{read_exact, read_token};
 
-/// What is stored under the key of a semaphore. The counts are at most [`MAX_PERMITS`] together.
+/// What is stored under the key of a semaphore. The counts are at most [`MAX_PERMITS`] together, and the grants are in
+/// the order in which they end.
 pub(crate) type SemaphoreRecord = Leases<Permits, PermitId>;
 
 /// The permits of one grant.
@@ -17,10 +21,17 @@ pub(crate) struct Permits {
     pub(super) count: u64,
 }
 
+impl Granted<Permits> {
+    /// What grants are in the order of: no two have one token.
+    pub(super) fn end(&self) -> (u64, u64) {
+        (self.deadline, self.token)
+    }
+}
+
 impl SemaphoreRecord {
     pub(crate) const TAG: &'static str = "M1";
 
-    /// The text that the scripts read and write: see semaphore_record.lua.
+    /// What its bytes say, as text.
     pub(crate) fn to_text(&self) -> String {
         let mut text = format!("{} {} {}", Self::TAG, self.token, self.wake.0);
         for Granted { what: Permits { id, count }, token, deadline } in &self.grants {
@@ -32,7 +43,41 @@ impl SemaphoreRecord {
         text
     }
 
-    /// Reads what follows the tag of such a text.
+    /// The bytes that follow the tag and a colon, as the scripts read and write them: see semaphore_record.lua.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        bytes.extend([self.token, self.wake.0].into_iter().flat_map(packed));
+        bytes.extend((self.grants.len() as u16).to_le_bytes()); // at most MAX_PERMITS
+        for Granted { what: Permits { id, count }, token, deadline } in &self.grants {
+            bytes.extend(id.as_u128().to_be_bytes());
+            bytes.extend((*count as u16).to_le_bytes()); // at most MAX_PERMITS
+            bytes.extend([*token, *deadline].into_iter().flat_map(packed));
+        }
+        for Released { what: id, token, until } in &self.released {
+            bytes.extend(id.as_u128().to_be_bytes());
+            bytes.extend([*token, *until].into_iter().flat_map(packed));
+        }
+        bytes
+    }
+
+    /// Reads such bytes.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<SemaphoreRecord> {
+        let mut rest = Rest(bytes);
+        let mut record = Leases::new(rest.token()?, rest.double()?);
+        for _ in 0..rest.count()? {
+            let (id, count) = (PermitId::from_u128(rest.id()?), rest.count()?.into());
+            let (token, deadline) = (rest.double()?, rest.double()?);
+            record.grants.push(Granted { what: Permits { id, count }, token, deadline });
+        }
+        record.released = rest.all(|rest| {
+            let (what, token) = (PermitId::from_u128(rest.id()?), rest.double()?);
+            Some(Released { what, token, until: rest.double()? })
+        })?;
+        record.is_sound().then_some(record)
+    }
+
+    /// Reads what follows the tag of such a text, if it is exactly what [`Self::to_text`] makes of it: all that is
+    /// read so can be stored.
     pub(crate) fn from_text(rest: &str) -> Option<SemaphoreRecord> {
         let mut pieces = rest.split('|');
         let (token, wake) = pieces.next()?.split_once(' ')?;
@@ -50,13 +95,16 @@ impl SemaphoreRecord {
                 record.released.push(Released { what: id, token, until });
             }
         }
-        record.is_sound().then_some(record)
+        let is_it = || record.to_text().strip_prefix(Self::TAG) == Some(&format!(" {rest}"));
+        (record.is_sound() && is_it()).then_some(record)
     }
 
     fn is_sound(&self) -> bool {
         let mut counts = self.grants.iter().map(|granted| granted.what.count);
         let total =
             counts.try_fold(0_u64, |total, count| (count > 0).then(|| total.saturating_add(count)));
-        total.is_some_and(|total| total <= MAX_PERMITS) && self.released.len() <= REMEMBERED
+        total.is_some_and(|total| total <= MAX_PERMITS)
+            && self.grants.is_sorted_by(|one, next| one.end() < next.end())
+            && self.released.len() <= REMEMBERED
     }
 }

@@ -1,5 +1,5 @@
 //! The lock a second time, as plainly as it can be said: everything follows from the list of
-//! operations that were done, and of what was written about those who wait.
+//! operations that were done, and of what was written about the waiters.
 
 use lockage_core::lock::MAX_HOLDS;
 
@@ -7,7 +7,7 @@ use super::history::{Done, End, ended, grant, holds};
 use super::{Action, Grant, Op, Outcome, Sight, Subject};
 
 /// How many wait in line at most (L9).
-const PLACES: usize = 256;
+const PLACES: usize = 100;
 
 /// One lock, as the contract says it behaves.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +19,7 @@ pub struct Reference {
     wake_us: u64,
 }
 
-/// What a write meant to those who wait in line: it also drops the places that have ended.
+/// What a write meant to the waiters in line: it also drops the places that have ended.
 #[derive(Clone, Copy, Debug)]
 enum Turn {
     Asked { owner: u128, until_us: u64 },

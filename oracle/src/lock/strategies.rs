@@ -223,7 +223,7 @@ pub fn trace(max_steps: usize, backwards: bool) -> BoxedStrategy<Trace> {
     // Some traces have leases so short that a clock that is behind gives out more tokens than a
     // lease has microseconds.
     let hasty = prop::bool::weighted(0.3);
-    // In some, those who wait do so for long, and all for as long, so that there are several of them.
+    // In some, the waiters wait for long, and all for as long, so that there are several of them.
     let patient = prop::bool::weighted(0.5);
     let traces = (start, hasty, patient, vec(step(), 1..=max_steps));
     traces

@@ -55,22 +55,22 @@ pub fn fenced_values_are_the_same_in_three_places(place: &impl Place) {
 
 pub fn a_semaphore_of_the_most_permits_is_the_same_in_three_places(place: &impl Place) {
     let (mut model, mut key) = (Model::new(Time::Store), place.key(Time::Store));
-    let semaphore = Semaphore::new(1000, HOUR, HOUR).unwrap();
+    let semaphore = Semaphore::new(500, HOUR, HOUR).unwrap();
     let acquire = |id| semaphore.acquire(PermitId::from_u128(id), 4, Timestamp::MAX).unwrap();
-    for id in 0..251 {
+    for id in 0..126 {
         let expected = model.execute(&acquire(id), at(id as u64)).unwrap();
         assert_eq!(key.execute(&acquire(id), at(id as u64)), Ok(expected));
         let fits = matches!(expected.answer, semaphore::Answer::Held(_));
-        assert_eq!(fits, id < 250, "{expected:?}");
+        assert_eq!(fits, id < 125, "{expected:?}");
     }
     assert_eq!(key.held(), model.held());
     // Five more fit when the two oldest are over.
-    let five = semaphore.acquire(PermitId::from_u128(250), 5, Timestamp::MAX).unwrap();
+    let five = semaphore.acquire(PermitId::from_u128(125), 5, Timestamp::MAX).unwrap();
     let answer = model.execute(&five, at(1000)).unwrap().answer;
     assert_eq!(answer, semaphore::Answer::Full { fits_at: at(3_600_000_001) });
     let inspect = semaphore.inspect();
     let seen = model.execute(&inspect, at(1000)).unwrap();
-    assert_eq!((seen.used, seen.holders, seen.grants.len()), (1000, 250, 100));
+    assert_eq!((seen.used, seen.holders, seen.grants.len()), (500, 125, 100));
     assert_eq!(key.execute(&inspect, at(1000)), Ok(seen));
 }
 
@@ -78,22 +78,22 @@ pub fn as_many_readers_as_fit_are_the_same_in_three_places(place: &impl Place) {
     let (mut model, mut key) = (Model::new(Time::Store), place.key(Time::Store));
     let lock = RwLock::new(HOUR, HOUR).unwrap();
     let mut last = None;
-    for number in 0..257 + 64 {
-        // 256 readers and one too many; then the first one reads as often as it may, and once too often.
-        let owner = OwnerId::from_u128(if number <= 256 { number } else { 0 });
+    for number in 0..65 + 8 {
+        // 64 readers and one too many; then the first one reads as often as it may, and once too often.
+        let owner = OwnerId::from_u128(if number <= 64 { number } else { 0 });
         let read = lock.read(owner, HoldId::from_u128(number), Timestamp::MAX);
         let now = at(number as u64);
         let expected = model.execute(&read, now).unwrap();
         assert_eq!(key.execute(&read, now), Ok(expected));
         let fits = !matches!(expected.answer, rw_lock::Answer::TooMany { .. });
-        assert_eq!(fits, number != 256 && number != 256 + 64, "{number}: {expected:?}");
+        assert_eq!(fits, number != 64 && number != 64 + 8, "{number}: {expected:?}");
         last = Some(expected.answer);
     }
     // The first reader's lease ends an hour after its last hold that was granted.
-    assert_eq!(last, Some(rw_lock::Answer::TooMany { retry_at: at(3_600_000_000 + 319) }));
+    assert_eq!(last, Some(rw_lock::Answer::TooMany { retry_at: at(3_600_000_000 + 71) }));
     assert_eq!(key.held(), model.held());
     let seen = model.execute(&lock.inspect(), at(400)).unwrap();
-    assert_eq!((seen.holders.len(), seen.holders[0].hold.holds), (256, 64));
+    assert_eq!((seen.holders.len(), seen.holders[0].hold.holds), (64, 8));
     assert_eq!(key.execute(&lock.inspect(), at(400)), Ok(seen));
 }
 

@@ -98,6 +98,9 @@ fn broken_records_are_damaged_in_rust_and_in_lua() {
         ("V1 9007199254740992 1763700000001000 =", damaged),
         ("V1 5 9007199254740992 =", damaged),
         ("V1 -5 1763700000001000 =", damaged),
+        ("V1 0000000000000005 1763700000001000 =", None),
+        ("V1 00000000000000005 1763700000001000 =", damaged),
+        ("V1 5 01763700000001000 =", damaged),
         ("V2 5 1763700000001000 =", Some(RecordError::OtherVersion)),
         ("F1 9 60000000 1763700000000000 4", Some(RecordError::OtherKind)),
     ] {

@@ -30,7 +30,7 @@ const DEFAULT_CASES: u32 = 300;
 /// The key of a lock "one".
 const KEY: &[u8] = b"lockage:{one}";
 
-/// The longest trace: a few grants, more operations than are remembered, and several who wait in line.
+/// The longest trace: a few grants, more operations than are remembered, and several waiters in line.
 const STEPS: usize = 48;
 
 #[test]

@@ -19,7 +19,7 @@ use super::scripts::broken;
 
 const CASES: u32 = 1_500;
 
-/// The longest trace: a few grants, more operations than are remembered, and several who wait in
+/// The longest trace: a few grants, more operations than are remembered, and several waiters in
 /// line.
 const STEPS: usize = 48;
 
@@ -36,7 +36,7 @@ fn plain_scripts_that_are_broken_are_killed() {
     use ScriptId::{
         FastLockAcquire as Acquire, FastLockRelease as Release, FastLockRenew as Renew,
     };
-    killed(Law::L1, Acquire, "elseif owner == who and holds < 256 then", "elseif holds < 256 then");
+    killed(Law::L1, Acquire, "elseif owner == who and holds < 64 then", "elseif holds < 256 then");
     killed(
         Law::L2,
         Release,
@@ -180,7 +180,7 @@ fn a_place_that_is_written_too_late_is_killed_by_l9() {
 
 #[test]
 fn a_place_that_never_ends_is_killed_by_l9() {
-    killed(Law::L9, ScriptId::LockAcquire, "if now < tonumber(till) then", "if true then");
+    killed(Law::L9, ScriptId::LockAcquire, "if now < till then", "if true then");
 }
 
 #[test]

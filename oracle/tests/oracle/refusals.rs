@@ -30,7 +30,24 @@ pub(crate) fn refuses_records(
     for (text, expected) in sound.iter().map(|text| (text, None)).chain(damaged) {
         let stored = Stored::Text(text.clone());
         assert_eq!(Record::read(&stored).err(), expected, "{text}");
-        refuses(&[b"SET", KEY.as_bytes(), text.as_bytes()], expected, &run);
+        refuses(&[b"SET", KEY.as_bytes(), &stored.to_bytes()[0]], expected, &run);
+    }
+}
+
+/// The same of a record in binary, of which nothing is wrong, and of bytes that are none.
+///
+/// # Panics
+/// Where that is not so.
+pub(crate) fn refuses_binary_records(
+    sound: &[Vec<u8>],
+    damaged: &[Vec<u8>],
+    run: impl Fn(&mut Simulated<'_>, Timestamp) -> Result<(), String>,
+) {
+    let damaged = damaged.iter().map(|bytes| (bytes, Some(RecordError::Damaged)));
+    for (bytes, expected) in sound.iter().map(|bytes| (bytes, None)).chain(damaged) {
+        let read = Record::read(&Stored::of_string(bytes));
+        assert_eq!(read.err(), expected, "{bytes:?}");
+        refuses(&[b"SET", KEY.as_bytes(), bytes], expected, &run);
     }
 }
 
@@ -45,6 +62,7 @@ pub(crate) fn refuses_strangers(
     let (key, kind) = (KEY.as_bytes(), Some(RecordError::OtherKind));
     let version = Some(RecordError::OtherVersion);
     refuses(&[b"SET", key, other_version.as_bytes()], version, &run);
+    refuses(&[b"SET", key, other_version.replace(' ', ":").as_bytes()], version, &run);
     refuses(&[b"SET", key, b""], kind, &run);
     refuses(&[b"SET", key, b"F1 10 60000000 1763700000000000 1"], kind, &run);
     refuses(&[b"RPUSH", key, other_version.as_bytes()], kind, &run);

@@ -12,7 +12,9 @@ use lockage_oracle::properties::{cases, property};
 use lockage_oracle::property::Property as Law;
 use lockage_oracle::rw_lock::{LAWS, Reference, any_trace, forward};
 
-use super::refusals::{limiters_refuse, refuses_argument, refuses_records, refuses_strangers};
+use super::refusals::{
+    limiters_refuse, refuses_argument, refuses_binary_records, refuses_records, refuses_strangers,
+};
 use super::scripts::judged;
 
 const STEPS: usize = 40;
@@ -123,13 +125,17 @@ fn d12_damaged_records_are_refused_and_kept() {
     let sound = [
         "W1 0 0 0".to_owned(),
         "W1 7881299347898366 9 9007199254740991".to_owned(),
-        format!("W1 5 0 0|w{id} 5 9 {id}{}", grant.repeat(256)),
-        format!("W1 5 0 0|r{id} 5 9007199254740991{}", format!(" {id}").repeat(64)),
-        format!("W1 5 0 0{}|w{id} 005 9 {id}", released.repeat(16)),
+        format!("W1 5 0 0|w{id} 5 9 {id}{}", grant.repeat(64)),
+        format!("W1 5 0 0|r{id} 5 9007199254740991{}", format!(" {id}").repeat(8)),
+        format!("W1 5 0 0|w{id} 5 9 {id}{}", released.repeat(16)),
         format!("W1 5 0 0|W{id} {id} 1 0 9"),
     ];
     let damaged = [
         "W1 0 0".to_owned(),
+        "W1 00 0 0".to_owned(),
+        format!("W1 5 0 0{released}{grant}"),
+        format!("W1 5 0 0|w{id} 005 9 {id}"),
+        format!("W1 5 0 0|R{id} {id} 1 9 9"),
         "W1 0 0 0 0".to_owned(),
         "W1 7881299347898368 0 0".to_owned(),
         "W1 5 9007199254740992 0".to_owned(),
@@ -146,8 +152,8 @@ fn d12_damaged_records_are_refused_and_kept() {
         format!("W1 5 0 0|r{id} 5 9 {id}0"),
         format!("W1 5 0 0|r{id} 5 x {id}"),
         format!("W1 5 0 0|r{id} 5 9007199254740992 {id}"),
-        format!("W1 5 0 0|r{id} 5 9{}", format!(" {id}").repeat(65)),
-        format!("W1 5 0 0{}", grant.repeat(257)),
+        format!("W1 5 0 0|r{id} 5 9{}", format!(" {id}").repeat(9)),
+        format!("W1 5 0 0{}", grant.repeat(65)),
         format!("W1 5 0 0{}", format!("|w{id} 5 9 {id}").repeat(2)),
         format!("W1 5 0 0|R{id} {id} 1 0"),
         format!("W1 5 0 0|R{id} x 1 0 9"),
@@ -162,7 +168,64 @@ fn d12_damaged_records_are_refused_and_kept() {
         assert!(inspected == acquired && renewed == acquired && released == acquired);
         acquired
     });
+    let (sound, damaged) = binary_records();
+    refuses_binary_records(&sound, &damaged, |key, now| key.execute(&read, now).map(|_| ()));
     refuses_strangers("W2 0 0 0", |key, now| key.execute(&read, now).map(|_| ()));
+}
+
+/// Records in binary: sound ones, and damaged ones.
+fn binary_records() -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    let exact = (1 << 53) - 1;
+    let number = |number: u64| (number as f64).to_le_bytes().to_vec();
+    let head = |numbers: [u64; 3], grants: u16| {
+        [b"W1:".to_vec(), numbers.map(number).concat(), grants.to_le_bytes().to_vec()].concat()
+    };
+    let grant = |mode: u8, [token, deadline]: [u64; 2], said: u8, holds: usize| {
+        let numbers = [number(token), number(deadline)].concat();
+        [&[mode][..], &[7; 16], &numbers, &[said], &[9; 16].repeat(holds)].concat()
+    };
+    let one = |mode, numbers, holds: u8| {
+        [head([5, 0, 0], 1), grant(mode, numbers, holds, holds.into())].concat()
+    };
+    let released = |mode: u8, token: u64, holds: u8, until: u64| {
+        let tail = [number(token), vec![holds], number(until)].concat();
+        [&[mode][..], &[7; 16], &[9; 16], &tail].concat()
+    };
+    let with = |ends: &[Vec<u8>]| [head([5, 0, 0], 0), ends.concat()].concat();
+    let whole = one(b'r', [5, 9], 2);
+    let writer = grant(b'w', [exact, exact], 8, 8);
+    let reader = grant(b'r', [5, 9], 1, 1);
+    let sound = vec![
+        whole.clone(),
+        [head([7_881_299_347_898_367, exact, exact], 65), writer.clone(), reader.repeat(64)]
+            .concat(),
+        with(&vec![released(b'w', exact, 8, exact); 16]),
+    ];
+    let damaged = vec![
+        b"W1 5 0 0".to_vec(),
+        whole[..3].to_vec(),
+        whole[..28].to_vec(),
+        whole[..40].to_vec(),
+        whole[..whole.len() - 1].to_vec(),
+        [&whole[..], &[0]].concat(),
+        head([7_881_299_347_898_368, 0, 0], 0),
+        head([5, exact + 1, 0], 0),
+        head([5, 0, exact + 1], 0),
+        head([5, 0, 0], 1),
+        one(b'x', [5, 9], 1),
+        one(b'r', [exact + 1, 9], 1),
+        one(b'r', [5, exact + 1], 1),
+        one(b'r', [5, 9], 0),
+        one(b'r', [5, 9], 9),
+        [head([5, 0, 0], 2), writer.repeat(2)].concat(),
+        [head([5, 0, 0], 65), reader.repeat(65)].concat(),
+        with(&[released(b'R', 5, 0, 9)]),
+        with(&[released(b'r', exact + 1, 0, 9)]),
+        with(&[released(b'r', 5, 9, 9)]),
+        with(&[released(b'r', 5, 0, exact + 1)]),
+        with(&vec![released(b'r', 5, 0, 9); 17]),
+    ];
+    (sound, damaged)
 }
 
 #[test]
@@ -199,13 +262,13 @@ fn wrong_arguments_are_refused() {
 #[test]
 fn the_scripts_obey_every_law_and_broken_ones_are_killed_by_them() {
     use ScriptId::{RwLockAcquire as Acquire, RwLockRelease as Release, RwLockRenew as Renew};
-    let live = "if now < grant.deadline then";
+    let live = "if now < deadline then";
     let mutants = [
-        (Law::L1, Acquire, live, "if now + 1 < grant.deadline then"),
+        (Law::L1, Acquire, live, "if now + 1 < deadline then"),
         (Law::L1, Acquire, "till = max(till, grant.deadline)", "till = till"),
         (Law::L1, Acquire, "till = max(till or 0, grant.deadline)", "till = till"),
         (Law::L1, Release, "table.remove(grants, at)", "table.remove(grants)"),
-        (Law::L2, Acquire, live, "if now <= grant.deadline then"),
+        (Law::L2, Acquire, live, "if now <= deadline then"),
         (Law::L2, Acquire, "till = max(till or 0, grant.deadline)", "till = grant.deadline"),
         (Law::L2, Acquire, "why = UPGRADE", "why = REFUSED"),
         (Law::L2, Acquire, "if mode == 'w' then kept_till = 0 end", ""),
@@ -213,7 +276,7 @@ fn the_scripts_obey_every_law_and_broken_ones_are_killed_by_them() {
         (
             Law::L2,
             Release,
-            "if #grant.holds == 0 then table.remove(grants, at) end",
+            "if grant.holds == 0 then table.remove(grants, at) end",
             "table.remove(grants, at)",
         ),
         (Law::L3, Renew, "grant.token ~= tonumber(ARGV[5])", "false"),
@@ -260,11 +323,11 @@ fn the_scripts_obey_every_law_and_broken_ones_are_killed_by_them() {
         ),
         (Law::L12, Acquire, "wake >= now + ceil(span / 2)", "false"),
         (Law::L12, Release, "if now >= wake then return 0 end", ""),
-        (Law::L12, Release, "#grant.holds == 0 and wake_up() or 0", "wake_up()"),
+        (Law::L12, Release, "grant.holds == 0 and wake_up() or 0", "wake_up()"),
         (
             Law::L12,
             Release,
-            "#grant.holds == 0 and wake_up() or 0",
+            "grant.holds == 0 and wake_up() or 0",
             "#grants == 0 and wake_up() or 0",
         ),
         (Law::L12, Release, "one.token, one.holds, 0}", "one.token, one.holds, wake_up()}"),

@@ -12,7 +12,9 @@ use lockage_oracle::properties::{cases, property};
 use lockage_oracle::property::Property as Law;
 use lockage_oracle::semaphore::{LAWS, Reference, any_trace, forward};
 
-use super::refusals::{limiters_refuse, refuses_argument, refuses_records, refuses_strangers};
+use super::refusals::{
+    limiters_refuse, refuses_argument, refuses_binary_records, refuses_records, refuses_strangers,
+};
 use super::scripts::judged;
 
 const STEPS: usize = 40;
@@ -92,8 +94,8 @@ fn l12_each_who_waits_is_told_for_half_of_the_time() {
 fn what_no_semaphore_can_have_is_refused_when_it_is_built() {
     let zero = Duration::ZERO;
     assert!(matches!(Semaphore::new(0, HOUR, HOUR), Err(ConfigError::Zero { .. })));
-    let many = Semaphore::new(1001, HOUR, HOUR);
-    assert!(matches!(many, Err(ConfigError::TooLarge { max: 1000, .. })));
+    let many = Semaphore::new(501, HOUR, HOUR);
+    assert!(matches!(many, Err(ConfigError::TooLarge { max: 500, .. })));
     assert!(matches!(Semaphore::new(1, zero, HOUR), Err(ConfigError::Zero { .. })));
     assert!(matches!(Semaphore::new(1, HOUR, zero), Err(ConfigError::Zero { .. })));
     let semaphore = Semaphore::new(1, HOUR, HOUR).unwrap();
@@ -111,12 +113,18 @@ fn d12_damaged_records_are_refused_and_kept() {
     let sound = [
         "M1 0 0".to_owned(),
         "M1 7881299347898366 9007199254740991".to_owned(),
-        format!("M1 5 0|g{id} 1000 5 9007199254740991"),
+        format!("M1 5 0|g{id} 500 5 9007199254740991"),
         format!("M1 5 0{}", released.repeat(16)),
-        format!("M1 5 0|r{id} 1 9|g{id} 2 007 9"),
+        format!("M1 5 0|g{id} 1 6 8|g{id} 2 7 8|r{id} 1 9"),
     ];
     let damaged = [
         "M1 ".to_owned(),
+        "M1 05 0".to_owned(),
+        format!("M1 5 0|r{id} 1 9|g{id} 2 7 9"),
+        format!("M1 5 0|g{id} 2 007 9"),
+        format!("M1 5 0|g{id} 2 7 9|g{id} 2 8 8"),
+        format!("M1 5 0|g{id} 2 7 9|g{id} 2 6 9"),
+        format!("M1 5 0|g{id} 2 7 9|g{id} 2 7 9"),
         "M1 x".to_owned(),
         "M1 1".to_owned(),
         "M1 1 2 3".to_owned(),
@@ -135,8 +143,8 @@ fn d12_damaged_records_are_refused_and_kept() {
         format!("M1 5 0|g{id} 1 5 9 9"),
         format!("M1 5 0|g{id} 1 0x5 9"),
         format!("M1 5 0|g{id} 0 5 9"),
-        format!("M1 5 0|g{id} 1001 5 9"),
-        format!("M1 5 0|g{id} 600 5 9|g{id} 401 5 9"),
+        format!("M1 5 0|g{id} 501 5 9"),
+        format!("M1 5 0|g{id} 300 5 9|g{id} 201 6 9"),
         format!("M1 5 0|g{id} 1 5 9007199254740992"),
         format!("M1 5 0|g{id} 18446744073709551616 5 9"),
         format!("M1 5 0|r{id} 1"),
@@ -153,6 +161,48 @@ fn d12_damaged_records_are_refused_and_kept() {
         );
         acquired
     });
+    let binary = |token: u64, wake: u64, grants: u16, body: &[[u64; 3]], released: &[u64]| {
+        let number = |number: u64| (number as f64).to_le_bytes().to_vec();
+        let mut bytes = [b"M1:".to_vec(), number(token), number(wake)].concat();
+        bytes.extend(grants.to_le_bytes());
+        for [count, token, deadline] in body {
+            let numbers = [number(*token), number(*deadline)].concat();
+            bytes.extend([&[7; 16][..], &count.to_le_bytes()[..2], &numbers].concat());
+        }
+        for until in released {
+            bytes.extend([&[7; 16][..], &number(5), &number(*until)].concat());
+        }
+        bytes
+    };
+    let (exact, grant) = ((1 << 53) - 1, [500, 5, 9]);
+    let whole = binary(5, 0, 1, &[grant], &[9]);
+    let sound = [
+        whole.clone(),
+        binary(0, 0, 0, &[], &[]),
+        binary(7_881_299_347_898_367, exact, 1, &[[1, exact, exact]], &[exact; 16]),
+        binary(5, 0, 2, &[[1, 5, 9], [1, 6, 9]], &[]),
+    ];
+    let damaged = [
+        b"M1 5 0".to_vec(),
+        whole[..3].to_vec(),
+        whole[..20].to_vec(),
+        whole[..whole.len() - 1].to_vec(),
+        [&whole[..], &[0]].concat(),
+        binary(7_881_299_347_898_368, 0, 0, &[], &[]),
+        binary(5, exact + 1, 0, &[], &[]),
+        binary(5, 0, 2, &[grant], &[]),
+        binary(5, 0, u16::MAX, &[grant], &[]),
+        binary(5, 0, 1, &[[0, 5, 9]], &[]),
+        binary(5, 0, 1, &[[501, 5, 9]], &[]),
+        binary(5, 0, 2, &[[300, 5, 9], [201, 6, 9]], &[]),
+        binary(5, 0, 2, &[[1, 5, 9], [1, 6, 8]], &[]),
+        binary(5, 0, 2, &[[1, 6, 9], [1, 5, 9]], &[]),
+        binary(5, 0, 1, &[[1, exact + 1, 9]], &[]),
+        binary(5, 0, 1, &[[1, 5, exact + 1]], &[]),
+        binary(5, 0, 0, &[], &[exact + 1]),
+        binary(5, 0, 0, &[], &[9; 17]),
+    ];
+    refuses_binary_records(&sound, &damaged, |key, now| key.execute(&acquire, now).map(|_| ()));
     refuses_strangers("M2 0 0", |key, now| key.execute(&acquire, now).map(|_| ()));
 }
 
@@ -175,7 +225,7 @@ fn wrong_arguments_are_refused() {
         (4, "1.5"),
         (4, "9007199254740992"),
         (5, "0"),
-        (5, "1001"),
+        (5, "501"),
         (5, ""),
         (6, "0"),
         (6, "1125899906842625"),
@@ -196,47 +246,42 @@ fn the_scripts_obey_every_law_and_broken_ones_are_killed_by_them() {
     use ScriptId::{
         SemaphoreAcquire as Acquire, SemaphoreRelease as Release, SemaphoreRenew as Renew,
     };
-    let fits = "if used + count > permits then";
+    let of_token = "read_semaphore(id, tonumber(ARGV[4]))";
     let mutants = [
-        (Law::L1, Acquire, fits, "if used > permits then"),
-        (Law::L1, Acquire, fits, "if used + count > permits + 1 then"),
+        (Law::L1, Acquire, "used > room", "used - permits > room"),
+        (Law::L1, Acquire, "used > room", "used > room + 1"),
         (Law::L1, Acquire, "if now < deadline then", "if now + 1 < deadline then"),
-        (Law::L1, Release, "table.remove(grants, at)", "table.remove(grants)"),
-        (Law::L2, Acquire, "used = used + count", "used = used + count + 1"),
-        (Law::L2, Acquire, "one.deadline < other.deadline", "one.deadline > other.deadline"),
+        (
+            Law::L1,
+            Release,
+            "gone or at, gone and gone + 34 or at",
+            "gone and behind - 34 or at, gone and behind or at",
+        ),
+        (Law::L2, Acquire, "used > room", "used >= room"),
+        (Law::L2, Acquire, "fits_at = deadline", "fits_at = deadline + 1"),
         (Law::L2, Acquire, "if now < deadline then", "if now <= deadline then"),
         (Law::L2, Acquire, "if count > permits then", "if count >= permits then"),
         (Law::L2, Acquire, "if now > tonumber(ARGV[7])", "if now >= tonumber(ARGV[7])"),
-        (
-            Law::L3,
-            Release,
-            "position(grants, ARGV[3], tonumber(ARGV[4]))",
-            "position(grants, ARGV[3])",
-        ),
-        (
-            Law::L3,
-            Renew,
-            "position(grants, ARGV[3], tonumber(ARGV[4]))",
-            "position(grants, ARGV[3])",
-        ),
+        (Law::L3, Release, of_token, "read_semaphore(id)"),
+        (Law::L3, Renew, of_token, "read_semaphore(id)"),
         (Law::L3, Release, "if now < till then", "if now <= till then"),
         (Law::L4, Renew, "if now < deadline then", "if true then"),
-        (Law::L4, Renew, "if grant.deadline < lease_end then", "if true then"),
+        (Law::L4, Renew, "if own.deadline < lease_end then", "if true then"),
         (Law::L5, Acquire, "max(now, token + 1)", "token + 1"),
         (Law::L5, Acquire, "max(now, token + 1)", "now"),
-        (Law::L10, Acquire, "if at and grants[at].count == count then", "if false then"),
-        (Law::L10, Acquire, "if at or position(released, ARGV[3]) then", "if at then"),
-        (Law::L10, Release, "released[#released + 1] = {id = grant.id", "local _ = {id = grant.id"),
+        (Law::L10, Acquire, "if own and own.count == count then", "if false then"),
+        (Law::L10, Acquire, "if own or given_back then", "if own then"),
+        (Law::L10, Release, "released[#released + 1] = pack", "local _ = pack"),
         (Law::L10, Acquire, "if span == 0 or", "if"),
         (Law::L12, Acquire, "wake = now + span", "wake = now + floor(span / 2) - 1"),
         (Law::L12, Acquire, "wake >= now + ceil(span / 2)", "false"),
         (Law::L12, Acquire, "if waits(tonumber(ARGV[8])) then commit() end", ""),
         (Law::L12, Release, "if now >= wake then return 0 end", ""),
         (Law::L12, Release, "if now >= wake then return 0 end", "if now > wake then return 0 end"),
-        (Law::L12, Release, "grant.token, wake_up()}", "grant.token, 0}"),
-        (Law::L12, Release, "released[at].token, 0}", "released[at].token, wake_up()}"),
-        (Law::D9, Acquire, "keep = max(keep, grant.deadline)", ""),
-        (Law::D9, Release, "keep = max(keep, one.till)", ""),
+        (Law::L12, Release, "own.token, wake_up()}", "own.token, 0}"),
+        (Law::L12, Release, "given_back, 0}", "given_back, wake_up()}"),
+        (Law::D9, Acquire, "grant and grant.deadline or 0", "0"),
+        (Law::D9, Release, "keep = max(keep, unpack('<d', one, 25))", ""),
     ];
     judged(&LAWS, &mutants, (CASES, forward(STEPS)), |laws, key, trace| {
         play::obeys::<Reference>(laws, key, trace)

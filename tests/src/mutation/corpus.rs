@@ -7,6 +7,7 @@
 
 use lockage_core::{
     Encoded, ScriptCall, ScriptId, Stored, Timestamp, read_integer_reply, read_packed_reply,
+    read_string_reply,
 };
 use lockage_oracle::key::Held;
 use lockage_sim::store::{RespValue, SimStore};
@@ -297,7 +298,9 @@ impl Call {
             (reply, _) => reply,
         };
         match reply {
-            Ok(RespValue::Array(elements)) => elements.iter().map(integer).collect(),
+            Ok(RespValue::Array(elements)) => {
+                elements.iter().map(integers).collect::<Result<Vec<_>, _>>().map(|all| all.concat())
+            }
             Ok(RespValue::Integer(integer)) => Ok(read_integer_reply(integer).to_vec()),
             Ok(RespValue::Bulk(bytes)) => Ok(match read_packed_reply(&bytes) {
                 Some(numbers) => numbers,
@@ -310,9 +313,10 @@ impl Call {
     }
 }
 
-fn integer(element: &RespValue) -> Result<i64, String> {
+fn integers(element: &RespValue) -> Result<Vec<i64>, String> {
     match element {
-        RespValue::Integer(number) => Ok(*number),
+        RespValue::Integer(number) => Ok(vec![*number]),
+        RespValue::Bulk(bytes) => Ok(read_string_reply(bytes).collect()),
         other => Err(format!("not a number: {other:?}")),
     }
 }

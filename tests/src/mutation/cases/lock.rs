@@ -5,6 +5,7 @@ use lockage_core::ScriptId::{
     LockInspect, LockRelease, LockRenew, LockWithdraw,
 };
 
+use super::locks::DIGITS;
 use super::{Cases, id};
 
 pub(super) fn all() -> Vec<Cases> {
@@ -39,9 +40,10 @@ fn of_holders() -> Cases {
         held(2) + &broken,
         held(3) + &broken + &back,
         held(40),
-        held(255),
-        held(256),
-        held(257),
+        held(63),
+        held(64),
+        held(65),
+        of_one.clone() + DIGITS + " " + &holds(3),
         held(3) + " ",
         held(3).replace(' ', "  "),
         head(1, "1000 900 6000 0 0") + &holds(2) + &broken,
@@ -82,13 +84,13 @@ fn of_those_who_wait() -> Cases {
     let records = [
         free(0) + &places(1, 3),
         free(1500) + &places(3, 1),
-        free(0) + &places(1, 255),
-        free(0) + &places(2, 256),
-        free(0) + &places(2, 257),
+        free(0) + &places(1, 99),
+        free(0) + &places(2, 100),
+        free(0) + &places(2, 101),
         held(1500),
         held(1500) + &places(1, 3),
-        held(0) + &places(3, 255),
-        held(0) + &places(3, 256),
+        held(0) + &places(3, 99),
+        held(0) + &places(3, 100),
     ];
     let mut calls = Vec::new();
     for now in [1000, 1499, 1500, 2500, 2501, 2502, 3000] {
@@ -116,8 +118,12 @@ fn of_labels() -> Cases {
     let long = "l".repeat(64);
     let held = |label: &str| head(1, &format!("3000 900 6000 0 0{label}")) + &holds(1);
     let labels = ["", " ", " web-1/77", " abcdef", " abcdefg", " two words", "  spaces"];
-    let records = labels.map(held).into_iter().chain([String::new(), held(&format!(" {long}"))]);
-    let mut calls = vec![(LockInspect, "1000".to_owned())];
+    // A label of nobody.
+    let free = head(0, "0 900 6000 0 0 web-1/77") + &places(1, 1);
+    let others = [String::new(), held(&format!(" {long}")), free];
+    let records = labels.map(held).into_iter().chain(others);
+    let mut calls =
+        vec![(LockInspect, "1000".to_owned()), (LockWithdraw, format!("1000 {}", id(1)))];
     let asked = ["-", "!~", "a|b", "a>b", "\u{7f}", "é", &long, &format!("{long}l")];
     let asked = asked.map(|label| format!("1000 700 {} {} 500 9000 0 - {label}", id(1), id(77)));
     calls.extend(asked.map(|words| (LockAcquire, words)));
@@ -155,8 +161,8 @@ fn of_packed() -> Cases {
     for (ends, holds, label) in [
         (4, 1, ""),
         (5, 1, ""),
-        (0, 256, ""),
-        (0, 257, ""),
+        (0, 64, ""),
+        (0, 65, ""),
         (1, 1, " l"),
         (1, 0, " l"),
         (1, 0, " ll"),

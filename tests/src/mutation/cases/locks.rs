@@ -16,7 +16,7 @@ pub(super) fn all() -> Vec<Cases> {
 const TOKENS: [u64; 3] = [7_881_299_347_898_366, 7_881_299_347_898_367, 7_881_299_347_898_368];
 
 /// An id without zeros.
-const DIGITS: &str = "123456789abcdef1fedcba9876543211";
+pub(super) const DIGITS: &str = "123456789abcdef1fedcba9876543211";
 
 fn latches() -> Cases {
     let done = |count: usize, left: u64| {
@@ -75,6 +75,9 @@ fn fenced() -> Cases {
         "V1 5 9007199254740991 =a",
         "V1 5 9007199254740992 =a",
         "V1 0 2000 =a",
+        "V1 0000000000000005 0000000000002000 =a",
+        "V1 00000000000000005 2000 =a",
+        "V1 5 00000000000002000 =a",
     ];
     let times = [0, 1999, 2000, 2001];
     let keeps = ["1", "1000", "1125899906842624", "0", "1125899906842625"];
@@ -105,9 +108,11 @@ fn semaphores() -> Cases {
         format!("M1 {behind} 0"),
         format!("M1 1000 2000{}", grant(1, 3, 3000)),
         format!("M1 1000 0|g{DIGITS} 1 901 3000"),
-        format!("M1 1000 0{}{}{}", grant(1, 3, 3000), grant(2, 2, 2500), grant(3, 4, 2700)),
-        format!("M1 1000 0{}{}", grant(1, 999, 3000), grant(2, 1, 2500)),
-        format!("M1 1000 0{}{}", grant(1, 999, 3000), grant(2, 2, 2500)),
+        format!("M1 1000 0{}{}{}", grant(2, 2, 2500), grant(3, 4, 2700), grant(1, 3, 3000)),
+        format!("M1 1000 0{}{}{}", grant(1, 2, 2500), grant(3, 4, 2500), grant(2, 3, 3500)),
+        format!("M1 1000 0{}{}", grant(2, 1, 2500), grant(1, 499, 3000)),
+        format!("M1 1000 0{}{}", grant(2, 2, 2500), grant(1, 499, 3000)),
+        format!("M1 1000 0{}{}", grant(1, 2, 3000), grant(2, 2, 2500)),
         format!("M1 1000 0{}", grant(1, 0, 3000)),
         format!("M1 1000 0{}", grants(99)),
         format!("M1 1000 0{}", grants(100)),
@@ -119,6 +124,22 @@ fn semaphores() -> Cases {
         format!("M1 1000 6000{}", grant(1, 3, 3000)),
         format!("M1 1000 0{}", (0..12).map(|at| grant(at, 1, 3000)).collect::<String>()),
     ];
+    let [one, other, gone] = [1, 200, 100].map(id);
+    let binary = format!(
+        "M1#1000 2000 &&2 {other} &&2 901 3000 {one} &&3 902 3000 {gone} 7 2000 {one} 9 2100"
+    );
+    // The last grant at the ends of its ranges, more grants than there are, and too little for a head.
+    let grants = |number: usize, last: &str| {
+        format!("M1#1000 0 &&{number} {other} &&2 901 3000 {one} &&3 {last}")
+    };
+    let at_ends = [
+        grants(2, "902 9007199254740991"),
+        grants(2, "9007199254740991 9007199254740991"),
+        grants(2, "0 9007199254740992"),
+        grants(18, "902 3000"),
+        "M1#1000 2000 &0".to_owned(),
+    ];
+    let records = records.into_iter().chain(binary_forms(&binary)).chain(at_ends).collect();
     let mut calls = Vec::new();
     let acquire = |now, at, words: &str| (SemaphoreAcquire, format!("{now} {} {words}", id(at)));
     for now in [1000, 1001, 1002, 1650, 1999, 2000, 2115, 2116, 2999, 3000] {
@@ -126,7 +147,7 @@ fn semaphores() -> Cases {
             calls.push(acquire(now, at, &format!("{count} 10 500 9000 0")));
             calls.push(acquire(now, at, &format!("{count} 3 500 9000 701")));
             calls.push(acquire(now, at, &format!("{count} 4 500 9000 700")));
-            calls.push(acquire(now, at, &format!("{count} 1000 500 2000 700")));
+            calls.push(acquire(now, at, &format!("{count} 500 500 2000 700")));
         }
         for (at, token) in
             [(1, "-"), (1, "901"), (1, "902"), (100, "-"), (100, "100"), (101, "100"), (200, "-")]
@@ -138,8 +159,8 @@ fn semaphores() -> Cases {
         calls.push((SemaphoreInspect, now.to_string()));
     }
     for words in [
-        "1 1000 1 9000 0",
-        "1 1001 1 9000 0",
+        "1 500 1 9000 0",
+        "1 501 1 9000 0",
         "1 0 1 9000 0",
         "0 1 1 9000 0",
         "1 1 0 9000 0",
@@ -158,7 +179,43 @@ fn semaphores() -> Cases {
         calls.push((SemaphoreRelease, format!("1000 {} {token} {keep}", id(1))));
         calls.push((SemaphoreRenew, format!("1000 {} {token} {keep}", id(1))));
     }
-    Cases { records: records.into(), calls }
+    Cases { records, calls }
+}
+
+/// This record in binary, and others with one word that is wrong, left out or at an end of its range.
+fn binary_forms(record: &str) -> Vec<String> {
+    let words: Vec<&str> = record.split(' ').collect();
+    let mut forms = vec![record.to_owned(), format!("{record} &0")];
+    for at in 0..words.len() {
+        let (tag, word) = words[at].split_once('#').unwrap_or(("", words[at]));
+        let instead: &[&str] = match word.as_bytes() {
+            [b'&', b'&', ..] => &["&&0", "&&1", "&&3", "&&65535"],
+            [b'&', ..] => &["&0", "&1", "&8", "&9", "&255"],
+            [b'r' | b'w'] => &["r", "w", "x"],
+            word if word.len() == 32 => &[DIGITS],
+            _ => &[
+                "-1",
+                "0",
+                "1.5",
+                "901",
+                "902",
+                "903",
+                "2999",
+                "3001",
+                "nan",
+                "7881299347898367",
+                "7881299347898368",
+                "9007199254740991",
+                "9007199254740992",
+            ],
+        };
+        for word in instead {
+            let word = if tag.is_empty() { word.to_string() } else { format!("{tag}#{word}") };
+            forms.push([&words[..at], &[&word[..]], &words[at + 1..]].concat().join(" "));
+        }
+        forms.extend((at > 0).then(|| words[..at].join(" ")));
+    }
+    forms
 }
 
 fn rw_locks() -> Cases {
@@ -190,12 +247,12 @@ fn rw_locks() -> Cases {
         format!("W1 1000 0 0{}{}", grant("r", 1, 3000, 1), grant("r", 2, 2500, 1)),
         format!("W1 1000 0 0{}{}", grant("r", 2, 2500, 1), grant("r", 1, 3000, 1)),
         format!("W1 1000 0 0{}{}", grant("w", 2, 2500, 1), grant("w", 1, 3000, 1)),
-        format!("W1 1000 0 0{}", grant("r", 1, 3000, 63)),
-        format!("W1 1000 0 0{}", grant("r", 1, 3000, 64)),
-        format!("W1 1000 0 0{}", grant("r", 1, 3000, 65)),
-        format!("W1 1000 0 0{}", readers(255)),
-        format!("W1 1000 0 0{}", readers(256)),
-        format!("W1 1000 0 0{}", readers(257)),
+        format!("W1 1000 0 0{}", grant("r", 1, 3000, 7)),
+        format!("W1 1000 0 0{}", grant("r", 1, 3000, 8)),
+        format!("W1 1000 0 0{}", grant("r", 1, 3000, 9)),
+        format!("W1 1000 0 0{}", readers(63)),
+        format!("W1 1000 0 0{}", readers(64)),
+        format!("W1 1000 0 0{}", readers(65)),
         format!("W1 1000 0 2000{}{}", grant("w", 1, 3000, 1), released(15)),
         format!("W1 1000 0 0{}{}", grant("r", 1, 3000, 1), released(16)),
         format!("W1 1000 0 0{}{}", grant("r", 1, 3000, 1), released(17)),
@@ -208,6 +265,27 @@ fn rw_locks() -> Cases {
         format!("W1 0 0 0{}", grant("w", 2, 1, 1)),
         "W1 0 1 0".to_owned(),
     ];
+    let [one, other, five] = [1, 2, 5].map(id);
+    let [hold, more, gone] = [10, 11, 100].map(id);
+    let binary = format!(
+        "W1#1000 2000 2000 &&2 r {other} 901 2500 &1 {five} r {one} 902 3000 &2 {hold} {more} \
+         r {gone} {one} 7 &1 2000 w {five} {one} 9 &0 2100"
+    );
+    // Too many or too few of each, and too little for a head, an owner or its holds.
+    let ids = |count: usize| holds(10, count).trim_start().to_owned();
+    let of = |number: usize, grants: &str| format!("W1#1000 0 0 &&{number} {grants}");
+    let many: Vec<String> =
+        (300..365).map(|at| format!("r {} 901 3000 &1 {}", id(at), id(10 * at))).collect();
+    let damaged = [
+        of(2, &format!("w {other} 901 2500 &1 {five} w {one} 902 3000 &1 {hold}")),
+        of(65, &many.join(" ")),
+        of(1, &format!("r {one} 901 3000 &9 {}", ids(9))),
+        of(1, &format!("r {one} 901 3000 &0")),
+        of(1, &format!("r {one} 901 3000 &8 {}{}", ids(4), " &0".repeat(14))),
+        of(2, &format!("r {one} 901 3000 &1 {hold} r {other} 902 3000")),
+        "W1#1000 0 0 &0".to_owned(),
+    ];
+    let records = records.into_iter().chain(binary_forms(&binary)).chain(damaged).collect();
     let mut calls = Vec::new();
     for now in [0, 1, 1000, 1001, 1002, 1300, 1999, 2000, 2300, 2499, 2500, 2999, 3000] {
         for mode in ["r", "w"] {
@@ -239,5 +317,5 @@ fn rw_locks() -> Cases {
         calls.push((RwLockAcquire, format!("1000 r {} {} {words}", id(5), id(50))));
         calls.push((RwLockAcquire, format!("1000 w {} {} {words}", id(5), id(50))));
     }
-    Cases { records: records.into(), calls }
+    Cases { records, calls }
 }

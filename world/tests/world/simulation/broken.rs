@@ -170,12 +170,7 @@ fn what_is_shared_is_watched_by_its_own_holders_too() {
 #[test]
 fn what_is_wrong_with_semaphores_is_found() {
     for (property, script, text, broken) in [
-        (
-            Property::L1,
-            ScriptId::SemaphoreAcquire,
-            "if used + count > permits then",
-            "if used > permits then",
-        ),
+        (Property::L1, ScriptId::SemaphoreAcquire, "used > room", "used - permits > room"),
         (
             Property::L4,
             ScriptId::SemaphoreRenew,
@@ -183,13 +178,8 @@ fn what_is_wrong_with_semaphores_is_found() {
             "deadline = lease_end - 1\n",
         ),
         (Property::L5, ScriptId::SemaphoreAcquire, "max(now, token + 1)", "token + 1"),
-        (
-            Property::L10,
-            ScriptId::SemaphoreAcquire,
-            "if at or position(released, ARGV[3]) then",
-            "if at then",
-        ),
-        (Property::D9, ScriptId::SemaphoreRelease, "keep = max(keep, one.till)", ""),
+        (Property::L10, ScriptId::SemaphoreAcquire, "if own or given_back then", "if own then"),
+        (Property::D9, ScriptId::SemaphoreRelease, "keep = max(keep, unpack('<d', one, 25))", ""),
     ] {
         found_in_script(property, script, text, broken);
     }

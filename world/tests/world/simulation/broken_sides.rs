@@ -18,8 +18,8 @@ fn what_is_wrong_where_sides_are_changed_is_found() {
         (
             Property::L2,
             ScriptId::RwLockRelease,
-            "if #grant.holds == 0 then table.remove(grants, at) end",
-            "if #grant.holds == 0 then grants = {} end",
+            "if grant.holds == 0 then table.remove(grants, at) end",
+            "if grant.holds == 0 then grants = {} end",
         ),
     ] {
         found_in_script(property, script, text, broken);
