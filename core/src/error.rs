@@ -137,6 +137,8 @@ pub enum CostError {
         /// How many there were.
         count: usize,
     },
+    /// More than [`crate::MAX_DIFFERENT_COSTS`] different costs in one call, which a sliding log decides or may.
+    TooManyDifferent,
 }
 
 impl fmt::Display for CostError {
@@ -146,6 +148,13 @@ impl fmt::Display for CostError {
             CostError::Empty => write!(f, "no cost: a call carries at least one"),
             CostError::TooMany { count } => {
                 write!(f, "{count} costs in one call: at most {} fit", crate::MAX_COSTS)
+            }
+            CostError::TooManyDifferent => {
+                let most = crate::MAX_DIFFERENT_COSTS;
+                write!(
+                    f,
+                    "too many different costs in one call: at most {most} fit with a sliding log"
+                )
             }
         }
     }

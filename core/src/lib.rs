@@ -66,9 +66,9 @@ pub use limit::{
 };
 pub use limiter::{
     Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, EXACT_RESERVATIONS,
-    LimitCommand, MAX_COSTS, Peek, REMEMBERED_REQUESTS, RequestId, Reservation, Reserve, Reserved,
-    Reset, Scope, SetLimit, Settle, Settlement, StoredLimit, StoredLimitOutcome, TakeTurn, Ticket,
-    Turn, WithStoredLimit,
+    LimitCommand, MAX_COSTS, MAX_DIFFERENT_COSTS, Peek, REMEMBERED_REQUESTS, RequestId,
+    Reservation, Reserve, Reserved, Reset, Scope, SetLimit, Settle, Settlement, StoredLimit,
+    StoredLimitOutcome, TakeTurn, Ticket, Turn, WithStoredLimit,
 };
 pub use record::{CompactRecord, Record, Stored};
 #[cfg(target_has_atomic = "64")]

@@ -1,4 +1,4 @@
--- Reads the record of any limiter: a string, or a list whose first element is the head.
+-- Reads the record of any limiter: a string, or a list whose last element is the head with the newest entries.
 
 -- Before the record of a limit that is stored with it for all to follow stands
 --   P1 o 60000000 1763700060123456 F1 ...
@@ -6,7 +6,8 @@
 -- after each write (us), and when it is over (us), unless it is written before: the record then acts as
 -- if it were not there.
 local LIMIT_IS_STORED, BLOCKED, CLOCK_OFF = $LIMIT_IS_STORED, $BLOCKED, $CLOCK_OFF
-local policy   -- what it says, but for the end
+local policy        -- what it says, but for the end
+local newest = ''   -- the newest entries of a list, as they are stored
 
 -- The string or the head, and which form it has ('string' or 'list'); nothing where there is none; or
 -- nothing, nothing and why it is not the record of a limiter.
@@ -15,7 +16,16 @@ local function read_any()
   if form == 'none' then return end
   local record
   if form == 'string' then record = unpacked(redis.call('GET', key)) end
-  if form == 'list' then record = unpacked(redis.call('LINDEX', key, '0')) end
+  if form == 'list' then
+    local stored = redis.call('LINDEX', key, '-1')
+    if sub(stored, 3, 3) == ':' then
+      -- Behind the state of a packed head stand two numbers that only the fast path needs.
+      record, newest = unpacked(sub(stored, 1, 35)), #stored < 51 and '?' or sub(stored, 52)
+    else
+      record, newest = match(stored, '^([^;]*);(.*)$')
+      if not record then record, newest = stored, '?' end
+    end
+  end
   local scope, keep, till, from = match(record or '', '^P1 ([oc]) (%d+) (%d+) ()')
   if scope then
     policy, record = {scope = scope, keep = tonumber(keep), till = tonumber(till)}, sub(record, from)

@@ -58,14 +58,14 @@ end
 local function convert_logs(old_logs, most)
   local longest = old_logs[1]
   for _, log in ipairs(old_logs) do
-    if log.skip < longest.skip then longest = log end
+    if log.used > longest.used then longest = log end
   end
   for _, log in ipairs(logs) do
     if longest and not log.used then
-      log.used, log.skip = longest.used, longest.skip
+      log.used = longest.used
       log_settle(log)
     elseif not longest then
-      log.used, log.skip = 0, 0
+      log.used = 0
     end
   end
   if logs[1] and not longest and most > 0 then add_entry(logs, most) end
@@ -79,7 +79,7 @@ function convert(old)
     for i = 1, #old do
       if not taken[i] and not part.from and old[i].name == part.name then
         taken[i], part.from = true, old[i]
-        part.state, part.used, part.skip = old[i].state, old[i].used, old[i].skip
+        part.state, part.used = old[i].state, old[i].used
       end
     end
   end

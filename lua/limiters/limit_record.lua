@@ -6,10 +6,9 @@
 --   C1 F1 10 60000000 T1 1 10 20 1763700000123456 3 30 1763700000123456
 -- that is the tag, each part's tag and configuration, then each part's state, of which every request
 -- is charged to every part or to none; then what `requests` describes. It is a string; with a log
--- among its parts the head of a list, whose entries `log_entries` describes. The state of a log is
---   used last skip     the total cost of the entries that count for it, when the latest request was
---                      admitted (us), and how many of the entries have expired for it
--- and without the third number where the log is the only part, since it is 0 there.
+-- among its parts the head of a list, whose entries `sliding_log` describes. The state of a log is
+--   used last          the total cost of the entries that count for it, and when the latest request was
+--                      admitted (us)
 local head             -- the limit in ARGV, as a record of it begins
 local parts, logs      -- its parts, each with its settled state, and those that are logs
 local form             -- of the record: 'string', 'list', or nothing where there is none
@@ -129,7 +128,6 @@ local function read_states(words, from, all)
     if part.is_log then
       part.used = take()
       last = take()
-      part.skip = #all > 1 and take() or 0
       broken, latest = broken or latest and latest ~= last, last
     else
       part.state = {}
@@ -167,6 +165,10 @@ local function read_stored(record)
   local is_list = #logs_of(stored) > 0
   if table.concat(words, ' ') ~= text or is_list ~= (form == 'list') then return nil, {DAMAGED} end
   if not read_states(words, place, stored) then return nil, {DAMAGED} end
+  if is_list then
+    read_entries(newest)
+    if broken or not counts_entries(logs_of(stored)) then return nil, {DAMAGED} end
+  end
   if bar then
     local most, adjusted = told_numbers(stored)
     local fewest = #stored == 1 and not is_list and not stored[1].given and 0 or most
@@ -258,10 +260,10 @@ end
 local function store(cost, told, letter)
   local behind, keep = remembered(cost, told, letter)
   behind, keep = behind .. reservations_behind(), max(keep, states_kept_until(parts))
-  local numbers, drop = {}, logs[1] and smallest_skip(logs)
+  local numbers = {}
   for _, part in ipairs(parts) do
     local state = part.state
-    if part.is_log then state = {part.used, last, #parts > 1 and uncut(part.skip) - drop or nil} end
+    if part.is_log then state = {part.used, last} end
     numbers[#numbers + 1] = as_text(state, 1)
   end
   local record = head .. table.concat(numbers, ' ') .. behind
@@ -270,7 +272,7 @@ local function store(cost, told, letter)
     record = format('P1 %s %.0f %.0f ', policy.scope, policy.keep, keep) .. record
   end
   if logs[1] then
-    store_entries(record, drop, form == 'list', ttl_ms(keep))
+    store_entries(logs, record, form == 'list', ttl_ms(keep))
   else
     redis.call('SET', key, packed(record), 'PX', ttl_ms(keep))
   end
@@ -316,11 +318,10 @@ local function read_record()
   if refused then return refused end
   form = found
   if not record then
-    for _, part in ipairs(parts) do part.state, part.used, part.skip = {}, 0, 0 end
+    for _, part in ipairs(parts) do part.state, part.used = {}, 0 end
     is_off = any_is_off(parts)
     settle(parts)
   else
-    entries = form == 'list' and math.huge or 0
     local stored, same = read_stored(record)
     if not stored then return same end
     -- A stored limit is kept no longer than a call can ask for, or its state counts.

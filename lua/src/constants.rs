@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use lockage_core::lock::{self, Label};
 use lockage_core::{
-    Composite, EXACT_RESERVATIONS, MAX_SPAN, REMEMBERED_REQUESTS, RecordError, Timestamp, Zone,
-    rw_lock, semaphore,
+    Composite, EXACT_RESERVATIONS, MAX_SPAN, REMEMBERED_REQUESTS, RecordError, SlidingLog,
+    Timestamp, Zone, rw_lock, semaphore,
 };
 
 use crate::NEEDS_SLOW_PATH;
@@ -50,6 +50,7 @@ pub(crate) fn all() -> BTreeMap<&'static str, String> {
         ("LATEST_END", exact - span / 2),
         ("LOCK_NUMBER", tag_number(LOCK).into()),
         ("LOG_NUMBER", tag_number(LOG).into()),
+        ("MAX_LOG", SlidingLog::MAX_LIMIT),
         ("RESERVATION_NUMBER", tag_number(RESERVATION).into()),
         ("MAX_PERMITS", semaphore::MAX_PERMITS),
         ("ZONES", Zone::COUNT.into()),
@@ -57,9 +58,11 @@ pub(crate) fn all() -> BTreeMap<&'static str, String> {
     let counts = [
         ("EXACT_RESERVATIONS", EXACT_RESERVATIONS),
         ("MAX_HOLDS", lock::MAX_HOLDS),
+        ("MAX_CHUNK", SlidingLog::MAX_CHUNK),
         ("MAX_INSPECTED", semaphore::MAX_INSPECTED),
         ("MAX_LABEL", Label::MAX_LEN),
         ("MAX_LIMITS", Composite::MAX_LIMITS),
+        ("MAX_NEWEST", SlidingLog::MAX_NEWEST),
         ("MAX_QUEUED", lock::MAX_QUEUED),
         ("MAX_READERS", rw_lock::MAX_READERS),
         ("MAX_SIDE_HOLDS", rw_lock::MAX_HOLDS),

@@ -22,6 +22,8 @@ pub mod exact;
 pub mod fenced;
 pub mod judged;
 pub mod key;
+#[cfg(feature = "properties")]
+pub mod large_logs;
 pub mod latch;
 pub mod ledger;
 pub mod lock;

@@ -29,6 +29,7 @@ macro_rules! three_way {
                 turns_are_one_machine_in_three_places_whatever_else_becomes_of_the_key
                 d12_keys_are_independent
                 reservations_are_the_same_in_three_places
+                logs_of_thousands_of_entries_are_the_same_in_three_places
                 stored_limits_are_the_same_in_three_places
             }
             leases {

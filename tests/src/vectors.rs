@@ -428,8 +428,8 @@ fn hex_state(stored: &Option<Stored>) -> Value {
     match stored {
         None => Value::Null,
         Some(text @ Stored::Text(_)) => json!({ "string": hex::encode(&text.to_bytes()[0]) }),
-        Some(Stored::List(list)) => {
-            json!({ "list": list.iter().map(hex::encode).collect::<Vec<_>>() })
+        Some(list @ Stored::List(_)) => {
+            json!({ "list": list.to_bytes().iter().map(hex::encode).collect::<Vec<_>>() })
         }
     }
 }

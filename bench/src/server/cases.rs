@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use lockage_core::lock::{HoldId, Lock, Operation, OwnerId};
-use lockage_core::{Acquire, CallTime, Command, Limit, RequestId, Reservation, Settle, Timestamp};
+use lockage_core::{
+    Acquire, CallTime, Command, Limit, Peek, RequestId, Reservation, Settle, SlidingLog, Timestamp,
+};
 use lockage_redis::Call;
 use redis::Cmd;
 
@@ -41,6 +43,7 @@ impl Case {
 
 const LEAST: &str = include_str!("../../lua/least.lua");
 const GET_SET: &str = include_str!("../../lua/get_set.lua");
+const FILL_LOG: &str = include_str!("../../lua/fill_log.lua");
 const ZSET_LOG: &str = include_str!("../../lua/zset_log.lua");
 const HASH_BUCKET: &str = include_str!("../../lua/hash_bucket.lua");
 const COMPARE_AND_DELETE: &str = include_str!("../../lua/compare_and_delete.lua");
@@ -97,10 +100,48 @@ pub(super) fn own() -> Vec<Case> {
     ] {
         cases.extend(limiter(name, ["sliding-log 1000000/day", denies], entries));
     }
+    cases.extend(large_logs());
     cases.push(new_keys());
     cases.extend(reservations());
     cases.extend(locks("lock"));
     cases
+}
+
+/// On logs of so many entries that only a part of them can be read.
+fn large_logs() -> Vec<Case> {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let on = |name, outcome, limit: u64, (entries, most, ago): (u64, u64, Duration), cmd: Cmd| {
+        let [newest, chunk] = [SlidingLog::MAX_NEWEST, SlidingLog::MAX_CHUNK];
+        let ago = ago.as_micros().to_string();
+        let numbers = [limit, entries, most].map(|number| number.to_string());
+        let words = [&numbers[..], &[ago, newest.to_string(), chunk.to_string()]].concat();
+        let words = words.iter().map(String::as_str);
+        let key = format!("lockage:{{{name}}}");
+        let fill = eval(FILL_LOG, &[key.as_str()].into_iter().chain(words).collect::<Vec<_>>());
+        // What it leaves in the server's Lua is no work of these calls: they get another one.
+        let anew = std::iter::once(self::cmd(&["SCRIPT", "FLUSH", "SYNC"])).chain(load_scripts());
+        let before = std::iter::once(fill).chain(anew).collect();
+        Case { before, ..case(name, outcome, move |_| cmd.clone()) }
+    };
+    let of = |limit: u64| -> Limit { format!("sliding-log {limit}/day").parse().expect("a limit") };
+    let acquire =
+        |name, limit, cost| call(&Acquire::new(of(limit), cost).expect("above zero"), name);
+    let peek = |name, limit, cost| call(&Peek::new(of(limit), cost), name);
+    let (many, most) = ("sliding log, 100,000 entries", "sliding log, 1,000,000 entries");
+    let (equal, mixed) = ((100_000, 1, HOUR), (100_000, 10, HOUR));
+    let (all, expired) = ((1_000_000, 1, HOUR), (1_000_000, 1, 25 * HOUR));
+    let gone = "sliding log, 1,000,000 entries expired";
+    vec![
+        on(many, "admitted", 1_000_000, equal, acquire(many, 1_000_000, 1)),
+        on(many, "denied", 100_000, equal, acquire(many, 100_000, 1)),
+        on(many, "denied, a high cost", 100_000, equal, acquire(many, 100_000, 50_000)),
+        on(many, "peek of a high cost, equal", 100_000, equal, peek(many, 100_000, 50_000)),
+        on(many, "peek of a high cost, mixed", 1_000_000, mixed, peek(many, 1_000_000, 900_000)),
+        on(most, "denied, a high cost", 1_000_000, all, acquire(most, 1_000_000, 500_000)),
+        on(most, "peek of a high cost", 1_000_000, all, peek(most, 1_000_000, 500_000)),
+        on(gone, "peek", 1_000_000, expired, peek(gone, 1_000_000, 1_000_000)),
+        Case { most: 1, ..on(gone, "admitted", 1_000_000, expired, acquire(gone, 1_000_000, 1)) },
+    ]
 }
 
 /// On a key with none and with many open reservations: one that is reserved and settled in turn, and a plain request.
@@ -288,6 +329,7 @@ pub(super) fn call(command: &impl Command, id: &str) -> Cmd {
 /// What makes the server know all scripts that are called.
 pub(super) fn load_scripts() -> Vec<Cmd> {
     let own = lockage_core::ScriptId::ALL.iter().map(|&id| lockage_lua::script(id).source());
-    let others = ["return 1", LEAST, GET_SET, ZSET_LOG, HASH_BUCKET, COMPARE_AND_DELETE, COPIES];
+    let others =
+        ["return 1", LEAST, GET_SET, FILL_LOG, ZSET_LOG, HASH_BUCKET, COMPARE_AND_DELETE, COPIES];
     own.chain(others).map(|text| cmd(&["SCRIPT", "LOAD", text])).collect()
 }

@@ -245,9 +245,15 @@ trait Decide: Send + Sync {
 
 impl<S: BlockingStore> Decide for S {
     fn acquire(&self, limit: Limit, key: &Key, costs: &[u64]) -> Result<Vec<Decision>, StoreError> {
-        let command =
-            AcquireEach::new(limit, costs.to_vec()).expect("checked before the store was asked");
-        self.execute(key, &command, Duration::MAX)
+        let (mut decisions, mut left) = (Vec::with_capacity(costs.len()), costs);
+        while !left.is_empty() {
+            let fitting = AcquireEach::fitting(Some(&limit), left.iter().copied());
+            let (some, others) = left.split_at(fitting);
+            let command = AcquireEach::new(limit, some.to_vec()).expect("checked, and they fit");
+            decisions.extend(self.execute(key, &command, Duration::MAX)?);
+            left = others;
+        }
+        Ok(decisions)
     }
 
     fn acquire_one(&self, key: &Key, command: &Acquire) -> Result<Decision, StoreError> {

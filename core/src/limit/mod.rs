@@ -6,6 +6,7 @@ mod fixed_window;
 mod gcra;
 mod interval_bucket;
 mod kinds;
+mod log_entries;
 mod machine;
 mod meter;
 mod parse;
@@ -32,8 +33,9 @@ pub use zone::Zone;
 
 pub(crate) use composite::Singles;
 pub(crate) use kinds::{Algorithm, Row};
+pub(crate) use log_entries::{Entries, Entry, last_of};
 pub(crate) use machine::{Kind, Machine, Outcome, State, Status};
-pub(crate) use sliding_log::{Entry, LogState};
+pub(crate) use sliding_log::LogState;
 
 use crate::command::ScriptId;
 use crate::error::ConfigError;

@@ -4,6 +4,7 @@ use core::fmt;
 use core::time::Duration;
 
 use super::Limit;
+use super::log_entries::{self, Entries};
 use super::machine::{Config, Kind, State, is_time, next_stretch_ends};
 use super::parse::{Input, ParseError};
 use super::print::Per;
@@ -15,7 +16,7 @@ use crate::exact::{MAX_COUNT, config_count, config_micros};
 /// time in [t, t + window).
 ///
 /// Envelope (E2): in any span of one window at most `limit` is admitted. It costs one entry for
-/// each admitted request, at most `limit` of them.
+/// each microsecond in which requests were admitted, at most `limit` of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SlidingLog {
     limit: u64,
@@ -23,13 +24,32 @@ pub struct SlidingLog {
 }
 
 impl SlidingLog {
-    /// At most `limit` (1 to 2^53 - 1) in every `window` (whole microseconds, at most
+    /// The largest limit, 2^20. It bounds the number of entries, and so the time that a command takes.
+    pub const MAX_LIMIT: u64 = 1 << 20;
+
+    /// How many of the newest entries stand beside the head of a record, at most.
+    #[doc(hidden)]
+    pub const MAX_NEWEST: usize = log_entries::MAX_NEWEST;
+
+    /// How many entries stand in each chunk of a record, at most.
+    #[doc(hidden)]
+    pub const MAX_CHUNK: usize = log_entries::MAX_CHUNK;
+
+    /// At most `limit` (1 to [`SlidingLog::MAX_LIMIT`]) in every `window` (whole microseconds, at most
     /// [`MAX_SPAN`](crate::MAX_SPAN)).
     ///
     /// # Errors
     /// [`ConfigError`] for zero, a fraction of a microsecond, or a value out of range.
     pub fn new(limit: u64, window: Duration) -> Result<Self, ConfigError> {
         let limit = config_count("limit", limit)?;
+        if limit > SlidingLog::MAX_LIMIT {
+            return Err(ConfigError::TooLarge {
+                what: "limit",
+                max: SlidingLog::MAX_LIMIT,
+                unit: "",
+                bound: "the 2^20 entries of a sliding log: other algorithms have no entries",
+            });
+        }
         let window_us = config_micros("window", window)?;
         Ok(SlidingLog { limit, window_us })
     }
@@ -69,50 +89,33 @@ impl Kind for SlidingLog {
 }
 
 impl SlidingLog {
-    /// Returns the state at `now`, or at its last admission where that is later (D10), of which `entries` are
-    /// those that it counted, and no older ones.
-    pub(crate) fn settle(
-        &self,
-        mut state: LogState,
-        entries: impl Iterator<Item = Entry>,
-        now: u64,
-    ) -> LogState {
-        let now = now.max(state.last);
-        for entry in entries {
-            if now < entry.at + self.window_us {
-                break;
-            }
-            state.skip += 1;
-            state.used -= entry.cost;
-        }
-        state
+    /// Returns the state at `now`, or at its last admission where that is later (D10): of what it counted, what was
+    /// admitted less than a window ago. Of two logs that share entries, one counts no more of them for it than the
+    /// other if it begins in the other's state.
+    pub(crate) fn settle(&self, state: LogState, entries: &Entries, now: u64) -> LogState {
+        let first = (now.max(state.last) + 1).saturating_sub(self.window_us);
+        LogState { used: state.used.min(entries.since(first)), ..state }
     }
 
     pub(crate) fn remaining(&self, state: LogState) -> u64 {
         self.limit.saturating_sub(state.used)
     }
 
-    /// Returns when the smallest prefix of the entries that count frees enough for `cost`; none where it fits now, or
-    /// never can (D3).
+    /// Returns when the smallest prefix of what counts frees enough for `cost`; none where it fits now, or never can
+    /// (D3). What is not among the entries yet was `added` to them at the last admission.
     pub(crate) fn freed_at(
         &self,
         state: LogState,
         cost: u64,
-        entries: impl Iterator<Item = Entry>,
+        entries: &Entries,
+        added: u64,
     ) -> Option<u64> {
         if cost > self.limit || cost <= self.remaining(state) {
             return None;
         }
         let missing = state.used - (self.limit - cost);
-        let (mut freed, mut at) = (0, 0);
-        for entry in entries {
-            freed += entry.cost;
-            at = entry.at;
-            if freed >= missing {
-                break;
-            }
-        }
-        Some(at + self.window_us)
+        let expired = entries.total() + added - state.used;
+        Some(entries.reaching(expired + missing).unwrap_or(state.last) + self.window_us)
     }
 
     /// Returns until when a record of its own is kept where anything counts: the same for all admissions within a
@@ -126,28 +129,19 @@ impl SlidingLog {
     }
 }
 
-/// One admitted request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) at: u64,
-    pub(crate) cost: u64,
-}
-
 /// What of a log's entries counts for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LogState {
-    /// The total cost of the entries from `skip` on.
+    /// The total cost of the newest entries, which are those that count.
     pub(crate) used: u64,
     /// When the latest request was admitted.
     pub(crate) last: u64,
-    /// How many of the oldest entries have expired for this log.
-    pub(crate) skip: usize,
 }
 
 impl LogState {
     /// Returns the state with `cost` charged at `now`.
     pub(crate) fn charge(self, cost: u64, now: u64) -> Self {
-        LogState { used: self.used + cost, last: now.max(self.last), ..self }
+        LogState { used: self.used + cost, last: now.max(self.last) }
     }
 
     /// Returns whether some log can be in it, so that no step can overflow.
@@ -157,14 +151,13 @@ impl LogState {
 }
 
 impl From<State> for LogState {
-    fn from(State([used, last, skip]): State) -> Self {
-        // More than there can be entries: no record has that.
-        LogState { used, last, skip: usize::try_from(skip).unwrap_or(usize::MAX) }
+    fn from(State([used, last, _]): State) -> Self {
+        LogState { used, last }
     }
 }
 
 impl From<LogState> for State {
-    fn from(LogState { used, last, skip }: LogState) -> Self {
-        State([used, last, skip as u64])
+    fn from(LogState { used, last }: LogState) -> Self {
+        [used, last].into()
     }
 }

@@ -22,6 +22,10 @@ use crate::time::Timestamp;
 /// The most costs that one [`AcquireEach`] carries.
 pub const MAX_COSTS: usize = 1000;
 
+/// How many different costs a call carries at most, where a sliding log decides them or may: for each that is denied
+/// the log is searched.
+pub const MAX_DIFFERENT_COSTS: usize = 10;
+
 /// Admit one request and charge its cost, or change nothing.
 ///
 /// Sent again, because its answer was lost, it is one request more, unless it has an id: see
@@ -191,13 +195,32 @@ pub struct AcquireEach {
 }
 
 impl AcquireEach {
-    /// Requests of these costs (each at least 1, at most [`MAX_COSTS`] of them).
+    /// Requests of these costs: each at least 1, at most [`MAX_COSTS`] of them and, under a limit with a sliding log,
+    /// at most [`MAX_DIFFERENT_COSTS`] that differ.
     ///
     /// # Errors
     /// [`CostError`].
     pub fn new(limit: impl Into<Limit>, costs: Vec<u64>) -> Result<Self, CostError> {
+        let limit = limit.into();
         check_costs(&costs)?;
-        Ok(AcquireEach { limit: limit.into(), costs })
+        if AcquireEach::fitting(Some(&limit), costs.iter().copied()) < costs.len() {
+            return Err(CostError::TooManyDifferent);
+        }
+        Ok(AcquireEach { limit, costs })
+    }
+
+    /// Returns how many of the first of these costs fit into one call under this limit, or under any where none is
+    /// given.
+    pub fn fitting(limit: Option<&Limit>, costs: impl IntoIterator<Item = u64>) -> usize {
+        let has_log = limit.is_none_or(|limit| limit.singles().iter().any(Single::is_log));
+        let mut different = [0; MAX_DIFFERENT_COSTS];
+        let fits = |cost: &u64| {
+            // No cost is zero.
+            let known = different.iter_mut().find(|it| **it == *cost || **it == 0);
+            let is_one = known.map(|it| *it = *cost).is_some();
+            is_one || !has_log
+        };
+        costs.into_iter().take(MAX_COSTS).take_while(fits).count()
     }
 
     fn costs(&self) -> Costs<'_> {

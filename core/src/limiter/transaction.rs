@@ -1,7 +1,6 @@
 //! One operation on the record of a key: how its limits stand, what is charged, and what is written.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::convert;
@@ -10,20 +9,19 @@ use super::reservations::Reservations;
 use super::stored::Policy;
 use crate::decision::Decision;
 use crate::error::RecordError;
-use crate::limit::{Entry, LogState, Single};
+use crate::limit::{Entries, LogState, Single};
 use crate::record::{Body, Record};
 use crate::time::Timestamp;
 
 /// What is stored under the key of a sliding log, or of several limits together.
 ///
-/// A request that is admitted is charged to all of them, so that all logs share their entries: each knows
-/// how many of the oldest have expired for it.
+/// A request that is admitted is charged to all of them, so that all logs share their entries, of which each counts the
+/// newest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GroupRecord {
     pub(crate) parts: Box<[LimitState]>,
-    /// In the order of admission. Those that have expired for every log go when the record is next
-    /// written.
-    pub(crate) entries: VecDeque<Entry>,
+    /// Those that have expired for every log go when the record is next written, but for some of one chunk.
+    pub(crate) entries: Entries,
 }
 
 impl GroupRecord {
@@ -51,20 +49,19 @@ impl GroupRecord {
 
     /// Returns whether some sequence of calls can have written it, so that no step can overflow.
     pub(crate) fn is_sound(&self) -> bool {
-        let logs = || self.parts.iter().filter_map(LimitState::log);
-        let Some((_, LogState { last, .. })) = logs().next() else {
+        let logs = || self.parts.iter().filter_map(LimitState::log).map(|(_, state)| state);
+        let (Some(most), Some(LogState { last, .. })) = (most_used(&self.parts), logs().next())
+        else {
             return self.entries.is_empty();
         };
-        let counts = |state: &LogState| {
-            let counted = self.entries.iter().skip(state.skip);
-            let total = counted.fold(0_u64, |sum, entry| sum.saturating_add(entry.cost));
-            state.is_sound() && state.skip <= self.entries.len() && total == state.used
-        };
-        self.entries.iter().all(|entry| entry.cost > 0 && entry.at <= last)
-            && self.entries.iter().is_sorted_by_key(|entry| entry.at)
-            && logs().all(|(_, state)| state.last == last && counts(&state))
-            && logs().any(|(_, state)| state.skip == 0)
+        logs().all(|state| state.is_sound() && state.last == last)
+            && self.entries.is_sound(most, last)
     }
+}
+
+/// Returns how much counts for the log for which the most does, if there is a log.
+fn most_used(parts: &[LimitState]) -> Option<u64> {
+    parts.iter().filter_map(LimitState::log).map(|(_, state)| state.used).max()
 }
 
 /// One operation on what is stored under a key. Nothing is written before [`Transaction::commit`].
@@ -78,45 +75,8 @@ pub(crate) struct Transaction<'r> {
     converted: bool,
     /// Whether the record's entries count.
     keeps_entries: bool,
-    edit: Edit,
-}
-
-/// What becomes of a record's entries.
-#[derive(Default)]
-struct Edit {
-    /// How many of the latest are removed.
-    removed: usize,
-    /// How much is taken off the latest that is left.
-    lowered: u64,
-    added: VecDeque<Entry>,
-    cut: Cut,
-}
-
-/// What is taken out of the entries' middle.
-#[derive(Clone, Copy, Default)]
-struct Cut {
-    /// The first entry of which anything is taken.
-    first: usize,
-    /// How many, from that one on, are removed.
-    removed: usize,
-    /// How much is taken off the next one.
-    lowered: u64,
-}
-
-impl Cut {
-    /// What is left of the cost of the entry at `index`.
-    fn left(&self, index: usize, cost: u64) -> u64 {
-        match index.checked_sub(self.first) {
-            Some(behind) if behind < self.removed => 0,
-            Some(behind) if behind == self.removed => cost - self.lowered,
-            _ => cost,
-        }
-    }
-
-    /// How many of the first `count` entries are left.
-    fn left_of(&self, count: usize) -> usize {
-        count - count.saturating_sub(self.first).min(self.removed)
-    }
+    /// What is added to the entries, all at one time.
+    added: u64,
 }
 
 impl<'r> Transaction<'r> {
@@ -126,11 +86,10 @@ impl<'r> Transaction<'r> {
         slot: &'r mut Option<Record>,
         now: Timestamp,
     ) -> Result<Self, RecordError> {
-        let (reservations, edit) = Default::default();
         let key = KeyState::fresh(limits, now);
-        let begin =
-            Transaction { key, reservations, slot, converted: false, keeps_entries: false, edit };
-        begin.read(limits, now)
+        let reservations = None;
+        let (converted, keeps_entries, added) = (false, false, 0);
+        Transaction { key, reservations, slot, converted, keeps_entries, added }.read(limits, now)
     }
 
     fn read(mut self, limits: &[Single], now: Timestamp) -> Result<Self, RecordError> {
@@ -167,7 +126,7 @@ impl<'r> Transaction<'r> {
         }
         // What counted for any of the old logs.
         let longest = old.iter().filter_map(LimitState::log).map(|(_, state)| state);
-        let longest = longest.min_by_key(|state| state.skip).unwrap_or_default();
+        let longest = longest.max_by_key(|state| state.used).unwrap_or_default();
         let entries = stored(self.slot, self.keeps_entries);
         for (part, fresh) in parts.iter_mut().zip(&self.key.parts) {
             // What is left are logs that the old record knows nothing of, but for its entries.
@@ -184,16 +143,18 @@ impl<'r> Transaction<'r> {
         }
         let parts: Vec<LimitState> = parts.into_iter().flatten().collect();
         if !self.keeps_entries && most > 0 && parts.iter().any(LimitState::is_log) {
-            self.edit.added.push_back(Entry { at: now, cost: most });
+            self.added = most;
         }
         self.key.parts = parts;
     }
 
     /// Returns when each log has room for `cost`.
     pub(crate) fn freed_at(&self, cost: u64) -> Freed {
+        let none = Entries::default();
+        let entries = stored(self.slot, self.keeps_entries).unwrap_or(&none);
         let freed_at = |part: &LimitState| {
             let (log, state) = part.log()?;
-            log.freed_at(state, cost, self.entries().skip(state.skip))
+            log.freed_at(state, cost, entries, self.added)
         };
         self.key.parts.iter().map(freed_at).collect()
     }
@@ -215,70 +176,40 @@ impl<'r> Transaction<'r> {
 
     /// Keeps an entry of a cost that was just charged to each log.
     pub(crate) fn add_entry(&mut self, cost: u64) {
-        if let Some((_, LogState { last: at, .. })) =
-            self.key.parts.iter().find_map(LimitState::log)
-        {
-            self.edit.added.push_back(Entry { at, cost });
-        }
+        self.added += cost;
     }
 
-    /// Gives back up to `cost` of the logs' latest entries.
+    /// Gives back up to `cost` of the logs' latest entries. The operation must then be committed.
     pub(crate) fn give_back_entries(&mut self, cost: u64) {
-        let Some(oldest) = self.oldest() else { return };
-        let entries: Vec<Entry> = self.entries().collect();
-        let (mut left, mut count) = (cost, entries.len());
-        while count > oldest {
-            let entry = entries[count - 1];
-            let part = entry.cost.min(left);
-            left -= part;
-            self.update_logs(|state| {
-                if state.skip < count {
-                    state.used -= part;
-                }
-            });
-            if part < entry.cost {
-                self.edit.lowered = part;
-                break;
-            }
-            count -= 1;
+        let cost = cost.min(most_used(&self.key.parts).unwrap_or_default());
+        self.update_logs(|state| state.used -= state.used.min(cost));
+        match self.entries_mut() {
+            Some(entries) => entries.take_newest(cost),
+            None => self.added -= cost.min(self.added),
         }
-        self.edit.removed = entries.len() - count;
-        self.update_logs(|state| state.skip = state.skip.min(count));
     }
 
-    /// Takes up to `cost` out of the entries of one time, as far as they count for any log; how much
-    /// that was.
+    /// Takes up to `cost` out of the entry of one time, as far as it counts for any log; how much that
+    /// was. The operation must then be committed.
     pub(super) fn cut_entries(&mut self, at: u64, cost: u64) -> u64 {
-        let (Some(entries), Some(oldest)) = (stored(self.slot, self.keeps_entries), self.oldest())
-        else {
-            return 0;
-        };
-        let first = entries.partition_point(|entry| entry.at < at).max(oldest);
-        let same = entries.iter().skip(first).take_while(|entry| entry.at == at);
-        let costs: Vec<u64> = same.map(|entry| entry.cost).collect();
-        let mut cut = Cut { first, ..Cut::default() };
-        let mut left = cost;
-        for entry in costs {
-            let part = entry.min(left);
-            left -= part;
-            self.update_logs(|state| {
-                if state.skip <= first + cut.removed {
-                    state.used -= part;
-                }
-            });
-            if part < entry {
-                cut.lowered = part;
-                break;
-            }
-            cut.removed += 1;
-        }
-        self.edit.cut = cut;
-        cost - left
+        let most = most_used(&self.key.parts).unwrap_or_default();
+        let Some(entries) = self.entries_mut() else { return 0 };
+        let (total, Some((whole, up_to))) = (entries.total(), entries.find(at)) else { return 0 };
+        // How much of the entry counts for a log that counts so much of all of them.
+        let counted = |used: u64| whole.min((used + up_to).saturating_sub(total));
+        let cut = cost.min(counted(most));
+        entries.take(at, cut);
+        self.update_logs(|state| state.used -= cut.min(counted(state.used)));
+        cut
     }
 
-    /// The first entry that counts for any log.
-    fn oldest(&self) -> Option<usize> {
-        self.key.parts.iter().filter_map(LimitState::log).map(|(_, state)| state.skip).min()
+    fn entries_mut(&mut self) -> Option<&mut Entries> {
+        match self.slot {
+            Some(Record { body: Body::Group(group), .. }) if self.keeps_entries => {
+                Some(&mut group.entries)
+            }
+            _ => None,
+        }
     }
 
     fn update_logs(&mut self, mut change: impl FnMut(&mut LogState)) {
@@ -288,14 +219,6 @@ impl<'r> Transaction<'r> {
                 part.state = state.into();
             }
         }
-    }
-
-    /// The entries, the oldest first. What is cut out keeps its place, and costs nothing.
-    fn entries(&self) -> impl Iterator<Item = Entry> {
-        let stored = stored(self.slot, self.keeps_entries).into_iter().flatten().enumerate();
-        let stored = stored
-            .map(|(index, entry)| Entry { cost: self.edit.cut.left(index, entry.cost), ..*entry });
-        stored.chain(self.edit.added.iter().copied())
     }
 
     /// Ends the operation, and writes the record where it has `changed` anything or was converted. What the record
@@ -336,23 +259,16 @@ impl<'r> Transaction<'r> {
         }
         let mut entries = match old {
             Some(Body::Group(group)) if self.keeps_entries => group.entries,
-            _ => VecDeque::new(),
+            _ => Entries::default(),
         };
-        let edit = core::mem::take(&mut self.edit);
-        let Cut { first, removed, lowered } = edit.cut;
-        if let Some(entry) = entries.get_mut(first + removed) {
-            entry.cost -= lowered;
+        let logs = || self.key.parts.iter().filter_map(LimitState::log);
+        if let Some((_, LogState { last, .. })) = logs().next() {
+            let counted = most_used(&self.key.parts).unwrap_or_default() - self.added;
+            entries.drop_oldest(entries.total() - counted);
+            if self.added > 0 {
+                entries.push(last, self.added);
+            }
         }
-        entries.drain(first..first + removed);
-        entries.extend(edit.added);
-        entries.truncate(entries.len() - edit.removed);
-        if let Some(latest) = entries.back_mut() {
-            latest.cost -= edit.lowered;
-        }
-        self.update_logs(|state| state.skip = edit.cut.left_of(state.skip));
-        let expired = self.oldest().unwrap_or_default();
-        entries.drain(..expired);
-        self.update_logs(|state| state.skip -= expired);
         Body::Group(GroupRecord { parts: self.key.parts.as_slice().into(), entries })
     }
 }
@@ -367,19 +283,19 @@ fn check_clock(limits: &[Single], own: &[LimitState], now: u64) -> Result<(), Re
 }
 
 /// The entries of a record, where they count.
-fn stored(slot: &Option<Record>, keeps_entries: bool) -> Option<&VecDeque<Entry>> {
+fn stored(slot: &Option<Record>, keeps_entries: bool) -> Option<&Entries> {
     match slot {
         Some(Record { body: Body::Group(group), .. }) if keeps_entries => Some(&group.entries),
         _ => None,
     }
 }
 
-fn settle(part: &LimitState, entries: Option<&VecDeque<Entry>>, now: u64) -> LimitState {
-    match part.log() {
-        None => LimitState::at(part.limit, Some(part.state), now),
-        Some((log, state)) => {
-            let counted = entries.into_iter().flatten().skip(state.skip).copied();
-            LimitState { state: log.settle(state, counted, now).into(), ..*part }
+fn settle(part: &LimitState, entries: Option<&Entries>, now: u64) -> LimitState {
+    match (part.log(), entries) {
+        (None, _) => LimitState::at(part.limit, Some(part.state), now),
+        (Some((log, state)), Some(entries)) => {
+            LimitState { state: log.settle(state, entries, now).into(), ..*part }
         }
+        (Some(_), None) => *part,
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod binary;
 mod compact;
+mod entries;
 mod numbers;
 mod packed;
 mod text;
@@ -26,11 +27,9 @@ use crate::time::Timestamp;
 
 pub use compact::CompactRecord;
 pub(crate) use numbers::{read_exact, read_number, read_numbers, read_token};
+use packed::pack_text;
 pub(crate) use packed::{letters, text_of};
-use packed::{pack_head, pack_text};
-use text::{
-    BLOCKED, RESERVATIONS, check_tag, entry_text, push_limits, read_followed, read_limiter,
-};
+use text::{BLOCKED, RESERVATIONS, check_tag, push_limits, read_followed, read_limiter};
 
 /// What is stored under one key: of a limiter, a reservation, a lock, a semaphore or a latch.
 ///
@@ -91,8 +90,9 @@ pub enum Stored {
     /// lock in whose queue nobody is has such a form, too, which its plain scripts describe, and semaphores and read-write locks have no
     /// other.
     Text(String),
-    /// A list, in order. Its first element is kept in binary as a string is, where that is a log's with nothing behind its
-    /// state.
+    /// The record of a log, or of several limits with a log among them: its head, then `chunk` with entries in
+    /// chunks of the older ones, then the newest entries, each a time and after a colon a cost. A list under a key has the
+    /// head last, and all entries in binary: `lua/README.md` describes it.
     List(Vec<String>),
 }
 
@@ -104,20 +104,14 @@ impl Stored {
 
     /// What the elements of a list under a key say.
     pub fn of_list<'a>(elements: impl IntoIterator<Item = &'a [u8]>) -> Self {
-        Stored::List(elements.into_iter().map(text_of).collect())
+        Stored::List(entries::of_bytes(&elements.into_iter().collect::<Vec<_>>()))
     }
 
     /// The string as it is kept, or the elements of the list.
     pub fn to_bytes(&self) -> Vec<Vec<u8>> {
         match self {
             Stored::Text(text) => alloc::vec![pack_text(text)],
-            Stored::List(list) => match &list[..] {
-                [head, entries @ ..] => {
-                    let entries = entries.iter().map(|item| item.as_bytes().to_vec());
-                    core::iter::once(pack_head(head)).chain(entries).collect()
-                }
-                [] => Vec::new(),
-            },
+            Stored::List(list) => entries::to_bytes(list),
         }
     }
 }
@@ -203,8 +197,7 @@ impl Record {
             Body::Counter(part) => Stored::Text(self.head(core::slice::from_ref(part))),
             Body::Group(group) if !group.has_log() => Stored::Text(self.head(&group.parts)),
             Body::Group(group) => {
-                let entries = group.entries.iter().map(entry_text);
-                Stored::List(core::iter::once(self.head(&group.parts)).chain(entries).collect())
+                Stored::List(entries::texts(self.head(&group.parts), &group.entries))
             }
             Body::Lock(record) => Stored::Text(record.to_text()),
             Body::Fenced(record) => Stored::Text(record.to_text()),

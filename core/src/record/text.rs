@@ -1,17 +1,17 @@
 //! The text of limiters' records.
 
-use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
 
+use super::entries::read as read_entries;
 use super::numbers::read_number;
 use super::{Body, Record};
 use crate::error::RecordError;
 use crate::exact::MAX_EXACT;
 use crate::fenced::FencedRecord;
 use crate::latch::LatchRecord;
-use crate::limit::{Composite, Entry, Single, State};
+use crate::limit::{Composite, Single, State};
 use crate::limiter::{
     COMPOSITE_TAG, GroupRecord, LimitState, Policy, Requests, ReservationRecord, Reservations,
 };
@@ -38,32 +38,14 @@ pub(super) fn push_limits(text: &mut String, parts: &[LimitState]) {
         push_all(text, &part.limit.config());
     }
     for part in parts {
-        push_all(text, stored_numbers(part, is_composite));
+        push_all(text, part.numbers());
     }
-}
-
-/// The numbers of a state as a record has them: of a log among others, how many of the entries it skips as well. Of one
-/// by itself nothing is skipped whenever it is written.
-fn stored_numbers(part: &LimitState, is_composite: bool) -> &[u64] {
-    &part.state.0[..stored_len(part.limit, is_composite)]
-}
-
-fn stored_len(limit: Single, is_composite: bool) -> usize {
-    limit.row().state_len + usize::from(is_composite && limit.is_log())
 }
 
 fn push_all(text: &mut String, numbers: &[u64]) {
     for number in numbers {
         // Invariant: writing to a `String` cannot fail.
         let _ = write!(text, " {number}");
-    }
-}
-
-/// An entry of cost 1, which most are, is its time alone.
-pub(super) fn entry_text(entry: &Entry) -> String {
-    match entry.cost {
-        1 => entry.at.to_string(),
-        cost => format!("{}:{cost}", entry.at),
     }
 }
 
@@ -151,8 +133,7 @@ pub(super) fn read_limiter(tag: &str, rest: &str, entries: Option<&[String]>) ->
     let body = match (&parts[..], entries) {
         (&[part], None) if !part.is_log() => Body::Counter(part),
         _ => {
-            let texts = entries.unwrap_or_default();
-            let entries_read = texts.iter().map(|text| read_entry(text)).collect::<Option<_>>()?;
+            let entries_read = read_entries(entries.unwrap_or_default())?;
             let group = GroupRecord { parts: parts.into(), entries: entries_read };
             let is_right = group.has_log() == entries.is_some() && group.is_sound();
             Body::Group(is_right.then_some(group)?)
@@ -185,16 +166,11 @@ fn read_parts(tag: &str, rest: &str) -> Option<Vec<LimitState>> {
     let mut numbers = &numbers[..];
     let mut parts = Vec::new();
     for limit in limits {
-        let (state, rest) = numbers.split_at_checked(stored_len(limit, is_composite))?;
+        let (state, rest) = numbers.split_at_checked(limit.row().state_len)?;
         let part = LimitState { limit, state: State::read(state)? };
         // What a log's state has to be depends on its entries as well.
         parts.push(Some(part).filter(|part| part.is_log() || part.is_sound())?);
         numbers = rest;
     }
     numbers.is_empty().then_some(parts)
-}
-
-fn read_entry(text: &str) -> Option<Entry> {
-    let (at, cost) = text.split_once(':').unwrap_or((text, "1"));
-    Some(Entry { at: read_number(at)?, cost: read_number(cost)? })
 }

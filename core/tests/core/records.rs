@@ -43,7 +43,7 @@ fn records_are_readable_and_read_back() {
         ("token-bucket 10/20us burst 10", text("T1 1 2 10 4 1050")),
         ("token-bucket 2 every 100us burst 5", text("I1 2 100 5 2 1050")),
         ("leaky-bucket 10/20us queue 10", text("Q1 1 2 10 4 1050")),
-        ("sliding-log 10/60s", list(&["L1 10 60000000 5 1050", "100:3", "1050", "1050"])),
+        ("sliding-log 10/60s", list(&["L1 10 60000000 5 1050", "100:3", "1050:2"])),
     ];
     for (limit, stored) in cases {
         let record = record(limit, &[(3, 100), (1, 1050), (1, 1050)]);
@@ -121,9 +121,10 @@ fn what_is_no_record_is_told_apart() {
         (text("S1 10 1125899906842624 32 2 1050"), Damaged),
         (text("I1 2 100 5 45035996273705 1050"), Damaged),
         (list(&["L1 10 60000000 5 1050"]), Damaged),
-        (list(&["L1 10 60000000 4 1050", "100:3", "1050", "1050"]), Damaged),
-        (list(&["L1 10 60000000 5 1050", "1050:3", "100", "1050"]), Damaged),
-        (list(&["L1 10 60000000 5 1050", "100:3:1", "1050", "1050"]), Damaged),
+        (list(&["L1 10 60000000 4 1050", "100:3", "1050:2"]), Damaged),
+        (list(&["L1 10 60000000 5 1050", "100:3", "1050", "1050"]), Damaged),
+        (list(&["L1 10 60000000 5 1050", "1050:3", "100:2"]), Damaged),
+        (list(&["L1 10 60000000 5 1050", "100:3:1", "1050:2"]), Damaged),
         (text("K1 owner 0 1 1 0 0|"), Damaged),
         (text(&format!("K1 {OWNER} {SPANS}|{OWNER}").to_uppercase()), Damaged),
         (text(&format!("K1 {OWNER} {SPANS}")), Damaged),

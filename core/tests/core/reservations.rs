@@ -203,7 +203,7 @@ fn entries_are_taken_out_of_the_middle_of_a_log() {
         Stored::Text(text) => panic!("{text}"),
     };
     let head = "C1 L1 20 1000 L1 10 100";
-    assert_eq!(key.head(), format!("{head} 7 10115 0 3 10115 2"));
+    assert_eq!(key.head(), format!("{head} 7 10115 3 10115"));
     assert_eq!(stored(&key)[1..], ["10000", "10010:3", "10020:2", "10115"]);
     let second = key.reserve(2, 3, 10_120);
     key.acquire(1, 10_125);

@@ -9,9 +9,9 @@ use lockage_core::lock::{self, Lock, OwnerId};
 use lockage_core::rw_lock::{HoldId, RwLock};
 use lockage_core::semaphore::{PermitId, Semaphore};
 use lockage_core::{
-    AcquireEach, Clock, Command, ConfigError, CostError, Decision, Limit, MAX_COSTS, MAX_SPAN,
-    ManualClock, Publish, RecordError, ReplyError, RequestId, ScriptId, SystemClock, Timestamp,
-    Verdict,
+    AcquireEach, Clock, Command, ConfigError, CostError, Decision, Limit, MAX_COSTS,
+    MAX_DIFFERENT_COSTS, MAX_SPAN, ManualClock, Publish, RecordError, ReplyError, RequestId,
+    ScriptId, SystemClock, Timestamp, Verdict,
 };
 
 fn at(micros: u64) -> Timestamp {
@@ -124,6 +124,7 @@ fn errors_say_what_is_wrong_and_what_would_be_right() {
         (CostError::Zero, "at least 1".to_owned()),
         (CostError::Empty, "at least one".to_owned()),
         (CostError::TooMany { count: 65 }, format!("65 costs in one call: at most {MAX_COSTS}")),
+        (CostError::TooManyDifferent, format!("at most {MAX_DIFFERENT_COSTS} fit")),
     ] {
         assert!(error.to_string().contains(&words), "{error}");
     }
@@ -147,6 +148,24 @@ fn a_call_carries_as_many_costs_as_fit_and_no_more() {
     let costs = |count| AcquireEach::new(limit, vec![1; count]).map(|_| ());
     assert_eq!((costs(MAX_COSTS), costs(0)), (Ok(()), Err(CostError::Empty)));
     assert_eq!(costs(MAX_COSTS + 1), Err(CostError::TooMany { count: MAX_COSTS + 1 }));
+}
+
+#[test]
+fn a_call_to_a_log_carries_few_costs_that_differ() {
+    let most = MAX_DIFFERENT_COSTS as u64;
+    let few: Vec<u64> = (1..=most).chain(1..=most).collect();
+    let many: Vec<u64> = (1..=most + 1).chain([1]).collect();
+    let fitting = |costs: &[u64]| AcquireEach::fitting(None, costs.iter().copied());
+    assert_eq!((fitting(&few), fitting(&many)), (few.len(), MAX_DIFFERENT_COSTS));
+    let new = |limit: &str, costs: &[u64]| {
+        let limit: Limit = limit.parse().unwrap();
+        AcquireEach::new(limit, costs.to_vec()).map(|_| ())
+    };
+    for limit in ["sliding-log 99/s", "fixed-window 9/s + sliding-log 99/min"] {
+        assert_eq!(new(limit, &few), Ok(()));
+        assert_eq!(new(limit, &many), Err(CostError::TooManyDifferent));
+    }
+    assert_eq!(new("token-bucket 99/s + fixed-window 99/s", &many), Ok(()));
 }
 
 #[test]

@@ -11,6 +11,9 @@ use crate::config::{Config, Kind, Limits, Shape};
 /// The largest count that is exact in a double.
 pub(super) const MAX_COUNT: u64 = (1 << 53) - 1;
 
+/// The largest limit of a sliding log.
+const MAX_LOG: u64 = 1 << 20;
+
 /// The longest span that is remembered, in microseconds.
 const MAX_SPAN_US: u64 = 1 << 51;
 
@@ -96,8 +99,8 @@ fn fit(kind: Kind, amount: u64, span_us: u64, burst: u64) -> Config {
     let at_bound = burst == u64::MAX;
     match kind {
         Kind::FixedWindow | Kind::SlidingLog => {
-            let limit = if at_bound { MAX_COUNT } else { amount };
-            Config::window(kind, limit, span_us)
+            let max = if kind == Kind::SlidingLog { MAX_LOG } else { MAX_COUNT };
+            Config::window(kind, if at_bound { max } else { amount.min(max) }, span_us)
         }
         Kind::SlidingWindow => {
             let window_us = span_us.min(1 << 50);

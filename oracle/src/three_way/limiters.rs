@@ -13,7 +13,7 @@ use crate::strategies::{
     request_trace, trace,
 };
 use crate::subject::Limiter;
-use crate::{reservations, stored};
+use crate::{large_logs, reservations, stored};
 
 /// Cases per limiter when nothing is asked for.
 const DEFAULT_CASES: u32 = 300;
@@ -95,6 +95,19 @@ pub fn reservations_are_the_same_in_three_places(place: &impl Place) {
     property("three_way_reservations", cases(2 * DEFAULT_CASES), &input, |(trace, time)| {
         reservations::equals_the_model(&mut Model::new(time), &mut place.key(time), &trace)
     });
+}
+
+pub fn logs_of_thousands_of_entries_are_the_same_in_three_places(place: &impl Place) {
+    let time = Time::Caller { store_ahead_us: 0, skew_ms: 0 };
+    for (seed, limit) in (0_u64..).zip(large_logs::LIMITS) {
+        for reserves in [false, true] {
+            let (mut model, mut key) = (Model::new(time), place.key(time));
+            let limit = limit.parse().expect("a limit");
+            let traffic = (seed, reserves, 8_000);
+            let compared = large_logs::equals_the_model(&mut model, &mut key, limit, traffic);
+            compared.unwrap_or_else(|difference| panic!("{limit}: {difference:?}"));
+        }
+    }
 }
 
 pub fn stored_limits_are_the_same_in_three_places(place: &impl Place) {

@@ -93,8 +93,8 @@ fn bug_6_an_off_by_one_is_killed_by_d1() {
 fn bug_21_a_refund_that_comes_back_a_second_time_is_killed_by_e2() {
     let mutant = Shipped::broken(
         ScriptId::LimiterAdjust,
-        "removed, place = removed + 1, place - 1",
-        "place = place - 1",
+        "log.used = log.used - math.min(log.used, cost)",
+        "log.used = log.used - math.min(log.used, 2 * cost)",
     );
     let traces = forward(unrepeated_adjusted_trace(Kind::SlidingLog, 2 * STEPS));
     mutant.killed(traces, |simulated, trace| {
@@ -178,8 +178,8 @@ fn bug_11_members_that_lose_their_microseconds_are_killed_by_e2() {
 fn bug_11_entries_that_lose_their_microseconds_are_killed_by_e2() {
     let mutant = Shipped::broken(
         ScriptId::SlidingLogAcquire,
-        "format(cost == 1 and '%.0f' or '%.0f:%.0f', clock, cost)",
-        "format('%.0f:%.0f', tonumber(clock .. ''), cost)",
+        "entry = struct.pack('<dd', clock, added)",
+        "entry = struct.pack('<dd', tonumber(clock .. ''), added)",
     );
     mutant.killed(forward_trace(Kind::SlidingLog, 2 * STEPS), |simulated, trace| {
         properties::admitted_stays_within_the_envelope(simulated, trace)
@@ -200,8 +200,8 @@ fn bug_13_counting_before_pruning_is_killed_by_d1() {
 fn bug_13_an_entry_that_counts_at_its_expiry_is_killed_by_d1() {
     let mutant = Shipped::broken(
         ScriptId::SlidingLogAcquire,
-        "if clock < time + window then break end",
-        "if clock <= time + window then break end",
+        "local gone = clock - window",
+        "local gone = clock - window - 1",
     );
     mutant.killed(forward_trace(Kind::SlidingLog, STEPS), |simulated, trace| {
         properties::d1_equals_the_reference(simulated, trace)
@@ -212,8 +212,8 @@ fn bug_13_an_entry_that_counts_at_its_expiry_is_killed_by_d1() {
 fn bug_15_a_wait_that_is_rounded_down_is_killed_by_d2() {
     let peek = Shipped::broken(
         ScriptId::LimiterPeek,
-        "return times[place] + log.window",
-        "return now + floor((times[place] + log.window - now) / 1000) * 1000",
+        "log.freed = goal, (time or at) + log.window",
+        "log.freed = goal, now + floor(((time or at) + log.window - now) / 1000) * 1000",
     );
     let input = (forward_trace(Kind::SlidingLog, STEPS), 1..=9_u64);
     peek.killed(input, |simulated, (trace, cost)| {

@@ -79,12 +79,12 @@ fn broken_memories_are_damaged_records_in_rust_and_in_lua() {
     for (config, head, told) in limiters() {
         for (memory, sound) in memories(told) {
             let head = format!("{head}{memory}");
-            let (stored, words) = match config.kind {
+            let (stored, command) = match config.kind {
                 Kind::SlidingLog => {
                     let list = vec![head.clone(), "1763700000000000:4".into()];
-                    (Stored::List(list.clone()), [vec!["RPUSH".into(), KEY.into()], list].concat())
+                    (Stored::List(list), "RPUSH")
                 }
-                _ => (Stored::Text(head.clone()), vec!["SET".into(), KEY.into(), head.clone()]),
+                _ => (Stored::Text(head.clone()), "SET"),
             };
             let read = Record::read(&stored);
             assert_eq!(read.is_ok(), sound, "{head}");
@@ -92,7 +92,7 @@ fn broken_memories_are_damaged_records_in_rust_and_in_lua() {
                 assert_eq!(read, Err(RecordError::Damaged), "{head}");
             }
             let mut store = store();
-            store.execute(&words.iter().map(String::as_bytes).collect::<Vec<_>>());
+            store.execute(&[command.as_bytes(), KEY.as_bytes(), &stored.to_bytes()[0]]);
             let acquire = Acquire::new(config.limit(), 1).unwrap();
             let request = acquire.with_request(RequestId::from_u128(1), Duration::from_secs(1));
             for refused in [

@@ -126,7 +126,7 @@ impl Family {
 /// `progress` is called after each of [`work`] steps, on any of several threads.
 ///
 /// # Errors
-/// [`AdviseError`] if a limit that the traffic needs cannot be built.
+/// [`AdviseError`] if a limit that the traffic needs cannot be built, but for a sliding log, which is then left out.
 pub fn advise(
     trace: &Trace,
     windows: &[Duration],
@@ -142,7 +142,11 @@ pub fn advise(
     let step = || (progress.lock().unwrap_or_else(PoisonError::into_inner))();
     let families =
         parallel::each(&kinds, |&(kind, window)| family(&clients, kind, window, may_deny, &step));
-    let families = families.into_iter().collect::<Result<Vec<Family>, AdviseError>>()?;
+    // Where a log cannot hold what the traffic needs, the other kinds are advised.
+    let is_log =
+        |error: &AdviseError| matches!(error, AdviseError::Limit { kind: Kind::SlidingLog, .. });
+    let families = families.into_iter().filter(|family| !family.as_ref().is_err_and(is_log));
+    let families = families.collect::<Result<Vec<Family>, AdviseError>>()?;
     // The longest window says little of bursts, and the shortest little of rates.
     let mut with_buckets = families.iter().rev().filter(|family| family.kind == Kind::TokenBucket);
     let (longest, next) = (with_buckets.next(), with_buckets.next());
@@ -335,6 +339,18 @@ mod tests {
         let advice = advice(&builder.finish(), "1%");
         assert_eq!((advice.clients, advice.requests, advice.may_deny), (1, 1, 0));
         assert!(advice.families.iter().all(|family| family.advised.amount == 7));
+    }
+
+    #[test]
+    fn a_log_that_cannot_hold_what_is_needed_is_left_out() {
+        let trace = Plan {
+            costs: "2000000".parse().unwrap(),
+            ..Plan::new("constant 1/s".parse().unwrap())
+        };
+        let windows = [Duration::from_secs(1)];
+        let advice = advise(&trace.generate().unwrap(), &windows, "1%".parse().unwrap(), || ());
+        let kinds: Vec<Kind> = advice.unwrap().families.iter().map(|family| family.kind).collect();
+        assert_eq!(kinds, [Kind::FixedWindow, Kind::SlidingWindow, Kind::TokenBucket]);
     }
 
     #[test]

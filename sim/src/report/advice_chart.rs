@@ -75,7 +75,8 @@ fn draw_panel(
     let caption = format!("{what}, by the limit per {window}");
     let limit_per = format!("limit per {window}");
     let mut chart = panel::draw(area, caption, (amounts, &limit_per), (shares, what))?;
-    for (family, color) in families.iter().zip(COLORS) {
+    for family in families {
+        let color = COLORS[family.kind as usize];
         // Zero has no place on a logarithmic axis: a line ends before it.
         let shown = family.curve.iter().filter(|at| denied(at) > 0);
         let points = shown.map(|at| (at.amount as f64, denied(at) as f64 * 100.0 / all as f64));

@@ -191,7 +191,7 @@ fn on_other_records(stored: Option<&Stored>, call: &Call) -> Vec<(Option<Stored>
                         Stored::List(list)
                     };
                     others.extend(other_texts(text, now_us).into_iter().map(changed));
-                    if at == 0 && stored.is_some_and(|it| it.to_bytes()[0] != text.as_bytes()) {
+                    if at == 0 && stored.is_some_and(is_packed) {
                         let packed = text.replacen(' ', PACKED, 1);
                         others.extend(other_texts(&packed, now_us).into_iter().map(changed));
                     }
@@ -223,6 +223,11 @@ fn on_other_records(stored: Option<&Stored>, call: &Call) -> Vec<(Option<Stored>
         })
         .collect();
     others.into_iter().map(|stored| (Some(stored), call.clone())).chain(damaged).collect()
+}
+
+/// Returns whether the record, or its head, is in binary.
+fn is_packed(stored: &Stored) -> bool {
+    stored.to_bytes().last().is_some_and(|bytes| bytes.get(2) == Some(&b':'))
 }
 
 /// Texts that differ in a number, a word, a piece or a character.

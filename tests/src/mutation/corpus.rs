@@ -201,7 +201,14 @@ fn put(store: &mut SimStore, key: &str, stored: &Stored) {
         }
         Stored::List(list) => {
             let mut elements = stored.to_bytes();
-            elements[0] = damaged(&list[0]).unwrap_or_else(|| elements[0].clone());
+            if let (Some(head), Some(last)) = (damaged(&list[0]), elements.last_mut()) {
+                *last = head;
+            }
+            for element in &mut elements {
+                if element.starts_with(PACKED.as_bytes()) {
+                    *element = as_sent(&String::from_utf8_lossy(element));
+                }
+            }
             let words = [&b"RPUSH"[..], key.as_bytes()];
             let words: Vec<&[u8]> =
                 words.into_iter().chain(elements.iter().map(Vec::as_slice)).collect();

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Waker;
 
-use lockage_core::{Decision, MAX_COSTS, ReplyError};
+use lockage_core::{AcquireEach, Decision, MAX_COSTS, ReplyError};
 use slab::Slab;
 
 use super::{Coalescing, QueueFull, Subject};
@@ -355,7 +355,8 @@ impl Lines {
     ) -> (Vec<u64>, Seat) {
         let line = &mut self.lines[number];
         line.call = Some(call);
-        let count = line.queue.len().min(most);
+        let waiting = line.queue.iter().map(|ticket| self.waiters[*ticket].cost);
+        let count = AcquireEach::fitting(line.key.source.limit().as_ref(), waiting.take(most));
         let (mut costs, mut riders) = (Vec::with_capacity(count), Vec::with_capacity(count));
         for ticket in line.queue.drain(..count) {
             let waiter = &mut self.waiters[ticket];

@@ -174,18 +174,26 @@ fn fixed_windows() -> Cases {
     cases(&texts(&records), [at(&times, FixedWindowAcquire, &texts(&calls))])
 }
 
+/// The largest limit of a sliding log.
+const MOST_OF_LOG: u64 = 1 << 20;
+
 fn sliding_logs() -> Cases {
     let records = [
         String::new(),
         "L1 10 1000 4 5000\n4500\n5000:3".to_owned(),
-        format!("L1#10 1000 {TOO_MUCH} 5000\n4500\n5000:3"),
-        format!("L1#10 1000 4 {TOO_MUCH}\n4500\n5000:3"),
-        "L1#10 1000 4.5 5000\n4500\n5000:3".to_owned(),
-        "L1#10 1000 -1 5000\n4500\n5000:3".to_owned(),
-        "L1#10 1000 4 -1\n4500\n5000:3".to_owned(),
-        "L1#10 1000 4 nan\n4500\n5000:3".to_owned(),
+        format!("L1#10 1000 {TOO_MUCH} 5000 0 5000 5000 {TOO_MUCH}\n"),
+        format!("L1#10 1000 {MOST} 5000 0 5000 5000 {MOST}\n"),
+        format!("L1#10 1000 4 {TOO_MUCH} 0 {TOO_MUCH} {TOO_MUCH} 4\n"),
+        format!("L1#10 1000 4 {MOST} 0 {MOST} {MOST} 4\n"),
+        "L1#10 1000 4.5 5000 0 4500 4500 1 5000 3.5\n".to_owned(),
+        "L1#10 1000 -1 5000 0 4500 4500 1 5000 3\n".to_owned(),
+        "L1#10 1000 nan 5000 0 4500 4500 1 5000 3\n".to_owned(),
+        "L1#10 1000 inf 5000 0 4500 4500 1 5000 3\n".to_owned(),
+        "L1#10 1000 4 -1 0 4500 4500 1 5000 3\n".to_owned(),
+        "L1#10 1000 4 4999.5 0 4500 4500 1 4999.5 3\n".to_owned(),
+        "L1#10 1000 4 nan 0 4500 4500 1 5000 3\n".to_owned(),
         format!("L1 10 1000 4 {MOST}\n4500\n5000:3"),
-        format!("L1 {MOST} {SPAN} 4 5000\n4500\n5000:3"),
+        format!("L1 {MOST_OF_LOG} {SPAN} 4 5000\n4500\n5000:3"),
     ];
     let calls = [
         "- L1 10 1000 1".to_owned(),
@@ -195,8 +203,8 @@ fn sliding_logs() -> Cases {
         "- L1 0 1000 1".to_owned(),
         "- L1 1000 0 1".to_owned(),
         "- L1 10 1 1".to_owned(),
-        format!("- L1 {MOST} {SPAN} 1"),
-        format!("- L1 {TOO_MUCH} {SPAN} 1"),
+        format!("- L1 {MOST_OF_LOG} {SPAN} 1"),
+        format!("- L1 {} {SPAN} 1", MOST_OF_LOG + 1),
         format!("- L1 10 {} 1", SPAN + 1),
         format!("- L1 10 {} 1", SPAN - 1),
     ];

@@ -1,19 +1,30 @@
-//! Of sliding logs that are read and written in pieces.
+//! Of sliding logs whose older entries stand in chunks.
 
 use lockage_core::ScriptId::{
     self, LimiterAcquire, LimiterAdjust, LimiterPeek, LimiterSettle, SlidingLogAcquire,
 };
+use lockage_core::SlidingLog;
 
 use super::{Cases, at, cases, id};
 
 pub(super) fn all() -> Vec<Cases> {
-    vec![few(), damaged(), many(), two_logs(), heads()]
+    vec![
+        few(),
+        damaged(),
+        many(),
+        two_logs(),
+        heads(),
+        small_chunks(),
+        full_chunks(),
+        joined(),
+        raw(),
+    ]
 }
 
-/// As many as the first pieces hold, one less and one more.
+/// As many as stand beside the head, one less and one more, and few chunks.
 fn few() -> Cases {
-    let sizes = [1, 7, 8, 9, 10, 17, 39, 40, 41, 42, 72, 168, 169];
-    let records = sizes.map(|size| log(size, &[]));
+    let sizes = [1, 2, 9, 31, 32, 33, 34, 64, 65, 96, 97, 168, 169];
+    let records = sizes.map(|size| log(200, size, &[]));
     Cases { records: records.into(), calls: calls(200, &[1, 2, 5, 9, 20, 199, 200]) }
 }
 
@@ -31,15 +42,16 @@ fn damaged() -> Cases {
         "999999",
         "1012:0",
     ];
-    let records =
-        [1, 4, 12, 20, 29].into_iter().flat_map(|at| wrong.map(|entry| log(30, &[(at, entry)])));
+    let records = [1, 4, 12, 20, 29]
+        .into_iter()
+        .flat_map(|at| wrong.map(|entry| log(200, 30, &[(at, entry)])));
     Cases { records: records.collect(), calls: calls(200, &[1, 15, 25, 200]) }
 }
 
-/// More than one command takes.
+/// More than one chunk holds.
 fn many() -> Cases {
-    let sizes = [1007, 1008, 1009, 2050];
-    let records = sizes.map(|size| log(size, &[]));
+    let sizes = [864, 865, 896, 897, 928, 1007, 2050];
+    let records = sizes.map(|size| log(4000, size, &[]));
     let mut calls: Vec<(ScriptId, String)> = calls(4000, &[1, 3000, 4000]);
     let each = vec!["1"; 1001].join(" ");
     let limit = "L1 4000 100000";
@@ -62,15 +74,32 @@ fn many() -> Cases {
     Cases { records: records.into(), calls }
 }
 
-/// One second of so many, of 1 each but for those that are given.
-fn log(size: usize, others: &[(usize, &str)]) -> String {
-    let entry = |at: usize| {
-        let other = others.iter().find(|(place, _)| *place == at);
-        other.map_or_else(|| format!("\n{}", 1000 + at), |(_, entry)| format!("\n{entry}"))
-    };
-    let limit = if size > 1000 { 4000 } else { 200 };
-    let entries: String = (0..size).map(entry).collect();
-    format!("L1 {limit} 100000 {size} {}{entries}", 999 + size)
+/// So many of 1 each, one each microsecond, but for those that are given.
+fn log(limit: usize, size: usize, others: &[(usize, &str)]) -> String {
+    format!("L1 {limit} 100000 {size} {}{}", 999 + size, entries(1000, size, 1, others))
+}
+
+/// The lines of so many entries of one cost, one each microsecond from the first time on, but for those that are given. The
+/// older ones stand in chunks, as calls leave them.
+pub(super) fn entries(first: usize, size: usize, cost: usize, others: &[(usize, &str)]) -> String {
+    let in_chunks = size.saturating_sub(1) / SlidingLog::MAX_NEWEST * SlidingLog::MAX_NEWEST;
+    let other = |at: usize| others.iter().find(|(place, _)| *place == at).map(|(_, it)| *it);
+    let mut text = String::new();
+    for at in 0..size {
+        let place = at % SlidingLog::MAX_CHUNK;
+        let total = if at < in_chunks { cost * (place + 1) } else { cost };
+        text += match (at < in_chunks, place) {
+            (true, 0) => "\nchunk ",
+            (true, _) => " ",
+            (false, _) => "\n",
+        };
+        match other(at) {
+            Some(other) => text += other,
+            None if at >= in_chunks && cost == 1 => text += &(first + at).to_string(),
+            None => text += &format!("{}:{total}", first + at),
+        }
+    }
+    text
 }
 
 /// Calls of all kinds, while all, some or none of the entries count, of these costs.
@@ -98,15 +127,16 @@ fn calls(limit: usize, costs: &[u64]) -> Vec<(ScriptId, String)> {
 fn two_logs() -> Cases {
     let limit = "C1 L1 20 1000 L1 6 100";
     let records = [
-        "C1 L1 20 1000 L1 6 100 8 1500 0 3 1500 2\n1000:3\n1200:2\n1450\n1500:2",
-        "C1 L1 20 1000 L1 6 100 8 1500 0 0 1500 4\n1000:3\n1200:2\n1450\n1500:2",
-        "C1 L1 20 1000 L1 6 100 8 1500 0 0 1500 5\n1000:3\n1200:2\n1450\n1500:2",
-        "C1 L1 20 1000 L1 6 100 8 1500 0 3 1500 2\n1000:3\n1200:2\nx\n1500:2",
-        "C1 L1 20 1000 L1 6 100 8 1500 0 3 1500 2\n1000:3\nx\n1450\n1500:2",
-        "C1 L1 20 1000 L1 6 100 8 1500 1 3 1500 3\nx\n1200:2\n1450\n1500:2",
-        "C1 L1 20 1000 L1 6 100 2 1500 0 3 1500 2\n1000:3\n1200:2\n1450\n1500:2",
-        "C1 L1 20 1000 L1 6 100 8 1500 0 3 1501 2\n1000:3\n1200:2\n1450\n1500:2",
-        "C1 L1 20 1000 L1 6 100 0 1500 0 0 1500 0\n",
+        "C1 L1 20 1000 L1 6 100 8 1500 3 1500\n1000:3\n1200:2\n1450\n1500:2",
+        "C1 L1 20 1000 L1 6 100 8 1500 0 1500\n1000:3\n1200:2\n1450\n1500:2",
+        "C1 L1 20 1000 L1 6 100 8 1500 9 1500\n1000:3\n1200:2\n1450\n1500:2",
+        "C1 L1 20 1000 L1 6 100 8 1500 3 1500\n1000:3\n1200:2\nx\n1500:2",
+        "C1 L1 20 1000 L1 6 100 8 1500 3 1500\n1000:3\nx\n1450\n1500:2",
+        "C1 L1 20 1000 L1 6 100 8 1500 3 1500\nx\n1200:2\n1450\n1500:2",
+        "C1 L1 20 1000 L1 6 100 2 1500 3 1500\n1000:3\n1200:2\n1450\n1500:2",
+        "C1 L1 20 1000 L1 6 100 8 1500 3 1501\n1000:3\n1200:2\n1450\n1500:2",
+        "C1 L1 20 1000 L1 6 100 0 1500 0 1500\n",
+        "F1 5 1000 1400 1",
         "F1 5 1000 1400 4",
         "T1 1 100 5 400 1400",
     ];
@@ -131,6 +161,8 @@ fn heads() -> Cases {
         "L1 5 1000 2 5000\n",
         "L1 5 1000 1 5000\n5000:2",
         "L1 5 1000 4 5000\n5000:4",
+        "L1 5 1000 9007199254740991 5000\n5000:9007199254740991",
+        "L1 5 1000 1 0\n0",
         "L1 5 1000 1 9007199254740992\n5000",
         "L1 5 1000 1 9007199254740991\n5000",
     ];
@@ -152,4 +184,210 @@ fn heads() -> Cases {
             of(LimiterAdjust, words(&adjusted)),
         ],
     )
+}
+
+/// Of few entries each, as settled reservations leave them.
+const SMALL: &str = "\nchunk 1000:2 1010:3\nchunk 1020:4\nchunk 1030:1 1040:6 1050:7\n1060:2\n1070";
+
+/// What expires, or is missing, ends at, before and behind each entry of a few chunks.
+fn small_chunks() -> Cases {
+    let limit = "L1 17 100";
+    let heads = [
+        format!("{limit} 17 1070"),
+        format!("{limit} 15 1070"),
+        format!("{limit} 16 1070"),
+        format!("{limit} 14 1070"),
+        format!("{limit} 18 1070"),
+        format!("C1 {limit} L1 9 50 17 1070 3 1070"),
+        format!("C1 {limit} L1 9 50 15 1070 15 1070"),
+        format!("C1 {limit} L1 9 50 15 1070 2 1070"),
+    ];
+    let down = (1..=18).rev().map(|cost| cost.to_string()).collect::<Vec<_>>().join(" ");
+    let times = [1069, 1070, 1071, 1099, 1100, 1109, 1110, 1119, 1120, 1129, 1130, 1139, 1140];
+    let later = [1149, 1150, 1159, 1160, 1169, 1170, 1171];
+    let mut calls = Vec::new();
+    for now in times.into_iter().chain(later) {
+        calls.push((SlidingLogAcquire, format!("{now} - {limit} {down}")));
+        calls.push((SlidingLogAcquire, format!("{now} - {limit} 1")));
+        calls.push((SlidingLogAcquire, format!("{now} - {limit} 2 8 8 9 2")));
+        calls.push((LimiterAcquire, format!("{now} - {limit} {down}")));
+        calls.push((LimiterAcquire, format!("{now} - C1 {limit} L1 9 50 {down}")));
+        calls.push((LimiterAcquire, format!("{now} - L1 9 50 {down}")));
+        for amount in [1, 2, 3, 4, 9, 10, 14, 15, 16, 17] {
+            calls.push((LimiterAdjust, format!("{now} - f {amount} {limit}")));
+        }
+        calls.push((LimiterAdjust, format!("{now} - p 40 {limit}")));
+    }
+    for now in [1070, 1105, 1125] {
+        for amount in 1..=17 {
+            calls.push((LimiterPeek, format!("{now} {limit} {amount}")));
+            calls.push((LimiterAdjust, format!("{now} - f {amount} C1 {limit} L1 9 50")));
+        }
+        for at in [999, 1000, 1005, 1010, 1020, 1030, 1040, 1050, 1060, 1070, 1080] {
+            for actual in [0, 4, 7, 8, 9, 10] {
+                calls.push((LimiterSettle, settle(limit, at, now, actual)));
+            }
+        }
+    }
+    Cases { records: heads.map(|head| head + SMALL).into(), calls }
+}
+
+/// Of an estimate of 9 at a time.
+fn settle(limit: &str, at: usize, now: usize, actual: usize) -> String {
+    let config = limit.trim_start_matches("L1 ");
+    format!("R1 0 {at} 9000 9 76 {config} 0 0 {at} 0 1000 / {now} 9000 {actual} {limit}")
+}
+
+/// Chunks of so many entries of 1 each, one each microsecond, and so many newest ones behind them.
+fn chunks(sizes: &[usize], newest: usize) -> String {
+    let mut at = 1000;
+    let mut text = String::new();
+    for size in sizes {
+        text += "\nchunk";
+        for place in 0..*size {
+            text += &format!(" {}:{}", at + place, place + 1);
+        }
+        at += size;
+    }
+    (at..at + newest).for_each(|time| text += &format!("\n{time}"));
+    text
+}
+
+/// Where the newest entries become a part of the last chunk, or are one.
+fn full_chunks() -> Cases {
+    let sizes: [(&[usize], usize); 11] = [
+        (&[], 32),
+        (&[], 33),
+        (&[10], 0),
+        (&[832], 32),
+        (&[833], 32),
+        (&[864], 32),
+        (&[832], 31),
+        (&[3, 832], 32),
+        (&[3, 4, 833], 32),
+        (&[2, 30], 32),
+        (&[70, 80, 90], 32),
+    ];
+    let limit = "L1 2000 5000";
+    let mut calls = Vec::new();
+    for now in [2900, 6000, 6002, 6003, 6006, 6007, 6032, 6033, 6240, 6831, 6832, 6866, 6900, 9000]
+    {
+        for script in [SlidingLogAcquire, LimiterAcquire] {
+            calls.push((script, format!("{now} - {limit} 1")));
+        }
+        calls.push((LimiterAcquire, format!("{now} - C1 {limit} L1 50 10 1")));
+    }
+    let record = |(sizes, newest): (&[usize], usize)| {
+        let all = sizes.iter().sum::<usize>() + newest;
+        format!("{limit} {all} {}{}", 999 + all, chunks(sizes, newest))
+    };
+    Cases { records: sizes.map(record).into(), calls }
+}
+
+/// Where what is left of a chunk and a neighbour fit into one, and do not.
+fn joined() -> Cases {
+    let sizes: [(&[usize], usize); 10] = [
+        (&[1; 20], 1),
+        (&[400, 464], 1),
+        (&[400, 465], 1),
+        (&[400, 466], 1),
+        (&[864, 2, 863], 1),
+        (&[864, 2, 864], 1),
+        (&[1, 1, 1], 1),
+        (&[1], 1),
+        (&[40], 1),
+        (&[820, 1, 44, 33], 1),
+    ];
+    let limit = "L1 3000 5000";
+    let mut calls = Vec::new();
+    for now in [2900, 6001, 6401] {
+        for at in [1000, 1001, 1002, 1399, 1400, 1820, 1864, 1865, 1866, 1039, 1040, 1898] {
+            calls.push((LimiterSettle, settle(limit, at, now, 0)));
+        }
+        for amount in [1, 2, 3, 33, 34, 35, 40, 41, 864, 865, 866, 867] {
+            calls.push((LimiterAdjust, format!("{now} - f {amount} {limit}")));
+        }
+    }
+    for now in [1020, 6018, 6019, 6020] {
+        for cost in [1, 2999, 3000] {
+            calls.push((SlidingLogAcquire, format!("{now} - {limit} {cost}")));
+            calls.push((LimiterAcquire, format!("{now} - {limit} {cost}")));
+        }
+    }
+    let record = |(sizes, newest): (&[usize], usize)| {
+        let all = sizes.iter().sum::<usize>() + newest;
+        format!("{limit} {all} {}{}", 999 + all, chunks(sizes, newest))
+    };
+    Cases { records: sizes.map(record).into(), calls }
+}
+
+/// Elements of a list in bytes: an index, chunks and a head that do not belong together.
+fn raw() -> Cases {
+    const HEAD: &str = "L1#17 100 10 1070 0 1000 1060 2 1070 1";
+    const INDEX: &str = "#1010 3 1030 7";
+    const FIRST: &str = "#1000 2 1010 3";
+    const SECOND: &str = "#1020 1 1030 4";
+    let lists: [&[&str]; 23] = [
+        &[INDEX, FIRST, SECOND],
+        &["#", FIRST, SECOND],
+        &["#1010", FIRST, SECOND],
+        &["#1010 3 1030 7 &1", FIRST, SECOND],
+        &["#1010 3", FIRST, SECOND],
+        &["#1010 3 1030 7 1050 9", FIRST, SECOND],
+        &[INDEX, "#", SECOND],
+        &[INDEX, FIRST, "#"],
+        &[INDEX, "#1000 2 1009 3", SECOND],
+        &[INDEX, FIRST, "#1020 1 1031 4"],
+        &[INDEX, "#&1 1000 2 1010 3", SECOND],
+        &[INDEX, FIRST, "#&1 1020 1 1030 4"],
+        &[INDEX, "#&1", SECOND],
+        &["#1010 3 1030 7 1040 9", FIRST, SECOND, "#1041 2"],
+        &["#1010 3 1030 7 1040 9", FIRST, SECOND, "#1040 2"],
+        &["#1010 3 1030 7 1040 9", FIRST, SECOND, "#&1 1040 2"],
+        &["#1010 3 1020 4 1040 9", FIRST, "#1020 1", "#1040 5"],
+        &["#1005 2 1010 3 1040 9", "#1001 2", "#1010 1", "#1040 5"],
+        &[INDEX, FIRST],
+        &[INDEX],
+        &["#"],
+        &["#", "#"],
+        &[],
+    ];
+    let heads = [
+        "L1#17 100 10 1070 0 1000 1060.5 2 1070 1",
+        "L1#17 100 10 1070 0 1000 1060 1.5 1070 1",
+        "L1#17 100 8 1070 0 1000 1060 0 1070 1",
+        "L1#17 100 10 1070 0 1000 1060 2 1060 1",
+        "L1#17 100 10 1070 0 1000 1060 2 1071 1",
+        "L1#17 100 10 1070 0 1000 nan 2 1070 1",
+        "L1#17 100 10 1070 0 1000 1060 nan 1070 1",
+        "L1#17 100 10 1070 0 1000 -1 2 1070 1",
+        "L1#17 100 10 1070 0 1000 0 2 1070 1",
+        "L1#17 100 10 1070 0 1000 1060 9007199254740992 1070 1",
+        "L1#17 100 10 1070 0 1000 1060 2 1070 1 &1",
+        "L1#17 100 12 1070 0 1000 1060 2 1070 1",
+        "L1#17 100 1 1070 0 1060 1060 2 1070 1",
+        "L1#17 100 11 1070 1 1000 1060 2 1070 1",
+        "L1#17 100 7 1070 3 1000 1060 2 1070 1",
+        "L1#17 100 0 1070 0 1000 1060 2 1070 1",
+        "L1#17 100 10 1070 0 1000",
+        "L1#17 100 10 1070 0",
+    ];
+    let limit = "L1 17 100";
+    let mut calls = Vec::new();
+    for now in [1070, 1105, 1125, 1135, 1165, 1175] {
+        for cost in [1, 4, 8, 11, 17] {
+            calls.push((SlidingLogAcquire, format!("{now} - {limit} {cost}")));
+            calls.push((LimiterAcquire, format!("{now} - {limit} {cost}")));
+            calls.push((LimiterAdjust, format!("{now} - f {cost} {limit}")));
+        }
+        for at in [1000, 1010, 1020, 1030, 1060] {
+            calls.push((LimiterSettle, settle(limit, at, now, 0)));
+        }
+    }
+    let whole: &[&str] = &[INDEX, FIRST, SECOND];
+    let alone: &[&str] = &[];
+    let damaged = heads.iter().flat_map(|head| [(*head, whole), (*head, alone)]);
+    let all = lists.into_iter().map(|list| (HEAD, list)).chain(damaged);
+    let records = all.map(|(head, list)| [&[head], list].concat().join("\n") + "\n");
+    Cases { records: records.collect(), calls }
 }

@@ -8,6 +8,7 @@ use lockage_core::ScriptId::{
     TokenBucketAcquire, TokenBucketReserve, TokenBucketSettle,
 };
 
+use super::logs::entries;
 use super::{Cases, cases};
 
 /// What a reservation of a limit is, of its record behind the estimate: the letters and the configuration, the generation
@@ -132,18 +133,18 @@ pub(super) fn all() -> Vec<Cases> {
         queues.on(&["Q1 1 100 10 900 1000|r 900 7 3 900 3 1 1 300 2 1 300 3 1 300", ""]),
         logs.on(&[
             "L1 10 1000 9 1500\n1000:3\n1200:3\n1500:3",
-            "L1 10 1000 9 1500\n1000:3\n1200:1\n1200:2\n1200\n1500:2",
-            "L1 10 1000 9 1500\n1000:3\nx\n1200:2\n1200\n1500:2",
+            "L1 10 1000 9 1500\n1000:3\n1200:4\n1500:2",
+            "L1 10 1000 9 1500\n1000:3\nx\n1200:3\n1500:2",
             "L1 10 1000 4 1200\n1200:4",
             "L1 10 1000 4 1200|r 7 3\n1200:4",
         ]),
         two_logs.on(&[
-            "C1 L1 20 1000 L1 10 100 9 1500 0 3 1500 2\n1000:3\n1200:3\n1500:3",
-            "C1 L1 20 1000 L1 10 100 9 1500 0 6 1500 1\n1000:3\n1470:3\n1500:3",
+            "C1 L1 20 1000 L1 10 100 9 1500 3 1500\n1000:3\n1200:3\n1500:3",
+            "C1 L1 20 1000 L1 10 100 9 1500 6 1500\n1000:3\n1470:3\n1500:3",
         ]),
         several.on(&[
-            "C1 L1 20 1000 T1 1 100 10 F1 10 1000 8 1500 0 900 1500 1000 8|r 800 7 2 900 2 1 1 300 2 1 600\n1000:3\n1200:2\n1500:3",
-            "C1 L1 20 1000 T1 1 100 10 F1 10 1000 8 1500 0 900 1500 1000 8|r 900 7 2 900 2 1 1 300 2 1 600\n1000:3\n1200:2\n1500\n1500:2",
+            "C1 L1 20 1000 T1 1 100 10 F1 10 1000 8 1500 900 1500 1000 8|r 800 7 2 900 2 1 1 300 2 1 600\n1000:3\n1200:2\n1500:3",
+            "C1 L1 20 1000 T1 1 100 10 F1 10 1000 8 1500 900 1500 1000 8|r 900 7 2 900 2 1 1 300 2 1 600\n1000:3\n1200:2\n1500:3",
         ]),
         long.on(&many),
         // The slow path alone.
@@ -229,23 +230,13 @@ impl Reserved<'_> {
 
 /// An entry far from both ends, of one that is long.
 fn long_log() -> Cases {
-    let entries = |broken: usize| -> String {
-        let entry = |at: usize| match at == broken {
-            true => "\nx".to_owned(),
-            false => format!("\n{}:2", 1000 + at),
-        };
-        (0..60).map(entry).collect()
-    };
-    let records =
-        [99, 29, 44, 31, 30].map(|broken| format!("L1 200 1000 120 1059{}", entries(broken)));
-    // The last two are of one time.
-    let of_one_time: String = (0..20).map(|at: usize| format!("\n{}", 1000 + at.min(18))).collect();
-    let last = format!("L1 200 1000 20 1018{of_one_time}");
+    let records = [99, 29, 44, 31, 30]
+        .map(|broken| format!("L1 200 1000 120 1059{}", entries(1000, 60, 2, &[(broken, "x")])));
     let calls = [1100, 2015, 2029, 2030, 2031].into_iter().flat_map(|now| {
         [(1030, 0), (1030, 1), (1018, 0), (1018, 90)].map(|(at, actual)| {
             let held = format!("R1 0 {at} 5000 2 76 200 1000 0 0 {at} 0 1000");
             (LimiterSettle, format!("{held} / {now} 5000 {actual} L1 200 1000"))
         })
     });
-    Cases { records: [&records[..], &[last]].concat(), calls: calls.collect() }
+    Cases { records: records.into(), calls: calls.collect() }
 }

@@ -59,7 +59,7 @@ fn adjustments_change_each_state_as_told() {
 fn adjustments_change_a_log_as_told() {
     let Some(mut both) = Both::new() else { return };
     let log = ["L1 5 100 4 1050", "1010:2", "1050:2"];
-    let two = ["C1 L1 5 100 L1 3 10 4 1050 0 2 1050 1", "1010:2", "1050:2"];
+    let two = ["C1 L1 5 100 L1 3 10 4 1050 2 1050", "1010:2", "1050:2"];
     for (record, change, told, after) in [
         (&log, "t 9", "1 0 5 1055 1110", "L1 5 100 5 1055, 1010:2, 1050:2, 1055"),
         (&log, "f 1", "1 0 3 1050 0", "L1 5 100 3 1050, 1010:2, 1050"),
@@ -70,13 +70,13 @@ fn adjustments_change_a_log_as_told() {
         (&log, "p 9", "6 0 10 1055 1155", "L1 5 100 10 1055, 1010:2, 1050:2, 1055:6"),
         (&log, "b 7", "7 1062 4 1050 0", "L1 5 100 4 1050|blocked 1062, 1010:2, 1050:2"),
         // Of two logs the longer one decides: of what the shorter one no longer counts, it gets nothing.
-        (&two, "f 3", "3 0 1 1050 0 1050 0 0", "C1 L1 5 100 L1 3 10 1 1050 0 0 1050 1, 1010"),
-        (&two, "f 4", "4 0 0 1050 0 1050 0 0", "C1 L1 5 100 L1 3 10 0 1050 0 0 1050 0"),
+        (&two, "f 3", "3 0 1 1050 0 1050 0 0", "C1 L1 5 100 L1 3 10 1 1050 0 1050, 1010"),
+        (&two, "f 4", "4 0 0 1050 0 1050 0 0", "C1 L1 5 100 L1 3 10 0 1050 0 1050"),
         (
             &two,
             "p 9",
             "6 0 10 1055 8 1055 1155 1065",
-            "C1 L1 5 100 L1 3 10 10 1055 0 8 1055 1, 1010:2, 1050:2, 1055:6",
+            "C1 L1 5 100 L1 3 10 10 1055 8 1055, 1010:2, 1050:2, 1055:6",
         ),
     ] {
         both.put(record);

@@ -120,7 +120,10 @@ impl Both {
         match record {
             [""] => {}
             [text] if !text.contains('L') => self.put_text(text),
-            elements => drop(self.run(&[&["RPUSH", KEY], elements].concat())),
+            elements => {
+                let elements = elements.iter().map(|text| (*text).to_owned()).collect();
+                self.put_list(&Stored::List(elements).to_bytes());
+            }
         }
     }
 
@@ -131,6 +134,13 @@ impl Both {
     pub(crate) fn put_bytes(&mut self, bytes: &[u8]) {
         self.simulated.execute(&[b"SET", KEY.as_bytes(), bytes]);
         redis::cmd("SET").arg(KEY).arg(bytes).exec(&mut self.real).unwrap();
+    }
+
+    pub(crate) fn put_list(&mut self, elements: &[Vec<u8>]) {
+        let words = [&b"RPUSH"[..], KEY.as_bytes()].into_iter();
+        let words: Vec<&[u8]> = words.chain(elements.iter().map(Vec::as_slice)).collect();
+        self.simulated.execute(&words);
+        redis::cmd("RPUSH").arg(KEY).arg(elements).exec(&mut self.real).unwrap();
     }
 
     pub(crate) fn stored(&mut self) -> RespValue {
@@ -147,7 +157,13 @@ impl Both {
 
     pub(crate) fn records(&mut self) -> Vec<String> {
         match self.stored() {
-            RespValue::Array(elements) => elements.into_iter().map(text).collect(),
+            RespValue::Array(elements) => {
+                let bytes: Vec<Vec<u8>> = elements.into_iter().map(bytes).collect();
+                match Stored::of_list(bytes.iter().map(Vec::as_slice)) {
+                    Stored::List(list) => list,
+                    Stored::Text(text) => vec![text],
+                }
+            }
             record => vec![text(record)],
         }
     }
@@ -159,9 +175,13 @@ impl Both {
 }
 
 pub(crate) fn text(value: RespValue) -> String {
-    let RespValue::Bulk(bytes) = value else { panic!("no text: {value:?}") };
-    let Stored::Text(text) = Stored::of_string(&bytes) else { panic!("a string is text") };
+    let Stored::Text(text) = Stored::of_string(&bytes(value)) else { panic!("a string is text") };
     text
+}
+
+fn bytes(value: RespValue) -> Vec<u8> {
+    let RespValue::Bulk(bytes) = value else { panic!("no text: {value:?}") };
+    bytes
 }
 
 /// Numbers as plain scripts take them.

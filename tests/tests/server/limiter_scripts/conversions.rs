@@ -62,17 +62,17 @@ fn a_record_of_another_limit_is_converted() {
 fn the_entries_of_a_log_are_converted() {
     let Some(mut both) = Both::new() else { return };
     let one = ["L1 9 100 6 1090", "1000:3", "1050:2", "1090"];
-    let two = ["C1 L1 9 100 L1 9 20 6 1090 0 1 1090 2", "1000:3", "1050:2", "1090"];
+    let two = ["C1 L1 9 100 L1 9 20 6 1090 1 1090", "1000:3", "1050:2", "1090"];
     for (record, limit, after) in [
         (&one[..], "L1 5 200", "6 1090, 1000:3, 1050:2, 1090"),
         (&one, "L1 5 50", "3 1090, 1050:2, 1090"),
         (&one, "L1 5 5", "0 1090"),
-        (&one, "C1 L1 5 45 L1 9 100", "1 1090 2 6 1090 0, 1000:3, 1050:2, 1090"),
+        (&one, "C1 L1 5 45 L1 9 100", "1 1090 6 1090, 1000:3, 1050:2, 1090"),
         (&two, "L1 9 20", "1 1090, 1090"),
-        (&two, "C1 L1 9 20 F1 4 10", "1 1090 0 1099 6, 1090"),
+        (&two, "C1 L1 9 20 F1 4 10", "1 1090 1099 6, 1090"),
         (&one, "F1 4 10", "1099 6"),
         (&["F1 4 10 1095 3"], "L1 5 5", "3 1099, 1099:3"),
-        (&["F1 4 10 1095 0"], "C1 L1 5 5 L1 5 9", "0 0 0 0 0 0"),
+        (&["F1 4 10 1095 0"], "C1 L1 5 5 L1 5 9", "0 0 0 0"),
     ] {
         both.put(record);
         both.acquire(1099, limit, "9999999");
@@ -87,7 +87,7 @@ fn the_entries_of_a_log_are_converted() {
     assert_eq!(both.records(), ["L1 5 5 0 1099"]);
     both.put(&["F1 4 10 1095 3"]);
     assert_eq!(both.acquire(1099, "L1 5 5", "2 1")[2..], [3, 1099, 0, 1104]);
-    assert_eq!(both.records(), ["L1 5 5 5 1099", "1099:3", "1099:2"]);
+    assert_eq!(both.records(), ["L1 5 5 5 1099", "1099:5"]);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_conversion_keeps_a_block_and_forgets_requests() {
     both.put(&[&format!("F1 9 1000 5000 6|blocked 5900|{ID} 9000 1 5000 5000 5")]);
     let told = both.call(LimiterAcquire, 5001, &format!("{ID}:9000 C1 F1 9 1000 L1 9 5 1"));
     assert_eq!(told, [6, 5001, 5900, 5000, 6, 6, 5001, 0]);
-    assert_eq!(both.records(), ["C1 F1 9 1000 L1 9 5 5000 6 6 5001 0|blocked 5900", "5001:6"]);
+    assert_eq!(both.records(), ["C1 F1 9 1000 L1 9 5 5000 6 6 5001|blocked 5900", "5001:6"]);
     // What the converting call did is remembered.
     both.put(&[&format!("F1 9 1000 5000 6|{ID} 9000 1 5000 5000 5")]);
     both.call(LimiterAcquire, 5001, &format!("{ID}:9000 F1 8 1000 1"));

@@ -19,8 +19,8 @@ fn windows_that_end_a_microsecond_late_are_found() {
         (
             Property::D4,
             ScriptId::LimiterAcquire,
-            "at >= times[place] + log.window",
-            "at > times[place] + log.window",
+            "find_entry(1, at - log.window + 1)",
+            "find_entry(1, at - log.window)",
         ),
     ] {
         found_in_script(property, script, text, broken);
