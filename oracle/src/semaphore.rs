@@ -336,8 +336,8 @@ pub fn ask(hasty: bool) -> BoxedStrategy<Ask> {
     let span = move || span(hasty);
     // Ids differ in their upper half too.
     let id = || (0..7_u128).prop_map(|id| id << 96 | 0xfeed);
-    let count = prop_oneof![8 => 1..=3_u64, 1 => Just(500_u64), 1 => Just((1 << 53) - 1)];
-    let permits = prop_oneof![6 => Just(4_u64), 2 => 1..=6_u64, 1 => Just(500_u64)];
+    let count = prop_oneof![8 => 1..=3_u64, 1 => Just(400_u64), 1 => Just((1 << 53) - 1)];
+    let permits = prop_oneof![6 => Just(4_u64), 2 => 1..=6_u64, 1 => Just(400_u64)];
     let waits = prop_oneof![2 => Just(0_u64), 3 => 1..=40_u64, 1 => 100..=3_000_u64];
     let acquire =
         (count, permits, span(), waits).prop_map(|(count, permits, lease_us, waits_us)| {

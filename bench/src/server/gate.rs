@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::callgrind::Counted;
 use super::cases::{self, Case};
-use super::{FLOOR, WARM_UP, prepare};
+use super::{FLOOR, WARM_UP, prepare, worst};
 
 /// How many decisions are counted at a time.
 const COUNTED: usize = 800;
@@ -25,6 +25,10 @@ const SAME_BUILD: f64 = 1.01;
 
 /// By how much it may be higher on another build of the same version.
 const OTHER_BUILD: f64 = 1.03;
+
+/// How many instructions a script takes in its worst state at most: about a millisecond, in which a server does nothing
+/// else.
+const MOST: f64 = 3_000_000.0;
 
 /// What stands for all rows where there is little time: a fast script, a log, the general script and a lock.
 #[cfg(test)]
@@ -62,8 +66,9 @@ impl Build {
 /// Counts the cases of lockage and compares them with the baseline, or writes it.
 ///
 /// # Errors
-/// A case that needs more than the baseline says.
+/// A case that needs more than the baseline says, or in its worst state more than [`MOST`].
 pub(super) fn run(counted: &mut Counted, record: bool) -> Result<()> {
+    bound_worst(counted)?;
     let server = Build::of(counted)?;
     let multiples = count_all(counted, |_| true)?;
     if record {
@@ -71,6 +76,25 @@ pub(super) fn run(counted: &mut Counted, record: bool) -> Result<()> {
         return Ok(fs::write(FILE, serde_json::to_string_pretty(&baseline)? + "\n")?);
     }
     compare(&server, &multiples)
+}
+
+/// Counts each script in the states in which it costs the most.
+fn bound_worst(counted: &mut Counted) -> Result<()> {
+    let mut more = Vec::new();
+    for case in worst::worst() {
+        prepare(&mut counted.server, &case)?;
+        let then = case.commands(case.warm_up(), case.most);
+        let each = counted.count(&then)? as f64 / case.most as f64;
+        let row = format!("{}, {}: {:.0} thousand", case.name, case.outcome, each / 1000.0);
+        println!("{row}");
+        if each > MOST && !worst::UNBOUNDED.contains(&case.outcome) {
+            more.push(row);
+        }
+    }
+    if !more.is_empty() {
+        bail!("more than {MOST} instructions for one call:\n{}", more.join("\n"));
+    }
+    Ok(())
 }
 
 /// Counts the cases that are wanted, by their names, in multiples of a script that does nothing.
@@ -87,8 +111,11 @@ fn count_all(
     for case in &cases::own() {
         let name = format!("{}, {}", case.name, case.outcome);
         if is_wanted(&name) {
-            let multiple = count(counted, case)? / floor;
-            multiples.insert(name, (multiple * 1000.0).round() / 1000.0);
+            let each = count(counted, case)?;
+            if each > MOST {
+                bail!("{name}: {each:.0} instructions for one call, more than {MOST}");
+            }
+            multiples.insert(name, (each / floor * 1000.0).round() / 1000.0);
         }
     }
     Ok(multiples)
@@ -142,7 +169,7 @@ fn count(counted: &mut Counted, case: &Case) -> Result<f64> {
 /// Tests, so that they are built with the rest of the workspace, once.
 #[cfg(test)]
 mod tests {
-    use super::{Build, Counted, FOUR, compare, count_all, run};
+    use super::{Build, Counted, FOUR, bound_worst, compare, count_all, run};
 
     #[test]
     #[ignore = "needs valgrind: ./check runs it"]
@@ -152,6 +179,7 @@ mod tests {
         assert_eq!(counts.len(), FOUR.len());
         let server = Build::of(&mut counted).expect("a version");
         compare(&server, &counts).expect("see above, and docs/PERFORMANCE.md");
+        bound_worst(&mut counted).expect("see above, and docs/PERFORMANCE.md");
     }
 
     #[test]

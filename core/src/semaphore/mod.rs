@@ -59,7 +59,7 @@ pub use crate::lease::REMEMBERED;
 pub(crate) use record::SemaphoreRecord;
 
 /// The most permits of one semaphore.
-pub const MAX_PERMITS: u64 = 500;
+pub const MAX_PERMITS: u64 = 400;
 
 /// How many live grants [`Inspect`] names at most: those that end first.
 pub const MAX_INSPECTED: usize = 100;

@@ -55,22 +55,22 @@ pub fn fenced_values_are_the_same_in_three_places(place: &impl Place) {
 
 pub fn a_semaphore_of_the_most_permits_is_the_same_in_three_places(place: &impl Place) {
     let (mut model, mut key) = (Model::new(Time::Store), place.key(Time::Store));
-    let semaphore = Semaphore::new(500, HOUR, HOUR).unwrap();
-    let acquire = |id| semaphore.acquire(PermitId::from_u128(id), 4, Timestamp::MAX).unwrap();
-    for id in 0..126 {
+    let semaphore = Semaphore::new(400, HOUR, HOUR).unwrap();
+    let acquire = |id| semaphore.acquire(PermitId::from_u128(id), 2, Timestamp::MAX).unwrap();
+    for id in 0..201 {
         let expected = model.execute(&acquire(id), at(id as u64)).unwrap();
         assert_eq!(key.execute(&acquire(id), at(id as u64)), Ok(expected));
         let fits = matches!(expected.answer, semaphore::Answer::Held(_));
-        assert_eq!(fits, id < 125, "{expected:?}");
+        assert_eq!(fits, id < 200, "{expected:?}");
     }
     assert_eq!(key.held(), model.held());
-    // Five more fit when the two oldest are over.
-    let five = semaphore.acquire(PermitId::from_u128(125), 5, Timestamp::MAX).unwrap();
-    let answer = model.execute(&five, at(1000)).unwrap().answer;
+    // Three more fit when the two oldest are over.
+    let three = semaphore.acquire(PermitId::from_u128(200), 3, Timestamp::MAX).unwrap();
+    let answer = model.execute(&three, at(1000)).unwrap().answer;
     assert_eq!(answer, semaphore::Answer::Full { fits_at: at(3_600_000_001) });
     let inspect = semaphore.inspect();
     let seen = model.execute(&inspect, at(1000)).unwrap();
-    assert_eq!((seen.used, seen.holders, seen.grants.len()), (500, 125, 100));
+    assert_eq!((seen.used, seen.holders, seen.grants.len()), (400, 200, 100));
     assert_eq!(key.execute(&inspect, at(1000)), Ok(seen));
 }
 

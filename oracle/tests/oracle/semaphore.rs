@@ -94,8 +94,8 @@ fn l12_each_who_waits_is_told_for_half_of_the_time() {
 fn what_no_semaphore_can_have_is_refused_when_it_is_built() {
     let zero = Duration::ZERO;
     assert!(matches!(Semaphore::new(0, HOUR, HOUR), Err(ConfigError::Zero { .. })));
-    let many = Semaphore::new(501, HOUR, HOUR);
-    assert!(matches!(many, Err(ConfigError::TooLarge { max: 500, .. })));
+    let many = Semaphore::new(401, HOUR, HOUR);
+    assert!(matches!(many, Err(ConfigError::TooLarge { max: 400, .. })));
     assert!(matches!(Semaphore::new(1, zero, HOUR), Err(ConfigError::Zero { .. })));
     assert!(matches!(Semaphore::new(1, HOUR, zero), Err(ConfigError::Zero { .. })));
     let semaphore = Semaphore::new(1, HOUR, HOUR).unwrap();
@@ -113,7 +113,7 @@ fn d12_damaged_records_are_refused_and_kept() {
     let sound = [
         "M1 0 0".to_owned(),
         "M1 7881299347898366 9007199254740991".to_owned(),
-        format!("M1 5 0|g{id} 500 5 9007199254740991"),
+        format!("M1 5 0|g{id} 400 5 9007199254740991"),
         format!("M1 5 0{}", released.repeat(16)),
         format!("M1 5 0|g{id} 1 6 8|g{id} 2 7 8|r{id} 1 9"),
     ];
@@ -143,7 +143,7 @@ fn d12_damaged_records_are_refused_and_kept() {
         format!("M1 5 0|g{id} 1 5 9 9"),
         format!("M1 5 0|g{id} 1 0x5 9"),
         format!("M1 5 0|g{id} 0 5 9"),
-        format!("M1 5 0|g{id} 501 5 9"),
+        format!("M1 5 0|g{id} 401 5 9"),
         format!("M1 5 0|g{id} 300 5 9|g{id} 201 6 9"),
         format!("M1 5 0|g{id} 1 5 9007199254740992"),
         format!("M1 5 0|g{id} 18446744073709551616 5 9"),
@@ -174,7 +174,7 @@ fn d12_damaged_records_are_refused_and_kept() {
         }
         bytes
     };
-    let (exact, grant) = ((1 << 53) - 1, [500, 5, 9]);
+    let (exact, grant) = ((1 << 53) - 1, [400, 5, 9]);
     let whole = binary(5, 0, 1, &[grant], &[9]);
     let sound = [
         whole.clone(),
@@ -193,8 +193,8 @@ fn d12_damaged_records_are_refused_and_kept() {
         binary(5, 0, 2, &[grant], &[]),
         binary(5, 0, u16::MAX, &[grant], &[]),
         binary(5, 0, 1, &[[0, 5, 9]], &[]),
-        binary(5, 0, 1, &[[501, 5, 9]], &[]),
-        binary(5, 0, 2, &[[300, 5, 9], [201, 6, 9]], &[]),
+        binary(5, 0, 1, &[[401, 5, 9]], &[]),
+        binary(5, 0, 2, &[[200, 5, 9], [201, 6, 9]], &[]),
         binary(5, 0, 2, &[[1, 5, 9], [1, 6, 8]], &[]),
         binary(5, 0, 2, &[[1, 6, 9], [1, 5, 9]], &[]),
         binary(5, 0, 1, &[[1, exact + 1, 9]], &[]),
@@ -225,7 +225,7 @@ fn wrong_arguments_are_refused() {
         (4, "1.5"),
         (4, "9007199254740992"),
         (5, "0"),
-        (5, "501"),
+        (5, "401"),
         (5, ""),
         (6, "0"),
         (6, "1125899906842625"),

@@ -316,7 +316,10 @@ fn token_buckets() -> Cases {
 }
 
 fn leaky_buckets() -> Cases {
-    let (records, calls) = with_parts("Q1", " 300");
+    let (mut records, mut calls) = with_parts("Q1", " 300");
+    // A turn that is a part of a microsecond further away than is waited for.
+    records.push("Q1 3 100 9 301 5000".to_owned());
+    calls.push("- Q1 3 100 9 100 1".to_owned());
     let times = [5000, 5001, 5099, 5100, LATEST - 5, LATEST, WHOLE_MS[0], WHOLE_MS[1]];
     cases(&texts(&records), [at(&times, LeakyBucketAcquire, &texts(&calls))])
 }

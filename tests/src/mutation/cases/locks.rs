@@ -110,8 +110,8 @@ fn semaphores() -> Cases {
         format!("M1 1000 0|g{DIGITS} 1 901 3000"),
         format!("M1 1000 0{}{}{}", grant(2, 2, 2500), grant(3, 4, 2700), grant(1, 3, 3000)),
         format!("M1 1000 0{}{}{}", grant(1, 2, 2500), grant(3, 4, 2500), grant(2, 3, 3500)),
-        format!("M1 1000 0{}{}", grant(2, 1, 2500), grant(1, 499, 3000)),
-        format!("M1 1000 0{}{}", grant(2, 2, 2500), grant(1, 499, 3000)),
+        format!("M1 1000 0{}{}", grant(2, 1, 2500), grant(1, 399, 3000)),
+        format!("M1 1000 0{}{}", grant(2, 2, 2500), grant(1, 399, 3000)),
         format!("M1 1000 0{}{}", grant(1, 2, 3000), grant(2, 2, 2500)),
         format!("M1 1000 0{}", grant(1, 0, 3000)),
         format!("M1 1000 0{}", grants(99)),
@@ -147,7 +147,7 @@ fn semaphores() -> Cases {
             calls.push(acquire(now, at, &format!("{count} 10 500 9000 0")));
             calls.push(acquire(now, at, &format!("{count} 3 500 9000 701")));
             calls.push(acquire(now, at, &format!("{count} 4 500 9000 700")));
-            calls.push(acquire(now, at, &format!("{count} 500 500 2000 700")));
+            calls.push(acquire(now, at, &format!("{count} 400 500 2000 700")));
         }
         for (at, token) in
             [(1, "-"), (1, "901"), (1, "902"), (100, "-"), (100, "100"), (101, "100"), (200, "-")]
@@ -159,8 +159,8 @@ fn semaphores() -> Cases {
         calls.push((SemaphoreInspect, now.to_string()));
     }
     for words in [
-        "1 500 1 9000 0",
-        "1 501 1 9000 0",
+        "1 400 1 9000 0",
+        "1 401 1 9000 0",
         "1 0 1 9000 0",
         "0 1 1 9000 0",
         "1 1 0 9000 0",
