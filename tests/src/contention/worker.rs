@@ -371,6 +371,8 @@ fn is_done(error: &Error) -> bool {
     match error {
         Error::Store(StoreError::Unknown(_)) => true,
         Error::Store(StoreError::NotDone(_)) => false,
+        // A process that was paused read the answer after the lease that it granted.
+        Error::TooSlow { .. } => true,
         other => panic!("{other}"),
     }
 }
