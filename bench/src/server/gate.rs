@@ -30,9 +30,6 @@ const OTHER_BUILD: f64 = 1.03;
 /// else.
 const MOST: f64 = 3_000_000.0;
 
-/// By how much few calls may be above that, where a step of Lua's collector is among them.
-const COLLECTED: f64 = 1.1;
-
 /// What stands for all rows where there is little time: a fast script, a log, the general script and a lock.
 #[cfg(test)]
 const FOUR: [&str; 4] = [
@@ -90,7 +87,7 @@ fn bound_worst(counted: &mut Counted) -> Result<()> {
         let each = counted.count(&then)? as f64 / case.most as f64;
         let row = format!("{}, {}: {:.0} thousand", case.name, case.outcome, each / 1000.0);
         println!("{row}");
-        if each > MOST * COLLECTED && !worst::UNBOUNDED.contains(&case.outcome) {
+        if each > MOST && !worst::UNBOUNDED.contains(&case.outcome) {
             more.push(row);
         }
     }

@@ -62,7 +62,7 @@ pub(crate) use record::SemaphoreRecord;
 pub const MAX_PERMITS: u64 = 400;
 
 /// How many live grants [`Inspect`] names at most: those that end first.
-pub const MAX_INSPECTED: usize = 100;
+pub const MAX_INSPECTED: usize = 50;
 
 /// How a semaphore is used: how many permits there are, how long a grant lasts, and how long a release is
 /// remembered.
@@ -238,7 +238,7 @@ pub struct Inspection {
     pub used: u64,
     /// How many live grants there are.
     pub holders: usize,
-    /// The oldest of them, at most [`MAX_INSPECTED`].
+    /// Those that end first, at most [`MAX_INSPECTED`].
     pub grants: Vec<(PermitId, Grant)>,
 }
 
