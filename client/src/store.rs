@@ -65,7 +65,7 @@ pub trait Store: Send + Sync {
         None
     }
 
-    /// Executes each of these commands on its key, each as if by itself, for callers who wait no longer than
+    /// Executes each of these commands on its key, each as if by itself, for callers that wait no longer than
     /// `patience`: in one call where the store can, and otherwise one after the other. An outcome for each.
     fn execute_batch<C>(
         &self,

@@ -294,7 +294,7 @@ pub(super) struct Costs<'a> {
 }
 
 impl<'a> Costs<'a> {
-    /// Of callers who wait for any turn.
+    /// Of callers that wait for any turn.
     pub(super) fn patient(each: &'a [u64]) -> Self {
         Costs { each, max_wait: MaxWait::ENDLESS }
     }

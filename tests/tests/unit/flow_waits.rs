@@ -1,4 +1,4 @@
-//! Callers who wait by `Wait`, in the simulator: virtual time, one seed, one result.
+//! Callers that wait by `Wait`, in the simulator: virtual time, one seed, one result.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Coalescing beside the rest: an absent store, and callers who wait for their permit.
+//! Coalescing beside the rest: an absent store, and callers that wait for their permit.
 
 use std::pin::Pin;
 use std::sync::Arc;
