@@ -96,6 +96,7 @@ impl<R: Rules<E>, E> Shards<R, E> {
     fn drop_over(&self, table: &mut Table<E>, most: usize, now: Timestamp) {
         let then = crate::grace_before(now);
         let buckets = table.entries.num_buckets();
+        let mut is_through = false;
         for _ in 0..most.min(buckets) {
             if let Ok(mut entry) = table.entries.get_bucket_entry(table.cursor)
                 && self.rules.is_over(entry.get_mut(), then)
@@ -105,9 +106,11 @@ impl<R: Rules<E>, E> Shards<R, E> {
             table.cursor += 1;
             if table.cursor >= buckets {
                 table.cursor = 0;
-                self.shrink(table);
-                return;
+                is_through = true;
             }
+        }
+        if is_through {
+            self.shrink(table);
         }
     }
 
@@ -116,6 +119,7 @@ impl<R: Rules<E>, E> Shards<R, E> {
         let used = table.entries.len();
         if used < table.entries.capacity() / 8 {
             table.entries.shrink_to(2 * used, |entry| self.rules.hash(entry));
+            table.cursor = 0;
         }
     }
 }
