@@ -40,6 +40,10 @@ fn latches() -> Cases {
         format!("D1 3 1000 5000|c{} 1", id(0)),
         format!("D1 3 1000 5000|c{} 1 2 3", id(0)),
         format!("D1 3 1000 5000|x{} 1 2", id(0)),
+        // Another version, another kind of as many numbers, and a list.
+        format!("D2 3 1000 5000|s{} 1 1", id(0)),
+        "F1 10 1000 5000".to_owned(),
+        "L1 10 1000 1 1000\n1000".to_owned(),
     ];
     let mut calls = Vec::new();
     for now in [1000, 4000, 4999, 5000] {
