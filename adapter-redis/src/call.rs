@@ -4,7 +4,7 @@ use std::fmt;
 
 use lockage::StoreError;
 use lockage_core::{
-    CallTime, Command, Encoded, ReplyError, ScriptCall, key_beside, read_integer_reply,
+    CallTime, Command, Cut, Encoded, ReplyError, ScriptCall, key_beside, read_integer_reply,
     read_packed_reply, read_string_reply,
 };
 use lockage_lua::{NEEDS_SLOW_PATH, script};
@@ -42,6 +42,12 @@ impl<'a, C: Command> Call<'a, C> {
     /// Returns the script and its arguments, for a store that knows every script by its name.
     pub fn script_call(&self) -> &ScriptCall {
         &self.call
+    }
+
+    /// Returns the commands to send instead, where the call has come to the script that takes every record and would keep
+    /// the server busy for long.
+    pub(crate) fn cut(&self) -> Option<Cut<C>> {
+        matches!(self.call.encoded(), Encoded::Text(_)).then(|| self.command.cut())?
     }
 
     /// Returns what to send: `EVALSHA digest 1 key argument...`, with two keys where the command has one

@@ -10,7 +10,7 @@ use lockage::notifications::Subscriptions;
 use lockage::notifications::{Listener, Notifications, Wake};
 use lockage::store::{Clock, Command};
 use lockage::{Key, Store, StoreError};
-use lockage_core::CallTime;
+use lockage_core::{CallTime, Cut};
 use lockage_lua::NEEDS_SLOW_PATH;
 
 use crate::batch::BatchCall;
@@ -57,12 +57,38 @@ impl<L: Link> LuaStore<L> {
         command: &C,
         deadline: Option<Instant>,
     ) -> Result<C::Outcome, StoreError> {
+        let cut = match self.call_or_cut(key, command, deadline).await? {
+            Ok(outcome) => return Ok(outcome),
+            Err(cut) => cut,
+        };
+        let mut outcomes = Vec::with_capacity(cut.parts.len());
+        for part in &cut.parts {
+            match self.call_or_cut(key, part, deadline).await {
+                Ok(outcome) => outcomes.push(outcome.ok().expect("a part is not cut")),
+                Err(error) if outcomes.is_empty() => return Err(error),
+                // Some of it was done.
+                Err(error) => return Err(StoreError::Unknown(Box::new(error))),
+            }
+        }
+        Ok((cut.join)(outcomes))
+    }
+
+    /// Executes the command, or returns the parts in which to do so: of a part never.
+    async fn call_or_cut<C: Command>(
+        &self,
+        key: &Key,
+        command: &C,
+        deadline: Option<Instant>,
+    ) -> Result<Result<C::Outcome, Cut<C>>, StoreError> {
         let mut call = Call::new(command, self.time.read());
         loop {
+            if let Some(cut) = call.cut() {
+                return Ok(Err(cut));
+            }
             let sent = self.link.send(&call.request(key.as_str()).by(deadline)).await;
             let reply = sent.map_err(|error| self.named(error))?;
             if !call.goes_on_after(&reply, self.link.is_cluster()) {
-                return call.outcome(&reply);
+                return call.outcome(&reply).map(Ok);
             }
         }
     }

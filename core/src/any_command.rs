@@ -2,11 +2,12 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::any::Any;
 use core::fmt;
 
 use crate::call::{PackedCall, TextCall};
-use crate::command::{Command, Publish};
+use crate::command::{Command, Cut, Publish};
 use crate::error::{RecordError, ReplyError};
 use crate::limiter::RequestId;
 use crate::record::Record;
@@ -52,6 +53,7 @@ trait DynCommand: Send + Sync {
     fn as_any(&self) -> &dyn Any;
     fn encode_text(&self) -> TextCall;
     fn encode_packed(&self) -> Option<PackedCall>;
+    fn cut(&self) -> Option<Cut<AnyCommand>>;
     fn outcome(&self, reply: &[i64]) -> Result<AnyOutcome, ReplyError>;
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<AnyOutcome, RecordError>;
     fn beside(&self) -> Option<RequestId>;
@@ -76,6 +78,15 @@ impl<C: Command> DynCommand for C {
 
     fn encode_packed(&self) -> Option<PackedCall> {
         Command::encode_packed(self)
+    }
+
+    fn cut(&self) -> Option<Cut<AnyCommand>> {
+        let Cut { parts, join } = Command::cut(self)?;
+        let join = Box::new(|all: Vec<AnyOutcome>| -> AnyOutcome {
+            let own = |it: AnyOutcome| *it.downcast().expect("the outcome of its part");
+            Box::new(join(all.into_iter().map(own).collect()))
+        });
+        Some(Cut { parts: parts.into_iter().map(AnyCommand::new).collect(), join })
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<AnyOutcome, ReplyError> {
@@ -118,6 +129,10 @@ impl Command for AnyCommand {
 
     fn encode_packed(&self) -> Option<PackedCall> {
         self.0.encode_packed()
+    }
+
+    fn cut(&self) -> Option<Cut<AnyCommand>> {
+        self.0.cut()
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<AnyOutcome, ReplyError> {

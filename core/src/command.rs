@@ -1,7 +1,9 @@
 //! One operation on one key, here and as a script, and how a script's reply is read.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use crate::call::{Encoded, PackedCall, TextCall};
 use crate::error::{RecordError, ReplyError};
@@ -36,6 +38,12 @@ pub trait Command: Clone + Send + Sync + 'static {
             Some(call) => Encoded::Packed(call),
             None => Encoded::Text(self.encode_text()),
         }
+    }
+
+    /// Returns the command in parts, where the script that takes every record would keep a server busy for long with all of
+    /// it.
+    fn cut(&self) -> Option<Cut<Self>> {
+        None
     }
 
     /// Reads the script's reply: the integers of a list, or what [`read_packed_reply`] makes of a string and
@@ -98,6 +106,14 @@ pub trait Command: Clone + Send + Sync + 'static {
         let _ = (outcome, stored);
         Publish::Nothing
     }
+}
+
+/// A command in parts, which come to the same one after another: see [`Command::cut`].
+pub struct Cut<C: Command> {
+    /// Commands of which none is cut again.
+    pub parts: Vec<C>,
+    /// Makes the outcome of all of it from theirs.
+    pub join: Box<dyn FnOnce(Vec<C::Outcome>) -> C::Outcome + Send>,
 }
 
 /// Returns the name of the key of this id beside `key`: `key:id`. What is in braces in `key` is its hash tag,

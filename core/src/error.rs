@@ -132,12 +132,14 @@ pub enum CostError {
     Zero,
     /// An empty list of costs.
     Empty,
-    /// More than [`crate::MAX_COSTS`] costs in one call.
+    /// More costs than one call carries.
     TooMany {
         /// How many there were.
         count: usize,
+        /// How many fit: [`crate::MAX_COSTS`], or under a stored limit [`crate::MAX_SLOW_COSTS`].
+        most: usize,
     },
-    /// More than [`crate::MAX_DIFFERENT_COSTS`] different costs in one call, which a sliding log decides or may.
+    /// More than [`crate::MAX_DIFFERENT_COSTS`] different costs in one call, which a sliding log decides.
     TooManyDifferent,
 }
 
@@ -146,8 +148,8 @@ impl fmt::Display for CostError {
         match self {
             CostError::Zero => write!(f, "a cost of zero: a request costs at least 1"),
             CostError::Empty => write!(f, "no cost: a call carries at least one"),
-            CostError::TooMany { count } => {
-                write!(f, "{count} costs in one call: at most {} fit", crate::MAX_COSTS)
+            CostError::TooMany { count, most } => {
+                write!(f, "{count} costs in one call: at most {most} fit")
             }
             CostError::TooManyDifferent => {
                 let most = crate::MAX_DIFFERENT_COSTS;

@@ -55,7 +55,7 @@ pub use call::{
     CallTime, Encoded, PackedCall, ScriptCall, TextCall, read_integer_reply, read_packed_reply,
     read_string_reply,
 };
-pub use command::{Command, Publish, ScriptId, key_beside};
+pub use command::{Command, Cut, Publish, ScriptId, key_beside};
 pub use decision::{Decision, DenialReason, Origin, Part, Verdict};
 pub use error::{ConfigError, CostError, RecordError, ReplyError};
 pub use id::IdError;
@@ -66,9 +66,9 @@ pub use limit::{
 };
 pub use limiter::{
     Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, EXACT_RESERVATIONS,
-    LimitCommand, MAX_COSTS, MAX_DIFFERENT_COSTS, Peek, REMEMBERED_REQUESTS, RequestId,
-    Reservation, Reserve, Reserved, Reset, Scope, SetLimit, Settle, Settlement, StoredLimit,
-    StoredLimitOutcome, TakeTurn, Ticket, Turn, WithStoredLimit,
+    LimitCommand, MAX_COSTS, MAX_DIFFERENT_COSTS, MAX_SLOW_COSTS, Peek, REMEMBERED_REQUESTS,
+    RequestId, Reservation, Reserve, Reserved, Reset, Scope, SetLimit, Settle, Settlement,
+    StoredLimit, StoredLimitOutcome, TakeTurn, Ticket, Turn, WithStoredLimit,
 };
 pub use record::{CompactRecord, Record, Stored};
 #[cfg(target_has_atomic = "64")]

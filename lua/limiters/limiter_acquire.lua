@@ -36,7 +36,7 @@ local reply = blocked and {BLOCKED, now, blocked} or {0, now}
 local before = prior or {}
 if not before[1] then add_states(before) end
 for _, number in ipairs(before) do reply[#reply + 1] = number end
-local admitted = false
+local admitted, least = false, blocked and 0 or remaining()
 local longest = follows and follows.patience or patience and tonumber(ARGV[patience])
 local function in_time()
   return not longest or turn_at() - now <= longest
@@ -45,8 +45,8 @@ for i = costs, #ARGV do
   local cost = tonumber(ARGV[i])
   if cost < 1 then return wrong_argument(i, 'at least 1') end
   add_freed_at(reply, cost)
-  if cost <= remaining() and in_time() and not blocked then
-    admitted = true
+  if cost <= least and in_time() then
+    admitted, least = true, least - cost
     charge(cost)
   end
 end

@@ -19,6 +19,7 @@ $merge_steps
 $add_step
 $settle_step
 local generation, made   -- of the record: nothing where it has no reservations
+local as_read            -- what stands behind the lowest levels, while none is made or settled
 local reservation        -- see `read_reservation`
 
 local function buckets_of(all)
@@ -55,6 +56,7 @@ function read_reservations(behind, all)
     end
     sound, at = sound and total == part.total, at + 2 + 3 * count
   end
+  as_read = not find(text, ' 0%d') and match(text, string.rep(' %d+', #buckets) .. '(.*)')
   return sound and at == #numbers + 1 and sub(behind, 1, place) or nil
 end
 
@@ -67,6 +69,7 @@ end
 
 local function fold(part)
   local left
+  as_read = nil
   part.steps, left, left, left = take_steps(part.steps, #part.steps / 24, max(0, part.total - part.low))
   part.total = math.min(part.total, part.low)
 end
@@ -134,7 +137,7 @@ local function reserve()
       generation, made = tonumber(sub(id, -12), 16) + 1, 0
       for _, part in ipairs(parts) do part.low, part.total, part.steps = 0, 0, '' end
     end
-    made = made + 1
+    made, as_read = made + 1, nil
     place = {generation, made}
   end
   for _, part in ipairs(parts) do
@@ -189,13 +192,16 @@ end
 -- What stands behind the requests of a record that is written now.
 function reservations_behind()
   if not generation then return '' end
-  local lows, steps = '', ''
+  local lows, behind = '', as_read or format(' %.0f %.0f', generation, made)
   lower_reservations()
   for _, part in ipairs(buckets_of(parts)) do
-    local count = #part.steps / 24
-    local numbers = {part.total, count, struct.unpack('<' .. string.rep('d', 3 * count), part.steps)}
-    numbers[3 * count + 3] = nil   -- where the next one would be
-    lows, steps = lows .. ' ' .. format('%.0f', part.low), steps .. ' ' .. as_text(numbers, 1)
+    lows = lows .. ' ' .. format('%.0f', part.low)
+    if not as_read then
+      local count = #part.steps / 24
+      local numbers = {part.total, count, struct.unpack('<' .. string.rep('d', 3 * count), part.steps)}
+      numbers[3 * count + 3] = nil   -- where the next one would be
+      behind = behind .. ' ' .. as_text(numbers, 1)
+    end
   end
-  return '|r' .. lows .. format(' %.0f %.0f', generation, made) .. steps
+  return '|r' .. lows .. behind
 end

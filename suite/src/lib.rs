@@ -50,6 +50,7 @@ impl<S: Store + Clone> Bench<'_, S> {
     pub async fn run(&self) {
         limiters::admits_the_capacity_and_recovers(self).await;
         limiters::lists_are_decided_as_if_sent_singly(self).await;
+        limiters::long_lists_are_decided_as_if_sent_singly(self).await;
         limiters::peeks_and_denials_change_nothing(self).await;
         limiters::resets_forget(self).await;
         limiters::keys_are_independent(self).await;

@@ -105,6 +105,33 @@ pub(super) async fn keys_are_independent<S: Store + Clone>(bench: &Bench<'_, S>)
     }
 }
 
+/// Many costs in one call are decided as if sent singly also where the key remembers a request, so that a server takes the
+/// call in parts.
+pub(super) async fn long_lists_are_decided_as_if_sent_singly<S: Store + Clone>(
+    bench: &Bench<'_, S>,
+) {
+    for (index, limit) in LIMITS.into_iter().enumerate() {
+        let prefix = format!("{}-long-{index}", bench.name);
+        let limiter = bench.limiter("long", limit).with_prefix(&prefix).unwrap();
+        let costs: Vec<u64> = (0..25).map(|number| [6, 1, 2][number % 3]).collect();
+        for id in ["singly", "at once"] {
+            let acquire = Acquire::new(limiter.limit().unwrap(), 1).unwrap();
+            let request = RequestId::from_u128(7 << 64 | 0xFEED);
+            let request = acquire.with_request(request, Duration::from_secs(60)).unwrap();
+            let key = Key::new(&prefix, id).unwrap();
+            assert!(bench.store.execute(&key, &request).await.unwrap().is_allowed(), "{limit}");
+        }
+        let mut singly = Vec::new();
+        for cost in &costs {
+            singly.push(limiter.try_acquire("singly", *cost).await.unwrap());
+        }
+        let at_once = limiter.try_acquire_each("at once", &costs).await.unwrap();
+        assert_eq!(at_once, singly, "{limit}");
+        let admitted = singly.iter().filter(|decision| decision.is_allowed()).count();
+        assert_eq!(admitted, 3, "{limit}: 1, 2 and 1");
+    }
+}
+
 /// D11: a request that is sent again under its id gets the same answer and is charged once; one that
 /// was denied is a new attempt.
 pub(super) async fn a_request_id_is_charged_once<S: Store + Clone>(bench: &Bench<'_, S>) {

@@ -6,7 +6,7 @@ use lockage_core::lock::{self, HoldId, Label, Lock, OwnerId};
 use lockage_core::rw_lock::{self, Mode, RwLock};
 use lockage_core::semaphore::{self, PermitId, Semaphore};
 use lockage_core::{
-    Acquire, AcquireEach, Adjust, Clock, Command, EXACT_RESERVATIONS, Limit, MAX_COSTS, Peek,
+    Acquire, AcquireEach, Adjust, Clock, Command, EXACT_RESERVATIONS, Limit, MAX_SLOW_COSTS, Peek,
     REMEMBERED_REQUESTS, Record, RequestId, Reservation, Reserve, SetLimit, Settle, Stored,
     StoredLimit, SystemClock, Timestamp, WithStoredLimit, fenced, latch,
 };
@@ -21,8 +21,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 const HOUR: Duration = Duration::from_secs(3600);
 
 pub(super) fn worst() -> Vec<Case> {
-    let all =
-        [locks(), semaphores(), rw_locks(), latches(), fenced(), many_costs(), stored_limits()];
+    let all = [locks(), semaphores(), rw_locks(), latches(), fenced(), stored_limits()];
     all.into_iter().flatten().collect()
 }
 
@@ -214,48 +213,11 @@ fn fenced() -> Vec<Case> {
     ]
 }
 
-/// Outcomes of calls that take more than the others: those of 1,000 costs on the slow path.
-pub(super) const UNBOUNDED: [&str; 2] = ["admitted on the slow path", "denied on the slow path"];
-
-/// As many requests as one call takes, of costs that differ, on the fast path and on the slow one. All of them are
-/// admitted, or all but a few denied.
-fn many_costs() -> Vec<Case> {
-    const LIMITS: [(&str, &str); 5] = [
-        ("1,000 costs, sliding window", "sliding-window N/day"),
-        ("1,000 costs, token bucket", "token-bucket N/day"),
-        ("1,000 costs, interval bucket", "token-bucket N every 1day"),
-        ("1,000 costs, leaky bucket", "leaky-bucket N/day queue N"),
-        (
-            "1,000 costs, four sliding windows",
-            "sliding-window N/day + sliding-window N/h + sliding-window N/min + sliding-window N/s",
-        ),
-    ];
-    let of_limit = |(name, text): (&'static str, &str)| {
-        let case = |outcome, limit: &str, is_stored: bool| {
-            let limit: Limit = text.replace('N', limit).parse().expect("a limit");
-            let costs = (1..=MAX_COSTS as u64).collect();
-            let each = AcquireEach::new(limit, costs).expect("in range");
-            let cmd = match is_stored {
-                false => call(&each, name),
-                true => call(&WithStoredLimit::or_under(&each, StoredLimit::new(limit)), name),
-            };
-            Case { most: COUNTED, ..case(name, outcome, move |_| cmd.clone()) }
-        };
-        [
-            case("admitted", "1000000000", false),
-            case("denied", "1000", false),
-            case(UNBOUNDED[0], "1000000000", true),
-            case(UNBOUNDED[1], "1000", true),
-        ]
-    };
-    LIMITS.into_iter().flat_map(of_limit).collect()
-}
-
 /// Four parts, of which the last one is as long as that.
 fn limit(last: &str) -> Limit {
     let text = format!(
-        "sliding-log 1000000/day + sliding-window 1000000/day + sliding-window 1000000/h \
-         + sliding-window 1000000/{last}"
+        "sliding-log 1000000/day + leaky-bucket 1000000/day queue 1000000 \
+         + leaky-bucket 1000000/h queue 1000000 + leaky-bucket 1000000/{last} queue 1000000"
     );
     text.parse().expect("a limit")
 }
@@ -288,6 +250,12 @@ fn stored_limits() -> Vec<Case> {
     let slot = reserved();
     let now = limit("min");
     let under = WithStoredLimit::new(Acquire::new(now, 1).expect("above zero"));
+    // As many costs as such a call takes; that fit, and that do not.
+    let each = move |least: u64| {
+        let costs = (0..MAX_SLOW_COSTS as u64).map(|number| least + number).collect();
+        WithStoredLimit::new(AcquireEach::new(now, costs).expect("in range"))
+    };
+    let (few, many) = (each(1), each(999_990));
     let peek = WithStoredLimit::new(Peek::new(now, 1));
     let penalty = WithStoredLimit::new(Adjust::penalty(now, 1).expect("above zero"));
     let settle = move |number: usize| {
@@ -304,6 +272,8 @@ fn stored_limits() -> Vec<Case> {
     };
     vec![
         slot.case(NAME, "admitted", move |_| call(&under, NAME)),
+        slot.case(NAME, "admitted, of many costs", move |_| call(&few, NAME)),
+        slot.case(NAME, "denied, of many costs", move |_| call(&many, NAME)),
         slot.case(NAME, "admitted, with an id", |number| call(&with_id(5_000 + number), NAME)),
         slot.case(NAME, "peeked", move |_| call(&peek, NAME)),
         slot.case(NAME, "penalty", move |_| call(&penalty, NAME)),

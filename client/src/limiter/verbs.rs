@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use lockage_core::flow::{Step, Wait};
 use lockage_core::{
-    Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, CostError, Decision, Peek,
-    RequestId, Reservation, Reserved, SetLimit, Settle, Settlement, StoredLimit, Ticket, Turn,
+    Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, CostError, Decision,
+    MAX_SLOW_COSTS, Peek, RequestId, Reservation, Reserved, SetLimit, Settle, Settlement,
+    StoredLimit, Ticket, Turn,
 };
 
 use super::Limiter;
@@ -105,12 +106,13 @@ impl<S: Store> Limiter<S> {
     ///
     /// # Errors
     /// [`Error`], also for an empty list, a cost of zero, or more than
-    /// [`MAX_COSTS`](lockage_core::MAX_COSTS); under a sliding log or a stored limit also for more than
+    /// [`MAX_COSTS`](lockage_core::MAX_COSTS); under a stored limit for more than
+    /// [`MAX_SLOW_COSTS`](lockage_core::MAX_SLOW_COSTS), and under a sliding log for more than
     /// [`MAX_DIFFERENT_COSTS`](lockage_core::MAX_DIFFERENT_COSTS) that differ.
     pub async fn try_acquire_each(&self, id: &str, costs: &[u64]) -> Result<Vec<Decision>, Error> {
         let limit = self.source.limit();
-        if limit.is_none() && AcquireEach::fitting(None, costs.iter().copied()) < costs.len() {
-            return Err(CostError::TooManyDifferent.into());
+        if limit.is_none() && costs.len() > MAX_SLOW_COSTS {
+            return Err(CostError::TooMany { count: costs.len(), most: MAX_SLOW_COSTS }.into());
         }
         let command = AcquireEach::new(self.source.nominal(), costs.to_vec())?;
         self.run(id, &Fixed { command, costs, rules: Rules::ADMIT }).await

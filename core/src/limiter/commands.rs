@@ -1,5 +1,6 @@
 //! The commands that admit requests, one or several.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -12,7 +13,7 @@ use super::wire;
 use super::with_stored_limit::LimitCommand;
 use super::with_stored_limit::run::Run;
 use crate::call::{PackedCall, TextCall, packed};
-use crate::command::{Command, ScriptId};
+use crate::command::{Command, Cut, ScriptId};
 use crate::decision::Decision;
 use crate::error::{ConfigError, CostError, RecordError, ReplyError};
 use crate::limit::{Limit, Machine, Single, State};
@@ -21,6 +22,10 @@ use crate::time::Timestamp;
 
 /// The most costs that one [`AcquireEach`] carries.
 pub const MAX_COSTS: usize = 1000;
+
+/// How many costs a script of the slow path decides in one call, so that a server is done with them in about a
+/// millisecond. Under a stored limit a call carries no more; others are [cut](Command::cut).
+pub const MAX_SLOW_COSTS: usize = 8;
 
 /// How many different costs a call carries at most, where a sliding log decides them or may: for each that is denied
 /// the log is searched.
@@ -209,10 +214,11 @@ impl AcquireEach {
         Ok(AcquireEach { limit, costs })
     }
 
-    /// Returns how many of the first of these costs fit into one call under this limit, or under any where none is
-    /// given.
+    /// Returns how many of the first of these costs fit into one call under this limit, or under a stored one where
+    /// none is given.
     pub fn fitting(limit: Option<&Limit>, costs: impl IntoIterator<Item = u64>) -> usize {
-        let has_log = limit.is_none_or(|limit| limit.singles().iter().any(Single::is_log));
+        let Some(limit) = limit else { return costs.into_iter().take(MAX_SLOW_COSTS).count() };
+        let has_log = limit.singles().iter().any(Single::is_log);
         let mut different = [0; MAX_DIFFERENT_COSTS];
         let fits = |cost: &u64| {
             // No cost is zero.
@@ -238,6 +244,13 @@ impl Command for AcquireEach {
 
     fn encode_packed(&self) -> Option<PackedCall> {
         pack_acquire(&self.limit, self.costs())
+    }
+
+    fn cut(&self) -> Option<Cut<Self>> {
+        let each = self.costs.chunks(MAX_SLOW_COSTS);
+        let part = |costs: &[u64]| AcquireEach { limit: self.limit, costs: costs.to_vec() };
+        (each.len() > 1)
+            .then(|| Cut { parts: each.map(part).collect(), join: Box::new(|all| all.concat()) })
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Vec<Decision>, ReplyError> {
@@ -278,7 +291,7 @@ fn check_costs(costs: &[u64]) -> Result<(), CostError> {
         return Err(CostError::Empty);
     }
     if costs.len() > MAX_COSTS {
-        return Err(CostError::TooMany { count: costs.len() });
+        return Err(CostError::TooMany { count: costs.len(), most: MAX_COSTS });
     }
     if costs.contains(&0) {
         return Err(CostError::Zero);

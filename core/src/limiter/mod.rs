@@ -17,7 +17,7 @@ mod wire;
 mod with_stored_limit;
 
 pub use adjust::{Adjust, Adjusted};
-pub use commands::{Acquire, AcquireEach, MAX_COSTS, MAX_DIFFERENT_COSTS};
+pub use commands::{Acquire, AcquireEach, MAX_COSTS, MAX_DIFFERENT_COSTS, MAX_SLOW_COSTS};
 pub use peek::{Peek, Reset};
 pub use request::{REMEMBERED_REQUESTS, RequestId};
 pub use reservations::EXACT_RESERVATIONS;

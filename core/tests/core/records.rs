@@ -195,7 +195,7 @@ fn costs_are_checked_before_anything_else() {
     assert_eq!(AcquireEach::new(ten, vec![]), Err(CostError::Empty));
     assert_eq!(AcquireEach::new(ten, vec![1, 0]), Err(CostError::Zero));
     let many = AcquireEach::new(ten, vec![1; MAX_COSTS + 1]);
-    assert_eq!(many, Err(CostError::TooMany { count: MAX_COSTS + 1 }));
+    assert_eq!(many, Err(CostError::TooMany { count: MAX_COSTS + 1, most: MAX_COSTS }));
     // A cost above the capacity is an answer, even the largest there is.
     for text in [
         "fixed-window 10/s",

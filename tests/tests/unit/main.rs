@@ -11,6 +11,7 @@ mod fallback;
 mod flow_waits;
 mod limiter_options;
 mod locks;
+mod long_calls;
 mod once;
 mod parsers;
 mod prefetch;
