@@ -87,7 +87,7 @@ fn bound_worst(counted: &mut Counted) -> Result<()> {
         let each = counted.count(&then)? as f64 / case.most as f64;
         let row = format!("{}, {}: {:.0} thousand", case.name, case.outcome, each / 1000.0);
         println!("{row}");
-        if each > MOST && !worst::UNBOUNDED.contains(&case.outcome) {
+        if each > MOST {
             more.push(row);
         }
     }
@@ -152,10 +152,10 @@ fn compare(server: &Build, multiples: &BTreeMap<String, f64>) -> Result<()> {
 
 /// Instructions for each decision.
 fn count(counted: &mut Counted, case: &Case) -> Result<f64> {
-    prepare(&mut counted.server, case)?;
     let mut counts = Vec::new();
-    for round in 0..MAX_ROUNDS {
-        counts.push(counted.count(&case.commands(WARM_UP + round * COUNTED, COUNTED))? as f64);
+    for _ in 0..MAX_ROUNDS {
+        prepare(&mut counted.server, case)?;
+        counts.push(counted.count(&case.commands(WARM_UP, COUNTED))? as f64);
         counts.sort_by(f64::total_cmp);
         if let [least, next, ..] = counts[..]
             && next <= least * AGREE
