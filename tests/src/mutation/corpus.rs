@@ -204,6 +204,10 @@ fn put(store: &mut SimStore, key: &str, stored: &Stored) {
             if let (Some(head), Some(last)) = (damaged(&list[0]), elements.last_mut()) {
                 *last = head;
             }
+            // A head in text without what ends it.
+            if let Some(cut) = elements.last().and_then(|head| head.strip_suffix(b"!;")) {
+                *elements.last_mut().expect("it has a head") = cut.to_vec();
+            }
             for element in &mut elements {
                 if element.starts_with(PACKED.as_bytes()) {
                     *element = as_sent(&String::from_utf8_lossy(element));

@@ -1,8 +1,9 @@
 //! Of limiters: limits that change, turns, requests, adjustments, stored limits.
 
 use lockage_core::ScriptId::{
-    FixedWindowAcquire, LeakyBucketAcquire, LeakyBucketCancel, LimiterAcquire, LimiterAdjust,
-    LimiterPeek, LimiterSet, SlidingWindowAcquire,
+    CalendarWindowAcquire, FixedWindowAcquire, LeakyBucketAcquire, LeakyBucketCancel,
+    LimiterAcquire, LimiterAdjust, LimiterPeek, LimiterReserve, LimiterSet, LimiterSettle,
+    SlidingWindowAcquire,
 };
 
 use super::{Cases, at, cases, id};
@@ -12,6 +13,8 @@ pub(super) fn all() -> Vec<Cases> {
         changes(),
         large_changes(),
         windows(),
+        calendar_windows(),
+        full_interval_buckets(),
         turns(),
         stored(),
         requests(),
@@ -122,6 +125,50 @@ fn windows() -> Cases {
     cases(&records, [adjusted, acquired, long, large])
 }
 
+/// At the beginning of time and when the clock is off, of a unit that there is not, and one that takes its boundaries from
+/// the second part of a limit.
+fn calendar_windows() -> Cases {
+    const LIMIT: &str = "Y1 10 4 1 0 1000 2000 3000";
+    let records = [
+        "",
+        "Y1 10 4 1 1000 2000 3",
+        "Y1 10 5 1 1000 2000 3",
+        "Y1 10 4 1 1000 2000 3|r 7 3",
+        "Y1 5 3 1 0 500 2",
+        "P1 c 1000 9000 Y1 10 4 1 1000 2000 3",
+    ];
+    let acquired = [
+        format!("- {LIMIT} 1"),
+        "- Y1 10 5 1 0 1000 2000 3000 1".to_owned(),
+        format!("- C1 {LIMIT} Y1 5 3 1 0 500 900 1500 1"),
+        format!("- {LIMIT} 1 *0"),
+    ];
+    let acquired = acquired.each_ref().map(String::as_str);
+    let times = [0, 999, 1500, 2000, 3000];
+    let set = format!("k o:1000 {LIMIT}");
+    let reserved = times.map(|now| format!("/ {now} @b:4000 {LIMIT} 1"));
+    let open = "R1 0 1000 9000 3 89 10 4 1 7 1 2000 1000 2000 0";
+    let settled = [1500, 2000, 3000].map(|now| format!("{open} / {now} 9000 1 {LIMIT}"));
+    cases(
+        &records,
+        [
+            at(&times, CalendarWindowAcquire, &acquired),
+            at(&times, LimiterAcquire, &acquired),
+            at(&times, LimiterSet, &[&set]),
+            reserved.map(|words| (LimiterReserve, words)).into(),
+            settled.map(|words| (LimiterSettle, words)).into(),
+        ],
+    )
+}
+
+/// With a deficit that is nearly as large as there can be.
+fn full_interval_buckets() -> Cases {
+    const LIMIT: &str = "I1 9007199254740991 1 9007199254740991";
+    let record = format!("{LIMIT} 9007199254740990 100");
+    let punished = ["p 1", "p 2"].map(|change| (LimiterAdjust, format!("100 - {change} {LIMIT}")));
+    cases(&[&record], [punished.into()])
+}
+
 /// What is left of a sliding window with as much as it can count.
 fn estimates(window: u64) -> Cases {
     let exact = (1 << 53) - 1;
@@ -135,14 +182,15 @@ fn estimates(window: u64) -> Cases {
             records.push(format!("S1 {most} {window} {previous} 0 {now}"));
         }
         calls.push((LimiterAdjust, format!("{now} - t {exact} S1 {most} {window}")));
+        calls.push((LimiterAdjust, format!("{now} - p {exact} S1 {most} {window}")));
         calls.push((SlidingWindowAcquire, format!("{now} - S1 {most} {window} 1")));
     }
     Cases { records, calls }
 }
 
-/// Short and long ones, some that divide 2^52 or 2^52 + 1.
-const WINDOWS: [u64; 7] =
-    [17, 1_000_003, 60_000_000, 308_761_441, (1 << 40) - 87, 1 << 40, 1 << 50];
+/// Short and long ones, some that divide 2^52, 2^52 + 1 or 2^53 - 1.
+const WINDOWS: [u64; 8] =
+    [17, 1_000_003, 60_000_000, 308_761_441, 441_650_591, (1 << 40) - 87, 1 << 40, 1 << 50];
 
 /// That are given back.
 fn turns() -> Cases {
@@ -203,6 +251,7 @@ fn stored() -> Cases {
         "P1 o 1 7881299347898368 F1 5 1000 0 1",
         "P1 o 1 7881299347898368 F1 5 2251799813685248 5629499534213120 1",
         "P1 o 1 7881299347898369 F1 5 2251799813685248 5629499534213120 1",
+        "P1 o 1 9007199254740991 F1 5 1125899906842624 7881299347898367 1",
         "P1 o 1 7881299347898368 L1 5 2251799813685248 1 5629499534213120\n5629499534213120",
         "P1 o 1 7881299347898369 L1 5 2251799813685248 1 5629499534213120\n5629499534213120",
         "P1 o 1 7881299347898368 C1 F1 5 2251799813685248 Q1 1 1 5 5629499534213120 1 1 0",

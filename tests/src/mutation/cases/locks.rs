@@ -1,15 +1,16 @@
 //! Of latches, fenced values, semaphores and read-write locks.
 
 use lockage_core::ScriptId::{
-    FencedRead, FencedWrite, LatchCountDown, LatchInspect, LatchReset, LatchSet, RwLockAcquire,
-    RwLockInspect, RwLockRelease, RwLockRenew, SemaphoreAcquire, SemaphoreInspect,
+    self, FencedRead, FencedWrite, LatchCountDown, LatchInspect, LatchReset, LatchSet,
+    RwLockAcquire, RwLockInspect, RwLockRelease, RwLockRenew, SemaphoreAcquire, SemaphoreInspect,
     SemaphoreRelease, SemaphoreRenew,
 };
 
 use super::{Cases, at, cases, id};
 
 pub(super) fn all() -> Vec<Cases> {
-    vec![latches(), fenced(), semaphores(), rw_locks()]
+    let [semaphores, rw_locks] = [semaphores(), rw_locks()];
+    [latches(), fenced()].into_iter().chain(semaphores).chain(rw_locks).collect()
 }
 
 /// The latest token that there can be, one less and one more; for the last two see LATEST_END.
@@ -95,7 +96,7 @@ fn fenced() -> Cases {
     cases(&records, [at(&times, FencedRead, &read), at(&times, FencedWrite, &written)])
 }
 
-fn semaphores() -> Cases {
+fn semaphores() -> [Cases; 2] {
     let grant =
         |at: usize, count: u64, till: u64| format!("|g{} {count} {} {till}", id(at), 900 + at);
     let released = |count: usize| -> String {
@@ -143,10 +144,19 @@ fn semaphores() -> Cases {
         grants(18, "902 3000"),
         "M1#1000 2000 &0".to_owned(),
     ];
-    let records = records.into_iter().chain(binary_forms(&binary)).chain(at_ends).collect();
+    let forms = binary_forms(&binary).into_iter().chain(at_ends).collect();
+    let times = [1000, 1001, 1002, 1650, 1999, 2000, 2115, 2116, 2999, 3000];
+    let calls = semaphore_calls(&times);
+    [
+        Cases { records: records.into(), calls },
+        Cases { records: forms, calls: semaphore_calls(&times[..1]) },
+    ]
+}
+
+fn semaphore_calls(times: &[u64]) -> Vec<(ScriptId, String)> {
     let mut calls = Vec::new();
     let acquire = |now, at, words: &str| (SemaphoreAcquire, format!("{now} {} {words}", id(at)));
-    for now in [1000, 1001, 1002, 1650, 1999, 2000, 2115, 2116, 2999, 3000] {
+    for &now in times {
         for (at, count) in [(1, 3), (1, 2), (100, 1), (115, 1), (200, 1), (200, 5)] {
             calls.push(acquire(now, at, &format!("{count} 10 500 9000 0")));
             calls.push(acquire(now, at, &format!("{count} 3 500 9000 701")));
@@ -175,15 +185,15 @@ fn semaphores() -> Cases {
         "9007199254740991 5 5 9000 0",
         "9007199254740992 5 5 9000 0",
     ] {
-        calls.push(acquire(1000, 200, words));
+        calls.push(acquire(times[0], 200, words));
     }
     for [keep, token] in
         [["1", "-"], ["0", "-"], ["1125899906842624", "-"], ["1125899906842625", "-"], ["5", "x"]]
     {
-        calls.push((SemaphoreRelease, format!("1000 {} {token} {keep}", id(1))));
-        calls.push((SemaphoreRenew, format!("1000 {} {token} {keep}", id(1))));
+        calls.push((SemaphoreRelease, format!("{} {} {token} {keep}", times[0], id(1))));
+        calls.push((SemaphoreRenew, format!("{} {} {token} {keep}", times[0], id(1))));
     }
-    Cases { records, calls }
+    calls
 }
 
 /// This record in binary, and others with one word that is wrong, left out or at an end of its range.
@@ -222,7 +232,7 @@ fn binary_forms(record: &str) -> Vec<String> {
     forms
 }
 
-fn rw_locks() -> Cases {
+fn rw_locks() -> [Cases; 2] {
     let holds = |from: usize, count: usize| -> String {
         (from..from + count).map(|at| format!(" {}", id(at))).collect()
     };
@@ -289,9 +299,18 @@ fn rw_locks() -> Cases {
         of(2, &format!("r {one} 901 3000 &1 {hold} r {other} 902 3000")),
         "W1#1000 0 0 &0".to_owned(),
     ];
-    let records = records.into_iter().chain(binary_forms(&binary)).chain(damaged).collect();
+    let forms = binary_forms(&binary).into_iter().chain(damaged).collect();
+    let times = [1000, 2499, 0, 1, 1001, 1002, 1300, 1999, 2000, 2300, 2500, 2999, 3000];
+    let calls = rw_lock_calls(&times);
+    [
+        Cases { records: records.into(), calls },
+        Cases { records: forms, calls: rw_lock_calls(&times[..2]) },
+    ]
+}
+
+fn rw_lock_calls(times: &[u64]) -> Vec<(ScriptId, String)> {
     let mut calls = Vec::new();
-    for now in [0, 1, 1000, 1001, 1002, 1300, 1999, 2000, 2300, 2499, 2500, 2999, 3000] {
+    for now in times {
         for mode in ["r", "w"] {
             for (owner, hold) in
                 [(1, 10), (1, 11), (2, 10), (1, 100), (1, 101), (5, 50), (300, 3001)]
@@ -321,5 +340,5 @@ fn rw_locks() -> Cases {
         calls.push((RwLockAcquire, format!("1000 r {} {} {words}", id(5), id(50))));
         calls.push((RwLockAcquire, format!("1000 w {} {} {words}", id(5), id(50))));
     }
-    Cases { records, calls }
+    calls
 }

@@ -1,7 +1,8 @@
 //! Of sliding logs whose older entries stand in chunks.
 
 use lockage_core::ScriptId::{
-    self, LimiterAcquire, LimiterAdjust, LimiterPeek, LimiterSettle, SlidingLogAcquire,
+    self, LimiterAcquire, LimiterAdjust, LimiterPeek, LimiterReserve, LimiterSettle,
+    SlidingLogAcquire,
 };
 use lockage_core::SlidingLog;
 
@@ -371,6 +372,8 @@ fn raw() -> Cases {
         "L1#17 100 0 1070 0 1000 1060 2 1070 1",
         "L1#17 100 10 1070 0 1000",
         "L1#17 100 10 1070 0",
+        "L1#17 100 0 1070 0 &1 &1 &1 &1 &1 &1 &1",
+        "L1 17 100 0 1070!",
     ];
     let limit = "L1 17 100";
     let mut calls = Vec::new();
@@ -379,6 +382,8 @@ fn raw() -> Cases {
             calls.push((SlidingLogAcquire, format!("{now} - {limit} {cost}")));
             calls.push((LimiterAcquire, format!("{now} - {limit} {cost}")));
             calls.push((LimiterAdjust, format!("{now} - f {cost} {limit}")));
+            calls.push((LimiterPeek, format!("{now} {limit} {cost}")));
+            calls.push((LimiterReserve, format!("/ {now} @b:4000 {limit} {cost}")));
         }
         for at in [1000, 1010, 1020, 1030, 1060] {
             calls.push((LimiterSettle, settle(limit, at, now, 0)));

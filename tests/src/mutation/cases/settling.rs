@@ -117,6 +117,8 @@ pub(super) fn all() -> Vec<Cases> {
             "T1 1 100 10 900 1000|r 500 7 3 900 3 1 1 300 2 1 300 3 1 300",
             "T1 1 100 10 900 1000|r 300 7 3 900 3 1 1 300 2 2 300 3 1 300",
             "T1 1 100 10 950 1000|r 900 7 3 700 2 1 2 300 3 0 400",
+            // In other digits than it is written in.
+            "T1 1 100 10 900 1000|blocked 9000|r 900 07 3 900 1 1 3 900",
             // The lowest level is none, or at an end of its range.
             "T1#1 100 10 900 1000 -1 7 3 900 1 1 3 900",
             "T1#1 100 10 900 1000 0.5 7 3 900 1 1 3 900",
@@ -174,8 +176,8 @@ impl Reserved<'_> {
         let first = self.places[0];
         let ends_now = format!("R1 0 1000 1600 3 {config} {first} {told}");
         let brief = format!("R1 0 1600 1600 3 {config} {first} {told}");
-        let other_kind = format!("R2 0 1000 5000 3 {config} {first} {told}");
-        let as_long = format!("R1 1 1000 5000 2 {config} 1 0 0 {told}");
+        let other_kind = format!("R2#0 1000 5000 3 {config} {first} {told}");
+        let as_long = format!("R1 1 1000 5000 2 {config} {first} {told}");
         let done = format!("R1 1 1000 5000 2 {config} 1 0 {told}");
         let mut calls = Vec::new();
         for now in [1000, 1600, 2199, 2500, 3500, 4999, 5000] {
