@@ -107,7 +107,7 @@ impl<S: Store> Limiter<S> {
     /// # Errors
     /// [`Error`], also for an empty list, a cost of zero, or more than
     /// [`MAX_COSTS`](lockage_core::MAX_COSTS); under a stored limit for more than
-    /// [`MAX_SLOW_COSTS`](lockage_core::MAX_SLOW_COSTS), and under a sliding log for more than
+    /// [`MAX_SLOW_COSTS`], and under a sliding log for more than
     /// [`MAX_DIFFERENT_COSTS`](lockage_core::MAX_DIFFERENT_COSTS) that differ.
     pub async fn try_acquire_each(&self, id: &str, costs: &[u64]) -> Result<Vec<Decision>, Error> {
         let limit = self.source.limit();
