@@ -23,6 +23,9 @@ pub const LAWS: [Property; 9] = {
     [L1, L2, L3, L4, L5, D9, L9, L10, L12]
 };
 
+/// How often one owner holds it at most.
+const MOST_HOLDS: u64 = 8;
+
 /// Who holds it, and how: they stand together in every question.
 type Who = (u128, Mode);
 
@@ -155,6 +158,9 @@ impl Reference {
     ) -> Outcome {
         let mut deadline_us = now_us + lease_us;
         if let Some(grant) = self.grant(who, now_us) {
+            if grant.holds == MOST_HOLDS {
+                return Outcome::TooMany(grant.deadline_us);
+            }
             deadline_us = deadline_us.max(grant.deadline_us);
             self.grants.insert(who, (grant.token, deadline_us));
         } else if self.is_blocked(who, now_us) {

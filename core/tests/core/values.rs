@@ -10,8 +10,8 @@ use lockage_core::rw_lock::{HoldId, RwLock};
 use lockage_core::semaphore::{PermitId, Semaphore};
 use lockage_core::{
     AcquireEach, Clock, Command, ConfigError, CostError, Decision, Limit, MAX_COSTS,
-    MAX_DIFFERENT_COSTS, MAX_SPAN, ManualClock, Publish, RecordError, ReplyError, RequestId,
-    ScriptId, SystemClock, Timestamp, Verdict,
+    MAX_DIFFERENT_COSTS, MAX_SLOW_COSTS, MAX_SPAN, ManualClock, Publish, RecordError, ReplyError,
+    RequestId, ScriptId, SystemClock, Timestamp, Verdict,
 };
 
 fn at(micros: u64) -> Timestamp {
@@ -158,8 +158,11 @@ fn a_call_to_a_log_carries_few_costs_that_differ() {
     let most = MAX_DIFFERENT_COSTS as u64;
     let few: Vec<u64> = (1..=most).chain(1..=most).collect();
     let many: Vec<u64> = (1..=most + 1).chain([1]).collect();
-    let fitting = |costs: &[u64]| AcquireEach::fitting(None, costs.iter().copied());
-    assert_eq!((fitting(&few), fitting(&many)), (few.len(), MAX_DIFFERENT_COSTS));
+    let log: Limit = "sliding-log 99/s".parse().unwrap();
+    let fitting = |limit, costs: &[u64]| AcquireEach::fitting(limit, costs.iter().copied());
+    assert_eq!(fitting(Some(&log), &few), few.len());
+    assert_eq!(fitting(Some(&log), &many), MAX_DIFFERENT_COSTS);
+    assert_eq!(fitting(None, &few), MAX_SLOW_COSTS, "under a stored limit");
     let new = |limit: &str, costs: &[u64]| {
         let limit: Limit = limit.parse().unwrap();
         AcquireEach::new(limit, costs.to_vec()).map(|_| ())

@@ -56,24 +56,20 @@ fn bug_2_a_ttl_that_every_hit_refreshes_is_killed_by_d1() {
 
 #[test]
 fn bug_3_denied_requests_that_burn_what_is_left_are_killed_by_d5() {
-    let burned =
-        "if remaining() > 0 and in_time() and not blocked then cost = math.min(cost, remaining())";
+    let burned = "if least > 0 and in_time() then cost = math.min(cost, least)";
     killed_by_d5(&Shipped::broken(ScriptId::LimiterAcquire, ADMITS, burned));
 }
 
 #[test]
 fn bug_4_a_check_that_ignores_the_cost_is_killed_by_d5() {
-    let ignored = "if remaining() >= 1 and in_time() and not blocked then";
+    let ignored = "if least >= 1 and in_time() then";
     killed_by_d5(&Shipped::broken(ScriptId::LimiterAcquire, ADMITS, ignored));
 }
 
 #[test]
 fn bug_6_an_off_by_one_is_killed_by_d1() {
-    let mutant = Shipped::broken(
-        ScriptId::LimiterAcquire,
-        ADMITS,
-        "if cost < remaining() and in_time() and not blocked then",
-    );
+    let mutant =
+        Shipped::broken(ScriptId::LimiterAcquire, ADMITS, "if cost < least and in_time() then");
     mutant.killed(forward_trace(Shape::Several, STEPS), |simulated, trace| {
         properties::d1_equals_the_reference(simulated, trace)
     });
@@ -119,7 +115,7 @@ fn bug_21_a_refund_that_is_done_again_is_killed_by_d11() {
 }
 
 /// Where the script for any limit decides.
-const ADMITS: &str = "if cost <= remaining() and in_time() and not blocked then";
+const ADMITS: &str = "if cost <= least and in_time() then";
 
 fn killed_by_d5(mutant: &Shipped) {
     // At the times of the steps: what a store lets expire, a step back does not bring back.
