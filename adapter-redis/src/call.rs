@@ -34,7 +34,16 @@ pub struct Call<'a, C> {
 impl<'a, C: Command> Call<'a, C> {
     /// Returns the call of this command, at this time.
     pub fn new(command: &'a C, time: CallTime) -> Self {
-        let call = command.encode().at(time);
+        Call::of(command, command.encode(), time)
+    }
+
+    /// Returns the call of the script that takes every record.
+    pub(crate) fn slow(command: &'a C, time: CallTime) -> Self {
+        Call::of(command, Encoded::Text(command.encode_text()), time)
+    }
+
+    fn of(command: &'a C, encoded: Encoded, time: CallTime) -> Self {
+        let call = encoded.at(time);
         let (node, is_asking, redirections) = (None, false, 0);
         Call { command, time, call, with_text: false, node, is_asking, redirections }
     }

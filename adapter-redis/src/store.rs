@@ -57,13 +57,14 @@ impl<L: Link> LuaStore<L> {
         command: &C,
         deadline: Option<Instant>,
     ) -> Result<C::Outcome, StoreError> {
-        let cut = match self.call_or_cut(key, command, deadline).await? {
+        let whole = Call::new(command, self.time.read());
+        let cut = match self.finish(key, whole, deadline).await? {
             Ok(outcome) => return Ok(outcome),
             Err(cut) => cut,
         };
         let mut outcomes = Vec::with_capacity(cut.parts.len());
         for part in &cut.parts {
-            match self.call_or_cut(key, part, deadline).await {
+            match self.finish(key, Call::slow(part, self.time.read()), deadline).await {
                 Ok(outcome) => outcomes.push(outcome.ok().expect("a part is not cut")),
                 Err(error) if outcomes.is_empty() => return Err(error),
                 // Some of it was done.
@@ -73,14 +74,13 @@ impl<L: Link> LuaStore<L> {
         Ok((cut.join)(outcomes))
     }
 
-    /// Executes the command, or returns the parts in which to do so: of a part never.
-    async fn call_or_cut<C: Command>(
+    /// Sends the call until its reply is final: the outcome, or the parts to send instead, of which none is cut.
+    async fn finish<C: Command>(
         &self,
         key: &Key,
-        command: &C,
+        mut call: Call<'_, C>,
         deadline: Option<Instant>,
     ) -> Result<Result<C::Outcome, Cut<C>>, StoreError> {
-        let mut call = Call::new(command, self.time.read());
         loop {
             if let Some(cut) = call.cut() {
                 return Ok(Err(cut));

@@ -13,18 +13,15 @@ use crate::judged::Seen;
 use crate::key::{Key, MAX_TIME_US, time};
 use crate::play;
 use crate::property::{Property, Violation};
-use crate::shared::{self, Granted, Laws, REMEMBERED, Terms, WRITE};
+use crate::shared::{self, Granted, Laws, MOST_HOLDS, REMEMBERED, Terms, WRITE};
 
-pub use traces::{any_trace, ask, forward};
+pub use traces::{any_trace, ask, forward, of_one};
 
 /// The laws that traces are checked for.
 pub const LAWS: [Property; 9] = {
     use Property::{D9, L1, L2, L3, L4, L5, L9, L10, L12};
     [L1, L2, L3, L4, L5, D9, L9, L10, L12]
 };
-
-/// How often one owner holds it at most.
-const MOST_HOLDS: u64 = 8;
 
 /// Who holds it, and how: they stand together in every question.
 type Who = (u128, Mode);
@@ -421,8 +418,8 @@ impl Outcome {
             Outcome::NotHeld => shared::Outcome::NotHeld,
             Outcome::Seen(..) => shared::Outcome::Seen,
             Outcome::Reused => shared::Outcome::Reused,
-            // There are never so many.
-            Outcome::TooMany(_) | Outcome::Failed(_) => shared::Outcome::Failed,
+            Outcome::TooMany(until_us) => shared::Outcome::TooMany(until_us),
+            Outcome::Failed(_) => shared::Outcome::Failed,
         }
     }
 }

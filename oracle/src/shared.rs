@@ -16,6 +16,9 @@ pub const REMEMBERED: usize = 16;
 /// The weight of a writer, and the capacity of a read-write lock: that of all its readers, each of weight 1.
 pub const WRITE: u64 = 64;
 
+/// How often one owner holds a side of a read-write lock at most.
+pub(crate) const MOST_HOLDS: u64 = 8;
+
 /// One operation; times are in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Op {
@@ -67,6 +70,8 @@ pub enum Outcome {
     Upgrade(u64),
     /// There is not so much of it.
     Never,
+    /// The caller holds it as often as it can be held, until then.
+    TooMany(u64),
     /// It came after its `not_after_us`.
     TooLate,
     /// It is not held.

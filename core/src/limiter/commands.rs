@@ -208,30 +208,37 @@ impl AcquireEach {
     pub fn new(limit: impl Into<Limit>, costs: Vec<u64>) -> Result<Self, CostError> {
         let limit = limit.into();
         check_costs(&costs)?;
-        if AcquireEach::fitting(Some(&limit), costs.iter().copied()) < costs.len() {
+        if few_different(&limit, costs.iter().copied()) < costs.len() {
             return Err(CostError::TooManyDifferent);
         }
         Ok(AcquireEach { limit, costs })
     }
 
-    /// Returns how many of the first of these costs fit into one call under this limit, or under a stored one where
-    /// none is given.
+    /// Returns how many of the first of these costs fit into one call that is not [cut](Command::cut), under this limit,
+    /// or under a stored one where none is given.
     pub fn fitting(limit: Option<&Limit>, costs: impl IntoIterator<Item = u64>) -> usize {
-        let Some(limit) = limit else { return costs.into_iter().take(MAX_SLOW_COSTS).count() };
-        let has_log = limit.singles().iter().any(Single::is_log);
-        let mut different = [0; MAX_DIFFERENT_COSTS];
-        let fits = |cost: &u64| {
-            // No cost is zero.
-            let known = different.iter_mut().find(|it| **it == *cost || **it == 0);
-            let is_one = known.map(|it| *it = *cost).is_some();
-            is_one || !has_log
-        };
-        costs.into_iter().take(MAX_COSTS).take_while(fits).count()
+        match limit.filter(|limit| wire::fast_script(limit).is_some()) {
+            Some(limit) => few_different(limit, costs.into_iter().take(MAX_COSTS)),
+            None => costs.into_iter().take(MAX_SLOW_COSTS).count(),
+        }
     }
 
     fn costs(&self) -> Costs<'_> {
         Costs::patient(&self.costs)
     }
+}
+
+/// How many of the first costs are no more different ones than a log decides, where the limit has one.
+fn few_different(limit: &Limit, costs: impl Iterator<Item = u64>) -> usize {
+    let has_log = limit.singles().iter().any(Single::is_log);
+    let mut different = [0; MAX_DIFFERENT_COSTS];
+    let fits = |cost: &u64| {
+        // No cost is zero.
+        let known = different.iter_mut().find(|it| **it == *cost || **it == 0);
+        let is_one = known.map(|it| *it = *cost).is_some();
+        is_one || !has_log
+    };
+    costs.take_while(fits).count()
 }
 
 impl Command for AcquireEach {

@@ -163,6 +163,8 @@ fn a_call_to_a_log_carries_few_costs_that_differ() {
     assert_eq!(fitting(Some(&log), &few), few.len());
     assert_eq!(fitting(Some(&log), &many), MAX_DIFFERENT_COSTS);
     assert_eq!(fitting(None, &few), MAX_SLOW_COSTS, "under a stored limit");
+    let slow: Limit = "sliding-log 99/s + fixed-window 9/s".parse().unwrap();
+    assert_eq!(fitting(Some(&slow), &few), MAX_SLOW_COSTS, "without a fast script");
     let new = |limit: &str, costs: &[u64]| {
         let limit: Limit = limit.parse().unwrap();
         AcquireEach::new(limit, costs.to_vec()).map(|_| ())

@@ -3,7 +3,7 @@
 use lockage_core::rw_lock::Mode;
 use proptest::prelude::*;
 
-use super::{Action, Ask, Op};
+use super::{Action, Ask, Op, Who};
 use crate::key::MAX_TIME_US;
 use crate::play;
 
@@ -16,11 +16,23 @@ pub fn any_trace(max_steps: usize) -> BoxedStrategy<play::Trace<Ask>> {
 
 /// Few owners and few holds, so that they meet.
 pub fn ask(hasty: bool) -> BoxedStrategy<Ask> {
-    let span = move || span(hasty);
     let who = (
         prop::sample::select(&[0xa11ce_u128, 0, u128::MAX][..]),
         prop_oneof![3 => Just(Mode::Read), 2 => Just(Mode::Write)],
     );
+    ask_of(who, move || span(hasty))
+}
+
+/// Returns traces of up to `max_steps` of one reader, whose leases are so long that it comes to hold the lock often.
+pub fn of_one(max_steps: usize) -> BoxedStrategy<play::Trace<Ask>> {
+    let ask = ask_of(Just((0xa11ce, Mode::Read)), || (1_000..=50_000_u64).boxed());
+    play::trace(ask, max_steps, false).boxed()
+}
+
+fn ask_of(
+    who: impl Strategy<Value = Who> + 'static,
+    span: impl Fn() -> BoxedStrategy<u64>,
+) -> BoxedStrategy<Ask> {
     // Ids differ in their upper half too.
     let hold = || (0..24_u128).prop_map(|id| id << 96 | 0xfeed);
     let waits = prop_oneof![2 => Just(0_u64), 3 => 1..=40_u64, 1 => 100..=3_000_u64];

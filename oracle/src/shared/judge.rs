@@ -1,7 +1,8 @@
 //! What one operation breaks.
 
 use super::{
-    Action, Case, Grant, Granted, Laws, Op, Outcome, REMEMBERED, Release, Seen, Verdict, WRITE,
+    Action, Case, Grant, Granted, Laws, MOST_HOLDS, Op, Outcome, REMEMBERED, Release, Seen,
+    Verdict, WRITE,
 };
 use crate::property::Property;
 
@@ -46,6 +47,7 @@ impl Judge<'_> {
             Outcome::Held(told) => self.granted(told),
             Outcome::Busy(until_us) => self.refused(until_us, waits_us, false),
             Outcome::Upgrade(until_us) => self.refused(until_us, waits_us, true),
+            Outcome::TooMany(until_us) => self.too_often(until_us),
             Outcome::TooLate if is_late => {
                 self.verdict.saw(Case::TooLate);
                 self.idle(Property::L10);
@@ -146,7 +148,7 @@ impl Judge<'_> {
             self.verdict.broke(Property::L4, &format!("its lease must end at {end_us} us"));
         }
         let holds = known.holds + more;
-        if (told.holds, told.weight) != (holds, known.weight) {
+        if (told.holds, told.weight) != (holds, known.weight) || holds > MOST_HOLDS {
             self.verdict.broke(Property::L2, &format!("it must be held {holds} times, as before"));
         }
         let grant = &mut self.laws.grants[at];
@@ -189,6 +191,14 @@ impl Judge<'_> {
             let (until_us, (surely_us, most_us)) = (now_us + waits_us, self.laws.kept_out_us);
             self.laws.kept_out_us = (surely_us.max(until_us), most_us.max(until_us));
         }
+    }
+
+    fn too_often(&mut self, until_us: u64) {
+        let own = self.reentered().map(|at| self.laws.grants[at].told());
+        if own.map(|it| (it.holds, it.deadline_us)) != Some((MOST_HOLDS, until_us)) {
+            self.verdict.broke(Property::L2, "it can be held once more, or not until then");
+        }
+        self.idle(Property::L10);
     }
 
     fn renew(&mut self, token: Option<u64>) {

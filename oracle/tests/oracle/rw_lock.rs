@@ -10,7 +10,7 @@ use lockage_oracle::place::{Model, Time};
 use lockage_oracle::play;
 use lockage_oracle::properties::{cases, property};
 use lockage_oracle::property::Property as Law;
-use lockage_oracle::rw_lock::{LAWS, Reference, any_trace, forward};
+use lockage_oracle::rw_lock::{LAWS, Reference, any_trace, forward, of_one};
 
 use super::refusals::{
     limiters_refuse, refuses_argument, refuses_binary_records, refuses_records, refuses_strangers,
@@ -45,6 +45,17 @@ fn the_traces_reach_every_outcome() {
     let outcomes =
         ["Held", "Released", "Refused", "UpgradeRefused", "TooLate", "NotHeld", "Seen", "Reused"];
     play::reach::<Reference>(&any_trace(STEPS), &outcomes);
+}
+
+/// L2: an owner holds it as often as it can be held, and not once more.
+#[test]
+fn l2_one_owner_holds_it_up_to_the_most() {
+    let traces = of_one(3 * STEPS);
+    play::reach::<Reference>(&traces, &["Held", "TooMany"]);
+    property("rw_lock_of_one", cases(300), &traces, |trace| {
+        play::equals_the_reference::<Reference>(&trace)?;
+        play::obeys::<Reference>(&LAWS, &mut Model::new(Time::Store), &trace)
+    });
 }
 
 #[test]

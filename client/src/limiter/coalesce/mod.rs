@@ -39,7 +39,8 @@ use lines::{After, Lines, Room, Sending, Turn};
 impl<S: Store + Clone + 'static> Limiter<S> {
     /// Puts the requests that come in for one id while a call for it is in flight into one next call, in
     /// the order in which they came: at most [`MAX_COSTS`](lockage_core::MAX_COSTS), and the others into
-    /// those after it. Each caller gets exactly the decision that it would have got by itself. A
+    /// those after it. Under a stored limit, or one of several with a log or a leaky bucket, a call is for
+    /// [`MAX_SLOW_COSTS`](lockage_core::MAX_SLOW_COSTS) at most. Each caller gets exactly the decision that it would have got by itself. A
     /// request that finds no call in flight is sent at once.
     ///
     /// A store that supports batches ([`Store::supports_batch`]: a single Redis or Valkey server does, through both clients) gets the
@@ -53,8 +54,8 @@ impl<S: Store + Clone + 'static> Limiter<S> {
     /// away. Clones share the queue. Callers that block have nothing like it.
     ///
     /// On a [`RetryStore`](crate::RetryStore) store a waiter has an answer within two timeouts: that of the
-    /// call in flight, and its own. There is one more for each thousand that wait for the same id before it, and where
-    /// ids are gathered, for each thousand or each 128 ids.
+    /// call in flight, and its own. There is one more for each call that those before it for the same id
+    /// fill, and where ids are gathered, for each thousand or each 128 ids.
     ///
     /// Dropped while it waits for the call in flight to end, a request is not sent. Dropped later, it may be
     /// charged: the call goes on for the others, and is dropped with the last of them. Of several ids each gets what
