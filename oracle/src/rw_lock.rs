@@ -23,7 +23,7 @@ pub const LAWS: [Property; 9] = {
     [L1, L2, L3, L4, L5, D9, L9, L10, L12]
 };
 
-/// Who holds it, and how: they stand together in every question.
+/// An owner and its side: they stand together in every question.
 type Who = (u128, Mode);
 
 /// One operation on one lock.

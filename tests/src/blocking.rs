@@ -1,5 +1,5 @@
 //! A blocking store behind the seam that asynchronous stores stand behind, for tests alone: it
-//! blocks whoever asks it.
+//! blocks the caller.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -36,7 +36,7 @@ pub(super) struct Target<'a> {
     pub(super) id: &'a str,
     pub(super) key: &'a Key,
     pub(super) source: &'a LimitSource,
-    /// Who is told whether the store answered.
+    /// What is told whether the store answered.
     pub(super) report: Option<CallReport<'a>>,
 }
 

@@ -118,7 +118,7 @@ pub struct SubscriptionSink {
 
 impl SubscriptionSink {
     /// This was published to this channel: the name (32 hexadecimal digits) of the listener that it is for,
-    /// or anything else for whoever listens.
+    /// or anything else for any listener.
     pub fn message(&self, channel: &str, message: &str) {
         let name = message.parse().ok().map(OwnerId::as_u128);
         self.change(channel, |channel| channel.message(name));

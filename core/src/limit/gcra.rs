@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(of("fixed-window 7 per 2us"), None);
     }
 
-    /// D10: whoever comes with a time at which there cannot be this state gets a verdict that its numbers agree with.
+    /// D10: a caller that comes with a time at which there cannot be this state gets a verdict that its numbers agree with.
     #[test]
     fn d10_a_time_that_is_too_early_counts_as_the_earliest_there_can_be() {
         let limit: Limit = "token-bucket 7 per 2us burst 10".parse().unwrap();

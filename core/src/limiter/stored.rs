@@ -1,4 +1,4 @@
-//! Limits that are stored with their keys, so that whoever asks is under the same one.
+//! Limits that are stored with their keys, so that all callers are under the same one.
 
 use alloc::vec::Vec;
 use core::fmt;

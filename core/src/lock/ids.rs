@@ -3,7 +3,7 @@
 use crate::id::id;
 
 id! {
-    /// Who holds, or wants, a lock: an explicit value that can be stored, cloned, and handed to
+    /// A holder of a lock, or one that wants it: an explicit value that can be stored, cloned, and handed to
     /// another task or process; never a thread's identity.
     OwnerId
 }

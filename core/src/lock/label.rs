@@ -1,9 +1,9 @@
-//! Who holds a lock, in words for people.
+//! The holder of a lock in words, for people.
 
 use core::fmt;
 use core::str::FromStr;
 
-/// Who holds a lock, in words for people: a host's name and a process, say. Nothing is decided by it.
+/// The holder of a lock in words, for people: a host's name and a process, say. Nothing is decided by it.
 ///
 /// It has 1 to 64 characters of visible ASCII, without `|` and `>`, and no space.
 ///

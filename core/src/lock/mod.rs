@@ -275,7 +275,7 @@ pub struct Hold {
     pub deadline: Timestamp,
 }
 
-/// Who holds a lock, and how.
+/// A holder of a lock, and its grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// The owner.
@@ -289,7 +289,7 @@ pub struct Holder {
 pub struct Inspection {
     /// The store's time.
     pub now: Timestamp,
-    /// Who holds the lock, if anyone.
+    /// The holder, if there is one.
     pub holder: Option<Holder>,
     /// Since when, where somebody does.
     pub since: Option<Timestamp>,

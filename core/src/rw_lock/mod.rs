@@ -240,7 +240,7 @@ pub struct Hold {
     pub deadline: Timestamp,
 }
 
-/// Who holds a lock, and how.
+/// A holder of a lock, and its grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// The owner.
@@ -256,6 +256,6 @@ pub struct Inspection {
     pub now: Timestamp,
     /// Until when new readers are kept out by a writer that waits, if there is one.
     pub kept_until: Option<Timestamp>,
-    /// Who holds the lock, the oldest grant first: a writer, that writer as a reader, or readers.
+    /// The holders, the oldest grant first: a writer, that writer as a reader, or readers.
     pub holders: Vec<Holder>,
 }

@@ -85,7 +85,7 @@ fn who_has_less_patience_than_it_takes_is_not_admitted() {
     assert_eq!(denied.retry_after(), Some(MICRO));
     let admitted = acquire(1).within(300 * MICRO).apply(&mut slot, at(1000)).unwrap();
     assert_eq!((admitted.verdict, admitted.turn_after), (Verdict::Allowed, 300 * MICRO));
-    // Who is denied by that one would have been in time.
+    // A request that is denied by that one would have been in time.
     let denied = acquire(1).within(400 * MICRO).apply(&mut slot, at(1000)).unwrap();
     assert_eq!((denied.binding, denied.parts[0].verdict), (Some(1), Verdict::Allowed));
 }

@@ -1,4 +1,4 @@
-//! Who is told that a key has room: what a command says of itself, by the record that it leaves.
+//! Which waiters are told that a key has room: what a command says of itself, by the record that it leaves.
 
 use std::time::Duration;
 

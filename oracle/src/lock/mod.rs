@@ -55,7 +55,7 @@ impl Op {
 pub enum Action {
     /// Take it, or hold it once more.
     Acquire {
-        /// Who asks.
+        /// The caller.
         owner: u128,
         /// The id of the hold.
         hold: u128,
@@ -75,14 +75,14 @@ pub enum Action {
     },
     /// Extend the lease.
     Renew {
-        /// Who asks.
+        /// The caller.
         owner: u128,
         /// Only the grant of this token.
         token: Option<u64>,
     },
     /// Give one hold back.
     Release {
-        /// Who asks.
+        /// The caller.
         owner: u128,
         /// The id of the hold.
         hold: u128,
@@ -136,7 +136,7 @@ pub struct Sight {
     pub live: Option<(u128, Grant)>,
     /// When it was granted, in microseconds.
     pub since_us: Option<u64>,
-    /// Who holds it in words.
+    /// The holder in words.
     pub label: Option<Label>,
     /// How many have a place in the queue.
     pub queued: u64,

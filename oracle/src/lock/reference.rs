@@ -149,7 +149,7 @@ impl Reference {
         }
     }
 
-    /// Who is next, if anyone waits in line.
+    /// The next owner, if any waits in line.
     fn next(&self, now_us: u64) -> Option<u128> {
         self.places(now_us).first().map(|&(owner, _)| owner)
     }

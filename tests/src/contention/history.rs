@@ -70,7 +70,7 @@ pub enum Acquired {
     Unknown,
 }
 
-/// Who holds a lock.
+/// A holder of a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     /// The owner.
@@ -86,7 +86,7 @@ pub struct Holder {
 pub enum GivenBack {
     /// The owner holds it so often now.
     Left(u64),
-    /// It was not held under this grant. Who holds it, if anyone.
+    /// It was not held under this grant. The holder, if there is one.
     NotHeld(Option<Holder>),
     /// The guard was dropped: it is given back in the background.
     Dropped,

@@ -112,7 +112,7 @@ async fn a_lock_is_held_with_its_replica(
     let locks = Locks::new(timed, Duration::from_secs(60)).unwrap();
     let (plain, lock) = (locks.lock("one").unwrap(), locks.with_replicas(1).lock("one").unwrap());
     let guard = lock.acquire().await.unwrap();
-    // Who is refused waits for no replica.
+    // A refused caller waits for no replica.
     replica.freeze();
     let begin = Instant::now();
     assert!(lock.try_acquire().await.unwrap().taken().is_none());

@@ -147,7 +147,7 @@ fn a_limit_is_used_while_those_who_came_at_one_moment_wait_for_it() {
         let waited = wait(&trace, config.limit(), EngineKind::Model, Duration::from_secs(60));
         let mut times: Vec<_> = waited.settled.iter().map(|settled| settled.after).collect();
         times.sort_unstable();
-        // Who is the 150th in a queue has its turn after 149 others.
+        // The 150th in a queue has its turn after 149 others.
         let saved_up = if config.kind == Kind::LeakyBucket { 1 } else { config.burst };
         let at_best = Duration::from_millis((150 - saved_up) * 20);
         let percent = at_best.as_millis() * 100 / times[149].as_millis();

@@ -43,7 +43,7 @@ fn locks() -> (Locks<Memory, Tokio>, Memory) {
     (Locks::new(timed, LEASE).unwrap(), store)
 }
 
-/// Who holds it by the store, which is asked directly.
+/// The holder by the store, which is asked directly.
 async fn holder(store: &Memory) -> Option<Holder> {
     let inspect = Lock::new(LEASE, SECOND).unwrap().inspect();
     let key = Key::new("lock", "one").unwrap();

@@ -43,7 +43,7 @@ pub enum Ask {
 /// One operation under way, or its repetition: these are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Request {
-    /// Who asks, from zero.
+    /// The client, from zero.
     pub owner: usize,
     /// Which of the owner's operations it is, from one.
     pub operation: u8,

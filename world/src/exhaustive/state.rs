@@ -92,7 +92,7 @@ impl State {
         }
     }
 
-    /// Who is inside: counts on a grant that nobody broke.
+    /// The clients inside: those that count on a grant that nobody broke.
     pub(super) fn inside(&self) -> impl Iterator<Item = (usize, Grant)> {
         let counts = |grant: &Grant| !self.broken.contains(&grant.token);
         let grants = self.owners.iter().enumerate();
@@ -128,7 +128,7 @@ impl Hash for Store {
     }
 }
 
-/// Who holds what is in the slot, and how many wait.
+/// The holder of what is in the slot, and how many wait.
 pub(super) fn inspect(scope: &Scope, slot: &mut Option<Record>, now: u64) -> Inspection {
     scope.lock().inspect().apply(slot, time(now)).expect("the slot is this lock's")
 }

@@ -45,7 +45,7 @@ impl Scenario {
             // A request that comes later is one more, which is charged again.
             None => 2 * remember_us,
         };
-        // Who is told of a grant must have some of its lease left.
+        // A client that is told of a grant must have some of its lease left.
         let soon_us = claim.map_or(timeout_us, |claim| timeout_us.min(claim.lease_us));
         let network = network(draw, timeout_us, soon_us / 40, late_most_us, grain_us);
         let clients = draw.between(1, 5) as usize; // far below 2^32

@@ -1,4 +1,4 @@
-//! Who stands in line for which key, and what is in flight. Without a lock, and nothing is polled, woken or
+//! Which callers stand in line for which key, and what is in flight. Without a lock, and nothing is polled, woken or
 //! dropped here: [`After`] says what is to be.
 
 use std::collections::{HashMap, VecDeque};

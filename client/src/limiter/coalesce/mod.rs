@@ -1,6 +1,6 @@
 //! Concurrent requests as one call: those for one key, and, where the store supports batches, those for several.
 //!
-//! Whoever asks for a key while a call for it is in flight stands in the key's line. When the call ends, the
+//! A caller that asks for a key while a call for it is in flight stands in the key's line. When the call ends, the
 //! first [`MAX_COSTS`](lockage_core::MAX_COSTS) of those who stand there are the next one, in the order in
 //! which they came. Nothing is spawned: the call in flight is polled by anyone in the line, the waiters
 //! for a later call among them, so that it depends on no single caller, who may be dropped or, alive,

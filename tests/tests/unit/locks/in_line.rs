@@ -114,7 +114,7 @@ async fn l9_the_dead_hold_up_the_others_for_one_place_at_most() {
     assert!(begin.elapsed() >= SECOND, "{:?}: nobody was waited for", begin.elapsed());
 }
 
-/// Who holds a lock is told in words, and since when.
+/// The holder of a lock is told in words, and since when it holds it.
 #[tokio::test(start_paused = true)]
 async fn a_label_and_when_are_shown_to_those_who_ask() {
     let (locks, _) = locks();

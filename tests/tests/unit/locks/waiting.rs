@@ -41,7 +41,7 @@ async fn who_waits_has_it_within_the_lease_and_one_poll() {
     assert!(u128::from(store.calls()) < most, "{} calls", store.calls());
 }
 
-/// Who is told that a lock is free has it at once, and of many waiters one comes to look.
+/// A waiter that is told that a lock is free has it at once, and of many waiters one comes to look.
 #[tokio::test(start_paused = true)]
 async fn who_waits_is_told_when_it_is_free() {
     const WAITERS: u64 = 20;

@@ -13,7 +13,7 @@ use lockage_oracle::subject::Failure;
 
 /// When it begins, by the store's clock.
 const START_US: u64 = 1_763_697_600_000_000;
-/// Who gets no answer for so long gives up.
+/// A caller without an answer for so long gives up.
 const TIMEOUT_NS: u64 = 30_000;
 
 /// What there is.
