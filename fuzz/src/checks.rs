@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use lockage_core::lock::{HoldId, Label, Lock, OwnerId};
 use lockage_core::{
-    Acquire, Command, Limit, Peek, Record, Reset, Stored, StoredLimit, Timestamp, parse_duration,
-    parse_rate, read_packed_reply,
+    Acquire, Command, Limit, Peek, Record, RequestId, Reservation, Reset, Settle, Stored,
+    StoredLimit, Timestamp, parse_duration, parse_rate, read_packed_reply,
 };
 use lockage_sim::input::{By, Format, read_from};
 use lockage_sim::{scenario, traffic};
@@ -44,6 +44,10 @@ pub fn records(data: &[u8]) {
             let one = Acquire::new(limit, 1).expect("a cost above zero");
             changes_nothing_where_refused(&one, &slot, now);
             changes_nothing_where_refused(&Peek::new(limit, 1), &slot, now);
+            let (mut own, mut beside) = (None, slot.clone());
+            if settlement(limit).apply_beside(&mut own, &mut beside, now).is_err() {
+                assert_eq!((own, &beside), (None, &slot));
+            }
         }
         changes_nothing_where_refused(&Reset, &slot, now);
         let second = Duration::from_secs(1);
@@ -61,6 +65,12 @@ const LIMITS: [&str; 4] = [
     "token-bucket 5/s burst 9",
     "leaky-bucket 5/s queue 6 + fixed-window 12/2s",
 ];
+
+/// Of a reservation that a record or a reply may be of.
+fn settlement(limit: Limit) -> Settle {
+    let id = RequestId::from_u128(1);
+    Settle::new(limit, &Reservation { id, cost: 1, expires_at: Timestamp::MAX }, 1)
+}
 
 fn changes_nothing_where_refused<C: Command>(command: &C, slot: &Option<Record>, now: Timestamp) {
     let mut after = slot.clone();
@@ -80,6 +90,7 @@ pub fn replies(data: &[u8]) {
         for reply in [&reply, &in_binary] {
             let _ = Acquire::new(limit, 1).expect("a cost above zero").outcome(reply);
             let _ = Peek::new(limit, 1).outcome(reply);
+            let _ = settlement(limit).outcome(reply);
         }
     }
     let second = Duration::from_secs(1);

@@ -290,6 +290,9 @@ impl ReservationRecord {
             limits.push(Single::read(row.tag, config)?);
             (rest, letters) = (behind, letters >> 8);
         }
+        if limits.is_empty() {
+            return None;
+        }
         let (stage, told) = match settled {
             0 => {
                 let &[generation, number, ref rest @ ..] = rest else { return None };

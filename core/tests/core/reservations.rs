@@ -476,6 +476,8 @@ fn damaged_reservations_are_found() {
         "R1 0 10020 15020 2 71 10 1000 2 2 10000 10000 7".to_owned(),
         "R1 1 10030 20020 1 70 10 1000 2 1 0 10000".to_owned(),
         "R1 1".to_owned(),
+        "R1 0 10020 15020 2 0 2 10000 7".to_owned(),
+        "R1 1 112 1111111 10 0 500 51100 511120".to_owned(),
     ] {
         assert_eq!(read(&text), Err(RecordError::Damaged), "{text}");
     }
