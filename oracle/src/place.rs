@@ -20,6 +20,11 @@ pub trait Place {
     /// Returns unused keys that share one clock. Keys from an earlier call may be gone.
     fn keys<const N: usize>(&self, time: Time) -> [Self::Key<'_>; N];
 
+    /// Of how many cases of a property one runs here by default: of many where a call is a round trip.
+    fn one_case_in(&self) -> u32 {
+        1
+    }
+
     /// Returns one unused key.
     fn key(&self, time: Time) -> Self::Key<'_> {
         let [key] = self.keys(time);

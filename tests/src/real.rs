@@ -38,6 +38,11 @@ impl RealPlace {
 impl Place for RealPlace {
     type Key<'p> = Real<'p>;
 
+    /// The simulated store runs all of them: here it is shown that a server's Lua runs the scripts likewise.
+    fn one_case_in(&self) -> u32 {
+        3
+    }
+
     fn keys<const N: usize>(&self, time: Time) -> [Real<'_>; N] {
         std::array::from_fn(|_| Real::new(&self.0, time))
     }

@@ -10,10 +10,16 @@ use proptest::test_runner::{
 
 use super::Check;
 use crate::config::Shape;
+use crate::place::Place;
 
 /// How many cases to run: `$PROPTEST_CASES`, or else `default`.
 pub fn cases(default: u32) -> u32 {
     asked("PROPTEST_CASES", default)
+}
+
+/// How many cases to run on this place: `$PROPTEST_CASES`, or else its share of `default`.
+pub(crate) fn cases_on(place: &impl Place, default: u32) -> u32 {
+    cases(default / place.one_case_in())
 }
 
 fn asked(variable: &str, default: u32) -> u32 {

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use crate::key::{Holds, Key};
 use crate::place::{Model, Place, Time};
 use crate::play::{self, Reference, Trace};
-use crate::properties::{cases, property};
+use crate::properties::{cases_on, property};
 use crate::{fenced, latch, lock};
 
 /// Cases of each machine when nothing is asked for.
@@ -26,7 +26,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 pub fn the_lock_is_one_machine_in_three_places(place: &impl Place) {
     let input = (lock::trace(24, true), Time::any(5_000));
-    property("three_way_lock", cases(300), &input, |(trace, time)| {
+    property("three_way_lock", cases_on(place, 300), &input, |(trace, time)| {
         let mut on_place = lock::OnKey(place.key(time));
         lock::equality::equals_the_model(&mut lock::OnKey(Model::new(time)), &mut on_place, &trace)
     });
@@ -47,7 +47,7 @@ pub fn the_latch_is_one_machine_in_three_places(place: &impl Place) {
 }
 
 pub fn fenced_values_are_the_same_in_three_places(place: &impl Place) {
-    property("three_way_fenced", cases(1_000), &fenced::trace(), |trace| {
+    property("three_way_fenced", cases_on(place, 1_000), &fenced::trace(), |trace| {
         let mut model = Model::new(Time::Store);
         fenced::equals_the_model(&mut model, &mut place.key(Time::Store), &trace)
     });
@@ -102,7 +102,7 @@ fn one_machine<R: Reference>(
     name: &str,
     traces: impl Strategy<Value = Trace<R::Ask>>,
 ) {
-    property(name, cases(DEFAULT_CASES), &(traces, Time::any(5)), |(trace, time)| {
+    property(name, cases_on(place, DEFAULT_CASES), &(traces, Time::any(5)), |(trace, time)| {
         play::equals_the_model::<R>(&mut Model::new(time), &mut place.key(time), &trace)
     });
 }

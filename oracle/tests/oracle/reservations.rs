@@ -16,7 +16,7 @@ const STEPS: usize = 30;
 
 #[test]
 fn a_settled_reservation_is_as_if_its_true_cost_had_been_charged() {
-    property("settled_as_if_charged", cases(20_000), &estimates(STEPS), |estimates| {
+    property("settled_as_if_charged", cases(8_000), &estimates(STEPS), |estimates| {
         settled_is_as_if_charged(&mut Slot::default(), &estimates)
     });
 }

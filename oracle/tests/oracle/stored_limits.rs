@@ -18,7 +18,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
 fn following_a_limit_is_being_under_it() {
-    property("following_is_being_under_it", cases(10_000), &trace(STEPS), |trace| {
+    property("following_is_being_under_it", cases(4_000), &trace(STEPS), |trace| {
         following_is_being_under_it(&mut Slot::default(), &trace)
     });
 }

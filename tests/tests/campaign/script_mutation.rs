@@ -21,7 +21,7 @@ use lockage_tests::mutation::{Living, survivors};
 const TRACES: [u32; 2] = [8, 40];
 
 /// One in so many is tried by default.
-const SLICE: usize = 48;
+const SLICE: usize = 96;
 
 const THREADS: usize = 2;
 

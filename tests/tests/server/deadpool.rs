@@ -4,8 +4,10 @@ use deadpool_redis::redis::{ErrorKind, Value, cmd};
 use deadpool_redis::{Config, Pool, Runtime};
 use lockage::{Error, Limiter, StoreError};
 use lockage_redis::{Link, LinkError, LuaStore, Reply, Request};
-use lockage_suite::{Bench, START_US};
+use lockage_suite::START_US;
 use lockage_tests::server::{Server, VirtualClock};
+
+use crate::stores;
 
 /// A pool of the crate `deadpool-redis`.
 #[derive(Clone)]
@@ -46,7 +48,7 @@ async fn the_suite_passes_on_a_pool_of_deadpool() {
     let clock = VirtualClock::new(START_US);
     let Some(server) = Server::with_clock(&clock) else { return };
     let store = store(&server.url());
-    Bench { name: "deadpool", store, set_us: &|now| clock.set(now) }.run().await;
+    stores::run("deadpool", store, &|now| clock.set(now)).await;
 }
 
 #[tokio::test]

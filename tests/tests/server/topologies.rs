@@ -11,22 +11,24 @@ use lockage::store::{Clock, Timestamp};
 use lockage_core::ManualClock;
 use lockage_fred::FredStore;
 use lockage_redis_rs::{BlockingRedisStore, RedisStore};
-use lockage_suite::{Bench, START_US};
+use lockage_suite::START_US;
 use lockage_tests::blocking::Blocking;
 use lockage_tests::server::{Cluster, Sentinels, Server};
 use redis::Client;
 use redis::cluster::ClusterClientBuilder;
 use redis::sentinel::{SentinelClient, SentinelServerType};
 
+use crate::stores;
+
 /// How far the caller's clock may be off the server's: much, here.
 const SKEW: Duration = Duration::from_secs(3600);
 
 /// Runs the suite on a store that goes by this clock.
-async fn run<S: Store + Clone>(name: &str, store: impl FnOnce(Arc<dyn Clock>) -> S) {
+async fn run<S: Store + 'static>(name: &str, store: impl FnOnce(Arc<dyn Clock>) -> S) {
     let clock = Arc::new(ManualClock::new(Timestamp::from_micros(START_US).unwrap()));
     let store = store(Arc::clone(&clock) as Arc<dyn Clock>);
     let set_us = |now_us| clock.set(Timestamp::from_micros(now_us).unwrap());
-    Bench { name, store, set_us: &set_us }.run().await;
+    stores::run(name, store, &set_us).await;
 }
 
 /// The client's configuration for these nodes, by a URL of this kind.
