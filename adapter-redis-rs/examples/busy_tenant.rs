@@ -80,7 +80,7 @@ async fn latencies<S: Store + 'static>(
                 }
                 taken[1].push(start.elapsed());
                 let start = Instant::now();
-                limiter.try_acquire("tenant", 1).await?;
+                _ = limiter.try_acquire("tenant", 1).await?;
                 taken[2].push(start.elapsed());
             }
             Ok::<_, Failure>(taken)
@@ -92,7 +92,7 @@ async fn latencies<S: Store + 'static>(
             break;
         }
         let asked = Instant::now();
-        limiter.try_acquire(&format!("other {}", number % 100), 1).await?;
+        _ = limiter.try_acquire(&format!("other {}", number % 100), 1).await?;
         others.push(asked.elapsed());
         tokio::time::sleep(Duration::from_millis(1)).await;
     }

@@ -42,9 +42,9 @@ async fn run(store: impl Store, limit: Limit) -> Result<(), Box<dyn std::error::
     println!("took what there was: {}", taken.amount);
     let refund = limiter.refund("user:42", 3).await?;
     println!("gave back {}: {} remain", refund.amount, refund.after.remaining);
-    limiter.block("user:42", Duration::from_secs(60)).await?;
+    _ = limiter.block("user:42", Duration::from_secs(60)).await?;
     let blocked = limiter.try_acquire("user:42", 1).await?;
     println!("blocked: {:?}", blocked.verdict);
-    limiter.unblock("user:42").await?;
+    _ = limiter.unblock("user:42").await?;
     Ok(())
 }

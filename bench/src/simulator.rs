@@ -77,7 +77,7 @@ fn decisions(kind: EngineKind, limit: &str) -> Result<impl FnMut(Instant) -> Res
             // Reads the clock seldom.
             for _ in 0..100 {
                 let now = Timestamp::from_micros(START_US + number * 50)?;
-                engine.acquire(&keys[(number % 100) as usize], &acquire, now)?;
+                _ = engine.acquire(&keys[(number % 100) as usize], &acquire, now)?;
                 number += 1;
             }
         }

@@ -64,7 +64,8 @@
 //!
 //! # Outcomes and errors
 //!
-//! A denied request is a [`Decision`], not an error. An [`Error`] tells apart what was refused
+//! A denied request is a [`Decision`], not an error; by [`Decision::ok`] it becomes one, so that `?` turns a caller
+//! away. An [`Error`] tells apart what was refused
 //! before anything was sent, what was certainly not done, and what may have been done:
 //! see [`StoreError`].
 

@@ -1,6 +1,7 @@
 //! Decisions of limiters.
 
 use alloc::boxed::Box;
+use core::fmt;
 use core::time::Duration;
 
 /// The decision on one request.
@@ -8,6 +9,7 @@ use core::time::Duration;
 /// All times count from the decision by the store's clock; for a repeated request with an id, from the
 /// first decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a denied request must not go ahead: ask `is_allowed()`, or turn it away by `ok()?`"]
 pub struct Decision {
     /// The verdict.
     pub verdict: Verdict,
@@ -86,6 +88,75 @@ pub enum Origin {
     Fallback,
 }
 
+/// A request that may go ahead now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Admitted {
+    /// The capacity, as in [`Decision::limit`].
+    pub limit: u64,
+    /// The largest cost that is admitted right after it.
+    pub remaining: u64,
+    /// How long until the limiter is as if never used, without further admissions.
+    pub reset_after: Duration,
+}
+
+/// Why a request may not go ahead now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Denied {
+    /// The limit has no room for it; nothing was charged.
+    Limit {
+        /// As in [`Verdict::Denied`].
+        retry_after: Duration,
+    },
+    /// The key is blocked; nothing was charged.
+    Blocked {
+        /// As in [`Verdict::Denied`].
+        retry_after: Duration,
+    },
+    /// The cost is above the capacity, so it is never admitted; nothing was charged.
+    Never {
+        /// The capacity.
+        limit: u64,
+    },
+    /// It is admitted and charged, and its turn in a leaky bucket is still to come. A caller who can wait asks by
+    /// `acquire_within` or `take_turn` instead.
+    NotYet {
+        /// How long until its turn.
+        turn_after: Duration,
+    },
+}
+
+impl Denied {
+    /// Returns how long until the same request can be admitted: `None` if it never can be, or was admitted and has to wait
+    /// for its turn.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match *self {
+            Denied::Limit { retry_after } | Denied::Blocked { retry_after } => Some(retry_after),
+            Denied::Never { .. } | Denied::NotYet { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Denied::Limit { retry_after } => {
+                write!(f, "retry in {retry_after:?}: the limit is used up")
+            }
+            Denied::Blocked { retry_after } => {
+                write!(f, "retry in {retry_after:?}: the key is blocked")
+            }
+            Denied::Never { limit } => write!(f, "the cost is above the limit of {limit}"),
+            Denied::NotYet { turn_after } => {
+                write!(f, "it is charged, and its turn is in {turn_after:?}: do not ask again")
+            }
+        }
+    }
+}
+
+impl core::error::Error for Denied {}
+
 impl Verdict {
     /// Returns a denial by the limit, for this long.
     pub fn denied(retry_after: Duration) -> Self {
@@ -119,6 +190,41 @@ impl Decision {
         self.verdict == Verdict::Allowed
     }
 
+    /// Returns the admission of a request that may go ahead now, so that `?` turns away any other.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use lockage_core::{Decision, Denied, Verdict};
+    ///
+    /// let second = Duration::from_secs(1);
+    /// let admitted = Decision::new(Verdict::Allowed, 20, 19, second);
+    /// assert_eq!(admitted.ok()?.remaining, 19);
+    /// let denied = Decision::new(Verdict::denied(second), 20, 0, 20 * second);
+    /// assert_eq!(denied.ok(), Err(Denied::Limit { retry_after: second }));
+    /// # Ok::<(), Denied>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Denied`], also where the request is admitted and its turn is still to come.
+    pub fn ok(&self) -> Result<Admitted, Denied> {
+        match self.verdict {
+            Verdict::Allowed if self.turn_after > Duration::ZERO => {
+                Err(Denied::NotYet { turn_after: self.turn_after })
+            }
+            Verdict::Allowed => {
+                let &Decision { limit, remaining, reset_after, .. } = self;
+                Ok(Admitted { limit, remaining, reset_after })
+            }
+            Verdict::Denied { retry_after, reason: DenialReason::Limit } => {
+                Err(Denied::Limit { retry_after })
+            }
+            Verdict::Denied { retry_after, reason: DenialReason::Blocked } => {
+                Err(Denied::Blocked { retry_after })
+            }
+            Verdict::Never => Err(Denied::Never { limit: self.limit }),
+        }
+    }
+
     /// Returns whether the request is denied because the key is blocked.
     pub fn is_blocked(&self) -> bool {
         self.verdict.is_blocked()
@@ -129,12 +235,11 @@ impl Decision {
         self.shadow.is_some_and(|verdict| verdict != Verdict::Allowed)
     }
 
-    /// Returns how long until the same request can be admitted: zero if it was, `None` if it never can be.
+    /// Returns how long until a denied request can be admitted: `None` if it was, or never can be.
     pub fn retry_after(&self) -> Option<Duration> {
         match self.verdict {
-            Verdict::Allowed => Some(Duration::ZERO),
             Verdict::Denied { retry_after, .. } => Some(retry_after),
-            Verdict::Never => None,
+            Verdict::Allowed | Verdict::Never => None,
         }
     }
 }

@@ -56,7 +56,7 @@ pub use call::{
     read_string_reply,
 };
 pub use command::{Command, Cut, Publish, ScriptId, key_beside};
-pub use decision::{Decision, DenialReason, Origin, Part, Verdict};
+pub use decision::{Admitted, Decision, DenialReason, Denied, Origin, Part, Verdict};
 pub use error::{ConfigError, CostError, RecordError, ReplyError};
 pub use id::IdError;
 pub use limit::{

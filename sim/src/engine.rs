@@ -269,7 +269,7 @@ mod tests {
         let mut engine = LuaEngine::new().unwrap();
         let request = Acquire::new("fixed-window 1/s".parse::<Limit>().unwrap(), 1).unwrap();
         for key in ["a", "b", "a"] {
-            engine.acquire(key, &request, at(0)).unwrap();
+            _ = engine.acquire(key, &request, at(0)).unwrap();
         }
         let StoreUse { scripts, commands, largest_record, mean_record } =
             engine.store_use().unwrap();
@@ -286,7 +286,7 @@ mod tests {
         let limit: Limit = "fixed-window 3/s".parse().unwrap();
         let request = Acquire::new(limit, 1).unwrap();
         for i in 0..100_000 {
-            engine.acquire(&format!("key {i}"), &request, at(i * 10_000)).unwrap();
+            _ = engine.acquire(&format!("key {i}"), &request, at(i * 10_000)).unwrap();
             assert!(engine.records.len() <= SWEEP_FLOOR);
         }
     }

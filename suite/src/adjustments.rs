@@ -20,7 +20,7 @@ pub(super) async fn what_is_used_can_be_adjusted<S: Store + Clone>(bench: &Bench
         );
         assert!(!limiter.reset("id").await.unwrap(), "{limit}: and nothing was written");
 
-        limiter.try_acquire("id", 2).await.unwrap();
+        _ = limiter.try_acquire("id", 2).await.unwrap();
         let taken = limiter.take_up_to("id", 100).await.unwrap();
         assert_eq!((taken.amount, taken.after.remaining), (3, 0), "{limit}");
         assert_eq!(limiter.take_up_to("id", 1).await.unwrap().amount, 0, "{limit}");
@@ -41,8 +41,8 @@ pub(super) async fn what_is_used_can_be_adjusted<S: Store + Clone>(bench: &Bench
 pub(super) async fn a_block_ends_to_the_microsecond<S: Store + Clone>(bench: &Bench<'_, S>) {
     for limit in LIMITS {
         let limiter = bench.limiter("block", limit);
-        limiter.try_acquire("id", 1).await.unwrap();
-        limiter.block("id", 20 * SECOND).await.unwrap();
+        _ = limiter.try_acquire("id", 1).await.unwrap();
+        _ = limiter.block("id", 20 * SECOND).await.unwrap();
         let shorter = limiter.block("id", SECOND).await.unwrap();
         assert_eq!(shorter.amount, 20_000_000, "{limit}: a block only grows");
         for decision in [limiter.try_acquire("id", 1).await, limiter.peek("id", 5).await] {
@@ -57,7 +57,7 @@ pub(super) async fn a_block_ends_to_the_microsecond<S: Store + Clone>(bench: &Be
         assert!(free.is_allowed() && !free.is_blocked(), "{limit}");
 
         bench.at(Duration::ZERO);
-        limiter.block("other", 20 * SECOND).await.unwrap();
+        _ = limiter.block("other", 20 * SECOND).await.unwrap();
         assert_eq!(limiter.unblock("other").await.unwrap().amount, 1, "{limit}");
         assert_eq!(limiter.unblock("other").await.unwrap().amount, 0, "{limit}");
         assert!(limiter.try_acquire("other", 5).await.unwrap().is_allowed(), "{limit}");
@@ -73,7 +73,7 @@ pub(super) async fn limits_change_and_keep_what_was_used<S: Store + Clone>(bench
             // All of them admit 5; the new one 2 more.
             let new = new.replace("5/", "7/").replace("burst 5", "burst 7");
             let new = new.replace("queue 5", "queue 7");
-            under(old).try_acquire("id", 3).await.unwrap();
+            _ = under(old).try_acquire("id", 3).await.unwrap();
             let peeked = under(&new).peek("id", 1).await.unwrap();
             assert_eq!((peeked.limit, peeked.remaining), (7, 4), "{old} to {new}");
             assert_eq!(

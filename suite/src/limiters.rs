@@ -68,12 +68,12 @@ pub(super) async fn peeks_and_denials_change_nothing<S: Store + Clone>(bench: &B
         let limiter = bench.limiter("peek", limit);
         for id in ["asked", "plain"] {
             bench.at(Duration::ZERO);
-            limiter.try_acquire(id, 4).await.unwrap();
+            _ = limiter.try_acquire(id, 4).await.unwrap();
             for second in 1..=12 {
                 bench.at(Duration::from_secs(second));
                 if id == "asked" {
-                    limiter.peek(id, 3).await.unwrap();
-                    limiter.try_acquire(id, 7).await.unwrap();
+                    _ = limiter.peek(id, 3).await.unwrap();
+                    _ = limiter.try_acquire(id, 7).await.unwrap();
                 }
             }
         }
@@ -87,7 +87,7 @@ pub(super) async fn resets_forget<S: Store + Clone>(bench: &Bench<'_, S>) {
     for limit in LIMITS {
         let limiter = bench.limiter("reset", limit);
         assert!(!limiter.reset("id").await.unwrap(), "{limit}");
-        limiter.try_acquire("id", 5).await.unwrap();
+        _ = limiter.try_acquire("id", 5).await.unwrap();
         assert!(limiter.reset("id").await.unwrap(), "{limit}");
         assert!(!limiter.reset("id").await.unwrap(), "{limit}");
         assert!(limiter.try_acquire("id", 5).await.unwrap().is_allowed(), "{limit}");
@@ -174,7 +174,7 @@ pub(super) async fn many_expired_entries_are_no_trouble<S: Store + Clone>(bench:
         assert!(decisions.iter().all(|decision| decision.is_allowed()));
     }
     bench.at(Duration::from_millis(500));
-    limiter.try_acquire("id", 1).await.unwrap();
+    _ = limiter.try_acquire("id", 1).await.unwrap();
     bench.at(Duration::from_secs(1));
     let decision = limiter.try_acquire("id", 9999).await.unwrap();
     assert!(decision.is_allowed());

@@ -29,7 +29,7 @@ pub(super) async fn another_record_is_refused_and_kept<S: Store + Clone>(bench: 
     for (index, limit) in LIMITS.into_iter().enumerate() {
         let prefix = format!("{}-other-{index}", bench.name);
         let limiter = bench.limiter("other", limit).with_prefix(&prefix).unwrap();
-        limiter.try_acquire("used", 2).await.unwrap();
+        _ = limiter.try_acquire("used", 2).await.unwrap();
         let key = Key::new(&prefix, "used").unwrap();
         let inspected = bench.store.execute(&key, &lock.inspect()).await;
         assert!(matches!(inspected, Err(StoreError::Record(RecordError::OtherKind))));

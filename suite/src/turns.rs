@@ -31,7 +31,7 @@ pub(super) async fn turns_are_in_order_and_given_back<S: Store + Clone>(bench: &
 
     // Not where the key knows of reservations.
     let (id, hold) = (RequestId::from_u128(1), Duration::from_secs(60));
-    limiter.reserve_as("reserved", 1, id, hold).await.unwrap();
+    _ = limiter.reserve_as("reserved", 1, id, hold).await.unwrap();
     let fifth = limiter.take_turn("reserved", 1).await.unwrap().ticket.unwrap();
     assert_eq!(limiter.cancel_turn("reserved", fifth).await.unwrap(), Cancellation::NotLast);
 }

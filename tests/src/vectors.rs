@@ -145,20 +145,20 @@ fn limiter_vectors(text: &str) -> Vec<Value> {
     let full = limit.capacity();
     let mut keys = Recorder::new(text);
 
-    keys.peek(limit, full);
-    keys.acquire(limit, full.div_ceil(2));
+    _ = keys.peek(limit, full);
+    _ = keys.acquire(limit, full.div_ceil(2));
     keys.now_us += 1;
-    keys.acquire(limit, 1);
+    _ = keys.acquire(limit, 1);
     keys.each(limit, "1, capacity, 1, 1", vec![1, full, 1, 1]);
-    keys.acquire(limit, full + 1);
+    _ = keys.acquire(limit, full + 1);
     // To the tick at which all of it fits again, and back.
     let denied = keys.acquire(limit, full);
     let wait = micros(denied.retry_after().expect("the capacity can always be admitted again"));
     let asked_at = keys.now_us;
     for now in [asked_at + wait - 1, asked_at, asked_at + wait, asked_at.saturating_sub(3)] {
         keys.now_us = now;
-        keys.peek(limit, full);
-        keys.peek(limit, 0);
+        _ = keys.peek(limit, full);
+        _ = keys.peek(limit, 0);
     }
     keys.now_us = asked_at + wait;
     let admitted = keys.acquire(limit, full);
@@ -167,10 +167,10 @@ fn limiter_vectors(text: &str) -> Vec<Value> {
     keys.now_us -= 2;
     let stalled = keys.acquire(limit, 1);
     keys.now_us += micros(stalled.reset_after) - 1;
-    keys.peek(limit, 1);
+    _ = keys.peek(limit, 1);
     keys.now_us += 1;
-    keys.peek(limit, 1);
-    keys.acquire(limit, 1);
+    _ = keys.peek(limit, 1);
+    _ = keys.acquire(limit, 1);
     // A record of another limit, and what a reset does.
     let other: Limit = "fixed-window 77/s".parse().expect("well formed");
     keys.record(
@@ -192,8 +192,8 @@ fn request_vectors(text: &str) -> Vec<Value> {
     keys.now_us += 1;
     keys.request(limit, 1, 1, 100);
     keys.request(limit, 2, 1, 100);
-    keys.acquire(limit, 1);
-    keys.peek(limit, 1);
+    _ = keys.acquire(limit, 1);
+    _ = keys.peek(limit, 1);
     keys.request(limit, full, 2, 100);
     keys.request(limit, 1, 3, 2);
     keys.each(limit, "1, 1", vec![1, 1]);
@@ -209,7 +209,7 @@ fn request_vectors(text: &str) -> Vec<Value> {
     keys.now_us += 98;
     keys.request(limit, full, 2, 100);
     keys.now_us += 1;
-    keys.peek(limit, full);
+    _ = keys.peek(limit, full);
     keys.request(limit, full, 2, 100);
     // More than it remembers.
     keys.record("reset".into(), &Reset);
@@ -233,11 +233,11 @@ fn day_vectors() -> Vec<Value> {
         keys.now_us = midnight_us;
         let begun = keys.acquire(limit, 10);
         keys.now_us += micros(begun.reset_after) - 1;
-        keys.peek(limit, 1);
+        _ = keys.peek(limit, 1);
         keys.now_us += 1;
-        keys.peek(limit, 1);
+        _ = keys.peek(limit, 1);
     }
-    keys.acquire(limit, 9);
+    _ = keys.acquire(limit, 9);
     let earlier =
         |window: CalendarWindow| window.with_boundaries(window.boundaries().map(|at| at - HOUR_US));
     let other = Acquire::new(keys.now(limit).with_calendar(earlier), 1).expect("above 0");
@@ -261,11 +261,11 @@ fn turn_vectors() -> Vec<Value> {
 
     assert_eq!(keys.take(limit, 2, u64::MAX).ticket, None, "it has its turn at once");
     keys.now_us += 50_000;
-    keys.take(limit, 1, 149_999);
+    _ = keys.take(limit, 1, 149_999);
     let first = keys.take(limit, 1, 150_000).ticket;
     let second = keys.take(limit, 1, u64::MAX).ticket;
     let third = keys.take(limit, 1, u64::MAX).ticket;
-    keys.take(limit, 1, u64::MAX);
+    _ = keys.take(limit, 1, u64::MAX);
     keys.cancel("of one who is not the last", second);
     keys.now_us += 10_000;
     keys.cancel("of the last", third);

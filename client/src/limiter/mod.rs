@@ -45,10 +45,10 @@ pub use limit_source::StoredLimits;
 pub use lockage_core::SystemClock;
 pub use lockage_core::flow::CircuitBreakerConfig;
 pub use lockage_core::{
-    Adjust, Adjusted, CalendarUnit, CalendarWindow, Cancellation, Clock, Composite, CostError,
-    DenialReason, FixedWindow, IntervalBucket, LeakyBucket, Origin, ParseError, Part, RequestId,
-    Reservation, Reserve, Reserved, Scope, Settle, Settlement, SlidingLog, SlidingWindow,
-    StoredLimit, Ticket, TokenBucket, Turn, Zone,
+    Adjust, Adjusted, Admitted, CalendarUnit, CalendarWindow, Cancellation, Clock, Composite,
+    CostError, DenialReason, Denied, FixedWindow, IntervalBucket, LeakyBucket, Origin, ParseError,
+    Part, RequestId, Reservation, Reserve, Reserved, Scope, Settle, Settlement, SlidingLog,
+    SlidingWindow, StoredLimit, Ticket, TokenBucket, Turn, Zone,
 };
 pub use prefetch::{Prefetch, PrefetchStats};
 pub use shadow::ShadowStats;

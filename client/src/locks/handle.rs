@@ -35,6 +35,7 @@ pub struct Handle<S, R, K> {
 
 /// The outcome of an attempt to acquire something.
 #[derive(Debug)]
+#[must_use = "it may be busy, and a guard that is dropped gives it back"]
 pub enum TryLock<G> {
     /// It is held, by this guard.
     Taken(G),
@@ -44,6 +45,7 @@ pub enum TryLock<G> {
 
 /// The outcome of work for one instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the work may have been stopped, or not begun here"]
 pub enum RunOutcome<T> {
     /// It was done here.
     Done(T),

@@ -144,8 +144,7 @@ impl<'a> LazyDecision<'a> {
         self.decision().remaining
     }
 
-    /// How long to wait before the same request can be admitted: zero where it was, nothing where it
-    /// never can be.
+    /// How long until a denied request can be admitted: `None` if it was, or never can be.
     pub fn retry_after(&self) -> Option<Duration> {
         self.decision().retry_after()
     }

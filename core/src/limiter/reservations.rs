@@ -298,12 +298,12 @@ impl ReservationRecord {
                 let &[generation, number, ref rest @ ..] = rest else { return None };
                 let (windows, told) = rest.split_at_checked(limits.len())?;
                 let place = Place { generation, number, windows: windows.into() };
-                recall(&limits, cost, now, told).filter(|_| cost > 0)?;
+                _ = recall(&limits, cost, now, told).filter(|_| cost > 0)?;
                 (Stage::Open { cost, place }, told)
             }
             1 => {
                 let (&estimate, told) = rest.split_first()?;
-                adjust::recall(&limits, now, told)?;
+                _ = adjust::recall(&limits, now, told)?;
                 (Stage::Settled { actual: cost, cost: estimate }, told)
             }
             _ => return None,

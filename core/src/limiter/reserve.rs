@@ -55,6 +55,7 @@ pub struct Reserve {
 
 /// What a [`Reserve`] came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a denied request must not go ahead, and a reservation is to be settled"]
 pub struct Reserved {
     /// Whether it was admitted, as an [`Acquire`] of the estimate is.
     pub decision: Decision,
@@ -240,6 +241,7 @@ pub struct Settle {
 
 /// What a [`Settle`] came to. But for the first, nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "it says whether the true cost is charged"]
 pub enum Settlement {
     /// The true cost is charged.
     Settled {

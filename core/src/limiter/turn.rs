@@ -37,6 +37,7 @@ impl TakeTurn {
 
 /// What a caller is told who asked for a turn.
 #[derive(Debug, PartialEq, Eq)]
+#[must_use = "a denied request has no turn: ask its decision"]
 pub struct Turn {
     /// The decision. Where it is `Allowed`, the turn is after its
     /// [`turn_after`](Decision::turn_after).

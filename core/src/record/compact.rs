@@ -105,10 +105,10 @@ mod tests {
         let limit: Limit = "fixed-window 5/s".parse().unwrap();
         let now = Timestamp::from_micros(1_000_000).unwrap();
         let mut slot = None;
-        Acquire::new(limit, 1).unwrap().apply(&mut slot, now).unwrap();
+        _ = Acquire::new(limit, 1).unwrap().apply(&mut slot, now).unwrap();
         let mut compact = CompactRecord::from(slot.clone().unwrap());
         let block = Adjust::block(limit, Duration::from_secs(9)).unwrap();
-        block.apply(&mut slot, now).unwrap();
+        _ = block.apply(&mut slot, now).unwrap();
         let (blocked, is_left) = compact.run(|slot| block.apply(slot, now));
         assert!(blocked.is_ok() && is_left);
         let at = slot.as_ref().unwrap().forget_at();

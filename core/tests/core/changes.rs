@@ -18,9 +18,9 @@ fn changed(old: &str, new: &str, now: u64) -> Stored {
     let (old, new): (Limit, Limit) = (old.parse().unwrap(), new.parse().unwrap());
     let mut slot = None;
     for (cost, time) in [(3, 100), (1, 1050), (1, 1050)] {
-        Acquire::new(old, cost).unwrap().apply(&mut slot, at(time)).unwrap();
+        _ = Acquire::new(old, cost).unwrap().apply(&mut slot, at(time)).unwrap();
     }
-    Acquire::new(new, 1 << 50).unwrap().apply(&mut slot, at(now)).unwrap();
+    _ = Acquire::new(new, 1 << 50).unwrap().apply(&mut slot, at(now)).unwrap();
     slot.unwrap().stored()
 }
 
@@ -113,7 +113,7 @@ fn d1_a_cost_of_zero_fits_where_more_is_charged_than_fits() {
     ] {
         let limit: Limit = limit.parse().unwrap();
         let mut slot = None;
-        Adjust::penalty(limit, 3).unwrap().apply(&mut slot, at(100)).unwrap();
+        _ = Adjust::penalty(limit, 3).unwrap().apply(&mut slot, at(100)).unwrap();
         let peeked = Peek::new(limit, 0).apply(&mut slot, at(100)).unwrap();
         assert!(peeked.is_allowed() && peeked.remaining == 0, "{limit}: {peeked:?}");
     }

@@ -176,7 +176,7 @@ fn each_record_has_its_tag() {
     let tag = |slot: Option<Record>| slot.unwrap().tag();
     let limited = |text: &str| {
         let mut slot = None;
-        Acquire::new(limit(text), 1).unwrap().apply(&mut slot, at(100)).unwrap();
+        _ = Acquire::new(limit(text), 1).unwrap().apply(&mut slot, at(100)).unwrap();
         tag(slot)
     };
     for (text, expected) in [
@@ -223,9 +223,9 @@ fn d11_remembered_adjustments_read_back() {
             let named =
                 |adjust: Adjust| adjust.with_request(RequestId::from_u128(7), SPAN).unwrap();
             let mut slot = None;
-            Acquire::new(limit, 5).unwrap().apply(&mut slot, at(100)).unwrap();
+            _ = Acquire::new(limit, 5).unwrap().apply(&mut slot, at(100)).unwrap();
             if adjust == Adjust::unblock(limit) {
-                Adjust::block(limit, block).unwrap().apply(&mut slot, at(100)).unwrap();
+                _ = Adjust::block(limit, block).unwrap().apply(&mut slot, at(100)).unwrap();
             }
             let told = named(adjust).apply(&mut slot, at(200)).unwrap();
             let record = slot.unwrap();
@@ -265,7 +265,7 @@ fn d11_what_came_to_nothing_is_not_remembered() {
     let (limit, id) = (limit("fixed-window 10/60s"), RequestId::from_u128(7));
     let stored = |command: &dyn Fn(&mut Option<Record>)| {
         let mut slot = None;
-        Acquire::new(limit, 5).unwrap().apply(&mut slot, at(100)).unwrap();
+        _ = Acquire::new(limit, 5).unwrap().apply(&mut slot, at(100)).unwrap();
         command(&mut slot);
         let Stored::Text(text) = slot.unwrap().stored() else { panic!("a list") };
         text

@@ -22,7 +22,7 @@ fn limit(text: &str) -> Limit {
 fn record(text: &str, requests: &[(u64, u64)]) -> Record {
     let mut slot = None;
     for &(cost, time) in requests {
-        Acquire::new(limit(text), cost).unwrap().apply(&mut slot, at(time)).unwrap();
+        _ = Acquire::new(limit(text), cost).unwrap().apply(&mut slot, at(time)).unwrap();
     }
     slot.unwrap()
 }
@@ -272,7 +272,7 @@ fn a_record_is_kept_as_one_of_the_same_limit_with_the_same_end() {
     // What has no such end is kept as nothing: more charged than there is room for, nothing charged, several limits.
     let after = |kind, adjust: Adjust| {
         let mut slot = Some(window(kind, 1));
-        adjust.apply(&mut slot, at(100)).unwrap();
+        _ = adjust.apply(&mut slot, at(100)).unwrap();
         slot.unwrap()
     };
     let (log, bucket) = ("sliding-log 10/1ms", "token-bucket 10/1ms burst 10");
@@ -290,7 +290,7 @@ fn a_record_is_kept_as_one_of_the_same_limit_with_the_same_end() {
         let acquire = Acquire::new(limit(kind), 1).unwrap();
         let mut requested = Some(plain.clone());
         let request = acquire.with_request(RequestId::from_u128(1), span).unwrap();
-        request.apply(&mut requested, at(100)).unwrap();
+        _ = request.apply(&mut requested, at(100)).unwrap();
         let mut stored = None;
         SetLimit::new(StoredLimit::new(limit(kind))).apply(&mut stored, at(100)).unwrap();
         WithStoredLimit::new(acquire).apply(&mut stored, at(100)).unwrap();

@@ -67,9 +67,9 @@ fn records_show_what_they_remember_and_read_back() {
     ];
     for (text, mut stored) in cases {
         let mut slot = None;
-        acquire(text, 1, &mut slot, 50);
-        request(text, 3, 0xc0de, 500).apply(&mut slot, at(100)).unwrap();
-        request(text, 2, 0xbeef, 500).apply(&mut slot, at(200)).unwrap();
+        _ = acquire(text, 1, &mut slot, 50);
+        _ = request(text, 3, 0xc0de, 500).apply(&mut slot, at(100)).unwrap();
+        _ = request(text, 2, 0xbeef, 500).apply(&mut slot, at(200)).unwrap();
         let stored = match stored.len() {
             1 => Stored::Text(stored.remove(0)),
             _ => Stored::List(stored),
@@ -85,12 +85,12 @@ fn records_show_what_they_remember_and_read_back() {
 fn d11_a_remembered_request_gets_the_same_answer() {
     for text in LIMITS {
         let mut slot = None;
-        acquire(text, 2, &mut slot, 50);
+        _ = acquire(text, 2, &mut slot, 50);
         let request = request(text, 3, 7, 500);
         let first = request.apply(&mut slot, at(100)).unwrap();
         assert!(first.is_allowed(), "{text}");
         // Others do not make it forget, and a step back changes nothing.
-        acquire(text, 1, &mut slot, 300);
+        _ = acquire(text, 1, &mut slot, 300);
         let kept = slot.clone();
         for now in [300, 599, 0] {
             assert_eq!(request.apply(&mut slot, at(now)), Ok(first.clone()), "{text} at {now}");
@@ -106,7 +106,7 @@ fn d11_a_remembered_request_gets_the_same_answer() {
 fn d11_a_denied_request_is_a_new_attempt() {
     for text in LIMITS {
         let mut slot = None;
-        acquire(text, 10, &mut slot, 50);
+        _ = acquire(text, 10, &mut slot, 50);
         let kept = slot.clone();
         let request = request(text, 1, 7, 10_000);
         let denied = request.apply(&mut slot, at(60)).unwrap();
@@ -145,7 +145,7 @@ fn d9_a_record_lives_as_long_as_it_remembers() {
     for text in LIMITS {
         let mut slot = None;
         let request = request(text, 1, 7, 1 << 50);
-        request.apply(&mut slot, at(50)).unwrap();
+        _ = request.apply(&mut slot, at(50)).unwrap();
         let record = slot.clone().unwrap();
         assert_eq!(record.forget_at().as_micros(), 50 + (1 << 50), "{text}");
         assert_eq!(record.ttl_ms(at(50)), (1_u64 << 50).div_ceil(1000), "{text}");
@@ -155,9 +155,9 @@ fn d9_a_record_lives_as_long_as_it_remembers() {
         assert_eq!((asked.remaining, asked.reset_after), (10, Duration::ZERO), "{text}");
         // The next write drops what is over, and a short one more does not shorten the life of a
         // longer one.
-        acquire(text, 1, &mut slot, 60);
+        _ = acquire(text, 1, &mut slot, 60);
         assert_eq!(slot.as_ref().unwrap().forget_at().as_micros(), 50 + (1 << 50), "{text}");
-        acquire(text, 1, &mut slot, 50 + (1 << 50));
+        _ = acquire(text, 1, &mut slot, 50 + (1 << 50));
         let Some(Stored::Text(head)) = slot.map(|record| record.stored()) else { continue };
         assert!(!head.contains('|'), "{head}");
     }
@@ -167,7 +167,7 @@ fn d9_a_record_lives_as_long_as_it_remembers() {
 fn an_id_of_another_cost_is_refused_and_changes_nothing() {
     for text in LIMITS {
         let mut slot = None;
-        request(text, 1, 7, 500).apply(&mut slot, at(50)).unwrap();
+        _ = request(text, 1, 7, 500).apply(&mut slot, at(50)).unwrap();
         let kept = slot.clone();
         let other = request(text, 2, 7, 500);
         assert_eq!(other.apply(&mut slot, at(60)), Err(RecordError::OperationReused), "{text}");
@@ -240,7 +240,7 @@ fn times_to_remember_are_checked() {
          half of the longest time that is remembered, 2^50 us"
     );
     let mut slot = None;
-    with(longest).unwrap().apply(&mut slot, Timestamp::MAX).unwrap();
+    _ = with(longest).unwrap().apply(&mut slot, Timestamp::MAX).unwrap();
     let record = slot.unwrap();
     assert_eq!(Record::read(&record.stored()), Ok(record));
 }

@@ -171,7 +171,7 @@ fn any_of_several_reservations_is_given_back_as_if_it_had_not_been_made() {
             let reservations = [key.reserve(1, 5, 10_000), key.reserve(2, 3, 10_000)];
             key.acquire(10, 10_500);
             for index in order {
-                key.settle(&reservations[index], [first, second][index], 10_500);
+                _ = key.settle(&reservations[index], [first, second][index], 10_500);
             }
             let expected = charges(first, second).peek(20, 10_500);
             assert_eq!(key.peek(20, 10_500), expected, "{first} and {second}, {order:?}");
@@ -220,7 +220,7 @@ fn d2_a_log_that_is_full_after_a_settlement_tells_when_it_has_room() {
         key.acquire(2, 10_000);
         let reservation = key.reserve(1, 4, 10_010);
         key.acquire(4, 10_020);
-        key.run(Adjust::penalty(key.limit, 9).unwrap(), 10_030);
+        _ = key.run(Adjust::penalty(key.limit, 9).unwrap(), 10_030);
         assert_eq!(key.settled(&reservation, actual, 10_030), given);
         // When the third one ends, with what is left of the first two; no less would do.
         let room = Duration::from_micros(990);
@@ -277,7 +277,7 @@ fn a_reservation_is_made_once() {
         key.slot = None;
         assert_eq!(key.run(key.reservation(1, 4), 10_800), first, "{limit}");
         key.slot = before;
-        key.settle(&first.reservation.unwrap(), 4, 10_900);
+        _ = key.settle(&first.reservation.unwrap(), 4, 10_900);
         assert_eq!(key.try_run(key.reservation(1, 4), 10_900), Err(reused), "{limit}");
     }
 }
@@ -356,7 +356,7 @@ fn d15_a_refund_to_a_window_is_not_given_back_twice() {
     for limit in ["fixed-window 10/1ms", "sliding-window 10/1ms"] {
         let mut key = Key::new(limit);
         let reservation = key.reserve(1, 5, 10_000);
-        key.run(Adjust::refund(key.limit, 5).unwrap(), 10_000);
+        _ = key.run(Adjust::refund(key.limit, 5).unwrap(), 10_000);
         key.acquire(3, 10_000);
         assert_eq!(key.settled(&reservation, 0, 10_000), 0, "{limit}");
         assert_eq!(key.remaining(10_000), 7, "{limit}");

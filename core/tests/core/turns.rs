@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockage_core::lock::{HoldId, Lock, OwnerId};
 use lockage_core::{
-    Acquire, AcquireEach, Adjust, CancelTurn, Cancellation, Command, Limit, Peek, Record,
+    Acquire, AcquireEach, Adjust, CancelTurn, Cancellation, Command, Denied, Limit, Peek, Record,
     RecordError, RequestId, Reset, TakeTurn, Timestamp, Turn, Verdict,
 };
 
@@ -39,6 +39,10 @@ fn each_request_is_told_when_its_turn_is() {
         let decision = acquire(cost).apply(&mut slot, at(1000)).unwrap();
         assert_eq!((decision.turn_after, decision.verdict), (turn * MICRO, Verdict::Allowed));
         assert_eq!((peeked.turn_after, peeked.verdict), (turn * MICRO, Verdict::Allowed));
+        // Whose turn is still to come may not go ahead.
+        let turn_after = turn * MICRO;
+        let waits = (turn > 0).then_some(Denied::NotYet { turn_after });
+        assert_eq!(decision.ok().err(), waits);
     }
     // There is room in 150 us, for a turn that is no sooner than all that waits.
     let denied = acquire(2).apply(&mut slot, at(1050)).unwrap();
@@ -46,6 +50,7 @@ fn each_request_is_told_when_its_turn_is() {
     assert_eq!((denied.turn_after, denied.reset_after), (450 * MICRO, 450 * MICRO));
     let never = acquire(6).apply(&mut slot, at(1050)).unwrap();
     assert_eq!((never.verdict, never.turn_after), (Verdict::Never, Duration::ZERO));
+    assert_eq!(never.ok(), Err(Denied::Never { limit: never.limit }));
 
     let each = AcquireEach::new(queue(), vec![1, 3, 4, 1]).unwrap();
     let turns = each.apply(&mut None, at(1000)).unwrap();
@@ -57,7 +62,7 @@ fn each_request_is_told_when_its_turn_is() {
 #[test]
 fn who_has_less_patience_than_it_takes_is_not_admitted() {
     let mut slot = None;
-    acquire(3).apply(&mut slot, at(1000)).unwrap();
+    _ = acquire(3).apply(&mut slot, at(1000)).unwrap();
     let before = slot.clone();
     let denied = acquire(1).within(299 * MICRO).apply(&mut slot, at(1000)).unwrap();
     assert_eq!((denied.retry_after(), denied.remaining), (Some(MICRO), 2));
@@ -73,14 +78,14 @@ fn who_has_less_patience_than_it_takes_is_not_admitted() {
     let now = acquire(1).within(Duration::ZERO).apply(&mut None, at(7)).unwrap();
     assert!(now.is_allowed() && acquire(1).within(Duration::MAX).apply(&mut slot, at(1)).is_ok());
     let (mut slot, other) = (None, "token-bucket 10/1ms burst 5".parse::<Limit>().unwrap());
-    Acquire::new(other, 4).unwrap().apply(&mut slot, at(1000)).unwrap();
+    _ = Acquire::new(other, 4).unwrap().apply(&mut slot, at(1000)).unwrap();
     let impatient = Acquire::new(other, 1).unwrap().within(Duration::ZERO);
     assert!(impatient.apply(&mut slot, at(1000)).unwrap().is_allowed(), "it has no turns");
     // With another limit beside the queue.
     let both = "leaky-bucket 10/1ms queue 5 + fixed-window 4/1s".parse::<Limit>().unwrap();
     let acquire = |cost| Acquire::new(both, cost).unwrap();
     let mut slot = None;
-    acquire(3).apply(&mut slot, at(1000)).unwrap();
+    _ = acquire(3).apply(&mut slot, at(1000)).unwrap();
     let denied = acquire(1).within(299 * MICRO).apply(&mut slot, at(1000)).unwrap();
     assert_eq!(denied.retry_after(), Some(MICRO));
     let admitted = acquire(1).within(300 * MICRO).apply(&mut slot, at(1000)).unwrap();
@@ -117,9 +122,9 @@ fn of_several_limits_the_turn_comes_in_every_queue() {
 #[test]
 fn a_blocked_queue_gives_no_turns_and_takes_them_back() {
     let mut slot = None;
-    take(2, &mut slot, 1000);
+    _ = take(2, &mut slot, 1000);
     let told = take(1, &mut slot, 1000);
-    Adjust::block(queue(), 50 * MICRO).unwrap().apply(&mut slot, at(1000)).unwrap();
+    _ = Adjust::block(queue(), 50 * MICRO).unwrap().apply(&mut slot, at(1000)).unwrap();
     let denied = take(1, &mut slot, 1020);
     assert!(denied.decision.is_blocked() && denied.ticket.is_none());
     assert_eq!(denied.decision.turn_after, Duration::ZERO);
@@ -135,7 +140,7 @@ fn a_blocked_queue_gives_no_turns_and_takes_them_back() {
 #[test]
 fn adjustments_move_later_turns() {
     let mut slot = None;
-    take(4, &mut slot, 1000);
+    _ = take(4, &mut slot, 1000);
     let told = take(1, &mut slot, 1000);
     let refunded = Adjust::refund(queue(), 2).unwrap().apply(&mut slot, at(1000)).unwrap();
     assert_eq!((refunded.amount, refunded.after.turn_after), (2, 300 * MICRO));
@@ -152,28 +157,28 @@ fn a_turn_under_another_limit_is_not_given_back() {
     let window: Limit = "sliding-log 10/1ms".parse().unwrap();
     for new in [other, window] {
         let mut slot = None;
-        take(2, &mut slot, 1000);
+        _ = take(2, &mut slot, 1000);
         let told = take(1, &mut slot, 1000);
-        Acquire::new(new, 1).unwrap().apply(&mut slot, at(1000)).unwrap();
+        _ = Acquire::new(new, 1).unwrap().apply(&mut slot, at(1000)).unwrap();
         let before = slot.clone();
         assert_eq!(cancel(told, &mut slot, 1010), Cancellation::NotLast);
         assert_eq!(slot, before);
     }
     // What was converted stays so.
     let mut slot = None;
-    Acquire::new(other, 3).unwrap().apply(&mut slot, at(1000)).unwrap();
+    _ = Acquire::new(other, 3).unwrap().apply(&mut slot, at(1000)).unwrap();
     let turn = take(1, &mut slot, 1000);
     assert_eq!(turn.decision.turn_after, 300 * MICRO, "what was queued stays queued");
     assert_eq!(cancel(turn, &mut slot, 1010), Cancellation::GivenBack);
     let mut expected = None;
-    acquire(3).apply(&mut expected, at(1000)).unwrap();
+    _ = acquire(3).apply(&mut expected, at(1000)).unwrap();
     assert_eq!(slot, expected);
 }
 
 #[test]
 fn a_turn_of_a_key_that_holds_a_lock_is_an_error() {
     let mut slot = None;
-    take(2, &mut slot, 1000);
+    _ = take(2, &mut slot, 1000);
     let told = take(1, &mut slot, 1000);
     let lock = Lock::new(Duration::from_secs(1), MICRO).unwrap();
     let mut slot = None;
@@ -202,9 +207,9 @@ fn d14_the_last_turn_that_has_not_come_is_given_back() {
 #[test]
 fn d14_what_is_not_exact_changes_nothing() {
     let mut slot = None;
-    take(1, &mut slot, 1000);
+    _ = take(1, &mut slot, 1000);
     let [late, overtaken] = [1000, 1010].map(|now| take(1, &mut slot, now));
-    take(1, &mut slot, 1010);
+    _ = take(1, &mut slot, 1010);
     let before = slot.clone();
     assert_eq!(cancel(overtaken, &mut slot, 1010), Cancellation::NotLast);
     assert_eq!(cancel(late, &mut slot, 1100), Cancellation::TooLate, "and not the last one either");
@@ -220,7 +225,7 @@ fn d14_what_is_not_exact_changes_nothing() {
 #[test]
 fn d11_a_turn_that_was_given_back_is_still_remembered() {
     let mut slot = None;
-    take(2, &mut slot, 1000);
+    _ = take(2, &mut slot, 1000);
     let id = RequestId::from_u128(0xc0de);
     let request = TakeTurn::new(acquire(1).with_request(id, Duration::from_secs(1)).unwrap());
     let first = request.apply(&mut slot, at(1010)).unwrap();
@@ -238,7 +243,7 @@ fn only_leaky_buckets_have_tickets() {
     let turn = TakeTurn::new(Acquire::new(window, 1).unwrap()).apply(&mut None, at(5)).unwrap();
     assert!(turn.decision.is_allowed() && turn.ticket.is_none());
     let mut slot = None;
-    take(5, &mut slot, 5);
+    _ = take(5, &mut slot, 5);
     assert_eq!(take(1, &mut slot, 5).ticket, None, "it was denied");
 }
 
@@ -246,7 +251,7 @@ fn only_leaky_buckets_have_tickets() {
 #[test]
 fn a_cancel_is_not_repeatable() {
     let mut slot = None;
-    take(1, &mut slot, 1000);
+    _ = take(1, &mut slot, 1000);
     let command = CancelTurn::new(take(1, &mut slot, 1000).ticket.unwrap());
     assert!(!command.is_repeatable());
     assert_eq!(command.apply(&mut slot, at(1001)), Ok(Cancellation::GivenBack));
@@ -258,7 +263,7 @@ fn a_cancel_is_not_repeatable() {
 fn no_turn_is_given_back_while_the_key_knows_of_reservations() {
     let mut slot = None;
     let (id, hold) = (RequestId::from_u128(7), Duration::from_secs(1));
-    acquire(1).reserve(id, hold).unwrap().apply(&mut slot, at(1000)).unwrap();
+    _ = acquire(1).reserve(id, hold).unwrap().apply(&mut slot, at(1000)).unwrap();
     let turn = take(1, &mut slot, 1010);
     let before = slot.clone();
     assert_eq!(cancel(turn, &mut slot, 1020), Cancellation::NotLast);

@@ -9,9 +9,9 @@ use lockage_core::lock::{self, Lock, OwnerId};
 use lockage_core::rw_lock::{HoldId, RwLock};
 use lockage_core::semaphore::{PermitId, Semaphore};
 use lockage_core::{
-    AcquireEach, Clock, Command, ConfigError, CostError, Decision, Limit, MAX_COSTS,
-    MAX_DIFFERENT_COSTS, MAX_SLOW_COSTS, MAX_SPAN, ManualClock, Publish, RecordError, ReplyError,
-    RequestId, ScriptId, SystemClock, Timestamp, Verdict,
+    AcquireEach, Clock, Command, ConfigError, CostError, Decision, DenialReason, Denied, Limit,
+    MAX_COSTS, MAX_DIFFERENT_COSTS, MAX_SLOW_COSTS, MAX_SPAN, ManualClock, Publish, RecordError,
+    ReplyError, RequestId, ScriptId, SystemClock, Timestamp, Verdict,
 };
 
 fn at(micros: u64) -> Timestamp {
@@ -91,10 +91,19 @@ fn a_decision_says_who_may_go_ahead_and_when_to_come_back() {
     let allowed = decision(Verdict::Allowed);
     let never = decision(Verdict::Never);
     assert_eq!([&denied, &allowed, &never].map(Decision::is_allowed), [false, true, false]);
-    assert_eq!(
-        [&denied, &allowed, &never].map(Decision::retry_after),
-        [Some(wait), Some(Duration::ZERO), None]
-    );
+    assert_eq!([&denied, &allowed, &never].map(Decision::retry_after), [Some(wait), None, None]);
+    let blocked = Verdict::Denied { retry_after: wait, reason: DenialReason::Blocked };
+    for (verdict, told, text) in [
+        (denied.verdict, Denied::Limit { retry_after: wait }, "retry in 7µs: the limit is used up"),
+        (blocked, Denied::Blocked { retry_after: wait }, "retry in 7µs: the key is blocked"),
+        (never.verdict, Denied::Never { limit: 10 }, "the cost is above the limit of 10"),
+    ] {
+        let asked = decision(verdict);
+        assert_eq!(asked.ok(), Err(told));
+        assert_eq!((told.retry_after(), told.to_string()), (asked.retry_after(), text.to_owned()));
+    }
+    let admitted = allowed.ok().unwrap();
+    assert_eq!((admitted.limit, admitted.remaining, admitted.reset_after), (10, 3, wait));
     let shadowed = |verdict| Decision { shadow: Some(verdict), ..allowed.clone() };
     assert!(!allowed.would_deny() && !denied.would_deny());
     assert!(shadowed(denied.verdict).would_deny() && shadowed(Verdict::Never).would_deny());

@@ -98,7 +98,7 @@ fn d12_a_lock_leaves_other_records_alone() {
     property("d12_lock_on_others", cases(DEFAULT_CASES), &input, |(trace, kind)| {
         let mut slot = Slot::default();
         let limit = limit(Kind::ALL[kind]);
-        slot.execute(&Acquire::new(limit, 1).unwrap(), Timestamp::EPOCH).unwrap();
+        _ = slot.execute(&Acquire::new(limit, 1).unwrap(), Timestamp::EPOCH).unwrap();
         let before = slot.clone();
         refuses(&mut OnKey(slot), &trace, RecordError::OtherKind, |lock| lock.0.0 == before.0)
     });

@@ -146,7 +146,7 @@ pub(crate) fn limiters_refuse(command: &impl Command) {
 
     let limit: Limit = "fixed-window 9/h".parse().expect("a limit");
     let (acquire, mut slot) = (Acquire::new(limit, 1).expect("above zero"), Slot::default());
-    slot.execute(&acquire, time(NOW_US)).expect("the key was never used");
+    _ = slot.execute(&acquire, time(NOW_US)).expect("the key was never used");
     let told = slot.execute(command, time(NOW_US)).err();
     assert_eq!(told, Some(RecordError::OtherKind.to_string()));
 }

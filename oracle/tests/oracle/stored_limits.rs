@@ -29,7 +29,7 @@ fn a_key_without_a_limit_decides_nothing() {
     assert_eq!(acquire(&mut slot, 1, 0), Ok(StoredLimitOutcome::NoLimit));
     // What another limiter has used of its own is no stored limit.
     let plain = Acquire::new(limit("fixed-window 9/h"), 4).unwrap();
-    slot.execute(&plain, at(0)).unwrap();
+    _ = slot.execute(&plain, at(0)).unwrap();
     assert_eq!(acquire(&mut slot, 1, 0), Ok(StoredLimitOutcome::NoLimit));
     let remaining =
         slot.execute(&Peek::new(limit("fixed-window 9/h"), 1), at(0)).unwrap().remaining;
@@ -66,7 +66,7 @@ fn a_change_keeps_what_was_used_unless_it_is_set_afresh() {
 #[test]
 fn what_a_limiter_of_its_own_has_used_counts_when_a_limit_is_stored() {
     let mut slot = Slot::default();
-    slot.execute(&Acquire::new(limit("fixed-window 9/h"), 4).unwrap(), at(0)).unwrap();
+    _ = slot.execute(&Acquire::new(limit("fixed-window 9/h"), 4).unwrap(), at(0)).unwrap();
     assert_eq!(
         slot.execute(&SetLimit::if_absent(stored_limit("fixed-window 6/h")), at(0)),
         Ok(true)
@@ -128,7 +128,7 @@ fn a_command_under_its_own_limit_is_refused_where_one_is_stored() {
     let mut slot = Slot::default();
     let queue: Limit = limit("leaky-bucket 1/min queue 5");
     let take = || TakeTurn::new(Acquire::new(queue, 1).unwrap());
-    slot.execute(&take(), at(0)).unwrap();
+    _ = slot.execute(&take(), at(0)).unwrap();
     let ticket = slot.execute(&take(), at(0)).unwrap().ticket.expect("it waits");
     slot.execute(&SetLimit::new(StoredLimit::new(queue)), at(0)).unwrap();
     let before = slot.0.clone();

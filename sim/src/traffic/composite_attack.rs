@@ -108,7 +108,7 @@ impl Key {
             if taken > 0 {
                 let now = self.time();
                 let acquire = Acquire::new(bounded(limit, now), taken).expect("it is above zero");
-                acquire.apply(&mut self.slot, now).expect("the record is this limit's own");
+                _ = acquire.apply(&mut self.slot, now).expect("the record is this limit's own");
                 placed.push((self.now, taken));
                 count -= taken;
             }

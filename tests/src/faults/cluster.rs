@@ -65,7 +65,7 @@ pub async fn slot_moved<S: Store + Clone + 'static>(
 ) {
     let limiter = patient_limiter(store);
     let other = Limiter::new(other, ROOMY.parse().expect("a test's limit"));
-    other.peek(ID, 1).await.expect("it knows where the slot is");
+    _ = other.peek(ID, 1).await.expect("it knows where the slot is");
     let tally = during_within(LONG_TIMEOUT, name, &limiter, ID, async || {
         let from = blocking(|| cluster.master_of(&key()));
         let to = blocking(|| cluster.master_of("another")); // of another slot
@@ -74,10 +74,10 @@ pub async fn slot_moved<S: Store + Clone + 'static>(
         tokio::time::sleep(Duration::from_millis(150)).await;
         assert_eq!(blocking(|| cluster.move_keys(&key())), 1);
         // The key is there, and everybody is sent after it.
-        other.peek(ID, 1).await.expect("it follows ASK");
+        _ = other.peek(ID, 1).await.expect("it follows ASK");
         tokio::time::sleep(Duration::from_millis(150)).await;
         blocking(|| cluster.end_migration(&key()));
-        other.peek(ID, 1).await.expect("it follows MOVED");
+        _ = other.peek(ID, 1).await.expect("it follows MOVED");
         0
     })
     .await;

@@ -55,7 +55,7 @@ async fn the_suite_passes_on_a_pool_of_deadpool() {
 async fn a_pool_without_a_connection_has_done_nothing() {
     let mut server = Server::start();
     let limiter = Limiter::new(store(&server.url()), "fixed-window 9/h".parse().unwrap());
-    limiter.try_acquire("id", 1).await.unwrap();
+    _ = limiter.try_acquire("id", 1).await.unwrap();
     server.kill();
     // The connection that it has may have carried the call.
     let told = [limiter.try_acquire("id", 1).await, limiter.try_acquire("id", 1).await];

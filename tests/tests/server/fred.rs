@@ -38,7 +38,7 @@ async fn a_call_whose_connection_is_lost_is_not_sent_again() {
     let proxy = Proxy::start(server.port());
     let store = FredStore::new(client(&proxy.url(), ReconnectPolicy::new_constant(0, 1)).await);
     let limiter = limiter(store);
-    limiter.try_acquire("id", 1).await.unwrap();
+    _ = limiter.try_acquire("id", 1).await.unwrap();
     let before = server.executions();
     proxy.cut_after_request(1);
     let error = store_error(&limiter).await;
@@ -58,7 +58,7 @@ async fn a_call_in_the_queue_is_forgotten_with_its_timeout() {
     let client = client(&proxy.url(), policy).await;
     let store = RetryStore::new(FredStore::new(client), Tokio, Duration::from_millis(50));
     let limiter = limiter(store);
-    limiter.try_acquire("id", 1).await.unwrap();
+    _ = limiter.try_acquire("id", 1).await.unwrap();
     proxy.refuse(true);
     // Until fred has noticed, calls end at once.
     while !takes_its_time(&limiter).await {}
@@ -104,7 +104,7 @@ async fn a_dropped_store_leaves_no_connection() {
     };
     let store = FredStore::connect(Config::from_url(&server.url()).unwrap());
     let limiter = limiter(RetryStore::new(store, Tokio, Duration::from_millis(50)));
-    limiter.try_acquire("id", 1).await.unwrap();
+    _ = limiter.try_acquire("id", 1).await.unwrap();
     assert_eq!(clients(), 1);
     server.freeze();
     assert!(matches!(store_error(&limiter).await, StoreError::Unknown(_)));
@@ -151,7 +151,7 @@ fn a_call_outside_of_tokio_is_not_done() {
     outside(store.clone());
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        limiter(store.clone()).try_acquire("id", 1).await.unwrap();
+        _ = limiter(store.clone()).try_acquire("id", 1).await.unwrap();
         store.listen(&Key::new("lock", "other").unwrap(), Wake::All).await.unwrap();
     });
     // Also of a connection that was made in one.

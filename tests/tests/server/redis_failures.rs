@@ -133,7 +133,7 @@ async fn a_denial_is_a_denial_where_the_server_takes_no_writes() {
     let fred = FredStore::connect(Config::from_url(&server.url()).unwrap());
     let fred = Limiter::new(fred, limit);
     let redis_rs = Limiter::new(RedisStore::new(connect(server.url()).await), limit);
-    redis_rs.try_acquire("id", 1).await.unwrap();
+    _ = redis_rs.try_acquire("id", 1).await.unwrap();
     for (name, broken, mended) in [("maxmemory", "1", "0"), ("min-replicas-to-write", "1", "0")] {
         let mut config = |value| {
             redis::cmd("CONFIG").arg("SET").arg(name).arg(value).exec(&mut plain).unwrap();
@@ -155,7 +155,7 @@ async fn a_killed_server_is_unknown_and_an_absent_one_not_done() {
     let mut server = Server::start();
     let url = server.url();
     let limiter = Limiter::new(RedisStore::new(connect(url.clone()).await), limit());
-    limiter.try_acquire("id", 1).await.unwrap();
+    _ = limiter.try_acquire("id", 1).await.unwrap();
     server.kill();
     let error = store_error(&limiter).await;
     assert!(matches!(error, StoreError::Unknown(_)), "{error:?}");
@@ -174,7 +174,7 @@ async fn a_call_without_an_answer_is_unknown() {
     let client = Client::open(server.url()).unwrap();
     let connection = client.get_multiplexed_async_connection_with_config(&config).await.unwrap();
     let limiter = Limiter::new(RedisStore::new(connection), limit());
-    limiter.try_acquire("id", 1).await.unwrap();
+    _ = limiter.try_acquire("id", 1).await.unwrap();
 
     redis::cmd("CLIENT").arg("PAUSE").arg(60_000).arg("WRITE").exec(&mut plain).unwrap();
     let error = store_error(&limiter).await;

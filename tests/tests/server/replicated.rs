@@ -217,7 +217,7 @@ async fn a_wait_changes_nothing(store: impl Replicated, server: &Server) {
         ["sliding-log 5/h", "token-bucket 5/h"].map(|limit| limit.parse::<Limit>().unwrap());
     for (index, limit) in limits.into_iter().enumerate() {
         let key = key(&index.to_string());
-        store.execute(&key, &Acquire::new(limit, 2).unwrap()).await.unwrap();
+        _ = store.execute(&key, &Acquire::new(limit, 2).unwrap()).await.unwrap();
         let mut seen = || -> (Vec<u8>, i64) {
             let mut both = redis::pipe();
             both.cmd("DUMP").arg(key.as_str()).cmd("PTTL").arg(key.as_str());
@@ -225,7 +225,7 @@ async fn a_wait_changes_nothing(store: impl Replicated, server: &Server) {
         };
         let (before, expiry) = seen();
         let peek = Peek::new(limit, 1);
-        store.execute_acknowledged(&key, &peek, 0, PATIENCE).await.unwrap();
+        _ = store.execute_acknowledged(&key, &peek, 0, PATIENCE).await.unwrap();
         let (after, later) = seen();
         assert_eq!(before, after, "{limit}");
         assert!(later > 0 && later <= expiry && expiry - later < 60_000, "{expiry} {later}");

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 const SETUP: &str = r#"
     use std::time::Duration;
-    use lockage_tests::lockage::{Error, Limiter, RetryStore, Store, runtime::Tokio};
+    use lockage_tests::lockage::{Error, Limiter, Locks, RetryStore, Store, runtime::Tokio};
     use lockage_tests::lockage_fred::FredStore;
     use lockage_tests::lockage_memory::MemoryStore;
     use lockage_tests::lockage_redis_rs::RedisStore;
@@ -54,6 +54,27 @@ fn a_pool_of_another_crate_points_to_what_is_taken() {
     assert!(told.contains("stores are `MemoryStore` of `lockage-memory`, "), "{told}");
 }
 
+#[test]
+fn an_outcome_that_is_ignored_is_a_warning() {
+    let timed = "RetryStore::new(MemoryStore::new(), Tokio, SECOND)";
+    let lock = format!("Locks::new({timed}, SECOND)?.lock(\"id\")?");
+    for (call, outcome) in [
+        (format!("limiter({timed}).try_acquire(\"id\", 1)"), "Decision"),
+        (format!("limiter({timed}).acquire_within(\"id\", 1, SECOND)"), "Decision"),
+        (format!("limiter({timed}).reserve(\"id\", 1, SECOND)"), "Reserved"),
+        (format!("limiter({timed}).penalty(\"id\", 1)"), "Adjusted"),
+        (format!("limiter({timed}).take_turn(\"id\", 1)"), "Turn"),
+        (format!("{lock}.try_acquire()"), "TryLock"),
+        (format!("{lock}.try_run(async |_| {{}})"), "RunOutcome"),
+    ] {
+        let ignored =
+            |begin| errors(&format!("#[deny(unused_must_use)] {{ {begin}{call}.await?; }}"));
+        let told = ignored("");
+        assert!(told.contains(&format!("unused `{outcome}` that must be used")), "{told}");
+        assert_eq!(ignored("_ = "), "");
+    }
+}
+
 /// The errors of a program that does this.
 fn errors(statement: &str) -> String {
     let program =
@@ -63,7 +84,7 @@ fn errors(statement: &str) -> String {
     let mut library = std::ffi::OsString::from("lockage_tests=");
     library.push(newest_library(&deps));
     let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
-    rustc.args(["--edition=2024", "--crate-type=lib", "--emit=metadata", "--cap-lints=allow", "-"]);
+    rustc.args(["--edition=2024", "--crate-type=lib", "--emit=metadata", "-Awarnings", "-"]);
     rustc.arg("--out-dir").arg(folder.path()).arg("-L").arg(deps).arg("--extern").arg(library);
     rustc.stdin(Stdio::piped()).stderr(Stdio::piped());
     let mut rustc = rustc.spawn().expect("rustc is there, by which this was built");

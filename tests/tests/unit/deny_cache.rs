@@ -99,7 +99,7 @@ async fn a_denied_cost_answers_for_larger_ones_alone() {
     );
     assert_eq!(store.executions(), 5);
     // The smallest is the one that is kept.
-    limiter.peek("id", 9).await.unwrap();
+    _ = limiter.peek("id", 9).await.unwrap();
     assert!(!allowed(&limiter, 1).await && !allowed(&limiter, 2).await);
     assert_eq!(store.executions(), 6);
     let seen = stats(&limiter);
@@ -276,7 +276,7 @@ async fn memory_is_bounded() {
             .unwrap();
         for key in 0..KEYS {
             for _ in 0..2 {
-                limiter.try_acquire(&key.to_string(), 1).await.unwrap();
+                _ = limiter.try_acquire(&key.to_string(), 1).await.unwrap();
             }
             assert!(stats(&limiter).entries <= max_keys);
         }

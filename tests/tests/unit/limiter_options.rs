@@ -148,7 +148,7 @@ async fn held_permits_are_spent_before_a_denial_is_believed() {
         .with_prefetch(Prefetch::new(5, SECOND))
         .and_then(|limiter| limiter.with_deny_cache(DenyCache::new(10)))
         .unwrap();
-    limiter.try_acquire("id", 1).await.unwrap();
+    _ = limiter.try_acquire("id", 1).await.unwrap();
     let other = given(&store, "fixed-window 20/h");
     assert!(other.try_acquire("id", 14).await.unwrap().is_allowed());
     assert!(!limiter.peek("id", 1).await.unwrap().is_allowed());
@@ -168,10 +168,10 @@ async fn a_known_denial_holds_while_the_circuit_is_open() {
         .with_deny_cache(DenyCache::new(10))
         .and_then(|limiter| limiter.with_fallback(fallback))
         .unwrap();
-    limiter.try_acquire("id", 1).await.unwrap();
-    limiter.try_acquire("id", 1).await.unwrap();
+    _ = limiter.try_acquire("id", 1).await.unwrap();
+    _ = limiter.try_acquire("id", 1).await.unwrap();
     store.always(Fate::NotDone);
-    limiter.peek("id", 1).await.unwrap();
+    _ = limiter.peek("id", 1).await.unwrap();
     assert!(limiter.is_circuit_open());
     let denied = limiter.try_acquire("id", 1).await.unwrap();
     assert!(!denied.is_allowed() && denied.origin == Origin::DenyCache, "{denied:?}");
@@ -187,7 +187,7 @@ async fn no_request_queues_while_the_circuit_is_open() {
         .and_then(|limiter| limiter.with_fallback(fallback))
         .unwrap();
     far.0.always(Fate::Lost);
-    ask(&limiter).await.unwrap();
+    _ = ask(&limiter).await.unwrap();
     assert!(limiter.is_circuit_open());
     far.0.always(Fate::Silence);
     advance(SECOND * 10).await;

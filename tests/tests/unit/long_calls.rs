@@ -40,7 +40,7 @@ fn ask(limit: &str, ends_before: usize) -> (Result<usize, Error>, Vec<usize>) {
         let request = Acquire::new(limit, 1).unwrap();
         let request = request.with_request(RequestId::from_u128(1), Duration::from_secs(60));
         let key = Key::new("long", "id").unwrap();
-        server.store().execute(&key, &request.unwrap()).await.unwrap();
+        _ = server.store().execute(&key, &request.unwrap()).await.unwrap();
         let link = Watched { server, sent: Arc::default(), ends_before };
         let limiter = Limiter::new(LuaStore::new(link.clone()), limit);
         let limiter = limiter.with_prefix("long").unwrap();

@@ -55,7 +55,7 @@ async fn an_acquire_ends_at_its_turn() {
 #[tokio::test(start_paused = true)]
 async fn a_turn_after_the_timeout_is_not_taken() {
     let (limiter, store) = limiter("leaky-bucket 2/s queue 5");
-    limiter.try_acquire("id", 3).await.unwrap();
+    _ = limiter.try_acquire("id", 3).await.unwrap();
     let start = Instant::now();
     let denied = limiter.acquire_within("id", 1, SECOND).await.unwrap();
     assert_eq!(denied.verdict, Verdict::denied(SECOND / 2));
@@ -70,7 +70,7 @@ async fn a_turn_after_the_timeout_is_not_taken() {
 #[tokio::test(start_paused = true)]
 async fn who_finds_no_room_comes_back() {
     let (limiter, store) = limiter("leaky-bucket 2/s queue 2");
-    limiter.try_acquire("id", 2).await.unwrap();
+    _ = limiter.try_acquire("id", 2).await.unwrap();
     let start = Instant::now();
     let denied = limiter.acquire_within("id", 1, SECOND * 9 / 10).await.unwrap();
     assert_eq!(denied.verdict, Verdict::denied(SECOND / 2));
@@ -85,7 +85,7 @@ async fn who_finds_no_room_comes_back() {
 async fn each_patience_goes_by_itself() {
     let (limiter, store) = limiter("leaky-bucket 2/s queue 5");
     let limiter = limiter.with_coalescing(10).unwrap();
-    limiter.try_acquire("id", 3).await.unwrap();
+    _ = limiter.try_acquire("id", 3).await.unwrap();
     let (short, long) = tokio::join!(
         limiter.acquire_within("id", 1, SECOND),
         limiter.acquire_within("id", 1, SECOND * 9)
@@ -101,7 +101,7 @@ async fn a_deny_cache_knows_of_room_and_not_of_patience() {
     let (limiter, _) = limiter("leaky-bucket 2/s queue 5");
     let limiter = limiter.with_deny_cache(DenyCache::new(10)).unwrap();
     let entries = || limiter.deny_cache_stats().unwrap().entries;
-    limiter.try_acquire("id", 3).await.unwrap();
+    _ = limiter.try_acquire("id", 3).await.unwrap();
     assert!(!limiter.acquire_within("id", 1, SECOND).await.unwrap().is_allowed());
     assert_eq!(entries(), 0);
     let last = limiter.take_turn("id", 2).await.unwrap();
@@ -123,7 +123,7 @@ async fn a_shadow_waits_for_no_turn() {
     let (limiter, _) = limiter("leaky-bucket 2/s queue 5");
     let limiter = limiter.in_shadow();
     let start = Instant::now();
-    limiter.try_acquire("id", 3).await.unwrap();
+    _ = limiter.try_acquire("id", 3).await.unwrap();
     let in_time = limiter.acquire_within("id", 1, SECOND * 9).await.unwrap();
     assert!(in_time.is_allowed() && !in_time.would_deny());
     assert_eq!((in_time.turn_after, in_time.reset_after), (Duration::ZERO, SECOND * 2));
@@ -139,7 +139,7 @@ async fn a_shadow_waits_for_no_turn() {
 async fn several_queues_are_waited_for_together() {
     let (limiter, _) =
         limiter("leaky-bucket 2/s queue 5 + fixed-window 9/h + leaky-bucket 1/s queue 5");
-    limiter.try_acquire("id", 2).await.unwrap();
+    _ = limiter.try_acquire("id", 2).await.unwrap();
     let start = Instant::now();
     assert!(!limiter.acquire_within("id", 1, SECOND * 3 / 2).await.unwrap().is_allowed());
     assert_eq!(start.elapsed(), Duration::ZERO);
@@ -151,7 +151,7 @@ async fn several_queues_are_waited_for_together() {
 #[tokio::test(start_paused = true)]
 async fn turns_are_given_back() {
     let (limiter, _) = limiter("leaky-bucket 2/s queue 5");
-    limiter.try_acquire("id", 1).await.unwrap();
+    _ = limiter.try_acquire("id", 1).await.unwrap();
     let [first, second] = [
         limiter.take_turn("id", 1).await.unwrap().ticket.unwrap(),
         limiter.take_turn("id", 1).await.unwrap().ticket.unwrap(),
@@ -203,7 +203,7 @@ fn blocking_callers_wait_for_their_turn() {
         assert!(limiter.acquire_within("id", 1, SECOND * 10).unwrap().is_allowed());
     }
     assert!(start.elapsed() >= Duration::from_millis(30));
-    limiter.take_turn("id", 1).unwrap();
+    _ = limiter.take_turn("id", 1).unwrap();
     let last = limiter.take_turn("id", 2).unwrap().ticket.expect("one is before it");
     assert_eq!(limiter.cancel_turn("id", last).unwrap(), Cancellation::GivenBack);
 }

@@ -149,7 +149,7 @@ async fn a_request_with_an_id_is_tried_again_and_charged_once() {
         assert!(start.elapsed() < TIMEOUT, "{fate:?}");
         assert_eq!(used(&store).await, 7, "{fate:?}");
         // The next request has an id of its own.
-        limiter.try_acquire("id", 1).await.unwrap();
+        _ = limiter.try_acquire("id", 1).await.unwrap();
         assert_eq!(used(&store).await, 8, "{fate:?}");
     }
 }

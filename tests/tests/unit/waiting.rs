@@ -50,7 +50,7 @@ async fn a_wait_is_under_the_limit_that_is_stored_by_then() {
         store,
         StoredLimits::new().with_default(parsed("token-bucket 1/s burst 1")),
     );
-    limiter.try_acquire("id", 1).await.unwrap();
+    _ = limiter.try_acquire("id", 1).await.unwrap();
     let start = Instant::now();
     let waiter = limiter.clone();
     let wait = tokio::spawn(async move { waiter.acquire_within("id", 1, SECOND * 10).await });
@@ -77,7 +77,7 @@ async fn a_wait_is_under_the_limit_that_is_stored_by_then() {
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_cannot_fit_is_given_up_at_once() {
     let (limiter, store) = limiter("token-bucket 2/s burst 2");
-    limiter.try_acquire("id", 2).await.unwrap();
+    _ = limiter.try_acquire("id", 2).await.unwrap();
     let start = Instant::now();
     let decision =
         limiter.acquire_within("id", 2, SECOND - Duration::from_millis(1)).await.unwrap();
@@ -125,7 +125,7 @@ async fn a_dropped_wait_charges_nothing_more() {
     let mut ended = false;
     for polls in 1..60 {
         let (limiter, store) = limiter("token-bucket 2/s burst 2");
-        limiter.try_acquire("id", 2).await.unwrap();
+        _ = limiter.try_acquire("id", 2).await.unwrap();
         let calls_before = store.executions();
         {
             let mut wait = pin!(limiter.acquire_within("id", 1, SECOND * 5));

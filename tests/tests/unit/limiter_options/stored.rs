@@ -8,7 +8,7 @@ async fn a_stored_limit_has_a_deny_cache() {
     let store = store();
     let limiter = stored(&store, "fixed-window 2/h").with_deny_cache(DenyCache::new(100)).unwrap();
     for _ in 0..50 {
-        limiter.try_acquire("id", 1).await.unwrap();
+        _ = limiter.try_acquire("id", 1).await.unwrap();
     }
     let stats = limiter.deny_cache_stats().unwrap();
     assert_eq!((store.calls(), stats.misses, stats.hits), (3, 3, 47));
@@ -29,7 +29,7 @@ async fn a_stored_limit_has_a_deny_cache() {
 async fn waiters_under_a_stored_limit_teach_the_deny_cache() {
     let store = store();
     let limiter = stored(&store, "fixed-window 1/h").with_deny_cache(DenyCache::new(100)).unwrap();
-    limiter.try_acquire("id", 1).await.unwrap();
+    _ = limiter.try_acquire("id", 1).await.unwrap();
     for _ in 0..2 {
         assert!(!limiter.acquire_within("id", 1, SECOND).await.unwrap().is_allowed());
     }
@@ -172,7 +172,7 @@ async fn a_fallback_applies_the_stored_limit_that_was_read() {
         let limiter = Limiter::stored(timed(&store), limits);
         let limiter = limiter.with_fallback(Fallback::local_share(2, MemoryStore::new())).unwrap();
         limiter.set_limit("id", twenty).await.unwrap();
-        limiter.try_acquire("id", 1).await.unwrap();
+        _ = limiter.try_acquire("id", 1).await.unwrap();
         store.always(Fate::NotDone);
         let decision = limiter.try_acquire("id", 3).await.unwrap();
         assert_eq!((decision.limit, decision.remaining), (share, share - 3));
@@ -209,7 +209,7 @@ async fn a_limit_that_was_not_read_is_as_configured() {
         let limiter = Limiter::stored(timed(&store), limits).with_fallback(fallback).unwrap();
         if reads {
             limiter.set_limit("read", limit("fixed-window 5/h")).await.unwrap();
-            limiter.try_acquire("read", 1).await.unwrap();
+            _ = limiter.try_acquire("read", 1).await.unwrap();
         }
         store.always(Fate::NotDone);
         let read = limiter.try_acquire("read", 1).await.map(|decision| decision.limit);

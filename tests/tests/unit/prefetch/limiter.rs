@@ -273,7 +273,7 @@ async fn a_reset_and_a_block_drop_what_is_held() {
     assert!(limiter.clone().reset("id").await.unwrap());
     assert_eq!(remaining(&limiter).await, 12);
     assert!(allowed(&limiter, 1).await && remaining(&limiter).await == 1);
-    limiter.block("id", SECOND * 60).await.unwrap();
+    _ = limiter.block("id", SECOND * 60).await.unwrap();
     let denied = limiter.try_acquire("id", 1).await.unwrap();
     assert!(!denied.is_allowed() && denied.is_blocked());
     advance(SECOND * 60).await;
@@ -286,7 +286,7 @@ async fn a_reset_and_a_block_drop_what_is_held() {
     while store.executions() == before {
         assert!(matches!(late.as_mut().poll(context), Poll::Pending));
     }
-    limiter.block("id", SECOND * 60).await.unwrap();
+    _ = limiter.block("id", SECOND * 60).await.unwrap();
     assert!(late.await.unwrap().is_allowed());
     assert!(!allowed(&limiter, 1).await);
 }
