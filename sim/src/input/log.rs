@@ -1,6 +1,7 @@
 //! One line of an access log, in the common or combined format of Apache and nginx.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use jiff::fmt::strtime;
 use lockage_core::Timestamp;
@@ -28,20 +29,26 @@ const DATE: &str = "%d/%b/%Y:%H:%M:%S %z";
 /// Parses lines of a log into the time and key of a request.
 #[derive(Debug)]
 pub(super) struct LogParser {
-    line: Regex,
-    // What a line begins with, from the shortest on: the first that fails says what is wrong.
-    beginnings: [(Regex, &'static str); 3],
     by: By,
 }
 
-impl LogParser {
-    pub(super) fn new(by: By) -> Self {
+struct Patterns {
+    line: Regex,
+    // What a line begins with, from the shortest on: the first that fails says what is wrong.
+    beginnings: [(Regex, &'static str); 3],
+}
+
+/// To compile them takes longer than to parse a short log.
+static PATTERNS: LazyLock<Patterns> = LazyLock::new(Patterns::new);
+
+impl Patterns {
+    fn new() -> Self {
         // Bytes and not characters: a log line holds what clients sent.
         let pattern = |parts: &[&str]| {
             let pattern = format!("(?s-u){}", parts.concat());
             Regex::new(&pattern).expect("the parts are constant, and this very call tests them")
         };
-        LogParser {
+        Patterns {
             line: pattern(&[ORIGIN, REQUEST, STATUS, REST]),
             beginnings: [
                 (pattern(&[ORIGIN]), "expected an address, an identity, a user and a [date]"),
@@ -51,14 +58,20 @@ impl LogParser {
                     "expected a status and a size after the request",
                 ),
             ],
-            by,
         }
+    }
+}
+
+impl LogParser {
+    pub(super) fn new(by: By) -> Self {
+        LogParser { by }
     }
 
     /// Parses the time and the key of a line.
     pub(super) fn parse<'a>(&self, line: &'a [u8]) -> Result<(Timestamp, Cow<'a, str>), String> {
-        let Some(parts) = self.line.captures(line) else {
-            let failed = self.beginnings.iter().find(|(beginning, _)| !beginning.is_match(line));
+        let Some(parts) = PATTERNS.line.captures(line) else {
+            let failed =
+                PATTERNS.beginnings.iter().find(|(beginning, _)| !beginning.is_match(line));
             let reason = failed
                 .map_or("expected the quoted referer and agent after the size", |(_, reason)| {
                     *reason
