@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockage_core::{ConfigError, CostError, RecordError, ReplyError};
+use lockage_core::{ConfigError, CostError, ParseError, RecordError, ReplyError};
 
 use crate::key::KeyError;
 use crate::limiter::QueueFull;
@@ -13,6 +13,9 @@ use crate::limiter::QueueFull;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// The text is no limit. Nothing was sent.
+    #[error(transparent)]
+    Limit(#[from] ParseError),
     /// The key cannot be used. Nothing was sent.
     #[error(transparent)]
     Key(#[from] KeyError),
@@ -69,25 +72,56 @@ pub enum Error {
 }
 
 /// Why a store has not answered with an outcome.
-#[derive(Debug, thiserror::Error)]
+///
+/// Its text has that of its [cause](StoreError::cause); so [`source`](std::error::Error::source) is what stands behind
+/// the cause, and a report of both says nothing twice.
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum StoreError {
     /// The key holds something that the command cannot work on. Nothing was changed, and trying
     /// again changes that as little.
-    #[error("refused: {0}")]
-    Record(#[from] RecordError),
+    Record(RecordError),
     /// The command was certainly not carried out: nothing was changed, and it is safe to retry.
-    #[error("not done: {0}")]
-    NotDone(#[source] Cause),
+    NotDone(Cause),
     /// The command was sent and no answer came, or none that can be read: it may have been
     /// carried out.
-    #[error("unknown whether it was done: {0}")]
-    Unknown(#[source] Cause),
+    Unknown(Cause),
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StoreError::Record(error) => write!(f, "refused: {error}"),
+            StoreError::NotDone(cause) => write!(f, "not done: {cause}"),
+            StoreError::Unknown(cause) => write!(f, "unknown whether it was done: {cause}"),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.cause()?.source()
+    }
+}
+
+impl From<RecordError> for StoreError {
+    fn from(error: RecordError) -> Self {
+        StoreError::Record(error)
+    }
 }
 
 impl StoreError {
-    /// The same error for each of several callers. Its cause is shared, and is behind
-    /// [`source`](std::error::Error::source).
+    /// Returns the error of the client, or of what stands between, where there was one. Several callers of one call
+    /// share it.
+    pub fn cause(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        let (StoreError::NotDone(cause) | StoreError::Unknown(cause)) = self else { return None };
+        match cause.downcast_ref::<SharedCause>() {
+            Some(SharedCause(error)) => error.cause(),
+            None => Some(&**cause),
+        }
+    }
+
+    /// The same error for each of several callers, who share its [cause](StoreError::cause).
     pub fn shared(self) -> impl Fn() -> StoreError {
         let error = Arc::new(self);
         move || {

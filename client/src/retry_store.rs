@@ -265,7 +265,7 @@ impl<'a, S: Store, C: Command<Outcome: Send> + Sync> Each<'a, S, C> {
 }
 
 /// A call got no answer, as far as a [`RetryStore`] knows: in time, or because its connection was lost.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub struct NoAnswer {
     /// The timeout of the [`RetryStore`].
     pub timeout: Duration,
@@ -276,8 +276,13 @@ pub struct NoAnswer {
     /// The server's address: see [`Store::server`].
     pub server: Option<String>,
     /// What the store below said of it. Nothing, where it was silent.
-    #[source]
     pub cause: Option<Cause>,
+}
+
+impl std::error::Error for NoAnswer {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.cause.as_ref()?.source()
+    }
 }
 
 impl fmt::Display for NoAnswer {

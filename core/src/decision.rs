@@ -67,6 +67,7 @@ pub enum Verdict {
 
 /// What denies a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DenialReason {
     /// The limit has no room for it.
     Limit,
@@ -76,6 +77,7 @@ pub enum DenialReason {
 
 /// Where a decision was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Origin {
     /// The store.
     Store,

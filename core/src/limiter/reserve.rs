@@ -242,6 +242,7 @@ pub struct Settle {
 /// What a [`Settle`] came to. But for the first, nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "it says whether the true cost is charged"]
+#[non_exhaustive]
 pub enum Settlement {
     /// The true cost is charged.
     Settled {

@@ -222,7 +222,7 @@ pub(super) fn words(outcome: &Outcome) -> String {
         }
         Outcome::Settled(Settlement::AlreadySettled) => "settled before, otherwise".to_owned(),
         Outcome::Settled(Settlement::Expired) => "refused, it has expired".to_owned(),
-        Outcome::Settled(Settlement::Unknown) => "refused, it is not known".to_owned(),
+        Outcome::Settled(_) => "refused, it is not known".to_owned(),
         Outcome::Set(true) => "stored".to_owned(),
         Outcome::Set(false) => "not stored: there is one".to_owned(),
         Outcome::NoLimit => "refused, no limit is stored".to_owned(),

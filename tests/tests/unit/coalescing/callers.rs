@@ -85,8 +85,9 @@ fn an_error_is_every_callers() {
             let Err(Error::Store(error)) = told else { panic!("{told:?}") };
             let unknown = matches!(error, StoreError::Unknown(_));
             assert_eq!((error.to_string().as_str(), unknown), (words, !words.starts_with("not")));
-            let cause = error.source().and_then(|shared| shared.source());
-            assert_eq!(cause.unwrap().to_string(), words.split_once(": ").unwrap().1);
+            let cause = error.cause().unwrap();
+            assert_eq!(cause.to_string(), words.split_once(": ").unwrap().1);
+            assert!(error.source().is_none(), "its cause is in its text");
         }
     }
 }
