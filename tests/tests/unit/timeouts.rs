@@ -1,5 +1,6 @@
 //! What a timeout and its retries do: nothing is done twice, and what is not known is said.
 
+use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,6 +58,37 @@ async fn silence_is_unknown_after_the_timeout() {
         assert_eq!(store.calls(), 1);
         assert_eq!(used(&store).await, u64::from(fate == Fate::DoneInSilence));
     }
+}
+
+/// The text of an error has its cause, and what is behind it is what the cause has behind it.
+#[test]
+fn a_report_says_nothing_twice() {
+    #[derive(Debug)]
+    struct Lost(std::fmt::Error);
+    impl std::fmt::Display for Lost {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("connection lost")
+        }
+    }
+    impl std::error::Error for Lost {
+        fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+    let errors = || {
+        let lost = || Box::new(Lost(std::fmt::Error));
+        let (timeout, cause) = (Duration::from_secs(1), Some(lost() as _));
+        let silent = NoAnswer { timeout, waited: timeout, attempts: 1, server: None, cause };
+        [StoreError::NotDone(lost()), StoreError::Unknown(Box::new(silent))]
+    };
+    for error in errors().into_iter().chain(errors().map(|error| error.shared()())) {
+        assert!(error.to_string().ends_with(": connection lost"), "{error}");
+        let error = Error::from(error);
+        assert!(error.source().unwrap().is::<std::fmt::Error>(), "{error:?}");
+    }
+    let read = || -> Result<Limit, Error> { Ok("100/min".parse()?) };
+    let told = read().unwrap_err().to_string();
+    assert!(told.contains("expected") && told.contains("token-bucket"), "{told}");
 }
 
 /// With no time left nothing is sent: what would come of it could not be known.
