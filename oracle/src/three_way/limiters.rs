@@ -106,6 +106,7 @@ pub fn logs_of_thousands_of_entries_are_the_same_in_three_places(place: &impl Pl
     let time = Time::Caller { store_ahead_us: 0, skew_ms: 0 };
     for (seed, limit) in (0_u64..).zip(large_logs::LIMITS) {
         for reserves in [false, true] {
+            // Where calls take long: a log alone without reservations, the others with them.
             if place.one_case_in() > 1 && reserves == (seed == 0) {
                 continue;
             }

@@ -272,7 +272,7 @@ fn send(state: &mut State, at: usize, ask: Ask) {
     owner.under_way.insert(request);
     match ask {
         Ask::Release { hold } => {
-            // Whoever gives back is outside before it is sent.
+            // An owner that gives back is outside before it is sent.
             let left = |grant: Grant| Grant { holds: grant.holds & !(1 << hold), ..grant };
             owner.grant = owner.grant.map(left);
             owner.grant = owner.grant.filter(|grant| grant.holds > 0);

@@ -164,7 +164,7 @@ fn a_lease_that_is_too_short_is_killed_by_l4() {
     killed(ShortLease, &smaller("pair", 1, 6), Law::L4, 2);
 }
 
-/// Whoever comes is next.
+/// Any owner that comes is next.
 struct ForgetsTheLine;
 
 impl Machine for ForgetsTheLine {
@@ -232,7 +232,7 @@ fn a_release_of_all_holds_is_killed_by_l2() {
     killed(ReleasesAll, &smaller("reentry", 3, 3), Law::L2, 7);
 }
 
-/// Whoever comes has it.
+/// Any owner that comes has it.
 struct TakesOver;
 
 impl Machine for TakesOver {

@@ -104,7 +104,7 @@ pub(super) fn entries() -> Vec<Entry> {
             seen_in: "redis-cell",
             kind: Kind::Machine,
             property: Property::D2,
-            about: "retry_after is in whole seconds, rounded down. Whoever obeys it is denied \
+            about: "retry_after is in whole seconds, rounded down. A client that obeys it is denied \
                 again.",
             scene: "a bucket of 1, refilled at 1 per 1.5 s",
             exhibit: || Exhibit {
@@ -148,7 +148,7 @@ pub(super) fn entries() -> Vec<Entry> {
             kind: Kind::Machine,
             property: Property::D6,
             about: "Each look refills whole tokens, rounded down, and moves the time to now. \
-                Whoever looks often enough gets none.",
+                A client that looks often enough gets none.",
             scene: "a bucket of 1, refilled at 1 per s",
             exhibit: || Exhibit {
                 broken: Machine::of((1, 0), refills_whole_tokens),
@@ -163,7 +163,7 @@ pub(super) fn entries() -> Vec<Entry> {
             seen_in: "many",
             kind: Kind::Machine,
             property: Property::D2,
-            about: "retry_after is in whole seconds, rounded up. Whoever obeys it waits for a token \
+            about: "retry_after is in whole seconds, rounded up. A client that obeys it waits for a token \
                 that is long there.",
             scene: "a bucket of 1, refilled at 1 per 1.5 s",
             exhibit: || Exhibit {

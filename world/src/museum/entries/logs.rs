@@ -94,7 +94,7 @@ pub(super) fn entries() -> Vec<Entry> {
             seen_in: "nostream, limitador",
             kind: Kind::Flow,
             property: Property::E2,
-            about: "To count and to add are two commands. Whoever counts in between counts the \
+            about: "To count and to add are two commands. A client that counts in between counts the \
                 same.",
             scene: "at most 1 in 10 s",
             exhibit: || Exhibit {
