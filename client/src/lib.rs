@@ -90,7 +90,7 @@ pub use blocking::BlockingLimiter;
 pub use error::{Error, StoreError};
 pub use key::Key;
 pub use limiter::{Fallback, Limiter};
-pub use lockage_core::{Decision, Limit, Verdict, latch, lock, rw_lock, semaphore};
+pub use lockage_core::{Decision, Limit, Verdict, latch, limit, lock, rw_lock, semaphore};
 pub use locks::{LockGuard, Locks};
 pub use retry_store::RetryStore;
 pub use store::Store;

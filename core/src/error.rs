@@ -3,6 +3,8 @@
 use core::fmt;
 use core::time::Duration;
 
+use crate::words::Words;
+
 /// A configuration was refused. Nothing was built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -62,6 +64,13 @@ pub enum ConfigError {
     },
     /// A composite within a composite.
     Nested,
+    /// A part that limits of this kind do not have.
+    NoSuchPart {
+        /// The part.
+        what: &'static str,
+        /// The kinds that have it.
+        of: &'static str,
+    },
     /// Too few independent servers to do without one of them.
     TooFewServers {
         /// How many there were.
@@ -76,48 +85,74 @@ pub enum ConfigError {
     },
 }
 
+impl ConfigError {
+    /// Returns what is wrong, in words; of a lease without its times.
+    pub(crate) const fn words(&self) -> Words {
+        let the = Words::new().with("the ");
+        match *self {
+            ConfigError::Zero { what } => the.with(what).with(" is zero: it must be above zero"),
+            ConfigError::SubMicrosecond { what } => the
+                .with(what)
+                .with(" has a fraction of a microsecond: it must be whole microseconds"),
+            ConfigError::TooLarge { what, max, unit, bound } => {
+                let much = if matches!(unit.as_bytes(), b"us") { "long" } else { "large" };
+                let the = the.with(what).with(" is too ").with(much);
+                let the = match max {
+                    0 => the.with(": no value"),
+                    _ => the.with(": at most ").with_number(max).with(unit),
+                };
+                the.with(" fits within ").with(bound)
+            }
+            ConfigError::LeaseTooShort { what, .. } => {
+                Words::new().with("a ").with(what).with(" that can end before a call is answered")
+            }
+            ConfigError::RefillAboveBurst { amount, burst } => Words::new()
+                .with_number(amount)
+                .with(" tokens at the end of each interval do not fit in a burst of ")
+                .with_number(burst)
+                .with(": the burst must be at least ")
+                .with_number(amount),
+            ConfigError::NoShare { what, value, shares } => the
+                .with(what)
+                .with(" of ")
+                .with_number(value)
+                .with(" leaves nothing for each of ")
+                .with_number(shares)
+                .with(": it must be at least ")
+                .with_number(shares),
+            ConfigError::LimitCount { count } => Words::new()
+                .with_number(count as u64)
+                .with(" limits together: there must be one to four of them"),
+            ConfigError::Nested => {
+                Words::new().with("a composite within a composite: list all its limits, up to four")
+            }
+            ConfigError::NoSuchPart { what, of } => Words::new()
+                .with("this limit has no ")
+                .with(what)
+                .with(": only ")
+                .with(of)
+                .with(" has one"),
+            ConfigError::TooFewServers { count } => Words::new()
+                .with_number(count as u64)
+                .with(" servers: a majority that can miss one takes at least three"),
+            ConfigError::Conflict { what, with } => Words::new()
+                .with(what)
+                .with(" cannot be had together with ")
+                .with(with)
+                .with(": choose one of them"),
+        }
+    }
+}
+
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ConfigError::Zero { what } => write!(f, "the {what} is zero: it must be above zero"),
-            ConfigError::SubMicrosecond { what } => write!(
-                f,
-                "the {what} has a fraction of a microsecond: it must be whole microseconds"
-            ),
-            ConfigError::TooLarge { what, max, unit, bound } => {
-                let much = if *unit == "us" { "long" } else { "large" };
-                write!(f, "the {what} is too {much}: ")?;
-                match max {
-                    0 => write!(f, "no value fits within {bound}"),
-                    _ => write!(f, "at most {max}{unit} fits within {bound}"),
-                }
-            }
             ConfigError::LeaseTooShort { what, span, timeout, min } => write!(
                 f,
                 "a {what} of {span:?} can end before a call is answered, which may take {timeout:?}: \
                  it must be at least {min:?}, or the store's timeout shorter"
             ),
-            ConfigError::RefillAboveBurst { amount, burst } => write!(
-                f,
-                "{amount} tokens at the end of each interval do not fit in a burst of {burst}: \
-                 the burst must be at least {amount}"
-            ),
-            ConfigError::NoShare { what, value, shares } => write!(
-                f,
-                "the {what} of {value} leaves nothing for each of {shares}: it must be at least {shares}"
-            ),
-            ConfigError::LimitCount { count } => {
-                write!(f, "{count} limits together: there must be one to four of them")
-            }
-            ConfigError::Nested => {
-                f.write_str("a composite within a composite: list all its limits, up to four")
-            }
-            ConfigError::TooFewServers { count } => {
-                write!(f, "{count} servers: a majority that can miss one takes at least three")
-            }
-            ConfigError::Conflict { what, with } => {
-                write!(f, "{what} cannot be had together with {with}: choose one of them")
-            }
+            other => f.write_str(other.words().as_str()),
         }
     }
 }

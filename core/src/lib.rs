@@ -49,6 +49,7 @@ pub mod rw_lock;
 pub mod semaphore;
 mod time;
 mod wake;
+mod words;
 
 pub use any_command::{AnyCommand, AnyOutcome};
 pub use call::{
@@ -60,9 +61,9 @@ pub use decision::{Admitted, Decision, DenialReason, Denied, Origin, Part, Verdi
 pub use error::{ConfigError, CostError, RecordError, ReplyError};
 pub use id::IdError;
 pub use limit::{
-    Bucket, CalendarUnit, CalendarWindow, Composite, FixedWindow, Gcra, IntervalBucket,
-    LazyDecision, LeakyBucket, Limit, Meter, MeterState, ParseError, Prior, SlidingLog,
-    SlidingWindow, TokenBucket, Zone, parse_duration, parse_rate,
+    Bucket, CalendarUnit, CalendarWindow, Composite, DAY, FixedWindow, Gcra, HOUR, IntervalBucket,
+    LazyDecision, LeakyBucket, Limit, MINUTE, Meter, MeterState, ParseError, Prior, SECOND,
+    SlidingLog, SlidingWindow, TokenBucket, Zone, parse_duration, parse_rate,
 };
 pub use limiter::{
     Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, EXACT_RESERVATIONS,

@@ -46,9 +46,9 @@ pub use lockage_core::SystemClock;
 pub use lockage_core::flow::CircuitBreakerConfig;
 pub use lockage_core::{
     Adjust, Adjusted, Admitted, CalendarUnit, CalendarWindow, Cancellation, Clock, Composite,
-    CostError, DenialReason, Denied, FixedWindow, IntervalBucket, LeakyBucket, Origin, ParseError,
-    Part, RequestId, Reservation, Reserve, Reserved, Scope, Settle, Settlement, SlidingLog,
-    SlidingWindow, StoredLimit, Ticket, TokenBucket, Turn, Zone,
+    CostError, DAY, DenialReason, Denied, FixedWindow, HOUR, IntervalBucket, LeakyBucket, MINUTE,
+    Origin, ParseError, Part, RequestId, Reservation, Reserve, Reserved, SECOND, Scope, Settle,
+    Settlement, SlidingLog, SlidingWindow, StoredLimit, Ticket, TokenBucket, Turn, Zone,
 };
 pub use prefetch::{Prefetch, PrefetchStats};
 pub use shadow::ShadowStats;

@@ -4,11 +4,11 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 
 use super::machine::{Config, Kind, Machine, State, is_time};
-use super::parse::{Input, ParseError};
+use super::parse::{Input, Refusal};
 use super::share::Shares;
 use super::{Limit, Single, Zone};
 use crate::error::ConfigError;
-use crate::exact::{MAX_COUNT, config_count};
+use crate::exact::{MAX_COUNT, config_count, ok};
 
 /// At most `limit` in each day, week, month or year of a time zone.
 ///
@@ -55,13 +55,13 @@ impl CalendarWindow {
     ///
     /// # Errors
     /// [`ConfigError`] for zero, or a value out of range.
-    pub fn new(limit: u64, unit: CalendarUnit, zone: Zone) -> Result<Self, ConfigError> {
-        let limit = config_count("limit", limit)?;
+    pub const fn new(limit: u64, unit: CalendarUnit, zone: Zone) -> Result<Self, ConfigError> {
+        let limit = ok!(config_count("limit", limit));
         Ok(CalendarWindow { limit, unit, zone, boundaries: [0; 4] })
     }
 
     /// Returns the most that is admitted in one window.
-    pub fn limit(&self) -> u64 {
+    pub const fn limit(&self) -> u64 {
         self.limit
     }
 
@@ -133,6 +133,16 @@ impl Hash for CalendarWindow {
     }
 }
 
+impl CalendarWindow {
+    /// Parses what stands behind its word.
+    pub(super) const fn parse(input: &mut Input<'_>) -> Result<Limit, Refusal> {
+        let at = input.skip_spaces();
+        let (limit, unit) = (ok!(input.number()), ok!(input.per_calendar_unit()));
+        let zone = if input.word("in") { ok!(input.zone()) } else { Zone::UTC };
+        input.built(at, Limit::try_calendar_window(limit, unit, zone))
+    }
+}
+
 impl Kind for CalendarWindow {
     fn config(&self) -> Config {
         [self.limit, self.unit as u64 + 1, self.zone.number()].into()
@@ -152,13 +162,6 @@ impl Kind for CalendarWindow {
     fn with_given(self, given: &[u64]) -> Self {
         let boundaries = given.try_into().unwrap_or_default();
         CalendarWindow { boundaries, ..self }
-    }
-
-    fn parse(input: &mut Input<'_>) -> Result<Limit, ParseError> {
-        let at = input.skip_spaces();
-        let (limit, unit) = (input.number()?, input.per_calendar_unit()?);
-        let zone = if input.word("in") { input.zone()? } else { Zone::UTC };
-        input.built(at, CalendarWindow::new(limit, unit, zone))
     }
 
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -16,16 +16,17 @@ impl Composite {
     /// The most limits of a composite.
     pub const MAX_LIMITS: usize = 4;
 
-    pub(super) fn new(limits: &[Limit]) -> Result<Self, ConfigError> {
+    pub(super) const fn new(limits: &[Limit]) -> Result<Self, ConfigError> {
         let count = limits.len();
-        if !(2..=Self::MAX_LIMITS).contains(&count) {
+        if count < 2 || count > Self::MAX_LIMITS {
             return Err(ConfigError::LimitCount { count });
         }
-        let first = limits[0].singles()[0];
-        let mut singles = [first; Self::MAX_LIMITS];
-        for (single, limit) in singles.iter_mut().zip(limits) {
-            let [only] = *limit.singles() else { return Err(ConfigError::Nested) };
-            *single = only;
+        let Some(first) = limits[0].single() else { return Err(ConfigError::Nested) };
+        let (mut singles, mut index) = ([first; Self::MAX_LIMITS], 1);
+        while index < count {
+            let Some(only) = limits[index].single() else { return Err(ConfigError::Nested) };
+            singles[index] = only;
+            index += 1;
         }
         Ok(Composite(Singles { singles, count }))
     }

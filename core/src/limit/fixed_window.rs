@@ -5,11 +5,11 @@ use core::time::Duration;
 
 use super::Limit;
 use super::machine::{Config, Kind, Machine, State, is_time};
-use super::parse::{Input, ParseError};
+use super::parse::{Input, Refusal};
 use super::print::Per;
 use super::share::Shares;
 use crate::error::ConfigError;
-use crate::exact::{MAX_COUNT, config_count, config_micros};
+use crate::exact::{MAX_COUNT, config_count, config_micros, ok};
 use crate::time::Timestamp;
 
 /// At most `limit` in each window, where a window is opened by the first request that is
@@ -29,20 +29,29 @@ impl FixedWindow {
     ///
     /// # Errors
     /// [`ConfigError`] for zero, a fraction of a microsecond, or a value out of range.
-    pub fn new(limit: u64, window: Duration) -> Result<Self, ConfigError> {
-        let limit = config_count("limit", limit)?;
-        let window_us = config_micros("window", window)?;
+    pub const fn new(limit: u64, window: Duration) -> Result<Self, ConfigError> {
+        let limit = ok!(config_count("limit", limit));
+        let window_us = ok!(config_micros("window", window));
         Ok(FixedWindow { limit, window_us })
     }
 
     /// The most that is admitted in one window.
-    pub fn limit(&self) -> u64 {
+    pub const fn limit(&self) -> u64 {
         self.limit
     }
 
     /// The window's length.
-    pub fn window(&self) -> Duration {
+    pub const fn window(&self) -> Duration {
         Duration::from_micros(self.window_us)
+    }
+}
+
+impl FixedWindow {
+    /// Parses what stands behind its word.
+    pub(super) const fn parse(input: &mut Input<'_>) -> Result<Limit, Refusal> {
+        let at = input.skip_spaces();
+        let (limit, window) = (ok!(input.number()), ok!(input.per()));
+        input.built(at, Limit::try_fixed_window(limit, window))
     }
 }
 
@@ -54,10 +63,6 @@ impl Kind for FixedWindow {
     fn read(config: &[u64]) -> Option<Self> {
         let &[limit, window] = config else { return None };
         FixedWindow::new(limit, Duration::from_micros(window)).ok()
-    }
-
-    fn parse(input: &mut Input<'_>) -> Result<Limit, ParseError> {
-        input.window(FixedWindow::new)
     }
 
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,12 +4,12 @@ use core::fmt;
 use core::time::Duration;
 
 use super::machine::{Config, Kind, Machine, State, is_time, next_stretch_ends};
-use super::parse::{Input, ParseError};
+use super::parse::{Input, Refusal};
 use super::print::Span;
 use super::share::Shares;
 use super::{Limit, TokenBucket};
 use crate::error::ConfigError;
-use crate::exact::{MAX_COUNT, MAX_SPAN_US, config_count, config_micros};
+use crate::exact::{MAX_COUNT, MAX_SPAN_US, config_count, config_micros, ok};
 use crate::time::Timestamp;
 
 /// A bucket of `burst` tokens that starts full; at the end of each `interval`, `amount` arrive.
@@ -32,10 +32,10 @@ impl IntervalBucket {
     /// # Errors
     /// [`ConfigError`] for zero, a fraction of a microsecond, a value out of range, or an amount
     /// above the burst.
-    pub fn new(amount: u64, interval: Duration, burst: u64) -> Result<Self, ConfigError> {
-        let amount = config_count("amount", amount)?;
-        let interval_us = config_micros("interval", interval)?;
-        let burst = config_count("burst", burst)?;
+    pub const fn new(amount: u64, interval: Duration, burst: u64) -> Result<Self, ConfigError> {
+        let amount = ok!(config_count("amount", amount));
+        let interval_us = ok!(config_micros("interval", interval));
+        let burst = ok!(config_count("burst", burst));
         if amount > burst {
             return Err(ConfigError::RefillAboveBurst { amount, burst });
         }
@@ -52,18 +52,25 @@ impl IntervalBucket {
     }
 
     /// Tokens that arrive at the end of each interval.
-    pub fn amount(&self) -> u64 {
+    pub const fn amount(&self) -> u64 {
         self.amount
     }
 
     /// The interval of the refill.
-    pub fn interval(&self) -> Duration {
+    pub const fn interval(&self) -> Duration {
         Duration::from_micros(self.interval_us)
     }
 
     /// What the bucket holds.
-    pub fn burst(&self) -> u64 {
+    pub const fn burst(&self) -> u64 {
         self.burst
+    }
+}
+
+impl IntervalBucket {
+    /// Parses what stands behind its word, which is the token bucket's: that one tells the two apart.
+    pub(super) const fn parse(input: &mut Input<'_>) -> Result<Limit, Refusal> {
+        TokenBucket::parse(input)
     }
 }
 
@@ -75,11 +82,6 @@ impl Kind for IntervalBucket {
     fn read(config: &[u64]) -> Option<Self> {
         let &[amount, interval, burst] = config else { return None };
         IntervalBucket::new(amount, Duration::from_micros(interval), burst).ok()
-    }
-
-    /// Its word is the token bucket's, which tells the two apart.
-    fn parse(input: &mut Input<'_>) -> Result<Limit, ParseError> {
-        TokenBucket::parse(input)
     }
 
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,9 +3,8 @@
 use core::fmt;
 
 use super::machine::{Config, Machine, State};
-use super::parse::Input;
 use super::share::Shares;
-use super::{Limit, ParseError, Single, SlidingLog};
+use super::{Limit, Single, SlidingLog};
 use crate::command::ScriptId;
 use crate::error::ConfigError;
 
@@ -26,8 +25,6 @@ pub(crate) struct Row {
     /// How many numbers its state has.
     pub(crate) state_len: usize,
     pub(super) read: fn(&[u64]) -> Option<Single>,
-    /// Reads what stands behind the word.
-    pub(super) parse: fn(&mut Input<'_>) -> Result<Limit, ParseError>,
 }
 
 /// How a limit counts.
@@ -81,6 +78,19 @@ macro_rules! kinds {
                 }
             }
 
+            /// Parses what stands behind the word from `from` to here, where it is that of a kind.
+            pub(super) const fn parse(
+                input: &mut Input<'_>,
+                from: usize,
+            ) -> Option<Result<Limit, Refusal>> {
+                $(
+                    if input.is(from, $word) {
+                        return Some($kind::parse(input));
+                    }
+                )*
+                None
+            }
+
             /// Returns it with the numbers that calls carry behind the configuration.
             fn with_given(self, given: &[u64]) -> Self {
                 match self {
@@ -98,7 +108,7 @@ macro_rules! kinds {
 
         impl Limit {
             /// Returns it, unless it is a composite.
-            pub(crate) fn single(&self) -> Option<Single> {
+            pub(crate) const fn single(&self) -> Option<Single> {
                 match *self {
                     $(Limit::$kind(limit) => Some(Single::$kind(limit)),)*
                     Limit::Composite(_) => None,
@@ -133,7 +143,6 @@ macro_rules! kinds {
                     given_len: $given,
                     state_len: $state,
                     read: |config| <$kind as Kind>::read(config).map(Single::$kind),
-                    parse: <$kind as Kind>::parse,
                 };
             }
 

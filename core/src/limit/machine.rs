@@ -6,9 +6,8 @@
 use core::fmt;
 use core::ops::Deref;
 
-use super::parse::Input;
+use super::Limit;
 use super::share::Shares;
-use super::{Limit, ParseError};
 use crate::error::ConfigError;
 use crate::exact::MAX_COUNT;
 use crate::limiter::MaxWait;
@@ -21,11 +20,6 @@ pub(crate) trait Kind {
 
     /// Returns the limit of this configuration, where it is accepted.
     fn read(config: &[u64]) -> Option<Self>
-    where
-        Self: Sized;
-
-    /// Reads what stands behind the word of its kind.
-    fn parse(input: &mut Input<'_>) -> Result<Limit, ParseError>
     where
         Self: Sized;
 

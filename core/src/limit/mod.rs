@@ -2,6 +2,7 @@
 
 mod calendar_window;
 mod composite;
+mod constructors;
 mod fixed_window;
 mod gcra;
 mod interval_bucket;
@@ -18,9 +19,11 @@ mod token_bucket;
 mod zone;
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 pub use calendar_window::{CalendarUnit, CalendarWindow};
 pub use composite::Composite;
+pub use constructors::{DAY, HOUR, MINUTE, SECOND};
 pub use fixed_window::FixedWindow;
 pub use gcra::Gcra;
 pub use interval_bucket::IntervalBucket;
@@ -39,7 +42,10 @@ pub(crate) use sliding_log::LogState;
 
 use crate::command::ScriptId;
 use crate::error::ConfigError;
+use crate::exact::ok;
+use constructors::constructors;
 use kinds::kinds;
+use parse::{Input, Refusal};
 
 kinds! {
     /// A limit of any kind.
@@ -82,6 +88,35 @@ kinds! {
     LeakyBucket { Machine, "Q1", "leaky-bucket", LeakyBucketAcquire, config 3, given 0, state 2 }
 }
 
+/// # Limits in code
+///
+/// Where the limit stands in a constant, what panics here is a compile error.
+///
+/// ```
+/// use lockage_core::{HOUR, Limit, MINUTE};
+///
+/// const LOGIN: Limit = Limit::token_bucket(100, MINUTE).burst(20);
+/// const SMS: Limit = Limit::sliding_log(10, HOUR);
+/// assert_eq!(LOGIN.to_string(), "token-bucket 100/min burst 20");
+/// assert_eq!(SMS, "sliding-log 10/h".parse()?);
+///
+/// // Of numbers that are known when the program runs:
+/// let error = Limit::try_fixed_window(0, MINUTE).unwrap_err();
+/// assert_eq!(error.to_string(), "the limit is zero: it must be above zero");
+/// # Ok::<(), lockage_core::ParseError>(())
+/// ```
+impl Limit {
+    constructors! {
+        fixed_window, try_fixed_window: FixedWindow(limit: u64, window: Duration);
+        sliding_log, try_sliding_log: SlidingLog(limit: u64, window: Duration);
+        sliding_window, try_sliding_window: SlidingWindow(limit: u64, window: Duration);
+        calendar_window, try_calendar_window: CalendarWindow(limit: u64, unit: CalendarUnit, zone: Zone);
+        token_bucket, try_token_bucket: TokenBucket(amount: u64, period: Duration)[burst = amount];
+        interval_bucket, try_interval_bucket: IntervalBucket(amount: u64, interval: Duration)[burst = amount];
+        leaky_bucket, try_leaky_bucket: LeakyBucket(amount: u64, period: Duration)[queue = amount];
+    }
+}
+
 impl Limit {
     /// Combines limits: a request is admitted if each admits it, and is then charged to each,
     /// otherwise to none.
@@ -102,10 +137,10 @@ impl Limit {
     /// # Errors
     /// [`ConfigError::LimitCount`] for none or more than four, [`ConfigError::Nested`] for a composite
     /// among them.
-    pub fn all(limits: &[Limit]) -> Result<Limit, ConfigError> {
+    pub const fn all(limits: &[Limit]) -> Result<Limit, ConfigError> {
         match limits {
             [only] => Ok(*only),
-            _ => Composite::new(limits).map(Limit::Composite),
+            _ => Ok(Limit::Composite(ok!(Composite::new(limits)))),
         }
     }
 

@@ -6,11 +6,11 @@ use core::time::Duration;
 use super::Limit;
 use super::log_entries::{self, Entries};
 use super::machine::{Config, Kind, State, is_time, next_stretch_ends};
-use super::parse::{Input, ParseError};
+use super::parse::{Input, Refusal};
 use super::print::Per;
 use super::share::Shares;
 use crate::error::ConfigError;
-use crate::exact::{MAX_COUNT, config_count, config_micros};
+use crate::exact::{MAX_COUNT, config_count, config_micros, ok};
 
 /// At most `limit` in every window, wherever it begins. An admitted request at t counts for every
 /// time in [t, t + window).
@@ -40,8 +40,8 @@ impl SlidingLog {
     ///
     /// # Errors
     /// [`ConfigError`] for zero, a fraction of a microsecond, or a value out of range.
-    pub fn new(limit: u64, window: Duration) -> Result<Self, ConfigError> {
-        let limit = config_count("limit", limit)?;
+    pub const fn new(limit: u64, window: Duration) -> Result<Self, ConfigError> {
+        let limit = ok!(config_count("limit", limit));
         if limit > SlidingLog::MAX_LIMIT {
             return Err(ConfigError::TooLarge {
                 what: "limit",
@@ -50,18 +50,27 @@ impl SlidingLog {
                 bound: "the 2^20 entries of a sliding log: other algorithms have no entries",
             });
         }
-        let window_us = config_micros("window", window)?;
+        let window_us = ok!(config_micros("window", window));
         Ok(SlidingLog { limit, window_us })
     }
 
     /// The most that is admitted in any window.
-    pub fn limit(&self) -> u64 {
+    pub const fn limit(&self) -> u64 {
         self.limit
     }
 
     /// The window's length.
-    pub fn window(&self) -> Duration {
+    pub const fn window(&self) -> Duration {
         Duration::from_micros(self.window_us)
+    }
+}
+
+impl SlidingLog {
+    /// Parses what stands behind its word.
+    pub(super) const fn parse(input: &mut Input<'_>) -> Result<Limit, Refusal> {
+        let at = input.skip_spaces();
+        let (limit, window) = (ok!(input.number()), ok!(input.per()));
+        input.built(at, Limit::try_sliding_log(limit, window))
     }
 }
 
@@ -73,10 +82,6 @@ impl Kind for SlidingLog {
     fn read(config: &[u64]) -> Option<Self> {
         let &[limit, window] = config else { return None };
         SlidingLog::new(limit, Duration::from_micros(window)).ok()
-    }
-
-    fn parse(input: &mut Input<'_>) -> Result<Limit, ParseError> {
-        input.window(SlidingLog::new)
     }
 
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

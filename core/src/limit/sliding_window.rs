@@ -7,12 +7,12 @@ use core::time::Duration;
 
 use super::Limit;
 use super::machine::{Config, Kind, Machine, State, is_time};
-use super::parse::{Input, ParseError};
+use super::parse::{Input, Refusal};
 use super::print::Per;
 use super::share::Shares;
 use crate::error::ConfigError;
 use crate::exact::{
-    MAX_COUNT, MAX_EXACT, config_count, config_micros, mul_div_ceil, mul_div_floor,
+    MAX_COUNT, MAX_EXACT, config_count, config_micros, least, mul_div_ceil, mul_div_floor, ok,
 };
 
 /// At most `limit` by an estimate: what the running window admitted, plus the share of the
@@ -36,9 +36,9 @@ impl SlidingWindow {
     ///
     /// # Errors
     /// [`ConfigError`] for zero, a fraction of a microsecond, or a value out of range.
-    pub fn new(limit: u64, window: Duration) -> Result<Self, ConfigError> {
-        let limit = config_count("limit", limit)?;
-        let window_us = config_micros("window", window)?;
+    pub const fn new(limit: u64, window: Duration) -> Result<Self, ConfigError> {
+        let limit = ok!(config_count("limit", limit));
+        let window_us = ok!(config_micros("window", window));
         if window_us > MAX_WINDOW_US {
             return Err(ConfigError::TooLarge {
                 what: "window",
@@ -60,12 +60,12 @@ impl SlidingWindow {
     }
 
     /// The most that the estimate may reach.
-    pub fn limit(&self) -> u64 {
+    pub const fn limit(&self) -> u64 {
         self.limit
     }
 
     /// The window's length.
-    pub fn window(&self) -> Duration {
+    pub const fn window(&self) -> Duration {
         Duration::from_micros(self.window_us)
     }
 }
@@ -74,9 +74,9 @@ const MAX_WINDOW_US: u64 = 1 << 50;
 
 /// The largest count of one window. The script splits the previous count into a * S + b and divides
 /// in two steps; see lua/algorithms/sliding_window.lua for why these bounds keep each step exact.
-fn max_count(window_us: u64) -> u64 {
+const fn max_count(window_us: u64) -> u64 {
     let split = (MAX_EXACT / 2) / window_us;
-    (MAX_COUNT / window_us).saturating_mul(split).saturating_add(split - 1).min(MAX_COUNT)
+    least((MAX_COUNT / window_us).saturating_mul(split).saturating_add(split - 1), MAX_COUNT)
 }
 
 impl SlidingWindow {
@@ -101,6 +101,15 @@ impl SlidingWindow {
     }
 }
 
+impl SlidingWindow {
+    /// Parses what stands behind its word.
+    pub(super) const fn parse(input: &mut Input<'_>) -> Result<Limit, Refusal> {
+        let at = input.skip_spaces();
+        let (limit, window) = (ok!(input.number()), ok!(input.per()));
+        input.built(at, Limit::try_sliding_window(limit, window))
+    }
+}
+
 impl Kind for SlidingWindow {
     fn config(&self) -> Config {
         [self.limit, self.window_us].into()
@@ -109,10 +118,6 @@ impl Kind for SlidingWindow {
     fn read(config: &[u64]) -> Option<Self> {
         let &[limit, window] = config else { return None };
         SlidingWindow::new(limit, Duration::from_micros(window)).ok()
-    }
-
-    fn parse(input: &mut Input<'_>) -> Result<Limit, ParseError> {
-        input.window(SlidingWindow::new)
     }
 
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -5,14 +5,15 @@ use core::fmt;
 use core::num::NonZeroU64;
 use core::time::Duration;
 
+use super::Limit;
 use super::machine::{Config, Kind, Machine, State, is_time, next_stretch_ends};
-use super::parse::{Input, ParseError};
+use super::parse::{Input, Refusal};
 use super::print::Per;
 use super::share::Shares;
-use super::{IntervalBucket, Limit};
 use crate::error::ConfigError;
 use crate::exact::{
-    MAX_COUNT, MAX_SPAN_US, config_count, config_micros, gcd, mul_div_ceil, mul_div_floor,
+    MAX_COUNT, MAX_SPAN_US, config_count, config_micros, gcd, least, mul_div_ceil, mul_div_floor,
+    ok,
 };
 
 /// A bucket of `burst` tokens that starts full and refills continuously, `amount` per `period`.
@@ -59,12 +60,27 @@ impl TokenBucket {
     ///
     /// # Errors
     /// [`ConfigError`] for zero, a fraction of a microsecond, or a value out of range.
-    pub fn new(amount: u64, period: Duration, burst: u64) -> Result<Self, ConfigError> {
+    pub const fn new(amount: u64, period: Duration, burst: u64) -> Result<Self, ConfigError> {
         Bucket::sized(amount, period, burst)
     }
 
+    /// Parses what stands behind its word, or behind that of an [`IntervalBucket`], which is the same.
+    pub(super) const fn parse(input: &mut Input<'_>) -> Result<Limit, Refusal> {
+        let at = input.skip_spaces();
+        let amount = ok!(input.number());
+        if input.word("every") {
+            let interval = ok!(input.duration());
+            let burst = ok!(input.optional("burst", amount));
+            return input.built(at, Limit::try_interval_bucket(amount, interval, burst));
+        }
+        let period =
+            ok!(input.per_or("/ and a period, as in 100/min, or an interval, as in 8 every 2s"));
+        let burst = ok!(input.optional("burst", amount));
+        input.built(at, Limit::try_token_bucket(amount, period, burst))
+    }
+
     /// Returns what the bucket holds.
-    pub fn burst(&self) -> u64 {
+    pub const fn burst(&self) -> u64 {
         self.burst
     }
 }
@@ -78,12 +94,20 @@ impl LeakyBucket {
     ///
     /// # Errors
     /// [`ConfigError`] for zero, a fraction of a microsecond, or a value out of range.
-    pub fn new(amount: u64, period: Duration, queue: u64) -> Result<Self, ConfigError> {
+    pub const fn new(amount: u64, period: Duration, queue: u64) -> Result<Self, ConfigError> {
         Bucket::sized(amount, period, queue)
     }
 
+    /// Parses what stands behind its word.
+    pub(super) const fn parse(input: &mut Input<'_>) -> Result<Limit, Refusal> {
+        let at = input.skip_spaces();
+        let (amount, period) = (ok!(input.number()), ok!(input.per()));
+        let queue = ok!(input.optional("queue", amount));
+        input.built(at, Limit::try_leaky_bucket(amount, period, queue))
+    }
+
     /// Returns the units that there is room for.
-    pub fn queue(&self) -> u64 {
+    pub const fn queue(&self) -> u64 {
         self.burst
     }
 }
@@ -92,33 +116,33 @@ impl<const TURNS: bool> Bucket<TURNS> {
     /// What its size is called.
     const SIZE: &str = if TURNS { "queue" } else { "burst" };
 
-    fn sized(amount: u64, period: Duration, burst: u64) -> Result<Self, ConfigError> {
-        let amount = config_count("amount", amount)?;
-        let period_us = config_micros("period", period)?;
-        let burst = config_count(Self::SIZE, burst)?;
+    const fn sized(amount: u64, period: Duration, burst: u64) -> Result<Self, ConfigError> {
+        let amount = ok!(config_count("amount", amount));
+        let period_us = ok!(config_micros("period", period));
+        let burst = ok!(config_count(Self::SIZE, burst));
         let divisor = gcd(amount, period_us);
         let (numerator, denominator) = (amount / divisor, period_us / divisor);
         let exact = MAX_COUNT / denominator;
         let filled_in_time = mul_div_floor(MAX_SPAN_US, numerator, denominator);
-        if burst > exact.min(filled_in_time) {
+        let max = least(exact, filled_in_time);
+        if burst > max {
             let bound = if exact <= filled_in_time {
                 "the exact range of 2^53 for the fractions of a token at this rate"
             } else {
                 "the longest time that is remembered (here, to fill the bucket, or to empty it), 2^51 us"
             };
-            let max = exact.min(filled_in_time);
             return Err(ConfigError::TooLarge { what: Self::SIZE, max, unit: "", bound });
         }
         Ok(Bucket { amount, period_us, burst, numerator, denominator })
     }
 
     /// Returns the tokens that arrive, or the units that drain, per period.
-    pub fn amount(&self) -> u64 {
+    pub const fn amount(&self) -> u64 {
         self.amount
     }
 
     /// Returns the period of the rate.
-    pub fn period(&self) -> Duration {
+    pub const fn period(&self) -> Duration {
         Duration::from_micros(self.period_us)
     }
 
@@ -150,24 +174,6 @@ where
     fn read(config: &[u64]) -> Option<Self> {
         let &[amount, period, burst] = config else { return None };
         Bucket::sized(amount, Duration::from_micros(period), burst).ok()
-    }
-
-    fn parse(input: &mut Input<'_>) -> Result<Limit, ParseError> {
-        let at = input.skip_spaces();
-        let amount = input.number()?;
-        if !TURNS && input.word("every") {
-            let interval = input.duration()?;
-            let burst = input.optional("burst")?.unwrap_or(amount);
-            return input.built(at, IntervalBucket::new(amount, interval, burst));
-        }
-        let period = match TURNS {
-            true => input.per()?,
-            false => {
-                input.per_or("/ and a period, as in 100/min, or an interval, as in 8 every 2s")?
-            }
-        };
-        let burst = input.optional(Self::SIZE)?.unwrap_or(amount);
-        input.built(at, Self::sized(amount, period, burst))
     }
 
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use crate::words::is_word;
+
 /// A time zone of the IANA database, by its name.
 ///
 /// Records carry its number, which never changes.
@@ -19,9 +21,18 @@ impl Zone {
     pub const COUNT: u16 = count_lines(NAMES);
 
     /// Returns the zone of this name, in any case; none if there is no such zone.
-    pub fn named(name: &str) -> Option<Zone> {
-        let index = NAMES.lines().position(|line| line.eq_ignore_ascii_case(name))?;
-        Zone::of(index as u64 + 1)
+    pub const fn named(name: &str) -> Option<Zone> {
+        let (mut number, mut from, mut to) = (1, 0, 0);
+        while to < NAMES.len() {
+            if NAMES.as_bytes()[to] == b'\n' {
+                if is_word(NAMES, from, to, name) {
+                    return Some(Zone(number));
+                }
+                (number, from) = (number + 1, to + 1);
+            }
+            to += 1;
+        }
+        None
     }
 
     /// Returns the name, such as `Europe/Berlin`.

@@ -4,13 +4,10 @@ use std::time::Duration;
 
 use lockage_core::lock::Lock;
 use lockage_core::{
-    ConfigError, FixedWindow, IntervalBucket, LeakyBucket, Limit, SlidingLog, SlidingWindow,
-    StoredLimit, TokenBucket, parse_duration, parse_rate,
+    CalendarUnit, ConfigError, DAY, FixedWindow, HOUR, IntervalBucket, LeakyBucket, Limit, MINUTE,
+    SECOND, SlidingLog, SlidingWindow, StoredLimit, TokenBucket, Zone, limit, parse_duration,
+    parse_rate,
 };
-
-const SECOND: Duration = Duration::from_secs(1);
-const MINUTE: Duration = Duration::from_secs(60);
-const DAY: Duration = Duration::from_secs(86_400);
 
 fn parsed(text: &str) -> Limit {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
@@ -113,6 +110,62 @@ fn a_printed_limit_reads_as_the_same_limit() {
         assert_eq!(parsed(text).to_string(), printed);
         assert_eq!(parsed(printed), parsed(text));
     }
+}
+
+#[test]
+fn a_limit_in_code_is_the_limit_of_its_text() {
+    const BERLIN: Zone = Zone::named("Europe/Berlin").unwrap();
+    const LOGIN: Limit = Limit::token_bucket(100, MINUTE).burst(20);
+    let limits = [
+        (Limit::fixed_window(10, MINUTE), limit!("fixed-window 10/60s")),
+        (Limit::sliding_log(3, SECOND), limit!("sliding-log 3/s")),
+        (Limit::sliding_window(5, DAY), limit!("sliding-window 5 per day")),
+        (Limit::token_bucket(100, MINUTE), limit!("token-bucket 100/min")),
+        (LOGIN, limit!("token-bucket 100/min burst 20")),
+        (Limit::interval_bucket(8, SECOND), limit!("token-bucket 8 every s")),
+        (Limit::interval_bucket(8, SECOND).burst(9), limit!("token-bucket 8 every s burst 9")),
+        (Limit::leaky_bucket(10, SECOND), limit!("leaky-bucket 10/s")),
+        (Limit::leaky_bucket(10, SECOND).queue(20), limit!("leaky-bucket 10/s queue 20")),
+        (
+            Limit::calendar_window(1000, CalendarUnit::Month, BERLIN),
+            limit!("calendar-window 1_000/month in europe/berlin"),
+        ),
+        (
+            Limit::all(&[Limit::sliding_log(3, SECOND), Limit::fixed_window(20, HOUR)]).unwrap(),
+            limit!("sliding-log 3/s + fixed-window 20/h"),
+        ),
+    ];
+    for (constructed, literal) in limits {
+        assert_eq!(constructed, literal);
+        assert_eq!(parsed(&constructed.to_string()), literal);
+    }
+}
+
+/// Returns what this panics with.
+fn panic_of(of: impl FnOnce() -> Limit + std::panic::UnwindSafe) -> String {
+    *std::panic::catch_unwind(of).unwrap_err().downcast().expect("a formatted message")
+}
+
+#[test]
+fn a_limit_in_code_panics_with_the_words_of_its_error() {
+    let error = Limit::try_sliding_log(SlidingLog::MAX_LIMIT + 1, MINUTE).unwrap_err();
+    assert_eq!(
+        panic_of(|| Limit::sliding_log(SlidingLog::MAX_LIMIT + 1, MINUTE)),
+        error.to_string()
+    );
+    assert!(error.to_string().contains("at most 1048576 fits within the 2^20 entries"), "{error}");
+    assert_eq!(
+        panic_of(|| Limit::fixed_window(1, MINUTE).burst(2)),
+        "this limit has no burst: only a token-bucket has one"
+    );
+    assert_eq!(
+        panic_of(|| Limit::token_bucket(1, MINUTE).queue(2)),
+        "this limit has no queue: only a leaky-bucket has one"
+    );
+    let text = "sliding-log 10/µs + fixed-window 10/fortnight";
+    let panics = panic_of(move || Limit::literal(text));
+    assert!(refused(text).starts_with(&panics), "{panics}");
+    assert!(panics.contains("column 37: expected a duration"), "{panics}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 const SETUP: &str = r#"
     use std::time::Duration;
-    use lockage_tests::lockage::{Error, Limiter, Locks, RetryStore, Store, runtime::Tokio};
+    use lockage_tests::lockage::{Error, Limit, Limiter, Locks, RetryStore, Store, runtime::Tokio};
     use lockage_tests::lockage_fred::FredStore;
     use lockage_tests::lockage_memory::MemoryStore;
     use lockage_tests::lockage_redis_rs::RedisStore;
@@ -73,6 +73,16 @@ fn an_outcome_that_is_ignored_is_a_warning() {
         assert!(told.contains(&format!("unused `{outcome}` that must be used")), "{told}");
         assert_eq!(ignored("_ = "), "");
     }
+}
+
+#[test]
+fn a_limit_that_is_none_is_an_error_with_its_place() {
+    let limit = |limit: &str| errors(&format!("_ = lockage_tests::lockage::{limit};"));
+    assert_eq!(limit("limit!(\"token-bucket 100/min burst 20\")"), "");
+    let told = limit("limit!(\"100/min\")");
+    assert!(told.contains("\"100/min\", column 1: expected a kind of limit: fixed-win"), "{told}");
+    let told = errors("const _: Limit = Limit::sliding_log(2_000_000, SECOND);");
+    assert!(told.contains("at most 1048576 fits within the 2^20 entries"), "{told}");
 }
 
 /// The errors of a program that does this.
