@@ -1,23 +1,24 @@
 //! The lockage store on Redis (6.2 and later) or Valkey, through the `fred` crate.
 //!
 //! ```no_run
-//! # async fn first() -> Result<(), Box<dyn std::error::Error>> {
-//! use fred::types::config::Config;
-//! use lockage::Limiter;
-//! use lockage_fred::FredStore;
+//! use lockage_fred::{FredStore, Limiter, limit};
 //!
-//! let store = FredStore::connect(Config::from_url("redis://127.0.0.1:6379")?);
-//! let limiter = Limiter::new(store, "token-bucket 100/min burst 20".parse()?).with_prefix("login")?;
-//! let decision = limiter.try_acquire("user:42", 1).await?;
-//! # let _ = decision; Ok(()) }
+//! # async fn first() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = FredStore::open("redis://127.0.0.1:6379")?;
+//! let limiter = Limiter::new(store, limit!("token-bucket 100/min burst 20")).with_prefix("login")?;
+//! limiter.try_acquire("user:42", 1).await?.ok()?; // `?` turns the caller away
+//! # Ok(()) }
 //! ```
 //!
-//! | server | store |
-//! |---|---|
-//! | one | [`FredStore::connect`] with `redis://host`, or `redis+unix://` by the feature `unix-sockets` |
-//! | a master with sentinels | the same with `redis-sentinel://host?sentinelServiceName=name` |
-//! | a cluster | the same with `redis-cluster://host` |
-//! | any, over clients of your own | [`FredStore::new`] with a `Client` or a `Pool` |
+//! All of [`lockage`] is here too, and the client is [`fred`], so that a program needs one dependency.
+//!
+//! | server | store | address |
+//! |---|---|---|
+//! | one | [`FredStore::open`], or [`FredStore::connect`] with a configuration | `redis://user:password@host:6379/0`; `redis+unix:///path` (feature `unix-sockets`) |
+//! | one, by TLS (feature `rustls-ring`) | the same | `rediss://host:6379` |
+//! | a master with sentinels | the same | `redis-sentinel://host:26379?sentinelServiceName=name&node=host2:26379` |
+//! | a cluster | the same | `redis-cluster://host:6379?node=host2:6379` |
+//! | any, over clients of your own | [`FredStore::new`] with a `Client` or a `Pool` | |
 //!
 //! # At most once
 //!
@@ -75,7 +76,7 @@ mod pubsub;
 use std::time::Duration;
 
 use fred::clients::{Client, Pool};
-use fred::error::{Error, ErrorKind};
+use fred::error::{Error as ClientError, ErrorKind};
 use fred::interfaces::{ClientLike, ClusterInterface};
 use fred::types::config::{Config, Options, Server};
 use fred::types::{ClusterHash, CustomCommand, Value};
@@ -83,15 +84,41 @@ use fred::util::redis_keyslot;
 use lockage_redis::{Health, Link, LinkError, LuaStore, Reply, Request, host_and_port};
 use own::Own;
 
+pub use fred;
+pub use lockage::*;
 pub use own::Reconnecting;
 
 /// Records on a Redis or Valkey server, or on a cluster of them.
+///
+/// It makes its own clients by default; `L` is what leads to the server otherwise.
 #[derive(Clone, Debug)]
-pub struct FredStore<L>(LuaStore<L>);
+pub struct FredStore<L = Reconnecting>(LuaStore<L>);
 
 lockage_redis::delegate_store!(FredStore);
 
-impl FredStore<Reconnecting> {
+impl FredStore {
+    /// Returns a store on the server, the master or the cluster at this address, which is connected to at the first
+    /// call, and again after the connection was lost. [The table](crate) has the forms of addresses.
+    ///
+    /// # Errors
+    /// Those of the client, for an address that is none, or that needs a feature that is off. An address where nobody
+    /// answers is none: each call says so.
+    pub fn open(address: &str) -> Result<Self, ClientError> {
+        let refused = |why: String| Err(ClientError::new(ErrorKind::Config, why));
+        // The client takes any other for the first of these, and sends in plain text where it has no TLS.
+        let scheme = address.split("://").next().unwrap_or_default();
+        let (base, _) = scheme.split_once(['-', '+']).unwrap_or((scheme, ""));
+        match base {
+            "rediss" | "valkeys" if cfg!(not(feature = "rustls-ring")) => {
+                refused(format!("{scheme}:// needs the feature `rustls-ring` of lockage-fred"))
+            }
+            "redis" | "rediss" | "valkey" | "valkeys" => {
+                Config::from_url(address).map(FredStore::connect)
+            }
+            _ => refused(format!("{scheme:?} is no scheme: {SCHEMES}")),
+        }
+    }
+
     /// Returns a store on the server, the master or the cluster of this configuration, which is connected to
     /// at the first call, and again after the connection was lost.
     pub fn connect(config: Config) -> Self {
@@ -117,6 +144,9 @@ impl<L> FredStore<L> {
         FredStore(self.0.listening(pubsub::of_config(config)))
     }
 }
+
+const SCHEMES: &str = "an address is redis://user:password@host:6379/0, rediss:// (TLS), redis+unix:///path, \
+                       redis-sentinel://host:26379?sentinelServiceName=name or redis-cluster://host:6379";
 
 /// What the client says when it has not sent a call. All but the first two are of the code that
 /// takes calls in; the first two of the code that would write them.
@@ -192,7 +222,7 @@ pub(crate) async fn send_by(client: &Client, request: &Request<'_>) -> Result<Re
 }
 
 /// Sends the request at most once, whatever the client's configuration.
-async fn send_once(client: &Client, request: &Request<'_>) -> Result<Value, Error> {
+async fn send_once(client: &Client, request: &Request<'_>) -> Result<Value, ClientError> {
     let (command, arguments) = command(request);
     // The client forgets what it has not sent at its own timeout, but not when it is dropped. In a box, or futures
     // around it are too deep for the compiler.
@@ -246,7 +276,7 @@ pub(crate) fn server(address: &str, of: &Server) -> Result<Server, LinkError> {
 ///
 /// # Errors
 /// [`LinkError`] where it is no reply of the server.
-pub fn read(result: Result<Value, Error>) -> Result<Reply, LinkError> {
+pub fn read(result: Result<Value, ClientError>) -> Result<Reply, LinkError> {
     let error = match result {
         Ok(value) => return Ok(reply(value)),
         Err(error) => error,
@@ -332,7 +362,7 @@ mod tests {
             (Unknown, "A reply", false),
         ];
         for (kind, details, is_not_done) in table {
-            match read(Err(Error::new(kind, details))) {
+            match read(Err(ClientError::new(kind, details))) {
                 Ok(Reply::Error(error)) => {
                     assert!(is_not_done, "{details}");
                     assert!(error.to_string() == details || error.code() == "MOVED", "{error}");
@@ -349,12 +379,12 @@ mod tests {
     }
 
     fn kind_of(error: &LinkError) -> &ErrorKind {
-        error.cause().downcast_ref::<Error>().expect("the client's error").kind()
+        error.cause().downcast_ref::<ClientError>().expect("the client's error").kind()
     }
 
     #[test]
     fn only_replies_of_the_server_have_codes() {
-        let coded = |details| match read(Err(Error::new(ErrorKind::Unknown, details))) {
+        let coded = |details| match read(Err(ClientError::new(ErrorKind::Unknown, details))) {
             Ok(Reply::Error(error)) => Some(error.code().to_owned()),
             _ => None,
         };

@@ -3,17 +3,15 @@
 
 #![allow(clippy::print_stdout)]
 
-use lockage::{Limiter, Verdict};
-use lockage_redis_rs::RedisStore;
+use lockage_redis_rs::{Limiter, RedisStore, Verdict, limit};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1:6379".to_owned());
-    let client = redis::Client::open(url.as_str()).map_err(|error| format!("{url}: {error}"))?;
-    let store = RedisStore::connect(client);
+    let store = RedisStore::open(&url)?;
 
     let limiter =
-        Limiter::new(store, "token-bucket 100/min burst 5".parse()?).with_prefix("quickstart")?;
+        Limiter::new(store, limit!("token-bucket 100/min burst 5")).with_prefix("quickstart")?;
     for request in 1..=7 {
         let decision = limiter.try_acquire("user:42", 1).await?;
         match decision.verdict {

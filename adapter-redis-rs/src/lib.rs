@@ -1,23 +1,25 @@
 //! The lockage store on Redis (6.2 and later) or Valkey, through the `redis` crate.
 //!
 //! ```no_run
-//! # async fn first(client: redis::Client) -> Result<(), Box<dyn std::error::Error>> {
-//! use lockage::Limiter;
-//! use lockage_redis_rs::RedisStore;
+//! use lockage_redis_rs::{Limiter, RedisStore, limit};
 //!
-//! let store = RedisStore::connect(client);
-//! let limiter = Limiter::new(store, "token-bucket 100/min burst 20".parse()?).with_prefix("login")?;
-//! let decision = limiter.try_acquire("user:42", 1).await?;
-//! # let _ = decision; Ok(()) }
+//! # async fn first() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = RedisStore::open("redis://127.0.0.1:6379")?;
+//! let limiter = Limiter::new(store, limit!("token-bucket 100/min burst 20")).with_prefix("login")?;
+//! limiter.try_acquire("user:42", 1).await?.ok()?; // `?` turns the caller away
+//! # Ok(()) }
 //! ```
 //!
-//! | server | store |
-//! |---|---|
-//! | one | [`RedisStore::connect`], which connects again by itself |
-//! | a master with sentinels | [`RedisStore::sentinel`], which also follows a failover (feature `sentinel`) |
-//! | a cluster | [`RedisStore::cluster`] (feature `cluster`) |
-//! | any, over a connection of your own | [`RedisStore::new`] with a `MultiplexedConnection` or, by the feature `connection-manager`, a `ConnectionManager` |
-//! | one, or sentinels, for callers that block | [`BlockingRedisStore`] |
+//! All of [`lockage`] is here too, and the client is [`redis`], so that a program needs one dependency.
+//!
+//! | server | store | address |
+//! |---|---|---|
+//! | one | [`RedisStore::open`], or [`RedisStore::connect`] with a client | `redis://user:password@host:6379/0`, `redis+unix:///path` |
+//! | one, by TLS (feature `tokio-rustls-comp` or `smol-rustls-comp`) | the same | `rediss://host:6379` |
+//! | a master with sentinels (feature `sentinel`) | `open`, or `RedisStore::sentinel`; both follow a failover | `redis-sentinel://host:26379?sentinelServiceName=name&node=host2:26379` |
+//! | a cluster (feature `cluster`) | `open`, or `RedisStore::cluster` | `redis-cluster://host:6379?node=host2:6379` |
+//! | any, over connections of your own | [`RedisStore::new`] with a `MultiplexedConnection` or, each by a feature, a `ConnectionManager` (`connection-manager`), a pool of deadpool-redis (`deadpool`) or of bb8 (`bb8`) | |
+//! | the same, for callers that block | [`BlockingRedisStore::open`] | the same |
 //!
 //! # At most once
 //!
@@ -61,6 +63,9 @@
 mod blocking;
 #[cfg(feature = "cluster")]
 mod cluster;
+mod open;
+#[cfg(any(feature = "deadpool", feature = "bb8"))]
+mod pools;
 mod pubsub;
 
 use lockage_redis::{
@@ -69,28 +74,54 @@ use lockage_redis::{
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, RedisResult, Value};
 
-pub use blocking::{BlockingLink, BlockingRedisStore, Dial};
-#[cfg(feature = "cluster")]
-pub use cluster::{Cluster, ClusterLink};
+pub use blocking::BlockingRedisStore;
+pub use lockage::*;
+pub use redis;
+
+use open::Address;
 
 /// Records on a Redis or Valkey server, or on a cluster of them.
+///
+/// It makes its own connections by default; `L` is what leads to the server otherwise.
 #[derive(Clone, Debug)]
-pub struct RedisStore<L>(LuaStore<L>);
+pub struct RedisStore<L = Reconnecting>(LuaStore<L>);
 
 lockage_redis::delegate_store!(RedisStore);
 
-impl<C> RedisStore<Multiplexed<C>> {
+impl<C> RedisStore<Shared<C>> {
     /// Returns a store on this connection. The server's clock decides.
     ///
     /// A `MultiplexedConnection` that is lost stays lost: each later call fails. A `ConnectionManager` (feature
-    /// `connection-manager`) and [`RedisStore::connect`] connect again. Errors of a store on a connection of your own
-    /// have no address, since the client does not tell it.
+    /// `connection-manager`), a pool (feature `deadpool` or `bb8`) and [`RedisStore::connect`] connect again. Errors of
+    /// a store on a connection of your own have no address, since the client does not tell it.
+    ///
+    /// A `ClusterConnection` is not taken: its client runs scripts twice unless it was built with `retries(0)`, which it
+    /// does not tell. [`RedisStore::open`] and `RedisStore::cluster` see to that.
     pub fn new(connection: C) -> Self {
-        RedisStore(LuaStore::new(Multiplexed::new(connection)))
+        RedisStore(LuaStore::new(Shared::new(connection)))
     }
 }
 
-impl RedisStore<Reconnecting> {
+impl RedisStore {
+    /// Returns a store on the server, the master or the cluster at this address, which is connected to at the first
+    /// call, and again after the connection was lost. [The table](crate) has the forms of addresses.
+    ///
+    /// # Errors
+    /// Those of the client, for an address that is none, or that needs a feature that is off. An address where nobody
+    /// answers is none: each call says so.
+    pub fn open(address: &str) -> RedisResult<Self> {
+        match Address::read(address)? {
+            Address::Server(client) => Ok(RedisStore::connect(client)),
+            #[cfg(feature = "sentinel")]
+            Address::Master(client) => Ok(RedisStore::sentinel(client)),
+            #[cfg(feature = "cluster")]
+            Address::Cluster(nodes) => {
+                let builder = || redis::cluster::ClusterClientBuilder::new(nodes.clone());
+                RedisStore::cluster(builder())?.listening_in_cluster(builder())
+            }
+        }
+    }
+
     /// Returns a store on the server of this client, which is connected to at the first call, and again
     /// after the connection was lost.
     pub fn connect(client: Client) -> Self {
@@ -132,20 +163,18 @@ impl RedisStore<Reconnecting> {
             async move {
                 let client = connected(client).await?;
                 let connection = client.get_multiplexed_async_connection_with_config(&config);
-                connected(connection).await.map(Multiplexed::new)
+                connected(connection).await.map(Connection::Server)
             }
         });
         RedisStore(LuaStore::new(link.at(server)).listening(pubsub::of_client(clients)))
     }
-}
 
-#[cfg(feature = "cluster")]
-impl RedisStore<Cluster> {
     /// Returns a store on a cluster, which is connected to at the first call. Whatever the builder says, the
     /// client sends nothing again by itself.
     ///
     /// # Errors
     /// Those of the client, where the builder's addresses or options are not accepted.
+    #[cfg(feature = "cluster")]
     pub fn cluster(builder: redis::cluster::ClusterClientBuilder) -> redis::RedisResult<Self> {
         Ok(RedisStore(LuaStore::new(cluster::connections(builder)?)))
     }
@@ -188,44 +217,71 @@ async fn connected<T, F: Future<Output = RedisResult<T>>>(made: F) -> Result<T, 
     made.await.map_err(failure)
 }
 
-/// A multiplexed connection of the application's own: a `MultiplexedConnection`, which never recovers once
-/// it is lost, or by the feature `connection-manager` a `ConnectionManager`, which does.
+/// A connection of the application's own: see [`RedisStore::new`].
 #[derive(Clone, Debug)]
-pub struct Multiplexed<C>(C);
+pub struct Shared<C>(C);
 
-/// Connections to one server, made anew whenever they are lost.
-pub type Reconnecting = Connections<Multiplexed<MultiplexedConnection>>;
-
-impl<C> Multiplexed<C> {
+impl<C> Shared<C> {
     /// Returns this connection as a link.
     pub fn new(connection: C) -> Self {
-        Multiplexed(connection)
+        Shared(connection)
     }
 }
 
-impl Link for Multiplexed<MultiplexedConnection> {
+impl Link for Shared<MultiplexedConnection> {
     async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
         query(request, self.0.clone()).await
     }
 }
 
 #[cfg(feature = "connection-manager")]
-impl Link for Multiplexed<redis::aio::ConnectionManager> {
+impl Link for Shared<redis::aio::ConnectionManager> {
     async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
         query(request, self.0.clone()).await
     }
 }
 
-impl Pipeline for Multiplexed<MultiplexedConnection> {
+/// Connections that are made anew whenever they are lost.
+pub type Reconnecting = Connections<Connection>;
+
+/// A connection that the store makes by itself.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum Connection {
+    /// To one server.
+    Server(MultiplexedConnection),
+    /// To all nodes of a cluster.
+    #[cfg(feature = "cluster")]
+    Cluster(redis::cluster_async::ClusterConnection),
+}
+
+impl Link for Connection {
+    async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
+        match self {
+            Connection::Server(connection) => query(request, connection.clone()).await,
+            #[cfg(feature = "cluster")]
+            Connection::Cluster(connection) => cluster::send(connection, request).await,
+        }
+    }
+}
+
+impl Pipeline for Connection {
     async fn send_all(
         &self,
         requests: &[Request<'_>],
         wait: std::time::Duration,
     ) -> Result<Vec<Reply>, LinkError> {
         in_runtime()?;
-        let mut connection = self.0.clone();
-        connection.set_response_timeout(wait + REPLY);
-        read_all(connection.req_packed_commands(&pipeline(requests), 0, requests.len()).await)
+        match self {
+            Connection::Server(connection) => {
+                let mut connection = connection.clone();
+                connection.set_response_timeout(wait + REPLY);
+                let all = pipeline(requests);
+                read_all(connection.req_packed_commands(&all, 0, requests.len()).await)
+            }
+            #[cfg(feature = "cluster")]
+            Connection::Cluster(connection) => cluster::send_all(connection, requests).await,
+        }
     }
 }
 

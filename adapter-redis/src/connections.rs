@@ -1,5 +1,7 @@
 //! The link of a store that connects by itself.
 
+use std::fmt;
+
 use crate::call::Reply;
 use crate::link::{Link, LinkError, Pipeline, Request, ServerAddress};
 use crate::pool::ConnectionPool;
@@ -9,7 +11,7 @@ use crate::replicated::{Acknowledged, Acknowledging, ReplicaWait};
 /// One connection for all calls, and one more for each call that waits for replicas meanwhile. They are made
 /// at their first use, and made anew once they are lost or leave several calls without an answer. Nothing
 /// is sent again. Clones share them.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Connections<C> {
     shared: Reconnecting<C>,
     exclusive: ConnectionPool<C>,
@@ -43,6 +45,12 @@ impl<C: Link + Clone + 'static> Connections<C> {
     fn by(another: impl Fn() -> Reconnecting<C> + Send + Sync + 'static) -> Self {
         let server = ServerAddress::default();
         Connections { shared: another(), exclusive: ConnectionPool::new(another), server }
+    }
+}
+
+impl<C> fmt::Debug for Connections<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connections").field("server", &self.server.get()).finish_non_exhaustive()
     }
 }
 

@@ -299,8 +299,8 @@ impl fmt::Debug for TimeSource {
 /// `with_clock` and `BlockingStore`, where it says `blocking`.
 #[macro_export]
 macro_rules! delegate_store {
-    (@clock $store:ident<$of:ident>) => {
-        impl<$of> $store<$of> {
+    (@clock $store:ident$(<$of:ident>)?) => {
+        impl$(<$of>)? $store$(<$of>)? {
             /// Lets the caller's clock decide instead of the server's: see
             /// [`TimeSource::caller`](::lockage_redis::TimeSource::caller).
             #[must_use]
@@ -313,10 +313,10 @@ macro_rules! delegate_store {
             }
         }
     };
-    (blocking $store:ident<$of:ident: $bound:path>) => {
-        $crate::delegate_store!(@clock $store<$of>);
+    (blocking $store:ident) => {
+        $crate::delegate_store!(@clock $store);
 
-        impl<$of: $bound> ::lockage::store::BlockingStore for $store<$of> {
+        impl ::lockage::store::BlockingStore for $store {
             fn execute<C: ::lockage::store::Command>(
                 &self,
                 key: &::lockage::Key,

@@ -19,6 +19,7 @@ pub use {lockage, lockage_fred, lockage_memory, lockage_redis_rs};
 /// The README's programs compile, and the first one runs.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
+#[doc = include_str!("../../docs/clients.md")]
 #[doc = include_str!("../../docs/limiters.md")]
 #[doc = include_str!("../../docs/locks.md")]
 struct Readme;

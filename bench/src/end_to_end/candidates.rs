@@ -16,7 +16,7 @@ use lockage::notifications::Notifications;
 use lockage::runtime::Tokio;
 use lockage::{Limit, Limiter, Locks, RetryStore, Store};
 use lockage_fred::FredStore;
-use lockage_redis_rs::{Reconnecting, RedisStore};
+use lockage_redis_rs::RedisStore;
 use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use rslock::LockManager;
@@ -143,7 +143,7 @@ fn patient() -> AsyncConnectionConfig {
     AsyncConnectionConfig::new().set_response_timeout(Some(TIMEOUT))
 }
 
-fn redis_rs(url: &str) -> Result<RedisStore<Reconnecting>> {
+fn redis_rs(url: &str) -> Result<RedisStore> {
     Ok(RedisStore::connect_with_config(redis::Client::open(url)?, patient()))
 }
 

@@ -96,7 +96,7 @@ pub fn run(settings: &str) {
     });
 }
 
-fn redis_rs(servers: &Servers) -> RedisStore<lockage_redis_rs::Reconnecting> {
+fn redis_rs(servers: &Servers) -> RedisStore {
     match servers {
         Servers::One(url) => RedisStore::connect(redis::Client::open(url.as_str()).expect("a URL")),
         Servers::Sentinels { urls, service } => {
@@ -107,7 +107,7 @@ fn redis_rs(servers: &Servers) -> RedisStore<lockage_redis_rs::Reconnecting> {
     }
 }
 
-fn fred(servers: &Servers) -> FredStore<lockage_fred::Reconnecting> {
+fn fred(servers: &Servers) -> FredStore {
     let url = match servers {
         Servers::One(url) => url.clone(),
         Servers::Sentinels { urls, service } => {

@@ -22,7 +22,8 @@ mod sentinels;
 mod topology;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -58,6 +59,8 @@ struct Setup<'s> {
     file: &'s str,
     /// They win over the file.
     options: &'s [&'s str],
+    /// Whether it speaks TLS on a port of its own.
+    tls: bool,
 }
 
 impl Server {
@@ -69,6 +72,29 @@ impl Server {
     /// shows its log.
     pub fn start() -> Self {
         Self::launch(Setup::default())
+    }
+
+    /// Starts a server that also speaks TLS, with the certificate of `tests/certificates`, and knows a user: see
+    /// [`tls_address`](Self::tls_address). Returns `None` if the server was built without TLS: then the test is to be
+    /// skipped, which standard error says.
+    ///
+    /// # Panics
+    ///
+    /// As [`Server::start`].
+    pub fn with_tls() -> Option<Self> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("certificates");
+        let folder = folder.display();
+        let file = &format!(
+            "tls-cert-file {folder}/server.pem\ntls-key-file {folder}/server.key\n\
+             tls-ca-cert-file {folder}/authority.pem\ntls-auth-clients no\n\
+             user lockage on >secret ~* &* +@all\n"
+        );
+        let server = Self::launch(Setup { file, tls: true, ..Setup::default() });
+        let speaks_tls = TcpStream::connect(("127.0.0.1", server.tls_port())).is_ok();
+        if !speaks_tls {
+            say_skipped(&format!("tests by TLS: {} was built without it", program().display()));
+        }
+        speaks_tls.then_some(server)
     }
 
     /// Starts a replica of `master` and waits until it follows. The master loses its keys.
@@ -101,13 +127,18 @@ impl Server {
 
     fn on_clock(clock: &VirtualClock, options: &[&str]) -> Option<Self> {
         static FOLLOWS: OnceLock<bool> = OnceLock::new();
-        let launch =
-            |clock: &VirtualClock| Self::launch(Setup { clock: Some(clock), options, file: "" });
+        let launch = |clock: &VirtualClock| {
+            Self::launch(Setup { clock: Some(clock), options, ..Setup::default() })
+        };
         let follows = || {
             let clock = VirtualClock::new(0);
             let follows = clock.is_followed_by(&launch(&clock));
             if !follows {
-                say_skipped();
+                say_skipped(&format!(
+                    "tests on an injected clock: {} reads the time by the processor's counter. Build it with \
+                     CFLAGS=-DNO_PROCESSOR_CLOCK, or name another server in LOCKAGE_REDIS_SERVER",
+                    program().display()
+                ));
             }
             follows
         };
@@ -149,6 +180,16 @@ impl Server {
     /// The server's URL over its unix socket.
     pub fn unix_url(&self) -> String {
         format!("redis+unix://{}", self.socket().display())
+    }
+
+    /// The address by TLS, `rediss://lockage:secret@127.0.0.1:PORT`, of a user of the server.
+    pub fn tls_address(&self) -> String {
+        format!("rediss://lockage:secret@127.0.0.1:{}", self.tls_port())
+    }
+
+    /// A port that was given to this server as that of a cluster's bus, which it has not.
+    fn tls_port(&self) -> u16 {
+        self.port + ports::BUS_OFFSET
     }
 
     /// The TCP port on 127.0.0.1.
@@ -290,6 +331,9 @@ impl Server {
         command.arg("--unixsocket").arg(folder.path().join(SOCKET)).arg("--dir").arg(folder.path());
         command.arg("--logfile").arg(folder.path().join(LOG));
         command.args(["--save", "", "--appendonly", "no"]);
+        if setup.tls {
+            command.arg("--tls-port").arg((port + ports::BUS_OFFSET).to_string());
+        }
         if program::major_version() >= 7 {
             command.args(["--enable-debug-command", "local"]);
         }
@@ -369,13 +413,8 @@ fn spawn(command: &mut Command) -> Child {
 }
 
 /// Says that tests are skipped, past the harness of tests, which shows nothing of a test that passes.
-fn say_skipped() {
-    let program = program();
-    let skipped = format!(
-        "SKIPPED: tests on an injected clock: {} reads the time by the processor's counter. Build it with \
-         CFLAGS=-DNO_PROCESSOR_CLOCK, or name another server in LOCKAGE_REDIS_SERVER\n",
-        program.display()
-    );
+fn say_skipped(what: &str) {
+    let skipped = format!("SKIPPED: {what}\n");
     std::io::stderr().write_all(skipped.as_bytes()).expect("standard error is open");
 }
 

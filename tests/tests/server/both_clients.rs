@@ -20,11 +20,11 @@ const LIMITS: [&str; 6] = [
     "leaky-bucket 7/60s queue 7",
 ];
 
-fn redis_rs(server: &Server) -> RedisStore<lockage_redis_rs::Reconnecting> {
+fn redis_rs(server: &Server) -> RedisStore {
     RedisStore::connect(redis::Client::open(server.url()).unwrap())
 }
 
-fn fred(server: &Server) -> FredStore<lockage_fred::Reconnecting> {
+fn fred(server: &Server) -> FredStore {
     FredStore::connect(Config::from_url(&server.url()).unwrap())
 }
 

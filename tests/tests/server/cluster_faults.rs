@@ -98,6 +98,36 @@ mod redis_rs {
     }
 }
 
+/// For callers that block: each has a connection of its own, which is made anew after a redirection.
+mod redis_rs_blocking {
+    use lockage_redis_rs::BlockingRedisStore;
+    use lockage_tests::blocking::Blocking;
+    use redis::cluster::ClusterClientBuilder;
+
+    use super::*;
+
+    struct This;
+
+    impl Client for This {
+        const NAME: &'static str = "redis-rs (blocking)";
+
+        fn store(cluster: &Cluster) -> impl Store + Clone + 'static {
+            let builder = ClusterClientBuilder::new(cluster.urls());
+            Blocking::new(BlockingRedisStore::cluster(builder).unwrap())
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn has_a_slot_moved() {
+        slot_moved::<This>().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn is_failed_over_by_hand() {
+        failed_over_by_hand::<This>().await;
+    }
+}
+
 mod fred {
     use ::fred::types::config::Config;
     use lockage_fred::FredStore;

@@ -141,7 +141,7 @@ fn a_call_outside_of_tokio_is_not_done() {
     let server = Server::start();
     let store = FredStore::connect(Config::from_url(&server.url()).unwrap());
     let key = Key::new("lock", "id").unwrap();
-    let outside = |store: FredStore<lockage_fred::Reconnecting>| {
+    let outside = |store: FredStore| {
         let calls = limiter(store.clone());
         let error = pollster::block_on(store_error(&calls)).to_string();
         assert!(error.contains("outside of a tokio runtime"), "{error}");

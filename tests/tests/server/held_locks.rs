@@ -15,11 +15,11 @@ use redis::AsyncCommands;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn redis_rs(server: &Server) -> RedisStore<lockage_redis_rs::Reconnecting> {
+fn redis_rs(server: &Server) -> RedisStore {
     RedisStore::connect(redis::Client::open(server.url()).unwrap())
 }
 
-fn fred(server: &Server) -> FredStore<lockage_fred::Reconnecting> {
+fn fred(server: &Server) -> FredStore {
     FredStore::connect(Config::from_url(&server.url()).unwrap())
 }
 

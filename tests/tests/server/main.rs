@@ -1,9 +1,9 @@
 //! Tests that start real servers, each its own on free ports.
 
+mod addresses;
 mod both_clients;
 mod cluster_faults;
 mod coalescing;
-mod deadpool;
 mod faults;
 mod fred;
 mod harness;
@@ -11,6 +11,7 @@ mod held_locks;
 mod injected_clock;
 mod limiter_scripts;
 mod notifications;
+mod pools;
 mod prefetch;
 mod redis_failures;
 mod replicated;

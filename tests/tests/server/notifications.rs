@@ -19,11 +19,11 @@ use redis::Connection;
 const BOUND: Duration = Duration::from_millis(100);
 const DEADLINE: Duration = Duration::from_secs(60);
 
-fn redis_rs(server: &Server) -> RedisStore<lockage_redis_rs::Reconnecting> {
+fn redis_rs(server: &Server) -> RedisStore {
     RedisStore::connect(redis::Client::open(server.url()).unwrap())
 }
 
-fn fred(server: &Server) -> FredStore<lockage_fred::Reconnecting> {
+fn fred(server: &Server) -> FredStore {
     FredStore::connect(Config::from_url(&server.url()).unwrap())
 }
 

@@ -37,11 +37,11 @@ fn acquire(id: u128) -> Operation {
     lock().acquire(OwnerId::from_u128(id), HoldId::from_u128(id), Timestamp::MAX)
 }
 
-fn redis_rs(url: &str) -> RedisStore<lockage_redis_rs::Reconnecting> {
+fn redis_rs(url: &str) -> RedisStore {
     RedisStore::connect(redis::Client::open(url).unwrap())
 }
 
-fn fred(url: &str) -> FredStore<lockage_fred::Reconnecting> {
+fn fred(url: &str) -> FredStore {
     FredStore::connect(Config::from_url(url).unwrap())
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The servers keep their own time here, and the caller's clock decides.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::fred::types::config::Config;
@@ -31,11 +31,19 @@ async fn run<S: Store + 'static>(name: &str, store: impl FnOnce(Arc<dyn Clock>) 
     stores::run(name, store, &set_us).await;
 }
 
-/// The client's configuration for these nodes, by a URL of this kind.
-fn fred(scheme: &str, urls: &[String], more: &str) -> Config {
+/// The address of these nodes, with this scheme.
+fn address(scheme: &str, urls: &[String], more: &str) -> String {
     let nodes: Vec<&str> = urls.iter().map(|url| url.trim_start_matches("redis://")).collect();
-    let url = format!("{scheme}://{}?node={}{more}", nodes[0], nodes[1..].join("&node="));
-    Config::from_url(&url).unwrap()
+    format!("{scheme}://{}?node={}{more}", nodes[0], nodes[1..].join("&node="))
+}
+
+fn cluster(all: &Cluster) -> String {
+    address("redis-cluster", &all.urls(), "")
+}
+
+fn sentinels(all: &Sentinels) -> String {
+    let service = format!("&sentinelServiceName={}", all.service_name());
+    address("redis-sentinel", &all.sentinel_urls(), &service)
 }
 
 fn redis(server: &Server) -> Client {
@@ -50,14 +58,14 @@ fn sentinel_client(all: &Sentinels) -> SentinelClient {
 #[tokio::test]
 async fn redis_rs_cluster_of_six() {
     let all = Cluster::start();
-    let store = RedisStore::cluster(ClusterClientBuilder::new(all.urls())).unwrap();
+    let store = RedisStore::open(&cluster(&all)).unwrap();
     run("cluster", |clock| store.with_clock(clock, SKEW)).await;
 }
 
 #[tokio::test]
 async fn redis_rs_sentinel() {
     let all = Sentinels::start();
-    let store = RedisStore::sentinel(sentinel_client(&all));
+    let store = RedisStore::open(&sentinels(&all)).unwrap();
     run("sentinel", |clock| store.with_clock(clock, SKEW)).await;
 }
 
@@ -71,37 +79,42 @@ fn redis_rs_sync() {
 #[test]
 fn redis_rs_sync_sentinel() {
     let all = Sentinels::start();
-    let store = BlockingRedisStore::new(Mutex::new(sentinel_client(&all)));
+    let store = BlockingRedisStore::sentinel(sentinel_client(&all));
     pollster::block_on(run("sync sentinel", |clock| Blocking::new(store.with_clock(clock, SKEW))));
+}
+
+#[test]
+fn redis_rs_sync_cluster() {
+    let all = Cluster::start();
+    let store = BlockingRedisStore::open(&cluster(&all)).unwrap();
+    pollster::block_on(run("sync cluster", |clock| Blocking::new(store.with_clock(clock, SKEW))));
 }
 
 #[tokio::test]
 async fn fred_cluster_of_six() {
     let all = Cluster::start();
-    let store = FredStore::connect(fred("redis-cluster", &all.urls(), ""));
+    let store = FredStore::open(&cluster(&all)).unwrap();
     run("fred cluster", |clock| store.with_clock(clock, SKEW)).await;
 }
 
 #[tokio::test]
 async fn fred_sentinel() {
     let all = Sentinels::start();
-    let service = format!("&sentinelServiceName={}", all.service_name());
-    let store = FredStore::connect(fred("redis-sentinel", &all.sentinel_urls(), &service));
+    let store = FredStore::open(&sentinels(&all)).unwrap();
     run("fred sentinel", |clock| store.with_clock(clock, SKEW)).await;
 }
 
 #[test]
 fn fred_cluster_in_async_std() {
     let all = Cluster::start();
-    let store = FredStore::connect(fred("redis-cluster", &all.urls(), ""));
+    let store = FredStore::open(&cluster(&all)).unwrap();
     async_std::task::block_on(run("fred cluster", |clock| store.with_clock(clock, SKEW)));
 }
 
 #[test]
 fn fred_sentinel_in_async_std() {
     let all = Sentinels::start();
-    let service = format!("&sentinelServiceName={}", all.service_name());
-    let store = FredStore::connect(fred("redis-sentinel", &all.sentinel_urls(), &service));
+    let store = FredStore::open(&sentinels(&all)).unwrap();
     async_std::task::block_on(run("fred sentinel", |clock| store.with_clock(clock, SKEW)));
 }
 

@@ -1,0 +1,100 @@
+//! Stores by the addresses of configurations: a user, a database, a socket, TLS. Sentinels and clusters are in
+//! `topologies`.
+
+use std::process::Command;
+use std::time::Duration;
+
+use lockage::{BlockingLimiter, Error, Limiter, Store, StoreError, limit};
+use lockage_fred::FredStore;
+use lockage_redis_rs::{BlockingRedisStore, RedisStore};
+use lockage_tests::server::Server;
+
+/// Asks by each client for the one request that this id has, and tells which one was admitted: all of one server
+/// share the key.
+async fn admitted(address: &str) -> Vec<bool> {
+    let limit = limit!("fixed-window 1/h");
+    let redis_rs = Limiter::new(RedisStore::open(address).unwrap(), limit);
+    let fred = Limiter::new(FredStore::open(address).unwrap(), limit);
+    let store = BlockingRedisStore::open(address).unwrap();
+    let blocking = BlockingLimiter::new(store, limit, Duration::from_secs(5));
+    let decisions = [
+        redis_rs.try_acquire("id", 1).await,
+        fred.try_acquire("id", 1).await,
+        tokio::task::spawn_blocking(move || blocking.try_acquire("id", 1)).await.unwrap(),
+    ];
+    decisions.into_iter().map(|decision| decision.unwrap().is_allowed()).collect()
+}
+
+#[tokio::test]
+async fn a_user_a_database_and_a_socket_stand_in_an_address() {
+    let server = Server::start();
+    redis::cmd("ACL")
+        .arg(&["SETUSER", "lock", "on", ">s3cret", "~*", "&*", "+@all"])
+        .exec(&mut server.connection())
+        .unwrap();
+    let once = vec![true, false, false];
+    assert_eq!(admitted(&server.url()).await, once);
+    // Another database has other keys.
+    let port = server.port();
+    assert_eq!(admitted(&format!("redis://lock:s3cret@127.0.0.1:{port}/3")).await, once);
+    assert_eq!(admitted(&server.unix_url()).await, [false; 3], "it is the first server");
+    let wrong = format!("redis://lock:wr0ng@127.0.0.1:{port}");
+    not_done(RedisStore::open(&wrong).unwrap(), "wr0ng").await;
+    not_done(FredStore::open(&wrong).unwrap(), "wr0ng").await;
+}
+
+/// Asserts that a call was not done, and that its error does not tell the secret.
+async fn not_done(store: impl Store, secret: &str) {
+    let error = Limiter::new(store, limit!("fixed-window 1/h")).try_acquire("id", 1).await;
+    let Err(Error::Store(error @ StoreError::NotDone(_))) = error else { panic!("{error:?}") };
+    assert!(!error.to_string().contains(secret), "{error}");
+}
+
+/// Clients trust what the system trusts, which a variable of the process can replace: so this is asked for by a
+/// process of its own.
+#[tokio::test]
+async fn tls_is_spoken_with_a_server_that_is_trusted() {
+    let Some(server) = Server::with_tls() else { return };
+    let authority = concat!(env!("CARGO_MANIFEST_DIR"), "/certificates/authority.pem");
+    let served = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "addresses::served_by_tls", "--ignored", "--nocapture"])
+        .env("SSL_CERT_FILE", authority)
+        .env("LOCKAGE_TLS_ADDRESS", server.tls_address())
+        .output()
+        .unwrap();
+    assert!(served.status.success(), "{}", String::from_utf8_lossy(&served.stdout));
+    // Here nobody vouches for it.
+    not_done(RedisStore::open(&server.tls_address()).unwrap(), "secret").await;
+    not_done(FredStore::open(&server.tls_address()).unwrap(), "secret").await;
+}
+
+#[tokio::test]
+#[ignore = "run by `tls_is_spoken_with_a_server_that_is_trusted`"]
+async fn served_by_tls() {
+    let address = std::env::var("LOCKAGE_TLS_ADDRESS").expect("the address of a server");
+    assert_eq!(admitted(&address).await, [true, false, false]);
+}
+
+#[test]
+fn an_address_that_is_none_says_what_is_right() {
+    for (address, right) in [
+        ("", "redis://user:password@host:6379/0"),
+        ("127.0.0.1:6379", "redis://user:password@host:6379/0"),
+        ("http://u:s3cret@host", "redis://user:password@host:6379/0"),
+        ("redis-ring://u:s3cret@host", "redis://user:password@host:6379/0"),
+        ("redis-sentinel://u:s3cret@host", "sentinelServiceName"),
+        ("redis-cluster://u:s3cret@host:1?nodes=host:2", "node=host:port"),
+        ("redis-cluster://u:s3cret@host:1?node=host", "host:port"),
+        ("redis://u:s3cret@host/first", "Invalid database number"),
+    ] {
+        let error = RedisStore::open(address).unwrap_err().to_string();
+        assert!(error.contains(right) && !error.contains("s3cret"), "{address}: {error}");
+        let blocking = BlockingRedisStore::open(address).unwrap_err().to_string();
+        assert_eq!(error, blocking);
+    }
+    for address in ["", "127.0.0.1:6379", "http://u:s3cret@host"] {
+        let error = FredStore::open(address).unwrap_err().to_string();
+        assert!(error.contains("redis://user:password@host:6379/0"), "{address}: {error}");
+        assert!(!error.contains("s3cret"), "{error}");
+    }
+}
