@@ -13,8 +13,7 @@
 //! assert!(script.source().contains("KEYS[1]"));
 //! ```
 //!
-//! To use the scripts from another language, print them whole:
-//! `cargo run -p lockage-lua --example print token_bucket_acquire`.
+//! The repository has each script whole, for other languages, in `vectors/scripts`.
 
 mod algorithm;
 mod constants;

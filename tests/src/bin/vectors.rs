@@ -1,11 +1,10 @@
-//! Writes the portable vectors: `cargo run -p lockage-tests --bin vectors`
+//! Writes the portable vectors, and the scripts that they are of: `cargo run -p lockage-tests --bin vectors`
 
-use std::path::Path;
+use lockage_tests::vectors::{files, folder, write_scripts};
 
 fn main() -> std::io::Result<()> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../vectors");
-    for (name, contents) in lockage_tests::vectors::files() {
-        std::fs::write(folder.join(name), contents)?;
+    for (name, contents) in files() {
+        std::fs::write(folder().join(name), contents)?;
     }
-    Ok(())
+    write_scripts(&folder())
 }

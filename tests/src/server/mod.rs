@@ -34,7 +34,7 @@ use tempfile::TempDir;
 
 pub use clock::VirtualClock;
 pub use cluster::Cluster;
-pub use program::program;
+pub use program::{major_version, program};
 pub use proxy::Proxy;
 pub use sentinels::Sentinels;
 
@@ -334,7 +334,7 @@ impl Server {
         if setup.tls {
             command.arg("--tls-port").arg((port + ports::BUS_OFFSET).to_string());
         }
-        if program::major_version() >= 7 {
+        if major_version() >= 7 {
             command.args(["--enable-debug-command", "local"]);
         }
         if let Some(clock) = setup.clock {
@@ -412,10 +412,10 @@ fn spawn(command: &mut Command) -> Child {
     command.spawn().unwrap_or_else(|error| program::does_not_run(&error))
 }
 
-/// Says that tests are skipped, past the harness of tests, which shows nothing of a test that passes.
-fn say_skipped(what: &str) {
-    let skipped = format!("SKIPPED: {what}\n");
-    std::io::stderr().write_all(skipped.as_bytes()).expect("standard error is open");
+/// Says what is skipped and why, past the harness of tests, which shows nothing of a test that passes.
+pub fn say_skipped(what: &str) {
+    let line = format!("SKIPPED: {what}\n");
+    std::io::stderr().write_all(line.as_bytes()).expect("standard error is open");
 }
 
 /// The number after `label`; nothing was counted where there is none.

@@ -29,8 +29,12 @@ pub fn program() -> PathBuf {
         })
 }
 
-/// The first number of the server's version, as `--version` prints it (`v=7.0.15`).
-pub(super) fn major_version() -> u32 {
+/// Returns the first number of the server's version, as `--version` prints it (`v=7.0.15`).
+///
+/// # Panics
+///
+/// When there is no server, or it does not print one.
+pub fn major_version() -> u32 {
     static VERSION: OnceLock<u32> = OnceLock::new();
     *VERSION.get_or_init(|| {
         let output = Command::new(program()).arg("--version").output();

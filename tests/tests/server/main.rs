@@ -19,4 +19,5 @@ mod sentinel_faults;
 mod stores;
 mod three_way;
 mod topologies;
+mod vectors;
 mod wake_ups;

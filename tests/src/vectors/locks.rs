@@ -1,0 +1,234 @@
+//! Stories of locks, semaphores, latches and fenced values.
+
+use std::time::Duration;
+
+use lockage_core::Timestamp;
+use lockage_core::fenced::{FencedPeek, FencedRead, FencedWrite};
+use lockage_core::latch::{Latch, OperationId};
+use lockage_core::lock::{HoldId, Lock, OwnerId};
+use lockage_core::rw_lock::{Mode, RwLock};
+use lockage_core::semaphore::{PermitId, Semaphore};
+use serde_json::Value;
+
+use super::{START_US, told};
+
+/// A second, in microseconds.
+const S: u64 = 1_000_000;
+
+const LEASE: Duration = Duration::from_secs(30);
+const REMEMBER: Duration = Duration::from_secs(60);
+const SPAN: Duration = Duration::from_secs(10);
+
+const ALICE: OwnerId = OwnerId::from_u128(0xA11CE << 96);
+const BOB: OwnerId = OwnerId::from_u128(0xB0B);
+const CAROL: OwnerId = OwnerId::from_u128(0xCA401);
+
+/// The name of each file, and its vectors.
+pub(super) fn stories() -> Vec<(&'static str, Vec<Value>)> {
+    vec![
+        ("lock", [lock(), queue()].concat()),
+        ("rw-lock", rw_lock()),
+        ("semaphore", semaphore()),
+        ("latch", latch()),
+        ("fenced", fenced()),
+    ]
+}
+
+const LOCK: &str = "lock, lease 30s, operations remembered for 60s";
+
+fn id(number: u128) -> HoldId {
+    HoldId::from_u128(number << 64 | 7)
+}
+
+fn lock() -> Vec<Value> {
+    let lock = Lock::new(LEASE, REMEMBER).expect("in range");
+    let not_after = Timestamp::from_micros(START_US + 50 * S).expect("in range");
+    let acquire = |owner, number| lock.acquire(owner, id(number), not_after);
+    let bobs = START_US + 45 * S;
+    told(
+        LOCK,
+        &[
+            (0, "inspect", &lock.inspect()),
+            (0, "acquire by alice", &acquire(ALICE, 1)),
+            (0, "acquire by alice, repeated", &acquire(ALICE, 1)),
+            (0, "acquire by bob", &acquire(BOB, 2)),
+            (10 * S, "re-enter by alice", &acquire(ALICE, 3)),
+            (10 * S, "renew by bob", &lock.renew(BOB, None)),
+            (15 * S, "renew by alice", &lock.renew(ALICE, Some(START_US))),
+            (15 * S, "renew of another grant", &lock.renew(ALICE, Some(1))),
+            (15 * S, "release by bob of alice's hold", &lock.release(BOB, id(1))),
+            (15 * S, "release by alice of her first hold", &lock.release(ALICE, id(1))),
+            (15 * S, "the same, repeated", &lock.release(ALICE, id(1))),
+            (15 * S, "acquire of the hold that has ended", &acquire(ALICE, 1)),
+            (15 * S, "release of a hold that is not there", &lock.release(ALICE, id(2))),
+            (15 * S, "inspect", &lock.inspect()),
+            (45 * S - 1, "acquire by bob in the lease's last tick", &acquire(BOB, 8)),
+            (45 * S, "release by alice after the lease", &lock.release(ALICE, id(3))),
+            (45 * S, "acquire by alice of what the lease ended", &acquire(ALICE, 3)),
+            (45 * S, "acquire by bob after the lease", &acquire(BOB, 10)),
+            (45 * S, "re-enter by bob", &acquire(BOB, 11)),
+            (45 * S, "break of another grant", &lock.force_release(START_US)),
+            (45 * S, "break of bob's grant", &lock.force_release(bobs)),
+            (45 * S, "the same, repeated", &lock.force_release(bobs)),
+            (25 * S, "acquire by alice on a clock that went back", &acquire(ALICE, 13)),
+            (50 * S + 1, "acquire that comes too late", &acquire(ALICE, 14)),
+            (110 * S + 1, "inspect when all is forgotten", &lock.inspect()),
+        ],
+    )
+}
+
+/// A lock whose holder has a label, and the waiters for it in line.
+fn queue() -> Vec<Value> {
+    let lock = Lock::new(LEASE, REMEMBER).expect("in range");
+    let ask = |owner, number| lock.acquire(owner, id(number), Timestamp::MAX);
+    let label = "web-1/4711".parse().expect("a label");
+    told(
+        LOCK,
+        &[
+            (0, "acquire by alice, with a label", &ask(ALICE, 1).labelled(label)),
+            (0, "acquire by bob, waiting for 10s", &ask(BOB, 2).waiting(SPAN)),
+            (S, "acquire by bob, in line for 10s", &ask(BOB, 3).queued(SPAN)),
+            (S, "acquire by carol, in line for 10s", &ask(CAROL, 4).queued(SPAN)),
+            (S, "renew by alice", &lock.renew(ALICE, None)),
+            (S, "renew by alice of another grant", &lock.renew(ALICE, Some(1))),
+            (S, "renew by bob, who waits", &lock.renew(BOB, None)),
+            (S, "inspect", &lock.inspect()),
+            (6 * S, "acquire by bob again, within half of 10s", &ask(BOB, 5).queued(SPAN)),
+            (6 * S + 1, "acquire by bob again, beyond half of 10s", &ask(BOB, 6).queued(SPAN)),
+            (6 * S + 1, "release by alice", &lock.release(ALICE, id(1))),
+            (6 * S + 1, "acquire by alice, who is not next", &ask(ALICE, 8)),
+            (6 * S + 1, "acquire by carol, who is not next", &ask(CAROL, 9).queued(SPAN)),
+            (6 * S + 1, "withdraw of bob", &lock.withdraw(BOB)),
+            (6 * S + 1, "withdraw of bob, repeated", &lock.withdraw(BOB)),
+            (6 * S + 1, "acquire by carol, who is next", &ask(CAROL, 10).queued(SPAN)),
+            (6 * S + 1, "acquire by bob, in line for 10s", &ask(BOB, 11).queued(SPAN)),
+            (6 * S + 1, "re-enter by carol", &ask(CAROL, 12)),
+            (36 * S + 1, "renew by carol after the lease", &lock.renew(CAROL, None)),
+            (36 * S + 1, "withdraw of alice, who has no place", &lock.withdraw(ALICE)),
+            (36 * S + 1, "acquire by alice, when bob's place has ended", &ask(ALICE, 13)),
+            (96 * S + 1, "withdraw of bob when all is forgotten", &lock.withdraw(BOB)),
+        ],
+    )
+}
+
+fn rw_lock() -> Vec<Value> {
+    let lock = RwLock::new(LEASE, REMEMBER).expect("in range");
+    let not_after = Timestamp::from_micros(START_US + 60 * S).expect("in range");
+    let read = |owner, number| lock.read(owner, id(number), not_after);
+    let write = |owner, number| lock.write(owner, id(number), not_after);
+    let release = |owner, mode, number| lock.release(owner, mode, id(number));
+    told(
+        "read-write lock, lease 30s, releases remembered for 60s",
+        &[
+            (0, "inspect", &lock.inspect()),
+            (0, "read by alice", &read(ALICE, 1)),
+            (0, "read by alice, repeated", &read(ALICE, 1)),
+            (0, "read by bob", &read(BOB, 2)),
+            (0, "write by alice, who is not the only reader", &write(ALICE, 3)),
+            (S, "write by carol, waiting for 10s", &write(CAROL, 4).waiting(SPAN)),
+            (S, "read by carol, while a writer waits", &read(CAROL, 5)),
+            (2 * S, "release by bob of alice's hold", &release(BOB, Mode::Read, 1)),
+            (2 * S, "release by bob", &release(BOB, Mode::Read, 2)),
+            (2 * S, "release by bob, repeated", &release(BOB, Mode::Read, 2)),
+            (2 * S, "write by alice, who is the only reader", &write(ALICE, 6)),
+            (3 * S, "renew by alice of what she writes", &lock.renew(ALICE, Mode::Write, None)),
+            (3 * S, "renew of another grant", &lock.renew(ALICE, Mode::Read, Some(1))),
+            (3 * S, "renew by bob", &lock.renew(BOB, Mode::Read, None)),
+            (3 * S, "read by bob, while alice writes", &read(BOB, 7)),
+            (3 * S, "inspect", &lock.inspect()),
+            (33 * S, "release by alice after the lease", &release(ALICE, Mode::Write, 6)),
+            (33 * S, "write by carol after the lease", &write(CAROL, 8)),
+            (60 * S + 1, "read that comes too late", &read(BOB, 9)),
+            (200 * S, "inspect when all is forgotten", &lock.inspect()),
+        ],
+    )
+}
+
+fn semaphore() -> Vec<Value> {
+    let semaphore = Semaphore::new(3, LEASE, REMEMBER).expect("in range");
+    let not_after = Timestamp::from_micros(START_US + 60 * S).expect("in range");
+    let [first, second, third] = [1, 2, 3].map(|number| PermitId::from_u128(number << 64 | 7));
+    let acquire = |id, count| semaphore.acquire(id, count, not_after).expect("above 0");
+    told(
+        "semaphore of 3, lease 30s, releases remembered for 60s",
+        &[
+            (0, "inspect", &semaphore.inspect()),
+            (0, "acquire 2", &acquire(first, 2)),
+            (0, "acquire 2, repeated", &acquire(first, 2)),
+            (0, "acquire 1 under the id of 2", &acquire(first, 1)),
+            (S, "acquire 1 more", &acquire(second, 1)),
+            (S, "acquire 1, which does not fit", &acquire(third, 1)),
+            (S, "acquire 1, waiting for 10s", &acquire(third, 1).waiting(SPAN)),
+            (S, "acquire 4, which never fits", &acquire(third, 4)),
+            (2 * S, "renew", &semaphore.renew(first, None)),
+            (2 * S, "renew of another grant", &semaphore.renew(first, Some(1))),
+            (2 * S, "renew of what is not held", &semaphore.renew(third, None)),
+            (2 * S, "inspect", &semaphore.inspect()),
+            (3 * S, "release", &semaphore.release(second, None)),
+            (3 * S, "release, repeated", &semaphore.release(second, None)),
+            (3 * S, "acquire of what was released", &acquire(second, 1)),
+            (3 * S, "release of what is not held", &semaphore.release(third, None)),
+            (3 * S, "release of another grant", &semaphore.release(first, Some(1))),
+            (32 * S, "release after the lease", &semaphore.release(first, None)),
+            (32 * S, "acquire 3 after the lease", &acquire(third, 3)),
+            (60 * S + 1, "acquire that comes too late", &acquire(first, 1)),
+            (200 * S, "inspect when all is forgotten", &semaphore.inspect()),
+        ],
+    )
+}
+
+fn latch() -> Vec<Value> {
+    let latch = Latch::new(Duration::from_secs(60)).expect("in range");
+    let id = OperationId::from_u128;
+    let set = |count, number| latch.set(count, id(number)).expect("above 0");
+    let count_down = |count, number| latch.count_down(count, id(number)).expect("above 0");
+    told(
+        "latch, kept for 60s",
+        &[
+            (0, "inspect", &latch.inspect()),
+            (0, "reset of what was never set", &latch.reset()),
+            (0, "count down of what was never set", &count_down(1, 1)),
+            (0, "set to 3", &set(3, 2)),
+            (0, "set to 3, repeated", &set(3, 2)),
+            (0, "set to 3, by another", &set(3, 3)),
+            (S, "count down by 1", &count_down(1, 4)),
+            (S, "count down by 1, repeated", &count_down(1, 4)),
+            (S, "count down by 2 under the id of 1", &count_down(2, 4)),
+            (S, "inspect", &latch.inspect()),
+            (2 * S, "count down by 5, of which 2 are left", &count_down(5, 5)),
+            (2 * S, "inspect when it is open", &latch.inspect()),
+            (3 * S, "set to 1 again", &set(1, 6)),
+            (3 * S, "reset", &latch.reset()),
+            (3 * S, "reset, repeated", &latch.reset()),
+            (4 * S, "set to 2", &set(2, 7)),
+            (64 * S, "inspect when it is forgotten", &latch.inspect()),
+            (64 * S, "count down when it is forgotten", &count_down(1, 8)),
+        ],
+    )
+}
+
+fn fenced() -> Vec<Value> {
+    let keep = Duration::from_secs(60);
+    let write = |token, value| FencedWrite::new(token, value, keep).expect("in range");
+    let read = |token| FencedRead::new(token, keep).expect("in range");
+    told(
+        "fenced value, kept for 60s",
+        &[
+            (0, "read under token 1, when there is none", &read(1)),
+            (0, "peek", &FencedPeek),
+            (0, "write under token 5", &write(5, "a value")),
+            (S, "write under token 5, repeated", &write(5, "a value")),
+            (S, "write under token 4", &write(4, "too old")),
+            (S, "read under token 4", &read(4)),
+            (S, "read under token 5", &read(5)),
+            (S, "read under token 7", &read(7)),
+            (S, "write under token 5, which is too old by now", &write(5, "too old")),
+            (2 * S, "write of nothing under token 7", &write(7, "")),
+            (2 * S, "peek", &FencedPeek),
+            (2 * S, "write of other than ASCII under token 8", &write(8, "größer\n")),
+            (62 * S - 1, "read under token 8 in the last tick", &read(8)),
+            (200 * S, "write under token 1, when all is forgotten", &write(1, "new")),
+            (260 * S, "peek when all is forgotten", &FencedPeek),
+        ],
+    )
+}
