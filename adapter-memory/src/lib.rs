@@ -55,9 +55,15 @@ fn grace_before(now: Timestamp) -> Timestamp {
     Timestamp::from_micros(micros).unwrap_or(Timestamp::EPOCH)
 }
 
+#[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
+type UsualClock = SystemClock;
+/// Where there is no system to ask, callers bring a clock.
+#[cfg(all(target_arch = "wasm32", target_os = "unknown"))]
+type UsualClock = std::sync::Arc<dyn Clock>;
+
 /// A store of records in this process. Clones share them.
 #[derive(Clone)]
-pub struct MemoryStore<C> {
+pub struct MemoryStore<C = UsualClock> {
     shards: Arc<Shards<Records, Entry>>,
     channels: Subscriptions,
     clock: C,

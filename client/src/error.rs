@@ -45,6 +45,9 @@ pub enum Error {
     /// same, it could last for ever. Nothing was changed.
     #[error("others read as well: give the read back before you wait to write")]
     Upgrade,
+    /// The locks were closed: see [`Locks::close`](crate::Locks::close). Nothing was sent.
+    #[error("these locks are closed, and acquire nothing any more")]
+    Closed,
     /// No grant came before its lease had ended, in one attempt or in several in a row. What was granted is given
     /// back.
     #[error(

@@ -22,7 +22,7 @@
 //! was not done. On such a store a limiter can wait for a permit ([`Limiter::acquire_within`]), make
 //! retries harmless ([`Limiter::with_idempotency`]) and go on without its store
 //! ([`Limiter::with_fallback`]), and answer by itself what is known to be denied
-//! ([`Limiter::with_deny_cache`]). Callers that block take a `BlockingLimiter`. Where many ask for one id
+//! ([`Limiter::with_deny_cache`]). Callers that block take a `BlockingLimiter` and `BlockingLocks`. Where many ask for one id
 //! at once, [`Limiter::with_coalescing`] puts their requests into one call, and [`Limiter::with_prefetch`] takes permits
 //! ahead.
 //!
@@ -86,7 +86,10 @@ mod sync;
 
 pub use any_store::AnyStore;
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
-pub use blocking::BlockingLimiter;
+pub use blocking::{
+    BlockingGuard, BlockingHandle, BlockingLatch, BlockingLimiter, BlockingLock, BlockingLocks,
+    BlockingMany, BlockingManyGuard, BlockingRwLock, BlockingSemaphore,
+};
 pub use error::{Error, StoreError};
 pub use key::Key;
 pub use limiter::{Fallback, Limiter};

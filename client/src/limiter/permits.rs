@@ -78,7 +78,7 @@ impl Permits {
         let now = (self.now)();
         let node = shard.keys.get_or_insert_mut_ref(key, Node::default);
         let Some(config) = node.under(limit, &self.prefetch) else { return Step::Alone };
-        match node.held.next(&config, cost, may_wait && self.prefetch.others_wait, now) {
+        match node.held.next(&config, cost, may_wait, now) {
             Next::Spent { left } => {
                 let decision = node.spent(limit, left, now);
                 shard.told.count(cost);

@@ -43,7 +43,6 @@ pub struct Prefetch {
     pub(super) permits: u64,
     pub(super) lease: Duration,
     pub(super) max_keys: usize,
-    pub(super) others_wait: bool,
 }
 
 impl Prefetch {
@@ -52,19 +51,13 @@ impl Prefetch {
     ///
     /// The lease should be some times as long as a call takes, since an answer that takes longer is worth nothing.
     pub fn new(permits: u64, lease: Duration) -> Self {
-        Prefetch { permits, lease, max_keys: MAX_KEYS, others_wait: true }
+        Prefetch { permits, lease, max_keys: MAX_KEYS }
     }
 
     /// Holds permits of at most so many ids (at least 1), about 250 bytes each. Where there are more, the least
     /// recently used are dropped, and what was held of them is wasted.
     pub fn with_max_keys(self, max_keys: usize) -> Self {
         Prefetch { max_keys, ..self }
-    }
-
-    /// For callers that block: none waits for what another one has asked for.
-    #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
-    pub(crate) fn without_waiting(self) -> Self {
-        Prefetch { others_wait: false, ..self }
     }
 }
 

@@ -16,7 +16,7 @@ use super::call::{
 };
 use super::idempotency::random_id;
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
-use crate::blocking::{BlockingLimiter, ready};
+use crate::blocking::{BlockingLimiter, block_on};
 use crate::error::Error;
 use crate::retry_store::HasTimeout;
 use crate::runtime::Runtime;
@@ -55,7 +55,7 @@ macro_rules! verbs {
                 /// # Errors
                 /// [`Error`].
                 pub fn $verb(&self $(, $argument: $type)*) -> $result {
-                    ready(self.limiter().$verb($($argument),*))
+                    block_on(self.limiter().$verb($($argument),*))
                 }
             )*)*
         }

@@ -100,6 +100,11 @@ where
         run_until(pin!(self.lost()), work).await
     }
 
+    /// Returns whether it is lost: see [`LockGuard::time_left`] for why, and [`LockGuard::lost`] to wait for it.
+    pub fn is_lost(&self) -> bool {
+        self.time_left().is_err()
+    }
+
     /// Returns how long it is sure to be held from now on, if it is not renewed before.
     ///
     /// # Errors

@@ -63,6 +63,15 @@ impl<G> TryLock<G> {
             TryLock::Busy(_) => None,
         }
     }
+
+    /// Returns this outcome with another guard in place of this one.
+    #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
+    pub(crate) fn map<T>(self, of: impl FnOnce(G) -> T) -> TryLock<T> {
+        match self {
+            TryLock::Taken(guard) => TryLock::Taken(of(guard)),
+            TryLock::Busy(busy) => TryLock::Busy(busy),
+        }
+    }
 }
 
 impl<S, R, K> Handle<S, R, K>
@@ -209,7 +218,7 @@ where
         owner: OwnerId,
         next: NextAttempt,
     ) -> Result<Result<LockGuard<S, R>, Denied>, Error> {
-        self.manager.ensure_running();
+        let _attempt = self.manager.begin_attempt().ok_or(Error::Closed)?;
         let (manager, request) = (&self.manager, self.request(owner));
         let sent = manager.runtime().now();
         // A call that has timed out may still arrive; its lease begins then.
@@ -231,9 +240,11 @@ where
             Err(refusal) => return denied(refusal),
         };
         let guard = LockGuard::new(manager, &self.key, request, &grant, sent);
-        if guard.deadline().is_err() {
+        match guard.deadline() {
+            Ok(_) => {}
+            Err(Loss::Closed) => return Err(Error::Closed),
             // The answer took longer than the lease. The guard, dropped, releases it.
-            return denied(Refusal::TOO_LATE);
+            Err(_) => return denied(Refusal::TOO_LATE),
         }
         if let Some(confirm) = &self.options.confirm {
             let shortfall = confirm(self.key.clone(), request, guard.token()).await?;

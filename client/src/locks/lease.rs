@@ -20,6 +20,9 @@ pub enum Loss {
     /// The holder now, if there is one.
     #[error("the lock was lost: the store knows of no such grant")]
     Refused(Option<Holder>),
+    /// The locks were closed ([`Locks::close`](super::Locks::close)), and it was given back.
+    #[error("the lock was lost: its locks were closed")]
+    Closed,
     /// It was held for its longest time.
     #[error("the lock was lost: it was held for as long as it may be")]
     HeldTooLong,

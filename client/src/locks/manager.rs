@@ -30,6 +30,8 @@ pub(super) struct Shared<S, R> {
     state: Mutex<State>,
     /// The task has something new to do.
     pub(super) news: Event,
+    /// The task has ended.
+    ended: Event,
 }
 
 #[derive(Default)]
@@ -38,8 +40,10 @@ pub(super) struct State {
     pub(super) renewals: Renewals<u64>,
     pub(super) leases: HashMap<u64, Held>,
     pub(super) pending: Vec<PendingRelease>,
-    /// No handle and no guard is left.
-    pub(super) is_closed: bool,
+    /// Nothing more is acquired: it was closed, or no handle and no guard is left.
+    is_closed: bool,
+    /// How many attempts to acquire something are under way.
+    attempts: usize,
     is_running: bool,
     next_id: u64,
     /// Of the latest reply: when it was asked for, and the store's time.
@@ -74,8 +78,8 @@ pub(super) enum Pending {
 
 impl<S, R> LeaseManager<S, R> {
     pub(super) fn new(store: RetryStore<S, R>, lock: Lock, longest: Option<Duration>) -> Arc<Self> {
-        let (state, news) = (Mutex::new(State::default()), Event::new());
-        Arc::new(LeaseManager(Arc::new(Shared { store, lock, longest, state, news })))
+        let (state, news, ended) = (Mutex::new(State::default()), Event::new(), Event::new());
+        Arc::new(LeaseManager(Arc::new(Shared { store, lock, longest, state, news, ended })))
     }
 
     pub(super) fn store(&self) -> &RetryStore<S, R> {
@@ -110,6 +114,9 @@ impl<S, R> LeaseManager<S, R> {
         state.next_id += 1;
         state.renewals.watch(id, sent, lease.span(), self.0.longest);
         state.leases.insert(id, Held { lease: Arc::clone(lease), loss: None });
+        if state.is_closed {
+            state.give_back(id);
+        }
         drop(state);
         self.0.news.notify(usize::MAX);
         id
@@ -164,12 +171,57 @@ where
     S: Store + 'static,
     R: Spawn,
 {
-    /// Starts the task unless it runs. It must be called in the runtime.
-    pub(super) fn ensure_running(&self) {
-        if !std::mem::replace(&mut self.0.state().is_running, true) {
+    /// Begins an attempt to acquire something, and starts the task unless it runs. It must be called in the runtime.
+    /// Nothing is begun where these locks are closed.
+    pub(super) fn begin_attempt(&self) -> Option<Attempt<'_, S, R>> {
+        let mut state = self.0.state();
+        if state.is_closed {
+            return None;
+        }
+        state.attempts += 1;
+        self.ensure_running(state);
+        Some(Attempt(&self.0))
+    }
+
+    fn ensure_running(&self, mut state: MutexGuard<'_, State>) {
+        if !std::mem::replace(&mut state.is_running, true) {
+            drop(state);
             let running = Running(Arc::clone(&self.0));
             self.runtime().spawn(task::run(running));
         }
+    }
+
+    /// Gives back all that is held, and waits until the task has ended. Nothing more is acquired.
+    pub(super) async fn close(&self) {
+        self.begin_to_close();
+        loop {
+            let ended = self.0.ended.listen();
+            if !self.0.state().is_running {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    fn begin_to_close(&self) {
+        let mut state = self.0.state();
+        state.is_closed = true;
+        let held: Vec<u64> = state.leases.keys().copied().collect();
+        held.into_iter().for_each(|id| state.give_back(id));
+        if !state.pending.is_empty() {
+            self.ensure_running(state);
+        }
+        self.0.news.notify(usize::MAX);
+    }
+}
+
+/// An attempt to acquire something: until it is over, the task waits for what it leaves behind.
+pub(super) struct Attempt<'a, S, R>(&'a Shared<S, R>);
+
+impl<S, R> Drop for Attempt<'_, S, R> {
+    fn drop(&mut self) {
+        self.0.state().attempts -= 1;
+        self.0.news.notify(usize::MAX);
     }
 }
 
@@ -240,6 +292,25 @@ impl State {
         }
     }
 
+    /// Returns whether nothing more is acquired, and no attempt is under way.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_closed && self.attempts == 0
+    }
+
+    /// Leaves the release of what is held to the task.
+    fn give_back(&mut self, id: u64) {
+        let Some(Held { lease, loss: None }) = self.leases.get(&id) else { return };
+        let Lease { key, request, token, .. } = &**lease;
+        let deadline = self.renewals.deadline(&id).unwrap_or_default();
+        self.pending.push(PendingRelease {
+            key: key.clone(),
+            request: *request,
+            what: Pending::Grant { token: *token },
+            until: deadline.saturating_add(lease.span()),
+        });
+        self.lose(id, Loss::Closed);
+    }
+
     fn lose(&mut self, id: u64, loss: Loss) {
         self.renewals.stop(&id);
         if let Some(held) = self.leases.get_mut(&id) {
@@ -255,5 +326,6 @@ pub(super) struct Running<S, R>(pub(super) Arc<Shared<S, R>>);
 impl<S, R> Drop for Running<S, R> {
     fn drop(&mut self) {
         self.0.state().is_running = false;
+        self.0.ended.notify(usize::MAX);
     }
 }

@@ -265,6 +265,14 @@ where
         Ok(ManyLocks { locks: names.into_iter().map(named).collect::<Result<_, _>>()? })
     }
 
+    /// Gives back all that is held, and ends the task that renews it, of this value and its clones. What a call without
+    /// an answer may have acquired is given back too. It waits for the store's answers, or until the leases have ended.
+    ///
+    /// Guards learn of it as of a loss ([`Loss::Closed`]). Nothing more is acquired: [`Error::Closed`].
+    pub async fn close(self) {
+        self.manager.close().await;
+    }
+
     fn side(&self, name: &str, mode: Mode) -> Result<RwLockHandle<S, R>, KeyError> {
         let lock = self.manager.lock();
         let lock = RwLock::new(lock.lease(), lock.remember());

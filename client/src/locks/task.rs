@@ -40,7 +40,7 @@ where
     loop {
         let news = shared.news.listen();
         let wake_at = begin(shared, &mut renewals, &mut releases);
-        if shared.state().is_closed && releases.is_empty() {
+        if releases.is_empty() && shared.state().is_over() {
             return;
         }
         let sleep = wake_at.map_or(LONGEST_SLEEP, |at| {

@@ -1,6 +1,7 @@
 //! Locks in virtual time: guards, renewal, loss, and what is given back, with a store that fails as it is
 //! told.
 
+mod closing;
 mod family;
 mod giving_back;
 mod holding;

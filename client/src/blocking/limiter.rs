@@ -1,13 +1,12 @@
 //! Limiters for callers that block. Their verbs are declared with those of [`Limiter`].
 
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use lockage_core::{Clock, Command, ConfigError, Decision, Limit};
+use lockage_core::{Clock, ConfigError, Decision, Limit};
 
-use crate::error::{Error, StoreError};
-use crate::key::{Key, KeyError};
+use super::{Blocking, Thread};
+use crate::error::Error;
+use crate::key::KeyError;
 use crate::limiter::{
     DenyCache, DenyCacheStats, Fallback, Limiter, Prefetch, PrefetchStats, ShadowStats,
     StoredLimits,
@@ -96,18 +95,10 @@ impl<S: BlockingStore> BlockingLimiter<S> {
         with_idempotency(window: Duration) -> ConfigError;
         with_fallback(fallback: Fallback) -> ConfigError;
         with_deny_cache(cache: DenyCache) -> ConfigError;
+        with_prefetch(prefetch: Prefetch) -> ConfigError;
         with_clock(clock: impl Clock + 'static);
         in_shadow();
         in_shadow_with(observer: impl Fn(&str, Result<&Decision, &Error>) + Send + Sync + 'static);
-    }
-
-    /// Sets what [`Limiter::with_prefetch`] sets, except that no caller waits for what another one has
-    /// asked for: a caller that finds no permits meanwhile makes a call of its own.
-    ///
-    /// # Errors
-    /// [`ConfigError`], as there.
-    pub fn with_prefetch(self, prefetch: Prefetch) -> Result<Self, ConfigError> {
-        self.0.with_prefetch(prefetch.without_waiting()).map(BlockingLimiter)
     }
 
     facts! {
@@ -120,58 +111,6 @@ impl<S: BlockingStore> BlockingLimiter<S> {
 
     pub(crate) fn limiter(&self) -> &Limiter<RetryStore<impl Store, impl Runtime>> {
         &self.0
-    }
-}
-
-/// Returns the output of a future in which everything that could wait blocks instead, so that blocking and
-/// asynchronous callers share one logic and need no executor.
-pub(crate) fn ready<F: Future>(future: F) -> F::Output {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => unreachable!("a blocking store and a thread's sleep are ready when asked"),
-    }
-}
-
-/// A blocking store as one whose futures are ready when asked.
-#[derive(Clone, Debug)]
-struct Blocking<S>(S);
-
-impl<S: BlockingStore> Store for Blocking<S> {
-    async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
-    where
-        C: Command<Outcome: Send> + Sync,
-    {
-        self.0.execute(key, command, Duration::MAX)
-    }
-
-    async fn execute_within<C>(
-        &self,
-        key: &Key,
-        command: &C,
-        patience: Duration,
-    ) -> Result<C::Outcome, StoreError>
-    where
-        C: Command<Outcome: Send> + Sync,
-    {
-        self.0.execute(key, command, patience)
-    }
-}
-
-/// The calling thread, which sleeps when it is asked to wait.
-#[derive(Clone, Copy, Debug)]
-struct Thread;
-
-impl Runtime for Thread {
-    fn now(&self) -> Duration {
-        crate::runtime::since_start()
-    }
-
-    async fn sleep(&self, duration: Duration) {
-        std::thread::sleep(duration);
-    }
-
-    fn random(&self) -> u64 {
-        rand::random()
     }
 }
 
@@ -197,7 +136,7 @@ mod tests {
         for name in ONLY_ASYNCHRONOUS {
             assert!(limiter.remove(name), "{name} is gone: it needs no exception");
         }
-        let code = fs::read_to_string(here.join("blocking.rs")).unwrap();
+        let code = fs::read_to_string(here.join("blocking/limiter.rs")).unwrap();
         let mut blocking: BTreeSet<String> = VERBS.iter().map(ToString::to_string).collect();
         blocking.extend(methods(&code, " BlockingLimiter<"));
         assert!(VERBS.len() > 20, "{VERBS:?}");

@@ -1,0 +1,375 @@
+//! Locks for callers that block.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Debug};
+use std::time::Duration;
+
+use lockage_core::latch::{self, Latch};
+use lockage_core::lock::{self, Label, Lock, OwnerId};
+use lockage_core::{ConfigError, rw_lock, semaphore};
+
+use super::{Blocking, Thread, block_on};
+use crate::error::Error;
+use crate::key::KeyError;
+use crate::locks::{
+    Handle, Kind, LockGuard, Locks, Loss, ManyGuard, ManyLocks, Permits, Released, RunOutcome,
+    Side, TryLock,
+};
+#[cfg(doc)]
+use crate::locks::{LatchHandle, LockHandle, RwLockHandle, SemaphoreHandle};
+use crate::retry_store::RetryStore;
+use crate::store::BlockingStore;
+
+/// The locks of one store, for callers that block the thread: [`Locks`] with the same names, guarantees and limitations.
+///
+/// One thread renews the leases of all locks of this value and its clones, one after the other.
+///
+/// ```
+/// use std::time::Duration;
+/// use lockage::BlockingLocks;
+/// use lockage_memory::MemoryStore;
+///
+/// let (lease, timeout) = (Duration::from_secs(30), Duration::from_secs(1));
+/// let locks = BlockingLocks::new(MemoryStore::new(), lease, timeout)?;
+/// let guard = locks.lock("invoices")?.acquire()?;
+/// assert!(!guard.is_lost());
+/// println!("write with the fencing token {}", guard.token());
+/// guard.release()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct BlockingLocks<S>(Locks<Blocking<S>, Thread>);
+
+/// Something that callers hold, or wait for, under one name: [`Handle`] for callers that block.
+pub struct BlockingHandle<S, K>(Handle<Blocking<S>, Thread, K>);
+
+/// One lock: see [`BlockingLocks::lock`].
+pub type BlockingLock<S> = BlockingHandle<S, Lock>;
+
+/// Permits of a semaphore: see [`BlockingLocks::semaphore`].
+pub type BlockingSemaphore<S> = BlockingHandle<S, Permits>;
+
+/// One side of a read-write lock: see [`BlockingLocks::read_lock`] and [`BlockingLocks::write_lock`].
+pub type BlockingRwLock<S> = BlockingHandle<S, Side>;
+
+/// A latch: see [`BlockingLocks::latch`].
+pub type BlockingLatch<S> = BlockingHandle<S, Latch>;
+
+/// Several locks that are acquired together: [`ManyLocks`] for callers that block.
+pub struct BlockingMany<S>(ManyLocks<Blocking<S>, Thread>);
+
+/// What is held, until it is released, dropped or lost: [`LockGuard`] for callers that block.
+///
+/// Dropping it releases it: that blocks until the store has answered, for at most its timeout. Where there is no answer
+/// by then, the release is repeated in the background.
+#[must_use = "dropped, it gives the lock back"]
+pub struct BlockingGuard<S: BlockingStore + 'static>(Option<LockGuard<Blocking<S>, Thread>>);
+
+/// Several locks that are held together: [`ManyGuard`] for callers that block. Dropping it releases all, as each
+/// guard does.
+#[must_use = "dropped, it gives the locks back"]
+pub struct BlockingManyGuard<S: BlockingStore + 'static>(Option<ManyGuard<Blocking<S>, Thread>>);
+
+/// Declares what is done as by the asynchronous type, with a guard or a handle of this module around what that returns:
+/// verbs, which block, and what needs no call to the store.
+macro_rules! as_there {
+    ($of:ident: $($method:ident($($argument:ident: $type:ty),*) -> $result:ty = $around:expr;)*) => {
+        $(
+            #[doc = concat!("Returns what [`", stringify!($of), "::", stringify!($method), "`] returns.")]
+            ///
+            /// # Errors
+            /// As there, if any.
+            pub fn $method(&self $(, $argument: $type)*) -> $result {
+                ($around)(self.0.$method($($argument),*))
+            }
+        )*
+    };
+    (await $of:ident: $($verb:ident($($argument:ident: $type:ty),*) -> $result:ty $(= $around:expr)?;)*) => {
+        $(
+            #[doc = concat!("Does what [`", stringify!($of), "::", stringify!($verb), "`] does, and blocks the thread meanwhile.")]
+            ///
+            /// # Errors
+            /// As there.
+            pub fn $verb(&self $(, $argument: $type)*) -> Result<$result, Error> {
+                block_on(self.0.$verb($($argument),*))$(.map($around))?
+            }
+        )*
+    };
+}
+
+impl<S: BlockingStore + 'static> BlockingLocks<S> {
+    /// Returns locks with the prefix `lock`, whose grants last for `lease` unless they are renewed, and whose calls take
+    /// at most `timeout`: see [`Locks::new`] and [`RetryStore`].
+    ///
+    /// # Errors
+    /// [`ConfigError`], as of [`Locks::new`].
+    pub fn new(store: S, lease: Duration, timeout: Duration) -> Result<Self, ConfigError> {
+        Locks::new(RetryStore::new(Blocking(store), Thread, timeout), lease).map(BlockingLocks)
+    }
+
+    /// Sets what [`Locks::with_prefix`] sets.
+    ///
+    /// # Errors
+    /// [`KeyError`], as there.
+    pub fn with_prefix(self, prefix: &str) -> Result<Self, KeyError> {
+        self.0.with_prefix(prefix).map(BlockingLocks)
+    }
+
+    /// Sets what [`Locks::with_poll`] sets.
+    pub fn with_poll(self, poll: Duration) -> Self {
+        BlockingLocks(self.0.with_poll(poll))
+    }
+
+    /// Sets what [`Locks::with_label`] sets.
+    pub fn with_label(self, label: Label) -> Self {
+        BlockingLocks(self.0.with_label(label))
+    }
+
+    /// Sets what [`Locks::with_longest_hold`] sets.
+    ///
+    /// # Errors
+    /// [`ConfigError`], as there.
+    pub fn with_longest_hold(self, longest: Duration) -> Result<Self, ConfigError>
+    where
+        S: Clone,
+    {
+        self.0.with_longest_hold(longest).map(BlockingLocks)
+    }
+
+    as_there! { Locks:
+        lock(name: &str) -> Result<BlockingLock<S>, KeyError> = around;
+        semaphore(name: &str, permits: u64) -> Result<BlockingSemaphore<S>, Error> = around;
+        read_lock(name: &str) -> Result<BlockingRwLock<S>, KeyError> = around;
+        write_lock(name: &str) -> Result<BlockingRwLock<S>, KeyError> = around;
+        latch(name: &str, keep: Duration) -> Result<BlockingLatch<S>, Error> = around;
+        new_owner() -> OwnerId = |owner| owner;
+    }
+
+    /// Gives back all that is held, and ends the thread that renews it: see [`Locks::close`].
+    pub fn close(self) {
+        block_on(self.0.close());
+    }
+
+    /// Returns what [`Locks::many`] returns.
+    ///
+    /// # Errors
+    /// [`KeyError`], as there.
+    pub fn many<'n>(
+        &self,
+        names: impl IntoIterator<Item = &'n str>,
+    ) -> Result<BlockingMany<S>, KeyError> {
+        self.0.many(names).map(BlockingMany)
+    }
+}
+
+fn around<S, K, E>(
+    handle: Result<Handle<Blocking<S>, Thread, K>, E>,
+) -> Result<BlockingHandle<S, K>, E> {
+    handle.map(BlockingHandle)
+}
+
+impl<S: BlockingStore + 'static, K: Copy + Into<Kind>> BlockingHandle<S, K> {
+    as_there! { await Handle:
+        try_acquire() -> TryLock<BlockingGuard<S>> = |outcome| outcome.map(BlockingGuard::new);
+        acquire() -> BlockingGuard<S> = BlockingGuard::new;
+        acquire_within(timeout: Duration) -> TryLock<BlockingGuard<S>> = |outcome| outcome.map(BlockingGuard::new);
+    }
+
+    /// Runs `work` under the lock, if it is free now, and not at all where it is not: the job of one instance among many.
+    ///
+    /// Nothing stops a thread, so `work` gets the guard, to see by [`is_lost`](BlockingGuard::is_lost) whether to go on.
+    /// Where the lock is lost at the end of the work, the outcome is `Lost`, and what it returned is dropped.
+    ///
+    /// # Errors
+    /// [`Error`]. Work that is done elsewhere, or whose lock was lost, is none.
+    pub fn try_run<T>(
+        &self,
+        work: impl FnOnce(&BlockingGuard<S>) -> T,
+    ) -> Result<RunOutcome<T>, Error> {
+        let guard = match self.try_acquire()? {
+            TryLock::Taken(guard) => guard,
+            TryLock::Busy(busy) => return Ok(RunOutcome::Elsewhere(busy)),
+        };
+        let output = work(&guard);
+        Ok(match guard.time_left() {
+            Ok(_) => RunOutcome::Done(output),
+            Err(loss) => RunOutcome::Lost(loss),
+        })
+    }
+}
+
+impl<S: BlockingStore + 'static> BlockingLock<S> {
+    as_there! { LockHandle:
+        as_owner(owner: OwnerId) -> Self = BlockingHandle;
+        fair() -> Self = BlockingHandle;
+    }
+    as_there! { await LockHandle:
+        inspect() -> lock::Inspection;
+        force_release(token: u64) -> bool;
+    }
+}
+
+impl<S: BlockingStore + 'static> BlockingSemaphore<S> {
+    as_there! { SemaphoreHandle: permits(count: u64) -> Result<Self, ConfigError> = around; }
+    as_there! { await SemaphoreHandle: inspect() -> semaphore::Inspection; }
+}
+
+impl<S: BlockingStore + 'static> BlockingRwLock<S> {
+    as_there! { RwLockHandle: as_owner(owner: OwnerId) -> Self = BlockingHandle; }
+    as_there! { await RwLockHandle: inspect() -> rw_lock::Inspection; }
+}
+
+impl<S: BlockingStore + 'static> BlockingLatch<S> {
+    as_there! { await LatchHandle:
+        set(count: u64) -> bool;
+        count_down(count: u64) -> u64;
+        wait() -> ();
+        wait_within(timeout: Duration) -> u64;
+        inspect() -> latch::Inspection;
+        reset() -> Option<u64>;
+    }
+}
+
+impl<S: BlockingStore + 'static> BlockingMany<S> {
+    as_there! { ManyLocks: as_owner(owner: OwnerId) -> Self = BlockingMany; }
+    as_there! { await ManyLocks:
+        try_acquire() -> TryLock<BlockingManyGuard<S>> = |outcome| outcome.map(BlockingManyGuard::new);
+        acquire() -> BlockingManyGuard<S> = BlockingManyGuard::new;
+        acquire_within(timeout: Duration) -> TryLock<BlockingManyGuard<S>> = |outcome| outcome.map(BlockingManyGuard::new);
+    }
+}
+
+/// Declares a guard of this module around an asynchronous one, which is there until it is released.
+macro_rules! guard {
+    ($guard:ident, $of:ident, $released:ty) => {
+        impl<S: BlockingStore + 'static> $guard<S> {
+            fn new(guard: $of<Blocking<S>, Thread>) -> Self {
+                $guard(Some(guard))
+            }
+
+            fn held(&self) -> &$of<Blocking<S>, Thread> {
+                self.0.as_ref().expect("it is taken out by its release alone, which ends this")
+            }
+
+            #[doc = concat!("Releases it as [`", stringify!($of), "::release`] does, and blocks the thread meanwhile.")]
+            ///
+            /// # Errors
+            /// As there. The release is then repeated in the background.
+            pub fn release(mut self) -> Result<$released, Error> {
+                block_on(self.0.take().expect("it is released once").release())
+            }
+
+            #[doc = concat!("Returns what [`", stringify!($of), "::time_left`] returns.")]
+            ///
+            /// # Errors
+            /// As there.
+            pub fn time_left(&self) -> Result<Duration, Loss> {
+                self.held().time_left()
+            }
+
+            /// Returns whether it is lost: see [`time_left`](Self::time_left) for why.
+            pub fn is_lost(&self) -> bool {
+                self.time_left().is_err()
+            }
+        }
+
+        impl<S: BlockingStore + 'static> Drop for $guard<S> {
+            fn drop(&mut self) {
+                // What fails is repeated in the background.
+                self.0.take().into_iter().for_each(|guard| _ = block_on(guard.release()));
+            }
+        }
+
+        impl<S: BlockingStore + 'static> fmt::Debug for $guard<S> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_tuple(stringify!($guard)).field(&self.0).finish()
+            }
+        }
+    };
+}
+
+guard!(BlockingGuard, LockGuard, Released);
+guard!(BlockingManyGuard, ManyGuard, BTreeMap<Box<str>, Released>);
+
+impl<S: BlockingStore + 'static> BlockingGuard<S> {
+    /// Returns the fencing token: see [`LockGuard::token`].
+    pub fn token(&self) -> u64 {
+        self.held().token()
+    }
+
+    /// Returns what [`LockGuard::holds`] returns.
+    pub fn holds(&self) -> u64 {
+        self.held().holds()
+    }
+
+    /// Returns what [`LockGuard::owner`] returns.
+    pub fn owner(&self) -> OwnerId {
+        self.held().owner()
+    }
+}
+
+impl<S: BlockingStore + 'static> BlockingManyGuard<S> {
+    /// Returns the fencing token of the lock of this name: see [`LockGuard::token`].
+    pub fn token(&self, name: &str) -> Option<u64> {
+        self.held().of(name).map(LockGuard::token)
+    }
+}
+
+/// Declares what the type inside of it has.
+macro_rules! as_inside {
+    ($($type:ident<S $(, $kind:ident: $bound:ident)?>;)*) => {
+        $(
+            impl<S $(, $kind: Clone)?> Clone for $type<S $(, $kind)?> {
+                fn clone(&self) -> Self {
+                    $type(self.0.clone())
+                }
+            }
+
+            impl<S $(, $kind: $bound)?> fmt::Debug for $type<S $(, $kind)?> {
+                fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    f.debug_tuple(stringify!($type)).field(&self.0).finish()
+                }
+            }
+        )*
+    };
+}
+
+as_inside! {
+    BlockingLocks<S>;
+    BlockingHandle<S, K: Debug>;
+    BlockingMany<S>;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    /// What callers that block do in another way or not at all: `lost` and `run` stop work that awaits something;
+    /// messages and replicas need an asynchronous store; a guard of several locks has their tokens; and an outcome is the same.
+    const OTHERWISE: [&str; 7] =
+        ["with_wake_ups", "with_replicas", "lost", "run", "deadline", "of", "taken"];
+
+    /// Each public method of locks, handles and guards is one for callers that block.
+    #[test]
+    fn blocking_callers_have_what_asynchronous_ones_have() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let code = fs::read_to_string(here.join("blocking/locks.rs")).unwrap();
+        let mut seen = 0;
+        for file in ["mod", "handle", "family", "guard", "latch", "many"] {
+            let file = fs::read_to_string(here.join(format!("locks/{file}.rs"))).unwrap();
+            let public = file.lines().filter_map(|line| {
+                let line = line.trim_start();
+                let method = line.strip_prefix("pub async fn ").or(line.strip_prefix("pub fn "))?;
+                method.split(['(', '<']).next()
+            });
+            for method in public.filter(|method| !OTHERWISE.contains(method)) {
+                let is_there = [" {}(", " fn {}(", " fn {}<"]
+                    .into_iter()
+                    .any(|form| code.contains(&form.replace("{}", method)));
+                assert!(is_there, "{method} is missing");
+                seen += 1;
+            }
+        }
+        assert!(seen > 30, "{seen}");
+    }
+}

@@ -1,0 +1,67 @@
+//! Locks that are closed give back what they hold, and end their task.
+
+use lockage::Error;
+
+use super::*;
+
+fn tasks() -> usize {
+    tokio::runtime::Handle::current().metrics().num_alive_tasks()
+}
+
+/// L6: what was held is lost to its guard at once, and free for others by then.
+#[tokio::test(start_paused = true)]
+async fn closed_locks_hold_nothing_and_acquire_nothing() {
+    let (locks, store) = locks();
+    let lock = locks.lock("one").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let work = tokio::spawn(async move { guard.run(std::future::pending::<()>()).await });
+    locks.clone().close().await;
+    assert_eq!(holder(&store).await, None);
+    assert_eq!(work.await.unwrap(), Err(Loss::Closed));
+    assert!(matches!(lock.try_acquire().await, Err(Error::Closed)));
+    assert!(matches!(locks.lock("two").unwrap().acquire().await, Err(Error::Closed)));
+    assert_eq!(tasks(), 0);
+    // There is nothing left to close, and nothing to wait for.
+    locks.close().await;
+}
+
+/// A store that is away for a moment is asked again.
+#[tokio::test(start_paused = true)]
+async fn closing_waits_for_the_store() {
+    let (locks, store) = locks();
+    let guard = locks.lock("one").unwrap().acquire().await.unwrap();
+    store.always(Fate::Silence);
+    let closing = tokio::spawn(locks.close());
+    sleep(SECOND * 5).await;
+    assert!(!closing.is_finished() && guard.is_lost());
+    store.always(Fate::Answered);
+    closing.await.unwrap();
+    assert_eq!(holder(&store).await, None);
+}
+
+/// And no longer than what is held there lasts.
+#[tokio::test(start_paused = true)]
+async fn closing_ends_with_the_leases() {
+    let (locks, store) = locks();
+    let guard = locks.lock("one").unwrap().acquire().await.unwrap();
+    store.always(Fate::Silence);
+    timeout(LEASE * 2 + SECOND * 2, locks.close()).await.expect("the lease has ended");
+    store.always(Fate::Answered);
+    assert_eq!(holder(&store).await, None);
+    assert!(guard.is_lost());
+}
+
+/// An attempt that is under way is waited for, and what it is granted is given back.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_under_way_leaves_nothing_behind() {
+    let (_, store) = locks();
+    let slow = Slow::new(&store, vec![(MILLI * 100, MILLI * 100)]);
+    let locks = Locks::new(RetryStore::new(slow, Tokio, SECOND), LEASE).unwrap();
+    let lock = locks.lock("one").unwrap();
+    let attempt = tokio::spawn(async move { lock.try_acquire().await });
+    sleep(MILLI * 150).await;
+    assert!(holder(&store).await.is_some(), "it is granted, and not answered");
+    locks.close().await;
+    assert!(matches!(attempt.await.unwrap(), Err(Error::Closed)));
+    assert_eq!(holder(&store).await, None);
+}
