@@ -20,7 +20,7 @@ fn acquire(store: &MemoryStore<Arc<ManualClock>>, key: &str) -> u64 {
 #[test]
 fn e1_threads_never_admit_more_than_the_limit() {
     loom::model(|| {
-        let clock = Arc::new(ManualClock::new(Timestamp::EPOCH));
+        let clock = Arc::new(ManualClock::starting_at(Timestamp::EPOCH));
         let store = store(&clock);
         let beside = store.clone();
         let thread = loom::thread::spawn(move || acquire(&beside, "key") + acquire(&beside, "key"));
@@ -33,7 +33,7 @@ fn e1_threads_never_admit_more_than_the_limit() {
 #[test]
 fn d9_a_key_in_use_is_not_lost_to_a_purge() {
     loom::model(|| {
-        let clock = Arc::new(ManualClock::new(Timestamp::EPOCH));
+        let clock = Arc::new(ManualClock::starting_at(Timestamp::EPOCH));
         let store = store(&clock);
         let bucket: lockage::Limit = "token-bucket 1/s burst 4".parse().unwrap();
         let acquire = move |store: &MemoryStore<_>| {
@@ -56,7 +56,7 @@ fn d9_a_key_in_use_is_not_lost_to_a_purge() {
 #[test]
 fn a_reset_is_atomic() {
     loom::model(|| {
-        let clock = Arc::new(ManualClock::new(Timestamp::EPOCH));
+        let clock = Arc::new(ManualClock::starting_at(Timestamp::EPOCH));
         let store = store(&clock);
         acquire(&store, "key");
         let beside = store.clone();

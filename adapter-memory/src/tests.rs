@@ -15,7 +15,7 @@ const SHARE: usize = if cfg!(miri) { 50 } else { 1 };
 
 fn store() -> (MemoryStore<Arc<ManualClock>>, Arc<ManualClock>) {
     let start = Timestamp::from_micros(1_763_700_000_000_000).unwrap();
-    let clock = Arc::new(ManualClock::new(start));
+    let clock = Arc::new(ManualClock::starting_at(start));
     let store = match cfg!(miri) {
         true => MemoryStore::with_shards(Arc::clone(&clock), 8),
         false => MemoryStore::with_clock(Arc::clone(&clock)),

@@ -144,8 +144,17 @@ pub struct ManualClock(core::sync::atomic::AtomicU64);
 
 #[cfg(target_has_atomic = "64")]
 impl ManualClock {
+    /// The time at which a [new](ManualClock::new) clock stands: 2024-01-01 00:00 UTC, a Monday, when a day, a
+    /// week, a month and a year begin.
+    pub const START: Timestamp = Timestamp(1_704_067_200_000_000);
+
+    /// Creates a clock that stands at [`ManualClock::START`].
+    pub const fn new() -> Self {
+        ManualClock::starting_at(ManualClock::START)
+    }
+
     /// Creates a clock that stands at `now`.
-    pub const fn new(now: Timestamp) -> Self {
+    pub const fn starting_at(now: Timestamp) -> Self {
         ManualClock(core::sync::atomic::AtomicU64::new(now.0))
     }
 
@@ -157,6 +166,13 @@ impl ManualClock {
     /// Moves the time forwards by `span`, at most to [`Timestamp::MAX`].
     pub fn advance(&self, span: Duration) {
         self.set(self.now().saturating_add(span));
+    }
+}
+
+#[cfg(target_has_atomic = "64")]
+impl Default for ManualClock {
+    fn default() -> Self {
+        ManualClock::new()
     }
 }
 
@@ -182,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_manual_clock_moves_only_when_told() {
-        let clock = ManualClock::new(Timestamp::EPOCH);
+        let clock = ManualClock::starting_at(Timestamp::EPOCH);
         clock.advance(Duration::from_micros(5));
         assert_eq!(clock.now().as_micros(), 5);
         clock.set(Timestamp::EPOCH);

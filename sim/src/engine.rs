@@ -201,7 +201,7 @@ pub struct MemoryEngine {
 
 impl Default for MemoryEngine {
     fn default() -> Self {
-        let clock = Arc::new(ManualClock::new(Timestamp::EPOCH));
+        let clock = Arc::new(ManualClock::starting_at(Timestamp::EPOCH));
         MemoryEngine { store: MemoryStore::with_clock(Arc::clone(&clock)), clock }
     }
 }

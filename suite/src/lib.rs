@@ -10,7 +10,7 @@
 //! use lockage_suite::{Bench, START_US};
 //!
 //! let at = |now_us| Timestamp::from_micros(now_us).expect("in range");
-//! let clock = Arc::new(ManualClock::new(at(START_US)));
+//! let clock = Arc::new(ManualClock::starting_at(at(START_US)));
 //! let store = MemoryStore::with_clock(Arc::clone(&clock));
 //! let set_us = |now_us| clock.set(at(now_us));
 //! pollster::block_on(Bench { name: "mine", store, set_us: &set_us }.run());

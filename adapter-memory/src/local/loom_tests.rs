@@ -11,7 +11,7 @@ use super::{KeyedLimiter, LocalLimiter};
 use crate::GRACE;
 
 fn clock() -> Arc<ManualClock> {
-    Arc::new(ManualClock::new(at(0)))
+    Arc::new(ManualClock::starting_at(at(0)))
 }
 
 fn at(micros: u64) -> Timestamp {

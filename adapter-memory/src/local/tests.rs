@@ -17,7 +17,8 @@ fn keyed<K: std::hash::Hash + Eq + Send>(
     text: &str,
     shards: usize,
 ) -> (Keyed<K>, Arc<ManualClock>) {
-    let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1_763_700_000_000_000).unwrap()));
+    let clock =
+        Arc::new(ManualClock::starting_at(Timestamp::from_micros(1_763_700_000_000_000).unwrap()));
     let limit = text.parse().unwrap();
     (KeyedLimiter::with_shards(limit, Arc::clone(&clock), shards).unwrap(), clock)
 }
@@ -110,7 +111,7 @@ fn refusals_and_questions_add_no_key() {
 fn e4_threads_share_what_there_is() {
     let burst = 10_000 / SHARE;
     let limit = format!("token-bucket 1/day burst {burst}").parse().unwrap();
-    let clock = Arc::new(ManualClock::new(Timestamp::EPOCH));
+    let clock = Arc::new(ManualClock::starting_at(Timestamp::EPOCH));
     let lone = LocalLimiter::with_clock(limit, Arc::clone(&clock)).unwrap();
     let keyed = Keyed::<u64>::with_clock(limit, clock).unwrap();
     let hammer = || {

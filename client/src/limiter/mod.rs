@@ -171,7 +171,7 @@ impl<S: Store> Limiter<S> {
     /// # use lockage_memory::MemoryStore;
     ///
     /// # pollster::block_on(async {
-    /// let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1_763_700_000_000_000)?));
+    /// let clock = Arc::new(ManualClock::starting_at(Timestamp::from_micros(1_763_700_000_000_000)?));
     /// let store = MemoryStore::with_clock(clock.clone());
     /// let limiter = Limiter::new(store, "calendar-window 1/day".parse()?).with_prefix("reports")?;
     /// let limiter = limiter.with_clock(clock.clone());

@@ -45,7 +45,7 @@ fn clocks_tell_their_time_through_references_too() {
     fn now(clock: impl Clock) -> Timestamp {
         clock.now()
     }
-    let clock = ManualClock::new(at(3));
+    let clock = ManualClock::starting_at(at(3));
     clock.advance(Duration::from_micros(4));
     assert_eq!((now(&clock), clock.now()), (at(7), at(7)));
     clock.set(at(5));

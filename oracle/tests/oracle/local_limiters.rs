@@ -84,7 +84,7 @@ impl Decides for KeyedLimiter<String, Clock> {
 
 impl<L: Decides> Local<L> {
     fn new(limiter: impl Fn(Clock) -> Result<L, UnsupportedLimit>) -> Self {
-        let clock = Arc::new(ManualClock::new(Timestamp::EPOCH));
+        let clock = Arc::new(ManualClock::starting_at(Timestamp::EPOCH));
         Local { limiter: limiter(Arc::clone(&clock)).expect("it takes these"), clock }
     }
 }

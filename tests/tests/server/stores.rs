@@ -20,7 +20,7 @@ use redis::Client;
 use redis::cluster::ClusterClientBuilder;
 
 fn manual_clock() -> Arc<ManualClock> {
-    Arc::new(ManualClock::new(Timestamp::from_micros(START_US).unwrap()))
+    Arc::new(ManualClock::starting_at(Timestamp::from_micros(START_US).unwrap()))
 }
 
 fn set(clock: &ManualClock, now_us: u64) {

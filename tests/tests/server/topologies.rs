@@ -25,7 +25,7 @@ const SKEW: Duration = Duration::from_secs(3600);
 
 /// Runs the suite on a store that goes by this clock.
 async fn run<S: Store + 'static>(name: &str, store: impl FnOnce(Arc<dyn Clock>) -> S) {
-    let clock = Arc::new(ManualClock::new(Timestamp::from_micros(START_US).unwrap()));
+    let clock = Arc::new(ManualClock::starting_at(Timestamp::from_micros(START_US).unwrap()));
     let store = store(Arc::clone(&clock) as Arc<dyn Clock>);
     let set_us = |now_us| clock.set(Timestamp::from_micros(now_us).unwrap());
     stores::run(name, store, &set_us).await;

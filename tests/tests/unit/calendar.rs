@@ -20,7 +20,7 @@ const START_US: u64 = 1_774_740_600_000_000;
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn clock() -> Arc<ManualClock> {
-    Arc::new(ManualClock::new(Timestamp::from_micros(START_US).unwrap()))
+    Arc::new(ManualClock::starting_at(Timestamp::from_micros(START_US).unwrap()))
 }
 
 fn limit() -> Limit {

@@ -18,7 +18,7 @@ const TIMEOUT: Duration = Duration::from_millis(100);
 const PROBE: Duration = Duration::from_secs(1);
 
 fn memory() -> Memory {
-    let clock = ManualClock::new(Timestamp::from_micros(1_763_697_600_000_000).unwrap());
+    let clock = ManualClock::starting_at(Timestamp::from_micros(1_763_697_600_000_000).unwrap());
     MemoryStore::with_clock(Arc::new(clock))
 }
 

@@ -30,7 +30,7 @@ type Memory = MemoryStore<Arc<ManualClock>>;
 
 fn memory() -> (Memory, Arc<ManualClock>) {
     let start = Timestamp::from_micros(1_763_697_600_000_000).unwrap();
-    let clock = Arc::new(ManualClock::new(start));
+    let clock = Arc::new(ManualClock::starting_at(start));
     (MemoryStore::with_clock(Arc::clone(&clock)), clock)
 }
 

@@ -17,7 +17,7 @@ type Store = Flaky<MemoryStore<Arc<ManualClock>>>;
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 fn store() -> Store {
-    let clock = ManualClock::new(Timestamp::from_micros(1_763_697_600_000_000).unwrap());
+    let clock = ManualClock::starting_at(Timestamp::from_micros(1_763_697_600_000_000).unwrap());
     Flaky::new(MemoryStore::with_clock(Arc::new(clock)))
 }
 

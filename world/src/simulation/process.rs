@@ -23,7 +23,7 @@ pub struct InProcess {
 
 impl Default for InProcess {
     fn default() -> Self {
-        let clock = Arc::new(ManualClock::new(Timestamp::EPOCH));
+        let clock = Arc::new(ManualClock::starting_at(Timestamp::EPOCH));
         let store = || MemoryStore::with_clock(Arc::clone(&clock));
         let stores = [(); MAX_KEYS].map(|()| [store(), store()]);
         InProcess { stores, beside: Default::default(), clock }

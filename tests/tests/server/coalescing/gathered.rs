@@ -30,7 +30,7 @@ const ROUNDS: u64 = 6;
 type Outcomes = Vec<Result<Vec<Decision>, StoreError>>;
 
 fn clock() -> Arc<ManualClock> {
-    Arc::new(ManualClock::new(Timestamp::from_micros(1_763_697_600_000_000).unwrap()))
+    Arc::new(ManualClock::starting_at(Timestamp::from_micros(1_763_697_600_000_000).unwrap()))
 }
 
 #[tokio::test]

@@ -71,7 +71,7 @@ type Meanwhile = Box<dyn Fn(Act) + Send + Sync>;
 
 impl Gate {
     pub(crate) fn new(limit: Limit, supports_batch: bool) -> Self {
-        let clock = Arc::new(ManualClock::new(Timestamp::from_micros(START_US).unwrap()));
+        let clock = Arc::new(ManualClock::starting_at(Timestamp::from_micros(START_US).unwrap()));
         let memory = MemoryStore::with_clock(Arc::clone(&clock));
         let head = arguments(&Acquire::new(limit, 1).unwrap()).len() - 1;
         Gate {

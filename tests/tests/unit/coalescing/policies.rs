@@ -47,7 +47,7 @@ fn limiter_on<R: Runtime>(
     limit: &str,
     max_waiting: usize,
 ) -> (Limited<R>, Memory, Arc<ManualClock>) {
-    let clock = ManualClock::new(Timestamp::from_micros(1_763_697_600_000_000).unwrap());
+    let clock = ManualClock::starting_at(Timestamp::from_micros(1_763_697_600_000_000).unwrap());
     let clock = Arc::new(clock);
     let store = Flaky::new(MemoryStore::with_clock(Arc::clone(&clock)));
     let timed = RetryStore::new(Far(store.clone(), runtime.clone()), runtime, TIMEOUT);
