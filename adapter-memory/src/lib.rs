@@ -22,6 +22,8 @@ mod notifications;
 mod records;
 mod shards;
 mod sync;
+#[cfg(feature = "test-util")]
+pub mod testing;
 
 use std::fmt;
 use std::sync::Arc;

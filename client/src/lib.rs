@@ -62,6 +62,11 @@
 //! So are the read-write lock ([`rw_lock`]), the semaphore with leased permits ([`semaphore`]) and the countdown
 //! latch ([`latch`]).
 //!
+//! # Tests
+//!
+//! The feature `test-util` has a test kit, `lockage::testing`: clocks that a test moves, a store that fails as it is
+//! told, and locks that are lost on demand.
+//!
 //! # Outcomes and errors
 //!
 //! A denied request is a [`Decision`], not an error; by [`Decision::ok`] it becomes one, so that `?` turns a caller
@@ -83,6 +88,8 @@ mod retry_store;
 pub mod runtime;
 pub mod store;
 mod sync;
+#[cfg(feature = "test-util")]
+pub mod testing;
 
 pub use any_store::AnyStore;
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]

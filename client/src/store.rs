@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use lockage_core::fenced::{Access, Kept};
-pub use lockage_core::{Clock, Command, ConfigError, ManualClock, RecordError, Timestamp};
+pub use lockage_core::{Clock, Command, ConfigError, RecordError, Timestamp};
 
 pub use crate::error::Cause;
 use crate::error::StoreError;

@@ -5,7 +5,7 @@
 //! ```
 //! use std::sync::Arc;
 //!
-//! use lockage::store::{ManualClock, Timestamp};
+//! use lockage_core::{ManualClock, Timestamp};
 //! use lockage_memory::MemoryStore;
 //! use lockage_suite::{Bench, START_US};
 //!

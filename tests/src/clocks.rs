@@ -9,8 +9,6 @@ use lockage::store::{Clock, Command, Timestamp};
 use lockage::{Key, Store, StoreError};
 
 use lockage_oracle::key::MAX_TIME_US;
-use lockage_oracle::key::time;
-use lockage_suite::START_US;
 
 /// What the process's clock shows at the beginning.
 const BEGIN: Duration = Duration::from_secs(3600);
@@ -33,23 +31,6 @@ impl RealTime {
     /// Lets some nanoseconds pass.
     pub fn pass_ns(&self, ns: u64) {
         self.0.fetch_add(ns, Ordering::Relaxed);
-    }
-}
-
-/// A store's clock that goes with tokio's time, which tests can pause.
-#[derive(Clone, Copy, Debug)]
-pub struct TokioClock(tokio::time::Instant);
-
-impl TokioClock {
-    /// A clock that shows [`START_US`] now.
-    pub fn start() -> Self {
-        TokioClock(tokio::time::Instant::now())
-    }
-}
-
-impl Clock for TokioClock {
-    fn now(&self) -> Timestamp {
-        time(START_US).saturating_add(self.0.elapsed())
     }
 }
 

@@ -1,11 +1,10 @@
-//! The tests of lockage on every store and server: the harness that starts servers and breaks them, clocks and stores that
-//! fail as they are told, contended locks, and mutants of the scripts.
+//! The tests of lockage on every store and server: the harness that starts servers and breaks them, clocks, contended
+//! locks, and mutants of the scripts.
 
 pub mod blocking;
 pub mod clocks;
 pub mod contention;
 pub mod faults;
-pub mod flaky;
 pub mod load;
 pub mod mutation;
 pub mod real;

@@ -163,15 +163,16 @@ impl<S: Store> Limiter<S> {
     /// the call is refused: [`RecordError::ClockOff`](crate::store::RecordError::ClockOff).
     ///
     /// ```
+    /// # #[cfg(feature = "test-util")] {
     /// use std::sync::Arc;
     /// use std::time::Duration;
     ///
     /// use lockage::Limiter;
-    /// use lockage::store::{ManualClock, Timestamp};
+    /// use lockage::testing::ManualClock;
     /// # use lockage_memory::MemoryStore;
     ///
     /// # pollster::block_on(async {
-    /// let clock = Arc::new(ManualClock::starting_at(Timestamp::from_micros(1_763_700_000_000_000)?));
+    /// let clock = Arc::new(ManualClock::new());
     /// let store = MemoryStore::with_clock(clock.clone());
     /// let limiter = Limiter::new(store, "calendar-window 1/day".parse()?).with_prefix("reports")?;
     /// let limiter = limiter.with_clock(clock.clone());
@@ -179,7 +180,7 @@ impl<S: Store> Limiter<S> {
     /// assert!(!limiter.try_acquire("user:42", 1).await?.is_allowed());
     /// clock.advance(Duration::from_secs(24 * 60 * 60));
     /// assert!(limiter.try_acquire("user:42", 1).await?.is_allowed());
-    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap(); }
     /// ```
     pub fn with_clock(self, clock: impl Clock + 'static) -> Self {
         Limiter { source: self.source.with_clock(Arc::new(clock)), ..self }

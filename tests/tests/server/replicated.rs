@@ -10,8 +10,8 @@ use lockage::{Error, Key, Locks, RetryStore, Store, StoreError};
 use lockage_core::{Acquire, Limit, Peek};
 use lockage_fred::FredStore;
 use lockage_memory::MemoryStore;
+use lockage_memory::testing::{FailingStore, Fate};
 use lockage_redis_rs::RedisStore;
-use lockage_tests::flaky::{Fate, Flaky};
 use lockage_tests::server::{Cluster, Proxy, Sentinels, Server};
 use redis::cluster::ClusterClientBuilder;
 use redis::sentinel::{SentinelClient, SentinelServerType};
@@ -316,7 +316,7 @@ async fn acknowledged_under_sentinels_through_fred() {
 
 /// A store whose replicas are always there, and which sees to it that nobody waits for them until a call is over.
 struct Counting<S> {
-    store: Flaky<S>,
+    store: FailingStore<S>,
     longest: Duration,
 }
 
@@ -348,7 +348,7 @@ impl<S: Store> Replicated for Counting<S> {
 /// D11: as a call that does not wait.
 #[tokio::test(start_paused = true)]
 async fn with_a_timeout_a_call_without_an_answer_is_repeated_where_it_may_be() {
-    let flaky = Flaky::new(MemoryStore::new());
+    let flaky = FailingStore::new(MemoryStore::new());
     let timeout = Duration::from_secs(1);
     let timed =
         |longest| RetryStore::new(Counting { store: flaky.clone(), longest }, Tokio, timeout);

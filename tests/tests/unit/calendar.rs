@@ -8,10 +8,9 @@ use lockage::runtime::Tokio;
 use lockage::store::RecordError;
 use lockage::{Error, Fallback, Limit, Limiter, RetryStore, StoreError};
 use lockage_core::{ConfigError, ManualClock, Timestamp};
+use lockage_memory::testing::{FailingStore, Fate, TokioClock, paused_memory};
 use lockage_memory::{KeyedLimiter, LocalLimiter, MemoryStore};
 use lockage_oracle::calendar::Calendar;
-use lockage_tests::clocks::TokioClock;
-use lockage_tests::flaky::{Fate, Flaky};
 use pollster::block_on;
 use tokio::time::Instant;
 
@@ -44,13 +43,13 @@ fn a_day_of_23_hours_ends_when_it_ends() {
 
 /// By tokio's time, as all that waits.
 fn timed() -> (Limiter<Timed>, Store) {
-    let clock = Arc::new(TokioClock::start());
-    let store = Flaky::new(MemoryStore::with_clock(clock.clone()));
+    let clock = TokioClock::new();
+    let store = FailingStore::new(MemoryStore::with_clock(clock));
     let timed = RetryStore::new(store.clone(), Tokio, HOUR / 2);
     (Limiter::new(timed, limit()).with_clock(clock), store)
 }
 
-type Store = Flaky<MemoryStore<Arc<TokioClock>>>;
+type Store = FailingStore<MemoryStore<TokioClock>>;
 type Timed = RetryStore<Store, Tokio>;
 type Configure = fn(Limiter<Timed>) -> Result<Limiter<Timed>, ConfigError>;
 
@@ -84,7 +83,7 @@ async fn e8_options_keep_to_the_day() {
 async fn a_fallback_has_its_share_of_the_day() {
     let (limiter, store) = timed();
     store.always(Fate::NotDone);
-    let own = MemoryStore::with_clock(Arc::new(TokioClock::start()));
+    let own = paused_memory();
     let limiter = limiter.with_fallback(Fallback::local_share(2, own)).unwrap();
     let first = limiter.try_acquire("it", 1).await.unwrap();
     assert!(first.is_allowed());

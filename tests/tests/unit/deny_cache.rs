@@ -1,7 +1,6 @@
 //! What a deny cache saves the store, what it heeds, and that it stays small.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -10,18 +9,17 @@ use lockage::runtime::Tokio;
 use lockage::store::ConfigError;
 use lockage::{BlockingLimiter, Fallback, Limiter, RetryStore, Verdict};
 use lockage_memory::MemoryStore;
-use lockage_tests::clocks::TokioClock;
-use lockage_tests::flaky::{Fate, Flaky};
+use lockage_memory::testing::{FailingStore, Fate, TokioClock, paused_memory};
 use tokio::time::{Instant, advance};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MICROSECOND: Duration = Duration::from_micros(1);
 
-type Store = Flaky<MemoryStore<Arc<TokioClock>>>;
+type Store = FailingStore<MemoryStore<TokioClock>>;
 type Limited = Limiter<RetryStore<Store, Tokio>>;
 
 fn store() -> Store {
-    Flaky::new(MemoryStore::with_clock(Arc::new(TokioClock::start())))
+    FailingStore::new(paused_memory())
 }
 
 fn limiter_on(store: &Store, limit: &str) -> Limited {
@@ -245,10 +243,10 @@ async fn what_others_give_back_is_seen_in_time() {
 #[tokio::test(start_paused = true)]
 async fn what_the_store_did_not_decide_is_not_learned() {
     let (limiter, store) = limiter("fixed-window 1/h");
-    store.next([Fate::Lost]);
+    store.next([Fate::RequestLost]);
     assert!(limiter.try_acquire("id", 1).await.is_err());
     let limiter = limiter.with_fallback(Fallback::closed()).unwrap();
-    store.always(Fate::Lost);
+    store.always(Fate::RequestLost);
     assert!(limiter.try_acquire("id", 1).await.unwrap().origin == Origin::Fallback);
     assert!(limiter.peek("id", 1).await.unwrap().origin == Origin::Fallback);
     assert!(limiter.try_acquire_each("id", &[1]).await.unwrap()[0].origin == Origin::Fallback);
@@ -260,7 +258,7 @@ async fn what_the_store_did_not_decide_is_not_learned() {
     // And one that is known holds while the store is away.
     advance(SECOND).await;
     assert!(!allowed(&limiter, 1).await);
-    store.always(Fate::Lost);
+    store.always(Fate::RequestLost);
     let denied = limiter.try_acquire("id", 1).await.unwrap();
     assert!(!denied.is_allowed() && denied.origin != Origin::Fallback);
 }
@@ -348,7 +346,7 @@ async fn a_wait_that_cannot_fit_is_still_given_up_at_once() {
 /// Callers that block have it too.
 #[test]
 fn blocking_callers_are_answered_here() {
-    let store = Flaky::new(MemoryStore::new());
+    let store = FailingStore::new(MemoryStore::new());
     let limit = "fixed-window 1/h".parse().unwrap();
     let limiter = BlockingLimiter::new(store.clone(), limit, SECOND)
         .with_deny_cache(DenyCache::new(10))

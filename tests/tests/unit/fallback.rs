@@ -5,21 +5,20 @@ use std::time::Duration;
 
 use lockage::limiter::{CircuitBreakerConfig, Origin};
 use lockage::runtime::Tokio;
-use lockage::store::{ConfigError, Timestamp};
+use lockage::store::ConfigError;
 use lockage::{Error, Fallback, Limit, Limiter, RetryStore, StoreError, Verdict};
 use lockage_core::ManualClock;
 use lockage_memory::MemoryStore;
-use lockage_tests::flaky::{Fate, Flaky};
+use lockage_memory::testing::{FailingStore, Fate};
 
 type Memory = MemoryStore<Arc<ManualClock>>;
-type Store = Flaky<Memory>;
+type Store = FailingStore<Memory>;
 
 const TIMEOUT: Duration = Duration::from_millis(100);
 const PROBE: Duration = Duration::from_secs(1);
 
 fn memory() -> Memory {
-    let clock = ManualClock::starting_at(Timestamp::from_micros(1_763_697_600_000_000).unwrap());
-    MemoryStore::with_clock(Arc::new(clock))
+    MemoryStore::with_clock(Arc::new(ManualClock::new()))
 }
 
 /// A process: its view of the common store, and its policy.
@@ -37,8 +36,8 @@ async fn allowed(limiter: &Limiter<RetryStore<Store, Tokio>>) -> bool {
 /// Without a policy callers get the error, each time.
 #[tokio::test(start_paused = true)]
 async fn without_a_policy_callers_get_the_error() {
-    let store = Flaky::new(memory());
-    store.always(Fate::Lost);
+    let store = FailingStore::new(memory());
+    store.always(Fate::RequestLost);
     let timed = RetryStore::new(store.clone(), Tokio, TIMEOUT);
     let limiter = Limiter::new(timed, "fixed-window 40/h".parse().unwrap());
     for _ in 0..5 {
@@ -51,7 +50,7 @@ async fn without_a_policy_callers_get_the_error() {
 /// Allow and deny answer in the store's place, and tell what can never be admitted as ever.
 #[tokio::test(start_paused = true)]
 async fn allow_and_deny_answer_in_the_stores_place() {
-    let store = Flaky::new(memory());
+    let store = FailingStore::new(memory());
     store.always(Fate::NotDone);
     let (open, closed) = (process(&store, Fallback::open()), process(&store, Fallback::closed()));
     for _ in 0..50 {
@@ -75,7 +74,7 @@ async fn allow_and_deny_answer_in_the_stores_place() {
 /// An away store is asked by one call now and then; the others neither ask nor wait.
 #[tokio::test(start_paused = true)]
 async fn an_away_store_is_left_alone_but_for_probes() {
-    let store = Flaky::new(memory());
+    let store = FailingStore::new(memory());
     let limiter = process(&store, Fallback::open());
     store.always(Fate::Silence);
     for call in 1..=2 {
@@ -101,15 +100,15 @@ async fn an_away_store_is_left_alone_but_for_probes() {
 /// Hysteresis: one failure does not send callers away, and one answer does not send them back.
 #[tokio::test(start_paused = true)]
 async fn it_takes_several_failures_to_leave_and_several_answers_to_return() {
-    let store = Flaky::new(memory());
+    let store = FailingStore::new(memory());
     let limiter = process(&store, Fallback::closed());
     for _ in 0..5 {
-        store.next([Fate::Lost]);
+        store.next([Fate::RequestLost]);
         assert!(!allowed(&limiter).await);
         assert!(allowed(&limiter).await, "the store was asked");
     }
     assert!(!limiter.is_circuit_open());
-    store.next([Fate::Lost; 2]);
+    store.next([Fate::RequestLost; 2]);
     assert!(!allowed(&limiter).await && !allowed(&limiter).await);
     assert!(limiter.is_circuit_open());
 
@@ -117,7 +116,7 @@ async fn it_takes_several_failures_to_leave_and_several_answers_to_return() {
     for (fate, away) in [
         (Fate::Answered, true),
         (Fate::Answered, true),
-        (Fate::Lost, true),
+        (Fate::RequestLost, true),
         (Fate::Answered, true),
         (Fate::Answered, true),
         (Fate::Answered, false),
@@ -134,7 +133,7 @@ async fn it_takes_several_failures_to_leave_and_several_answers_to_return() {
 /// store and shares at most the limit once more.
 #[tokio::test(start_paused = true)]
 async fn shares_together_stay_within_the_limit() {
-    let store = Flaky::new(memory());
+    let store = FailingStore::new(memory());
     let processes: Vec<_> =
         (0..4).map(|_| process(&store, Fallback::local_share(4, memory()))).collect();
     let mut admitted = 0;
@@ -164,7 +163,7 @@ async fn shares_together_stay_within_the_limit() {
 /// A limit that leaves nothing for each process is refused when it is built.
 #[tokio::test]
 async fn a_share_of_nothing_is_refused() {
-    let timed = RetryStore::new(Flaky::new(memory()), Tokio, TIMEOUT);
+    let timed = RetryStore::new(FailingStore::new(memory()), Tokio, TIMEOUT);
     let limiter = Limiter::new(timed, "sliding-log 3/s".parse().unwrap());
     let error = limiter.with_fallback(Fallback::local_share(4, memory())).unwrap_err();
     assert_eq!(error, ConfigError::NoShare { what: "limit", value: 3, shares: 4 });

@@ -3,7 +3,6 @@
 
 mod stored;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use lockage::limiter::{
@@ -15,19 +14,18 @@ use lockage::{
     BlockingLimiter, Error, Fallback, Key, Limit, Limiter, RetryStore, StoreError, Verdict,
 };
 use lockage_memory::MemoryStore;
-use lockage_tests::clocks::TokioClock;
-use lockage_tests::flaky::{Fate, Flaky};
+use lockage_memory::testing::{FailingStore, Fate, TokioClock, paused_memory};
 use tokio::time::advance;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Of one call there and back, where a store is far away.
 const WAY: Duration = Duration::from_millis(20);
 
-type Store = Flaky<MemoryStore<Arc<TokioClock>>>;
+type Store = FailingStore<MemoryStore<TokioClock>>;
 type Limited<S = Store> = Limiter<RetryStore<S, Tokio>>;
 
 fn store() -> Store {
-    Flaky::new(MemoryStore::with_clock(Arc::new(TokioClock::start())))
+    FailingStore::new(paused_memory())
 }
 
 fn timed<S>(store: &S) -> RetryStore<S, Tokio>
@@ -186,7 +184,7 @@ async fn no_request_queues_while_the_circuit_is_open() {
         .with_coalescing(100)
         .and_then(|limiter| limiter.with_fallback(fallback))
         .unwrap();
-    far.0.always(Fate::Lost);
+    far.0.always(Fate::RequestLost);
     _ = ask(&limiter).await.unwrap();
     assert!(limiter.is_circuit_open());
     far.0.always(Fate::Silence);

@@ -24,10 +24,10 @@ use lockage::runtime::{AsyncStd, Smol, Spawn, Tokio};
 use lockage::store::Timestamp;
 use lockage::{Key, Locks, RetryStore, Store};
 use lockage_memory::MemoryStore;
+use lockage_memory::testing::{FailingStore, Fate, TokioClock, paused_memory};
 use lockage_oracle::properties::{Check, cases, property, require};
-use lockage_tests::clocks::TokioClock;
-use lockage_tests::flaky::{Fate, Flaky, yield_now};
 use proptest::prelude::*;
+use smol::future::yield_now;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, advance, sleep, timeout};
 
@@ -36,10 +36,10 @@ const MILLI: Duration = Duration::from_millis(1);
 const LEASE: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(100);
 
-type Memory = Flaky<MemoryStore<Arc<TokioClock>>>;
+type Memory = FailingStore<MemoryStore<TokioClock>>;
 
 fn locks() -> (Locks<Memory, Tokio>, Memory) {
-    let store = Flaky::new(MemoryStore::with_clock(Arc::new(TokioClock::start())));
+    let store = FailingStore::new(paused_memory());
     let timed = RetryStore::new(store.clone(), Tokio, SECOND);
     (Locks::new(timed, LEASE).unwrap(), store)
 }

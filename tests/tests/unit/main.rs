@@ -18,6 +18,7 @@ mod parsers;
 mod prefetch;
 mod shadow;
 mod shaping;
+mod test_kit;
 mod timeouts;
 mod vectors;
 mod waiting;

@@ -8,8 +8,7 @@ use lockage::locks::{Cached, Loss, OnceResult, RunOnce, RunOutcome, WorkError};
 use lockage::runtime::Tokio;
 use lockage::{Locks, RetryStore};
 use lockage_memory::MemoryStore;
-use lockage_tests::clocks::TokioClock;
-use lockage_tests::flaky::{Fate, Flaky};
+use lockage_memory::testing::{FailingStore, Fate, TokioClock, paused_memory};
 use tokio::time::{Instant, sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -17,10 +16,10 @@ const MILLI: Duration = Duration::from_millis(1);
 const LEASE: Duration = Duration::from_secs(30);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-type Memory = Flaky<MemoryStore<Arc<TokioClock>>>;
+type Memory = FailingStore<MemoryStore<TokioClock>>;
 
 fn locks() -> (Locks<Memory, Tokio>, Memory) {
-    let store = Flaky::new(MemoryStore::with_clock(Arc::new(TokioClock::start())));
+    let store = FailingStore::new(paused_memory());
     let locks = Locks::new(RetryStore::new(store.clone(), Tokio, SECOND), LEASE).unwrap();
     (locks, store)
 }

@@ -12,11 +12,11 @@ use lockage::{
 use lockage_core::ManualClock;
 use lockage_core::lock::{HoldId, Lock, OwnerId};
 use lockage_memory::MemoryStore;
+use lockage_memory::testing::{FailingStore, Fate};
 use lockage_oracle::config::Kind;
 use lockage_oracle::properties::{Check, cases, property};
 use lockage_oracle::strategies::{Trace, forward, request_trace};
 use lockage_oracle::subject::{Answer, Failure, Machine, Op, Outcome, Subject};
-use lockage_tests::flaky::{Fate, Flaky};
 use proptest::strategy::Strategy;
 use tokio::time::Instant;
 
@@ -29,8 +29,7 @@ const SECOND: Duration = Duration::from_secs(1);
 type Memory = MemoryStore<Arc<ManualClock>>;
 
 fn memory() -> (Memory, Arc<ManualClock>) {
-    let start = Timestamp::from_micros(1_763_697_600_000_000).unwrap();
-    let clock = Arc::new(ManualClock::starting_at(start));
+    let clock = Arc::new(ManualClock::new());
     (MemoryStore::with_clock(Arc::clone(&clock)), clock)
 }
 
@@ -172,7 +171,7 @@ async fn ask(limiter: &Limiter<Memory>, op: &Op) -> Vec<Decision> {
 /// A wait comes back at once, and says for how long it would have been.
 #[tokio::test(start_paused = true)]
 async fn nobody_waits() {
-    let store = Flaky::new(memory().0);
+    let store = FailingStore::new(memory().0);
     let timed = RetryStore::new(store.clone(), Tokio, SECOND);
     let limiter = Limiter::new(timed, "fixed-window 1/min".parse().unwrap()).in_shadow();
     let start = Instant::now();
@@ -191,7 +190,7 @@ async fn nobody_waits() {
 /// know why.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_fails_hurts_nobody() {
-    let store = Flaky::new(memory().0);
+    let store = FailingStore::new(memory().0);
     let timed = RetryStore::new(store.clone(), Tokio, SECOND / 10);
     let limit = "fixed-window 5/min".parse().unwrap();
     let (limiter, log) = observed(Limiter::new(timed, limit));
@@ -201,7 +200,7 @@ async fn a_store_that_fails_hurts_nobody() {
             && !decision.would_deny()
             && decision.limit == 5
     };
-    for (calls, fate) in [Fate::NotDone, Fate::Lost, Fate::Silence].into_iter().enumerate() {
+    for (calls, fate) in [Fate::NotDone, Fate::RequestLost, Fate::Silence].into_iter().enumerate() {
         store.always(fate);
         let once = limiter.try_acquire_once("id", 1, RequestId::from_u128(1), SECOND);
         assert!(through(&once.await.unwrap()));
@@ -266,7 +265,7 @@ async fn clones_record_together() {
 /// The shadow lies over all else: what a deny cache or a policy decides is let through as well.
 #[tokio::test(start_paused = true)]
 async fn the_shadow_is_outermost() {
-    let store = Flaky::new(memory().0);
+    let store = FailingStore::new(memory().0);
     let timed = RetryStore::new(store.clone(), Tokio, SECOND / 10);
     let limiter = Limiter::new(timed, "fixed-window 1/h".parse().unwrap())
         .in_shadow()
@@ -279,7 +278,7 @@ async fn the_shadow_is_outermost() {
         assert!(limiter.try_acquire_each("id", &[1]).await.unwrap()[0].is_allowed());
     }
     assert_eq!((store.executions(), stats(&limiter)), (2, [1, 9, 0, 0]));
-    store.always(Fate::Lost);
+    store.always(Fate::RequestLost);
     let decision = limiter.try_acquire("other", 1).await.unwrap();
     assert!(decision.is_allowed() && decision.origin == Origin::Fallback && decision.would_deny());
     assert_eq!(stats(&limiter), [1, 10, 0, 0], "the policy would have denied it");

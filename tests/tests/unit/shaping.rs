@@ -1,27 +1,21 @@
 //! Limiters that wait for their turn in the queue of a leaky bucket.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use lockage::limiter::{Cancellation, DenyCache, Origin};
 use lockage::runtime::Tokio;
 use lockage::{BlockingLimiter, Fallback, Limiter, RetryStore, Verdict};
 use lockage_memory::MemoryStore;
-use lockage_tests::clocks::TokioClock;
-use lockage_tests::flaky::{Fate, Flaky};
+use lockage_memory::testing::{FailingStore, Fate, TokioClock, paused_memory};
 use tokio::time::Instant;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-type Memory = MemoryStore<Arc<TokioClock>>;
-type Limited = Limiter<RetryStore<Flaky<Memory>, Tokio>>;
+type Memory = MemoryStore<TokioClock>;
+type Limited = Limiter<RetryStore<FailingStore<Memory>, Tokio>>;
 
-fn memory() -> Memory {
-    MemoryStore::with_clock(Arc::new(TokioClock::start()))
-}
-
-fn limiter(limit: &str) -> (Limited, Flaky<Memory>) {
-    let store = Flaky::new(memory());
+fn limiter(limit: &str) -> (Limited, FailingStore<Memory>) {
+    let store = FailingStore::new(paused_memory());
     let timed = RetryStore::new(store.clone(), Tokio, SECOND);
     (Limiter::new(timed, limit.parse().unwrap()), store)
 }
@@ -174,7 +168,7 @@ async fn turns_are_given_back() {
 #[tokio::test(start_paused = true)]
 async fn a_share_has_turns_too() {
     let (limiter, store) = limiter("leaky-bucket 4/min queue 10");
-    let limiter = limiter.with_fallback(Fallback::local_share(2, memory())).unwrap();
+    let limiter = limiter.with_fallback(Fallback::local_share(2, paused_memory())).unwrap();
     store.always(Fate::NotDone);
     let first = limiter.take_turn("id", 2).await.unwrap();
     assert!(

@@ -5,20 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockage::runtime::Tokio;
-use lockage::store::{NoAnswer, Timestamp};
+use lockage::store::NoAnswer;
 use lockage::{BlockingLimiter, Error, Key, Limit, Limiter, RetryStore, Store as _, StoreError};
-use lockage_core::{Acquire, ManualClock, Peek};
+use lockage_core::{Acquire, Command, ManualClock, Peek};
 use lockage_memory::MemoryStore;
-use lockage_tests::flaky::{Fate, Flaky};
+use lockage_memory::testing::{FailingStore, Fate};
 use tokio::time::Instant;
 
-type Store = Flaky<MemoryStore<Arc<ManualClock>>>;
+type Store = FailingStore<MemoryStore<Arc<ManualClock>>>;
 
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 fn store() -> Store {
-    let clock = ManualClock::starting_at(Timestamp::from_micros(1_763_697_600_000_000).unwrap());
-    Flaky::new(MemoryStore::with_clock(Arc::new(clock)))
+    FailingStore::new(MemoryStore::with_clock(Arc::new(ManualClock::new())))
 }
 
 fn limit() -> Limit {
@@ -102,24 +101,41 @@ async fn without_time_nothing_is_sent() {
     assert_eq!(store.calls(), 0);
 }
 
+/// A store with an address.
+#[derive(Clone)]
+struct At(Store);
+
+impl lockage::Store for At {
+    async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        self.0.execute(key, command).await
+    }
+
+    fn server(&self) -> Option<String> {
+        Some("127.0.0.1:7".into())
+    }
+}
+
 /// All attempts are counted, and the address is that of the store below.
 #[tokio::test(start_paused = true)]
 async fn a_timeout_says_how_long_how_often_and_where() {
-    let store = store().at("127.0.0.1:7");
-    store.always(Fate::Silence);
-    let limiter = limiter(&store);
+    let store = At(store());
+    store.0.always(Fate::Silence);
+    let limiter = Limiter::new(RetryStore::new(store.clone(), Tokio, TIMEOUT), limit());
     let error = in_time(limiter.peek("id", 1)).await.unwrap_err().to_string();
     let words = "unknown whether it was done: no answer";
     assert_eq!(error, format!("{words} from 127.0.0.1:7 (attempts: 4, timeout: 1s)"));
-    assert_eq!(store.calls(), 4);
+    assert_eq!(store.0.calls(), 4);
     // A caller that has less time than the timeout is told of both.
     let (key, peek) = (Key::new("lockage", "id").unwrap(), Peek::new(limit(), 1));
-    let flaky = Flaky::clone(&store);
+    let failing = store.0.clone();
     let store = RetryStore::new(store, Tokio, TIMEOUT);
     let half = in_time(store.execute_within(&key, &peek, TIMEOUT / 2)).await.unwrap_err();
     assert!(half.to_string().ends_with("(attempts: 4, time: 500ms, timeout: 1s)"), "{half}");
     // What the store says by itself is told as well.
-    flaky.always(Fate::Lost);
+    failing.always(Fate::RequestLost);
     let lost = store.execute(&key, &Acquire::new(limit(), 1).unwrap()).await.unwrap_err();
     assert_eq!(lost.to_string(), format!("{words} (attempts: 1, timeout: 1s): told to"));
 }
@@ -151,7 +167,7 @@ async fn it_is_not_tried_for_longer_than_the_timeout() {
 /// At most once: what may have been done is not sent again, whichever it was.
 #[tokio::test(start_paused = true)]
 async fn what_may_have_been_done_is_not_tried_again() {
-    for fate in [Fate::Lost, Fate::AnswerLost] {
+    for fate in [Fate::RequestLost, Fate::AnswerLost] {
         let store = store();
         store.next([Fate::NotDone, fate]);
         let error = limiter(&store).try_acquire("id", 1).await.unwrap_err();
@@ -170,7 +186,8 @@ async fn what_may_have_been_done_is_not_tried_again() {
 /// D11: with request ids a lost answer is asked for again, and the request charged once.
 #[tokio::test(start_paused = true)]
 async fn a_request_with_an_id_is_tried_again_and_charged_once() {
-    let fates = [Fate::AnswerLost, Fate::Lost, Fate::DoneInSilence, Fate::Silence, Fate::NotDone];
+    let fates =
+        [Fate::AnswerLost, Fate::RequestLost, Fate::DoneInSilence, Fate::Silence, Fate::NotDone];
     for fate in fates {
         let store = store();
         let limiter = limiter(&store).with_idempotency(Duration::from_secs(60)).unwrap();
@@ -220,7 +237,7 @@ fn blocking_callers_are_told_the_same() {
     assert_eq!((store.calls(), store.executions()), (4, 2));
 
     let limiter = limiter.with_idempotency(Duration::from_secs(60)).unwrap();
-    store.next([Fate::AnswerLost, Fate::Lost]);
+    store.next([Fate::AnswerLost, Fate::RequestLost]);
     assert_eq!(limiter.try_acquire("id", 1).unwrap().remaining, 97);
     assert_eq!(limiter.peek("id", 0).unwrap().remaining, 97);
 }

@@ -1,7 +1,6 @@
 //! Waiting for a permit: in every runtime, with cancellation at every point.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -9,21 +8,20 @@ use lockage::limiter::StoredLimits;
 use lockage::runtime::{AsyncStd, Runtime, Smol, Tokio};
 use lockage::{BlockingLimiter, Limit, Limiter, RetryStore, Verdict};
 use lockage_memory::MemoryStore;
-use lockage_tests::clocks::TokioClock;
-use lockage_tests::flaky::{Flaky, yield_now};
+use lockage_memory::testing::{FailingStore, TokioClock, paused_memory};
+use smol::future::yield_now;
 use tokio::time::Instant;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-type Limited = Limiter<RetryStore<Flaky<MemoryStore<Arc<TokioClock>>>, Tokio>>;
+type Limited = Limiter<RetryStore<FailingStore<MemoryStore<TokioClock>>, Tokio>>;
 
 fn parsed(limit: &str) -> Limit {
     limit.parse().unwrap()
 }
 
-fn limiter(limit: &str) -> (Limited, Flaky<MemoryStore<Arc<TokioClock>>>) {
-    let clock = Arc::new(TokioClock::start());
-    let store = Flaky::new(MemoryStore::with_clock(clock));
+fn limiter(limit: &str) -> (Limited, FailingStore<MemoryStore<TokioClock>>) {
+    let store = FailingStore::new(paused_memory());
     let timed = RetryStore::new(store.clone(), Tokio, SECOND);
     (Limiter::new(timed, limit.parse().unwrap()), store)
 }
@@ -44,8 +42,7 @@ async fn a_wait_ends_when_the_permit_is_there() {
 /// A waiter comes back under the limit that is stored by then.
 #[tokio::test(start_paused = true)]
 async fn a_wait_is_under_the_limit_that_is_stored_by_then() {
-    let clock = Arc::new(TokioClock::start());
-    let store = RetryStore::new(MemoryStore::with_clock(clock), Tokio, SECOND);
+    let store = RetryStore::new(paused_memory(), Tokio, SECOND);
     let limiter = Limiter::stored(
         store,
         StoredLimits::new().with_default(parsed("token-bucket 1/s burst 1")),
@@ -149,7 +146,7 @@ async fn a_dropped_wait_charges_nothing_more() {
 
 /// The same program in a runtime, with its real timers.
 async fn waits_for_three<R: Runtime>(runtime: R) {
-    let store = Flaky::new(MemoryStore::new());
+    let store = FailingStore::new(MemoryStore::new());
     let timed = RetryStore::new(store.clone(), runtime, SECOND);
     let limiter = Limiter::new(timed, "token-bucket 100/s burst 1".parse::<Limit>().unwrap());
     for _ in 0..3 {
@@ -174,7 +171,7 @@ fn every_runtime_waits() {
 /// Callers that block wait as well, with no runtime at all.
 #[test]
 fn blocking_callers_wait() {
-    let store = Flaky::new(MemoryStore::new());
+    let store = FailingStore::new(MemoryStore::new());
     let limit = "token-bucket 100/s burst 1".parse().unwrap();
     let limiter = BlockingLimiter::new(store.clone(), limit, SECOND);
     for _ in 0..3 {
@@ -186,7 +183,7 @@ fn blocking_callers_wait() {
 /// And are told at once that a wait does not fit. The wait itself would be 20 s.
 #[test]
 fn blocking_callers_give_up_at_once() {
-    let store = Flaky::new(MemoryStore::new());
+    let store = FailingStore::new(MemoryStore::new());
     let limit = "token-bucket 3/min burst 1".parse().unwrap();
     let limiter = BlockingLimiter::new(store.clone(), limit, SECOND);
     assert!(limiter.try_acquire("id", 1).unwrap().is_allowed());

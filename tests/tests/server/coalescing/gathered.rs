@@ -10,8 +10,8 @@ use lockage::{Decision, Key, Limit, RetryStore, Store, StoreError};
 use lockage_core::{AcquireEach, ManualClock, StoredLimit, StoredLimitOutcome, WithStoredLimit};
 use lockage_fred::FredStore;
 use lockage_memory::MemoryStore;
+use lockage_memory::testing::{FailingStore, Fate};
 use lockage_redis_rs::RedisStore;
-use lockage_tests::flaky::{Fate, Flaky};
 use lockage_tests::server::{Cluster, Server};
 
 /// One of each kind, and several together.
@@ -144,7 +144,7 @@ async fn twenty(store: &impl Store, prefix: &str) -> Outcomes {
 /// What was not done of several is tried again, and nothing else is; after a lost answer nobody knows.
 #[tokio::test(start_paused = true)]
 async fn what_was_not_done_of_several_is_tried_again() {
-    let store = Flaky::new(MemoryStore::new());
+    let store = FailingStore::new(MemoryStore::new());
     let timed = RetryStore::new(store.clone(), Tokio, Duration::from_secs(5));
     store.next([Fate::Answered, Fate::NotDone, Fate::AnswerLost, Fate::NotDone]);
     let told = twenty(&timed, "a").await;

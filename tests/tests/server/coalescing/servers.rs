@@ -9,8 +9,8 @@ use fred::types::config::Config;
 use lockage::{Decision, Limiter, Store};
 use lockage_fred::FredStore;
 use lockage_memory::MemoryStore;
+use lockage_memory::testing::FailingStore;
 use lockage_redis_rs::RedisStore;
-use lockage_tests::flaky::Flaky;
 use lockage_tests::server::Server;
 
 const KEYS: u64 = 3;
@@ -36,7 +36,7 @@ async fn fred_survives_dropped_callers() {
 /// In this one a call wakes while it is polled, so that threads meet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn memory_survives_dropped_callers() {
-    survives(Flaky::new(MemoryStore::new())).await;
+    survives(FailingStore::new(MemoryStore::new())).await;
 }
 
 /// E1: what callers are told is what the store has charged, but for those who were dropped; no two are told

@@ -9,7 +9,7 @@ use lockage::store::{Clock, Command, Timestamp};
 use lockage::{Key, Limit, Store, StoreError};
 use lockage_core::{Acquire, ManualClock};
 use lockage_memory::MemoryStore;
-use lockage_tests::flaky::yield_now;
+use smol::future::yield_now;
 
 use super::world::Act;
 

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use lockage::limiter::{CircuitBreakerConfig, Origin};
 use lockage::runtime::{AsyncStd, Runtime, Smol, Tokio};
-use lockage::store::{Command, Timestamp};
+use lockage::store::Command;
 use lockage::{Decision, Error, Fallback, Key, Limiter, RetryStore, Store, StoreError};
 use lockage_core::ManualClock;
 use lockage_memory::MemoryStore;
-use lockage_tests::flaky::{Fate, Flaky};
+use lockage_memory::testing::{FailingStore, Fate};
 
-type Memory = Flaky<MemoryStore<Arc<ManualClock>>>;
+type Memory = FailingStore<MemoryStore<Arc<ManualClock>>>;
 type Limited<R = Tokio> = Limiter<RetryStore<Far<R>, R>>;
 
 /// A store far away.
@@ -47,9 +47,8 @@ fn limiter_on<R: Runtime>(
     limit: &str,
     max_waiting: usize,
 ) -> (Limited<R>, Memory, Arc<ManualClock>) {
-    let clock = ManualClock::starting_at(Timestamp::from_micros(1_763_697_600_000_000).unwrap());
-    let clock = Arc::new(clock);
-    let store = Flaky::new(MemoryStore::with_clock(Arc::clone(&clock)));
+    let clock = Arc::new(ManualClock::new());
+    let store = FailingStore::new(MemoryStore::with_clock(Arc::clone(&clock)));
     let timed = RetryStore::new(Far(store.clone(), runtime.clone()), runtime, TIMEOUT);
     let limiter = Limiter::new(timed, limit.parse().unwrap()).with_coalescing(max_waiting);
     (limiter.unwrap(), store, clock)
@@ -78,12 +77,12 @@ async fn one_failed_call_is_one_failure() {
         let told = at_once(&limiter, callers).await;
         told.iter().filter(|told| told.as_ref().unwrap().origin == Origin::Fallback).count()
     };
-    store.next([Fate::Lost, Fate::Lost]);
+    store.next([Fate::RequestLost, Fate::RequestLost]);
     assert_eq!(degraded(50).await, 50);
     assert_eq!((store.calls(), limiter.is_circuit_open()), (2, false), "two calls failed");
-    store.next([Fate::Answered, Fate::Lost]);
+    store.next([Fate::Answered, Fate::RequestLost]);
     assert_eq!(degraded(20).await, 19);
-    store.next([Fate::Lost, Fate::Lost]);
+    store.next([Fate::RequestLost, Fate::RequestLost]);
     assert_eq!(degraded(2).await, 2);
     assert_eq!((store.calls(), limiter.is_circuit_open()), (6, true), "three in a row");
     assert_eq!(degraded(30).await, 30);

@@ -141,7 +141,7 @@ async fn a_stored_limit_can_be_tried_in_shadow() {
         assert!(decision.is_allowed() && decision.origin == Origin::Store);
         assert_eq!(decision.shadow.is_some(), request > 0);
     }
-    store.always(Fate::Lost);
+    store.always(Fate::RequestLost);
     assert_eq!(limiter.try_acquire("id", 1).await.unwrap().limit, 1, "as it was read last");
     let stats = limiter.shadow_stats().unwrap();
     assert_eq!((stats.allowed, stats.would_deny, stats.failed), (1, 2, 2));

@@ -49,7 +49,7 @@ async fn what_an_unanswered_call_has_taken_is_given_back() {
     let (locks, store) = locks();
     let lock = locks.lock("one").unwrap().as_owner(locks.new_owner());
     let outer = lock.acquire().await.unwrap();
-    for fate in [Fate::DoneInSilence, Fate::AnswerLost, Fate::Lost, Fate::Silence] {
+    for fate in [Fate::DoneInSilence, Fate::AnswerLost, Fate::RequestLost, Fate::Silence] {
         store.always(fate);
         assert!(lock.acquire().await.is_err(), "{fate:?}");
         store.always(Fate::Answered);
@@ -66,7 +66,7 @@ async fn what_was_never_taken_stays_free() {
     let slow = Slow::new(&store, vec![(MILLI * 5, MILLI * 5)]);
     let locks = Locks::new(RetryStore::new(slow, Tokio, SECOND), LEASE).unwrap();
     let lock = locks.lock("one").unwrap();
-    for fate in [Fate::Lost, Fate::Silence] {
+    for fate in [Fate::RequestLost, Fate::Silence] {
         store.always(fate);
         assert!(lock.acquire().await.is_err(), "{fate:?}");
         store.always(Fate::Answered);

@@ -9,7 +9,7 @@ use super::*;
 
 /// A store that answers at once, and stops the process with these answers.
 fn stopped(stops: Vec<Duration>) -> (Locks<Stopped<Memory>, Tokio>, Memory) {
-    let store = Flaky::new(MemoryStore::with_clock(Arc::new(TokioClock::start())));
+    let store = FailingStore::new(paused_memory());
     let stopped = Stopped::new(store.clone(), stops);
     (Locks::new(RetryStore::new(stopped, Tokio, SECOND), LEASE).unwrap(), store)
 }

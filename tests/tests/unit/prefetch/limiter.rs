@@ -1,7 +1,6 @@
 //! What limiters that take permits ahead ask of their store, in virtual time, and what goes together with it.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -10,18 +9,17 @@ use lockage::runtime::Tokio;
 use lockage::store::ConfigError;
 use lockage::{BlockingLimiter, Fallback, Limiter, RetryStore, StoreError, Verdict};
 use lockage_memory::MemoryStore;
-use lockage_tests::clocks::TokioClock;
-use lockage_tests::flaky::{Fate, Flaky};
+use lockage_memory::testing::{FailingStore, Fate, TokioClock, paused_memory};
 use tokio::time::advance;
 
 const SECOND: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(10);
 
-type Store = Flaky<MemoryStore<Arc<TokioClock>>>;
+type Store = FailingStore<MemoryStore<TokioClock>>;
 type Limited = Limiter<RetryStore<Store, Tokio>>;
 
 fn store() -> Store {
-    Flaky::new(MemoryStore::with_clock(Arc::new(TokioClock::start())))
+    FailingStore::new(paused_memory())
 }
 
 fn plain(store: &Store, limit: &str) -> Limited {
@@ -199,7 +197,7 @@ async fn a_policy_stands_in_for_the_request_alone() {
     let share = Fallback::local_share(10, MemoryStore::new()); // 10 for this process
     let limiter = limiter.with_fallback(share).unwrap();
     assert!(allowed(&limiter, 1).await);
-    store.always(Fate::Lost);
+    store.always(Fate::RequestLost);
     for _ in 0..10 {
         assert!(
             limiter.try_acquire("id", 1).await.unwrap().origin == Origin::Prefetch,
