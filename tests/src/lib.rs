@@ -21,4 +21,5 @@ pub use {lockage, lockage_fred, lockage_memory, lockage_redis_rs};
 #[doc = include_str!("../../docs/clients.md")]
 #[doc = include_str!("../../docs/limiters.md")]
 #[doc = include_str!("../../docs/locks.md")]
+#[doc = include_str!("../../docs/testing.md")]
 struct Readme;

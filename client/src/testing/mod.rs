@@ -1,7 +1,7 @@
 //! The test kit, behind the feature `test-util`: clocks that a test moves, a store that fails as it is told, and
 //! locks that are lost on demand.
 //!
-//! Nothing sleeps, and no server is needed.
+//! Nothing sleeps, and no server is needed. The guide `docs/testing.md` has a program for each of these:
 //!
 //! | to test | use |
 //! |---|---|
