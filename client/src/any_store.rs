@@ -10,12 +10,15 @@ use lockage_core::{AnyCommand, AnyOutcome, Command};
 
 use crate::error::StoreError;
 use crate::key::Key;
+use crate::notifications::{Listener, Notifications, Wake};
+use crate::replicated::Replicated;
 use crate::store::Store;
 
 /// A store of any type, so that one type of limiter or lock serves whichever store a program is configured with. Clones
 /// share the store.
 ///
-/// A call costs an allocation for its command, its future and its outcome each.
+/// It does all that the store does. Only waiting for replicas is for a store that was given to
+/// [`AnyStore::replicated`]. A call costs an allocation for its command, its future and its outcome each.
 ///
 /// ```
 /// use lockage::{AnyStore, Limiter};
@@ -32,12 +35,21 @@ use crate::store::Store;
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
 #[derive(Clone)]
-pub struct AnyStore(Arc<dyn DynStore>);
+pub struct AnyStore {
+    store: Arc<dyn DynStore>,
+    replicas: Option<Arc<dyn DynReplicated>>,
+}
 
 impl AnyStore {
-    /// Returns this store without its type.
-    pub fn new(store: impl Store + 'static) -> Self {
-        AnyStore(Arc::new(store))
+    /// Returns this store without its type. Calls that wait for replicas ([`Replicated`]) are `NotDone`.
+    pub fn new(store: impl Notifications + 'static) -> Self {
+        AnyStore { store: Arc::new(store), replicas: None }
+    }
+
+    /// Returns this store without its type, for calls that wait for its replicas too.
+    pub fn replicated(store: impl Notifications + Replicated + 'static) -> Self {
+        let store = Arc::new(store);
+        AnyStore { store: Arc::clone(&store) as _, replicas: Some(store) }
     }
 }
 
@@ -70,9 +82,48 @@ trait DynStore: Send + Sync {
         calls: Vec<(&'a Key, AnyCommand)>,
         max_wait: Duration,
     ) -> BoxFuture<'a, Vec<AnyResult>>;
+
+    fn listen<'a>(
+        &'a self,
+        key: &'a Key,
+        wake: Wake,
+    ) -> BoxFuture<'a, Result<Listener, StoreError>>;
 }
 
-impl<S: Store> DynStore for S {
+/// The form of a store with replicas.
+trait DynReplicated: Send + Sync {
+    fn execute_acknowledged<'a>(
+        &'a self,
+        key: &'a Key,
+        command: AnyCommand,
+        replicas: u32,
+        max_wait: Duration,
+    ) -> BoxFuture<'a, Result<(AnyOutcome, u32), StoreError>>;
+}
+
+impl<S: Replicated> DynReplicated for S {
+    fn execute_acknowledged<'a>(
+        &'a self,
+        key: &'a Key,
+        command: AnyCommand,
+        replicas: u32,
+        max_wait: Duration,
+    ) -> BoxFuture<'a, Result<(AnyOutcome, u32), StoreError>> {
+        Box::pin(async move {
+            Replicated::execute_acknowledged(self, key, &command, replicas, max_wait).await
+        })
+    }
+}
+
+impl<S: Notifications> DynStore for S {
+    fn listen<'a>(
+        &'a self,
+        key: &'a Key,
+        wake: Wake,
+    ) -> BoxFuture<'a, Result<Listener, StoreError>> {
+        Box::pin(Notifications::listen(self, key, wake))
+    }
+
     fn execute<'a>(&'a self, key: &'a Key, command: AnyCommand) -> BoxFuture<'a, AnyResult> {
         Box::pin(async move { Store::execute(self, key, &command).await })
     }
@@ -111,7 +162,7 @@ impl Store for AnyStore {
     where
         C: Command<Outcome: Send> + Sync,
     {
-        self.0.execute(key, AnyCommand::new(command.clone())).await.map(own::<C>)
+        self.store.execute(key, AnyCommand::new(command.clone())).await.map(own::<C>)
     }
 
     async fn execute_within<C>(
@@ -123,15 +174,18 @@ impl Store for AnyStore {
     where
         C: Command<Outcome: Send> + Sync,
     {
-        self.0.execute_within(key, AnyCommand::new(command.clone()), max_wait).await.map(own::<C>)
+        self.store
+            .execute_within(key, AnyCommand::new(command.clone()), max_wait)
+            .await
+            .map(own::<C>)
     }
 
     fn supports_batch(&self) -> bool {
-        self.0.supports_batch()
+        self.store.supports_batch()
     }
 
     fn server(&self) -> Option<String> {
-        self.0.server()
+        self.store.server()
     }
 
     async fn execute_batch<C>(
@@ -146,8 +200,36 @@ impl Store for AnyStore {
             .iter()
             .map(|(key, command)| (*key, AnyCommand::new((*command).clone())))
             .collect();
-        let outcomes = self.0.execute_batch(calls, max_wait).await;
+        let outcomes = self.store.execute_batch(calls, max_wait).await;
         outcomes.into_iter().map(|outcome| outcome.map(own::<C>)).collect()
+    }
+}
+
+impl Notifications for AnyStore {
+    async fn listen(&self, key: &Key, wake: Wake) -> Result<Listener, StoreError> {
+        self.store.listen(key, wake).await
+    }
+}
+
+impl Replicated for AnyStore {
+    async fn execute_acknowledged<C>(
+        &self,
+        key: &Key,
+        command: &C,
+        replicas: u32,
+        max_wait: Duration,
+    ) -> Result<(C::Outcome, u32), StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        let Some(store) = &self.replicas else {
+            let why = "this store has no replicas, or was not given to `AnyStore::replicated`";
+            return Err(StoreError::NotDone(why.into()));
+        };
+        let command = AnyCommand::new(command.clone());
+        let (outcome, acknowledged) =
+            store.execute_acknowledged(key, command, replicas, max_wait).await?;
+        Ok((own::<C>(outcome), acknowledged))
     }
 }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockage::notifications::{Listener, Notifications, Wake};
 use lockage::store::{BlockingStore, Command};
 use lockage::{Key, Store, StoreError};
 
@@ -41,6 +42,13 @@ impl<S: BlockingStore> Store for Blocking<S> {
         C: Command<Outcome: Send> + Sync,
     {
         self.0.execute(key, command, patience)
+    }
+}
+
+/// There is nothing that blocks until it is told.
+impl<S: BlockingStore> Notifications for Blocking<S> {
+    async fn listen(&self, _key: &Key, _wake: Wake) -> Result<Listener, StoreError> {
+        Err(StoreError::NotDone("a blocking store does not listen".into()))
     }
 }
 

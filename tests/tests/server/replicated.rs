@@ -6,7 +6,7 @@ use fred::types::config::Config;
 use lockage::lock::{Answer, HoldId, Lock, Operation, OwnerId};
 use lockage::runtime::Tokio;
 use lockage::store::{Command, Replicated, Timestamp};
-use lockage::{Error, Key, Locks, RetryStore, Store, StoreError};
+use lockage::{AnyStore, Error, Key, Locks, RetryStore, Store, StoreError};
 use lockage_core::{Acquire, Limit, Peek};
 use lockage_fred::FredStore;
 use lockage_memory::MemoryStore;
@@ -100,7 +100,9 @@ async fn a_replica_is_waited_for_through_redis_rs() {
 async fn a_replica_is_waited_for_through_fred() {
     let master = Server::start();
     let replica = Server::replica_of(&master);
-    a_replica_is_waited_for(&master.url(), &replica, fred(&master.url())).await;
+    // And through a store whose type is not known.
+    let store = AnyStore::replicated(fred(&master.url()));
+    a_replica_is_waited_for(&master.url(), &replica, store).await;
 }
 
 /// A lock is held only where a replica has acknowledged it; where none has, that is said, and the lock is free.

@@ -7,8 +7,9 @@ use fred::clients::Pool;
 use fred::interfaces::ClientLike;
 use fred::types::Builder;
 use fred::types::config::{Config, ReconnectPolicy};
+use lockage::AnyStore;
+use lockage::notifications::Notifications;
 use lockage::store::Clock;
-use lockage::{AnyStore, Store};
 use lockage_core::{ManualClock, Timestamp};
 use lockage_fred::FredStore;
 use lockage_memory::MemoryStore;
@@ -28,7 +29,7 @@ fn set(clock: &ManualClock, now_us: u64) {
 }
 
 /// Runs the suite on this store without its type: it is compiled once, not once for each store.
-pub(super) async fn run(name: &str, store: impl Store + 'static, set_us: &dyn Fn(u64)) {
+pub(super) async fn run(name: &str, store: impl Notifications + 'static, set_us: &dyn Fn(u64)) {
     Bench { name, store: AnyStore::new(store), set_us }.run().await;
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::fred::types::config::Config;
-use lockage::Store;
+use lockage::notifications::Notifications;
 use lockage::store::{Clock, Timestamp};
 use lockage_core::ManualClock;
 use lockage_fred::FredStore;
@@ -24,7 +24,7 @@ use crate::stores;
 const SKEW: Duration = Duration::from_secs(3600);
 
 /// Runs the suite on a store that goes by this clock.
-async fn run<S: Store + 'static>(name: &str, store: impl FnOnce(Arc<dyn Clock>) -> S) {
+async fn run<S: Notifications + 'static>(name: &str, store: impl FnOnce(Arc<dyn Clock>) -> S) {
     let clock = Arc::new(ManualClock::starting_at(Timestamp::from_micros(START_US).unwrap()));
     let store = store(Arc::clone(&clock) as Arc<dyn Clock>);
     let set_us = |now_us| clock.set(Timestamp::from_micros(now_us).unwrap());

@@ -1,0 +1,46 @@
+//! A store whose type is chosen when the program runs does what the store does.
+
+use std::time::Duration;
+
+use lockage::runtime::Tokio;
+use lockage::{AnyStore, Error, Limiter, Locks, RetryStore, StoreError, limit};
+use lockage_memory::testing::paused_memory;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn locks(store: AnyStore) -> Locks<AnyStore, Tokio> {
+    Locks::new(RetryStore::new(store, Tokio, SECOND), SECOND * 30).unwrap()
+}
+
+/// What a program keeps in a field has no type of a store in it, and messages reach it.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_is_woken_through_it() {
+    struct App {
+        limiter: Limiter<AnyStore>,
+        locks: Locks<AnyStore, Tokio>,
+    }
+    let store = AnyStore::new(paused_memory());
+    let limiter = Limiter::new(store.clone(), limit!("fixed-window 1/min"));
+    let app = App { limiter, locks: locks(store).with_wake_ups().with_poll(SECOND * 3600) };
+    assert!(app.limiter.try_acquire("x", 1).await.unwrap().is_allowed());
+
+    let lock = app.locks.lock("x").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let waiter = tokio::spawn(async move { lock.acquire().await.unwrap().token() });
+    tokio::time::sleep(SECOND).await;
+    let (token, begin) = (guard.token(), tokio::time::Instant::now());
+    guard.release().await.unwrap();
+    assert!(waiter.await.unwrap() > token);
+    assert!(begin.elapsed() < SECOND, "it did not wait for its poll");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_without_replicas_has_not_done_what_waits_for_them() {
+    let locks = locks(AnyStore::new(paused_memory())).with_replicas(1);
+    let error = locks.lock("x").unwrap().try_acquire().await.unwrap_err();
+    let Error::Store(StoreError::NotDone(why)) = error else { panic!("{error:?}") };
+    assert!(why.to_string().contains("AnyStore::replicated"), "{why}");
+    // What was granted without them is given back.
+    tokio::time::sleep(SECOND).await;
+    assert!(locks.lock("x").unwrap().inspect().await.unwrap().holder.is_none());
+}
