@@ -12,8 +12,8 @@ use crate::store::Store;
 /// The prefix of values that were given none.
 const DEFAULT_PREFIX: &str = "fenced";
 
-/// Values, each by its id, that are written and read with the fencing token of a lock, and accept no token older than
-/// the newest that they have seen (L7). See [`lockage_core::fenced`].
+/// Values of bytes, each by its id, that are written and read with the fencing token of a lock, and accept no token
+/// older than the newest that they have seen (L7). See [`lockage_core::fenced`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -26,7 +26,7 @@ const DEFAULT_PREFIX: &str = "fenced";
 /// let (paused, next) = (33, 34); // of `LockGuard::token`
 /// assert_eq!(reports.write("today", next, "finished").await?, Access::Accepted(()));
 /// assert_eq!(reports.write("today", paused, "begun").await?, Access::Stale { newest: 34 });
-/// assert_eq!(reports.peek("today").await?.expect("it is kept").value, "finished");
+/// assert_eq!(reports.peek("today").await?.expect("it is kept").text()?, "finished");
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
@@ -57,14 +57,28 @@ impl<S: Store> Fenced<S> {
         Ok(Fenced { prefix: prefix.into(), ..self })
     }
 
-    /// Writes the value of `id`, at most [`MAX_VALUE`](lockage_core::fenced::MAX_VALUE) bytes.
+    /// Writes the value of `id`: text or any other bytes, at most [`MAX_VALUE`](lockage_core::fenced::MAX_VALUE).
     ///
     /// # Errors
     /// [`Error`]. A refusal of an old token is none. A write without an answer
     /// ([`StoreError::Unknown`](crate::StoreError::Unknown)) is not repeated: a late duplicate
     /// could undo a later one of the same holder.
-    pub async fn write(&self, id: &str, token: u64, value: &str) -> Result<Access<()>, Error> {
+    pub async fn write(
+        &self,
+        id: &str,
+        token: u64,
+        value: impl AsRef<[u8]>,
+    ) -> Result<Access<()>, Error> {
         let command = FencedWrite::new(token, value, self.keep)?;
+        Ok(self.store.execute(&self.key(id)?, &command).await?)
+    }
+
+    /// Removes the value of `id`. From then on nothing with an older token is accepted.
+    ///
+    /// # Errors
+    /// As [`Fenced::write`].
+    pub async fn remove(&self, id: &str, token: u64) -> Result<Access<()>, Error> {
+        let command = FencedWrite::removal(token, self.keep)?;
         Ok(self.store.execute(&self.key(id)?, &command).await?)
     }
 

@@ -23,7 +23,7 @@ pub enum Encoded {
     Packed(PackedCall),
 }
 
-/// A script and its own arguments, each a short text.
+/// A script and its own arguments, each a short text, or a value as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextCall {
     script: ScriptId,
@@ -93,6 +93,14 @@ impl TextCall {
     pub fn with(mut self, argument: impl fmt::Display) -> Self {
         // Invariant: writing to a buffer in memory cannot fail.
         let _ = write!(Buffer(&mut self.bytes), "{argument}");
+        self.ends.push(self.bytes.len());
+        self
+    }
+
+    /// Adds an argument of any bytes.
+    #[must_use]
+    pub fn with_bytes(mut self, argument: &[u8]) -> Self {
+        self.bytes.extend_from_slice(argument);
         self.ends.push(self.bytes.len());
         self
     }
@@ -267,9 +275,11 @@ mod tests {
     fn text_keeps_its_order_and_its_empty_arguments_behind_the_time() {
         let call = TextCall::new(ScriptId::LimiterPeek)
             .with_optional(None::<u64>)
+            .with_bytes(b"\0\xff")
             .with_optional(Some("x"))
+            .with_bytes(b"")
             .with(u64::MAX);
-        let own = [&b""[..], b"x", b"18446744073709551615"];
+        let own = [&b""[..], b"\0\xff", b"x", b"", b"18446744073709551615"];
         assert_eq!(call.arguments().collect::<Vec<_>>(), own);
         assert_eq!(
             arguments(call.clone(), CallTime::Store),

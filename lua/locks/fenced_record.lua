@@ -2,7 +2,7 @@ $prelude
 -- The record of a fenced value: a string, such as
 --   V1 1763700000000000 1763703600000000 =the value
 -- that is its tag; the newest fencing token that was seen; when all of it is over (us), if nothing newer is
--- seen before; and = with the value, or - where it was only read.
+-- seen before; and = with the value, whose bytes stand there as they are, or - where it was only read, or removed.
 local STALE, ACCEPTED = 0, 1
 local token, till = 0, 0
 local value_at   -- where the value begins in the record, if there is one; Lua goes through each byte that it is given

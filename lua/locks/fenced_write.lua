@@ -1,14 +1,13 @@
--- Writes a value for the holder of a fencing token, unless a newer one was seen. GETRANGE, and EXISTS where
--- there is none; SET where it was written.
+-- Writes or removes a value for the holder of a fencing token, unless a newer one was seen. GETRANGE, and EXISTS
+-- where there is none; SET where that was done.
 --
 -- ARGV[3]  the fencing token
 -- ARGV[4]  for how long value and token are kept (us)
--- ARGV[5]  the value
--- Reply    {0, now, 1} written; {0, now, 0, newest} refused
+-- ARGV[5]  the value, any bytes; none removes it
+-- Reply    {0, now, 1} done; {0, now, 0, newest} refused
 $fenced_record
 local wrong = wrong_fence(3)
 if wrong then return wrong end
-if not ARGV[5] then return wrong_argument(5, 'the value') end
 local refused = read_fenced()
 if refused then return refused end
 local mine = tonumber(ARGV[3])

@@ -25,7 +25,9 @@ pub struct Step {
 #[derive(Clone, Debug)]
 pub enum Call {
     /// With a token, a value.
-    Write(u64, String),
+    Write(u64, Vec<u8>),
+    /// With a token.
+    Remove(u64),
     /// With a token.
     Read(u64),
     /// With none.
@@ -36,12 +38,13 @@ pub enum Call {
 pub fn trace() -> impl Strategy<Value = Vec<Step>> {
     let token = || prop_oneof![8 => 0..6_u64, 1 => Just((1 << 53) - 1)];
     let value = prop_oneof![
-        4 => "[a-z]{0,14}",
-        1 => "\\PC{0,8}",
-        1 => prop::collection::vec(any::<char>(), 0..40).prop_map(|all| all.into_iter().collect()),
+        4 => "[a-z]{0,14}".prop_map(String::into_bytes),
+        1 => "[\\PC\\\\]{0,8}".prop_map(String::into_bytes),
+        1 => prop::collection::vec(any::<u8>(), 0..40),
     ];
     let call = prop_oneof![
         4 => (token(), value).prop_map(|(token, value)| Call::Write(token, value)),
+        1 => token().prop_map(Call::Remove),
         4 => token().prop_map(Call::Read),
         1 => Just(Call::Peek),
     ];
@@ -73,6 +76,10 @@ pub fn play<K: Key>(
         let outcome = match call {
             Call::Write(token, value) => {
                 let command = FencedWrite::new(*token, value, keep).expect("in range");
+                format!("{:?}", key.execute(&command, now))
+            }
+            Call::Remove(token) => {
+                let command = FencedWrite::removal(*token, keep).expect("in range");
                 format!("{:?}", key.execute(&command, now))
             }
             Call::Read(token) => {

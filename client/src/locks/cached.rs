@@ -1,12 +1,13 @@
 //! Values that one process builds for all.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use lockage_core::ConfigError;
-use lockage_core::fenced::Access;
+use lockage_core::fenced::{Access, Kept};
 
-use super::{LockGuard, Locks, TryLock, WorkError};
+use super::{Encoding, LockGuard, Locks, TryLock, ValueError, WorkError};
 use crate::error::Error;
 use crate::fenced::Fenced;
 use crate::key::KeyError;
@@ -37,10 +38,15 @@ use crate::store::Store;
 /// assert_eq!(page, "<html>");
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap(); }
 /// ```
-pub struct Cached<S, R> {
+///
+/// Values are text, and others [by their encoding](Self::with_encoding). A stored value that cannot be decoded, since
+/// another version of the program wrote it, counts as absent: it is built anew and overwritten. Two versions that
+/// take turns would do so for ever: give each form of a value a [prefix](Self::with_prefix) of its own.
+pub struct Cached<S, R, V = String> {
     locks: Locks<S, R>,
     values: Fenced<RetryStore<S, R>>,
     stale: Duration,
+    encoding: PhantomData<fn() -> V>,
 }
 
 impl<S, R> Cached<S, R>
@@ -48,23 +54,36 @@ where
     S: Store + Clone + 'static,
     R: Spawn,
 {
-    /// Returns values under the prefix `cached` that are fresh for `fresh`, and are given out for `stale` after that
-    /// while they are built anew (whole microseconds, together at most 2^50 us).
+    /// Returns values of text under the prefix `cached` that are fresh for `fresh`, and are given out for `stale` after
+    /// that while they are built anew (whole microseconds, together at most 2^50 us).
     ///
     /// # Errors
     /// [`ConfigError`] for times out of range.
     pub fn new(locks: &Locks<S, R>, fresh: Duration, stale: Duration) -> Result<Self, ConfigError> {
         let values = Fenced::new(locks.store().clone(), fresh.saturating_add(stale))?;
         let values = values.with_prefix("cached").expect("it is a prefix");
-        Ok(Cached { locks: locks.clone(), values, stale })
+        Ok(Cached { locks: locks.clone(), values, stale, encoding: PhantomData })
     }
+}
 
+impl<S, R, V> Cached<S, R, V>
+where
+    S: Store + Clone + 'static,
+    R: Spawn,
+    V: Encoding,
+{
     /// Sets the prefix of the values.
     ///
     /// # Errors
     /// [`KeyError`] for an empty prefix, or one with a brace.
     pub fn with_prefix(self, prefix: &str) -> Result<Self, KeyError> {
         Ok(Cached { values: self.values.with_prefix(prefix)?, ..self })
+    }
+
+    /// Sets how values are stored, and so their type: `with_encoding::<Vec<u8>>()` for bytes.
+    pub fn with_encoding<W: Encoding>(self) -> Cached<S, R, W> {
+        let Cached { locks, values, stale, .. } = self;
+        Cached { locks, values, stale, encoding: PhantomData }
     }
 
     /// Returns the value of this id, at most [`MAX_VALUE`](lockage_core::fenced::MAX_VALUE) bytes: one that is kept, or
@@ -75,38 +94,54 @@ where
     pub async fn get<E>(
         &self,
         id: &str,
-        build: impl AsyncFnOnce() -> Result<String, E>,
-    ) -> Result<String, WorkError<E>> {
+        build: impl AsyncFnOnce() -> Result<V::Value, E>,
+    ) -> Result<V::Value, WorkError<E>> {
         let lock = self.locks.lock(id).map_err(Error::from)?;
-        let guard = match self.values.peek(id).await? {
-            Some(kept) if kept.left > self.stale => return Ok(kept.value),
-            Some(kept) => match lock.try_acquire().await? {
+        let guard = match self.peek(id).await? {
+            Some((value, left)) if left > self.stale => return Ok(value),
+            Some((value, _)) => match lock.try_acquire().await? {
                 TryLock::Taken(guard) => guard,
-                TryLock::Busy(_) => return Ok(kept.value),
+                TryLock::Busy(_) => return Ok(value),
             },
             None => lock.acquire().await?,
         };
         // Another caller may have built it meanwhile.
-        if let Some(kept) = self.values.peek(id).await?
-            && kept.left > self.stale
+        if let Some((value, left)) = self.peek(id).await?
+            && left > self.stale
         {
             guard.release().await?;
-            return Ok(kept.value);
+            return Ok(value);
         }
         let value = guard.run(build()).await?.map_err(WorkError::Work)?;
-        self.keep(id, guard, &value).await?;
+        self.keep(id, guard, &ValueError::encoded::<V>(id, &value)?).await?;
         Ok(value)
     }
 
+    /// Returns the value of this id and how long it is kept, if there is one that can be decoded.
+    async fn peek(&self, id: &str) -> Result<Option<(V::Value, Duration)>, Error> {
+        let kept = self.values.peek(id).await?;
+        Ok(kept.and_then(|Kept { value, left }| Some((V::decode(value).ok()?, left))))
+    }
+
     /// Keeps what was built. A value that took longer than its lock was held is good for its caller alone.
-    async fn keep(&self, id: &str, guard: LockGuard<S, R>, value: &str) -> Result<(), Error> {
+    async fn keep(&self, id: &str, guard: LockGuard<S, R>, value: &[u8]) -> Result<(), Error> {
         let _: Access<()> = self.values.write(id, guard.token(), value).await?;
         guard.release().await?;
         Ok(())
     }
 }
 
-impl<S, R> fmt::Debug for Cached<S, R> {
+impl<S, R, V> Clone for Cached<S, R, V>
+where
+    Fenced<RetryStore<S, R>>: Clone,
+{
+    fn clone(&self) -> Self {
+        let (locks, values) = (self.locks.clone(), self.values.clone());
+        Cached { locks, values, stale: self.stale, encoding: PhantomData }
+    }
+}
+
+impl<S, R, V> fmt::Debug for Cached<S, R, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cached")
             .field("locks", &self.locks)

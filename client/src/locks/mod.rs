@@ -1,6 +1,7 @@
 //! Locks: handles, guards, and the one task that renews leases.
 
 mod cached;
+mod encoding;
 mod family;
 mod guard;
 mod handle;
@@ -30,6 +31,7 @@ use lockage_core::semaphore::Semaphore;
 use lockage_core::{ConfigError, MAX_SPAN};
 
 pub use cached::Cached;
+pub use encoding::{Encoding, ValueError};
 pub use family::{LockHandle, RwLockHandle, SemaphoreHandle};
 pub use guard::{LockGuard, Released};
 pub use handle::{Handle, RunOutcome, TryLock};
@@ -318,6 +320,9 @@ pub enum WorkError<E> {
     /// The lock was lost, and the work was stopped, or its result refused.
     #[error(transparent)]
     Lost(#[from] Loss),
+    /// The result cannot be stored, or the one that is stored cannot be read. Nothing was stored.
+    #[error(transparent)]
+    Value(#[from] ValueError),
     /// The store has not answered as it should.
     #[error(transparent)]
     Store(#[from] Error),

@@ -1,12 +1,13 @@
 //! Work that is done once, and whose result is remembered.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use lockage_core::ConfigError;
 use lockage_core::fenced::{Access, Kept};
 
-use super::{Locks, Loss, WorkError};
+use super::{Encoding, Locks, Loss, ValueError, WorkError};
 use crate::fenced::Fenced;
 use crate::key::KeyError;
 use crate::retry_store::RetryStore;
@@ -40,16 +41,20 @@ use crate::store::Store;
 /// Concurrent callers wait for the work, and get its result. Work that fails, is dropped, or loses its lock is not
 /// remembered, and the next caller runs it again: each of its parts must bear being repeated after a crash half way.
 /// Only a result of the newest attempt is remembered.
-pub struct RunOnce<S, R> {
+///
+/// Results are text, and others [by their encoding](Self::with_encoding). A remembered result that cannot be decoded,
+/// since another version of the program wrote it, is [`WorkError::Value`]: its work is done, and is not run again.
+pub struct RunOnce<S, R, V = String> {
     locks: Locks<S, R>,
     results: Fenced<RetryStore<S, R>>,
+    encoding: PhantomData<fn() -> V>,
 }
 
 /// The result of work that is run once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OnceResult {
+pub struct OnceResult<T = String> {
     /// What the work returned.
-    pub result: String,
+    pub result: T,
     /// Whether this call ran the work. Otherwise the result is remembered from an earlier one.
     pub is_new: bool,
 }
@@ -59,23 +64,35 @@ where
     S: Store + Clone + 'static,
     R: Spawn,
 {
-    /// Returns one that runs work under these locks, and remembers each result for `remember` (whole microseconds, at
-    /// most 2^50 us) under the prefix `once`.
+    /// Returns one that runs work under these locks, and remembers each result, a text, for `remember` (whole
+    /// microseconds, at most 2^50 us) under the prefix `once`.
     ///
     /// # Errors
     /// [`ConfigError`] for a time out of range.
     pub fn new(locks: &Locks<S, R>, remember: Duration) -> Result<Self, ConfigError> {
         let results = Fenced::new(locks.store().clone(), remember)?;
         let results = results.with_prefix("once").expect("it is a prefix");
-        Ok(RunOnce { locks: locks.clone(), results })
+        Ok(RunOnce { locks: locks.clone(), results, encoding: PhantomData })
     }
+}
 
+impl<S, R, V> RunOnce<S, R, V>
+where
+    S: Store + Clone + 'static,
+    R: Spawn,
+    V: Encoding,
+{
     /// Sets the prefix under which results are remembered.
     ///
     /// # Errors
     /// [`KeyError`] for an empty prefix, or one with a brace.
     pub fn with_prefix(self, prefix: &str) -> Result<Self, KeyError> {
         Ok(RunOnce { results: self.results.with_prefix(prefix)?, ..self })
+    }
+
+    /// Sets how results are stored, and so their type: `with_encoding::<Vec<u8>>()` for bytes.
+    pub fn with_encoding<W: Encoding>(self) -> RunOnce<S, R, W> {
+        RunOnce { locks: self.locks, results: self.results, encoding: PhantomData }
     }
 
     /// Returns the result of the work of this id: remembered, or of running it now. `work` gets the fencing token that
@@ -88,23 +105,28 @@ where
     pub async fn run<E>(
         &self,
         id: &str,
-        work: impl AsyncFnOnce(u64) -> Result<String, E>,
-    ) -> Result<OnceResult, WorkError<E>> {
+        work: impl AsyncFnOnce(u64) -> Result<V::Value, E>,
+    ) -> Result<OnceResult<V::Value>, WorkError<E>> {
+        let remembered = |known: Kept| {
+            let result = ValueError::decoded::<V>(id, known.value)?;
+            Ok(OnceResult { result, is_new: false })
+        };
         if let Some(known) = self.results.peek(id).await? {
-            return Ok(known.into());
+            return remembered(known);
         }
         let guard = self.locks.lock(id).map_err(crate::Error::from)?.acquire().await?;
         // From here on no result of an earlier attempt is accepted.
         match self.results.read(id, guard.token()).await? {
             Access::Accepted(Some(known)) => {
                 guard.release().await?;
-                return Ok(known.into());
+                return remembered(known);
             }
             Access::Accepted(None) => {}
             Access::Stale { .. } => return Err(WorkError::Lost(Loss::Refused(None))),
         }
         let result = guard.run(work(guard.token())).await?.map_err(WorkError::Work)?;
-        match self.results.write(id, guard.token(), &result).await? {
+        let bytes = ValueError::encoded::<V>(id, &result)?;
+        match self.results.write(id, guard.token(), bytes).await? {
             Access::Accepted(()) => {}
             Access::Stale { .. } => return Err(WorkError::Lost(Loss::Refused(None))),
         }
@@ -114,22 +136,17 @@ where
     }
 }
 
-impl From<Kept> for OnceResult {
-    fn from(known: Kept) -> Self {
-        OnceResult { result: known.value, is_new: false }
-    }
-}
-
-impl<S, R> Clone for RunOnce<S, R>
+impl<S, R, V> Clone for RunOnce<S, R, V>
 where
     Fenced<RetryStore<S, R>>: Clone,
 {
     fn clone(&self) -> Self {
-        RunOnce { locks: self.locks.clone(), results: self.results.clone() }
+        let (locks, results) = (self.locks.clone(), self.results.clone());
+        RunOnce { locks, results, encoding: PhantomData }
     }
 }
 
-impl<S, R> fmt::Debug for RunOnce<S, R> {
+impl<S, R, V> fmt::Debug for RunOnce<S, R, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RunOnce").field("locks", &self.locks).finish_non_exhaustive()
     }

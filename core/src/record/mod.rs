@@ -88,7 +88,8 @@ pub enum Stored {
     /// `F1 10 60000000 1763700000123456 3` is `F1:` and four doubles of eight bytes each, in little-endian order; and of
     /// several counters, `C1:`, the letters of their tags as one number, the first in its lowest byte, and the others. A
     /// lock in whose queue nobody is has such a form, too, which its plain scripts describe, and semaphores and read-write locks have no
-    /// other.
+    /// other. The bytes of a fenced value are kept as they are: in its text, a backslash and what is not UTF-8 stand as `\x` and two
+    /// digits.
     Text(String),
     /// The record of a log, or of several limits with a log among them: its head, then `chunk` with entries in
     /// chunks of the older ones, then the newest entries, each a time and after a colon a cost. A list under a key has the

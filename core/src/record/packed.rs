@@ -7,6 +7,7 @@ use core::fmt::Write;
 
 use super::{read_number, read_numbers};
 use crate::call::{packed, whole};
+use crate::fenced::FencedRecord;
 use crate::limit::{Composite, Single};
 use crate::limiter::{COMPOSITE_TAG, ReservationRecord};
 use crate::lock::LockRecord;
@@ -21,7 +22,8 @@ pub(crate) fn pack_text(text: &str) -> Vec<u8> {
         .or_else(|| pack_several(text))
         .or_else(|| LockRecord::pack_text(text))
         .or_else(|| pack_reservation(text))
-        .or_else(|| pack_leases(text));
+        .or_else(|| pack_leases(text))
+        .or_else(|| FencedRecord::pack_text(text));
     packed.unwrap_or_else(|| text.as_bytes().to_vec())
 }
 
@@ -100,11 +102,14 @@ fn as_written(tag: &str, numbers: Vec<u64>, text: &str) -> Option<Vec<u8>> {
 }
 
 /// The text of a string under a key. What cannot be read of a packed record stands there as `?`, and bytes that
-/// are not UTF-8 as replacement characters: it is no record then.
+/// are not UTF-8, but of a fenced value, as replacement characters: it is no record then.
 pub(crate) fn text_of(bytes: &[u8]) -> String {
     let at = bytes.iter().position(|byte| *byte == b':');
     let tag = at.and_then(|at| core::str::from_utf8(&bytes[..at]).ok()).filter(|tag| is_tag(tag));
     let Some(tag) = tag else {
+        if let Some(text) = FencedRecord::text_of(bytes) {
+            return text;
+        }
         let text = String::from_utf8_lossy(bytes);
         let tag = text.split(' ').next().filter(|tag| ONLY_IN_BINARY.contains(tag));
         return tag.map_or_else(|| text.to_string(), |tag| format!("{tag} ?"));

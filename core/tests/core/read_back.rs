@@ -50,11 +50,20 @@ fn a_fenced_value_reads_back() {
     reads_back(slot, "V1 8 60000006 =a value = of words");
     let kept =
         FencedPeek.apply(slot, at(60_000_005)).unwrap().map(|Kept { value, left }| (value, left));
-    assert_eq!(kept, Some(("a value = of words".to_owned(), Duration::from_micros(1))));
+    assert_eq!(kept, Some((b"a value = of words".to_vec(), Duration::from_micros(1))));
     assert_eq!(FencedPeek.apply(slot, at(60_000_006)), Ok(None));
     let old = FencedWrite::new(7, "late", SPAN).unwrap();
     assert_eq!(old.apply(slot, at(60_000_005)), Ok(Access::Stale { newest: 8 }));
     reads_back(slot, "V1 8 60000006 =a value = of words");
+    FencedWrite::new(8, b"\0\xff\\", SPAN).unwrap().apply(slot, at(6)).unwrap();
+    reads_back(slot, "V1 8 60000006 =\0\\xff\\x5c");
+    assert_eq!(slot.as_ref().unwrap().stored().to_bytes(), [b"V1 8 60000006 =\0\xff\\"]);
+    FencedWrite::new(8, "", SPAN).unwrap().apply(slot, at(6)).unwrap();
+    reads_back(slot, "V1 8 60000006 =");
+    let removal = FencedWrite::removal(8, SPAN).unwrap();
+    assert_eq!(removal.apply(slot, at(7)), Ok(Access::Accepted(())));
+    reads_back(slot, "V1 8 60000007 -");
+    assert_eq!(old.apply(slot, at(8)), Ok(Access::Stale { newest: 8 }));
 }
 
 #[test]

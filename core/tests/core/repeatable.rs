@@ -108,4 +108,5 @@ fn l10_the_locks_family_tells_what_may_be_sent_again() {
     again(&FencedRead::new(7, SPAN).unwrap(), slot);
     again(&FencedPeek, slot);
     once(&FencedWrite::new(7, "value", SPAN).unwrap());
+    once(&FencedWrite::removal(7, SPAN).unwrap());
 }

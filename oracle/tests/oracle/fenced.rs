@@ -12,6 +12,7 @@ use lockage_oracle::key::{Key, Slot};
 use lockage_oracle::place::Time;
 use lockage_oracle::properties::{Check, cases, property, require, try_out};
 use lockage_sim::store::{RespValue, SimStore, Simulated};
+use proptest::prelude::*;
 
 const START_US: u64 = 1_763_700_000_000_000;
 
@@ -21,18 +22,22 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// written last.
 fn l7_order(key: &mut impl Key, trace: &[Step]) -> Check {
     // The newest token, the value, and until when both are kept.
-    let mut held: (u64, Option<String>, u64) = (0, None, 0);
+    let mut held: (u64, Option<Vec<u8>>, u64) = (0, None, 0);
     let mut steps = trace.iter();
     play(key, trace, |_, call, outcome, now_us| {
         let keep_us = steps.next().expect("as many").keep_us;
         let (newest, value, until) = if now_us < held.2 { held.clone() } else { (0, None, 0) };
         let stale = |token: u64| token < newest;
         let expected = match call {
-            Call::Write(token, _) | Call::Read(token) if stale(*token) => {
+            Call::Write(token, _) | Call::Remove(token) | Call::Read(token) if stale(*token) => {
                 format!("Ok(Stale {{ newest: {newest} }})")
             }
-            Call::Write(token, text) => {
-                held = (*token, Some(text.clone()), until.max(now_us + keep_us));
+            Call::Write(token, value) => {
+                held = (*token, Some(value.clone()), until.max(now_us + keep_us));
+                "Ok(Accepted(()))".to_owned()
+            }
+            Call::Remove(token) => {
+                held = (*token, None, until.max(now_us + keep_us));
                 "Ok(Accepted(()))".to_owned()
             }
             Call::Read(token) => {
@@ -48,7 +53,7 @@ fn l7_order(key: &mut impl Key, trace: &[Step]) -> Check {
     })
 }
 
-fn kept(value: Option<String>, until: u64, now_us: u64) -> Option<Kept> {
+fn kept(value: Option<Vec<u8>>, until: u64, now_us: u64) -> Option<Kept> {
     value.map(|value| Kept { value, left: Duration::from_micros(until - now_us) })
 }
 
@@ -82,6 +87,31 @@ fn broken_fences_are_killed() {
         assert_eq!(on(source), Ok(()), "the source as it stands");
         on(&source.replacen(from, to, 1)).expect_err("the mutant lives");
     }
+}
+
+/// D12: whatever bytes a value has, its record is text that reads back, and is kept as the bytes themselves.
+#[test]
+fn d12_a_value_of_any_bytes_reads_back() {
+    let value = prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..60),
+        // Near what stands for a byte in the text.
+        prop::collection::vec(prop::sample::select(&b"\\x5cfF=: \x00\xc3\xa9\xff"[..]), 0..12),
+    ];
+    property("d12_fenced_bytes", cases(2_000), &value, |value| {
+        let mut slot = None;
+        let write = FencedWrite::new(5, &value, HOUR).expect("in range");
+        write.apply(&mut slot, at(START_US)).expect("the slot is empty");
+        let record = slot.clone().expect("it was written");
+        let bytes = record.stored().to_bytes().concat();
+        let raw = [&b"V1 5 1763703600000000 ="[..], &value].concat();
+        require(bytes == raw, || format!("{bytes:?} is stored"))?;
+        for stored in [record.stored(), Stored::of_string(&bytes)] {
+            let read = Record::read(&stored);
+            require(read.as_ref() == Ok(&record), || format!("{stored:?} reads as {read:?}"))?;
+        }
+        let kept = FencedPeek.apply(&mut slot, at(START_US)).map(|kept| kept.map(|it| it.value));
+        require(kept == Ok(Some(value.clone())), || format!("{kept:?}, not {value:?}"))
+    });
 }
 
 /// D12: what cannot be read is refused alike in Rust and in Lua, and kept.
@@ -154,12 +184,14 @@ fn what_is_out_of_range_is_refused_before_it_is_sent() {
     assert!(FencedRead::new(1 << 53, HOUR).is_err_and(too_large));
     assert!(FencedWrite::new(1, &"x".repeat(MAX_VALUE + 1), HOUR).is_err_and(too_large));
     assert!(FencedWrite::new(1, "", Duration::ZERO).is_err());
+    assert!(FencedWrite::removal(1 << 53, HOUR).is_err_and(too_large));
+    assert!(FencedWrite::removal(1, Duration::ZERO).is_err());
     let mut slot = Slot::default();
     let longest = "x".repeat(MAX_VALUE);
     assert_eq!(MAX_VALUE, 65_536);
     let write = FencedWrite::new(1, &longest, HOUR).unwrap();
     assert_eq!(slot.execute(&write, at(START_US)), Ok(Access::Accepted(())));
-    let kept = Kept { value: longest, left: HOUR };
+    let kept = Kept { value: longest.into_bytes(), left: HOUR };
     assert_eq!(slot.execute(&FencedPeek, at(START_US)), Ok(Some(kept)));
 }
 

@@ -10,7 +10,7 @@ use fred::types::config::Config;
 use lockage::locks::{Busy, LockHandle, Released, TryLock};
 use lockage::notifications::Notifications;
 use lockage::runtime::Tokio;
-use lockage::store::Fenced;
+use lockage::store::{Fenced, Kept};
 use lockage::{Error, LockGuard, Locks, RetryStore, Store, StoreError};
 use lockage_core::lock::OwnerId;
 use lockage_fred::FredStore;
@@ -260,7 +260,8 @@ impl<S: Store + Clone + 'static> Task<S> {
         let invoked = history::now();
         let read = self.values.read(&turn.key, token).await;
         let read = access(read, |kept| {
-            kept.map_or(0, |kept| kept.value.parse().expect("a number was written"))
+            let number = |kept: Kept| kept.text().ok()?.parse().ok();
+            kept.map_or(0, |kept| number(kept).expect("a number was written"))
         });
         self.note(turn, invoked, guard, Call::Read(token, read));
         let Access::Accepted(value) = read else { return false };
@@ -289,7 +290,7 @@ impl<S: Store + Clone + 'static> Task<S> {
             return false;
         }
         let invoked = history::now();
-        let written = self.values.write(&turn.key, token, &(value + 1).to_string()).await;
+        let written = self.values.write(&turn.key, token, (value + 1).to_string()).await;
         let written = access(written, |()| ());
         self.note(turn, invoked, guard, Call::Write(token, value + 1, written));
         matches!(written, Access::Accepted(()))

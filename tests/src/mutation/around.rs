@@ -173,7 +173,7 @@ fn on_other_records(stored: Option<&Stored>, call: &Call) -> Vec<(Option<Stored>
         Some(Stored::Text(text)) => {
             let as_list = Stored::List(vec![text.clone()]);
             let mut others = other_texts(text, now_us);
-            if stored.is_some_and(|stored| stored.to_bytes()[0] != text.as_bytes()) {
+            if stored.is_some_and(is_packed) {
                 // The same in binary, and beyond what text says.
                 let packed = text.replacen(' ', PACKED, 1);
                 others.extend(other_texts(&packed, now_us));

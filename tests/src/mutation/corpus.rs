@@ -237,9 +237,16 @@ fn held_at(store: &SimStore, key: &str) -> Held {
 /// What stands before numbers that are sent in binary.
 pub(super) const PACKED: &str = "#";
 
-/// The arguments of a call in words: `#1.5 2` is these numbers in binary, and 32 hex digits are an id.
+/// The arguments of a call in words: `#1.5 2` is these numbers in binary, and 32 hex digits are an id. A value that words
+/// do not say is its bytes, `#&255 &7`.
 pub(super) fn readable(call: &ScriptCall) -> Vec<String> {
-    let text = |argument: &[u8]| String::from_utf8_lossy(argument).into_owned();
+    let text = |argument: &[u8]| match std::str::from_utf8(argument) {
+        Ok(text) if !text.starts_with(PACKED) => text.to_owned(),
+        _ => {
+            let bytes: Vec<String> = argument.iter().map(|byte| format!("&{byte}")).collect();
+            format!("{PACKED}{}", bytes.join(" "))
+        }
+    };
     let mut all = call.arguments();
     if matches!(call.encoded(), Encoded::Text(_)) {
         return all.map(text).collect();
@@ -275,11 +282,11 @@ fn in_words(argument: &[u8], (numbers, ids): (usize, usize)) -> String {
 fn as_sent(text: &str) -> Vec<u8> {
     let Some(numbers) = text.strip_prefix(PACKED) else { return text.as_bytes().to_vec() };
     let words = numbers.split(' ').map(|word| {
-        if let Some(two) = word.strip_prefix("&&") {
-            return two.parse::<u16>().expect("two bytes").to_le_bytes().to_vec();
+        if let Some(Ok(two)) = word.strip_prefix("&&").map(str::parse::<u16>) {
+            return two.to_le_bytes().to_vec();
         }
-        if let Some(byte) = word.strip_prefix('&') {
-            return vec![byte.parse().expect("a byte")];
+        if let Some(Ok(byte)) = word.strip_prefix('&').map(str::parse) {
+            return vec![byte];
         }
         match (word.parse::<f64>(), u128::from_str_radix(word, 16)) {
             (_, Ok(id)) if word.len() == 32 => id.to_be_bytes().to_vec(),

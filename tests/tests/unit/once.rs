@@ -198,3 +198,51 @@ async fn a_build_that_fails_is_made_again() {
     let work = Work::default();
     assert_eq!(cached.get("page", async || work.run().await).await.unwrap(), "result 1");
 }
+
+/// Any bytes are kept: none, those that are no text, and as many as fit.
+#[tokio::test(start_paused = true)]
+async fn bytes_are_kept_as_they_are() {
+    let (locks, _) = locks();
+    let cached = Cached::new(&locks, DAY, DAY).unwrap().with_encoding::<Vec<u8>>();
+    let once = RunOnce::new(&locks, DAY).unwrap().with_encoding::<Vec<u8>>();
+    let all: Vec<u8> = (0..=255).collect();
+    for (id, bytes) in [("none", vec![]), ("nul", vec![0]), ("all", all.repeat(256))] {
+        for is_new in [true, false] {
+            let got = cached.get(id, async || Ok::<_, String>(bytes.clone())).await.unwrap();
+            assert_eq!(got, bytes, "{id}");
+            let ran = once.run(id, async |_| Ok::<_, String>(bytes.clone())).await.unwrap();
+            assert_eq!(ran, OnceResult { result: bytes.clone(), is_new }, "{id}");
+        }
+    }
+    let large = cached.get("large", async || Ok::<_, String>(all.repeat(257))).await;
+    assert!(matches!(large, Err(WorkError::Store(lockage::Error::Config(_)))), "{large:?}");
+}
+
+/// A result that cannot be read is told with its id and the reason, and its work is not done again.
+#[tokio::test(start_paused = true)]
+async fn a_result_that_cannot_be_read_is_told() {
+    let (locks, _) = locks();
+    let old = RunOnce::new(&locks, DAY).unwrap().with_encoding::<Vec<u8>>();
+    old.run("callback", async |_| Ok::<_, String>(vec![0xff])).await.unwrap();
+    let once = old.with_encoding::<String>();
+    let never = async |_: u64| -> Result<String, String> { panic!("it is done") };
+    let Err(WorkError::Value(error)) = once.run("callback", never).await else { panic!() };
+    assert_eq!(error.id(), "callback");
+    let reason = error.to_string();
+    assert!(
+        reason.starts_with("the value of \"callback\" cannot be decoded: invalid utf-8"),
+        "{reason}"
+    );
+    assert!(reason.ends_with(&error.cause().to_string()), "{reason}");
+}
+
+/// A cached value that cannot be read is none: it is built anew.
+#[tokio::test(start_paused = true)]
+async fn a_cached_value_that_cannot_be_read_is_built_anew() {
+    let (locks, _) = locks();
+    let old = Cached::new(&locks, DAY, DAY).unwrap().with_encoding::<Vec<u8>>();
+    old.get("page", async || Ok::<_, String>(vec![0xff])).await.unwrap();
+    let text = old.clone().with_encoding::<String>();
+    assert_eq!(text.get("page", async || Ok::<_, String>("new".into())).await.unwrap(), "new");
+    assert_eq!(old.get("page", async || Err("it is kept")).await.unwrap(), b"new");
+}

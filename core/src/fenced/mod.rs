@@ -21,17 +21,21 @@
 //!
 //! The newest token is remembered while the value is kept: longer than the longest pause.
 
-use alloc::format;
-use alloc::string::{String, ToString};
+mod record;
+
 use alloc::vec::Vec;
+use core::fmt;
+use core::str::Utf8Error;
 use core::time::Duration;
 
 use crate::call::{BYTES_PER_INTEGER, TextCall};
 use crate::command::{Command, ScriptId, read_head, read_whole};
 use crate::error::{ConfigError, RecordError, ReplyError};
-use crate::exact::{MAX_COUNT, MAX_EXACT, half_span};
-use crate::record::{Body, Record, read_number};
+use crate::exact::{MAX_COUNT, half_span};
+use crate::record::Record;
 use crate::time::Timestamp;
+
+pub(crate) use record::FencedRecord;
 
 /// The most bytes of a value.
 pub const MAX_VALUE: usize = 64 * 1024;
@@ -49,21 +53,22 @@ pub enum Access<T> {
 }
 
 /// A value that was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Kept {
     /// The value.
-    pub value: String,
+    pub value: Vec<u8>,
     /// How long it is kept unless it is written again.
     pub left: Duration,
 }
 
-/// Writes a value unless a newer token was seen.
+/// Writes or removes a value unless a newer token was seen.
 ///
-/// A repetition writes again, also over later writes of the same holder.
+/// A repetition does so again, also over later writes of the same holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FencedWrite {
     fence: Fence,
-    value: String,
+    /// `None` removes it.
+    value: Option<Vec<u8>>,
 }
 
 /// Reads the value, and refuses older tokens from now on.
@@ -81,14 +86,15 @@ struct Fence {
 }
 
 impl FencedWrite {
-    /// Creates a write of `value` (at most [`MAX_VALUE`] bytes) under this token (below 2^53).
+    /// Creates a write of `value` (any bytes, at most [`MAX_VALUE`]) under this token (below 2^53).
     ///
     /// Value and token are kept for `keep` after it: whole microseconds, at most half of
     /// [`MAX_SPAN`](crate::MAX_SPAN).
     ///
     /// # Errors
     /// [`ConfigError`] for a value, token or time out of range.
-    pub fn new(token: u64, value: &str, keep: Duration) -> Result<Self, ConfigError> {
+    pub fn new(token: u64, value: impl AsRef<[u8]>, keep: Duration) -> Result<Self, ConfigError> {
+        let value = value.as_ref();
         if value.len() > MAX_VALUE {
             return Err(ConfigError::TooLarge {
                 what: "value",
@@ -97,7 +103,36 @@ impl FencedWrite {
                 bound: "one record",
             });
         }
-        Ok(FencedWrite { fence: Fence::new(token, keep)?, value: value.to_string() })
+        Ok(FencedWrite { fence: Fence::new(token, keep)?, value: Some(value.to_vec()) })
+    }
+
+    /// Creates a removal of the value under this token (below 2^53), which is kept for `keep` after it, as that of a
+    /// write is.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for a token or time out of range.
+    pub fn removal(token: u64, keep: Duration) -> Result<Self, ConfigError> {
+        Ok(FencedWrite { fence: Fence::new(token, keep)?, value: None })
+    }
+}
+
+impl Kept {
+    /// Returns the value as text.
+    ///
+    /// # Errors
+    /// [`Utf8Error`] for a value that is none.
+    pub fn text(&self) -> Result<&str, Utf8Error> {
+        core::str::from_utf8(&self.value)
+    }
+}
+
+/// Bytes that are no printable ASCII are escaped.
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kept")
+            .field("value", &format_args!("\"{}\"", self.value.escape_ascii()))
+            .field("left", &self.left)
+            .finish()
     }
 }
 
@@ -131,67 +166,9 @@ impl Fence {
     }
 
     /// Returns the record once this token is accepted.
-    fn accept(self, known: &FencedRecord, value: Option<String>, now: Timestamp) -> FencedRecord {
+    fn accept(self, known: &FencedRecord, value: Option<Vec<u8>>, now: Timestamp) -> FencedRecord {
         let until = known.until.max(now.as_micros() + self.keep_us);
         FencedRecord { token: self.token, until, value }
-    }
-}
-
-/// What is stored under the key of a fenced value.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FencedRecord {
-    /// The newest that was seen.
-    token: u64,
-    /// When the record expires, in microseconds.
-    pub(crate) until: u64,
-    /// `None` if it was only read.
-    value: Option<String>,
-}
-
-impl FencedRecord {
-    pub(crate) const TAG: &'static str = "V1";
-
-    /// Returns the text that scripts read and write: see fenced_record.lua.
-    pub(crate) fn to_text(&self) -> String {
-        let (sign, value) = match &self.value {
-            Some(value) => ('=', value.as_str()),
-            None => ('-', ""),
-        };
-        format!("{} {} {} {sign}{value}", Self::TAG, self.token, self.until)
-    }
-
-    /// Parses what follows the tag of such a text.
-    pub(crate) fn from_text(rest: &str) -> Option<Self> {
-        let mut words = rest.splitn(3, ' ');
-        // A script reads the head alone, which zeros in front could make longer than that.
-        let mut number = || {
-            let digits = words.next().filter(|digits| digits.len() <= 16)?;
-            read_number(digits).filter(|number| *number < MAX_EXACT)
-        };
-        let (token, until) = (number()?, number()?);
-        let value = match words.next()? {
-            "-" => None,
-            value => Some(value.strip_prefix('=')?.to_string()),
-        };
-        Some(FencedRecord { token, until, value })
-    }
-
-    /// Returns the value, if there is one, at `now`.
-    fn kept(self, now: Timestamp) -> Option<Kept> {
-        let left = Duration::from_micros(self.until.saturating_sub(now.as_micros()));
-        self.value.map(|value| Kept { value, left })
-    }
-
-    /// Returns the record that counts at `now`.
-    fn load(slot: &Option<Record>, now: Timestamp) -> Result<FencedRecord, RecordError> {
-        let now = now.accepted()?;
-        match slot {
-            Some(Record { body: Body::Fenced(record), .. }) if now.as_micros() < record.until => {
-                Ok(record.clone())
-            }
-            None | Some(Record { body: Body::Fenced(_), .. }) => Ok(FencedRecord::default()),
-            Some(_) => Err(RecordError::OtherKind),
-        }
     }
 }
 
@@ -199,7 +176,11 @@ impl Command for FencedWrite {
     type Outcome = Access<()>;
 
     fn encode_text(&self) -> TextCall {
-        self.fence.encode(ScriptId::FencedWrite).with(&self.value)
+        let call = self.fence.encode(ScriptId::FencedWrite);
+        match &self.value {
+            Some(value) => call.with_bytes(value),
+            None => call,
+        }
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Access<()>, ReplyError> {
@@ -215,7 +196,7 @@ impl Command for FencedWrite {
         if self.fence.token < known.token {
             return Ok(Access::Stale { newest: known.token });
         }
-        let record = self.fence.accept(&known, Some(self.value.clone()), now);
+        let record = self.fence.accept(&known, self.value.clone(), now);
         *slot = Some(Record::of_fenced(record));
         Ok(Access::Accepted(()))
     }
@@ -307,7 +288,6 @@ fn read_kept(numbers: &[i64], now: Timestamp) -> Result<Option<Kept>, ReplyError
         let taken = BYTES_PER_INTEGER.min(len - bytes.len());
         bytes.extend(&number[8 - taken..]);
     }
-    let value = String::from_utf8(bytes).map_err(|_| ReplyError::Unexpected)?;
     let left = Duration::from_micros(until.saturating_sub(now.as_micros()));
-    Ok(Some(Kept { value, left }))
+    Ok(Some(Kept { value: bytes, left }))
 }
