@@ -80,7 +80,8 @@ where
         Ok(Cached { values: self.values.with_prefix(prefix)?, ..self })
     }
 
-    /// Sets how values are stored, and so their type: `with_encoding::<Vec<u8>>()` for bytes.
+    /// Sets how values are stored, and so their type: `with_encoding::<Vec<u8>>()` for bytes, and with the
+    /// feature `serde` `with_encoding::<Json<Page>>()` for a `Page` as JSON.
     pub fn with_encoding<W: Encoding>(self) -> Cached<S, R, W> {
         let Cached { locks, values, stale, .. } = self;
         Cached { locks, values, stale, encoding: PhantomData }

@@ -4,7 +4,8 @@ use std::fmt;
 
 use crate::store::Cause;
 
-/// How a value is stored as bytes: [`String`] as text, `Vec<u8>` as it is, and others by your own implementation.
+/// How a value is stored as bytes: [`String`] as text, `Vec<u8>` as it is, `Json<T>` (with the feature `serde`) as
+/// JSON, and others by your own implementation.
 ///
 /// ```
 /// use lockage::locks::Encoding;
@@ -68,6 +69,43 @@ impl Encoding for Vec<u8> {
 
     fn decode(bytes: Vec<u8>) -> Result<Vec<u8>, Cause> {
         Ok(bytes)
+    }
+}
+
+/// A `T` as JSON.
+///
+/// ```
+/// # #[cfg(feature = "tokio")] {
+/// use std::time::Duration;
+/// use lockage::runtime::Tokio;
+/// use lockage::locks::{Json, RunOnce};
+/// use lockage::{Locks, RetryStore};
+/// # use lockage_memory::MemoryStore;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// # let store = MemoryStore::new();
+/// let store = RetryStore::new(store, Tokio, Duration::from_secs(1));
+/// let locks = Locks::new(store, Duration::from_secs(30))?;
+/// let once = RunOnce::new(&locks, Duration::from_secs(3600))?.with_encoding::<Json<(u64, String)>>();
+/// for _ in 0..2 {
+///     let ran = once.run("charge:8241", async |_token| Ok::<_, String>((77, "receipt".into()))).await?;
+///     assert_eq!(ran.result, (77, "receipt".into()));
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap(); }
+/// ```
+#[cfg(feature = "serde")]
+pub struct Json<T>(std::marker::PhantomData<fn() -> T>);
+
+#[cfg(feature = "serde")]
+impl<T: serde::Serialize + serde::de::DeserializeOwned> Encoding for Json<T> {
+    type Value = T;
+
+    fn encode(value: &T) -> Result<Vec<u8>, Cause> {
+        Ok(serde_json::to_vec(value)?)
+    }
+
+    fn decode(bytes: Vec<u8>) -> Result<T, Cause> {
+        Ok(serde_json::from_slice(&bytes)?)
     }
 }
 

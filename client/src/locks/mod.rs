@@ -31,6 +31,8 @@ use lockage_core::semaphore::Semaphore;
 use lockage_core::{ConfigError, MAX_SPAN};
 
 pub use cached::Cached;
+#[cfg(feature = "serde")]
+pub use encoding::Json;
 pub use encoding::{Encoding, ValueError};
 pub use family::{LockHandle, RwLockHandle, SemaphoreHandle};
 pub use guard::{LockGuard, Released};

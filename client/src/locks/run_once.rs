@@ -90,7 +90,8 @@ where
         Ok(RunOnce { results: self.results.with_prefix(prefix)?, ..self })
     }
 
-    /// Sets how results are stored, and so their type: `with_encoding::<Vec<u8>>()` for bytes.
+    /// Sets how results are stored, and so their type: `with_encoding::<Vec<u8>>()` for bytes, and with the
+    /// feature `serde` `with_encoding::<Json<Receipt>>()` for a `Receipt` as JSON.
     pub fn with_encoding<W: Encoding>(self) -> RunOnce<S, R, W> {
         RunOnce { locks: self.locks, results: self.results, encoding: PhantomData }
     }

@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use lockage::locks::{Cached, Loss, OnceResult, RunOnce, RunOutcome, WorkError};
+use lockage::locks::{Cached, Json, Loss, OnceResult, RunOnce, RunOutcome, WorkError};
 use lockage::runtime::Tokio;
+use lockage::store::Fenced;
 use lockage::{Locks, RetryStore};
 use lockage_memory::MemoryStore;
 use lockage_memory::testing::{FailingStore, Fate, TokioClock, paused_memory};
+use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -218,31 +220,69 @@ async fn bytes_are_kept_as_they_are() {
     assert!(matches!(large, Err(WorkError::Store(lockage::Error::Config(_)))), "{large:?}");
 }
 
-/// A result that cannot be read is told with its id and the reason, and its work is not done again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Receipt {
+    number: u64,
+    paid: Option<String>,
+}
+
+/// A type of one's own is JSON, which others read, too.
+#[tokio::test(start_paused = true)]
+async fn a_type_is_kept_as_json() {
+    let (locks, store) = locks();
+    let once = RunOnce::new(&locks, DAY).unwrap().with_encoding::<Json<Receipt>>();
+    let receipt = Receipt { number: 77, paid: None };
+    for is_new in [true, false] {
+        let ran = once.run("callback", async |_| Ok::<_, String>(receipt.clone())).await.unwrap();
+        assert_eq!(ran, OnceResult { result: receipt.clone(), is_new });
+    }
+    let stored = Fenced::new(store, DAY).unwrap().with_prefix("once").unwrap();
+    let stored = stored.peek("callback").await.unwrap().unwrap();
+    assert_eq!(stored.text(), Ok(r#"{"number":77,"paid":null}"#));
+}
+
+/// A result that cannot be read is told with its id and the reason, and its work is not done again. One that cannot be
+/// written is told, and not remembered.
 #[tokio::test(start_paused = true)]
 async fn a_result_that_cannot_be_read_is_told() {
     let (locks, _) = locks();
     let old = RunOnce::new(&locks, DAY).unwrap().with_encoding::<Vec<u8>>();
-    old.run("callback", async |_| Ok::<_, String>(vec![0xff])).await.unwrap();
-    let once = old.with_encoding::<String>();
-    let never = async |_: u64| -> Result<String, String> { panic!("it is done") };
+    old.run("callback", async |_| Ok::<_, String>(b"{\"number\":\xff".to_vec())).await.unwrap();
+    let once = old.clone().with_encoding::<Json<Receipt>>();
+    let never = async |_: u64| -> Result<Receipt, String> { panic!("it is done") };
     let Err(WorkError::Value(error)) = once.run("callback", never).await else { panic!() };
     assert_eq!(error.id(), "callback");
     let reason = error.to_string();
-    assert!(
-        reason.starts_with("the value of \"callback\" cannot be decoded: invalid utf-8"),
-        "{reason}"
-    );
+    assert!(reason.starts_with("the value of \"callback\" cannot be decoded: "), "{reason}");
     assert!(reason.ends_with(&error.cause().to_string()), "{reason}");
+    let text = old.clone().with_encoding::<String>();
+    let told = text.run("callback", async |_| Err("it is done")).await.unwrap_err().to_string();
+    assert!(told.contains("invalid utf-8"), "{told}");
+
+    // JSON has no such keys.
+    let odd = old.with_encoding::<Json<Vec<std::collections::BTreeMap<(u8, u8), u8>>>>();
+    let result = vec![std::collections::BTreeMap::from([((1, 2), 3)])];
+    for _ in 0..2 {
+        let told = odd.run("odd", async |_| Ok::<_, String>(result.clone())).await.unwrap_err();
+        assert!(told.to_string().contains("\"odd\" cannot be encoded: "), "{told}");
+    }
 }
 
-/// A cached value that cannot be read is none: it is built anew.
+/// A cached value that cannot be read is none: it is built anew, by one for all, and overwritten.
 #[tokio::test(start_paused = true)]
 async fn a_cached_value_that_cannot_be_read_is_built_anew() {
     let (locks, _) = locks();
-    let old = Cached::new(&locks, DAY, DAY).unwrap().with_encoding::<Vec<u8>>();
-    old.get("page", async || Ok::<_, String>(vec![0xff])).await.unwrap();
-    let text = old.clone().with_encoding::<String>();
-    assert_eq!(text.get("page", async || Ok::<_, String>("new".into())).await.unwrap(), "new");
-    assert_eq!(old.get("page", async || Err("it is kept")).await.unwrap(), b"new");
+    let old = Cached::new(&locks, DAY, DAY).unwrap();
+    old.get("page", async || Ok::<_, String>("no JSON".into())).await.unwrap();
+    let cached = old.clone().with_encoding::<Json<u64>>();
+    let get = async |value: u64| {
+        let build = async || {
+            sleep(SECOND).await;
+            Ok::<_, String>(value)
+        };
+        cached.get("page", build).await.unwrap()
+    };
+    let (one, other) = tokio::join!(get(7), get(8));
+    assert_eq!((other, get(9).await), (one, one));
+    assert_eq!(old.get("page", async || Err("it is kept")).await.unwrap(), one.to_string());
 }
