@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockage_core::ConfigError;
 use lockage_core::fenced::{Access, Kept};
 
-use super::{Encoding, LockGuard, Locks, TryLock, ValueError, WorkError};
+use super::{Busy, Encoding, LockGuard, Locks, TryLock, ValueError, WorkError};
 use crate::error::Error;
 use crate::fenced::Fenced;
 use crate::key::KeyError;
@@ -116,6 +116,40 @@ where
         let value = guard.run(build()).await?.map_err(WorkError::Work)?;
         self.keep(id, guard, &ValueError::encoded::<V>(id, &value)?).await?;
         Ok(value)
+    }
+
+    /// Removes the value of this id, so that the next [`get`](Self::get) builds it anew.
+    ///
+    /// The value is gone at once. Where a build is under way, this waits in line until that is done: what it made goes to
+    /// its own caller. A build that calls this for its own id would wait for itself.
+    ///
+    /// **Guarantee.** After this has returned, no `get` that begins returns a value whose build had begun before this
+    /// was called: the store refuses that value, since it has seen a newer fencing token (L7).
+    ///
+    /// **Limitations.** The token is remembered for `fresh` and `stale` together. A builder that has lost its lock, and
+    /// is paused for longer than that between the end of its build and its call to the store, can put an older value
+    /// back; so can one whose lock a failover gave to another (L11). Where this fails, or is dropped while it waits, so can a
+    /// build that ends that much later.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn invalidate(&self, id: &str) -> Result<(), Error> {
+        let lock = self.locks.lock(id)?;
+        let guard = match lock.try_acquire().await? {
+            TryLock::Taken(guard) => guard,
+            TryLock::Busy(busy) => {
+                if let Busy::Held(holder) = busy {
+                    // No later grant has a smaller token (L5).
+                    let _: Access<()> = self.values.remove(id, holder.hold.token + 1).await?;
+                }
+                // That alone would be forgotten where the build goes on for longer than values are kept.
+                lock.fair().acquire().await?
+            }
+        };
+        // Stale, it has been built anew under a newer lock.
+        let _: Access<()> = self.values.remove(id, guard.token()).await?;
+        guard.release().await?;
+        Ok(())
     }
 
     /// Returns the value of this id and how long it is kept, if there is one that can be decoded.

@@ -11,6 +11,7 @@ use lockage::{Locks, RetryStore};
 use lockage_memory::MemoryStore;
 use lockage_memory::testing::{FailingStore, Fate, TokioClock, paused_memory};
 use serde::{Deserialize, Serialize};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -285,4 +286,128 @@ async fn a_cached_value_that_cannot_be_read_is_built_anew() {
     let (one, other) = tokio::join!(get(7), get(8));
     assert_eq!((other, get(9).await), (one, one));
     assert_eq!(old.get("page", async || Err("it is kept")).await.unwrap(), one.to_string());
+}
+
+/// What is invalidated is built anew; it takes no build to be told so, and costs an acquire, a write and a release.
+#[tokio::test(start_paused = true)]
+async fn an_invalidated_value_is_built_anew() {
+    let (locks, store) = locks();
+    let (cached, work) = (Cached::new(&locks, DAY, DAY).unwrap(), Work::default());
+    let get = async || cached.get("page", async || work.run().await).await.unwrap();
+    cached.invalidate("page").await.unwrap();
+    assert_eq!((get().await, get().await), ("result 1".into(), "result 1".into()));
+    let (calls, start) = (store.calls(), Instant::now());
+    cached.invalidate("page").await.unwrap();
+    assert_eq!((store.calls() - calls, start.elapsed()), (3, Duration::ZERO));
+    cached.invalidate("other").await.unwrap();
+    assert_eq!((get().await, get().await), ("result 2".into(), "result 2".into()));
+    assert!(cached.invalidate("").await.is_err());
+}
+
+/// L7: a build that is under way, for however long, does not put its value back; and while it is, the value is gone
+/// already.
+#[tokio::test(start_paused = true)]
+async fn l7_no_older_build_puts_its_value_back() {
+    // The second one takes longer than any value is kept, and the third than a lease.
+    for took in [SECOND, SECOND * 20, LEASE * 3] {
+        let (locks, store) = locks();
+        let (fresh, stale) = (SECOND, SECOND * 9);
+        let cached = Cached::new(&locks, fresh, stale).unwrap();
+        cached.get("page", async || Ok::<_, String>("first".into())).await.unwrap();
+        sleep(fresh + MILLI).await;
+        let building = tokio::spawn({
+            let cached = cached.clone();
+            async move {
+                let build = async || {
+                    sleep(took).await;
+                    Ok::<_, String>("second".into())
+                };
+                cached.get("page", build).await.unwrap()
+            }
+        });
+        sleep(SECOND / 2).await;
+        let start = Instant::now();
+        let invalidating = tokio::spawn({
+            let cached = cached.clone();
+            async move { cached.invalidate("page").await.unwrap() }
+        });
+        sleep(SECOND / 4).await;
+        let stored = Fenced::new(store, DAY).unwrap().with_prefix("cached").unwrap();
+        assert_eq!(stored.peek("page").await.unwrap(), None, "gone at once");
+        invalidating.await.unwrap();
+        assert!(start.elapsed() >= took - SECOND / 2, "it has waited");
+        assert_eq!(building.await.unwrap(), "second");
+        let third = cached.get("page", async || Ok::<_, String>("third".into())).await.unwrap();
+        assert_eq!(third, "third", "after a build of {took:?}");
+        assert_eq!(cached.get("page", async || Err("it is kept")).await.unwrap(), "third");
+    }
+}
+
+/// L7: nor where nobody waits for the end of the invalidation, if the build is done before its token is forgotten.
+#[tokio::test(start_paused = true)]
+async fn l7_an_invalidation_that_is_dropped_has_refused_the_build() {
+    let (locks, _) = locks();
+    let cached = Cached::new(&locks, DAY, DAY).unwrap();
+    let build = async || {
+        let dropped = tokio::time::timeout(SECOND, cached.invalidate("page")).await;
+        assert!(dropped.is_err(), "it waits for this build");
+        Ok::<_, String>("old".into())
+    };
+    assert_eq!(Box::pin(cached.get("page", build)).await.unwrap(), "old");
+    assert_eq!(cached.get("page", async || Ok::<_, String>("new".into())).await.unwrap(), "new");
+}
+
+/// L7: nor does a builder that has lost its lock, and does not know it.
+#[tokio::test(start_paused = true)]
+async fn l7_a_builder_that_has_lost_its_lock_puts_nothing_back() {
+    let (locks, _) = locks();
+    let cached = Cached::new(&locks, DAY, DAY).unwrap();
+    let build = async || {
+        let lock = locks.lock("page").unwrap();
+        let token = lock.inspect().await.unwrap().holder.unwrap().hold.token;
+        assert!(lock.force_release(token).await.unwrap());
+        cached.invalidate("page").await.unwrap();
+        Ok::<_, String>("old".into())
+    };
+    assert_eq!(Box::pin(cached.get("page", build)).await.unwrap(), "old");
+    assert_eq!(cached.get("page", async || Ok::<_, String>("new".into())).await.unwrap(), "new");
+}
+
+/// L7: however gets, builds and invalidations overlap, no get that begins after an invalidation has returned gets a value
+/// whose build had begun before.
+#[tokio::test(start_paused = true)]
+async fn l7_nothing_older_is_got_after_an_invalidation() {
+    for seed in 0..12 {
+        let (locks, _) = locks();
+        let mut chance = fastrand::Rng::with_seed(seed);
+        let mut span = |most: u64| MILLI * chance.u32(1..=most as u32);
+        let cached = Cached::new(&locks, span(2_000), span(2_000)).unwrap();
+        // What is built is how many invalidations had been begun when its build began.
+        let (begun, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let mut all = JoinSet::new();
+        for task in 0..8 {
+            let (cached, begun, done) = (cached.clone(), Arc::clone(&begun), Arc::clone(&done));
+            let mut chance = fastrand::Rng::with_seed(seed << 8 | task);
+            all.spawn(async move {
+                for _ in 0..12 {
+                    sleep(MILLI * chance.u32(0..2_000)).await;
+                    if chance.u8(0..4) == 0 {
+                        let number = begun.fetch_add(1, Ordering::Relaxed) + 1;
+                        cached.invalidate("page").await.unwrap();
+                        done.fetch_max(number, Ordering::Relaxed);
+                        continue;
+                    }
+                    let least = done.load(Ordering::Relaxed);
+                    let build = async || {
+                        let seen = begun.load(Ordering::Relaxed);
+                        sleep(MILLI * chance.u32(0..4_000)).await;
+                        Ok::<_, String>(seen.to_string())
+                    };
+                    let got: u64 = cached.get("page", build).await.unwrap().parse().unwrap();
+                    assert!(got >= least, "seed {seed}: {got}, not {least} or later");
+                }
+            });
+        }
+        all.join_all().await;
+    }
 }
