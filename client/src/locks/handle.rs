@@ -145,7 +145,7 @@ where
         })
     }
 
-    async fn acquire_until(
+    pub(super) async fn acquire_until(
         &self,
         deadline: Option<Duration>,
     ) -> Result<TryLock<LockGuard<S, R>>, Error> {

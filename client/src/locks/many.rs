@@ -28,6 +28,14 @@ pub struct ManyGuard<S, R> {
     guards: BTreeMap<Box<str>, LockGuard<S, R>>,
 }
 
+/// How long each is waited for. A closure in its place would make a future that cannot be sent to another thread.
+#[derive(Clone, Copy)]
+enum Wait {
+    Not,
+    /// Until then by the runtime's clock, or for ever.
+    Until(Option<Duration>),
+}
+
 impl<S, R> ManyLocks<S, R>
 where
     S: Store + 'static,
@@ -46,7 +54,7 @@ where
     /// # Errors
     /// As [`LockHandle::try_acquire`]. What was acquired before is released.
     pub async fn try_acquire(&self) -> Result<TryLock<ManyGuard<S, R>>, Error> {
-        self.take(async |lock| lock.try_acquire().await).await
+        self.take(Wait::Not).await
     }
 
     /// Acquires all of them, one after the other in the order of their names, and waits for each until it is free.
@@ -58,8 +66,7 @@ where
     /// As [`LockHandle::acquire`]. What was acquired before is released.
     pub async fn acquire(&self) -> Result<ManyGuard<S, R>, Error> {
         loop {
-            let taken =
-                self.take(async |lock| Ok(TryLock::Taken(lock.acquire().await?))).await?.taken();
+            let taken = self.take(Wait::Until(None)).await?.taken();
             // One may be lost while the others are waited for: it begins anew.
             if let Some(guard) = taken.filter(|guard| guard.time_left().is_ok()) {
                 return Ok(guard);
@@ -78,11 +85,8 @@ where
         let Some(first) = self.locks.values().next() else { return self.try_acquire().await };
         let runtime = first.manager.runtime();
         let deadline = runtime.now().saturating_add(timeout);
-        let take = async |lock: &LockHandle<S, R>| {
-            lock.acquire_within(deadline.saturating_sub(runtime.now())).await
-        };
         loop {
-            let outcome = self.take(take).await?;
+            let outcome = self.take(Wait::Until(Some(deadline))).await?;
             let lost = |guard: &ManyGuard<S, R>| guard.time_left().is_err();
             match outcome {
                 TryLock::Taken(guard) if lost(&guard) && runtime.now() < deadline => {}
@@ -91,13 +95,14 @@ where
         }
     }
 
-    async fn take(
-        &self,
-        take: impl AsyncFn(&LockHandle<S, R>) -> Result<TryLock<LockGuard<S, R>>, Error>,
-    ) -> Result<TryLock<ManyGuard<S, R>>, Error> {
+    async fn take(&self, wait: Wait) -> Result<TryLock<ManyGuard<S, R>>, Error> {
         let mut guards = BTreeMap::new();
         for (name, lock) in &self.locks {
-            match take(lock).await? {
+            let outcome = match wait {
+                Wait::Not => lock.try_acquire().await?,
+                Wait::Until(deadline) => lock.acquire_until(deadline).await?,
+            };
+            match outcome {
                 TryLock::Taken(guard) => guards.insert(name.clone(), guard),
                 TryLock::Busy(busy) => return Ok(TryLock::Busy(busy)),
             };
