@@ -16,6 +16,7 @@ mod options;
 mod quorum;
 mod request;
 mod run_once;
+mod striped;
 mod task;
 mod waiting;
 
@@ -25,7 +26,7 @@ use std::time::Duration;
 
 use lockage_core::flow::shortest_lease;
 use lockage_core::latch::Latch;
-use lockage_core::lock::{Label, Lock, OwnerId};
+use lockage_core::lock::{Label, Lock, OwnerId, Stripes};
 use lockage_core::rw_lock::{Mode, RwLock};
 use lockage_core::semaphore::Semaphore;
 use lockage_core::{ConfigError, MAX_SPAN};
@@ -44,6 +45,7 @@ pub use many::{ManyGuard, ManyLocks};
 pub use quorum::{Quorum, QuorumGuard, QuorumLock};
 pub use request::Busy;
 pub use run_once::{OnceResult, RunOnce};
+pub use striped::StripedLocks;
 
 use crate::error::Error;
 use crate::key::{Key, KeyError, check_prefix};
@@ -267,6 +269,18 @@ where
     ) -> Result<ManyLocks<S, R>, KeyError> {
         let named = |name: &'n str| Ok((name.into(), self.lock(name)?));
         Ok(ManyLocks { locks: names.into_iter().map(named).collect::<Result<_, _>>()? })
+    }
+
+    /// Returns the locks of ids under this name, on so many stripes (1 to
+    /// [`MAX_STRIPES`](lockage_core::lock::MAX_STRIPES)): that of stripe 17 of 64 of `accounts` has the key
+    /// `prefix:{accounts#17/64}`. All processes must use the same number.
+    ///
+    /// # Errors
+    /// [`Error::Key`] as for [`Locks::lock`], and [`Error::Config`] for a number of stripes out of range.
+    pub fn striped(&self, name: &str, stripes: u32) -> Result<StripedLocks<S, R>, Error> {
+        let stripes = Stripes::new(stripes)?;
+        Key::new(&self.prefix, name)?;
+        Ok(StripedLocks { locks: self.clone(), name: name.into(), stripes })
     }
 
     /// Gives back all that is held, and ends the task that renews it, of this value and its clones. What a call without

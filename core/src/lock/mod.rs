@@ -49,6 +49,7 @@ mod machine;
 mod packed;
 mod queue;
 mod record;
+mod stripes;
 mod wire;
 
 use core::time::Duration;
@@ -63,6 +64,7 @@ pub use label::{Label, LabelError};
 pub use queue::MAX_QUEUED;
 pub(crate) use record::LockRecord;
 pub use record::REMEMBERED;
+pub use stripes::{MAX_STRIPES, Stripes};
 
 /// How often an owner holds a lock at most. One more acquire is refused, and names that owner as the holder.
 pub const MAX_HOLDS: usize = 64;

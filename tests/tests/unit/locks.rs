@@ -9,6 +9,7 @@ mod in_line;
 mod late;
 mod many;
 mod quorum;
+mod striped;
 mod waiting;
 
 use std::iter::Cycle;
