@@ -17,11 +17,11 @@ use lockage_sim::store::{SimError, SimStore};
 use super::process::InProcess;
 
 /// The keys of a world, and the value behind each that is a lock. That is on a server of its own that has no
-/// troubles.
+/// troubles. Keys are named as the stripes of one striped lock, which do not affect each other (L13).
 const NAMES: [[&str; 2]; MAX_KEYS] = [
-    ["world:{key}", "world:{value}"],
-    ["world:{key1}", "world:{value1}"],
-    ["world:{key2}", "world:{value2}"],
+    ["world:{key#0/3}", "world:{value}"],
+    ["world:{key#1/3}", "world:{value1}"],
+    ["world:{key#2/3}", "world:{value2}"],
 ];
 
 /// As many keys a world can have.
@@ -481,6 +481,21 @@ impl Server for Scripts {
         self.hold_by(name, &held.own);
         for id in self.beside[key].clone() {
             self.hold_by(&key_beside(name, id), held.beside.get(&id).unwrap_or(&None));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockage_core::lock::Stripes;
+
+    use super::*;
+
+    #[test]
+    fn keys_are_named_as_stripes() {
+        let stripes = Stripes::new(MAX_KEYS as u32).unwrap();
+        for (stripe, names) in (0..).zip(NAMES) {
+            assert_eq!(names[KEY], format!("world:{{{}}}", stripes.name("key", stripe)));
         }
     }
 }
