@@ -1,11 +1,11 @@
-//! What semaphores, read-write locks and latches do on every store.
+//! What semaphores, read-write locks, latches and fenced values do on every store.
 
 use std::time::Duration;
 
 use lockage::latch::{self, Latch, OperationId};
 use lockage::rw_lock::{self, HoldId, Mode, OwnerId, RwLock};
 use lockage::semaphore::{self, PermitId, Semaphore};
-use lockage::store::{Command, RecordError, Timestamp};
+use lockage::store::{Access, Command, Fenced, Kept, RecordError, Timestamp};
 use lockage::{Key, Store, StoreError};
 
 use super::{Bench, START_US};
@@ -119,6 +119,26 @@ pub(super) async fn a_latch_opens_at_zero<S: Store>(bench: &Bench<'_, S>) {
     assert_eq!(key.run(&latch.set(1, id(7)).unwrap()).await.answer, Answer::Done { left: 1 });
     bench.at(Duration::from_secs(15));
     assert_eq!(key.run(&latch.inspect()).await.left, 0, "nobody counted it down");
+}
+
+/// L7: a value is read as it was written, of whatever bytes it is, and removed, by tokens that are not older.
+pub(super) async fn a_value_is_fenced<S: Store + Clone>(bench: &Bench<'_, S>) {
+    bench.at(Duration::ZERO);
+    let values = Fenced::new(bench.store.clone(), LEASE).unwrap();
+    let values = values.with_prefix(&format!("{}-fenced", bench.name)).unwrap();
+    let written = [&b"text"[..], b"", b"\0\xff\xc3(", &[0x80; 300]];
+    for (token, value) in (5..).zip(written) {
+        assert_eq!(values.write("id", token, value).await.unwrap(), Access::Accepted(()));
+        let kept = Kept { value: value.to_vec(), left: LEASE };
+        assert_eq!(values.peek("id").await.unwrap().as_ref(), Some(&kept));
+        assert_eq!(values.read("id", token).await.unwrap(), Access::Accepted(Some(kept)));
+        let stale = Access::Stale { newest: token };
+        assert_eq!(values.write("id", token - 1, "late").await.unwrap(), stale);
+    }
+    assert_eq!(values.remove("id", 9).await.unwrap(), Access::Accepted(()));
+    assert_eq!(values.remove("id", 8).await.unwrap(), Access::Stale { newest: 9 });
+    assert_eq!(values.peek("id").await.unwrap(), None);
+    assert_eq!(values.read("id", 9).await.unwrap(), Access::Accepted(None));
 }
 
 /// One key of a store.

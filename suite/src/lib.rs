@@ -71,6 +71,7 @@ impl<S: Store + Clone> Bench<'_, S> {
         leases::permits_are_leased(self).await;
         leases::many_read_or_one_writes(self).await;
         leases::a_latch_opens_at_zero(self).await;
+        leases::a_value_is_fenced(self).await;
     }
 
     fn limiter(&self, scenario: &str, limit: &str) -> Limiter<S> {
