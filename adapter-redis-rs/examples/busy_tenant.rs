@@ -8,10 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use lockage::limiter::Settlement;
-use lockage::runtime::Tokio;
-use lockage::{Limiter, RetryStore, Store};
-use lockage_redis_rs::RedisStore;
+use lockage_redis_rs::limiter::Settlement;
+use lockage_redis_rs::runtime::Tokio;
+use lockage_redis_rs::{Limiter, RedisStore, RetryStore, Store};
 use tokio::task::JoinSet;
 
 const HOLD: Duration = Duration::from_secs(600);
@@ -22,7 +21,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let url = std::env::var("REDIS_URL").unwrap_or("redis://127.0.0.1/".to_owned());
-    let store = RedisStore::connect(redis::Client::open(url)?);
+    let store = RedisStore::open(&url)?;
     let store = RetryStore::new(store, Tokio, Duration::from_secs(5));
     let limit = "token-bucket 1000000/day burst 1000000000".parse()?;
     let limiter = Arc::new(Limiter::new(store, limit).with_prefix("busy")?);

@@ -1,24 +1,21 @@
 //! On a cluster: `cargo run --example cluster -p lockage-redis-rs --features cluster`, with
-//! `REDIS_URLS` naming some of its nodes (redis://127.0.0.1:7000 where it is not set). Kill a master
+//! `REDIS_URL` naming some of its nodes (redis-cluster://127.0.0.1:7000 where it is not set). Kill a master
 //! while it runs: callers of its keys are told, and go on once a replica has taken over.
 
 #![allow(clippy::print_stdout)]
 
 use std::time::{Duration, Instant};
 
-use lockage::runtime::Tokio;
-use lockage::{Error, Limiter, RetryStore, StoreError};
-use lockage_redis_rs::RedisStore;
-use redis::cluster::ClusterClientBuilder;
+use lockage_redis_rs::runtime::Tokio;
+use lockage_redis_rs::{Error, Limiter, RedisStore, RetryStore, StoreError};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let urls = std::env::var("REDIS_URLS").unwrap_or_else(|_| "redis://127.0.0.1:7000".to_owned());
-    let builder = ClusterClientBuilder::new(urls.split(','));
+    let url = std::env::var("REDIS_URL").unwrap_or("redis-cluster://127.0.0.1:7000".to_owned());
     // How long it runs, in seconds.
     let seconds = std::env::args().nth(1).map_or(Ok(60), |text| text.parse())?;
 
-    let store = RetryStore::new(RedisStore::cluster(builder)?, Tokio, Duration::from_millis(500));
+    let store = RetryStore::new(RedisStore::open(&url)?, Tokio, Duration::from_millis(500));
     // A call whose answer was lost is sent again, and charged once.
     let limiter = Limiter::new(store, "sliding-window 1000/min".parse()?)
         .with_prefix("cluster")?

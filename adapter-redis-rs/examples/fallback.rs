@@ -1,28 +1,29 @@
-//! Go on when Redis dies: `cargo run --example fallback -p lockage-redis-rs`, with `REDIS_URL` naming
-//! the server (redis://127.0.0.1:6379 where it is not set). Kill the server while it runs, and start
-//! it again: the lines say who decides.
+//! Go on when Redis dies: `cargo run --example fallback -p lockage-redis-rs` with `REDIS_URL` naming a server. Kill it
+//! while this runs, and start it again: the lines say who decides. Without `REDIS_URL` it is this process, which is
+//! never away.
 
 #![allow(clippy::print_stdout)]
 
 use std::time::{Duration, Instant};
 
-use lockage::limiter::Origin;
-use lockage::runtime::Tokio;
-use lockage::{Fallback, Limiter, RetryStore};
 use lockage_memory::MemoryStore;
-use lockage_redis_rs::RedisStore;
+use lockage_redis_rs::limiter::Origin;
+use lockage_redis_rs::runtime::Tokio;
+use lockage_redis_rs::{AnyStore, Fallback, Limiter, RedisStore, RetryStore};
 
 /// How many processes like this one share the limit.
 const PROCESSES: u64 = 4;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1:6379".to_owned());
-    let client = redis::Client::open(url.as_str()).map_err(|error| format!("{url}: {error}"))?;
+    let store = match std::env::var("REDIS_URL") {
+        Ok(url) => AnyStore::new(RedisStore::open(&url)?),
+        Err(_) => AnyStore::new(MemoryStore::new()),
+    };
     // How long it runs, in seconds.
     let seconds = std::env::args().nth(1).map_or(Ok(60), |text| text.parse())?;
 
-    let store = RetryStore::new(RedisStore::connect(client), Tokio, Duration::from_millis(100));
+    let store = RetryStore::new(store, Tokio, Duration::from_millis(100));
     let limiter = Limiter::new(store, "token-bucket 20/s burst 20".parse()?)
         .with_prefix("fallback")?
         .with_fallback(Fallback::local_share(PROCESSES, MemoryStore::new()))?;

@@ -5,11 +5,10 @@
 
 use std::time::Duration;
 
-use lockage::runtime::Tokio;
-use lockage::store::{Access, Fenced};
-use lockage::{Locks, RetryStore, Store};
 use lockage_memory::MemoryStore;
-use lockage_redis_rs::RedisStore;
+use lockage_redis_rs::runtime::Tokio;
+use lockage_redis_rs::store::{Access, Fenced};
+use lockage_redis_rs::{Locks, RedisStore, RetryStore, Store};
 
 const LEASE: Duration = Duration::from_secs(1);
 

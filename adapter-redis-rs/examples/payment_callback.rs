@@ -5,23 +5,23 @@
 
 use std::time::Duration;
 
-use lockage::locks::{RunOnce, WorkError};
-use lockage::runtime::Tokio;
-use lockage::{Locks, RetryStore, Store};
 use lockage_memory::MemoryStore;
-use lockage_redis_rs::RedisStore;
+use lockage_redis_rs::locks::{RunOnce, WorkError};
+use lockage_redis_rs::runtime::Tokio;
+use lockage_redis_rs::{AnyStore, Locks, RedisStore, RetryStore};
 
 type Failure = Box<dyn std::error::Error>;
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    match std::env::var("REDIS_URL") {
-        Ok(url) => run(RedisStore::connect(redis::Client::open(url)?)).await,
-        Err(_) => run(std::sync::Arc::new(MemoryStore::new())).await,
-    }
+    let store = match std::env::var("REDIS_URL") {
+        Ok(url) => AnyStore::new(RedisStore::open(&url)?),
+        Err(_) => AnyStore::new(MemoryStore::new()),
+    };
+    run(store).await
 }
 
-async fn run<S: Store + Clone + 'static>(store: S) -> Result<(), Failure> {
+async fn run(store: AnyStore) -> Result<(), Failure> {
     let store = RetryStore::new(store, Tokio, Duration::from_millis(250));
     let locks = Locks::new(store, Duration::from_secs(10))?.with_prefix("payment")?;
     let once =

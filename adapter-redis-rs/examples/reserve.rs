@@ -5,24 +5,24 @@
 
 use std::time::Duration;
 
-use lockage::limiter::Settlement;
-use lockage::runtime::Tokio;
-use lockage::{Limiter, RetryStore, Store, Verdict};
 use lockage_memory::MemoryStore;
-use lockage_redis_rs::RedisStore;
+use lockage_redis_rs::limiter::Settlement;
+use lockage_redis_rs::runtime::Tokio;
+use lockage_redis_rs::{AnyStore, Limiter, RedisStore, RetryStore, Verdict};
 
 /// What an answer may have at most, which is what it is estimated at.
 const MOST_TOKENS: u64 = 4_000;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    match std::env::var("REDIS_URL") {
-        Ok(url) => run(RedisStore::connect(redis::Client::open(url)?)).await,
-        Err(_) => run(MemoryStore::new()).await,
-    }
+    let store = match std::env::var("REDIS_URL") {
+        Ok(url) => AnyStore::new(RedisStore::open(&url)?),
+        Err(_) => AnyStore::new(MemoryStore::new()),
+    };
+    run(store).await
 }
 
-async fn run(store: impl Store) -> Result<(), Box<dyn std::error::Error>> {
+async fn run(store: AnyStore) -> Result<(), Box<dyn std::error::Error>> {
     let store = RetryStore::new(store, Tokio, Duration::from_millis(250));
     let limiter =
         Limiter::new(store, "token-bucket 12000/min burst 12000".parse()?).with_prefix("tokens")?;

@@ -6,25 +6,21 @@
 
 use std::time::Duration;
 
-use lockage::{Limit, Limiter, Store};
 use lockage_memory::MemoryStore;
-use lockage_redis_rs::RedisStore;
+use lockage_redis_rs::{AnyStore, Limit, Limiter, RedisStore};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let limit = "token-bucket 20/s burst 10".parse()?;
-    match std::env::var("REDIS_URL") {
-        Ok(url) => {
-            let client =
-                redis::Client::open(url.as_str()).map_err(|error| format!("{url}: {error}"))?;
-            try_out(RedisStore::connect(client), limit).await
-        }
-        Err(_) => try_out(MemoryStore::new(), limit).await,
-    }
+    let store = match std::env::var("REDIS_URL") {
+        Ok(url) => AnyStore::new(RedisStore::open(&url)?),
+        Err(_) => AnyStore::new(MemoryStore::new()),
+    };
+    try_out(store, limit).await
 }
 
 /// Two seconds of traffic: one user who behaves, one who does not, and one who asks for too much.
-async fn try_out(store: impl Store, limit: Limit) -> Result<(), Box<dyn std::error::Error>> {
+async fn try_out(store: AnyStore, limit: Limit) -> Result<(), Box<dyn std::error::Error>> {
     let limiter = Limiter::new(store, limit).with_prefix("shadow")?.in_shadow_with(
         |id, outcome| match outcome {
             Ok(decision) => println!("{id} would not be admitted: {:?}", decision.shadow),
@@ -51,7 +47,11 @@ async fn try_out(store: impl Store, limit: Limit) -> Result<(), Box<dyn std::err
 }
 
 /// What a program does once the limit is enforced; until then nobody is turned away.
-async fn serve(limiter: &Limiter<impl Store>, user: &str, cost: u64) -> Result<(), lockage::Error> {
+async fn serve(
+    limiter: &Limiter<AnyStore>,
+    user: &str,
+    cost: u64,
+) -> Result<(), lockage_redis_rs::Error> {
     if !limiter.try_acquire(user, cost).await?.is_allowed() {
         println!("{user} is turned away");
     }

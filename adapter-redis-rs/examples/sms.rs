@@ -4,24 +4,20 @@
 
 #![allow(clippy::print_stdout)]
 
-use lockage::limiter::{StoredLimit, StoredLimits};
-use lockage::{Limiter, Store, Verdict};
 use lockage_memory::MemoryStore;
-use lockage_redis_rs::RedisStore;
+use lockage_redis_rs::limiter::{StoredLimit, StoredLimits};
+use lockage_redis_rs::{AnyStore, Limiter, RedisStore, Verdict};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    match std::env::var("REDIS_URL") {
-        Ok(url) => {
-            let client =
-                redis::Client::open(url.as_str()).map_err(|error| format!("{url}: {error}"))?;
-            run(RedisStore::connect(client)).await
-        }
-        Err(_) => run(MemoryStore::new()).await,
-    }
+    let store = match std::env::var("REDIS_URL") {
+        Ok(url) => AnyStore::new(RedisStore::open(&url)?),
+        Err(_) => AnyStore::new(MemoryStore::new()),
+    };
+    run(store).await
 }
 
-async fn run(store: impl Store) -> Result<(), Box<dyn std::error::Error>> {
+async fn run(store: AnyStore) -> Result<(), Box<dyn std::error::Error>> {
     // Every number has this limit, until it is given another one; unused for an hour, it is forgotten.
     let once: StoredLimit = "sliding-log 1/60s kept 1h".parse()?;
     let limiter =
@@ -43,10 +39,7 @@ async fn run(store: impl Store) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-async fn send(
-    limiter: &Limiter<impl Store>,
-    number: &str,
-) -> Result<(), Box<dyn std::error::Error>> {
+async fn send(limiter: &Limiter<AnyStore>, number: &str) -> Result<(), Box<dyn std::error::Error>> {
     let decision = limiter.try_acquire(number, 1).await?;
     match decision.verdict {
         Verdict::Allowed => println!("{number}: sent, {} left", decision.remaining),

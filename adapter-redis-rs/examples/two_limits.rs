@@ -6,25 +6,21 @@
 
 use std::time::Duration;
 
-use lockage::{Limit, Limiter, Store};
 use lockage_memory::MemoryStore;
-use lockage_redis_rs::RedisStore;
+use lockage_redis_rs::{AnyStore, Limit, Limiter, RedisStore};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // One key, one call, all or nothing: no burst above 5, and no more than 12 in any ten seconds.
     let limit = "token-bucket 2/s burst 5 + sliding-log 12/10s".parse()?;
-    match std::env::var("REDIS_URL") {
-        Ok(url) => {
-            let client =
-                redis::Client::open(url.as_str()).map_err(|error| format!("{url}: {error}"))?;
-            run(RedisStore::connect(client), limit).await
-        }
-        Err(_) => run(MemoryStore::new(), limit).await,
-    }
+    let store = match std::env::var("REDIS_URL") {
+        Ok(url) => AnyStore::new(RedisStore::open(&url)?),
+        Err(_) => AnyStore::new(MemoryStore::new()),
+    };
+    run(store, limit).await
 }
 
-async fn run(store: impl Store, limit: Limit) -> Result<(), Box<dyn std::error::Error>> {
+async fn run(store: AnyStore, limit: Limit) -> Result<(), Box<dyn std::error::Error>> {
     let limiter = Limiter::new(store, limit).with_prefix("two-limits")?;
     limiter.reset("user:42").await?;
     let limits: Vec<String> = limit.parts().map(|part| part.to_string()).collect();

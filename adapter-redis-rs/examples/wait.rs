@@ -1,20 +1,22 @@
-//! Wait for a permit: `cargo run --example wait -p lockage-redis-rs`, with `REDIS_URL` naming the
-//! server (redis://127.0.0.1:6379 where it is not set). Run it twice at once: both share the limit.
+//! Wait for a permit: `cargo run --example wait -p lockage-redis-rs`, in this process or, with `REDIS_URL` naming a
+//! server, there. Run it twice at once against a server: both share the limit.
 
 #![allow(clippy::print_stdout)]
 
 use std::time::{Duration, Instant};
 
-use lockage::runtime::Tokio;
-use lockage::{Limiter, RetryStore};
-use lockage_redis_rs::RedisStore;
+use lockage_memory::MemoryStore;
+use lockage_redis_rs::runtime::Tokio;
+use lockage_redis_rs::{AnyStore, Limiter, RedisStore, RetryStore};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1:6379".to_owned());
-    let client = redis::Client::open(url.as_str()).map_err(|error| format!("{url}: {error}"))?;
+    let store = match std::env::var("REDIS_URL") {
+        Ok(url) => AnyStore::new(RedisStore::open(&url)?),
+        Err(_) => AnyStore::new(MemoryStore::new()),
+    };
 
-    let store = RetryStore::new(RedisStore::connect(client), Tokio, Duration::from_millis(500));
+    let store = RetryStore::new(store, Tokio, Duration::from_millis(500));
     let limiter = Limiter::new(store, "token-bucket 2/s burst 3".parse()?).with_prefix("wait")?;
     for request in 1..=8 {
         let begin = Instant::now();

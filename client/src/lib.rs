@@ -1,14 +1,14 @@
-//! Rate limiters that many processes share, with one API over every store.
+//! Rate limiters and locks that many processes share, with one API over every store.
 //!
 //! ```
-//! use lockage::Limiter;
+//! use lockage::{Limiter, limit};
 //! use lockage_memory::MemoryStore;
 //!
 //! # pollster::block_on(async {
-//! let limiter = Limiter::new(MemoryStore::new(), "token-bucket 100/min burst 20".parse()?)
+//! let limiter = Limiter::new(MemoryStore::new(), limit!("token-bucket 100/min burst 20"))
 //!     .with_prefix("login")?;
-//! let decision = limiter.try_acquire("user:42", 1).await?;
-//! assert!(decision.is_allowed());
+//! let admitted = limiter.try_acquire("user:42", 1).await?.ok()?; // `?` turns the caller away
+//! assert_eq!(admitted.remaining, 19);
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```
 //!
@@ -34,38 +34,29 @@
 //!
 //! [`Locks`] are held under leases that are renewed in the background, by guards that tell when they are lost.
 //!
-//! Below them the reentrant lock is here as its commands, which every [`Store`] executes; see [`lock`].
-//!
 //! ```
+//! # #[cfg(feature = "tokio")] {
 //! use std::time::Duration;
 //!
-//! use lockage::lock::{Answer, HoldId, Lock, OwnerId};
-//! use lockage::store::Timestamp;
-//! use lockage::{Key, Store};
+//! use lockage::runtime::Tokio;
+//! use lockage::{Locks, RetryStore};
 //! # use lockage_memory::MemoryStore;
 //!
-//! # pollster::block_on(async {
+//! # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
 //! # let store = MemoryStore::new();
-//! # fn random_bits() -> u128 { 42 }
-//! let lock = Lock::new(Duration::from_secs(30), Duration::from_secs(60))?;
-//! let (key, owner) = (Key::new("lock", "invoices")?, OwnerId::from_u128(random_bits()));
-//! let acquire = lock.acquire(owner, HoldId::from_u128(random_bits()), Timestamp::MAX);
-//! match store.execute(&key, &acquire).await?.answer {
-//!     Answer::Held(hold) => println!("taken, fencing token {}", hold.token),
-//!     Answer::Refused(holder) => println!("held by {holder:?}"),
-//!     Answer::Queued { ahead, .. } => println!("{ahead} wait for it in line"),
-//!     Answer::TooLate | Answer::Released { .. } => unreachable!("no time was set, and nothing given back"),
-//! }
-//! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+//! let store = RetryStore::new(store, Tokio, Duration::from_secs(1));
+//! let locks = Locks::new(store, Duration::from_secs(30))?;
+//! let lock = locks.lock("invoices")?;
+//!
+//! let guard = lock.acquire().await?;
+//! assert!(lock.try_acquire().await?.taken().is_none());
+//! println!("write with the fencing token {}", guard.token());
+//! guard.release().await?;
+//! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap(); }
 //! ```
 //!
-//! So are the read-write lock ([`rw_lock`]), the semaphore with leased permits ([`semaphore`]) and the countdown
-//! latch ([`latch`]).
-//!
-//! # Tests
-//!
-//! The feature `test-util` has a test kit, `lockage::testing`: clocks that a test moves, a store that fails as it is
-//! told, and locks that are lost on demand.
+//! Semaphores, read-write locks, latches, several locks at once and stripes are methods of [`Locks`] too. Below them
+//! are the commands that every [`Store`] executes: see [`lock`], [`rw_lock`], [`semaphore`] and [`latch`].
 //!
 //! # Outcomes and errors
 //!
@@ -94,8 +85,9 @@ pub mod testing;
 pub use any_store::AnyStore;
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 pub use blocking::{
-    BlockingGuard, BlockingHandle, BlockingLatch, BlockingLimiter, BlockingLock, BlockingLocks,
-    BlockingMany, BlockingManyGuard, BlockingRwLock, BlockingSemaphore,
+    BlockingCached, BlockingGuard, BlockingHandle, BlockingLatch, BlockingLimiter, BlockingLock,
+    BlockingLocks, BlockingMany, BlockingManyGuard, BlockingRunOnce, BlockingRwLock,
+    BlockingSemaphore, BlockingStripedLocks,
 };
 pub use error::{Error, StoreError};
 pub use key::Key;

@@ -10,6 +10,7 @@ use core::time::Duration;
 /// first decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a denied request must not go ahead: ask `is_allowed()`, or turn it away by `ok()?`"]
+#[non_exhaustive]
 pub struct Decision {
     /// The verdict.
     pub verdict: Verdict,
@@ -37,6 +38,7 @@ pub struct Decision {
 
 /// One limit of a composite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Part {
     /// Its verdict on the request by itself.
     pub verdict: Verdict,

@@ -359,7 +359,7 @@ impl<K: Key> Subject for Limiter<K> {
             Op::Adjust { adjustment, request } => {
                 let command = command(limit, *adjustment, *request);
                 let adjusted = self.key.execute(&command, now);
-                adjusted.map(|Adjusted { amount, after }| {
+                adjusted.map(|Adjusted { amount, after, .. }| {
                     let after = after.into();
                     Outcome::Adjusted { amount, after }
                 })

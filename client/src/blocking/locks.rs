@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::key::KeyError;
 use crate::locks::{
     Handle, Kind, LockGuard, Locks, Loss, ManyGuard, ManyLocks, Permits, Released, RunOutcome,
-    Side, TryLock,
+    Side, StripedLocks, TryLock,
 };
 #[cfg(doc)]
 use crate::locks::{LatchHandle, LockHandle, RwLockHandle, SemaphoreHandle};
@@ -56,6 +56,9 @@ pub type BlockingLatch<S> = BlockingHandle<S, Latch>;
 
 /// Several locks that are acquired together: [`ManyLocks`] for callers that block.
 pub struct BlockingMany<S>(ManyLocks<Blocking<S>, Thread>);
+
+/// Locks of ids on a fixed number of stripes: [`StripedLocks`] for callers that block.
+pub struct BlockingStripedLocks<S>(StripedLocks<Blocking<S>, Thread>);
 
 /// What is held, until it is released, dropped or lost: [`LockGuard`] for callers that block.
 ///
@@ -141,7 +144,12 @@ impl<S: BlockingStore + 'static> BlockingLocks<S> {
         read_lock(name: &str) -> Result<BlockingRwLock<S>, KeyError> = around;
         write_lock(name: &str) -> Result<BlockingRwLock<S>, KeyError> = around;
         latch(name: &str, keep: Duration) -> Result<BlockingLatch<S>, Error> = around;
+        striped(name: &str, stripes: u32) -> Result<BlockingStripedLocks<S>, Error> = |it: Result<_, _>| it.map(BlockingStripedLocks);
         new_owner() -> OwnerId = |owner| owner;
+    }
+
+    pub(super) fn locks(&self) -> &Locks<Blocking<S>, Thread> {
+        &self.0
     }
 
     /// Gives back all that is held, and ends the thread that renews it: see [`Locks::close`].
@@ -226,6 +234,25 @@ impl<S: BlockingStore + 'static> BlockingLatch<S> {
         wait_within(timeout: Duration) -> u64;
         inspect() -> latch::Inspection;
         reset() -> Option<u64>;
+    }
+}
+
+impl<S: BlockingStore + 'static> BlockingStripedLocks<S> {
+    as_there! { StripedLocks:
+        lock(id: &str) -> Result<BlockingLock<S>, KeyError> = around;
+        stripe_of(id: &str) -> u32 = |stripe| stripe;
+        lock_name(id: &str) -> String = |name| name;
+    }
+
+    /// Returns what [`StripedLocks::many`] returns.
+    ///
+    /// # Errors
+    /// [`KeyError`], as there.
+    pub fn many<'n>(
+        &self,
+        ids: impl IntoIterator<Item = &'n str>,
+    ) -> Result<BlockingMany<S>, KeyError> {
+        self.0.many(ids).map(BlockingMany)
     }
 }
 
@@ -337,6 +364,7 @@ as_inside! {
     BlockingLocks<S>;
     BlockingHandle<S, K: Debug>;
     BlockingMany<S>;
+    BlockingStripedLocks<S>;
 }
 
 #[cfg(test)]
@@ -355,7 +383,7 @@ mod tests {
         let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
         let code = fs::read_to_string(here.join("blocking/locks.rs")).unwrap();
         let mut seen = 0;
-        for file in ["mod", "handle", "family", "guard", "latch", "many"] {
+        for file in ["mod", "handle", "family", "guard", "latch", "many", "striped"] {
             let file = fs::read_to_string(here.join(format!("locks/{file}.rs"))).unwrap();
             let public = file.lines().filter_map(|line| {
                 let line = line.trim_start();

@@ -5,6 +5,7 @@
 
 mod limiter;
 mod locks;
+mod once;
 
 use std::time::Duration;
 
@@ -14,8 +15,9 @@ use lockage_core::Command;
 pub use limiter::BlockingLimiter;
 pub use locks::{
     BlockingGuard, BlockingHandle, BlockingLatch, BlockingLock, BlockingLocks, BlockingMany,
-    BlockingManyGuard, BlockingRwLock, BlockingSemaphore,
+    BlockingManyGuard, BlockingRwLock, BlockingSemaphore, BlockingStripedLocks,
 };
+pub use once::{BlockingCached, BlockingRunOnce};
 
 use crate::error::StoreError;
 use crate::key::Key;

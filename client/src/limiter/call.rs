@@ -97,7 +97,7 @@ impl Outcome for Turn {
     }
 
     fn of(mut decisions: impl Iterator<Item = Decision>) -> Option<Self> {
-        decisions.next().map(|decision| Turn { decision, ticket: None })
+        decisions.next().map(Turn::from)
     }
 }
 
@@ -107,7 +107,7 @@ impl Outcome for Reserved {
     }
 
     fn of(mut decisions: impl Iterator<Item = Decision>) -> Option<Self> {
-        decisions.next().map(|decision| Reserved { decision, reservation: None })
+        decisions.next().map(Reserved::from)
     }
 }
 
@@ -276,7 +276,7 @@ impl Call for AcquireTurn {
         }
         // No command gives a turn under a stored limit back.
         let decision = target.source.execute(store, target.key, &self.command).await?;
-        Ok(Turn { decision, ticket: None })
+        Ok(decision.into())
     }
 
     fn costs(&self) -> &[u64] {

@@ -211,15 +211,13 @@ impl Denial {
                 (Verdict::Denied { retry_after, reason: self.reason }, after(self.turn_at))
             }
         };
-        Decision {
-            verdict,
-            // A peek of zero is denied on a blocked key.
-            remaining: self.cost.saturating_sub(1),
-            reset_after: after(self.reset_at),
-            turn_after,
-            origin: Origin::DenyCache,
-            ..self.told.clone()
-        }
+        let mut decision = self.told.clone();
+        (decision.verdict, decision.turn_after) = (verdict, turn_after);
+        // A peek of zero is denied on a blocked key.
+        decision.remaining = self.cost.saturating_sub(1);
+        decision.reset_after = after(self.reset_at);
+        decision.origin = Origin::DenyCache;
+        decision
     }
 }
 

@@ -155,9 +155,9 @@ impl StandIn {
     ) -> Result<C::Outcome, Error> {
         let Some(known) = self.limit(target) else { return Err(error.into()) };
         let known = Known { limit: target.source.bounded(known.limit)?, ..known };
-        let decisions = self.0.decide(&known, target, call)?.into_iter();
-        let here = decisions.map(|decision| Decision { origin: Origin::Fallback, ..decision });
-        C::Outcome::of(here).ok_or(Error::Store(error))
+        let mut decisions = self.0.decide(&known, target, call)?;
+        decisions.iter_mut().for_each(|decision| decision.origin = Origin::Fallback);
+        C::Outcome::of(decisions.into_iter()).ok_or(Error::Store(error))
     }
 
     /// Returns the limit that applies: see [`Fallback`].
@@ -219,12 +219,12 @@ fn denied(
     now: Timestamp,
     retry_after: Duration,
 ) -> Result<Decision, StoreError> {
-    let decision = unused(limit, cost, now)?;
-    let verdict = match decision.verdict {
-        Verdict::Never => Verdict::Never,
-        _ => Verdict::denied(retry_after),
-    };
-    Ok(Decision { verdict, remaining: 0, reset_after: retry_after, ..decision })
+    let mut decision = unused(limit, cost, now)?;
+    if decision.verdict != Verdict::Never {
+        decision.verdict = Verdict::denied(retry_after);
+    }
+    (decision.remaining, decision.reset_after) = (0, retry_after);
+    Ok(decision)
 }
 
 /// Returns the decision on a key that was never used.

@@ -31,8 +31,9 @@ fn source() -> LimitSource {
 }
 
 fn denied() -> Decision {
-    let verdict = Verdict::denied(SECOND * 30);
-    Decision { verdict, remaining: 0, ..unused(limit(), 1, Timestamp::EPOCH).unwrap() }
+    let mut decision = unused(limit(), 1, Timestamp::EPOCH).unwrap();
+    (decision.verdict, decision.remaining) = (Verdict::denied(SECOND * 30), 0);
+    decision
 }
 
 /// A denial of before something was given back is not believed after it.

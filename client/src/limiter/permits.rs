@@ -150,8 +150,9 @@ impl Node {
 
     fn spent(&self, limit: &Limit, left: u64, now: Duration) -> Decision {
         let reset_after = whole_micros(self.reset_at.saturating_sub(now));
-        let decision = Decision::new(Verdict::Allowed, limit.capacity(), left, reset_after);
-        Decision { origin: Origin::Prefetch, ..decision }
+        let mut decision = Decision::new(Verdict::Allowed, limit.capacity(), left, reset_after);
+        decision.origin = Origin::Prefetch;
+        decision
     }
 }
 
@@ -207,7 +208,7 @@ impl Asking<'_> {
     }
 
     /// Takes in a grant of all of it, and returns the decision on the request that asked.
-    pub(super) fn granted(mut self, decision: Decision) -> Decision {
+    pub(super) fn granted(mut self, mut decision: Decision) -> Decision {
         let reset_at = not_after(self.sent, decision.reset_after);
         let mut left = 0;
         self.end(|node, config, ask, told, now| {
@@ -218,7 +219,8 @@ impl Asking<'_> {
             node.reset_at = reset_at;
             left = node.held.held(now);
         });
-        Decision { remaining: decision.remaining.max(left), ..decision }
+        decision.remaining = decision.remaining.max(left);
+        decision
     }
 
     /// The store has no room for all of it.

@@ -179,10 +179,11 @@ fn undecided(target: &Target<'_>, cost: u64) -> Decision {
     let unknown = || Decision::new(Verdict::Allowed, 0, 0, Duration::ZERO);
     let source = target.source;
     let limit = source.known(target.key).and_then(|known| source.bounded(known.limit).ok());
-    let unused = limit.map_or_else(unknown, |limit| {
+    let mut decision = limit.map_or_else(unknown, |limit| {
         unused(limit, cost, source.now()).expect("an empty slot holds nothing to refuse")
     });
-    Decision { verdict: Verdict::Allowed, origin: Origin::Fallback, ..unused }
+    (decision.verdict, decision.origin) = (Verdict::Allowed, Origin::Fallback);
+    decision
 }
 
 impl fmt::Debug for Shadow {

@@ -361,13 +361,14 @@ impl<S: Store> Limiter<S> {
         let mut wait = Wait::new(runtime.now(), timeout);
         loop {
             let call = acquire.within(&self.source, wait.patience(runtime.now()));
-            let decision = self.run(id, &call).await?;
+            let mut decision = self.run(id, &call).await?;
             match wait.after(&decision, runtime.now(), runtime.random()) {
                 Step::Done => return Ok(decision),
                 Step::Sleep(duration) => runtime.sleep(duration).await,
                 Step::Turn(duration) => {
                     runtime.sleep(duration).await;
-                    return Ok(Decision { turn_after: Duration::ZERO, ..decision });
+                    decision.turn_after = Duration::ZERO;
+                    return Ok(decision);
                 }
             }
         }

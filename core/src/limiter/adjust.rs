@@ -37,6 +37,7 @@ pub struct Adjust {
 /// What an [`Adjust`] came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "`amount` says whether anything was changed"]
+#[non_exhaustive]
 pub struct Adjusted {
     /// How much was taken, given back or charged, in units, of several limits the most of any; for how
     /// long the key is blocked now, in microseconds; of an unblocking 1 where the key was blocked.

@@ -56,11 +56,19 @@ pub struct Reserve {
 /// What a [`Reserve`] came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a denied request must not go ahead, and a reservation is to be settled"]
+#[non_exhaustive]
 pub struct Reserved {
     /// Whether it was admitted, as an [`Acquire`] of the estimate is.
     pub decision: Decision,
     /// What is to be settled, where it was.
     pub reservation: Option<Reservation>,
+}
+
+/// A decision without a reservation: one that the store did not make.
+impl From<Decision> for Reserved {
+    fn from(decision: Decision) -> Self {
+        Reserved { decision, reservation: None }
+    }
 }
 
 /// An estimate that is charged and can be settled.

@@ -38,6 +38,7 @@ impl TakeTurn {
 /// What a caller is told who asked for a turn.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a denied request has no turn: ask its decision"]
+#[non_exhaustive]
 pub struct Turn {
     /// The decision. Where it is `Allowed`, the turn is after its
     /// [`turn_after`](Decision::turn_after).
@@ -45,6 +46,13 @@ pub struct Turn {
     /// What gives the turn back: none where the request was not admitted, where it has its turn at once, and
     /// where it was decided without the store.
     pub ticket: Option<Ticket>,
+}
+
+/// A turn that cannot be cancelled: one that the store did not grant.
+impl From<Decision> for Turn {
+    fn from(decision: Decision) -> Self {
+        Turn { decision, ticket: None }
+    }
 }
 
 /// One turn in the queue of a leaky bucket. It is good for one [`CancelTurn`].

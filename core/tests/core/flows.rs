@@ -108,11 +108,14 @@ fn a_wait_fits_where_the_permit_comes_at_its_deadline() {
     assert_eq!(after(501), Step::Done);
     assert_eq!(Wait::new(ms(0), ms(500)).patience(ms(100)), ms(400));
     assert_eq!(Wait::new(ms(0), ms(500)).patience(ms(501)), ms(0));
-    let turn = Decision { turn_after: ms(7), ..Decision::new(Verdict::Allowed, 1, 0, ms(7)) };
-    assert_eq!(Wait::new(ms(0), ms(500)).after(&turn, ms(0), 0), Step::Turn(ms(7)));
+    let step_after = |mut decision: Decision, turn| {
+        decision.turn_after = ms(turn);
+        Wait::new(ms(0), ms(500)).after(&decision, ms(0), 0)
+    };
+    let admitted = Decision::new(Verdict::Allowed, 1, 0, ms(7));
+    assert_eq!(step_after(admitted, 7), Step::Turn(ms(7)));
     // Neither the permit nor the turn may come too late.
-    let late = Decision { turn_after: ms(501), ..denied(1) };
-    assert_eq!(Wait::new(ms(0), ms(500)).after(&late, ms(0), 0), Step::Done);
+    assert_eq!(step_after(denied(1), 501), Step::Done);
 }
 
 #[test]

@@ -104,7 +104,11 @@ fn a_decision_says_who_may_go_ahead_and_when_to_come_back() {
     }
     let admitted = allowed.ok().unwrap();
     assert_eq!((admitted.limit, admitted.remaining, admitted.reset_after), (10, 3, wait));
-    let shadowed = |verdict| Decision { shadow: Some(verdict), ..allowed.clone() };
+    let shadowed = |verdict| {
+        let mut decision = allowed.clone();
+        decision.shadow = Some(verdict);
+        decision
+    };
     assert!(!allowed.would_deny() && !denied.would_deny());
     assert!(shadowed(denied.verdict).would_deny() && shadowed(Verdict::Never).would_deny());
     assert!(!shadowed(Verdict::Allowed).would_deny());

@@ -182,7 +182,7 @@ fn what_is_out_of_range_is_refused_before_it_is_sent() {
     let too_large = |error| matches!(error, ConfigError::TooLarge { .. });
     assert!(FencedWrite::new(1 << 53, "", HOUR).is_err_and(too_large));
     assert!(FencedRead::new(1 << 53, HOUR).is_err_and(too_large));
-    assert!(FencedWrite::new(1, &"x".repeat(MAX_VALUE + 1), HOUR).is_err_and(too_large));
+    assert!(FencedWrite::new(1, "x".repeat(MAX_VALUE + 1), HOUR).is_err_and(too_large));
     assert!(FencedWrite::new(1, "", Duration::ZERO).is_err());
     assert!(FencedWrite::removal(1 << 53, HOUR).is_err_and(too_large));
     assert!(FencedWrite::removal(1, Duration::ZERO).is_err());

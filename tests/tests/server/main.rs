@@ -13,6 +13,7 @@ mod limiter_scripts;
 mod notifications;
 mod pools;
 mod prefetch;
+mod programs;
 mod redis_failures;
 mod replicated;
 mod sentinel_faults;

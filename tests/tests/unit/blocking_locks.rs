@@ -112,6 +112,10 @@ fn permits_sides_latches_and_several_locks_are_there_too() {
     assert!(held.token("a").is_some() && held.token("c").is_none());
     assert!(locks.lock("b").unwrap().try_acquire().unwrap().taken().is_none());
     assert_eq!(held.release().unwrap().len(), 2);
+    let striped = locks.striped("accounts", 8).unwrap();
+    let held = striped.many(["a", "b"]).unwrap().acquire().unwrap();
+    assert!(held.token(&striped.lock_name("a")).is_some());
+    assert!(striped.lock("b").unwrap().try_acquire().unwrap().taken().is_none());
     let owner = locks.new_owner();
     let lock = locks.lock("b").unwrap().as_owner(owner).fair();
     let (outer, inner) = (lock.acquire().unwrap(), lock.acquire().unwrap());

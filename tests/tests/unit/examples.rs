@@ -57,3 +57,22 @@ fn limiters(text: &str) -> impl Iterator<Item = &str> {
         &rest[..end]
     })
 }
+
+/// The index has a line for each example, with its command.
+#[test]
+fn every_example_is_in_the_index() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
+    let index = fs::read_to_string(root.join("examples/README.md")).expect("it is there");
+    let mut seen = 0;
+    for package in ["adapter-memory", "adapter-redis-rs", "adapter-fred"] {
+        let mut files = vec![];
+        add_files(&root.join(package).join("examples"), &mut files);
+        for file in files {
+            let name = file.file_stem().expect("a name").to_str().expect("it is text");
+            let line = format!("[`{name}`](../{package}/examples/{name}.rs)");
+            assert!(index.contains(&line), "{line} is missing");
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, index.matches(".rs)").count(), "a line without an example");
+}

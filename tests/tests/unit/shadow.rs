@@ -143,9 +143,10 @@ impl Subject for Process {
 }
 
 /// What would have been said without the shadow.
-fn original(decision: Decision) -> Answer {
+fn original(mut decision: Decision) -> Answer {
     assert_eq!(decision.would_deny(), decision.shadow.is_some());
-    Decision { verdict: decision.shadow.unwrap_or(decision.verdict), ..decision }.into()
+    decision.verdict = decision.shadow.unwrap_or(decision.verdict);
+    decision.into()
 }
 
 async fn ask(limiter: &Limiter<Memory>, op: &Op) -> Vec<Decision> {

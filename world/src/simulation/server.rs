@@ -105,7 +105,7 @@ pub enum Outcome {
 }
 
 impl From<Turn> for Outcome {
-    fn from(Turn { decision, ticket }: Turn) -> Self {
+    fn from(Turn { decision, ticket, .. }: Turn) -> Self {
         Outcome::Turn { decision, cancel: ticket.map(CancelTurn::new).map(Arc::new) }
     }
 }

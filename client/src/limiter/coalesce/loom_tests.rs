@@ -49,10 +49,10 @@ fn with_room(room: Room, answer: &Arc<Answer>) -> Arc<Coalescer> {
 
 fn decision(remaining: u64) -> Decision {
     let limit = "fixed-window 10/s".parse().unwrap();
-    Decision {
-        remaining,
-        ..crate::limiter::fallback::unused(limit, 1, lockage_core::Timestamp::EPOCH).unwrap()
-    }
+    let unused = crate::limiter::fallback::unused(limit, 1, lockage_core::Timestamp::EPOCH);
+    let mut decision = unused.unwrap();
+    decision.remaining = remaining;
+    decision
 }
 
 async fn ask(coalescer: &Arc<Coalescer>) -> u64 {

@@ -1,0 +1,149 @@
+//! Work that runs once, and cached values, for callers that block.
+
+use std::fmt;
+use std::time::Duration;
+
+use lockage_core::ConfigError;
+
+use super::{Blocking, BlockingLocks, Thread, block_on};
+use crate::error::Error;
+use crate::key::KeyError;
+use crate::locks::{Cached, Encoding, OnceResult, RunOnce, WorkError};
+use crate::store::BlockingStore;
+
+/// Runs work once for each id, whichever process is asked: [`RunOnce`] for callers that block.
+///
+/// ```
+/// use std::time::Duration;
+/// use lockage::{BlockingLocks, BlockingRunOnce};
+/// use lockage_memory::MemoryStore;
+///
+/// let (lease, timeout) = (Duration::from_secs(30), Duration::from_secs(1));
+/// let locks = BlockingLocks::new(MemoryStore::new(), lease, timeout)?.with_prefix("payments")?;
+/// let once = BlockingRunOnce::new(&locks, Duration::from_secs(7 * 24 * 3600))?;
+/// for delivery in 1..=2 {
+///     let ran = once.run("charge:8241", |_token| Ok::<_, String>("receipt 77".into()))?;
+///     assert_eq!((ran.result.as_str(), ran.is_new), ("receipt 77", delivery == 1));
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Nothing stops a thread: work whose lock is lost goes on to its end, and its result is refused then.
+pub struct BlockingRunOnce<S, V = String>(RunOnce<Blocking<S>, Thread, V>);
+
+/// Values that are kept for all processes, and built by one of them at a time: [`Cached`] for callers that block.
+///
+/// ```
+/// use std::time::Duration;
+/// use lockage::{BlockingCached, BlockingLocks};
+/// use lockage_memory::MemoryStore;
+///
+/// let (lease, timeout) = (Duration::from_secs(30), Duration::from_secs(1));
+/// let locks = BlockingLocks::new(MemoryStore::new(), lease, timeout)?.with_prefix("cache-locks")?;
+/// let cached = BlockingCached::new(&locks, Duration::from_secs(60), Duration::from_secs(600))?;
+/// assert_eq!(cached.get("home", || Ok::<_, String>("<html>".into()))?, "<html>");
+/// cached.invalidate("home")?;
+/// assert_eq!(cached.get("home", || Ok::<_, String>("<p>".into()))?, "<p>");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct BlockingCached<S, V = String>(Cached<Blocking<S>, Thread, V>);
+
+impl<S: BlockingStore + Clone + 'static> BlockingRunOnce<S> {
+    /// Returns one that runs work under these locks: see [`RunOnce::new`].
+    ///
+    /// # Errors
+    /// [`ConfigError`], as there.
+    pub fn new(locks: &BlockingLocks<S>, remember: Duration) -> Result<Self, ConfigError> {
+        RunOnce::new(locks.locks(), remember).map(BlockingRunOnce)
+    }
+}
+
+impl<S: BlockingStore + Clone + 'static, V: Encoding> BlockingRunOnce<S, V> {
+    /// Does what [`RunOnce::run`] does, and blocks the thread meanwhile.
+    ///
+    /// # Errors
+    /// [`WorkError`], as there.
+    pub fn run<E>(
+        &self,
+        id: &str,
+        work: impl FnOnce(u64) -> Result<V::Value, E>,
+    ) -> Result<OnceResult<V::Value>, WorkError<E>> {
+        block_on(self.0.run(id, async |token| work(token)))
+    }
+}
+
+impl<S: BlockingStore + Clone + 'static> BlockingCached<S> {
+    /// Returns values that are fresh for `fresh`, and are given out for `stale` after that while they are built anew:
+    /// see [`Cached::new`].
+    ///
+    /// # Errors
+    /// [`ConfigError`], as there.
+    pub fn new(
+        locks: &BlockingLocks<S>,
+        fresh: Duration,
+        stale: Duration,
+    ) -> Result<Self, ConfigError> {
+        Cached::new(locks.locks(), fresh, stale).map(BlockingCached)
+    }
+}
+
+impl<S: BlockingStore + Clone + 'static, V: Encoding> BlockingCached<S, V> {
+    /// Does what [`Cached::get`] does, and blocks the thread meanwhile.
+    ///
+    /// # Errors
+    /// [`WorkError`], as there.
+    pub fn get<E>(
+        &self,
+        id: &str,
+        build: impl FnOnce() -> Result<V::Value, E>,
+    ) -> Result<V::Value, WorkError<E>> {
+        block_on(self.0.get(id, async || build()))
+    }
+
+    /// Does what [`Cached::invalidate`] does, and blocks the thread meanwhile.
+    ///
+    /// # Errors
+    /// [`Error`], as there.
+    pub fn invalidate(&self, id: &str) -> Result<(), Error> {
+        block_on(self.0.invalidate(id))
+    }
+}
+
+/// Declares what both have: their settings, clones and what they print.
+macro_rules! settings {
+    ($($type:ident, $of:ident;)*) => {
+        $(
+            impl<S: BlockingStore + Clone + 'static, V: Encoding> $type<S, V> {
+                #[doc = concat!("Sets what [`", stringify!($of), "::with_prefix`] sets.")]
+                ///
+                /// # Errors
+                /// [`KeyError`], as there.
+                pub fn with_prefix(self, prefix: &str) -> Result<Self, KeyError> {
+                    self.0.with_prefix(prefix).map($type)
+                }
+
+                #[doc = concat!("Sets what [`", stringify!($of), "::with_encoding`] sets.")]
+                pub fn with_encoding<W: Encoding>(self) -> $type<S, W> {
+                    $type(self.0.with_encoding())
+                }
+            }
+
+            impl<S: Clone, V> Clone for $type<S, V> {
+                fn clone(&self) -> Self {
+                    $type(self.0.clone())
+                }
+            }
+
+            impl<S, V> fmt::Debug for $type<S, V> {
+                fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    f.debug_tuple(stringify!($type)).field(&self.0).finish()
+                }
+            }
+        )*
+    };
+}
+
+settings! {
+    BlockingRunOnce, RunOnce;
+    BlockingCached, Cached;
+}
