@@ -12,6 +12,7 @@ use limitador::AsyncRateLimiter;
 use limitador::limit::Namespace;
 use limitador::storage::redis::AsyncRedisStorage;
 use lockage::limiter::{DenyCache, Prefetch};
+use lockage::locks::StripedLocks;
 use lockage::notifications::Notifications;
 use lockage::runtime::Tokio;
 use lockage::{Limit, Limiter, Locks, RetryStore, Store};
@@ -126,6 +127,23 @@ pub(super) async fn locks(url: &str) -> Result<Vec<Candidate>> {
     ])
 }
 
+/// Contended locks of ids on fewer stripes than there are ids, beside a lock for each. Waiters are woken.
+pub(super) async fn striped(url: &str) -> Result<Vec<Candidate>> {
+    let store = RetryStore::new(redis_rs(url)?, Tokio, TIMEOUT);
+    let locks = Locks::new(store, Duration::from_secs(30))?.with_wake_ups();
+    let striped = |name, stripes| {
+        let striped = locks.striped("bench", stripes)?;
+        Ok::<_, anyhow::Error>(candidate("redis-rs", name, Striped(striped)))
+    };
+    let each = Locked(Arc::new(locks.clone()));
+    Ok(vec![
+        striped("1 stripe", 1)?,
+        striped("8 stripes", 8)?,
+        striped("64 stripes", 64)?,
+        Candidate { is_plain: true, ..candidate("redis-rs", "a lock for each id", each) },
+    ])
+}
+
 fn candidate(client: &'static str, name: &'static str, load: impl Asker) -> Candidate {
     Candidate { client, name, load: Box::new(load), is_plain: false, remembers: false }
 }
@@ -235,6 +253,21 @@ impl<S> Clone for Locked<S> {
 impl<S: Store + Notifications + Clone + 'static> Asker for Locked<S> {
     async fn ask(&self, id: &str) -> Result<()> {
         // Two tasks may meet at a lock: then the second waits.
+        self.0.lock(id)?.acquire().await?.release().await?;
+        Ok(())
+    }
+}
+
+struct Striped<S>(StripedLocks<S, Tokio>);
+
+impl<S> Clone for Striped<S> {
+    fn clone(&self) -> Self {
+        Striped(self.0.clone())
+    }
+}
+
+impl<S: Store + Notifications + Clone + 'static> Asker for Striped<S> {
+    async fn ask(&self, id: &str) -> Result<()> {
         self.0.lock(id)?.acquire().await?.release().await?;
         Ok(())
     }

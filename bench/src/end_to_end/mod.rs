@@ -26,7 +26,7 @@ pub(super) struct Args {
     /// The rounds of which each figure is the median.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Measures only one table: throughput, latency, denied or locks.
+    /// Measures only one table: throughput, latency, denied, locks or striped.
     #[arg(long, value_name = "TABLE")]
     only: Option<String>,
     /// Measures only candidates with this in their name.
@@ -69,6 +69,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
     if bench.wants("locks") {
         bench.throughput("Locks, acquired and released", candidates::locks, &TASKS, &[100_000])?;
+    }
+    if bench.wants("striped") {
+        let title = "Striped locks, acquired and released";
+        bench.throughput(title, candidates::striped, &[64], &[1_000])?;
     }
     if bench.wants("latency") {
         bench.latency()?;
