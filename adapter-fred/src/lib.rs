@@ -31,7 +31,7 @@
 //! [`FredStore::connect`] waits 1 s to connect and 500 ms for a reply, and connects anew after a
 //! connection was lost, was silent for several calls in a row, or led to a server that takes no
 //! writes. Until then calls are `NotDone` at once. A call without a reply is `Unknown`. Wrap the
-//! store in [`RetryStore`](lockage::RetryStore) for a timeout of your own, and to try again what was not done:
+//! store in [`RetryStore`] for a timeout of your own, and to try again what was not done:
 //! a call that was still in the client's queue by then is forgotten, not sent late.
 //!
 //! A client of your own has to be connected (`init`) and needs
@@ -40,7 +40,7 @@
 //!   error that says so;
 //! - in a cluster, `max_redirections: 0`: one that follows `ASK` by itself sends twice or stops for
 //!   good, and is refused with an error that says so;
-//! - a `default_command_timeout`, where calls go without [`RetryStore`](lockage::RetryStore);
+//! - a `default_command_timeout`, where calls go without [`RetryStore`];
 //! - the crate's feature `custom-reconnect-errors` off: it gives one call's error to all.
 //!
 //! Its `UnresponsiveConfig` notices a silent server only where no calls are sent. Leave

@@ -30,7 +30,7 @@
 //! # Timeouts
 //!
 //! The client's own apply, unless configured: 1 s to connect, 500 ms for a reply. A call that gets
-//! none is `Unknown`. Wrap the store in [`RetryStore`](lockage::RetryStore) for a timeout of your own, and
+//! none is `Unknown`. Wrap the store in [`RetryStore`] for a timeout of your own, and
 //! to try again what was not done.
 //!
 //! With the feature `tokio-comp` alone (the default), the client runs on tokio: a call outside of a tokio runtime is
