@@ -111,10 +111,10 @@ fn what_is_wrong_with_how_long_and_for_whom_limits_are_stored_is_found() {
 fn a_call_that_changes_another_key_is_found_by_d12() {
     for script in [ScriptId::LockAcquire, ScriptId::LimiterAcquire] {
         let key = "local key = KEYS[1]";
-        let broken = "local key = string.gsub(KEYS[1], '%d', '')";
+        let broken = "local key = string.gsub(KEYS[1], '#%d', '#0')";
         found_in_script(Property::D12, script, key, broken);
     }
     let key = "call = KEYS[1], ";
-    let broken = "call = (string.gsub(KEYS[1], '%d', '')), ";
+    let broken = "call = (string.gsub(KEYS[1], '#%d', '#0')), ";
     found_in_script(Property::D12, ScriptId::TokenBucketAcquire, key, broken);
 }
