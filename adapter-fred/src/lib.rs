@@ -81,7 +81,9 @@ use fred::interfaces::{ClientLike, ClusterInterface};
 use fred::types::config::{Config, Options, Server};
 use fred::types::{ClusterHash, CustomCommand, Value};
 use fred::util::redis_keyslot;
-use lockage_redis::{Health, Link, LinkError, LuaStore, Reply, Request, host_and_port};
+use lockage_redis::{
+    Health, Link, LinkError, LuaStore, Reply, Request, check_scheme, host_and_port,
+};
 use own::Own;
 
 pub use fred;
@@ -104,19 +106,9 @@ impl FredStore {
     /// Those of the client, for an address that is none, or that needs a feature that is off. An address where nobody
     /// answers is none: each call says so.
     pub fn open(address: &str) -> Result<Self, ClientError> {
-        let refused = |why: String| Err(ClientError::new(ErrorKind::Config, why));
-        // The client takes any other for the first of these, and sends in plain text where it has no TLS.
-        let scheme = address.split("://").next().unwrap_or_default();
-        let (base, _) = scheme.split_once(['-', '+']).unwrap_or((scheme, ""));
-        match base {
-            "rediss" | "valkeys" if cfg!(not(feature = "rustls-ring")) => {
-                refused(format!("{scheme}:// needs the feature `rustls-ring` of lockage-fred"))
-            }
-            "redis" | "rediss" | "valkey" | "valkeys" => {
-                Config::from_url(address).map(FredStore::connect)
-            }
-            _ => refused(format!("{scheme:?} is no scheme: {SCHEMES}")),
-        }
+        let tls_by = (!cfg!(feature = "rustls-ring")).then_some("rustls-ring");
+        check_scheme(address, tls_by).map_err(|why| ClientError::new(ErrorKind::Config, why))?;
+        Config::from_url(address).map(FredStore::connect)
     }
 
     /// Returns a store on the server, the master or the cluster of this configuration, which is connected to
@@ -144,9 +136,6 @@ impl<L> FredStore<L> {
         FredStore(self.0.listening(pubsub::of_config(config)))
     }
 }
-
-const SCHEMES: &str = "an address is redis://user:password@host:6379/0, rediss:// (TLS), redis+unix:///path, \
-                       redis-sentinel://host:26379?sentinelServiceName=name or redis-cluster://host:6379";
 
 /// What the client says when it has not sent a call. All but the first two are of the code that
 /// takes calls in; the first two of the code that would write them.

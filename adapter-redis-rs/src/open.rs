@@ -1,5 +1,6 @@
 //! The server, master or cluster of an address as configurations write it.
 
+use lockage_redis::{ADDRESSES, check_scheme};
 use redis::{Client, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError, RedisResult};
 use url::Url;
 
@@ -12,16 +13,13 @@ pub(crate) enum Address {
     Cluster(Vec<ConnectionInfo>),
 }
 
-const SCHEMES: &str = "an address is redis://user:password@host:6379/0, rediss:// (TLS), redis+unix:///path, \
-                       redis-sentinel://host:26379?sentinelServiceName=name or redis-cluster://host:6379, and \
-                       the latter two take more nodes, as in ?node=host:port";
-
 const TLS: &str = "needs the feature `tokio-rustls-comp` or `smol-rustls-comp` of lockage-redis-rs";
 
 impl Address {
     /// Reads an address. Those of sentinels and clusters are as the `fred` crate has them.
     pub(crate) fn read(address: &str) -> RedisResult<Self> {
-        let url = Url::parse(address).map_err(|error| refused(SCHEMES, error))?;
+        check_scheme(address, None).map_err(|why| refused("not an address", why))?;
+        let url = Url::parse(address).map_err(|error| refused(ADDRESSES, error))?;
         Address::of(&url).map_err(|error| match error.detail() {
             // The client knows no features of this crate.
             None if error.to_string().contains("TLS") => refused(TLS, url.scheme()),
@@ -34,13 +32,13 @@ impl Address {
         match (base, kind) {
             (_, "server") => match redis::parse_redis_url(url.as_str()) {
                 Some(url) => Client::open(url).map(Address::Server),
-                None => Err(refused(SCHEMES, url.scheme())),
+                None => Err(refused(ADDRESSES, url.scheme())),
             },
             ("redis" | "rediss" | "valkey" | "valkeys", "sentinel" | "cluster") => {
                 let nodes = Nodes::read(url, base)?;
                 if kind == "cluster" { nodes.cluster() } else { nodes.master() }
             }
-            _ => Err(refused(SCHEMES, url.scheme())),
+            _ => Err(refused(ADDRESSES, url.scheme())),
         }
     }
 }
@@ -59,9 +57,9 @@ impl Nodes {
         // That of one server, with the same credentials and database.
         let mut node = url.clone();
         node.set_query(None);
-        node.set_scheme(base).map_err(|()| refused(SCHEMES, url.scheme()))?;
+        node.set_scheme(base).map_err(|()| refused(ADDRESSES, url.scheme()))?;
         if node.port().is_none() && url.scheme().ends_with("-sentinel") {
-            node.set_port(Some(26379)).map_err(|()| refused(SCHEMES, "no host"))?;
+            node.set_port(Some(26379)).map_err(|()| refused(ADDRESSES, "no host"))?;
         }
         let nodes = vec![node.clone().into_connection_info()?];
         let mut read = Nodes { nodes, service: None, username: None, password: None };
@@ -77,7 +75,7 @@ impl Nodes {
                 "sentinelServiceName" => read.service = Some(value.into_owned()),
                 "sentinelUsername" => read.username = Some(value.into_owned()),
                 "sentinelPassword" => read.password = Some(value.into_owned()),
-                _ => return Err(refused(SCHEMES, name)),
+                _ => return Err(refused(ADDRESSES, name)),
             }
         }
         Ok(read)
@@ -99,7 +97,7 @@ impl Nodes {
         use redis::{ConnectionAddr, TlsMode};
 
         let Nodes { nodes, service, username, password } = self;
-        let service = service.ok_or_else(|| refused(SCHEMES, "no sentinelServiceName"))?;
+        let service = service.ok_or_else(|| refused(ADDRESSES, "no sentinelServiceName"))?;
         let tls = match nodes[0].addr() {
             ConnectionAddr::TcpTls { insecure: true, .. } => Some(TlsMode::Insecure),
             ConnectionAddr::TcpTls { insecure: false, .. } => Some(TlsMode::Secure),

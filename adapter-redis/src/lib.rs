@@ -11,6 +11,7 @@
 //! | pipelines | [`Pipeline`] | [`Replicated`](lockage::store::Replicated) over [`Connections`] |
 //! | push messages | [`PubSub`] | [`Notifications`](lockage::notifications::Notifications) by [`subscriptions`] |
 
+mod address;
 mod batch;
 mod call;
 mod connections;
@@ -22,6 +23,7 @@ mod store;
 mod subscriptions;
 mod sync;
 
+pub use address::{ADDRESSES, check_scheme};
 pub use batch::BatchCall;
 pub use call::{Call, ErrorReply, Reply};
 pub use connections::Connections;

@@ -156,6 +156,16 @@ where
     }
 }
 
+impl<S, R: Runtime> ManyGuard<S, R>
+where
+    S: Store + 'static,
+{
+    /// Returns whether one of them is lost: see [`ManyGuard::time_left`] for why.
+    pub fn is_lost(&self) -> bool {
+        self.time_left().is_err()
+    }
+}
+
 impl<S, R> ManyGuard<S, R> {
     /// Returns the guard of the lock of this name, for its token.
     pub fn of(&self, name: &str) -> Option<&LockGuard<S, R>> {

@@ -81,7 +81,7 @@ pub(super) fn l6(lease_us: u64) -> Judge {
     })
 }
 
-/// L8: who asks when nobody has counted on the lock for a lease has it.
+/// L8: a caller that asks when no other one has counted on the lock for a lease has it.
 pub(super) fn l8(lease_us: u64) -> Judge {
     Box::new(move |_, events| {
         let (mut counting, mut quiet_from) = (Vec::new(), 0);

@@ -174,7 +174,7 @@ impl Scenario {
         }
     }
 
-    /// In two of five worlds nobody who asks a limiter gives an id, and nobody waits for a lock in line. Both are in the record, which is
+    /// In two of five worlds no call of a limiter has an id, and no caller waits for a lock in line. Both are in the record, which is
     /// then another one, that other scripts read: one such request is enough for it.
     pub(super) fn stay_plain(&mut self) {
         if !Draw::new(self.seed, PLAIN).chance(400) {
