@@ -113,7 +113,66 @@ impl From<RecordError> for StoreError {
     }
 }
 
+/// What a caller can do about an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// What was asked for cannot be done, or not now: a cost of zero, say, or a full queue. Nothing was
+    /// changed.
+    Refused,
+    /// A person has to change something, such as a prefix, a limit or a clock: until then it comes again.
+    /// Nothing was changed.
+    Misconfigured,
+    /// It was certainly not done, and it is safe to retry.
+    NotDone,
+    /// It may have been done.
+    Unknown,
+}
+
+impl ErrorKind {
+    /// Returns its name, as labels have it: `refused`, `misconfigured`, `not_done` or `unknown`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ErrorKind::Refused => "refused",
+            ErrorKind::Misconfigured => "misconfigured",
+            ErrorKind::NotDone => "not_done",
+            ErrorKind::Unknown => "unknown",
+        }
+    }
+}
+
+impl Error {
+    /// Returns what a caller can do about it.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Key(_)
+            | Error::Cost(_)
+            | Error::QueueFull(_)
+            | Error::Upgrade
+            | Error::Closed => ErrorKind::Refused,
+            Error::Limit(_)
+            | Error::Config(_)
+            | Error::NoLimit
+            | Error::GivenLimit
+            | Error::NoClient
+            | Error::NoClock => ErrorKind::Misconfigured,
+            Error::TooSlow { .. } | Error::NotReplicated { .. } => ErrorKind::NotDone,
+            Error::Store(error) => error.kind(),
+        }
+    }
+}
+
 impl StoreError {
+    /// Returns what a caller can do about it.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            StoreError::Record(RecordError::OperationReused) => ErrorKind::Refused,
+            StoreError::Record(_) => ErrorKind::Misconfigured,
+            StoreError::NotDone(_) => ErrorKind::NotDone,
+            StoreError::Unknown(_) => ErrorKind::Unknown,
+        }
+    }
+
     /// Returns the error of the client, or of what stands between, where there was one. Several callers of one call
     /// share it.
     pub fn cause(&self) -> Option<&(dyn std::error::Error + 'static)> {

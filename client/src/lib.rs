@@ -58,6 +58,10 @@
 //! Semaphores, read-write locks, latches, several locks at once and stripes are methods of [`Locks`] too. Below them
 //! are the commands that every [`Store`] executes: see [`lock`], [`rw_lock`], [`semaphore`] and [`latch`].
 //!
+//! # Logs and metrics
+//!
+//! Limiters, locks and stores tell an [`observer`] what they do.
+//!
 //! # Outcomes and errors
 //!
 //! A denied request is a [`Decision`], not an error; by [`Decision::ok`] it becomes one, so that `?` turns a caller
@@ -74,6 +78,7 @@ mod key;
 pub mod limiter;
 pub mod locks;
 pub mod notifications;
+pub mod observer;
 mod replicated;
 mod retry_store;
 pub mod runtime;

@@ -11,6 +11,7 @@ use crate::limiter::{
     DenyCache, DenyCacheStats, Fallback, Limiter, Prefetch, PrefetchStats, ShadowStats,
     StoredLimits,
 };
+use crate::observer::Observer;
 use crate::retry_store::RetryStore;
 use crate::runtime::Runtime;
 use crate::store::{BlockingStore, Store};
@@ -97,6 +98,7 @@ impl<S: BlockingStore> BlockingLimiter<S> {
         with_deny_cache(cache: DenyCache) -> ConfigError;
         with_prefetch(prefetch: Prefetch) -> ConfigError;
         with_clock(clock: impl Clock + 'static);
+        with_observer(policy: &str, observer: impl Observer);
         in_shadow();
         in_shadow_with(observer: impl Fn(&str, Result<&Decision, &Error>) + Send + Sync + 'static);
     }

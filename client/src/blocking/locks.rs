@@ -17,6 +17,7 @@ use crate::locks::{
 };
 #[cfg(doc)]
 use crate::locks::{LatchHandle, LockHandle, RwLockHandle, SemaphoreHandle};
+use crate::observer::Observer;
 use crate::retry_store::RetryStore;
 use crate::store::BlockingStore;
 
@@ -125,6 +126,11 @@ impl<S: BlockingStore + 'static> BlockingLocks<S> {
     /// Sets what [`Locks::with_label`] sets.
     pub fn with_label(self, label: Label) -> Self {
         BlockingLocks(self.0.with_label(label))
+    }
+
+    /// Sets what [`Locks::with_observer`] sets.
+    pub fn with_observer(self, family: &str, observer: impl Observer) -> Self {
+        BlockingLocks(self.0.with_observer(family, observer))
     }
 
     /// Sets what [`Locks::with_longest_hold`] sets.

@@ -5,13 +5,14 @@
 //!
 //! | | stage | does | stands here because |
 //! |---|---|---|---|
-//! | 1 | `shadow` | lets everything through | it must see every denial and failure, whichever stage made it |
-//! | 2 | `fallback` | answers what the store does not | it answers the caller's own request, without the permits that prefetch adds |
-//! | 3 | `prefetch` | spends permits that are held, or brings some along | they are charged already, so no denial touches them |
-//! | 4 | `deny_cache` | denies what is known to be denied | such a denial is the store's own, and better than a fallback's guess while the circuit is open |
-//! | 5 | `circuit_breaker` | refuses calls while the store is away | requests must not queue for a store that is not asked |
-//! | 6 | `idempotency` | gives a call an id for retries | only a call that is sent needs one; a call with an id shares none |
-//! | 7 | `coalesce` | puts requests into one call | it is next to the store, so that one call is one answer and one failure |
+//! | 1 | `observed` | tells an observer | it must see what callers are told, whichever stage made it, once for each wait |
+//! | 2 | `shadow` | lets everything through | it must see every denial and failure, whichever stage made it |
+//! | 3 | `fallback` | answers what the store does not | it answers the caller's own request, without the permits that prefetch adds |
+//! | 4 | `prefetch` | spends permits that are held, or brings some along | they are charged already, so no denial touches them |
+//! | 5 | `deny_cache` | denies what is known to be denied | such a denial is the store's own, and better than a fallback's guess while the circuit is open |
+//! | 6 | `circuit_breaker` | refuses calls while the store is away | requests must not queue for a store that is not asked |
+//! | 7 | `idempotency` | gives a call an id for retries | only a call that is sent needs one; a call with an id shares none |
+//! | 8 | `coalesce` | puts requests into one call | it is next to the store, so that one call is one answer and one failure |
 
 mod calendar;
 mod call;
@@ -24,6 +25,7 @@ mod idempotency;
 mod limit_source;
 #[cfg(all(test, loom))]
 mod loom_tests;
+mod observed;
 mod permits;
 mod pipeline;
 mod prefetch;
@@ -237,6 +239,7 @@ const COALESCING: &str = "coalescing";
 impl<S: fmt::Debug> fmt::Debug for Limiter<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Stages {
+            observer,
             shadow,
             fallback,
             prefetch,
@@ -249,6 +252,7 @@ impl<S: fmt::Debug> fmt::Debug for Limiter<S> {
             .field("store", &self.store)
             .field("limit", &self.source)
             .field("prefix", &self.prefix)
+            .field("observer", observer)
             .field("shadow", shadow)
             .field("fallback", fallback)
             .field("prefetch", prefetch)

@@ -12,6 +12,7 @@ use super::denials::Denials;
 use super::fallback::StandIn;
 use super::idempotency::Idempotency;
 use super::limit_source::LimitSource;
+use super::observed::Observed;
 use super::permits::Permits;
 use super::shadow::Shadow;
 use crate::error::Error;
@@ -21,6 +22,7 @@ use crate::store::Store;
 /// The options of a limiter. Clones share what they know.
 #[derive(Clone, Default)]
 pub(super) struct Stages {
+    pub(super) observer: Option<Arc<Observed>>,
     pub(super) shadow: Option<Arc<Shadow>>,
     pub(super) fallback: Option<Arc<StandIn>>,
     pub(super) prefetch: Option<Arc<Permits>>,
@@ -60,8 +62,22 @@ pub(super) trait Next: Sync {
 }
 
 impl<S: Store> Limiter<S> {
-    /// Runs a call on the key of `id` through all stages.
+    /// Runs a call on the key of `id` through all stages, and tells the observer what it comes to.
     pub(super) async fn run<C: Call>(&self, id: &str, call: &C) -> Result<C::Outcome, Error> {
+        match &self.stages.observer {
+            Some(observer) if call.rules().charges => {
+                observer.watch(id, call.costs(), false, self.run_unobserved(id, call)).await
+            }
+            _ => self.run_unobserved(id, call).await,
+        }
+    }
+
+    /// Runs a call that is one of several which a caller makes before it is told anything.
+    pub(super) async fn run_unobserved<C: Call>(
+        &self,
+        id: &str,
+        call: &C,
+    ) -> Result<C::Outcome, Error> {
         let key = &Key::under(&self.prefix, id)?;
         let target = Target { id, key, source: &self.source, report: None };
         let stages = &self.stages;

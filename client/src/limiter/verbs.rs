@@ -357,19 +357,11 @@ impl<S: Store> Limiter<S> {
     where
         S: HasTimeout
     {
-        let (acquire, runtime) = (AcquireOne::new(&self.source, cost)?, self.store.runtime());
-        let mut wait = Wait::new(runtime.now(), timeout);
-        loop {
-            let call = acquire.within(&self.source, wait.patience(runtime.now()));
-            let mut decision = self.run(id, &call).await?;
-            match wait.after(&decision, runtime.now(), runtime.random()) {
-                Step::Done => return Ok(decision),
-                Step::Sleep(duration) => runtime.sleep(duration).await,
-                Step::Turn(duration) => {
-                    runtime.sleep(duration).await;
-                    decision.turn_after = Duration::ZERO;
-                    return Ok(decision);
-                }
+        let acquire = AcquireOne::new(&self.source, cost)?;
+        match &self.stages.observer {
+            None => self.wait(id, acquire, timeout).await,
+            Some(observer) => {
+                observer.watch(id, &[cost], true, self.wait(id, acquire, timeout)).await
             }
         }
     }
@@ -386,6 +378,31 @@ impl<S: Store> Limiter<S> {
         self.reserve_as(id, cost, request, hold).await
     }
 }
+}
+
+impl<S: HasTimeout> Limiter<S> {
+    async fn wait(
+        &self,
+        id: &str,
+        acquire: AcquireOne,
+        timeout: Duration,
+    ) -> Result<Decision, Error> {
+        let runtime = self.store.runtime();
+        let mut wait = Wait::new(runtime.now(), timeout);
+        loop {
+            let call = acquire.within(&self.source, wait.patience(runtime.now()));
+            let mut decision = self.run_unobserved(id, &call).await?;
+            match wait.after(&decision, runtime.now(), runtime.random()) {
+                Step::Done => return Ok(decision),
+                Step::Sleep(duration) => runtime.sleep(duration).await,
+                Step::Turn(duration) => {
+                    runtime.sleep(duration).await;
+                    decision.turn_after = Duration::ZERO;
+                    return Ok(decision);
+                }
+            }
+        }
+    }
 }
 
 impl<S: Store> Limiter<S> {

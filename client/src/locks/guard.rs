@@ -10,9 +10,7 @@ use lockage_core::lock::{Holder, OwnerId};
 
 use super::lease::{Lease, Loss};
 use super::manager::{LeaseManager, Pending, PendingRelease};
-use super::request::{AcquireRequest, Grant};
 use crate::error::Error;
-use crate::key::Key;
 use crate::runtime::{Runtime, within};
 use crate::store::Store;
 
@@ -49,16 +47,14 @@ where
     S: Store + 'static,
     R: Runtime,
 {
-    /// Returns the guard of what was granted by a call that was sent at `sent`.
+    /// Returns the guard of this lease, which was granted by a call that was sent at `sent`.
     pub(super) fn new(
         manager: &Arc<LeaseManager<S, R>>,
-        key: &Key,
-        request: AcquireRequest,
-        grant: &Grant,
+        lease: Lease,
+        holds: u64,
         sent: Duration,
     ) -> Self {
-        let (manager, holds) = (Arc::clone(manager), grant.holds);
-        let lease = Arc::new(Lease::new(key.clone(), request, grant.token));
+        let (manager, lease) = (Arc::clone(manager), Arc::new(lease));
         let id = manager.watch(&lease, sent);
         LockGuard { manager, lease, id, holds, is_released: false }
     }
@@ -71,6 +67,9 @@ where
         self.manager.stop(self.id);
         let Lease { key, request, token, .. } = &*self.lease;
         let released = request.release(self.manager.store(), key, *token).await?;
+        if let Released::NotHeld(holder) = released {
+            self.manager.lose(self.id, Loss::Refused(holder));
+        }
         self.is_released = true;
         Ok(released)
     }
@@ -137,6 +136,11 @@ pub(super) async fn run_until<T>(
 }
 
 impl<S, R> LockGuard<S, R> {
+    /// Tells the observer that it was acquired, after this wait, and from now on what becomes of it.
+    pub(super) fn announce(&self, waited: Duration) {
+        self.manager.announce(self.id, waited);
+    }
+
     /// Whether others may hold something at the same time.
     pub(super) fn leaves_room(&self) -> bool {
         self.lease.request.kind.leaves_room()

@@ -9,7 +9,7 @@ use lockage_core::lock::OwnerId;
 
 use super::guard::LockGuard;
 use super::kind::Kind;
-use super::lease::Loss;
+use super::lease::{Lease, Loss};
 use super::manager::{LeaseManager, Pending, PendingRelease};
 use super::options::{LockOptions, Shortfall};
 use super::request::{AcquireRequest, Busy, Refusal};
@@ -86,10 +86,7 @@ where
     /// [`Error`]. What a call without an answer may have acquired is released in the background, and so is what was
     /// granted too late ([`Error::TooSlow`]).
     pub async fn try_acquire(&self) -> Result<TryLock<LockGuard<S, R>>, Error> {
-        match self.attempt(self.owner(), NextAttempt::NONE).await? {
-            Ok(guard) => Ok(TryLock::Taken(guard)),
-            Err(denied) => self.denied(&denied),
-        }
+        self.observed(self.try_once()).await
     }
 
     /// Acquires it, and waits until it is free.
@@ -146,6 +143,20 @@ where
     }
 
     pub(super) async fn acquire_until(
+        &self,
+        deadline: Option<Duration>,
+    ) -> Result<TryLock<LockGuard<S, R>>, Error> {
+        self.observed(self.wait_until(deadline)).await
+    }
+
+    async fn try_once(&self) -> Result<TryLock<LockGuard<S, R>>, Error> {
+        match self.attempt(self.owner(), NextAttempt::NONE).await? {
+            Ok(guard) => Ok(TryLock::Taken(guard)),
+            Err(denied) => self.denied(&denied),
+        }
+    }
+
+    async fn wait_until(
         &self,
         deadline: Option<Duration>,
     ) -> Result<TryLock<LockGuard<S, R>>, Error> {
@@ -239,7 +250,9 @@ where
             Ok(grant) => grant,
             Err(refusal) => return denied(refusal),
         };
-        let guard = LockGuard::new(manager, &self.key, request, &grant, sent);
+        let observer = self.options.observer.clone();
+        let lease = Lease::new(self.key.clone(), request, grant.token, observer);
+        let guard = LockGuard::new(manager, lease, grant.holds, sent);
         match guard.deadline() {
             Ok(_) => {}
             Err(Loss::Closed) => return Err(Error::Closed),

@@ -1,12 +1,16 @@
 //! A lease that is held, and how it is lost.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use event_listener::Event;
 use lockage_core::lock::Holder;
 
+use super::observed::LeaseObserver;
 use super::request::AcquireRequest;
 use crate::key::Key;
+use crate::observer::LeaseChange;
 
 /// Why a lock is no longer held, though nobody released it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,22 +33,45 @@ pub enum Loss {
 }
 
 /// What is held under a lease. Until when it is sure, and whether it is lost, the manager knows.
-#[derive(Debug)]
 pub(super) struct Lease {
     pub(super) key: Key,
     pub(super) request: AcquireRequest,
     pub(super) token: u64,
     /// Tells of its loss. A later deadline is no event: a waiter looks again at the one that it knows.
     pub(super) lost: Event,
+    observer: Option<Arc<LeaseObserver>>,
 }
 
 impl Lease {
-    pub(super) fn new(key: Key, request: AcquireRequest, token: u64) -> Self {
-        Lease { key, request, token, lost: Event::new() }
+    pub(super) fn new(
+        key: Key,
+        request: AcquireRequest,
+        token: u64,
+        observer: Option<Arc<LeaseObserver>>,
+    ) -> Self {
+        Lease { key, request, token, lost: Event::new(), observer }
+    }
+
+    /// Tells the observer, if there is one.
+    pub(super) fn tell<'a>(&self, change: impl FnOnce(&LeaseObserver) -> LeaseChange<'a>) {
+        if let Some(observer) = &self.observer {
+            observer.tell(self.request.kind, &self.key, change(observer));
+        }
     }
 
     /// How long it lasts unless it is renewed.
     pub(super) fn span(&self) -> Duration {
         self.request.kind.lease()
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Lease { key, request, token, .. } = self;
+        f.debug_struct("Lease")
+            .field("key", key)
+            .field("request", request)
+            .field("token", token)
+            .finish_non_exhaustive()
     }
 }

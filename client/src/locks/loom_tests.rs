@@ -33,7 +33,7 @@ fn manager() -> Manager {
 fn lease(manager: &Manager) -> (Arc<Lease>, u64) {
     let (kind, owner) = (manager.lock().into(), OwnerId::from_u128(1));
     let request = AcquireRequest { kind, owner, id: 2, fair: false, label: None };
-    let lease = Arc::new(Lease::new(Key::new("lock", "one").unwrap(), request, 7));
+    let lease = Arc::new(Lease::new(Key::new("lock", "one").unwrap(), request, 7, None));
     let id = manager.watch(&lease, BEGIN);
     assert_eq!(manager.0.state().plan(SENT, 1).renew, [id]);
     (lease, id)

@@ -13,6 +13,7 @@ use super::lease::{Lease, Loss};
 use super::request::AcquireRequest;
 use super::task;
 use crate::key::Key;
+use crate::observer::LeaseChange;
 use crate::retry_store::RetryStore;
 use crate::runtime::{Runtime, Spawn, random_bits};
 use crate::store::Store;
@@ -52,6 +53,8 @@ pub(super) struct State {
 
 pub(super) struct Held {
     lease: Arc<Lease>,
+    /// Since when its observer knows of it.
+    since: Option<Duration>,
     /// Once lost, it stays so.
     loss: Option<Loss>,
 }
@@ -113,7 +116,7 @@ impl<S, R> LeaseManager<S, R> {
         let id = state.next_id;
         state.next_id += 1;
         state.renewals.watch(id, sent, lease.span(), self.0.longest);
-        state.leases.insert(id, Held { lease: Arc::clone(lease), loss: None });
+        state.leases.insert(id, Held { lease: Arc::clone(lease), since: None, loss: None });
         if state.is_closed {
             state.give_back(id);
         }
@@ -132,12 +135,25 @@ impl<S, R> LeaseManager<S, R> {
         self.0.state().renewals.stop(&id);
     }
 
+    /// Tells the observer of a lease that it was acquired, and from now on what becomes of it.
+    pub(super) fn announce(&self, id: u64, waited: Duration) {
+        if let Some(held) = self.0.state().leases.get_mut(&id) {
+            held.announce(waited);
+        }
+    }
+
+    /// Takes note that this lease is lost.
+    pub(super) fn lose(&self, id: u64, loss: Loss) {
+        self.0.state().lose(id, loss);
+    }
+
     /// Forgets this lease, and returns when it ends in the store, however late its last renewal is carried out.
     pub(super) fn forget(&self, id: u64) -> Duration {
         let mut state = self.0.state();
         let deadline = state.renewals.deadline(&id).unwrap_or_default();
         state.renewals.forget(&id);
         let held = state.leases.remove(&id);
+        held.iter().for_each(Held::released);
         deadline.saturating_add(held.map_or(Duration::ZERO, |held| held.lease.span()))
     }
 
@@ -252,6 +268,7 @@ impl<S, R> Shared<S, R> {
             Some(Ok(())) => {
                 if state.status(id, now).is_ok() {
                     state.renewals.renewed(&id, sent);
+                    state.leases.get(&id).inspect(|held| held.lease.tell(|_| LeaseChange::Renewed));
                 }
             }
             Some(Err(holder)) => state.lose(id, Loss::Refused(holder)),
@@ -299,7 +316,7 @@ impl State {
 
     /// Leaves the release of what is held to the task.
     fn give_back(&mut self, id: u64) {
-        let Some(Held { lease, loss: None }) = self.leases.get(&id) else { return };
+        let Some(Held { lease, loss: None, .. }) = self.leases.get(&id) else { return };
         let Lease { key, request, token, .. } = &**lease;
         let deadline = self.renewals.deadline(&id).unwrap_or_default();
         self.pending.push(PendingRelease {
@@ -314,8 +331,40 @@ impl State {
     fn lose(&mut self, id: u64, loss: Loss) {
         self.renewals.stop(&id);
         if let Some(held) = self.leases.get_mut(&id) {
-            held.loss.get_or_insert(loss);
-            held.lease.lost.notify(usize::MAX);
+            held.lose(loss);
+        }
+    }
+}
+
+impl Held {
+    fn announce(&mut self, waited: Duration) {
+        self.lease.tell(|observer| {
+            self.since = Some(observer.now());
+            LeaseChange::Acquired { waited }
+        });
+        if let Some(loss) = self.loss {
+            self.ended(|held| LeaseChange::Lost { held, loss });
+        }
+    }
+
+    fn lose(&mut self, loss: Loss) {
+        if self.loss.is_none() {
+            self.loss = Some(loss);
+            self.ended(|held| LeaseChange::Lost { held, loss });
+        }
+        self.lease.lost.notify(usize::MAX);
+    }
+
+    fn released(&self) {
+        if self.loss.is_none() {
+            self.ended(|held| LeaseChange::Released { held });
+        }
+    }
+
+    /// Tells the observer, if it knows of it, how it ended.
+    fn ended(&self, change: impl FnOnce(Duration) -> LeaseChange<'static>) {
+        if let Some(since) = self.since {
+            self.lease.tell(|observer| change(observer.now().saturating_sub(since)));
         }
     }
 }

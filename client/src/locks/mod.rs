@@ -12,6 +12,7 @@ mod lease;
 mod loom_tests;
 mod manager;
 mod many;
+mod observed;
 mod options;
 mod quorum;
 mod request;
@@ -129,7 +130,14 @@ where
         check_outlasts(store.timeout(), "lease", lease)?;
         let manager = LeaseManager::new(store, lock, None);
         let waiting = Waiting { poll: DEFAULT_POLL, listen: None };
-        let options = LockOptions { waiting, confirm: None, label: None, owner: None, fair: false };
+        let options = LockOptions {
+            waiting,
+            confirm: None,
+            label: None,
+            owner: None,
+            fair: false,
+            observer: None,
+        };
         Ok(Locks { manager, prefix: DEFAULT_PREFIX.into(), options })
     }
 
@@ -358,6 +366,7 @@ impl<S, R> fmt::Debug for Locks<S, R> {
             .field("poll", &self.options.waiting.poll)
             .field("wake_ups", &self.options.waiting.listen.is_some())
             .field("replicas", &self.options.confirm.is_some())
+            .field("observer", &self.options.observer.is_some())
             .finish_non_exhaustive()
     }
 }

@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use lockage_core::Command;
 use lockage_core::lock::{Label, OwnerId};
 
+use super::observed::LeaseObserver;
 use super::request::AcquireRequest;
 use super::waiting::Waiting;
 use crate::error::StoreError;
@@ -26,6 +27,8 @@ pub(super) struct LockOptions {
     pub(super) owner: Option<OwnerId>,
     /// Waits in line.
     pub(super) fair: bool,
+    /// Is told of what is acquired.
+    pub(super) observer: Option<Arc<LeaseObserver>>,
 }
 
 /// Renews the grant of this token so that replicas have it.

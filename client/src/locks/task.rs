@@ -13,6 +13,7 @@ use super::manager::{Pending, PendingRelease, Running, Shared};
 use super::request::Acquired;
 use super::waiting::NextAttempt;
 use crate::error::StoreError;
+use crate::observer::LeaseChange;
 use crate::runtime::{Runtime, within};
 use crate::store::Store;
 
@@ -95,7 +96,9 @@ where
         let Ok(deadline) = self.state().status(id, sent) else { return };
         let patience = deadline.saturating_sub(sent);
         let renew = lease.request.renew(&self.store, &lease.key, lease.token, patience);
-        let answer = renew.await.ok();
+        let answer = renew.await;
+        let answer =
+            answer.inspect_err(|error| lease.tell(|_| LeaseChange::RenewalFailed { error })).ok();
         let (now, random) = (self.store.runtime().now(), self.store.runtime().random());
         self.settle(id, sent, answer, now, random);
     }

@@ -14,6 +14,7 @@ mod flow_waits;
 mod limiter_options;
 mod locks;
 mod long_calls;
+mod observer;
 mod once;
 mod parsers;
 mod prefetch;

@@ -1,0 +1,315 @@
+//! What limiters, locks and stores tell of themselves, for logs and metrics.
+//!
+//! An [`Observer`] is told of decisions, of calls of the store, and of leases. This crate depends on no
+//! library for logs or metrics: `lockage-telemetry` has observers for `tracing`, `metrics` and
+//! `opentelemetry`.
+//!
+//! | what | is told by | named by |
+//! |---|---|---|
+//! | [`DecisionEvent`] | [`Limiter::with_observer`](crate::Limiter::with_observer) | a policy |
+//! | [`LeaseEvent`] | [`Locks::with_observer`](crate::Locks::with_observer) | a family |
+//! | [`StoreCallEvent`] | [`ObservedStore`] | a store |
+//!
+//! Names come from the program's configuration, so there are few of them, and they may label metrics. Ids
+//! and keys come from callers: never make labels of them.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use std::sync::atomic::{AtomicU64, Ordering};
+//!
+//! use lockage::Limiter;
+//! use lockage::observer::{DecisionEvent, Observer};
+//! # use lockage_memory::MemoryStore;
+//!
+//! #[derive(Default)]
+//! struct Denials(AtomicU64);
+//!
+//! impl Observer for Denials {
+//!     fn decision(&self, event: &DecisionEvent<'_>) {
+//!         if event.result.is_ok_and(|decision| !decision.is_allowed()) {
+//!             self.0.fetch_add(1, Ordering::Relaxed);
+//!         }
+//!     }
+//! }
+//!
+//! # pollster::block_on(async {
+//! let denials = Arc::new(Denials::default());
+//! let limiter = Limiter::new(MemoryStore::new(), "fixed-window 1/min".parse()?)
+//!     .with_prefix("login")?
+//!     .with_observer("login", denials.clone());
+//! for _ in 0..3 {
+//!     let _ = limiter.try_acquire("user:42", 1).await?;
+//! }
+//! assert_eq!(denials.0.load(Ordering::Relaxed), 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+//! ```
+
+mod store;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockage_core::Decision;
+
+pub use store::ObservedStore;
+
+pub use crate::error::ErrorKind;
+use crate::error::{Error, StoreError};
+use crate::key::Key;
+use crate::locks::Loss;
+
+/// Is told what limiters, locks and stores do. Each method does nothing unless it is implemented.
+///
+/// A method is called before the caller has its answer, and for leases while the state of their [`Locks`] is
+/// locked. So it returns soon, and makes no call of the limiter, lock or store that it is told of.
+///
+/// Several observers are one as `Vec<Arc<dyn Observer>>`.
+///
+/// [`Locks`]: crate::Locks
+pub trait Observer: Send + Sync + 'static {
+    /// A request got its decision, or an error in its place.
+    fn decision(&self, event: &DecisionEvent<'_>) {
+        let _ = event;
+    }
+
+    /// A call of a store is over.
+    fn store_call(&self, event: &StoreCallEvent<'_>) {
+        let _ = event;
+    }
+
+    /// A lease was acquired, renewed, lost or released, or was not acquired.
+    fn lease(&self, event: &LeaseEvent<'_>) {
+        let _ = event;
+    }
+
+    /// Returns the time since some fixed moment, which decisions and calls of stores are measured by; `None`
+    /// if they are not measured. It is read twice for each. Unless it is implemented, it is the system's
+    /// monotonic clock, and `None` on `wasm32-unknown-unknown`, which has none.
+    fn now(&self) -> Option<Duration> {
+        system_time()
+    }
+
+    /// Returns an observer that is told of this subject alone, so that it can look up once what it needs for
+    /// that; `None` for this observer. It is called when a limiter, locks or a store get their observer.
+    fn bound_to(&self, subject: Subject<'_>) -> Option<Arc<dyn Observer>> {
+        let _ = subject;
+        None
+    }
+}
+
+/// What an observer is told of, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Subject<'a> {
+    /// The limiter of this policy.
+    Policy(&'a str),
+    /// The locks of this family.
+    Family(&'a str),
+    /// The store of this name.
+    Store(&'a str),
+}
+
+/// A request got its decision, or an error in its place. There is one for each cost that a call charges, of
+/// whichever origin, as its caller is told: in [shadow mode](crate::Limiter::in_shadow), as allowed.
+///
+/// A peek is no request. A call that is dropped before its end has no event.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct DecisionEvent<'a> {
+    /// The policy that the limiter was given with its observer.
+    pub policy: &'a str,
+    /// The id that was asked for: never a label.
+    pub id: &'a str,
+    /// The cost that was asked for.
+    pub cost: u64,
+    /// What the caller is told. [`Decision::origin`] says where it was made.
+    pub result: Result<&'a Decision, &'a Error>,
+    /// Whether the caller waited for it: [`Limiter::acquire_within`](crate::Limiter::acquire_within).
+    pub waits: bool,
+    /// How long the call took, with its wait, if the observer measures time.
+    pub elapsed: Option<Duration>,
+}
+
+/// A call of a store is over. A [`RetryStore`](crate::RetryStore) around it makes several for one of its own.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct StoreCallEvent<'a> {
+    /// The name that the store was given with its observer.
+    pub store: &'a str,
+    /// What was called: the name of a script, such as `limiter_acquire`, or `listen`.
+    pub command: &'static str,
+    /// How many commands it was: more than one in a batch.
+    pub commands: usize,
+    /// How it ended.
+    pub result: CallResult<'a>,
+    /// How long it took, if the observer measures time.
+    pub elapsed: Option<Duration>,
+}
+
+/// How a call of a store ended.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum CallResult<'a> {
+    /// It was carried out.
+    Done,
+    /// It was not, or it is not known. Of a batch, the first error.
+    Failed(&'a StoreError),
+    /// It was dropped without an answer, when its time was over. It may have been carried out.
+    TimedOut,
+    /// It was dropped before its time was over, by a caller that wants no answer. It may have been carried
+    /// out.
+    Dropped,
+}
+
+/// What became of a lease, or of an attempt to get one.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct LeaseEvent<'a> {
+    /// The family that the locks were given with their observer.
+    pub family: &'a str,
+    /// What kind of thing is held.
+    pub kind: LeaseKind,
+    /// The key of what is held: never a label.
+    pub key: &'a Key,
+    /// How many permits of a semaphore are held; otherwise 1.
+    pub permits: u64,
+    /// What happened.
+    pub change: LeaseChange<'a>,
+}
+
+/// What is held under a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LeaseKind {
+    /// A lock.
+    Lock,
+    /// Permits of a semaphore.
+    Semaphore,
+    /// The reading side of a read-write lock.
+    Read,
+    /// The writing side of a read-write lock.
+    Write,
+}
+
+/// What happened to a lease. Each one that is acquired is either lost or released, once.
+///
+/// Times are measured by the [`Runtime`](crate::runtime::Runtime) of the locks. A call that is dropped while it
+/// waits has no event.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum LeaseChange<'a> {
+    /// It was acquired.
+    Acquired {
+        /// From the call on until it was acquired.
+        waited: Duration,
+    },
+    /// It was not acquired: others hold what was asked for.
+    Busy {
+        /// From the call on until the caller was told.
+        waited: Duration,
+    },
+    /// It was not acquired, for this error.
+    Failed {
+        /// From the call on until the caller was told.
+        waited: Duration,
+        /// What the caller is told.
+        error: &'a Error,
+    },
+    /// It was renewed.
+    Renewed,
+    /// A renewal failed. It is repeated until the lease ends.
+    RenewalFailed {
+        /// Why.
+        error: &'a StoreError,
+    },
+    /// It was lost.
+    Lost {
+        /// How long it was held.
+        held: Duration,
+        /// Why.
+        loss: Loss,
+    },
+    /// Its guard was released, or dropped.
+    Released {
+        /// How long it was held.
+        held: Duration,
+    },
+}
+
+impl LeaseKind {
+    /// Returns its name, as labels have it: `lock`, `semaphore`, `read` or `write`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LeaseKind::Lock => "lock",
+            LeaseKind::Semaphore => "semaphore",
+            LeaseKind::Read => "read",
+            LeaseKind::Write => "write",
+        }
+    }
+}
+
+impl<O: Observer + ?Sized> Observer for Arc<O> {
+    fn decision(&self, event: &DecisionEvent<'_>) {
+        (**self).decision(event);
+    }
+
+    fn store_call(&self, event: &StoreCallEvent<'_>) {
+        (**self).store_call(event);
+    }
+
+    fn lease(&self, event: &LeaseEvent<'_>) {
+        (**self).lease(event);
+    }
+
+    fn now(&self) -> Option<Duration> {
+        (**self).now()
+    }
+
+    fn bound_to(&self, subject: Subject<'_>) -> Option<Arc<dyn Observer>> {
+        (**self).bound_to(subject)
+    }
+}
+
+/// All are told, in order. Time is measured by the first that does.
+impl Observer for Vec<Arc<dyn Observer>> {
+    fn decision(&self, event: &DecisionEvent<'_>) {
+        self.iter().for_each(|observer| observer.decision(event));
+    }
+
+    fn store_call(&self, event: &StoreCallEvent<'_>) {
+        self.iter().for_each(|observer| observer.store_call(event));
+    }
+
+    fn lease(&self, event: &LeaseEvent<'_>) {
+        self.iter().for_each(|observer| observer.lease(event));
+    }
+
+    fn now(&self) -> Option<Duration> {
+        self.iter().find_map(|observer| observer.now())
+    }
+
+    fn bound_to(&self, subject: Subject<'_>) -> Option<Arc<dyn Observer>> {
+        let bound = |it: &Arc<dyn Observer>| it.bound_to(subject).unwrap_or_else(|| Arc::clone(it));
+        Some(Arc::new(self.iter().map(bound).collect::<Vec<_>>()))
+    }
+}
+
+/// Returns the observer that is told of this subject.
+pub(crate) fn bind(observer: impl Observer, subject: Subject<'_>) -> Arc<dyn Observer> {
+    observer.bound_to(subject).unwrap_or_else(|| Arc::new(observer))
+}
+
+/// Returns the time since `begin`, where both are measured.
+pub(crate) fn elapsed(observer: &dyn Observer, begin: Option<Duration>) -> Option<Duration> {
+    begin.and_then(|begin| Some(observer.now()?.saturating_sub(begin)))
+}
+
+#[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
+fn system_time() -> Option<Duration> {
+    Some(crate::runtime::since_start())
+}
+
+#[cfg(all(target_arch = "wasm32", target_os = "unknown"))]
+fn system_time() -> Option<Duration> {
+    None
+}
