@@ -1,0 +1,375 @@
+//! A request before its service: it is charged, or rejected.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, Response};
+use lockage::limiter::{DenialReason, Origin, RequestId};
+use lockage::locks::Locks;
+use lockage::observer::ErrorKind;
+use lockage::runtime::Spawn;
+use lockage::{Decision, Error, Limiter, Store, Verdict};
+
+use crate::admission::{Admission, BoxFuture, Open, Reserved, Spawner};
+use crate::cost::{Actual, Unit};
+use crate::fields::{Fields, Policies, add_legacy, retry_seconds};
+use crate::grpc::is_grpc;
+use crate::key::Key;
+use crate::rate_limit::OnError;
+use crate::rejection::{Reason, Rejection};
+
+/// Everything that a layer does.
+pub(crate) struct Setup<S> {
+    pub(crate) rules: Vec<Rule<S>>,
+    pub(crate) skip: Option<OfRequest<bool>>,
+    pub(crate) cost: Option<OfRequest<u64>>,
+    pub(crate) waiting: Option<(Wait<S>, Duration)>,
+    pub(crate) reserving: Option<Reserving>,
+    pub(crate) places: Option<Arc<dyn Places>>,
+    pub(crate) at_once: Option<Policies>,
+    pub(crate) fields: Fields,
+    pub(crate) on_error: OnError,
+    pub(crate) respond: Option<Arc<Respond>>,
+}
+
+/// What an application makes of a request.
+pub(crate) type OfRequest<T> = Arc<dyn Fn(&Parts) -> T + Send + Sync>;
+
+/// Names the tier of a request.
+pub(crate) type Choose = Arc<dyn for<'a> Fn(&'a Parts) -> Option<&'a str> + Send + Sync>;
+
+pub(crate) type Respond = dyn Fn(&Rejection, &Parts) -> Response<Bytes> + Send + Sync;
+
+/// [`Limiter::acquire_within`], of stores that have it.
+pub(crate) type Wait<S> =
+    for<'a> fn(&'a Limiter<S>, &'a str, u64, Duration) -> BoxFuture<'a, Result<Decision, Error>>;
+
+pub(crate) struct Reserving {
+    pub(crate) hold: Duration,
+    pub(crate) by: Actual,
+    pub(crate) request: Box<dyn Fn() -> RequestId + Send + Sync>,
+    pub(crate) spawn: Spawner,
+}
+
+/// A limiter for all requests with the same key.
+pub(crate) struct Rule<S> {
+    pub(crate) key: Key,
+    pub(crate) limits: Limits<S>,
+}
+
+/// The limits of a rule.
+pub(crate) enum Limits<S> {
+    One(Charge<S>),
+    Tiers { own: Charge<S>, tiers: HashMap<Box<str>, Charge<S>>, choose: Choose },
+}
+
+/// A limiter, and what clients are told of it.
+pub(crate) struct Charge<S> {
+    pub(crate) limiter: Limiter<S>,
+    pub(crate) policies: Policies,
+    pub(crate) is_shadow: bool,
+}
+
+/// A bound on how many requests are served at once.
+pub(crate) trait Places: Send + Sync {
+    /// Takes one, which is given back when the permit is dropped.
+    fn take<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<Permit>, Error>>;
+}
+
+pub(crate) type Permit = Box<dyn Any + Send>;
+
+pub(crate) struct Semaphores<S, R> {
+    pub(crate) locks: Locks<S, R>,
+    pub(crate) permits: u64,
+}
+
+/// Boxes a call of a limiter: in what is around it, the compiler would come to the end of its depth with stores over a
+/// network.
+fn boxed<'a, T>(call: impl Future<Output = T> + Send + 'a) -> BoxFuture<'a, T> {
+    Box::pin(call)
+}
+
+impl<S: Store + 'static, R: Spawn> Semaphores<S, R> {
+    /// Checks the number of permits.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        self.locks.semaphore("a name", self.permits).map(drop)
+    }
+}
+
+impl<S: Store + 'static, R: Spawn> Places for Semaphores<S, R> {
+    fn take<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<Permit>, Error>> {
+        Box::pin(async move {
+            let permit = self.locks.semaphore(id, self.permits)?.try_acquire().await?.taken();
+            Ok(permit.map(|permit| Box::new(permit) as Permit))
+        })
+    }
+}
+
+impl<S> Limits<S> {
+    /// Returns the one that is not of a tier.
+    pub(crate) fn own(&self) -> &Charge<S> {
+        match self {
+            Limits::One(own) | Limits::Tiers { own, .. } => own,
+        }
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Charge<S>> {
+        let tiers = match self {
+            Limits::One(_) => None,
+            Limits::Tiers { tiers, .. } => Some(tiers.values()),
+        };
+        std::iter::once(self.own()).chain(tiers.into_iter().flatten())
+    }
+
+    fn of(&self, parts: &Parts) -> Result<&Charge<S>, Reason> {
+        match self {
+            Limits::One(own) => Ok(own),
+            Limits::Tiers { own, tiers, choose } => match choose(parts) {
+                None => Ok(own),
+                Some(name) => tiers.get(name).ok_or_else(|| Reason::NoTier(name.into())),
+            },
+        }
+    }
+}
+
+/// What has been charged for a request so far, for the case that it does not go ahead.
+struct Charged<'a, S> {
+    charge: &'a Charge<S>,
+    id: String,
+    decision: Option<Decision>,
+}
+
+impl<S: Store + Clone + 'static> Setup<S> {
+    /// Charges a request to all that limits it, or to nothing.
+    pub(crate) async fn check(&self, parts: &Parts) -> Result<Admission, Box<Rejection>> {
+        let mut admission = Admission::default();
+        if self.skip.as_ref().is_some_and(|skip| skip(parts)) {
+            return Ok(admission);
+        }
+        let cost = self.cost.as_ref().map_or(1, |cost| cost(parts));
+        let mut charged = Vec::with_capacity(self.rules.len());
+        let outcome = self.charge(parts, cost, &mut admission, &mut charged).await;
+        let Err(mut rejection) = outcome else {
+            self.add_fields(&mut admission, charged);
+            return Ok(admission);
+        };
+        rejection.is_grpc = is_grpc(&parts.headers);
+        if let Some(mut held) = admission.held {
+            held.reservations.iter_mut().for_each(Open::cancel);
+        }
+        for Charged { charge, id, decision } in charged {
+            let is_charged = |decision: &Decision| {
+                decision.is_allowed()
+                    && !decision.would_deny()
+                    && decision.origin != Origin::Fallback
+            };
+            if self.reserving.is_none() && decision.as_ref().is_some_and(is_charged) {
+                // Where it fails, it stays charged.
+                let _ = boxed(charge.limiter.refund(&id, cost)).await;
+            }
+        }
+        Err(rejection)
+    }
+
+    async fn charge<'a>(
+        &'a self,
+        parts: &Parts,
+        cost: u64,
+        admission: &mut Admission,
+        charged: &mut Vec<Charged<'a, S>>,
+    ) -> Result<(), Box<Rejection>> {
+        for rule in &self.rules {
+            if cost == 0 {
+                break;
+            }
+            let charge = rule.limits.of(parts).map_err(Rejection::boxed)?;
+            let id = rule.key.id(parts).map_err(Rejection::boxed)?;
+            let decision = match self.decide(charge, &id, cost, admission).await {
+                Ok(decision) => {
+                    self.admit(charge, &decision, parts)?;
+                    Some(decision)
+                }
+                Err(error) => {
+                    self.may_go_on_without(error)?;
+                    None
+                }
+            };
+            charged.push(Charged { charge, id, decision });
+        }
+        self.take_place(parts, admission, charged).await
+    }
+
+    async fn decide(
+        &self,
+        charge: &Charge<S>,
+        id: &str,
+        cost: u64,
+        admission: &mut Admission,
+    ) -> Result<Decision, Error> {
+        let limiter = &charge.limiter;
+        if let Some((wait, max_wait)) = self.waiting {
+            return wait(limiter, id, cost, max_wait).await;
+        }
+        let Some(Reserving { hold, by, request, spawn }) = &self.reserving else {
+            return boxed(limiter.try_acquire(id, cost)).await;
+        };
+        let reserved = boxed(limiter.reserve_as(id, cost, request(), *hold)).await?;
+        if let Some(reservation) = reserved.reservation {
+            let account = Reserved { limiter: limiter.clone(), id: id.into(), reservation };
+            let open = Open::new(Box::new(account), by.clone(), cost, spawn.clone());
+            admission.held.get_or_insert_default().reservations.push(open);
+        }
+        Ok(reserved.decision)
+    }
+
+    /// Returns whether a decision lets a request go ahead, and otherwise how it is rejected.
+    fn admit(
+        &self,
+        charge: &Charge<S>,
+        decision: &Decision,
+        parts: &Parts,
+    ) -> Result<(), Box<Rejection>> {
+        if decision.is_allowed() && decision.turn_after.is_zero() {
+            return Ok(());
+        }
+        let is_degraded = decision.origin == Origin::Fallback;
+        let (reason, retry_after) = match decision.verdict {
+            Verdict::Allowed => (Reason::TurnsWithoutWaiting, None),
+            Verdict::Never if is_degraded => (Reason::Degraded, Some(1)),
+            Verdict::Never if charge.policies.unit() == Unit::Bytes => (Reason::TooLong, None),
+            Verdict::Never => (Reason::TooCostly, None),
+            Verdict::Denied { retry_after, reason } => {
+                let reason = match reason {
+                    _ if is_degraded => Reason::Degraded,
+                    DenialReason::Blocked => Reason::Blocked,
+                    _ => Reason::Limit,
+                };
+                (reason, Some(retry_seconds(retry_after)))
+            }
+        };
+        let mut rejection = Rejection::boxed(reason);
+        rejection.retry_after = retry_after;
+        if let (Some(seconds), false) = (retry_after, is_degraded) {
+            rejection.violated = charge.policies.violated(decision);
+            if self.fields.draft() {
+                charge.policies.add_denial(decision, seconds, &mut rejection.headers);
+            }
+        }
+        if self.fields.legacy() && !is_degraded && retry_after.is_some() {
+            add_legacy(decision, &mut rejection.headers);
+        }
+        self.add_policies(parts, &mut rejection.headers);
+        Err(rejection)
+    }
+
+    /// Takes a place among the requests that are served, where there is a bound.
+    async fn take_place(
+        &self,
+        parts: &Parts,
+        admission: &mut Admission,
+        charged: &[Charged<'_, S>],
+    ) -> Result<(), Box<Rejection>> {
+        let (Some(places), Some(policy)) = (&self.places, &self.at_once) else { return Ok(()) };
+        let own;
+        let id = match charged.first() {
+            Some(charged) => &charged.id,
+            None => {
+                own = self.rules[0].key.id(parts).map_err(Rejection::boxed)?;
+                &own
+            }
+        };
+        match places.take(id).await {
+            Ok(Some(permit)) => {
+                admission.held.get_or_insert_default().permit = Some(permit);
+                Ok(())
+            }
+            Ok(None) => {
+                let mut rejection = Rejection::boxed(Reason::InFlight);
+                // Nobody knows when one ends.
+                rejection.retry_after = Some(1);
+                rejection.violated = policy.names().cloned().collect();
+                if self.fields.draft() {
+                    policy.add_no_room(&mut rejection.headers);
+                }
+                self.add_policies(parts, &mut rejection.headers);
+                Err(rejection)
+            }
+            Err(error) => self.may_go_on_without(error),
+        }
+    }
+
+    /// Returns whether requests go ahead without a decision; never, where the limiter is set up in a wrong way.
+    fn may_go_on_without(&self, error: Error) -> Result<(), Box<Rejection>> {
+        let is_absent = match &error {
+            // The queue to the store is full, or the process ends.
+            Error::QueueFull(_) | Error::Closed => true,
+            _ => matches!(error.kind(), ErrorKind::NotDone | ErrorKind::Unknown),
+        };
+        match self.on_error {
+            OnError::Allow if is_absent => Ok(()),
+            _ if is_absent => Err(Rejection::boxed(Reason::NoDecision(error))),
+            _ => Err(Rejection::boxed(Reason::Misconfigured(error))),
+        }
+    }
+
+    /// Adds the fields of a request that goes ahead.
+    fn add_fields(&self, admission: &mut Admission, charged: Vec<Charged<'_, S>>) {
+        let mut least: Option<Decision> = None;
+        let draft = self.fields.draft();
+        for Charged { charge, decision, .. } in charged {
+            let Some(decision) = decision else { continue };
+            if draft && !charge.is_shadow {
+                charge.policies.add_policies(&mut admission.headers);
+                charge.policies.add_state(&decision, &mut admission.headers);
+            }
+            let is_least = |least: &Decision| decision.remaining < least.remaining;
+            if least.as_ref().is_none_or(is_least) {
+                if self.fields.legacy() && !charge.is_shadow && decision.origin != Origin::Fallback
+                {
+                    add_legacy(&decision, &mut admission.headers);
+                }
+                least = Some(decision);
+            }
+        }
+        if let Some(policy) = self.at_once.as_ref().filter(|_| draft) {
+            policy.add_policies(&mut admission.headers);
+        }
+        admission.decision = least;
+    }
+
+    /// Adds the policies of all limits of a request.
+    fn add_policies(&self, parts: &Parts, headers: &mut HeaderMap) {
+        if !self.fields.draft() {
+            return;
+        }
+        for charge in self.rules.iter().filter_map(|rule| rule.limits.of(parts).ok()) {
+            if !charge.is_shadow {
+                charge.policies.add_policies(headers);
+            }
+        }
+        if let Some(policy) = &self.at_once {
+            policy.add_policies(headers);
+        }
+    }
+}
+
+impl<S> Default for Setup<S> {
+    fn default() -> Self {
+        Setup {
+            rules: Vec::new(),
+            skip: None,
+            cost: None,
+            waiting: None,
+            reserving: None,
+            places: None,
+            at_once: None,
+            fields: Fields::DRAFT_11,
+            on_error: OnError::Deny,
+            respond: None,
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! Header fields that tell clients their limits: `RateLimit-Policy` and `RateLimit` of
+//! draft-ietf-httpapi-ratelimit-headers-11, and the older `X-RateLimit-*`.
+
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use lockage::limiter::{CalendarWindow, Origin, bounded_at};
+use lockage::store::Timestamp;
+use lockage::{Decision, Limit, Verdict};
+
+use crate::cost::Unit;
+use crate::error::SetupError;
+
+/// The largest integer of a structured field (RFC 9651, 3.3.1).
+const MAX_INTEGER: u64 = 999_999_999_999_999;
+
+const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const STATE: HeaderName = HeaderName::from_static("ratelimit");
+
+/// Which header fields responses have.
+///
+/// Parses from names, as configurations have them: `draft-11`, `x-ratelimit`, both with a comma, or `none`.
+///
+/// ```
+/// use lockage_tower::Fields;
+///
+/// assert_eq!("draft-11, x-ratelimit".parse::<Fields>()?, Fields::DRAFT_11.and_x_ratelimit());
+/// let error = "draft-6".parse::<Fields>().unwrap_err();
+/// assert!(error.to_string().contains("there are draft-11, x-ratelimit and none"));
+/// # Ok::<(), lockage_tower::SetupError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fields {
+    draft: bool,
+    legacy: bool,
+}
+
+impl Fields {
+    /// None, but for `Retry-After`.
+    pub const NONE: Fields = Fields { draft: false, legacy: false };
+    /// `RateLimit-Policy` and `RateLimit`.
+    pub const DRAFT_11: Fields = Fields { draft: true, legacy: false };
+
+    /// Also `X-RateLimit-Limit`, `-Remaining` and `-Reset`, in seconds since the epoch by this machine's clock, of the
+    /// limit that has the least left.
+    pub const fn and_x_ratelimit(self) -> Self {
+        Fields { legacy: true, ..self }
+    }
+}
+
+impl FromStr for Fields {
+    type Err = SetupError;
+
+    fn from_str(text: &str) -> Result<Self, SetupError> {
+        let mut fields = Fields::NONE;
+        for name in text.split(',').map(str::trim) {
+            match name {
+                "draft-11" => fields.draft = true,
+                "x-ratelimit" => fields.legacy = true,
+                "none" if text.trim() == "none" => {}
+                other => return Err(SetupError::Fields(other.into())),
+            }
+        }
+        Ok(fields)
+    }
+}
+
+/// What clients are told of the limits of one limiter.
+#[derive(Debug)]
+pub(crate) struct Policies {
+    parts: Vec<Policy>,
+    /// The field of all parts, where it never changes.
+    fixed: Option<HeaderValue>,
+}
+
+/// One limit, as clients are told it.
+#[derive(Debug)]
+struct Policy {
+    name: Arc<str>,
+    pace: Pace,
+    unit: Unit,
+}
+
+/// A window of a calendar: its length in seconds, and when it ends since the epoch.
+#[derive(Debug, Default)]
+struct Running {
+    seconds: u64,
+    ends: Duration,
+}
+
+/// How fast a limit admits.
+#[derive(Debug)]
+enum Pace {
+    /// So much in each window, which begins with what is used of it.
+    Window { quota: u64, seconds: u64 },
+    /// So much in so many seconds, and `burst` at once.
+    Bucket { quota: u64, seconds: u64, burst: u64 },
+    /// So much in each window of a calendar, of which the last one that was asked for is kept.
+    Calendar { window: CalendarWindow, last: Mutex<Running> },
+    /// What is known of a limit that is stored with each id: nothing.
+    Stored,
+    /// So many at once.
+    AtOnce { quota: u64 },
+}
+
+impl Policies {
+    /// Returns those of a limit, or of one that is stored; the names are of its parts.
+    pub(crate) fn new(
+        limit: Option<Limit>,
+        names: &[Arc<str>],
+        unit: Unit,
+    ) -> Result<Self, SetupError> {
+        let paces: Vec<_> = match limit {
+            Some(limit) => limit.parts().map(Pace::of).collect(),
+            None => vec![Pace::Stored],
+        };
+        let names: Vec<Arc<str>> = match names {
+            // One name for several parts numbers them.
+            [name] if paces.len() > 1 => {
+                (1..=paces.len()).map(|number| format!("{name}-{number}").into()).collect()
+            }
+            names if names.len() == paces.len() => names.to_vec(),
+            names => {
+                return Err(SetupError::NameCount { names: names.len(), limits: paces.len() });
+            }
+        };
+        let policy = |(name, pace)| Policy { name, pace, unit };
+        Ok(Policies::of(names.into_iter().zip(paces).map(policy).collect()))
+    }
+
+    /// Returns that of a bound on how many requests are served at once.
+    pub(crate) fn at_once(name: Arc<str>, quota: u64) -> Self {
+        Policies::of(vec![Policy { name, pace: Pace::AtOnce { quota }, unit: Unit::AtOnce }])
+    }
+
+    fn of(parts: Vec<Policy>) -> Self {
+        let changes = parts.iter().any(|part| matches!(part.pace, Pace::Calendar { .. }));
+        let mut policies = Policies { parts, fixed: None };
+        if !changes {
+            let mut text = String::new();
+            policies.write_policies(&mut text);
+            policies.fixed = Some(value(text));
+        }
+        policies
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.parts.iter().map(|part| &part.name)
+    }
+
+    /// Returns what all of them count.
+    pub(crate) fn unit(&self) -> Unit {
+        self.parts[0].unit
+    }
+
+    /// Returns the names of the limits that do not admit.
+    pub(crate) fn violated(&self, decision: &Decision) -> Vec<Arc<str>> {
+        self.violated_parts(decision).map(|(_, part)| part.name.clone()).collect()
+    }
+
+    fn violated_parts(&self, decision: &Decision) -> impl Iterator<Item = (usize, &Policy)> {
+        let admits = |index: usize| {
+            let part = decision.parts.get(index);
+            // Of a decision that does not know its parts, and of a block, all of them.
+            !decision.is_blocked() && part.is_some_and(|part| part.verdict == Verdict::Allowed)
+        };
+        self.parts.iter().enumerate().filter(move |&(index, _)| !admits(index))
+    }
+
+    /// Adds the policies, unless the limit is stored with each id: then its quota is not known here.
+    pub(crate) fn add_policies(&self, headers: &mut HeaderMap) {
+        if self.parts.iter().any(|part| matches!(part.pace, Pace::Stored)) {
+            return;
+        }
+        let field = self.fixed.clone().unwrap_or_else(|| {
+            let mut text = String::new();
+            self.write_policies(&mut text);
+            value(text)
+        });
+        headers.append(POLICY, field);
+    }
+
+    /// Adds what is left after a decision that admits. Nothing, where that is not known: of permits that were taken
+    /// ahead, without the store, and of a stored limit, whose rate is not known here.
+    pub(crate) fn add_state(&self, decision: &Decision, headers: &mut HeaderMap) {
+        if decision.origin == Origin::Prefetch || decision.origin == Origin::Fallback {
+            return;
+        }
+        let mut text = String::with_capacity(48);
+        for (index, policy) in self.parts.iter().enumerate() {
+            let (remaining, reset_after) = match decision.parts.get(index) {
+                Some(part) => (part.remaining, part.reset_after),
+                None => (decision.remaining, decision.reset_after),
+            };
+            policy.write_state(remaining, policy.pace.lasts(remaining, reset_after), &mut text);
+        }
+        headers.append(STATE, value(text));
+    }
+
+    /// Adds the limits that deny.
+    pub(crate) fn add_denial(
+        &self,
+        decision: &Decision,
+        retry_after: u64,
+        headers: &mut HeaderMap,
+    ) {
+        let mut text = String::with_capacity(48);
+        for (_, policy) in self.violated_parts(decision) {
+            policy.write_state(0, Some(retry_after), &mut text);
+        }
+        headers.append(STATE, value(text));
+    }
+
+    /// Adds that all places are taken.
+    pub(crate) fn add_no_room(&self, headers: &mut HeaderMap) {
+        let mut text = String::new();
+        for policy in &self.parts {
+            policy.write_state(0, None, &mut text);
+        }
+        headers.append(STATE, value(text));
+    }
+
+    fn write_policies(&self, text: &mut String) {
+        for Policy { name, pace, unit } in &self.parts {
+            let (quota, seconds, burst) = match pace {
+                Pace::Window { quota, seconds } => (*quota, Some(*seconds), None),
+                Pace::Bucket { quota, seconds, burst } => (*quota, Some(*seconds), Some(*burst)),
+                Pace::Calendar { window, last } => {
+                    (window.limit(), Some(running(window, last)), None)
+                }
+                Pace::AtOnce { quota } => (*quota, None, None),
+                Pace::Stored => continue,
+            };
+            begin_item(name, text);
+            parameter(";q=", quota, text);
+            for (name, number) in [(";w=", seconds), (";lockage-burst=", burst)] {
+                if let Some(number) = number {
+                    parameter(name, number, text);
+                }
+            }
+            text.push_str(unit.parameter());
+        }
+    }
+}
+
+impl Policy {
+    fn write_state(&self, remaining: u64, lasts: Option<u64>, text: &mut String) {
+        begin_item(&self.name, text);
+        parameter(";r=", remaining, text);
+        if let Some(seconds) = lasts {
+            parameter(";t=", seconds, text);
+        }
+    }
+}
+
+impl Pace {
+    fn of(limit: Limit) -> Self {
+        let window = |quota, window: Duration| Pace::Window { quota, seconds: ceil(window) };
+        let bucket = |amount, period, burst| {
+            let (quota, seconds) = per_seconds(amount, period);
+            Pace::Bucket { quota, seconds, burst }
+        };
+        match limit {
+            Limit::FixedWindow(limit) => window(limit.limit(), limit.window()),
+            Limit::SlidingLog(limit) => window(limit.limit(), limit.window()),
+            Limit::SlidingWindow(limit) => window(limit.limit(), limit.window()),
+            Limit::TokenBucket(limit) => bucket(limit.amount(), limit.period(), limit.burst()),
+            Limit::IntervalBucket(limit) => bucket(limit.amount(), limit.interval(), limit.burst()),
+            Limit::LeakyBucket(limit) => bucket(limit.amount(), limit.period(), limit.queue()),
+            Limit::CalendarWindow(window) => Pace::Calendar { window, last: Mutex::default() },
+            // A kind that this version does not know.
+            _ => Pace::Stored,
+        }
+    }
+
+    /// Returns for how many seconds `remaining` is all that there is.
+    ///
+    /// Of a bucket, that is the time in which it brings as much: so `r/t` never exceeds its rate. Until it is full would
+    /// be no time at all where it is, and then a client would take its burst every second.
+    fn lasts(&self, remaining: u64, reset_after: Duration) -> Option<u64> {
+        match *self {
+            Pace::Window { .. } | Pace::Calendar { .. } => Some(ceil(reset_after)),
+            Pace::Bucket { quota, seconds, .. } => {
+                let lasts = u128::from(remaining) * u128::from(seconds);
+                let lasts = lasts.div_ceil(u128::from(quota));
+                Some(u64::try_from(lasts).unwrap_or(u64::MAX).max(1))
+            }
+            Pace::Stored | Pace::AtOnce { .. } => None,
+        }
+    }
+}
+
+/// Returns a rate per whole seconds: as it is written where it is, and otherwise the same rate in the fewest seconds.
+fn per_seconds(amount: u64, period: Duration) -> (u64, u64) {
+    if period.subsec_nanos() == 0 {
+        return (amount, period.as_secs());
+    }
+    let (amount, period) = (u128::from(amount) * 1_000_000_000, period.as_nanos());
+    let (mut a, mut b) = (amount, period);
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    // The rate would have to be above 2^53 a second.
+    let whole = |number: u128| u64::try_from(number / a).unwrap_or(u64::MAX);
+    (whole(amount), whole(period))
+}
+
+/// Returns how many seconds the window of a calendar lasts that runs now, by this machine's clock.
+fn running(window: &CalendarWindow, last: &Mutex<Running>) -> u64 {
+    let now = since_epoch();
+    let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+    let micros = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
+    if now >= last.ends
+        && let Ok(now) = Timestamp::from_micros(micros)
+    {
+        let [_, begin, end, _] = bounded_at(*window, now).boundaries().map(Duration::from_micros);
+        *last = Running { seconds: ceil(end.saturating_sub(begin)), ends: end };
+    }
+    last.seconds
+}
+
+fn since_epoch() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Returns how many seconds there are before a request that was denied is worth a try: never zero.
+pub(crate) fn retry_seconds(retry_after: Duration) -> u64 {
+    ceil(retry_after).max(1)
+}
+
+/// Returns a time in whole seconds, rounded up.
+fn ceil(time: Duration) -> u64 {
+    time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0))
+}
+
+/// Adds the fields of `X-RateLimit-*`.
+pub(crate) fn add_legacy(decision: &Decision, headers: &mut HeaderMap) {
+    let wait = decision.retry_after().unwrap_or(decision.reset_after);
+    for (name, number) in [
+        ("x-ratelimit-limit", decision.limit),
+        ("x-ratelimit-remaining", decision.remaining),
+        ("x-ratelimit-reset", ceil(since_epoch() + wait)),
+    ] {
+        headers.insert(HeaderName::from_static(name), number.into());
+    }
+}
+
+impl Fields {
+    pub(crate) fn draft(self) -> bool {
+        self.draft
+    }
+
+    pub(crate) fn legacy(self) -> bool {
+        self.legacy
+    }
+}
+
+/// Checks a name: then it is what a string of a structured field and of JSON may be.
+pub(crate) fn check_name(name: &str) -> Result<Arc<str>, SetupError> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    if name.is_empty() || name.len() > 64 || !name.bytes().all(is_plain) {
+        return Err(SetupError::Name(name.into()));
+    }
+    Ok(name.into())
+}
+
+fn begin_item(name: &str, text: &mut String) {
+    if !text.is_empty() {
+        text.push_str(", ");
+    }
+    text.push('"');
+    text.push_str(name);
+    text.push('"');
+}
+
+fn parameter(name: &str, number: u64, text: &mut String) {
+    text.push_str(name);
+    text.push_str(itoa::Buffer::new().format(number.min(MAX_INTEGER)));
+}
+
+fn value(text: String) -> HeaderValue {
+    // Names are checked, and all else is ours.
+    HeaderValue::from_maybe_shared(Bytes::from(text)).expect("visible ASCII")
+}

@@ -1,0 +1,166 @@
+//! What a limit is for: the part of a request that makes the id.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use http::HeaderName;
+use http::request::Parts;
+use sha2::{Digest, Sha256};
+
+use crate::check::OfRequest;
+use crate::client_ip::ClientIp;
+use crate::error::SetupError;
+use crate::rejection::Reason;
+
+/// Above so many bytes, a part of a key is hashed.
+const LONGEST: usize = 64;
+
+/// Which requests share a limit: those with the same client, header, route, or what a function makes of them.
+///
+/// Each part carries its kind, as in `ip:192.0.2.1,route:/login`, so that no client can choose another one's key. Bytes
+/// that would be ambiguous are written as `%2C`. What is longer than 64 bytes is replaced by half of its SHA-256. A
+/// shorter API key is part of the store's key as it is: where those who read the store must not see it, hash it in a
+/// function ([`Key::of`]).
+#[derive(Clone)]
+pub struct Key {
+    sources: Vec<Source>,
+}
+
+/// One part of a key.
+#[derive(Clone)]
+enum Source {
+    Ip(ClientIp),
+    Header(HeaderName),
+    #[cfg(feature = "axum")]
+    Route,
+    Of(Box<str>, OfRequest<Option<String>>),
+    Shared,
+}
+
+/// Returns the key of the value of a header field, such as an API key. A request without it is answered 401.
+///
+/// A proxy or a load balancer may put several values into one field: they count as one value, as they stand.
+///
+/// # Errors
+/// [`SetupError::HeaderName`].
+pub fn header(name: &str) -> Result<Key, SetupError> {
+    let name = HeaderName::try_from(name).map_err(|_| SetupError::HeaderName(name.into()))?;
+    Ok(Source::Header(name).into())
+}
+
+/// Returns the key of the route that a request has matched, such as `/users/{id}`; never of its path, of which clients
+/// can invent any number. Requests without a route share one key.
+#[cfg(feature = "axum")]
+pub fn route() -> Key {
+    Source::Route.into()
+}
+
+impl Key {
+    /// Returns the key of what a function makes of a request, such as the tenant that an authentication has found. A
+    /// request of which it makes nothing is answered 401. `kind` names it in the store's keys.
+    pub fn of(
+        kind: &str,
+        function: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        Source::Of(kind.into(), Arc::new(function)).into()
+    }
+
+    /// Returns one key for all requests.
+    pub fn shared() -> Self {
+        Source::Shared.into()
+    }
+
+    /// Returns the key of both: a limit for each pair.
+    pub fn and(mut self, other: impl Into<Key>) -> Self {
+        self.sources.extend(other.into().sources);
+        self
+    }
+
+    /// Returns the id of a request.
+    pub(crate) fn id(&self, parts: &Parts) -> Result<String, Reason> {
+        let mut id = String::with_capacity(32);
+        for source in &self.sources {
+            if !id.is_empty() {
+                id.push(',');
+            }
+            source.write(parts, &mut id)?;
+        }
+        Ok(id)
+    }
+}
+
+impl Source {
+    fn write(&self, parts: &Parts, id: &mut String) -> Result<(), Reason> {
+        match self {
+            Source::Ip(client) => {
+                id.push_str("ip:");
+                client.of(parts)?.write(id);
+            }
+            Source::Header(name) => {
+                id.push_str(name.as_str());
+                id.push(':');
+                let mut values = parts.headers.get_all(name).iter();
+                let missing = || Reason::NoKey(name.as_str().into());
+                let first = values.next().ok_or_else(missing)?;
+                match values.next() {
+                    None => write_value(first.as_bytes(), id),
+                    Some(_) => {
+                        let all = parts.headers.get_all(name).iter();
+                        let all: Vec<_> = all.map(|value| value.as_bytes()).collect();
+                        write_value(&all.join(&b", "[..]), id);
+                    }
+                }
+            }
+            #[cfg(feature = "axum")]
+            Source::Route => {
+                id.push_str("route:");
+                if let Some(path) = parts.extensions.get::<axum::extract::MatchedPath>() {
+                    write_value(path.as_str().as_bytes(), id);
+                }
+            }
+            Source::Of(kind, function) => {
+                let value = function(parts).ok_or_else(|| Reason::NoKey(kind.clone()))?;
+                write_value(kind.as_bytes(), id);
+                id.push(':');
+                write_value(value.as_bytes(), id);
+            }
+            Source::Shared => id.push_str("all"),
+        }
+        Ok(())
+    }
+}
+
+/// Writes a value so that no two values, and no two lists of values, are written alike.
+fn write_value(value: &[u8], id: &mut String) {
+    if value.len() > LONGEST {
+        id.push('#');
+        for byte in &Sha256::digest(value)[..16] {
+            // To a string, which takes anything.
+            let _ = write!(id, "{byte:02x}");
+        }
+        return;
+    }
+    for &byte in value {
+        match byte {
+            b'%' | b',' | b'#' | b':' | b'{' | b'}' => {
+                let _ = write!(id, "%{byte:02X}");
+            }
+            b'!'..=b'~' => id.push(byte.into()),
+            _ => {
+                let _ = write!(id, "%{byte:02X}");
+            }
+        }
+    }
+}
+
+impl From<Source> for Key {
+    fn from(source: Source) -> Self {
+        Key { sources: vec![source] }
+    }
+}
+
+impl From<ClientIp> for Key {
+    fn from(client: ClientIp) -> Self {
+        Source::Ip(client).into()
+    }
+}

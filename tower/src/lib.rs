@@ -1,0 +1,62 @@
+//! Rate limits that all processes share, in front of the routes of axum, tonic and hyper.
+//!
+//! ```no_run
+//! use std::net::SocketAddr;
+//!
+//! use axum::{Router, routing::get};
+//! use lockage::{Limiter, limit};
+//! use lockage_memory::MemoryStore;
+//! use lockage_tower::RateLimit;
+//!
+//! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
+//! let limiter = Limiter::new(MemoryStore::new(), limit!("token-bucket 100/min burst 20"))
+//!     .with_prefix("hello")?;
+//! let app = Router::new()
+//!     .route("/", get(|| async { "hello\n" }))
+//!     .layer(RateLimit::per_ip(limiter).build()?);
+//! let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
+//! axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?;
+//! # Ok(()) }
+//! ```
+//!
+//! On Redis or Valkey the store is one of `lockage-redis-rs` or `lockage-fred`; where configuration picks it, an
+//! [`AnyStore`](lockage::AnyStore). Handlers get the [`Decision`](lockage::Decision) from the request's extensions.
+//!
+//! - [`RateLimit`]: what is limited, what it costs, and how requests are answered.
+//! - [`ip`], [`header`], `route` and [`Key`]: which requests share a limit.
+//! - [`Outbound`]: the same for requests to others.
+
+mod admission;
+mod body;
+mod check;
+mod client_ip;
+mod cost;
+mod error;
+mod fields;
+mod grpc;
+mod key;
+mod outbound;
+mod rate_limit;
+mod rejection;
+mod service;
+
+pub use admission::Admission;
+pub use body::Body;
+pub use client_ip::{ClientIp, PeerAddr, ip};
+#[cfg(feature = "axum")]
+pub use cost::routes;
+pub use cost::{Commit, Cost};
+pub use error::SetupError;
+pub use fields::Fields;
+#[cfg(feature = "axum")]
+pub use key::route;
+pub use key::{Key, header};
+pub use outbound::{Outbound, OutboundError, OutboundService};
+pub use rate_limit::{OnError, RateLimit};
+pub use rejection::{Reason, Rejection};
+pub use service::{RateLimitLayer, RateLimitService};
+
+/// The README's program compiles, and those of the guide.
+#[cfg(all(doctest, feature = "axum"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

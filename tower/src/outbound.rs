@@ -1,0 +1,174 @@
+//! Requests to others: they wait for a limit that all processes share, and stop for all of them where the other side asks
+//! for that.
+
+use std::mem;
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime};
+
+use http::header::{HOST, RETRY_AFTER};
+use http::{HeaderMap, Request, Response, StatusCode};
+use lockage::limiter::Denied;
+use lockage::store::HasTimeout;
+use lockage::{Error, Limiter};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::admission::BoxFuture;
+
+/// A layer for clients: each request waits for its host's permit, and on 429 or 503 with `Retry-After` the host is
+/// blocked for the whole fleet, by [`Limiter::block`].
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use lockage::runtime::Tokio;
+/// use lockage::{Limiter, RetryStore, limit};
+/// use lockage_memory::MemoryStore;
+/// use lockage_tower::Outbound;
+///
+/// let store = RetryStore::new(MemoryStore::new(), Tokio, Duration::from_millis(250));
+/// let limiter = Limiter::new(store, limit!("token-bucket 50/s")).with_prefix("partners")?;
+/// let layer = Outbound::new(limiter, Duration::from_secs(5));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Clients that are no tower services call [`Outbound::admit`] before a request and [`Outbound::report`] after it.
+#[derive(Clone, Debug)]
+pub struct Outbound<S> {
+    limiter: Limiter<S>,
+    max_wait: Duration,
+    longest_block: Duration,
+}
+
+/// A client behind a limit.
+#[derive(Clone, Debug)]
+pub struct OutboundService<V, S> {
+    inner: V,
+    outbound: Outbound<S>,
+}
+
+/// Why a request was not sent.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OutboundError<E> {
+    /// The wait for the limit would have been longer than allowed. Nothing was sent.
+    #[error("not sent: {0}")]
+    Denied(#[source] Denied),
+    /// The limiter has not decided. Nothing was sent.
+    #[error("not sent: {0}")]
+    NoDecision(#[source] Error),
+    /// The request names no host. Nothing was sent.
+    #[error("not sent: the request has no host in its address, and no `Host` field")]
+    NoHost,
+    /// The client has failed.
+    #[error(transparent)]
+    Client(E),
+}
+
+impl<S: HasTimeout> Outbound<S> {
+    /// Lets requests wait for at most `max_wait`. A host is blocked for at most an hour.
+    pub fn new(limiter: Limiter<S>, max_wait: Duration) -> Self {
+        Outbound { limiter, max_wait, longest_block: Duration::from_secs(60 * 60) }
+    }
+
+    /// Sets for how long a host is blocked at most, whatever it asks for.
+    pub fn with_longest_block(self, longest_block: Duration) -> Self {
+        Outbound { longest_block, ..self }
+    }
+
+    /// Waits until a request to `host` may be sent.
+    ///
+    /// # Errors
+    /// [`OutboundError::Denied`] at once where the wait would be too long, [`OutboundError::NoDecision`].
+    pub async fn admit<E>(&self, host: &str) -> Result<(), OutboundError<E>> {
+        let decision = self.limiter.acquire_within(&id(host), 1, self.max_wait).await;
+        let decision = decision.map_err(OutboundError::NoDecision)?;
+        decision.ok().map(drop).map_err(OutboundError::Denied)
+    }
+
+    /// Blocks `host` where its response asks for that: on 429 and 503 with `Retry-After`, in seconds or as a date.
+    /// Returns for how long.
+    ///
+    /// # Errors
+    /// [`Error`]: of [`Limiter::block`].
+    pub async fn report(
+        &self,
+        host: &str,
+        status: StatusCode,
+        headers: &HeaderMap,
+    ) -> Result<Option<Duration>, Error> {
+        let asks =
+            [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE].contains(&status);
+        let Some(span) = retry_after(headers).filter(|span| asks && !span.is_zero()) else {
+            return Ok(None);
+        };
+        let span = span.min(self.longest_block);
+        let _ = self.limiter.block(&id(host), span).await?;
+        Ok(Some(span))
+    }
+}
+
+/// Returns the time that a response asks for.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = httpdate::parse_http_date(text).ok()?;
+    let left = date.duration_since(SystemTime::now()).unwrap_or_default();
+    // A block is of whole microseconds.
+    Some(Duration::from_micros(u64::try_from(left.as_micros()).unwrap_or(u64::MAX)))
+}
+
+fn id(host: &str) -> String {
+    format!("host:{}", host.to_ascii_lowercase())
+}
+
+impl<V, S: Clone> Layer<V> for Outbound<S> {
+    type Service = OutboundService<V, S>;
+
+    fn layer(&self, inner: V) -> Self::Service {
+        OutboundService { inner, outbound: self.clone() }
+    }
+}
+
+impl<V, S, I, O> Service<Request<I>> for OutboundService<V, S>
+where
+    V: Service<Request<I>, Response = Response<O>> + Clone + Send + 'static,
+    V::Future: Send,
+    V::Error: Send,
+    I: Send + 'static,
+    O: Send,
+    S: HasTimeout + Clone + 'static,
+{
+    type Response = Response<O>;
+    type Error = OutboundError<V::Error>;
+    type Future = BoxFuture<'static, Result<Response<O>, Self::Error>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(context).map_err(OutboundError::Client)
+    }
+
+    fn call(&mut self, request: Request<I>) -> Self::Future {
+        let clone = self.inner.clone();
+        let mut inner = mem::replace(&mut self.inner, clone);
+        let outbound = self.outbound.clone();
+        Box::pin(async move {
+            let host = host(&request).ok_or(OutboundError::NoHost)?;
+            outbound.admit(&host).await?;
+            let response = inner.call(request).await.map_err(OutboundError::Client)?;
+            // A response is not lost for a block that cannot be made: the next one asks for it again.
+            let _ = outbound.report(&host, response.status(), response.headers()).await;
+            Ok(response)
+        })
+    }
+}
+
+/// Returns the host that a request is for, without its port.
+fn host<I>(request: &Request<I>) -> Option<String> {
+    let named = || {
+        let host = request.headers().get(HOST)?.to_str().ok()?;
+        host.parse::<http::uri::Authority>().ok().map(|host| host.host().to_owned())
+    };
+    request.uri().host().map(str::to_owned).or_else(named)
+}

@@ -1,0 +1,347 @@
+//! A limit in front of a service: how it is set up.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Response;
+use http::request::Parts;
+use lockage::limiter::RequestId;
+use lockage::locks::Locks;
+use lockage::runtime::Spawn;
+use lockage::store::{ConfigError, HasTimeout};
+use lockage::{Decision, Error, Limit, Limiter, Store, limit};
+use lockage_core::Acquire;
+
+use crate::admission::{BoxFuture, Spawner};
+use crate::check::{Charge, Choose, Limits, Reserving, Rule, Semaphores, Setup};
+use crate::client_ip::ip;
+use crate::cost::{Commit, Cost, Unit};
+use crate::error::SetupError;
+use crate::fields::{Fields, Policies, check_name};
+use crate::key::Key;
+use crate::rejection::Rejection;
+use crate::service::RateLimitLayer;
+
+/// A limit in front of a service, to be [built](RateLimit::build) into a layer.
+///
+/// ```
+/// use axum::{Router, routing::get};
+/// use lockage::{Limiter, limit};
+/// use lockage_memory::MemoryStore;
+/// use lockage_tower::RateLimit;
+///
+/// let limiter = Limiter::new(MemoryStore::new(), limit!("token-bucket 100/min burst 20"))
+///     .with_prefix("hello")?;
+/// let app: Router = Router::new()
+///     .route("/", get(|| async { "hello\n" }))
+///     .layer(RateLimit::per_ip(limiter).build()?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # What a request is answered
+///
+/// | outcome | answer |
+/// |---|---|
+/// | allowed | the service's, with `RateLimit-Policy` and `RateLimit` |
+/// | denied | 429, `Retry-After`, [problem details](https://www.rfc-editor.org/rfc/rfc9457) `quota-exceeded` |
+/// | blocked by [`Limiter::block`] | 429, `Retry-After`, `abnormal-usage-detected` |
+/// | costs more than the capacity | 400, or 413 where the cost is a length |
+/// | allowed by the limiter's fallback | the service's, with `RateLimit-Policy` |
+/// | denied by the limiter's fallback | 503, `Retry-After`, `temporary-reduced-capacity` |
+/// | the limiter is in shadow mode | the service's |
+/// | the store does not answer, or the queue to it is full | by [`OnError`]: 503 and `Retry-After: 1` |
+/// | the key holds something else, no limit is stored, the layer is set up in a wrong way | 500, also with [`OnError::Allow`] |
+/// | the header of the key is missing | 401 |
+/// | the server does not know the client's address | 500 |
+///
+/// Requests of gRPC (by their content type) get status 200 and a `grpc-status` instead: 8 (`RESOURCE_EXHAUSTED`) with
+/// `RetryInfo` for 429.
+///
+/// Pages of other origins see these fields only where CORS exposes them (`Access-Control-Expose-Headers`).
+pub struct RateLimit<S> {
+    rules: Vec<RuleSetup<S>>,
+    setup: Setup<S>,
+    unit: Unit,
+    in_flight: Option<(u64, Result<(), Error>)>,
+}
+
+/// What to do with requests while the store does not answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// Answer 503.
+    #[default]
+    Deny,
+    /// Let them go ahead, without fields. A limiter with a [fallback](Limiter::with_fallback) rather decides itself.
+    Allow,
+}
+
+/// A limiter, and what its requests have in common.
+struct RuleSetup<S> {
+    key: Key,
+    limiter: Limiter<S>,
+    names: Vec<Box<str>>,
+    tiers: Option<Tiers>,
+}
+
+struct Tiers {
+    limits: Vec<(Box<str>, Limit)>,
+    choose: Choose,
+}
+
+/// # What is limited
+impl<S: Store + Clone + 'static> RateLimit<S> {
+    /// Limits each client by its address: see [`ip`]. Behind a proxy, take
+    /// `RateLimit::by(ip().behind(["10.0.0.0/8"])?, limiter)`.
+    pub fn per_ip(limiter: Limiter<S>) -> Self {
+        RateLimit::by(ip(), limiter)
+    }
+
+    /// Limits requests with the same key by themselves.
+    pub fn by(key: impl Into<Key>, limiter: Limiter<S>) -> Self {
+        let (setup, unit) = (Setup::default(), Unit::Requests);
+        RateLimit { rules: Vec::new(), setup, unit, in_flight: None }.and_by(key, limiter)
+    }
+
+    /// Limits requests by another key, too, such as first by address and then by tenant. They are asked in this order.
+    /// Where one denies, those before it get back what they have charged; where that fails, it stays charged.
+    ///
+    /// Several limits of one key are one limit, as in `token-bucket 10/s burst 50 + fixed-window 1000/h`: all or
+    /// nothing in one call.
+    pub fn and_by(mut self, key: impl Into<Key>, limiter: Limiter<S>) -> Self {
+        let (key, names) = (key.into(), vec!["default".into()]);
+        self.rules.push(RuleSetup { key, limiter, names, tiers: None });
+        self
+    }
+
+    /// Names the last limit in header fields and problem details; it is `default` unless named. The limits of a
+    /// composite are numbered, as in `api-1` and `api-2`.
+    pub fn named(self, name: &str) -> Self {
+        self.named_each([name])
+    }
+
+    /// Names the limits of the last composite one by one.
+    pub fn named_each<'a>(mut self, names: impl IntoIterator<Item = &'a str>) -> Self {
+        self.last().names = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Chooses the last limit by the request, as by the tier of a tenant: from these, by name. Where `choose` gives
+    /// nothing, the limiter's own limit counts; a name that is not among them is answered 500. The tier is the name in
+    /// header fields.
+    ///
+    /// A map of names to limits can be read from a configuration file with the feature `serde` of lockage.
+    ///
+    /// ```
+    /// use lockage::{Limiter, limit};
+    /// use lockage_memory::MemoryStore;
+    /// use lockage_tower::{RateLimit, header};
+    ///
+    /// let free = limit!("fixed-window 60/min");
+    /// let limiter = Limiter::new(MemoryStore::new(), free).with_prefix("api")?;
+    /// let tiers = [("gold", limit!("fixed-window 6000/min"))];
+    /// let layer = RateLimit::by(header("x-api-key")?, limiter)
+    ///     .tiered(tiers, |parts| parts.headers.get("x-tier")?.to_str().ok())
+    ///     .build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn tiered<N: Into<Box<str>>>(
+        mut self,
+        limits: impl IntoIterator<Item = (N, Limit)>,
+        choose: impl for<'a> Fn(&'a Parts) -> Option<&'a str> + Send + Sync + 'static,
+    ) -> Self {
+        let limits = limits.into_iter().map(|(name, limit)| (name.into(), limit)).collect();
+        self.last().tiers = Some(Tiers { limits, choose: Arc::new(choose) });
+        self
+    }
+
+    /// Sets what a request costs; 1 unless set. See [`Cost`].
+    pub fn cost(mut self, cost: impl Into<Cost>) -> Self {
+        let Cost { of, unit } = cost.into();
+        (self.setup.cost, self.unit) = (Some(of), unit);
+        self
+    }
+
+    /// Lets requests go ahead unlimited for which this is true, such as those of a health check.
+    pub fn skip(mut self, skip: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
+        self.setup.skip = Some(Arc::new(skip));
+        self
+    }
+
+    fn last(&mut self) -> &mut RuleSetup<S> {
+        self.rules.last_mut().expect("`by` makes the first one")
+    }
+}
+
+/// # When a request goes ahead, and what is settled after it
+impl<S: Store + Clone + 'static> RateLimit<S> {
+    /// Lets requests wait until they are admitted, for at most `max_wait`, as [`Limiter::acquire_within`] does. Limits
+    /// with turns ([`LeakyBucket`](lockage::limiter::LeakyBucket)) need it.
+    pub fn waiting(mut self, max_wait: Duration) -> Self
+    where
+        S: HasTimeout,
+    {
+        fn wait<'a, S: HasTimeout>(
+            limiter: &'a Limiter<S>,
+            id: &'a str,
+            cost: u64,
+            max_wait: Duration,
+        ) -> BoxFuture<'a, Result<Decision, Error>> {
+            Box::pin(limiter.acquire_within(id, cost, max_wait))
+        }
+        self.setup.waiting = Some((wait::<S>, max_wait));
+        self
+    }
+
+    /// Takes the cost as an estimate, and charges what a request is found to have cost instead.
+    ///
+    /// It is reserved for `hold` at most (1 us to 2^50 us): let that be longer than requests take. The estimate stays
+    /// charged where there is no response, where the client goes away before its end, and where the store does not
+    /// answer. `runtime` settles in the background.
+    ///
+    /// ```
+    /// # #[cfg(feature = "axum")] {
+    /// use std::time::Duration;
+    ///
+    /// use http::request::Parts;
+    /// use lockage::runtime::Tokio;
+    /// use lockage::{Limiter, limit};
+    /// use lockage_memory::MemoryStore;
+    /// use lockage_tower::{Commit, RateLimit, header};
+    ///
+    /// let tokens = Limiter::new(MemoryStore::new(), limit!("token-bucket 100_000/min"))
+    ///     .with_prefix("tokens")?;
+    /// let layer = RateLimit::by(header("x-api-key")?, tokens)
+    ///     .cost(|_: &Parts| 4_000)
+    ///     .reserve(Tokio, Duration::from_secs(300), Commit::by_header("x-tokens")?)
+    ///     .build()?;
+    /// # } Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reserve(mut self, runtime: impl Spawn, hold: Duration, commit: Commit) -> Self {
+        let chance = runtime.clone();
+        let request = move || {
+            RequestId::from_u128(u128::from(chance.random()) << 64 | u128::from(chance.random()))
+        };
+        let spawn: Spawner = Arc::new(move |task| runtime.spawn(task));
+        self.setup.reserving =
+            Some(Reserving { hold, by: commit.0, request: Box::new(request), spawn });
+        self
+    }
+
+    /// Serves at most `permits` requests of the first key at once, over all processes: each holds a permit of a
+    /// semaphore until its response has ended. Others are denied, and get back what was charged.
+    ///
+    /// A permit is held under a lease, so those of a process that crashes come back once it ends.
+    pub fn in_flight<T, R>(mut self, locks: Locks<T, R>, permits: u64) -> Self
+    where
+        T: Store + 'static,
+        R: Spawn,
+    {
+        let semaphores = Semaphores { locks, permits };
+        self.in_flight = Some((permits, semaphores.check()));
+        self.setup.places = Some(Arc::new(semaphores));
+        self
+    }
+}
+
+/// # What is answered
+impl<S: Store + Clone + 'static> RateLimit<S> {
+    /// Sets the header fields; they are [`Fields::DRAFT_11`] unless set.
+    pub fn fields(mut self, fields: Fields) -> Self {
+        self.setup.fields = fields;
+        self
+    }
+
+    /// Sets what to do while the store does not answer.
+    pub fn on_error(mut self, on_error: OnError) -> Self {
+        self.setup.on_error = on_error;
+        self
+    }
+
+    /// Answers rejected requests by this function, which may begin with [`Rejection::response`]. It also sees why those
+    /// were rejected that are answered 500, whose clients are not told.
+    pub fn respond(
+        mut self,
+        respond: impl Fn(&Rejection, &Parts) -> Response<Bytes> + Send + Sync + 'static,
+    ) -> Self {
+        self.setup.respond = Some(Arc::new(respond));
+        self
+    }
+
+    /// Builds the layer.
+    ///
+    /// # Errors
+    /// [`SetupError`]: for a name, names that are not one for each limit or occur twice, turns without
+    /// [waiting](Self::waiting), waiting together with [reservations](Self::reserve), and a number of permits or a hold
+    /// out of range.
+    pub fn build(self) -> Result<RateLimitLayer<S>, SetupError> {
+        let RateLimit { rules, mut setup, unit, in_flight } = self;
+        if setup.waiting.is_some() && setup.reserving.is_some() {
+            return Err(SetupError::Conflict("waiting", "reservations"));
+        }
+        let waits = setup.waiting.is_some();
+        setup.rules =
+            rules.into_iter().map(|rule| rule.build(unit, waits)).collect::<Result<_, _>>()?;
+        if let Some((permits, checked)) = in_flight {
+            match checked {
+                Ok(()) => {}
+                Err(Error::Config(error)) => return Err(error.into()),
+                Err(_) => unreachable!("nothing but the number of permits can be wrong"),
+            }
+            let first = setup.rules[0].limits.own().policies.names().next();
+            let name = format!("{}-in-flight", first.expect("a limit has a part"));
+            setup.at_once = Some(Policies::at_once(check_name(&name)?, permits));
+        }
+        let policies = setup.rules.iter().flat_map(|rule| rule.limits.all());
+        let mut names: Vec<_> = policies.flat_map(|limits| limits.policies.names()).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(SetupError::DuplicateName((&**twice[0]).into()));
+        }
+        if let Some(reserving) = &setup.reserving {
+            reserving.check()?;
+        }
+        Ok(RateLimitLayer::new(setup))
+    }
+}
+
+impl<S: Store + Clone> RuleSetup<S> {
+    fn build(self, unit: Unit, waits: bool) -> Result<Rule<S>, SetupError> {
+        let RuleSetup { key, limiter, names, tiers } = self;
+        let charge = |limiter: Limiter<S>, names: &[Box<str>]| -> Result<Charge<S>, SetupError> {
+            let limit = limiter.limit();
+            let has_turns = |part: Limit| matches!(part, Limit::LeakyBucket(_));
+            if let Some(limit) = limit.filter(|limit| !waits && limit.parts().any(has_turns)) {
+                return Err(SetupError::TurnsWithoutWaiting(limit.into()));
+            }
+            let names: Vec<_> =
+                names.iter().map(|name| check_name(name)).collect::<Result<_, _>>()?;
+            let is_shadow = limiter.shadow_stats().is_some();
+            Ok(Charge { policies: Policies::new(limit, &names, unit)?, limiter, is_shadow })
+        };
+        let limits = match tiers {
+            None => Limits::One(charge(limiter, &names)?),
+            Some(Tiers { limits, choose }) => {
+                let mut tiers = HashMap::new();
+                for (name, limit) in limits {
+                    let tier = charge(limiter.under(limit), std::slice::from_ref(&name))?;
+                    if tiers.insert(name.clone(), tier).is_some() {
+                        return Err(SetupError::DuplicateName(name));
+                    }
+                }
+                Limits::Tiers { own: charge(limiter, &names)?, tiers, choose }
+            }
+        };
+        Ok(Rule { key, limits })
+    }
+}
+
+impl Reserving {
+    /// Checks the time to hold, which is that of each command.
+    fn check(&self) -> Result<(), ConfigError> {
+        const ANY: Limit = limit!("fixed-window 1/s");
+        let any = Acquire::new(ANY, 1).expect("a cost of 1 is one");
+        any.reserve((self.request)(), self.hold).map(drop)
+    }
+}

@@ -1,0 +1,163 @@
+//! Requests that do not go ahead, and how they are answered.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+
+use crate::grpc;
+
+/// A request that does not go ahead.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Rejection {
+    /// Why.
+    pub reason: Reason,
+    /// After how many seconds the client may try again, rounded up; at least 1. Nothing where that would not help.
+    pub retry_after: Option<u64>,
+    /// The names of the policies that do not admit it.
+    pub violated: Vec<Arc<str>>,
+    /// The header fields of the limits.
+    pub headers: HeaderMap,
+    pub(crate) is_grpc: bool,
+}
+
+/// Why a request does not go ahead.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The limit is used up.
+    #[error("the limit is used up")]
+    Limit,
+    /// The client is blocked.
+    #[error("the client is blocked")]
+    Blocked,
+    /// It costs more than is ever admitted at once.
+    #[error("the request costs more than is ever admitted at once")]
+    TooCostly,
+    /// Its content is longer than is ever admitted at once.
+    #[error("the content is longer than is ever admitted at once")]
+    TooLong,
+    /// Too many requests of this client are served now.
+    #[error("too many requests of this client are served now")]
+    InFlight,
+    /// The fallback denies it, while the store is away.
+    #[error("the service has less capacity for a time")]
+    Degraded,
+    /// The store has not answered, or the queue to it is full.
+    #[error("no decision: {0}")]
+    NoDecision(#[source] lockage::Error),
+    /// The limiter cannot decide: its key holds something else, no limit is stored, or it is set up in a wrong way.
+    #[error("the limiter cannot decide: {0}")]
+    Misconfigured(#[source] lockage::Error),
+    /// The stored limit has turns, for which the layer does not wait.
+    #[error("the stored limit has turns, and the layer does not wait for them")]
+    TurnsWithoutWaiting,
+    /// The tier of the request has no limit.
+    #[error("there is no tier `{0}`")]
+    NoTier(Box<str>),
+    /// The request lacks what the limit is for.
+    #[error("the request has no {0}")]
+    NoKey(Box<str>),
+    /// The server does not tell where the connection comes from.
+    #[error("the address of the client is not known to the server")]
+    NoPeer,
+}
+
+/// How each reason is answered.
+struct Form {
+    status: StatusCode,
+    grpc: u8,
+    problem: &'static str,
+    title: &'static str,
+}
+
+impl Reason {
+    fn form(&self) -> Form {
+        let form = |status, grpc, problem, title| Form { status, grpc, problem, title };
+        let plain = |status, grpc, title| form(status, grpc, "about:blank", title);
+        match self {
+            Reason::Limit | Reason::InFlight => form(
+                StatusCode::TOO_MANY_REQUESTS,
+                grpc::RESOURCE_EXHAUSTED,
+                "https://iana.org/assignments/http-problem-types#quota-exceeded",
+                "Request cannot be satisfied as assigned quota has been exceeded",
+            ),
+            Reason::Blocked => form(
+                StatusCode::TOO_MANY_REQUESTS,
+                grpc::RESOURCE_EXHAUSTED,
+                "https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
+                "Request not satisfied due to detection of abnormal request pattern",
+            ),
+            Reason::Degraded | Reason::NoDecision(_) => form(
+                StatusCode::SERVICE_UNAVAILABLE,
+                grpc::UNAVAILABLE,
+                "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
+                "Request cannot be satisfied due to temporary server capacity constraints",
+            ),
+            Reason::TooCostly => {
+                plain(StatusCode::BAD_REQUEST, grpc::INVALID_ARGUMENT, "Bad Request")
+            }
+            Reason::TooLong => {
+                plain(StatusCode::PAYLOAD_TOO_LARGE, grpc::INVALID_ARGUMENT, "Content Too Large")
+            }
+            Reason::NoKey(_) => {
+                plain(StatusCode::UNAUTHORIZED, grpc::UNAUTHENTICATED, "Unauthorized")
+            }
+            Reason::Misconfigured(_)
+            | Reason::TurnsWithoutWaiting
+            | Reason::NoTier(_)
+            | Reason::NoPeer => {
+                plain(StatusCode::INTERNAL_SERVER_ERROR, grpc::INTERNAL, "Internal Server Error")
+            }
+        }
+    }
+
+    /// Whether it is the server's own fault: the client is told no more than that.
+    fn is_internal(&self) -> bool {
+        self.form().status == StatusCode::INTERNAL_SERVER_ERROR
+    }
+}
+
+impl Rejection {
+    pub(crate) fn boxed(reason: Reason) -> Box<Self> {
+        // An answer may come with the next call.
+        let retry_after = matches!(reason, Reason::NoDecision(_)).then_some(1);
+        let (violated, headers) = (Vec::new(), HeaderMap::new());
+        Box::new(Rejection { reason, retry_after, violated, headers, is_grpc: false })
+    }
+
+    /// Returns the status that it is answered with; of a request of gRPC, the one that it would have otherwise.
+    pub fn status(&self) -> StatusCode {
+        self.reason.form().status
+    }
+
+    /// Returns the answer: problem details of RFC 9457, or, to a request of gRPC, a status with `RetryInfo`.
+    pub fn response(&self) -> Response<Bytes> {
+        let Form { status, grpc, problem, title } = self.reason.form();
+        if self.is_grpc {
+            return grpc::response(grpc, title, self.retry_after);
+        }
+        let mut body =
+            format!(r#"{{"type":"{problem}","title":"{title}","status":{}"#, status.as_u16());
+        if !self.reason.is_internal() && problem == "about:blank" {
+            // Names of header fields and kinds of keys may have quotes; `Debug` of a string is JSON for what they are.
+            let _ = write!(body, r#","detail":{:?}"#, self.reason.to_string());
+        }
+        if !self.violated.is_empty() {
+            let _ = write!(body, r#","violated-policies":{:?}"#, self.violated);
+        }
+        body.push('}');
+        let mut response = Response::new(Bytes::from(body));
+        *response.status_mut() = status;
+        *response.headers_mut() = self.headers.clone();
+        let problem = HeaderValue::from_static("application/problem+json");
+        response.headers_mut().insert(CONTENT_TYPE, problem);
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}

@@ -1,0 +1,82 @@
+//! What is refused when a layer is built, with what would be right.
+
+use lockage::Locks;
+use lockage_tower::{Commit, Fields, SetupError, header, ip};
+
+use super::*;
+
+fn refused<T>(result: Result<T, SetupError>) -> String {
+    match result {
+        Ok(_) => panic!("it was not refused"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn wrong_networks_are_refused() {
+    for (network, says) in [
+        ("10.0.0.0/33", "10.0.0.0/8"),
+        ("10.0.0", "10.0.0.0/8"),
+        ("proxy.example", "10.0.0.0/8"),
+        ("", "10.0.0.0/8"),
+        ("0.0.0.0/0", "trusts every client"),
+        ("::/0", "trusts every client"),
+        ("::ffff:10.0.0.0/104", "as in 10.0.0.0/8"),
+        ("::ffff:0:0/96", "as in 10.0.0.0/8"),
+        ("::ffff:10.0.0.1", "as in 10.0.0.0/8"),
+    ] {
+        let error = refused(ip().behind([network]));
+        assert!(error.contains(says) && error.contains(network), "{error}");
+    }
+    assert!(refused(ip().behind([])).contains("at least one"));
+    assert!(ip().behind(["10.0.0.0/8", "::1", "fd00::/8", "192.0.2.7"]).is_ok());
+}
+
+#[test]
+fn unknown_names_are_refused() {
+    assert!(refused("draft-7".parse::<Fields>()).contains("draft-11, x-ratelimit and none"));
+    assert!(refused("".parse::<Fields>()).contains("draft-11"));
+    assert!(refused("none, draft-11".parse::<Fields>()).contains("draft-11"));
+    assert!(refused(header("no spaces")).contains("x-api-key"));
+    assert!(refused(Commit::by_header("x:y")).contains("x-api-key"));
+    for name in ["", "a b", "a\"b", &"n".repeat(65)] {
+        let built = RateLimit::per_ip(manual("fixed-window 1/s").1).named(name).build();
+        assert!(refused(built).contains("letters, digits"));
+    }
+    let built = RateLimit::per_ip(manual("fixed-window 1/s").1).named_each(["a", "b"]).build();
+    assert!(refused(built).contains("each of 1 limits"));
+    let built = RateLimit::per_ip(manual("fixed-window 1/s").1)
+        .and_by(header("x-api-key").unwrap(), manual("fixed-window 1/s").1)
+        .build();
+    assert!(refused(built).contains("`default`: name each by `named`"));
+}
+
+#[test]
+fn turns_need_a_runtime() {
+    for turns in ["leaky-bucket 1/s queue 2", "fixed-window 5/h + leaky-bucket 1/s queue 2"] {
+        let error = refused(RateLimit::per_ip(manual(turns).1).build());
+        assert!(error.contains(turns) && error.contains("`waiting`"), "{error}");
+    }
+    let tiers = [("gold", limit("leaky-bucket 1/s queue 2"))];
+    let built = RateLimit::per_ip(manual("fixed-window 1/s").1).tiered(tiers, |_| None).build();
+    assert!(refused(built).contains("`waiting`"));
+    let store = waiting_store(MemoryStore::new());
+    let limiter = Limiter::new(store, limit("leaky-bucket 1/s queue 2")).with_prefix("q").unwrap();
+    let built = RateLimit::per_ip(limiter.clone()).waiting(SECOND).build();
+    assert!(built.is_ok());
+    let commit = Commit::by_status(|_| None);
+    let built = RateLimit::per_ip(limiter).waiting(SECOND).reserve(Tokio, SECOND, commit).build();
+    assert!(refused(built).contains("waiting"));
+}
+
+#[tokio::test]
+async fn numbers_out_of_range_are_refused() {
+    let limiter = || manual("fixed-window 1/s").1;
+    let commit = Commit::by_status(|_| None);
+    let built = RateLimit::per_ip(limiter()).reserve(Tokio, Duration::ZERO, commit).build();
+    assert!(refused(built).contains("zero"));
+    let locks = Locks::new(waiting_store(MemoryStore::new()), SECOND * 10).unwrap();
+    assert!(!refused(RateLimit::per_ip(limiter()).in_flight(locks, 0).build()).is_empty());
+    let twice = [("gold", limit("fixed-window 1/s")), ("gold", limit("fixed-window 2/s"))];
+    assert!(refused(RateLimit::per_ip(limiter()).tiered(twice, |_| None).build()).contains("gold"));
+}
