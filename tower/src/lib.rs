@@ -56,7 +56,8 @@ pub use rate_limit::{OnError, RateLimit};
 pub use rejection::{Reason, Rejection};
 pub use service::{RateLimitLayer, RateLimitService};
 
-/// The README's program compiles, and those of the guide.
+/// The programs of the README and of the guide compile.
 #[cfg(all(doctest, feature = "axum"))]
 #[doc = include_str!("../README.md")]
+#[doc = include_str!("../../docs/http.md")]
 struct Readme;
