@@ -188,17 +188,15 @@ impl<S: Store + Clone + 'static> Setup<S> {
             }
             let charge = rule.limits.of(parts).map_err(Rejection::boxed)?;
             let id = rule.key.id(parts).map_err(Rejection::boxed)?;
-            let decision = match self.decide(charge, &id, cost, admission).await {
+            let (decision, outcome) = match self.decide(charge, &id, cost, admission).await {
                 Ok(decision) => {
-                    self.admit(charge, &decision, parts)?;
-                    Some(decision)
+                    let outcome = self.admit(charge, &decision, parts);
+                    (Some(decision), outcome)
                 }
-                Err(error) => {
-                    self.may_go_on_without(error)?;
-                    None
-                }
+                Err(error) => (None, self.may_go_on_without(error)),
             };
             charged.push(Charged { charge, id, decision });
+            outcome?;
         }
         self.take_place(parts, admission, charged).await
     }
