@@ -75,6 +75,11 @@ impl<S, R> RetryStore<S, R> {
     pub(crate) fn timeout(&self) -> Duration {
         self.timeout
     }
+
+    /// Returns how long the first attempt of a call that may be repeated takes at most.
+    pub(crate) fn first_attempt(&self) -> Duration {
+        Retry::new(Duration::ZERO, self.timeout, true).patience(Duration::ZERO)
+    }
 }
 
 /// A store whose calls have a timeout: a [`RetryStore`].

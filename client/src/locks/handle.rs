@@ -150,9 +150,12 @@ where
     }
 
     async fn try_once(&self) -> Result<TryLock<LockGuard<S, R>>, Error> {
-        match self.attempt(self.owner(), NextAttempt::NONE).await? {
+        match self.attempt(self.request(self.owner()), NextAttempt::NONE).await? {
             Ok(guard) => Ok(TryLock::Taken(guard)),
-            Err(denied) => self.denied(&denied),
+            Err(mut denied) => {
+                denied.stray.take().into_iter().for_each(|stray| self.manager.release_later(stray));
+                self.denied(&denied)
+            }
         }
     }
 
@@ -166,16 +169,19 @@ where
         let wake = if *fair { Wake::Named(owner.as_u128()) } else { Wake::One };
         let mut wait = waiting.begin(runtime, &self.key, wake, deadline);
         let mut place = Cleanup { manager: &self.manager, pending: None };
+        // One id for all attempts: a copy of an earlier one that arrives once a later one is granted takes nothing more.
+        let mut request = self.request(owner);
+        let mut stray = Cleanup { manager: &self.manager, pending: None };
         let mut late = 0;
         loop {
             if *fair {
                 // It ends by itself within half as much again as a span after the last attempt.
                 let until = runtime.now().saturating_add(next.within.saturating_mul(3));
-                place.pending = Some(self.pending(self.request(owner), Pending::Place, until));
+                place.pending = Some(self.pending(request, Pending::Place, until));
             }
-            let denied = match self.attempt(owner, next).await? {
+            let mut denied = match self.attempt(request, next).await? {
                 Ok(guard) => {
-                    place.pending = None;
+                    (place.pending, stray.pending) = (None, None);
                     // Otherwise, the next waiter is woken: something may be left for it.
                     if !guard.leaves_room() {
                         wait.done();
@@ -184,6 +190,12 @@ where
                 }
                 Err(denied) => denied,
             };
+            stray.pending = denied.stray.take().or(stray.pending.take());
+            if denied.refusal.busy.is_none() {
+                // What came too late is released, and its id is spent.
+                stray = Cleanup { manager: &self.manager, pending: None };
+                request = self.request(owner);
+            }
             late = if self.is_late(&denied) { late + 1 } else { 0 };
             if late == LATE_ANSWERS {
                 return Err(self.too_slow(denied.took));
@@ -210,7 +222,7 @@ where
     }
 
     /// Whether a grant in place of this denial would have ended by then.
-    fn is_late(&self, Denied { refusal, took }: &Denied) -> bool {
+    fn is_late(&self, Denied { refusal, took, .. }: &Denied) -> bool {
         refusal.busy.is_none() || *took >= own_deadline(Duration::ZERO, self.manager.span())
     }
 
@@ -219,18 +231,18 @@ where
     }
 
     /// Returns what a caller is told that has no time left for another attempt.
-    fn denied<G>(&self, Denied { refusal, took }: &Denied) -> Result<TryLock<G>, Error> {
+    fn denied<G>(&self, Denied { refusal, took, .. }: &Denied) -> Result<TryLock<G>, Error> {
         refusal.busy.map(TryLock::Busy).ok_or_else(|| self.too_slow(*took))
     }
 
     /// Asks once. Returns a guard, or why there is none.
     async fn attempt(
         &self,
-        owner: OwnerId,
+        request: AcquireRequest,
         next: NextAttempt,
     ) -> Result<Result<LockGuard<S, R>, Denied>, Error> {
-        let _attempt = self.manager.begin_attempt().ok_or(Error::Closed)?;
-        let (manager, request) = (&self.manager, self.request(owner));
+        let manager = &self.manager;
+        let _attempt = manager.begin_attempt().ok_or(Error::Closed)?;
         let sent = manager.runtime().now();
         // A call that has timed out may still arrive; its lease begins then.
         let settled = sent.saturating_add(manager.store().timeout() * 2);
@@ -239,16 +251,20 @@ where
         let mut unanswered = Cleanup { manager, pending: Some(pending) };
         let not_after = manager.not_after(sent);
         let result = request.acquire(manager.store(), &self.key, not_after, next).await;
+        let mut stray = None;
         if !matches!(result, Err(StoreError::Unknown(_))) {
-            unanswered.pending = None;
+            stray = unanswered.pending.take();
         }
         let acquired = result?;
         manager.learn(sent, acquired.now);
         let took = manager.runtime().now().saturating_sub(sent);
-        let denied = |refusal| Ok(Err(Denied { refusal, took }));
         let grant = match acquired.result {
             Ok(grant) => grant,
-            Err(refusal) => return denied(refusal),
+            Err(refusal) => {
+                // Where there was time for it, it was sent more than once, and one copy was answered.
+                let stray = stray.filter(|_| took >= manager.store().first_attempt());
+                return Ok(Err(Denied { refusal, took, stray }));
+            }
         };
         let observer = self.options.observer.clone();
         let lease = Lease::new(self.key.clone(), request, grant.token, observer);
@@ -257,7 +273,7 @@ where
             Ok(_) => {}
             Err(Loss::Closed) => return Err(Error::Closed),
             // The answer took longer than the lease. The guard, dropped, releases it.
-            Err(_) => return denied(Refusal::TOO_LATE),
+            Err(_) => return Ok(Err(Denied { refusal: Refusal::TOO_LATE, took, stray: None })),
         }
         if let Some(confirm) = &self.options.confirm {
             let shortfall = confirm(self.key.clone(), request, guard.token()).await?;
@@ -273,6 +289,8 @@ where
 struct Denied {
     refusal: Refusal,
     took: Duration,
+    /// What releases a copy of it that may still arrive, if there is one.
+    stray: Option<PendingRelease>,
 }
 
 /// What the task is to release where this is dropped: a place in line, or an acquire whose answer is not seen.
