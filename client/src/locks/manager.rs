@@ -1,6 +1,6 @@
 //! What all handles and guards of one store share: the leases and their deadlines, and what the task has to release.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub(super) struct Shared<S, R> {
 pub(super) struct State {
     /// The owner of all deadlines.
     pub(super) renewals: Renewals<u64>,
-    pub(super) leases: HashMap<u64, Held>,
+    pub(super) leases: BTreeMap<u64, Held>,
     pub(super) pending: Vec<PendingRelease>,
     /// Nothing more is acquired: it was closed, or no handle and no guard is left.
     is_closed: bool,

@@ -1,6 +1,6 @@
 //! The channels that a store listens to, and who listens.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -44,7 +44,7 @@ pub(super) struct Inner {
 
 #[derive(Default)]
 pub(super) struct State {
-    pub(super) channels: HashMap<Arc<str>, Channel>,
+    pub(super) channels: BTreeMap<Arc<str>, Channel>,
     /// Listeners are numbered in order.
     pub(super) entered: u64,
     /// Of the present connection.

@@ -1,6 +1,7 @@
 //! The program `lockage-world`.
 
 mod check;
+mod client;
 mod exhaust;
 mod museum;
 
@@ -20,6 +21,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Check(check::CheckArgs),
+    Client(client::ClientArgs),
     Exhaust(exhaust::ExhaustArgs),
     Museum(museum::MuseumArgs),
 }
@@ -31,13 +33,11 @@ enum Command {
 /// # Errors
 /// What could not be read, searched or written, and what would be right.
 pub fn run(cli: Cli) -> Result<ExitCode> {
-    match cli.command {
-        Command::Check(args) => {
-            let is_clean = check::check(&args)?;
-            return Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE });
-        }
-        Command::Exhaust(args) => exhaust::run(&args),
-        Command::Museum(args) => museum::run(&args),
-    }?;
-    Ok(ExitCode::SUCCESS)
+    let is_clean = match cli.command {
+        Command::Check(args) => check::check(&args)?,
+        Command::Client(args) => client::client(&args)?,
+        Command::Exhaust(args) => exhaust::run(&args).map(|()| true)?,
+        Command::Museum(args) => museum::run(&args).map(|()| true)?,
+    };
+    Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -32,6 +32,11 @@ mod shrink;
 mod stage;
 mod words;
 
+pub(crate) use draw::Draw;
+pub(crate) use events::Queue;
+pub(crate) use log::Log;
+pub(crate) use server::Slots;
+
 pub use check::{PROPERTIES, Property, Violation};
 pub use coverage::{Counts, Coverage};
 pub use form::FormError;
@@ -44,7 +49,6 @@ pub use server::{Held, Model, Operation, Outcome as Ran, Scripts, Server, server
 pub use shrink::shrink;
 
 use client::Client;
-use log::Log;
 use stage::{Event, Stage};
 
 /// What came of a world.

@@ -262,7 +262,7 @@ pub struct Model {
 
 /// A key, and those beside it.
 #[derive(Clone, Debug, Default)]
-struct Slots {
+pub(crate) struct Slots {
     own: Slot,
     beside: BTreeMap<RequestId, Slot>,
 }
@@ -274,7 +274,11 @@ struct Slot {
 }
 
 impl Slots {
-    fn run<C: Command>(&mut self, command: &C, now: Timestamp) -> Result<C::Outcome, Refusal> {
+    pub(crate) fn run<C: Command>(
+        &mut self,
+        command: &C,
+        now: Timestamp,
+    ) -> Result<C::Outcome, RecordError> {
         let mut own = self.own.at(now);
         let id = command.beside();
         let mut beside = id.and_then(|id| self.beside.entry(id).or_default().at(now));
@@ -284,6 +288,11 @@ impl Slots {
             self.beside.entry(id).or_default().put(beside, now, Record::is_kept_as);
         }
         Ok(outcome)
+    }
+
+    /// What the key itself holds.
+    pub(crate) fn record(&self) -> Option<&Record> {
+        self.own.record.as_ref()
     }
 }
 
@@ -332,7 +341,7 @@ impl Runs for Model {
         command: &C,
         now: Timestamp,
     ) -> Result<C::Outcome, Refusal> {
-        self.slots[key][name].run(command, now)
+        Ok(self.slots[key][name].run(command, now)?)
     }
 }
 

@@ -3,4 +3,5 @@
 mod cli;
 mod exhaustive;
 mod museum;
+mod shipped;
 mod simulation;

@@ -1,0 +1,345 @@
+//! What a process of the client stands on: its clock, chance, tasks, and connections to the store.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use lockage::notifications::{
+    Listener, Notifications, Subscriber, Subscribing, SubscriptionSink, SubscriptionSinks,
+    Subscriptions, Wake,
+};
+use lockage::runtime::{Runtime, Spawn};
+use lockage::{Key, Store, StoreError};
+use lockage_core::{AnyCommand, AnyOutcome, Command};
+
+use super::judge::Seen;
+use crate::simulation::Draw;
+
+pub(super) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// One life of one node. Clones are of the same.
+#[derive(Clone)]
+pub(super) struct Host {
+    ports: Arc<Mutex<Ports>>,
+    channels: Subscriptions,
+    sink: Arc<Mutex<Option<SubscriptionSink>>>,
+}
+
+/// What a life and its world tell each other.
+pub(super) struct Ports {
+    /// True time, in microseconds from the world's beginning.
+    now_us: u64,
+    /// By how many millionths its clock is faster than true time.
+    ppm: i64,
+    /// A dead process sends and runs nothing, also not from destructors.
+    is_dead: bool,
+    draw: Draw,
+    timers: BTreeMap<(u64, u64), Waker>,
+    calls: BTreeMap<u64, Call>,
+    out: Vec<Out>,
+    spawned: Vec<Task>,
+    numbers: u64,
+}
+
+#[derive(Default)]
+struct Call {
+    answer: Option<Answer>,
+    waker: Option<Waker>,
+}
+
+/// What a call comes to.
+pub(super) type Answer = Result<AnyOutcome, StoreError>;
+
+/// What leaves a life.
+pub(super) enum Out {
+    /// A command for the store.
+    Request { call: u64, key: String, command: AnyCommand },
+    /// A subscription to a channel.
+    Subscribe { call: u64, channel: String },
+    /// A program tells what it was told.
+    Saw(Seen),
+}
+
+impl Host {
+    pub(super) fn new(ppm: i64, draw: Draw, now_us: u64) -> Self {
+        let ports = Ports {
+            now_us,
+            ppm,
+            is_dead: false,
+            draw,
+            timers: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            out: Vec::new(),
+            spawned: Vec::new(),
+            numbers: 0,
+        };
+        let ports = Arc::new(Mutex::new(ports));
+        let sink = Arc::new(Mutex::new(None));
+        let subscriber =
+            |sinks| Connection { ports: Arc::downgrade(&ports), sinks, sink: Arc::clone(&sink) };
+        let channels = Subscriptions::new(subscriber);
+        Host { ports, channels, sink }
+    }
+
+    fn ports(&self) -> MutexGuard<'_, Ports> {
+        lock(&self.ports)
+    }
+
+    /// Tells the world what a program was told.
+    pub(super) fn saw(&self, seen: Seen) {
+        self.ports().out.push(Out::Saw(seen));
+    }
+
+    /// Draws a number from 0 to `most`.
+    pub(super) fn draw(&self, most: u64) -> u64 {
+        self.ports().draw.between(0, most)
+    }
+
+    /// Returns the true time at which this node's clock shows so much more than now.
+    pub(super) fn true_us_in(&self, duration: Duration) -> u64 {
+        self.ports().true_us_in(duration)
+    }
+
+    /// Sets the time, and wakes what has slept until then.
+    pub(super) fn set_now(&self, now_us: u64) {
+        let mut ports = self.ports();
+        ports.now_us = now_us;
+        let later = ports.timers.split_off(&(now_us + 1, 0));
+        let due = std::mem::replace(&mut ports.timers, later);
+        drop(ports);
+        due.into_values().for_each(Waker::wake);
+    }
+
+    /// Returns when the next sleep ends.
+    pub(super) fn next_timer(&self) -> Option<u64> {
+        self.ports().timers.keys().next().map(|(at_us, _)| *at_us)
+    }
+
+    pub(super) fn take_out(&self) -> Vec<Out> {
+        std::mem::take(&mut self.ports().out)
+    }
+
+    pub(super) fn take_spawned(&self) -> Vec<Task> {
+        std::mem::take(&mut self.ports().spawned)
+    }
+
+    /// Answers a call, if it is still waited for.
+    pub(super) fn answer(&self, call: u64, answer: Answer) {
+        let mut ports = self.ports();
+        let Some(call) = ports.calls.get_mut(&call) else { return };
+        if call.answer.is_some() {
+            return;
+        }
+        call.answer = Some(answer);
+        let waker = call.waker.take();
+        drop(ports);
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Breaks the connections: whatever was asked for may have been done.
+    pub(super) fn break_connections(&self) {
+        let calls: Vec<u64> = self.ports().calls.keys().copied().collect();
+        for call in calls {
+            self.answer(call, Err(StoreError::Unknown("the connection broke".into())));
+        }
+        let sink = lock(&self.sink).take();
+        if let Some(sink) = sink {
+            sink.end();
+        }
+    }
+
+    /// Hands over what was published.
+    pub(super) fn published(&self, channel: &str, message: &str) {
+        let sink = lock(&self.sink).clone();
+        if let Some(sink) = sink {
+            sink.message(channel, message);
+        }
+    }
+
+    pub(super) fn die(&self) {
+        let mut ports = self.ports();
+        ports.is_dead = true;
+        ports.out.clear();
+    }
+}
+
+impl Ports {
+    /// What the node's clock shows.
+    fn clock(&self) -> Duration {
+        clock(self.now_us, self.ppm)
+    }
+
+    fn true_us_in(&self, duration: Duration) -> u64 {
+        let target = self.clock().saturating_add(duration);
+        let span = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX).min(1 << 45);
+        let span = i128::from(span) * 1_000_000 / i128::from(1_000_000 + self.ppm);
+        let mut at_us = self.now_us + u64::try_from(span).unwrap_or_default();
+        while clock(at_us, self.ppm) < target {
+            at_us += 1;
+        }
+        at_us
+    }
+
+    fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+}
+
+fn clock(true_us: u64, ppm: i64) -> Duration {
+    let true_us = i64::try_from(true_us).expect("a world is short");
+    // Some time after the process began, so that no clock is at zero.
+    Duration::from_micros(((1 << 40) + true_us + true_us * ppm / 1_000_000) as u64)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A sleep until a true time.
+struct Sleep {
+    ports: Arc<Mutex<Ports>>,
+    at_us: u64,
+    number: u64,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut ports = lock(&self.ports);
+        if ports.now_us >= self.at_us {
+            return Poll::Ready(());
+        }
+        ports.timers.insert((self.at_us, self.number), context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        let waker = lock(&self.ports).timers.remove(&(self.at_us, self.number));
+        drop(waker);
+    }
+}
+
+/// A call that waits for its answer. Dropped, nobody does, and it may still be carried out.
+struct Waiting {
+    ports: Arc<Mutex<Ports>>,
+    call: u64,
+}
+
+impl Future for Waiting {
+    type Output = Answer;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
+        let mut ports = lock(&self.ports);
+        let Some(call) = ports.calls.get_mut(&self.call) else { return Poll::Pending };
+        if let Some(answer) = call.answer.take() {
+            return Poll::Ready(answer);
+        }
+        call.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let call = lock(&self.ports).calls.remove(&self.call);
+        drop(call);
+    }
+}
+
+/// Sends something, of which the call is to be answered.
+fn send(ports: &Arc<Mutex<Ports>>, out: impl FnOnce(u64) -> Out) -> Waiting {
+    let mut locked = lock(ports);
+    let call = locked.number();
+    locked.calls.insert(call, Call::default());
+    if !locked.is_dead {
+        let out = out(call);
+        locked.out.push(out);
+    }
+    Waiting { ports: Arc::clone(ports), call }
+}
+
+impl Runtime for Host {
+    fn now(&self) -> Duration {
+        self.ports().clock()
+    }
+
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
+        let mut ports = self.ports();
+        let (at_us, number) = (ports.true_us_in(duration), ports.number());
+        Sleep { ports: Arc::clone(&self.ports), at_us, number }
+    }
+
+    fn random(&self) -> u64 {
+        self.ports().draw.bits()
+    }
+}
+
+impl Spawn for Host {
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut ports = self.ports();
+        if !ports.is_dead {
+            ports.spawned.push(Box::pin(task));
+        }
+    }
+}
+
+impl Store for Host {
+    async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        let request = |call| Out::Request {
+            call,
+            key: key.as_str().to_owned(),
+            command: AnyCommand::new(command.clone()),
+        };
+        let outcome = send(&self.ports, request).await?;
+        Ok(*outcome.downcast().expect("the outcome of this command"))
+    }
+}
+
+impl Notifications for Host {
+    async fn listen(&self, key: &Key, wake: Wake) -> Result<Listener, StoreError> {
+        self.channels.listen(key.as_str(), wake).await
+    }
+}
+
+/// How a life subscribes: on one connection at a time.
+struct Connection {
+    ports: Weak<Mutex<Ports>>,
+    sinks: SubscriptionSinks,
+    sink: Arc<Mutex<Option<SubscriptionSink>>>,
+}
+
+impl Subscriber for Connection {
+    fn subscribe(&self, channel: &str) -> Subscribing {
+        let Some(ports) = self.ports.upgrade() else { return Box::pin(std::future::pending()) };
+        let (sinks, sink, channel) = (self.sinks.clone(), self.sink.clone(), channel.to_owned());
+        Box::pin(async move {
+            // Whoever asks has locked the channels.
+            let is_open = lock(&sink).as_ref().is_some_and(|sink| !sink.has_ended());
+            if !is_open {
+                *lock(&sink) = Some(sinks.open());
+            }
+            let told = send(&ports, |call| Out::Subscribe { call, channel }).await;
+            told.map(drop).map_err(|error| Arc::new(error) as _)
+        })
+    }
+
+    fn unsubscribe(&self, _channel: &str) {
+        // What is published for nobody wakes nobody.
+    }
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host").finish_non_exhaustive()
+    }
+}
