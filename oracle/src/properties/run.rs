@@ -1,9 +1,9 @@
 //! Runs a property on many cases, and says how to see a failure again.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::path::Path;
 
-use proptest::strategy::{Strategy, ValueTree};
+use proptest::strategy::{NewTree, Strategy, ValueTree};
 use proptest::test_runner::{
     Config, FileFailurePersistence, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner,
 };
@@ -38,6 +38,11 @@ where
     S: Strategy,
     S::Value: Debug,
 {
+    let tree = |runner: &mut TestRunner| Input::tree(strategy, &check, runner);
+    property_of(name, cases, &Inputs(&tree));
+}
+
+fn property_of(name: &str, cases: u32, inputs: &Inputs) {
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("regressions");
     let file = kept.join(format!("{name}.txt"));
     // proptest takes a name that lives for ever; there is one per property.
@@ -58,9 +63,7 @@ where
         max_shrink_iters: asked("PROPTEST_MAX_SHRINK_ITERS", 20_000),
         ..Config::default()
     };
-    let outcome = TestRunner::new(config)
-        .run(strategy, |input| check(input).map_err(|failure| TestCaseError::fail(failure.0)));
-    match outcome {
+    match inputs.run(TestRunner::new(config)) {
         Ok(()) => {}
         Err(TestError::Fail(reason, input)) => {
             panic!("{name} does not hold: {reason}\nsmallest input: {input:#?}\nits seed {seed}")
@@ -100,9 +103,8 @@ where
     let config =
         Config { cases, failure_persistence: None, max_shrink_iters: 0, ..Config::default() };
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    TestRunner::new_with_rng(config, rng)
-        .run(strategy, |input| check(input).map_err(|failure| TestCaseError::fail(failure.0)))
-        .map_err(|error| error.to_string())
+    let tree = |runner: &mut TestRunner| Input::tree(strategy, &check, runner);
+    Inputs(&tree).run(TestRunner::new_with_rng(config, rng)).map_err(|error| error.to_string())
 }
 
 /// Checks that `shipped` passes and `mutant` fails on one of `cases` inputs, the same ones every
@@ -132,4 +134,73 @@ pub fn kills<S>(
         }
     }
     panic!("the mutant lives through {cases} cases");
+}
+
+/// The inputs of a property, whatever their type: so proptest's runner is compiled once, not for each property.
+struct Inputs<'c>(&'c dyn Fn(&mut TestRunner) -> NewTree<Inputs<'c>>);
+
+impl<'c> Inputs<'c> {
+    fn run(&self, mut runner: TestRunner) -> Result<(), TestError<Box<dyn Checked + 'c>>> {
+        runner.run(self, |input| input.check().map_err(|failure| TestCaseError::fail(failure.0)))
+    }
+}
+
+impl<'c> Strategy for Inputs<'c> {
+    type Tree = Box<dyn ValueTree<Value = Self::Value> + 'c>;
+    type Value = Box<dyn Checked + 'c>;
+
+    fn new_tree(&self, runner: &mut TestRunner) -> NewTree<Self> {
+        (self.0)(runner)
+    }
+}
+
+impl Debug for Inputs<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inputs").finish_non_exhaustive()
+    }
+}
+
+/// An input with its check.
+trait Checked: Debug {
+    fn check(self: Box<Self>) -> Check;
+}
+
+/// A value, or a tree of values, with their check.
+struct Input<'c, T, C>(T, &'c C);
+
+impl<'c, T: ValueTree<Value: 'c> + 'c, C: Fn(T::Value) -> Check> Input<'c, T, C> {
+    fn tree<S>(strategy: &S, check: &'c C, runner: &mut TestRunner) -> NewTree<Inputs<'c>>
+    where
+        S: Strategy<Tree = T>,
+    {
+        Ok(Box::new(Input(strategy.new_tree(runner)?, check)))
+    }
+}
+
+impl<'c, T: ValueTree<Value: 'c>, C: Fn(T::Value) -> Check> ValueTree for Input<'c, T, C> {
+    type Value = Box<dyn Checked + 'c>;
+
+    fn current(&self) -> Self::Value {
+        Box::new(Input(self.0.current(), self.1))
+    }
+
+    fn simplify(&mut self) -> bool {
+        self.0.simplify()
+    }
+
+    fn complicate(&mut self) -> bool {
+        self.0.complicate()
+    }
+}
+
+impl<T: Debug, C: Fn(T) -> Check> Checked for Input<'_, T, C> {
+    fn check(self: Box<Self>) -> Check {
+        (self.1)(self.0)
+    }
+}
+
+impl<T: Debug, C> Debug for Input<'_, T, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
