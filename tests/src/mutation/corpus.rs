@@ -5,6 +5,8 @@
 //! Around their calls (`around`) and in the cases (`cases`) are those that no machine makes: on
 //! damaged records and with wrong arguments, of which the scripts as they are shipped say what is right.
 
+use std::collections::BTreeSet;
+
 use lockage_core::{
     Encoded, ScriptCall, ScriptId, Stored, Timestamp, read_integer_reply, read_packed_reply,
     read_string_reply,
@@ -84,14 +86,16 @@ pub(super) struct Seen {
 }
 
 impl Corpus {
-    /// So many traces of each kind, what stands around calls of each script, and all cases; on so many threads.
+    /// Records so many traces of each kind, and what stands around calls of these scripts and all their cases; on so
+    /// many threads. What it records of a script does not depend on the others.
     ///
     /// # Panics
     /// Where the shipped scripts do not agree with the machines, or fail.
-    pub fn record(traces: u32, threads: usize) -> Self {
+    pub fn record(traces: u32, scripts: &BTreeSet<ScriptId>, threads: usize) -> Self {
         let mut traces = recording::record(traces);
         let mut further = around::steps(&traces, traces.len() / 8);
         further.extend(cases::steps());
+        further.retain(|steps| steps.iter().any(|step| step.may_run(scripts)));
         // In turns: those of one script, which stand side by side, take as long as each other.
         let record = |first: usize| -> Vec<Recorded> {
             let mut store = store();
@@ -151,6 +155,11 @@ impl Recorded {
 }
 
 impl Step {
+    fn may_run(&self, scripts: &BTreeSet<ScriptId>) -> bool {
+        let Step::Call(call) = self else { return false };
+        [Some(call.script), call.fallback].iter().flatten().any(|script| scripts.contains(script))
+    }
+
     pub(super) fn run(&self, store: &mut SimStore) -> Seen {
         let before = store.commands_run();
         let reply = match self {

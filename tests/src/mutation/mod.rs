@@ -67,15 +67,11 @@ impl Living {
 /// Returns the scripts that a mutant changes, as it has them, each with the lines that differ and those near them: a
 /// statement may have several.
 pub fn scripts(mutant: &Mutant) -> Vec<(ScriptId, String, Vec<usize>)> {
-    static FILES: LazyLock<Vec<(ScriptId, BTreeSet<&str>)>> = LazyLock::new(|| {
-        ScriptId::ALL.into_iter().map(|id| (id, lockage_lua::files_of(id))).collect()
-    });
     let (mutated, name) = (mutant.text(), mutant.part.name);
-    let made_of_it = FILES.iter().filter(|(_, files)| files.contains(name));
-    made_of_it
-        .filter_map(|(id, _)| {
-            let shipped = lockage_lua::script(*id).source();
-            let source = lockage_lua::source_with(*id, name, &mutated);
+    made_of(name)
+        .filter_map(|id| {
+            let shipped = lockage_lua::script(id).source();
+            let source = lockage_lua::source_with(id, name, &mutated);
             let (ours, others) = (shipped.lines(), source.lines());
             // Of a part that became shorter all that stands behind it differs.
             let end = ours.clone().count().min(others.clone().count());
@@ -83,9 +79,17 @@ pub fn scripts(mutant: &Mutant) -> Vec<(ScriptId, String, Vec<usize>)> {
             let differ = ours.zip(others).enumerate().filter(|(_, (one, other))| one != other);
             let differ = differ.map(|(at, _)| at + 1).chain(is_shorter.then_some(end));
             let near = differ.flat_map(|line| line.saturating_sub(3)..=line + 3).collect();
-            (source != shipped).then_some((*id, source, near))
+            (source != shipped).then_some((id, source, near))
         })
         .collect()
+}
+
+/// Returns the scripts that are made of this file.
+pub fn made_of(name: &str) -> impl Iterator<Item = ScriptId> {
+    static FILES: LazyLock<Vec<(ScriptId, BTreeSet<&str>)>> = LazyLock::new(|| {
+        ScriptId::ALL.into_iter().map(|id| (id, lockage_lua::files_of(id))).collect()
+    });
+    FILES.iter().filter(move |(_, files)| files.contains(name)).map(|(id, _)| *id)
 }
 
 /// The mutants of these that no trace tells from the scripts, found on so many threads.
