@@ -68,6 +68,8 @@ mod open;
 mod pools;
 mod pubsub;
 
+use std::time::Duration;
+
 use lockage_redis::{
     Connections, Health, Link, LinkError, LuaStore, Pipeline, REPLY, Reply, Request, ServerAddress,
 };
@@ -260,7 +262,13 @@ impl Link for Connection {
         match self {
             Connection::Server(connection) => query(request, connection.clone()).await,
             #[cfg(feature = "cluster")]
-            Connection::Cluster(connection) => cluster::send(connection, request).await,
+            Connection::Cluster(_) if request.is_asking() => {
+                // `ASKING` holds for the next command on its connection, so both go in one piece.
+                let both = [Request::new("ASKING"), request.clone()];
+                Ok(self.send_all(&both, Duration::ZERO).await?.pop().unwrap_or(Reply::Other))
+            }
+            #[cfg(feature = "cluster")]
+            Connection::Cluster(connection) => query(request, connection.clone()).await,
         }
     }
 }
@@ -269,19 +277,30 @@ impl Pipeline for Connection {
     async fn send_all(
         &self,
         requests: &[Request<'_>],
-        wait: std::time::Duration,
+        wait: Duration,
     ) -> Result<Vec<Reply>, LinkError> {
         in_runtime()?;
-        match self {
+        let mut all = redis::Pipeline::with_capacity(requests.len());
+        requests.iter().for_each(|request| _ = all.add_command(command(request)));
+        let values = match self {
             Connection::Server(connection) => {
                 let mut connection = connection.clone();
                 connection.set_response_timeout(wait + REPLY);
-                let all = pipeline(requests);
-                read_all(connection.req_packed_commands(&all, 0, requests.len()).await)
+                connection.req_packed_commands(&all, 0, requests.len()).await
             }
             #[cfg(feature = "cluster")]
-            Connection::Cluster(connection) => cluster::send_all(connection, requests).await,
-        }
+            Connection::Cluster(connection) => {
+                let mut connection = connection.clone();
+                match requests.iter().find(|request| request.is_asking()) {
+                    Some(asking) => {
+                        let node = cluster::node(asking);
+                        connection.route_pipeline(all, 0, requests.len(), node).await
+                    }
+                    None => connection.req_packed_commands(&all, 0, requests.len()).await,
+                }
+            }
+        };
+        Ok(read(values.map(Value::Array))?.into_list())
     }
 }
 
@@ -298,12 +317,6 @@ pub fn command(request: &Request<'_>) -> Cmd {
     command
 }
 
-pub(crate) fn pipeline(requests: &[Request<'_>]) -> redis::Pipeline {
-    let mut pipeline = redis::Pipeline::with_capacity(requests.len());
-    requests.iter().for_each(|request| _ = pipeline.add_command(command(request)));
-    pipeline
-}
-
 /// Reads a result of the client.
 ///
 /// # Errors
@@ -314,14 +327,6 @@ pub fn read(result: RedisResult<Value>) -> Result<Reply, LinkError> {
         Err(error) if is_reply(&error) => Ok(error_reply(&error)),
         Err(error) => Err(failure(error)),
     }
-}
-
-pub(crate) fn read_all(result: RedisResult<Vec<Value>>) -> Result<Vec<Reply>, LinkError> {
-    Ok(match read(result.map(Value::Array))? {
-        Reply::List(replies) => replies,
-        // An error in place of all.
-        error => vec![error],
-    })
 }
 
 fn reply(value: Value) -> Reply {

@@ -186,6 +186,14 @@ impl Reply {
         integers.ok_or(ReplyError::Unexpected)
     }
 
+    /// Returns the replies to several requests, or the one error in place of all.
+    pub fn into_list(self) -> Vec<Reply> {
+        match self {
+            Reply::List(replies) => replies,
+            error => vec![error],
+        }
+    }
+
     /// Returns the error that stands in the place of one key's reply to a batch: a list of its text.
     pub(crate) fn error_of_one(&self) -> Option<ErrorReply> {
         let Reply::List(list) = self else { return None };

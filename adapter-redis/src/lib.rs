@@ -9,10 +9,12 @@
 //! | a connection or a pool | [`Link`] | `LuaStore::new(link)`: a [`Store`](lockage::Store) |
 //! | a way to connect | [`Link`] of one connection | [`Connections`], which reconnects |
 //! | pipelines | [`Pipeline`] | [`Replicated`](lockage::store::Replicated) over [`Connections`] |
+//! | blocking calls only | [`BlockingConnection`] | `BlockingStore` over [`BlockingConnections`] |
 //! | push messages | [`PubSub`] | [`Notifications`](lockage::notifications::Notifications) by [`subscriptions`] |
 
 mod address;
 mod batch;
+mod blocking;
 mod call;
 mod connections;
 mod link;
@@ -23,8 +25,11 @@ mod store;
 mod subscriptions;
 mod sync;
 
+#[cfg(feature = "address")]
+pub use address::Address;
 pub use address::{ADDRESSES, check_scheme};
 pub use batch::BatchCall;
+pub use blocking::{BlockingConnection, BlockingConnections};
 pub use call::{Call, ErrorReply, Reply};
 pub use connections::Connections;
 #[cfg(feature = "tokio")]

@@ -1,0 +1,86 @@
+//! Connections of a client that blocks.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::call::Reply;
+use crate::link::{Health, Link, LinkError, Request};
+use crate::pool::IdlePool;
+
+/// The longest that a client is asked to wait: to some, no time limit is another thing than a long one.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+
+/// A connection for one call at a time, which blocks its thread.
+pub trait BlockingConnection: Send {
+    /// Sends the request as [`Link::send`] does, and waits for its reply for so long.
+    ///
+    /// # Errors
+    /// As [`Link::send`].
+    fn send(&mut self, request: &Request<'_>, patience: Duration) -> Result<Reply, LinkError>;
+}
+
+/// A link whose futures block the thread and are then ready, for
+/// [`LuaStore::call_blocking`](crate::LuaStore::call_blocking).
+///
+/// It has as many connections as there are calls at one time, keeps them, and drops those that failed or did not answer
+/// in time. Clones share them.
+#[derive(Clone)]
+pub struct BlockingConnections(Arc<Inner>);
+
+struct Inner {
+    connect: Box<Connect>,
+    idle: IdlePool<Box<dyn BlockingConnection>>,
+    is_cluster: bool,
+    server: Option<String>,
+}
+
+/// Connects within so long.
+type Connect = dyn Fn(Duration) -> Result<Box<dyn BlockingConnection>, LinkError> + Send + Sync;
+
+impl BlockingConnections {
+    /// Returns connections that `connect` makes within so long: to a server, whose address is told in errors where it is
+    /// known, or to all nodes of a cluster.
+    pub fn new<C: BlockingConnection + 'static>(
+        connect: impl Fn(Duration) -> Result<C, LinkError> + Send + Sync + 'static,
+        server: Option<String>,
+        is_cluster: bool,
+    ) -> Self {
+        let connect = move |patience| Ok(Box::new(connect(patience)?) as _);
+        let (connect, idle) = (Box::new(connect), IdlePool::default());
+        BlockingConnections(Arc::new(Inner { connect, idle, is_cluster, server }))
+    }
+}
+
+impl Link for BlockingConnections {
+    async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
+        // It waits for as long as the request's caller.
+        let left = || request.left().unwrap_or(LONGEST).min(LONGEST);
+        let connection = self.0.idle.take().map_or_else(|| (self.0.connect)(left()), Ok);
+        let mut connection = connection.map_err(LinkError::before_sending)?;
+        let result = connection.send(request, left());
+        let health = match &result {
+            // A client that blocks learns who has the slot when it connects.
+            Ok(Reply::Error(error)) if error.code() == "MOVED" => Health::Lost,
+            result => Health::of(result),
+        };
+        self.0.idle.give(connection, health);
+        result
+    }
+
+    fn is_cluster(&self) -> bool {
+        self.0.is_cluster
+    }
+
+    fn server(&self) -> Option<String> {
+        self.0.server.clone()
+    }
+}
+
+impl fmt::Debug for BlockingConnections {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { idle, is_cluster, server, .. } = &*self.0;
+        let mut debug = f.debug_struct("BlockingConnections");
+        debug.field("server", server).field("is_cluster", is_cluster).field("idle", idle).finish()
+    }
+}
