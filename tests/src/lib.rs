@@ -1,7 +1,6 @@
 //! The tests of lockage on every store and server: the harness that starts servers and breaks them, clocks, contended
 //! locks, and mutants of the scripts.
 
-pub mod blocking;
 pub mod clocks;
 pub mod contention;
 pub mod faults;

@@ -74,13 +74,19 @@ impl<S: BlockingStore> BlockingLimiter<S> {
     /// Creates a limiter of one limit, with the prefix `lockage`. Its calls take at most `timeout`: see
     /// [`RetryStore`]. Limiters with one prefix share their keys: see [`Limiter::new`].
     pub fn new(store: S, limit: Limit, timeout: Duration) -> Self {
-        BlockingLimiter(Limiter::new(RetryStore::new(Blocking(store), Thread, timeout), limit))
+        BlockingLimiter(Limiter::new(
+            RetryStore::new(Blocking::new(store, Duration::MAX), Thread, timeout),
+            limit,
+        ))
     }
 
     /// Creates a limiter of stored limits, with the prefix `lockage`. Its calls take at most `timeout`: see
     /// [`RetryStore`]. Limiters with one prefix share their keys: see [`Limiter::new`].
     pub fn stored(store: S, limits: StoredLimits, timeout: Duration) -> Self {
-        BlockingLimiter(Limiter::stored(RetryStore::new(Blocking(store), Thread, timeout), limits))
+        BlockingLimiter(Limiter::stored(
+            RetryStore::new(Blocking::new(store, Duration::MAX), Thread, timeout),
+            limits,
+        ))
     }
 
     /// Returns this limiter under another limit: see [`Limiter::under`].

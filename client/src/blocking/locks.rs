@@ -107,7 +107,8 @@ impl<S: BlockingStore + 'static> BlockingLocks<S> {
     /// # Errors
     /// [`ConfigError`], as of [`Locks::new`].
     pub fn new(store: S, lease: Duration, timeout: Duration) -> Result<Self, ConfigError> {
-        Locks::new(RetryStore::new(Blocking(store), Thread, timeout), lease).map(BlockingLocks)
+        Locks::new(RetryStore::new(Blocking::new(store, Duration::MAX), Thread, timeout), lease)
+            .map(BlockingLocks)
     }
 
     /// Sets what [`Locks::with_prefix`] sets.

@@ -21,21 +21,35 @@ pub use once::{BlockingCached, BlockingRunOnce};
 
 use crate::error::StoreError;
 use crate::key::Key;
+#[cfg(feature = "test-util")]
+use crate::notifications::{Listener, Notifications, Wake};
 use crate::runtime::{Runtime, Spawn};
 use crate::store::{BlockingStore, Store};
 
 pub(crate) use pollster::block_on;
 
-/// A blocking store as one whose futures are ready when asked.
+/// A blocking store as one whose futures are ready when asked: they block the caller.
 #[derive(Clone, Debug)]
-struct Blocking<S>(S);
+#[cfg_attr(not(feature = "test-util"), expect(unreachable_pub))]
+pub struct Blocking<S> {
+    store: S,
+    patience: Duration,
+}
+
+impl<S> Blocking<S> {
+    /// Wraps a store. Calls without a time of their own wait for `patience`.
+    #[cfg_attr(not(feature = "test-util"), expect(unreachable_pub))]
+    pub fn new(store: S, patience: Duration) -> Self {
+        Blocking { store, patience }
+    }
+}
 
 impl<S: BlockingStore> Store for Blocking<S> {
     async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
     where
         C: Command<Outcome: Send> + Sync,
     {
-        self.0.execute(key, command, Duration::MAX)
+        self.store.execute(key, command, self.patience)
     }
 
     async fn execute_within<C>(
@@ -47,7 +61,15 @@ impl<S: BlockingStore> Store for Blocking<S> {
     where
         C: Command<Outcome: Send> + Sync,
     {
-        self.0.execute(key, command, patience)
+        self.store.execute(key, command, patience)
+    }
+}
+
+/// Nothing that blocks listens.
+#[cfg(feature = "test-util")]
+impl<S: BlockingStore> Notifications for Blocking<S> {
+    async fn listen(&self, _key: &Key, _wake: Wake) -> Result<Listener, StoreError> {
+        Err(StoreError::NotDone("a blocking store does not listen".into()))
     }
 }
 

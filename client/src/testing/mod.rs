@@ -9,6 +9,7 @@
 //! | what waits or is renewed | `TokioClock` (with the feature `tokio`), in tokio's paused time |
 //! | a lost lock | [`lose`] |
 //! | a store that is away | [`FailingStore`] |
+//! | a blocking store where an asynchronous one is asked for | `Blocking` (not on WebAssembly) |
 
 mod failing_store;
 #[cfg(feature = "tokio")]
@@ -18,6 +19,8 @@ use std::time::Duration;
 
 use lockage_core::lock::{Answer, Lock};
 
+#[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
+pub use crate::blocking::Blocking;
 pub use failing_store::{FailingStore, Fate};
 pub use lockage_core::ManualClock;
 #[cfg(feature = "tokio")]

@@ -100,8 +100,10 @@ mod redis_rs {
 
 /// For callers that block: each has a connection of its own, which is made anew after a redirection.
 mod redis_rs_blocking {
+    use std::time::Duration;
+
+    use lockage::testing::Blocking;
     use lockage_redis_rs::BlockingRedisStore;
-    use lockage_tests::blocking::Blocking;
     use redis::cluster::ClusterClientBuilder;
 
     use super::*;
@@ -113,7 +115,8 @@ mod redis_rs_blocking {
 
         fn store(cluster: &Cluster) -> impl Store + Clone + 'static {
             let builder = ClusterClientBuilder::new(cluster.urls());
-            Blocking::new(BlockingRedisStore::cluster(builder).unwrap())
+            let store = BlockingRedisStore::cluster(builder).unwrap();
+            Blocking::new(store, Duration::from_secs(5))
         }
     }
 

@@ -164,8 +164,10 @@ mod redis_rs {
 }
 
 mod redis_rs_sync {
+    use std::time::Duration;
+
+    use lockage::testing::Blocking;
     use lockage_redis_rs::BlockingRedisStore;
-    use lockage_tests::blocking::Blocking;
 
     use super::*;
 
@@ -175,7 +177,8 @@ mod redis_rs_sync {
         const NAME: &'static str = "redis-rs, sync";
 
         fn store(url: String) -> impl Store + Clone + 'static {
-            Blocking::new(BlockingRedisStore::new(redis::Client::open(url).unwrap()))
+            let store = BlockingRedisStore::new(redis::Client::open(url).unwrap());
+            Blocking::new(store, Duration::from_secs(5))
         }
     }
 

@@ -8,11 +8,11 @@ use std::time::Duration;
 use ::fred::types::config::Config;
 use lockage::notifications::Notifications;
 use lockage::store::{Clock, Timestamp};
+use lockage::testing::Blocking;
 use lockage_core::ManualClock;
 use lockage_fred::FredStore;
 use lockage_redis_rs::{BlockingRedisStore, RedisStore};
 use lockage_suite::START_US;
-use lockage_tests::blocking::Blocking;
 use lockage_tests::server::{Cluster, Sentinels, Server};
 use redis::Client;
 use redis::cluster::ClusterClientBuilder;
@@ -69,25 +69,29 @@ async fn redis_rs_sentinel() {
     run("sentinel", |clock| store.with_clock(clock, SKEW)).await;
 }
 
+fn blocking(store: BlockingRedisStore) -> Blocking<BlockingRedisStore> {
+    Blocking::new(store, Duration::from_secs(5))
+}
+
 #[test]
 fn redis_rs_sync() {
     let server = Server::start();
     let store = BlockingRedisStore::new(redis(&server));
-    pollster::block_on(run("sync", |clock| Blocking::new(store.with_clock(clock, SKEW))));
+    pollster::block_on(run("sync", |clock| blocking(store.with_clock(clock, SKEW))));
 }
 
 #[test]
 fn redis_rs_sync_sentinel() {
     let all = Sentinels::start();
     let store = BlockingRedisStore::sentinel(sentinel_client(&all));
-    pollster::block_on(run("sync sentinel", |clock| Blocking::new(store.with_clock(clock, SKEW))));
+    pollster::block_on(run("sync sentinel", |clock| blocking(store.with_clock(clock, SKEW))));
 }
 
 #[test]
 fn redis_rs_sync_cluster() {
     let all = Cluster::start();
     let store = BlockingRedisStore::open(&cluster(&all)).unwrap();
-    pollster::block_on(run("sync cluster", |clock| Blocking::new(store.with_clock(clock, SKEW))));
+    pollster::block_on(run("sync cluster", |clock| blocking(store.with_clock(clock, SKEW))));
 }
 
 #[tokio::test]
