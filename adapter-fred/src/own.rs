@@ -74,6 +74,11 @@ impl Link for Reconnecting {
     fn server(&self) -> Option<String> {
         Some(address(&self.config))
     }
+
+    async fn close(&self) {
+        self.shared.end();
+        self.exclusive.end();
+    }
 }
 
 impl Acknowledging for Reconnecting {

@@ -75,6 +75,10 @@ impl Link for BlockingConnections {
     fn server(&self) -> Option<String> {
         self.0.server.clone()
     }
+
+    async fn close(&self) {
+        self.0.idle.end();
+    }
 }
 
 impl fmt::Debug for BlockingConnections {

@@ -66,6 +66,11 @@ impl<C: Link + Clone + 'static> Link for Connections<C> {
     fn server(&self) -> Option<String> {
         self.server.get()
     }
+
+    async fn close(&self) {
+        self.shared.end();
+        self.exclusive.end();
+    }
 }
 
 impl<C: Pipeline + Clone + 'static> Acknowledging for Connections<C> {

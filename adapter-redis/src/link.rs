@@ -45,6 +45,12 @@ pub trait Link: Send + Sync {
     fn server(&self) -> Option<String> {
         None
     }
+
+    /// Ends the connections that the link has made by itself, each after the requests that are under way on it, and makes
+    /// no more.
+    fn close(&self) -> impl Future<Output = ()> + Send {
+        async {}
+    }
 }
 
 impl<L: Link> Link for Arc<L> {
@@ -62,6 +68,10 @@ impl<L: Link> Link for Arc<L> {
 
     fn server(&self) -> Option<String> {
         (**self).server()
+    }
+
+    async fn close(&self) {
+        (**self).close().await;
     }
 }
 

@@ -8,41 +8,51 @@ use std::sync::Arc;
 use crate::link::{Health, Link, LinkError, Pipeline, Request};
 use crate::reconnecting::Reconnecting;
 use crate::replicated::{Acknowledged, ReplicaWait, read};
+use crate::store::CLOSED;
 use crate::sync::{Mutex, MutexGuard, lock};
 
-/// Connections that no call uses at present.
-pub struct IdlePool<C>(Mutex<Vec<C>>);
+/// Connections that no call uses at present; none once they have ended.
+pub struct IdlePool<C>(Mutex<Option<Vec<C>>>);
 
 impl<C> IdlePool<C> {
     /// Takes the one that was used last.
     pub fn take(&self) -> Option<C> {
-        self.all().pop()
+        self.all().as_mut()?.pop()
     }
 
     /// Keeps a connection that is good, drops one that is in doubt, and with one that is lost all others:
     /// they are likely to lead nowhere as well.
     pub fn give(&self, connection: C, health: Health) {
-        match health {
-            Health::Good => self.all().push(connection),
-            Health::Doubtful => {}
-            Health::Lost => self.all().clear(),
+        match (&mut *self.all(), health) {
+            (Some(all), Health::Good) => all.push(connection),
+            (Some(all), Health::Lost) => all.clear(),
+            _ => {}
         }
     }
 
-    fn all(&self) -> MutexGuard<'_, Vec<C>> {
+    /// Ends all, and keeps none from now on.
+    pub fn end(&self) {
+        drop(self.all().take());
+    }
+
+    fn has_ended(&self) -> bool {
+        self.all().is_none()
+    }
+
+    fn all(&self) -> MutexGuard<'_, Option<Vec<C>>> {
         lock(&self.0)
     }
 }
 
 impl<C> Default for IdlePool<C> {
     fn default() -> Self {
-        IdlePool(Mutex::new(Vec::new()))
+        IdlePool(Mutex::new(Some(Vec::new())))
     }
 }
 
 impl<C> fmt::Debug for IdlePool<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("IdlePool").field(&self.all().len()).finish()
+        f.debug_tuple("IdlePool").field(&self.all().as_ref().map_or(0, Vec::len)).finish()
     }
 }
 
@@ -68,9 +78,17 @@ impl<C: Link + Clone + 'static> ConnectionPool<C> {
         T: Send,
         F: Future<Output = (T, Health)> + Send,
     {
+        if self.idle.has_ended() {
+            return Err(LinkError::refused(CLOSED));
+        }
         let connection = self.idle.take().unwrap_or_else(|| (self.another)());
         let taken = Taken { idle: &self.idle, connection };
         taken.connection.with(call).await
+    }
+
+    /// Ends all connections, each after the call that uses it, and makes no more: later calls are refused.
+    pub fn end(&self) {
+        self.idle.end();
     }
 }
 
@@ -138,6 +156,11 @@ impl<N: Clone + Eq + Hash, C: Link + Clone + 'static> NodePools<N, C> {
             ConnectionPool::new(move || Reconnecting::new(connect.clone()))
         });
         pool.clone()
+    }
+
+    /// Ends the connections of all nodes, as [`ConnectionPool::end`] does.
+    pub fn end(&self) {
+        lock(&self.0).values().for_each(ConnectionPool::end);
     }
 }
 

@@ -9,6 +9,7 @@ use futures_util::future::{BoxFuture, Shared};
 
 use crate::call::Reply;
 use crate::link::{Health, Link, LinkError, Request};
+use crate::store::CLOSED;
 use crate::sync::{Mutex, MutexGuard, lock};
 
 /// After so many doubts, and no sooner than so long after it was made, a connection is replaced.
@@ -37,6 +38,8 @@ struct State<C> {
     next: Option<Attempt<C>>,
     doubts: u32,
     since: Instant,
+    /// The current one is the error that says so, for good.
+    is_closed: bool,
 }
 
 /// One connection, from the attempt to make it on.
@@ -122,7 +125,7 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
 
     fn judge(&self, attempt: &Attempt<C>, health: Health) {
         let mut state = self.state();
-        if health == Health::Good || !state.current.ptr_eq(attempt) {
+        if health == Health::Good || state.is_closed || !state.current.ptr_eq(attempt) {
             return;
         }
         // Of a connection to several nodes a part may be lost, but not all, once it was made.
@@ -143,6 +146,12 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
 
     fn make(&self) -> Attempt<C> {
         (self.inner.make)().shared()
+    }
+
+    /// Ends the connection once nothing uses it any more, and makes no more: later uses are refused.
+    pub fn end(&self) {
+        let closed = std::future::ready(Err(LinkError::refused(CLOSED))).boxed();
+        *self.state() = State { is_closed: true, ..State::of(closed.shared()) };
     }
 }
 
@@ -165,11 +174,15 @@ impl<C: Link + Clone + 'static> Link for Reconnecting<C> {
     fn is_cluster(&self) -> bool {
         self.in_background
     }
+
+    async fn close(&self) {
+        self.end();
+    }
 }
 
 impl<C> State<C> {
     fn of(current: Attempt<C>) -> Self {
-        State { current, next: None, doubts: 0, since: Instant::now() }
+        State { current, next: None, doubts: 0, since: Instant::now(), is_closed: false }
     }
 }
 
@@ -225,6 +238,22 @@ mod tests {
             (made, Health::Lost)
         }));
         assert_eq!((other.unwrap(), used(&reconnecting, Health::Good)), (1, 2));
+    }
+
+    #[test]
+    fn one_that_is_ended_is_refused_and_not_made_again() {
+        let reconnecting = counted();
+        let during = pollster::block_on(reconnecting.with(async |made| {
+            reconnecting.end();
+            (made, Health::Lost)
+        }));
+        assert_eq!(during.unwrap(), 1);
+        for _ in 0..2 {
+            let use_it = async |made: u32| (made, Health::Good);
+            let error = pollster::block_on(reconnecting.with(use_it)).unwrap_err();
+            assert_eq!(error.to_string(), CLOSED);
+            assert!(!error.was_sent());
+        }
     }
 
     #[test]

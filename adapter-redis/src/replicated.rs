@@ -46,6 +46,7 @@ impl<L: Acknowledging> Replicated for LuaStore<L> {
         let mut call = Call::new(command, self.time.read());
         loop {
             let request = call.request(key.as_str());
+            self.check_open()?;
             let sent = self.link.send_acknowledged(&request, wait).await;
             let (reply, acknowledged) = sent.map_err(|error| self.named(error))?;
             if !call.goes_on_after(&reply, self.link.is_cluster()) {

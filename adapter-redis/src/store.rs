@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
@@ -15,7 +16,7 @@ use lockage_lua::NEEDS_SLOW_PATH;
 
 use crate::batch::BatchCall;
 use crate::call::{Call, Reply, outcome};
-use crate::link::{Link, LinkError};
+use crate::link::{Link, LinkError, Request};
 
 /// Records on a Redis or Valkey server, or on a cluster of them, that a [`Link`] leads to.
 #[derive(Clone, Debug)]
@@ -23,12 +24,13 @@ pub struct LuaStore<L> {
     pub(crate) link: L,
     pub(crate) time: TimeSource,
     subscriptions: Option<Subscriptions>,
+    is_closed: Arc<AtomicBool>,
 }
 
 impl<L> LuaStore<L> {
     /// Returns a store through this link. The server's clock decides.
     pub fn new(link: L) -> Self {
-        LuaStore { link, time: TimeSource::SERVER, subscriptions: None }
+        LuaStore { link, time: TimeSource::SERVER, subscriptions: None, is_closed: Arc::default() }
     }
 
     /// Lets the caller's clock decide instead of the server's: see [`TimeSource::caller`].
@@ -85,8 +87,7 @@ impl<L: Link> LuaStore<L> {
             if let Some(cut) = call.cut() {
                 return Ok(Err(cut));
             }
-            let sent = self.link.send(&call.request(key.as_str()).by(deadline)).await;
-            let reply = sent.map_err(|error| self.named(error))?;
+            let reply = self.send(&call.request(key.as_str()).by(deadline)).await?;
             if !call.goes_on_after(&reply, self.link.is_cluster()) {
                 return call.outcome(&reply).map(Ok);
             }
@@ -108,6 +109,34 @@ impl<L: Link> LuaStore<L> {
         call.now_or_never().expect("a link that blocks is always ready")
     }
 
+    /// Closes this store and all its clones. Its own connections end, each after the calls that are under way on it,
+    /// and so does what listens. A connection of the application's own stays as it is.
+    ///
+    /// Later calls are [`StoreError::NotDone`], and so are new listeners.
+    pub async fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        self.link.close().await;
+        self.subscriptions.iter().for_each(Subscriptions::close);
+    }
+
+    /// Closes this store as [`LuaStore::close`] does, through a link whose futures are always ready.
+    pub fn close_blocking(&self) {
+        // Invariant: as of a call.
+        self.close().now_or_never().expect("a link that blocks is always ready");
+    }
+
+    pub(crate) fn check_open(&self) -> Result<(), StoreError> {
+        match self.is_closed.load(Ordering::Acquire) {
+            true => Err(self.named(LinkError::refused(CLOSED))),
+            false => Ok(()),
+        }
+    }
+
+    async fn send(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
+        self.check_open()?;
+        self.link.send(request).await.map_err(|error| self.named(error))
+    }
+
     /// Returns this error, with the address of the server.
     pub(crate) fn named(&self, error: LinkError) -> StoreError {
         error.at(self.link.server()).into()
@@ -121,7 +150,7 @@ impl<L: Link> LuaStore<L> {
     ) -> Result<Reply, StoreError> {
         loop {
             let request = batch.request(keys.iter().copied()).by(deadline);
-            let reply = self.link.send(&request).await.map_err(|error| self.named(error))?;
+            let reply = self.send(&request).await?;
             if !batch.goes_on_after(&reply) {
                 return Ok(reply);
             }
@@ -238,6 +267,7 @@ impl<L: Link> Store for LuaStore<L> {
 
 impl<L: Link> Notifications for LuaStore<L> {
     async fn listen(&self, key: &Key, wake: Wake) -> Result<Listener, StoreError> {
+        self.check_open()?;
         let Some(subscriptions) = &self.subscriptions else {
             return Err(StoreError::NotDone(NO_SUBSCRIPTIONS.into()));
         };
@@ -247,6 +277,8 @@ impl<L: Link> Notifications for LuaStore<L> {
         })
     }
 }
+
+pub(crate) const CLOSED: &str = "the store is closed";
 
 const NO_SUBSCRIPTIONS: &str =
     "a store on a connection of your own is told by what to listen: see its methods `listening...`";
@@ -316,6 +348,15 @@ macro_rules! delegate_store {
     (blocking $store:ident) => {
         $crate::delegate_store!(@clock $store);
 
+        impl $store {
+            /// Closes this store and all its clones. Its connections end, each after the call that uses it.
+            ///
+            /// Later calls are [`StoreError::NotDone`](::lockage::StoreError::NotDone).
+            pub fn close(&self) {
+                self.0.close_blocking();
+            }
+        }
+
         impl ::lockage::store::BlockingStore for $store {
             fn execute<C: ::lockage::store::Command>(
                 &self,
@@ -329,6 +370,16 @@ macro_rules! delegate_store {
     };
     ($store:ident) => {
         $crate::delegate_store!(@clock $store<L>);
+
+        impl<L: $crate::Link> $store<L> {
+            /// Closes this store and all its clones. Its own connections end, each after the calls that are under
+            /// way on it, and so does what listens. A connection of the application's own stays as it is.
+            ///
+            /// Later calls are [`StoreError::NotDone`](::lockage::StoreError::NotDone), and so are new listeners.
+            pub async fn close(&self) {
+                self.0.close().await;
+            }
+        }
 
         impl<L: $crate::Link> ::lockage::Store for $store<L> {
             async fn execute<C>(

@@ -137,6 +137,10 @@ impl<P: PubSub> Subscriber for Listening<P> {
             connected.unsubscribe(channel);
         }
     }
+
+    fn close(&self) {
+        self.0.end();
+    }
 }
 
 /// Futures that nobody waits for, to end subscriptions with: each is polled when it is added, and whenever

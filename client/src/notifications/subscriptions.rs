@@ -25,6 +25,9 @@ pub trait Subscriber: Send + Sync + 'static {
     /// Ends a subscription, if there is one, without waiting: before any later call subscribes to
     /// the channel. It may be called anywhere, also where there is no runtime.
     fn unsubscribe(&self, channel: &str);
+
+    /// Ends the connection, and makes no more: later attempts to subscribe fail.
+    fn close(&self) {}
 }
 
 /// An attempt to subscribe.
@@ -72,6 +75,13 @@ impl Subscriptions {
             result.map_err(|error| StoreError::NotDone(Box::new(error)))?;
         }
         Ok(listener)
+    }
+
+    /// Ends the subscriber's connection for good. Who listens has to look from time to time then.
+    pub fn close(&self) {
+        self.0.subscriber.close();
+        let sink = self.0.state().sink.take();
+        sink.iter().for_each(SubscriptionSink::end);
     }
 
     /// Something was published to this channel: for who listens by this name, or without one for whoever does.

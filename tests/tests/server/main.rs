@@ -2,6 +2,7 @@
 
 mod addresses;
 mod both_clients;
+mod closing;
 mod cluster_faults;
 mod coalescing;
 mod faults;
