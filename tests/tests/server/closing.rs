@@ -81,3 +81,17 @@ async fn redis_rs_sync_leaves_nothing_behind() {
     is_left(&server).await;
     is_closed(execute());
 }
+
+#[tokio::test]
+async fn a_connection_of_ones_own_stays_open() {
+    let server = Server::start();
+    let client = redis::Client::open(server.url()).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let store = RedisStore::new(connection.clone());
+    let key = Key::new("closing", "id").unwrap();
+    let acquire = Acquire::new(limit!("fixed-window 9/h"), 1).unwrap();
+    assert!(store.execute(&key, &acquire).await.unwrap().is_allowed());
+    store.close().await;
+    is_closed(store.execute(&key, &acquire).await);
+    redis::cmd("PING").exec_async(&mut connection).await.unwrap();
+}
