@@ -5,7 +5,10 @@ use std::time::Duration;
 use lockage::store::RecordError;
 use lockage::{Limit, Limiter, lock};
 use lockage_core::lock::{HoldId, Lock, OwnerId};
-use lockage_core::{Acquire, Command, ManualClock, Peek, Reset, Timestamp};
+use lockage_core::{
+    Acquire, Command, ManualClock, Peek, Reset, StoredLimit, StoredLimitOutcome, Timestamp,
+    WithStoredLimit,
+};
 
 use super::*;
 use crate::shards::Rules;
@@ -62,6 +65,23 @@ fn d9_purge_drops_all_that_is_due_and_nothing_else() {
     clock.advance(Duration::from_secs(3600));
     store.purge();
     assert!(store.is_empty());
+}
+
+/// D9: what was used under another limit does not keep a default away once it is over.
+#[test]
+fn d9_a_record_that_is_over_is_none_for_the_next_call() {
+    let (store, clock) = store();
+    let limit = limit("fixed-window 5/s");
+    let acquire = Acquire::new(limit, 1).unwrap();
+    let or_default = WithStoredLimit::or_under(&acquire, StoredLimit::new(limit));
+    for (seconds, is_done) in [(0, false), (10, true)] {
+        clock.advance(Duration::from_secs(seconds));
+        if !is_done {
+            assert!(self::acquire(&store, "key", limit));
+        }
+        let outcome = store.run("key", &or_default).unwrap();
+        assert_eq!(matches!(outcome, StoredLimitOutcome::Done { .. }), is_done, "{outcome:?}");
+    }
 }
 
 /// A key that was used again after it was queued keeps its record.
