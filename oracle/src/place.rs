@@ -20,6 +20,25 @@ pub trait Place {
     /// Returns unused keys that share one clock. Keys from an earlier call may be gone.
     fn keys<const N: usize>(&self, time: Time) -> [Self::Key<'_>; N];
 
+    /// Whether its keys are seen through a store's seam: see [`Model::behind_a_seam`].
+    fn is_behind_a_seam(&self) -> bool {
+        false
+    }
+
+    /// Returns the machines over an unused key that expires as one of this place, and shows as much.
+    fn model(&self, time: Time) -> Model {
+        match self.is_behind_a_seam() {
+            true => Model::behind_a_seam(),
+            false => Model::new(time),
+        }
+    }
+
+    /// Returns the seed that the cases of properties are drawn from, all the same each time; none of them is kept then.
+    /// Without one they are drawn by chance, and those that fail are kept and tried first.
+    fn seed(&self) -> Option<u64> {
+        None
+    }
+
     /// Of how many cases of a property one runs here by default: of many where a call is a round trip.
     fn one_case_in(&self) -> u32 {
         1

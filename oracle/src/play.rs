@@ -63,6 +63,12 @@ enum Move {
 }
 
 impl<A: Debug> Trace<A> {
+    /// The same steps, of which none moves the clock back.
+    #[must_use]
+    pub fn forward(self) -> Self {
+        Trace { backwards: false, ..self }
+    }
+
     /// Tells each operation, its time, and what it comes to in the reference.
     ///
     /// # Errors

@@ -4,11 +4,11 @@ use std::any::Any;
 use std::collections::BTreeMap;
 
 use lockage_core::{
-    Adjusted, Command, Record, RequestId, ScriptId, Stored, StoredLimitOutcome, Timestamp,
+    Adjusted, Command, Record, RequestId, Reset, ScriptId, Stored, StoredLimitOutcome, Timestamp,
 };
 
 use super::Time;
-use crate::key::{Held, Holds, Key, Slot};
+use crate::key::{Held, Holds, Key, Slot, time};
 
 /// A fresh key. It is alive while the store's millisecond is not after the one that was set by the
 /// latest write, and gone for good at the first access after that.
@@ -21,18 +21,36 @@ pub struct Model {
     beside: Option<u128>,
     /// The last millisecond at which each of those is alive.
     beside_expire_ms: BTreeMap<u128, u64>,
+    /// The latest time, in microseconds, where the clock only goes on.
+    only_on: Option<u64>,
 }
 
 impl Model {
     /// A key that was never used.
     pub fn new(time: Time) -> Self {
-        let (slot, beside, beside_expire_ms) = Default::default();
-        Model { time, slot, expire_ms: 0, beside, beside_expire_ms }
+        let (slot, beside, beside_expire_ms, only_on) = Default::default();
+        Model { time, slot, expire_ms: 0, beside, beside_expire_ms, only_on }
+    }
+
+    /// A key that was never used, as it is seen through a store's seam: what it holds is hidden. Its clock only goes
+    /// on, as otherwise the moment at which a store drops an expired record could be seen.
+    pub fn behind_a_seam() -> Self {
+        Model { only_on: Some(0), ..Model::new(Time::Store) }
+    }
+
+    /// Hides from this outcome whether a reset found a record: a store may still have one that it may forget.
+    pub fn hide<C: Command>(command: &C, mut outcome: C::Outcome) -> C::Outcome {
+        let is_reset = (command as &dyn Any).is::<Reset>();
+        if let (true, Some(existed)) = (is_reset, (&mut outcome as &mut dyn Any).downcast_mut()) {
+            *existed = false;
+        }
+        outcome
     }
 }
 
 impl Key for Model {
     fn execute<C: Command>(&mut self, command: &C, now: Timestamp) -> Result<C::Outcome, String> {
+        let now = only_on(&mut self.only_on, now);
         let store_ms = self.time.store_us(now.as_micros()) / 1000;
         if store_ms > self.expire_ms {
             self.slot.forget();
@@ -58,7 +76,10 @@ impl Key for Model {
             let expire_ms = store_ms + self.ttl_ms(record.forget_at().as_micros(), now);
             self.beside_expire_ms.insert(id, expire_ms);
         }
-        outcome
+        match self.only_on {
+            Some(_) => outcome.map(|outcome| Model::hide(command, outcome)),
+            None => outcome,
+        }
     }
 
     fn forget(&mut self) {
@@ -113,6 +134,13 @@ impl Model {
             _ => blocks,
         }
     }
+}
+
+/// Returns this time, or the latest one where the clock only goes on and that is later.
+fn only_on(latest_us: &mut Option<u64>, now: Timestamp) -> Timestamp {
+    let Some(latest_us) = latest_us else { return now };
+    *latest_us = now.as_micros().max(*latest_us);
+    time(*latest_us)
 }
 
 /// Whether it was done: not where it was refused, nor where a block was for its clock.
@@ -170,10 +198,16 @@ pub fn is_fast_path(script: ScriptId) -> bool {
 
 impl Holds for Model {
     fn held(&mut self) -> Held {
+        if self.only_on.is_some() {
+            return None;
+        }
         self.slot.0.as_ref().map(|record| (record.stored(), self.expire_ms))
     }
 
     fn held_beside(&mut self) -> Held {
+        if self.only_on.is_some() {
+            return None;
+        }
         let id = self.beside?;
         let record = self.slot.1.get(&id)?.as_ref()?;
         Some((record.stored(), self.beside_expire_ms[&id]))

@@ -34,7 +34,7 @@ pub use requests::{
     d11_a_denied_id_is_a_new_attempt, d11_after_k_others_an_id_is_new, d11_after_r_an_id_is_new,
     d11_repeats_change_nothing, d11_without_an_id_a_retry_costs_itself,
 };
-pub(crate) use run::cases_on;
+pub(crate) use run::property_on;
 pub use run::{cases, each, kills, property, try_out};
 pub use time::{
     d6_refill_composes, d9_a_forgettable_key_is_fresh, d9_memory_is_bounded,

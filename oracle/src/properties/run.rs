@@ -17,11 +17,6 @@ pub fn cases(default: u32) -> u32 {
     asked("PROPTEST_CASES", default)
 }
 
-/// How many cases to run on this place: `$PROPTEST_CASES`, or else its share of `default`.
-pub(crate) fn cases_on(place: &impl Place, default: u32) -> u32 {
-    cases(default / place.one_case_in())
-}
-
 fn asked(variable: &str, default: u32) -> u32 {
     let asked = std::env::var(variable).ok();
     asked
@@ -56,17 +51,47 @@ fn property_of(name: &str, cases: u32, inputs: &Inputs) {
             (FileFailurePersistence::Off, format!("is not kept: there is no {}", kept.display()))
         }
     };
-    let config = Config {
-        cases,
-        failure_persistence: Some(Box::new(persistence)),
-        // Filters are few, and a slow shrink of a long trace is worth its wait.
-        max_shrink_iters: asked("PROPTEST_MAX_SHRINK_ITERS", 20_000),
-        ..Config::default()
-    };
-    match inputs.run(TestRunner::new(config)) {
+    let failure_persistence = Some(Box::new(persistence) as _);
+    let runner = TestRunner::new(Config { failure_persistence, ..config(cases) });
+    run(name, runner, inputs, &format!("its seed {seed}"));
+}
+
+/// Checks the property `name` on this place, on its share of `cases`, or on `$PROPTEST_CASES`.
+///
+/// # Panics
+/// As [`property`].
+pub(crate) fn property_on<S>(
+    place: &impl Place,
+    name: &str,
+    cases: u32,
+    strategy: &S,
+    check: impl Fn(S::Value) -> Check,
+) where
+    S: Strategy,
+    S::Value: Debug,
+{
+    let cases = self::cases(cases / place.one_case_in());
+    let Some(seed) = place.seed() else { return property(name, cases, strategy, check) };
+    let config = Config { failure_persistence: None, ..config(cases) };
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let runner = TestRunner::new_with_rng(config, rng);
+    let tree = |runner: &mut TestRunner| Input::tree(strategy, &check, runner);
+    run(name, runner, &Inputs(&tree), "the next run tries the same inputs");
+}
+
+fn config(cases: u32) -> Config {
+    // Filters are few, and a slow shrink of a long trace is worth its wait.
+    let max_shrink_iters = asked("PROPTEST_MAX_SHRINK_ITERS", 20_000);
+    Config { cases, max_shrink_iters, ..Config::default() }
+}
+
+fn run(name: &str, runner: TestRunner, inputs: &Inputs, again: &str) {
+    match inputs.run(runner) {
         Ok(()) => {}
         Err(TestError::Fail(reason, input)) => {
-            panic!("{name} does not hold: {reason}\nsmallest input: {input:#?}\nits seed {seed}")
+            panic!("{name} does not hold: {reason}\nsmallest input: {input:#?}\n{again}")
         }
         Err(TestError::Abort(reason)) => panic!("{name} could not be checked: {reason}"),
     }

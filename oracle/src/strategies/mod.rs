@@ -187,6 +187,15 @@ impl Trace {
         Trace { limits, start_us, earliest_us: start_us, steps: steps.to_vec() }
     }
 
+    /// The same steps, of which none moves the clock back.
+    #[must_use]
+    pub fn forward(mut self) -> Self {
+        for step in &mut self.steps {
+            step.moved = step.moved.forward();
+        }
+        self
+    }
+
     /// Whether it is ever under a calendar.
     fn has_calendar(&self) -> bool {
         let under = |step: &Step| matches!(&step.ask, Ask::Under(limits) if limits.has_calendar());
@@ -243,14 +252,7 @@ pub fn forward_trace(shape: impl Into<Shape>, max_steps: usize) -> BoxedStrategy
 
 /// Traces of which the clock never steps back.
 pub fn forward(traces: impl Strategy<Value = Trace> + 'static) -> BoxedStrategy<Trace> {
-    traces
-        .prop_map(|mut trace| {
-            for step in &mut trace.steps {
-                step.moved = step.moved.forward();
-            }
-            trace
-        })
-        .boxed()
+    traces.prop_map(Trace::forward).boxed()
 }
 
 /// Some steps to continue a trace with.

@@ -11,9 +11,9 @@ use lockage_core::semaphore::{self, PermitId, Semaphore};
 use proptest::prelude::*;
 
 use crate::key::{Holds, Key};
-use crate::place::{Model, Place, Time};
+use crate::place::{Place, Time};
 use crate::play::{self, Reference, Trace};
-use crate::properties::{cases_on, property};
+use crate::properties::property_on;
 use crate::{fenced, latch, lock};
 
 /// Cases of each machine when nothing is asked for.
@@ -25,10 +25,10 @@ const STEPS: usize = 40;
 const HOUR: Duration = Duration::from_secs(3600);
 
 pub fn the_lock_is_one_machine_in_three_places(place: &impl Place) {
-    let input = (lock::trace(24, true), Time::any(5_000));
-    property("three_way_lock", cases_on(place, 300), &input, |(trace, time)| {
+    let input = (lock::trace(24, !place.is_behind_a_seam()), Time::any(5_000));
+    property_on(place, "three_way_lock", 300, &input, |(trace, time)| {
         let mut on_place = lock::OnKey(place.key(time));
-        lock::equality::equals_the_model(&mut lock::OnKey(Model::new(time)), &mut on_place, &trace)
+        lock::equality::equals_the_model(&mut lock::OnKey(place.model(time)), &mut on_place, &trace)
     });
 }
 
@@ -47,14 +47,14 @@ pub fn the_latch_is_one_machine_in_three_places(place: &impl Place) {
 }
 
 pub fn fenced_values_are_the_same_in_three_places(place: &impl Place) {
-    property("three_way_fenced", cases_on(place, 1_000), &fenced::trace(), |trace| {
-        let mut model = Model::new(Time::Store);
+    property_on(place, "three_way_fenced", 1_000, &fenced::trace(), |trace| {
+        let mut model = place.model(Time::Store);
         fenced::equals_the_model(&mut model, &mut place.key(Time::Store), &trace)
     });
 }
 
 pub fn a_semaphore_of_the_most_permits_is_the_same_in_three_places(place: &impl Place) {
-    let (mut model, mut key) = (Model::new(Time::Store), place.key(Time::Store));
+    let (mut model, mut key) = (place.model(Time::Store), place.key(Time::Store));
     let semaphore = Semaphore::new(400, HOUR, HOUR).unwrap();
     let acquire = |id| semaphore.acquire(PermitId::from_u128(id), 2, Timestamp::MAX).unwrap();
     for id in 0..201 {
@@ -75,7 +75,7 @@ pub fn a_semaphore_of_the_most_permits_is_the_same_in_three_places(place: &impl 
 }
 
 pub fn as_many_readers_as_fit_are_the_same_in_three_places(place: &impl Place) {
-    let (mut model, mut key) = (Model::new(Time::Store), place.key(Time::Store));
+    let (mut model, mut key) = (place.model(Time::Store), place.key(Time::Store));
     let lock = RwLock::new(HOUR, HOUR).unwrap();
     let mut last = None;
     for number in 0..65 + 8 {
@@ -102,8 +102,9 @@ fn one_machine<R: Reference>(
     name: &str,
     traces: impl Strategy<Value = Trace<R::Ask>>,
 ) {
-    property(name, cases_on(place, DEFAULT_CASES), &(traces, Time::any(5)), |(trace, time)| {
-        play::equals_the_model::<R>(&mut Model::new(time), &mut place.key(time), &trace)
+    property_on(place, name, DEFAULT_CASES, &(traces, Time::any(5)), |(trace, time)| {
+        let trace = if place.is_behind_a_seam() { trace.forward() } else { trace };
+        play::equals_the_model::<R>(&mut place.model(time), &mut place.key(time), &trace)
     });
 }
 
