@@ -1,25 +1,15 @@
-//! The suite: scenarios that every store of lockage passes, through the API that users call.
-//!
-//! Runs on any store, with a clock that the suite sets:
-//!
-//! ```
-//! use std::sync::Arc;
-//!
-//! use lockage_core::{ManualClock, Timestamp};
-//! use lockage_memory::MemoryStore;
-//! use lockage_suite::{Bench, START_US};
-//!
-//! let at = |now_us| Timestamp::from_micros(now_us).expect("in range");
-//! let clock = Arc::new(ManualClock::starting_at(at(START_US)));
-//! let store = MemoryStore::with_clock(Arc::clone(&clock));
-//! let set_us = |now_us| clock.set(at(now_us));
-//! pollster::block_on(Bench { name: "mine", store, set_us: &set_us }.run());
-//! ```
+#![doc = include_str!("../README.md")]
 
 mod adjustments;
+mod faults;
+#[cfg(feature = "laws")]
+mod laws;
 mod leases;
 mod limiters;
 mod locks;
+mod own_clock;
+pub mod ports;
+mod proxy;
 mod refusals;
 mod reservations;
 mod stored;
@@ -28,6 +18,10 @@ mod turns;
 use std::time::Duration;
 
 use lockage::{Limit, Limiter, Store};
+
+pub use faults::{FaultInjector, Faults};
+pub use own_clock::OwnClock;
+pub use proxy::Proxy;
 
 /// When every scenario begins, in microseconds since the epoch: the start of an hour in 2025.
 pub const START_US: u64 = 1_763_697_600_000_000;

@@ -1,10 +1,10 @@
-//! Ports that stay free for whoever was given them.
+//! Ports that stay free for the server or the proxy that was given one, also while it is down.
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The bus of a cluster's node, as every server has it by default.
-pub(super) const BUS_OFFSET: u16 = 10_000;
+/// The bus of a cluster's node is so many ports above its own by default.
+pub const BUS_OFFSET: u16 = 10_000;
 
 /// How many ports are tried when other programs keep taking them first.
 const ATTEMPTS: u32 = 50;
@@ -14,13 +14,12 @@ const ATTEMPTS: u32 = 50;
 const FIRST: u32 = 10_000;
 const COUNT: u32 = 12_000;
 
-/// What `start` makes of a port of 127.0.0.1; it answers `None` when another program took the port
-/// first, and is then given another.
+/// Returns what `start` makes of a free port of 127.0.0.1, whose [`BUS_OFFSET`] is free too. It returns `None` where
+/// another program took the port first, and is then given another.
 ///
 /// # Panics
-///
-/// When there is none.
-pub(super) fn on_free_port<T>(mut start: impl FnMut(u16) -> Option<T>) -> T {
+/// Where there is none.
+pub fn on_free_port<T>(mut start: impl FnMut(u16) -> Option<T>) -> T {
     (0..ATTEMPTS)
         .find_map(|_| Some(next()).filter(|port| is_free(*port)).and_then(&mut start))
         .unwrap_or_else(|| panic!("no free TCP port on 127.0.0.1 after {ATTEMPTS} attempts"))

@@ -1,19 +1,26 @@
 //! A proxy between clients and one server that loses replies, cuts connections, is late, or is not
 //! there, when a test says so.
 
-use std::collections::{BTreeMap, VecDeque};
+mod connection;
+mod resp;
+
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::ports::on_free_port;
-use super::resp::{command_name, frame_length, is_push, push_name};
-use super::until;
+use crate::ports::on_free_port;
+use connection::Connection;
 
-/// A TCP proxy on a free port of 127.0.0.1, gone with its connections when the guard drops.
+/// How long the port may be taken by connections that were closed.
+const DEADLINE: Duration = Duration::from_secs(40);
+
+/// A TCP proxy between any client and a Redis or Valkey server of this machine, without TLS.
+///
+/// It has a free port of 127.0.0.1. The port and its connections are gone when the guard drops.
 ///
 /// Faults apply to existing and new connections alike. Those about scripts count EVALSHA and EVAL,
 /// and so also an EVALSHA of a script that the server does not know. Replication passes untouched,
@@ -90,6 +97,28 @@ impl Proxy {
         self.shared.state().to_cut_before_waits = n;
     }
 
+    /// Replies this error, such as `OOM command not allowed`, in place of forwarding the script, for the next `n` scripts.
+    pub fn reply_error(&self, n: u64, error: &str) {
+        let mut state = self.shared.state();
+        (state.to_refuse, state.refusal) = (n, format!("-{error}\r\n"));
+    }
+
+    /// Makes the server forget all scripts, as a restart does.
+    ///
+    /// # Panics
+    /// Where the server is not there, or refuses it.
+    pub fn flush_scripts(&self) {
+        const OK: &[u8; 5] = b"+OK\r\n";
+        let flush = || {
+            let mut server = self.shared.to_server()?;
+            server.write_all(b"SCRIPT FLUSH\r\n")?;
+            let mut reply = [0; OK.len()];
+            server.read_exact(&mut reply).map(|()| reply)
+        };
+        let reply = flush().expect("the server answers");
+        assert_eq!(&reply, OK, "{:?}", String::from_utf8_lossy(&reply));
+    }
+
     /// Delivers each reply this much later, and up to twice as late when replies come faster.
     pub fn delay_replies(&self, delay: Duration) {
         self.shared.state().delay = delay;
@@ -106,9 +135,7 @@ impl Proxy {
             self.close(&mut acceptor);
             self.disconnect();
         } else if acceptor.is_none() {
-            let listener = until("the proxy has its port again", || {
-                TcpListener::bind(("127.0.0.1", self.port)).map_err(|error| error.to_string())
-            });
+            let listener = self.listen_again();
             self.shared.state().closed = false;
             *acceptor = Some(self.shared.accept(listener));
         }
@@ -138,6 +165,17 @@ impl Proxy {
     pub fn disconnect(&self) {
         let open = self.shared.state().open();
         open.iter().filter(|connection| !connection.replicates()).for_each(|it| it.close());
+    }
+
+    fn listen_again(&self) -> TcpListener {
+        let began = Instant::now();
+        loop {
+            match TcpListener::bind(("127.0.0.1", self.port)) {
+                Ok(listener) => return listener,
+                Err(error) => assert!(began.elapsed() < DEADLINE, "the proxy's port: {error}"),
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     fn close(&self, acceptor: &mut Option<JoinHandle<()>>) {
@@ -175,6 +213,9 @@ struct State {
     to_cut_after: u64,
     to_cut_before: u64,
     to_cut_before_waits: u64,
+    to_refuse: u64,
+    /// The error that they get.
+    refusal: String,
     swallowed: u64,
     commands: BTreeMap<String, u64>,
     connections: Vec<Weak<Connection>>,
@@ -192,12 +233,16 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn to_server(&self) -> std::io::Result<TcpStream> {
+        TcpStream::connect(("127.0.0.1", self.target_port.load(Ordering::SeqCst)))
+    }
+
     fn accept(self: &Arc<Self>, listener: TcpListener) -> JoinHandle<()> {
         let shared = Arc::clone(self);
         std::thread::spawn(move || {
             for client in listener.incoming() {
                 // An error here is a client that went away at once, or a server that is down.
-                let connection = client.and_then(|client| shared.connect(client));
+                let connection = client.and_then(|client| Connection::to_server(&shared, client));
                 let mut state = shared.state();
                 if state.closed {
                     return;
@@ -210,221 +255,5 @@ impl Shared {
                 }
             }
         })
-    }
-
-    fn connect(self: &Arc<Self>, client: TcpStream) -> std::io::Result<Arc<Connection>> {
-        let target_port = self.target_port.load(Ordering::SeqCst);
-        let server = TcpStream::connect(("127.0.0.1", target_port))?;
-        client.set_nodelay(true)?;
-        server.set_nodelay(true)?;
-        let (shared, awaited) = (Arc::clone(self), Mutex::default());
-        let [silent, replicates, subscribed] = [(); 3].map(|()| AtomicBool::new(false));
-        Ok(Arc::new(Connection { client, server, shared, awaited, silent, replicates, subscribed }))
-    }
-}
-
-/// A client's connection, and the one to the server that belongs to it.
-#[derive(Debug)]
-struct Connection {
-    client: TcpStream,
-    server: TcpStream,
-    shared: Arc<Shared>,
-    /// What was forwarded and is not answered yet.
-    awaited: Mutex<VecDeque<Request>>,
-    /// A reply is missing, or a request is: what follows would be taken for it.
-    silent: AtomicBool,
-    /// It carries replication in place of requests and replies.
-    replicates: AtomicBool,
-    /// It has a channel.
-    subscribed: AtomicBool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Request {
-    Script,
-    ScriptToCut,
-    Other,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Pass,
-    PassAsLast,
-    Lose,
-    Cut,
-}
-
-impl Connection {
-    fn run(self: Arc<Self>) {
-        let replies = Arc::clone(&self);
-        std::thread::spawn(move || replies.pass_replies());
-        std::thread::spawn(move || self.pass_requests());
-    }
-
-    fn pass_requests(&self) {
-        for request in Frames::new(&self.client, &self.replicates) {
-            let fate = self.fate_of_request(&request);
-            if fate == Fate::Cut {
-                break;
-            }
-            if fate != Fate::Lose && (&self.server).write_all(&request).is_err() {
-                break;
-            }
-            if fate == Fate::PassAsLast {
-                // The reply to it closes the connection.
-                return;
-            }
-        }
-        self.close();
-    }
-
-    fn pass_replies(&self) {
-        let mut frames = Frames::new(&self.server, &self.replicates);
-        while let Some(reply) = frames.next() {
-            let delay = self.shared.state().delay;
-            if !self.replicates() {
-                std::thread::sleep((frames.read_at + delay).duration_since(Instant::now()));
-            }
-            let fate = self.fate_of_reply(&reply);
-            if fate == Fate::Cut {
-                break;
-            }
-            let reply = self.as_valkey(&reply);
-            if fate == Fate::Pass && (&self.client).write_all(reply).is_err() {
-                break;
-            }
-        }
-        self.close();
-    }
-
-    fn fate_of_request(&self, request: &[u8]) -> Fate {
-        if self.replicates() {
-            return Fate::Pass;
-        }
-        let mut state = self.shared.state();
-        if state.black_hole {
-            self.silent.store(true, Ordering::SeqCst);
-            return Fate::Lose;
-        }
-        let name = command_name(request);
-        let is_script = matches!(name.as_str(), "EVALSHA" | "EVAL");
-        if is_script && spend(&mut state.to_cut_before) {
-            return Fate::Cut;
-        }
-        if name == "WAIT" && spend(&mut state.to_cut_before_waits) {
-            return Fate::Cut;
-        }
-        let is_last = is_script && spend(&mut state.to_cut_after);
-        // Before the server can answer it.
-        match name.as_str() {
-            "PSYNC" | "SYNC" => self.replicates.store(true, Ordering::SeqCst),
-            // They are answered by pushes, or in RESP2 by any number of messages.
-            "SUBSCRIBE" | "PSUBSCRIBE" | "SSUBSCRIBE" => {}
-            "UNSUBSCRIBE" | "PUNSUBSCRIBE" | "SUNSUBSCRIBE" => {}
-            _ => self.awaited().push_back(match (is_script, is_last) {
-                (_, true) => Request::ScriptToCut,
-                (true, false) => Request::Script,
-                (false, false) => Request::Other,
-            }),
-        }
-        *state.commands.entry(name).or_default() += 1;
-        if is_last { Fate::PassAsLast } else { Fate::Pass }
-    }
-
-    fn fate_of_reply(&self, reply: &[u8]) -> Fate {
-        if self.replicates() {
-            return Fate::Pass;
-        }
-        let mut state = self.shared.state();
-        let request = match is_push(reply) {
-            true => None,
-            false => self.awaited().pop_front(),
-        };
-        if request == Some(Request::ScriptToCut) {
-            return Fate::Cut;
-        }
-        if state.black_hole {
-            self.silent.store(true, Ordering::SeqCst);
-        }
-        if request == Some(Request::Script) && !state.black_hole {
-            let swallow = spend(&mut state.to_swallow) || self.silent();
-            state.swallowed += u64::from(swallow);
-            self.silent.fetch_or(swallow, Ordering::SeqCst);
-        }
-        if self.silent() { Fate::Lose } else { Fate::Pass }
-    }
-
-    /// Returns what Valkey replies in place of this. One channel at a time is enough here.
-    fn as_valkey<'r>(&self, reply: &'r [u8]) -> &'r [u8] {
-        match push_name(reply) {
-            Some(b"ssubscribe") => self.subscribed.store(true, Ordering::SeqCst),
-            Some(b"sunsubscribe") => {
-                let had_one = self.subscribed.swap(false, Ordering::SeqCst);
-                if !had_one && self.shared.state().refuses_unsubscriptions {
-                    return b"-NOSUB 'SUNSUBSCRIBE' command executed not in subscribed mode\r\n";
-                }
-            }
-            _ => {}
-        }
-        reply
-    }
-
-    fn awaited(&self) -> MutexGuard<'_, VecDeque<Request>> {
-        self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn silent(&self) -> bool {
-        self.silent.load(Ordering::SeqCst)
-    }
-
-    fn replicates(&self) -> bool {
-        self.replicates.load(Ordering::SeqCst)
-    }
-
-    /// Ends both directions; what was closed before is closed already.
-    fn close(&self) {
-        let _ = self.client.shutdown(Shutdown::Both);
-        let _ = self.server.shutdown(Shutdown::Both);
-    }
-}
-
-/// Takes one of what is left.
-fn spend(left: &mut u64) -> bool {
-    let some = *left > 0;
-    *left -= u64::from(some);
-    some
-}
-
-/// Requests or replies one by one, and from when `raw` is set bytes as they come.
-struct Frames<'c> {
-    stream: &'c TcpStream,
-    raw: &'c AtomicBool,
-    read: Vec<u8>,
-    read_at: Instant,
-}
-
-impl<'c> Frames<'c> {
-    fn new(stream: &'c TcpStream, raw: &'c AtomicBool) -> Self {
-        Self { stream, raw, read: Vec::new(), read_at: Instant::now() }
-    }
-}
-
-impl Iterator for Frames<'_> {
-    type Item = Vec<u8>;
-
-    fn next(&mut self) -> Option<Vec<u8>> {
-        let mut chunk = [0; 16 * 1024];
-        loop {
-            let length = match self.raw.load(Ordering::SeqCst) {
-                true => Some(self.read.len()).filter(|length| *length > 0),
-                false => frame_length(&self.read),
-            };
-            if let Some(length) = length {
-                return Some(self.read.drain(..length).collect());
-            }
-            let count = self.stream.read(&mut chunk).ok().filter(|count| *count > 0)?;
-            self.read.extend_from_slice(&chunk[..count]);
-            self.read_at = Instant::now();
-        }
     }
 }

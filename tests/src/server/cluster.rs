@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use redis::{Connection, FromRedisValue, RedisResult};
 
-use super::ports::{BUS_OFFSET, on_free_port};
 use super::topology::{Node, roles};
 use super::{Proxy, Server, Setup, until};
+use lockage_suite::ports::{BUS_OFFSET, on_free_port};
 
 const MASTERS: usize = 3;
 const SLOTS: usize = 16_384;

@@ -14,10 +14,7 @@
 
 mod clock;
 mod cluster;
-mod ports;
 mod program;
-mod proxy;
-mod resp;
 mod sentinels;
 mod topology;
 
@@ -28,14 +25,15 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use lockage_suite::ports;
 use redis::{Client, Connection};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 pub use clock::VirtualClock;
 pub use cluster::Cluster;
+pub use lockage_suite::Proxy;
 pub use program::{major_version, program};
-pub use proxy::Proxy;
 pub use sentinels::Sentinels;
 
 /// How long anything may take that is waited for.
