@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use lockage::{Key, Limiter, Store};
 
-use super::{blocking, during, during_within, one_by_one};
-use crate::load::{LONG_TIMEOUT, ROOMY, TIMEOUT, Told, limiter, patient_limiter};
-use crate::server::Cluster;
+use super::{blocking, during, during_within};
+use crate::load::{LONG_TIMEOUT, ROOMY, Shared, TIMEOUT, Told, call, limiter, patient_limiter};
+use crate::server::{Cluster, Proxy};
 
 const ID: &str = "id";
 
@@ -121,6 +121,31 @@ pub async fn behind_faulty_proxies<S: Store + Clone + 'static>(
     // The question for what was used, at the end, is one more.
     assert!(executions <= calls + 1, "{executions} executions of {calls} calls");
     assert!(tally.count(Told::Unknown) > 0 && swallowed >= 15, "the faults were there: {tally}");
+}
+
+/// At most once, one call after another, so that no call's fate hides another's: each is executed,
+/// and its answer lost or its connection cut in place of it. `executions` counts on the server.
+async fn one_by_one<S>(
+    name: &str,
+    limiter: &Shared<S>,
+    id: &str,
+    proxy: &Proxy,
+    executions: impl Fn() -> u64,
+) where
+    S: Store + Clone + 'static,
+{
+    // Not the key of the account, but of the same slot.
+    let limiter = limiter.clone().with_prefix("one-by-one").expect("a plain prefix");
+    assert_eq!(call(&limiter, id).await.told, Told::Admitted, "{name}");
+    for lose in [Proxy::swallow_replies, Proxy::cut_after_request] {
+        for _ in 0..4 {
+            let before = blocking(&executions);
+            lose(proxy, 1);
+            let told = call(&limiter, id).await.told;
+            let executed = blocking(&executions) - before;
+            assert_eq!((told, executed), (Told::Unknown, 1), "{name}");
+        }
+    }
 }
 
 /// A master stops answering without a word, and a replica takes its place.

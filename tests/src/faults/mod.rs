@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use lockage::Store;
 
 use crate::load::{Load, Shared, TIMEOUT, Tally, Told, call, used};
-use crate::server::Proxy;
 
 /// The longest that any client may take to admit again, by itself, after a fault has ended.
 pub const RECOVERY: Duration = Duration::from_secs(5);
@@ -64,31 +63,6 @@ where
     println!("{name}: {tally}; {used} charged; admits {} ms after", recovered.as_millis());
     tally.check(used, lost, timeout);
     tally
-}
-
-/// At most once, one call after another, so that no call's fate hides another's: each is executed,
-/// and its answer lost or its connection cut in place of it. `executions` counts on the server.
-async fn one_by_one<S>(
-    name: &str,
-    limiter: &Shared<S>,
-    id: &str,
-    proxy: &Proxy,
-    executions: impl Fn() -> u64,
-) where
-    S: Store + Clone + 'static,
-{
-    // Not the key of the account, but of the same slot.
-    let limiter = limiter.clone().with_prefix("one-by-one").expect("a plain prefix");
-    assert_eq!(call(&limiter, id).await.told, Told::Admitted, "{name}");
-    for lose in [Proxy::swallow_replies, Proxy::cut_after_request] {
-        for _ in 0..4 {
-            let before = blocking(&executions);
-            lose(proxy, 1);
-            let told = call(&limiter, id).await.told;
-            let executed = blocking(&executions) - before;
-            assert_eq!((told, executed), (Told::Unknown, 1), "{name}");
-        }
-    }
 }
 
 /// Runs what blocks, such as the harness, without keeping callers from going on.

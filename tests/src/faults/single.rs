@@ -4,11 +4,8 @@ use std::time::Duration;
 
 use lockage::Store;
 
-use super::{blocking, during, during_within, one_by_one};
-use crate::load::{
-    LONG_TIMEOUT, Load, ROOMY, TIMEOUT, Told, call, limiter, limiter_of, patient_limiter, used,
-    within,
-};
+use super::{blocking, during, during_within};
+use crate::load::{LONG_TIMEOUT, Load, TIMEOUT, Told, limiter, limiter_of, patient_limiter};
 use crate::server::{Proxy, Server};
 
 const ID: &str = "id";
@@ -129,7 +126,6 @@ pub async fn behind_a_faulty_proxy<S: Store + Clone + 'static>(
     store: S,
 ) {
     let limiter = limiter(store);
-    one_by_one(name, &limiter, ID, proxy, || server.executions()).await;
     let executions = server.executions();
     let tally = during(name, &limiter, ID, async || {
         for _ in 0..3 {
@@ -162,30 +158,6 @@ pub async fn behind_a_faulty_proxy<S: Store + Clone + 'static>(
     // The question for what was used, at the end, is one more.
     assert!(executions <= calls + 1, "{executions} executions of {calls} calls");
     assert!(tally.count(Told::Unknown) > 0 && swallowed >= 15, "the faults were there: {tally}");
-}
-
-/// D11: the same with request ids. Every call gets its answer in the end, and is charged once.
-pub async fn behind_a_faulty_proxy_with_request_ids<S: Store + Clone + 'static>(
-    name: &str,
-    proxy: &Proxy,
-    store: S,
-) {
-    // More than a call takes in which a connection is found to be silent and another one is made.
-    let limiter = within(store, ROOMY, TIMEOUT * 6);
-    let limiter = limiter.with_idempotency(Duration::from_secs(60)).expect("60 s");
-    let mut told = vec![call(&limiter, ID).await.told];
-    for _ in 0..3 {
-        // The connection goes silent, and is replaced after a few attempts: not more than once a second.
-        tokio::time::sleep(Duration::from_millis(1100)).await;
-        proxy.swallow_replies(1);
-        told.push(call(&limiter, ID).await.told);
-        proxy.cut_after_request(1);
-        told.push(call(&limiter, ID).await.told);
-        proxy.cut_before_request(1);
-        told.push(call(&limiter, ID).await.told);
-    }
-    assert_eq!(told, [Told::Admitted; 10], "{name}");
-    assert_eq!(used(&limiter, ID).await, 10, "{name}");
 }
 
 /// E1: however a server fails, with its keys kept it never admits more than the limit.

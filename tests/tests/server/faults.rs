@@ -60,13 +60,6 @@ async fn behind_a_faulty_proxy<C: Client>() {
     single::behind_a_faulty_proxy(&name::<C>("proxy"), &server, &proxy, store).await;
 }
 
-async fn behind_a_faulty_proxy_with_request_ids<C: Client>() {
-    let server = Server::start();
-    let proxy = Proxy::start(server.port());
-    let store = C::store(proxy.url());
-    single::behind_a_faulty_proxy_with_request_ids(&name::<C>("ids"), &proxy, store).await;
-}
-
 async fn moved_behind_its_address<C: Client>() {
     let servers = [Server::start(), Server::start()];
     let proxy = Proxy::start(servers[0].port());
@@ -143,11 +136,6 @@ mod redis_rs {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn is_behind_a_faulty_proxy_with_request_ids() {
-        behind_a_faulty_proxy_with_request_ids::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn is_moved_behind_its_address() {
         moved_behind_its_address::<This>().await;
     }
@@ -198,12 +186,6 @@ mod redis_rs_sync {
     #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
     async fn is_behind_a_faulty_proxy() {
         behind_a_faulty_proxy::<This>().await;
-    }
-
-    /// Each caller blocks a thread.
-    #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
-    async fn is_behind_a_faulty_proxy_with_request_ids() {
-        behind_a_faulty_proxy_with_request_ids::<This>().await;
     }
 
     /// Each caller blocks a thread.
@@ -279,11 +261,6 @@ mod fred {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn is_behind_a_faulty_proxy() {
         behind_a_faulty_proxy::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn is_behind_a_faulty_proxy_with_request_ids() {
-        behind_a_faulty_proxy_with_request_ids::<This>().await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

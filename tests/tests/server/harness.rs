@@ -117,6 +117,32 @@ fn a_proxy_cuts_so_many_connections_after_a_script_or_before_it() {
 }
 
 #[test]
+fn a_proxy_replies_so_many_errors_in_place_of_scripts() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    proxy.reply_error(2, "OOM full");
+    let mut connection = connect(&proxy.url());
+    for _ in 0..2 {
+        let error = increment(&mut connection).unwrap_err();
+        assert_eq!((error.code(), server.executions()), (Some("OOM"), 0), "{error:?}");
+    }
+    assert_eq!(increment(&mut connection).unwrap(), 1);
+}
+
+#[test]
+fn a_proxy_makes_the_server_forget_scripts() {
+    let server = Server::start();
+    let mut connection = server.connection();
+    increment(&mut connection).unwrap();
+    let digest = digest(&mut connection);
+    Proxy::start(server.port()).flush_scripts();
+    assert!(
+        evalsha(&mut connection, &digest).unwrap_err().kind()
+            == ErrorKind::Server(ServerErrorKind::NoScript)
+    );
+}
+
+#[test]
 fn a_proxy_refuses_delays_and_loses_everything_while_it_is_told_to() {
     let server = Server::start();
     let proxy = Proxy::start(server.port());

@@ -5,6 +5,7 @@ mod both_clients;
 mod closing;
 mod cluster_faults;
 mod coalescing;
+mod conformance;
 mod faults;
 mod fred;
 mod harness;

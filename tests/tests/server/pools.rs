@@ -11,13 +11,13 @@ use lockage_tests::server::{Server, VirtualClock};
 
 use crate::stores;
 
-fn deadpool(server: &Server) -> Pool {
-    let pool = Config::from_url(server.url()).builder().unwrap();
+pub(super) fn deadpool(url: &str) -> Pool {
+    let pool = Config::from_url(url).builder().unwrap();
     pool.max_size(4).runtime(Runtime::Tokio1).build().unwrap()
 }
 
-async fn bb8(server: &Server) -> bb8::Pool<redis::Client> {
-    let client = redis::Client::open(server.url()).unwrap();
+pub(super) async fn bb8(url: &str) -> bb8::Pool<redis::Client> {
+    let client = redis::Client::open(url).unwrap();
     bb8::Pool::builder().max_size(4).build(client).await.unwrap()
 }
 
@@ -25,20 +25,20 @@ async fn bb8(server: &Server) -> bb8::Pool<redis::Client> {
 async fn the_suite_passes_on_a_pool_of_deadpool() {
     let clock = VirtualClock::new(START_US);
     let Some(server) = Server::with_clock(&clock) else { return };
-    stores::run("deadpool", RedisStore::new(deadpool(&server)), &|now| clock.set(now)).await;
+    stores::run("deadpool", RedisStore::new(deadpool(&server.url())), &|now| clock.set(now)).await;
 }
 
 #[tokio::test]
 async fn the_suite_passes_on_a_pool_of_bb8() {
     let clock = VirtualClock::new(START_US);
     let Some(server) = Server::with_clock(&clock) else { return };
-    stores::run("bb8", RedisStore::new(bb8(&server).await), &|now| clock.set(now)).await;
+    stores::run("bb8", RedisStore::new(bb8(&server.url()).await), &|now| clock.set(now)).await;
 }
 
 #[tokio::test]
 async fn a_small_pool_serves_many_tasks_and_locks() {
     let server = Server::start();
-    let store = RedisStore::new(deadpool(&server));
+    let store = RedisStore::new(deadpool(&server.url()));
     let limiter = Limiter::new(store.clone(), limit!("fixed-window 5/min"));
     let tasks: Vec<_> = (0..50)
         .map(|_| {
@@ -65,7 +65,7 @@ async fn a_small_pool_serves_many_tasks_and_locks() {
 #[tokio::test]
 async fn a_pool_without_a_connection_has_done_nothing() {
     let mut server = Server::start();
-    let store: RedisStore<Shared<Pool>> = RedisStore::new(deadpool(&server));
+    let store: RedisStore<Shared<Pool>> = RedisStore::new(deadpool(&server.url()));
     let limiter = Limiter::new(store, limit!("fixed-window 9/h"));
     _ = limiter.try_acquire("id", 1).await.unwrap();
     server.kill();

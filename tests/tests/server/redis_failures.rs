@@ -30,17 +30,6 @@ async fn store_error(limiter: &Limiter<impl Store>) -> StoreError {
     }
 }
 
-/// The scripts are sent again after the server lost them, and nothing is charged twice.
-#[tokio::test]
-async fn a_flushed_script_cache_is_filled_again() {
-    let server = Server::start();
-    let limiter = Limiter::new(RedisStore::new(connect(server.url()).await), limit());
-    for left in (0..5).rev() {
-        redis::cmd("SCRIPT").arg("FLUSH").exec(&mut server.connection()).unwrap();
-        assert_eq!(limiter.try_acquire("id", 1).await.unwrap().remaining, left);
-    }
-}
-
 /// D12: somebody else's key, of any type, is told and kept.
 #[tokio::test]
 async fn a_key_of_another_type_is_refused_and_kept() {
