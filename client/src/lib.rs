@@ -69,6 +69,11 @@
 //! before anything was sent, what was certainly not done, and what may have been done:
 //! see [`StoreError`].
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[macro_use]
+mod doc_examples;
+
 mod any_store;
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 mod blocking;

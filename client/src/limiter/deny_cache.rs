@@ -104,7 +104,13 @@ pub struct DenyCacheStats {
 impl<S: Store> Limiter<S> {
     /// Answers here what is known to be denied: see [`DenyCache`]. Clones of the limiter share what
     /// they know.
-    ///
+    #[doc = limiter_example!(
+        "let limiter = limiter.with_deny_cache(DenyCache::new(10_000))?;"
+        "for number in 1..=13 {"
+        r#"    assert_eq!(limiter.try_acquire("user:42", 1).await?.is_allowed(), number <= 10);"#
+        "}"
+        r#"assert_eq!(limiter.deny_cache_stats().expect("it has one").hits, 2);"#
+    )]
     /// # Errors
     /// [`ConfigError::Zero`] for no keys, or an age of zero.
     pub fn with_deny_cache(mut self, cache: DenyCache) -> Result<Self, ConfigError>

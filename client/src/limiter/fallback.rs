@@ -100,7 +100,10 @@ impl From<Instead> for Fallback {
 
 impl<S: Store> Limiter<S> {
     /// Sets what is decided while the store does not answer. Without it, callers get the error.
-    ///
+    #[doc = limiter_example!(
+        "let limiter = limiter.with_fallback(lockage::Fallback::closed())?; // denies where the store is away"
+        r#"assert_eq!(limiter.try_acquire("user:42", 1).await?.origin, Origin::Store);"#
+    )]
     /// # Errors
     /// [`ConfigError`] if the limit leaves no share for each process.
     pub fn with_fallback(mut self, fallback: Fallback) -> Result<Self, ConfigError>

@@ -74,7 +74,10 @@ impl<S: Store> Limiter<S> {
     /// A [`LeakyBucket`](crate::limiter::LeakyBucket) admits it **to a queue**: the caller must not go ahead before
     /// its turn, which is after [`Decision::turn_after`]. [`Limiter::acquire_within`] waits for it;
     /// [`Limiter::take_turn`] is for callers that may give the turn back.
-    ///
+    #[doc = limiter_example!(
+        r#"let decision = limiter.try_acquire("user:42", 3).await?;"#
+        "assert_eq!((decision.is_allowed(), decision.remaining), (true, 7));"
+    )]
     /// # Errors
     /// [`Error`]; a denied request is none.
     pub async fn try_acquire(&self, id: &str, cost: u64) -> Result<Decision, Error> {
@@ -87,7 +90,12 @@ impl<S: Store> Limiter<S> {
     /// Only an admitted request is remembered, and of each key the last
     /// [`REMEMBERED_REQUESTS`](lockage_core::REMEMBERED_REQUESTS): a repetition of a denied one, or of one
     /// that has been forgotten, is a new request.
-    ///
+    #[doc = limiter_example!(
+        "for _ in 0..2 {"
+        "    let (id, window) = (RequestId::from_u128(0x9e1a), Duration::from_secs(60));"
+        r#"    assert_eq!(limiter.try_acquire_once("user:42", 1, id, window).await?.remaining, 9);"#
+        "}"
+    )]
     /// # Errors
     /// [`Error`], also for a `window` out of range, and for an id that was used with another cost.
     pub async fn try_acquire_once(
@@ -103,7 +111,10 @@ impl<S: Store> Limiter<S> {
 
     /// Decides several requests for `id` in one call: in order, at one time, each as if sent
     /// singly. Returns a decision for each.
-    ///
+    #[doc = limiter_example!(
+        r#"let decisions = limiter.try_acquire_each("user:42", &[6, 6, 4]).await?;"#
+        "assert!(decisions.iter().map(|decision| decision.is_allowed()).eq([true, false, true]));"
+    )]
     /// # Errors
     /// [`Error`], also for an empty list, a cost of zero, or more than
     /// [`MAX_COSTS`](lockage_core::MAX_COSTS); under a stored limit for more than
@@ -120,7 +131,9 @@ impl<S: Store> Limiter<S> {
 
     /// Returns what [`Limiter::try_acquire`] would be told now, and charges nothing. A `cost` of
     /// zero asks for `remaining` and `reset_after` alone.
-    ///
+    #[doc = limiter_example!(
+        r#"assert_eq!(limiter.peek("user:42", 0).await?.remaining, 10);"#
+    )]
     /// # Errors
     /// [`Error`].
     pub async fn peek(&self, id: &str, cost: u64) -> Result<Decision, Error> {
@@ -174,7 +187,10 @@ impl<S: Store> Limiter<S> {
 /// [`Limiter::with_idempotency`]) a call whose answer was lost is retried, and done once.
 impl<S: Store> Limiter<S> {
     /// Takes as much as there is for `id`, up to `most` (at least 1), and returns how much that is.
-    ///
+    #[doc = limiter_example!(
+        r#"let taken = limiter.take_up_to("user:42", 25).await?;"#
+        "assert_eq!((taken.amount, taken.after.remaining), (10, 0));"
+    )]
     /// # Errors
     /// [`Error`]; to get nothing is none.
     pub async fn take_up_to(&self, id: &str, most: u64) -> Result<Adjusted, Error> {
@@ -185,7 +201,10 @@ impl<S: Store> Limiter<S> {
     /// Gives back up to `cost` (at least 1) of what `id` has used, the latest first, and returns how much
     /// of it that was. What has come back by itself is not given back once more, so no refund leaves
     /// more than the capacity. See [`Adjust::refund`].
-    ///
+    #[doc = limiter_example!(
+        r#"_ = limiter.try_acquire("user:42", 3).await?;"#
+        r#"assert_eq!(limiter.refund("user:42", 5).await?.amount, 3);"#
+    )]
     /// # Errors
     /// [`Error`].
     pub async fn refund(&self, id: &str, cost: u64) -> Result<Adjusted, Error> {
@@ -195,7 +214,10 @@ impl<S: Store> Limiter<S> {
 
     /// Charges `cost` (at least 1) whether it fits or not, up to one capacity more than there is, and
     /// returns how much was charged. See [`Adjust::penalty`].
-    ///
+    #[doc = limiter_example!(
+        r#"let charged = limiter.penalty("user:42", 12).await?;"#
+        "assert_eq!((charged.amount, charged.after.remaining), (12, 0));"
+    )]
     /// # Errors
     /// [`Error`].
     pub async fn penalty(&self, id: &str, cost: u64) -> Result<Adjusted, Error> {
@@ -205,7 +227,11 @@ impl<S: Store> Limiter<S> {
 
     /// Admits nothing for `id` for `span` from now on (whole microseconds, at most 2^50 us). A block that
     /// lasts longer stays. Of a limit per client it blocks this client alone.
-    ///
+    #[doc = limiter_example!(
+        r#"_ = limiter.block("user:42", Duration::from_secs(3600)).await?;"#
+        r#"assert!(limiter.try_acquire("user:42", 1).await?.is_blocked());"#
+        r#"assert_eq!(limiter.unblock("user:42").await?.amount, 1);"#
+    )]
     /// # Errors
     /// [`Error`], also for a span out of range.
     pub async fn block(&self, id: &str, span: Duration) -> Result<Adjusted, Error> {
@@ -224,7 +250,11 @@ impl<S: Store> Limiter<S> {
 
     /// Forgets what `id` has used, its blocks and request ids, and its stored limit; returns whether
     /// anything was known of it. [`Limiter::set_limit_afresh`] forgets what was used and keeps a limit.
-    ///
+    #[doc = limiter_example!(
+        r#"_ = limiter.try_acquire("user:42", 10).await?;"#
+        r#"assert!(limiter.reset("user:42").await?);"#
+        r#"assert_eq!(limiter.peek("user:42", 0).await?.remaining, 10);"#
+    )]
     /// # Errors
     /// [`Error`].
     pub async fn reset(&self, id: &str) -> Result<bool, Error> {
@@ -265,7 +295,12 @@ impl<S: Store> Limiter<S> {
     /// charged now, whether it fits or not, up to one capacity more than there is. See [`Settle`].
     ///
     /// Nothing is given back after a reset or a change of the limit.
-    ///
+    #[doc = limiter_example!(
+        r#"let reserved = limiter.reserve("user:42", 8, Duration::from_secs(60)).await?;"#
+        r#"let reservation = reserved.reservation.expect("it is admitted");"#
+        r#"_ = limiter.commit("user:42", &reservation, 5).await?; // 5 in the end"#
+        r#"assert_eq!(limiter.peek("user:42", 0).await?.remaining, 5);"#
+    )]
     /// # Errors
     /// [`Error`]; a reservation that is settled already, or expired, is none.
     pub async fn commit(
@@ -295,7 +330,10 @@ impl<S: Store> Limiter<S> {
     /// Stores the limit of `id`, in the place of any other. What was used stays used: right after it, at
     /// most the new capacity less that remains. A block stays, too; requests and reservations are forgotten
     /// if the limit is another one.
-    ///
+    #[doc = limiter_example!(stored:
+        r#"limiter.set_limit("user:42", "sliding-log 3/min".parse::<StoredLimit>()?).await?;"#
+        r#"assert_eq!(limiter.try_acquire("user:42", 1).await?.limit, 3);"#
+    )]
     /// # Errors
     /// [`Error`]; [`Error::GivenLimit`] for a limiter with a limit of its own.
     pub async fn set_limit(&self, id: &str, limit: impl Into<StoredLimit>) -> Result<(), Error> {
@@ -304,7 +342,11 @@ impl<S: Store> Limiter<S> {
     }
 
     /// Stores the limit of `id` if it has none; returns whether it was stored.
-    ///
+    #[doc = limiter_example!(stored:
+        r#"let [three, five] = ["sliding-log 3/min", "sliding-log 5/min"].map(|it| it.parse::<StoredLimit>());"#
+        r#"assert!(limiter.try_set_limit("user:42", three?).await?);"#
+        r#"assert!(!limiter.try_set_limit("user:42", five?).await?);"#
+    )]
     /// # Errors
     /// As [`Limiter::set_limit`].
     pub async fn try_set_limit(&self, id: &str, limit: impl Into<StoredLimit>) -> Result<bool, Error> {
@@ -322,7 +364,9 @@ impl<S: Store> Limiter<S> {
     }
 
     /// Returns the limit that is stored for `id`. A default counts once its first use has stored it.
-    ///
+    #[doc = limiter_example!(stored:
+        r#"assert_eq!(limiter.stored_limit("user:42").await?, None);"#
+    )]
     /// # Errors
     /// [`Error`].
     pub async fn stored_limit(&self, id: &str) -> Result<Option<StoredLimit>, Error> {
@@ -350,7 +394,12 @@ impl<S: Store> Limiter<S> {
     /// Dropped while it sleeps, nothing has been charged, except for a turn in a queue, which stays taken: see
     /// [`Limiter::take_turn`]. Dropped while it waits for the store's answer, that one call may be charged,
     /// as every call that gets no answer.
-    ///
+    #[doc = limiter_example!(under "token-bucket 100/s burst 1":
+        "for _ in 0..2 {"
+        "    // The second one waits for 10 ms."
+        r#"    assert!(limiter.acquire_within("user:42", 1, Duration::from_secs(9)).await?.is_allowed());"#
+        "}"
+    )]
     /// # Errors
     /// [`Error`], of the first call that fails.
     pub async fn acquire_within(&self, id: &str, cost: u64, timeout: Duration) -> Result<Decision, Error>

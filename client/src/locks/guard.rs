@@ -60,7 +60,10 @@ where
     }
 
     /// Releases the lock and tells what became of it.
-    ///
+    #[doc = locks_example!(
+        r#"let guard = locks.lock("invoices")?.acquire().await?;"#
+        "assert!(matches!(guard.release().await?, Released::Free));"
+    )]
     /// # Errors
     /// [`Error`]. The release is then repeated in the background, as where this call is dropped before its end.
     pub async fn release(mut self) -> Result<Released, Error> {
@@ -92,7 +95,10 @@ where
     ///
     /// `work` can be stopped only where it awaits something. What it has sent before may still be done after;
     /// give it the [token](Self::token) where that would do harm.
-    ///
+    #[doc = locks_example!(
+        r#"let guard = locks.lock("invoices")?.acquire().await?;"#
+        "assert_eq!(guard.run(async { 40 + 2 }).await?, 42);"
+    )]
     /// # Errors
     /// [`Loss`].
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, Loss> {
@@ -105,7 +111,10 @@ where
     }
 
     /// Returns how long it is sure to be held from now on, if it is not renewed before.
-    ///
+    #[doc = locks_example!(
+        r#"let guard = locks.lock("invoices")?.acquire().await?;"#
+        "assert!(guard.time_left()? <= Duration::from_secs(30));"
+    )]
     /// # Errors
     /// [`Loss`], where it is lost.
     pub fn time_left(&self) -> Result<Duration, Loss> {

@@ -81,7 +81,12 @@ where
     K: Copy + Into<Kind>,
 {
     /// Acquires it, if it is free now.
-    ///
+    #[doc = locks_example!(
+        r#"let lock = locks.lock("invoices")?;"#
+        r#"let guard = lock.try_acquire().await?.taken().expect("it is free");"#
+        "assert!(matches!(lock.try_acquire().await?, TryLock::Busy(_)));"
+        "guard.release().await?;"
+    )]
     /// # Errors
     /// [`Error`]. What a call without an answer may have acquired is released in the background, and so is what was
     /// granted too late ([`Error::TooSlow`]).
@@ -97,7 +102,10 @@ where
     ///
     /// Where this call is dropped before its end, nothing is held: what its last attempt may have acquired is
     /// released in the background.
-    ///
+    #[doc = locks_example!(
+        r#"let guard = locks.lock("invoices")?.acquire().await?;"#
+        "assert!(!guard.is_lost());"
+    )]
     /// # Errors
     /// [`Error`], of the first attempt that fails; [`Error::Upgrade`] for what is not waited for;
     /// [`Error::TooSlow`] where several answers in a row take longer than a lease.
@@ -110,7 +118,12 @@ where
 
     /// Acquires it, and waits at most `timeout` until it is free. Calls to the store have a timeout of their own,
     /// by which the last one may exceed this one.
-    ///
+    #[doc = locks_example!(
+        r#"let lock = locks.lock("invoices")?;"#
+        "let guard = lock.acquire().await?;"
+        "let waited = lock.acquire_within(Duration::from_millis(20)).await?;"
+        "assert!(matches!(waited, TryLock::Busy(_)));"
+    )]
     /// # Errors
     /// As [`Handle::try_acquire`]; [`Error::TooSlow`] as for [`Handle::acquire`], or for the last attempt.
     pub async fn acquire_within(
@@ -122,7 +135,10 @@ where
 
     /// Runs `work` under the lock, if it is free now, and not at all where it is not: the job of one instance among
     /// many. `work` gets the fencing token.
-    ///
+    #[doc = locks_example!(
+        r#"let ran = locks.lock("nightly")?.try_run(async |_token| "reports sent").await?;"#
+        r#"assert!(matches!(ran, RunOutcome::Done("reports sent")));"#
+    )]
     /// # Errors
     /// [`Error`]. Work that is done elsewhere, or stopped, is none.
     pub async fn try_run<T>(

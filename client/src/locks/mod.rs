@@ -88,9 +88,10 @@ const POLL_WITH_WAKE_UPS: Duration = Duration::from_secs(1);
 /// let lock = locks.lock("invoices")?;
 ///
 /// let guard = lock.acquire().await?;
-/// let sum = guard.run(async { 40 + 2 }).await?; // stopped where the lock is lost
-/// println!("write {sum} with the fencing token {}", guard.token());
+/// assert_eq!(guard.run(async { 40 + 2 }).await?, 42); // stopped where the lock is lost
+/// let token = guard.token(); // to write with
 /// guard.release().await?;
+/// assert!(lock.acquire().await?.token() > token);
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap(); }
 /// ```
 ///
@@ -142,7 +143,10 @@ where
     }
 
     /// Sets the prefix: keys are `prefix:{name}`.
-    ///
+    #[doc = locks_example!(
+        r#"let locks = locks.with_prefix("billing")?; // keys are `billing:{name}`"#
+        r#"assert!(locks.with_prefix("{").is_err());"#
+    )]
     /// # Errors
     /// [`KeyError`] for an empty prefix, or one with a brace.
     pub fn with_prefix(self, prefix: &str) -> Result<Self, KeyError> {
@@ -231,7 +235,11 @@ where
     /// [several](SemaphoreHandle::permits).
     ///
     /// Names are shared with locks: a name is of one kind.
-    ///
+    #[doc = locks_example!(
+        r#"let downloads = locks.semaphore("downloads", 2)?;"#
+        "let (one, other) = (downloads.acquire().await?, downloads.acquire().await?);"
+        "assert!(downloads.try_acquire().await?.taken().is_none());"
+    )]
     /// # Errors
     /// [`Error::Key`] as for [`Locks::lock`], and [`Error::Config`] for no permits or more than
     /// [`MAX_PERMITS`](lockage_core::semaphore::MAX_PERMITS).
@@ -242,7 +250,10 @@ where
     }
 
     /// Returns the read-write lock of this name, to read beside other readers.
-    ///
+    #[doc = locks_example!(
+        r#"let (one, other) = (locks.read_lock("page")?.acquire().await?, locks.read_lock("page")?.acquire().await?);"#
+        r#"assert!(locks.write_lock("page")?.try_acquire().await?.taken().is_none());"#
+    )]
     /// # Errors
     /// As [`Locks::lock`].
     pub fn read_lock(&self, name: &str) -> Result<RwLockHandle<S, R>, KeyError> {
@@ -259,7 +270,12 @@ where
 
     /// Returns the countdown latch of this name. It is kept for `keep` after each change (whole microseconds, at most
     /// 2^50 us) and open after that, so that no wait lasts for ever.
-    ///
+    #[doc = locks_example!(
+        r#"let parts = locks.latch("import:7", Duration::from_secs(3600))?;"#
+        "assert!(parts.set(2).await?);"
+        "assert_eq!([parts.count_down(1).await?, parts.count_down(1).await?], [1, 0]);"
+        "parts.wait().await?;"
+    )]
     /// # Errors
     /// [`Error::Key`] as for [`Locks::lock`], and [`Error::Config`] for a time out of range.
     pub fn latch(&self, name: &str, keep: Duration) -> Result<LatchHandle<S, R>, Error> {
@@ -268,7 +284,11 @@ where
     }
 
     /// Returns the locks of these names, to be acquired together. A name that occurs twice counts once.
-    ///
+    #[doc = locks_example!(
+        r#"let both = locks.many(["account:1", "account:2"])?.acquire().await?;"#
+        r#"assert!(locks.lock("account:2")?.try_acquire().await?.taken().is_none());"#
+        "both.release().await?;"
+    )]
     /// # Errors
     /// As [`Locks::lock`].
     pub fn many<'n>(

@@ -52,8 +52,9 @@ const GRACE: Duration = Duration::from_millis(10);
 /// let quorum = Quorum::new(locks.into_iter().collect::<Result<_, _>>()?)?;
 ///
 /// let guard = quorum.lock("invoices")?.acquire().await?;
-/// guard.run(async { println!("alone") }).await?;
+/// assert_eq!(guard.run(async { 40 + 2 }).await?, 42); // stopped where the majority is lost
 /// guard.release().await;
+/// assert!(quorum.lock("invoices")?.try_acquire().await?.taken().is_some());
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap(); }
 /// ```
 pub struct Quorum<S, R> {
