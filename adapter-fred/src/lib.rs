@@ -70,6 +70,8 @@
 //! The client runs on tokio: a call outside of a tokio runtime is `NotDone`. Under async-std, turn on async-std's
 //! feature `tokio1`; under others, wrap futures by the crate `async-compat`.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod own;
 mod pubsub;
 

@@ -15,6 +15,8 @@
 //! Memory is bounded by the live keys: calls that add a key, and one in 16 others, examine a few keys and
 //! drop those that expired [a moment](GRACE) ago. [`MemoryStore::purge`] drops all of them.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 mod clock;
 mod local;

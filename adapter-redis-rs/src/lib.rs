@@ -60,6 +60,8 @@
 //! SUNSUBSCRIBE SPUBLISH`, before 7.0 and in place of these `SUBSCRIBE UNSUBSCRIBE PUBLISH`, and `EVAL`.
 //! Without them waiting goes on by looking from time to time: `listen` is `NotDone`, and scripts publish nothing.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod blocking;
 #[cfg(feature = "cluster")]
 mod cluster;

@@ -12,6 +12,8 @@
 //! | blocking calls only | [`BlockingConnection`] | `BlockingStore` over [`BlockingConnections`] |
 //! | push messages | [`PubSub`] | [`Notifications`](lockage::notifications::Notifications) by [`subscriptions`] |
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod address;
 mod batch;
 mod blocking;

@@ -13,6 +13,8 @@
 //! Without the feature `properties`, which is on by default, the modules without a link are left out, and with them all
 //! dependencies but the core.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 pub mod calendar;
 pub mod config;
 pub mod envelope;

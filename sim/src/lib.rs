@@ -10,6 +10,8 @@
 //! | [`advise`], [`worst`] | propose limits for a log; search for the worst trace of a limit |
 //! | [`cli`], [`terminal`] | are the program `lockage-sim`, and its output |
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(feature = "cli")]
 pub mod advise;
 #[cfg(feature = "cli")]
