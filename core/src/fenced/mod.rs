@@ -42,6 +42,7 @@ pub const MAX_VALUE: usize = 64 * 1024;
 
 /// The outcome of a read or a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a stale access did nothing"]
 pub enum Access<T> {
     /// Accepted. Older tokens are refused from now on.
     Accepted(T),

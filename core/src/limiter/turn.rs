@@ -142,6 +142,7 @@ impl CancelTurn {
 
 /// What became of a turn that was to be given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a turn that is not given back comes"]
 pub enum Cancellation {
     /// It is given back.
     GivenBack,

@@ -100,7 +100,7 @@ fn d12_a_value_of_any_bytes_reads_back() {
     property("d12_fenced_bytes", cases(2_000), &value, |value| {
         let mut slot = None;
         let write = FencedWrite::new(5, &value, HOUR).expect("in range");
-        write.apply(&mut slot, at(START_US)).expect("the slot is empty");
+        _ = write.apply(&mut slot, at(START_US)).expect("the slot is empty");
         let record = slot.clone().expect("it was written");
         let bytes = record.stored().to_bytes().concat();
         let raw = [&b"V1 5 1763703600000000 ="[..], &value].concat();
