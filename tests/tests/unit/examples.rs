@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 fn every_example_gives_its_limiter_a_prefix() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     let mut files = vec![root.join("README.md")];
-    for folder in ["docs", "client", "adapter-memory", "adapter-redis-rs", "adapter-fred", "tower"] {
+    for folder in
+        ["docs", "client", "adapter-memory", "adapter-redis-rs", "adapter-fred", "telemetry", "tower"]
+    {
         add_files(&root.join(folder), &mut files);
     }
     let mut seen = 0;
@@ -64,7 +66,7 @@ fn every_example_is_in_the_index() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     let index = fs::read_to_string(root.join("examples/README.md")).expect("it is there");
     let mut seen = 0;
-    for package in ["adapter-memory", "adapter-redis-rs", "adapter-fred", "tower"] {
+    for package in ["adapter-memory", "adapter-redis-rs", "adapter-fred", "telemetry", "tower"] {
         let mut files = vec![];
         add_files(&root.join(package).join("examples"), &mut files);
         for file in files {

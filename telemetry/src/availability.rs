@@ -1,0 +1,73 @@
+//! Whether a store is there.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use lockage::observer::{CallResult, ErrorKind};
+
+use crate::AWAY_AFTER;
+
+/// The calls in a row that got no answer.
+#[derive(Default)]
+pub(crate) struct Availability(AtomicU32);
+
+/// What a call has shown, once for each change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    Away,
+    Back,
+}
+
+impl Availability {
+    /// Takes note of a call. A caller that goes away says nothing of the store.
+    pub(crate) fn see(&self, result: &CallResult<'_>) -> Option<Shown> {
+        let is_answered = match result {
+            CallResult::Done => true,
+            CallResult::Failed(error) => {
+                !matches!(error.kind(), ErrorKind::NotDone | ErrorKind::Unknown)
+            }
+            CallResult::TimedOut => false,
+            _ => return None,
+        };
+        let Availability(silent) = self;
+        if !is_answered {
+            let before = silent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |silent| {
+                (silent < AWAY_AFTER).then_some(silent + 1)
+            });
+            return (before == Ok(AWAY_AFTER - 1)).then_some(Shown::Away);
+        }
+        // A store that is there is only read here, so that its callers share the line.
+        let was_silent = silent.load(Ordering::Relaxed) > 0;
+        let was_away = was_silent && silent.swap(0, Ordering::Relaxed) == AWAY_AFTER;
+        was_away.then_some(Shown::Back)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockage::StoreError;
+
+    use super::*;
+
+    #[test]
+    fn a_change_is_shown_once() {
+        let not_done = StoreError::NotDone("test".into());
+        let (failed, done) = (CallResult::Failed(&not_done), CallResult::Done);
+        let seen = Availability::default();
+        let calls = [
+            (failed, None),
+            (CallResult::TimedOut, None),
+            (done, None),
+            (failed, None),
+            (failed, None),
+            (CallResult::Dropped, None),
+            (CallResult::TimedOut, Some(Shown::Away)),
+            (failed, None),
+            (CallResult::Dropped, None),
+            (done, Some(Shown::Back)),
+            (done, None),
+        ];
+        for (at, (call, shown)) in calls.into_iter().enumerate() {
+            assert_eq!(seen.see(&call), shown, "call {at}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Logs and metrics of [`lockage`]: observers for its limiters, locks and stores.
+//!
+//! Without a feature this crate has no observer, and nothing is logged or counted. Each feature adds one:
+//!
+//! | feature | observer | tells |
+//! |---|---|---|
+//! | `tracing` | `Tracing` | events of the target `lockage` |
+//! | `metrics` | `Metrics` | metrics, for any exporter of the crate `metrics` |
+//! | `opentelemetry` | `OpenTelemetry` | metrics, for any exporter of OpenTelemetry |
+//!
+//! `Vec<Arc<dyn Observer>>` makes one observer of several.
+//!
+//! ```
+//! # #[cfg(all(feature = "metrics", feature = "tracing"))] {
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
+//! use lockage::observer::{ObservedStore, Observer};
+//! use lockage::runtime::Tokio;
+//! use lockage::{Limiter, Locks, RetryStore};
+//! use lockage_telemetry::{Metrics, Tracing};
+//! # use lockage_memory::MemoryStore;
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+//! let both: Vec<Arc<dyn Observer>> = vec![Arc::new(Tracing::new()), Arc::new(Metrics::new())];
+//! let observer = Arc::new(both);
+//! # let store = MemoryStore::new();
+//! let store = ObservedStore::new(store, "sessions", observer.clone());
+//! let store = RetryStore::new(store, Tokio, Duration::from_millis(250));
+//! let limiter = Limiter::new(store.clone(), "token-bucket 100/min burst 20".parse()?)
+//!     .with_prefix("login")?
+//!     .with_observer("login", observer.clone());
+//! let locks = Locks::new(store, Duration::from_secs(30))?.with_observer("invoices", observer);
+//! # assert!(limiter.try_acquire("user:42", 1).await?.is_allowed());
+//! # locks.lock("2024")?.acquire().await?.release().await?;
+//! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap(); }
+//! ```
+//!
+//! # Metrics
+//!
+//! Times are seconds. Labels are names that the program gives with an observer, and the words below: never
+//! ids or keys.
+//!
+//! | name | type | labels |
+//! |---|---|---|
+//! | `lockage.rate_limiting.requests` | counter | `policy`, `result`, `source` |
+//! | `lockage.rate_limiting.cost` | counter: what those requests asked for | `policy`, `result`, `source` |
+//! | `lockage.rate_limiting.decision.duration` | histogram, [`DECISION_BUCKETS`]; not of calls that wait | `policy`, `source` |
+//! | `lockage.rate_limiting.retry_after` | histogram, [`WAIT_BUCKETS`]: what denied callers are told | `policy` |
+//! | `lockage.rate_limiting.active_request_leases` | up-down counter: permits of semaphores that are held | `policy`, the family |
+//! | `lockage.store.operation.duration` | histogram, [`DECISION_BUCKETS`] | `store`, `command`, `outcome` |
+//! | `lockage.store.available` | gauge: 1, or 0 after [`AWAY_AFTER`] calls in a row without an answer | `store` |
+//! | `lockage.lock.acquisitions` | counter | `family`, `result` |
+//! | `lockage.lock.losses` | counter | `family`, `result` |
+//! | `lockage.lock.wait.duration` | histogram, [`WAIT_BUCKETS`]: of what was acquired | `family` |
+//! | `lockage.lock.hold.duration` | histogram, [`WAIT_BUCKETS`] | `family` |
+//!
+//! | label | words |
+//! |---|---|
+//! | `result` of a request | `allowed`, `denied`, `blocked`, `never`, `would_deny` (in shadow mode), or an error |
+//! | `source` | `store`, `deny_cache`, `prefetch`, `fallback`, or `none` for an error |
+//! | `command` | the name of a script, such as `limiter_acquire`, or `listen` |
+//! | `outcome` | `ok`, `timed_out`, `dropped`, or an error |
+//! | `result` of an acquisition | `acquired`, `busy`, or an error |
+//! | `result` of a loss | `expired`, `refused`, `closed`, `held_too_long` |
+//! | an error | `refused`, `misconfigured`, `not_done`, `unknown`: see [`ErrorKind`](lockage::observer::ErrorKind) |
+
+#[cfg(any(feature = "metrics", feature = "opentelemetry", feature = "tracing"))]
+mod availability;
+#[cfg(any(feature = "metrics", feature = "opentelemetry", feature = "tracing"))]
+mod labels;
+#[cfg(any(feature = "metrics", feature = "opentelemetry"))]
+mod meters;
+#[cfg(feature = "metrics")]
+mod metrics;
+mod names;
+#[cfg(feature = "opentelemetry")]
+mod opentelemetry;
+#[cfg(feature = "tracing")]
+mod tracing;
+
+#[cfg(feature = "metrics")]
+pub use crate::metrics::Metrics;
+#[cfg(feature = "opentelemetry")]
+pub use crate::opentelemetry::OpenTelemetry;
+#[cfg(feature = "tracing")]
+pub use crate::tracing::Tracing;
+/// The guide's program compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/observability.md")]
+struct Guide;
+
+pub use names::{AWAY_AFTER, BUCKETS, DECISION_BUCKETS, WAIT_BUCKETS};
