@@ -4,7 +4,7 @@ use std::time::Duration;
 use lockage::locks::TryLock;
 use lockage::observer::{ErrorKind, LeaseKind};
 use lockage::runtime::Tokio;
-use lockage::{BlockingLocks, Locks, RetryStore};
+use lockage::{AnyStore, BlockingLocks, Locks, RetryStore};
 use lockage_memory::MemoryStore;
 use lockage_memory::testing::{FailingStore, Fate, lose, paused_memory};
 use lockage_oracle::properties::{cases, property};
@@ -49,9 +49,11 @@ async fn holding_waiting_and_releasing_are_told_with_their_times() {
     let waiter = tokio::spawn(async move { lock.acquire().await.unwrap() });
     sleep(SECOND * 2).await;
     guard.release().await.unwrap();
-    drop(waiter.await.unwrap());
+    let guard = waiter.await.unwrap();
+    sleep(SECOND).await;
+    drop(guard);
     let told = changes(&log);
-    let [Change::Released(held), Change::Acquired(waited), Change::Released(ZERO)] = told[..]
+    let [Change::Released(held), Change::Acquired(waited), Change::Released(SECOND)] = told[..]
     else {
         panic!("{told:?}");
     };
@@ -80,6 +82,7 @@ async fn a_loss_is_told_once() {
     let told = changes(&log);
     let [Change::Acquired(_), .., Change::Lost(held)] = told[..] else { panic!("{told:?}") };
     assert!(held < LEASE, "its owner does not count on its last moments");
+    assert!(told.len() > 2, "a renewal failed: {told:?}");
     let is_failure = |change: &&Change| **change == Change::RenewalFailed;
     assert_eq!(told.iter().filter(is_failure).count(), told.len() - 2);
 
@@ -113,6 +116,14 @@ async fn a_grant_that_its_caller_does_not_get_is_not_told() {
     store.always(Fate::Answered);
     sleep(LEASE * 2).await;
     assert_eq!(changes(&log), [Change::Failed(ErrorKind::Unknown)]);
+
+    // Granted, and then given back for want of replicas.
+    let timed = RetryStore::new(AnyStore::new(paused_memory()), Tokio, SECOND);
+    let locks = Locks::new(timed, LEASE).unwrap().with_replicas(1);
+    let locks = locks.with_observer("invoices", log.clone());
+    assert!(locks.lock("one").unwrap().try_acquire().await.is_err());
+    sleep(LEASE).await;
+    assert_eq!(changes(&log), [Change::Failed(ErrorKind::NotDone)]);
 }
 
 /// Each kind says what it is.
