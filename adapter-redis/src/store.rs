@@ -211,12 +211,13 @@ impl<L: Link> LuaStore<L> {
     }
 }
 
+/// Calls are boxed: futures of programs have them inside several others, and the compiler looks into them only so deep.
 impl<L: Link> Store for LuaStore<L> {
     async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
     where
         C: Command<Outcome: Send> + Sync,
     {
-        self.call(key, command, None).await
+        self.call(key, command, None).boxed().await
     }
 
     async fn execute_within<C>(
@@ -228,7 +229,7 @@ impl<L: Link> Store for LuaStore<L> {
     where
         C: Command<Outcome: Send> + Sync,
     {
-        self.call(key, command, Instant::now().checked_add(patience)).await
+        self.call(key, command, Instant::now().checked_add(patience)).boxed().await
     }
 
     fn supports_batch(&self) -> bool {

@@ -65,6 +65,8 @@
 //! | `result` of a loss | `expired`, `refused`, `closed`, `held_too_long` |
 //! | an error | `refused`, `misconfigured`, `not_done`, `unknown`: see [`ErrorKind`](lockage::observer::ErrorKind) |
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(any(feature = "metrics", feature = "opentelemetry", feature = "tracing"))]
 mod availability;
 #[cfg(any(feature = "metrics", feature = "opentelemetry", feature = "tracing"))]

@@ -26,6 +26,8 @@
 //! - [`ip`], [`header`], `route` and [`Key`]: which requests share a limit.
 //! - [`Outbound`]: the same for requests to others.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod admission;
 mod body;
 mod check;

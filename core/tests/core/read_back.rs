@@ -44,9 +44,9 @@ fn refused(stored: &str, error: RecordError) {
 #[test]
 fn a_fenced_value_reads_back() {
     let slot = &mut None;
-    FencedRead::new(7, SPAN).unwrap().apply(slot, at(5)).unwrap();
+    let _ = FencedRead::new(7, SPAN).unwrap().apply(slot, at(5)).unwrap();
     reads_back(slot, "V1 7 60000005 -");
-    FencedWrite::new(8, "a value = of words", SPAN).unwrap().apply(slot, at(6)).unwrap();
+    let _ = FencedWrite::new(8, "a value = of words", SPAN).unwrap().apply(slot, at(6)).unwrap();
     reads_back(slot, "V1 8 60000006 =a value = of words");
     let kept =
         FencedPeek.apply(slot, at(60_000_005)).unwrap().map(|Kept { value, left }| (value, left));
@@ -55,10 +55,10 @@ fn a_fenced_value_reads_back() {
     let old = FencedWrite::new(7, "late", SPAN).unwrap();
     assert_eq!(old.apply(slot, at(60_000_005)), Ok(Access::Stale { newest: 8 }));
     reads_back(slot, "V1 8 60000006 =a value = of words");
-    FencedWrite::new(8, b"\0\xff\\", SPAN).unwrap().apply(slot, at(6)).unwrap();
+    let _ = FencedWrite::new(8, b"\0\xff\\", SPAN).unwrap().apply(slot, at(6)).unwrap();
     reads_back(slot, "V1 8 60000006 =\0\\xff\\x5c");
     assert_eq!(slot.as_ref().unwrap().stored().to_bytes(), [b"V1 8 60000006 =\0\xff\\"]);
-    FencedWrite::new(8, "", SPAN).unwrap().apply(slot, at(6)).unwrap();
+    let _ = FencedWrite::new(8, "", SPAN).unwrap().apply(slot, at(6)).unwrap();
     reads_back(slot, "V1 8 60000006 =");
     let removal = FencedWrite::removal(8, SPAN).unwrap();
     assert_eq!(removal.apply(slot, at(7)), Ok(Access::Accepted(())));
@@ -261,7 +261,8 @@ fn a_block_ends_within_the_exact_range() {
 #[test]
 fn a_record_lives_until_it_may_be_forgotten() {
     let mut slot = None;
-    FencedRead::new(7, Duration::from_micros(2_001)).unwrap().apply(&mut slot, at(0)).unwrap();
+    let _ =
+        FencedRead::new(7, Duration::from_micros(2_001)).unwrap().apply(&mut slot, at(0)).unwrap();
     let record = slot.unwrap();
     assert_eq!(record.forget_at(), at(2_001));
     let ttl = [0, 1, 2, 1_001, 2_001, 9_999].map(|now| record.ttl_ms(at(now)));

@@ -6,6 +6,7 @@ use std::time::Duration;
 use ::fred::types::config::Config;
 use lockage::runtime::{AsyncStd, Runtime, Smol, Tokio};
 use lockage::store::{Clock, Timestamp};
+use lockage::testing::Blocking;
 use lockage::testing::FailingStore;
 use lockage::{AnyStore, Store};
 use lockage_core::ManualClock;
@@ -13,7 +14,6 @@ use lockage_fred::FredStore;
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::{BlockingRedisStore, RedisStore};
 use lockage_suite::{Bench, Faults, OwnClock, Proxy, START_US};
-use lockage_tests::blocking::Blocking;
 use lockage_tests::server::Server;
 use redis::Client;
 
@@ -83,7 +83,8 @@ async fn faults_of_redis_rs() {
 #[tokio::test]
 async fn faults_of_redis_rs_sync() {
     let (_server, proxy) = start();
-    let store = Blocking::new(BlockingRedisStore::new(client(&proxy.url())));
+    let store = BlockingRedisStore::new(client(&proxy.url()));
+    let store = Blocking::new(store, Duration::from_secs(5));
     faults("sync", store, &proxy, Tokio).await;
 }
 

@@ -9,9 +9,15 @@ use std::path::{Path, PathBuf};
 fn every_example_gives_its_limiter_a_prefix() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     let mut files = vec![root.join("README.md")];
-    for folder in
-        ["docs", "client", "adapter-memory", "adapter-redis-rs", "adapter-fred", "telemetry", "tower"]
-    {
+    for folder in [
+        "docs",
+        "client",
+        "adapter-memory",
+        "adapter-redis-rs",
+        "adapter-fred",
+        "telemetry",
+        "tower",
+    ] {
         add_files(&root.join(folder), &mut files);
     }
     let mut seen = 0;
