@@ -62,13 +62,9 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let names: Vec<&str> = COLUMNS.iter().map(|column| column.0).collect();
     println!("| | {} |", names.join(" | "));
     println!("|---{}|", "|---:".repeat(COLUMNS.len()));
-    let order = || {
-        let mut random = fastrand::Rng::with_seed(7);
-        (0..ORDER).map(move |_| random.u64(..KEYS))
-    };
     let one = [42_u64];
     let numbers: Vec<u64> = order().collect();
-    let texts: Vec<String> = order().map(|number| format!("user:{number}")).collect();
+    let texts = strings();
     for threads in [1, 2] {
         for outcome in [Outcome::Admit, Outcome::Deny] {
             for (clock, is_real) in [("real clock", true), ("manual clock", false)] {
@@ -87,6 +83,17 @@ pub(super) fn run(args: &Args) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Returns keys in a random order, the same one each time.
+fn order() -> impl Iterator<Item = u64> {
+    let mut random = fastrand::Rng::with_seed(7);
+    (0..ORDER).map(move |_| random.u64(..KEYS))
+}
+
+/// Returns them as text.
+pub(super) fn strings() -> Vec<String> {
+    order().map(|number| format!("user:{number}")).collect()
 }
 
 /// Creates the candidates of a cell.

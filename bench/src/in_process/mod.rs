@@ -5,6 +5,7 @@ mod growth;
 mod measure;
 mod pause;
 mod peers;
+mod stores;
 
 use anyhow::Result;
 
@@ -29,6 +30,9 @@ pub(super) struct Args {
     /// Measures how the cost grows from 1,000 to 10 million keys instead; it takes 2 GB and a minute.
     #[arg(long)]
     growth: bool,
+    /// Measures a limiter on a `MemoryStore`, directly and through `AnyStore`, instead.
+    #[arg(long)]
+    stores: bool,
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
@@ -37,6 +41,9 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
     if args.growth {
         return growth::run(args);
+    }
+    if args.stores {
+        return stores::run(args);
     }
     cells::run(args)
 }
