@@ -116,7 +116,7 @@ async fn what_prometheus_reads_is_what_the_reference_counts() {
         );
     }
     let stored = [("policy", "stored"), ("result", "misconfigured"), ("source", "none")];
-    assert_eq!(requests(&stored), 1.0);
+    assert_eq!(requests(&stored), 2.0);
     assert_eq!(page.sum("store_available", &[("store", "plain")]), 1.0);
     assert_eq!(page.sum("store_available", &[("store", "alone")]), 0.0);
     let plain = [("store", "plain"), ("command", "limiter_acquire"), ("outcome", "ok")];
