@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Limiter;
 use super::call::Outcome;
@@ -27,30 +28,35 @@ pub(super) struct Observed {
     observer: Arc<dyn Observer>,
 }
 
+/// A call that is under way.
+pub(super) struct Watch<'a> {
+    observed: &'a Observed,
+    waits: bool,
+    begin: Option<Duration>,
+}
+
 impl Observed {
-    /// Waits for what a caller is told, and tells it.
-    pub(super) async fn watch<T: Outcome>(
-        &self,
-        id: &str,
-        costs: &[u64],
-        waits: bool,
-        answer: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
-        let Observed { policy, observer } = self;
-        let begin = observer.now();
-        let mut answer = answer.await;
+    /// Begins to watch a call. It is no wrapper of the call's future, which is large, and would be moved.
+    pub(super) fn begin(&self, waits: bool) -> Watch<'_> {
+        Watch { observed: self, waits, begin: self.observer.now() }
+    }
+}
+
+impl Watch<'_> {
+    /// Tells what the caller is told.
+    pub(super) fn end<T: Outcome>(self, id: &str, costs: &[u64], answer: &mut Result<T, Error>) {
+        let Watch { observed: Observed { policy, observer }, waits, begin } = self;
         let elapsed = elapsed(&**observer, begin);
         let tell = |cost, result| {
             observer.decision(&DecisionEvent { policy, id, cost, result, waits, elapsed });
         };
-        match &mut answer {
+        match answer {
             Ok(outcome) => {
                 let decided = costs.iter().zip(outcome.decisions());
                 decided.for_each(|(&cost, decision)| tell(cost, Ok(&*decision)));
             }
             Err(error) => costs.iter().for_each(|&cost| tell(cost, Err(&*error))),
         }
-        answer
     }
 }
 

@@ -64,12 +64,13 @@ pub(super) trait Next: Sync {
 impl<S: Store> Limiter<S> {
     /// Runs a call on the key of `id` through all stages, and tells the observer what it comes to.
     pub(super) async fn run<C: Call>(&self, id: &str, call: &C) -> Result<C::Outcome, Error> {
-        match &self.stages.observer {
-            Some(observer) if call.rules().charges => {
-                observer.watch(id, call.costs(), false, self.run_unobserved(id, call)).await
-            }
-            _ => self.run_unobserved(id, call).await,
+        let observer = self.stages.observer.as_ref().filter(|_| call.rules().charges);
+        let watch = observer.map(|observer| observer.begin(false));
+        let mut answer = self.run_unobserved(id, call).await;
+        if let Some(watch) = watch {
+            watch.end(id, call.costs(), &mut answer);
         }
+        answer
     }
 
     /// Runs a call that is one of several which a caller makes before it is told anything.

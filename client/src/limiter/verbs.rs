@@ -407,12 +407,12 @@ impl<S: Store> Limiter<S> {
         S: HasTimeout
     {
         let acquire = AcquireOne::new(&self.source, cost)?;
-        match &self.stages.observer {
-            None => self.wait(id, acquire, timeout).await,
-            Some(observer) => {
-                observer.watch(id, &[cost], true, self.wait(id, acquire, timeout)).await
-            }
+        let watch = self.stages.observer.as_ref().map(|observer| observer.begin(true));
+        let mut answer = self.wait(id, acquire, timeout).await;
+        if let Some(watch) = watch {
+            watch.end(id, &[cost], &mut answer);
         }
+        answer
     }
 
     /// Reserves as [`Limiter::reserve_as`] does, under a new random id.

@@ -91,7 +91,10 @@ where
     /// [`Error`]. What a call without an answer may have acquired is released in the background, and so is what was
     /// granted too late ([`Error::TooSlow`]).
     pub async fn try_acquire(&self) -> Result<TryLock<LockGuard<S, R>>, Error> {
-        self.observed(self.try_once()).await
+        let begin = self.begin();
+        let result = self.try_once().await;
+        self.end(begin, &result);
+        result
     }
 
     /// Acquires it, and waits until it is free.
@@ -162,7 +165,10 @@ where
         &self,
         deadline: Option<Duration>,
     ) -> Result<TryLock<LockGuard<S, R>>, Error> {
-        self.observed(self.wait_until(deadline)).await
+        let begin = self.begin();
+        let result = self.wait_until(deadline).await;
+        self.end(begin, &result);
+        result
     }
 
     async fn try_once(&self) -> Result<TryLock<LockGuard<S, R>>, Error> {

@@ -87,21 +87,24 @@ where
     R: Spawn,
     K: Copy + Into<Kind>,
 {
-    /// Waits for what a caller is told of an acquire, and tells it.
-    pub(super) async fn observed(
+    /// Begins to watch an acquire, if there is an observer: returns when.
+    pub(super) fn begin(&self) -> Option<Duration> {
+        self.options.observer.as_ref().map(|observer| observer.now())
+    }
+
+    /// Tells the observer what the caller is told of an acquire that began at `begin`.
+    pub(super) fn end(
         &self,
-        acquiring: impl Future<Output = Result<TryLock<LockGuard<S, R>>, Error>>,
-    ) -> Result<TryLock<LockGuard<S, R>>, Error> {
-        let Some(observer) = &self.options.observer else { return acquiring.await };
-        let begin = observer.now();
-        let result = acquiring.await;
+        begin: Option<Duration>,
+        result: &Result<TryLock<LockGuard<S, R>>, Error>,
+    ) {
+        let (Some(observer), Some(begin)) = (&self.options.observer, begin) else { return };
         let waited = observer.now().saturating_sub(begin);
         let tell = |change| observer.tell(self.kind.into(), &self.key, change);
-        match &result {
+        match result {
             Ok(TryLock::Taken(guard)) => guard.announce(waited),
             Ok(TryLock::Busy(_)) => tell(LeaseChange::Busy { waited }),
             Err(error) => tell(LeaseChange::Failed { waited, error }),
         }
-        result
     }
 }
