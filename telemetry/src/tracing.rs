@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ::tracing::{debug, error, info, trace, warn};
+use ::tracing::{Level, debug, enabled, error, info, trace, warn};
 use lockage::locks::Loss;
 use lockage::observer::{
     CallResult, DecisionEvent, ErrorKind, LeaseChange, LeaseEvent, Observer, StoreCallEvent,
@@ -14,6 +14,7 @@ use lockage::observer::{
 
 use crate::availability::{Availability, Shown};
 use crate::labels::{self, RESULTS, SOURCES};
+use crate::system_time;
 
 /// How often a subject tells at most that it is misconfigured.
 const MISCONFIGURED_EVERY: Duration = Duration::from_secs(60);
@@ -70,6 +71,10 @@ impl Observer for Tracing {
         self.0.lease(event);
     }
 
+    fn now(&self) -> Option<Duration> {
+        self.0.now()
+    }
+
     fn bound_to(&self, _: Subject<'_>) -> Option<Arc<dyn Observer>> {
         Some(Arc::new(Bound::new(self.0.ids)))
     }
@@ -111,8 +116,7 @@ impl Observer for Bound {
                 "decision"
             ),
             Err(error)
-                if error.kind() == ErrorKind::Misconfigured
-                    && self.misconfigured.is_due(self.now()) =>
+                if error.kind() == ErrorKind::Misconfigured && self.misconfigured.is_due() =>
             {
                 error!(target: "lockage", policy, id, %error, "misconfigured limiter");
             }
@@ -148,8 +152,7 @@ impl Observer for Bound {
             }
             LeaseChange::Failed { waited, error } => {
                 let (result, waited_us) = (error.kind().as_str(), micros(waited));
-                if error.kind() == ErrorKind::Misconfigured && self.misconfigured.is_due(self.now())
-                {
+                if error.kind() == ErrorKind::Misconfigured && self.misconfigured.is_due() {
                     error!(target: "lockage", family, kind, key, %error, "misconfigured lock");
                 } else {
                     debug!(target: "lockage", family, kind, key, result, waited_us, %error, "lock not acquired");
@@ -160,6 +163,11 @@ impl Observer for Bound {
             }
             ref change => debug!(target: "lockage", family, kind, key, permits, ?change, "lock"),
         }
+    }
+
+    /// Times are told at `DEBUG` alone, and nobody who logs less pays for them.
+    fn now(&self) -> Option<Duration> {
+        if enabled!(target: "lockage", Level::DEBUG) { system_time() } else { None }
     }
 }
 
@@ -175,8 +183,8 @@ struct OnceInAWhile {
 }
 
 impl OnceInAWhile {
-    fn is_due(&self, now: Option<Duration>) -> bool {
-        let now = micros(now.unwrap_or_default());
+    fn is_due(&self) -> bool {
+        let now = micros(system_time().unwrap_or_default());
         let next = self.next.load(Ordering::Relaxed);
         let after = now.saturating_add(micros(MISCONFIGURED_EVERY));
         now >= next
