@@ -5,10 +5,16 @@
 #[cfg(feature = "others")]
 mod end_to_end;
 #[cfg(feature = "others")]
+mod http;
+#[cfg(feature = "others")]
 mod in_process;
+#[cfg(feature = "others")]
+mod measure;
 mod process;
 mod server;
 mod simulator;
+#[cfg(feature = "others")]
+mod usage;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -31,6 +37,16 @@ enum Table {
     /// Nanoseconds per decision in process, beside other crates, floors and clocks.
     #[cfg(feature = "others")]
     InProcess(in_process::Args),
+    /// Processor time of requests to axum behind a limit, beside tower_governor.
+    #[cfg(feature = "others")]
+    Http(http::Args),
+    /// Servers behind a limit under load by wrk, beside tower_governor.
+    #[cfg(feature = "others")]
+    HttpLoad(http::LoadArgs),
+    /// One of these servers, until it is killed.
+    #[cfg(feature = "others")]
+    #[command(hide = true)]
+    HttpServe(http::ServeArgs),
     /// Decisions and worlds per second of the simulator, on one core.
     Simulator(simulator::Args),
 }
@@ -42,6 +58,12 @@ fn main() -> Result<()> {
         Table::EndToEnd(args) => end_to_end::run(&args),
         #[cfg(feature = "others")]
         Table::InProcess(args) => in_process::run(&args),
+        #[cfg(feature = "others")]
+        Table::Http(args) => http::run(&args),
+        #[cfg(feature = "others")]
+        Table::HttpLoad(args) => http::run_load(&args),
+        #[cfg(feature = "others")]
+        Table::HttpServe(args) => http::serve(&args),
         Table::Simulator(args) => simulator::run(&args),
     }
 }

@@ -13,7 +13,7 @@ use hdrhistogram::Histogram;
 use tokio::task::{LocalSet, spawn_local, yield_now};
 
 use super::candidates::Candidate;
-use super::usage;
+use crate::usage;
 
 /// After this many requests a task yields, which it would not if it is answered at once.
 const TURN: u32 = 64;

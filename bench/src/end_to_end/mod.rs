@@ -4,7 +4,6 @@
 mod candidates;
 mod load;
 mod report;
-mod usage;
 
 use std::process::Command;
 use std::time::Duration;

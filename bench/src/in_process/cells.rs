@@ -14,8 +14,8 @@ use lockage_core::{Acquire, Clock, SystemClock};
 use lockage_memory::{KeyedLimiter, LocalLimiter, MemoryStore, MonotonicClock, TickingClock};
 
 use super::Args;
-use super::measure::{Candidate, Seen, side_by_side};
 use super::peers::{Outcome, Standing, StandingInstant, standing};
+use crate::measure::{Candidate, Seen, side_by_side};
 
 /// The number of keys of the rows with many.
 const KEYS: u64 = 100_000;
@@ -72,7 +72,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
                     let s = if threads == 1 { "" } else { "s" };
                     let name = format!("{keys}, {}, {clock}, {threads} thread{s}", outcome.name());
                     if args.only.as_ref().is_none_or(|only| name.contains(only.as_str())) {
-                        print_row(&name, &side_by_side(args, threads, &candidates()));
+                        print_row(&name, &side_by_side(&args.rounds, threads, &candidates()));
                     }
                 };
                 cell("no key", &|| lone(outcome, is_real, &clocks));
@@ -291,7 +291,7 @@ fn floors(args: &Args, clocks: &Clocks) {
         }),
     ];
     println!("Nanoseconds of a thread, alone:\n\n| | |\n|---|---:|");
-    for seen in side_by_side(args, 1, &candidates) {
+    for seen in side_by_side(&args.rounds, 1, &candidates) {
         println!("| {} | {:.1} |", seen.name, seen.nanos);
     }
 }

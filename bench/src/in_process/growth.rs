@@ -9,8 +9,8 @@ use foldhash::fast::FixedState;
 use lockage_memory::KeyedLimiter;
 
 use super::Args;
-use super::measure::{Candidate, Seen, side_by_side};
 use super::peers::{Outcome, standing};
+use crate::measure::{Candidate, Seen, side_by_side};
 
 /// As many shards as the limiter has.
 const SHARDS: usize = 256;
@@ -47,7 +47,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
             Candidate::new("admit", |number| ask(&admit, number)),
             Candidate::new("deny", |number| ask(&deny, number)),
         ];
-        let seen = side_by_side(args, 1, &candidates);
+        let seen = side_by_side(&args.rounds, 1, &candidates);
         let cell = |seen: &Seen| format!("{:.1} | {:.2}", seen.nanos, seen.ratio);
         println!(
             "| {keys} | {:.1} | {} | {bytes:.0} |",

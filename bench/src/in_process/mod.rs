@@ -2,22 +2,19 @@
 
 mod cells;
 mod growth;
-mod measure;
 mod pause;
 mod peers;
 mod stores;
 
 use anyhow::Result;
 
+use crate::measure::Rounds;
+
 /// Selects what to measure.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Rounds per candidate, in turns; the table has the medians.
-    #[arg(long, default_value_t = 11)]
-    rounds: usize,
-    /// Milliseconds per measurement.
-    #[arg(long, default_value_t = 20)]
-    millis: u64,
+    #[command(flatten)]
+    rounds: Rounds,
     /// Measures only cells with this in their name.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,

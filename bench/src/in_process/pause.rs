@@ -10,8 +10,8 @@ use lockage_memory::{KeyedLimiter, MemoryStore};
 
 use super::Args;
 use super::growth::resident;
-use super::measure::own_time;
 use super::peers::{Outcome, standing};
+use crate::measure::own_time;
 
 /// After this time no key counts any more.
 const OVER: Duration = Duration::from_secs(2 * 24 * 3600);

@@ -5,27 +5,36 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
-use super::Args;
+/// How often and how long candidates are measured.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Rounds {
+    /// Rounds per candidate, in turns; the table has the medians.
+    #[arg(long, default_value_t = 11)]
+    pub(crate) rounds: usize,
+    /// Milliseconds per measurement.
+    #[arg(long, default_value_t = 20)]
+    pub(crate) millis: u64,
+}
 
 /// A measured operation: the decision of this number.
-pub(super) struct Candidate<'a> {
-    pub(super) name: &'static str,
-    pub(super) decide: Box<dyn Fn(&mut Run) + Send + Sync + 'a>,
+pub(crate) struct Candidate<'a> {
+    pub(crate) name: &'static str,
+    pub(crate) decide: Box<dyn Fn(&mut Run) + Send + Sync + 'a>,
 }
 
 /// A series of decisions of one thread.
-pub(super) struct Run {
+pub(crate) struct Run {
     /// How many.
-    pub(super) count: usize,
+    pub(crate) count: usize,
     /// The number of the first, another for each thread.
-    pub(super) first: usize,
+    pub(crate) first: usize,
     /// How many were admitted.
-    pub(super) admitted: usize,
+    pub(crate) admitted: usize,
 }
 
 impl<'a> Candidate<'a> {
     /// `decide` returns whether the decision of this number admits.
-    pub(super) fn new(
+    pub(crate) fn new(
         name: &'static str,
         decide: impl Fn(usize) -> bool + Send + Sync + 'a,
     ) -> Self {
@@ -39,23 +48,27 @@ impl<'a> Candidate<'a> {
     }
 
     /// Makes this many decisions.
-    pub(super) fn run(&self, count: usize) {
+    pub(crate) fn run(&self, count: usize) {
         (self.decide)(&mut Run { count, first: 0, admitted: 0 });
     }
 }
 
 /// The measurements of one candidate.
-pub(super) struct Seen {
-    pub(super) name: &'static str,
+pub(crate) struct Seen {
+    pub(crate) name: &'static str,
     /// The median of nanoseconds per decision of a thread.
-    pub(super) nanos: f64,
+    pub(crate) nanos: f64,
     /// The median of the ratio to the first candidate in the same round.
-    pub(super) ratio: f64,
+    pub(crate) ratio: f64,
     /// The share that was admitted.
-    pub(super) admitted: f64,
+    pub(crate) admitted: f64,
 }
 
-pub(super) fn side_by_side(args: &Args, threads: usize, candidates: &[Candidate<'_>]) -> Vec<Seen> {
+pub(crate) fn side_by_side(
+    args: &Rounds,
+    threads: usize,
+    candidates: &[Candidate<'_>],
+) -> Vec<Seen> {
     let slice = Duration::from_millis(args.millis);
     let counts: Vec<usize> =
         candidates.iter().map(|candidate| calibrate(candidate, threads, slice)).collect();
@@ -117,12 +130,12 @@ fn once(candidate: &Candidate<'_>, threads: usize, count: usize) -> (f64, f64) {
 }
 
 /// Returns how long this thread has run on a processor.
-pub(super) fn own_time() -> Duration {
+pub(crate) fn own_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-pub(super) fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }

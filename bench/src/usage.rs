@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 /// Returns how long the live threads of a process have run, to the nanosecond.
-pub(super) fn of_process(id: u32) -> Result<Duration> {
+pub(crate) fn of_process(id: u32) -> Result<Duration> {
     let folder = format!("/proc/{id}/task");
     let mut sum = 0;
     for thread in fs::read_dir(&folder).with_context(|| format!("{folder}: Linux has it"))? {

@@ -1,0 +1,62 @@
+//! An application of one route, alone and behind limits for each client's address.
+
+use anyhow::{Context, Result};
+use axum::Router;
+use axum::routing::get;
+use lockage::{Limiter, Store};
+use lockage_tower::{Fields, RateLimit};
+use tower_governor::GovernorLayer;
+use tower_governor::governor::GovernorConfigBuilder;
+
+/// Whether requests are admitted or denied, however many there are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Admit,
+    Deny,
+}
+
+impl Outcome {
+    fn limit(self) -> &'static str {
+        match self {
+            Outcome::Admit => "token-bucket 15000/day burst 300000000",
+            Outcome::Deny => "token-bucket 1/day burst 1",
+        }
+    }
+
+    /// Returns such a limit of tower_governor: a burst, and the seconds after which one of it comes back.
+    fn burst(self) -> (u32, u64) {
+        match self {
+            Outcome::Admit => (300_000_000, 6),
+            Outcome::Deny => (1, 86_400),
+        }
+    }
+}
+
+pub(super) fn bare() -> Router {
+    Router::new().route("/", get(async || "hello\n"))
+}
+
+pub(super) fn limiter<S: Store>(store: S, outcome: Outcome) -> Result<Limiter<S>> {
+    Ok(Limiter::new(store, outcome.limit().parse()?).with_prefix("http")?)
+}
+
+pub(super) fn lockage<S: Store + Clone + 'static>(
+    limiter: Limiter<S>,
+    fields: Fields,
+) -> Result<Router> {
+    Ok(bare().layer(RateLimit::per_ip(limiter).fields(fields).build()?))
+}
+
+pub(super) fn governor(outcome: Outcome) -> Result<Router> {
+    let (burst, seconds) = outcome.burst();
+    let mut config = GovernorConfigBuilder::default();
+    let config = config.burst_size(burst).per_second(seconds).finish().context("no zeros")?;
+    Ok(bare().layer(GovernorLayer::new(config)))
+}
+
+pub(super) fn governor_with_headers(outcome: Outcome) -> Result<Router> {
+    let (burst, seconds) = outcome.burst();
+    let mut config = GovernorConfigBuilder::default();
+    let mut config = config.burst_size(burst).per_second(seconds).use_headers();
+    Ok(bare().layer(GovernorLayer::new(config.finish().context("no zeros")?)))
+}
