@@ -140,7 +140,7 @@ if record then
   local tag, l, w
   tag, l, w, used, last, expired, first = struct.unpack('<I3dddddd', record)
   if tag ~= $LOG_NUMBER or l ~= limit or w ~= window   -- L1:
-    or not (used % 1 == 0 and used <= $EXACT)
+    or not (used % 1 == 0 and used <= $TWO_52)
     or not (last >= 0 and last % 1 == 0 and last <= $EXACT) then
     return redis.error_reply(NEEDS_SLOW_PATH)
   end

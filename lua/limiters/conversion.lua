@@ -54,7 +54,8 @@ local function take_over(old, new)
   new.state = state
 end
 
--- From the old logs, which share their entries; without any, the most that was used is one entry.
+-- From the old logs, which share their entries; without any, the most that was used is one entry, which is so small that
+-- all sums of entries are exact.
 local function convert_logs(old_logs, most)
   local longest = old_logs[1]
   for _, log in ipairs(old_logs) do
@@ -68,7 +69,7 @@ local function convert_logs(old_logs, most)
       log.used = 0
     end
   end
-  if logs[1] and not longest and most > 0 then add_entry(logs, most) end
+  if logs[1] and not longest and most > 0 then add_entry(logs, math.min(most, logs[1].most)) end
 end
 
 -- Gives the parts of the limit in ARGV their states, from those of the record, which are settled.

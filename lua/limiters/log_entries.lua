@@ -13,7 +13,7 @@ local broken = false            -- whether an entry could not be read; then noth
 -- A part of a limit; nothing where its configuration is wrong.
 local function new_log(limit, window)
   if limit > $MAX_LOG or window > $SPAN then return end
-  return {is_log = true, capacity = limit, window = window, unit = 1, most = EXACT}
+  return {is_log = true, capacity = limit, window = window, unit = 1, most = $MAX_CARRIED}
 end
 
 -- How many pairs of a chunk or the index have a time, or in place 9 a total, below this.
@@ -46,7 +46,7 @@ local function read_entries(newest)
     times[#times + 1], costs[#costs + 1] = time, cost
     before, total = time, total + cost
   end
-  broken = broken or before > last or not (total <= EXACT)
+  broken = broken or before > last or not (total <= $TWO_52)
 end
 
 -- A chunk, and how much those before it cost.

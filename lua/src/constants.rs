@@ -51,6 +51,7 @@ pub(crate) fn all() -> BTreeMap<&'static str, String> {
         ("LOCK_NUMBER", tag_number(LOCK).into()),
         ("LOG_NUMBER", tag_number(LOG).into()),
         ("MAX_LOG", SlidingLog::MAX_LIMIT),
+        ("MAX_CARRIED", SlidingLog::MAX_CARRIED),
         ("RESERVATION_NUMBER", tag_number(RESERVATION).into()),
         ("MAX_PERMITS", semaphore::MAX_PERMITS),
         ("ZONES", Zone::COUNT.into()),

@@ -26,6 +26,8 @@ pub mod judged;
 pub mod key;
 #[cfg(feature = "properties")]
 pub mod large_logs;
+#[cfg(feature = "properties")]
+pub mod largest_counts;
 pub mod latch;
 pub mod ledger;
 pub mod lock;

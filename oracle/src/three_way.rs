@@ -30,6 +30,7 @@ macro_rules! three_way {
                 d12_keys_are_independent
                 reservations_are_the_same_in_three_places
                 logs_of_thousands_of_entries_are_the_same_in_three_places
+                the_largest_counts_come_under_logs_alike_in_three_places
                 stored_limits_are_the_same_in_three_places
             }
             leases {

@@ -7,13 +7,20 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use crate::exact::MAX_COUNT;
+use crate::exact::MAX_EXACT;
 
 /// How many entries are by themselves, at most.
 pub(crate) const MAX_NEWEST: usize = 32;
 
 /// How many entries a chunk has, at most.
 pub(crate) const MAX_CHUNK: usize = 864;
+
+/// The most that entries cost together, so that the sum of two such numbers is exact.
+const MAX_TOTAL: u64 = MAX_EXACT / 2;
+
+/// The most that a log takes over from limits that are no logs. What the logs of a key charge beside it, and what of
+/// that has expired and is still stored, never comes to as much again.
+pub(crate) const MAX_CARRIED: u64 = MAX_TOTAL / 2;
 
 /// All that was admitted in one microsecond.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -229,7 +236,7 @@ impl Entries {
         let is_in_order = self.newest.iter().all(|entry| in_order(entry.at) && entry.cost > 0);
         let expired = total.checked_sub(used);
         is_in_order
-            && total <= MAX_COUNT
+            && total <= MAX_TOTAL
             && self.newest.len() <= MAX_NEWEST
             && self.newest.back().map_or(used == 0, |newest| newest.at <= last)
             && match self.chunks.front() {

@@ -35,6 +35,10 @@ impl SlidingLog {
     #[doc(hidden)]
     pub const MAX_CHUNK: usize = log_entries::MAX_CHUNK;
 
+    /// The most that a log takes over from limits that are no logs, 2^51.
+    #[doc(hidden)]
+    pub const MAX_CARRIED: u64 = log_entries::MAX_CARRIED;
+
     /// At most `limit` (1 to [`SlidingLog::MAX_LIMIT`]) in every `window` (whole microseconds, at most
     /// [`MAX_SPAN`](crate::MAX_SPAN)).
     ///

@@ -8,7 +8,6 @@ use core::time::Duration;
 
 use super::max_wait::MaxWait;
 use crate::decision::{Decision, DenialReason, Part, Verdict};
-use crate::exact::MAX_COUNT;
 use crate::limit::{Algorithm, LogState, Machine, Outcome, Single, SlidingLog, State, Status};
 use crate::time::Timestamp;
 
@@ -329,7 +328,7 @@ impl LimitState {
 
     /// Returns the most that a fresh one can be charged.
     pub(crate) fn holds(&self) -> u64 {
-        self.limit.machine().map_or(MAX_COUNT, |machine| machine.holds())
+        self.limit.machine().map_or(SlidingLog::MAX_CARRIED, |machine| machine.holds())
     }
 
     /// Returns how much a penalty may charge: up to one capacity more than fits.

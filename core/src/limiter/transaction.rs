@@ -9,7 +9,7 @@ use super::reservations::Reservations;
 use super::stored::Policy;
 use crate::decision::Decision;
 use crate::error::RecordError;
-use crate::limit::{Entries, LogState, Single};
+use crate::limit::{Entries, LogState, Single, SlidingLog};
 use crate::record::{Body, Record};
 use crate::time::Timestamp;
 
@@ -128,22 +128,23 @@ impl<'r> Transaction<'r> {
         let longest = old.iter().filter_map(LimitState::log).map(|(_, state)| state);
         let longest = longest.max_by_key(|state| state.used).unwrap_or_default();
         let entries = stored(self.slot, self.keeps_entries);
+        let carried = most.min(SlidingLog::MAX_CARRIED);
         for (part, fresh) in parts.iter_mut().zip(&self.key.parts) {
             // What is left are logs that the old record knows nothing of, but for its entries.
             part.get_or_insert_with(|| match entries {
                 Some(_) => settle(&LimitState { state: longest.into(), ..*fresh }, entries, now),
                 None => {
                     let mut part = *fresh;
-                    if most > 0 {
-                        part.charge(most, now);
+                    if carried > 0 {
+                        part.charge(carried, now);
                     }
                     part
                 }
             });
         }
         let parts: Vec<LimitState> = parts.into_iter().flatten().collect();
-        if !self.keeps_entries && most > 0 && parts.iter().any(LimitState::is_log) {
-            self.added = most;
+        if !self.keeps_entries && parts.iter().any(LimitState::is_log) {
+            self.added = carried;
         }
         self.key.parts = parts;
     }

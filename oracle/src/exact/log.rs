@@ -52,7 +52,7 @@ impl Model for Log {
     }
 
     fn holds(&self) -> i128 {
-        (1 << 53) - 1
+        1 << 51
     }
 
     /// As if the latest still counted, also where it was given back.

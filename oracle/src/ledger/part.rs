@@ -3,6 +3,9 @@
 use crate::calendar::Calendar;
 use crate::config::{self, Config};
 
+/// The most that a log takes over from limits that are no logs.
+const MOST_IN_LOG: i128 = 1 << 51;
+
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     kind: Kind,
@@ -313,6 +316,8 @@ pub(super) fn converted(fresh: Vec<Part>, old: &[Part], now: i128) -> Vec<Part> 
             Kind::Calendar(calendar) => calendar.window(now).0,
             _ => now,
         };
+        // Of a log's entries together all sums are exact.
+        let most = if new.log_window().is_some() { most.min(MOST_IN_LOG) } else { most };
         let mut new = Part { last, ..new };
         if most > 0 {
             new.charge(most, now, None);

@@ -13,7 +13,7 @@ use crate::strategies::{
     request_trace, trace,
 };
 use crate::subject::Limiter;
-use crate::{large_logs, reservations, stored};
+use crate::{large_logs, largest_counts, reservations, stored};
 
 /// Cases per limiter when nothing is asked for.
 const DEFAULT_CASES: u32 = 300;
@@ -116,6 +116,15 @@ pub fn logs_of_thousands_of_entries_are_the_same_in_three_places(place: &impl Pl
             let compared = large_logs::equals_the_model(&mut model, &mut key, limit, traffic);
             compared.unwrap_or_else(|difference| panic!("{limit}: {difference:?}"));
         }
+    }
+}
+
+pub fn the_largest_counts_come_under_logs_alike_in_three_places(place: &impl Place) {
+    let time = Time::Caller { store_ahead_us: 0, skew_ms: 0 };
+    for limit in largest_counts::LIMITS {
+        let keys = || (place.model(time), place.key(time));
+        let compared = largest_counts::equals_the_model(keys, limit.parse().expect("a limit"));
+        compared.unwrap_or_else(|difference| panic!("{limit}: {difference}"));
     }
 }
 
