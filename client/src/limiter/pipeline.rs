@@ -63,35 +63,52 @@ pub(super) trait Next: Sync {
 
 impl<S: Store> Limiter<S> {
     /// Runs a call on the key of `id` through all stages, and tells the observer what it comes to.
-    pub(super) async fn run<C: Call>(&self, id: &str, call: &C) -> Result<C::Outcome, Error> {
-        let observer = self.stages.observer.as_ref().filter(|_| call.rules().charges);
+    pub(super) fn run<C: Call>(
+        &self,
+        id: &str,
+        call: &C,
+    ) -> impl Future<Output = Result<C::Outcome, Error>> + Send {
+        let observer = self.stages.observer.as_deref();
+        self.run_observed(id, call, observer.filter(|_| call.rules().charges))
+    }
+
+    /// Runs a call that is one of several which a caller makes before it is told anything.
+    pub(super) fn run_unobserved<C: Call>(
+        &self,
+        id: &str,
+        call: &C,
+    ) -> impl Future<Output = Result<C::Outcome, Error>> + Send {
+        self.run_observed(id, call, None)
+    }
+
+    async fn run_observed<C: Call>(
+        &self,
+        id: &str,
+        call: &C,
+        observer: Option<&Observed>,
+    ) -> Result<C::Outcome, Error> {
         let watch = observer.map(|observer| observer.begin(false));
-        let mut answer = self.run_unobserved(id, call).await;
+        let mut answer = match Key::under(&self.prefix, id) {
+            Ok(key) => {
+                let target = Target { id, key: &key, source: &self.source, report: None };
+                let stages = &self.stages;
+                // From the store outwards: the last one here is the first that a call meets.
+                let chain = ToStore(&self.store);
+                let chain = Link { stage: &stages.coalescing, next: chain };
+                let chain = Link { stage: &stages.idempotency, next: chain };
+                let chain = Link { stage: &stages.circuit_breaker, next: chain };
+                let chain = Link { stage: &stages.deny_cache, next: chain };
+                let chain = Link { stage: &stages.prefetch, next: chain };
+                let chain = Link { stage: &stages.fallback, next: chain };
+                let chain = Link { stage: &stages.shadow, next: chain };
+                chain.run(&target, call).await
+            }
+            Err(error) => Err(error.into()),
+        };
         if let Some(watch) = watch {
             watch.end(id, call.costs(), &mut answer);
         }
         answer
-    }
-
-    /// Runs a call that is one of several which a caller makes before it is told anything.
-    pub(super) async fn run_unobserved<C: Call>(
-        &self,
-        id: &str,
-        call: &C,
-    ) -> Result<C::Outcome, Error> {
-        let key = &Key::under(&self.prefix, id)?;
-        let target = Target { id, key, source: &self.source, report: None };
-        let stages = &self.stages;
-        // From the store outwards: the last one here is the first that a call meets.
-        let chain = ToStore(&self.store);
-        let chain = Link { stage: &stages.coalescing, next: chain };
-        let chain = Link { stage: &stages.idempotency, next: chain };
-        let chain = Link { stage: &stages.circuit_breaker, next: chain };
-        let chain = Link { stage: &stages.deny_cache, next: chain };
-        let chain = Link { stage: &stages.prefetch, next: chain };
-        let chain = Link { stage: &stages.fallback, next: chain };
-        let chain = Link { stage: &stages.shadow, next: chain };
-        chain.run(&target, call).await
     }
 }
 
