@@ -3,7 +3,7 @@
 //!
 //! A [`Plan`] says what there is and what goes wrong, all of it drawn from one seed. [`run`] plays it. Each node is one
 //! process: it has a clock of its own, crashes, stands still, loses its connections, and its tasks are cancelled.
-//! Nothing but the answers of the API is believed: the [`Judge`](judge) compares them with what the store has charged
+//! Nothing but the answers of the API is believed: a judge compares them with what the store has charged
 //! and granted. From [`Plan::heal_us`] on nothing goes wrong any more; then every job ends, and nothing is left taken.
 
 mod host;
