@@ -8,8 +8,9 @@ mod end_to_end;
 mod http;
 #[cfg(feature = "others")]
 mod in_process;
-#[cfg(feature = "others")]
+#[cfg_attr(not(feature = "others"), allow(dead_code))]
 mod measure;
+mod observers;
 mod process;
 mod server;
 mod simulator;
@@ -47,6 +48,8 @@ enum Table {
     #[cfg(feature = "others")]
     #[command(hide = true)]
     HttpServe(http::ServeArgs),
+    /// Nanoseconds that observers add to a decision.
+    Observers(observers::Args),
     /// Decisions and worlds per second of the simulator, on one core.
     Simulator(simulator::Args),
 }
@@ -64,6 +67,7 @@ fn main() -> Result<()> {
         Table::HttpLoad(args) => http::run_load(&args),
         #[cfg(feature = "others")]
         Table::HttpServe(args) => http::serve(&args),
+        Table::Observers(args) => observers::run(&args),
         Table::Simulator(args) => simulator::run(&args),
     }
 }

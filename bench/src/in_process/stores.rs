@@ -7,8 +7,8 @@ use lockage_memory::MemoryStore;
 
 use super::Args;
 use super::cells::strings;
-use super::measure::{Candidate, side_by_side};
 use super::peers::{Outcome, standing};
+use crate::measure::{Candidate, side_by_side};
 
 pub(super) fn run(args: &Args) -> Result<()> {
     println!("Nanoseconds of a thread for each decision:\n");
@@ -61,7 +61,7 @@ fn row<C: Clock + 'static>(
     let any = limiter(outcome, AnyStore::new(MemoryStore::with_clock(clock())), key);
     let candidates = [run, typed, any];
     candidates.iter().for_each(|candidate| candidate.run(keys.len()));
-    let seen = side_by_side(args, 1, &candidates);
+    let seen = side_by_side(&args.rounds, 1, &candidates);
     let nanos: Vec<String> = seen.iter().map(|one| format!("{:.1}", one.nanos)).collect();
     println!("| {name} | {} |", nanos.join(" | "));
 }
