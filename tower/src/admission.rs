@@ -4,9 +4,10 @@ use std::any::Any;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use http::{HeaderMap, response};
+use http::{HeaderMap, HeaderName, HeaderValue, response};
 use lockage::limiter::Reservation;
 use lockage::{Decision, Limiter, Store};
+use smallvec::SmallVec;
 
 use crate::cost::Actual;
 
@@ -17,23 +18,37 @@ pub(crate) type Spawner = Arc<dyn Fn(BoxFuture<'static, ()>) + Send + Sync>;
 
 /// A request that goes ahead. Dropped, it gives its permit back, and what it has reserved stays charged as estimated.
 #[must_use = "dropped, it gives the request's permit back"]
-#[derive(Default)]
 pub struct Admission {
     /// The decision of the limit that has the least left, where one was made: not of requests that are skipped, cost
     /// nothing, or go ahead because the store is away ([`OnError::Allow`](crate::OnError::Allow)).
     pub decision: Option<Decision>,
     /// The header fields of the limits, for the response.
     pub headers: HeaderMap,
+    /// To be dropped with this.
+    _held: Option<Box<Held>>,
+}
+
+/// A request that goes ahead, before its header fields are in a map.
+#[derive(Default)]
+pub(crate) struct Admitted {
+    pub(crate) decision: Option<Decision>,
+    pub(crate) fields: SmallVec<[(HeaderName, HeaderValue); 2]>,
     pub(crate) held: Option<Box<Held>>,
 }
 
-impl Admission {
+impl From<Admitted> for Admission {
+    fn from(Admitted { decision, fields, held }: Admitted) -> Self {
+        let mut headers = HeaderMap::new();
+        headers.extend(fields);
+        Admission { decision, headers, _held: held }
+    }
+}
+
+impl Admitted {
     /// Settles by the head of the response what is settled by that. The rest is to be kept until the body ends.
     pub(crate) fn respond(self, head: &mut response::Parts) -> Option<Box<Held>> {
-        for (name, value) in &self.headers {
-            // Beside those of another layer: lists of structured fields go on over several lines.
-            head.headers.append(name.clone(), value.clone());
-        }
+        // Beside those of another layer: lists of structured fields go on over several lines.
+        head.headers.extend(self.fields);
         let mut held = self.held?;
         for open in &mut held.reservations {
             open.settle_by(head);

@@ -13,8 +13,9 @@ use lockage::locks::Locks;
 use lockage::observer::ErrorKind;
 use lockage::runtime::Spawn;
 use lockage::{Decision, Error, Limiter, Store, Verdict};
+use smallvec::SmallVec;
 
-use crate::admission::{Admission, BoxFuture, Open, Reserved, Spawner};
+use crate::admission::{Admitted, BoxFuture, Open, Reserved, Spawner};
 use crate::cost::{Actual, Unit};
 use crate::fields::{Fields, Policies, add_legacy, retry_seconds};
 use crate::grpc::is_grpc;
@@ -143,15 +144,18 @@ struct Charged<'a, S> {
     decision: Option<Decision>,
 }
 
+/// Most layers have one limiter.
+type AllCharged<'a, S> = SmallVec<[Charged<'a, S>; 1]>;
+
 impl<S: Store + Clone + 'static> Setup<S> {
     /// Charges a request to all that limits it, or to nothing.
-    pub(crate) async fn check(&self, parts: &Parts) -> Result<Admission, Box<Rejection>> {
-        let mut admission = Admission::default();
+    pub(crate) async fn check(&self, parts: &Parts) -> Result<Admitted, Box<Rejection>> {
+        let mut admission = Admitted::default();
         if self.skip.as_ref().is_some_and(|skip| skip(parts)) {
             return Ok(admission);
         }
         let cost = self.cost.as_ref().map_or(1, |cost| cost(parts));
-        let mut charged = Vec::with_capacity(self.rules.len());
+        let mut charged = AllCharged::new();
         let outcome = self.charge(parts, cost, &mut admission, &mut charged).await;
         let Err(mut rejection) = outcome else {
             self.add_fields(&mut admission, charged);
@@ -179,8 +183,8 @@ impl<S: Store + Clone + 'static> Setup<S> {
         &'a self,
         parts: &Parts,
         cost: u64,
-        admission: &mut Admission,
-        charged: &mut Vec<Charged<'a, S>>,
+        admission: &mut Admitted,
+        charged: &mut AllCharged<'a, S>,
     ) -> Result<(), Box<Rejection>> {
         for rule in &self.rules {
             if cost == 0 {
@@ -206,7 +210,7 @@ impl<S: Store + Clone + 'static> Setup<S> {
         charge: &Charge<S>,
         id: &str,
         cost: u64,
-        admission: &mut Admission,
+        admission: &mut Admitted,
     ) -> Result<Decision, Error> {
         let limiter = &charge.limiter;
         if let Some((wait, max_wait)) = self.waiting {
@@ -268,7 +272,7 @@ impl<S: Store + Clone + 'static> Setup<S> {
     async fn take_place(
         &self,
         parts: &Parts,
-        admission: &mut Admission,
+        admission: &mut Admitted,
         charged: &[Charged<'_, S>],
     ) -> Result<(), Box<Rejection>> {
         let (Some(places), Some(policy)) = (&self.places, &self.at_once) else { return Ok(()) };
@@ -315,28 +319,27 @@ impl<S: Store + Clone + 'static> Setup<S> {
     }
 
     /// Adds the fields of a request that goes ahead.
-    fn add_fields(&self, admission: &mut Admission, charged: Vec<Charged<'_, S>>) {
-        let mut least: Option<Decision> = None;
+    fn add_fields(&self, admission: &mut Admitted, charged: AllCharged<'_, S>) {
         let draft = self.fields.draft();
-        for Charged { charge, decision, .. } in charged {
-            let Some(decision) = decision else { continue };
-            if draft && !charge.is_shadow {
-                charge.policies.add_policies(&mut admission.headers);
-                charge.policies.add_state(&decision, &mut admission.headers);
-            }
-            let is_least = |least: &Decision| decision.remaining < least.remaining;
-            if least.as_ref().is_none_or(is_least) {
-                if self.fields.legacy() && !charge.is_shadow && decision.origin != Origin::Fallback
-                {
-                    add_legacy(&decision, &mut admission.headers);
-                }
-                least = Some(decision);
-            }
+        let decided = || {
+            let decided = charged.iter().filter(|charged| !charged.charge.is_shadow);
+            decided.filter_map(|charged| Some((charged.charge, charged.decision.as_ref()?)))
+        };
+        for (charge, decision) in decided().filter(|_| draft) {
+            charge.policies.add_policies(&mut admission.fields);
+            charge.policies.add_state(decision, &mut admission.fields);
         }
         if let Some(policy) = self.at_once.as_ref().filter(|_| draft) {
-            policy.add_policies(&mut admission.headers);
+            policy.add_policies(&mut admission.fields);
         }
-        admission.decision = least;
+        if self.fields.legacy() {
+            let known = decided().filter(|(_, decision)| decision.origin != Origin::Fallback);
+            if let Some((_, least)) = known.min_by_key(|(_, decision)| decision.remaining) {
+                add_legacy(least, &mut admission.fields);
+            }
+        }
+        let decisions = charged.into_iter().filter_map(|charged| charged.decision);
+        admission.decision = decisions.min_by_key(|decision| decision.remaining);
     }
 
     /// Adds the policies of all limits of a request.

@@ -119,14 +119,22 @@ pub(crate) struct Client(IpAddr);
 
 impl Client {
     pub(crate) fn write(&self, id: &mut String) {
-        // To a string, which takes anything.
-        let _ = match self.0 {
-            IpAddr::V4(address) => write!(id, "{address}"),
+        match self.0 {
+            // Nearly all addresses; the standard library's way takes three times as long.
+            IpAddr::V4(address) => {
+                for (index, octet) in address.octets().into_iter().enumerate() {
+                    if index > 0 {
+                        id.push('.');
+                    }
+                    id.push_str(itoa::Buffer::new().format(octet));
+                }
+            }
             IpAddr::V6(address) => {
                 let network = Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX));
-                write!(id, "{network}/64")
+                // To a string, which takes anything.
+                let _ = write!(id, "{network}/64");
             }
-        };
+        }
     }
 }
 

@@ -5,11 +5,11 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue};
 use lockage::limiter::{CalendarWindow, Origin, bounded_at};
 use lockage::store::Timestamp;
 use lockage::{Decision, Limit, Verdict};
+use smallvec::SmallVec;
 
 use crate::cost::Unit;
 use crate::error::SetupError;
@@ -17,8 +17,14 @@ use crate::error::SetupError;
 /// The largest integer of a structured field (RFC 9651, 3.3.1).
 const MAX_INTEGER: u64 = 999_999_999_999_999;
 
+/// The value of a field while it is written, without an allocation of its own.
+type Text = SmallVec<[u8; 128]>;
+
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const STATE: HeaderName = HeaderName::from_static("ratelimit");
+const LEGACY_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const LEGACY_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const LEGACY_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
 /// Which header fields responses have.
 ///
@@ -140,9 +146,9 @@ impl Policies {
         let changes = parts.iter().any(|part| matches!(part.pace, Pace::Calendar { .. }));
         let mut policies = Policies { parts, fixed: None };
         if !changes {
-            let mut text = String::new();
+            let mut text = Text::new();
             policies.write_policies(&mut text);
-            policies.fixed = Some(value(text));
+            policies.fixed = Some(value(&text));
         }
         policies
     }
@@ -171,25 +177,29 @@ impl Policies {
     }
 
     /// Adds the policies, unless the limit is stored with each id: then its quota is not known here.
-    pub(crate) fn add_policies(&self, headers: &mut HeaderMap) {
+    pub(crate) fn add_policies(&self, fields: &mut impl Extend<(HeaderName, HeaderValue)>) {
         if self.parts.iter().any(|part| matches!(part.pace, Pace::Stored)) {
             return;
         }
         let field = self.fixed.clone().unwrap_or_else(|| {
-            let mut text = String::new();
+            let mut text = Text::new();
             self.write_policies(&mut text);
-            value(text)
+            value(&text)
         });
-        headers.append(POLICY, field);
+        fields.extend([(POLICY, field)]);
     }
 
     /// Adds what is left after a decision that admits. Nothing, where that is not known: of permits that were taken
     /// ahead, without the store, and of a stored limit, whose rate is not known here.
-    pub(crate) fn add_state(&self, decision: &Decision, headers: &mut HeaderMap) {
+    pub(crate) fn add_state(
+        &self,
+        decision: &Decision,
+        fields: &mut impl Extend<(HeaderName, HeaderValue)>,
+    ) {
         if decision.origin == Origin::Prefetch || decision.origin == Origin::Fallback {
             return;
         }
-        let mut text = String::with_capacity(48);
+        let mut text = Text::new();
         for (index, policy) in self.parts.iter().enumerate() {
             let (remaining, reset_after) = match decision.parts.get(index) {
                 Some(part) => (part.remaining, part.reset_after),
@@ -197,7 +207,7 @@ impl Policies {
             };
             policy.write_state(remaining, policy.pace.lasts(remaining, reset_after), &mut text);
         }
-        headers.append(STATE, value(text));
+        fields.extend([(STATE, value(&text))]);
     }
 
     /// Adds the limits that deny.
@@ -205,25 +215,25 @@ impl Policies {
         &self,
         decision: &Decision,
         retry_after: u64,
-        headers: &mut HeaderMap,
+        fields: &mut impl Extend<(HeaderName, HeaderValue)>,
     ) {
-        let mut text = String::with_capacity(48);
+        let mut text = Text::new();
         for (_, policy) in self.violated_parts(decision) {
             policy.write_state(0, Some(retry_after), &mut text);
         }
-        headers.append(STATE, value(text));
+        fields.extend([(STATE, value(&text))]);
     }
 
     /// Adds that all places are taken.
-    pub(crate) fn add_no_room(&self, headers: &mut HeaderMap) {
-        let mut text = String::new();
+    pub(crate) fn add_no_room(&self, fields: &mut impl Extend<(HeaderName, HeaderValue)>) {
+        let mut text = Text::new();
         for policy in &self.parts {
             policy.write_state(0, None, &mut text);
         }
-        headers.append(STATE, value(text));
+        fields.extend([(STATE, value(&text))]);
     }
 
-    fn write_policies(&self, text: &mut String) {
+    fn write_policies(&self, text: &mut Text) {
         for Policy { name, pace, unit } in &self.parts {
             let (quota, seconds, burst) = match pace {
                 Pace::Window { quota, seconds } => (*quota, Some(*seconds), None),
@@ -241,13 +251,13 @@ impl Policies {
                     parameter(name, number, text);
                 }
             }
-            text.push_str(unit.parameter());
+            text.extend_from_slice(unit.parameter().as_bytes());
         }
     }
 }
 
 impl Policy {
-    fn write_state(&self, remaining: u64, lasts: Option<u64>, text: &mut String) {
+    fn write_state(&self, remaining: u64, lasts: Option<u64>, text: &mut Text) {
         begin_item(&self.name, text);
         parameter(";r=", remaining, text);
         if let Some(seconds) = lasts {
@@ -337,15 +347,14 @@ fn ceil(time: Duration) -> u64 {
 }
 
 /// Adds the fields of `X-RateLimit-*`.
-pub(crate) fn add_legacy(decision: &Decision, headers: &mut HeaderMap) {
+pub(crate) fn add_legacy(decision: &Decision, fields: &mut impl Extend<(HeaderName, HeaderValue)>) {
     let wait = decision.retry_after().unwrap_or(decision.reset_after);
-    for (name, number) in [
-        ("x-ratelimit-limit", decision.limit),
-        ("x-ratelimit-remaining", decision.remaining),
-        ("x-ratelimit-reset", ceil(since_epoch() + wait)),
-    ] {
-        headers.insert(HeaderName::from_static(name), number.into());
-    }
+    let field = |name, number: u64| (name, value(itoa::Buffer::new().format(number).as_bytes()));
+    fields.extend([
+        field(LEGACY_LIMIT, decision.limit),
+        field(LEGACY_REMAINING, decision.remaining),
+        field(LEGACY_RESET, ceil(since_epoch() + wait)),
+    ]);
 }
 
 impl Fields {
@@ -367,21 +376,21 @@ pub(crate) fn check_name(name: &str) -> Result<Arc<str>, SetupError> {
     Ok(name.into())
 }
 
-fn begin_item(name: &str, text: &mut String) {
+fn begin_item(name: &str, text: &mut Text) {
     if !text.is_empty() {
-        text.push_str(", ");
+        text.extend_from_slice(b", ");
     }
-    text.push('"');
-    text.push_str(name);
-    text.push('"');
+    text.push(b'"');
+    text.extend_from_slice(name.as_bytes());
+    text.push(b'"');
 }
 
-fn parameter(name: &str, number: u64, text: &mut String) {
-    text.push_str(name);
-    text.push_str(itoa::Buffer::new().format(number.min(MAX_INTEGER)));
+fn parameter(name: &str, number: u64, text: &mut Text) {
+    text.extend_from_slice(name.as_bytes());
+    text.extend_from_slice(itoa::Buffer::new().format(number.min(MAX_INTEGER)).as_bytes());
 }
 
-fn value(text: String) -> HeaderValue {
+fn value(text: &[u8]) -> HeaderValue {
     // Names are checked, and all else is ours.
-    HeaderValue::from_maybe_shared(Bytes::from(text)).expect("visible ASCII")
+    HeaderValue::from_bytes(text).expect("visible ASCII")
 }

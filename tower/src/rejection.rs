@@ -1,6 +1,7 @@
 //! Requests that do not go ahead, and how they are answered.
 
 use std::fmt::Write;
+use std::mem;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -136,23 +137,39 @@ impl Rejection {
 
     /// Returns the answer: problem details of RFC 9457, or, to a request of gRPC, a status with `RetryInfo`.
     pub fn response(&self) -> Response<Bytes> {
+        self.response_with(self.headers.clone())
+    }
+
+    pub(crate) fn into_response(mut self) -> Response<Bytes> {
+        let headers = mem::take(&mut self.headers);
+        self.response_with(headers)
+    }
+
+    fn response_with(&self, headers: HeaderMap) -> Response<Bytes> {
         let Form { status, grpc, problem, title } = self.reason.form();
         if self.is_grpc {
             return grpc::response(grpc, title, self.retry_after);
         }
-        let mut body =
-            format!(r#"{{"type":"{problem}","title":"{title}","status":{}"#, status.as_u16());
+        let mut body = String::with_capacity(256);
+        for part in [r#"{"type":""#, problem, r#"","title":""#, title, r#"","status":"#] {
+            body.push_str(part);
+        }
+        body.push_str(status.as_str());
         if !self.reason.is_internal() && problem == "about:blank" {
             // Names of header fields and kinds of keys may have quotes; `Debug` of a string is JSON for what they are.
             let _ = write!(body, r#","detail":{:?}"#, self.reason.to_string());
         }
+        for (index, name) in self.violated.iter().enumerate() {
+            body.push_str(if index == 0 { r#","violated-policies":[""# } else { r#"",""# });
+            body.push_str(name);
+        }
         if !self.violated.is_empty() {
-            let _ = write!(body, r#","violated-policies":{:?}"#, self.violated);
+            body.push_str(r#""]"#);
         }
         body.push('}');
         let mut response = Response::new(Bytes::from(body));
         *response.status_mut() = status;
-        *response.headers_mut() = self.headers.clone();
+        *response.headers_mut() = headers;
         let problem = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(CONTENT_TYPE, problem);
         if let Some(seconds) = self.retry_after {

@@ -41,14 +41,14 @@ impl<S: Store + Clone + 'static> RateLimitLayer<S> {
     /// # Errors
     /// How the request is rejected.
     pub async fn check(&self, parts: &Parts) -> Result<Admission, Box<Rejection>> {
-        self.setup.check(parts).await
+        self.setup.check(parts).await.map(Admission::from)
     }
 
     /// Returns the answer to a rejected request.
-    fn answer(&self, rejection: &Rejection, parts: &Parts) -> Response<Bytes> {
+    fn answer(&self, rejection: Box<Rejection>, parts: &Parts) -> Response<Bytes> {
         match &self.setup.respond {
-            Some(respond) => respond(rejection, parts),
-            None => rejection.response(),
+            Some(respond) => respond(&rejection, parts),
+            None => rejection.into_response(),
         }
     }
 }
@@ -84,10 +84,10 @@ where
         let layer = self.layer.clone();
         Box::pin(async move {
             let (mut parts, body) = request.into_parts();
-            let mut admission = match layer.check(&parts).await {
+            let mut admission = match layer.setup.check(&parts).await {
                 Ok(admission) => admission,
                 Err(rejection) => {
-                    return Ok(layer.answer(&rejection, &parts).map(Body::of_rejection));
+                    return Ok(layer.answer(rejection, &parts).map(Body::of_rejection));
                 }
             };
             if let Some(decision) = admission.decision.take() {
