@@ -17,6 +17,7 @@ fn every_example_gives_its_limiter_a_prefix() {
         "adapter-fred",
         "telemetry",
         "tower",
+        "examples",
     ] {
         add_files(&root.join(folder), &mut files);
     }
@@ -72,12 +73,20 @@ fn every_example_is_in_the_index() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     let index = fs::read_to_string(root.join("examples/README.md")).expect("it is there");
     let mut seen = 0;
-    for package in ["adapter-memory", "adapter-redis-rs", "adapter-fred", "telemetry", "tower"] {
+    for (folder, link) in [
+        ("adapter-memory/examples", "../adapter-memory/examples/"),
+        ("adapter-redis-rs/examples", "../adapter-redis-rs/examples/"),
+        ("adapter-fred/examples", "../adapter-fred/examples/"),
+        ("telemetry/examples", "../telemetry/examples/"),
+        ("tower/examples", "../tower/examples/"),
+        ("examples", ""),
+    ] {
         let mut files = vec![];
-        add_files(&root.join(package).join("examples"), &mut files);
+        add_files(&root.join(folder), &mut files);
+        files.retain(|file| file.extension().is_some_and(|extension| extension == "rs"));
         for file in files {
             let name = file.file_stem().expect("a name").to_str().expect("it is text");
-            let line = format!("[`{name}`](../{package}/examples/{name}.rs)");
+            let line = format!("[`{name}`]({link}{name}.rs)");
             assert!(index.contains(&line), "{line} is missing");
             seen += 1;
         }
