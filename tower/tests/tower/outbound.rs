@@ -103,6 +103,17 @@ async fn other_answers_block_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn only_a_client_that_is_ready_is_called() {
+    let outbound = outbound(paused_memory(), "token-bucket 100/s", Duration::ZERO);
+    let mut client = outbound.layer(super::requests::Strict::default());
+    let request = || Request::get("http://a.example/").body(()).unwrap();
+    let first = client.ready().await.unwrap().call(request());
+    let second = client.ready().await.unwrap().call(request());
+    assert_eq!(second.await.unwrap().status(), 200);
+    assert_eq!(first.await.unwrap().status(), 200);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_not_sent_says_why() {
     let (store, host) = (FailingStore::new(paused_memory()), Host::default());
     let outbound = outbound(store.clone(), "fixed-window 1/h", SECOND);

@@ -12,7 +12,7 @@ use super::*;
 
 /// A service that panics unless the one that is called was asked whether it is ready. Its clones were not.
 #[derive(Default)]
-struct Strict {
+pub(super) struct Strict {
     is_ready: bool,
     /// Whether it says that it is not, at first.
     hesitates: Arc<AtomicBool>,
