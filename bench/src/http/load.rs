@@ -131,11 +131,12 @@ impl Process {
         let said = String::from_utf8(wrk.stdout)?;
         let fails = ["Non-2xx", "Socket errors"].iter().any(|error| said.contains(error));
         ensure!(wrk.status.success() && !fails, "wrk says:\n{said}");
+        // With a space before percentiles: the line above them ends with a percentage.
         let requests: f64 = word_before(&said, "requests in")?.parse()?;
         Ok(Round {
             per_second: word_after(&said, "Requests/sec:")?.parse()?,
-            half: millis(word_after(&said, "50%")?)?,
-            most: millis(word_after(&said, "99%")?)?,
+            half: millis(word_after(&said, " 50%")?)?,
+            most: millis(word_after(&said, " 99%")?)?,
             server_us: used.as_secs_f64() * 1e6 / requests,
         })
     }
