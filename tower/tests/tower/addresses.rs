@@ -132,7 +132,10 @@ async fn no_two_values_make_one_key() {
     let limiter = Limiter::new(store, limit("fixed-window 1/h")).with_prefix("long").unwrap();
     let seen = ids.clone();
     let limiter = limiter.with_observer("long", Ids(seen));
-    let _ = status(&RateLimit::by(key(), limiter).build().unwrap(), request(&long)).await;
+    let layer = RateLimit::by(key(), limiter).build().unwrap();
+    let _ = status(&layer, request("a,b:{c}#%")).await;
+    assert_eq!(ids.lock().unwrap().remove(0), "x-a:a%2Cb%3A%7Bc%7D%23%25");
+    let _ = status(&layer, request(&long)).await;
     let id = ids.lock().unwrap().remove(0);
     assert!(id.starts_with("x-a:#") && id.len() < 64, "{id}");
     assert!(!share(key(), request(&long), request(id.strip_prefix("x-a:").unwrap())).await);

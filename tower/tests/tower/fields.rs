@@ -88,6 +88,15 @@ async fn a_denial_names_what_denies() {
     assert_eq!(problem["type"], "https://iana.org/assignments/http-problem-types#quota-exceeded");
     assert_eq!(problem["status"], 429);
     assert_eq!(problem["violated-policies"], serde_json::json!(["hour"]));
+
+    let (_, limiter) = manual("token-bucket 10/s burst 2 + fixed-window 2/h");
+    let layer = RateLimit::per_ip(limiter).build().unwrap();
+    for _ in 0..2 {
+        assert_eq!(status(&layer, from("192.0.2.1")).await, 200);
+    }
+    let problem = super::problem(ask(&layer, from("192.0.2.1")).await).await;
+    let both = serde_json::json!(["default-1", "default-2"]);
+    assert_eq!(problem["violated-policies"], both);
 }
 
 /// H1: whoever sleeps `Retry-After` is admitted; and `t` does not end after it.

@@ -175,6 +175,30 @@ async fn two_keys_are_charged_both_or_neither() {
     assert_eq!(by_ip.peek("ip:192.0.2.1", 1).await.unwrap().remaining, 8);
 }
 
+/// Handlers, and clients that know of one limit only, are told of the one that has the least left.
+#[tokio::test]
+async fn of_several_limits_the_one_with_the_least_left_is_told() {
+    for (first, second) in
+        [("fixed-window 10/h", "fixed-window 2/h"), ("fixed-window 2/h", "fixed-window 10/h")]
+    {
+        let layer = RateLimit::per_ip(manual(first).1)
+            .named("first")
+            .and_by(Key::shared(), manual(second).1)
+            .named("second")
+            .fields("x-ratelimit".parse().unwrap())
+            .build()
+            .unwrap();
+        let service = layer.layer(service_fn(async |request: Request<()>| {
+            let decision: &Decision = request.extensions().get().unwrap();
+            Ok::<_, Infallible>(Response::new(Full::from(decision.limit.to_string())))
+        }));
+        let answer = service.oneshot(from("192.0.2.1")).await.unwrap();
+        assert_eq!(field(&answer, "x-ratelimit-limit"), "2");
+        assert_eq!(field(&answer, "x-ratelimit-remaining"), "1");
+        assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "2");
+    }
+}
+
 #[tokio::test]
 async fn the_limiter_can_be_in_shadow_mode() {
     let (_, limiter) = manual("fixed-window 1/h");
