@@ -82,15 +82,7 @@ impl Shards<Records, Entry> {
         };
         let result = match table.entries.find_entry(spread(tag), is_of(tag, key)) {
             Ok(mut entry) => {
-                // As a server drops it. Its sweep may come much later here, and a stored limit's default is not put
-                // over what was used under another one, however long ago.
-                let is_over = self.rules.is_over(entry.get_mut(), now);
-                let (result, is_left) = entry.get_mut().kept.record.run(|slot| {
-                    if is_over {
-                        *slot = None;
-                    }
-                    run(slot)
-                });
+                let (result, is_left) = entry.get_mut().kept.record.run(run);
                 if !is_left {
                     entry.remove();
                 }

@@ -67,23 +67,6 @@ fn d9_purge_drops_all_that_is_due_and_nothing_else() {
     assert!(store.is_empty());
 }
 
-/// D9: what was used under another limit does not keep a default away once it is over.
-#[test]
-fn d9_a_record_that_is_over_is_none_for_the_next_call() {
-    let (store, clock) = store();
-    let limit = limit("fixed-window 5/s");
-    let acquire = Acquire::new(limit, 1).unwrap();
-    let or_default = WithStoredLimit::or_under(&acquire, StoredLimit::new(limit));
-    for (seconds, is_done) in [(0, false), (10, true)] {
-        clock.advance(Duration::from_secs(seconds));
-        if !is_done {
-            assert!(self::acquire(&store, "key", limit));
-        }
-        let outcome = store.run("key", &or_default).unwrap();
-        assert_eq!(matches!(outcome, StoredLimitOutcome::Done { .. }), is_done, "{outcome:?}");
-    }
-}
-
 /// A key that was used again after it was queued keeps its record.
 #[test]
 fn d9_a_key_in_use_is_kept() {

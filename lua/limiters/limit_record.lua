@@ -19,8 +19,9 @@ local convert          -- see conversion.lua
 local read_reservations, lower_reservations, reservations_behind   -- see reservations.lua
 -- Of a call under the limit that is stored with the record, not under the one in ARGV: how long the caller
 -- waits for its turn (us); and under `default`, if it has one, the terms on which the limit in ARGV is
--- stored where there is no record.
+-- stored where no limit is.
 local follows
+local adopted          -- whether the record was stored under no limit that is, and the default counts
 local is_off           -- whether the clock is: some part cannot be settled now
 local only_asks, sets  -- whether this script writes nothing, and whether it stores the limit in ARGV
 
@@ -149,7 +150,8 @@ end
 local function read_stored(record)
   local bar = find(record, '|')
   -- Behind the same head stands a state, or another part of a longer limit.
-  local same = not follows and sub(record, 1, #head) == head and find(record, '^%d', #head + 1) ~= nil
+  local theirs = follows and not adopted
+  local same = not theirs and sub(record, 1, #head) == head and find(record, '^%d', #head + 1) ~= nil
   local from = same and #head + 1 or 1
   local text, words, stored, place = sub(record, from, bar and bar - 1), {}, parts, 1
   for word in string.gmatch(text, '%S+') do words[#words + 1] = word end
@@ -157,7 +159,7 @@ local function read_stored(record)
     local status
     stored, place, status = read_parts(words, 1, true)
     if not stored then return nil, {status} end
-    if follows then
+    if theirs then
       parts, logs, same = stored, logs_of(stored), true
       head = table.concat(words, ' ', 1, place - 1) .. ' '
     end
@@ -298,8 +300,9 @@ end
 -- limit and there is none.
 local function other_policy(record)
   if not follows then return policy and not sets and {LIMIT_IS_STORED} end
-  if record and not policy or not record and not follows.default then return {0, now} end
+  adopted = record and not policy
   policy = policy or follows.default
+  if not policy then return {0, now} end
 end
 
 -- A limit per client is for another key: it is told, and kept.
@@ -325,7 +328,7 @@ local function read_record()
     local stored, same = read_stored(record)
     if not stored then return same end
     -- A stored limit is kept no longer than a call can ask for, or its state counts.
-    if policy and policy.till > max($LATEST_END, states_kept_until(stored)) then return {DAMAGED} end
+    if policy and policy.till and policy.till > max($LATEST_END, states_kept_until(stored)) then return {DAMAGED} end
     local is_fast_path = same and not stored[2] and not policy and not blocked
     -- What was given to settle a state is not at hand later.
     prior = is_fast_path and not stored[1].given and stored[1].state

@@ -149,14 +149,14 @@ pub fn trace(steps: usize) -> BoxedStrategy<Vec<Step>> {
     prop::collection::vec(step, 1..steps).boxed()
 }
 
-/// Returns the steps whose outcome does not depend on whether a record that is over is still there: a default is not put
-/// over what was used under another limit, and calendars of traces contradict each other.
+/// Returns the steps whose outcome does not depend on whether a record that is over is still there: calendars of traces
+/// contradict each other.
 pub fn as_through_a_seam(trace: Vec<Step>) -> Vec<Step> {
     let is_alike = |step: &Step| match step.call {
         Call::Set(_, stored) | Call::WithStoredLimit(_, Some(stored)) => {
             !stored.limit().has_calendar()
         }
-        Call::Plain(..) => false,
+        Call::Plain(_, limit) => !limit.has_calendar(),
         Call::WithStoredLimit(_, None) | Call::Reset => true,
     };
     trace.into_iter().filter(is_alike).collect()

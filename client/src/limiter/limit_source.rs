@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lockage_core::{
     CalendarWindow, Clock, Command, FixedWindow, Limit, LimitCommand, Peek, RecordError,
-    ReplyError, Scope, SetLimit, StoredLimit, StoredLimitOutcome, Timestamp, WithStoredLimit,
+    ReplyError, Scope, StoredLimit, StoredLimitOutcome, Timestamp, WithStoredLimit,
 };
 
 use super::calendar::bounded_at;
@@ -262,7 +262,7 @@ impl LimitSource {
         let mut own = Vec::new();
         for ((key, command), outcome) in calls.iter().zip(batch(store, asked).await) {
             let outcome = match outcome {
-                Ok(outcome) => self.settled(followed, store, key, command, outcome).await,
+                Ok(outcome) => self.settled(store, key, command, outcome).await,
                 Err(error) => Err(error),
             };
             let step = outcome.and_then(|outcome| self.own_command(key, command, outcome));
@@ -370,14 +370,12 @@ impl LimitSource {
         C: LimitCommand<Outcome: Send> + Clone + Send + Sync,
     {
         let outcome = store.execute(key, &self.following(followed, command)?).await?;
-        self.settled(followed, store, key, command, outcome).await
+        self.settled(store, key, command, outcome).await
     }
 
-    /// Asks again where the call lacked something: the default under a key that was used under a limit that
-    /// is not stored, or the boundaries of a calendar window that has ended.
+    /// Asks again where the call lacked the boundaries of a calendar window that has ended.
     async fn settled<S: Store, C>(
         &self,
-        followed: &Followed,
         store: &S,
         key: &Key,
         command: &C,
@@ -386,17 +384,12 @@ impl LimitSource {
     where
         C: LimitCommand<Outcome: Send> + Clone + Send + Sync,
     {
-        match (outcome, followed.limits.default) {
-            (StoredLimitOutcome::NoLimit, Some(default)) => {
-                let default = self.bounded_stored(default)?;
-                store.execute(key, &SetLimit::if_absent(default)).await?;
-                Ok(store.execute(key, &self.following(followed, command)?).await?)
-            }
-            (StoredLimitOutcome::ClockOff(limit), _) => {
+        match outcome {
+            StoredLimitOutcome::ClockOff(limit) => {
                 let bounded = command.under(self.bounded(limit.limit())?);
                 Ok(store.execute(key, &WithStoredLimit::new(bounded)).await?)
             }
-            (outcome, _) => Ok(outcome),
+            outcome => Ok(outcome),
         }
     }
 }

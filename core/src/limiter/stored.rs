@@ -271,6 +271,28 @@ pub(super) fn under_own_limit<T>(
     }
 }
 
+/// Runs a command on what is, or is to be, under a stored limit with these terms: they are stored with what it writes.
+pub(super) fn under_terms<T>(
+    slot: &mut Option<Record>,
+    terms: Terms,
+    now: Timestamp,
+    run: impl FnOnce(&mut Option<Record>) -> T,
+) -> T {
+    // A record that has none has them meanwhile, with an end: what is written then has none.
+    let unstored = Policy { terms, until: Some(now.as_micros()) };
+    let plain = slot.as_mut().filter(|record| record.policy.is_none());
+    let was_plain = plain.map(|record| record.policy = Some(unstored)).is_some();
+    let outcome = run(slot);
+    if let Some(record) = slot {
+        record.policy.get_or_insert(Policy::new(terms));
+        if was_plain && record.policy == Some(unstored) {
+            record.policy = None;
+        }
+        record.settle_policy(now);
+    }
+    outcome
+}
+
 /// Runs as if there were nothing; what there is stays, unless something is written.
 pub(super) fn on_empty<T>(
     slot: &mut Option<Record>,

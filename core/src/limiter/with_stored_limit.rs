@@ -1,7 +1,7 @@
 //! Commands under the limit that is stored, whichever that is.
 
 use super::max_wait::MaxWait;
-use super::stored::{Policy, StoredLimit, on_empty};
+use super::stored::{StoredLimit, on_empty, under_terms};
 use super::{RequestId, SetLimit};
 use crate::call::TextCall;
 use crate::command::{Command, read_head};
@@ -75,7 +75,7 @@ pub(super) mod run {
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 ///
-/// A key that was used under no stored limit has none, whatever it was used for.
+/// A key that was used under no stored limit has none, whatever it was used for, but with a default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WithStoredLimit<C> {
     command: C,
@@ -108,8 +108,8 @@ impl<C: LimitCommand> WithStoredLimit<C> {
         WithStoredLimit { command, default: None }
     }
 
-    /// The same; where the key holds nothing, under `default`, which is stored with what the command
-    /// writes.
+    /// The same; where no limit is stored, under `default`, which is stored with what the command writes.
+    /// A key that was used under no stored limit is converted, as by [`SetLimit`].
     pub fn or_under(command: &C, default: StoredLimit) -> Self {
         WithStoredLimit { command: command.under(default.limit()), default: Some(default) }
     }
@@ -188,7 +188,7 @@ impl<C: LimitCommand> Command for WithStoredLimit<C> {
                 return on_empty(slot, |empty| self.apply_beside(empty, beside, now));
             }
             Some(record) if !record.is_limiter() => return Err(RecordError::OtherKind),
-            Some(record) => StoredLimit::of(record),
+            Some(record) => StoredLimit::of(record).or(self.default),
             None => self.default,
         };
         let Some(limit) = limit else { return Ok(StoredLimitOutcome::NoLimit) };
@@ -201,15 +201,11 @@ impl<C: LimitCommand> Command for WithStoredLimit<C> {
             }
             return Ok(StoredLimitOutcome::PerClient(limit));
         }
-        let outcome = match self.command_under(limit).run_beside(slot, beside, now) {
-            Err(RecordError::ClockOff) => return Ok(StoredLimitOutcome::ClockOff(limit)),
-            outcome => outcome?,
-        };
-        if let Some(record) = slot {
-            record.policy.get_or_insert(Policy::new(limit.terms()));
-            record.settle_policy(now);
+        let command = self.command_under(limit);
+        match under_terms(slot, limit.terms(), now, |slot| command.run_beside(slot, beside, now)) {
+            Err(RecordError::ClockOff) => Ok(StoredLimitOutcome::ClockOff(limit)),
+            outcome => Ok(StoredLimitOutcome::Done { outcome: outcome?, limit }),
         }
-        Ok(StoredLimitOutcome::Done { outcome, limit })
     }
 
     fn is_repeatable(&self) -> bool {

@@ -7,7 +7,7 @@ use lockage_core::{
     Reset, Scope, SetLimit, Stored, StoredLimit, StoredLimitOutcome, TakeTurn, Timestamp,
     WithStoredLimit,
 };
-use lockage_oracle::key::{Key, Slot};
+use lockage_oracle::key::{Holds, Key, Slot};
 use lockage_oracle::properties::{cases, property};
 use lockage_oracle::stored::{done, following_is_being_under_it, trace};
 use lockage_sim::store::{RespValue, SimStore};
@@ -107,6 +107,29 @@ fn a_default_is_stored_with_the_first_use_and_is_not_put_over_another() {
     assert_eq!(ask(&mut slot, nine).remaining, 8);
     assert_eq!(ask(&mut slot, five).remaining, 7);
     assert_eq!(current(&mut slot, 0), Some(nine));
+}
+
+/// D9: what was used under no stored limit counts under a default, and when it counts no more the key is as an empty one.
+#[test]
+fn d9_a_default_is_put_over_what_was_used_under_no_stored_limit() {
+    let nine = stored_limit("fixed-window 9/h");
+    let asked = |slot: &mut Slot, command: &Peek| {
+        done(slot.execute(&WithStoredLimit::or_under(command, nine), at(0))).unwrap().remaining
+    };
+    let mut slot = Slot::default();
+    _ = slot.execute(&Acquire::new(limit("fixed-window 5/h"), 4).unwrap(), at(0)).unwrap();
+    let plain = slot.held();
+    assert_eq!(asked(&mut slot, &Peek::new(limit("fixed-window 1/s"), 1)), 5);
+    assert_eq!(slot.held(), plain, "to ask stores nothing");
+    assert_eq!(acquire(&mut slot, 1, 0), Ok(StoredLimitOutcome::NoLimit));
+    let command = Acquire::new(limit("fixed-window 1/s"), 1).unwrap();
+    let (mut later, mut empty) = (slot.clone(), Slot::default());
+    let or_nine = WithStoredLimit::or_under(&command, nine);
+    assert_eq!(done(slot.execute(&or_nine, at(0))).unwrap().remaining, 4);
+    assert_eq!(current(&mut slot, 0), Some(nine));
+    let over = at(3_600_000_000);
+    assert_eq!(later.execute(&or_nine, over), empty.execute(&or_nine, over));
+    assert_eq!(later.held(), empty.held());
 }
 
 #[test]
