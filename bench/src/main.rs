@@ -55,7 +55,15 @@ enum Table {
 }
 
 fn main() -> Result<()> {
-    match Cli::parse().table {
+    let table = Cli::parse().table;
+    #[cfg(feature = "others")]
+    let is_table = !matches!(table, Table::HttpServe(_));
+    #[cfg(not(feature = "others"))]
+    let is_table = true;
+    if is_table {
+        println!("{}\n", head());
+    }
+    match table {
         Table::Server(args) => server::run(&args),
         #[cfg(feature = "others")]
         Table::EndToEnd(args) => end_to_end::run(&args),
@@ -70,4 +78,25 @@ fn main() -> Result<()> {
         Table::Observers(args) => observers::run(&args),
         Table::Simulator(args) => simulator::run(&args),
     }
+}
+
+/// What printed the table, when, and where.
+fn head() -> String {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let features = if cfg!(feature = "others") { " --features others" } else { "" };
+    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let told = |what: &str| {
+        let line =
+            cpu.lines().find(|line| line.split(':').next().is_some_and(|key| key.trim() == what));
+        line.and_then(|line| line.split(':').nth(1)).map_or("unknown", str::trim)
+    };
+    format!(
+        "`cargo run --release -p lockage-bench{features} -- {}`, {}, {} (family {}, model {}), processors: {}",
+        args.join(" "),
+        jiff::Timestamp::now().strftime("%Y-%m-%d"),
+        told("model name"),
+        told("cpu family"),
+        told("model"),
+        std::thread::available_parallelism().map_or(1, usize::from),
+    )
 }
