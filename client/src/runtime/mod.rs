@@ -40,6 +40,10 @@ pub trait Runtime: Clone + Send + Sync + 'static {
 }
 
 /// An executor that runs tasks beside those that wait for them.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no executor that runs tasks",
+    note = "pass `lockage::runtime::Tokio`, `AsyncStd` or `Smol`, each of a feature of its name, or an executor of your own"
+)]
 pub trait Spawn: Runtime {
     /// Runs `task`. It may be dropped with the executor, before its end.
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static);

@@ -103,7 +103,8 @@ async fn a_view_under_another_limit_has_all_options() {
 #[tokio::test(start_paused = true)]
 async fn views_under_other_limits_coalesce() {
     let far = Far(store());
-    let five = Limiter::new(timed(&far), limit("fixed-window 5/h")).with_coalescing(100).unwrap();
+    let five =
+        Limiter::new(timed(&far), limit("fixed-window 5/h")).with_coalescing(Tokio, 100).unwrap();
     let nine = five.under(limit("fixed-window 9/h"));
     let (one, other) = tokio::join!(five.try_acquire("one", 1), nine.try_acquire("other", 1));
     assert_eq!((one.unwrap().remaining, other.unwrap().remaining), (4, 8));
@@ -181,7 +182,7 @@ async fn no_request_queues_while_the_circuit_is_open() {
     let far = Far(store());
     let fallback = Fallback::open().with_circuit_breaker(tripped_once());
     let limiter = Limiter::new(timed(&far), limit("fixed-window 9/h"))
-        .with_coalescing(100)
+        .with_coalescing(Tokio, 100)
         .and_then(|limiter| limiter.with_fallback(fallback))
         .unwrap();
     far.0.always(Fate::RequestLost);
@@ -207,8 +208,10 @@ async fn only_ids_and_coalescing_exclude_each_other() {
     };
     let limiter = || given(&store(), "fixed-window 20/h");
     let named = || limiter().with_idempotency(SECOND).unwrap();
-    let shared = || limiter().with_coalescing(9).unwrap();
-    assert!(conflict(named().with_coalescing(9)) && conflict(shared().with_idempotency(SECOND)));
+    let shared = || limiter().with_coalescing(Tokio, 9).unwrap();
+    assert!(
+        conflict(named().with_coalescing(Tokio, 9)) && conflict(shared().with_idempotency(SECOND))
+    );
     for each in [named(), shared()] {
         let built = each
             .with_prefetch(Prefetch::new(5, SECOND))

@@ -78,7 +78,7 @@ async fn who_finds_no_room_comes_back() {
 #[tokio::test(start_paused = true)]
 async fn each_patience_goes_by_itself() {
     let (limiter, store) = limiter("leaky-bucket 2/s queue 5");
-    let limiter = limiter.with_coalescing(10).unwrap();
+    let limiter = limiter.with_coalescing(Tokio, 10).unwrap();
     _ = limiter.try_acquire("id", 3).await.unwrap();
     let (short, long) = tokio::join!(
         limiter.acquire_within("id", 1, SECOND),

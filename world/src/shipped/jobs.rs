@@ -35,7 +35,7 @@ impl Life {
             limiter = limiter.with_idempotency(8 * timeout).expect("in range");
         }
         if coalescing {
-            limiter = limiter.with_coalescing(1000).expect("no request ids");
+            limiter = limiter.with_coalescing(host.clone(), 1000).expect("no request ids");
         }
         if deny_cache {
             limiter = limiter.with_deny_cache(DenyCache::new(100)).expect("in range");

@@ -1,30 +1,20 @@
 //! Concurrent requests as one call: those for one key, and, where the store supports batches, those for several.
 //!
-//! A caller that asks for a key while a call for it is in flight stands in the key's line. When the call ends, the
-//! first [`MAX_COSTS`](lockage_core::MAX_COSTS) of those who stand there are the next one, in the order in
-//! which they came. Nothing is spawned: the call in flight is polled by anyone in the line, the waiters
-//! for a later call among them, so that it depends on no single caller, who may be dropped or, alive,
-//! not be polled again. All are woken where it can go on, and at its end.
-//!
-//! A store that supports batches takes several keys in one call. There are few calls at one time then, so that those who come
-//! meanwhile are many: a line waits for room, and all waiters for that are woken with each call that can go on.
-//!
-//! That is more than a future that is shared by its riders: `futures_util`'s `Shared` is polled by these alone,
-//! and loses a wake-up where the one who polls it is woken meanwhile and then dropped.
+//! Callers leave their requests in a [`Queue`]; a [`Driver`], a task that runs while there are any, puts them into calls
+//! and wakes each caller once, with its answer. A call is formed when it is sent: all tasks that can ask then have asked.
 
-mod lines;
+mod driver;
 #[cfg(all(test, loom))]
 mod loom_tests;
 
 use std::fmt;
-use std::future::poll_fn;
 use std::iter::once;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Weak};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::Arc;
 
+use futures_channel::oneshot;
 use lockage_core::{AcquireEach, ConfigError, Decision, ReplyError};
 
+use self::driver::{Driver, Queue, Ring, Room, Sending};
 use super::call::{Call, Outcome};
 use super::circuit_breaker::OwnedReport;
 use super::limit_source::LimitSource;
@@ -32,16 +22,15 @@ use super::pipeline::{Next, Stage, Target};
 use super::{COALESCING, Limiter};
 use crate::error::{Error, StoreError};
 use crate::key::Key;
+use crate::runtime::Spawn;
 use crate::store::Store;
-use crate::sync::{Mutex, MutexGuard, lock};
-use lines::{After, Lines, Room, Sending, Turn};
 
 impl<S: Store + Clone + 'static> Limiter<S> {
     /// Puts the requests that come in for one id while a call for it is in flight into one next call, in
     /// the order in which they came: at most [`MAX_COSTS`](lockage_core::MAX_COSTS), and the others into
     /// those after it. Under a stored limit, or one of several with a log or a leaky bucket, a call is for
     /// [`MAX_SLOW_COSTS`](lockage_core::MAX_SLOW_COSTS) at most. Each caller gets exactly the decision that it would have got by itself. A
-    /// request that finds no call in flight is sent at once.
+    /// request that finds no call in flight is sent as soon as `runtime` runs the task that sends.
     ///
     /// A store that supports batches ([`Store::supports_batch`]: a single Redis or Valkey server does, through both clients) gets the
     /// requests for several ids in one call, too: up to 128 ids and as many requests as above, at most two calls
@@ -49,7 +38,7 @@ impl<S: Store + Clone + 'static> Limiter<S> {
     ///
     /// It is for [`Limiter::try_acquire`] and `acquire_within`; all others go by themselves and do not queue, and so
     /// does an `acquire_within` that waits for its turn in a [`LeakyBucket`](crate::limiter::LeakyBucket). At most
-    /// `max_waiting` callers (at least 1) wait for a call in flight to end, for all ids together; one more
+    /// `max_waiting` callers (at least 1) wait for an answer, for all ids together; one more
     /// gets [`Error::QueueFull`], also where a policy stands in for an absent store, since the store is not
     /// away. Clones share the queue. Callers that block have nothing like it.
     ///
@@ -58,7 +47,8 @@ impl<S: Store + Clone + 'static> Limiter<S> {
     /// fill, and where ids are gathered, for each thousand or each 128 ids.
     ///
     /// Dropped while it waits for the call in flight to end, a request is not sent. Dropped later, it may be
-    /// charged: the call goes on for the others, and is dropped with the last of them. Of several ids each gets what
+    /// charged: the call goes on for the others, and is dropped with the last of them. Where the runtime ends, a
+    /// request that was not sent is `NotDone`, and any other `Unknown`. Of several ids each gets what
     /// became of it, and what became of the call is every one's. An error is
     /// every caller's whose request was in the call; its cause is behind
     /// [`source`](std::error::Error::source), as it is shared. To [`Limiter::with_fallback`] it is one failure,
@@ -76,7 +66,7 @@ impl<S: Store + Clone + 'static> Limiter<S> {
     /// let store = RetryStore::new(store, Tokio, Duration::from_millis(250));
     /// let limiter = Limiter::new(store, "token-bucket 1000/s burst 200".parse()?)
     ///     .with_prefix("tenants")?
-    ///     .with_coalescing(10_000)?;
+    ///     .with_coalescing(Tokio, 10_000)?;
     /// let (first, second) =
     ///     tokio::join!(limiter.try_acquire("tenant:7", 1), limiter.try_acquire("tenant:7", 1));
     /// assert_eq!((first?.remaining, second?.remaining), (199, 198));
@@ -88,7 +78,11 @@ impl<S: Store + Clone + 'static> Limiter<S> {
     /// # Errors
     /// [`ConfigError::Zero`] for a `max_waiting` of zero, and [`ConfigError::Conflict`] for a limiter with
     /// request ids: a call for several carries none.
-    pub fn with_coalescing(mut self, max_waiting: usize) -> Result<Self, ConfigError> {
+    pub fn with_coalescing<R: Spawn>(
+        mut self,
+        runtime: R,
+        max_waiting: usize,
+    ) -> Result<Self, ConfigError> {
         if max_waiting == 0 {
             return Err(ConfigError::Zero { what: "number of callers who may wait" });
         }
@@ -107,7 +101,8 @@ impl<S: Store + Clone + 'static> Limiter<S> {
                     outcomes
                 })
             };
-        self.stages.coalescing = Some(Coalescer::new(max_waiting, room, dispatch));
+        let coalescer = Coalescer::new(runtime, max_waiting, room, dispatch);
+        self.stages.coalescing = Some(Arc::new(coalescer));
         self.checked(COALESCING)
     }
 }
@@ -115,7 +110,7 @@ impl<S: Store + Clone + 'static> Limiter<S> {
 impl<S> Limiter<S> {
     /// Returns what coalescing has come to so far; nothing without [`Limiter::with_coalescing`].
     pub fn coalescing(&self) -> Option<Coalescing> {
-        self.stages.coalescing.as_ref().map(|coalescer| coalescer.lines().told())
+        self.stages.coalescing.as_ref().map(|coalescer| coalescer.queue.told())
     }
 }
 
@@ -131,7 +126,7 @@ impl Stage for Coalescer {
         };
         let subject = Subject { key: target.key.clone(), source: target.source.clone() };
         let report = target.report.map(|report| report.owned());
-        let decision = self.wait(Arc::new(subject), acquire.cost, report).await?;
+        let decision = self.wait(subject, acquire.cost, report).await?;
         C::Outcome::of(once(decision))
             .ok_or_else(|| StoreError::from(ReplyError::Unexpected).into())
     }
@@ -156,15 +151,13 @@ pub struct Coalescing {
     pub largest_call: usize,
     /// Requests that were refused because the queue was full.
     pub refused: u64,
-    /// How many callers wait at present for a call in flight to end.
+    /// How many callers wait for an answer at present.
     pub waiting: usize,
-    /// For how many ids anybody waits at present, for a call in flight or for the next.
-    pub ids: usize,
 }
 
-/// Too many callers wait for calls in flight already. Nothing was sent, and it is safe to try again.
+/// Too many callers wait for an answer already. Nothing was sent, and it is safe to try again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the queue is full: {max_waiting} callers wait for calls in flight to end")]
+#[error("the queue is full: {max_waiting} callers wait for an answer")]
 pub struct QueueFull {
     /// How many may.
     pub max_waiting: usize,
@@ -212,117 +205,62 @@ async fn send<S: Store>(
     outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(missing)).collect()
 }
 
-/// The lines of one limiter. Its lock is held for a look at a line, and never while a call is polled or
-/// dropped, or anybody is woken.
-pub(super) struct Coalescer(Mutex<Lines>);
+/// What callers of a limiter and its clones share.
+pub(super) struct Coalescer {
+    queue: Arc<Queue>,
+    /// Starts a driver.
+    start: Box<dyn Fn(Arc<Queue>) + Send + Sync>,
+}
 
 impl Coalescer {
     fn new(
+        runtime: impl Spawn,
         max_waiting: usize,
         room: Room,
-        dispatch: impl Fn(Vec<(Arc<Subject>, Vec<u64>)>, Vec<OwnedReport>) -> Sending + Send + 'static,
-    ) -> Arc<Self> {
-        Arc::new_cyclic(|coalescer| {
-            let coalescer = Weak::clone(coalescer);
-            let bell = move |call| {
-                let coalescer = Weak::clone(&coalescer);
-                Waker::from(Arc::new(Bell { coalescer, call }))
-            };
-            Coalescer(Mutex::new(Lines::new(max_waiting, room, bell, dispatch)))
-        })
+        dispatch: impl Fn(Vec<(Arc<Subject>, Vec<u64>)>, Vec<OwnedReport>) -> Sending
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        let dispatch = Arc::new(dispatch);
+        let start = move |queue| runtime.spawn(Driver::new(queue, room, dispatch.clone()).run());
+        Coalescer { queue: Arc::new(Queue::new(max_waiting)), start: Box::new(start) }
     }
 
     async fn wait(
         &self,
-        subject: Arc<Subject>,
+        subject: Subject,
         cost: u64,
         report: Option<OwnedReport>,
     ) -> Result<Decision, Error> {
-        let (ticket, after) = self.lines().join(&subject, cost, report)?;
-        after.perform();
-        let waiting = Waiting { coalescer: self, ticket };
-        poll_fn(|context| waiting.poll(context)).await
-    }
-
-    fn lines(&self) -> MutexGuard<'_, Lines> {
-        lock(&self.0)
-    }
-
-    /// Changes the lines, and does the rest once the lock is free.
-    fn change(&self, change: impl FnOnce(&mut Lines) -> After) {
-        let after = change(&mut self.lines());
-        after.perform();
-    }
-}
-
-/// One caller in a line.
-struct Waiting<'a> {
-    coalescer: &'a Coalescer,
-    ticket: usize,
-}
-
-impl Waiting<'_> {
-    fn poll(&self, context: &mut Context<'_>) -> Poll<Result<Decision, Error>> {
-        loop {
-            // What was there before is dropped here, without the lock.
-            let mut waker = Some(context.waker().clone());
-            let turn = self.coalescer.lines().turn(self.ticket, &mut waker);
-            let (call, mut sending, bell) = match turn {
-                Turn::Decided(result) => return Poll::Ready(result),
-                Turn::Wait => return Poll::Pending,
-                Turn::Drive(call, sending, bell) => (call, sending, bell),
-            };
-            let mut context = Context::from_waker(&bell);
-            match catch_unwind(AssertUnwindSafe(|| sending.as_mut().poll(&mut context))) {
-                Ok(Poll::Pending) => {
-                    let mut lines = self.coalescer.lines();
-                    let (after, again) = lines.put_back(call, self.ticket, sending, &mut waker);
-                    drop(lines);
-                    after.perform();
-                    if !again {
-                        return Poll::Pending;
-                    }
-                }
-                Ok(Poll::Ready(outcomes)) => {
-                    self.coalescer.change(|lines| lines.finish(call, outcomes));
-                }
-                Err(panic) => {
-                    // The others are not to wait for it for ever.
-                    self.coalescer.change(|lines| lines.fail(call));
-                    resume_unwind(panic);
-                }
-            }
+        let (answer, told) = oneshot::channel();
+        let ring = self.queue.ask(subject, cost, report, answer)?;
+        let mut place = Place { queue: &self.queue, is_told: false };
+        match ring {
+            Ring::Nobody => {}
+            Ring::Wake(waker) => waker.wake(),
+            Ring::Start => (self.start)(Arc::clone(&self.queue)),
         }
+        let told = told.await;
+        place.is_told = true;
+        told.expect("a request that is dropped is answered by that")
     }
 }
 
-impl Drop for Waiting<'_> {
+/// The place of a caller among those who may wait.
+struct Place<'a> {
+    queue: &'a Queue,
+    is_told: bool,
+}
+
+impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.coalescer.change(|lines| lines.leave(self.ticket));
-    }
-}
-
-/// Wakes the waiters for a call when it can go on.
-struct Bell {
-    coalescer: Weak<Coalescer>,
-    call: usize,
-}
-
-impl Wake for Bell {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        // Otherwise nobody is left to wait.
-        if let Some(coalescer) = self.coalescer.upgrade() {
-            coalescer.change(|lines| lines.ring(self.call));
-        }
+        self.queue.leave(self.is_told);
     }
 }
 
 impl fmt::Debug for Coalescer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.lines().told().fmt(f)
+        self.queue.told().fmt(f)
     }
 }

@@ -2,6 +2,7 @@
 //! panics: see [`holds`] for what is promised.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 
 use lockage::limiter::Coalescing;
 use lockage::{Decision, Error, Limit, StoreError};
@@ -59,6 +60,8 @@ fn act(keys: u64) -> impl Strategy<Value = Act> {
         10 => by_callers(keys),
         2 => (0..4_000_000_u64).prop_map(Act::Tick),
         5 => tell,
+        8 => Just(Act::Drive),
+        1 => Just(Act::Kill),
     ]
 }
 
@@ -85,30 +88,28 @@ fn step(keys: u64) -> impl Strategy<Value = Step> {
 
 /// - Every caller in a call that was answered gets the decision that it would have got, had all requests that
 ///   were carried out been sent singly, in the order in which their callers came, at the same times.
-/// - One in a call that failed gets its error; one that is refused finds the queue full. One that finds its key
-///   idle is sent at once.
+/// - One in a call that failed gets its error; one that is refused finds the queue full. Where the runtime ends, one
+///   that was not sent is not done, and any other unknown.
 /// - No request is sent twice, or at all once it is dropped from the queue; of one key no two calls are in
 ///   flight, and none whose callers have all gone.
 /// - Those who are polled come to their end, whoever else is dropped or not polled any more.
 /// - No more wait than may, and in the end nothing is left.
 ///
-/// Where a store supports batches, one may wait for room though its key is idle, and a key's callers may all go while the call
-/// goes on for others.
+/// Where a store supports batches, a key's callers may all go while the call goes on for others.
 fn holds(limit: Limit, supports_batch: bool, (max_waiting, acts, stalled): Story) -> Check {
     let world = World::new(limit, max_waiting, supports_batch);
     for act in acts {
-        let (before, idle) = (told(&world), idle(&world, &act));
+        let before = told(&world);
         let newest = world.callers(|callers| callers.len());
         world.act(act.clone());
         let after = told(&world);
         require(after.waiting <= max_waiting, || format!("{after:?} of {max_waiting}"))?;
         one_call_in_flight(&world)?;
-        if supports_batch {
-            continue;
-        }
-        somebody_waits_for_it(&world)?;
         if let Act::Arrive(..) = act {
-            is_treated_well(&world, newest, idle, before.waiting == max_waiting)?;
+            is_refused_where_it_must_be(&world, newest, before.waiting == max_waiting)?;
+        }
+        if !supports_batch && world.is_quiet() {
+            somebody_waits_for_it(&world)?;
         }
     }
     let stalled = |index: usize| stalled[index % stalled.len()];
@@ -118,26 +119,17 @@ fn holds(limit: Limit, supports_batch: bool, (max_waiting, acts, stalled): Story
     everyone_is_told_what_is_theirs(&world, limit, max_waiting)?;
 
     world.alive(false).into_iter().for_each(|index| world.cancel(index));
+    world.drive();
     let left = told(&world);
-    require((left.waiting, left.ids) == (0, 0), || format!("left behind: {left:?}"))?;
+    require(left.waiting == 0, || format!("left behind: {left:?}"))?;
     somebody_waits_for_it(&world)
 }
 
-/// Whether nobody waits for the key that the act is about.
-fn idle(world: &World, act: &Act) -> bool {
-    let Act::Arrive(key, _) = act else { return false };
-    let key = format!("lockage:{{id{key}}}");
-    world.callers(|callers| !callers.iter().any(|caller| caller.key == key && caller.end.is_none()))
-}
-
-/// One who came to an idle key, or when the queue was full.
-fn is_treated_well(world: &World, newest: usize, idle: bool, full: bool) -> Check {
+/// One who came, and finds the queue full or not.
+fn is_refused_where_it_must_be(world: &World, newest: usize, full: bool) -> Check {
     world.callers(|callers| {
-        let newest = &callers[newest];
-        let refused = matches!(newest.end, Some(End::Told(Err(Error::QueueFull(_)))));
-        require(full && !idle || !refused, || "refused where there was room".into())?;
-        let sent = world.gate.sent().contains(&vec![newest.cost]);
-        require(sent || !idle, || "a request for an idle key was not sent at once".into())
+        let refused = matches!(callers[newest].end, Some(End::Told(Err(Error::QueueFull(_)))));
+        require(full == refused, || format!("refused: {refused}, full: {full}"))
     })
 }
 
@@ -183,6 +175,7 @@ fn everyone_is_told_what_is_theirs(world: &World, limit: Limit, max_waiting: usi
     for cost in world.withdrawn.lock().unwrap().iter() {
         require(!ends.contains_key(cost), || format!("{cost} was sent after it was dropped"))?;
     }
+    let was_killed = world.was_killed.load(Ordering::SeqCst);
     world.callers(|callers| {
         for caller in callers {
             let Some(End::Told(told)) = &caller.end else { continue };
@@ -195,6 +188,10 @@ fn everyone_is_told_what_is_theirs(world: &World, limit: Limit, max_waiting: usi
                 (None, Err(Error::QueueFull(full))) => {
                     full.max_waiting == max_waiting && !ends.contains_key(&caller.cost)
                 }
+                (None, Err(Error::Store(StoreError::NotDone(_)))) => {
+                    was_killed && !ends.contains_key(&caller.cost)
+                }
+                (_, Err(Error::Store(StoreError::Unknown(_)))) => was_killed,
                 _ => false,
             };
             require(fair, || {

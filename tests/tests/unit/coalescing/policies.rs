@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockage::limiter::{CircuitBreakerConfig, Origin};
-use lockage::runtime::{AsyncStd, Runtime, Smol, Tokio};
+use lockage::runtime::{AsyncStd, Runtime, Smol, Spawn, Tokio};
 use lockage::store::Command;
 use lockage::{Decision, Error, Fallback, Key, Limiter, RetryStore, Store, StoreError};
 use lockage_core::ManualClock;
@@ -42,15 +42,15 @@ fn limiter(limit: &str, max_waiting: usize) -> (Limited, Memory, Arc<ManualClock
     limiter_on(Tokio, limit, max_waiting)
 }
 
-fn limiter_on<R: Runtime>(
+fn limiter_on<R: Spawn>(
     runtime: R,
     limit: &str,
     max_waiting: usize,
 ) -> (Limited<R>, Memory, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::new());
     let store = FailingStore::new(MemoryStore::with_clock(Arc::clone(&clock)));
-    let timed = RetryStore::new(Far(store.clone(), runtime.clone()), runtime, TIMEOUT);
-    let limiter = Limiter::new(timed, limit.parse().unwrap()).with_coalescing(max_waiting);
+    let timed = RetryStore::new(Far(store.clone(), runtime.clone()), runtime.clone(), TIMEOUT);
+    let limiter = Limiter::new(timed, limit.parse().unwrap()).with_coalescing(runtime, max_waiting);
     (limiter.unwrap(), store, clock)
 }
 
@@ -77,13 +77,11 @@ async fn one_failed_call_is_one_failure() {
         let told = at_once(&limiter, callers).await;
         told.iter().filter(|told| told.as_ref().unwrap().origin == Origin::Fallback).count()
     };
-    store.next([Fate::RequestLost, Fate::RequestLost]);
-    assert_eq!(degraded(50).await, 50);
-    assert_eq!((store.calls(), limiter.is_circuit_open()), (2, false), "two calls failed");
-    store.next([Fate::Answered, Fate::RequestLost]);
-    assert_eq!(degraded(20).await, 19);
-    store.next([Fate::RequestLost, Fate::RequestLost]);
-    assert_eq!(degraded(2).await, 2);
+    store.next([Fate::RequestLost, Fate::RequestLost, Fate::Answered]);
+    assert_eq!((degraded(50).await, degraded(20).await, degraded(20).await), (50, 20, 0));
+    assert_eq!((store.calls(), limiter.is_circuit_open()), (3, false), "two calls failed");
+    store.next([Fate::RequestLost; 3]);
+    assert_eq!((degraded(2).await, degraded(20).await, degraded(9).await), (2, 20, 9));
     assert_eq!((store.calls(), limiter.is_circuit_open()), (6, true), "three in a row");
     assert_eq!(degraded(30).await, 30);
     assert_eq!(store.calls(), 6, "nobody asks it");
@@ -104,8 +102,8 @@ async fn a_full_queue_is_no_absence() {
         .iter()
         .filter(|told| told.as_ref().is_ok_and(|one| one.origin != Origin::Fallback))
         .count();
-    assert_eq!((decided, refused, limiter.is_circuit_open()), (5, 15, false));
-    assert_eq!(store.calls(), 2);
+    assert_eq!((decided, refused, limiter.is_circuit_open()), (4, 16, false));
+    assert_eq!(store.calls(), 1);
 }
 
 /// A silent store delays waiters for two timeouts, and no longer.
@@ -114,7 +112,13 @@ async fn a_silent_store_costs_two_timeouts() {
     let (limiter, store, _) = limiter("fixed-window 40/h", 100);
     store.always(Fate::Silence);
     let start = tokio::time::Instant::now();
-    assert!(at_once(&limiter, 50).await.iter().all(Result::is_err));
+    let meanwhile = async {
+        // The first is on its way.
+        tokio::time::sleep(WAY / 2).await;
+        at_once(&limiter, 50).await
+    };
+    let (first, meanwhile) = tokio::join!(at_once(&limiter, 1), meanwhile);
+    assert!(first.iter().chain(&meanwhile).all(Result::is_err));
     assert_eq!((start.elapsed(), store.calls()), (2 * TIMEOUT, 2));
 }
 
@@ -146,10 +150,10 @@ async fn those_who_wait_for_a_permit_ask_together() {
     assert!(told.largest_call >= 99, "those who came at once asked at once: {told:?}");
 }
 
-/// Each runtime does, with its real timers; no caller's task is needed but those that wait.
+/// Each runtime does, with its real timers.
 #[test]
 fn every_runtime_coalesces() {
-    async fn thirty<R: Runtime, T: Future<Output = bool>>(
+    async fn thirty<R: Spawn, T: Future<Output = bool>>(
         runtime: R,
         spawn: impl Fn(Pin<Box<dyn Future<Output = bool> + Send>>) -> T,
     ) {

@@ -1,12 +1,12 @@
-//! Callers on an executor that polls whom it is told to, and nobody else.
+//! Callers, and the task that sends for them, on an executor that polls what it is told to, and nothing else.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use lockage::runtime::{Runtime, Spawn};
 use lockage::{Decision, Error, Limit, Limiter};
 
 use super::gate::{Gate, Step};
@@ -26,6 +26,74 @@ pub(crate) enum Act {
     Tick(u64),
     /// Of the calls in flight, one is told what to do.
     Tell(usize, Vec<Step>),
+    /// The task that sends is polled, if it was woken.
+    Drive,
+    /// The runtime ends, and another one goes on.
+    Kill,
+}
+
+/// Tasks beside callers.
+#[derive(Clone, Default)]
+struct Tasks(Arc<Mutex<Vec<Beside>>>);
+
+struct Beside {
+    /// Nothing while it is polled, and from its end on.
+    task: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    woken: Arc<Woken>,
+}
+
+impl Tasks {
+    /// Polls each task that was woken, once; whether there was any.
+    fn poll(&self) -> bool {
+        let mut has_polled = false;
+        for number in 0.. {
+            let taken = self.0.lock().unwrap().get_mut(number).map(|beside| {
+                let is_woken =
+                    beside.task.is_some() && beside.woken.0.swap(false, Ordering::SeqCst);
+                is_woken.then(|| (beside.task.take(), Waker::from(Arc::clone(&beside.woken))))
+            });
+            let Some(woken) = taken else { return has_polled };
+            let Some((Some(mut task), waker)) = woken else { continue };
+            has_polled = true;
+            if task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+                self.0.lock().unwrap()[number].task = Some(task);
+            }
+        }
+        unreachable!("numbers do not end")
+    }
+
+    /// Drops all that are not being polled; whether there were any.
+    fn kill(&self) -> bool {
+        let tasks: Vec<_> =
+            self.0.lock().unwrap().iter_mut().filter_map(|beside| beside.task.take()).collect();
+        !tasks.is_empty()
+    }
+
+    fn is_woken(&self) -> bool {
+        let tasks = self.0.lock().unwrap();
+        tasks.iter().any(|beside| beside.task.is_some() && beside.woken.0.load(Ordering::SeqCst))
+    }
+}
+
+impl Runtime for Tasks {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    async fn sleep(&self, _: Duration) {
+        std::future::pending().await
+    }
+
+    fn random(&self) -> u64 {
+        0
+    }
+}
+
+impl Spawn for Tasks {
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let woken = Arc::new(Woken(AtomicBool::new(true)));
+        self.0.lock().unwrap().push(Beside { task: Some(Box::pin(task)), woken });
+    }
 }
 
 type Task = Pin<Box<dyn Future<Output = Result<Decision, Error>> + Send>>;
@@ -44,7 +112,6 @@ pub(crate) struct Caller {
 pub(crate) enum End {
     Told(Result<Decision, Error>),
     Dropped,
-    Panicked,
 }
 
 struct Woken(AtomicBool);
@@ -61,7 +128,10 @@ pub(crate) struct World {
     pub(crate) limiter: Limiter<Gate>,
     /// The costs of those who were dropped before they could be sent.
     pub(crate) withdrawn: Mutex<Vec<u64>>,
+    /// Whether the runtime has ended while a task was there.
+    pub(crate) was_killed: AtomicBool,
     callers: Mutex<Vec<Caller>>,
+    tasks: Tasks,
 }
 
 /// A unit; below it stands the name of the caller.
@@ -73,9 +143,11 @@ const ROUNDS: usize = 10_000;
 impl World {
     pub(crate) fn new(limit: Limit, max_waiting: usize, supports_batch: bool) -> Arc<Self> {
         let gate = Gate::new(limit, supports_batch);
-        let limiter = Limiter::new(gate.clone(), limit).with_coalescing(max_waiting).unwrap();
-        let (withdrawn, callers) = (Mutex::default(), Mutex::default());
-        let world = Arc::new(World { gate, limiter, withdrawn, callers });
+        let tasks = Tasks::default();
+        let limiter = Limiter::new(gate.clone(), limit);
+        let limiter = limiter.with_coalescing(tasks.clone(), max_waiting).unwrap();
+        let (withdrawn, was_killed, callers) = Default::default();
+        let world = Arc::new(World { gate, limiter, withdrawn, was_killed, callers, tasks });
         let within = Arc::downgrade(&world);
         world.gate.meanwhile(move |act| within.upgrade().expect("it is in use").act(act));
         world
@@ -88,7 +160,7 @@ impl World {
             Act::Arrive(key, units) => {
                 let name = self.callers(|callers| callers.len() as u64 + 1);
                 assert!(name < UNIT, "too many names");
-                self.arrive(&format!("id{key}"), units * UNIT + name);
+                self.come(&format!("id{key}"), units * UNIT + name);
             }
             Act::Poll(index) => {
                 pick(self.alive(false), index).into_iter().for_each(|index| self.poll(index));
@@ -105,11 +177,33 @@ impl World {
                     .into_iter()
                     .for_each(|number| self.gate.tell(number, steps.clone()));
             }
+            Act::Drive => _ = self.tasks.poll(),
+            Act::Kill => {
+                let was_there = self.tasks.kill();
+                self.was_killed.fetch_or(was_there, Ordering::SeqCst);
+            }
         }
     }
 
-    /// A caller comes and is polled once; its number.
+    /// A caller comes, and what it asks for is sent as far as may be; its number.
     pub(crate) fn arrive(&self, id: &str, cost: u64) -> usize {
+        let index = self.come(id, cost);
+        self.drive();
+        index
+    }
+
+    /// Polls the task that sends until it waits.
+    pub(crate) fn drive(&self) {
+        while self.tasks.poll() {}
+    }
+
+    /// Whether the task that sends has nothing to do now.
+    pub(crate) fn is_quiet(&self) -> bool {
+        !self.tasks.is_woken()
+    }
+
+    /// A caller comes and is polled once; its number.
+    fn come(&self, id: &str, cost: u64) -> usize {
         let (limiter, of) = (self.limiter.clone(), id.to_string());
         let task: Task = Box::pin(async move { limiter.try_acquire(&of, cost).await });
         let key = format!("lockage:{{{id}}}");
@@ -130,12 +224,11 @@ impl World {
         });
         let Some((mut task, waker)) = taken else { return };
         let mut context = Context::from_waker(&waker);
-        let end = match catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(&mut context))) {
-            Ok(Poll::Pending) => {
+        let end = match task.as_mut().poll(&mut context) {
+            Poll::Pending => {
                 return self.callers(|callers| callers[index].task = Some(task));
             }
-            Ok(Poll::Ready(result)) => End::Told(result),
-            Err(_) => End::Panicked,
+            Poll::Ready(result) => End::Told(result),
         };
         drop(task);
         self.callers(|callers| callers[index].end = Some(end));
@@ -168,10 +261,11 @@ impl World {
                 self.alive(true).into_iter().filter(|index| !stalled(*index)).collect();
             let unanswered = self.in_flight();
             unanswered.iter().for_each(|number| self.gate.tell(*number, [Step::Answer]));
-            if woken.is_empty() && unanswered.is_empty() {
+            if woken.is_empty() && unanswered.is_empty() && self.is_quiet() {
                 return;
             }
             woken.into_iter().for_each(|index| self.poll(index));
+            self.drive();
             if self.alive(false).into_iter().all(&stalled) {
                 return;
             }

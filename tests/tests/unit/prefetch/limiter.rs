@@ -236,7 +236,7 @@ async fn a_deny_cache_answers_what_is_denied_by_itself() {
 #[tokio::test(start_paused = true)]
 async fn what_goes_one_by_one_is_coalesced() {
     let (limiter, store) = limiter("fixed-window 1000/h");
-    let limiter = limiter.with_coalescing(1000).unwrap();
+    let limiter = limiter.with_coalescing(Tokio, 1000).unwrap();
     let calls = (0..100).map(|_| {
         let limiter = limiter.clone();
         tokio::spawn(async move { allowed(&limiter, 1).await })

@@ -1,0 +1,411 @@
+//! The task that puts requests into calls: it runs for as long as there are any.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::poll_fn;
+use std::mem;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use futures_channel::oneshot;
+use futures_util::future::{AbortHandle, Abortable};
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
+use lockage_core::{AcquireEach, Decision, MAX_COSTS, ReplyError};
+use slab::Slab;
+
+use super::{Coalescing, QueueFull, Subject};
+use crate::error::{Error, StoreError};
+use crate::limiter::circuit_breaker::OwnedReport;
+use crate::sync::{Mutex, MutexGuard, lock};
+
+/// What became of the requests for one key.
+pub(super) type Outcome = Result<Vec<Decision>, Error>;
+
+/// A call, with an outcome for each of its keys.
+pub(super) type Sending = Pin<Box<dyn Future<Output = Vec<Outcome>> + Send>>;
+
+/// Makes a call of its keys and their costs, which reports what came of it.
+pub(super) type Dispatch =
+    dyn Fn(Vec<(Arc<Subject>, Vec<u64>)>, Vec<OwnedReport>) -> Sending + Send + Sync;
+
+/// How much there is room for at one time.
+#[derive(Clone, Copy)]
+pub(super) struct Room {
+    /// In a call.
+    pub(super) keys: usize,
+    pub(super) calls: usize,
+}
+
+/// A request that has no answer yet. Dropped without one, it is answered by that.
+pub(super) struct Rider {
+    cost: u64,
+    report: Option<OwnedReport>,
+    is_sent: bool,
+    answer: Option<oneshot::Sender<Result<Decision, Error>>>,
+}
+
+impl Rider {
+    fn answer(mut self, told: Result<Decision, Error>) {
+        self.give(told);
+    }
+
+    fn give(&mut self, told: Result<Decision, Error>) {
+        if let Some(answer) = self.answer.take() {
+            // It may have gone.
+            _ = answer.send(told);
+        }
+    }
+
+    fn has_left(&self) -> bool {
+        self.answer.as_ref().is_none_or(oneshot::Sender::is_canceled)
+    }
+}
+
+impl Drop for Rider {
+    fn drop(&mut self) {
+        let cause = "the runtime of the task that sends requests has ended".into();
+        let told =
+            if self.is_sent { StoreError::Unknown(cause) } else { StoreError::NotDone(cause) };
+        self.give(Err(told.into()));
+    }
+}
+
+/// What callers have asked for, and the driver has not taken on yet. Its lock is held for a look, and never while
+/// anybody is woken, or anything is polled or dropped.
+pub(super) struct Queue {
+    asked: Mutex<Asked>,
+    max_waiting: usize,
+}
+
+#[derive(Default)]
+struct Asked {
+    requests: Vec<(Subject, Rider)>,
+    /// Whether a driver runs, or is about to.
+    is_driven: bool,
+    /// Whether a caller has gone before it was told.
+    has_left: bool,
+    /// The driver's, where it waits.
+    waker: Option<Waker>,
+    /// Whether it waits for requests, and not only for callers that go.
+    has_room: bool,
+    told: Coalescing,
+}
+
+impl Asked {
+    /// There is no driver any more; what it has not taken on.
+    fn end(&mut self) -> Vec<(Subject, Rider)> {
+        self.is_driven = false;
+        self.waker = None;
+        mem::take(&mut self.requests)
+    }
+}
+
+/// Whom a caller has to call.
+pub(super) enum Ring {
+    Nobody,
+    Wake(Waker),
+    Start,
+}
+
+impl Queue {
+    pub(super) fn new(max_waiting: usize) -> Self {
+        Queue { asked: Mutex::default(), max_waiting }
+    }
+
+    pub(super) fn told(&self) -> Coalescing {
+        self.asked().told
+    }
+
+    /// Takes a request on.
+    pub(super) fn ask(
+        &self,
+        subject: Subject,
+        cost: u64,
+        report: Option<OwnedReport>,
+        answer: oneshot::Sender<Result<Decision, Error>>,
+    ) -> Result<Ring, QueueFull> {
+        let mut asked = self.asked();
+        if asked.told.waiting == self.max_waiting {
+            asked.told.refused += 1;
+            return Err(QueueFull { max_waiting: self.max_waiting });
+        }
+        asked.told.waiting += 1;
+        asked.told.requests += 1;
+        let rider = Rider { cost, report, is_sent: false, answer: Some(answer) };
+        asked.requests.push((subject, rider));
+        if !mem::replace(&mut asked.is_driven, true) {
+            return Ok(Ring::Start);
+        }
+        let waker = if asked.has_room { asked.waker.take() } else { None };
+        Ok(waker.map_or(Ring::Nobody, Ring::Wake))
+    }
+
+    /// A caller goes, with its answer or before.
+    pub(super) fn leave(&self, is_told: bool) {
+        let mut asked = self.asked();
+        asked.told.waiting -= 1;
+        if is_told {
+            return;
+        }
+        asked.has_left = true;
+        let waker = asked.waker.take();
+        drop(asked);
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    fn asked(&self) -> MutexGuard<'_, Asked> {
+        lock(&self.asked)
+    }
+}
+
+/// Puts requests into calls: those of a key in their order, of which one call is in flight at a time, and keys in the
+/// order in which they come.
+pub(super) struct Driver {
+    queue: Arc<Queue>,
+    room: Room,
+    dispatch: Arc<Dispatch>,
+    lines: HashMap<Arc<Subject>, Line>,
+    /// The keys with requests of which no call is in flight.
+    ready: VecDeque<Arc<Subject>>,
+    /// Who rides in each call.
+    seats: Slab<Call>,
+    calls: FuturesUnordered<Numbered>,
+    /// Whether it came to its end by itself: callers may have started another one since.
+    has_ended: bool,
+}
+
+#[derive(Default)]
+struct Line {
+    riders: VecDeque<Rider>,
+    in_flight: bool,
+}
+
+struct Call {
+    seats: Vec<(Arc<Subject>, Vec<Rider>)>,
+    end: AbortHandle,
+}
+
+/// A call with its number; nothing is its outcome where it panicked, or was given up.
+type Numbered = Pin<Box<dyn Future<Output = (usize, Option<Vec<Outcome>>)> + Send>>;
+
+impl Driver {
+    pub(super) fn new(queue: Arc<Queue>, room: Room, dispatch: Arc<Dispatch>) -> Self {
+        let (lines, ready, seats, calls) = Default::default();
+        Driver { queue, room, dispatch, lines, ready, seats, calls, has_ended: false }
+    }
+
+    /// Ends when nobody has asked for anything, and nothing is in flight.
+    pub(super) async fn run(mut self) {
+        loop {
+            // All who can ask now do so before the next call is made.
+            yield_now().await;
+            if !self.take_on() {
+                return;
+            }
+            self.give_up_abandoned();
+            self.begin();
+            if let Some((number, outcomes)) = poll_fn(|context| self.poll(context)).await {
+                self.finish(number, outcomes);
+            }
+        }
+    }
+
+    /// Takes what was asked for; or nothing is left to do, and callers start another driver.
+    fn take_on(&mut self) -> bool {
+        let mut asked = self.queue.asked();
+        let requests = mem::take(&mut asked.requests);
+        if requests.is_empty() && self.lines.is_empty() {
+            asked.end();
+            self.has_ended = true;
+            return false;
+        }
+        drop(asked);
+        for (subject, rider) in requests {
+            let line = match self.lines.get_mut(&subject) {
+                Some(line) => line,
+                None => {
+                    let subject = Arc::new(subject);
+                    self.ready.push_back(Arc::clone(&subject));
+                    self.lines.entry(subject).or_default()
+                }
+            };
+            line.riders.push_back(rider);
+        }
+        true
+    }
+
+    /// Drops calls whose outcome nobody waits for any more.
+    fn give_up_abandoned(&mut self) {
+        if !mem::take(&mut self.queue.asked().has_left) {
+            return;
+        }
+        for (_, call) in &self.seats {
+            let mut riders = call.seats.iter().flat_map(|(_, riders)| riders);
+            if riders.all(Rider::has_left) {
+                call.end.abort();
+            }
+        }
+    }
+
+    /// Begins calls, as far as there is room.
+    fn begin(&mut self) {
+        while self.seats.len() < self.room.calls && !self.ready.is_empty() {
+            let (mut asked, mut seats, mut reports) = (Vec::new(), Vec::new(), Vec::new());
+            let mut left = MAX_COSTS;
+            while seats.len() < self.room.keys && left > 0 {
+                let Some(subject) = self.ready.pop_front() else { break };
+                let riders = self.board(&subject, left, &mut reports);
+                if riders.is_empty() {
+                    self.free(&subject);
+                    continue;
+                }
+                left -= riders.len();
+                let costs = riders.iter().map(|rider| rider.cost).collect();
+                asked.push((Arc::clone(&subject), costs));
+                seats.push((subject, riders));
+            }
+            if seats.is_empty() {
+                continue;
+            }
+            let mut queue = self.queue.asked();
+            queue.told.calls += 1;
+            queue.told.largest_call = queue.told.largest_call.max(MAX_COSTS - left);
+            drop(queue);
+            let sending = AssertUnwindSafe((self.dispatch)(asked, reports)).catch_unwind();
+            let (sending, end) = futures_util::future::abortable(sending);
+            let number = self.seats.insert(Call { seats, end });
+            self.calls.push(Box::pin(numbered(number, sending)));
+        }
+    }
+
+    /// The first of a line, but for those who have gone.
+    fn board(
+        &mut self,
+        subject: &Arc<Subject>,
+        most: usize,
+        reports: &mut Vec<OwnedReport>,
+    ) -> Vec<Rider> {
+        let line = self.lines.get_mut(subject).expect("it is ready");
+        line.riders.retain(|rider| !rider.has_left());
+        let costs = line.riders.iter().map(|rider| rider.cost).take(most);
+        let count = AcquireEach::fitting(subject.source.limit().as_ref(), costs);
+        line.in_flight = true;
+        let mut riders: Vec<Rider> = line.riders.drain(..count).collect();
+        for rider in &mut riders {
+            rider.is_sent = true;
+            // One call is one failure, however many are in it.
+            reports.extend(rider.report.take().filter(|report| !reports.contains(report)));
+        }
+        riders
+    }
+
+    /// Waits for a call to end, or for something to do.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<(usize, Option<Vec<Outcome>>)>> {
+        if let Poll::Ready(Some(end)) = self.calls.poll_next_unpin(context) {
+            return Poll::Ready(Some(end));
+        }
+        let mut asked = self.queue.asked();
+        asked.has_room = self.seats.len() < self.room.calls;
+        let is_asked = asked.has_left || asked.has_room && !asked.requests.is_empty();
+        if is_asked || self.seats.is_empty() {
+            return Poll::Ready(None);
+        }
+        let before = asked.waker.replace(context.waker().clone());
+        drop(asked);
+        drop(before);
+        Poll::Pending
+    }
+
+    fn finish(&mut self, number: usize, outcomes: Option<Vec<Outcome>>) {
+        let call = self.seats.remove(number);
+        let panicked = || Err(StoreError::Unknown("the call panicked".into()).into());
+        let mut outcomes = outcomes.map(Vec::into_iter);
+        for (subject, riders) in call.seats {
+            hand_out(
+                riders,
+                match &mut outcomes {
+                    Some(outcomes) => outcomes.next().unwrap_or_else(|| Err(unexpected())),
+                    None => panicked(),
+                },
+            );
+            self.free(&subject);
+        }
+    }
+
+    /// A line's call is over.
+    fn free(&mut self, subject: &Arc<Subject>) {
+        let Some(line) = self.lines.get_mut(subject) else { return };
+        line.in_flight = false;
+        match line.riders.is_empty() {
+            true => drop(self.lines.remove(subject)),
+            false => self.ready.push_back(Arc::clone(subject)),
+        }
+    }
+}
+
+impl Drop for Driver {
+    /// Where the runtime ends, those who have asked are told, and the next one starts another driver.
+    fn drop(&mut self) {
+        if !self.has_ended {
+            let requests = self.queue.asked().end();
+            drop(requests);
+        }
+    }
+}
+
+async fn numbered<E>(
+    number: usize,
+    sending: Abortable<impl Future<Output = Result<Vec<Outcome>, E>>>,
+) -> (usize, Option<Vec<Outcome>>) {
+    (number, sending.await.ok().and_then(Result::ok))
+}
+
+fn hand_out(riders: Vec<Rider>, outcome: Outcome) {
+    match outcome {
+        Ok(decisions) => {
+            let mut decisions = decisions.into_iter();
+            for rider in riders {
+                rider.answer(decisions.next().ok_or_else(unexpected));
+            }
+        }
+        Err(error) => {
+            let again = shared(error);
+            riders.into_iter().for_each(|rider| rider.answer(Err(again())));
+        }
+    }
+}
+
+/// Returns the error for each of several callers.
+fn shared(error: Error) -> Box<dyn Fn() -> Error> {
+    match error {
+        Error::Store(error) => {
+            let again = error.shared();
+            Box::new(move || again().into())
+        }
+        Error::NoLimit => Box::new(|| Error::NoLimit),
+        Error::NoClient => Box::new(|| Error::NoClient),
+        other => {
+            let cause = other.to_string();
+            Box::new(move || StoreError::Unknown(cause.clone().into()).into())
+        }
+    }
+}
+
+fn unexpected() -> Error {
+    StoreError::from(ReplyError::Unexpected).into()
+}
+
+/// Lets every other task that can go on do so.
+async fn yield_now() {
+    let mut has_yielded = false;
+    poll_fn(|context| match mem::replace(&mut has_yielded, true) {
+        true => Poll::Ready(()),
+        false => {
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await;
+}
