@@ -49,6 +49,7 @@ impl Acquire {
     ///
     /// # Errors
     /// [`CostError::Zero`].
+    #[inline]
     pub fn new(limit: impl Into<Limit>, cost: u64) -> Result<Self, CostError> {
         check_costs(&[cost])?;
         Ok(Acquire { limit: limit.into(), cost, max_wait: MaxWait::ENDLESS, request: None })
@@ -94,6 +95,7 @@ impl Acquire {
 
     /// Decides it, or returns its decision where it was admitted under its id before; with the time of that.
     /// `told` becomes the numbers of a script's reply, where one is given.
+    #[inline]
     pub(super) fn admit(
         &self,
         slot: &mut Option<Record>,
@@ -160,6 +162,7 @@ impl Command for Acquire {
         decision.ok_or(ReplyError::Unexpected)
     }
 
+    #[inline]
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Decision, RecordError> {
         under_own_limit(slot, now, |slot| self.run(slot, now))
     }
@@ -180,6 +183,7 @@ impl Run for Acquire {
         self.limit
     }
 
+    #[inline]
     fn run(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Decision, RecordError> {
         Ok(self.admit(slot, now, None)?.0)
     }
@@ -365,14 +369,14 @@ fn apply_acquire(
             if state == settled {
                 return Ok(());
             }
-            if let Some(all) = slot.as_mut().and_then(|record| record.reservations.as_mut()) {
-                all.lower(&[LimitState { limit: *limit, state: settled }]);
-            }
             if let Some(told) = &mut told {
-                let before = if limit.replies_settled() { Some(settled) } else { prior };
-                if let Some(state) = before {
+                let before = if limit.replies_settled() { Some(&settled) } else { prior };
+                if let Some(&state) = before {
                     told.extend(LimitState { limit: *limit, state }.numbers());
                 }
+            }
+            if let Some(all) = slot.as_mut().and_then(|record| record.reservations.as_mut()) {
+                all.lower(&[LimitState { limit: *limit, state: settled }]);
             }
             Record::put(slot, Body::Counter(LimitState { limit: *limit, state }), now);
         }
@@ -401,17 +405,18 @@ fn apply_acquire(
 }
 
 /// What most calls find: one limit that is no log, a record of its own or none, no block, and no stored limit.
-pub(super) struct FastPath<'a> {
-    limit: &'a Single,
-    pub(super) machine: &'a dyn Machine,
-    pub(super) prior: Option<State>,
+pub(super) struct FastPath<'l, 's> {
+    limit: &'l Single,
+    pub(super) machine: &'l dyn Machine,
+    pub(super) prior: Option<&'s State>,
 }
 
-pub(super) fn fast_path<'a>(
-    limit: Option<&'a Single>,
-    slot: &Option<Record>,
+#[inline]
+pub(super) fn fast_path<'l, 's>(
+    limit: Option<&'l Single>,
+    slot: &'s Option<Record>,
     now: Timestamp,
-) -> Result<Option<FastPath<'a>>, RecordError> {
+) -> Result<Option<FastPath<'l, 's>>, RecordError> {
     let Some(limit) = limit else { return Ok(None) };
     let Some(machine) = limit.machine() else { return Ok(None) };
     let prior = match slot {
@@ -420,11 +425,11 @@ pub(super) fn fast_path<'a>(
             if part.limit.acts_as(limit)
                 && blocked_until.is_none_or(|until| until <= now.as_micros()) =>
         {
-            Some(part.state)
+            Some(&part.state)
         }
         _ => return Ok(None),
     };
-    match machine.can_settle(prior, now.as_micros()) {
+    match machine.can_settle(prior.copied(), now.as_micros()) {
         true => Ok(Some(FastPath { limit, machine, prior })),
         false => Err(RecordError::ClockOff),
     }

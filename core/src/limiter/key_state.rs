@@ -171,17 +171,19 @@ pub(crate) struct OneLimit<'a> {
 
 impl<'a> OneLimit<'a> {
     /// Returns the limit as it stands at `now`, after this state or if it was never used.
+    #[inline]
     pub(crate) fn new(
         machine: &'a dyn Machine,
-        prior: Option<State>,
+        prior: Option<&State>,
         now: Timestamp,
         max_wait: MaxWait,
     ) -> Self {
         let now = now.as_micros();
-        OneLimit { machine, now, max_wait, state: machine.settle(prior, now) }
+        OneLimit { machine, now, max_wait, state: machine.settle(prior.copied(), now) }
     }
 
     /// Decides `cost`, and charges it where it is admitted.
+    #[inline]
     pub(crate) fn decide(&mut self, cost: u64) -> Decision {
         let outcome = self.machine.decide(&mut self.state, cost, self.max_wait, self.now);
         self.asked(cost).decision(&outcome)
@@ -211,6 +213,7 @@ struct Asked {
 
 impl Asked {
     /// Returns the decision of a single limit, or of several as one.
+    #[inline]
     fn decision(&self, outcome: &Outcome) -> Decision {
         let &Outcome { allowed, turn_at, ref status } = outcome;
         let verdict = if allowed {

@@ -138,7 +138,7 @@ impl Reply {
             [] => None,
             _ => Some(LimitState::read(*limit, &self.numbers).ok_or(ReplyError::Unexpected)?.state),
         };
-        Ok(Some(OneLimit::new(machine, prior, self.now, max_wait)))
+        Ok(Some(OneLimit::new(machine, prior.as_ref(), self.now, max_wait)))
     }
 
     /// How the limits stood, and behind it when each log has room for each of `costs` costs.

@@ -29,10 +29,13 @@ impl CompactRecord {
             Form::Counter(part) => {
                 let mut slot = Some(Record::of(Body::Counter(*part)));
                 let outcome = command(&mut slot);
-                let form = slot.map(Form::of);
-                let is_left = form.is_some();
-                self.0 = form.unwrap_or(Form::Counter(*part));
-                (outcome, is_left)
+                match slot.as_ref().map(Record::bare_counter) {
+                    None => return (outcome, false),
+                    // In its place: a record takes some time to move.
+                    Some(Some(now)) => *part = now,
+                    Some(None) => self.0 = Form::Other(Box::new(slot)),
+                }
+                (outcome, true)
             }
             Form::Other(slot) => {
                 let outcome = command(slot);

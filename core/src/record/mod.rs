@@ -246,6 +246,7 @@ impl Record {
         Record::of(Body::Fenced(value))
     }
 
+    #[inline]
     pub(crate) fn of(body: Body) -> Self {
         let (requests, reservations, policy) = Default::default();
         Record { body, blocked_until: None, requests, reservations, policy }
@@ -262,6 +263,7 @@ impl Record {
     }
 
     /// Puts a body into a slot at `now`, and keeps of what its record remembers what is still needed.
+    #[inline]
     pub(crate) fn put(slot: &mut Option<Record>, body: Body, now: Timestamp) {
         match slot {
             Some(record) => {
