@@ -1,9 +1,11 @@
 //! The records of a store, each under its key.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 
+use foldhash::quality::RandomState;
 use lockage::store::{Command, RecordError};
 use lockage_core::{CompactRecord, Publish, Record, Timestamp, key_beside};
+use smallvec::SmallVec;
 
 use crate::shards::{Rules, Shards, Table};
 
@@ -22,13 +24,14 @@ pub(crate) struct Entry {
 }
 
 struct Kept {
-    key: Box<str>,
+    /// Beside the record, where it fits: elsewhere in memory it would take another load from there.
+    key: SmallVec<[u8; 40]>,
     record: CompactRecord,
 }
 
 impl Entry {
     fn new(tag: u32, key: &str, record: Record) -> Self {
-        let kept = Kept { key: key.into(), record: record.into() };
+        let kept = Kept { key: key.as_bytes().into(), record: record.into() };
         Entry { tag, due: due(kept.record.forget_at()), kept: Box::new(kept) }
     }
 }
@@ -113,5 +116,5 @@ impl Shards<Records, Entry> {
 }
 
 fn is_of(tag: u32, key: &str) -> impl Fn(&Entry) -> bool {
-    move |entry| entry.tag == tag && *entry.kept.key == *key
+    move |entry| entry.tag == tag && *entry.kept.key == *key.as_bytes()
 }
