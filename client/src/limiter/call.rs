@@ -157,22 +157,24 @@ pub(super) enum Change {
     Key,
 }
 
-/// Admits one request.
+/// Admits one request. The limit stands beside it until it is sent: each copy of one takes time.
 #[derive(Clone, Copy)]
 pub(super) struct AcquireOne {
-    command: Acquire,
     pub(super) cost: u64,
     patience: Duration,
     latest_turn: Option<Duration>,
+    id: Option<(RequestId, Duration)>,
     /// Whether it must not wait for other calls.
     pub(super) goes_alone: bool,
 }
 
 impl AcquireOne {
-    pub(super) fn new(source: &LimitSource, cost: u64) -> Result<Self, CostError> {
-        let command = Acquire::new(source.nominal(), cost)?;
-        let (patience, latest_turn) = (Duration::ZERO, None);
-        Ok(AcquireOne { command, cost, patience, latest_turn, goes_alone: false })
+    pub(super) fn new(cost: u64) -> Result<Self, CostError> {
+        if cost == 0 {
+            return Err(CostError::Zero);
+        }
+        let (patience, latest_turn, id) = (Duration::ZERO, None, None);
+        Ok(AcquireOne { cost, patience, latest_turn, id, goes_alone: false })
     }
 
     /// Makes it the call of a caller that waits for `patience`: it takes no turn after that, so it goes
@@ -181,17 +183,23 @@ impl AcquireOne {
         if !source.may_have_turns() {
             return AcquireOne { patience, ..self };
         }
-        let (command, latest_turn) = (self.command.within(patience), Some(patience));
-        AcquireOne { command, patience, latest_turn, goes_alone: true, ..self }
+        AcquireOne { patience, latest_turn: Some(patience), goes_alone: true, ..self }
     }
 
-    /// Makes it the same caller's call for `cost`, which does not wait for others.
-    pub(super) fn of_cost(&self, source: &LimitSource, cost: u64) -> Result<Self, CostError> {
-        let mut command = Acquire::new(source.nominal(), cost)?;
+    /// Makes it the same caller's call for another cost, which does not wait for others.
+    pub(super) fn of_cost(&self, cost: u64) -> Self {
+        AcquireOne { cost, goes_alone: true, ..*self }
+    }
+
+    fn command(&self, source: &LimitSource) -> Result<Acquire, Error> {
+        let mut command = Acquire::new(source.nominal(), self.cost)?;
         if let Some(latest) = self.latest_turn {
             command = command.within(latest);
         }
-        Ok(AcquireOne { command, cost, goes_alone: true, ..*self })
+        if let Some((id, remember)) = self.id {
+            command = command.with_request(id, remember)?;
+        }
+        Ok(command)
     }
 }
 
@@ -203,7 +211,7 @@ impl Call for AcquireOne {
     }
 
     async fn send<S: Store>(&self, store: &S, target: &Target<'_>) -> Result<Decision, Error> {
-        target.source.execute(store, target.key, &self.command).await
+        target.source.execute(store, target.key, &self.command(target.source)?).await
     }
 
     fn costs(&self) -> &[u64] {
@@ -223,10 +231,7 @@ impl Call for AcquireOne {
     }
 
     fn with_id(&self, id: impl FnOnce() -> (RequestId, Duration)) -> Option<Result<Self, Error>> {
-        let (id, remember) = id();
-        let command = self.command.with_request(id, remember);
-        let named = |command| AcquireOne { command, goes_alone: true, ..*self };
-        Some(command.map(named).map_err(Error::from))
+        Some(Ok(AcquireOne { id: Some(id()), goes_alone: true, ..*self }))
     }
 }
 

@@ -152,10 +152,13 @@ impl LimitSource {
 
     /// Returns the limit to build a command with. The stored one takes its place.
     pub(super) fn nominal(&self) -> Limit {
-        self.limit().unwrap_or_else(|| {
+        match &self.origin {
+            Origin::Given(limit) => *limit,
             // Invariant: one in a second is accepted.
-            FixedWindow::new(1, Duration::from_secs(1)).expect("one in a second").into()
-        })
+            Origin::Stored(_) => {
+                FixedWindow::new(1, Duration::from_secs(1)).expect("one in a second").into()
+            }
+        }
     }
 
     /// Whether an admitted request may have to wait for a turn.
@@ -222,6 +225,25 @@ impl LimitSource {
 
     /// Runs a command on `key` under its limit.
     pub(super) async fn execute<S: Store, C>(
+        &self,
+        store: &S,
+        key: &Key,
+        command: &C,
+    ) -> Result<C::Outcome, Error>
+    where
+        C: LimitCommand<Outcome: Send> + Clone + Send + Sync,
+    {
+        match &self.origin {
+            Origin::Given(limit) if !limit.has_calendar() => {
+                Ok(store.execute(key, command).await?)
+            }
+            // Else the future of every call would have room for what few need.
+            _ => Box::pin(self.execute_bound(store, key, command)).await,
+        }
+    }
+
+    /// Runs a command under a limit that is stored, or has calendar windows.
+    async fn execute_bound<S: Store, C>(
         &self,
         store: &S,
         key: &Key,

@@ -189,7 +189,7 @@ impl Permits {
                 Step::Wait(answered) => answered.await,
                 Step::Alone => return Ok(None),
                 Step::Ask(asking) => {
-                    let whole = acquire.of_cost(target.source, acquire.cost + asking.ahead())?;
+                    let whole = acquire.of_cost(acquire.cost + asking.ahead());
                     let decision = next.run(target, &whole).await?;
                     return Ok(asking.answered(decision, || {
                         target.source.known(target.key).is_some_and(|known| known.limit == limit)

@@ -81,7 +81,7 @@ impl<S: Store> Limiter<S> {
     /// # Errors
     /// [`Error`]; a denied request is none.
     pub async fn try_acquire(&self, id: &str, cost: u64) -> Result<Decision, Error> {
-        self.run(id, &AcquireOne::new(&self.source, cost)?).await
+        self.run(id, &AcquireOne::new(cost)?).await
     }
 
     /// Admits a request under an id that the caller chose: within `window` (1 us to 2^50 us), a repetition
@@ -406,7 +406,7 @@ impl<S: Store> Limiter<S> {
     where
         S: HasTimeout
     {
-        let acquire = AcquireOne::new(&self.source, cost)?;
+        let acquire = AcquireOne::new(cost)?;
         let watch = self.stages.observer.as_ref().map(|observer| observer.begin(true));
         let mut answer = self.wait(id, acquire, timeout).await;
         if let Some(watch) = watch {
