@@ -157,7 +157,8 @@ impl<B: Backend> Observer for Policy<B> {
                 .get_or_init(|| backend.histogram(&names::DECISION_DURATION, &[policy, of_source]));
             B::record(duration, elapsed);
         }
-        if let Some(told) = event.result.ok().and_then(|decision| decision.retry_after()) {
+        let denied = event.result.ok().filter(|_| self.measures);
+        if let Some(told) = denied.and_then(|decision| decision.retry_after()) {
             let retry_after =
                 self.retry_after.get_or_init(|| backend.histogram(&names::RETRY_AFTER, &[policy]));
             B::record(retry_after, told);

@@ -25,7 +25,7 @@ impl Metrics {
         Metrics::of(None, true)
     }
 
-    /// Counts by the global recorder, and measures no durations of decisions and calls.
+    /// Counts by the global recorder, and records no times of decisions and calls: neither durations nor `retry_after`.
     pub fn without_durations() -> Self {
         Metrics::of(None, false)
     }

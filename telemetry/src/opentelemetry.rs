@@ -27,7 +27,7 @@ impl OpenTelemetry {
         OpenTelemetry(Arc::new(Meters::new(Instruments::new(meter), true)))
     }
 
-    /// Counts by this meter, and measures no durations of decisions and calls.
+    /// Counts by this meter, and records no times of decisions and calls: neither durations nor `retry_after`.
     pub fn without_durations(meter: &Meter) -> Self {
         OpenTelemetry(Arc::new(Meters::new(Instruments::new(meter), false)))
     }
