@@ -42,7 +42,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let url = reqwest::Url::parse(&url)?;
     let host = url.host_str().ok_or("an address with a host")?;
     for number in 1..=6 {
-        outbound.admit::<reqwest::Error>(host).await?;
+        outbound.admit(host).await?;
         let response = client.get(url.clone()).send().await?;
         let blocked = outbound.report(host, response.status(), response.headers()).await?;
         print!("{:.1?}: request {number}: {}", begin.elapsed(), response.status());

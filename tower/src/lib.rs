@@ -53,7 +53,7 @@ pub use fields::Fields;
 #[cfg(feature = "axum")]
 pub use key::route;
 pub use key::{Key, header};
-pub use outbound::{Outbound, OutboundError, OutboundService};
+pub use outbound::{NotSent, Outbound, OutboundError, OutboundService};
 pub use rate_limit::{OnError, RateLimit};
 pub use rejection::{Reason, Rejection};
 pub use service::{RateLimitLayer, RateLimitService};

@@ -50,16 +50,24 @@ pub struct OutboundService<V, S> {
 /// Why a request was not sent.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum OutboundError<E> {
-    /// The wait for the limit would have been longer than allowed. Nothing was sent.
+pub enum NotSent {
+    /// The wait for the limit would have been longer than allowed.
     #[error("not sent: {0}")]
     Denied(#[source] Denied),
-    /// The limiter has not decided. Nothing was sent.
+    /// The limiter has not decided.
     #[error("not sent: {0}")]
     NoDecision(#[source] Error),
-    /// The request names no host. Nothing was sent.
+    /// The request names no host.
     #[error("not sent: the request has no host in its address, and no `Host` field")]
     NoHost,
+}
+
+/// Why a client behind a limit has no response.
+#[derive(Debug, thiserror::Error)]
+pub enum OutboundError<E> {
+    /// The request was not sent.
+    #[error(transparent)]
+    NotSent(#[from] NotSent),
     /// The client has failed.
     #[error(transparent)]
     Client(E),
@@ -79,11 +87,10 @@ impl<S: HasTimeout> Outbound<S> {
     /// Waits until a request to `host` may be sent.
     ///
     /// # Errors
-    /// [`OutboundError::Denied`] at once where the wait would be too long, [`OutboundError::NoDecision`].
-    pub async fn admit<E>(&self, host: &str) -> Result<(), OutboundError<E>> {
+    /// [`NotSent::Denied`] at once where the wait would be too long, [`NotSent::NoDecision`].
+    pub async fn admit(&self, host: &str) -> Result<(), NotSent> {
         let decision = self.limiter.acquire_within(&id(host), 1, self.max_wait).await;
-        let decision = decision.map_err(OutboundError::NoDecision)?;
-        decision.ok().map(drop).map_err(OutboundError::Denied)
+        decision.map_err(NotSent::NoDecision)?.ok().map(drop).map_err(NotSent::Denied)
     }
 
     /// Blocks `host` where its response asks for that: on 429 and 503 with `Retry-After`, in seconds or as a date.
@@ -154,7 +161,7 @@ where
         let mut inner = mem::replace(&mut self.inner, clone);
         let outbound = self.outbound.clone();
         Box::pin(async move {
-            let host = host(&request).ok_or(OutboundError::NoHost)?;
+            let host = host(&request).ok_or(NotSent::NoHost)?;
             outbound.admit(&host).await?;
             let response = inner.call(request).await.map_err(OutboundError::Client)?;
             // A response is not lost for a block that cannot be made: the next one asks for it again.

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use http::StatusCode;
 use lockage::limiter::Denied;
 use lockage_memory::testing::{FailingStore, Fate, paused_memory};
-use lockage_tower::{Outbound, OutboundError};
+use lockage_tower::{NotSent, Outbound, OutboundError};
 use tokio::time::Instant;
 
 use super::*;
@@ -119,11 +119,14 @@ async fn what_is_not_sent_says_why() {
     let outbound = outbound(store.clone(), "fixed-window 1/h", SECOND);
     assert_eq!(send(&outbound, &host, "http://a.example/").await.unwrap(), 200);
     let denied = send(&outbound, &host, "http://a.example/").await.unwrap_err();
-    assert!(matches!(denied, OutboundError::Denied(Denied::Limit { .. })), "{denied}");
+    assert!(
+        matches!(denied, OutboundError::NotSent(NotSent::Denied(Denied::Limit { .. }))),
+        "{denied}"
+    );
     store.always(Fate::NotDone);
     let failed = send(&outbound, &host, "http://a.example/").await.unwrap_err();
-    assert!(matches!(failed, OutboundError::NoDecision(_)), "{failed}");
+    assert!(matches!(failed, OutboundError::NotSent(NotSent::NoDecision(_))), "{failed}");
     let failed = send(&outbound, &host, "/no-host").await.unwrap_err();
-    assert!(matches!(failed, OutboundError::NoHost), "{failed}");
+    assert!(matches!(failed, OutboundError::NotSent(NotSent::NoHost)), "{failed}");
     assert_eq!(host.asked.lock().unwrap().len(), 1);
 }
