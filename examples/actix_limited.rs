@@ -47,7 +47,7 @@ async fn hello(decision: web::ReqData<Decision>) -> String {
 
 /// Charges a request before it goes ahead.
 ///
-/// With `in_flight`, the admission would have to be kept in the body of the response.
+/// With `reserve` it would also call `settle_by`, and with `in_flight` keep the admission in the body of the response.
 async fn limited(
     layer: web::Data<Layer>,
     request: ServiceRequest,

@@ -4,11 +4,12 @@ use std::any::Any;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName, HeaderValue, response};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, response};
 use lockage::limiter::Reservation;
 use lockage::{Decision, Limiter, Store};
 use smallvec::SmallVec;
 
+use crate::body::Body;
 use crate::cost::Actual;
 
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -16,7 +17,8 @@ pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// Runs a future in the background.
 pub(crate) type Spawner = Arc<dyn Fn(BoxFuture<'static, ()>) + Send + Sync>;
 
-/// A request that goes ahead. Dropped, it gives its permit back, and what it has reserved stays charged as estimated.
+/// A request that goes ahead, of a server that is not built on tower. Dropped, it gives its permit back, and what it has
+/// reserved and not settled stays charged as estimated.
 #[must_use = "dropped, it gives the request's permit back"]
 pub struct Admission {
     /// The decision of the limit that has the least left, where one was made: not of requests that are skipped, cost
@@ -24,8 +26,23 @@ pub struct Admission {
     pub decision: Option<Decision>,
     /// The header fields of the limits, for the response.
     pub headers: HeaderMap,
-    /// To be dropped with this.
-    _held: Option<Box<Held>>,
+    held: Option<Box<Held>>,
+}
+
+impl Admission {
+    /// Settles by the head of the response what is settled by that: all but
+    /// [`Commit::by_body_length`](crate::Commit::by_body_length).
+    pub fn settle_by(&mut self, head: &response::Parts) {
+        self.held.iter_mut().for_each(|held| held.settle_by(head));
+    }
+
+    /// Settles the rest by the length of the response's body, once all of it was sent, and gives the permit back.
+    pub fn end(self, body_length: u64) {
+        if let Some(mut held) = self.held {
+            held.bytes = body_length;
+            held.end();
+        }
+    }
 }
 
 /// A request that goes ahead, before its header fields are in a map.
@@ -40,20 +57,19 @@ impl From<Admitted> for Admission {
     fn from(Admitted { decision, fields, held }: Admitted) -> Self {
         let mut headers = HeaderMap::new();
         headers.extend(fields);
-        Admission { decision, headers, _held: held }
+        Admission { decision, headers, held }
     }
 }
 
 impl Admitted {
-    /// Settles by the head of the response what is settled by that. The rest is to be kept until the body ends.
-    pub(crate) fn respond(self, head: &mut response::Parts) -> Option<Box<Held>> {
+    /// Adds the header fields to the response, and settles by its head. What is held beyond that is kept in its body.
+    pub(crate) fn respond<B: http_body::Body>(self, response: Response<B>) -> Response<Body<B>> {
+        let (mut head, body) = response.into_parts();
         // Beside those of another layer: lists of structured fields go on over several lines.
         head.headers.extend(self.fields);
-        let mut held = self.held?;
-        for open in &mut held.reservations {
-            open.settle_by(head);
-        }
-        Some(held)
+        let mut held = self.held;
+        held.iter_mut().for_each(|held| held.settle_by(&head));
+        Response::from_parts(head, Body::of_service(body, held))
     }
 }
 
@@ -66,6 +82,10 @@ pub(crate) struct Held {
 }
 
 impl Held {
+    fn settle_by(&mut self, head: &response::Parts) {
+        self.reservations.iter_mut().for_each(|open| open.settle_by(head));
+    }
+
     pub(crate) fn add_bytes(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_add(bytes as u64);
     }

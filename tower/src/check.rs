@@ -88,12 +88,6 @@ pub(crate) struct Semaphores<S, R> {
     pub(crate) permits: u64,
 }
 
-/// Boxes a call of a limiter: in what is around it, the compiler would come to the end of its depth with stores over a
-/// network.
-fn boxed<'a, T>(call: impl Future<Output = T> + Send + 'a) -> BoxFuture<'a, T> {
-    Box::pin(call)
-}
-
 impl<S: Store + 'static, R: Spawn> Semaphores<S, R> {
     /// Checks the number of permits.
     pub(crate) fn check(&self) -> Result<(), Error> {
@@ -173,7 +167,7 @@ impl<S: Store + Clone + 'static> Setup<S> {
             };
             if self.reserving.is_none() && decision.as_ref().is_some_and(is_charged) {
                 // Where it fails, it stays charged.
-                let _ = boxed(charge.limiter.refund(&id, cost)).await;
+                let _ = Box::pin(charge.limiter.refund(&id, cost)).await;
             }
         }
         Err(rejection)
@@ -217,9 +211,10 @@ impl<S: Store + Clone + 'static> Setup<S> {
             return wait(limiter, id, cost, max_wait).await;
         }
         let Some(Reserving { hold, by, request, spawn }) = &self.reserving else {
-            return boxed(limiter.try_acquire(id, cost)).await;
+            return limiter.try_acquire(id, cost).await;
         };
-        let reserved = boxed(limiter.reserve_as(id, cost, request(), *hold)).await?;
+        // In a box, as all that few requests need: otherwise each would be moved with room for it.
+        let reserved = Box::pin(limiter.reserve_as(id, cost, request(), *hold)).await?;
         if let Some(reservation) = reserved.reservation {
             let account = Reserved { limiter: limiter.clone(), id: id.into(), reservation };
             let open = Open::new(Box::new(account), by.clone(), cost, spawn.clone());

@@ -349,11 +349,10 @@ fn ceil(time: Duration) -> u64 {
 /// Adds the fields of `X-RateLimit-*`.
 pub(crate) fn add_legacy(decision: &Decision, fields: &mut impl Extend<(HeaderName, HeaderValue)>) {
     let wait = decision.retry_after().unwrap_or(decision.reset_after);
-    let field = |name, number: u64| (name, value(itoa::Buffer::new().format(number).as_bytes()));
     fields.extend([
-        field(LEGACY_LIMIT, decision.limit),
-        field(LEGACY_REMAINING, decision.remaining),
-        field(LEGACY_RESET, ceil(since_epoch() + wait)),
+        (LEGACY_LIMIT, number(decision.limit)),
+        (LEGACY_REMAINING, number(decision.remaining)),
+        (LEGACY_RESET, number(ceil(since_epoch() + wait))),
     ]);
 }
 
@@ -388,6 +387,11 @@ fn begin_item(name: &str, text: &mut Text) {
 fn parameter(name: &str, number: u64, text: &mut Text) {
     text.extend_from_slice(name.as_bytes());
     text.extend_from_slice(itoa::Buffer::new().format(number.min(MAX_INTEGER)).as_bytes());
+}
+
+/// Returns the value of a field that is a number.
+pub(crate) fn number(number: u64) -> HeaderValue {
+    value(itoa::Buffer::new().format(number).as_bytes())
 }
 
 fn value(text: &[u8]) -> HeaderValue {

@@ -56,7 +56,7 @@ pub use key::{Key, header};
 pub use outbound::{NotSent, Outbound, OutboundError, OutboundService};
 pub use rate_limit::{OnError, RateLimit};
 pub use rejection::{Reason, Rejection};
-pub use service::{RateLimitLayer, RateLimitService};
+pub use service::{RateLimitLayer, RateLimitService, ResponseFuture};
 
 /// The programs of the README and of the guide compile.
 #[cfg(all(doctest, feature = "axum"))]

@@ -1,13 +1,14 @@
 //! Requests that do not go ahead, and how they are answered.
 
-use std::fmt::Write;
 use std::mem;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use smallvec::SmallVec;
 
+use crate::fields::number;
 use crate::grpc;
 
 /// A request that does not go ahead.
@@ -126,7 +127,8 @@ impl Rejection {
     pub(crate) fn boxed(reason: Reason) -> Box<Self> {
         // An answer may come with the next call.
         let retry_after = matches!(reason, Reason::NoDecision(_)).then_some(1);
-        let (violated, headers) = (Vec::new(), HeaderMap::new());
+        // Else it would grow with each of the first fields.
+        let (violated, headers) = (Vec::new(), HeaderMap::with_capacity(6));
         Box::new(Rejection { reason, retry_after, violated, headers, is_grpc: false })
     }
 
@@ -150,30 +152,33 @@ impl Rejection {
         if self.is_grpc {
             return grpc::response(grpc, title, self.retry_after);
         }
-        let mut body = String::with_capacity(256);
+        // All that most answers have, so that it is copied once, to where it stays.
+        let mut body = SmallVec::<[u8; 384]>::new();
         for part in [r#"{"type":""#, problem, r#"","title":""#, title, r#"","status":"#] {
-            body.push_str(part);
+            body.extend_from_slice(part.as_bytes());
         }
-        body.push_str(status.as_str());
+        body.extend_from_slice(status.as_str().as_bytes());
         if !self.reason.is_internal() && problem == "about:blank" {
             // Names of header fields and kinds of keys may have quotes; `Debug` of a string is JSON for what they are.
-            let _ = write!(body, r#","detail":{:?}"#, self.reason.to_string());
+            let detail = format!(r#","detail":{:?}"#, self.reason.to_string());
+            body.extend_from_slice(detail.as_bytes());
         }
         for (index, name) in self.violated.iter().enumerate() {
-            body.push_str(if index == 0 { r#","violated-policies":[""# } else { r#"",""# });
-            body.push_str(name);
+            let before = if index == 0 { r#","violated-policies":[""# } else { r#"",""# };
+            body.extend_from_slice(before.as_bytes());
+            body.extend_from_slice(name.as_bytes());
         }
         if !self.violated.is_empty() {
-            body.push_str(r#""]"#);
+            body.extend_from_slice(br#""]"#);
         }
-        body.push('}');
-        let mut response = Response::new(Bytes::from(body));
+        body.push(b'}');
+        let mut response = Response::new(Bytes::copy_from_slice(&body));
         *response.status_mut() = status;
         *response.headers_mut() = headers;
         let problem = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(CONTENT_TYPE, problem);
         if let Some(seconds) = self.retry_after {
-            response.headers_mut().insert(RETRY_AFTER, seconds.into());
+            response.headers_mut().insert(RETRY_AFTER, number(seconds));
         }
         response
     }

@@ -2,17 +2,19 @@
 
 use std::fmt;
 use std::mem;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response};
 use lockage::Store;
+use pin_project_lite::pin_project;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::admission::{Admission, BoxFuture};
+use crate::admission::{Admission, Admitted, BoxFuture};
 use crate::body::Body;
 use crate::check::Setup;
 use crate::rejection::Rejection;
@@ -44,14 +46,24 @@ impl<S: Store + Clone + 'static> RateLimitLayer<S> {
         self.setup.check(parts).await.map(Admission::from)
     }
 
-    /// Returns the answer to a rejected request.
-    fn answer(&self, rejection: Box<Rejection>, parts: &Parts) -> Response<Bytes> {
-        match &self.setup.respond {
-            Some(respond) => respond(&rejection, parts),
-            None => rejection.into_response(),
+    /// Charges a request of a service: its head is for that, or the answer for the client.
+    async fn check_for_service(self, mut parts: Parts) -> Checked {
+        match self.setup.check(&parts).await {
+            Ok(mut admitted) => {
+                if let Some(decision) = admitted.decision.take() {
+                    parts.extensions.insert(decision);
+                }
+                Ok((parts, admitted))
+            }
+            Err(rejection) => Err(match &self.setup.respond {
+                Some(respond) => respond(&rejection, &parts),
+                None => rejection.into_response(),
+            }),
         }
     }
 }
+
+type Checked = Result<(Parts, Admitted), Response<Bytes>>;
 
 impl<V, S> Layer<V> for RateLimitLayer<S> {
     type Service = RateLimitService<V, S>;
@@ -71,33 +83,92 @@ where
 {
     type Response = Response<Body<O>>;
     type Error = V::Error;
-    type Future = BoxFuture<'static, Result<Self::Response, V::Error>>;
+    type Future = ResponseFuture<V, I>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), V::Error>> {
         self.inner.poll_ready(context)
     }
 
     fn call(&mut self, request: Request<I>) -> Self::Future {
-        // The one that was asked whether it is ready is called; its clone need not be.
-        let clone = self.inner.clone();
-        let mut inner = mem::replace(&mut self.inner, clone);
-        let layer = self.layer.clone();
-        Box::pin(async move {
-            let (mut parts, body) = request.into_parts();
-            let mut admission = match layer.setup.check(&parts).await {
-                Ok(admission) => admission,
-                Err(rejection) => {
-                    return Ok(layer.answer(rejection, &parts).map(Body::of_rejection));
+        let (parts, body) = request.into_parts();
+        let mut check: BoxFuture<'static, Checked> =
+            Box::pin(self.layer.clone().check_for_service(parts));
+        // A decision that is made in this process is there at once: then no clone of the service has to wait for it. Any
+        // other is asked for again by the waker that counts, when the response is.
+        let state = match check.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(checked) => State::after(checked, &mut self.inner, body),
+            Poll::Pending => {
+                // The one that was asked whether it is ready is called; its clone need not be.
+                let clone = self.inner.clone();
+                let inner = mem::replace(&mut self.inner, clone);
+                State::Checking { check, rest: Some((inner, body)) }
+            }
+        };
+        ResponseFuture { state }
+    }
+}
+
+pin_project! {
+    /// The response of a service behind a limit.
+    pub struct ResponseFuture<V, I>
+    where
+        V: Service<Request<I>>,
+    {
+        #[pin]
+        state: State<V, V::Future, I>,
+    }
+}
+
+pin_project! {
+    #[project = StateProjection]
+    enum State<V, F, I> {
+        Checking { check: BoxFuture<'static, Checked>, rest: Option<(V, I)> },
+        Called { #[pin] response: F, admitted: Admitted },
+        Rejected { response: Option<Response<Bytes>> },
+    }
+}
+
+impl<V: Service<Request<I>>, I> State<V, V::Future, I> {
+    fn after(checked: Checked, inner: &mut V, body: I) -> Self {
+        match checked {
+            Ok((parts, admitted)) => {
+                let response = inner.call(Request::from_parts(parts, body));
+                State::Called { response, admitted }
+            }
+            Err(response) => State::Rejected { response: Some(response) },
+        }
+    }
+}
+
+impl<V, I, O> Future for ResponseFuture<V, I>
+where
+    V: Service<Request<I>, Response = Response<O>>,
+    O: http_body::Body<Data = Bytes>,
+{
+    type Output = Result<Response<Body<O>>, V::Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        const POLLED: &str = "a future is not polled after its end";
+        let mut state = self.project().state;
+        loop {
+            let next = match state.as_mut().project() {
+                StateProjection::Checking { check, rest } => {
+                    let checked = ready!(check.as_mut().poll(context));
+                    let (mut inner, body) = rest.take().expect(POLLED);
+                    State::after(checked, &mut inner, body)
+                }
+                StateProjection::Called { response, admitted } => {
+                    let response = ready!(response.poll(context));
+                    return Poll::Ready(
+                        response.map(|response| mem::take(admitted).respond(response)),
+                    );
+                }
+                StateProjection::Rejected { response } => {
+                    return Poll::Ready(Ok(response.take().expect(POLLED).map(Body::of_rejection)));
                 }
             };
-            if let Some(decision) = admission.decision.take() {
-                parts.extensions.insert(decision);
-            }
-            let response = inner.call(Request::from_parts(parts, body)).await?;
-            let (mut head, body) = response.into_parts();
-            let held = admission.respond(&mut head);
-            Ok(Response::from_parts(head, Body::of_service(body, held)))
-        })
+            state.set(next);
+        }
     }
 }
 
