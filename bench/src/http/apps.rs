@@ -2,9 +2,11 @@
 
 use anyhow::{Context, Result};
 use axum::Router;
+use axum::extract::Request;
 use axum::routing::get;
 use lockage::{Limiter, Store};
 use lockage_tower::{Fields, RateLimit};
+use tower::util::MapRequestLayer;
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 
@@ -34,6 +36,11 @@ impl Outcome {
 
 pub(super) fn bare() -> Router {
     Router::new().route("/", get(async || "hello\n"))
+}
+
+/// What any layer costs.
+pub(super) fn with_idle_layer() -> Router {
+    bare().layer(MapRequestLayer::new(|request: Request| request))
 }
 
 pub(super) fn limiter<S: Store>(store: S, outcome: Outcome) -> Result<Limiter<S>> {

@@ -43,6 +43,7 @@ fn in_memory(args: &Args, clients: &Clients) -> Result<()> {
     let ours = |outcome, fields| apps::lockage(apps::limiter(MemoryStore::new(), outcome)?, fields);
     let apps = [
         ("axum", apps::bare()),
+        ("a layer that does nothing", apps::with_idle_layer()),
         ("lockage, no fields", ours(Outcome::Admit, Fields::NONE)?),
         ("lockage", ours(Outcome::Admit, Fields::DRAFT_11)?),
         ("lockage, `X-RateLimit` too", ours(Outcome::Admit, BOTH)?),
