@@ -42,6 +42,8 @@ pub enum Deed {
     Unlock,
     /// Deletes all that is stored of the lock.
     Delete,
+    /// Fills the store's memory, so that it evicts a key of the limiter.
+    Evict,
     /// Sends a request for the lock, which is then under way.
     Send,
     /// What it sent reaches the store.
@@ -176,6 +178,7 @@ impl fmt::Display for Deed {
             Deed::Renew(lease) => write!(f, "renews for {}", seconds(*lease)),
             Deed::Unlock => write!(f, "unlocks"),
             Deed::Delete => write!(f, "deletes the lock's keys"),
+            Deed::Evict => write!(f, "fills the memory: a key is evicted"),
             Deed::Send => write!(f, "sends: take the lock"),
             Deed::Arrive => write!(f, "is served: the request arrives"),
             Deed::Hear => write!(f, "hears the answer"),

@@ -9,7 +9,7 @@ use lockage_world::museum::{
 };
 
 /// The bugs by their numbers, what kills each of them, and in how many steps.
-const BUGS: [(Option<u8>, &str, Property, usize); 47] = [
+const BUGS: [(Option<u8>, &str, Property, usize); 50] = [
     (Some(1), "incr-then-expire", D9, 3),
     (Some(2), "expiry-on-every-hit", D1, 5),
     (Some(3), "denied-requests-burn-tokens", D5, 3),
@@ -43,6 +43,9 @@ const BUGS: [(Option<u8>, &str, Property, usize); 47] = [
     (Some(28), "re-entry-shortens", L4, 2),
     (Some(29), "re-entry-bumps-the-token", L5, 2),
     (Some(29), "token-restarts", L5, 3),
+    (Some(30), "verdict-inverted", D1, 1),
+    (Some(31), "undefined-min", D12, 1),
+    (Some(32), "second-key-undeclared", D12, 3),
     (None, "calendar-window", E1, 3),
     (None, "estimate-rounded-down", E3, 3),
     (None, "interval-refilled-again", E5, 4),
@@ -63,7 +66,7 @@ const BUGS: [(Option<u8>, &str, Property, usize); 47] = [
 fn every_bug_is_there_and_every_property_kills_one() {
     let entries = entries();
     let bugs: BTreeSet<u8> = entries.iter().filter_map(|entry| entry.bug).collect();
-    assert_eq!(bugs, (1..=29).collect());
+    assert_eq!(bugs, (1..=32).collect());
     let properties: BTreeSet<Property> = entries.iter().map(|entry| entry.property).collect();
     assert_eq!(properties, BTreeSet::from(PROPERTIES));
     let names: BTreeSet<&str> = entries.iter().map(|entry| entry.name).collect();

@@ -10,6 +10,8 @@ const UPSTASH: &str = include_str!("../../../museum/upstash_token_bucket.lua");
 const SPRING: &str = include_str!("../../../museum/spring_request_rate_limiter.lua");
 const REDIS_RATE: &str = include_str!("../../../museum/redis_rate_allow_n.lua");
 const GLIDE_MQ: &str = include_str!("../../../museum/glide_mq_token_bucket.lua");
+const UNDEFINED_MIN: &str = include_str!("../../../museum/bucket_with_undefined_min.lua");
+const UNDECLARED_KEY: &str = include_str!("../../../museum/bucket_with_undeclared_key.lua");
 
 /// Of the entry in which clocks differ: by how many microseconds they are ahead.
 const CLOCKS: &[(char, i64)] = &[('A', 10 * S as i64)];
@@ -155,6 +157,52 @@ pub(super) fn entries() -> Vec<Entry> {
                 shipped: Limiter::under("token-bucket 1/s burst 1"),
                 judge: judge::probes_change_nothing(),
                 way: searched(&[a(Deed::Acquire(1)), a(Deed::Peek(1)), Step::Wait(600 * MS)], 5),
+            },
+        },
+        Entry {
+            bug: Some(31),
+            name: "undefined-min",
+            seen_in: "tutorials",
+            kind: Kind::Script,
+            property: Property::D12,
+            about: "The script calls `min`, which Lua has as `math.min`. Each call reads, and fails.",
+            scene: "a bucket of 2, refilled at 1 per s",
+            exhibit: || Exhibit {
+                broken: Foreign::by(|world, ask| {
+                    let Deed::Acquire(1) = ask.deed else { return None };
+                    let argv = format!("2 1 {}", ask.now_us / S);
+                    Some(admitted_and_left(world.eval(UNDEFINED_MIN, "bucket", &argv)))
+                }),
+                shipped: Limiter::under("token-bucket 1/s burst 2"),
+                judge: judge::d12(),
+                way: searched(&[a(Deed::Acquire(1)), Step::Wait(S)], 4),
+            },
+        },
+        Entry {
+            bug: Some(32),
+            name: "second-key-undeclared",
+            seen_in: "tutorials",
+            kind: Kind::Script,
+            property: Property::D12,
+            about: "The time of the last refill is under a key of its own, of another lifetime. Where \
+                it is evicted alone, each call fails until the tokens are gone too. The script declares \
+                one key, and so is illegal in a cluster.",
+            scene: "2 tokens, 1 more every 1 s",
+            exhibit: || Exhibit {
+                broken: Foreign::by(|world, ask| match ask.deed {
+                    Deed::Acquire(1) => {
+                        let argv = format!("2 1 1 {}", ask.now_us / S);
+                        Some(left(world.eval(UNDECLARED_KEY, "bucket", &argv)))
+                    }
+                    Deed::Evict => {
+                        world.command("DEL bucket_time");
+                        Some(Seen::Nothing)
+                    }
+                    _ => None,
+                }),
+                shipped: Limiter::under("token-bucket 1 every 1s burst 2"),
+                judge: judge::d12(),
+                way: searched(&[a(Deed::Acquire(1)), a(Deed::Evict), Step::Wait(S)], 4),
             },
         },
         Entry {

@@ -70,6 +70,15 @@ fn left(reply: RespValue) -> Seen {
     }
 }
 
+/// What a reply says that is 1 where it is admitted, and else 0.
+fn admitted(reply: RespValue) -> Seen {
+    match number(&reply) {
+        Ok(0) => Seen::Denied { retry_after_us: None },
+        Ok(_) => Seen::Admitted { remaining: None },
+        Err(error) => Seen::Failed(error),
+    }
+}
+
 /// The two numbers that a reply is, or the error.
 fn pair(reply: &RespValue) -> Result<(i64, i64), String> {
     match reply {

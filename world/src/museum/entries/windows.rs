@@ -1,6 +1,6 @@
 //! Bugs of windows that count.
 
-use super::{MS, S, a, admitted_and_left, left, number, searched};
+use super::{MS, S, a, admitted, admitted_and_left, left, number, searched};
 use crate::museum::judge;
 use crate::museum::step::{Deed, Seen, Step};
 use crate::museum::subject::{Ask, Foreign, Limiter, World};
@@ -11,6 +11,7 @@ const COMPARED_AS_TEXT: &str = include_str!("../../../museum/counter_compared_as
 const UPSTASH_CACHED: &str = include_str!("../../../museum/upstash_cached_fixed_window.lua");
 const UPSTASH_FIXED: &str = include_str!("../../../museum/upstash_fixed_window.lua");
 const UPSTASH_SLIDING: &str = include_str!("../../../museum/upstash_sliding_window.lua");
+const INVERTED: &str = include_str!("../../../museum/window_with_verdict_inverted.lua");
 const CALENDAR: &str = include_str!("../../../museum/calendar_window.lua");
 
 pub(super) fn entries() -> Vec<Entry> {
@@ -119,6 +120,25 @@ pub(super) fn entries() -> Vec<Entry> {
                 shipped: Limiter::under("fixed-window 2/2s"),
                 judge: judge::as_reference("fixed-window 2/2s"),
                 way: searched(&[a(Deed::Acquire(1))], 4),
+            },
+        },
+        Entry {
+            bug: Some(30),
+            name: "verdict-inverted",
+            seen_in: "tutorials",
+            kind: Kind::Script,
+            property: Property::D1,
+            about: "The reply is 1 where the counter is beyond the limit, and is read as: passes. The \
+                two are compared as text besides.",
+            scene: "at most 10 in 6 s",
+            exhibit: || Exhibit {
+                broken: Foreign::by(|world, ask| {
+                    let Deed::Acquire(1) = ask.deed else { return None };
+                    Some(admitted(world.eval(INVERTED, "hits", "10 6")))
+                }),
+                shipped: Limiter::under("fixed-window 10/6s"),
+                judge: judge::as_reference("fixed-window 10/6s"),
+                way: searched(&[a(Deed::Acquire(1)), Step::Wait(5 * S)], 5),
             },
         },
         Entry {

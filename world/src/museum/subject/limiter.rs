@@ -133,6 +133,10 @@ impl Subject for Limiter {
                 }
             }
             Deed::Repeat => told(self.store.run(KEY, self.latest.get(&who)?)),
+            Deed::Evict => {
+                self.store.execute(&[b"DEL", KEY.as_bytes()]);
+                Seen::Nothing
+            }
             Deed::Read if self.begun.insert(who) => Seen::Nothing,
             Deed::Write if self.begun.remove(&who) => self.acquire(who, 1),
             _ => return None,
