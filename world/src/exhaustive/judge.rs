@@ -6,7 +6,7 @@ use lockage_oracle::lock::laws::{Case, Laws, Seen};
 use lockage_oracle::lock::{Action, Grant, Op, Outcome};
 pub use lockage_oracle::property::Property as Law;
 
-use super::machine::{Ask, Request, Told, owner_id, time};
+use super::machine::{Ask, Request, Told, hold_id, time};
 use super::scope::{SPAN, Scope};
 use super::state::{State, inspect};
 
@@ -78,12 +78,14 @@ fn action(request: &Request) -> Action {
     }
 }
 
-/// Whether each who is inside has a live lease.
-pub(super) fn leases_are_live(scope: &Scope, state: &State) -> bool {
-    let mut slot = state.store.slot.clone();
-    let holder = inspect(scope, &mut slot, state.now).holder;
+/// Whether each who is inside has a live lease, by the store's clock.
+pub(super) fn leases_are_live(state: &State) -> bool {
     state.inside().all(|(owner, grant)| {
-        holder.is_some_and(|it| it.owner == owner_id(owner) && it.hold.token == grant.token)
+        let covers = |hold| {
+            let hold = hold_id(owner, hold).as_u128();
+            state.store.laws.covers(grant.token, hold, state.now + 1).is_ok()
+        };
+        grant.holds().all(covers)
     })
 }
 

@@ -126,8 +126,13 @@ impl Request {
 
     /// What this operation of the owner acquires, by the id that the store knows.
     pub fn hold_id(&self, operation: u8) -> HoldId {
-        HoldId::from_u128(self.owner as u128 * 256 + u128::from(operation))
+        hold_id(self.owner, operation)
     }
+}
+
+/// What an operation of an owner acquires.
+pub(super) fn hold_id(owner: usize, operation: u8) -> HoldId {
+    HoldId::from_u128(owner as u128 * 256 + u128::from(operation))
 }
 
 /// An owner by the id that the store knows.

@@ -126,8 +126,8 @@ impl Model for LockModel {
                 !state.broke.contains(&Law::L1)
                     && (state.failovers > 0 || state.inside().count() < 2)
             }),
-            Property::always("L6", |model: &LockModel, state: &State| {
-                state.failovers > 0 || leases_are_live(&model.scope, state)
+            Property::always("L6", |_, state: &State| {
+                state.failovers > 0 || leases_are_live(state)
             }),
         ];
         let overlap = Property::sometimes("L11", |_, state: &State| {

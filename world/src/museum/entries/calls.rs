@@ -24,7 +24,7 @@ pub(super) fn entries() -> Vec<Entry> {
             exhibit: || Exhibit {
                 broken: Caller::of(LEASE, Checks { is_wanted: false, ..SHIPPED }),
                 shipped: Caller::of(LEASE, SHIPPED),
-                judge: judge_lock::l8(LEASE),
+                judge: judge_lock::obeys_on_its_way(Property::L8, LEASE),
                 way: searched(
                     &[
                         a(Deed::Send),
@@ -50,7 +50,7 @@ pub(super) fn entries() -> Vec<Entry> {
             exhibit: || Exhibit {
                 broken: Caller::of(LEASE, Checks { deadline: false, ..SHIPPED }),
                 shipped: Caller::of(LEASE, SHIPPED),
-                judge: judge_lock::l6(LEASE),
+                judge: judge_lock::obeys_on_its_way(Property::L6, LEASE),
                 way: searched(
                     &[
                         a(Deed::Send),
