@@ -17,7 +17,7 @@ use crate::simulation::{Coverage, Outcome, PROPERTIES, Property, Scenario, Viola
 /// Search for faults: clients, network, store and clocks in one simulation, one world per seed
 #[derive(Debug, Args)]
 pub(super) struct CheckArgs {
-    /// The number of worlds: half with a limiter, half with a lock, semaphore, read-write lock or latch
+    /// The number of seeds, of one world each: half with a limiter, half with a lock, semaphore, read-write lock or latch
     #[arg(long, value_name = "N", default_value_t = 1000)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
@@ -36,9 +36,13 @@ pub(super) struct CheckArgs {
     /// Search for violations of this property only
     #[arg(long, value_parser = property(), value_name = "PROPERTY", ignore_case = true)]
     only: Option<Property>,
-    /// Decide by the Rust machines, the shipped Lua scripts on a simulated store, or the in-process store
-    #[arg(long, value_enum, default_value_t = EngineKind::Model)]
-    engine: EngineKind,
+    /// Decide by one of: the Rust machines, the shipped Lua scripts on a simulated store, the in-process store
+    /// [default: the machines, and again the scripts]
+    #[arg(long, value_enum)]
+    engine: Option<EngineKind>,
+    /// Show how often each rare state came about, too
+    #[arg(long, conflicts_with_all = ["json", "timeline"])]
+    details: bool,
     /// Print one JSON object and nothing else
     #[arg(long)]
     json: bool,
@@ -54,23 +58,24 @@ fn property() -> impl TypedValueParser<Value = Property> {
 
 /// Runs a campaign and prints its results; returns whether nothing failed.
 pub(super) fn check(args: &CheckArgs) -> Result<bool> {
-    let CheckArgs { seeds, start, only, engine, json, .. } = *args;
+    let CheckArgs { seeds, start, only, engine, json, details, .. } = *args;
+    let engines = engine.map_or(vec![EngineKind::Model, EngineKind::Lua], |engine| vec![engine]);
     let campaign = match &args.scenario {
-        None => Campaign { start, seeds, only, engine, scenario: None },
+        None => Campaign { start, seeds, only, engines, scenario: None },
         Some(path) => {
             let scenario = read(path)?;
-            Campaign { start: scenario.seed, seeds: 1, only, engine, scenario: Some(scenario) }
+            Campaign { start: scenario.seed, seeds: 1, only, engines, scenario: Some(scenario) }
         }
     };
     if args.timeline {
         return show(&campaign);
     }
-    let progress = Progress::worlds(campaign.seeds);
+    let progress = Progress::worlds(campaign.worlds());
     let since = Instant::now();
     let results = campaign.run(|done| progress.share(done))?;
     let elapsed = since.elapsed();
     progress.finish();
-    if let (Some(path), Some(failure)) = (&args.save, results.failures.first()) {
+    if let (Some(path), Some((_, failure))) = (&args.save, results.failures.first()) {
         let text = serde_json::to_string_pretty(&failure.scenario)?;
         std::fs::write(path, text + "\n")
             .with_context(|| format!("cannot write {}", path.display()))?;
@@ -78,7 +83,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<bool> {
     let mut out = anstream::stdout().lock();
     let written = match json {
         true => write_json(&mut out, &campaign, &results, elapsed),
-        false => write_text(&mut out, &campaign, &results, elapsed),
+        false => write_text(&mut out, &campaign, &results, elapsed, details),
     };
     written.and_then(|()| out.flush()).context("cannot write to standard output")?;
     Ok(is_clean(&campaign, &results))
@@ -123,20 +128,20 @@ fn write_text(
     campaign: &Campaign,
     results: &Results,
     elapsed: Duration,
+    details: bool,
 ) -> io::Result<()> {
-    for failure in &results.failures {
-        write_failure(out, campaign, failure)?;
+    for (engine, failure) in &results.failures {
+        write_failure(out, campaign, *engine, failure)?;
     }
-    let per_sec = campaign.seeds as f64 / elapsed.as_secs_f64();
-    writeln!(
-        out,
-        "{} worlds from seed {} on, {} events, {:.1} s ({per_sec:.0} worlds a second): {} failed",
-        campaign.seeds,
-        campaign.start,
-        results.events,
-        elapsed.as_secs_f64(),
-        results.failed.len()
-    )?;
+    let (worlds, seconds) = (campaign.worlds(), elapsed.as_secs_f64());
+    let engines: Vec<&str> = campaign.engines.iter().map(|engine| engine.name()).collect();
+    let (all, never) = (Coverage::ALL.len(), results.rare.never().len());
+    writeln!(out, "ran     clients, a network, a store and clocks, by {}", engines.join(" and "))?;
+    let failed = results.failed.len();
+    writeln!(out, "worlds  {worlds} from seed {} on: {failed} failed", campaign.start)?;
+    writeln!(out, "states  {} of {all} rare ones, in {} events", all - never, results.events)?;
+    writeln!(out, "time    {seconds:.1} s, {:.0} worlds a second", worlds as f64 / seconds)?;
+    writeln!(out, "again   {}", again(campaign))?;
     if let (Some(only), 1..) = (campaign.only, results.others) {
         let others = results.others;
         writeln!(
@@ -144,14 +149,21 @@ fn write_text(
             "{others} broke another property than {only}, and were played no further: leave --only out to see them"
         )?;
     }
-    write!(out, "{}", results.rare)?;
+    if details {
+        write!(out, "{}", results.rare)?;
+    }
     for rare in unseen(campaign, results) {
         writeln!(out, "error: it never came about that {}", rare.words())?;
     }
     Ok(())
 }
 
-fn write_failure(out: &mut impl Write, campaign: &Campaign, failure: &Failure) -> io::Result<()> {
+fn write_failure(
+    out: &mut impl Write,
+    campaign: &Campaign,
+    engine: EngineKind,
+    failure: &Failure,
+) -> io::Result<()> {
     let property = failure.violation.property;
     writeln!(out, "seed {} breaks {property}: {}", failure.seed, property.statement())?;
     writeln!(out, "{}", failure.violation.what)?;
@@ -159,16 +171,29 @@ fn write_failure(out: &mut impl Write, campaign: &Campaign, failure: &Failure) -
     for line in &failure.timeline {
         writeln!(out, "{line}")?;
     }
-    writeln!(out, "\nAgain: {}\n", replay(campaign, failure))
+    writeln!(out, "\nAgain: {}\n", replay(campaign, engine, failure))
 }
 
 /// Returns the command that finds a failure again.
-fn replay(campaign: &Campaign, failure: &Failure) -> String {
-    let engine = campaign.engine.name();
-    match campaign.scenario {
-        None => format!("lockage-world check --start {} --seeds 1 --engine {engine}", failure.seed),
-        Some(_) => format!("lockage-world check --scenario FILE --engine {engine}"),
+fn replay(campaign: &Campaign, engine: EngineKind, failure: &Failure) -> String {
+    let engines = vec![engine];
+    again(&Campaign { start: failure.seed, seeds: 1, only: None, engines, ..campaign.clone() })
+}
+
+/// Returns the command that runs all of it again.
+fn again(campaign: &Campaign) -> String {
+    let Campaign { start, seeds, only, engines, scenario } = campaign;
+    let mut command = match scenario {
+        None => format!("lockage-world check --start {start} --seeds {seeds}"),
+        Some(_) => "lockage-world check --scenario FILE".to_owned(),
+    };
+    if let [engine] = engines[..] {
+        command += &format!(" --engine {}", engine.name());
     }
+    if let Some(only) = only {
+        command += &format!(" --only {only}");
+    }
+    command
 }
 
 fn write_json(
@@ -181,9 +206,10 @@ fn write_json(
         .iter()
         .map(|it| (it.words().to_owned(), results.rare.of(*it).into()))
         .collect();
-    let failure = |failure: &Failure| {
+    let failure = |(engine, failure): &(EngineKind, Failure)| {
         json!({
             "seed": failure.seed,
+            "engine": engine.name(),
             "property": failure.violation.property.to_string(),
             "statement": failure.violation.property.statement(),
             "what": failure.violation.what,
@@ -194,7 +220,7 @@ fn write_json(
                 "who": line.who.to_string(),
                 "what": line.what,
             })).collect::<Vec<_>>(),
-            "replay": replay(campaign, failure),
+            "replay": replay(campaign, *engine, failure),
         })
     };
     let seconds = elapsed.as_secs_f64();
@@ -202,7 +228,7 @@ fn write_json(
         "seeds": campaign.seeds,
         "start": campaign.start,
         "only": campaign.only.map(|only| only.to_string()),
-        "engine": campaign.engine.name(),
+        "engines": campaign.engines.iter().map(|engine| engine.name()).collect::<Vec<_>>(),
         "events": results.events,
         "rare": rare,
         "never": unseen(campaign, results).iter().map(|rare| rare.words()).collect::<Vec<_>>(),
@@ -210,7 +236,7 @@ fn write_json(
         "broke_another": results.others,
         "failures": results.failures.iter().map(failure).collect::<Vec<_>>(),
         "elapsed_sec": seconds,
-        "worlds_per_sec": campaign.seeds as f64 / seconds,
+        "worlds_per_sec": campaign.worlds() as f64 / seconds,
     });
     serde_json::to_writer_pretty(&mut *out, &report)?;
     writeln!(out)
@@ -225,8 +251,10 @@ mod tests {
     use crate::simulation::campaign::explain;
     use crate::simulation::{Model, Scenario};
 
-    const CAMPAIGN: Campaign =
-        Campaign { start: 2, seeds: 1, only: None, engine: EngineKind::Model, scenario: None };
+    fn campaign(seeds: u64) -> Campaign {
+        let engines = vec![EngineKind::Model, EngineKind::Lua];
+        Campaign { start: 2, seeds, only: None, engines, scenario: None }
+    }
 
     /// A world in which leases end before their time.
     fn failure() -> Failure {
@@ -237,7 +265,7 @@ mod tests {
     fn a_failure_is_shown_with_the_command_that_finds_it_again() {
         let failure = failure();
         let mut out = Vec::new();
-        write_failure(&mut out, &CAMPAIGN, &failure).unwrap();
+        write_failure(&mut out, &campaign(9), EngineKind::Lua, &failure).unwrap();
         let text = String::from_utf8(out).unwrap();
         let title = format!("seed 2 breaks L6: {}\n", Property::L6.statement());
         assert!(text.starts_with(&title) && text.contains(&failure.violation.what), "{text}");
@@ -246,14 +274,15 @@ mod tests {
         let Command::Check(args) = Cli::parse_from(command.split(' ')).command else {
             panic!("{command}")
         };
-        assert_eq!((args.start, args.seeds, args.engine), (2, 1, EngineKind::Model));
+        assert_eq!((args.start, args.seeds, args.engine), (2, 1, Some(EngineKind::Lua)));
     }
 
     #[test]
     fn a_failure_and_a_rare_state_that_is_missing_are_no_success() {
-        let failed = Results { failed: vec![2], failures: vec![failure()], ..Results::default() };
-        assert!(!is_clean(&CAMPAIGN, &failed) && is_clean(&CAMPAIGN, &Results::default()));
-        let long = Campaign { seeds: ENOUGH_WORLDS, ..CAMPAIGN };
+        let failures = vec![(EngineKind::Model, failure())];
+        let failed = Results { failed: vec![2], failures, ..Results::default() };
+        assert!(!is_clean(&campaign(1), &failed) && is_clean(&campaign(1), &Results::default()));
+        let long = campaign(ENOUGH_WORLDS);
         assert!(!is_clean(&long, &Results::default()));
         let mut out = Vec::new();
         write_json(&mut out, &long, &failed, Duration::from_secs(2)).unwrap();

@@ -15,17 +15,20 @@ const SHOWN: usize = 5;
 /// From so many worlds on, each rare state must have come about.
 pub const ENOUGH_WORLDS: u64 = 5_000;
 
+/// A server of each engine.
+type Servers = Vec<(EngineKind, Box<dyn Server>)>;
+
 /// Which worlds are run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Campaign {
     /// The first seed.
     pub start: u64,
-    /// How many seeds.
+    /// How many seeds. Each is a world for each engine.
     pub seeds: u64,
     /// With this, only what breaks it is a failure.
     pub only: Option<Property>,
-    /// What runs the commands.
-    pub engine: EngineKind,
+    /// What runs the commands, one after the other.
+    pub engines: Vec<EngineKind>,
     /// With this, it is run instead of the worlds of all seeds.
     pub scenario: Option<Scenario>,
 }
@@ -37,12 +40,12 @@ pub struct Results {
     pub events: u64,
     /// Which rare states they came to.
     pub rare: Counts,
-    /// The seeds that failed, the smallest first.
+    /// The seeds that failed on any engine, the smallest first.
     pub failed: Vec<u64>,
     /// With [`Campaign::only`], how many broke another property: the world ends there, whatever would come after.
     pub others: u64,
-    /// The first of them that failed, shrunk.
-    pub failures: Vec<Failure>,
+    /// The first of them, shrunk, and the first engine that each failed on.
+    pub failures: Vec<(EngineKind, Failure)>,
 }
 
 /// A world that failed, as small as it was found.
@@ -85,10 +88,22 @@ impl Campaign {
             results.others += part.others;
         }
         results.failed.sort_unstable();
-        let mut server = server(self.engine)?;
+        results.failed.dedup();
+        let mut servers = self.servers()?;
         let shown = results.failed.iter().take(SHOWN);
-        results.failures = shown.filter_map(|seed| self.explain(*seed, &mut *server)).collect();
+        let explain = |seed: &u64| {
+            let world = self.world(*seed);
+            servers
+                .iter_mut()
+                .find_map(|(engine, server)| Some((*engine, explain(&world, &mut **server)?)))
+        };
+        results.failures = shown.filter_map(explain).collect();
         Ok(results)
+    }
+
+    /// Returns how many worlds it has.
+    pub fn worlds(&self) -> u64 {
+        self.seeds * self.engines.len() as u64
     }
 
     /// The first world of it, and what comes of that, with its timeline.
@@ -97,21 +112,29 @@ impl Campaign {
     /// [`CampaignError`] where Lua cannot get memory.
     pub fn first(&self) -> Result<(Scenario, Outcome), CampaignError> {
         let scenario = self.world(self.start);
-        let outcome = run(&scenario, &mut *server(self.engine)?, true);
+        let engine = self.engines.first().copied().unwrap_or_default();
+        let outcome = run(&scenario, &mut *server(engine)?, true);
         Ok((scenario, outcome))
     }
 
+    fn servers(&self) -> Result<Servers, CampaignError> {
+        let new = |engine: &EngineKind| Ok((*engine, server(*engine)?));
+        self.engines.iter().map(new).collect()
+    }
+
     fn work(&self, next: &AtomicU64, progress: impl Fn(u64)) -> Result<Results, CampaignError> {
-        let mut server = server(self.engine)?;
+        let mut servers = self.servers()?;
         let mut results = Results::default();
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= self.seeds {
+            if index >= self.worlds() {
                 return Ok(results);
             }
             progress(index);
-            let seed = self.start.wrapping_add(index);
-            let outcome = run(&self.world(seed), &mut *server, false);
+            let engines = servers.len() as u64;
+            let seed = self.start.wrapping_add(index / engines);
+            let (_, server) = &mut servers[(index % engines) as usize];
+            let outcome = run(&self.world(seed), &mut **server, false);
             results.events += outcome.events;
             results.rare.add(&outcome.rare);
             match outcome.violation {
@@ -124,10 +147,6 @@ impl Campaign {
 
     fn counts(&self, violation: &Violation) -> bool {
         self.only.is_none_or(|only| only == violation.property)
-    }
-
-    fn explain(&self, seed: u64, server: &mut dyn Server) -> Option<Failure> {
-        explain(&self.world(seed), server)
     }
 
     fn world(&self, seed: u64) -> Scenario {
@@ -151,7 +170,7 @@ mod tests {
     #[test]
     fn with_only_no_other_property_counts() {
         let campaign =
-            |only| Campaign { start: 0, seeds: 1, only, engine: EngineKind::Model, scenario: None };
+            |only| Campaign { start: 0, seeds: 1, only, engines: Vec::new(), scenario: None };
         let violation = Violation { property: Property::L6, what: String::new() };
         assert!(campaign(None).counts(&violation));
         assert!(campaign(Some(Property::L6)).counts(&violation));

@@ -19,8 +19,8 @@ fn one_seed_gives_one_report_and_scripts_and_machines_agree() {
     let report = with("model");
     assert_eq!(report, with("model"));
     let mut lua = with("lua");
-    assert_eq!(lua["engine"].take(), "lua");
-    lua["engine"] = "model".into();
+    assert_eq!(lua["engines"].take(), serde_json::json!(["lua"]));
+    lua["engines"] = serde_json::json!(["model"]);
     assert_eq!(report, lua);
     assert_eq!(report["failed"], serde_json::json!([]));
     assert!(report["events"].as_u64().unwrap() > 60);
@@ -49,12 +49,18 @@ fn one_world_is_shown_whether_it_fails_or_not() {
 }
 
 #[test]
-fn the_report_for_people_counts_rare_states() {
-    let output = run(&["check", "--seeds", "20"]);
-    assert_eq!(output.status.code(), Some(0));
-    let text = text(&output.stdout);
-    assert!(text.starts_with("20 worlds from seed 0 on"), "{text}");
-    assert!(text.contains("a request is lost"), "{text}");
+fn a_clean_run_is_five_lines_for_people_and_rare_states_are_details() {
+    let shown = |args: &[&str]| {
+        let output = run(&[&["check", "--seeds", "20"], args].concat());
+        assert_eq!(output.status.code(), Some(0));
+        text(&output.stdout)
+    };
+    let lines = shown(&[]);
+    assert!(lines.starts_with("ran     ") && lines.contains(" by model and lua\n"), "{lines}");
+    assert!(lines.contains("worlds  40 from seed 0 on: 0 failed"), "{lines}");
+    assert!(lines.ends_with("again   lockage-world check --start 0 --seeds 20\n"), "{lines}");
+    assert_eq!(lines.lines().count(), 5, "{lines}");
+    assert!(shown(&["--details"]).contains("a request is lost"));
 }
 
 #[test]
