@@ -290,7 +290,9 @@ where
         };
         let observer = self.options.observer.clone();
         let lease = Lease::new(self.key.clone(), request, grant.token, observer);
-        let guard = LockGuard::new(manager, lease, grant.holds, sent);
+        // What an earlier copy of the call was granted has lasted since then.
+        let since = sent.saturating_sub(request.kind.lease().saturating_sub(grant.left));
+        let guard = LockGuard::new(manager, lease, grant.holds, since);
         match guard.deadline() {
             Ok(_) => {}
             Err(Loss::Closed) => return Err(Error::Closed),

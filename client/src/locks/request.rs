@@ -36,6 +36,8 @@ pub(super) struct Acquired {
 pub(super) struct Grant {
     pub(super) token: u64,
     pub(super) holds: u64,
+    /// How long it lasts from the answer on: less than its lease, where an earlier copy of the call was granted it.
+    pub(super) left: Duration,
 }
 
 pub(super) struct Refusal {
@@ -234,7 +236,9 @@ impl Answer {
 impl From<lock::Reply> for Reply {
     fn from(lock::Reply { now, answer }: lock::Reply) -> Self {
         let answer = match answer {
-            lock::Answer::Held(hold) => Answer::held(hold.token, hold.holds),
+            lock::Answer::Held(hold) => {
+                Answer::held(hold.token, hold.holds, hold.deadline.saturating_since(now))
+            }
             lock::Answer::Released { holds, .. } => Answer::Released { holds },
             lock::Answer::Refused(Some(holder)) => {
                 Answer::refused(holder.hold.deadline, now, |_| Busy::Held(holder))
@@ -254,7 +258,9 @@ impl From<semaphore::Reply> for Reply {
     fn from(semaphore::Reply { now, answer, .. }: semaphore::Reply) -> Self {
         use semaphore::Answer as Told;
         let answer = match answer {
-            Told::Held(grant) => Answer::held(grant.token, grant.count),
+            Told::Held(grant) => {
+                Answer::held(grant.token, grant.count, grant.deadline.saturating_since(now))
+            }
             Told::Released { .. } => Answer::Released { holds: 0 },
             Told::Full { fits_at } => Answer::in_use(fits_at, now),
             // Nobody asks for more permits than there are: see `Permits`.
@@ -268,7 +274,9 @@ impl From<rw_lock::Reply> for Reply {
     fn from(rw_lock::Reply { now, answer, .. }: rw_lock::Reply) -> Self {
         use rw_lock::Answer as Told;
         let answer = match answer {
-            Told::Held(hold) => Answer::held(hold.token, hold.holds),
+            Told::Held(hold) => {
+                Answer::held(hold.token, hold.holds, hold.deadline.saturating_since(now))
+            }
             Told::Released { holds, .. } => Answer::Released { holds },
             Told::Refused { retry_at } | Told::TooMany { retry_at } => {
                 Answer::in_use(retry_at, now)
@@ -283,8 +291,8 @@ impl From<rw_lock::Reply> for Reply {
 }
 
 impl Answer {
-    fn held(token: u64, holds: u64) -> Self {
-        Answer::Held(Grant { token, holds })
+    fn held(token: u64, holds: u64, left: Duration) -> Self {
+        Answer::Held(Grant { token, holds, left })
     }
 
     fn in_use(until: Timestamp, now: Timestamp) -> Self {
