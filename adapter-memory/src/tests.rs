@@ -5,10 +5,7 @@ use std::time::Duration;
 use lockage::store::RecordError;
 use lockage::{Limit, Limiter, lock};
 use lockage_core::lock::{HoldId, Lock, OwnerId};
-use lockage_core::{
-    Acquire, Command, ManualClock, Peek, Reset, StoredLimit, StoredLimitOutcome, Timestamp,
-    WithStoredLimit,
-};
+use lockage_core::{Acquire, Command, ManualClock, Peek, Reset, Timestamp};
 
 use super::*;
 use crate::shards::Rules;
