@@ -45,11 +45,14 @@ impl Admission {
     }
 }
 
+/// The header fields of a response, before they are in a map.
+pub(crate) type AllFields = SmallVec<[(HeaderName, HeaderValue); 2]>;
+
 /// A request that goes ahead, before its header fields are in a map.
 #[derive(Default)]
 pub(crate) struct Admitted {
     pub(crate) decision: Option<Decision>,
-    pub(crate) fields: SmallVec<[(HeaderName, HeaderValue); 2]>,
+    pub(crate) fields: AllFields,
     pub(crate) held: Option<Box<Held>>,
 }
 

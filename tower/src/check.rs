@@ -15,7 +15,7 @@ use lockage::runtime::Spawn;
 use lockage::{Decision, Error, Limiter, Store, Verdict};
 use smallvec::SmallVec;
 
-use crate::admission::{Admitted, BoxFuture, Open, Reserved, Spawner};
+use crate::admission::{Admitted, AllFields, BoxFuture, Held, Open, Reserved, Spawner};
 use crate::cost::{Actual, Unit};
 use crate::fields::{Fields, Policies, add_legacy, retry_seconds};
 use crate::grpc::is_grpc;
@@ -144,19 +144,16 @@ type AllCharged<'a, S> = SmallVec<[Charged<'a, S>; 1]>;
 impl<S: Store + Clone + 'static> Setup<S> {
     /// Charges a request to all that limits it, or to nothing.
     pub(crate) async fn check(&self, parts: &Parts) -> Result<Admitted, Box<Rejection>> {
-        let mut admission = Admitted::default();
         if self.skip.as_ref().is_some_and(|skip| skip(parts)) {
-            return Ok(admission);
+            return Ok(Admitted::default());
         }
         let cost = self.cost.as_ref().map_or(1, |cost| cost(parts));
-        let mut charged = AllCharged::new();
-        let outcome = self.charge(parts, cost, &mut admission, &mut charged).await;
-        let Err(mut rejection) = outcome else {
-            self.add_fields(&mut admission, charged);
-            return Ok(admission);
+        let (mut held, mut charged) = (None, AllCharged::new());
+        let Err(mut rejection) = self.charge(parts, cost, &mut held, &mut charged).await else {
+            return Ok(self.admitted(held, charged));
         };
         rejection.is_grpc = is_grpc(&parts.headers);
-        if let Some(mut held) = admission.held {
+        if let Some(mut held) = held {
             held.reservations.iter_mut().for_each(Open::cancel);
         }
         for Charged { charge, id, decision } in charged {
@@ -177,7 +174,7 @@ impl<S: Store + Clone + 'static> Setup<S> {
         &'a self,
         parts: &Parts,
         cost: u64,
-        admission: &mut Admitted,
+        held: &mut Option<Box<Held>>,
         charged: &mut AllCharged<'a, S>,
     ) -> Result<(), Box<Rejection>> {
         for rule in &self.rules {
@@ -186,7 +183,7 @@ impl<S: Store + Clone + 'static> Setup<S> {
             }
             let charge = rule.limits.of(parts).map_err(Rejection::boxed)?;
             let id = rule.key.id(parts).map_err(Rejection::boxed)?;
-            let (decision, outcome) = match self.decide(charge, &id, cost, admission).await {
+            let (decision, outcome) = match self.decide(charge, &id, cost, held).await {
                 Ok(decision) => {
                     let outcome = self.admit(charge, &decision, parts);
                     (Some(decision), outcome)
@@ -196,7 +193,7 @@ impl<S: Store + Clone + 'static> Setup<S> {
             charged.push(Charged { charge, id, decision });
             outcome?;
         }
-        self.take_place(parts, admission, charged).await
+        self.take_place(parts, held, charged).await
     }
 
     async fn decide(
@@ -204,7 +201,7 @@ impl<S: Store + Clone + 'static> Setup<S> {
         charge: &Charge<S>,
         id: &str,
         cost: u64,
-        admission: &mut Admitted,
+        held: &mut Option<Box<Held>>,
     ) -> Result<Decision, Error> {
         let limiter = &charge.limiter;
         if let Some((wait, max_wait)) = self.waiting {
@@ -218,7 +215,7 @@ impl<S: Store + Clone + 'static> Setup<S> {
         if let Some(reservation) = reserved.reservation {
             let account = Reserved { limiter: limiter.clone(), id: id.into(), reservation };
             let open = Open::new(Box::new(account), by.clone(), cost, spawn.clone());
-            admission.held.get_or_insert_default().reservations.push(open);
+            held.get_or_insert_default().reservations.push(open);
         }
         Ok(reserved.decision)
     }
@@ -267,7 +264,7 @@ impl<S: Store + Clone + 'static> Setup<S> {
     async fn take_place(
         &self,
         parts: &Parts,
-        admission: &mut Admitted,
+        held: &mut Option<Box<Held>>,
         charged: &[Charged<'_, S>],
     ) -> Result<(), Box<Rejection>> {
         let (Some(places), Some(policy)) = (&self.places, &self.at_once) else { return Ok(()) };
@@ -281,7 +278,7 @@ impl<S: Store + Clone + 'static> Setup<S> {
         };
         match places.take(id).await {
             Ok(Some(permit)) => {
-                admission.held.get_or_insert_default().permit = Some(permit);
+                held.get_or_insert_default().permit = Some(permit);
                 Ok(())
             }
             Ok(None) => {
@@ -313,28 +310,29 @@ impl<S: Store + Clone + 'static> Setup<S> {
         }
     }
 
-    /// Adds the fields of a request that goes ahead.
-    fn add_fields(&self, admission: &mut Admitted, charged: AllCharged<'_, S>) {
-        let draft = self.fields.draft();
+    /// Returns the decision and the fields of a request that goes ahead.
+    fn admitted(&self, held: Option<Box<Held>>, charged: AllCharged<'_, S>) -> Admitted {
+        let (mut fields, draft) = (AllFields::new(), self.fields.draft());
         let decided = || {
             let decided = charged.iter().filter(|charged| !charged.charge.is_shadow);
             decided.filter_map(|charged| Some((charged.charge, charged.decision.as_ref()?)))
         };
         for (charge, decision) in decided().filter(|_| draft) {
-            charge.policies.add_policies(&mut admission.fields);
-            charge.policies.add_state(decision, &mut admission.fields);
+            charge.policies.add_policies(&mut fields);
+            charge.policies.add_state(decision, &mut fields);
         }
         if let Some(policy) = self.at_once.as_ref().filter(|_| draft) {
-            policy.add_policies(&mut admission.fields);
+            policy.add_policies(&mut fields);
         }
         if self.fields.legacy() {
             let known = decided().filter(|(_, decision)| decision.origin != Origin::Fallback);
             if let Some((_, least)) = known.min_by_key(|(_, decision)| decision.remaining) {
-                add_legacy(least, &mut admission.fields);
+                add_legacy(least, &mut fields);
             }
         }
         let decisions = charged.into_iter().filter_map(|charged| charged.decision);
-        admission.decision = decisions.min_by_key(|decision| decision.remaining);
+        let decision = decisions.min_by_key(|decision| decision.remaining);
+        Admitted { decision, fields, held }
     }
 
     /// Adds the policies of all limits of a request.

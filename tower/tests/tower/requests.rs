@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use http::request::Parts;
 use lockage::limiter::StoredLimits;
 use lockage::{AnyStore, Decision};
+use lockage_memory::testing::paused_memory;
 use lockage_tower::{Cost, Key, header};
 
 use super::*;
@@ -44,7 +45,7 @@ impl Service<Request<()>> for Strict {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn only_a_service_that_is_ready_is_called() {
     let strict = Strict { hesitates: Arc::new(true.into()), ..Strict::default() };
     let mut service = per_ip(manual("fixed-window 2/h").1).layer(strict);
@@ -56,6 +57,16 @@ async fn only_a_service_that_is_ready_is_called() {
     let mut service = per_ip(manual("fixed-window 2/h").1).layer(Strict::default());
     let first = service.ready().await.unwrap().call(from("192.0.2.1"));
     let second = service.ready().await.unwrap().call(from("192.0.2.1"));
+    assert_eq!(second.await.unwrap().status(), 200);
+    assert_eq!(first.await.unwrap().status(), 200);
+    // Likewise where one of them waits for its decision.
+    let limiter = Limiter::new(waiting_store(paused_memory()), limit("token-bucket 1/s"));
+    let layer = RateLimit::per_ip(limiter).waiting(SECOND * 5).build().unwrap();
+    let mut service = layer.layer(Strict::default());
+    let first = service.ready().await.unwrap().call(from("192.0.2.1"));
+    let second = service.ready().await.unwrap().call(from("192.0.2.1"));
+    let third = service.ready().await.unwrap().call(from("192.0.2.2"));
+    assert_eq!(third.await.unwrap().status(), 200);
     assert_eq!(second.await.unwrap().status(), 200);
     assert_eq!(first.await.unwrap().status(), 200);
 }

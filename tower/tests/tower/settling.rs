@@ -195,6 +195,40 @@ async fn reservations_are_settled_whatever_becomes_of_a_request() {
     }
 }
 
+/// Servers that are not built on tower settle what they were admitted with; what they drop stays as estimated.
+#[tokio::test(start_paused = true)]
+async fn an_admission_is_settled_by_its_holder() {
+    let by_header = || Commit::by_header("x-tokens").unwrap();
+    let response = Response::builder().header("x-tokens", 70).body(()).unwrap();
+    let (head, ()) = response.into_parts();
+    for (by, has_head, sent, cost) in [
+        (by_header(), true, Some(5), 70),
+        (by_header(), true, None, 70),
+        (by_header(), false, None, 40),
+        (Commit::by_body_length(), true, Some(5), 5),
+        (Commit::by_body_length(), true, None, 40),
+    ] {
+        let limiter = Limiter::new(paused_memory(), limit("fixed-window 100/h"));
+        let layer = RateLimit::per_ip(limiter.clone())
+            .cost(|_: &Parts| 40)
+            .reserve(Tokio, SECOND * 600, by)
+            .build()
+            .unwrap();
+        let (parts, ()) = from("192.0.2.1").into_parts();
+        let mut admission = layer.check(&parts).await.unwrap();
+        if has_head {
+            admission.settle_by(&head);
+        }
+        match sent {
+            Some(bytes) => admission.end(bytes),
+            None => drop(admission),
+        }
+        tokio::time::sleep(SECOND).await;
+        let left = limiter.peek("ip:192.0.2.1", 0).await.unwrap().remaining;
+        assert_eq!(left, 100 - cost, "{has_head} {sent:?}");
+    }
+}
+
 /// What was reserved comes back where another limit denies.
 #[tokio::test(start_paused = true)]
 async fn a_reservation_is_cancelled_where_the_next_limit_denies() {
