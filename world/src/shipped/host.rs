@@ -16,6 +16,7 @@ use lockage::{Key, Store, StoreError};
 use lockage_core::{AnyCommand, AnyOutcome, Command};
 
 use super::judge::Seen;
+use super::place::Place;
 use crate::simulation::Draw;
 
 pub(super) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -86,21 +87,6 @@ impl Host {
 
     fn ports(&self) -> MutexGuard<'_, Ports> {
         lock(&self.ports)
-    }
-
-    /// Tells the world what a program was told.
-    pub(super) fn saw(&self, seen: Seen) {
-        self.ports().out.push(Out::Saw(seen));
-    }
-
-    /// Draws a number from 0 to `most`.
-    pub(super) fn draw(&self, most: u64) -> u64 {
-        self.ports().draw.between(0, most)
-    }
-
-    /// Returns the true time at which this node's clock shows so much more than now.
-    pub(super) fn true_us_in(&self, duration: Duration) -> u64 {
-        self.ports().true_us_in(duration)
     }
 
     /// Sets the time, and wakes what has slept until then.
@@ -263,6 +249,35 @@ fn send(ports: &Arc<Mutex<Ports>>, out: impl FnOnce(u64) -> Out) -> Waiting {
         locked.out.push(out);
     }
     Waiting { ports: Arc::clone(ports), call }
+}
+
+impl Place for Host {
+    type Store = Host;
+    type Runtime = Host;
+
+    fn store(&self) -> Host {
+        self.clone()
+    }
+
+    fn runtime(&self) -> Host {
+        self.clone()
+    }
+
+    fn saw(&self, seen: Seen) {
+        self.ports().out.push(Out::Saw(seen));
+    }
+
+    fn draw(&self, most: u64) -> u64 {
+        self.ports().draw.between(0, most)
+    }
+
+    fn now_us(&self) -> u64 {
+        self.ports().now_us
+    }
+
+    fn true_us_in(&self, duration: Duration) -> u64 {
+        self.ports().true_us_in(duration)
+    }
 }
 
 impl Runtime for Host {

@@ -7,27 +7,33 @@ use lockage::locks::{LockGuard, RunOnce, TryLock, WorkError};
 use lockage::runtime::Runtime;
 use lockage::{Error, Limiter, Locks, RetryStore, StoreError, Verdict};
 
-use super::host::Host;
 use super::judge::Seen;
+use super::place::Place;
 use super::plan::{Options, Plan, What, Work};
 
 /// What a process of a node makes when it begins.
 #[derive(Clone)]
-pub(super) struct Life {
-    host: Host,
-    limiter: Limiter<RetryStore<Host, Host>>,
-    locks: Locks<Host, Host>,
-    once: RunOnce<Host, Host>,
+pub struct Life<P: Place> {
+    place: P,
+    runtime: P::Runtime,
+    limiter: Limiter<RetryStore<P::Store, P::Runtime>>,
+    locks: Locks<P::Store, P::Runtime>,
+    once: RunOnce<P::Store, P::Runtime>,
     permits: u64,
 }
 
 /// Ids of the limiter.
 pub(super) const IDS: [&str; 2] = ["a", "b"];
 
-impl Life {
-    pub(super) fn new(plan: &Plan, host: &Host) -> Self {
+impl<P: Place> Life<P> {
+    /// Makes limiters and locks as the plan says.
+    ///
+    /// # Panics
+    /// Where the plan is out of range, which a drawn one is not.
+    pub fn new(plan: &Plan, place: &P) -> Self {
+        let runtime = place.runtime();
         let timeout = Duration::from_micros(plan.timeout_us);
-        let store = RetryStore::new(host.clone(), host.clone(), timeout);
+        let store = RetryStore::new(place.store(), runtime.clone(), timeout);
         let Options { idempotency, coalescing, deny_cache, prefetch } = plan.options;
         let mut limiter =
             Limiter::new(store.clone(), plan.limit).with_prefix("limiter").expect("a prefix");
@@ -35,7 +41,7 @@ impl Life {
             limiter = limiter.with_idempotency(8 * timeout).expect("in range");
         }
         if coalescing {
-            limiter = limiter.with_coalescing(host.clone(), 1000).expect("no request ids");
+            limiter = limiter.with_coalescing(runtime.clone(), 1000).expect("no request ids");
         }
         if deny_cache {
             limiter = limiter.with_deny_cache(DenyCache::new(100)).expect("in range");
@@ -49,16 +55,16 @@ impl Life {
         let locks = if plan.wake_ups { locks.with_wake_ups() } else { locks };
         let once = RunOnce::new(&locks, Duration::from_secs(100_000)).expect("in range");
         let once = once.with_prefix("done").expect("a prefix");
-        Life { host: host.clone(), limiter, locks, once, permits: plan.permits }
+        Life { place: place.clone(), runtime, limiter, locks, once, permits: plan.permits }
     }
 
-    /// Does a job.
-    pub(super) async fn run(self, job: usize, work: Work) {
+    /// Does a job of this number.
+    pub async fn run(self, job: usize, work: Work) {
         match work {
             Work::Ask { id, cost, wait_us, times, every_us } => {
                 for _ in 0..times {
                     self.ask(id, cost, Duration::from_micros(wait_us)).await;
-                    self.host.sleep(Duration::from_micros(every_us)).await;
+                    self.runtime.sleep(Duration::from_micros(every_us)).await;
                 }
             }
             Work::Hold { what, wait_us, for_us, is_dropped } => {
@@ -68,25 +74,26 @@ impl Life {
             }
             Work::Once { for_us } => self.once(job, Duration::from_micros(for_us)).await,
         }
-        self.host.saw(Seen::Ended { job });
+        self.place.saw(Seen::Ended { job });
     }
 
     async fn ask(&self, id: usize, cost: u64, wait: Duration) {
-        self.host.saw(Seen::Asked { id, cost });
+        self.place.saw(Seen::Asked { id, cost });
+        let since_us = self.place.now_us();
         let decision = match wait {
             Duration::ZERO => self.limiter.try_acquire(IDS[id], cost).await,
             wait => self.limiter.acquire_within(IDS[id], cost, wait).await,
         };
         let decision = match decision {
             Ok(decision) => decision,
-            Err(error) => return self.failed("ask", &error),
+            Err(error) => return self.failed_call("ask", cost, &error),
         };
-        self.host.saw(Seen::Decided { id, cost, decision: decision.clone() });
+        self.place.saw(Seen::Decided { id, cost, since_us, decision: decision.clone() });
         if let Verdict::Denied { retry_after, .. } = decision.verdict {
             // Around the very moment at which it fits.
-            let late = [0, 0, 1, 500, 1500][self.host.draw(4) as usize];
+            let late = [0, 0, 1, 500, 1500][self.place.draw(4) as usize];
             let wait = retry_after.saturating_add(Duration::from_micros(late));
-            self.host.sleep(wait.min(Duration::from_secs(5))).await;
+            self.runtime.sleep(wait.min(Duration::from_secs(5))).await;
         }
     }
 
@@ -114,18 +121,18 @@ impl Life {
             Ok(TryLock::Busy(_)) => return,
             Err(error) => return self.failed("acquire", &error),
         };
-        let end = self.host.now().saturating_add(for_);
+        let end = self.runtime.now().saturating_add(for_);
         loop {
             if !self.tell(job, what, &guard) {
                 return;
             }
-            let left = end.saturating_sub(self.host.now());
+            let left = end.saturating_sub(self.runtime.now());
             if left.is_zero() {
                 break;
             }
-            self.host.sleep(left.min(Duration::from_millis(200))).await;
+            self.runtime.sleep(left.min(Duration::from_millis(200))).await;
         }
-        self.host.saw(Seen::Left { job, what });
+        self.place.saw(Seen::Left { job, what });
         if is_dropped {
             drop(guard);
         } else if let Err(error) = guard.release().await {
@@ -134,15 +141,15 @@ impl Life {
     }
 
     /// Tells until when it is sure to be held; returns whether it is.
-    fn tell(&self, job: usize, what: What, guard: &LockGuard<Host, Host>) -> bool {
+    fn tell(&self, job: usize, what: What, guard: &LockGuard<P::Store, P::Runtime>) -> bool {
         match guard.time_left() {
             Ok(left) => {
-                let until_us = self.host.true_us_in(left);
-                self.host.saw(Seen::Holds { job, what, token: guard.token(), until_us });
+                let until_us = self.place.true_us_in(left);
+                self.place.saw(Seen::Holds { job, what, token: guard.token(), until_us });
                 true
             }
             Err(_) => {
-                self.host.saw(Seen::Left { job, what });
+                self.place.saw(Seen::Left { job, what });
                 false
             }
         }
@@ -150,30 +157,49 @@ impl Life {
 
     async fn once(&self, job: usize, for_: Duration) {
         let work = async |_token| {
-            self.host.sleep(for_).await;
-            Ok::<_, String>(format!("job {job} {}", self.host.random()))
+            self.runtime.sleep(for_).await;
+            Ok::<_, String>(format!("job {job} {}", self.runtime.random()))
         };
         match self.once.run("order", work).await {
-            Ok(done) => self.host.saw(Seen::Result { result: done.result }),
+            Ok(done) => self.place.saw(Seen::Result { result: done.result }),
             Err(WorkError::Store(error)) => self.failed("run", &error),
             Err(WorkError::Lost(_)) => {}
-            Err(error) => self.host.saw(Seen::Wrong { what: format!("run: {error}") }),
+            Err(error) => self.place.saw(Seen::Wrong { what: format!("run: {error}") }),
         }
+    }
+
+    fn failed(&self, what: &str, error: &Error) {
+        self.failed_call(what, 0, error);
     }
 
     /// Nothing is wrong but the store.
-    fn failed(&self, what: &str, error: &Error) {
-        let is_absence = matches!(
-            error,
-            Error::Store(StoreError::NotDone(_) | StoreError::Unknown(_)) | Error::TooSlow { .. }
-        );
-        if !is_absence {
-            self.host.saw(Seen::Wrong { what: format!("{what}: {error}") });
+    fn failed_call(&self, what: &str, cost: u64, error: &Error) {
+        let is_unknown = match error {
+            Error::Store(StoreError::NotDone(_)) => false,
+            Error::Store(StoreError::Unknown(_)) | Error::TooSlow { .. } => true,
+            _ => return self.place.saw(Seen::Wrong { what: format!("{what}: {error}") }),
+        };
+        self.place.saw(Seen::Failed { cost, is_unknown });
+    }
+
+    /// Returns what the limiter has charged to all ids, and counts yet.
+    ///
+    /// # Errors
+    /// The limiter's.
+    pub async fn charged(&self) -> Result<u64, Error> {
+        let mut charged = 0;
+        for id in IDS {
+            let decision = self.limiter.peek(id, 0).await?;
+            charged += decision.limit - decision.remaining;
         }
+        Ok(charged)
     }
 
     /// Takes all that can be taken: nobody has anything any more.
-    pub(super) async fn probe(self, job: usize) {
+    ///
+    /// # Panics
+    /// Where the plan is out of range.
+    pub async fn probe(self, job: usize) {
         let lock = self.locks.lock("lock").expect("a name");
         let places = self.locks.semaphore("places", self.permits).expect("a name");
         let places = places.permits(self.permits).expect("all of them");
@@ -185,10 +211,10 @@ impl Life {
         ] {
             match acquired {
                 Ok(TryLock::Taken(_)) => {}
-                Ok(TryLock::Busy(_)) => self.host.saw(Seen::Leaked { what }),
-                Err(error) => self.host.saw(Seen::Wrong { what: format!("probe: {error}") }),
+                Ok(TryLock::Busy(_)) => self.place.saw(Seen::Leaked { what: what.to_owned() }),
+                Err(error) => self.place.saw(Seen::Wrong { what: format!("probe: {error}") }),
             }
         }
-        self.host.saw(Seen::Ended { job });
+        self.place.saw(Seen::Ended { job });
     }
 }

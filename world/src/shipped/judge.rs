@@ -4,20 +4,30 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use lockage_core::{Decision, Origin, Verdict};
+use serde::{Deserialize, Serialize};
 
 use super::plan::{Plan, What};
 
-/// What a program was told, or did.
-#[derive(Debug)]
-pub(super) enum Seen {
+/// What a program was told, or did. All but decisions can be written down.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[allow(missing_docs)] // each is what it holds
+pub enum Seen {
     Asked {
         id: usize,
         cost: u64,
     },
+    /// What it has asked for since then.
+    #[serde(skip)]
     Decided {
         id: usize,
         cost: u64,
+        since_us: u64,
         decision: Decision,
+    },
+    /// A call for so much was not answered, or refused by a store that is not well.
+    Failed {
+        cost: u64,
+        is_unknown: bool,
     },
     /// It holds this, and will until this true time at least.
     Holds {
@@ -35,7 +45,7 @@ pub(super) enum Seen {
         result: String,
     },
     Leaked {
-        what: &'static str,
+        what: String,
     },
     Ended {
         job: usize,
@@ -55,6 +65,12 @@ pub struct Fault {
     pub what: String,
 }
 
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "it does not hold that {}: {}", self.kind, self.what)
+    }
+}
+
 /// What can be wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -63,6 +79,8 @@ pub enum Kind {
     Uncharged,
     /// More was charged than was asked for: a request was charged twice.
     ChargedTwice,
+    /// More was admitted than the limit allows (E1 to E5).
+    Envelope,
     /// A request was denied here that the store would admit.
     FalseDenial,
     /// A permit was spent that was taken ahead longer ago than its lease.
@@ -84,6 +102,7 @@ impl fmt::Display for Kind {
         f.write_str(match self {
             Kind::Uncharged => "no more is told to be admitted than the store has charged",
             Kind::ChargedTwice => "each request is charged once at most",
+            Kind::Envelope => "what is admitted is within the envelope of its limit",
             Kind::FalseDenial => "what is denied without the store, the store denies",
             Kind::SpentLate => "permits are spent within their lease",
             Kind::Exclusion => "nobody holds what another one holds, until its own deadline",
@@ -157,7 +176,7 @@ impl Judge {
     ) -> Result<(), Fault> {
         match seen {
             Seen::Asked { id, cost } => self.accounts[id].asked += cost,
-            Seen::Decided { id, cost, decision } => {
+            Seen::Decided { id, cost, decision, .. } => {
                 return self.decided(id, cost, &decision, now_us, would_deny);
             }
             Seen::Holds { job, what, token, until_us } => {
@@ -175,7 +194,7 @@ impl Judge {
             }
             Seen::Leaked { what } => return fault(Kind::Leak, format!("{what} is taken")),
             Seen::Wrong { what } => return fault(Kind::Error, what),
-            Seen::Ended { .. } => {}
+            Seen::Ended { .. } | Seen::Failed { .. } => {}
         }
         Ok(())
     }

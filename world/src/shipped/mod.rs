@@ -5,11 +5,15 @@
 //! process: it has a clock of its own, crashes, stands still, loses its connections, and its tasks are cancelled.
 //! Nothing but the answers of the API is believed: a judge compares them with what the store has charged
 //! and granted. From [`Plan::heal_us`] on nothing goes wrong any more; then every job ends, and nothing is left taken.
+//!
+//! A program stands on a [`Place`]. One in a process that calls real servers is judged by [`Outside`].
 
 mod host;
 mod jobs;
 mod judge;
 mod node;
+mod outside;
+mod place;
 mod plan;
 mod play;
 mod store;
@@ -19,8 +23,11 @@ use std::thread;
 
 use crate::simulation::Line;
 
-pub use judge::Fault as Violation;
-pub use plan::Plan;
+pub use jobs::Life;
+pub use judge::{Fault as Violation, Kind, Seen};
+pub use outside::{Admitted, Outside, Told};
+pub use place::Place;
+pub use plan::{Plan, Theme, What, Work};
 pub use play::{Outcome, run};
 
 /// What came of many worlds.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use lockage_core::{Limit, REMEMBERED_REQUESTS};
+use serde::{Deserialize, Serialize};
 
 use crate::simulation::Draw;
 
@@ -18,16 +19,47 @@ pub struct Plan {
     pub heal_us: u64,
     /// By how many millionths the clock of each node is faster than the store's.
     pub(super) ppm: Vec<i64>,
-    pub(super) limit: Limit,
+    /// The limit of each id.
+    pub limit: Limit,
     pub(super) options: Options,
     pub(super) timeout_us: u64,
-    pub(super) lease_us: u64,
+    /// For how long a grant lasts, in microseconds.
+    pub lease_us: u64,
     pub(super) permits: u64,
     /// Whether waiters listen.
     pub(super) wake_ups: bool,
     pub(super) network: Network,
     pub(super) jobs: Vec<Job>,
     pub(super) troubles: Vec<Trouble>,
+}
+
+/// What programs are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Theme {
+    /// They ask limiters.
+    Limiters,
+    /// They ask limiters that deny and refill nothing, and whose store so tells all that it has charged.
+    Charges,
+    /// They hold permits, sides of a read-write lock, and locks.
+    Locks,
+    /// They hold one lock, and run work once in all.
+    OneLock,
+}
+
+impl Theme {
+    /// All of them.
+    pub const ALL: [Theme; 4] = [Theme::Limiters, Theme::Charges, Theme::Locks, Theme::OneLock];
+}
+
+impl fmt::Display for Theme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Theme::Limiters => "limiters that deny",
+            Theme::Charges => "limiters that deny nothing",
+            Theme::Locks => "semaphores, read-write locks, locks",
+            Theme::OneLock => "a lock, work that runs once",
+        })
+    }
 }
 
 /// What the limiters of all nodes are set to.
@@ -57,8 +89,10 @@ pub(super) struct Job {
     pub(super) work: Work,
 }
 
+/// A program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Work {
+#[allow(missing_docs)] // each is what it holds
+pub enum Work {
     /// Ask for permits of a limiter, so many times.
     Ask { id: usize, cost: u64, wait_us: u64, times: u32, every_us: u64 },
     /// Hold something, and give it back by release or by drop.
@@ -68,8 +102,9 @@ pub(super) enum Work {
 }
 
 /// What can be held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum What {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[allow(missing_docs)] // each is what it is called
+pub enum What {
     Lock { is_fair: bool },
     Permits(u64),
     Read,
@@ -108,7 +143,7 @@ impl Plan {
             // So long that nothing is free because its lease has ended.
             false => 300 * SECOND,
         };
-        let limit = limit(draw);
+        let limit = limit(draw, &["100ms", "450ms", "1s", "3s"]);
         let mut plan = Plan {
             seed,
             heal_us,
@@ -123,7 +158,8 @@ impl Plan {
             jobs: Vec::new(),
             troubles: Vec::new(),
         };
-        plan.add_jobs(draw);
+        let theme = draw.one_of(&[Theme::Limiters, Theme::Limiters, Theme::Locks, Theme::OneLock]);
+        plan.add_jobs(theme, draw);
         plan.stay_remembered();
         plan.add_troubles(draw);
         if plan.troubles.iter().any(|trouble| matches!(trouble.what, Wrong::Crash { .. })) {
@@ -133,8 +169,59 @@ impl Plan {
         plan
     }
 
-    fn add_jobs(&mut self, draw: &mut Draw) {
-        let kind = draw.between(0, 3);
+    /// Returns a plan for real servers, where nothing goes wrong by itself, and no job takes longer than a few seconds.
+    /// It has no permits taken ahead.
+    pub fn on_servers(theme: Theme, seed: u64) -> Self {
+        let draw = &mut Draw::new(seed, 3);
+        let timeout_us = 250 * MILLI;
+        let mut limit = limit(draw, &["100ms", "450ms"]);
+        let mut options = Options { prefetch: None, ..Options::draw(&limit, timeout_us, draw) };
+        if theme == Theme::Charges {
+            limit = "fixed-window 1000000/day".parse().expect("a limit");
+            // Of so many requests at once the store forgets some before they are repeated, and charges them again.
+            options.idempotency = false;
+        }
+        let mut plan = Plan {
+            seed,
+            heal_us: SECOND,
+            ppm: vec![0],
+            options,
+            limit,
+            timeout_us,
+            lease_us: 4 * timeout_us,
+            permits: draw.between(1, 4),
+            wake_ups: draw.chance(600),
+            network: Network { least_us: 0, most_us: 0, lost: 0, late: 0 },
+            jobs: Vec::new(),
+            troubles: Vec::new(),
+        };
+        for _ in 0..8 {
+            plan.add_jobs(theme, draw);
+        }
+        for job in &mut plan.jobs {
+            match &mut job.work {
+                Work::Ask { times, wait_us, every_us, .. } => {
+                    *times = (*times).min(4);
+                    *wait_us = (*wait_us).min(2 * timeout_us);
+                    *every_us = (*every_us).min(10 * MILLI);
+                }
+                Work::Hold { wait_us, for_us, .. } => {
+                    *wait_us = (*wait_us).min(4 * timeout_us);
+                    // One in four of them outlasts its lease, if it was drawn so.
+                    *for_us = if draw.chance(250) { *for_us } else { *for_us % (10 * MILLI) };
+                }
+                Work::Once { .. } => {}
+            }
+        }
+        plan
+    }
+
+    /// Returns what its jobs do.
+    pub fn works(&self) -> impl Iterator<Item = Work> {
+        self.jobs.iter().map(|job| job.work)
+    }
+
+    fn add_jobs(&mut self, theme: Theme, draw: &mut Draw) {
         for _ in 0..draw.between(2, 10) {
             let node = draw.between(0, self.ppm.len() as u64 - 1) as usize;
             // Several at one time meet in one call.
@@ -148,15 +235,15 @@ impl Plan {
                 false => draw.between(1, 2 * self.lease_us.min(3 * SECOND)),
             };
             let is_dropped = draw.chance(500);
-            let work = match kind {
-                0 | 1 => Work::Ask {
+            let work = match theme {
+                Theme::Limiters | Theme::Charges => Work::Ask {
                     id: draw.between(0, 1) as usize,
                     cost: draw.one_of(&[1, 1, 1, 2, 3]),
                     wait_us,
                     times: draw.between(1, 12) as u32,
                     every_us: draw.one_of(&[0, 1, 10 * MILLI, self.timeout_us, SECOND]),
                 },
-                2 => {
+                Theme::Locks => {
                     let what = match draw.between(0, 3) {
                         0 => What::Permits(draw.between(1, self.permits)),
                         1 => What::Read,
@@ -165,8 +252,8 @@ impl Plan {
                     };
                     Work::Hold { what, wait_us, for_us, is_dropped }
                 }
-                _ if draw.chance(300) => Work::Once { for_us },
-                _ => {
+                Theme::OneLock if draw.chance(300) => Work::Once { for_us },
+                Theme::OneLock => {
                     let what = What::Lock { is_fair: draw.chance(300) };
                     Work::Hold { what, wait_us, for_us, is_dropped }
                 }
@@ -293,9 +380,9 @@ impl Network {
 }
 
 /// One limit, of which what is left tells what was charged.
-fn limit(draw: &mut Draw) -> Limit {
+fn limit(draw: &mut Draw, spans: &[&str]) -> Limit {
     let (count, more) = (draw.between(1, 12), draw.between(0, 8));
-    let span = draw.one_of(&["100ms", "450ms", "1s", "3s"]);
+    let span = draw.one_of(spans);
     let text = match draw.between(0, 4) {
         0 => format!("fixed-window {count}/{span}"),
         1 => format!("sliding-log {count}/{span}"),

@@ -55,7 +55,7 @@ struct World<'p> {
     now_us: u64,
     queue: Queue<Event>,
     nodes: Vec<Node>,
-    lives: Vec<Life>,
+    lives: Vec<Life<Host>>,
     keys: Keys,
     /// Who is subscribed to what.
     subscribed: BTreeSet<(String, usize, u32)>,
@@ -200,11 +200,16 @@ impl<'p> World<'p> {
         node.map_or(Ok(()), |node| self.poll(node))
     }
 
-    fn start(&mut self, job: usize, task: impl FnOnce(Life) -> super::host::Task) {
+    fn start(&mut self, job: usize, task: impl FnOnce(Life<Host>) -> super::host::Task) {
         self.start_on(self.plan.jobs[job].node, job, task);
     }
 
-    fn start_on(&mut self, node: usize, job: usize, task: impl FnOnce(Life) -> super::host::Task) {
+    fn start_on(
+        &mut self,
+        node: usize,
+        job: usize,
+        task: impl FnOnce(Life<Host>) -> super::host::Task,
+    ) {
         let task = task(self.lives[node].clone());
         self.nodes[node].start(Some(job), task);
     }
