@@ -1,10 +1,11 @@
 //! What the tasks of all processes did, and what they were told: one line of JSON for each call.
 
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use rustix::time::{ClockId, clock_gettime};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The time in nanoseconds, by a clock that all processes of the machine share and that never runs back.
@@ -50,6 +51,19 @@ pub enum Call {
     Write(u64, u64, Access<()>),
     /// A value that checks no tokens was read, and written with one more, by the holder of this token.
     Update(u64),
+}
+
+impl Call {
+    /// Whether it has no answer.
+    pub fn is_unknown(&self) -> bool {
+        match self {
+            Call::Acquire(acquired) => *acquired == Acquired::Unknown,
+            Call::Release(_, given_back) => *given_back == GivenBack::Unknown,
+            Call::Read(_, access) => *access == Access::Unknown,
+            Call::Write(.., access) => *access == Access::Unknown,
+            Call::Lost(..) | Call::Update(_) => false,
+        }
+    }
 }
 
 /// What became of an acquire.
@@ -116,9 +130,9 @@ pub enum Access<T> {
     Unknown,
 }
 
-/// The file that a process writes its history to.
+/// The file that a process writes its history to, line by line: what it has written stays when it is killed.
 #[derive(Debug)]
-pub struct Log(Mutex<BufWriter<std::fs::File>>);
+pub struct Log(Mutex<std::fs::File>);
 
 impl Log {
     /// A new file.
@@ -126,27 +140,18 @@ impl Log {
     /// # Errors
     /// Where it cannot be made.
     pub fn create(path: &Path) -> io::Result<Self> {
-        Ok(Log(Mutex::new(BufWriter::new(std::fs::File::create(path)?))))
+        Ok(Log(Mutex::new(std::fs::File::create(path)?)))
     }
 
     /// Writes one line.
     ///
     /// # Panics
     /// Where it cannot be written.
-    pub fn push(&self, entry: &Entry) {
+    pub fn push(&self, entry: &impl Serialize) {
         let mut line = serde_json::to_vec(entry).expect("an entry is JSON");
         line.push(b'\n');
         let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         file.write_all(&line).expect("the history can be written");
-    }
-
-    /// Writes what is left.
-    ///
-    /// # Panics
-    /// Where it cannot be written.
-    pub fn close(&self) {
-        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        file.flush().expect("the history can be written");
     }
 }
 
@@ -154,9 +159,9 @@ impl Log {
 ///
 /// # Panics
 /// Where it is none.
-pub fn read(path: &Path) -> Vec<Entry> {
+pub fn read<T: DeserializeOwned>(path: &Path) -> Vec<T> {
     let file = BufReader::new(std::fs::File::open(path).expect("a history was written"));
-    let entry = |line: io::Result<String>| {
+    let entry = |line: io::Result<String>| -> T {
         serde_json::from_str(&line.expect("a history can be read")).expect("a line is an entry")
     };
     file.lines().map(entry).collect()

@@ -1,4 +1,4 @@
-//! A process whose tasks contend for locks, and write down what they did.
+//! A process whose tasks contend for limits and locks, and write down what they did.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -15,12 +15,14 @@ use lockage::{Error, LockGuard, Locks, RetryStore, Store, StoreError};
 use lockage_core::lock::OwnerId;
 use lockage_fred::FredStore;
 use lockage_redis_rs::RedisStore;
+use lockage_world::shipped::Theme;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use redis::sentinel::{SentinelClient, SentinelServerType};
 use serde::{Deserialize, Serialize};
 
 use super::history::{self, Access, Acquired, Call, Entry, GivenBack, Holder, Log, Loss};
+use super::programs;
 
 /// What a process is told to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -43,12 +45,23 @@ pub struct Settings {
     pub seed: u64,
     /// Whether locks are taken at all.
     pub guarded: bool,
+    /// What it does.
+    pub workload: Workload,
     /// The file of its history.
     pub file: PathBuf,
 }
 
+/// What tasks do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Workload {
+    /// They count in what locks guard.
+    Counters,
+    /// They run programs of the simulated worlds.
+    Programs(Theme),
+}
+
 /// A client library.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Client {
     /// The `redis` crate.
     RedisRs,
@@ -89,14 +102,24 @@ pub fn run(settings: &str) {
         let values = Servers::One(settings.values.clone());
         match settings.client {
             Client::RedisRs => {
-                tasks(&settings, redis_rs(&settings.locks), redis_rs(&values), stop).await;
+                work(&settings, redis_rs(&settings.locks), redis_rs(&values), stop).await;
             }
-            Client::Fred => tasks(&settings, fred(&settings.locks), fred(&values), stop).await,
+            Client::Fred => work(&settings, fred(&settings.locks), fred(&values), stop).await,
         }
     });
 }
 
-fn redis_rs(servers: &Servers) -> RedisStore {
+async fn work<S>(settings: &Settings, store: S, values: S, stop: Arc<AtomicBool>)
+where
+    S: Notifications + Clone + 'static,
+{
+    match settings.workload {
+        Workload::Counters => tasks(settings, store, values, stop).await,
+        Workload::Programs(theme) => programs::run(settings, theme, store, stop).await,
+    }
+}
+
+pub(super) fn redis_rs(servers: &Servers) -> RedisStore {
     match servers {
         Servers::One(url) => RedisStore::connect(redis::Client::open(url.as_str()).expect("a URL")),
         Servers::Sentinels { urls, service } => {
@@ -162,7 +185,6 @@ where
         });
     }
     running.join_all().await;
-    log.close();
 }
 
 struct Task<S> {

@@ -1,5 +1,6 @@
-//! Locks that tasks of several processes, through both clients, want at once, with and without trouble.
-//! `--nocapture` prints each report, and `LOCKAGE_CONTENTION_SECONDS=60` makes each run the whole campaign.
+//! Limits and locks that tasks of several processes, through both clients, want at once, with and without trouble.
+//! `--nocapture` prints each report and row of the table, and `LOCKAGE_CONTENTION_SECONDS=60` makes each run the whole
+//! campaign.
 
 // The reports are what the documents quote.
 #![allow(clippy::print_stdout)]
@@ -7,11 +8,18 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lockage_tests::contention::{Outcome, Plan, Trouble, contend};
+use lockage_tests::contention::table::{HEAD, Row};
+use lockage_tests::contention::{Outcome, Plan, Trouble, contend, serve};
+use lockage_world::shipped::Theme;
+
+const WORKER: &str = env!("CARGO_BIN_EXE_lock_worker");
+
+fn seconds() -> Option<u64> {
+    let seconds = std::env::var("LOCKAGE_CONTENTION_SECONDS").ok();
+    seconds.map(|seconds| seconds.parse().expect("a number of seconds"))
+}
 
 fn plan() -> Plan {
-    let seconds = std::env::var("LOCKAGE_CONTENTION_SECONDS").ok();
-    let seconds = seconds.map(|seconds| seconds.parse().expect("a number of seconds"));
     let short = Plan {
         duration: Duration::from_secs(3),
         tasks: 4,
@@ -20,18 +28,20 @@ fn plan() -> Plan {
         seed: 0,
         guarded: true,
     };
-    match seconds.map(Duration::from_secs) {
+    match seconds().map(Duration::from_secs) {
         None => short,
         Some(duration) => Plan { duration, tasks: 16, lease: Duration::from_secs(2), ..short },
     }
 }
 
 fn run(trouble: Trouble) -> Outcome {
-    run_as(&plan(), trouble)
+    let outcome = run_as(&plan(), trouble);
+    println!("{}", Row::from(&outcome));
+    outcome
 }
 
 fn run_as(plan: &Plan, trouble: Trouble) -> Outcome {
-    let outcome = contend(Path::new(env!("CARGO_BIN_EXE_lock_worker")), plan, trouble);
+    let outcome = contend(Path::new(WORKER), plan, trouble);
     println!("{} tasks, {} s: {outcome}", plan.tasks * 4, plan.duration.as_secs());
     outcome
 }
@@ -55,6 +65,18 @@ fn without_locks_updates_are_lost() {
 #[test]
 fn with_a_server_that_restarts() {
     run(Trouble::Restarted).check();
+}
+
+/// The same, while connections end, and whatever was asked for may have been done.
+#[test]
+fn with_connections_that_are_cut() {
+    run(Trouble::Cut).check();
+}
+
+/// The same, while replies are lost and late.
+#[test]
+fn with_replies_that_are_lost() {
+    run(Trouble::Lossy).check();
 }
 
 /// The same, while all leases end.
@@ -85,4 +107,36 @@ fn with_a_master_that_is_killed() {
 #[test]
 fn with_a_master_that_is_failed_over() {
     run(Trouble::FailedOver).check();
+}
+
+/// E1 to E5, L1, L6, L8: the programs of the simulated worlds keep their promises on real servers. Each request is
+/// charged once at most, and work that runs once has one result.
+#[test]
+fn programs_of_simulated_worlds() {
+    let [limiters, charges, locks, one_lock] = Theme::ALL;
+    let short = [
+        (limiters, Trouble::HolderKilled),
+        (charges, Trouble::Lossy),
+        (locks, Trouble::HolderPaused),
+        (one_lock, Trouble::Restarted),
+    ];
+    let all = Trouble::ALL.into_iter().flat_map(|it| Theme::ALL.map(|theme| (theme, it)));
+    let duration = Duration::from_secs(seconds().unwrap_or(2));
+    let run = |(theme, trouble): (Theme, Trouble)| {
+        let (lease, seed) = (Duration::from_secs(1), trouble as u64);
+        let plan = Plan { duration, tasks: 4, lease, seed, ..plan() };
+        let row = serve(Path::new(WORKER), &plan, trouble, theme);
+        println!("{row}");
+        row.violations.iter().for_each(|what| println!("{what}"));
+        row
+    };
+    println!("\n{HEAD}");
+    let rows: Vec<Row> = match seconds() {
+        Some(_) => all.map(run).collect(),
+        None => std::thread::scope(|scope| {
+            let runs = short.map(|it| scope.spawn(move || run(it)));
+            runs.into_iter().map(|run| run.join().expect("a run ends")).collect()
+        }),
+    };
+    rows.iter().for_each(Row::check);
 }
