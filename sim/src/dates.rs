@@ -1,6 +1,5 @@
 //! Converts between dates and the machines' microseconds.
 
-use jiff::SignedDuration;
 use lockage_core::Timestamp;
 
 /// Parses an RFC 3339 date such as `2026-01-01T00:00:00Z`, or whole microseconds since the epoch.
@@ -38,18 +37,6 @@ pub(crate) fn to_calendar(time: Timestamp) -> jiff::Timestamp {
     jiff::Timestamp::from_microsecond(micros).expect("a timestamp is before the year 2185")
 }
 
-/// Formats a time for an axis or headline, in UTC, as fine as `step` needs.
-pub(crate) fn label(time: Timestamp, step: SignedDuration) -> String {
-    let format = match step {
-        step if step >= SignedDuration::from_hours(24) => "%Y-%m-%d",
-        step if step >= SignedDuration::from_mins(1) => "%m-%d %H:%M",
-        step if step >= SignedDuration::from_secs(1) => "%H:%M:%S",
-        step if step >= SignedDuration::from_millis(1) => "%H:%M:%S.%3f",
-        _ => "%H:%M:%S.%6f",
-    };
-    to_calendar(time).strftime(format).to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,14 +67,5 @@ mod tests {
             let error = parse(text).unwrap_err();
             assert!(error.contains(reason), "{text:?}: {error}");
         }
-    }
-
-    #[test]
-    fn labels_are_as_fine_as_they_need_to_be() {
-        let time = parse("2015-05-17T10:05:03.25Z").unwrap();
-        assert_eq!(label(time, SignedDuration::from_hours(24)), "2015-05-17");
-        assert_eq!(label(time, SignedDuration::from_mins(30)), "05-17 10:05");
-        assert_eq!(label(time, SignedDuration::from_secs(5)), "10:05:03");
-        assert_eq!(label(time, SignedDuration::from_millis(10)), "10:05:03.250");
     }
 }

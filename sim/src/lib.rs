@@ -4,42 +4,34 @@
 //! |---|---|
 //! | [`trace`], [`input`] | reads requests from a file |
 //! | [`traffic`], [`scenario`] | generates requests |
-//! | [`engine`], [`store`] | decide: the scripts in real Lua 5.1 over a simulated keyspace, or the Rust machines |
+//! | [`engine`], `store` | decide: the scripts in real Lua 5.1 over a simulated keyspace, or the Rust machines |
 //! | [`replay`], [`waiting`], [`clocks`] | put a trace through limits, with waiting callers, with clocks that are off |
 //! | [`answers`], [`report`] | measure and print the results |
 //! | [`advise`], [`worst`] | propose limits for a log; search for the worst trace of a limit |
-//! | [`cli`], [`terminal`] | are the program `lockage-sim`, and its output |
+//! | [`study`] | does what a command or a page asks for |
+//! | [`ask`] | answers questions in JSON, as the page in a browser asks them |
+//! | `cli`, `terminal` | are the program `lockage-sim`, and its output |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(feature = "cli")]
 pub mod advise;
-#[cfg(feature = "cli")]
 pub mod answers;
+pub mod ask;
 #[cfg(feature = "cli")]
 pub mod cli;
-#[cfg(feature = "cli")]
 pub mod clocks;
-#[cfg(feature = "cli")]
 mod dates;
-#[cfg(feature = "cli")]
 pub mod engine;
-#[cfg(feature = "cli")]
 pub mod input;
-#[cfg(feature = "cli")]
 pub mod replay;
-#[cfg(feature = "cli")]
 pub mod report;
-#[cfg(feature = "cli")]
 pub mod scenario;
+#[cfg(feature = "lua")]
 pub mod store;
+pub mod study;
 #[cfg(feature = "cli")]
 pub mod terminal;
-#[cfg(feature = "cli")]
 pub mod trace;
-#[cfg(feature = "cli")]
 pub mod traffic;
-#[cfg(feature = "cli")]
 pub mod waiting;
-#[cfg(feature = "cli")]
 pub mod worst;

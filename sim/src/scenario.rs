@@ -3,11 +3,9 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
-use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
 use lockage_core::{Limit, Timestamp, parse_duration};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -44,16 +42,6 @@ pub struct Given<T> {
 }
 
 impl Scenario {
-    /// Reads a scenario from a TOML file.
-    ///
-    /// # Errors
-    /// What is wrong in the file, where, and what would be right.
-    pub fn read(path: &Path) -> Result<Scenario> {
-        let text = std::fs::read_to_string(path);
-        let text = text.with_context(|| format!("cannot read {}", path.display()))?;
-        text.parse().with_context(|| format!("{} is no scenario", path.display()))
-    }
-
     /// Returns the source of its requests.
     pub(crate) fn source(&self) -> Source {
         Source::Traffic {
@@ -68,12 +56,31 @@ impl FromStr for Scenario {
     type Err = toml::de::Error;
 
     fn from_str(text: &str) -> Result<Self, toml::de::Error> {
-        let file: File = toml::from_str(text)?;
+        toml::from_str::<File>(text)?.scenario(Requests::Traffic).map_err(Error::custom)
+    }
+}
+
+/// Where the requests of a scenario come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Requests {
+    /// Its own traffic.
+    Traffic,
+    /// Elsewhere: what it says of traffic is not used.
+    Elsewhere,
+}
+
+impl File {
+    /// Returns the scenario.
+    ///
+    /// # Errors
+    /// A sentence about what is missing or contradicts.
+    pub(crate) fn scenario(self, requests: Requests) -> Result<Scenario, &'static str> {
+        let file = self;
         if file.limits.is_empty() {
-            return Err(Error::custom("limits is empty: expected at least one limit"));
+            return Err("limits is empty: expected at least one limit");
         }
-        if file.traffic.is_empty() {
-            return Err(Error::custom("traffic is empty: expected at least one shape"));
+        if requests == Requests::Traffic && file.traffic.is_empty() {
+            return Err("traffic is empty: expected at least one shape");
         }
         let shapes: Vec<&str> = file.traffic.iter().map(|one| one.shape.text.as_str()).collect();
         let shape = shapes.join(" + ");
@@ -88,9 +95,9 @@ impl FromStr for Scenario {
             seed: file.seed,
         });
         if waiting.is_some() && file.clocks.is_some() {
-            let wrong =
-                "what clocks change is told where nobody waits: leave out callers or clocks";
-            return Err(Error::custom(wrong));
+            return Err(
+                "what clocks change is told where nobody waits: leave out callers or clocks",
+            );
         }
         let clocks = file.clocks.map(|clocks| Clocks {
             nodes: clocks.nodes,
@@ -102,14 +109,14 @@ impl FromStr for Scenario {
     }
 }
 
-/// The file. Defaults are those of the command line.
+/// The scenario as it is written. Defaults are those of the command line.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+pub(crate) struct File {
     #[serde(default = "one")]
     seed: u64,
     limits: Vec<Given<Limit>>,
-    #[serde(deserialize_with = "one_or_several")]
+    #[serde(default, deserialize_with = "one_or_several")]
     traffic: Vec<Traffic>,
     callers: Option<Callers>,
     clocks: Option<OwnClocks>,

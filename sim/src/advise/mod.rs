@@ -10,7 +10,9 @@ mod share;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use lockage_core::{ConfigError, FixedWindow, Limit, SlidingLog, SlidingWindow, TokenBucket};
+use lockage_core::{
+    ConfigError, FixedWindow, Limit, MAX_SPAN, SlidingLog, SlidingWindow, TokenBucket,
+};
 use thiserror::Error;
 
 use crate::trace::Trace;
@@ -60,6 +62,12 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AdviseError {
+    /// No limit can have this window.
+    #[error("window {window:?}: expected a window from 1us to {} days", LONGEST.as_secs() / 86_400)]
+    Window {
+        /// The window.
+        window: Duration,
+    },
     /// The traffic needs a limit that cannot be built.
     #[error("no {} that is large enough: {source}", kind.name())]
     Limit {
@@ -68,6 +76,33 @@ pub enum AdviseError {
         /// The reason.
         source: ConfigError,
     },
+}
+
+/// The longest window: a sliding window of it needs twice as long.
+const LONGEST: Duration = MAX_SPAN.checked_div(2).expect("two is not zero");
+
+const WINDOWS: [Duration; 4] = [
+    Duration::from_secs(1),
+    Duration::from_secs(10),
+    Duration::from_secs(60),
+    Duration::from_secs(3600),
+];
+
+/// Checks that limits can have these windows.
+///
+/// # Errors
+/// [`AdviseError::Window`] with the first that none can have.
+pub fn check_windows(windows: &[Duration]) -> Result<(), AdviseError> {
+    let wrong = windows.iter().find(|window| window.is_zero() || **window > LONGEST);
+    wrong.map_or(Ok(()), |&window| Err(AdviseError::Window { window }))
+}
+
+/// Returns 1s, 10s, 1min and 1h, as far as a trace reaches, and always the first.
+pub fn fitting_windows(trace: &Trace) -> Vec<Duration> {
+    let length = trace.span().map_or(Duration::ZERO, |(from, to)| to.saturating_since(from));
+    let (first, others) = (WINDOWS[0], &WINDOWS[1..]);
+    let longer = others.iter().copied().filter(|window| *window <= length);
+    std::iter::once(first).chain(longer).collect()
 }
 
 /// Advised limits.
@@ -126,13 +161,14 @@ impl Family {
 /// `progress` is called after each of [`work`] steps, on any of several threads.
 ///
 /// # Errors
-/// [`AdviseError`] if a limit that the traffic needs cannot be built, but for a sliding log, which is then left out.
+/// [`AdviseError`] if no limit can have a window, or if one that the traffic needs cannot be built, but for a sliding log, which is then left out.
 pub fn advise(
     trace: &Trace,
     windows: &[Duration],
     share: Share,
     progress: impl FnMut() + Send,
 ) -> Result<Advice, AdviseError> {
+    check_windows(windows)?;
     let clients = Client::all(trace);
     let count = clients.len() as u64;
     let may_deny = share.fewer_of(count);

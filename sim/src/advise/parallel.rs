@@ -14,6 +14,10 @@ pub(super) fn each<J: Sync, R: Send>(jobs: &[J], work: impl Fn(&J) -> R + Sync) 
         places.map(|place| (place, work(&jobs[place]))).collect::<Vec<_>>()
     };
     let threads = available_parallelism().map_or(1, usize::from).min(jobs.len());
+    // A browser has no threads to give.
+    if threads <= 1 {
+        return jobs.iter().map(work).collect();
+    }
     let mut results: Vec<(usize, R)> = scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
         let joined = workers.into_iter().map(|worker| worker.join());

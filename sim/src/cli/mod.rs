@@ -15,22 +15,20 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::error::ErrorKind;
 use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand};
-use lockage_core::{Limit, Timestamp, parse_duration};
+use lockage_core::{Limit, parse_duration};
 
-use crate::answers::{Answers, Decided};
-use crate::clocks::{Clocks, by_ways};
 use crate::dates;
-use crate::engine::{Engine, EngineKind};
+use crate::engine::EngineKind;
 use crate::input::{self, By, Format};
-use crate::replay::{Outcome, ReplayError, Tally, replay};
-use crate::report::{self, Limiter, Report, Source};
+use crate::report::{self, Report, Source};
 use crate::scenario::{Given, Scenario};
+use crate::study::{Decider, Study};
 use crate::terminal::{Progress, width};
 use crate::trace::Trace;
-use crate::traffic::{Plan, Shape, TrafficError, generate_all};
-use crate::waiting::{WaitTally, Waited, Waiting, replay_closed, replay_waiting};
+use crate::traffic::{Shape, TrafficError};
+use crate::waiting::Waiting;
 use clocks::ClocksArgs;
-use source::TrafficArgs;
+use source::{TrafficArgs, read_scenario};
 
 /// See how rate limits behave on real or synthetic traffic before you ship them.
 #[derive(Debug, Parser)]
@@ -150,16 +148,15 @@ const LIMIT: &str = "A limit, as often as you like: \"fixed-window 10/60s\", \"s
 pub fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Command::Replay(args) => {
-            let (trace, source) = read(&args.file, args.format, args.by)?;
+            let study = read(&args.file, args.format, args.by)?;
             let waiting = args.waits.waiting(args.seed);
             let clocks = args.clocks.clocks(args.seed);
-            let replays = Replays { trace: Rc::new(trace), plans: Vec::new(), waiting, clocks };
-            report(&replays, source, &args.limits, &args.common)
+            report(Study { waiting, clocks, ..study }, &args.limits, &args.common)
         }
         Command::Explore(args) => {
             let by_arguments = args.traffic.is_some();
             let (scenario, common) = args.scenario()?;
-            let trace = generate_all(&scenario.plans).map_err(|error| match error {
+            let (study, limits) = Study::of(scenario).map_err(|error| match error {
                 // What the arguments ask for cannot be: that is to be mended, as a bad spec is.
                 error if by_arguments && error != TrafficError::None => {
                     let kind = ErrorKind::ValueValidation;
@@ -167,10 +164,7 @@ pub fn run(cli: Cli) -> Result<()> {
                 }
                 error => anyhow::Error::new(error),
             })?;
-            let source = scenario.source();
-            let Scenario { limits, plans, waiting, clocks, .. } = scenario;
-            let replays = Replays { trace: Rc::new(trace), plans, waiting, clocks };
-            report(&replays, source, &limits, &common)
+            report(study, &limits, &common)
         }
         Command::Compare(args) => compare::run(&args),
         Command::Worst(args) => worst::run(&args),
@@ -178,28 +172,39 @@ pub fn run(cli: Cli) -> Result<()> {
     }
 }
 
-fn report(
-    replays: &Replays,
-    source: Source,
-    limits: &[Given<Limit>],
-    common: &CommonArgs,
-) -> Result<()> {
-    let limiters = replay_all(replays, limits, common)?;
-    let &Replays { waiting, clocks, .. } = replays;
-    let engine = common.engine;
-    let pairs = Vec::new();
-    print(&Report { source, engine, waiting, clocks, limiters, pairs }, common)
+fn report(study: Study, limits: &[Given<Limit>], common: &CommonArgs) -> Result<()> {
+    let mut decisions = Decisions::of(&study, limits.len());
+    let report = study.replay(limits, common.decider(), || decisions.count())?;
+    decisions.finish();
+    print(&report, common)
 }
 
-/// The requests that each limit decides.
-struct Replays {
-    /// The requests, except of a closed loop that waits.
-    trace: Rc<Trace>,
-    /// The plans of synthetic traffic.
-    plans: Vec<Plan>,
-    waiting: Option<Waiting>,
-    /// Only without waiting callers.
-    clocks: Option<Clocks>,
+/// The progress of deciding.
+struct Decisions {
+    progress: Progress,
+    done: u64,
+}
+
+impl Decisions {
+    fn of(study: &Study, limits: usize) -> Decisions {
+        let total = study.trace.requests().len() as u64 * limits as u64;
+        Decisions { progress: Progress::decisions(total), done: 0 }
+    }
+
+    fn count(&mut self) {
+        self.done += 1;
+        self.progress.at(self.done);
+    }
+
+    fn finish(self) {
+        self.progress.finish();
+    }
+}
+
+impl CommonArgs {
+    fn decider(&self) -> Decider {
+        Decider { engine: self.engine, top: self.top }
+    }
 }
 
 impl WaitArgs {
@@ -209,7 +214,7 @@ impl WaitArgs {
     }
 }
 
-fn read(file: &Path, format: Format, by: By) -> Result<(Trace, Source)> {
+fn read(file: &Path, format: Format, by: By) -> Result<Study> {
     let mut progress = Progress::bytes(file);
     let input = input::read(file, format, by, |bytes| progress.at(bytes))?;
     progress.finish();
@@ -219,7 +224,8 @@ fn read(file: &Path, format: Format, by: By) -> Result<(Trace, Source)> {
         _ => "standard input".to_owned(),
     };
     let source = Source::File { name, unparsed: input.unparsed };
-    Ok((input.trace, source))
+    let trace = Rc::new(input.trace);
+    Ok(Study { trace, source, plans: Vec::new(), waiting: None, clocks: None })
 }
 
 /// Warns of times that are probably in seconds or milliseconds: read as microseconds, those of this century
@@ -242,7 +248,7 @@ impl ExploreArgs {
     fn scenario(self) -> Result<(Scenario, CommonArgs)> {
         let Some(shape) = self.traffic else {
             let file = self.scenario.expect("one of the two is required");
-            return Ok((Scenario::read(&file)?, self.common));
+            return Ok((read_scenario(&file)?, self.common));
         };
         let plan = self.how.plan(shape.value);
         let waiting = self.waits.waiting(plan.seed);
@@ -259,74 +265,6 @@ fn command_error(command: &str, kind: ErrorKind, text: String) -> clap::Error {
     cli.build();
     let command = cli.find_subcommand_mut(command).expect("the caller is this command");
     command.error(kind, text)
-}
-
-fn replay_all(
-    replays: &Replays,
-    limits: &[Given<Limit>],
-    common: &CommonArgs,
-) -> Result<Vec<Limiter>> {
-    let total = replays.trace.requests().len() as u64 * limits.len() as u64;
-    let mut progress = Progress::decisions(total);
-    let mut done = 0;
-    let mut count = || {
-        done += 1;
-        progress.at(done);
-    };
-    let replay_one = |Given { text, value }: &Given<Limit>| {
-        // An engine each: limiters must not share keys.
-        let mut engine = common.engine.build()?;
-        let replayed = replays.replay(value, &mut *engine, &mut count);
-        let Replayed { trace, outcomes, decided, waits } =
-            replayed.with_context(|| format!("limit {text:?}"))?;
-        let tally = Tally::of(&trace, &outcomes, common.top);
-        let (times, waited) = (&decided[..], waits.is_some());
-        let decided = Decided { trace: &trace, outcomes: &outcomes, times, waited };
-        let answers = Answers::of(value, decided, engine.store_use());
-        let clocks = replays.clocks.as_ref();
-        let clocks = clocks.map(|clocks| by_ways(value, &trace, &outcomes, clocks));
-        let (spec, clocks) = (text.clone(), clocks.unwrap_or_default());
-        Ok(Limiter { spec, trace, outcomes, tally, waits, answers, clocks })
-    };
-    let limiters = limits.iter().map(replay_one).collect();
-    progress.finish();
-    limiters
-}
-
-/// The results of one limit.
-struct Replayed {
-    trace: Rc<Trace>,
-    outcomes: Vec<Outcome>,
-    /// The time of each decision.
-    decided: Vec<Timestamp>,
-    waits: Option<WaitTally>,
-}
-
-impl Replays {
-    fn replay(
-        &self,
-        limit: &Limit,
-        engine: &mut dyn Engine,
-        count: &mut dyn FnMut(),
-    ) -> Result<Replayed, ReplayError> {
-        let Some(waiting) = &self.waiting else {
-            let outcomes = replay(&self.trace, limit, engine, count)?;
-            let decided = self.trace.requests().iter().map(|request| request.at).collect();
-            return Ok(Replayed { trace: self.trace.clone(), outcomes, decided, waits: None });
-        };
-        let replayed = |trace: Rc<Trace>, waited: &Waited| Replayed {
-            outcomes: waited.outcomes(),
-            decided: waited.decided(&trace, waiting),
-            waits: Some(WaitTally::of(waited)),
-            trace,
-        };
-        let closed = replay_closed(&self.plans, limit, engine, waiting, &mut *count)?;
-        if let Some((trace, result)) = closed {
-            return Ok(replayed(Rc::new(trace), &result));
-        }
-        let result = replay_waiting(&self.trace, limit, engine, waiting, count)?;
-        Ok(replayed(self.trace.clone(), &result))
-    }
 }
 
 fn print(report: &Report, common: &CommonArgs) -> Result<()> {

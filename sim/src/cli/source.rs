@@ -1,9 +1,10 @@
 //! The trace that arguments name: a file, or synthetic traffic.
 
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use clap::error::ErrorKind;
 use lockage_core::{Timestamp, parse_duration};
@@ -12,7 +13,8 @@ use super::{command_error, read};
 use crate::dates;
 use crate::input::{By, Format};
 use crate::report::Source;
-use crate::trace::Trace;
+use crate::scenario::Scenario;
+use crate::study::Study;
 use crate::traffic::{Costs, Keys, Plan, Shape, TrafficError};
 
 /// Synthetic traffic, beside its shape. Defaults are those of [`Plan::new`].
@@ -92,7 +94,7 @@ impl TraceArgs {
     ///
     /// # Errors
     /// The error of the file, or of the shape if there is no such file.
-    pub(super) fn trace(&self, command: &str) -> Result<(Trace, Source)> {
+    pub(super) fn study(&self, command: &str) -> Result<Study> {
         let file = Path::new(&self.trace);
         if self.trace == "-" || file.exists() {
             return read(file, self.format, self.by);
@@ -110,6 +112,17 @@ impl TraceArgs {
             TrafficError::None => anyhow!(error),
             error => wrong(error.to_string()),
         })?;
-        Ok((trace, Source::Traffic { shape: self.trace.clone(), seed: plan.seed }))
+        let source = Source::Traffic { shape: self.trace.clone(), seed: plan.seed };
+        Ok(Study { trace: Rc::new(trace), source, plans: Vec::new(), waiting: None, clocks: None })
     }
+}
+
+/// Reads a scenario from a TOML file.
+///
+/// # Errors
+/// What is wrong in the file, where, and what would be right.
+pub(super) fn read_scenario(path: &Path) -> Result<Scenario> {
+    let text = std::fs::read_to_string(path);
+    let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+    text.parse().with_context(|| format!("{} is no scenario", path.display()))
 }

@@ -4,20 +4,18 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::Args;
 use lockage_core::Limit;
-use serde::Serialize;
 
 use crate::answers::laws;
 use crate::engine::EngineKind;
 use crate::input::printable;
-use crate::replay::{Outcome, replay};
-use crate::report::{Grid, grouped, ratio, span};
+use crate::report::{Grid, WorstReport, grouped, json, ratio, span};
 use crate::scenario::Given;
+use crate::study::worst_of;
 use crate::terminal::width;
-use crate::trace::{Request, TraceBuilder};
-use crate::worst::{Goal, Step, Worst, worst};
+use crate::worst::Worst;
 
 /// Search for the trace that embarrasses a limit most: the most admissions beyond its rate, or denials of what fits.
 #[derive(Debug, Args)]
@@ -44,54 +42,27 @@ pub(super) struct WorstArgs {
     json: bool,
 }
 
-/// The goals, and the keys of their traces.
-const GOALS: [(Goal, &str); 2] =
-    [(Goal::MostAdmitted, "most-admitted"), (Goal::FalselyDenied, "falsely-denied")];
-
 /// Searches, and prints the traces.
 ///
 /// # Errors
 /// If the limit cannot be searched, a trace cannot be decided, or the report cannot be written.
 pub(super) fn run(args: &WorstArgs) -> Result<()> {
-    let (limit, seed) = (&args.limit.value, args.seed);
-    let mut found = Vec::new();
-    for (goal, key) in GOALS {
-        let worst = worst(limit, goal, seed, args.budget);
-        found.push((key, worst.with_context(|| format!("limit {:?}", args.limit.text))?));
-    }
-    for (key, worst) in &found {
-        let steps = worst.as_ref().map_or(&[][..], |worst| &worst.steps);
-        decide_again(limit, args.engine, key, steps)?;
-    }
-    let [admitted, denied] = [0, 1].map(|i| found[i].1.as_ref());
+    let report = worst_of(args.limit.clone(), args.engine, args.seed, args.budget)?;
     if let Some(path) = &args.csv {
-        std::fs::write(path, csv(&found))
+        std::fs::write(path, csv(&report))
             .with_context(|| format!("cannot write the traces to {}", path.display()))?;
     }
     let written = match args.json {
-        true => write_json(args, admitted, denied),
-        false => write_tables(args, admitted, denied),
+        true => write_json(&report),
+        false => write_tables(&report, args),
     };
     written.context("cannot write to standard output")
 }
 
-/// Decides the found traces by this engine; the search itself runs the Rust machines.
-fn decide_again(limit: &Limit, engine: EngineKind, key: &str, steps: &[Step]) -> Result<()> {
-    let mut builder = TraceBuilder::default();
-    for step in steps {
-        let key = builder.key(key);
-        builder.push(Request { at: step.at, key, cost: step.cost });
-    }
-    let outcomes = replay(&builder.finish(), limit, &mut *engine.build()?, || ())?;
-    let agree =
-        |(outcome, step): (&Outcome, &Step)| (*outcome == Outcome::Admitted) == step.is_admitted;
-    let all_agree = outcomes.iter().zip(steps).all(agree);
-    ensure!(all_agree, "the scripts decide otherwise than the machines: {outcomes:?} of {steps:?}");
-    Ok(())
-}
-
-fn csv(found: &[(&str, Option<Worst>)]) -> String {
+fn csv(report: &WorstReport) -> String {
     let mut text = "timestamp,key,cost\n".to_owned();
+    let found =
+        [("most-admitted", &report.most_admitted), ("falsely-denied", &report.falsely_denied)];
     for (key, worst) in found {
         for step in worst.iter().flat_map(|worst| &worst.steps) {
             let (at, cost) = (step.at.as_micros(), step.cost);
@@ -101,21 +72,17 @@ fn csv(found: &[(&str, Option<Worst>)]) -> String {
     text
 }
 
-fn write_tables(
-    args: &WorstArgs,
-    admitted: Option<&Worst>,
-    denied: Option<&Worst>,
-) -> io::Result<()> {
+fn write_tables(report: &WorstReport, args: &WorstArgs) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
-    let limit = &args.limit.value;
+    let limit = &report.limit.value;
     writeln!(
         out,
         "{}: the worst of about {} traces (seed {})",
-        printable(&args.limit.text),
-        grouped(2 * u64::from(args.budget)),
-        args.seed
+        printable(&report.limit.text),
+        grouped(2 * u64::from(report.budget)),
+        report.seed
     )?;
-    if let Some(worst) = admitted {
+    if let Some(worst) = &report.most_admitted {
         let Worst { amount, nominal, bound, window_us, .. } = *worst;
         let mut grid = timeline("Admits the most in one window", worst);
         grid.note = format!(
@@ -130,7 +97,7 @@ fn write_tables(
         );
         writeln!(out, "{}", grid.to_text(width()))?;
     }
-    match denied {
+    match &report.falsely_denied {
         Some(worst) => {
             let (amount, nominal) = (grouped(worst.amount), grouped(worst.nominal));
             let mut grid = timeline("Denies what would fit", worst);
@@ -166,61 +133,8 @@ fn timeline(title: &str, worst: &Worst) -> Grid {
     grid
 }
 
-#[derive(Serialize)]
-struct Object<'a> {
-    limiter: &'a str,
-    laws: String,
-    seed: u64,
-    budget: u32,
-    most_admitted: Option<WorstObject>,
-    falsely_denied: Option<WorstObject>,
-}
-
-#[derive(Serialize)]
-struct WorstObject {
-    amount: u64,
-    nominal: u64,
-    bound: u64,
-    window_us: u64,
-    trace: Vec<StepObject>,
-}
-
-#[derive(Serialize)]
-struct StepObject {
-    at_us: u64,
-    cost: u64,
-    admitted: bool,
-    in_window: u64,
-}
-
-fn write_json(
-    args: &WorstArgs,
-    admitted: Option<&Worst>,
-    denied: Option<&Worst>,
-) -> io::Result<()> {
-    let step = |step: &Step| StepObject {
-        at_us: step.at.as_micros(),
-        cost: step.cost,
-        admitted: step.is_admitted,
-        in_window: step.in_window,
-    };
-    let object = |worst: &Worst| WorstObject {
-        amount: worst.amount,
-        nominal: worst.nominal,
-        bound: worst.bound,
-        window_us: worst.window_us,
-        trace: worst.steps.iter().map(step).collect(),
-    };
-    let report = Object {
-        limiter: &args.limit.text,
-        laws: laws(&args.limit.value),
-        seed: args.seed,
-        budget: args.budget,
-        most_admitted: admitted.map(object),
-        falsely_denied: denied.map(object),
-    };
+fn write_json(report: &WorstReport) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
-    serde_json::to_writer_pretty(&mut out, &report)?;
-    writeln!(out)?;
+    json::write_worst(report, &mut out)?;
     out.flush()
 }

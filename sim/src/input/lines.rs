@@ -1,6 +1,8 @@
 //! Lines of bytes that may not be text.
 
+use std::cell::Cell;
 use std::io::{self, BufRead, Read};
+use std::rc::Rc;
 
 /// The longest line in bytes; files with longer ones are no logs.
 const LONGEST_LINE: u64 = 16 << 20;
@@ -10,12 +12,11 @@ pub(super) struct Lines<R> {
     source: R,
     buffer: Vec<u8>,
     number: u64,
-    bytes: u64,
 }
 
 impl<R: BufRead> Lines<R> {
     pub(super) fn new(source: R) -> Self {
-        Lines { source, buffer: Vec::new(), number: 0, bytes: 0 }
+        Lines { source, buffer: Vec::new(), number: 0 }
     }
 
     /// Advances to the next line, and returns false at the end.
@@ -35,7 +36,6 @@ impl<R: BufRead> Lines<R> {
                 ));
             }
             self.number += 1;
-            self.bytes += read as u64;
             if !self.line().is_empty() {
                 return Ok(true);
             }
@@ -56,10 +56,38 @@ impl<R: BufRead> Lines<R> {
     pub(super) fn number(&self) -> u64 {
         self.number
     }
+}
 
-    /// Returns the number of bytes read so far.
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
+/// Counts the bytes that are taken from a source.
+pub(super) struct Counted<R> {
+    source: R,
+    bytes: Rc<Cell<u64>>,
+}
+
+impl<R> Counted<R> {
+    /// Returns the source, and the count so far.
+    pub(super) fn new(source: R) -> (Self, Rc<Cell<u64>>) {
+        let bytes = Rc::new(Cell::new(0));
+        (Counted { source, bytes: Rc::clone(&bytes) }, bytes)
+    }
+}
+
+impl<R: BufRead> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.fill_buf()?.read(buffer)?;
+        self.consume(read);
+        Ok(read)
+    }
+}
+
+impl<R: BufRead> BufRead for Counted<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.source.fill_buf()
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.source.consume(amount);
+        self.bytes.set(self.bytes.get() + amount as u64);
     }
 }
 
@@ -68,12 +96,13 @@ mod tests {
     use super::*;
 
     fn lines(text: &[u8]) -> Vec<(u64, Vec<u8>)> {
-        let mut lines = Lines::new(text);
+        let (source, bytes) = Counted::new(text);
+        let mut lines = Lines::new(source);
         let mut found = Vec::new();
         while lines.advance().unwrap() {
             found.push((lines.number(), lines.line().to_vec()));
         }
-        assert_eq!(lines.bytes(), text.len() as u64);
+        assert_eq!(bytes.get(), text.len() as u64);
         found
     }
 

@@ -1,28 +1,164 @@
 //! One line of an access log, in the common or combined format of Apache and nginx.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
 
 use jiff::fmt::strtime;
 use lockage_core::Timestamp;
-use regex::bytes::{Captures, Regex};
 
 use super::By;
 use super::text::escape_invalid;
 use crate::dates;
 
-// A pattern of our own, since real logs need more leniency than the parsers that were tried have:
-// `access_log_parser` refuses host names, escaped quotes in the referer and a last line that was
-// cut off, which a log that is being written to always has.
+// Parsed by hand, since real logs need more leniency than the parsers that were tried have (`access_log_parser` refuses
+// host names, escaped quotes in the referer, and a last line that was cut off, which a log that is being written to always
+// has), and since a page would load a regular expression's engine for one pattern, which a test below holds this against.
 
-/// `address identity user [date]`, after the `host:port ` that Apache's vhost_combined puts first.
-const ORIGIN: &str = r"^(?:[^\s:]+:\d+ )?(?<address>\S+) \S+ (?<user>.+?) \[(?<date>[^\]]*)\]";
-/// `"GET /path HTTP/1.1"`, or whatever the client sent instead.
-const REQUEST: &str = r#" "(?<request>(?:[^"\\]|\\.)*)""#;
-/// `200 1234`; the size is `-` where nothing was sent.
-const STATUS: &str = r" (?<status>\d{3}|-) (?:\d+|-)";
-/// `"referer" "agent"`, where the agent may be cut off; servers may add fields after either format.
-const REST: &str = r#"(?: "(?<referer>(?:[^"\\]|\\.)*)" "(?<agent>(?:[^"\\]|\\.)*).*| [^"].*)?$"#;
+/// What a line lacks whose parts up to here are all there.
+const LACKS: [&str; 4] = [
+    "expected an address, an identity, a user and a [date]",
+    "expected the quoted request after the [date]",
+    "expected a status and a size after the request",
+    "expected the quoted referer and agent after the size",
+];
+
+/// The parts of a line. The agent may be cut off.
+#[derive(Debug, PartialEq, Eq)]
+struct Parts<'a> {
+    address: &'a [u8],
+    user: &'a [u8],
+    date: &'a [u8],
+    /// `GET /path HTTP/1.1`, or what the client sent instead.
+    request: &'a [u8],
+    status: &'a [u8],
+    referer: Option<&'a [u8]>,
+    agent: Option<&'a [u8]>,
+}
+
+impl<'a> Parts<'a> {
+    /// Splits a line into its parts.
+    ///
+    /// # Errors
+    /// The first thing that it lacks.
+    fn of(line: &'a [u8]) -> Result<Parts<'a>, &'static str> {
+        let mut had = 0;
+        // Apache's vhost_combined puts `host:port ` first.
+        let without_host = host_and_port(line).and_then(|line| Parts::from_address(line, &mut had));
+        let parts = without_host.or_else(|| Parts::from_address(line, &mut had));
+        parts.ok_or(LACKS[had])
+    }
+
+    /// Splits `address identity user [date] "request" ...`; `had` gets the most parts that were there.
+    fn from_address(line: &'a [u8], had: &mut usize) -> Option<Parts<'a>> {
+        let (address, rest) = word(line)?;
+        let (_, rest) = word(rest)?;
+        // A user's name may have anything in it, also what looks like a date.
+        let mut tried = None;
+        for place in 1..rest.len() {
+            if !rest[place..].starts_with(b" [") {
+                continue;
+            }
+            let begin = place + 2;
+            let end = match tried {
+                // Nothing follows it that was wanted, and nothing else would.
+                Some(end) if end >= begin => continue,
+                _ => begin + rest[begin..].iter().position(|&byte| byte == b']')?,
+            };
+            tried = Some(end);
+            *had = (*had).max(1);
+            let (user, date) = (&rest[..place], &rest[begin..end]);
+            let tail = Parts::from_request(&rest[end + 1..], had);
+            if let Some(parts) = tail {
+                return Some(Parts { address, user, date, ..parts });
+            }
+        }
+        None
+    }
+
+    /// Splits ` "request" status size`, and what servers add.
+    fn from_request(text: &'a [u8], had: &mut usize) -> Option<Parts<'a>> {
+        let (request, text) = closed_quote(text)?;
+        *had = (*had).max(2);
+        let text = text.strip_prefix(b" ")?;
+        let length = if text.starts_with(b"-") { 1 } else { 3 };
+        let (status, text) = text.split_at_checked(length)?;
+        let is_status = status == b"-" || status.iter().all(u8::is_ascii_digit);
+        let text = text.strip_prefix(b" ").filter(|_| is_status)?;
+        let text = match text.strip_prefix(b"-") {
+            Some(text) => text,
+            None => after_digits(text)?,
+        };
+        let parts = |referer, agent| {
+            let nothing = &b""[..];
+            Parts {
+                address: nothing,
+                user: nothing,
+                date: nothing,
+                request,
+                status,
+                referer,
+                agent,
+            }
+        };
+        match text {
+            [] => return Some(parts(None, None)),
+            [b' ', ..] => *had = (*had).max(3),
+            _ => return None,
+        }
+        match &text[1..] {
+            [] => None,
+            [b'"', ..] => {
+                let (referer, text) = closed_quote(text)?;
+                let agent = text.strip_prefix(b" \"")?;
+                Some(parts(Some(referer), Some(&agent[..quoted(agent)])))
+            }
+            _ => Some(parts(None, None)),
+        }
+    }
+}
+
+/// Returns what follows `host:port `.
+fn host_and_port(line: &[u8]) -> Option<&[u8]> {
+    let (first, rest) = word(line)?;
+    let colon = first.iter().position(|&byte| byte == b':')?;
+    let port = &first[colon + 1..];
+    let is_port = colon > 0 && !port.is_empty() && port.iter().all(u8::is_ascii_digit);
+    is_port.then_some(rest)
+}
+
+/// Splits off a word and the space after it.
+fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
+    let end = text.iter().position(is_space).filter(|&end| end > 0 && text[end] == b' ')?;
+    Some((&text[..end], &text[end + 1..]))
+}
+
+/// Splits off ` "quoted text"`.
+fn closed_quote(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let text = text.strip_prefix(b" \"")?;
+    let (inside, rest) = text.split_at(quoted(text));
+    Some((inside, rest.strip_prefix(b"\"")?))
+}
+
+/// Returns the length up to the quote that is not escaped, or up to the end, without a last backslash that escapes
+/// nothing.
+fn quoted(text: &[u8]) -> usize {
+    let mut place = 0;
+    while let Some(byte) = text.get(place) {
+        match byte {
+            b'"' => return place,
+            b'\\' if place + 1 == text.len() => return place,
+            b'\\' => place += 2,
+            _ => place += 1,
+        }
+    }
+    place
+}
+
+/// Returns what follows the digits; `None` without any.
+fn after_digits(text: &[u8]) -> Option<&[u8]> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    (digits > 0).then(|| &text[digits..])
+}
 
 const DATE: &str = "%d/%b/%Y:%H:%M:%S %z";
 
@@ -32,36 +168,6 @@ pub(super) struct LogParser {
     by: By,
 }
 
-struct Patterns {
-    line: Regex,
-    // What a line begins with, from the shortest on: the first that fails says what is wrong.
-    beginnings: [(Regex, &'static str); 3],
-}
-
-/// To compile them takes longer than to parse a short log.
-static PATTERNS: LazyLock<Patterns> = LazyLock::new(Patterns::new);
-
-impl Patterns {
-    fn new() -> Self {
-        // Bytes and not characters: a log line holds what clients sent.
-        let pattern = |parts: &[&str]| {
-            let pattern = format!("(?s-u){}", parts.concat());
-            Regex::new(&pattern).expect("the parts are constant, and this very call tests them")
-        };
-        Patterns {
-            line: pattern(&[ORIGIN, REQUEST, STATUS, REST]),
-            beginnings: [
-                (pattern(&[ORIGIN]), "expected an address, an identity, a user and a [date]"),
-                (pattern(&[ORIGIN, REQUEST]), "expected the quoted request after the [date]"),
-                (
-                    pattern(&[ORIGIN, REQUEST, STATUS, "(?: |$)"]),
-                    "expected a status and a size after the request",
-                ),
-            ],
-        }
-    }
-}
-
 impl LogParser {
     pub(super) fn new(by: By) -> Self {
         LogParser { by }
@@ -69,29 +175,20 @@ impl LogParser {
 
     /// Parses the time and the key of a line.
     pub(super) fn parse<'a>(&self, line: &'a [u8]) -> Result<(Timestamp, Cow<'a, str>), String> {
-        let Some(parts) = PATTERNS.line.captures(line) else {
-            let failed =
-                PATTERNS.beginnings.iter().find(|(beginning, _)| !beginning.is_match(line));
-            let reason = failed
-                .map_or("expected the quoted referer and agent after the size", |(_, reason)| {
-                    *reason
-                });
-            return Err(reason.to_owned());
-        };
-        Ok((date(&parts["date"])?, escape_invalid(self.key(&parts))))
+        let parts = Parts::of(line)?;
+        Ok((date(parts.date)?, escape_invalid(self.key(&parts))))
     }
 
     /// Returns the key, or `-` as servers write it if the line has none.
-    fn key<'a>(&self, parts: &Captures<'a>) -> &'a [u8] {
-        let part = |name| parts.name(name).map(|part| part.as_bytes());
+    fn key<'a>(&self, parts: &Parts<'a>) -> &'a [u8] {
         let key = match self.by {
-            By::Address => part("address"),
-            By::User => part("user"),
-            By::Method => part("request").and_then(method_and_path).map(|(method, _)| method),
-            By::Path => part("request").and_then(method_and_path).map(|(_, path)| path),
-            By::Status => part("status"),
-            By::Referer => part("referer"),
-            By::Agent => part("agent"),
+            By::Address => Some(parts.address),
+            By::User => Some(parts.user),
+            By::Method => method_and_path(parts.request).map(|(method, _)| method),
+            By::Path => method_and_path(parts.request).map(|(_, path)| path),
+            By::Status => Some(parts.status),
+            By::Referer => parts.referer,
+            By::Agent => parts.agent,
         };
         key.filter(|key| !key.is_empty()).unwrap_or(b"-")
     }
@@ -124,7 +221,57 @@ fn method_and_path(request: &[u8]) -> Option<(&[u8], &[u8])> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use regex::bytes::Regex;
+
     use super::*;
+
+    /// The parts of a line, as a pattern. Each that matches alone is had.
+    const PATTERN: [&str; 4] = [
+        r"^(?:[^\s:]+:\d+ )?(?<address>\S+) \S+ (?<user>.+?) \[(?<date>[^\]]*)\]",
+        r#" "(?<request>(?:[^"\\]|\\.)*)""#,
+        r" (?<status>\d{3}|-) (?:\d+|-)",
+        r#"(?: "(?<referer>(?:[^"\\]|\\.)*)" "(?<agent>(?:[^"\\]|\\.)*).*| [^"].*)?$"#,
+    ];
+
+    fn by_pattern(line: &[u8]) -> Result<Parts<'_>, &'static str> {
+        let pattern = |parts: &[&str]| Regex::new(&format!("(?s-u){}", parts.concat())).unwrap();
+        let Some(found) = pattern(&PATTERN).captures(line) else {
+            let beginnings =
+                [&PATTERN[..1], &PATTERN[..2], &[&PATTERN[..3], &["(?: |$)"]].concat()];
+            let had = beginnings.iter().take_while(|parts| pattern(parts).is_match(line)).count();
+            return Err(LACKS[had]);
+        };
+        let part = |name| found.name(name).map(|part| part.as_bytes());
+        let must = |name| part(name).unwrap();
+        Ok(Parts {
+            address: must("address"),
+            user: must("user"),
+            date: must("date"),
+            request: must("request"),
+            status: must("status"),
+            referer: part("referer"),
+            agent: part("agent"),
+        })
+    }
+
+    proptest! {
+        /// A line has the parts that a pattern finds in it, and lacks what the pattern does not find.
+        #[test]
+        fn a_line_is_split_as_a_pattern_would(
+            pieces in proptest::collection::vec(
+                prop_oneof![
+                    Just("a"), Just("w:80"), Just(" "), Just("\t"), Just("-"), Just("- "), Just(" ["), Just("]"),
+                    Just(" \""), Just("\""), Just("\\"), Just(" 200"), Just(" 5"), Just("w:80 "),
+                    Just("a - b [d] \"r\" 200 5"), Just(" \"r\" \"g\""), Just("\" "), Just("] \"r"),
+                ],
+                0..12,
+            ),
+        ) {
+            let line = pieces.concat();
+            prop_assert_eq!(Parts::of(line.as_bytes()), by_pattern(line.as_bytes()), "{}", line);
+        }
+    }
 
     fn key(by: By, line: &str) -> String {
         LogParser::new(by)

@@ -12,16 +12,18 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
-use serde::Serialize;
+use flate2::bufread::MultiGzDecoder;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::trace::{Request, Trace, TraceBuilder};
-use lines::Lines;
+use lines::{Counted, Lines};
 pub(crate) use text::{printable, shorten};
 
 /// The format of the input.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Format {
     /// Detected from the first lines.
     #[default]
@@ -33,7 +35,9 @@ pub enum Format {
 }
 
 /// The part of a log line that is the key.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum By {
     /// The client's address or host name.
     #[default]
@@ -50,6 +54,21 @@ pub enum By {
     Referer,
     /// The user agent (combined format).
     Agent,
+}
+
+impl By {
+    /// Returns its name on the command line and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            By::Address => "address",
+            By::User => "user",
+            By::Method => "method",
+            By::Path => "path",
+            By::Status => "status",
+            By::Referer => "referer",
+            By::Agent => "agent",
+        }
+    }
 }
 
 /// A trace that was read.
@@ -112,17 +131,11 @@ pub enum InputError {
         /// How it begins.
         text: String,
     },
-    /// The file is compressed.
-    #[error("{}: compressed with gzip; unpack it first: zcat FILE | lockage-sim replay - ...", .path.display())]
-    Gzip {
-        /// The file.
-        path: PathBuf,
-    },
     /// A CSV has its own key, and nothing else to go by.
-    #[error("--by {by} is for access logs: a CSV names its key in the second column")]
+    #[error("--by {} is for access logs: a CSV names its key in the second column", by.name())]
     ByNeedsLog {
         /// What was asked for.
-        by: String,
+        by: By,
     },
     /// A CSV's header lacks a column.
     #[error("{}: {reason}", .path.display())]
@@ -154,7 +167,8 @@ fn why_empty(unparsed: &Unparsed) -> String {
 
 /// Reads the trace in the file at `path`, or on standard input if it is `-`.
 ///
-/// After every line, `progress` gets the number of bytes read so far.
+/// A file that is compressed with gzip is unpacked. After every line, `progress` gets the number of bytes of
+/// the file read so far.
 ///
 /// # Errors
 /// [`InputError`] if the file cannot be read, has no known format, or has no request.
@@ -187,7 +201,26 @@ pub fn read_from(
     mut progress: impl FnMut(u64),
 ) -> Result<Input, InputError> {
     let failed = |source| InputError::Read { path: path.to_owned(), source };
-    let mut lines = Lines::new(source);
+    let (mut source, bytes) = Counted::new(source);
+    let mut count = || progress(bytes.get());
+    if source.fill_buf().map_err(failed)?.starts_with(&GZIP) {
+        let unpacked = BufReader::with_capacity(1 << 16, MultiGzDecoder::new(source));
+        return read_lines(Lines::new(unpacked), path, format, by, &mut count);
+    }
+    read_lines(Lines::new(source), path, format, by, &mut count)
+}
+
+/// What files that are compressed with gzip begin with.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+fn read_lines(
+    mut lines: Lines<impl BufRead>,
+    path: &Path,
+    format: Format,
+    by: By,
+    progress: &mut dyn FnMut(),
+) -> Result<Input, InputError> {
+    let failed = |source| InputError::Read { path: path.to_owned(), source };
     let mut head = Vec::new();
     while head.len() < LINES_TO_TELL && lines.advance().map_err(failed)? {
         head.push((lines.number(), lines.line().to_vec()));
@@ -198,7 +231,6 @@ pub fn read_from(
         Format::Auto => LineParser::tell(&head, by, path)?,
     };
     if let (LineParser::Csv(_), true) = (&parser, by != By::Address) {
-        let by = by.to_possible_value().expect("no variant of By is hidden").get_name().to_owned();
         return Err(InputError::ByNeedsLog { by });
     }
 
@@ -208,7 +240,7 @@ pub fn read_from(
     }
     while lines.advance().map_err(failed)? {
         collected.take(&mut parser, lines.number(), lines.line(), path)?;
-        progress(lines.bytes());
+        progress();
     }
     if collected.builder.is_empty() {
         return Err(InputError::Empty { path: path.to_owned(), unparsed: collected.unparsed });
@@ -288,11 +320,8 @@ impl LineParser {
         if head.iter().any(looks_like_csv) {
             return Ok(LineParser::Csv(Box::default()));
         }
-        let path = path.to_owned();
-        if first.starts_with(&[0x1f, 0x8b]) {
-            return Err(InputError::Gzip { path });
-        }
-        Err(InputError::UnknownFormat { path, line: *line, text: excerpt(first) })
+        let (path, text) = (path.to_owned(), excerpt(first));
+        Err(InputError::UnknownFormat { path, line: *line, text })
     }
 
     fn parse(&mut self, line: &[u8], builder: &mut TraceBuilder) -> Result<Request, NotARequest> {

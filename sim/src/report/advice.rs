@@ -1,63 +1,17 @@
-//! Prints advised limits as tables and as JSON.
-//!
-//! The JSON is one object:
-//!
-//! | field | meaning |
-//! |---|---|
-//! | `requests`, `clients` | in the file: a client is a key |
-//! | `from`, `to` | times of the first and the last request, RFC 3339 in UTC |
-//! | `unparsed`, `unparsed_lines` | as in a replay |
-//! | `deny_clients` | the bound on the share of denied clients, as given |
-//! | `may_deny` | the number of clients that may be denied |
-//! | `families` | one object per window and kind of limit |
-//! | `buckets` | token buckets that deny as few, the slowest refill first |
-//!
-//! A family has `kind`, `window_us`, the `advised` limit, and its `curve`, from 1 to the smallest amount that denies none. The advised
-//! limit, points of a curve and buckets have `limit`, `amount` (per window), `clients_denied` (at least once) and `requests_denied`.
+//! Prints advised limits as tables.
 
 use std::io::{self, Write};
-use std::time::Duration;
-
-use lockage_core::Timestamp;
-use serde::Serialize;
 
 use super::grid::Grid;
-use super::{counted, grouped, headline_date, percent, span, table};
-use crate::advise::{Advice, Denies, Family, Share};
-use crate::dates;
-use crate::input::{Unparsed, UnparsedLine, printable, shorten};
-
-/// A report of advised limits.
-#[derive(Debug)]
-pub(crate) struct AdviceReport {
-    /// The name of the file.
-    pub(crate) name: String,
-    /// Its lines that are no requests.
-    pub(crate) unparsed: Unparsed,
-    /// The times of the first and of the last request.
-    pub(crate) span: (Timestamp, Timestamp),
-    /// The bound on the share of denied clients.
-    pub(crate) share: Share,
-    pub(crate) advice: Advice,
-}
+use super::words::{counted, duration, grouped, percent};
+use super::{AdviceReport, table};
+use crate::advise::{Denies, Share};
 
 impl AdviceReport {
-    /// Returns the source and number of requests, in words.
-    pub(crate) fn headline(&self) -> String {
-        let name = shorten(&printable(&self.name), 40);
-        let Advice { clients, requests, .. } = self.advice;
-        format!("{name}: {} of {}", counted(requests, "request"), counted(clients, "client"))
-    }
-
-    /// Returns the span of time, in words.
-    pub(crate) fn period(&self) -> String {
-        format!("{} to {} UTC", headline_date(self.span.0), headline_date(self.span.1))
-    }
-
     /// Writes the tables, at most `width` columns wide.
     pub(crate) fn write(&self, width: u16, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{}\n{}", self.headline(), self.period())?;
-        table::write_unparsed(&self.unparsed, out)?;
+        table::write_unparsed(self.source.unparsed(), out)?;
         for grid in self.grids() {
             writeln!(out, "{}", grid.to_text(width))?;
         }
@@ -80,7 +34,7 @@ impl AdviceReport {
         let mut last = None;
         for family in &self.advice.families {
             let is_new = last.replace(family.window) != Some(family.window);
-            let window = if is_new { words(family.window) } else { String::new() };
+            let window = if is_new { duration(family.window) } else { String::new() };
             grid.rows.push(self.row(window, &family.advised));
         }
         grid
@@ -97,7 +51,7 @@ impl AdviceReport {
         let mut last = None;
         for family in &self.advice.families {
             let is_new = last.replace(family.window) != Some(family.window);
-            let window = if is_new { words(family.window) } else { String::new() };
+            let window = if is_new { duration(family.window) } else { String::new() };
             let mut row = vec![window, family.kind.name().to_owned()];
             row.extend(shares.map(|share| grouped(family.smallest(share))));
             grid.rows.push(row);
@@ -124,77 +78,5 @@ impl AdviceReport {
             grouped(*requests),
             percent(*requests, self.advice.requests),
         ]
-    }
-
-    /// Writes one JSON object and a newline.
-    pub(crate) fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
-        let Advice { clients, requests, may_deny, families, buckets } = &self.advice;
-        let object = Object {
-            requests: *requests,
-            clients: *clients,
-            from: dates::to_calendar(self.span.0).to_string(),
-            to: dates::to_calendar(self.span.1).to_string(),
-            unparsed: self.unparsed.count,
-            unparsed_lines: &self.unparsed.samples,
-            deny_clients: self.share.to_string(),
-            may_deny: *may_deny,
-            families: families.iter().map(family_object).collect(),
-            buckets: buckets.iter().map(denies_object).collect(),
-        };
-        serde_json::to_writer_pretty(&mut *out, &object)?;
-        writeln!(out)
-    }
-}
-
-/// Returns a window in words.
-pub(super) fn words(window: Duration) -> String {
-    span(u64::try_from(window.as_micros()).unwrap_or(u64::MAX))
-}
-
-#[derive(Serialize)]
-struct Object<'a> {
-    requests: u64,
-    clients: u64,
-    from: String,
-    to: String,
-    unparsed: u64,
-    unparsed_lines: &'a [UnparsedLine],
-    deny_clients: String,
-    may_deny: u64,
-    families: Vec<FamilyObject>,
-    buckets: Vec<DeniesObject>,
-}
-
-#[derive(Serialize)]
-struct FamilyObject {
-    kind: &'static str,
-    window_us: u128,
-    advised: DeniesObject,
-    curve: Vec<DeniesObject>,
-}
-
-#[derive(Serialize)]
-struct DeniesObject {
-    limit: String,
-    amount: u64,
-    clients_denied: u64,
-    requests_denied: u64,
-}
-
-fn family_object(family: &Family) -> FamilyObject {
-    FamilyObject {
-        kind: family.kind.name(),
-        window_us: family.window.as_micros(),
-        advised: denies_object(&family.advised),
-        curve: family.curve.iter().map(denies_object).collect(),
-    }
-}
-
-fn denies_object(denies: &Denies) -> DeniesObject {
-    DeniesObject {
-        limit: denies.limit.to_string(),
-        amount: denies.amount,
-        clients_denied: denies.clients,
-        requests_denied: denies.requests,
     }
 }

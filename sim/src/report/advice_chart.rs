@@ -2,10 +2,10 @@
 
 use plotters::prelude::*;
 
-use super::advice::{AdviceReport, words};
 use super::axis::Axis;
-use super::panel;
 use super::svg::{Area, ChartError, FONT, Failure, LEFT, TEXT, WIDTH};
+use super::words::duration;
+use super::{AdviceReport, panel};
 use crate::advise::{Denies, Family, Kind};
 use crate::input::shorten;
 
@@ -69,7 +69,7 @@ fn draw_panel(
     all: u64,
     may_deny: Option<f64>,
 ) -> Result<(), Failure> {
-    let window = families.first().map_or(String::new(), |family| words(family.window));
+    let window = families.first().map_or(String::new(), |family| duration(family.window));
     let largest = families.iter().flat_map(|family| &family.curve).map(|at| at.amount).max();
     let (amounts, shares) = (Axis::amounts(largest.unwrap_or(1)), Axis::percents(all));
     let caption = format!("{what}, by the limit per {window}");

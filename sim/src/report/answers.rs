@@ -1,7 +1,8 @@
 //! Prints the answers beyond counts as tables.
 
 use super::grid::Grid;
-use super::{Limiter, Report, grouped, headline_date, key_name, ratio, span};
+use super::words::{grouped, headline_date, key_name, ratio, span};
+use super::{Limiter, Report};
 use crate::answers::{Burstiness, Fairness, Measured, Used};
 use crate::input::printable;
 

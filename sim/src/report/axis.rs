@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 
-use super::{grouped, span};
+use super::words::{grouped, span};
 
 /// A linear or a logarithmic axis, with its labels.
 #[derive(Clone)]

@@ -4,7 +4,8 @@ use plotters::prelude::*;
 
 use super::axis::Axis;
 use super::svg::{ADMITTED, Area, DENIED, Failure, LEFT, TEXT};
-use super::{Limiter, grouped, panel, ratio, span};
+use super::words::{grouped, ratio, span};
+use super::{Limiter, panel};
 use crate::answers::{Measured, Point, Used};
 use crate::input::{printable, shorten};
 

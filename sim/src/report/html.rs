@@ -2,10 +2,10 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::advice::AdviceReport;
 use super::grid::Grid;
 use super::svg::ChartError;
-use super::{Report, Source, advice_chart, counted, grouped, svg, table};
+use super::words::{counted, grouped};
+use super::{AdviceReport, Report, Source, advice_chart, svg, table};
 use crate::engine::EngineKind;
 use crate::input::{Unparsed, printable};
 
@@ -56,13 +56,8 @@ pub(crate) fn of_report(report: &Report, command: &str) -> Result<String, ChartE
         ("Waiting", format!("for at most {timeout:?}{jitter} (seed {seed})"))
     }));
     facts.push(("Command", command.to_owned()));
-    let nothing = Unparsed::default();
-    let unparsed = match &report.source {
-        Source::File { unparsed, .. } => unparsed,
-        Source::Traffic { .. } => &nothing,
-    };
     let chart = ("Over time, and against the envelope", svg::to_string(report)?);
-    Ok(page(&facts, unparsed, &table::grids(report, WIDTH), chart).into_string())
+    Ok(page(&facts, report.source.unparsed(), &table::grids(report, WIDTH), chart).into_string())
 }
 
 /// Returns advised limits as a page that names its `command`.
@@ -78,7 +73,7 @@ pub(crate) fn of_advice(report: &AdviceReport, command: &str) -> Result<String, 
         ("Command", command.to_owned()),
     ];
     let chart = ("What limits would have denied", advice_chart::to_string(report)?);
-    Ok(page(&facts, &report.unparsed, &report.grids(), chart).into_string())
+    Ok(page(&facts, report.source.unparsed(), &report.grids(), chart).into_string())
 }
 
 fn page(

@@ -1,37 +1,61 @@
 //! Reports of a replay: tables, timelines, charts, HTML and JSON.
 
-pub(crate) mod advice;
+#[cfg(feature = "cli")]
+mod advice;
+#[cfg(feature = "charts")]
 pub(crate) mod advice_chart;
+#[cfg(feature = "cli")]
 mod answers;
-mod answers_json;
+#[cfg(feature = "charts")]
 mod axis;
 mod bins;
+#[cfg(feature = "cli")]
 mod clocks;
+#[cfg(feature = "charts")]
 mod envelope_chart;
+#[cfg(feature = "cli")]
 mod grid;
+#[cfg(feature = "cli")]
 pub(crate) mod html;
 pub mod json;
+#[cfg(feature = "cli")]
 mod pairs;
+#[cfg(feature = "charts")]
 mod panel;
+#[cfg(feature = "charts")]
 mod state_chart;
+#[cfg(feature = "charts")]
 pub mod svg;
+#[cfg(feature = "cli")]
 pub mod table;
+#[cfg(any(feature = "cli", feature = "charts"))]
+// The charts alone use some of these two.
+#[cfg_attr(not(feature = "cli"), allow(dead_code))]
+mod ticks;
+#[cfg(feature = "cli")]
 pub mod timeline;
+#[cfg(any(feature = "cli", feature = "charts"))]
+#[cfg_attr(not(feature = "cli"), allow(dead_code))]
+mod words;
 
-use std::cmp::Ordering;
 use std::rc::Rc;
 
-use lockage_core::Timestamp;
+use lockage_core::{Limit, Timestamp};
 
+use crate::advise::{Advice, Share};
 use crate::answers::{Answers, Pair};
 use crate::clocks::{ByWay, Clocks};
-use crate::dates;
 use crate::engine::EngineKind;
-use crate::input::{Unparsed, printable, shorten};
+use crate::input::Unparsed;
 use crate::replay::{Outcome, Tally};
+use crate::scenario::Given;
 use crate::trace::Trace;
 use crate::waiting::{WaitTally, Waiting};
+use crate::worst::Worst;
+#[cfg(feature = "cli")]
 pub(crate) use grid::Grid;
+#[cfg(any(feature = "cli", feature = "charts"))]
+pub(crate) use words::{grouped, ratio, span};
 
 /// A report.
 #[derive(Debug)]
@@ -88,6 +112,45 @@ pub struct Limiter {
     pub clocks: Vec<ByWay>,
 }
 
+/// The worst traces of a limit.
+#[derive(Debug)]
+pub struct WorstReport {
+    /// The limit.
+    pub limit: Given<Limit>,
+    /// The seed of the search.
+    pub seed: u64,
+    /// How many traces were tried for each goal, about.
+    pub budget: u32,
+    /// The most admissions in one window; `None` if none is more than its rate.
+    pub most_admitted: Option<Worst>,
+    /// The largest denial of what fits; `None` if there is none.
+    pub falsely_denied: Option<Worst>,
+}
+
+/// Advised limits, and the requests that they are for.
+#[derive(Debug)]
+pub struct AdviceReport {
+    /// The source of the requests.
+    pub source: Source,
+    /// The times of the first and of the last request.
+    pub span: (Timestamp, Timestamp),
+    /// The bound on the share of denied clients.
+    pub share: Share,
+    /// The limits.
+    pub advice: Advice,
+}
+
+impl Source {
+    /// Returns the lines that are no requests; none of synthetic traffic.
+    pub fn unparsed(&self) -> &Unparsed {
+        static NONE: Unparsed = Unparsed { count: 0, samples: Vec::new() };
+        match self {
+            Source::File { unparsed, .. } => unparsed,
+            Source::Traffic { .. } => &NONE,
+        }
+    }
+}
+
 impl Report {
     /// Returns the times of the first and the last request.
     ///
@@ -104,140 +167,5 @@ impl Report {
         let first = &self.limiters.first()?.trace;
         let is_shared = self.limiters.iter().all(|limiter| Rc::ptr_eq(&limiter.trace, first));
         is_shared.then_some(first)
-    }
-
-    /// Returns the most requests of a limit.
-    fn most_requests(&self) -> u64 {
-        let counts = self.limiters.iter().map(|limiter| limiter.trace.requests().len());
-        counts.max().unwrap_or(0) as u64
-    }
-
-    /// Returns the source and size of the trace, in words.
-    fn headline(&self) -> String {
-        let source = match &self.source {
-            Source::File { name, .. } => shorten(&printable(name), 40),
-            Source::Traffic { shape, seed } => format!("{} (seed {seed})", printable(shape)),
-        };
-        let Some(trace) = self.shared_trace() else {
-            return format!("{source}: each limit with the requests that its answers led to");
-        };
-        let requests = counted(trace.requests().len() as u64, "request");
-        let keys = counted(trace.key_count() as u64, "key");
-        format!("{source}: {requests} of {keys}")
-    }
-
-    /// Returns the time of the trace, in words.
-    fn period(&self) -> String {
-        let (from, to) = self.span();
-        format!("{} to {} UTC", headline_date(from), headline_date(to))
-    }
-}
-
-/// Returns a number of things, in words.
-fn counted(count: u64, thing: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{} {thing}{plural}", grouped(count))
-}
-
-/// Returns an exact span in the largest unit in which it is short.
-pub(crate) fn span(micros: u64) -> String {
-    match micros {
-        0 => "0 s".to_owned(),
-        micros if micros >= 1_000_000 && !micros.is_multiple_of(1_000_000) => {
-            let fraction = format!("{:06}", micros % 1_000_000);
-            format!("{}.{} s", micros / 1_000_000, fraction.trim_end_matches('0'))
-        }
-        micros => bins::in_words(micros),
-    }
-}
-
-/// Returns a start time, as exact as it matters.
-fn headline_date(time: Timestamp) -> String {
-    let whole_second = time.as_micros().is_multiple_of(1_000_000);
-    let format = if whole_second { "%Y-%m-%d %H:%M:%S" } else { "%Y-%m-%d %H:%M:%S.%6f" };
-    dates::to_calendar(time).strftime(format).to_string()
-}
-
-/// Returns a number with separated thousands.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// Returns a share as a percentage that shows 0 % or 100 % only if exact.
-fn percent(part: u64, whole: u64) -> String {
-    let share = part as f64 * 100.0 / whole as f64;
-    match share {
-        share if part > 0 && share < 0.1 => "<0.1%".to_owned(),
-        share if part < whole && share > 99.9 => ">99.9%".to_owned(),
-        share => format!("{share:.1}%"),
-    }
-}
-
-/// Returns the used part of what is allowed, as a percentage that shows 100 % only if exact.
-pub(crate) fn ratio(had: u64, allowed: u64) -> String {
-    let percent = had as f64 * 100.0 / allowed as f64;
-    match had.cmp(&allowed) {
-        Ordering::Less => format!("{:.1}%", percent.min(99.9)),
-        Ordering::Equal => "100%".to_owned(),
-        Ordering::Greater if percent > 1000.0 => format!("{percent:.0}%"),
-        Ordering::Greater => format!("{:.1}%", percent.max(100.1)),
-    }
-}
-
-/// Returns a key's name as a table shows it.
-fn key_name(name: &str, longest: usize) -> String {
-    shorten(&printable(name), longest)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_grouped_by_thousands() {
-        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
-            assert_eq!(grouped(number), text);
-        }
-    }
-
-    #[test]
-    fn all_that_is_allowed_is_neither_less_nor_more() {
-        for (had, text) in
-            [(9_999, "99.9%"), (10_000, "100%"), (10_001, "100.1%"), (19_000, "190.0%")]
-        {
-            assert_eq!(ratio(had, 10_000), text);
-        }
-    }
-
-    #[test]
-    fn spans_are_exact_and_short() {
-        for (micros, text) in [
-            (0, "0 s"),
-            (1, "1 us"),
-            (1500, "1500 us"),
-            (60_000_000, "1 min"),
-            (60_000_001, "60.000001 s"),
-            (90_500_000, "90.5 s"),
-            (7_200_000_000, "2 h"),
-        ] {
-            assert_eq!(span(micros), text);
-        }
-    }
-
-    #[test]
-    fn a_share_is_rounded_but_never_to_all_or_nothing() {
-        assert_eq!(percent(0, 10), "0.0%");
-        assert_eq!(percent(1, 100_000), "<0.1%");
-        assert_eq!(percent(1, 3), "33.3%");
-        assert_eq!(percent(99_999, 100_000), ">99.9%");
-        assert_eq!(percent(10, 10), "100.0%");
     }
 }

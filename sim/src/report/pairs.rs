@@ -1,10 +1,9 @@
-//! Prints pairs of compared limits as tables and as JSON.
+//! Prints pairs of compared limits as tables.
 
-use serde::Serialize;
-
+use super::Report;
 use super::grid::Grid;
-use super::{Report, counted, grouped, key_name};
-use crate::answers::{KeyPair, Pair};
+use super::words::{counted, grouped, key_name};
+use crate::answers::Pair;
 use crate::input::printable;
 
 /// Returns the tables of pairs and of the keys that differ most; empty without a comparison.
@@ -47,47 +46,4 @@ fn keys(report: &Report, width: usize) -> Grid {
 
 fn names(report: &Report, pair: &Pair) -> [String; 2] {
     [pair.first, pair.second].map(|i| printable(&report.limiters[i].spec).into_owned())
-}
-
-#[derive(Serialize)]
-pub(super) struct PairObject<'a> {
-    first: &'a str,
-    second: &'a str,
-    both: u64,
-    only_first: u64,
-    only_second: u64,
-    neither: u64,
-    keys_differing: u64,
-    keys: Vec<KeyObject<'a>>,
-}
-
-#[derive(Serialize)]
-struct KeyObject<'a> {
-    key: &'a str,
-    requests: u64,
-    only_first: u64,
-    only_second: u64,
-}
-
-/// Returns the pairs for the JSON.
-pub(super) fn objects(report: &Report) -> Vec<PairObject<'_>> {
-    report.pairs.iter().map(|pair| object(report, pair)).collect()
-}
-
-fn object<'a>(report: &'a Report, pair: &Pair) -> PairObject<'a> {
-    let limiter = |i: usize| &report.limiters[i];
-    let key = |&KeyPair { key, requests, only_first, only_second }: &KeyPair| {
-        let key = limiter(pair.first).trace.key(key);
-        KeyObject { key, requests, only_first, only_second }
-    };
-    PairObject {
-        first: &limiter(pair.first).spec,
-        second: &limiter(pair.second).spec,
-        both: pair.both,
-        only_first: pair.only_first,
-        only_second: pair.only_second,
-        neither: pair.neither,
-        keys_differing: pair.keys_differing,
-        keys: pair.keys.iter().map(key).collect(),
-    }
 }

@@ -2,12 +2,13 @@
 
 use plotters::prelude::*;
 
+use super::Limiter;
 use super::axis::Axis;
 use super::bins::Bins;
 use super::svg::{
     ADMITTED, Area, DESCRIPTION, FONT, Failure, GRID, LEFT, RIGHT, TEXT, WIDTH, whole,
 };
-use super::{Limiter, key_name};
+use super::words::key_name;
 use crate::answers::State;
 
 /// The height of a panel.

@@ -6,7 +6,8 @@ use thiserror::Error;
 
 use super::axis::Axis;
 use super::bins::{Bin, Bins};
-use super::{Limiter, Report, envelope_chart, grouped, percent, state_chart};
+use super::words::{grouped, percent};
+use super::{Limiter, Report, envelope_chart, state_chart};
 use crate::input::{printable, shorten};
 
 // Blue and orange: told apart with every common kind of colour blindness, and in grey.

@@ -6,7 +6,8 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 
 use super::grid::Grid;
-use super::{Report, Source, answers, clocks, counted, grouped, key_name, pairs, percent};
+use super::words::{counted, grouped, key_name, percent};
+use super::{Report, Source, answers, clocks, pairs};
 use crate::engine::EngineKind;
 use crate::input::{Unparsed, printable};
 

@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 
+use super::Report;
 use super::bins::{Bin, Bins};
-use super::{Report, grouped};
+use super::words::grouped;
 use crate::input::printable;
 
 // Drawn here, since the chart libraries for terminals that were looked at (textplots, ratatui)

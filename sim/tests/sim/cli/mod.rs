@@ -2,6 +2,7 @@
 
 mod advise;
 mod answers;
+mod ask;
 mod compare;
 mod html;
 mod input;

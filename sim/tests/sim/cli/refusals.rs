@@ -129,7 +129,7 @@ fn files_that_cannot_be_replayed_are_failures_that_say_why() {
             "line 1: \"Dear log\" is neither",
         ),
         (path("columns.csv", b"timestamp,user\n5,alice\n"), "auto", "no column named key"),
-        (path("old.log.gz", b"\x1f\x8b\x08\x00\x00\x00"), "auto", "zcat"),
+        (path("old.log.gz", b"\x1f\x8b\x08\x00\x00\x00"), "auto", "cannot read"),
     ] {
         let error =
             refused(&["replay", &file, "--format", format, "--limit", "fixed-window 1/s"], 1);

@@ -1,9 +1,11 @@
 //! Engines, which decide alike: the shipped scripts on a simulated server, the Rust machines, or the in-process store.
 
+#[cfg(feature = "lua")]
+mod lua;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use clap::ValueEnum;
 use lockage::limiter::bounded_at;
 use lockage_core::{
     Acquire, Command, CostError, Decision, Limit, ManualClock, Record, RecordError, Timestamp,
@@ -11,7 +13,10 @@ use lockage_core::{
 use lockage_memory::MemoryStore;
 use thiserror::Error;
 
-use crate::store::{SimError, SimStore};
+#[cfg(feature = "lua")]
+use crate::store::SimError;
+#[cfg(feature = "lua")]
+pub use lua::LuaEngine;
 
 /// Below this many keys nothing is swept.
 const SWEEP_FLOOR: usize = 1024;
@@ -61,6 +66,7 @@ pub enum EngineError {
     #[error(transparent)]
     Cost(#[from] CostError),
     /// The simulated store refused.
+    #[cfg(feature = "lua")]
     #[error(transparent)]
     Store(#[from] SimError),
     /// The key holds another record.
@@ -77,10 +83,11 @@ pub enum EngineError {
 }
 
 /// Names an engine on the command line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum EngineKind {
     /// The shipped Lua scripts, on the simulated server.
-    #[default]
+    #[cfg(feature = "lua")]
     Lua,
     /// The Rust machines.
     Model,
@@ -92,6 +99,7 @@ impl EngineKind {
     /// Returns its name on the command line and in JSON.
     pub fn name(self) -> &'static str {
         match self {
+            #[cfg(feature = "lua")]
             EngineKind::Lua => "lua",
             EngineKind::Model => "model",
             EngineKind::Memory => "memory",
@@ -101,60 +109,13 @@ impl EngineKind {
     /// Creates an engine of this kind.
     ///
     /// # Errors
-    /// [`EngineError::Store`] if Lua cannot get memory.
+    /// If Lua cannot get memory.
     pub fn build(self) -> Result<Box<dyn Engine>, EngineError> {
         Ok(match self {
+            #[cfg(feature = "lua")]
             EngineKind::Lua => Box::new(LuaEngine::new()?),
             EngineKind::Model => Box::new(ModelEngine::default()),
             EngineKind::Memory => Box::new(MemoryEngine::default()),
-        })
-    }
-}
-
-/// The shipped scripts on a [`SimStore`], whose clock is set to the time of each request.
-#[derive(Debug)]
-pub struct LuaEngine {
-    store: SimStore,
-    scripts: u64,
-    /// The bytes of the largest record of each key.
-    records: HashMap<String, u64>,
-}
-
-impl LuaEngine {
-    /// Creates an engine on an empty store.
-    ///
-    /// # Errors
-    /// [`SimError::Lua`] if Lua cannot get memory.
-    pub fn new() -> Result<LuaEngine, SimError> {
-        Ok(LuaEngine { store: SimStore::new()?, scripts: 0, records: HashMap::new() })
-    }
-}
-
-impl Engine for LuaEngine {
-    fn acquire(
-        &mut self,
-        key: &str,
-        request: &Acquire,
-        now: Timestamp,
-    ) -> Result<Decision, EngineError> {
-        self.store.set_now(now);
-        let decision = self.store.run(key, request)?;
-        self.scripts += 1;
-        let bytes = self.store.record_bytes(key);
-        match self.records.get_mut(key) {
-            Some(largest) => *largest = bytes.max(*largest),
-            None => drop(self.records.insert(key.to_owned(), bytes)),
-        }
-        Ok(decision)
-    }
-
-    fn store_use(&self) -> Option<StoreUse> {
-        let total: u64 = self.records.values().sum();
-        Some(StoreUse {
-            scripts: self.scripts,
-            commands: self.store.commands_run(),
-            largest_record: self.records.values().copied().max().unwrap_or(0),
-            mean_record: total as f64 / self.records.len().max(1) as f64,
         })
     }
 }
@@ -218,7 +179,7 @@ impl Engine for MemoryEngine {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "lua"))]
 mod tests {
     use std::time::Duration;
 

@@ -23,6 +23,7 @@
 //! | `never` | those of `denied` whose cost is above the limit's capacity |
 //! | `keys_denied` | keys that were denied at least once |
 //! | `worst` | the keys that were denied most, at most `--top`: `key`, `requests`, `denied` |
+//! | `timeline` | requests in adjacent bins of `bin_us` from `from` on, by their arrival: `admitted`, `denied` |
 //! | `waits` | with waiting callers: their waits |
 //! | `clocks` | with callers' clocks: one object per way to decide |
 //! | `envelope` | what it admitted in spans of all lengths; null if nothing |
@@ -88,33 +89,48 @@
 //! | `store.scripts`, `commands` | script runs, one per decision, and the commands that they ran |
 //! | `store.mean_record_bytes`, `largest_record_bytes` | of the largest record of each key, without the key's name and what a server adds |
 
+mod advice;
+mod answers;
+mod clocks;
+mod pairs;
+mod worst;
+
 use std::io::{self, Write};
 use std::time::Duration;
 
+use lockage_core::Timestamp;
 use serde::Serialize;
 
-use super::answers_json::{
-    self, BurstinessObject, EnvelopeObject, FairnessObject, LogObject, StateObject, StoreObject,
-};
-use super::clocks::{self, ClocksObject, WayObject};
-use super::pairs::{self, PairObject};
+use super::bins::Bins;
 use super::{Limiter, Report, Source};
 use crate::dates;
-use crate::input::{Unparsed, UnparsedLine};
+use crate::input::UnparsedLine;
 use crate::trace::Trace;
 use crate::waiting::{WaitTally, WaitTimes};
+use answers::{
+    BurstinessObject, EnvelopeObject, FairnessObject, LogObject, StateObject, StoreObject,
+};
+use clocks::{ClocksObject, WayObject};
+use pairs::PairObject;
+
+pub use advice::write_advice;
+pub use worst::write_worst;
+
+/// The most bins of a timeline.
+const BINS: usize = 120;
 
 /// Writes the report as one JSON object and a newline.
 ///
 /// # Errors
 /// The error of `out`.
 pub fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    let nothing = Unparsed::default();
-    let (unparsed, traffic, seed) = match &report.source {
-        Source::File { unparsed, .. } => (unparsed, None, None),
-        Source::Traffic { shape, seed } => (&nothing, Some(shape.as_str()), Some(*seed)),
+    let unparsed = report.source.unparsed();
+    let (traffic, seed) = match &report.source {
+        Source::File { .. } => (None, None),
+        Source::Traffic { shape, seed } => (Some(shape.as_str()), Some(*seed)),
     };
     let (from, to) = report.span();
+    let bins = Bins::covering((from, to), BINS);
     let trace = report.shared_trace();
     let object = Object {
         requests: trace.map(|trace| trace.requests().len()),
@@ -136,7 +152,7 @@ pub fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         limiters: report
             .limiters
             .iter()
-            .map(|limiter| limiter_object(limiter, trace.is_some()))
+            .map(|limiter| limiter_object(limiter, &bins, trace.is_some()))
             .collect(),
         pairs: pairs::objects(report),
     };
@@ -188,6 +204,7 @@ struct LimiterObject<'a> {
     never: u64,
     keys_denied: u64,
     worst: Vec<KeyObject<'a>>,
+    timeline: TimelineObject,
     #[serde(skip_serializing_if = "Option::is_none")]
     waits: Option<WaitsObject>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -209,6 +226,14 @@ struct KeyObject<'a> {
 }
 
 #[derive(Serialize)]
+struct TimelineObject {
+    from: String,
+    bin_us: u64,
+    admitted: Vec<u64>,
+    denied: Vec<u64>,
+}
+
+#[derive(Serialize)]
 struct WaitsObject {
     at_once: u64,
     after_waiting: u64,
@@ -222,7 +247,7 @@ struct WaitsObject {
     repeats_in_10ms: u64,
 }
 
-fn limiter_object(limiter: &Limiter, is_shared: bool) -> LimiterObject<'_> {
+fn limiter_object<'a>(limiter: &'a Limiter, bins: &Bins, is_shared: bool) -> LimiterObject<'a> {
     let (tally, trace) = (&limiter.tally, &limiter.trace);
     let worst = tally.worst.iter().map(|key| KeyObject {
         key: trace.key(key.key),
@@ -238,14 +263,26 @@ fn limiter_object(limiter: &Limiter, is_shared: bool) -> LimiterObject<'_> {
         never: tally.never,
         keys_denied: tally.keys_denied,
         worst: worst.collect(),
+        timeline: timeline(limiter, bins),
         waits: limiter.waits.as_ref().map(waits_object),
         clocks: clocks::way_objects(limiter),
-        envelope: answers_json::envelope(limiter),
-        state: answers_json::state(limiter),
-        against_log: answers_json::against_log(limiter),
-        burstiness: answers_json::burstiness(limiter),
-        fairness: answers_json::fairness(limiter),
-        store: answers_json::store(limiter),
+        envelope: answers::envelope(limiter),
+        state: answers::state(limiter),
+        against_log: answers::against_log(limiter),
+        burstiness: answers::burstiness(limiter),
+        fairness: answers::fairness(limiter),
+        store: answers::store(limiter),
+    }
+}
+
+fn timeline(limiter: &Limiter, bins: &Bins) -> TimelineObject {
+    let start = Timestamp::from_micros(bins.start).expect("no bin begins after its first request");
+    let filled = bins.fill(&limiter.trace, &limiter.outcomes);
+    TimelineObject {
+        from: dates::to_calendar(start).to_string(),
+        bin_us: bins.width,
+        admitted: filled.iter().map(|bin| bin.admitted).collect(),
+        denied: filled.iter().map(|bin| bin.denied).collect(),
     }
 }
 

@@ -1,12 +1,12 @@
-//! The answers beyond counts as JSON. [`super::json`] describes the fields.
+//! The answers beyond counts as JSON. [`super`] describes the fields.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::Limiter;
 use crate::answers::{AgainstLog, Burstiness, Dispersion, Fairness, Point, State, Used};
 use crate::dates;
+use crate::report::Limiter;
 
 #[derive(Serialize)]
 pub(super) struct EnvelopeObject<'a> {

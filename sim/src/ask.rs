@@ -1,0 +1,296 @@
+//! Answers questions in JSON, with the objects that the command line prints with `--json`.
+//!
+//! | field of a question | meaning |
+//! |---|---|
+//! | `verb` | `replay` (also `explore`), `compare`, `worst`, `advise`, or `form`: a scenario in TOML as JSON |
+//! | `toml` | a scenario, as the text of its file |
+//! | `log` | the requests of this file in place of traffic: `id`, which a later question about the same file repeats, `name`, `format` and `by` |
+//! | `top` | as of the command line (5) |
+//! | `limit`, `seed` (1), `budget` (20,000) | of `worst` |
+//! | `deny_clients` (1%), `windows` | of `advise` |
+//!
+//! Without an answer there is an object `error`: its `message`, the `field` of the question that is wrong, and in a wrong `toml` the
+//! `span`, a range of bytes. The Rust machines decide.
+
+use std::error::Error;
+use std::io::{BufReader, Read};
+use std::ops::Range;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use lockage_core::{Limit, parse_duration};
+use serde::{Deserialize, Serialize};
+use toml::Value;
+
+use crate::advise::{Share, check_windows, fitting_windows, work};
+use crate::engine::EngineKind;
+use crate::input::{By, Format, Unparsed, read_from};
+use crate::report::json::{write, write_advice, write_worst};
+use crate::report::{Report, Source};
+use crate::scenario::{File, Given, Requests, Scenario};
+use crate::study::{Decider, Study, worst_of};
+use crate::trace::Trace;
+
+/// The world of a question.
+pub trait Outside {
+    /// Opens the file of this id.
+    fn open(&mut self, id: u64) -> Box<dyn Read + '_>;
+
+    /// Hears of the work that is done so far, and of all of it.
+    fn progress(&mut self, done: u64, all: u64);
+}
+
+/// Answers questions, and keeps the requests of the last file for the next one.
+#[derive(Debug, Default)]
+pub struct Asked {
+    kept: Option<(Log, Rc<Trace>, Unparsed)>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Verb {
+    #[serde(alias = "explore")]
+    Replay,
+    Compare,
+    Worst,
+    Advise,
+    Form,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Question {
+    verb: Verb,
+    #[serde(default)]
+    toml: String,
+    log: Option<Log>,
+    #[serde(default = "five")]
+    top: usize,
+    #[serde(default)]
+    limit: String,
+    #[serde(default = "one")]
+    seed: u64,
+    #[serde(default = "budget")]
+    budget: u32,
+    #[serde(default = "one_percent")]
+    deny_clients: String,
+    #[serde(default)]
+    windows: Vec<String>,
+}
+
+fn five() -> usize {
+    5
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn budget() -> u32 {
+    20_000
+}
+
+fn one_percent() -> String {
+    "1%".to_owned()
+}
+
+/// A file, and how it is read.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Log {
+    id: u64,
+    name: String,
+    #[serde(default)]
+    format: Format,
+    #[serde(default)]
+    by: By,
+}
+
+/// No answer.
+#[derive(Default, Serialize)]
+struct Failure {
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    span: Option<Range<usize>>,
+}
+
+impl Failure {
+    fn at(field: &'static str, error: &dyn Error) -> Failure {
+        Failure { message: error.to_string(), field: Some(field), span: None }
+    }
+}
+
+impl<E: Error> From<E> for Failure {
+    /// With all causes, as the command line prints them.
+    fn from(error: E) -> Failure {
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            message += &format!(": {error}");
+            cause = error.source();
+        }
+        Failure { message, field: None, span: None }
+    }
+}
+
+impl Asked {
+    /// Answers a question: one JSON object and a newline.
+    pub fn ask(&mut self, question: &str, outside: &mut (dyn Outside + Send)) -> Vec<u8> {
+        self.answer(question, outside).unwrap_or_else(|failure| {
+            #[derive(Serialize)]
+            struct Object {
+                error: Failure,
+            }
+            let mut answer = serde_json::to_vec(&Object { error: failure })
+                .expect("a text, a field and a range are JSON");
+            answer.push(b'\n');
+            answer
+        })
+    }
+
+    fn answer(
+        &mut self,
+        question: &str,
+        outside: &mut (dyn Outside + Send),
+    ) -> Result<Vec<u8>, Failure> {
+        let question: Question = serde_json::from_str(question)?;
+        let mut answer = Vec::new();
+        match question.verb {
+            Verb::Replay | Verb::Compare => {
+                write(&self.decide(question, outside)?, &mut answer)?;
+            }
+            Verb::Worst => {
+                let limit = question.limit.parse();
+                let limit: Given<Limit> = limit.map_err(|error| Failure::at("limit", &error))?;
+                let report = worst_of(limit, EngineKind::Model, question.seed, question.budget)?;
+                write_worst(&report, &mut answer)?;
+            }
+            Verb::Advise => self.advise(question, outside, &mut answer)?,
+            Verb::Form => {
+                scenario_of(&question.toml, Requests::Traffic)?;
+                let table = toml::from_str(&question.toml).map_err(|error| wrong_toml(&error))?;
+                serde_json::to_writer(&mut answer, &without_dates(Value::Table(table)))?;
+            }
+        }
+        Ok(answer)
+    }
+
+    fn decide(
+        &mut self,
+        question: Question,
+        outside: &mut (dyn Outside + Send),
+    ) -> Result<Report, Failure> {
+        let (verb, top) = (question.verb, question.top);
+        let (study, limits) = self.study(question, outside)?;
+        let all = study.trace.requests().len() as u64 * limits.len() as u64;
+        let mut done = 0;
+        let progress = || {
+            done += 1;
+            tell(outside, done, all);
+        };
+        let decider = Decider { engine: EngineKind::Model, top };
+        Ok(match verb {
+            Verb::Compare => study.compare(&limits, decider, progress)?,
+            _ => study.replay(&limits, decider, progress)?,
+        })
+    }
+
+    fn advise(
+        &mut self,
+        question: Question,
+        outside: &mut (dyn Outside + Send),
+        answer: &mut Vec<u8>,
+    ) -> Result<(), Failure> {
+        let share: Result<Share, _> = question.deny_clients.parse();
+        let share = share.map_err(|error| Failure::at("deny_clients", &error))?;
+        let windows = question.windows.iter().map(|window| parse_duration(window));
+        let windows: Result<Vec<Duration>, _> = windows.collect();
+        let mut windows = windows.map_err(|error| Failure::at("windows", &error))?;
+        check_windows(&windows).map_err(|error| Failure::at("windows", &error))?;
+        let (study, _) = self.study(question, outside)?;
+        if windows.is_empty() {
+            windows = fitting_windows(&study.trace);
+        }
+        windows.sort_unstable();
+        windows.dedup();
+        let all = work(&study.trace, windows.len());
+        let mut done = 0;
+        let report = study.advise(&windows, share, || {
+            done += 1;
+            tell(outside, done, all);
+        })?;
+        write_advice(&report, answer)?;
+        Ok(())
+    }
+
+    /// Returns the requests and the limits of a question.
+    fn study(
+        &mut self,
+        question: Question,
+        outside: &mut (dyn Outside + Send),
+    ) -> Result<(Study, Vec<Given<Limit>>), Failure> {
+        let requests = match question.log {
+            Some(_) => Requests::Elsewhere,
+            None => Requests::Traffic,
+        };
+        let scenario = scenario_of(&question.toml, requests)?;
+        let Some(log) = question.log else {
+            return Ok(Study::of(scenario)?);
+        };
+        let Scenario { limits, waiting, clocks, .. } = scenario;
+        let (trace, unparsed) = self.read(&log, outside)?;
+        let source = Source::File { name: log.name, unparsed };
+        Ok((Study { trace, source, plans: Vec::new(), waiting, clocks }, limits))
+    }
+
+    fn read(
+        &mut self,
+        log: &Log,
+        outside: &mut (dyn Outside + Send),
+    ) -> Result<(Rc<Trace>, Unparsed), Failure> {
+        if let Some((_, trace, unparsed)) = self.kept.as_ref().filter(|(kept, ..)| kept == log) {
+            return Ok((Rc::clone(trace), unparsed.clone()));
+        }
+        // The requests of one large file have room, and not those of two.
+        self.kept = None;
+        let source = BufReader::with_capacity(1 << 18, outside.open(log.id));
+        let input = read_from(source, Path::new(&log.name), log.format, log.by, |_| ())?;
+        let (trace, unparsed) = (Rc::new(input.trace), input.unparsed);
+        self.kept = Some((log.clone(), Rc::clone(&trace), unparsed.clone()));
+        Ok((trace, unparsed))
+    }
+}
+
+/// A call out of a page costs more than a decision.
+fn tell(outside: &mut (dyn Outside + Send), done: u64, all: u64) {
+    if done.is_multiple_of(4096) {
+        outside.progress(done, all);
+    }
+}
+
+fn scenario_of(text: &str, requests: Requests) -> Result<Scenario, Failure> {
+    let file: File = toml::from_str(text).map_err(|error| wrong_toml(&error))?;
+    file.scenario(requests)
+        .map_err(|wrong| Failure { message: wrong.to_owned(), ..Failure::default() })
+}
+
+fn wrong_toml(error: &toml::de::Error) -> Failure {
+    let (message, field) = (error.message().to_owned(), Some("toml"));
+    Failure { message, field, span: error.span() }
+}
+
+/// Returns a value with dates as texts, which JSON has no other form for.
+fn without_dates(value: Value) -> Value {
+    match value {
+        Value::Datetime(date) => Value::String(date.to_string()),
+        Value::Array(values) => Value::Array(values.into_iter().map(without_dates).collect()),
+        Value::Table(table) => {
+            let fields = table.into_iter().map(|(name, value)| (name, without_dates(value)));
+            Value::Table(fields.collect())
+        }
+        value => value,
+    }
+}
