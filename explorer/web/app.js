@@ -1,0 +1,215 @@
+// The page: it keeps a state, shows it, and asks about it while it is typed.
+
+import { byId, h } from './dom.js';
+import { Explorer } from './explorer.js';
+import { mark, read, show } from './form.js';
+import * as parts from './parts.js';
+import { PRESETS } from './presets.js';
+import * as results from './results.js';
+import { VIEWS, fromForm, fromHash, limitsFile, question, state as stateOf, toHash, toToml, traffic, wrongField } from './state.js';
+import { counted, percent } from './words.js';
+
+/** @typedef {import('./state.js').State} State */
+
+/** So long after the last letter it is asked, in milliseconds. */
+const PAUSE = 60;
+
+let state = fromHash(location.hash) ?? PRESETS[0].state;
+/** @type {File | null} */
+let file = null;
+let fileNumber = 0;
+/** The last answer, to draw it anew in another width. @type {any} */
+let answer = null;
+let asking = 0;
+
+const explorer = new Explorer(parts, (progress) => {
+  byId('progress').hidden = !progress;
+  if (!progress) return;
+  byId('doing').textContent = `${progress.what === 'reading' ? `Reading ${file?.name}` : 'Deciding'}, ${percent(progress.done, progress.all)}`;
+  byId('bar').setAttribute('value', String(progress.done / progress.all));
+});
+
+/** @param {State} next @param {{isTyped?: boolean, isOld?: boolean}} [how] */
+function go(next, { isTyped = false, isOld = false } = {}) {
+  state = next;
+  if (!isTyped) show(state);
+  frame();
+  const url = `#${toHash(state)}`;
+  if (!isOld) history[isTyped ? 'replaceState' : 'pushState'](null, '', url);
+  clearTimeout(asking);
+  asking = window.setTimeout(ask, isTyped ? PAUSE : 0);
+}
+
+/** Shows all that is not a field: it changes while somebody types. */
+function frame() {
+  for (const view of VIEWS) {
+    const tab = byId(`view-${view}`);
+    tab.setAttribute('aria-selected', String(view === state.view));
+    tab.tabIndex = view === state.view ? 0 : -1;
+  }
+  byId('shown').setAttribute('aria-labelledby', `view-${state.view}`);
+  const preset = PRESETS.find(({ id }) => id === state.preset);
+  for (const button of document.querySelectorAll('#presets button')) {
+    button.setAttribute('aria-pressed', String(button.id === `preset-${preset?.id}`));
+  }
+  byId('preset').hidden = !preset;
+  byId('question').textContent = preset?.question ?? '';
+  const text = byId('answer').querySelector('p');
+  if (text && text.textContent !== preset?.answer) {
+    text.textContent = preset?.answer ?? '';
+    byId('answer').removeAttribute('open');
+  }
+  const limits = limitsFile(state);
+  byId('limits-file').textContent = limits;
+  link('save-file', limits);
+  link('save-scenario', state.toml ?? toToml({ ...state, log: null }).text);
+  byId('file-name').textContent = file ? `${file.name}, ${counted(file.size, 'byte')}` : '';
+  byId('link').setAttribute('href', `#${toHash(state)}`);
+}
+
+/** @param {string} id @param {string} text to be saved as a file */
+function link(id, text) {
+  const anchor = /** @type {HTMLAnchorElement} */ (byId(id));
+  if (anchor.href.startsWith('blob:')) URL.revokeObjectURL(anchor.href);
+  anchor.href = URL.createObjectURL(new Blob([text], { type: 'application/toml' }));
+}
+
+function ask() {
+  const asked = state;
+  const put = question(asked, file ? fileNumber : null);
+  if (!put) {
+    mark(null, '');
+    answer = null;
+    byId('shown').replaceChildren(h('p', { class: 'headline' },
+      asked.log?.name ? `Drop ${asked.log.name} here again to see this: a link does not carry a file.` : 'Drop an access log here, or choose one.'));
+    return;
+  }
+  explorer.ask(put, asked.log ? file : null, (answered) => {
+    if (answered.error) return wrong(asked, answered.error);
+    mark(null, '');
+    byId('failure').textContent = '';
+    answer = { of: asked, answered };
+    draw(true);
+  });
+}
+
+/** @param {State} asked @param {import('./state.js').Wrong} error */
+function wrong(asked, error) {
+  const told = mark(error, wrongField(asked, error));
+  byId('failure').textContent = told ? '' : error.message;
+  byId('said').textContent = told;
+  byId('shown').classList.add('old');
+}
+
+/** @param {boolean} isNew whether it is said too */
+function draw(isNew) {
+  if (!answer) return;
+  const { of, answered } = answer;
+  const width = Math.max(260, Math.min(byId('shown').clientWidth - 34, 760));
+  const shown = of.view === 'advise'
+    ? results.advise(answered, width, (limit) => go({ ...state, view: 'replay', limits: [limit, ...state.limits.slice(1)], toml: null }))
+    : results[/** @type {'replay' | 'change' | 'worst'} */ (of.view)](answered, width);
+  byId('shown').classList.remove('old');
+  byId('shown').replaceChildren(...shown.parts.filter((part) => part instanceof HTMLElement));
+  if (isNew) byId('said').textContent = shown.said;
+}
+
+/** Turns the form into TOML, or back. @param {'form' | 'toml' | 'log'} source */
+function turn(source) {
+  if (source === 'log') return go({ ...state, toml: null, log: { name: file?.name ?? '', format: '', by: '' }, preset: '' });
+  if (source === 'toml') return go({ ...state, toml: toToml({ ...state, log: null }).text, log: null });
+  if (state.toml === null) return go({ ...state, log: null });
+  const before = state;
+  explorer.ask({ verb: 'form', toml: state.toml }, null, (form) => {
+    // A text with an error in it stays a text.
+    if (!form.error) return go(fromForm({ ...before, log: null }, form));
+    show(before);
+    wrong(before, form.error);
+  });
+}
+
+/** @param {File} dropped */
+function take(dropped) {
+  file = dropped;
+  fileNumber += 1;
+  go({ ...state, view: state.view === 'worst' ? 'replay' : state.view, toml: null, preset: '', log: { format: '', by: '', ...state.log, name: dropped.name } });
+}
+
+byId('presets').replaceChildren(...PRESETS.map((preset) =>
+  h('button', { type: 'button', id: `preset-${preset.id}`, 'aria-pressed': 'false', click: () => go(preset.state) }, preset.name)));
+
+const form = byId('form');
+form.addEventListener('submit', (event) => event.preventDefault());
+form.addEventListener('input', (event) => {
+  const target = /** @type {HTMLInputElement} */ (event.target);
+  if (target.type === 'file' || target.name === 'source') return;
+  go(read(state), { isTyped: target.type !== 'checkbox' && target.tagName !== 'SELECT' });
+});
+form.addEventListener('change', (event) => {
+  const target = /** @type {HTMLInputElement} */ (event.target);
+  if (target.name === 'source') turn(/** @type {'form' | 'toml' | 'log'} */ (target.value));
+  if (target.type === 'file' && target.files?.[0]) take(target.files[0]);
+});
+form.addEventListener('click', (event) => {
+  const target = /** @type {HTMLElement} */ (event.target);
+  const { dropLimit, dropTraffic } = target.dataset;
+  if (dropLimit !== undefined) {
+    go({ ...state, limits: state.limits.filter((_, i) => i !== Number(dropLimit)), names: [] });
+    byId('limits[0]').focus();
+  }
+  if (dropTraffic !== undefined) {
+    go({ ...state, traffic: state.traffic.filter((_, i) => i !== Number(dropTraffic)) });
+    byId('traffic[0].shape').focus();
+  }
+});
+byId('add-limit').addEventListener('click', () => {
+  go({ ...state, limits: [...state.limits, 'token-bucket 100/min burst 20'] });
+  byId(`limits[${state.limits.length - 1}]`).focus();
+});
+byId('add-traffic').addEventListener('click', () => {
+  go({ ...state, traffic: [...state.traffic, traffic('poisson 5/s')] });
+  byId(`traffic[${state.traffic.length - 1}].shape`).focus();
+});
+byId('cancel').addEventListener('click', () => {
+  explorer.cancel();
+  byId('said').textContent = 'Cancelled.';
+});
+byId('copy-file').addEventListener('click', async () => {
+  try {
+    await navigator.clipboard.writeText(limitsFile(state));
+    byId('said').textContent = 'Copied.';
+  } catch {
+    getSelection()?.selectAllChildren(byId('limits-file'));
+  }
+});
+
+for (const view of VIEWS) {
+  const tab = byId(`view-${view}`);
+  const choose = () => go({ ...state, view, limits: view === 'change' && state.limits.length < 2 && !state.toml ? [...state.limits, 'token-bucket 100/min burst 20'] : state.limits });
+  tab.addEventListener('click', choose);
+  tab.addEventListener('keydown', (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (step === undefined) return;
+    event.preventDefault();
+    const next = byId(`view-${VIEWS[(VIEWS.indexOf(view) + step + VIEWS.length) % VIEWS.length]}`);
+    next.focus();
+    next.click();
+  });
+}
+
+addEventListener('dragover', (event) => event.preventDefault());
+addEventListener('drop', (event) => {
+  event.preventDefault();
+  const dropped = event.dataTransfer?.files[0];
+  if (dropped) take(dropped);
+});
+addEventListener('popstate', () => go(fromHash(location.hash) ?? stateOf(), { isOld: true }));
+let resizing = 0;
+addEventListener('resize', () => {
+  clearTimeout(resizing);
+  resizing = window.setTimeout(() => draw(false), 150);
+});
+
+show(state);
+go(state, { isOld: true });
+document.documentElement.dataset.ready = 'yes';

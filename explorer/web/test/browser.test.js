@@ -1,0 +1,223 @@
+// The page in headless Chromium. LOCKAGE_SCREENSHOTS=yes writes the pictures of the documents.
+
+import assert from 'node:assert/strict';
+import { mkdtempSync, openSync, readFileSync, rmSync, writeFileSync, writeSync, closeSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import { DIST, launch, open, serve } from './browser.js';
+
+const SAMPLE = new URL('../../../sim/traces/sample.log', import.meta.url).pathname;
+const DOCS = new URL('../../../docs/', import.meta.url).pathname;
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+/** @type {import('playwright-core').Browser} */
+let browser;
+/** @type {{url: string, close: () => void}} */
+let server;
+const scratch = mkdtempSync(join(tmpdir(), 'lockage-explorer-'));
+before(async () => { [browser, server] = [await launch(), await serve()]; });
+after(async () => {
+  await browser?.close();
+  server?.close();
+  rmSync(scratch, { recursive: true, force: true });
+});
+
+/** @typedef {import('playwright-core').Page} Page */
+
+/** @param {Page} page @param {RegExp} text */
+const says = (page, text) => page.waitForFunction(([source]) => new RegExp(source).test(document.getElementById('said')?.textContent ?? ''), [text.source]);
+/** @param {Page} page @param {string} id */
+const field = (page, id) => page.locator(`[id="${id}"]`);
+
+/** @param {string} name @param {(opened: Awaited<ReturnType<typeof open>>) => Promise<void>} run @param {{hash?: string, url?: () => string, options?: import('playwright-core').BrowserContextOptions}} [how] */
+function pageTest(name, run, { hash = '', url, options } = {}) {
+  test(name, async () => {
+    const opened = await open(browser, (url ? url() : server.url) + hash, options);
+    try {
+      await run(opened);
+      assert.deepEqual(opened.problems, [], 'no error, and nothing against the policy');
+    } finally {
+      await opened.context.close();
+    }
+  });
+}
+
+pageTest('it answers while somebody types, and the URL has every state', async ({ page, context, requests }) => {
+  const loaded = requests.length;
+  await field(page, 'limits[0]').fill('fixed-window 30/min');
+  await says(page, /fixed-window 30\/min admits 300 and denies 300/);
+  await page.locator('#add-limit').click();
+  await field(page, 'limits[3]').fill('leaky-bucket 1/s queue 5');
+  await says(page, /leaky-bucket 1\/s queue 5 admits/);
+  await page.getByText('Waiting callers, clocks and the seed').click();
+  await page.getByLabel('Callers wait for their permits').check();
+  await says(page, /leaky-bucket 1\/s queue 5 admits/);
+  const said = await page.locator('#said').textContent();
+  const other = await open(browser, page.url());
+  await says(other.page, /leaky/);
+  assert.equal(await other.page.locator('#said').textContent(), said);
+  assert.equal(await field(other.page, 'limits[3]').inputValue(), 'leaky-bucket 1/s queue 5');
+  await other.context.close();
+  assert.equal(requests.length, loaded, 'no request after loading');
+  await page.goBack();
+  assert.equal(await page.getByLabel('Callers wait for their permits').isChecked(), false);
+});
+
+pageTest('what is wrong is told at its field, and goes when it is mended', async ({ page }) => {
+  const limit = field(page, 'limits[1]');
+  await limit.fill('sliding 5/s');
+  await page.locator('#wrong').waitFor();
+  assert.equal(await limit.getAttribute('aria-invalid'), 'true');
+  assert.equal(await limit.getAttribute('aria-describedby'), 'wrong');
+  assert.match(await page.locator('#wrong').innerText(), /expected a kind of limit/);
+  assert.match(await page.locator('#said').innerText(), /^Limit 2: .*expected/s);
+  await limit.fill('sliding-log 5/s');
+  await says(page, /sliding-log 5\/s admits/);
+  assert.equal(await page.locator('[aria-invalid]').count(), 0);
+  await field(page, 'from-toml').check();
+  await field(page, 'toml').fill('limits = ["sliding-log 5/s"]\n[traffic]\nshape = "wavy"');
+  await page.locator('#wrong').waitFor();
+  assert.match(await page.locator('#wrong').innerText(), /^Line 3: /);
+  await field(page, 'toml').fill('limits = ["sliding-log 5/s"]\n[traffic]\nshape = "constant 7/s"\nduration = "10s"');
+  await says(page, /sliding-log 5\/s admits 50 and denies 20/);
+  await field(page, 'from-form').check();
+  await page.waitForFunction(() => /** @type {any} */ (document.getElementById('traffic[0].shape'))?.value === 'constant 7/s');
+});
+
+pageTest('a log is dropped, also a packed one, and never leaves the page', async ({ page, requests }) => {
+  const loaded = requests.length;
+  const log = readFileSync(SAMPLE);
+  for (const [name, bytes] of /** @type {[string, Buffer][]} */ ([['sample.log', log], ['sample.log.gz', gzipSync(log)]])) {
+    await page.evaluate(([name, text]) => {
+      const data = new DataTransfer();
+      data.items.add(new File([Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0))], name));
+      window.dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
+    }, [name, bytes.toString('base64')]);
+    await page.locator('#file-name').getByText(`${name}, `).waitFor();
+    await says(page, /600 requests of 35 keys/);
+  }
+  await field(page, 'by').selectOption('user');
+  await says(page, /600 requests of (?!35)/);
+  await page.getByRole('tab', { name: 'Advice' }).click();
+  await says(page, /Limits that would have denied fewer/);
+  await page.getByRole('button', { name: /^Use / }).first().click();
+  await says(page, /admits/);
+  assert.equal(requests.length, loaded);
+  await page.reload();
+  await page.locator('#shown').getByText('Drop sample.log.gz here again').waitFor();
+});
+
+pageTest('100 MB are read while the page answers, and can be cancelled', async ({ page }) => {
+  const path = join(scratch, 'large.log');
+  const lines = readFileSync(SAMPLE);
+  const large = openSync(path, 'w');
+  for (let size = 0; size < 100e6; size += lines.length) writeSync(large, lines);
+  closeSync(large);
+  await field(page, 'from-log').check();
+  await field(page, 'file').setInputFiles(path);
+  await page.locator('#progress').waitFor();
+  await page.waitForFunction(() => Number(document.getElementById('bar')?.getAttribute('value')) > 0.02);
+  const longest = await page.evaluate(async () => {
+    let [longest, last] = [0, performance.now()];
+    while (last < performance.now() + 1 && longest >= 0) {
+      await new Promise((next) => requestAnimationFrame(next));
+      longest = Math.max(longest, performance.now() - last);
+      last = performance.now();
+      if (Number(document.getElementById('bar')?.getAttribute('value')) > 0.15) break;
+    }
+    return longest;
+  });
+  assert.ok(longest < 1000, `the page stood still for ${longest} ms`);
+  await page.getByRole('button', { name: 'Cancel' }).click();
+  await page.locator('#progress').waitFor({ state: 'hidden' });
+  await says(page, /Cancelled/);
+  await field(page, 'from-form').check();
+  await says(page, /admits/);
+  writeFileSync(path, '');
+});
+
+pageTest('it is used by the keyboard alone', async ({ page }) => {
+  /** @param {string} key @param {() => boolean} done */
+  const press = async (key, done) => {
+    for (let i = 0; i < 80; i += 1) {
+      await page.keyboard.press(key);
+      if (await page.evaluate(done)) return;
+    }
+    assert.fail(`never reached by ${key}`);
+  };
+  await page.keyboard.press('Tab');
+  assert.equal(await page.evaluate(() => document.activeElement?.className), 'skip');
+  await press('Tab', () => document.activeElement?.id === 'preset-scraper');
+  await page.keyboard.press('Enter');
+  await says(page, /denies 5,400/);
+  await press('Tab', () => document.activeElement?.id === 'limits[0]');
+  await page.keyboard.press('ControlOrMeta+a');
+  await page.keyboard.type('sliding-log 1/s');
+  await says(page, /sliding-log 1\/s admits/);
+  await press('Tab', () => document.activeElement?.id === 'view-replay');
+  await page.keyboard.press('ArrowRight');
+  await says(page, /in place of sliding-log 1\/s would newly deny/);
+  await page.keyboard.press('ArrowLeft');
+  await says(page, /admits/);
+  await press('Tab', () => document.activeElement?.matches('svg.chart') ?? false);
+  await page.keyboard.press('End');
+  assert.match(await page.evaluate(() => document.activeElement?.parentElement?.querySelector('.told')?.textContent ?? ''), /admitted, .* denied$/);
+  await press('Tab', () => document.activeElement?.matches('.behind > summary') ?? false);
+  await page.keyboard.press('Enter');
+  await page.locator('.behind table').first().waitFor();
+});
+
+pageTest('what was explored can be deployed', async ({ page }) => {
+  await page.getByText('The limits file that a program reads').click();
+  await field(page, 'name-0').fill('log in');
+  await page.waitForFunction(() => document.getElementById('limits-file')?.textContent?.startsWith('log_in = "fixed-window 60/min"\nlimit_2 = '));
+  const [download] = await Promise.all([page.waitForEvent('download'), page.locator('#save-file').click()]);
+  assert.equal(download.suggestedFilename(), 'limits.toml');
+  assert.match(readFileSync(await download.path(), 'utf8'), /^log_in = "fixed-window 60\/min"\n/);
+});
+
+pageTest('windows of a calendar load the time zones, once', async ({ page, requests }) => {
+  const zones = () => requests.filter((url) => url.endsWith('zones.bin')).length;
+  assert.equal(zones(), 0);
+  for (const limit of ['calendar-window 100/day in Europe/Berlin', 'calendar-window 90/day']) {
+    await field(page, 'limits[0]').fill(limit);
+    await says(page, new RegExp(`${limit.replaceAll('/', '\\/')} admits`));
+  }
+  assert.equal(zones(), 1);
+});
+
+pageTest('one file opens from disk, with all there is', async ({ page, requests }) => {
+  assert.deepEqual(requests, [page.url()]);
+  await field(page, 'limits[0]').fill('calendar-window 100/day in Europe/Berlin');
+  await says(page, /calendar-window 100\/day in Europe\/Berlin admits/);
+  await page.getByRole('tab', { name: 'Worst trace' }).click();
+  await says(page, /within/);
+  assert.equal(requests.length, 1);
+}, { url: () => new URL('explorer.html', DIST).href });
+
+for (const [name, options, hash] of /** @type {[string, import('playwright-core').BrowserContextOptions, string][]} */ ([
+  ['light', {}, ''],
+  ['dark', { colorScheme: 'dark' }, ''],
+  ['phone', { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, isMobile: true, hasTouch: true }, ''],
+])) {
+  pageTest(`axe finds nothing, and nothing is wider than the page: ${name}`, async ({ page }) => {
+    const picture = () => page.screenshot({ path: join(DOCS, `explorer-${name}.png`), scale: 'css' });
+    await page.locator('#preset-scraper').click();
+    await says(page, /denies 5,400/);
+    // A transition is over by then.
+    await page.waitForFunction(() => !document.getElementById('shown')?.getAnimations().length);
+    if (process.env.LOCKAGE_SCREENSHOTS) await picture();
+    for (const view of ['Over time', 'A change, shadowed', 'Worst trace', 'Advice']) {
+      await page.getByRole('tab', { name: view }).click();
+      await page.locator('#shown:not(.old) .card').first().waitFor();
+      await page.waitForFunction((view) => document.getElementById('shown')?.getAttribute('aria-labelledby') === document.querySelector(`[role=tab][aria-selected=true]`)?.id && view, view);
+      await page.evaluate(() => document.querySelectorAll('details:not(.behind), .card:first-of-type .behind').forEach((details) => { /** @type {HTMLDetailsElement} */ (details).open = true; }));
+      const context = await page.evaluate(`${AXE}; axe.run().then(({ violations }) => violations.map(({ id, nodes }) => [id, nodes[0].html]))`);
+      assert.deepEqual(context, [], view);
+      assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${view} fits`);
+    }
+  }, { options, hash });
+}

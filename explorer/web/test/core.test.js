@@ -1,0 +1,130 @@
+// The module under Node: what it answers is what the command line prints, and it is small and quick.
+
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { readFileSync, readdirSync, statSync } from 'node:fs';
+import { test } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import { core, needsZones } from '../core.js';
+import { PRESETS } from '../presets.js';
+import { fromForm, fromHash, question, state, toHash, toToml, traffic, wrongField } from '../state.js';
+
+const DIST = new URL('../../dist/', import.meta.url);
+const SIM = new URL('../../../sim/', import.meta.url);
+const PROGRAM = process.env.LOCKAGE_SIM ?? new URL('../../../target/debug/lockage-sim', import.meta.url).pathname;
+
+const module = new WebAssembly.Module(readFileSync(new URL('explorer.wasm', DIST)));
+/** @type {Buffer} */
+let file;
+let place = 0;
+
+const start = () => core(module, {
+  open() { place = 0; },
+  read(_file, most) {
+    const bytes = file.subarray(place, place + most);
+    place += bytes.length;
+    return bytes;
+  },
+  progress(done, all) { assert.ok(done <= all); },
+});
+const { ask, loadZones } = await start();
+
+/** @param {string[]} args */
+const printed = (...args) => execFileSync(PROGRAM, [...args, '--json'], { encoding: 'utf8', maxBuffer: 1 << 28 });
+/** @param {object} question */
+const asked = (question) => ask(JSON.stringify(question));
+
+test('the answers about every scenario are those of the command line, byte for byte', () => {
+  const folder = new URL('scenarios/', SIM);
+  for (const name of readdirSync(folder)) {
+    const path = new URL(name, folder).pathname;
+    const toml = readFileSync(path, 'utf8');
+    assert.equal(asked({ verb: 'replay', toml }), printed('explore', '--scenario', path, '--engine', 'model'), name);
+    assert.equal(asked({ verb: 'compare', toml }), printed('compare', path, '--engine', 'model'), name);
+    // What the form makes of it asks the same.
+    const form = fromForm(state(), JSON.parse(asked({ verb: 'form', toml })));
+    assert.equal(asked({ verb: 'replay', toml: toToml(form).text }), asked({ verb: 'replay', toml }), name);
+  }
+});
+
+test('a log is read in slices, packed or not, and gives what the command line prints', () => {
+  const path = new URL('traces/sample.log', SIM).pathname;
+  const toml = 'limits = ["fixed-window 20/10s"]';
+  const expected = printed('replay', path, '--limit', 'fixed-window 20/10s', '--engine', 'model');
+  [readFileSync(path), gzipSync(readFileSync(path))].forEach((bytes, id) => {
+    file = bytes;
+    assert.equal(asked({ verb: 'replay', toml, log: { id, name: 'sample.log' } }), expected);
+  });
+  assert.equal(asked({ verb: 'advise', toml, log: { id: 1, name: 'sample.log' } }), printed('advise', path));
+  const limit = 'sliding-window 10/60s';
+  assert.equal(asked({ verb: 'worst', limit }), printed('worst', limit, '--engine', 'model'));
+});
+
+test('windows of a calendar need the data of time zones, which is a file of its own', () => {
+  const zones = readFileSync(new URL('zones.bin', DIST));
+  const limit = 'calendar-window 100/day in Europe/Berlin';
+  const toml = `limits = ["${limit}"]\ntraffic = { shape = "poisson 1/min", duration = "3day" }`;
+  assert.ok(needsZones(toml) && needsZones('"\\u0063alendar-window 1/day"') && !needsZones('sliding-log 5/s'));
+  loadZones(zones.buffer.slice(zones.byteOffset, zones.byteOffset + zones.length));
+  const expected = printed('explore', '--traffic', 'poisson 1/min', '--duration', '3day', '--limit', limit, '--engine', 'model');
+  assert.equal(asked({ verb: 'replay', toml }), expected);
+});
+
+test('the answer of each preset is what there is to see', () => {
+  assert.equal(PRESETS.length, 7);
+  for (const preset of PRESETS) {
+    const answer = asked(/** @type {object} */ (question(preset.state, null)));
+    assert.ok(!('error' in JSON.parse(answer)), answer);
+    const numbers = preset.answer.match(/\d[\d,]{2,}/g) ?? [];
+    for (const number of numbers) assert.match(answer, new RegExp(`\\b${number.replaceAll(',', '')}\\b`), `${preset.name}: ${number}`);
+  }
+});
+
+test('every state comes back from its URL', () => {
+  const odd = state({
+    view: 'change', limits: ['', 'a + b & c=d#', 'ü'], names: ['', 'login', ''], seed: '7', deny: '5%', windows: '1s, 1min',
+    traffic: [traffic('poisson 5/s', { name: 'user' }), traffic('', { after: '2min' }), traffic('x')],
+    callers: { wait: '', 'round-trip': '1ms', jitter: false }, clocks: { nodes: '8', skew: '', 'drift-ppm': '1' },
+  });
+  const log = state({ log: { name: 'a&b.gz', format: 'csv', by: 'user' }, toml: null });
+  for (const one of [odd, log, state({ toml: 'limits = []\n# "é"' }), ...PRESETS.map(({ state }) => state)]) {
+    assert.deepEqual(fromHash(`#${toHash(one)}`), { ...one, names: one.names.length ? one.names : [] });
+  }
+  assert.equal(fromHash(''), null);
+});
+
+test('an error is of the field that it comes from', () => {
+  const right = state({ limits: ['sliding-log 5/s', 'sliding-log 6/s'], traffic: [traffic('poisson 5/s'), traffic('poisson 6/s')] });
+  /** @param {Partial<import('../state.js').State>} parts @param {string} id */
+  const wrong = (parts, id) => {
+    const asks = { ...right, ...parts };
+    const { error } = JSON.parse(asked(/** @type {object} */ (question(asks, null))));
+    assert.ok(error?.message, id);
+    assert.equal(wrongField(asks, error), id, JSON.stringify(error));
+  };
+  wrong({ limits: ['sliding-log 5/s', 'sliding "5/s'] }, 'limits[1]');
+  wrong({ traffic: [traffic('poisson 5/s'), traffic('wavy\n"')] }, 'traffic[1].shape');
+  wrong({ traffic: [traffic('poisson 5/s', { cost: 'ü' }), traffic('poisson 6/s')] }, 'traffic[0].cost');
+  wrong({ traffic: [traffic('', { keys: '5' })] }, 'traffic[0].shape');
+  wrong({ callers: { wait: 'long', 'round-trip': '', jitter: true } }, 'callers.wait');
+  wrong({ clocks: { nodes: '-1', skew: '', 'drift-ppm': '' } }, 'clocks.nodes');
+  wrong({ seed: 'x' }, 'seed');
+  wrong({ toml: 'limits = [5]' }, 'toml');
+  wrong({ view: 'worst', limits: ['5/s'] }, 'limits[0]');
+  wrong({ view: 'advise', deny: '1' }, 'deny_clients');
+  wrong({ view: 'advise', windows: 'soon' }, 'windows');
+});
+
+test('the first file has at most 1,000,000 bytes, and 10,000 requests take no longer than typing', (context) => {
+  assert.ok(statSync(new URL('explorer.wasm', DIST)).size <= 1_000_000);
+  const toml = 'limits = ["token-bucket 100/min burst 20"]\ntraffic = { shape = "constant 100/s", duration = "100s", keys = 100 }';
+  const times = Array.from({ length: 9 }, () => {
+    const begun = performance.now();
+    assert.equal(JSON.parse(asked({ verb: 'replay', toml })).requests, 10_000);
+    return performance.now() - begun;
+  });
+  const best = Math.min(...times);
+  context.diagnostic(`10,000 requests: ${best.toFixed(0)} ms`);
+  // Meant to be below 50 ms; a busy machine takes some times as long.
+  assert.ok(best < 250, `${best} ms`);
+});
