@@ -20,7 +20,14 @@ unsafe extern "C" {
 }
 
 thread_local! {
-    static ASKED: RefCell<Asked> = RefCell::default();
+    static ASKED: RefCell<Asked> = RefCell::new(asked());
+}
+
+fn asked() -> Asked {
+    #[cfg(feature = "scripts")]
+    return Asked::with_scripts(crate::scripts::agreeing);
+    #[cfg(not(feature = "scripts"))]
+    Asked::default()
 }
 
 /// Returns the address of `length` bytes for a question.

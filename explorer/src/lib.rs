@@ -2,3 +2,5 @@
 
 #[cfg(target_arch = "wasm32")]
 mod abi;
+#[cfg(feature = "scripts")]
+mod scripts;

@@ -22,12 +22,17 @@ let fileNumber = 0;
 let answer = null;
 let asking = 0;
 
-const explorer = new Explorer(parts, (progress) => {
+/** @param {import('./explorer.js').Progress | null} progress */
+function tell(progress) {
   byId('progress').hidden = !progress;
   if (!progress) return;
   byId('doing').textContent = `${progress.what === 'reading' ? `Reading ${file?.name}` : 'Deciding'}, ${percent(progress.done, progress.all)}`;
   byId('bar').setAttribute('value', String(progress.done / progress.all));
-});
+}
+
+const explorer = new Explorer(parts, tell);
+/** Runs the shipped scripts; loaded when they are asked for. @type {Explorer | null} */
+let scripts = null;
 
 /** @param {State} next @param {{isTyped?: boolean, isOld?: boolean}} [how] */
 function go(next, { isTyped = false, isOld = false } = {}) {
@@ -93,6 +98,19 @@ function ask() {
   });
 }
 
+/** Runs the shipped scripts on the requests that are shown. @param {HTMLElement} into */
+function verify(into) {
+  const { of } = answer;
+  // The module has its time zones in it.
+  scripts ??= new Explorer({ ...parts, coreModule: parts.scriptsModule, zones: async () => undefined }, tell);
+  into.replaceChildren(h('p', {}, 'The scripts run ...'));
+  scripts.ask({ .../** @type {object} */ (question(of, file ? fileNumber : null)), verb: 'verify' }, of.log ? file : null, (answered) => {
+    const shown = results.verified(answered);
+    into.replaceChildren(...shown.parts.filter((part) => part instanceof HTMLElement));
+    byId('said').textContent = shown.said;
+  });
+}
+
 /** @param {State} asked @param {import('./state.js').Wrong} error */
 function wrong(asked, error) {
   const told = mark(error, wrongField(asked, error));
@@ -108,7 +126,8 @@ function draw(isNew) {
   const width = Math.max(260, Math.min(byId('shown').clientWidth - 34, 760));
   const shown = of.view === 'advise'
     ? results.advise(answered, width, (limit) => go({ ...state, view: 'replay', limits: [limit, ...state.limits.slice(1)], toml: null }))
-    : results[/** @type {'replay' | 'change' | 'worst'} */ (of.view)](answered, width);
+    : of.view === 'replay' ? results.replay(answered, width, verify)
+    : results[/** @type {'change' | 'worst'} */ (of.view)](answered, width);
   byId('shown').classList.remove('old');
   byId('shown').replaceChildren(...shown.parts.filter((part) => part instanceof HTMLElement));
   if (isNew) byId('said').textContent = shown.said;
@@ -172,6 +191,7 @@ byId('add-traffic').addEventListener('click', () => {
 });
 byId('cancel').addEventListener('click', () => {
   explorer.cancel();
+  scripts?.cancel();
   byId('said').textContent = 'Cancelled.';
 });
 byId('copy-file').addEventListener('click', async () => {

@@ -22,7 +22,7 @@ export class Explorer {
   #hasZones = false;
 
   /**
-   * @param {{coreModule: () => Promise<WebAssembly.Module>, zones: () => Promise<ArrayBuffer>, startWorker: () => Worker}} parts
+   * @param {{coreModule: () => Promise<WebAssembly.Module>, zones: () => Promise<ArrayBuffer | undefined>, startWorker: () => Worker}} parts
    * @param {(progress: Progress | null) => void} progress hears null when nothing is asked any more
    */
   constructor(parts, progress) {

@@ -7,4 +7,7 @@ const load = async (name) => (await fetch(new URL(name, import.meta.url))).array
 
 export const coreModule = async () => WebAssembly.compile(await load('./explorer.wasm'));
 
+/** The core with a Lua in it, and the shipped scripts. */
+export const scriptsModule = async () => WebAssembly.compile(await load('./scripts.wasm'));
+
 export const zones = () => load('./zones.bin');

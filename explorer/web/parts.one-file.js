@@ -13,4 +13,6 @@ export const startWorker = () => new Worker(URL.createObjectURL(new Blob([text('
 
 export const coreModule = async () => WebAssembly.compile(await load('core'));
 
+export const scriptsModule = async () => WebAssembly.compile(await load('scripts'));
+
 export const zones = () => load('zones');

@@ -11,14 +11,34 @@ const MINUTE = 60e6;
 /** @type {[number, string][]} */
 const SPANS = [[1, '1 µs'], [1e3, '1 ms'], [1e6, '1 s'], [MINUTE, '1 min'], [60 * MINUTE, '1 h'], [1440 * MINUTE, '1 d']];
 
-/** @param {any} answer @param {number} width @returns {Shown} */
-export function replay(answer, width) {
+/** @param {any} answer @param {number} width @param {(into: HTMLElement) => void} verify @returns {Shown} */
+export function replay(answer, width, verify) {
   const sentences = answer.limiters.map((/** @type {any} */ limiter) => sentence(limiter));
   const head = headline(answer);
   return {
     said: `${head}. ${sentences.join(' ')}`,
-    parts: [h('p', { class: 'headline' }, head), leftOut(answer), answer.limiters.length > 1 && summary(answer),
+    parts: [h('p', { class: 'headline' }, head), leftOut(answer), answer.limiters.length > 1 && summary(answer), scriptsToo(verify),
       ...answer.limiters.map((/** @type {any} */ limiter, /** @type {number} */ i) => card(answer, limiter, sentences[i], width))],
+  };
+}
+
+/** @param {(into: HTMLElement) => void} verify */
+function scriptsToo(verify) {
+  const into = h('div', { id: 'verified', 'aria-live': 'polite' });
+  return h('div', {}, h('button', { type: 'button', class: 'small', id: 'verify', click: () => verify(into) }, 'Run the shipped scripts too'), into);
+}
+
+/** @param {any} answer what the scripts decided, each field of each decision as the machines @returns {Shown} */
+export function verified(answer) {
+  if (answer.error) return { said: answer.error.message, parts: [h('p', { class: 'wrong' }, answer.error.message)] };
+  const { limiters } = answer;
+  const decisions = limiters.reduce((/** @type {number} */ sum, /** @type {any} */ { store }) => sum + store.scripts, 0);
+  const said = `The Lua scripts that run on a Redis made ${counted(decisions, 'decision')}, and every field of each agrees with the machines.`;
+  return {
+    said,
+    parts: [h('p', {}, said), table('The work of the store', ['limit', 'decisions', 'commands per decision', 'largest record, bytes'],
+      limiters.map((/** @type {any} */ { limiter, store }) => [limiter, store.scripts,
+        Object.entries(store.commands).map(([name, count]) => `${name} ${(count / store.scripts).toFixed(2)}`).join(', '), store.largest_record_bytes]))],
   };
 }
 
@@ -244,17 +264,17 @@ function steps(found, width) {
 
 /** @param {any} answer @param {number} width @param {(limit: string) => void} take @returns {Shown} */
 export function advise(answer, width, take) {
-  const { families, buckets, clients, deny_clients: deny, may_deny: may } = answer;
+  const { families, buckets, clients, deny_clients: deny, may_deny: may, deploy, requests } = answer;
   /** @param {any} row */
   const choose = (row) => h('button', { type: 'button', class: 'small', 'aria-label': `Use ${row.limit}`, click: () => take(row.limit) }, 'Use');
-  const said = `Limits that would have denied fewer than ${deny} of ${counted(clients, 'client')}, at most ${grouped(may)}.`;
+  const said = `Deploy ${deploy.limit}: the smallest rate and burst that deny fewer than ${deny} of the clients, at most ${grouped(may)}. It would have denied ${grouped(deploy.clients_denied)} of ${counted(clients, 'client')}, and ${grouped(deploy.requests_denied)} of ${counted(requests, 'request')}.`;
   const rows = (/** @type {any[]} */ list) => h('div', { class: 'wide', role: 'group', tabindex: 0, 'aria-label': 'Limits' }, h('table', {},
     h('thead', {}, h('tr', {}, ...['limit', 'clients denied', 'requests denied', ''].map((name, i) => h('th', { scope: 'col', class: i ? 'number' : null }, name || h('span', { class: 'unseen' }, 'take'))))),
     h('tbody', {}, ...list.map((row) => h('tr', {}, h('th', { scope: 'row' }, h('code', {}, row.limit)),
       h('td', { class: 'number' }, grouped(row.clients_denied)), h('td', { class: 'number' }, grouped(row.requests_denied)), h('td', {}, choose(row)))))));
   return {
     said,
-    parts: [h('p', { class: 'headline' }, said), leftOut(answer),
+    parts: [h('p', { class: 'headline' }, said, ' ', choose(deploy)), leftOut(answer),
       h('section', { class: 'card' }, h('h3', {}, 'The smallest limits'), rows(families.map((/** @type {any} */ family) => family.advised))),
       h('section', { class: 'card' }, h('h3', {}, 'Rate against burst'), h('p', {}, 'For each rate the smallest burst that denies as few.'), rows(buckets)),
       h('section', { class: 'card' }, h('h3', {}, 'The trade-off'), h('p', {}, 'The clients that a limit of each amount per window would have denied.'),

@@ -2,7 +2,7 @@
 //!
 //! | field of a question | meaning |
 //! |---|---|
-//! | `verb` | `replay` (also `explore`), `compare`, `worst`, `advise`, or `form`: a scenario in TOML as JSON |
+//! | `verb` | `replay` (also `explore`), `compare`, `worst`, `advise`; `verify`: a replay by the shipped scripts, each of whose decisions the machines make too; or `form`: a scenario in TOML as JSON |
 //! | `toml` | a scenario, as the text of its file |
 //! | `log` | the requests of this file in place of traffic: `id`, which a later question about the same file repeats, `name`, `format` and `by` |
 //! | `top` | as of the command line (5) |
@@ -10,7 +10,7 @@
 //! | `deny_clients` (1%), `windows` | of `advise` |
 //!
 //! Without an answer there is an object `error`: its `message`, the `field` of the question that is wrong, and in a wrong `toml` the
-//! `span`, a range of bytes. The Rust machines decide.
+//! `span`, a range of bytes. But for `verify` the Rust machines decide.
 
 use std::error::Error;
 use std::io::{BufReader, Read};
@@ -24,12 +24,11 @@ use serde::{Deserialize, Serialize};
 use toml::Value;
 
 use crate::advise::{Share, check_windows, fitting_windows, work};
-use crate::engine::EngineKind;
+use crate::engine::{EngineKind, ModelEngine};
 use crate::input::{By, Format, Unparsed, read_from};
-use crate::report::json::{write, write_advice, write_worst};
-use crate::report::{Report, Source};
+use crate::report::{Report, Source, json};
 use crate::scenario::{File, Given, Requests, Scenario};
-use crate::study::{Decider, Study, worst_of};
+use crate::study::{Build, Decider, Study, worst_of};
 use crate::trace::Trace;
 
 /// The world of a question.
@@ -44,14 +43,19 @@ pub trait Outside {
 /// Answers questions, and keeps the requests of the last file for the next one.
 #[derive(Debug, Default)]
 pub struct Asked {
+    /// Creates what runs the shipped scripts, where there is a Lua.
+    scripts: Option<Build>,
     kept: Option<(Log, Rc<Trace>, Unparsed)>,
 }
+
+const MACHINES: Build = || Ok(Box::new(ModelEngine::default()));
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Verb {
     #[serde(alias = "explore")]
     Replay,
+    Verify,
     Compare,
     Worst,
     Advise,
@@ -118,6 +122,10 @@ struct Failure {
 }
 
 impl Failure {
+    fn of(message: &str) -> Failure {
+        Failure { message: message.to_owned(), ..Failure::default() }
+    }
+
     fn at(field: &'static str, error: &dyn Error) -> Failure {
         Failure { message: error.to_string(), field: Some(field), span: None }
     }
@@ -137,6 +145,11 @@ impl<E: Error> From<E> for Failure {
 }
 
 impl Asked {
+    /// Answers `verify` too, by engines that this creates.
+    pub fn with_scripts(scripts: Build) -> Asked {
+        Asked { scripts: Some(scripts), kept: None }
+    }
+
     /// Answers a question: one JSON object and a newline.
     pub fn ask(&mut self, question: &str, outside: &mut (dyn Outside + Send)) -> Vec<u8> {
         self.answer(question, outside).unwrap_or_else(|failure| {
@@ -159,14 +172,14 @@ impl Asked {
         let question: Question = serde_json::from_str(question)?;
         let mut answer = Vec::new();
         match question.verb {
-            Verb::Replay | Verb::Compare => {
-                write(&self.decide(question, outside)?, &mut answer)?;
+            Verb::Replay | Verb::Verify | Verb::Compare => {
+                json::write(&self.decide(question, outside)?, &mut answer)?;
             }
             Verb::Worst => {
                 let limit = question.limit.parse();
                 let limit: Given<Limit> = limit.map_err(|error| Failure::at("limit", &error))?;
-                let report = worst_of(limit, EngineKind::Model, question.seed, question.budget)?;
-                write_worst(&report, &mut answer)?;
+                let report = worst_of(limit, MACHINES, question.seed, question.budget)?;
+                json::worst::write(&report, &mut answer)?;
             }
             Verb::Advise => self.advise(question, outside, &mut answer)?,
             Verb::Form => {
@@ -184,6 +197,11 @@ impl Asked {
         outside: &mut (dyn Outside + Send),
     ) -> Result<Report, Failure> {
         let (verb, top) = (question.verb, question.top);
+        let engine = match (verb, self.scripts) {
+            (Verb::Verify, Some(scripts)) => (EngineKind::Lua, scripts),
+            (Verb::Verify, None) => return Err(Failure::of("there is no Lua to run the scripts")),
+            _ => (EngineKind::Model, MACHINES),
+        };
         let (study, limits) = self.study(question, outside)?;
         let all = study.trace.requests().len() as u64 * limits.len() as u64;
         let mut done = 0;
@@ -191,7 +209,8 @@ impl Asked {
             done += 1;
             tell(outside, done, all);
         };
-        let decider = Decider { engine: EngineKind::Model, top };
+        let (kind, build) = engine;
+        let decider = Decider { kind, build, top };
         Ok(match verb {
             Verb::Compare => study.compare(&limits, decider, progress)?,
             _ => study.replay(&limits, decider, progress)?,
@@ -222,7 +241,7 @@ impl Asked {
             done += 1;
             tell(outside, done, all);
         })?;
-        write_advice(&report, answer)?;
+        json::advice::write(&report, answer)?;
         Ok(())
     }
 

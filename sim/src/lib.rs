@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`trace`], [`input`] | reads requests from a file |
 //! | [`traffic`], [`scenario`] | generates requests |
-//! | [`engine`], `store` | decide: the scripts in real Lua 5.1 over a simulated keyspace, or the Rust machines |
+//! | [`engine`], [`store`] | decide: the scripts in real Lua 5.1 over a simulated keyspace, or the Rust machines |
 //! | [`replay`], [`waiting`], [`clocks`] | put a trace through limits, with waiting callers, with clocks that are off |
 //! | [`answers`], [`report`] | measure and print the results |
 //! | [`advise`], [`worst`] | propose limits for a log; search for the worst trace of a limit |
@@ -26,7 +26,6 @@ pub mod input;
 pub mod replay;
 pub mod report;
 pub mod scenario;
-#[cfg(feature = "lua")]
 pub mod store;
 pub mod study;
 #[cfg(feature = "cli")]

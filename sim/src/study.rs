@@ -33,11 +33,16 @@ pub struct Study {
     pub clocks: Option<Clocks>,
 }
 
+/// Creates an engine that has decided nothing so far.
+pub type Build = fn() -> Result<Box<dyn Engine>, EngineError>;
+
 /// What decides, and how much is reported.
 #[derive(Clone, Copy, Debug)]
 pub struct Decider {
-    /// The engine.
-    pub engine: EngineKind,
+    /// The kind of the engines.
+    pub kind: EngineKind,
+    /// Creates each.
+    pub build: Build,
     /// The most keys to name per limit.
     pub top: usize,
 }
@@ -108,7 +113,7 @@ impl Study {
         let limiter = |limit| self.limiter(limit, decider, &mut progress);
         let limiters = limits.iter().map(limiter).collect::<Result<_, _>>()?;
         let Study { source, waiting, clocks, .. } = self;
-        let (engine, pairs) = (decider.engine, Vec::new());
+        let (engine, pairs) = (decider.kind, Vec::new());
         Ok(Report { source, engine, waiting, clocks, limiters, pairs })
     }
 
@@ -161,7 +166,7 @@ impl Study {
         progress: &mut dyn FnMut(),
     ) -> Result<Limiter, StudyError> {
         // An engine each: limiters must not share keys.
-        let mut engine = decider.engine.build()?;
+        let mut engine = (decider.build)()?;
         let wrong = |source| StudyError::Replay { limit: text.clone(), source };
         let replayed = self.replay_one(value, &mut *engine, progress).map_err(wrong)?;
         let Replayed { trace, outcomes, decided, waits } = replayed;
@@ -215,7 +220,7 @@ struct Replayed {
 /// [`StudyError`] if the limit cannot be searched, or the engine decides otherwise than the machines.
 pub fn worst_of(
     limit: Given<Limit>,
-    engine: EngineKind,
+    build: Build,
     seed: u64,
     budget: u32,
 ) -> Result<WorstReport, StudyError> {
@@ -223,7 +228,7 @@ pub fn worst_of(
         let found = worst(&limit.value, goal, seed, budget);
         let found =
             found.map_err(|source| StudyError::Worst { limit: limit.text.clone(), source })?;
-        decide_again(&limit, engine, found.as_ref().map_or(&[], |worst| &worst.steps))?;
+        decide_again(&limit, build, found.as_ref().map_or(&[], |worst| &worst.steps))?;
         Ok::<_, StudyError>(found)
     };
     let (most_admitted, falsely_denied) =
@@ -232,17 +237,13 @@ pub fn worst_of(
 }
 
 /// Decides a found trace by this engine; the search itself runs the Rust machines.
-fn decide_again(
-    limit: &Given<Limit>,
-    engine: EngineKind,
-    steps: &[Step],
-) -> Result<(), StudyError> {
+fn decide_again(limit: &Given<Limit>, build: Build, steps: &[Step]) -> Result<(), StudyError> {
     let mut builder = TraceBuilder::default();
     for step in steps {
         let key = builder.key("found");
         builder.push(Request { at: step.at, key, cost: step.cost });
     }
-    let outcomes = replay(&builder.finish(), &limit.value, &mut *engine.build()?, || ())
+    let outcomes = replay(&builder.finish(), &limit.value, &mut *build()?, || ())
         .map_err(|source| StudyError::Replay { limit: limit.text.clone(), source })?;
     let agree =
         |(outcome, step): (&Outcome, &Step)| (*outcome == Outcome::Admitted) == step.is_admitted;

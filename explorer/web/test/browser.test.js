@@ -54,10 +54,11 @@ pageTest('it answers while somebody types, and the URL has every state', async (
   await says(page, /leaky-bucket 1\/s queue 5 admits/);
   await page.getByText('Waiting callers, clocks and the seed').click();
   await page.getByLabel('Callers wait for their permits').check();
-  await says(page, /leaky-bucket 1\/s queue 5 admits/);
+  // Who waits is admitted 50 times more.
+  await says(page, /token-bucket 60\/min burst 60 admits 355/);
   const said = await page.locator('#said').textContent();
   const other = await open(browser, page.url());
-  await says(other.page, /leaky/);
+  await says(other.page, /admits 355/);
   assert.equal(await other.page.locator('#said').textContent(), said);
   assert.equal(await field(other.page, 'limits[3]').inputValue(), 'leaky-bucket 1/s queue 5');
   await other.context.close();
@@ -102,7 +103,7 @@ pageTest('a log is dropped, also a packed one, and never leaves the page', async
   await field(page, 'by').selectOption('user');
   await says(page, /600 requests of (?!35)/);
   await page.getByRole('tab', { name: 'Advice' }).click();
-  await says(page, /Limits that would have denied fewer/);
+  await says(page, /^Deploy token-bucket .* fewer than 1% of the clients/);
   await page.getByRole('button', { name: /^Use / }).first().click();
   await says(page, /admits/);
   assert.equal(requests.length, loaded);
@@ -179,6 +180,14 @@ pageTest('what was explored can be deployed', async ({ page }) => {
   assert.match(readFileSync(await download.path(), 'utf8'), /^log_in = "fixed-window 60\/min"\n/);
 });
 
+pageTest('the shipped scripts run too, and agree', async ({ page, requests }) => {
+  const loaded = requests.length;
+  await page.getByRole('button', { name: 'Run the shipped scripts too' }).click();
+  await says(page, /made 1,800 decisions, and every field of each agrees/);
+  assert.equal(await page.locator('#verified tbody tr').count(), 3);
+  assert.deepEqual(requests.slice(loaded).map((url) => new URL(url).pathname).filter((path) => path !== '/worker.js' && path !== '/core.js'), ['/scripts.wasm']);
+});
+
 pageTest('windows of a calendar load the time zones, once', async ({ page, requests }) => {
   const zones = () => requests.filter((url) => url.endsWith('zones.bin')).length;
   assert.equal(zones(), 0);
@@ -193,6 +202,8 @@ pageTest('one file opens from disk, with all there is', async ({ page, requests 
   assert.deepEqual(requests, [page.url()]);
   await field(page, 'limits[0]').fill('calendar-window 100/day in Europe/Berlin');
   await says(page, /calendar-window 100\/day in Europe\/Berlin admits/);
+  await page.getByRole('button', { name: 'Run the shipped scripts too' }).click();
+  await says(page, /every field of each agrees/);
   await page.getByRole('tab', { name: 'Worst trace' }).click();
   await says(page, /within/);
   assert.equal(requests.length, 1);

@@ -2,7 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { readFileSync, readdirSync, statSync } from 'node:fs';
+import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { core, needsZones } from '../core.js';
@@ -68,6 +70,29 @@ test('windows of a calendar need the data of time zones, which is a file of its 
   loadZones(zones.buffer.slice(zones.byteOffset, zones.byteOffset + zones.length));
   const expected = printed('explore', '--traffic', 'poisson 1/min', '--duration', '3day', '--limit', limit, '--engine', 'model');
   assert.equal(asked({ verb: 'replay', toml }), expected);
+});
+
+test('the scripts in the Lua of a page decide, write and cost what they do in C Lua', async () => {
+  const scripts = await core(new WebAssembly.Module(readFileSync(new URL('scripts.wasm', DIST))), { open() {}, read: () => null, progress() {} });
+  /** @param {string} name @param {string} path */
+  const alike = (name, path) => {
+    // Also each field of each decision as the machines, or the answer is an error.
+    const answer = scripts.ask(JSON.stringify({ verb: 'verify', toml: readFileSync(path, 'utf8') }));
+    assert.equal(answer, printed('explore', '--scenario', path, '--engine', 'lua'), name);
+  };
+  // The large ones have no kind of limit that the one below has not.
+  for (const name of ['attack-interval-bucket', 'attack-sliding-window', 'retry-herd', 'skewed-clocks']) {
+    alike(name, new URL(`scenarios/${name}.toml`, SIM).pathname);
+  }
+  const folder = mkdtempSync(join(tmpdir(), 'lockage-explorer-'));
+  const path = join(folder, 'every-kind.toml');
+  writeFileSync(path, `limits = ["fixed-window 60/min", "sliding-log 60/min", "sliding-window 60/min", "token-bucket 1/s burst 30",
+    "token-bucket 8 every 9s burst 20", "leaky-bucket 1/s queue 20", "calendar-window 700/day in Europe/Berlin",
+    "token-bucket 2/s burst 40 + sliding-log 1000/10min"]
+    traffic = { shape = "flash-crowd 5/s peak 50/s at 1min half-life 30s", keys = "20 zipf 1.1", cost = "1:95% 10:5%", duration = "4min" }`);
+  alike('every kind', path);
+  rmSync(folder, { recursive: true });
+  assert.match(asked({ verb: 'verify', toml: 'limits = ["sliding-log 5/s"]\ntraffic = { shape = "poisson 5/s" }' }), /there is no Lua/);
 });
 
 test('the answer of each preset is what there is to see', () => {

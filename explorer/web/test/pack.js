@@ -1,4 +1,4 @@
-// Packs the page: node pack.js MODULE ZONES. See explorer/build.
+// Packs the page, in two steps: node pack.js core MODULE ZONES, then node pack.js page SCRIPTS. See explorer/build.
 
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -6,7 +6,7 @@ import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, write
 import { gzipSync } from 'node:zlib';
 import { splitZones } from './zones.js';
 
-const [module, zoneData] = process.argv.slice(2);
+const [step, ...files] = process.argv.slice(2);
 const web = new URL('../', import.meta.url);
 const dist = new URL('../../dist/', import.meta.url);
 const tools = new URL('./node_modules/.bin/', import.meta.url);
@@ -15,23 +15,34 @@ const into = (name) => new URL(name, dist);
 /** @param {string} name */
 const tool = (name) => (existsSync(new URL(name, tools)) ? new URL(name, tools).pathname : null);
 
-rmSync(dist, { recursive: true, force: true });
-mkdirSync(dist, { recursive: true });
-for (const name of readdirSync(web)) {
-  if (/\.(html|css|js)$/.test(name) && !name.includes('one-file')) cpSync(new URL(name, web), into(name));
-}
+if (step === 'core') packCore(files[0], files[1]);
+else await packPage(files[0]);
 
-const { core, zones } = splitZones(readFileSync(module), readFileSync(zoneData));
-writeFileSync(into('explorer.wasm'), core);
-writeFileSync(into('zones.bin'), zones);
-const optimiser = tool('wasm-opt');
-if (optimiser) {
+/** @param {string} module @param {string} zoneData */
+function packCore(module, zoneData) {
+  rmSync(dist, { recursive: true, force: true });
+  mkdirSync(dist, { recursive: true });
+  const { core, zones } = splitZones(readFileSync(module), readFileSync(zoneData));
+  writeFileSync(into('explorer.wasm'), core);
+  writeFileSync(into('zones.bin'), zones);
+  const optimiser = tool('wasm-opt');
+  if (!optimiser) return;
   const features = ['bulk-memory', 'nontrapping-float-to-int', 'sign-ext', 'mutable-globals', 'multivalue', 'reference-types'];
   const file = into('explorer.wasm').pathname;
   execFileSync(optimiser, ['-Oz', ...features.map((feature) => `--enable-${feature}`), file, '-o', file]);
 }
 
-if (tool('esbuild')) {
+/** @param {string} scripts */
+async function packPage(scripts) {
+  for (const name of readdirSync(web)) {
+    if (/\.(html|css|js)$/.test(name) && !name.includes('one-file')) cpSync(new URL(name, web), into(name));
+  }
+  // It is loaded when somebody asks for it, so it has its time zones in it, and is not made smaller.
+  cpSync(scripts, into('scripts.wasm'));
+  if (tool('esbuild')) writeFileSync(into('explorer.html'), await oneFile());
+}
+
+async function oneFile() {
   const { build } = await import('esbuild');
   const plugins = [{
     name: 'one-file',
@@ -53,10 +64,10 @@ if (tool('esbuild')) {
   const policy = `default-src 'none'; script-src ${hash(app)} 'wasm-unsafe-eval'; style-src ${hash(style)}; img-src data:; worker-src blob:; base-uri 'none'; form-action 'none'`;
   /** @param {string} id @param {string} text kept as text: no browser runs it */
   const part = (id, text) => `<script type="text/plain" id="${id}">${text.replaceAll('</', '<\\/')}</script>\n`;
-  const page = readFileSync(new URL('index.html', web), 'utf8')
+  const parts = part('worker', worker) + part('core', packed('explorer.wasm')) + part('zones', packed('zones.bin')) + part('scripts', packed('scripts.wasm'));
+  return readFileSync(new URL('index.html', web), 'utf8')
     .replace(/content="default-src[^"]*"/, () => `content="${policy}"`)
     .replace('<link rel="stylesheet" href="style.css">', () => `<style>${style}</style>`)
     .replace('<script type="module" src="app.js"></script>\n', '')
-    .replace('</body>', () => `${part('worker', worker)}${part('core', packed('explorer.wasm'))}${part('zones', packed('zones.bin'))}<script>${app}</script>\n</body>`);
-  writeFileSync(into('explorer.html'), page);
+    .replace('</body>', () => `${parts}<script>${app}</script>\n</body>`);
 }

@@ -81,7 +81,7 @@ pub(super) fn run(args: &AdviseArgs) -> Result<()> {
 fn print(report: &AdviceReport, json: bool) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     match json {
-        true => json::write_advice(report, &mut out)?,
+        true => json::advice::write(report, &mut out)?,
         false => report.write(width(), &mut out)?,
     }
     out.flush()

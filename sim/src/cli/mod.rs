@@ -203,7 +203,7 @@ impl Decisions {
 
 impl CommonArgs {
     fn decider(&self) -> Decider {
-        Decider { engine: self.engine, top: self.top }
+        Decider { kind: self.engine, build: self.engine.builder(), top: self.top }
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) struct WorstArgs {
 /// # Errors
 /// If the limit cannot be searched, a trace cannot be decided, or the report cannot be written.
 pub(super) fn run(args: &WorstArgs) -> Result<()> {
-    let report = worst_of(args.limit.clone(), args.engine, args.seed, args.budget)?;
+    let report = worst_of(args.limit.clone(), args.engine.builder(), args.seed, args.budget)?;
     if let Some(path) = &args.csv {
         std::fs::write(path, csv(&report))
             .with_context(|| format!("cannot write the traces to {}", path.display()))?;
@@ -135,6 +135,6 @@ fn timeline(title: &str, worst: &Worst) -> Grid {
 
 fn write_json(report: &WorstReport) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
-    json::write_worst(report, &mut out)?;
+    json::worst::write(report, &mut out)?;
     out.flush()
 }

@@ -1,7 +1,7 @@
 //! Engines, which decide alike: the shipped scripts on a simulated server, the Rust machines, or the in-process store.
 
-#[cfg(feature = "lua")]
-mod lua;
+mod agreeing;
+mod scripts;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -13,10 +13,11 @@ use lockage_core::{
 use lockage_memory::MemoryStore;
 use thiserror::Error;
 
-#[cfg(feature = "lua")]
 use crate::store::SimError;
 #[cfg(feature = "lua")]
-pub use lua::LuaEngine;
+use crate::store::SimStore;
+pub use agreeing::AgreeingEngine;
+pub use scripts::{ScriptEngine, ScriptStore};
 
 /// Below this many keys nothing is swept.
 const SWEEP_FLOOR: usize = 1024;
@@ -66,12 +67,19 @@ pub enum EngineError {
     #[error(transparent)]
     Cost(#[from] CostError),
     /// The simulated store refused.
-    #[cfg(feature = "lua")]
     #[error(transparent)]
     Store(#[from] SimError),
     /// The key holds another record.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// The scripts decide otherwise than the machines.
+    #[error("the scripts decide {scripts:?}, and the machines {machines:?}")]
+    Disagree {
+        /// What the scripts decide.
+        scripts: Box<Result<Decision, String>>,
+        /// What the machines decide.
+        machines: Box<Result<Decision, String>>,
+    },
     /// Callers that wait ask more often than this.
     #[error(
         "callers that wait ask more than {most} times in all; take a shorter wait, fewer requests or a higher limit"
@@ -87,7 +95,6 @@ pub enum EngineError {
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum EngineKind {
     /// The shipped Lua scripts, on the simulated server.
-    #[cfg(feature = "lua")]
     Lua,
     /// The Rust machines.
     Model,
@@ -99,24 +106,29 @@ impl EngineKind {
     /// Returns its name on the command line and in JSON.
     pub fn name(self) -> &'static str {
         match self {
-            #[cfg(feature = "lua")]
             EngineKind::Lua => "lua",
             EngineKind::Model => "model",
             EngineKind::Memory => "memory",
         }
     }
 
-    /// Creates an engine of this kind.
+    /// Returns what creates an engine of this kind, with C Lua for the scripts.
+    #[cfg(feature = "lua")]
+    pub fn builder(self) -> fn() -> Result<Box<dyn Engine>, EngineError> {
+        match self {
+            EngineKind::Lua => || Ok(Box::new(ScriptEngine::new(SimStore::new()?))),
+            EngineKind::Model => || Ok(Box::new(ModelEngine::default())),
+            EngineKind::Memory => || Ok(Box::new(MemoryEngine::default())),
+        }
+    }
+
+    /// Creates an engine of this kind, with C Lua for the scripts.
     ///
     /// # Errors
     /// If Lua cannot get memory.
+    #[cfg(feature = "lua")]
     pub fn build(self) -> Result<Box<dyn Engine>, EngineError> {
-        Ok(match self {
-            #[cfg(feature = "lua")]
-            EngineKind::Lua => Box::new(LuaEngine::new()?),
-            EngineKind::Model => Box::new(ModelEngine::default()),
-            EngineKind::Memory => Box::new(MemoryEngine::default()),
-        })
+        self.builder()()
     }
 }
 
@@ -227,7 +239,7 @@ mod tests {
 
     #[test]
     fn the_store_says_what_it_had_to_do() {
-        let mut engine = LuaEngine::new().unwrap();
+        let mut engine = ScriptEngine::new(SimStore::new().unwrap());
         let request = Acquire::new("fixed-window 1/s".parse::<Limit>().unwrap(), 1).unwrap();
         for key in ["a", "b", "a"] {
             _ = engine.acquire(key, &request, at(0)).unwrap();
@@ -236,7 +248,7 @@ mod tests {
             engine.store_use().unwrap();
         // The third one is denied, and writes nothing.
         assert_eq!((scripts, commands["get"], commands["set"]), (3, 3, 2));
-        let record = engine.store.stored("a").unwrap().to_bytes().concat();
+        let record = engine.store().stored("a").unwrap().to_bytes().concat();
         assert_eq!((largest_record, mean_record), (record.len() as u64, record.len() as f64));
         assert_eq!(ModelEngine::default().store_use(), None);
     }

@@ -9,17 +9,9 @@ use mlua::{
     Function, HookTriggers, IntoLua, Lua, LuaOptions, StdLib, Table, Value, Variadic, VmState,
 };
 
-use super::commands;
-use super::keyspace::Keyspace;
-use super::numbers::{format_g17, truncate_as_c};
+use super::host::{CHUNK_NAME, Host, PRELUDE, number_as_word, sha1_hex, whole};
 use super::resp::RespValue;
-use super::structs;
-
-/// Builds the globals and the `redis` library in Lua itself.
-const PRELUDE: &str = include_str!("prelude.lua");
-
-/// What Redis calls a script in error messages.
-const CHUNK_NAME: &str = "@user_script";
+use super::structs::{self, Piece};
 
 /// How deep a reply may nest. Redis stops where its Lua stack ends, which no script of this world
 /// comes near.
@@ -35,8 +27,7 @@ pub(crate) struct Interpreter {
     lua: Lua,
     /// `run(script, keys, argv, seconds, microseconds)` of the prelude.
     run: Function,
-    keyspace: Rc<RefCell<Keyspace>>,
-    random: Rc<Cell<Random>>,
+    host: Rc<RefCell<Host>>,
     /// How many ticks the script has left that runs, where that is limited.
     ticks_left: Rc<Cell<u32>>,
     longest_run: u32,
@@ -53,25 +44,18 @@ impl Interpreter {
     pub(crate) fn new() -> mlua::Result<Interpreter> {
         let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, plain_lua())?;
         lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(GC_PAUSE_PERCENT)));
-        let keyspace = Rc::new(RefCell::new(Keyspace::default()));
-        let random = Rc::new(Cell::new(Random::seeded(0)));
-
-        let store = Rc::clone(&keyspace);
+        let host = Rc::new(RefCell::new(Host::default()));
+        let store = Rc::clone(&host);
         let command = lua.create_function(move |lua, words| {
             call_command(lua, &mut store.borrow_mut(), &words)
         })?;
         let sha1hex =
-            lua.create_function(|_, text: mlua::LuaString| Ok(super::sha1_hex(&text.as_bytes())))?;
-        let state = Rc::clone(&random);
-        let next = lua.create_function(move |_, ()| {
-            let mut random = state.get();
-            let fraction = random.next_fraction();
-            state.set(random);
-            Ok(fraction)
-        })?;
-        let state = Rc::clone(&random);
+            lua.create_function(|_, text: mlua::LuaString| Ok(sha1_hex(&text.as_bytes())))?;
+        let store = Rc::clone(&host);
+        let next = lua.create_function(move |_, ()| Ok(store.borrow_mut().next_random()))?;
+        let store = Rc::clone(&host);
         let seed = lua.create_function(move |_, seed: f64| {
-            state.set(Random::seeded(truncate_as_c(seed)));
+            store.borrow_mut().seed_random(seed);
             Ok(())
         })?;
         let run = lua.load(PRELUDE).set_name("=prelude").call((
@@ -79,15 +63,15 @@ impl Interpreter {
             sha1hex,
             next,
             seed,
-            structs::library(&lua)?,
+            struct_library(&lua)?,
         ))?;
         let ticks_left = Rc::new(Cell::new(0));
         let lines_run = Rc::default();
-        Ok(Interpreter { lua, run, keyspace, random, ticks_left, longest_run: 0, lines_run })
+        Ok(Interpreter { lua, run, host, ticks_left, longest_run: 0, lines_run })
     }
 
-    pub(crate) fn keyspace(&self) -> &RefCell<Keyspace> {
-        &self.keyspace
+    pub(crate) fn host(&self) -> &RefCell<Host> {
+        &self.host
     }
 
     /// Ends each script with an error once it has run for about so many instructions.
@@ -157,17 +141,12 @@ impl Interpreter {
         keys: &[&[u8]],
         argv: &[&[u8]],
     ) -> mlua::Result<RespValue> {
-        // The same numbers in every run of a script, as in Redis: a replayed trace must not depend
-        // on its past.
-        self.random.set(Random::seeded(0));
         self.ticks_left.set(self.longest_run);
         let keys = self.string_table(keys)?;
         let argv = self.string_table(argv)?;
-        let now_us = self.keyspace.borrow().now_us();
-        let (seconds, micros) =
-            ((now_us / 1_000_000).to_string(), (now_us % 1_000_000).to_string());
+        let (seconds, micros) = self.host.borrow_mut().begin();
         let (times_asked, reply) = self.run.call((script, keys, argv, seconds, micros))?;
-        self.keyspace.borrow_mut().count_times_told(times_asked);
+        self.host.borrow_mut().end(times_asked);
         reply_from_lua(reply, 0)
     }
 
@@ -186,33 +165,20 @@ fn plain_lua() -> LuaOptions {
 /// reply is nil in Lua: it is `false`.)
 fn call_command(
     lua: &Lua,
-    keyspace: &mut Keyspace,
+    host: &mut Host,
     words: &Variadic<Value>,
 ) -> mlua::Result<(Value, Value)> {
     let reply = match to_words(words) {
         Err(message) => RespValue::Error(message.to_owned()),
         Ok(words) => {
             let words: Vec<&[u8]> = words.iter().map(Word::as_bytes).collect();
-            run_from_script(keyspace, &words)
+            host.command(&words)
         }
     };
     match reply {
         RespValue::Error(message) => Ok((Value::Nil, single_field(lua, "err", &message)?)),
         reply => Ok((reply_to_lua(lua, reply)?, Value::Nil)),
     }
-}
-
-fn run_from_script(keyspace: &mut Keyspace, words: &[&[u8]]) -> RespValue {
-    let error = |message: &str| RespValue::Error(message.to_owned());
-    let Some(place) = commands::find(words[0]) else {
-        return error("ERR Unknown Redis command called from script");
-    };
-    let spec = commands::at(place);
-    if !spec.takes(words.len()) {
-        return error("ERR Wrong number of args calling Redis command from script");
-    }
-    keyspace.count_command(place);
-    spec.run(keyspace, words).unwrap_or_else(RespValue::from)
 }
 
 /// One word of a command, as a script gave it.
@@ -231,13 +197,10 @@ impl Word {
 }
 
 fn to_words(values: &[Value]) -> Result<Vec<Word>, &'static str> {
-    if values.is_empty() {
-        return Err("ERR Please specify at least one argument for this redis lib call");
-    }
     let word = |value: &Value| match value {
         Value::String(text) => Ok(Word::Text(text.as_bytes())),
-        Value::Integer(number) => Ok(Word::Number(format_g17(*number as f64))),
-        Value::Number(number) => Ok(Word::Number(format_g17(*number))),
+        Value::Integer(number) => Ok(Word::Number(number_as_word(*number as f64))),
+        Value::Number(number) => Ok(Word::Number(number_as_word(*number))),
         _ => Err("ERR Lua redis lib command arguments must be strings or integers"),
     };
     values.iter().map(word).collect()
@@ -270,7 +233,7 @@ fn reply_from_lua(value: Value, depth: usize) -> mlua::Result<RespValue> {
     Ok(match value {
         Value::String(text) => RespValue::bulk(&*text.as_bytes()),
         Value::Integer(number) => RespValue::Integer(number),
-        Value::Number(number) => RespValue::Integer(truncate_as_c(number)),
+        Value::Number(number) => RespValue::Integer(whole(number)),
         Value::Boolean(true) => RespValue::Integer(1),
         Value::Table(_) if depth == REPLY_DEPTH_MAX => {
             RespValue::Error("ERR reached lua stack limit".to_owned())
@@ -302,18 +265,44 @@ fn one_line(text: &mlua::LuaString) -> String {
     text.to_string_lossy().replace(['\r', '\n'], " ")
 }
 
-/// The generator that Redis puts in the place of C's `rand`: `lrand48`, the same on every platform.
-#[derive(Debug, Clone, Copy)]
-struct Random(u64);
+/// The arguments of `struct.pack` after its format.
+struct Arguments<'a>(&'a Lua, Variadic<Value>);
 
-impl Random {
-    fn seeded(seed: i64) -> Random {
-        Random((seed as u64 & 0xFFFF_FFFF) << 16 | 0x330E)
+impl structs::Values for Arguments<'_> {
+    fn number(&self, index: usize) -> Option<f64> {
+        self.0.coerce_number(self.1.get(index)?.clone()).ok()?
     }
 
-    fn next_fraction(&mut self) -> f64 {
-        const FRACTION_MAX: u64 = i32::MAX as u64;
-        self.0 = self.0.wrapping_mul(0x5_DEEC_E66D).wrapping_add(0xB) & 0xFFFF_FFFF_FFFF;
-        ((self.0 >> 17) % FRACTION_MAX) as f64 / FRACTION_MAX as f64
+    fn text(&self, index: usize) -> Option<Vec<u8>> {
+        let text = self.0.coerce_string(self.1.get(index)?.clone()).ok()??;
+        Some(text.as_bytes().to_vec())
     }
+
+    fn type_name(&self, index: usize) -> &'static str {
+        self.1.get(index).map_or("nil", Value::type_name)
+    }
+}
+
+/// `struct.pack` and `struct.unpack`.
+fn struct_library(lua: &Lua) -> mlua::Result<Table> {
+    let pack = |lua: &Lua, (format, values): (mlua::LuaString, Variadic<Value>)| {
+        let bytes = structs::pack(&format.as_bytes(), &Arguments(lua, values));
+        lua.create_string(bytes.map_err(mlua::Error::runtime)?)
+    };
+    let unpack =
+        |lua: &Lua, (format, bytes, from): (mlua::LuaString, mlua::LuaString, Option<usize>)| {
+            let (format, bytes) = (format.as_bytes(), bytes.as_bytes());
+            let unpacked = structs::unpack(&format, &bytes, from.unwrap_or(1));
+            let (pieces, next) = unpacked.map_err(mlua::Error::runtime)?;
+            let value = |piece: &Piece<'_>| match piece {
+                Piece::Number(number) => Ok(Value::Number(*number)),
+                Piece::Bytes(bytes) => lua.create_string(bytes).map(Value::String),
+            };
+            let values = pieces.iter().map(value).chain([Ok(Value::Number(next as f64))]);
+            values.collect::<mlua::Result<Variadic<Value>>>()
+        };
+    let library = lua.create_table()?;
+    library.raw_set("pack", lua.create_function(pack)?)?;
+    library.raw_set("unpack", lua.create_function(unpack)?)?;
+    Ok(library)
 }

@@ -40,7 +40,8 @@ end
 
 -- The library `redis`.
 
-local redis = {LOG_DEBUG = 0, LOG_VERBOSE = 1, LOG_NOTICE = 2, LOG_WARNING = 3, REDIS_VERSION_NUM = 0x70000}
+-- REDIS_VERSION_NUM is 0x70000: the grammar of Lua 5.1 has no hexadecimal numbers, though C Lua reads them.
+local redis = {LOG_DEBUG = 0, LOG_VERBOSE = 1, LOG_NOTICE = 2, LOG_WARNING = 3, REDIS_VERSION_NUM = 458752}
 
 -- A script has one time, which is told here: to ask the host takes longer.
 local seconds, microseconds, times_asked
@@ -191,9 +192,9 @@ local function reply_of(succeeded, value)
   return value
 end
 
-return function(script, keys, argv, ...)
+return function(script, keys, argv, now_seconds, now_microseconds)
   library.KEYS, library.ARGV = keys, argv
-  seconds, microseconds = ...
+  seconds, microseconds = now_seconds, now_microseconds
   times_asked = 0
   local reply = reply_of(pcall(script))
   return times_asked, reply

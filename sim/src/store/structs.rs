@@ -1,18 +1,5 @@
 //! The part of the Lua library `struct` that the shipped scripts use: numbers and short strings as bytes and back.
 
-use mlua::{Lua, LuaString, Table, Value, Variadic};
-
-/// `struct.pack` and `struct.unpack`.
-///
-/// # Errors
-/// Those of Lua itself: it could not get memory.
-pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
-    let library = lua.create_table()?;
-    library.raw_set("pack", lua.create_function(pack)?)?;
-    library.raw_set("unpack", lua.create_function(unpack)?)?;
-    Ok(library)
-}
-
 /// One letter of a format, and how many bytes it stands for.
 #[derive(Clone, Copy)]
 enum Item {
@@ -37,9 +24,9 @@ impl Item {
 struct Items<'f>(&'f [u8]);
 
 impl Iterator for Items<'_> {
-    type Item = mlua::Result<Item>;
+    type Item = Result<Item, String>;
 
-    fn next(&mut self) -> Option<mlua::Result<Item>> {
+    fn next(&mut self) -> Option<Result<Item, String>> {
         let (letter, behind) = self.0.split_first()?;
         let digits = behind.iter().take_while(|byte| byte.is_ascii_digit()).count().min(2);
         let (size, behind) = behind.split_at(digits);
@@ -55,7 +42,7 @@ impl Iterator for Items<'_> {
 }
 
 /// Whether the most significant byte comes first, and the items of a format.
-fn read_format(format: &[u8]) -> mlua::Result<(bool, Items<'_>)> {
+fn read_format(format: &[u8]) -> Result<(bool, Items<'_>), String> {
     match format.split_first() {
         Some((b'<', items)) => Ok((false, Items(items))),
         Some((b'>', items)) => Ok((true, Items(items))),
@@ -63,10 +50,8 @@ fn read_format(format: &[u8]) -> mlua::Result<(bool, Items<'_>)> {
     }
 }
 
-fn unknown() -> mlua::Error {
-    mlua::Error::runtime(
-        "this simulation knows of formats only < and >, and d, I1 to I6, c1 to c99",
-    )
+fn unknown() -> String {
+    "this simulation knows of formats only < and >, and d, I1 to I6, c1 to c99".to_owned()
 }
 
 /// From the order of a number's bytes in memory to that of a format, or back.
@@ -76,19 +61,40 @@ fn turn(bytes: &mut [u8], big: bool) {
     }
 }
 
-fn pack(lua: &Lua, (format, values): (LuaString, Variadic<Value>)) -> mlua::Result<LuaString> {
-    let format = format.as_bytes();
-    let (big, items) = read_format(&format)?;
+/// The values that a script packs, as Lua converts them.
+pub trait Values {
+    /// Returns the value at this index, from 0 on, as a number; `None` if it is none.
+    fn number(&self, index: usize) -> Option<f64>;
+
+    /// Returns it as a text; `None` if it is none.
+    fn text(&self, index: usize) -> Option<Vec<u8>>;
+
+    /// Returns the name of its type.
+    fn type_name(&self, index: usize) -> &'static str;
+}
+
+/// A value that was unpacked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Piece<'b> {
+    /// A number.
+    Number(f64),
+    /// Some bytes.
+    Bytes(&'b [u8]),
+}
+
+/// `struct.pack`: returns the bytes of these values.
+///
+/// # Errors
+/// The message of the error that a script sees.
+pub fn pack(format: &[u8], values: &dyn Values) -> Result<Vec<u8>, String> {
+    let (big, items) = read_format(format)?;
     let mut bytes = Vec::with_capacity(64);
     for (index, item) in items.enumerate() {
-        let value = values.get(index).unwrap_or(&Value::Nil);
         let wrong = |expected: &str| {
-            let (at, got) = (index + 2, value.type_name());
-            mlua::Error::runtime(format!(
-                "bad argument #{at} to 'pack' ({expected} expected, got {got})"
-            ))
+            let (at, got) = (index + 2, values.type_name(index));
+            format!("bad argument #{at} to 'pack' ({expected} expected, got {got})")
         };
-        let number = || lua.coerce_number(value.clone())?.ok_or_else(|| wrong("number"));
+        let number = || values.number(index).ok_or_else(|| wrong("number"));
         match item? {
             Item::Double => {
                 let mut number = number()?.to_le_bytes();
@@ -101,27 +107,29 @@ fn pack(lua: &Lua, (format, values): (LuaString, Variadic<Value>)) -> mlua::Resu
                 bytes.extend(&number[..len]);
             }
             Item::Bytes(len) => {
-                let text = lua.coerce_string(value.clone())?.ok_or_else(|| wrong("string"))?;
-                let text = text.as_bytes();
+                let text = values.text(index).ok_or_else(|| wrong("string"))?;
                 bytes.extend(text.get(..len).ok_or_else(|| wrong("a longer string"))?);
             }
         }
     }
-    lua.create_string(bytes)
+    Ok(bytes)
 }
 
-/// The values, and where the next one would begin.
-fn unpack(
-    lua: &Lua,
-    (format, bytes, from): (LuaString, LuaString, Option<usize>),
-) -> mlua::Result<Variadic<Value>> {
-    let (format, bytes) = (format.as_bytes(), bytes.as_bytes());
-    let mut at = from.unwrap_or(1).saturating_sub(1);
+/// `struct.unpack`: returns the values from this place on, counted from 1, and where the next one would begin.
+///
+/// # Errors
+/// The message of the error that a script sees.
+pub fn unpack<'b>(
+    format: &[u8],
+    bytes: &'b [u8],
+    from: usize,
+) -> Result<(Vec<Piece<'b>>, usize), String> {
+    let mut at = from.saturating_sub(1);
     let mut values = Vec::with_capacity(8);
-    let (big, items) = read_format(&format)?;
+    let (big, items) = read_format(format)?;
     for item in items {
         let item = item?;
-        let too_short = || mlua::Error::runtime("data string too short");
+        let too_short = || "data string too short".to_owned();
         let piece = bytes.get(at..at + item.len()).ok_or_else(too_short)?;
         let whole = || {
             let mut whole = [0; 8];
@@ -130,12 +138,11 @@ fn unpack(
             whole
         };
         values.push(match item {
-            Item::Double => Value::Number(f64::from_le_bytes(whole())),
-            Item::Unsigned(_) => Value::Number(u64::from_le_bytes(whole()) as f64),
-            Item::Bytes(_) => Value::String(lua.create_string(piece)?),
+            Item::Double => Piece::Number(f64::from_le_bytes(whole())),
+            Item::Unsigned(_) => Piece::Number(u64::from_le_bytes(whole()) as f64),
+            Item::Bytes(_) => Piece::Bytes(piece),
         });
         at += item.len();
     }
-    values.push(Value::Number((at + 1) as f64));
-    Ok(values.into())
+    Ok((values, at + 1))
 }

@@ -26,7 +26,7 @@ use crate::report::AdviceReport;
 ///
 /// # Errors
 /// The error of `out`.
-pub fn write_advice(report: &AdviceReport, out: &mut dyn Write) -> io::Result<()> {
+pub fn write(report: &AdviceReport, out: &mut dyn Write) -> io::Result<()> {
     let Advice { clients, requests, may_deny, families, buckets } = &report.advice;
     let unparsed = report.source.unparsed();
     let object = Object {

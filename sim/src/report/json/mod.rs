@@ -89,11 +89,11 @@
 //! | `store.scripts`, `commands` | script runs, one per decision, and the commands that they ran |
 //! | `store.mean_record_bytes`, `largest_record_bytes` | of the largest record of each key, without the key's name and what a server adds |
 
-mod advice;
+pub mod advice;
 mod answers;
 mod clocks;
 mod pairs;
-mod worst;
+pub mod worst;
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -112,9 +112,6 @@ use answers::{
 };
 use clocks::{ClocksObject, WayObject};
 use pairs::PairObject;
-
-pub use advice::write_advice;
-pub use worst::write_worst;
 
 /// The most bins of a timeline.
 const BINS: usize = 120;

@@ -22,7 +22,7 @@ use crate::worst::{Step, Worst};
 ///
 /// # Errors
 /// The error of `out`.
-pub fn write_worst(report: &WorstReport, out: &mut dyn Write) -> io::Result<()> {
+pub fn write(report: &WorstReport, out: &mut dyn Write) -> io::Result<()> {
     let object = Object {
         limiter: &report.limit.text,
         laws: laws(&report.limit.value),
