@@ -6,6 +6,7 @@ use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
 
+use super::zone::edits;
 use super::{CalendarUnit, Composite, Limit, Single, Zone};
 use crate::error::ConfigError;
 use crate::exact::ok;
@@ -198,14 +199,22 @@ impl fmt::Display for ParseError {
             }
             Problem::ExpectedKind | Problem::Expected(_) => {}
         }
-        match rest.split_whitespace().next() {
-            Some(word) => write!(f, ", found {word:?}"),
-            None => f.write_str(", found the end"),
+        let Some(word) = rest.split_whitespace().next() else {
+            return f.write_str(", found the end");
+        };
+        write!(f, ", found {word:?}")?;
+        let is_kind = self.problem == Problem::ExpectedKind;
+        match WORDS.into_iter().find(|kind| is_kind && edits(word, kind) <= MOST_EDITS) {
+            Some(kind) => write!(f, ": did you mean {kind}?"),
+            None => Ok(()),
         }
     }
 }
 
 impl core::error::Error for ParseError {}
+
+/// A word with more letters that are inserted, left out or changed is not taken for a mistyped one.
+const MOST_EDITS: usize = 2;
 
 const NUMBER: &str = "a whole number such as 100 or 1_000_000";
 const DURATION: &str = "a duration such as 60s, 5min, 1h30m or day";

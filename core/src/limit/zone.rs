@@ -72,7 +72,7 @@ impl fmt::Debug for Zone {
 }
 
 /// Returns how many letters are inserted, left out or changed between two words, in any case.
-fn edits(one: &str, other: &str) -> usize {
+pub(super) fn edits(one: &str, other: &str) -> usize {
     let mut row: alloc::vec::Vec<usize> = (0..=other.len()).collect();
     for (index, letter) in one.bytes().enumerate() {
         let mut diagonal = core::mem::replace(&mut row[0], index + 1);

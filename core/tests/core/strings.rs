@@ -192,7 +192,11 @@ fn an_error_shows_where_and_what_was_expected() {
     assert!(refused("calendar-window 10/hour").contains("column 20: expected day, week, month"));
     assert!(refused("calendar-window 10").contains("column 19: expected / and a unit of the"));
     assert!(refused("10/s").contains("column 1: expected a kind of limit"));
-    assert!(refused("dripping-bucket 10/s").contains("found \"dripping-bucket\""));
+    assert!(refused("dripping-bucket 10/s").ends_with("found \"dripping-bucket\""));
+    assert!(refused("slidng-windw 10/s").ends_with(": did you mean sliding-window?"));
+    assert!(
+        refused("token-bucket 1/s + Leakybucket 1/s").ends_with(": did you mean leaky-bucket?")
+    );
     assert!(refused("leaky-bucket 10/s burst 5").contains("column 19: expected the end"));
     assert!(refused("token-bucket 10/s queue 5").contains("column 19: expected the end"));
     assert!(refused("leaky-bucket 8 every s").contains("column 16: expected / and a period"));
