@@ -62,6 +62,9 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AdviseError {
+    /// There is no window.
+    #[error("no window: expected at least one")]
+    NoWindow,
     /// No limit can have this window.
     #[error("window {window:?}: expected a window from 1us to {} days", LONGEST.as_secs() / 86_400)]
     Window {
@@ -116,6 +119,9 @@ pub struct Advice {
     pub may_deny: u64,
     /// One family per window and kind.
     pub families: Vec<Family>,
+    /// The one to deploy: the token bucket of the last window but one, or of the only one. A bucket never admits twice its
+    /// burst at a boundary, and the longest window says little of bursts, and the shortest little of rates.
+    pub deploy: Denies,
     /// Token buckets that deny as few, the slowest refill first, with rates per the last window but one. A smaller
     /// rate needs a larger burst.
     pub buckets: Vec<Denies>,
@@ -183,15 +189,12 @@ pub fn advise(
         |error: &AdviseError| matches!(error, AdviseError::Limit { kind: Kind::SlidingLog, .. });
     let families = families.into_iter().filter(|family| !family.as_ref().is_err_and(is_log));
     let families = families.collect::<Result<Vec<Family>, AdviseError>>()?;
-    // The longest window says little of bursts, and the shortest little of rates.
     let mut with_buckets = families.iter().rev().filter(|family| family.kind == Kind::TokenBucket);
     let (longest, next) = (with_buckets.next(), with_buckets.next());
-    let buckets = match next.or(longest) {
-        Some(family) => buckets(&clients, family, may_deny)?,
-        None => Vec::new(),
-    };
+    let family = next.or(longest).ok_or(AdviseError::NoWindow)?;
+    let (deploy, buckets) = (family.advised, buckets(&clients, family, may_deny)?);
     let requests = trace.requests().len() as u64;
-    Ok(Advice { clients: count, requests, may_deny, families, buckets })
+    Ok(Advice { clients: count, requests, may_deny, deploy, families, buckets })
 }
 
 /// Returns how many steps [`advise`] takes for this many windows.

@@ -17,6 +17,8 @@ use crate::terminal::{Progress, width};
 
 /// Propose limits that the traffic of a log would hardly have noticed.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:
+  lockage-sim advise access.log --by user --deny-clients 0.5%")]
 pub(super) struct AdviseArgs {
     /// An access log of Apache or nginx (common or combined format), or a CSV of
     /// timestamp,key[,cost]; - is standard input

@@ -13,6 +13,8 @@ use crate::study::Study;
 
 /// Put one trace through several limits, and show what each admits that another does not.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:
+  lockage-sim compare access.log \"fixed-window 60/min\" \"token-bucket 1/s burst 20\"")]
 pub(super) struct CompareArgs {
     #[command(flatten)]
     trace: TraceArgs,

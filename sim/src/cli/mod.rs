@@ -20,6 +20,7 @@ use lockage_core::{Limit, parse_duration};
 use crate::dates;
 use crate::engine::EngineKind;
 use crate::input::{self, By, Format};
+use crate::report::table::Tables;
 use crate::report::{self, Report, Source};
 use crate::scenario::{Given, Scenario};
 use crate::study::{Decider, Study};
@@ -45,10 +46,20 @@ enum Command {
     Compare(compare::CompareArgs),
     Worst(worst::WorstArgs),
     Advise(advise::AdviseArgs),
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, in roff
+    Man,
 }
 
 /// Replay an access log or a CSV through limits.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  lockage-sim replay access.log --limit \"token-bucket 100/min burst 20\"
+  zcat access.log.*.gz | lockage-sim replay - --by user --limit \"sliding-log 5/s\" --html report.html")]
 #[command(group(ArgGroup::new("callers").args(["wait", "nodes"])))]
 struct ReplayArgs {
     /// An access log of Apache or nginx (common or combined format), or a CSV of
@@ -75,6 +86,9 @@ struct ReplayArgs {
 
 /// Put synthetic traffic through limits.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  lockage-sim explore --traffic \"burst 200 every 30s\" --wait 10s --limit \"fixed-window 50/s\"
+  lockage-sim explore --scenario sim/scenarios/api-flash-crowd.toml --full")]
 #[command(group(ArgGroup::new("callers").args(["wait", "nodes"])))]
 #[command(group(ArgGroup::new("requests").required(true).args(["traffic", "scenario"])))]
 struct ExploreArgs {
@@ -131,6 +145,9 @@ struct CommonArgs {
     /// Write the whole report to this file, as one HTML page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Print all tables: also against the envelope and an exact log, burstiness, fairness, and the work of the store
+    #[arg(long)]
+    full: bool,
     /// Print one JSON object instead of tables and timelines
     #[arg(long)]
     json: bool,
@@ -169,7 +186,22 @@ pub fn run(cli: Cli) -> Result<()> {
         Command::Compare(args) => compare::run(&args),
         Command::Worst(args) => worst::run(&args),
         Command::Advise(args) => advise::run(&args),
+        Command::Completions { shell } => {
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "lockage-sim", &mut text);
+            write_out(&text)
+        }
+        Command::Man => {
+            let mut text = Vec::new();
+            clap_mangen::Man::new(Cli::command()).render(&mut text)?;
+            write_out(&text)
+        }
     }
+}
+
+fn write_out(text: &[u8]) -> Result<()> {
+    let mut out = anstream::stdout().lock();
+    out.write_all(text).and_then(|()| out.flush()).context("cannot write to standard output")
 }
 
 fn report(study: Study, limits: &[Given<Limit>], common: &CommonArgs) -> Result<()> {
@@ -268,7 +300,7 @@ fn command_error(command: &str, kind: ErrorKind, text: String) -> clap::Error {
 }
 
 fn print(report: &Report, common: &CommonArgs) -> Result<()> {
-    write_report(report, common.json).context("cannot write to standard output")?;
+    write_report(report, common).context("cannot write to standard output")?;
     if let Some(path) = &common.svg {
         write_svg(report, path)?;
     }
@@ -278,13 +310,14 @@ fn print(report: &Report, common: &CommonArgs) -> Result<()> {
     Ok(())
 }
 
-fn write_report(report: &Report, json: bool) -> io::Result<()> {
+fn write_report(report: &Report, common: &CommonArgs) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
-    if json {
+    if common.json {
         report::json::write(report, &mut out)?;
     } else {
         let width = width();
-        report::table::write(report, width, &mut out)?;
+        let tables = if common.full { Tables::Full } else { Tables::Summary };
+        report::table::write(report, tables, width, &mut out)?;
         report::timeline::write(report, usize::from(width), &mut out)?;
     }
     out.flush()

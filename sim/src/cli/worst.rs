@@ -19,6 +19,8 @@ use crate::worst::Worst;
 
 /// Search for the trace that embarrasses a limit most: the most admissions beyond its rate, or denials of what fits.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:
+  lockage-sim worst \"sliding-window 100/min\"")]
 pub(super) struct WorstArgs {
     /// The limit, such as "sliding-window 100/min"
     #[arg(value_name = "LIMIT")]

@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use anstyle::Style;
+
 use super::grid::Grid;
 use super::words::{counted, duration, grouped, percent};
 use super::{AdviceReport, table};
@@ -10,7 +12,19 @@ use crate::advise::{Denies, Share};
 impl AdviceReport {
     /// Writes the tables, at most `width` columns wide.
     pub(crate) fn write(&self, width: u16, out: &mut dyn Write) -> io::Result<()> {
-        writeln!(out, "{}\n{}", self.headline(), self.period())?;
+        let Denies { limit, clients, requests, .. } = self.advice.deploy;
+        let bold = Style::new().bold();
+        writeln!(out, "{bold}Deploy {limit}{bold:#}")?;
+        writeln!(
+            out,
+            "The smallest rate and burst that deny fewer than {} of clients: {} of {}, and {} of {}.",
+            self.share,
+            grouped(clients),
+            grouped(self.advice.clients),
+            grouped(requests),
+            counted(self.advice.requests, "request")
+        )?;
+        writeln!(out, "\n{}\n{}", self.headline(), self.period())?;
         table::write_unparsed(self.source.unparsed(), out)?;
         for grid in self.grids() {
             writeln!(out, "{}", grid.to_text(width))?;

@@ -24,7 +24,7 @@ const COLORS: [RGBColor; 4] = [
 ///
 /// # Errors
 /// [`ChartError`] if the drawing library fails.
-pub(crate) fn to_string(report: &AdviceReport) -> Result<String, ChartError> {
+pub fn to_string(report: &AdviceReport) -> Result<String, ChartError> {
     let mut text = String::new();
     draw(report, &mut text).map_err(ChartError::of)?;
     Ok(text)

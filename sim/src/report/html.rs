@@ -4,6 +4,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::grid::Grid;
 use super::svg::ChartError;
+use super::table::Tables;
 use super::words::{counted, grouped};
 use super::{AdviceReport, Report, Source, advice_chart, svg, table};
 use crate::engine::EngineKind;
@@ -57,7 +58,8 @@ pub(crate) fn of_report(report: &Report, command: &str) -> Result<String, ChartE
     }));
     facts.push(("Command", command.to_owned()));
     let chart = ("Over time, and against the envelope", svg::to_string(report)?);
-    Ok(page(&facts, report.source.unparsed(), &table::grids(report, WIDTH), chart).into_string())
+    Ok(page(&facts, report.source.unparsed(), &table::grids(report, Tables::Full, WIDTH), chart)
+        .into_string())
 }
 
 /// Returns advised limits as a page that names its `command`.

@@ -3,7 +3,7 @@
 #[cfg(feature = "cli")]
 mod advice;
 #[cfg(feature = "charts")]
-pub(crate) mod advice_chart;
+pub mod advice_chart;
 #[cfg(feature = "cli")]
 mod answers;
 #[cfg(feature = "charts")]
@@ -54,7 +54,7 @@ use crate::waiting::{WaitTally, Waiting};
 use crate::worst::Worst;
 #[cfg(feature = "cli")]
 pub(crate) use grid::Grid;
-#[cfg(any(feature = "cli", feature = "charts"))]
+#[cfg(feature = "cli")]
 pub(crate) use words::{grouped, ratio, span};
 
 /// A report.

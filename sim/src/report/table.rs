@@ -11,11 +11,20 @@ use super::{Report, Source, answers, clocks, pairs};
 use crate::engine::EngineKind;
 use crate::input::{Unparsed, printable};
 
+/// Which tables are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tables {
+    /// Counts, what was asked for (pairs, waits, clocks), and the keys denied most.
+    Summary,
+    /// Further answers too: the envelope, an exact log, burstiness, fairness, and the store.
+    Full,
+}
+
 /// Writes the headline, the unparsed lines and the tables, at most `width` columns wide.
 ///
 /// # Errors
 /// The error of `out`.
-pub fn write(report: &Report, width: u16, out: &mut dyn Write) -> io::Result<()> {
+pub fn write(report: &Report, tables: Tables, width: u16, out: &mut dyn Write) -> io::Result<()> {
     let engine = match report.engine {
         EngineKind::Lua => "the Lua scripts",
         EngineKind::Model => "the Rust machines",
@@ -25,7 +34,7 @@ pub fn write(report: &Report, width: u16, out: &mut dyn Write) -> io::Result<()>
     if let Source::File { unparsed, .. } = &report.source {
         write_unparsed(unparsed, out)?;
     }
-    for grid in grids(report, usize::from(width)) {
+    for grid in grids(report, tables, usize::from(width)) {
         writeln!(out, "{}", grid.to_text(width))?;
     }
     if report.limiters.iter().all(|limiter| limiter.tally.worst.is_empty()) {
@@ -34,8 +43,8 @@ pub fn write(report: &Report, width: u16, out: &mut dyn Write) -> io::Result<()>
     Ok(())
 }
 
-/// Returns the tables: counts, waits, further answers, and the keys denied most, with names cut to fit the width.
-pub(crate) fn grids(report: &Report, width: usize) -> Vec<Grid> {
+/// Returns the tables: counts, pairs, waits, clocks, further answers if they are wanted, and the keys denied most, with names cut to fit the width.
+pub(crate) fn grids(report: &Report, tables: Tables, width: usize) -> Vec<Grid> {
     let mut grids = vec![counts(report)];
     grids.extend(pairs::grids(report, width));
     grids.extend(report.waiting.as_ref().map(|waiting| {
@@ -43,7 +52,9 @@ pub(crate) fn grids(report: &Report, width: usize) -> Vec<Grid> {
         waits(report, &format!("Waiting for at most {:?}{jitter}", waiting.timeout))
     }));
     grids.extend(clocks::grid(report));
-    grids.extend(answers::grids(report, width));
+    if tables == Tables::Full {
+        grids.extend(answers::grids(report, width));
+    }
     grids.extend(worst(report, width));
     grids
 }

@@ -7,11 +7,12 @@
 //! | `unparsed`, `unparsed_lines` | as in a replay |
 //! | `deny_clients` | the bound on the share of denied clients, as given |
 //! | `may_deny` | the number of clients that may be denied |
+//! | `deploy` | the one to deploy: a token bucket |
 //! | `families` | one object per window and kind of limit |
 //! | `buckets` | token buckets that deny as few, the slowest refill first |
 //!
 //! A family has `kind`, `window_us`, the `advised` limit, and its `curve`, from 1 to the smallest amount that denies none. The advised
-//! limit, points of a curve and buckets have `limit`, `amount` (per window), `clients_denied` (at least once) and `requests_denied`.
+//! limit, the one to deploy, points of a curve and buckets have `limit`, `amount` (per window), `clients_denied` (at least once) and `requests_denied`.
 
 use std::io::{self, Write};
 
@@ -27,7 +28,7 @@ use crate::report::AdviceReport;
 /// # Errors
 /// The error of `out`.
 pub fn write(report: &AdviceReport, out: &mut dyn Write) -> io::Result<()> {
-    let Advice { clients, requests, may_deny, families, buckets } = &report.advice;
+    let Advice { clients, requests, may_deny, deploy, families, buckets } = &report.advice;
     let unparsed = report.source.unparsed();
     let object = Object {
         requests: *requests,
@@ -38,6 +39,7 @@ pub fn write(report: &AdviceReport, out: &mut dyn Write) -> io::Result<()> {
         unparsed_lines: &unparsed.samples,
         deny_clients: report.share.to_string(),
         may_deny: *may_deny,
+        deploy: denies_object(deploy),
         families: families.iter().map(family_object).collect(),
         buckets: buckets.iter().map(denies_object).collect(),
     };
@@ -55,6 +57,7 @@ struct Object<'a> {
     unparsed_lines: &'a [UnparsedLine],
     deny_clients: String,
     may_deny: u64,
+    deploy: DeniesObject,
     families: Vec<FamilyObject>,
     buckets: Vec<DeniesObject>,
 }

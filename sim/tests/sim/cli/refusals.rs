@@ -140,3 +140,17 @@ fn files_that_cannot_be_replayed_are_failures_that_say_why() {
         refused(&["explore", "--traffic", "poisson 1/week", "--limit", "fixed-window 1/s"], 1);
     assert!(error.contains("no request within the duration"), "{error}");
 }
+
+#[test]
+fn a_shell_and_a_manual_know_every_command() {
+    for args in [&["completions", "bash"][..], &["completions", "zsh"], &["man"]] {
+        let output = super::run(args);
+        let text = super::text(&output.stdout);
+        assert_eq!(output.status.code(), Some(0));
+        for command in ["replay", "explore", "compare", "worst", "advise"] {
+            assert!(text.contains(command), "{command} in {args:?}");
+        }
+    }
+    let mistyped = refused(&["worst", "slidng-window 5/s"], 2);
+    assert!(mistyped.contains("did you mean sliding-window?"), "{mistyped}");
+}
