@@ -188,6 +188,10 @@ function clocks({ clocks: { nodes, skew_us: skew } }, limiter) {
 /** @param {any} answer @param {number} width @returns {Shown} */
 export function change(answer, width) {
   const [deployed] = answer.limiters;
+  if (!answer.pairs) {
+    const said = 'A change needs a second limit, which decides in the shadow of the first.';
+    return { said, parts: [h('p', { class: 'headline' }, said)] };
+  }
   const pairs = answer.pairs.filter((/** @type {any} */ pair) => pair.first === deployed.limiter);
   const told = pairs.map((/** @type {any} */ pair) => `${pair.second} in place of ${pair.first} would newly deny ${counted(pair.only_first, 'request')} and newly admit ${grouped(pair.only_second)}, on ${counted(pair.keys_differing, 'key')}.`);
   const section = (/** @type {any} */ pair, /** @type {number} */ i) => h('section', { class: 'card' },

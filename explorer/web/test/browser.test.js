@@ -171,6 +171,12 @@ pageTest('it is used by the keyboard alone', async ({ page }) => {
   await page.locator('.behind table').first().waitFor();
 });
 
+pageTest('a change needs a second limit', async ({ page }) => {
+  await says(page, /A change needs a second limit/);
+  await page.locator('#add-limit').click();
+  await says(page, /in place of sliding-log 5\/s would newly deny/);
+}, { hash: '#view=change&limit=sliding-log+5/s&shape=poisson+5/s' });
+
 pageTest('what was explored can be deployed', async ({ page }) => {
   await page.getByText('The limits file that a program reads').click();
   await field(page, 'name-0').fill('log in');
