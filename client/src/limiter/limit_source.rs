@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -463,15 +462,6 @@ impl PartialEq for LimitSource {
 }
 
 impl Eq for LimitSource {}
-
-impl Hash for LimitSource {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        match &self.origin {
-            Origin::Given(limit) => limit.hash(state),
-            Origin::Stored(followed) => Arc::as_ptr(followed).hash(state),
-        }
-    }
-}
 
 impl fmt::Debug for LimitSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

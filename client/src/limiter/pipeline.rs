@@ -93,8 +93,7 @@ impl<S: Store> Limiter<S> {
                 let target = Target { id, key: &key, source: &self.source, report: None };
                 match self.stages.are_all_absent() {
                     true => ToStore(&self.store).run(&target, call).await,
-                    // In a box: the future of every call would have room for all stages, and be moved with it.
-                    false => Box::pin(self.stages.run(&self.store, &target, call)).await,
+                    false => self.stages.run(&self.store, &target, call).await,
                 }
             }
             Err(error) => Err(error.into()),
@@ -157,7 +156,8 @@ impl<T: Stage + Send, N: Next> Next for Link<'_, T, N> {
     async fn run<C: Call>(&self, target: &Target<'_>, call: &C) -> Result<C::Outcome, Error> {
         match self.stage {
             None => self.next.run(target, call).await,
-            Some(stage) => stage.run(target, call, &self.next).await,
+            // In a box: the future of every call would have room for all stages, and be moved with it.
+            Some(stage) => Box::pin(stage.run(target, call, &self.next)).await,
         }
     }
 }

@@ -48,10 +48,6 @@ pub(super) struct Rider {
 
 impl Rider {
     fn answer(mut self, told: Result<Decision, Error>) {
-        self.give(told);
-    }
-
-    fn give(&mut self, told: Result<Decision, Error>) {
         if let Some(answer) = self.answer.take() {
             // It may have gone.
             _ = answer.send(told);
@@ -65,10 +61,11 @@ impl Rider {
 
 impl Drop for Rider {
     fn drop(&mut self) {
+        let Some(answer) = self.answer.take() else { return };
         let cause = "the runtime of the task that sends requests has ended".into();
         let told =
             if self.is_sent { StoreError::Unknown(cause) } else { StoreError::NotDone(cause) };
-        self.give(Err(told.into()));
+        _ = answer.send(Err(told.into()));
     }
 }
 
