@@ -91,10 +91,11 @@ pub enum EngineError {
 }
 
 /// Names an engine on the command line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum EngineKind {
     /// The shipped Lua scripts, on the simulated server.
+    #[default]
     Lua,
     /// The Rust machines.
     Model,
