@@ -112,7 +112,7 @@ impl Campaign {
     /// [`CampaignError`] where Lua cannot get memory.
     pub fn first(&self) -> Result<(Scenario, Outcome), CampaignError> {
         let scenario = self.world(self.start);
-        let engine = self.engines.first().copied().unwrap_or_default();
+        let engine = self.engines.first().copied().unwrap_or(EngineKind::Model);
         let outcome = run(&scenario, &mut *server(engine)?, true);
         Ok((scenario, outcome))
     }
