@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::Args;
 use lockage_sim::terminal::Progress;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
-use crate::shipped::{Failure, Plan, Results, campaign, run};
+use crate::shipped::{Failure, Plan, Rare, Results, campaign, run};
 
 /// Search for faults in the shipped client: programs on its public API, in virtual time, one world per seed
 #[derive(Debug, Args)]
@@ -28,6 +28,9 @@ pub(super) struct ClientArgs {
     json: bool,
 }
 
+/// A campaign of so many worlds comes to all rare states.
+const ENOUGH_WORLDS: u64 = 5000;
+
 /// Runs a campaign and prints its results; returns whether nothing failed.
 pub(super) fn client(args: &ClientArgs) -> Result<bool> {
     let ClientArgs { seeds, start, timeline, json } = *args;
@@ -42,6 +45,8 @@ pub(super) fn client(args: &ClientArgs) -> Result<bool> {
         }
         return Ok(outcome.violation.is_none());
     }
+    // A panic is a failure of its world, and shown with that.
+    std::panic::set_hook(Box::new(|_| ()));
     let progress = Progress::worlds(seeds);
     let since = Instant::now();
     let results = campaign(start, seeds, |done| progress.share(done));
@@ -52,7 +57,12 @@ pub(super) fn client(args: &ClientArgs) -> Result<bool> {
         false => write_text(&mut out, args, &results, elapsed),
     };
     written.and_then(|()| out.flush()).context("cannot write to standard output")?;
-    Ok(results.failed.is_empty())
+    Ok(results.failed.is_empty() && unseen(args, &results).is_empty())
+}
+
+/// Returns the rare states that a campaign of this length should have met, and has not.
+fn unseen(args: &ClientArgs, results: &Results) -> Vec<Rare> {
+    if args.seeds >= ENOUGH_WORLDS { results.rare.never() } else { Vec::new() }
 }
 
 fn write_text(
@@ -70,6 +80,10 @@ fn write_text(
         )?;
         timeline.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         writeln!(out, "\nAgain: lockage-world client --start {seed} --seeds 1\n")?;
+    }
+    write!(out, "{}", results.rare)?;
+    for rare in unseen(args, results) {
+        writeln!(out, "error: it never came about that {}", rare.words())?;
     }
     let (seconds, ClientArgs { seeds, start, .. }) = (elapsed.as_secs_f64(), args);
     writeln!(
@@ -96,12 +110,16 @@ fn write_json(
             "timeline": failure.timeline.iter().map(|line| line.to_string()).collect::<Vec<_>>(),
         })
     });
+    let counted = |rare: Rare| (rare.words().to_owned(), results.rare.of(rare).into());
+    let rare: Map<String, Value> = Rare::ALL.iter().copied().map(counted).collect();
     let report = json!({
         "seeds": args.seeds,
         "start": args.start,
         "events": results.events,
         "failed": results.failed,
         "first": first,
+        "rare": rare,
+        "never": unseen(args, results).iter().map(|rare| rare.words()).collect::<Vec<_>>(),
         "elapsed_sec": elapsed.as_secs_f64(),
     });
     serde_json::to_writer_pretty(&mut *out, &report)?;

@@ -12,7 +12,8 @@ use lockage::notifications::{
     Subscriptions, Wake,
 };
 use lockage::runtime::{Runtime, Spawn};
-use lockage::{Key, Store, StoreError};
+use lockage::store::Replicated;
+use lockage::{Key, Locks, Store, StoreError};
 use lockage_core::{AnyCommand, AnyOutcome, Command};
 
 use super::judge::Seen;
@@ -27,6 +28,10 @@ pub(super) struct Host {
     ports: Arc<Mutex<Ports>>,
     channels: Subscriptions,
     sink: Arc<Mutex<Option<SubscriptionSink>>>,
+    /// Which server its calls are for.
+    server: usize,
+    /// Whether many calls are sent at once.
+    batches: bool,
 }
 
 /// What a life and its world tell each other.
@@ -37,6 +42,8 @@ pub(super) struct Ports {
     ppm: i64,
     /// A dead process sends and runs nothing, also not from destructors.
     is_dead: bool,
+    /// After so many reads of its clock it stands still for so long.
+    stall: Option<(u32, u64)>,
     draw: Draw,
     timers: BTreeMap<(u64, u64), Waker>,
     calls: BTreeMap<u64, Call>,
@@ -56,8 +63,8 @@ pub(super) type Answer = Result<AnyOutcome, StoreError>;
 
 /// What leaves a life.
 pub(super) enum Out {
-    /// A command for the store.
-    Request { call: u64, key: String, command: AnyCommand },
+    /// A command for a server.
+    Request { call: u64, server: usize, key: String, command: AnyCommand },
     /// A subscription to a channel.
     Subscribe { call: u64, channel: String },
     /// A program tells what it was told.
@@ -65,11 +72,12 @@ pub(super) enum Out {
 }
 
 impl Host {
-    pub(super) fn new(ppm: i64, draw: Draw, now_us: u64) -> Self {
+    pub(super) fn new(ppm: i64, batches: bool, draw: Draw, now_us: u64) -> Self {
         let ports = Ports {
             now_us,
             ppm,
             is_dead: false,
+            stall: None,
             draw,
             timers: BTreeMap::new(),
             calls: BTreeMap::new(),
@@ -82,18 +90,29 @@ impl Host {
         let subscriber =
             |sinks| Connection { ports: Arc::downgrade(&ports), sinks, sink: Arc::clone(&sink) };
         let channels = Subscriptions::new(subscriber);
-        Host { ports, channels, sink }
+        Host { ports, channels, sink, server: 0, batches }
     }
 
     fn ports(&self) -> MutexGuard<'_, Ports> {
         lock(&self.ports)
     }
 
+    /// Makes it stand still for so long once it has read its clock so often.
+    pub(super) fn stall(&self, reads: u32, for_us: u64) {
+        self.ports().stall = Some((reads, for_us));
+    }
+
+    /// True time: later than the world's where it has stood still since it was polled.
+    pub(super) fn stood_until_us(&self) -> u64 {
+        self.ports().now_us
+    }
+
     /// Sets the time, and wakes what has slept until then.
     pub(super) fn set_now(&self, now_us: u64) {
         let mut ports = self.ports();
-        ports.now_us = now_us;
-        let later = ports.timers.split_off(&(now_us + 1, 0));
+        ports.now_us = ports.now_us.max(now_us);
+        let later = (ports.now_us + 1, 0);
+        let later = ports.timers.split_off(&later);
         let due = std::mem::replace(&mut ports.timers, later);
         drop(ports);
         due.into_values().for_each(Waker::wake);
@@ -110,6 +129,11 @@ impl Host {
 
     pub(super) fn take_spawned(&self) -> Vec<Task> {
         std::mem::take(&mut self.ports().spawned)
+    }
+
+    /// Whether somebody waits for the answer of a call.
+    pub(super) fn is_waited_for(&self, call: u64) -> bool {
+        self.ports().calls.contains_key(&call)
     }
 
     /// Answers a call, if it is still waited for.
@@ -278,11 +302,34 @@ impl Place for Host {
     fn true_us_in(&self, duration: Duration) -> u64 {
         self.ports().true_us_in(duration)
     }
+
+    fn clock_us(&self) -> u64 {
+        self.ports().clock().as_micros() as u64 // far below 2^63
+    }
+
+    fn server(&self, server: usize) -> Host {
+        Host { server, ..self.clone() }
+    }
+
+    fn replicated(&self, locks: Locks<Host, Host>) -> Locks<Host, Host> {
+        locks.with_replicas(1)
+    }
 }
 
 impl Runtime for Host {
     fn now(&self) -> Duration {
-        self.ports().clock()
+        let mut ports = self.ports();
+        let ports = &mut *ports;
+        if let Some((reads, for_us)) = &mut ports.stall {
+            match reads.checked_sub(1) {
+                Some(left) => *reads = left,
+                None => {
+                    ports.now_us += *for_us;
+                    ports.stall = None;
+                }
+            }
+        }
+        ports.clock()
     }
 
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
@@ -305,18 +352,65 @@ impl Spawn for Host {
     }
 }
 
+impl Host {
+    fn request<C: Command>(&self, key: &Key, command: &C) -> Waiting {
+        send(&self.ports, |call| Out::Request {
+            call,
+            server: self.server,
+            key: key.as_str().to_owned(),
+            command: AnyCommand::new(command.clone()),
+        })
+    }
+}
+
+async fn outcome<T: 'static>(waiting: Waiting) -> Result<T, StoreError> {
+    Ok(*waiting.await?.downcast().expect("the outcome of this command"))
+}
+
 impl Store for Host {
     async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
     where
         C: Command<Outcome: Send> + Sync,
     {
-        let request = |call| Out::Request {
-            call,
-            key: key.as_str().to_owned(),
-            command: AnyCommand::new(command.clone()),
-        };
-        let outcome = send(&self.ports, request).await?;
-        Ok(*outcome.downcast().expect("the outcome of this command"))
+        outcome(self.request(key, command)).await
+    }
+
+    fn supports_batch(&self) -> bool {
+        self.batches
+    }
+
+    async fn execute_batch<C>(
+        &self,
+        calls: &[(&Key, &C)],
+        _patience: Duration,
+    ) -> Vec<Result<C::Outcome, StoreError>>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        let sent: Vec<_> = calls.iter().map(|(key, command)| self.request(key, *command)).collect();
+        let mut outcomes = Vec::with_capacity(sent.len());
+        for waiting in sent {
+            outcomes.push(outcome(waiting).await);
+        }
+        outcomes
+    }
+}
+
+impl Replicated for Host {
+    async fn execute_acknowledged<C>(
+        &self,
+        key: &Key,
+        command: &C,
+        replicas: u32,
+        _patience: Duration,
+    ) -> Result<(C::Outcome, u32), StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        let done = outcome(self.request(key, command)).await?;
+        // Now and then a replica is too slow.
+        let missing = u32::from(self.draw(9) == 0);
+        Ok((done, replicas.saturating_sub(missing)))
     }
 }
 

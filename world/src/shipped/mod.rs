@@ -16,10 +16,16 @@ mod outside;
 mod place;
 mod plan;
 mod play;
+mod rare;
+mod same;
 mod store;
+mod trouble;
+mod wire;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+
+use lockage_sim::store::SimStore;
 
 use crate::simulation::Line;
 
@@ -28,13 +34,16 @@ pub use judge::{Fault as Violation, Kind, Seen};
 pub use outside::{Admitted, Outside, Told};
 pub use place::Place;
 pub use plan::{Plan, Theme, What, Work};
-pub use play::{Outcome, run};
+pub use play::Outcome;
+pub use rare::{Counts, Rare};
 
 /// What came of many worlds.
 #[derive(Clone, Debug, Default)]
 pub struct Results {
     /// How many events there were in all.
     pub events: u64,
+    /// How often which rare state came about.
+    pub rare: Counts,
     /// The seeds that failed, the smallest first.
     pub failed: Vec<u64>,
     /// The first of them, shrunk.
@@ -58,7 +67,7 @@ pub struct Failure {
 pub fn campaign(start: u64, seeds: u64, progress: impl Fn(u64) + Sync) -> Results {
     let next = AtomicU64::new(0);
     let work = || {
-        let mut results = Results::default();
+        let (mut results, mut scripts) = (Results::default(), scripts());
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             if index >= seeds {
@@ -66,8 +75,9 @@ pub fn campaign(start: u64, seeds: u64, progress: impl Fn(u64) + Sync) -> Result
             }
             progress(index);
             let seed = start.wrapping_add(index);
-            let outcome = run(&Plan::of(seed), false);
+            let outcome = run_beside(&Plan::of(seed), &mut scripts, false);
             results.events += outcome.events;
+            results.rare.add(&outcome.rare);
             if outcome.violation.is_some() {
                 results.failed.push(seed);
             }
@@ -82,6 +92,7 @@ pub fn campaign(start: u64, seeds: u64, progress: impl Fn(u64) + Sync) -> Result
     let mut results = Results::default();
     for part in parts {
         results.events += part.events;
+        results.rare.add(&part.rare);
         results.failed.extend(part.failed);
     }
     results.failed.sort_unstable();
@@ -91,15 +102,59 @@ pub fn campaign(start: u64, seeds: u64, progress: impl Fn(u64) + Sync) -> Result
 
 /// Returns a plan that fails, as small as it is found; nothing where it does not fail.
 pub fn explain(plan: &Plan) -> Option<Failure> {
-    let kind = run(plan, false).violation?.kind;
-    let fails =
-        |plan: &Plan| run(plan, false).violation.is_some_and(|violation| violation.kind == kind);
+    let scripts = &mut scripts();
+    let kind = run_beside(plan, scripts, false).violation?.kind;
+    let mut fails = |plan: &Plan| {
+        let violation = run_beside(plan, scripts, false).violation;
+        violation.is_some_and(|violation| violation.kind == kind)
+    };
     let mut plan = plan.clone();
     loop {
-        let Some(smaller) = plan.smaller().find(fails) else { break };
+        let Some(smaller) = plan.smaller().find(&mut fails) else { break };
         plan = smaller;
     }
-    let outcome = run(&plan, true);
+    let outcome = run_beside(&plan, scripts, true);
     let violation = outcome.violation?;
     Some(Failure { seed: plan.seed, violation, plan, timeline: outcome.timeline })
+}
+
+/// Plays a plan once for each poll of each job, at which its future is dropped. Returns how many were.
+///
+/// # Errors
+/// The first plan that fails, shrunk.
+pub fn cancel_everywhere(plan: &Plan) -> Result<u64, Box<Failure>> {
+    let (mut cancelled, scripts) = (0, &mut scripts());
+    for job in 0..plan.jobs() {
+        for polls in 1.. {
+            let plan = plan.cancelled(job, polls);
+            let outcome = run_beside(&plan, scripts, false);
+            if outcome.violation.is_some()
+                && let Some(failure) = explain(&plan)
+            {
+                return Err(Box::new(failure));
+            }
+            if outcome.rare.of(Rare::Dropped) == 0 {
+                break;
+            }
+            cancelled += 1;
+        }
+    }
+    Ok(cancelled)
+}
+
+/// Plays a plan, on the scripts beside the machines where its seed says so.
+pub fn run(plan: &Plan, with_timeline: bool) -> Outcome {
+    run_beside(plan, &mut scripts(), with_timeline)
+}
+
+/// In one of so many worlds, the scripts run beside the machines.
+const SCRIPTED: u64 = 8;
+
+fn run_beside(plan: &Plan, scripts: &mut SimStore, with_timeline: bool) -> Outcome {
+    let is_scripted = plan.seed.is_multiple_of(SCRIPTED);
+    play::run(plan, is_scripted.then_some(scripts), with_timeline)
+}
+
+fn scripts() -> SimStore {
+    SimStore::new().expect("Lua gets its memory")
 }

@@ -15,12 +15,21 @@ pub(super) struct Node {
     pub(super) paused_until_us: u64,
     /// Until then it is down.
     pub(super) down_until_us: u64,
-    tasks: BTreeMap<u64, Task>,
+    tasks: BTreeMap<u64, Running>,
     ready: Arc<Mutex<BTreeSet<u64>>>,
     /// Which task a job is.
     jobs: BTreeMap<usize, u64>,
     numbers: u64,
+    /// Jobs that were dropped after so many polls, since this was last asked.
+    dropped: Vec<usize>,
     draw: Draw,
+}
+
+struct Running {
+    task: Task,
+    job: Option<usize>,
+    /// After so many polls more it is dropped.
+    polls: Option<u32>,
 }
 
 /// Marks a task as one to be polled.
@@ -46,17 +55,24 @@ impl Node {
             ready: Arc::default(),
             jobs: BTreeMap::new(),
             numbers: 0,
+            dropped: Vec::new(),
             draw,
         }
     }
 
-    pub(super) fn start(&mut self, job: Option<usize>, task: Task) {
+    /// Runs a task until it ends, or was polled so often.
+    pub(super) fn start(&mut self, job: Option<usize>, polls: Option<u32>, task: Task) {
         self.numbers += 1;
-        self.tasks.insert(self.numbers, task);
+        self.tasks.insert(self.numbers, Running { task, job, polls });
         self.mark(self.numbers);
         if let Some(job) = job {
             self.jobs.insert(job, self.numbers);
         }
+    }
+
+    /// Whether it has tasks.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.tasks.is_empty()
     }
 
     /// Drops the task of a job, wherever it is.
@@ -81,15 +97,33 @@ impl Node {
     pub(super) fn poll(&mut self) {
         loop {
             for task in self.host.take_spawned() {
-                self.start(None, task);
+                self.start(None, None, task);
             }
             let Some(number) = self.next_ready() else { return };
-            let Some(mut task) = self.tasks.remove(&number) else { continue };
+            let Some(mut running) = self.tasks.remove(&number) else { continue };
             let waker = Waker::from(Arc::new(Ready { ready: self.ready.clone(), task: number }));
-            if task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
-                self.tasks.insert(number, task);
+            if running.task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
+                continue;
+            }
+            running.polls = running.polls.map(|polls| polls - 1);
+            match (running.polls, running.job) {
+                (Some(0), Some(job)) => {
+                    drop(running);
+                    self.jobs.remove(&job);
+                    self.dropped.push(job);
+                }
+                _ => _ = self.tasks.insert(number, running),
             }
         }
+    }
+
+    pub(super) fn take_dropped(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.dropped)
+    }
+
+    /// Until when it takes notice of nothing.
+    pub(super) fn away_until_us(&self) -> u64 {
+        self.paused_until_us.max(self.down_until_us)
     }
 
     fn next_ready(&mut self) -> Option<u64> {

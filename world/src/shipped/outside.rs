@@ -6,8 +6,8 @@ use lockage_core::Verdict;
 use lockage_oracle::envelope::bound_of_all;
 use serde::{Deserialize, Serialize};
 
-use super::judge::{Fault, Judge, Kind, Seen, fault};
-use super::plan::Plan;
+use super::judge::{Fault, Judge, Kind, Oracle, Seen, fault};
+use super::plan::{Plan, What};
 
 /// One thing that a program was told, in a form that can be written down.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -29,12 +29,26 @@ pub enum Told {
 impl From<Seen> for Told {
     fn from(seen: Seen) -> Self {
         match seen {
-            Seen::Decided { id, cost, since_us, decision } => {
+            Seen::Decided { id, cost, since_us, decision, .. } => {
                 let is_admitted = decision.verdict == Verdict::Allowed;
                 Told::Decided { id, cost, since_us, is_admitted }
             }
+            Seen::Lost { job, what, .. } => Told::Seen(Seen::Left { job, what }),
             seen => Told::Seen(seen),
         }
+    }
+}
+
+/// A store that nobody asks.
+struct Unasked;
+
+impl Oracle for Unasked {
+    fn would_deny(&self, _id: usize, _cost: u64) -> bool {
+        true
+    }
+
+    fn granted_until_us(&self, _what: What, _token: u64) -> Option<u64> {
+        Some(u64::MAX)
     }
 }
 
@@ -98,10 +112,10 @@ impl Outside {
                 self.judge.cancelled(job);
                 Ok(())
             }
-            Told::Seen(seen) => self.judge.saw(seen, at_us, |_, _| true),
+            Told::Seen(seen) => self.judge.saw((0, 0), seen, at_us, &Unasked),
         };
         verdict.or_else(|fault| match fault.kind {
-            Kind::Exclusion | Kind::RanTwice if !self.keeps => Ok(()),
+            Kind::Exclusion | Kind::RanTwice | Kind::Fencing if !self.keeps => Ok(()),
             _ => Err(fault),
         })
     }

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use lockage::Store;
 use lockage::notifications::Notifications;
 use lockage::runtime::Spawn;
+use lockage::{Locks, Store};
+
+use lockage_core::{Clock, Timestamp};
 
 use super::judge::Seen;
+use super::store::BEGINNING_US;
 
 /// What a program stands on. Clones are of the same.
 pub trait Place: Clone + Send + Sync + 'static {
@@ -32,4 +35,33 @@ pub trait Place: Clone + Send + Sync + 'static {
 
     /// Returns that time when the clock of this place shows so much more than now.
     fn true_us_in(&self, duration: Duration) -> u64;
+
+    /// Returns what the clock of this place shows, in microseconds.
+    fn clock_us(&self) -> u64 {
+        self.now_us()
+    }
+
+    /// Returns one of the servers of a quorum. The first is the store.
+    fn server(&self, _server: usize) -> Self::Store {
+        self.store()
+    }
+
+    /// Returns locks of whose grants a replica must know, where there is any.
+    fn replicated(
+        &self,
+        locks: Locks<Self::Store, Self::Runtime>,
+    ) -> Locks<Self::Store, Self::Runtime> {
+        locks
+    }
+}
+
+/// The clock of what is decided in one process alone.
+pub(super) struct PlaceClock<P>(pub(super) P);
+
+impl<P: Place> Clock for PlaceClock<P> {
+    fn now(&self) -> Timestamp {
+        // Its beginning is as good as any, so far as it is late enough.
+        let now_us = BEGINNING_US + self.0.clock_us() % BEGINNING_US;
+        Timestamp::from_micros(now_us).expect("some years after 2025")
+    }
 }

@@ -1,16 +1,20 @@
 //! Plays a plan: one event after the other.
 
-use std::collections::BTreeSet;
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
-use lockage::StoreError;
 use lockage_core::{AnyCommand, Verdict};
+use lockage_sim::store::SimStore;
 
 use super::host::{Answer, Host, Out};
 use super::jobs::{IDS, Life};
-use super::judge::{Fault, Judge, Kind, Seen, fault};
+use super::judge::{Fault, Judge, Kind, Oracle, Seen, fault};
 use super::node::Node;
-use super::plan::{Plan, Wrong};
-use super::store::{Keys, store_time};
+use super::plan::{Plan, SERVERS, What};
+use super::rare::{Counts, Rare};
+use super::store::Keys;
 use crate::simulation::{Draw, Line, Log, Queue, Who};
 
 /// What came of a world.
@@ -20,6 +24,8 @@ pub struct Outcome {
     pub violation: Option<Fault>,
     /// How many events there were.
     pub events: u64,
+    /// Which rare states it came to, and how often.
+    pub rare: Counts,
     /// What happened, if that was asked for.
     pub timeline: Vec<Line>,
 }
@@ -30,74 +36,140 @@ const QUIET_US: u64 = 8_000_000;
 /// No job takes so long once all is well.
 const PATIENCE_US: u64 = 120_000_000;
 
-enum Event {
+pub(super) enum Event {
     Job(usize),
     Trouble(usize),
-    Request { from: From, key: String, command: AnyCommand },
-    Subscribe { from: From, channel: String },
-    Answer { to: From, answer: Answer },
-    Published { node: usize, life: u32, channel: String, message: String },
-    Timer { node: usize },
-    Up { node: usize },
+    Request {
+        from: From,
+        sent_us: u64,
+        server: usize,
+        key: String,
+        command: AnyCommand,
+    },
+    Subscribe {
+        from: From,
+        channel: String,
+    },
+    Answer {
+        to: From,
+        answer: Answer,
+    },
+    Published {
+        node: usize,
+        life: u32,
+        channel: String,
+        message: String,
+    },
+    /// What a node sends once it no longer stands still.
+    Out {
+        node: usize,
+        life: u32,
+        out: Vec<Out>,
+        dropped: Vec<usize>,
+    },
+    Timer {
+        node: usize,
+    },
+    Up {
+        node: usize,
+    },
     Probe,
 }
 
 /// A call of one life of a node.
 #[derive(Clone, Copy)]
-struct From {
-    node: usize,
-    life: u32,
-    call: u64,
+pub(super) struct From {
+    pub(super) node: usize,
+    pub(super) life: u32,
+    pub(super) call: u64,
 }
 
-struct World<'p> {
-    plan: &'p Plan,
-    now_us: u64,
-    queue: Queue<Event>,
-    nodes: Vec<Node>,
-    lives: Vec<Life<Host>>,
-    keys: Keys,
+pub(super) struct World<'p> {
+    pub(super) plan: Arc<Plan>,
+    pub(super) now_us: u64,
+    pub(super) queue: Queue<Event>,
+    pub(super) nodes: Vec<Node>,
+    pub(super) lives: Vec<Life<Host>>,
+    pub(super) keys: Keys<'p>,
     /// Who is subscribed to what.
-    subscribed: BTreeSet<(String, usize, u32)>,
-    away_until_us: u64,
-    open: BTreeSet<usize>,
+    pub(super) subscribed: BTreeSet<(String, usize, u32)>,
+    /// Until when each server cannot be reached.
+    pub(super) away_until_us: [u64; SERVERS],
+    pub(super) open: BTreeSet<usize>,
     is_probed: bool,
     /// Until then every job has ended.
     patience_us: u64,
-    judge: Judge,
-    draw: Draw,
+    pub(super) judge: Judge,
+    pub(super) rare: Counts,
+    /// When each node sent the release that arrived last for a key of locks.
+    pub(super) released: BTreeMap<(usize, String), u64>,
+    /// When something ends in the store.
+    pub(super) ends_us: BTreeSet<u64>,
+    pub(super) draw: Draw,
     log: Log,
 }
 
-/// Plays a plan.
-pub fn run(plan: &Plan, with_timeline: bool) -> Outcome {
-    let mut world = World::new(plan, Log::new(with_timeline));
+/// Plays a plan on the machines, and on the scripts beside them.
+pub(super) fn run(plan: &Plan, scripts: Option<&mut SimStore>, with_timeline: bool) -> Outcome {
+    let mut world = World::new(plan, scripts, Log::new(with_timeline));
     let mut events = 0;
-    let violation = world.play(&mut events).err();
-    Outcome { violation, events, timeline: world.log.into_lines() }
+    let played = catch_unwind(AssertUnwindSafe(|| world.play(&mut events)));
+    let violation = played.unwrap_or_else(|cause| fault(Kind::Panic, words(&*cause))).err();
+    let timeline = std::mem::replace(&mut world.log, Log::new(false)).into_lines();
+    let rare = std::mem::take(&mut world.rare);
+    if violation.is_some() {
+        // Its destructors may panic as well.
+        _ = catch_unwind(AssertUnwindSafe(|| drop(world)));
+    }
+    Outcome { violation, events, rare, timeline }
+}
+
+fn words(cause: &(dyn Any + Send)) -> String {
+    let text = cause.downcast_ref::<String>().map(String::as_str);
+    text.or(cause.downcast_ref().copied()).unwrap_or("it panicked").to_owned()
+}
+
+/// The store as it is now.
+struct Now<'w> {
+    keys: &'w Keys<'w>,
+    now_us: u64,
+}
+
+impl Oracle for Now<'_> {
+    fn would_deny(&self, id: usize, cost: u64) -> bool {
+        let decision = self.keys.peek(&limiter_key(id), cost, self.now_us);
+        decision.verdict != Verdict::Allowed
+    }
+
+    fn granted_until_us(&self, what: What, token: u64) -> Option<u64> {
+        self.keys.granted_until_us(what, token, self.now_us)
+    }
 }
 
 impl<'p> World<'p> {
-    fn new(plan: &'p Plan, log: Log) -> Self {
+    fn new(plan: &Plan, scripts: Option<&'p mut SimStore>, log: Log) -> Self {
         let mut world = World {
-            plan,
             now_us: 0,
             queue: Queue::new(),
             nodes: Vec::new(),
             lives: Vec::new(),
-            keys: Keys::default(),
+            keys: Keys::new(plan, scripts),
             subscribed: BTreeSet::new(),
-            away_until_us: 0,
+            away_until_us: [0; SERVERS],
             open: (0..plan.jobs.len()).collect(),
             is_probed: false,
             patience_us: plan.freed_us() + PATIENCE_US,
             judge: Judge::new(plan),
+            rare: Counts::default(),
+            released: BTreeMap::new(),
+            ends_us: BTreeSet::new(),
             draw: Draw::new(plan.seed, 2),
+            plan: Arc::new(plan.clone()),
             log,
         };
         for node in 0..plan.ppm.len() {
             let host = world.host(node, 0);
-            world.lives.push(Life::new(plan, &host));
+            world.lives.push(Life::new(&world.plan, &host));
             world.nodes.push(Node::new(host, Draw::new(plan.seed, 100 + node as u64)));
         }
         for (index, job) in plan.jobs.iter().enumerate() {
@@ -109,9 +181,10 @@ impl<'p> World<'p> {
         world
     }
 
-    fn host(&self, node: usize, life: u32) -> Host {
-        let stream = 1000 + node as u64 + (u64::from(life) << 20);
-        Host::new(self.plan.ppm[node], Draw::new(self.plan.seed, stream), self.now_us)
+    pub(super) fn host(&self, node: usize, life: u32) -> Host {
+        let (plan, stream) = (&self.plan, 1000 + node as u64 + (u64::from(life) << 20));
+        let draw = Draw::new(plan.seed, stream);
+        Host::new(plan.ppm[node], plan.options.batches, draw, self.now_us)
     }
 
     fn play(&mut self, events: &mut u64) -> Result<(), Fault> {
@@ -149,81 +222,96 @@ impl<'p> World<'p> {
                 Some(*node)
             }
             Event::Probe => Some(0),
-            Event::Trouble(_) | Event::Request { .. } | Event::Subscribe { .. } => None,
+            Event::Trouble(_)
+            | Event::Request { .. }
+            | Event::Subscribe { .. }
+            | Event::Out { .. } => None,
         }
     }
 
     fn happen(&mut self, event: Event) -> Result<(), Fault> {
-        let node = self.node_of(&event);
-        if let Some(node) = node {
-            let Node { paused_until_us, down_until_us, .. } = self.nodes[node];
-            let until_us = paused_until_us.max(down_until_us);
-            if until_us > self.now_us {
-                self.queue.push(until_us, event);
-                return Ok(());
-            }
-            self.nodes[node].host.set_now(self.now_us);
+        let Some(node) = self.node_of(&event) else {
+            return match event {
+                Event::Request { from, sent_us, server, key, command } => {
+                    self.watch(from, sent_us, &key, &command);
+                    self.request(from, server, key, &command)
+                }
+                Event::Subscribe { from, channel } => {
+                    self.subscribe(from, channel);
+                    Ok(())
+                }
+                Event::Trouble(index) => self.trouble(self.plan.troubles[index].what),
+                // It was sent, whatever the process does by now.
+                Event::Out { node, life, out, dropped } if self.nodes[node].life == life => {
+                    self.queue.push(self.now_us, Event::Timer { node });
+                    self.came_out(node, out, &dropped)
+                }
+                _ => Ok(()),
+            };
+        };
+        let until_us = self.nodes[node].away_until_us();
+        if until_us > self.now_us {
+            self.queue.push(until_us, event);
+            return Ok(());
         }
+        let now_us = self.now_us;
+        let Node { host, life: now_life, .. } = &self.nodes[node];
+        host.set_now(now_us);
         match event {
             Event::Job(index) => {
-                let work = self.plan.jobs[index].work;
-                self.say(Who::Client(node.unwrap_or_default()), || {
-                    format!("begins job {index}: {work:?}")
-                });
-                self.start(index, |life| Box::pin(life.run(index, work)));
+                let job = self.plan.jobs[index];
+                self.say(Who::Client(node), || format!("begins job {index}: {:?}", job.work));
+                let task = Box::pin(self.lives[node].clone().run(index, job.work));
+                self.nodes[node].start(Some(index), job.polls, task);
             }
             Event::Probe => {
                 let job = self.plan.jobs.len();
-                self.start_on(0, job, |life| Box::pin(life.probe(job)));
+                let task = Box::pin(self.lives[node].clone().probe(job));
+                self.nodes[node].start(Some(job), None, task);
             }
-            Event::Answer { to: From { node, life, call }, answer }
-                if self.nodes[node].life == life =>
-            {
-                self.nodes[node].host.answer(call, answer);
+            Event::Answer { to: From { life, call, .. }, answer } if life == *now_life => {
+                host.answer(call, answer);
             }
-            Event::Published { node, life, channel, message } if self.nodes[node].life == life => {
-                self.nodes[node].host.published(&channel, &message);
+            Event::Published { life, channel, message, .. } if life == *now_life => {
+                host.published(&channel, &message);
             }
-            Event::Request { from, key, command } => self.request(from, &key, &command)?,
-            Event::Subscribe { from, channel } => {
-                if !self.is_away() {
-                    self.subscribed.insert((channel, from.node, from.life));
-                    self.reply(from, Ok(Box::new(())));
-                }
-            }
-            Event::Trouble(index) => return self.trouble(self.plan.troubles[index].what),
-            Event::Answer { .. }
-            | Event::Published { .. }
-            | Event::Timer { .. }
-            | Event::Up { .. } => {}
+            _ => {}
         }
-        node.map_or(Ok(()), |node| self.poll(node))
+        self.poll(node)
     }
 
-    fn start(&mut self, job: usize, task: impl FnOnce(Life<Host>) -> super::host::Task) {
-        self.start_on(self.plan.jobs[job].node, job, task);
-    }
-
-    fn start_on(
-        &mut self,
-        node: usize,
-        job: usize,
-        task: impl FnOnce(Life<Host>) -> super::host::Task,
-    ) {
-        let task = task(self.lives[node].clone());
-        self.nodes[node].start(Some(job), task);
-    }
-
-    /// Lets a node run, and takes what comes of it.
-    fn poll(&mut self, node: usize) -> Result<(), Fault> {
+    /// Lets a node run, if it does, and takes what comes of it.
+    pub(super) fn poll(&mut self, node: usize) -> Result<(), Fault> {
+        if self.nodes[node].away_until_us() > self.now_us {
+            return Ok(());
+        }
+        self.nodes[node].host.set_now(self.now_us);
         self.nodes[node].poll();
+        let (dropped, running) = (self.nodes[node].take_dropped(), &mut self.nodes[node]);
+        let (out, life, stood_until_us) =
+            (running.host.take_out(), running.life, running.host.stood_until_us());
+        if stood_until_us > self.now_us {
+            self.rare.saw(Rare::StoodStillInStep);
+            running.paused_until_us = running.paused_until_us.max(stood_until_us);
+            self.queue.push(stood_until_us, Event::Out { node, life, out, dropped });
+            return Ok(());
+        }
+        let timer = running.host.next_timer();
+        self.came_out(node, out, &dropped)?;
+        if let Some(at_us) = timer {
+            self.queue.push(at_us.max(self.now_us), Event::Timer { node });
+        }
+        Ok(())
+    }
+
+    fn came_out(&mut self, node: usize, out: Vec<Out>, dropped: &[usize]) -> Result<(), Fault> {
         let life = self.nodes[node].life;
-        for out in self.nodes[node].host.take_out() {
+        for out in out {
             match out {
-                Out::Request { call, key, command } => {
+                Out::Request { call, server, key, command } => {
                     self.say(Who::Client(node), || format!("sends: {command:?} on {key}"));
-                    let from = From { node, life, call };
-                    self.send(Event::Request { from, key, command });
+                    let (from, sent_us) = (From { node, life, call }, self.now_us);
+                    self.send(Event::Request { from, sent_us, server, key, command });
                 }
                 Out::Subscribe { call, channel } => {
                     let from = From { node, life, call };
@@ -232,145 +320,44 @@ impl<'p> World<'p> {
                 Out::Saw(seen) => self.saw(node, seen)?,
             }
         }
-        if let Some(at_us) = self.nodes[node].host.next_timer() {
-            self.queue.push(at_us.max(self.now_us), Event::Timer { node });
+        for job in dropped {
+            self.say(Who::Client(node), || format!("job {job} is dropped"));
+            self.dropped(node, *job);
         }
         Ok(())
+    }
+
+    /// The future of a job was dropped.
+    pub(super) fn dropped(&mut self, node: usize, job: usize) {
+        self.rare.saw(Rare::Dropped);
+        if self.lives[node].is_coalescing() {
+            self.rare.saw(Rare::LeftSharedCall);
+        }
+        self.open.remove(&job);
+        self.judge.cancelled(job);
     }
 
     fn saw(&mut self, node: usize, seen: Seen) -> Result<(), Fault> {
         self.say(Who::Client(node), || format!("{seen:?}"));
-        if let Seen::Ended { job } = seen {
-            self.open.remove(&job);
+        match &seen {
+            Seen::Ended { job } => _ = self.open.remove(job),
+            Seen::WaitsNoLonger { .. } => self.judge.holders.idle(self.now_us)?,
+            _ => {}
         }
-        let (keys, limit, now) = (&self.keys, self.plan.limit, store_time(self.now_us));
-        let would_deny = |id: usize, cost| {
-            let verdict = keys.peek(&limiter_key(id), limit, cost, now).verdict;
-            verdict != Verdict::Allowed
-        };
-        self.judge.saw(seen, self.now_us, would_deny)
+        self.rare.saw_all(&seen);
+        let store = Now { keys: &self.keys, now_us: self.now_us };
+        self.judge.saw((node, self.nodes[node].life), seen, self.now_us, &store)
     }
 
-    fn is_well(&self) -> bool {
+    pub(super) fn is_well(&self) -> bool {
         self.now_us >= self.plan.heal_us
     }
 
-    fn is_away(&self) -> bool {
-        self.now_us < self.away_until_us
-    }
-
-    /// Sends a message, which may be lost or late.
-    fn send(&mut self, event: Event) {
-        let network = self.plan.network;
-        // Chance is drawn for each, lost or not, so that what is left out changes little else.
-        let (is_lost, is_late) = (self.draw.chance(network.lost), self.draw.chance(network.late));
-        let takes_us = self.draw.between(network.least_us, network.most_us);
-        let late_us = self.draw.between(0, 2 * self.plan.timeout_us);
-        if is_lost && !self.is_well() {
-            self.say(Who::Store, || "a message is lost".to_owned());
-            return;
-        }
-        let late_us = if is_late && !self.is_well() { late_us } else { 0 };
-        // Once all is well, an attempt has time for an answer.
-        let most_us = if self.is_well() { self.plan.timeout_us / 16 } else { u64::MAX };
-        self.queue.push(self.now_us + takes_us.min(most_us) + late_us, event);
-    }
-
-    fn reply(&mut self, to: From, answer: Answer) {
-        self.send(Event::Answer { to, answer });
-    }
-
-    fn request(&mut self, from: From, key: &str, command: &AnyCommand) -> Result<(), Fault> {
-        if self.is_away() {
-            // There may be nobody left to say so.
-            if self.draw.chance(500) {
-                self.reply(from, Err(StoreError::NotDone("the store is away".into())));
-            }
-            return Ok(());
-        }
-        let now = store_time(self.now_us);
-        let id = (0..IDS.len()).find(|id| limiter_key(*id) == key);
-        let left = |keys: &Keys| id.map(|_| keys.peek(key, self.plan.limit, 0, now).remaining);
-        let before = left(&self.keys);
-        let (answer, message) = self.keys.run(key, command, now);
-        self.say(Who::Store, || {
-            format!("{command:?} on {key}: {}", if answer.is_ok() { "done" } else { "refused" })
-        });
-        if let (Some(id), Some(before), Some(after)) = (id, before, left(&self.keys))
-            && before > after
-        {
-            self.judge.charged(id, before - after, self.now_us)?;
-        }
-        if let Some(message) = message {
-            let listens = self.subscribed.iter().filter(|(channel, ..)| channel == key);
-            let to: Vec<_> = listens.map(|(_, node, life)| (*node, *life)).collect();
-            for (node, life) in to {
-                let (channel, message) = (key.to_owned(), message.clone());
-                self.send(Event::Published { node, life, channel, message });
-            }
-        }
-        self.reply(from, answer);
-        Ok(())
-    }
-
-    fn trouble(&mut self, wrong: Wrong) -> Result<(), Fault> {
-        self.say(Who::Store, || format!("trouble: {wrong:?}"));
-        match wrong {
-            Wrong::Crash { node, for_us } => {
-                let life = self.nodes[node].life + 1;
-                let host = self.host(node, life);
-                self.lives[node] = Life::new(self.plan, &host);
-                self.nodes[node].crash(host, self.now_us + for_us);
-                let plan = self.plan;
-                let begun = |job: &usize| {
-                    plan.jobs
-                        .get(*job)
-                        .is_some_and(|job| job.node == node && job.at_us <= self.now_us)
-                };
-                self.open.retain(|job| !begun(job));
-                self.queue.push(self.now_us + for_us, Event::Up { node });
-                Ok(())
-            }
-            Wrong::Pause { node, for_us } => {
-                let until_us = &mut self.nodes[node].paused_until_us;
-                *until_us = (*until_us).max(self.now_us + for_us);
-                Ok(())
-            }
-            Wrong::Break { node } => {
-                self.subscribed.retain(|(_, of, _)| *of != node);
-                let Node { paused_until_us, down_until_us, .. } = self.nodes[node];
-                self.nodes[node].host.break_connections();
-                if paused_until_us.max(down_until_us) > self.now_us {
-                    return Ok(());
-                }
-                self.nodes[node].host.set_now(self.now_us);
-                self.poll(node)
-            }
-            Wrong::Away { for_us } => {
-                self.away_until_us = self.away_until_us.max(self.now_us + for_us);
-                Ok(())
-            }
-            Wrong::Cancel { job } => {
-                let node = self.plan.jobs[job].node;
-                if self.nodes[node].cancel(job) {
-                    self.open.remove(&job);
-                    self.judge.cancelled(job);
-                }
-                let Node { paused_until_us, down_until_us, .. } = self.nodes[node];
-                if paused_until_us.max(down_until_us) > self.now_us {
-                    return Ok(());
-                }
-                self.nodes[node].host.set_now(self.now_us);
-                self.poll(node)
-            }
-        }
-    }
-
-    fn say(&mut self, who: Who, what: impl FnOnce() -> String) {
+    pub(super) fn say(&mut self, who: Who, what: impl FnOnce() -> String) {
         self.log.say(self.now_us, who, what);
     }
 }
 
-fn limiter_key(id: usize) -> String {
+pub(super) fn limiter_key(id: usize) -> String {
     format!("limiter:{{{}}}", IDS[id])
 }

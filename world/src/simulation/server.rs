@@ -294,6 +294,21 @@ impl Slots {
     pub(crate) fn record(&self) -> Option<&Record> {
         self.own.record.as_ref()
     }
+
+    /// What the key holds now, or the one of this id beside it.
+    pub(crate) fn held_at(&self, beside: Option<RequestId>, now: Timestamp) -> HeldByOne {
+        let slot = beside.map_or(Some(&self.own), |id| self.beside.get(&id));
+        slot.filter(|slot| slot.is_held(now)).and_then(Slot::held)
+    }
+
+    /// Makes the key, or the one of this id beside it, be dropped after this millisecond.
+    pub(crate) fn expire_at(&mut self, beside: Option<RequestId>, expire_ms: u64) {
+        let slot = match beside {
+            Some(id) => self.beside.entry(id).or_default(),
+            None => &mut self.own,
+        };
+        slot.expire_ms = expire_ms;
+    }
 }
 
 impl Slot {

@@ -1,0 +1,194 @@
+//! Programs as users write them: asynchronous functions on the public API.
+
+mod asking;
+mod holding;
+mod looking;
+mod values;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockage::limiter::{DenyCache, Prefetch, StoredLimits};
+use lockage::locks::{Cached, Quorum, RunOnce};
+use lockage::runtime::Runtime;
+use lockage::store::{Fenced, RecordError};
+use lockage::{Error, Fallback, Limiter, Locks, RetryStore, StoreError};
+use lockage_memory::MemoryStore;
+
+use super::judge::Seen;
+use super::place::{Place, PlaceClock};
+use super::plan::{Instead, Options, Plan, SERVERS, Verb, Work};
+
+/// What a process of a node makes when it begins.
+#[derive(Clone)]
+pub struct Life<P: Place> {
+    place: P,
+    runtime: P::Runtime,
+    limiter: Limiter<RetryStore<P::Store, P::Runtime>>,
+    locks: Locks<P::Store, P::Runtime>,
+    quorum: Quorum<P::Store, P::Runtime>,
+    once: RunOnce<P::Store, P::Runtime>,
+    cached: Cached<P::Store, P::Runtime>,
+    values: Fenced<RetryStore<P::Store, P::Runtime>>,
+    plan: Arc<Plan>,
+}
+
+/// Ids of the limiter.
+pub(super) const IDS: [&str; 2] = ["a", "b"];
+
+/// For how long what must not be forgotten is kept: longer than any world.
+const LONG: Duration = Duration::from_secs(100_000);
+
+fn micros(span_us: u64) -> Duration {
+    Duration::from_micros(span_us)
+}
+
+impl<P: Place> Life<P> {
+    /// Makes limiters and locks as the plan says.
+    ///
+    /// # Panics
+    /// Where the plan is out of range, which a drawn one is not.
+    pub fn new(plan: &Plan, place: &P) -> Self {
+        let locks = locks(plan, place);
+        let servers = (0..SERVERS).map(|server| locks_on(plan, place, place.server(server)));
+        let quorum = Quorum::new(servers.collect()).expect("there are three");
+        let once = RunOnce::new(&locks, LONG).expect("in range").with_prefix("done");
+        let cached = Cached::new(&locks, Duration::from_secs(1), LONG).expect("in range");
+        Life {
+            place: place.clone(),
+            runtime: place.runtime(),
+            limiter: limiter(plan, place),
+            quorum,
+            once: once.expect("a prefix"),
+            cached,
+            values: Fenced::new(retrying(plan, place, place.store()), LONG).expect("in range"),
+            locks,
+            plan: Arc::new(plan.clone()),
+        }
+    }
+
+    /// Whether callers share a call, or wait for one.
+    pub(super) fn is_coalescing(&self) -> bool {
+        self.limiter.coalescing().is_some_and(|told| told.waiting > 0)
+    }
+
+    /// Does a job of this number.
+    pub async fn run(self, job: usize, work: Work) {
+        match work {
+            Work::Ask { id, cost, verb, times, every_us } => {
+                for _ in 0..times {
+                    self.ask(id, cost, verb).await;
+                    self.runtime.sleep(micros(every_us)).await;
+                }
+            }
+            Work::Hold { what, wait_us, for_us, end, is_own } => {
+                self.hold(job, what, micros(wait_us), micros(for_us), end, is_own).await;
+            }
+            Work::Once { for_us } => self.once(job, micros(for_us)).await,
+            Work::Count { count } => self.count_down(count).await,
+            Work::Await { wait_us } => self.wait_for_latch(micros(wait_us)).await,
+            Work::Get { for_us } => self.get(micros(for_us)).await,
+            Work::Invalidate => self.invalidate().await,
+            Work::Look => self.look().await,
+        }
+        self.place.saw(Seen::Ended { job });
+    }
+
+    fn failed(&self, what: &str, error: &Error) {
+        self.failed_call(what, 0, error);
+    }
+
+    /// Nothing is wrong but the store.
+    fn failed_call(&self, what: &str, cost: u64, error: &Error) {
+        let is_unknown = match error {
+            Error::Store(StoreError::NotDone(_)) => false,
+            Error::Store(StoreError::Unknown(_))
+            | Error::TooSlow { .. }
+            | Error::NotReplicated { .. } => true,
+            // A reservation that is repeated after its limit was changed is another one.
+            Error::Store(StoreError::Record(RecordError::OperationReused))
+                if self.plan.asks(|verb| verb == Verb::Store) =>
+            {
+                true
+            }
+            _ => return self.place.saw(Seen::Wrong { what: format!("{what}: {error}") }),
+        };
+        self.place.saw(Seen::Failed { cost, is_unknown });
+    }
+
+    /// Returns what the limiter has charged to all ids, and counts yet.
+    ///
+    /// # Errors
+    /// The limiter's.
+    pub async fn charged(&self) -> Result<u64, Error> {
+        let mut charged = 0;
+        for id in IDS {
+            let decision = self.limiter.peek(id, 0).await?;
+            charged += decision.limit - decision.remaining;
+        }
+        Ok(charged)
+    }
+}
+
+fn retrying<P: Place>(plan: &Plan, place: &P, store: P::Store) -> RetryStore<P::Store, P::Runtime> {
+    RetryStore::new(store, place.runtime(), micros(plan.timeout_us))
+}
+
+fn limiter<P: Place>(plan: &Plan, place: &P) -> Limiter<RetryStore<P::Store, P::Runtime>> {
+    let Options {
+        idempotency, coalescing, deny_cache, shadow, is_stored, fallback, prefetch, ..
+    } = plan.options;
+    let store = retrying(plan, place, place.store());
+    let limiter = match is_stored {
+        true => Limiter::stored(store, StoredLimits::new().with_default(plan.limit)),
+        false => Limiter::new(store, plan.limit),
+    };
+    let mut limiter = limiter.with_prefix("limiter").expect("a prefix");
+    if idempotency {
+        limiter = limiter.with_idempotency(8 * micros(plan.timeout_us)).expect("in range");
+    }
+    if coalescing {
+        limiter = limiter.with_coalescing(place.runtime(), 1000).expect("no request ids");
+    }
+    if deny_cache {
+        limiter = limiter.with_deny_cache(DenyCache::new(100)).expect("in range");
+    }
+    if let Some((permits, lease_us)) = prefetch {
+        let prefetch = Prefetch::new(permits, micros(lease_us));
+        limiter = limiter.with_prefetch(prefetch).expect("below the capacity");
+    }
+    if let Some(instead) = fallback {
+        let nodes = plan.ppm.len() as u64;
+        let share =
+            || Fallback::local_share(nodes, MemoryStore::with_clock(PlaceClock(place.clone())));
+        // A limit may be too small to be shared.
+        limiter = match instead {
+            Instead::Share if plan.limit.share(nodes).is_ok() => limiter.with_fallback(share()),
+            Instead::Open => limiter.with_fallback(Fallback::open()),
+            _ => limiter.with_fallback(Fallback::closed()),
+        }
+        .expect("there is a share");
+    }
+    if shadow { limiter.in_shadow() } else { limiter }
+}
+
+/// Returns locks of their own task, as the plan has them.
+fn locks<P: Place>(plan: &Plan, place: &P) -> Locks<P::Store, P::Runtime> {
+    let mut locks = locks_on(plan, place, place.store());
+    if plan.terms.wake_ups {
+        locks = locks.with_wake_ups();
+    }
+    if plan.terms.replicas {
+        locks = place.replicated(locks);
+    }
+    match plan.terms.longest_us {
+        Some(longest_us) => {
+            locks.with_longest_hold(micros(longest_us)).expect("it outlasts a call")
+        }
+        None => locks,
+    }
+}
+
+fn locks_on<P: Place>(plan: &Plan, place: &P, store: P::Store) -> Locks<P::Store, P::Runtime> {
+    Locks::new(retrying(plan, place, store), micros(plan.lease_us)).expect("it outlasts a call")
+}
