@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""Shows what `lockage-world client` finds in a copy of the client.
+
+    world/planted/find.py [--seeds N] [--only TEXT]
+
+It plants the bugs of bugs.toml, one at a time, and tells how many worlds find each; and it counts how often futures
+were dropped at each await point. The copy is made and built in target/planted, once for all; the environment says
+which bug is there. The exit status is 1 where a bug is not found, an await point not reached, or a world fails
+without a bug.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+WORK = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "planted"
+
+SWITCH = '''
+#[doc(hidden)]
+pub fn is_planted(bug: &str) -> bool {
+    static BUG: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    BUG.get_or_init(|| std::env::var("PLANTED").unwrap_or_default()) == bug
+}
+'''
+
+# Files whose await points no job can reach: what only forwards to a store of a type that is known at run time, what
+# blocks, other runtimes, what tests and observers are given.
+NOT_REACHED = ("any_store.rs", "blocking/", "runtime/tokio", "runtime/smol", "runtime/async_std", "testing/", "observer/",
+               "observed.rs", "doc_examples.rs", "tests.rs")
+
+TASKS = ("locks/task.rs", "limiter/coalesce/driver.rs")
+
+NOTED = '''//! Counts how often futures are dropped at each await point.
+
+use std::cell::Cell;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll};
+
+static CANCELLED: [AtomicU64; 1000] = [const { AtomicU64::new(0) }; 1000];
+static DROPPED: [AtomicU64; 1000] = [const { AtomicU64::new(0) }; 1000];
+
+thread_local! { static IS_CANCELLING: Cell<bool> = const { Cell::new(false) }; }
+
+pub struct Point<F> {
+    future: Pin<Box<F>>,
+    number: usize,
+    is_pending: bool,
+}
+
+pub trait Noted: IntoFuture + Sized {
+    fn noted(self, number: usize) -> Point<Self::IntoFuture> {
+        Point { future: Box::pin(self.into_future()), number, is_pending: false }
+    }
+}
+
+impl<F: IntoFuture> Noted for F {}
+
+impl<F: Future> Future for Point<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let polled = self.future.as_mut().poll(context);
+        self.is_pending = polled.is_pending();
+        polled
+    }
+}
+
+impl<F> Drop for Point<F> {
+    fn drop(&mut self) {
+        if self.is_pending {
+            DROPPED[self.number].fetch_add(1, Relaxed);
+            if IS_CANCELLING.get() {
+                CANCELLED[self.number].fetch_add(1, Relaxed);
+            }
+        }
+    }
+}
+
+/// Drops the future of a job, in a process that goes on.
+pub fn cancel<T>(drop: impl FnOnce() -> T) -> T {
+    IS_CANCELLING.set(true);
+    let dropped = drop();
+    IS_CANCELLING.set(false);
+    dropped
+}
+
+pub fn report() {
+    let of = |all: &[AtomicU64]| all.iter().map(|it| it.load(Relaxed).to_string()).collect::<Vec<_>>().join(",");
+    eprintln!("POINTS {} {}", of(&CANCELLED), of(&DROPPED));
+}
+'''
+
+
+def copy():
+    tree = WORK / "tree"
+    shutil.rmtree(tree, ignore_errors=True)
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True)
+    for name in filter(None, listed.stdout.split("\0")):
+        if (ROOT / name).is_file():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, tree / name)
+    return tree
+
+
+def build(tree):
+    env = {**os.environ, "CARGO_TARGET_DIR": str(WORK / "target"), "CARGO_INCREMENTAL": "0"}
+    command = ["cargo", "build", "--release", "--quiet", "-p", "lockage-world"]
+    built = subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True)
+    if built.returncode:
+        sys.exit(built.stderr)
+    return WORK / "target/release/lockage-world"
+
+
+def replace(path, old, new):
+    text = path.read_text()
+    if text.count(old) != 1:
+        sys.exit(f"{path}: it is there {text.count(old)} times, not once: {old}")
+    path.write_text(text.replace(old, new))
+
+
+def campaign(binary, start, seeds, bug=""):
+    command = [binary, "client", "--start", str(start), "--seeds", str(seeds), "--json"]
+    ran = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PLANTED": bug})
+    try:
+        return json.loads(ran.stdout), ran.stderr
+    except json.JSONDecodeError:
+        sys.exit(f"{bug}: {ran.stderr[-2000:]}")
+
+
+def plant(tree, known):
+    source = tree / "client/src"
+    for bug in known:
+        switch = f'crate::is_planted("{bug["name"]}")'
+        replace(source / bug["file"], bug["old"], bug["new"].replace("BUG", switch))
+    with open(source / "lib.rs", "a") as library:
+        library.write(SWITCH)
+
+
+def note(tree):
+    """Counts what is dropped at each await point; returns these."""
+    source, points = tree / "client/src", []
+    for path in sorted(source.rglob("*.rs")):
+        name = str(path.relative_to(source))
+        if any(part in name for part in NOT_REACHED) or "loom" in name:
+            continue
+        text, mark, tests = path.read_text().partition("#[cfg(test)]\nmod tests")
+        lines = text.split("\n")
+        for index, line in enumerate(lines):
+            if re.match(r'\s*(//|"|r#")', line):
+                continue
+
+            def noted(_, name=name, line=line):
+                points.append(f"{name}: {line.strip()}")
+                return f".noted({len(points) - 1}).await"
+
+            lines[index] = re.sub(r"\.await\b", noted, line)
+        first = next(i for i, line in enumerate(lines) if not re.match(r"//!|#!\[|\s*$", line))
+        if any(".noted(" in line for line in lines):
+            lines.insert(first, "use crate::noted::Noted as _;")
+        path.write_text("\n".join(lines) + mark + tests)
+    (source / "noted.rs").write_text(NOTED)
+    with open(source / "lib.rs", "a") as library:
+        library.write("\n#[doc(hidden)]\npub mod noted;\n")
+    node, task = tree / "world/src/shipped/node.rs", "self.jobs.remove(&job).and_then(|task| self.tasks.remove(&task))"
+    replace(node, "drop(running);", "lockage::noted::cancel(|| drop(running));")
+    replace(node, f"let task = {task};", f"let task = {task}.map(|task| lockage::noted::cancel(|| drop(task)));")
+    replace(tree / "world/src/cli/client.rs", "    progress.finish();\n",
+            "    progress.finish();\n    lockage::noted::report();\n")
+    return points
+
+
+def find(binary, bug, most):
+    """Returns a row of the table, and whether the bug was found."""
+    start, report = 0, None
+    for seeds in sorted({min(seeds, most) for seeds in (300, 2000, 20000, most)}):
+        report, _ = campaign(binary, start, seeds - start, bug["name"])
+        start = seeds
+        if report["failed"]:
+            break
+    row, failure = f"| {bug['name']} | `{bug['file']}` |", report["first"]
+    if failure is None:
+        return f"{row} not in {most} | | |", False
+    jobs, troubles = (len(re.findall(f"^{what} ", failure["plan"], re.M)) for what in ("job", "Trouble"))
+    seeds, lines = report["failed"][0] + 1, len(failure["timeline"])
+    return f"{row} {seeds} | {failure['statement']} | {jobs}, {troubles}, {lines} |", True
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=100_000, help="search so many worlds")
+    parser.add_argument("--only", default="", help="plant only bugs whose names have this in them")
+    arguments = parser.parse_args()
+    known, tree = tomllib.loads((HERE / "bugs.toml").read_text())["bug"], copy()
+    plant(tree, known)
+    points = note(tree)
+    binary = build(tree)
+
+    report, told = campaign(binary, 0, arguments.seeds)
+    print(f"without a bug: {len(report['failed'])} of {arguments.seeds} worlds fail\n")
+    cancelled, dropped = (map(int, all_.split(",")) for all_ in re.search(r"POINTS (\S+) (\S+)", told).groups())
+    print("| await point of `client` | dropped with its job | dropped in all |\n|---|---:|---:|")
+    missed = len(report["failed"])
+    for point, own, all_ in zip(points, cancelled, dropped):
+        # Tasks in the background are no job's: they end with their process.
+        is_reached = (all_ if point.startswith(TASKS) else own) > 0
+        missed += not is_reached
+        print(f"| `{point}` | {own if is_reached else '**none**'} | {all_} |")
+
+    print("\n| planted in `client` | file | worlds | what does not hold | shrunk to: jobs, faults, lines |")
+    print("|---|---|---:|---|---:|", flush=True)
+    for bug in known:
+        if arguments.only in bug["name"]:
+            row, is_found = find(binary, bug, arguments.seeds)
+            missed += not is_found
+            print(row, flush=True)
+    sys.exit(missed > 0)
+
+
+main()
