@@ -45,7 +45,10 @@ impl<S: Store> Limiter<S> {
     /// Choose a multiple of the store's timeout. Each remembered request takes about 100 bytes of
     /// its key, and there are at most [`REMEMBERED_REQUESTS`](lockage_core::REMEMBERED_REQUESTS): if
     /// more are admitted for one id between a call and its retry, the retry is charged again.
-    ///
+    #[doc = limiter_example!(
+        r#"let limiter = limiter.with_idempotency(Duration::from_secs(8))?;"#
+        r#"assert!(limiter.try_acquire("user:42", 1).await?.is_allowed());"#
+    )]
     /// # Errors
     /// [`ConfigError`] for a `window` out of range, and for a limiter that coalesces.
     pub fn with_idempotency(mut self, window: Duration) -> Result<Self, ConfigError>

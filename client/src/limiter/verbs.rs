@@ -314,7 +314,12 @@ impl<S: Store> Limiter<S> {
     }
 
     /// Gives back what was reserved for `id`: it was not used at all.
-    ///
+    #[doc = limiter_example!(
+        r#"let reserved = limiter.reserve("user:42", 8, Duration::from_secs(60)).await?;"#
+        r#"let reservation = reserved.reservation.expect("it is admitted");"#
+        r#"let Settlement::Settled { amount, .. } = limiter.cancel("user:42", &reservation).await? else { panic!() };"#
+        r#"assert_eq!(amount, 8);"#
+    )]
     /// # Errors
     /// As [`Limiter::commit`].
     pub async fn cancel(&self, id: &str, reservation: &Reservation) -> Result<Settlement, Error> {
@@ -355,7 +360,13 @@ impl<S: Store> Limiter<S> {
     }
 
     /// Stores the limit of `id` and forgets what was used, also a block.
-    ///
+    #[doc = limiter_example!(stored:
+        r#"let three: StoredLimit = "sliding-log 3/min".parse()?;"#
+        r#"limiter.set_limit("user:42", three).await?;"#
+        r#"assert_eq!(limiter.try_acquire("user:42", 1).await?.remaining, 2);"#
+        r#"limiter.set_limit_afresh("user:42", three).await?;"#
+        r#"assert_eq!(limiter.try_acquire("user:42", 1).await?.remaining, 2);"#
+    )]
     /// # Errors
     /// As [`Limiter::set_limit`].
     pub async fn set_limit_afresh(&self, id: &str, limit: impl Into<StoredLimit>) -> Result<(), Error> {
