@@ -45,7 +45,6 @@ struct Line<'a> {
     failovers: u8,
     states: usize,
     steps: usize,
-    depth: usize,
     held: Vec<&'static str>,
     broken: Vec<Broken<'a>>,
     overlap: Option<&'a [(u64, String)]>,
@@ -110,8 +109,8 @@ fn list(scopes: &[Scope]) -> io::Result<()> {
 
 fn write_table(searched: &[(Scope, Outcome)]) -> io::Result<()> {
     let mut table = terminal::table(terminal::width());
-    table.set_header(["scope", "states", "steps", "longest", "seconds", "holds", "broken", "L11"]);
-    for column in 1..5 {
+    table.set_header(["scope", "states", "steps", "seconds", "holds", "broken", "L11"]);
+    for column in 1..4 {
         let column = table.column_mut(column).expect("the header has it");
         column.set_cell_alignment(CellAlignment::Right);
     }
@@ -126,7 +125,6 @@ fn write_table(searched: &[(Scope, Outcome)]) -> io::Result<()> {
             scope.name.to_owned(),
             outcome.states.to_string(),
             outcome.steps.to_string(),
-            outcome.depth.to_string(),
             format!("{:.1}", outcome.took.as_secs_f64()),
             names(outcome.held.iter().copied()).join(" "),
             names(broken).join(" "),
@@ -176,7 +174,6 @@ fn line<'a>(scope: &'a Scope, outcome: &'a Outcome) -> Line<'a> {
         failovers: scope.failovers,
         states: outcome.states,
         steps: outcome.steps,
-        depth: outcome.depth,
         held: names(outcome.held.iter().copied()),
         broken: outcome.broken.iter().map(broken).collect(),
         overlap: outcome.overlap.as_ref().map(|trace| &trace.steps[..]),

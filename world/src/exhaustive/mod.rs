@@ -46,8 +46,6 @@ pub struct Outcome {
     pub states: usize,
     /// How many steps there are between them.
     pub steps: usize,
-    /// How many steps the longest of the shortest ways to a state has.
-    pub depth: usize,
     /// How long the search took.
     pub took: Duration,
     /// The laws that hold in all of the scope.
@@ -92,7 +90,6 @@ pub fn check(scope: &Scope, machine: Arc<dyn Machine>) -> Outcome {
     Outcome {
         states: checker.unique_state_count(),
         steps: checker.state_count(),
-        depth: checker.max_depth().saturating_sub(1),
         took,
         held,
         broken: broken.into_iter().map(way).collect(),
