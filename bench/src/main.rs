@@ -83,7 +83,11 @@ fn main() -> Result<()> {
 /// What printed the table, when, and where.
 fn head() -> String {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let features = if cfg!(feature = "others") { " --features others" } else { "" };
+    let features = match (cfg!(feature = "others"), cfg!(feature = "count-allocations")) {
+        (true, true) => " --features others,count-allocations",
+        (true, false) => " --features others",
+        (false, _) => "",
+    };
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let told = |what: &str| {
         let line =
