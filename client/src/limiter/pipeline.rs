@@ -91,10 +91,17 @@ impl<S: Store> Limiter<S> {
         let mut answer = match Key::under(&self.prefix, id) {
             Ok(key) => {
                 let target = Target { id, key: &key, source: &self.source, report: None };
-                match self.stages.are_all_absent() {
-                    true => ToStore(&self.store).run(&target, call).await,
-                    false => self.stages.run(&self.store, &target, call).await,
-                }
+                let stages = &self.stages;
+                // From the store outwards: the last one here is the first that a call meets.
+                let chain = ToStore(&self.store);
+                let chain = Link { stage: &stages.coalescing, next: chain };
+                let chain = Link { stage: &stages.idempotency, next: chain };
+                let chain = Link { stage: &stages.circuit_breaker, next: chain };
+                let chain = Link { stage: &stages.deny_cache, next: chain };
+                let chain = Link { stage: &stages.prefetch, next: chain };
+                let chain = Link { stage: &stages.fallback, next: chain };
+                let chain = Link { stage: &stages.shadow, next: chain };
+                chain.run(&target, call).await
             }
             Err(error) => Err(error.into()),
         };
@@ -102,47 +109,6 @@ impl<S: Store> Limiter<S> {
             watch.end(id, call.costs(), &mut answer);
         }
         answer
-    }
-}
-
-impl Stages {
-    /// Returns whether a call goes to the store at once. The observer is told of it there, too.
-    fn are_all_absent(&self) -> bool {
-        let Stages {
-            observer: _,
-            shadow,
-            fallback,
-            prefetch,
-            deny_cache,
-            circuit_breaker,
-            idempotency,
-            coalescing,
-        } = self;
-        shadow.is_none()
-            && fallback.is_none()
-            && prefetch.is_none()
-            && deny_cache.is_none()
-            && circuit_breaker.is_none()
-            && idempotency.is_none()
-            && coalescing.is_none()
-    }
-
-    async fn run<S: Store, C: Call>(
-        &self,
-        store: &S,
-        target: &Target<'_>,
-        call: &C,
-    ) -> Result<C::Outcome, Error> {
-        // From the store outwards: the last one here is the first that a call meets.
-        let chain = ToStore(store);
-        let chain = Link { stage: &self.coalescing, next: chain };
-        let chain = Link { stage: &self.idempotency, next: chain };
-        let chain = Link { stage: &self.circuit_breaker, next: chain };
-        let chain = Link { stage: &self.deny_cache, next: chain };
-        let chain = Link { stage: &self.prefetch, next: chain };
-        let chain = Link { stage: &self.fallback, next: chain };
-        let chain = Link { stage: &self.shadow, next: chain };
-        chain.run(target, call).await
     }
 }
 
