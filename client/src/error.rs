@@ -205,7 +205,7 @@ impl StoreError {
 /// The error of the client that talks to the store.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// The cause of one call's error, for each who waited for it.
+/// The cause of one call's error, for each caller that waited for it.
 #[derive(Debug)]
 struct SharedCause(Arc<StoreError>);
 

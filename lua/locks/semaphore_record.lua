@@ -34,7 +34,7 @@ local function read_semaphore(id, of, room)
     or remembered < 0 or remembered > REMEMBERED or remembered % 1 > 0 then
     return {DAMAGED}
   end
-  -- The last to end first: then a grant is in the way of who wants room where those behind it leave enough.
+  -- The last to end first: then a grant is in the way of a caller that wants room where those behind it leave enough.
   local total, next_end, next_token = 0, EXACT + 1, 0
   first = behind
   for at = behind - 34, 22, -34 do

@@ -319,7 +319,7 @@ pub fn following_is_being_under_it(key: &mut impl Key, trace: &[Step]) -> Check 
     let (mut follower, mut twin) = (Caller::new(key), Caller::new(&mut twin));
     let mut limit: Option<StoredLimit> = None;
     let mut now_us = START_US;
-    // Who follows learns of a calendar window that has ended; who names it brings what that takes.
+    // A call that follows learns of a calendar window that has ended; one that names it brings what that takes.
     let dated = |step: &&Step| matches!(step.call, Call::Set(_, set) if set.limit().has_calendar());
     let trace: Vec<&Step> = trace.iter().filter(|step| !dated(step)).collect();
     let first = trace.iter().position(|step| matches!(step.call, Call::Set(..)));

@@ -89,7 +89,7 @@ impl<S: Store> Limiter<S> {
     /// of `remaining` is admitted for certain until the lease ends, and more may be; its `reset_after` is not above what
     /// the store would say. A denial is always the store's, on the request alone, or the deny cache's.
     ///
-    /// Others who ask for an id while permits are asked for ahead wait for these where they suffice for them too, as long
+    /// Calls for an id that come while permits are asked for ahead wait for these where they suffice for them too, as long
     /// as one call takes at most, and then send a call of their own if they must. A call that is dropped before its
     /// answer has come wastes what it would have brought.
     ///

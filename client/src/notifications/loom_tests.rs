@@ -51,7 +51,7 @@ fn l12_a_message_is_not_missed() {
     });
 }
 
-/// L12: a message for one of several is not lost with one who goes while it comes.
+/// L12: a message for one of several is not lost with a listener that goes while it comes.
 #[test]
 fn l12_who_goes_leaves_the_message_to_the_next() {
     loom::model(|| {
@@ -76,7 +76,7 @@ fn a_loss_is_told() {
     });
 }
 
-/// Two who come at the same time share one channel, and who leaves last ends it.
+/// Two listeners that come at the same time share one channel, and the last to leave ends it.
 #[test]
 fn those_who_come_and_go_leave_nothing() {
     loom::model(|| {

@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 
 /// A limit as it is stored under the key that it is for.
 ///
-/// [`SetLimit`](crate::SetLimit) stores it, and who asks with [`WithStoredLimit`](crate::WithStoredLimit) is under it,
+/// [`SetLimit`](crate::SetLimit) stores it, and a call by [`WithStoredLimit`](crate::WithStoredLimit) is under it,
 /// whichever it is by then.
 ///
 /// It parses from and prints to strings (and, with the feature `serde`, serialises as one): that of the limit,

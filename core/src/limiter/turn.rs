@@ -35,7 +35,7 @@ impl TakeTurn {
     }
 }
 
-/// What a caller is told who asked for a turn.
+/// What a caller that asked for a turn is told.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a denied request has no turn: ask its decision"]
 #[non_exhaustive]

@@ -54,7 +54,7 @@ pageTest('it answers while somebody types, and the URL has every state', async (
   await says(page, /leaky-bucket 1\/s queue 5 admits/);
   await page.getByText('Waiting callers, clocks and the seed').click();
   await page.getByLabel('Callers wait for their permits').check();
-  // Who waits is admitted 50 times more.
+  // A caller that waits is admitted 50 times more.
   await says(page, /token-bucket 60\/min burst 60 admits 355/);
   const said = await page.locator('#said').textContent();
   const other = await open(browser, page.url());

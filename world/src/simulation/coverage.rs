@@ -181,7 +181,7 @@ impl Coverage {
                 "a request comes at the very microsecond from which on nothing counts"
             }
             Coverage::ClockBack => "the store's clock is before a time that it has shown",
-            Coverage::AdmittedAfterWaiting => "who waited is admitted",
+            Coverage::AdmittedAfterWaiting => "a caller that waited is admitted",
             Coverage::PartOfList => {
                 "of several permits in one call some are admitted, and some are not"
             }

@@ -98,7 +98,7 @@ fn explored(model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// Two who come at the same time, in one call or in two, by one task that sends or by two, both get their own answer,
+/// Two callers that come at the same time, in one call or in two, by one task that sends or by two, both get their own answer,
 /// and nothing stays behind.
 #[test]
 fn each_who_waits_is_told() {

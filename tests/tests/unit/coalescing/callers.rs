@@ -69,7 +69,7 @@ fn an_error_is_every_callers() {
         world.drive();
         assert_eq!(world.gate.sent()[1], [2, 3]);
         world.gate.tell(1, [step]);
-        // One who comes now is in the next call.
+        // A caller that comes now is in the next call.
         let next = world.arrive("id", 4);
         world.settle(|_| false);
         assert!(world.told(callers[0]).is_ok());
@@ -105,7 +105,7 @@ fn a_refused_record_is_every_callers() {
     }
 }
 
-/// The newest is refused, for any id, and nobody else hears of it; one who goes leaves room.
+/// The newest is refused, for any id, and nobody else hears of it; a caller that goes leaves room.
 #[test]
 fn a_full_queue_refuses_the_newest_alone() {
     let world = world(5);

@@ -65,7 +65,7 @@ async fn only_who_is_next_comes_to_look() {
     for task in all {
         task.await.unwrap();
     }
-    // Each release brings in one who asks once, and gives it back.
+    // Each release brings in one that asks once, and gives it back.
     assert_eq!(store.calls() - calls, 1 + 20 * 2);
 }
 

@@ -32,7 +32,7 @@ async fn none_is_taken_where_one_is_held() {
     drop(taken(locks.lock("one").unwrap().try_acquire().await.unwrap()));
 }
 
-/// Who names the same locks in different orders does not wait for each other for ever.
+/// Callers that name the same locks in different orders do not wait for each other for ever.
 #[tokio::test(start_paused = true)]
 async fn there_is_no_ring_of_those_who_wait() {
     let (locks, _) = locks();

@@ -387,7 +387,7 @@ impl World {
         self.go_on(call)
     }
 
-    /// Those who waited come back.
+    /// Callers that waited come back.
     fn go_on(&mut self, call: Call) -> Check {
         if let Some(asked) = self.nodes[call.node].of(&call) {
             asked.is_answered = true;

@@ -156,7 +156,7 @@ pub enum Kind {
     Lease,
     /// Something was lost while nothing went wrong.
     Lost,
-    /// The lock was free, and somebody who waited for it was not told, or did not come.
+    /// The lock was free, and a waiter was not told, or did not come.
     Idle,
     /// A value took what was written by an older grant, or refused the newest (L7).
     Fencing,
