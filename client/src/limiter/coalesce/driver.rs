@@ -91,11 +91,10 @@ struct Asked {
 }
 
 impl Asked {
-    /// There is no driver any more; what it has not taken on.
-    fn end(&mut self) -> Vec<(Subject, Rider)> {
+    /// There is no driver any more; its waker, and what it has not taken on.
+    fn end(&mut self) -> (Option<Waker>, Vec<(Subject, Rider)>) {
         self.is_driven = false;
-        self.waker = None;
-        mem::take(&mut self.requests)
+        (self.waker.take(), mem::take(&mut self.requests))
     }
 }
 
@@ -163,7 +162,7 @@ pub(super) struct Driver {
     queue: Arc<Queue>,
     room: Room,
     dispatch: Arc<Dispatch>,
-    lines: HashMap<Arc<Subject>, Line>,
+    lines: HashMap<Arc<Subject>, VecDeque<Rider>>,
     /// The keys with requests of which no call is in flight.
     ready: VecDeque<Arc<Subject>>,
     /// Who rides in each call.
@@ -171,12 +170,6 @@ pub(super) struct Driver {
     calls: FuturesUnordered<Numbered>,
     /// Whether it came to its end by itself: callers may have started another one since.
     has_ended: bool,
-}
-
-#[derive(Default)]
-struct Line {
-    riders: VecDeque<Rider>,
-    in_flight: bool,
 }
 
 struct Call {
@@ -214,7 +207,9 @@ impl Driver {
         let mut asked = self.queue.asked();
         let requests = mem::take(&mut asked.requests);
         if requests.is_empty() && self.lines.is_empty() {
-            asked.end();
+            let left = asked.end();
+            drop(asked);
+            drop(left);
             self.has_ended = true;
             return false;
         }
@@ -228,7 +223,7 @@ impl Driver {
                     self.lines.entry(subject).or_default()
                 }
             };
-            line.riders.push_back(rider);
+            line.push_back(rider);
         }
         true
     }
@@ -285,11 +280,10 @@ impl Driver {
         reports: &mut Vec<OwnedReport>,
     ) -> Vec<Rider> {
         let line = self.lines.get_mut(subject).expect("it is ready");
-        line.riders.retain(|rider| !rider.has_left());
-        let costs = line.riders.iter().map(|rider| rider.cost).take(most);
+        line.retain(|rider| !rider.has_left());
+        let costs = line.iter().map(|rider| rider.cost).take(most);
         let count = AcquireEach::fitting(subject.source.limit().as_ref(), costs);
-        line.in_flight = true;
-        let mut riders: Vec<Rider> = line.riders.drain(..count).collect();
+        let mut riders: Vec<Rider> = line.drain(..count).collect();
         for rider in &mut riders {
             rider.is_sent = true;
             // One call is one failure, however many are in it.
@@ -333,9 +327,8 @@ impl Driver {
 
     /// A line's call is over.
     fn free(&mut self, subject: &Arc<Subject>) {
-        let Some(line) = self.lines.get_mut(subject) else { return };
-        line.in_flight = false;
-        match line.riders.is_empty() {
+        let Some(line) = self.lines.get(subject) else { return };
+        match line.is_empty() {
             true => drop(self.lines.remove(subject)),
             false => self.ready.push_back(Arc::clone(subject)),
         }
@@ -346,8 +339,8 @@ impl Drop for Driver {
     /// Where the runtime ends, those who have asked are told, and the next one starts another driver.
     fn drop(&mut self) {
         if !self.has_ended {
-            let requests = self.queue.asked().end();
-            drop(requests);
+            let left = self.queue.asked().end();
+            drop(left);
         }
     }
 }
