@@ -14,11 +14,24 @@ pub mod vectors;
 /// For programs that are compiled by the tests of compile errors.
 pub use {lockage, lockage_fred, lockage_memory, lockage_redis_rs};
 
-/// The README's programs compile, and the first one runs.
+/// The programs of the book compile, and run where they need no server. Those in front of routes are the tests of
+/// `lockage-tower`, as are those of the README.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-#[doc = include_str!("../../docs/clients.md")]
+#[doc = include_str!("../../docs/getting-started.md")]
 #[doc = include_str!("../../docs/limiters.md")]
+#[doc = include_str!("../../docs/named-limits.md")]
+#[doc = include_str!("../../docs/llm-budgets.md")]
+#[doc = include_str!("../../docs/waiting.md")]
+#[doc = include_str!("../../docs/prefetch.md")]
+#[doc = include_str!("../../docs/in-process.md")]
 #[doc = include_str!("../../docs/locks.md")]
+#[doc = include_str!("../../docs/fencing.md")]
+#[doc = include_str!("../../docs/clients.md")]
 #[doc = include_str!("../../docs/testing.md")]
-struct Readme;
+#[doc = include_str!("../../docs/migrating/governor.md")]
+#[doc = include_str!("../../docs/migrating/redis_rate.md")]
+#[doc = include_str!("../../docs/migrating/redis-cell.md")]
+#[doc = include_str!("../../docs/migrating/upstash.md")]
+#[doc = include_str!("../../docs/migrating/redisson.md")]
+#[doc = include_str!("../../docs/migrating/rslock.md")]
+struct Book;

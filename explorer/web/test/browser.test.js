@@ -236,3 +236,18 @@ for (const [name, options, hash] of /** @type {[string, import('playwright-core'
     }
   }, { options, hash });
 }
+
+if (process.env.LOCKAGE_SCREENSHOTS) {
+  pageTest('pictures of two questions, for the book', async ({ page }) => {
+    for (const [question, answer] of /** @type {[string, RegExp][]} */ ([['boundary', /fixed-window 60\/min/], ['llm', /fixed-window 10000\/min/]])) {
+      await page.locator(`#preset-${question}`).click();
+      await says(page, answer);
+      await page.waitForFunction(() => !document.getElementById('shown')?.getAnimations().length);
+      const shown = await page.locator('#shown').boundingBox();
+      assert.ok(shown);
+      // The limits side by side, and how the first one fares.
+      const clip = { ...shown, y: shown.y + await page.evaluate(() => scrollY), height: 605 };
+      await page.screenshot({ path: join(DOCS, `explorer-${question}.png`), scale: 'css', fullPage: true, clip });
+    }
+  });
+}

@@ -12,6 +12,7 @@ mod examples;
 mod fallback;
 mod flow_waits;
 mod limiter_options;
+mod links;
 mod locks;
 mod long_calls;
 mod observer;
