@@ -11,12 +11,12 @@ const TYPES = /** @type {Record<string, string>} */ ({
   '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.wasm': 'application/wasm', '.bin': 'application/octet-stream',
 });
 
-/** Serves dist/ on a free port. @returns {Promise<{url: string, close: () => void}>} */
-export async function serve() {
+/** Serves a folder on a free port. @param {URL} [folder] @returns {Promise<{url: string, close: () => void}>} */
+export async function serve(folder = DIST) {
   const server = createServer(async (request, response) => {
     const name = new URL(request.url ?? '/', 'http://x').pathname.slice(1) || 'index.html';
     try {
-      const file = await readFile(new URL(name, DIST));
+      const file = await readFile(new URL(name, folder));
       response.writeHead(200, { 'content-type': TYPES[extname(name)] ?? 'text/plain' }).end(file);
     } catch {
       response.writeHead(404).end();

@@ -1,0 +1,63 @@
+//! What both modules and their page share: bytes in, bytes and numbers out.
+//!
+//! The page writes to the address that [`input`] returns, calls, and reads what [`output`] and [`numbers`] point to. One
+//! call has one answer, so nothing is freed, and no code here is unsafe.
+
+use std::cell::RefCell;
+
+/// As many numbers as an answer has at most.
+const NUMBERS: usize = 8;
+
+#[derive(Default)]
+struct Buffers {
+    input: Vec<u8>,
+    output: Vec<u8>,
+    numbers: [f64; NUMBERS],
+}
+
+thread_local! {
+    static BUFFERS: RefCell<Buffers> = RefCell::default();
+}
+
+/// Returns the address of `length` bytes for the next call.
+#[unsafe(no_mangle)]
+extern "C" fn input(length: usize) -> *mut u8 {
+    BUFFERS.with_borrow_mut(|buffers| {
+        buffers.input.resize(length, 0);
+        buffers.input.as_mut_ptr()
+    })
+}
+
+/// Returns the address of the bytes of the last answer, of the length that came with it.
+#[unsafe(no_mangle)]
+extern "C" fn output() -> *const u8 {
+    BUFFERS.with_borrow(|buffers| buffers.output.as_ptr())
+}
+
+/// Returns the address of the numbers of the last answer.
+#[unsafe(no_mangle)]
+extern "C" fn numbers() -> *const f64 {
+    BUFFERS.with_borrow(|buffers| buffers.numbers.as_ptr())
+}
+
+/// Runs this on what the page wrote.
+pub(crate) fn with_input<T>(run: impl FnOnce(&[u8]) -> T) -> T {
+    let input = BUFFERS.with_borrow_mut(|buffers| std::mem::take(&mut buffers.input));
+    let result = run(&input);
+    BUFFERS.with_borrow_mut(|buffers| buffers.input = input);
+    result
+}
+
+/// Answers bytes, and returns their length.
+pub(crate) fn answer(bytes: impl Into<Vec<u8>>) -> i32 {
+    let bytes = bytes.into();
+    let length = bytes.len() as i32;
+    BUFFERS.with_borrow_mut(|buffers| buffers.output = bytes);
+    length
+}
+
+/// Answers numbers.
+#[cfg(not(feature = "machines"))]
+pub(crate) fn answer_numbers<const N: usize>(numbers: [f64; N]) {
+    BUFFERS.with_borrow_mut(|buffers| buffers.numbers[..N].copy_from_slice(&numbers));
+}

@@ -1,0 +1,327 @@
+//! Calls of scripts, read back into the commands that they encode: what `Command::encode` writes.
+
+use std::time::Duration;
+
+use lockage_core::fenced::{FencedPeek, FencedRead, FencedWrite};
+use lockage_core::latch::{self, Latch};
+use lockage_core::lock::{self, Lock};
+use lockage_core::rw_lock::{self, Mode, RwLock};
+use lockage_core::semaphore::{self, Semaphore};
+use lockage_core::{
+    Acquire, AcquireEach, Adjust, CancelTurn, Command, Limit, LimitCommand, Peek, RequestId,
+    Reservation, Reset, SetLimit, Settle, TakeTurn, Timestamp, WithStoredLimit,
+};
+
+use crate::arguments::{Numbers, Packed, Read, Stored, Text, told};
+use crate::frames::Frames;
+use crate::json::Json;
+use crate::machines::Machine;
+
+/// Reads a call: its script, its keys and all its arguments. The time among these is not looked at.
+pub(crate) fn read(input: &mut Frames<'_>) -> Read<Box<dyn Machine>> {
+    let (script, keys, arguments) = (input.next()?, input.all()?, input.all()?);
+    let script = std::str::from_utf8(script).unwrap_or_default();
+    // The id of a reservation is the end of its key.
+    let beside = keys.get(1).and_then(|key| std::str::from_utf8(key).ok()?.rsplit(':').next());
+    let beside = beside.and_then(|id| id.parse().ok());
+    let read = match Packed::letter(script) {
+        Some(letter) => {
+            let [call, ..] = arguments[..] else { return Err("no argument".to_owned()) };
+            limiter_in_binary(script, letter, Packed(call), beside)
+        }
+        None if script.starts_with("fast_lock_") => {
+            lock_in_binary(script, Packed(arguments.first().copied().unwrap_or_default()))
+        }
+        None => {
+            let own = arguments.get(2..).ok_or("a time and a skew come first")?;
+            in_text(script, Text(own), beside)
+        }
+    };
+    read.map_err(|error| format!("{script}: {error}"))
+}
+
+/// A command on a limit of its own, or on the one that is stored.
+fn limited<C>(command: C, limit: Limit, stored: Option<Stored>) -> Read<Box<dyn Machine>>
+where
+    C: LimitCommand<Outcome: Json>,
+{
+    Ok(match stored {
+        None => Box::new(command),
+        Some(Stored { terms: None, .. }) => Box::new(WithStoredLimit::new(command)),
+        Some(Stored { terms: Some(terms), .. }) => {
+            Box::new(WithStoredLimit::or_under(&command, Stored::limit(&terms, limit)?))
+        }
+    })
+}
+
+/// One request, or several in one call.
+fn acquire(
+    limit: Limit,
+    costs: Vec<u64>,
+    max_wait: Option<Duration>,
+    request: Option<(RequestId, Duration)>,
+    stored: Option<Stored>,
+) -> Read<Box<dyn Machine>> {
+    let [cost] = costs[..] else {
+        return limited(AcquireEach::new(limit, costs).map_err(told)?, limit, stored);
+    };
+    let mut acquire = Acquire::new(limit, cost).map_err(told)?;
+    if let Some(max_wait) = max_wait.or(stored.as_ref().map(|stored| stored.max_wait)) {
+        acquire = acquire.within(max_wait);
+    }
+    if let Some((id, remember)) = request {
+        acquire = acquire.with_request(id, remember).map_err(told)?;
+    }
+    limited(acquire, limit, stored)
+}
+
+fn limiter_in_binary(
+    script: &str,
+    letter: u8,
+    mut call: Packed<'_>,
+    beside: Option<RequestId>,
+) -> Read<Box<dyn Machine>> {
+    let (limit, has_turns) = call.limits(letter)?;
+    if script.ends_with("_acquire") {
+        let max_wait = has_turns.then(|| call.micros()).transpose()?;
+        let mut costs = Vec::new();
+        while !call.0.is_empty() {
+            costs.push(call.number()?);
+        }
+        return acquire(limit, costs, max_wait, None, None);
+    }
+    let (id, cost) = (beside.ok_or(NO_RESERVATION)?, call.number()?);
+    if script.ends_with("_settle") {
+        // Its end is not in the call, which the fast script takes only before that.
+        return settle(limit, id, Timestamp::MAX, cost, None);
+    }
+    let acquire = Acquire::new(limit, cost).map_err(told)?;
+    limited(acquire.reserve(id, call.micros()?).map_err(told)?, limit, None)
+}
+
+const NO_RESERVATION: &str = "the second key ends with the id of a reservation";
+
+fn settle(
+    limit: Limit,
+    id: RequestId,
+    expires_at: Timestamp,
+    actual: u64,
+    stored: Option<Stored>,
+) -> Read<Box<dyn Machine>> {
+    // The estimate is in the record.
+    let reservation = Reservation { id, cost: 1, expires_at };
+    limited(Settle::new(limit, &reservation, actual), limit, stored)
+}
+
+fn lock_in_binary(script: &str, mut call: Packed<'_>) -> Read<Box<dyn Machine>> {
+    let remember = call.micros()?;
+    let owner = |call: &mut Packed<'_>| call.bits().map(lock::OwnerId::from_u128);
+    let hold = |call: &mut Packed<'_>| call.bits().map(lock::HoldId::from_u128);
+    Ok(Box::new(match script {
+        "fast_lock_acquire" => {
+            let (lease, not_after, waits) = (call.micros()?, call.time()?, call.micros()?);
+            let (owner, id) = (owner(&mut call)?, hold(&mut call)?);
+            let label = Some(call.0).filter(|label| !label.is_empty());
+            let label = label.map(|label| std::str::from_utf8(label).map_err(told)).transpose()?;
+            let lock = Lock::new(lease, remember).map_err(told)?;
+            let acquire = lock.acquire(owner, id, not_after).waiting(waits);
+            match label {
+                Some(label) => acquire.labelled(label.parse().map_err(told)?),
+                None => acquire,
+            }
+        }
+        "fast_lock_renew" => {
+            let lock = Lock::new(call.micros()?, remember).map_err(told)?;
+            let owner = owner(&mut call)?;
+            let token = (!call.0.is_empty()).then(|| call.number()).transpose()?;
+            lock.renew(owner, token)
+        }
+        // A release does not tell the lease.
+        _ => {
+            let lock = Lock::new(remember, remember).map_err(told)?;
+            lock.release(owner(&mut call)?, hold(&mut call)?)
+        }
+    }))
+}
+
+fn in_text(script: &str, mut call: Text<'_>, beside: Option<RequestId>) -> Read<Box<dyn Machine>> {
+    Ok(match script {
+        "limiter_acquire" => {
+            let (stored, request) = (call.stored()?, call.request()?);
+            let (limit, has_turns) = call.limits()?;
+            let max_wait = has_turns.then(|| call.micros()).transpose()?;
+            let costs = call.0.iter().map(|_| call.number()).collect::<Read<_>>()?;
+            return acquire(limit, costs, max_wait, request, stored);
+        }
+        "limiter_reserve" => {
+            let (stored, request) = (call.stored()?, call.request()?);
+            let ((id, hold), (limit, _)) = (request.ok_or(NO_RESERVATION)?, call.limits()?);
+            let acquire = Acquire::new(limit, call.number()?).map_err(told)?;
+            return limited(acquire.reserve(id, hold).map_err(told)?, limit, stored);
+        }
+        "limiter_peek" => {
+            let (stored, (limit, _)) = (call.stored()?, call.limits()?);
+            return limited(Peek::new(limit, call.number()?), limit, stored);
+        }
+        "limiter_settle" => {
+            let (stored, expires_at, actual) = (call.stored()?, call.time()?, call.number()?);
+            let id = beside.ok_or(NO_RESERVATION)?;
+            return settle(call.limits()?.0, id, expires_at, actual, stored);
+        }
+        "limiter_adjust" => {
+            let (stored, request) = (call.stored()?, call.request()?);
+            let (what, amount, (limit, _)) = (call.next()?, call.number()?, call.limits()?);
+            let mut adjust = match what {
+                "t" => Adjust::take_up_to(limit, amount).map_err(told)?,
+                "f" => Adjust::refund(limit, amount).map_err(told)?,
+                "p" => Adjust::penalty(limit, amount).map_err(told)?,
+                "b" => Adjust::block(limit, Duration::from_micros(amount)).map_err(told)?,
+                _ => Adjust::unblock(limit),
+            };
+            if let Some((id, remember)) = request {
+                adjust = adjust.with_request(id, remember).map_err(told)?;
+            }
+            return limited(adjust, limit, stored);
+        }
+        "limiter_set" => {
+            let (mode, terms) = (call.next()?, call.next()?);
+            let limit = Stored::limit(terms, call.limits()?.0)?;
+            Box::new(match mode {
+                "a" => SetLimit::if_absent(limit),
+                "f" => SetLimit::afresh(limit),
+                _ => SetLimit::new(limit),
+            })
+        }
+        "limiter_reset" => Box::new(Reset),
+        "leaky_bucket_cancel" => Box::new(cancel(call)?),
+        "fenced_write" => {
+            let (token, keep) = (call.number()?, call.micros()?);
+            Box::new(match call.bytes() {
+                Ok(value) => FencedWrite::new(token, value, keep).map_err(told)?,
+                Err(_) => FencedWrite::removal(token, keep).map_err(told)?,
+            })
+        }
+        "fenced_read" => match (call.optional()?, call.optional()?) {
+            (Some(token), Some(keep)) => {
+                Box::new(FencedRead::new(token, Duration::from_micros(keep)).map_err(told)?)
+            }
+            _ => Box::new(FencedPeek),
+        },
+        "latch_set" => {
+            let (id, count) = (call.parse()?, call.number()?);
+            let latch = Latch::new(call.micros()?).map_err(told)?;
+            Box::new(latch.set(count, id).map_err(told)?)
+        }
+        "latch_count_down" => {
+            let (id, count) = (call.parse()?, call.number()?);
+            // A count does not tell how long the latch is kept.
+            let latch = Latch::new(Duration::from_secs(1)).map_err(told)?;
+            Box::new(latch.count_down(count, id).map_err(told)?)
+        }
+        "latch_inspect" => Box::new(latch::Inspect),
+        "latch_reset" => Box::new(latch::Reset),
+        "lock_inspect" => Box::new(lock::Inspect),
+        "rw_lock_inspect" => Box::new(rw_lock::Inspect),
+        "semaphore_inspect" => Box::new(semaphore::Inspect),
+        _ if script.starts_with("rw_lock_") => Box::new(of_rw_lock(script, call)?),
+        _ if script.starts_with("semaphore_") => Box::new(of_semaphore(script, call)?),
+        "lock_withdraw" => {
+            let second = Duration::from_secs(1);
+            Box::new(Lock::new(second, second).map_err(told)?.withdraw(call.parse()?))
+        }
+        _ if script.starts_with("lock_") => Box::new(of_lock(script, call)?),
+        _ => return Err("there is no such script".to_owned()),
+    })
+}
+
+fn of_lock(script: &str, mut call: Text<'_>) -> Read<lock::Operation> {
+    let remember = call.micros()?;
+    // What a call does not tell of the lock, its script does not need.
+    let lock = |lease| Lock::new(lease, remember).map_err(told);
+    Ok(match script {
+        "lock_acquire" => {
+            let (owner, id, lease) = (call.parse()?, call.parse()?, call.micros()?);
+            let (not_after, waits) = (call.time()?, call.micros()?);
+            let (in_line, label) = (call.next()? == "q", call.optional()?);
+            let acquire = lock(lease)?.acquire(owner, id, not_after);
+            let acquire = if in_line { acquire.queued(waits) } else { acquire.waiting(waits) };
+            label.map_or(acquire, |label| acquire.labelled(label))
+        }
+        "lock_renew" => {
+            let (owner, token) = (call.parse()?, call.optional()?);
+            lock(call.micros()?)?.renew(owner, token)
+        }
+        "lock_release" => lock(remember)?.release(call.parse()?, call.parse()?),
+        "lock_force_release" => lock(remember)?.force_release(call.number()?),
+        _ => return Err("there is no such script".to_owned()),
+    })
+}
+
+fn of_rw_lock(script: &str, mut call: Text<'_>) -> Read<rw_lock::Operation> {
+    let mode = if call.next()? == "r" { Mode::Read } else { Mode::Write };
+    let owner = call.parse()?;
+    let lock = |span| RwLock::new(span, span).map_err(told);
+    Ok(match script {
+        "rw_lock_acquire" => {
+            let (hold, lock) = (call.parse()?, lock(call.micros()?)?);
+            let (not_after, waits) = (call.time()?, call.micros()?);
+            let acquire = match mode {
+                Mode::Read => lock.read(owner, hold, not_after),
+                Mode::Write => lock.write(owner, hold, not_after),
+            };
+            acquire.waiting(waits)
+        }
+        "rw_lock_renew" => {
+            let token = call.optional()?;
+            lock(call.micros()?)?.renew(owner, mode, token)
+        }
+        "rw_lock_release" => {
+            let hold = call.parse()?;
+            lock(call.micros()?)?.release(owner, mode, hold)
+        }
+        _ => return Err("there is no such script".to_owned()),
+    })
+}
+
+fn of_semaphore(script: &str, mut call: Text<'_>) -> Read<semaphore::Operation> {
+    let id = call.parse()?;
+    let semaphore = |permits, span| Semaphore::new(permits, span, span).map_err(told);
+    Ok(match script {
+        "semaphore_acquire" => {
+            let (count, semaphore) = (call.number()?, semaphore(call.number()?, call.micros()?)?);
+            let acquire = semaphore.acquire(id, count, call.time()?).map_err(told)?;
+            acquire.waiting(call.micros()?)
+        }
+        "semaphore_renew" => {
+            let token = call.optional()?;
+            semaphore(1, call.micros()?)?.renew(id, token)
+        }
+        "semaphore_release" => {
+            let token = call.optional()?;
+            semaphore(1, call.micros()?)?.release(id, token)
+        }
+        _ => return Err("there is no such script".to_owned()),
+    })
+}
+
+/// A ticket comes only of its request, so the request is made once more: its cost is what is charged besides what had
+/// to drain before its turn, of which a fraction of a microsecond is not told.
+fn cancel(mut call: Text<'_>) -> Read<CancelTurn> {
+    let own = call.0;
+    let (limit, _) = call.limits()?;
+    let mut number = || call.number();
+    let [turn_at, deficit, last, charged, at] =
+        [number()?, number()?, number()?, number()?, number()?];
+    let Limit::LeakyBucket(bucket) = limit else { return Err("no leaky bucket".to_owned()) };
+    let (rate, unit) = (own[1], own[2]);
+    let [rate, unit]: [u64; 2] = [Text(&[rate]).number()?, Text(&[unit]).number()?];
+    let drains = turn_at.saturating_sub(at).saturating_mul(rate);
+    let least = charged.saturating_sub(drains).div_ceil(unit).max(1);
+    let reply = [0, at as i64, deficit as i64, last as i64];
+    let cancels = (least..=least + rate / unit).filter_map(|cost| {
+        let turn = TakeTurn::new(Acquire::new(bucket, cost).ok()?).outcome(&reply).ok()?;
+        let cancel = CancelTurn::new(turn.ticket?);
+        cancel.encode_text().arguments().eq(own.iter().copied()).then_some(cancel)
+    });
+    cancels.into_iter().next().ok_or_else(|| "no request has such a turn".to_owned())
+}
