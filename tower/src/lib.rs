@@ -58,9 +58,8 @@ pub use rate_limit::{OnError, RateLimit};
 pub use rejection::{Reason, Rejection};
 pub use service::{RateLimitLayer, RateLimitService, ResponseFuture};
 
-/// The programs of the READMEs and of the guide compile.
+/// The programs of the README and of the guide compile.
 #[cfg(all(doctest, feature = "axum"))]
 #[doc = include_str!("../../README.md")]
-#[doc = include_str!("../README.md")]
 #[doc = include_str!("../../docs/http.md")]
 struct Readme;

@@ -103,9 +103,12 @@ async fn a_dropped_store_leaves_no_connection() {
         list.lines().filter(|line| line.contains(" addr=127.0.0.1:")).count()
     };
     let store = FredStore::connect(Config::from_url(&server.url()).unwrap());
-    let limiter = limiter(RetryStore::new(store, Tokio, Duration::from_millis(50)));
-    _ = limiter.try_acquire("id", 1).await.unwrap();
+    _ = limiter(RetryStore::new(store.clone(), Tokio, Duration::from_secs(10)))
+        .try_acquire("id", 1)
+        .await
+        .unwrap();
     assert_eq!(clients(), 1);
+    let limiter = limiter(RetryStore::new(store, Tokio, Duration::from_millis(50)));
     server.freeze();
     assert!(matches!(store_error(&limiter).await, StoreError::Unknown(_)));
     drop(limiter);
