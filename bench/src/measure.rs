@@ -1,9 +1,24 @@
 //! Measures candidates in turns, so that other load meets all of them alike.
 
+use std::fmt::Display;
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
+
+use anyhow::{Result, ensure};
+
+/// Checks that a part of a name is in one of these.
+///
+/// # Errors
+/// Where it is in none; the error lists them.
+pub(crate) fn check_part<N: Display>(part: Option<&str>, names: &[N]) -> Result<()> {
+    let names: Vec<String> = names.iter().map(N::to_string).collect();
+    let is_known = |part: &str| names.iter().any(|name| name.contains(part));
+    let part = part.unwrap_or_default();
+    ensure!(is_known(part), "nothing has {part:?} in its name; there are: {}", names.join("; "));
+    Ok(())
+}
 
 /// How often and how long candidates are measured.
 #[derive(Debug, clap::Args)]
@@ -138,4 +153,19 @@ pub(crate) fn own_time() -> Duration {
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check_part;
+
+    #[test]
+    fn a_part_of_a_name_is_accepted_and_any_other_refused_with_the_names() {
+        let names = ["one key", "two keys"];
+        for part in [None, Some("key"), Some("two")] {
+            check_part(part, &names).expect("it is in a name");
+        }
+        let told = check_part(Some("three"), &names).expect_err("it is in none").to_string();
+        assert_eq!(told, "nothing has \"three\" in its name; there are: one key; two keys");
+    }
 }

@@ -5,11 +5,14 @@ mod candidates;
 mod load;
 mod report;
 
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
+use crate::measure::check_part;
 use crate::process::Server;
 use candidates::Candidate;
 use load::{Keys, Latencies, Throughput};
@@ -26,7 +29,7 @@ pub(super) struct Args {
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Measures only one table: throughput, latency, denied, locks or striped.
-    #[arg(long, value_name = "TABLE")]
+    #[arg(long, value_name = "TABLE", value_parser = ["throughput", "latency", "denied", "locks", "striped"])]
     only: Option<String>,
     /// Measures only candidates with this in their name.
     #[arg(long, value_name = "NAME")]
@@ -58,7 +61,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
     );
     // One thread, so that figures are per core.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let bench = Bench { args, server, runtime };
+    let (seen, tables) = (RefCell::default(), Cell::new(0));
+    let bench = Bench { args, server, runtime, seen, tables };
     if bench.wants("throughput") {
         let admitted = async |url: &str| candidates::admitted(url, args.ahead).await;
         bench.throughput("Admitted", admitted, &TASKS, &KEYS)?;
@@ -76,6 +80,13 @@ pub(super) fn run(args: &Args) -> Result<()> {
     if bench.wants("latency") {
         bench.latency()?;
     }
+    let names: Vec<&str> = bench.seen.into_inner().into_iter().collect();
+    check_part(args.candidate.as_deref(), &names)?;
+    ensure!(
+        bench.tables.get() > 0,
+        "no table has so many tasks and keys; there are {TASKS:?} tasks, and {KEYS:?} keys; denied has 1 or 512 tasks, \
+         locks have 100000 keys, striped ones 64 tasks and 1000 keys"
+    );
     Ok(())
 }
 
@@ -83,6 +94,9 @@ struct Bench<'a> {
     args: &'a Args,
     server: Server,
     runtime: tokio::runtime::Runtime,
+    /// The names of all candidates, and how many tables had any that is wanted.
+    seen: RefCell<BTreeSet<&'static str>>,
+    tables: Cell<usize>,
 }
 
 impl Bench<'_> {
@@ -104,6 +118,9 @@ impl Bench<'_> {
             let ids = Keys::new(keys);
             for &tasks in tasks.iter().filter(|&&tasks| wanted(self.args.tasks, tasks)) {
                 let candidates = self.fresh(&candidates)?;
+                if candidates.is_empty() {
+                    continue;
+                }
                 let mut measured: Vec<Vec<Throughput>> = vec![Vec::new(); candidates.len()];
                 for candidate in candidates.iter().filter(|candidate| candidate.remembers) {
                     self.runtime.block_on(load::warm(candidate, &ids))?;
@@ -133,6 +150,9 @@ impl Bench<'_> {
             for rate in RATES {
                 let admitted = async |url: &str| candidates::admitted(url, self.args.ahead).await;
                 let candidates = self.fresh(&admitted)?;
+                if candidates.is_empty() {
+                    continue;
+                }
                 let mut measured: Vec<Vec<Latencies>> = vec![Vec::new(); candidates.len()];
                 for turn in 0..=self.args.rounds {
                     for (candidate, rounds) in candidates.iter().zip(&mut measured) {
@@ -157,10 +177,12 @@ impl Bench<'_> {
         candidates: &impl AsyncFn(&str) -> Result<Vec<Candidate>>,
     ) -> Result<Vec<Candidate>> {
         let mut all = self.runtime.block_on(candidates(&self.server.url()))?;
+        self.seen.borrow_mut().extend(all.iter().map(|candidate| candidate.name));
         let wanted = |candidate: &Candidate| {
             self.args.candidate.as_ref().is_none_or(|name| candidate.name.contains(name.as_str()))
         };
         all.retain(wanted);
+        self.tables.update(|tables| tables + usize::from(!all.is_empty()));
         Ok(all)
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Args {
     #[arg(long, default_value = "redis-server")]
     program: String,
     /// Measures only one table: memory or redis.
-    #[arg(long, value_name = "TABLE")]
+    #[arg(long, value_name = "TABLE", value_parser = ["memory", "redis"])]
     only: Option<String>,
 }
 

@@ -15,7 +15,7 @@ use lockage_memory::{KeyedLimiter, LocalLimiter, MemoryStore, MonotonicClock, Ti
 
 use super::Args;
 use super::peers::{Outcome, Standing, StandingInstant, standing};
-use crate::measure::{Candidate, Seen, side_by_side};
+use crate::measure::{Candidate, Seen, check_part, side_by_side};
 
 /// The number of keys of the rows with many.
 const KEYS: u64 = 100_000;
@@ -43,6 +43,15 @@ const COLUMNS: [(&str, bool); 8] = [
     (STORE, false),
 ];
 
+const THREADS: [usize; 2] = [1, 2];
+const OUTCOMES: [Outcome; 2] = [Outcome::Admit, Outcome::Deny];
+/// The names of clocks, and whether each is real.
+const CLOCKS: [(&str, bool); 2] = [("real clock", true), ("manual clock", false)];
+const NO_KEY: &str = "no key";
+const ONE_KEY: &str = "one key";
+const NUMBERS: &str = "100,000 numbers";
+const STRINGS: &str = "100,000 strings";
+
 /// Clocks shared by all candidates.
 struct Clocks {
     monotonic: MonotonicClock,
@@ -51,6 +60,7 @@ struct Clocks {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
+    check_part(args.only.as_deref(), &names())?;
     let tick = Duration::from_millis(1);
     let clocks = Clocks {
         monotonic: MonotonicClock::new(),
@@ -62,27 +72,46 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let names: Vec<&str> = COLUMNS.iter().map(|column| column.0).collect();
     println!("| | {} |", names.join(" | "));
     println!("|---{}|", "|---:".repeat(COLUMNS.len()));
+    let wanted = |name: &str| args.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
     let one = [42_u64];
     let numbers: Vec<u64> = order().collect();
     let texts = strings();
-    for threads in [1, 2] {
-        for outcome in [Outcome::Admit, Outcome::Deny] {
-            for (clock, is_real) in [("real clock", true), ("manual clock", false)] {
+    for threads in THREADS {
+        for outcome in OUTCOMES {
+            for (clock, is_real) in CLOCKS {
                 let cell = |keys: &str, candidates: Make<'_>| {
-                    let s = if threads == 1 { "" } else { "s" };
-                    let name = format!("{keys}, {}, {clock}, {threads} thread{s}", outcome.name());
-                    if args.only.as_ref().is_none_or(|only| name.contains(only.as_str())) {
+                    let name = name(keys, outcome, clock, threads);
+                    if wanted(&name) {
                         print_row(&name, &side_by_side(&args.rounds, threads, &candidates()));
                     }
                 };
-                cell("no key", &|| lone(outcome, is_real, &clocks));
-                cell("one key", &|| keyed(outcome, is_real, &clocks, &one));
-                cell("100,000 numbers", &|| keyed(outcome, is_real, &clocks, &numbers));
-                cell("100,000 strings", &|| keyed(outcome, is_real, &clocks, &texts));
+                cell(NO_KEY, &|| lone(outcome, is_real, &clocks));
+                cell(ONE_KEY, &|| keyed(outcome, is_real, &clocks, &one));
+                cell(NUMBERS, &|| keyed(outcome, is_real, &clocks, &numbers));
+                cell(STRINGS, &|| keyed(outcome, is_real, &clocks, &texts));
             }
         }
     }
     Ok(())
+}
+
+/// The names of all cells.
+fn names() -> Vec<String> {
+    let mut names = Vec::new();
+    for threads in THREADS {
+        for outcome in OUTCOMES {
+            for (clock, _) in CLOCKS {
+                let cells = [NO_KEY, ONE_KEY, NUMBERS, STRINGS];
+                names.extend(cells.map(|keys| name(keys, outcome, clock, threads)));
+            }
+        }
+    }
+    names
+}
+
+fn name(keys: &str, outcome: Outcome, clock: &str, threads: usize) -> String {
+    let s = if threads == 1 { "" } else { "s" };
+    format!("{keys}, {}, {clock}, {threads} thread{s}", outcome.name())
 }
 
 /// Returns keys in a random order, the same one each time.

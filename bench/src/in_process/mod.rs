@@ -16,7 +16,7 @@ pub(super) struct Args {
     #[command(flatten)]
     rounds: Rounds,
     /// Measures only cells with this in their name.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["pauses", "growth", "stores"])]
     only: Option<String>,
     /// Measures the pauses of single calls, and the memory of a key, instead.
     #[arg(long)]

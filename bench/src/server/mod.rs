@@ -14,6 +14,7 @@ use anyhow::{Context, Result};
 use comfy_table::{CellAlignment, Table, presets};
 use redis::{Arg, Cmd};
 
+use crate::measure::check_part;
 use crate::process::Server;
 use callgrind::Counted;
 use cases::Case;
@@ -51,6 +52,12 @@ struct Row {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
+    let own = cases::own().into_iter().chain(worst::worst());
+    let cases: Vec<Case> =
+        cases::others().into_iter().chain(own).chain(cases::many_keys()).collect();
+    let mut names: Vec<&str> = cases.iter().map(|case| case.name).collect();
+    names.dedup();
+    check_part(args.only.as_deref(), &names)?;
     let mut counted = Counted::start(&args.program)?;
     if args.gate || args.record {
         return gate::run(&mut counted, args.record);
@@ -59,8 +66,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let mut timed = Server::start(Command::new(&args.program), folder, true)?;
     let version = timed.info("server", "redis_version:")?;
     let mut rows = Vec::new();
-    let own = cases::own().into_iter().chain(worst::worst());
-    for case in cases::others().into_iter().chain(own).chain(cases::many_keys()) {
+    for case in cases {
         let is_wanted = args.only.as_ref().is_none_or(|only| case.name.contains(only.as_str()));
         if is_wanted || case.name == FLOOR {
             rows.push(measure(&mut counted, &mut timed, &case)?);
@@ -163,4 +169,18 @@ fn table(rows: &[Row]) -> Table {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_no_case_has_is_refused_before_a_server_is_started() {
+        let (program, only) = ("no-such-server".to_owned(), Some("admitted".to_owned()));
+        let refused = run(&Args { program, only, gate: false, record: false });
+        let told = refused.expect_err("there is no such case").to_string();
+        let listed = "nothing has \"admitted\" in its name; there are: INCR; return 1; ";
+        assert!(told.starts_with(listed), "{told}");
+    }
 }

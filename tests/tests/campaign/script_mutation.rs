@@ -33,7 +33,7 @@ fn no_mutant_of_a_script_lives_without_a_reason() {
     let wanted = std::env::var("LOCKAGE_MUTANTS").unwrap_or_default();
     let living = Living::read();
     let is_named =
-        |it: &Mutant| wanted == "all" || wanted.split(' ').any(|name| name == it.part.name);
+        |it: &Mutant| wanted == "all" || wanted.split_whitespace().any(|name| name == it.part.name);
     let is_slice = wanted.is_empty();
     let some: Vec<Mutant> = match is_slice {
         true => {
@@ -42,6 +42,12 @@ fn no_mutant_of_a_script_lives_without_a_reason() {
         }
         false => mutants().into_iter().filter(is_named).collect(),
     };
+    let unknown = unknown(&wanted);
+    assert!(
+        unknown.is_empty(),
+        "LOCKAGE_MUTANTS: no script has mutants in {unknown:?}; there are {:?}",
+        names()
+    );
     let mut lives: Vec<Mutant> = some.clone();
     for traces in if is_slice { TRACES_OF_SLICE } else { TRACES } {
         let scripts = lives.iter().flat_map(|it| made_of(it.part.name)).collect();
@@ -75,6 +81,24 @@ fn no_mutant_of_a_script_lives_without_a_reason() {
     let dead: Vec<_> =
         living.all().filter(|it| tried.contains(*it) && !lives.contains(*it)).collect();
     assert!(dead.is_empty(), "these are listed as living, and are killed: {dead:#?}");
+}
+
+/// The names in a list that are none of a file with mutants.
+fn unknown(wanted: &str) -> Vec<&str> {
+    let known = names();
+    let words = wanted.split_whitespace().filter(|_| wanted != "all");
+    words.filter(|name| !known.contains(name)).collect()
+}
+
+fn names() -> BTreeSet<&'static str> {
+    mutants().iter().map(|it| it.part.name).collect()
+}
+
+#[test]
+fn a_list_of_files_without_such_a_file_is_refused() {
+    assert_eq!(unknown("fast token_buckets many"), ["token_buckets", "many"]);
+    assert_eq!(unknown("fast token_bucket"), [""; 0]);
+    assert_eq!([unknown("all"), unknown("")], [[""; 0]; 2]);
 }
 
 /// Which slice is tried: the same one in each run on the same scripts, and another one once they change, so that changes

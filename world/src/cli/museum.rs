@@ -69,7 +69,8 @@ struct ControlBroken {
 pub(super) fn run(args: &MuseumArgs) -> Result<()> {
     let entries: Vec<Entry> = entries().into_iter().filter(|entry| args.wants(entry)).collect();
     if entries.is_empty() {
-        bail!("there is no such entry; `lockage-world museum` lists their names and numbers");
+        let names: Vec<&str> = crate::museum::entries().iter().map(|entry| entry.name).collect();
+        bail!("there is no such entry; there are {}", names.join(", "));
     }
     let play = |entry: Entry| {
         let played = entry.play();
