@@ -43,6 +43,7 @@ thread_local! {
 ///
 /// # Errors
 /// [`EngineError::Store`] if Lua does not take the prelude.
+#[cfg_attr(not(target_arch = "wasm32"), allow(dead_code))] // the module's alone
 pub(crate) fn agreeing() -> Result<Box<dyn Engine>, EngineError> {
     Ok(Box::new(AgreeingEngine::new(ScriptEngine::new(Scripts::new()?))))
 }
@@ -326,3 +327,6 @@ fn field(state: &LuaState, table: &Table, name: &[u8]) -> Option<String> {
     let (_, value) = fields.into_iter().find(|(key, _)| bytes(state, *key) == Some(name))?;
     bytes(state, value).map(|text| String::from_utf8_lossy(text).into_owned())
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,7 +16,7 @@ pub const PRELUDE: &str = include_str!("prelude.lua");
 pub const CHUNK_NAME: &str = "@user_script";
 
 /// The functions that the [`PRELUDE`] is given, over one keyspace.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Host {
     pub(super) keyspace: Keyspace,
     random: Random,
@@ -118,7 +118,7 @@ pub fn sha1_hex(bytes: &[u8]) -> String {
 }
 
 /// The generator that Redis puts in the place of C's `rand`: `lrand48`, the same on every platform.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Random(u64);
 
 impl Random {

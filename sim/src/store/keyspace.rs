@@ -65,7 +65,7 @@ pub(crate) trait Kind: Default {
     fn into_value(self) -> Value;
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 struct Entry {
     value: Value,
     /// The last millisecond at which the key is alive.
@@ -78,7 +78,7 @@ struct Entry {
 /// milliseconds, rounded down. A dead key is removed when it is touched, so a clock that steps back
 /// afterwards does not bring it back; one that nobody touched in the meantime is alive again, as on
 /// a server whose clock steps back.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Keyspace {
     entries: BTreeMap<Vec<u8>, Entry>,
     now_us: u64,

@@ -1,10 +1,12 @@
 //! The store that runs scripts in C Lua.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 
 use lockage_core::{CallTime, Command, ScriptId, Stored, Timestamp};
 use mlua::Function;
 
+use super::host::Host;
 use super::interpreter::Interpreter;
 use super::keyspace::Value;
 use super::{RespValue, SimError, run_command, sha1_hex};
@@ -200,6 +202,11 @@ impl SimStore {
     /// Runs one plain command, its name first, as a client sends it.
     pub fn execute(&mut self, words: &[&[u8]]) -> RespValue {
         self.interpreter.host().borrow_mut().execute(words)
+    }
+
+    /// What scripts find: every key with its bytes and its expiry, and what was run and published so far.
+    pub fn host(&self) -> impl Deref<Target = Host> {
+        self.interpreter.host().borrow()
     }
 
     /// What a live key holds, if it is a string or a list: the two forms that records have. Touches
