@@ -13,7 +13,7 @@ use lockage_oracle::subject::{Adjustment, Machine};
 use proptest::prelude::*;
 
 /// Cases per limiter and property when nothing is asked for.
-const DEFAULT_CASES: u32 = 300;
+const DEFAULT_CASES: u32 = 150;
 
 /// The longest trace.
 const STEPS: usize = 24;

@@ -12,7 +12,7 @@ use lockage_oracle::subject::Machine;
 use proptest::prelude::*;
 
 /// Cases per limiter and property when nothing is asked for: a few seconds in all.
-const DEFAULT_CASES: u32 = 300;
+const DEFAULT_CASES: u32 = 150;
 
 /// The longest trace: long enough to fill, empty and refill a limiter a few times.
 const STEPS: usize = 24;

@@ -7,7 +7,7 @@ use lockage_oracle::subject::{Failure, Machine, Op, Outcome, Subject};
 use proptest::prelude::*;
 
 /// Cases per property when nothing is asked for.
-const DEFAULT_CASES: u32 = 1000;
+const DEFAULT_CASES: u32 = 500;
 
 /// The longest trace.
 const STEPS: usize = 32;

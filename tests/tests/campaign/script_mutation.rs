@@ -24,7 +24,7 @@ const TRACES: [u32; 2] = [8, 40];
 const TRACES_OF_SLICE: [u32; 2] = [1, 8];
 
 /// One in so many is tried by default.
-const SLICE: usize = 96;
+const SLICE: usize = 192;
 
 const THREADS: usize = 2;
 
