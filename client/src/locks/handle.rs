@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockage_core::RecordError;
 use lockage_core::flow::own_deadline;
 use lockage_core::lock::OwnerId;
 
@@ -277,9 +278,15 @@ where
         if !matches!(result, Err(StoreError::Unknown(_))) {
             stray = unanswered.pending.take();
         }
-        let acquired = result?;
-        manager.learn(sent, acquired.now);
         let took = manager.runtime().now().saturating_sub(sent);
+        let acquired = match result {
+            // A copy of an earlier attempt was granted meanwhile, and its lease has ended: the id is spent.
+            Err(StoreError::Record(RecordError::OperationReused)) => {
+                return Ok(Err(Denied { refusal: Refusal::TOO_LATE, took, stray: None }));
+            }
+            result => result?,
+        };
+        manager.learn(sent, acquired.now);
         let grant = match acquired.result {
             Ok(grant) => grant,
             Err(refusal) => {
