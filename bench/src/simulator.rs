@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use comfy_table::{CellAlignment, Table, presets};
 use lockage_core::{Acquire, Limit, Timestamp};
 use lockage_sim::engine::EngineKind;
-use lockage_world::simulation::{self, Machine, Scenario, Server};
+use lockage_world::simulation::{Engine, Plan, Stage, Work};
 
 /// Selects what to measure.
 #[derive(Debug, clap::Args)]
@@ -49,7 +49,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
             rows.push(Row { name: format!("decisions, {name}"), engine, run, per_second: vec![] });
         }
         for (name, is_lock) in [("limiters", false), ("locks", true)] {
-            let run = Box::new(worlds(simulation::server(kind)?, is_lock));
+            let kind = if kind == EngineKind::Lua { Engine::Lua } else { Engine::Model };
+            let run = Box::new(worlds(Stage::new(Some(kind))?, is_lock));
             rows.push(Row { name: format!("worlds, {name}"), engine, run, per_second: vec![] });
         }
     }
@@ -85,21 +86,21 @@ fn decisions(kind: EngineKind, limit: &str) -> Result<impl FnMut(Instant) -> Res
     })
 }
 
-/// The worlds of successive seeds with this kind of primitive.
-fn worlds(mut server: Box<dyn Server>, locks: bool) -> impl FnMut(Instant) -> Result<u64> {
+/// The worlds of successive seeds whose programs ask limiters, or hold locks.
+fn worlds(mut stage: Stage, locks: bool) -> impl FnMut(Instant) -> Result<u64> {
     let mut seed = 0;
     move |until: Instant| {
         let mut done = 0;
         while Instant::now() < until {
-            let scenario = Scenario::of(seed);
+            let plan = Plan::of(seed);
             seed += 1;
-            let is_right = match scenario.machine {
-                Machine::Limiter(_) => !locks,
-                Machine::Lock { .. } => locks,
+            let is_right = |work| match work {
+                Work::Ask { .. } => !locks,
+                Work::Hold { .. } => locks,
                 _ => false,
             };
-            if is_right {
-                let violation = simulation::run(&scenario, &mut *server, false).violation;
+            if plan.works().all(is_right) {
+                let violation = stage.play(&plan, false).violation;
                 ensure!(violation.is_none(), "seed {} fails", seed - 1);
                 done += 1;
             }

@@ -11,7 +11,6 @@ use lockage_core::{
 };
 use lockage_sim::input::{By, Format, read_from};
 use lockage_sim::{scenario, traffic};
-use lockage_world::simulation;
 
 /// Limits and their parts: what is read is written in a form that is read as the same.
 pub fn limits(data: &[u8]) {
@@ -109,11 +108,10 @@ pub fn traces(data: &[u8]) {
     }
 }
 
-/// Scenarios, the parts of their traffic, and worlds.
+/// Scenarios, and the parts of their traffic.
 pub fn scenarios(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let _ = text.parse::<scenario::Scenario>();
     let _ = (text.parse::<traffic::Shape>(), text.parse::<traffic::Keys>());
     let _ = text.parse::<traffic::Costs>();
-    let _ = simulation::Scenario::from_json(text);
 }

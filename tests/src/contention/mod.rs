@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use lockage_world::shipped::Theme;
+use lockage_world::simulation::Theme;
 use redis::Commands;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use lockage::notifications::Notifications;
 use lockage::runtime::Tokio;
-use lockage_world::shipped::{Life, Outside, Place, Plan, Seen, Theme, Told, Work};
+use lockage_world::simulation::{Life, Outside, Place, Plan, Seen, Theme, Told, Work};
 use serde::{Deserialize, Serialize};
 
 use super::Played;

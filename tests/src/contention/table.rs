@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display};
 
-use lockage_world::shipped::Admitted;
+use lockage_world::simulation::Admitted;
 
 use super::worker::Client;
 use super::{Outcome, Trouble};

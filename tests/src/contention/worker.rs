@@ -15,7 +15,7 @@ use lockage::{Error, LockGuard, Locks, RetryStore, Store, StoreError};
 use lockage_core::lock::OwnerId;
 use lockage_fred::FredStore;
 use lockage_redis_rs::RedisStore;
-use lockage_world::shipped::Theme;
+use lockage_world::simulation::Theme;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use redis::sentinel::{SentinelClient, SentinelServerType};

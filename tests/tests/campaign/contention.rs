@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use lockage_tests::contention::table::{HEAD, Row};
 use lockage_tests::contention::{Outcome, Plan, Trouble, contend, serve};
-use lockage_world::shipped::Theme;
+use lockage_world::simulation::Theme;
 
 const WORKER: &str = env!("CARGO_BIN_EXE_lock_worker");
 

@@ -1,45 +1,34 @@
 //! `lockage-world check`: a campaign over worlds.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use lockage_sim::engine::EngineKind;
 use lockage_sim::terminal::Progress;
 use serde_json::{Map, Value, json};
 
-use crate::simulation::campaign::{Campaign, ENOUGH_WORLDS, Failure, Results};
-use crate::simulation::{Coverage, Outcome, PROPERTIES, Property, Scenario, Violation};
+use crate::simulation::{
+    Campaign, ENOUGH_WORLDS, Engine, Failure, Plan, Rare, Results, Stage, Violation,
+};
 
-/// Search for faults: clients, network, store and clocks in one simulation, one world per seed
+/// Search for faults: programs on the shipped client, a network, a store and clocks in virtual time, one world per seed
 #[derive(Debug, Args)]
+#[command(after_long_help = JSON)]
 pub(super) struct CheckArgs {
-    /// The number of seeds, of one world each: half with a limiter, half with a lock, semaphore, read-write lock or latch
+    /// The number of worlds
     #[arg(long, value_name = "N", default_value_t = 1000)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// The first seed; the others follow
     #[arg(long, value_name = "S", default_value_t = 0)]
     start: u64,
-    /// Run the one world that this file describes, as --save writes it
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "start"])]
-    scenario: Option<PathBuf>,
-    /// Write the smallest world found of the first failure to this file, as JSON
-    #[arg(long, value_name = "FILE")]
-    save: Option<PathBuf>,
-    /// Show the world of --start or --scenario and everything that happens in it, and run no other
-    #[arg(long, conflicts_with_all = ["seeds", "json", "save", "only"])]
+    /// Show the world of --start and everything that happens in it, and run no other
+    #[arg(long, conflicts_with_all = ["seeds", "json"])]
     timeline: bool,
-    /// Search for violations of this property only
-    #[arg(long, value_parser = property(), value_name = "PROPERTY", ignore_case = true)]
-    only: Option<Property>,
-    /// Decide by one of: the Rust machines, the shipped Lua scripts on a simulated store, the in-process store
-    /// [default: the machines, and again the scripts]
+    /// What decides [default: the machines, and in one of eight worlds the scripts beside them]
     #[arg(long, value_enum)]
-    engine: Option<EngineKind>,
+    engine: Option<Engine>,
     /// Show how often each rare state came about, too
     #[arg(long, conflicts_with_all = ["json", "timeline"])]
     details: bool,
@@ -48,42 +37,38 @@ pub(super) struct CheckArgs {
     json: bool,
 }
 
-fn property() -> impl TypedValueParser<Value = Property> {
-    let of_name = |name: String| {
-        let mut all = PROPERTIES.into_iter();
-        all.find(|property| property.name().eq_ignore_ascii_case(&name)).ok_or("no property")
-    };
-    PossibleValuesParser::new(PROPERTIES.map(Property::name)).try_map(of_name)
-}
+/// What `--json` prints.
+const JSON: &str = "\
+Fields of --json:
+  start, seeds, engine  what ran
+  events                how many there were
+  failed                all seeds that failed
+  first                 the first of them, shrunk: `seed`, `property`, `statement`, `what`, `plan` in words, `timeline` of
+                        `at_us`, `who`, `what`, and `replay`, the command that finds it again
+  rare                  how often each rare state came about
+  never                 those that did not, of 5,000 worlds or more: they count as a failure
+  elapsed_sec           the only field that varies from run to run
+
+Exit status: 0 if all is well, 1 for a failure, 2 for wrong arguments.";
 
 /// Runs a campaign and prints its results; returns whether nothing failed.
 pub(super) fn check(args: &CheckArgs) -> Result<bool> {
-    let CheckArgs { seeds, start, only, engine, json, details, .. } = *args;
-    let engines = engine.map_or(vec![EngineKind::Model, EngineKind::Lua], |engine| vec![engine]);
-    let campaign = match &args.scenario {
-        None => Campaign { start, seeds, only, engines, scenario: None },
-        Some(path) => {
-            let scenario = read(path)?;
-            Campaign { start: scenario.seed, seeds: 1, only, engines, scenario: Some(scenario) }
-        }
-    };
+    let CheckArgs { seeds, start, engine, .. } = *args;
+    let campaign = Campaign { start, seeds, engine };
     if args.timeline {
         return show(&campaign);
     }
-    let progress = Progress::worlds(campaign.worlds());
+    // A panic is a failure of its world, and shown with that.
+    std::panic::set_hook(Box::new(|_| ()));
+    let progress = Progress::worlds(seeds);
     let since = Instant::now();
     let results = campaign.run(|done| progress.share(done))?;
     let elapsed = since.elapsed();
     progress.finish();
-    if let (Some(path), Some((_, failure))) = (&args.save, results.failures.first()) {
-        let text = serde_json::to_string_pretty(&failure.scenario)?;
-        std::fs::write(path, text + "\n")
-            .with_context(|| format!("cannot write {}", path.display()))?;
-    }
     let mut out = anstream::stdout().lock();
-    let written = match json {
+    let written = match args.json {
         true => write_json(&mut out, &campaign, &results, elapsed),
-        false => write_text(&mut out, &campaign, &results, elapsed, details),
+        false => write_text(&mut out, &campaign, &results, elapsed, args.details),
     };
     written.and_then(|()| out.flush()).context("cannot write to standard output")?;
     Ok(is_clean(&campaign, &results))
@@ -91,24 +76,19 @@ pub(super) fn check(args: &CheckArgs) -> Result<bool> {
 
 /// Prints the first world and its timeline; returns whether nothing failed in it.
 fn show(campaign: &Campaign) -> Result<bool> {
-    let (scenario, Outcome { violation, timeline, .. }) = campaign.first()?;
+    let plan = Plan::of(campaign.start);
+    let outcome = Stage::new(campaign.engine)?.play(&plan, true);
     let mut out = anstream::stdout().lock();
     let mut write = || {
-        writeln!(out, "{scenario}")?;
-        timeline.iter().try_for_each(|line| writeln!(out, "{line}"))?;
-        if let Some(Violation { property, what }) = &violation {
-            writeln!(out, "\nit breaks {property}: {}\n{what}", property.statement())?;
+        writeln!(out, "{plan}")?;
+        outcome.timeline.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+        if let Some(violation) = &outcome.violation {
+            writeln!(out, "\nit breaks {violation}")?;
         }
         out.flush()
     };
     write().context("cannot write to standard output")?;
-    Ok(violation.is_none())
-}
-
-fn read(path: &Path) -> Result<Scenario> {
-    let text = std::fs::read_to_string(path);
-    let text = text.with_context(|| format!("cannot read {}", path.display()))?;
-    Scenario::from_json(&text).with_context(|| format!("{} is no scenario", path.display()))
+    Ok(outcome.violation.is_none())
 }
 
 fn is_clean(campaign: &Campaign, results: &Results) -> bool {
@@ -116,11 +96,8 @@ fn is_clean(campaign: &Campaign, results: &Results) -> bool {
 }
 
 /// Returns the rare states that a campaign of this length should have met, and has not.
-fn unseen(campaign: &Campaign, results: &Results) -> Vec<Coverage> {
-    match campaign.seeds >= ENOUGH_WORLDS {
-        true => results.rare.never(),
-        false => Vec::new(),
-    }
+fn unseen(campaign: &Campaign, results: &Results) -> Vec<Rare> {
+    if campaign.seeds >= ENOUGH_WORLDS { results.rare.never() } else { Vec::new() }
 }
 
 fn write_text(
@@ -130,25 +107,22 @@ fn write_text(
     elapsed: Duration,
     details: bool,
 ) -> io::Result<()> {
-    for (engine, failure) in &results.failures {
-        write_failure(out, campaign, *engine, failure)?;
+    if let Some(failure) = &results.first {
+        write_failure(out, campaign, failure)?;
     }
-    let (worlds, seconds) = (campaign.worlds(), elapsed.as_secs_f64());
-    let engines: Vec<&str> = campaign.engines.iter().map(|engine| engine.name()).collect();
-    let (all, never) = (Coverage::ALL.len(), results.rare.never().len());
-    writeln!(out, "ran     clients, a network, a store and clocks, by {}", engines.join(" and "))?;
-    let failed = results.failed.len();
-    writeln!(out, "worlds  {worlds} from seed {} on: {failed} failed", campaign.start)?;
+    let Campaign { start, seeds, engine } = *campaign;
+    let (seconds, failed) = (elapsed.as_secs_f64(), results.failed.len());
+    let (all, never) = (Rare::ALL.len(), results.rare.never().len());
+    let engine = match engine {
+        Some(Engine::Model) => "the machines",
+        Some(Engine::Lua) => "the machines, and the scripts beside them",
+        None => "the machines, in one world of eight the scripts beside them",
+    };
+    writeln!(out, "ran     programs on the shipped client, by {engine}")?;
+    writeln!(out, "worlds  {seeds} from seed {start} on: {failed} failed")?;
     writeln!(out, "states  {} of {all} rare ones, in {} events", all - never, results.events)?;
-    writeln!(out, "time    {seconds:.1} s, {:.0} worlds a second", worlds as f64 / seconds)?;
+    writeln!(out, "time    {seconds:.1} s, {:.0} worlds a second", seeds as f64 / seconds)?;
     writeln!(out, "again   {}", again(campaign))?;
-    if let (Some(only), 1..) = (campaign.only, results.others) {
-        let others = results.others;
-        writeln!(
-            out,
-            "{others} broke another property than {only}, and were played no further: leave --only out to see them"
-        )?;
-    }
     if details {
         write!(out, "{}", results.rare)?;
     }
@@ -158,42 +132,24 @@ fn write_text(
     Ok(())
 }
 
-fn write_failure(
-    out: &mut impl Write,
-    campaign: &Campaign,
-    engine: EngineKind,
-    failure: &Failure,
-) -> io::Result<()> {
-    let property = failure.violation.property;
-    writeln!(out, "seed {} breaks {property}: {}", failure.seed, property.statement())?;
-    writeln!(out, "{}", failure.violation.what)?;
-    writeln!(out, "\nThe smallest world found that does:\n{}", failure.scenario)?;
-    for line in &failure.timeline {
-        writeln!(out, "{line}")?;
-    }
-    writeln!(out, "\nAgain: {}\n", replay(campaign, engine, failure))
+fn write_failure(out: &mut impl Write, campaign: &Campaign, failure: &Failure) -> io::Result<()> {
+    let Failure { seed, violation, plan, timeline } = failure;
+    writeln!(out, "seed {seed} breaks {violation}")?;
+    writeln!(out, "\nThe smallest world found that does:\n{plan}")?;
+    timeline.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    writeln!(out, "\nAgain: {}\n", replay(campaign, failure))
 }
 
 /// Returns the command that finds a failure again.
-fn replay(campaign: &Campaign, engine: EngineKind, failure: &Failure) -> String {
-    let engines = vec![engine];
-    again(&Campaign { start: failure.seed, seeds: 1, only: None, engines, ..campaign.clone() })
+fn replay(campaign: &Campaign, failure: &Failure) -> String {
+    again(&Campaign { start: failure.seed, seeds: 1, ..*campaign })
 }
 
 /// Returns the command that runs all of it again.
 fn again(campaign: &Campaign) -> String {
-    let Campaign { start, seeds, only, engines, scenario } = campaign;
-    let mut command = match scenario {
-        None => format!("lockage-world check --start {start} --seeds {seeds}"),
-        Some(_) => "lockage-world check --scenario FILE".to_owned(),
-    };
-    if let [engine] = engines[..] {
-        command += &format!(" --engine {}", engine.name());
-    }
-    if let Some(only) = only {
-        command += &format!(" --only {only}");
-    }
-    command
+    let Campaign { start, seeds, engine } = campaign;
+    let engine = engine.map(|engine| format!(" --engine {}", engine.name())).unwrap_or_default();
+    format!("lockage-world check --start {start} --seeds {seeds}{engine}")
 }
 
 fn write_json(
@@ -202,41 +158,33 @@ fn write_json(
     results: &Results,
     elapsed: Duration,
 ) -> io::Result<()> {
-    let rare: Map<String, Value> = Coverage::ALL
-        .iter()
-        .map(|it| (it.words().to_owned(), results.rare.of(*it).into()))
-        .collect();
-    let failure = |(engine, failure): &(EngineKind, Failure)| {
+    let first = results.first.as_ref().map(|failure| {
+        let Failure { seed, violation: Violation { kind, what }, plan, timeline } = failure;
+        let lines = timeline.iter().map(
+            |line| json!({ "at_us": line.at_us, "who": line.who.to_string(), "what": line.what }),
+        );
         json!({
-            "seed": failure.seed,
-            "engine": engine.name(),
-            "property": failure.violation.property.to_string(),
-            "statement": failure.violation.property.statement(),
-            "what": failure.violation.what,
-            "scenario": failure.scenario,
-            "in_words": failure.scenario.to_string(),
-            "timeline": failure.timeline.iter().map(|line| json!({
-                "at_us": line.at_us,
-                "who": line.who.to_string(),
-                "what": line.what,
-            })).collect::<Vec<_>>(),
-            "replay": replay(campaign, *engine, failure),
+            "seed": seed,
+            "property": kind.property(),
+            "statement": kind.to_string(),
+            "what": what,
+            "plan": plan.to_string(),
+            "timeline": lines.collect::<Vec<_>>(),
+            "replay": replay(campaign, failure),
         })
-    };
-    let seconds = elapsed.as_secs_f64();
+    });
+    let counted = |rare: Rare| (rare.words().to_owned(), results.rare.of(rare).into());
+    let rare: Map<String, Value> = Rare::ALL.iter().copied().map(counted).collect();
     let report = json!({
-        "seeds": campaign.seeds,
         "start": campaign.start,
-        "only": campaign.only.map(|only| only.to_string()),
-        "engines": campaign.engines.iter().map(|engine| engine.name()).collect::<Vec<_>>(),
+        "seeds": campaign.seeds,
+        "engine": campaign.engine.map(Engine::name),
         "events": results.events,
+        "failed": results.failed,
+        "first": first,
         "rare": rare,
         "never": unseen(campaign, results).iter().map(|rare| rare.words()).collect::<Vec<_>>(),
-        "failed": results.failed,
-        "broke_another": results.others,
-        "failures": results.failures.iter().map(failure).collect::<Vec<_>>(),
-        "elapsed_sec": seconds,
-        "worlds_per_sec": campaign.worlds() as f64 / seconds,
+        "elapsed_sec": elapsed.as_secs_f64(),
     });
     serde_json::to_writer_pretty(&mut *out, &report)?;
     writeln!(out)
@@ -248,48 +196,46 @@ mod tests {
 
     use super::*;
     use crate::cli::{Cli, Command};
-    use crate::simulation::campaign::explain;
-    use crate::simulation::{Model, Scenario};
+    use crate::simulation::Planted;
 
-    fn campaign(seeds: u64) -> Campaign {
-        let engines = vec![EngineKind::Model, EngineKind::Lua];
-        Campaign { start: 2, seeds, only: None, engines, scenario: None }
-    }
+    const CAMPAIGN: Campaign = Campaign { start: 2, seeds: 9, engine: Some(Engine::Lua) };
 
-    /// A world in which leases end before their time.
+    /// A world in which clocks are off by more than is allowed.
     fn failure() -> Failure {
-        explain(&Scenario { store_ppm: 100_000, ..Scenario::of(2) }, &mut Model::default()).unwrap()
+        let planted = Planted { slower_ppm: 100_000, ..Planted::default() };
+        let mut stage = Stage::new(None).unwrap().with_planted(planted);
+        (0..100).find_map(|seed| stage.explain(&Plan::of(seed))).unwrap()
     }
 
     #[test]
     fn a_failure_is_shown_with_the_command_that_finds_it_again() {
         let failure = failure();
         let mut out = Vec::new();
-        write_failure(&mut out, &campaign(9), EngineKind::Lua, &failure).unwrap();
+        write_failure(&mut out, &CAMPAIGN, &failure).unwrap();
         let text = String::from_utf8(out).unwrap();
-        let title = format!("seed 2 breaks L6: {}\n", Property::L6.statement());
+        let title = format!("seed {} breaks {}", failure.seed, failure.violation.kind.property());
         assert!(text.starts_with(&title) && text.contains(&failure.violation.what), "{text}");
         assert!(failure.timeline.iter().all(|line| text.contains(&line.to_string())));
         let command = text.trim_end().rsplit_once("Again: ").unwrap().1;
         let Command::Check(args) = Cli::parse_from(command.split(' ')).command else {
             panic!("{command}")
         };
-        assert_eq!((args.start, args.seeds, args.engine), (2, 1, Some(EngineKind::Lua)));
+        let found = (args.start, args.seeds, args.engine);
+        assert_eq!(found, (failure.seed, 1, Some(Engine::Lua)));
     }
 
     #[test]
     fn a_failure_and_a_rare_state_that_is_missing_are_no_success() {
-        let failures = vec![(EngineKind::Model, failure())];
-        let failed = Results { failed: vec![2], failures, ..Results::default() };
-        assert!(!is_clean(&campaign(1), &failed) && is_clean(&campaign(1), &Results::default()));
-        let long = campaign(ENOUGH_WORLDS);
+        let first = failure();
+        let failed = Results { failed: vec![2], first: Some(first), ..Results::default() };
+        assert!(!is_clean(&CAMPAIGN, &failed) && is_clean(&CAMPAIGN, &Results::default()));
+        let long = Campaign { seeds: ENOUGH_WORLDS, ..CAMPAIGN };
         assert!(!is_clean(&long, &Results::default()));
         let mut out = Vec::new();
         write_json(&mut out, &long, &failed, Duration::from_secs(2)).unwrap();
         let report: Value = serde_json::from_slice(&out).unwrap();
         assert_eq!(report["failed"], json!([2]));
-        assert_eq!(report["failures"][0]["property"], "L6");
-        assert_eq!(report["never"].as_array().unwrap().len(), Coverage::ALL.len());
+        assert_eq!(report["never"].as_array().unwrap().len(), Rare::ALL.len());
         assert_eq!(report["elapsed_sec"], 2.0);
     }
 }

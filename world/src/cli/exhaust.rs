@@ -13,6 +13,7 @@ use crate::exhaustive::{Law, Outcome, Scope, Shipped, Timeline, check};
 
 /// Search small scopes of the lock completely, and show which laws hold.
 #[derive(Debug, Args)]
+#[command(after_long_help = JSON)]
 pub(super) struct ExhaustArgs {
     /// The small scopes, which take seconds, or the large ones too
     #[arg(long, value_enum, default_value_t = Size::Small)]
@@ -33,6 +34,13 @@ enum Size {
     Small,
     Large,
 }
+
+/// What `--json` prints.
+const JSON: &str = "\
+Fields of --json:
+  scopes    of each its bounds, `states`, `steps`, laws that `held` or are `broken` with their `trace`, the `overlap` of
+            L11, `missing` rare steps, and whether that is `right`
+  took_sec  the only field that varies from run to run";
 
 /// The JSON of a scope. Fields that vary from run to run end in `_sec`.
 #[derive(Serialize)]

@@ -1,7 +1,6 @@
 //! The program `lockage-world`.
 
 mod check;
-mod client;
 mod exhaust;
 mod museum;
 
@@ -21,7 +20,6 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Check(check::CheckArgs),
-    Client(client::ClientArgs),
     Exhaust(exhaust::ExhaustArgs),
     Museum(museum::MuseumArgs),
 }
@@ -35,7 +33,6 @@ enum Command {
 pub fn run(cli: Cli) -> Result<ExitCode> {
     let is_clean = match cli.command {
         Command::Check(args) => check::check(&args)?,
-        Command::Client(args) => client::client(&args)?,
         Command::Exhaust(args) => exhaust::run(&args).map(|()| true)?,
         Command::Museum(args) => museum::run(&args).map(|()| true)?,
     };

@@ -12,6 +12,7 @@ use crate::museum::{Entry, Event, Found, Played, Seen, Step, entries};
 
 /// Play bugs that others shipped, and see which property finds each.
 #[derive(Debug, Args)]
+#[command(after_long_help = JSON)]
 pub(super) struct MuseumArgs {
     /// Only the entry of this name, or those of this bug number, step by step
     #[arg(value_name = "NAME|NUMBER")]
@@ -20,6 +21,13 @@ pub(super) struct MuseumArgs {
     #[arg(long)]
     json: bool,
 }
+
+/// What `--json` prints.
+const JSON: &str = "\
+Fields of --json:
+  entries  of each `bug` (null without a number), `name`, `kind`, `seen_in`, `about`, `scene`, `property`, `statement`,
+           `killed`, `why`, `steps`, `trace`, and how many traces were `tried` and are `shorter`; of what is shipped here
+           `control_holds`, and `control_passed` traces of `control_depth` steps";
 
 /// The JSON of an entry.
 #[derive(Serialize)]

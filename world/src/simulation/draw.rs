@@ -5,43 +5,39 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 /// A stream of one seed.
 #[derive(Clone, Debug)]
-pub(crate) struct Draw(ChaCha8Rng);
+pub(super) struct Draw(ChaCha8Rng);
 
 impl Draw {
     /// Streams of one seed have nothing to do with each other: what one of them is used for leaves the
     /// others as they are.
-    pub(crate) fn new(seed: u64, stream: u64) -> Draw {
+    pub(super) fn new(seed: u64, stream: u64) -> Draw {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream(stream);
         Draw(rng)
     }
 
-    pub(crate) fn bits(&mut self) -> u64 {
+    pub(super) fn bits(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    pub(crate) fn id(&mut self) -> u128 {
-        u128::from(self.bits()) << 64 | u128::from(self.bits())
-    }
-
     /// From `least` to `most`, both among them.
-    pub(crate) fn between(&mut self, least: u64, most: u64) -> u64 {
+    pub(super) fn between(&mut self, least: u64, most: u64) -> u64 {
         let count = u128::from(most.max(least) - least) + 1;
         least + ((u128::from(self.bits()) * count) >> 64) as u64 // below `count`
     }
 
     /// From `-most` to `most`.
-    pub(crate) fn either_way(&mut self, most: u64) -> i64 {
+    pub(super) fn either_way(&mut self, most: u64) -> i64 {
         let most = most as i64; // spans of a scenario, far below 2^63
         self.between(0, 2 * most as u64) as i64 - most
     }
 
     /// True in `permille` of a thousand cases.
-    pub(crate) fn chance(&mut self, permille: u32) -> bool {
+    pub(super) fn chance(&mut self, permille: u32) -> bool {
         permille > 0 && self.between(0, 999) < u64::from(permille)
     }
 
-    pub(crate) fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+    pub(super) fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.between(0, all.len() as u64 - 1) as usize]
     }
 }

@@ -5,7 +5,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 #[derive(Debug)]
-pub(crate) struct Queue<E> {
+pub(super) struct Queue<E> {
     heap: BinaryHeap<Reverse<Entry<E>>>,
     made: u64,
 }
@@ -18,16 +18,16 @@ struct Entry<E> {
 }
 
 impl<E> Queue<E> {
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         Queue { heap: BinaryHeap::new(), made: 0 }
     }
 
-    pub(crate) fn push(&mut self, at_us: u64, event: E) {
+    pub(super) fn push(&mut self, at_us: u64, event: E) {
         self.made += 1;
         self.heap.push(Reverse(Entry { at_us, number: self.made, event }));
     }
 
-    pub(crate) fn pop(&mut self) -> Option<(u64, E)> {
+    pub(super) fn pop(&mut self) -> Option<(u64, E)> {
         self.heap.pop().map(|Reverse(entry)| (entry.at_us, entry.event))
     }
 }

@@ -24,20 +24,20 @@ pub enum Who {
 
 /// Keeps lines, where anybody wants them.
 #[derive(Debug, Default)]
-pub(crate) struct Log(Option<Vec<Line>>);
+pub(super) struct Log(Option<Vec<Line>>);
 
 impl Log {
-    pub(crate) fn new(is_wanted: bool) -> Self {
+    pub(super) fn new(is_wanted: bool) -> Self {
         Log(is_wanted.then(Vec::new))
     }
 
-    pub(crate) fn say(&mut self, at_us: u64, who: Who, what: impl FnOnce() -> String) {
+    pub(super) fn say(&mut self, at_us: u64, who: Who, what: impl FnOnce() -> String) {
         if let Some(lines) = &mut self.0 {
             lines.push(Line { at_us, who, what: what() });
         }
     }
 
-    pub(crate) fn into_lines(self) -> Vec<Line> {
+    pub(super) fn into_lines(self) -> Vec<Line> {
         self.0.unwrap_or_default()
     }
 }

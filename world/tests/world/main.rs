@@ -3,5 +3,5 @@
 mod cli;
 mod exhaustive;
 mod museum;
-mod shipped;
+mod planted;
 mod simulation;

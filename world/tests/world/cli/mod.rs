@@ -7,7 +7,6 @@ mod museum;
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use tempfile::TempDir;
 
 fn run(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_lockage-world")).args(args).output().unwrap()
@@ -30,13 +29,4 @@ fn refused(args: &[&str], status: i32) -> String {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
-}
-
-/// A file of this content in a folder of its own.
-fn file(name: &str, content: &[u8]) -> (TempDir, String) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join(name);
-    std::fs::write(&path, content).unwrap();
-    let path = path.to_str().unwrap().to_owned();
-    (folder, path)
 }

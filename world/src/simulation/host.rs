@@ -1,0 +1,462 @@
+//! What a process of the client stands on: its clock, chance, tasks, and connections to the store.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use lockage::notifications::{
+    Listener, Notifications, Subscriber, Subscribing, SubscriptionSink, SubscriptionSinks,
+    Subscriptions, Wake,
+};
+use lockage::runtime::{Runtime, Spawn};
+use lockage::store::Replicated;
+use lockage::{Key, Locks, Store, StoreError};
+use lockage_core::{AnyCommand, AnyOutcome, Command, Timestamp};
+
+use super::draw::Draw;
+use super::judge::Seen;
+use super::place::Place;
+use super::store::BEGINNING_US;
+
+/// What the clocks of all nodes show when the world begins: no clock is at zero.
+const FIRST_US: u64 = 1 << 40;
+
+pub(super) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// One life of one node. Clones are of the same.
+#[derive(Clone)]
+pub(super) struct Host {
+    ports: Arc<Mutex<Ports>>,
+    channels: Subscriptions,
+    sink: Arc<Mutex<Option<SubscriptionSink>>>,
+    /// Which server its calls are for.
+    server: usize,
+    /// Whether many calls are sent at once.
+    batches: bool,
+}
+
+/// What a life and its world tell each other.
+pub(super) struct Ports {
+    /// True time, in microseconds from the world's beginning.
+    now_us: u64,
+    /// By how many millionths its clock is faster than true time.
+    ppm: i64,
+    /// A dead process sends and runs nothing, also not from destructors.
+    is_dead: bool,
+    /// After so many reads of its clock it stands still for so long.
+    stall: Option<(u32, u64)>,
+    draw: Draw,
+    timers: BTreeMap<(u64, u64), Waker>,
+    calls: BTreeMap<u64, Call>,
+    out: Vec<Out>,
+    spawned: Vec<Task>,
+    numbers: u64,
+}
+
+#[derive(Default)]
+struct Call {
+    answer: Option<Answer>,
+    waker: Option<Waker>,
+}
+
+/// What a call comes to.
+pub(super) type Answer = Result<AnyOutcome, StoreError>;
+
+/// What leaves a life.
+pub(super) enum Out {
+    /// A command for a server.
+    Request { call: u64, server: usize, key: String, command: AnyCommand },
+    /// A subscription to a channel.
+    Subscribe { call: u64, channel: String },
+    /// A program tells what it was told.
+    Saw(Seen),
+}
+
+impl Host {
+    pub(super) fn new(ppm: i64, batches: bool, draw: Draw, now_us: u64) -> Self {
+        let ports = Ports {
+            now_us,
+            ppm,
+            is_dead: false,
+            stall: None,
+            draw,
+            timers: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            out: Vec::new(),
+            spawned: Vec::new(),
+            numbers: 0,
+        };
+        let ports = Arc::new(Mutex::new(ports));
+        let sink = Arc::new(Mutex::new(None));
+        let subscriber =
+            |sinks| Connection { ports: Arc::downgrade(&ports), sinks, sink: Arc::clone(&sink) };
+        let channels = Subscriptions::new(subscriber);
+        Host { ports, channels, sink, server: 0, batches }
+    }
+
+    fn ports(&self) -> MutexGuard<'_, Ports> {
+        lock(&self.ports)
+    }
+
+    /// Makes it stand still for so long once it has read its clock so often.
+    pub(super) fn stall(&self, reads: u32, for_us: u64) {
+        self.ports().stall = Some((reads, for_us));
+    }
+
+    /// True time: later than the world's where it has stood still since it was polled.
+    pub(super) fn stood_until_us(&self) -> u64 {
+        self.ports().now_us
+    }
+
+    /// Sets the time, and wakes what has slept until then.
+    pub(super) fn set_now(&self, now_us: u64) {
+        let mut ports = self.ports();
+        ports.now_us = ports.now_us.max(now_us);
+        let later = (ports.now_us + 1, 0);
+        let later = ports.timers.split_off(&later);
+        let due = std::mem::replace(&mut ports.timers, later);
+        drop(ports);
+        due.into_values().for_each(Waker::wake);
+    }
+
+    /// Returns when the next sleep ends.
+    pub(super) fn next_timer(&self) -> Option<u64> {
+        self.ports().timers.keys().next().map(|(at_us, _)| *at_us)
+    }
+
+    pub(super) fn take_out(&self) -> Vec<Out> {
+        std::mem::take(&mut self.ports().out)
+    }
+
+    pub(super) fn take_spawned(&self) -> Vec<Task> {
+        std::mem::take(&mut self.ports().spawned)
+    }
+
+    /// Whether somebody waits for the answer of a call.
+    pub(super) fn is_waited_for(&self, call: u64) -> bool {
+        self.ports().calls.contains_key(&call)
+    }
+
+    /// Answers a call, if it is still waited for.
+    pub(super) fn answer(&self, call: u64, answer: Answer) {
+        let mut ports = self.ports();
+        let Some(call) = ports.calls.get_mut(&call) else { return };
+        if call.answer.is_some() {
+            return;
+        }
+        call.answer = Some(answer);
+        let waker = call.waker.take();
+        drop(ports);
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Breaks the connections: whatever was asked for may have been done.
+    pub(super) fn break_connections(&self) {
+        let calls: Vec<u64> = self.ports().calls.keys().copied().collect();
+        for call in calls {
+            self.answer(call, Err(StoreError::Unknown("the connection broke".into())));
+        }
+        let sink = lock(&self.sink).take();
+        if let Some(sink) = sink {
+            sink.end();
+        }
+    }
+
+    /// Hands over what was published.
+    pub(super) fn published(&self, channel: &str, message: &str) {
+        let sink = lock(&self.sink).clone();
+        if let Some(sink) = sink {
+            sink.message(channel, message);
+        }
+    }
+
+    pub(super) fn die(&self) {
+        let mut ports = self.ports();
+        ports.is_dead = true;
+        ports.out.clear();
+    }
+}
+
+impl Ports {
+    /// What the node's clock shows.
+    fn clock(&self) -> Duration {
+        clock(self.now_us, self.ppm)
+    }
+
+    fn true_us_in(&self, duration: Duration) -> u64 {
+        let target = self.clock().saturating_add(duration);
+        let span = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX).min(1 << 45);
+        let span = i128::from(span) * 1_000_000 / i128::from(1_000_000 + self.ppm);
+        let mut at_us = self.now_us + u64::try_from(span).unwrap_or_default();
+        while clock(at_us, self.ppm) < target {
+            at_us += 1;
+        }
+        at_us
+    }
+
+    fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+}
+
+fn clock(true_us: u64, ppm: i64) -> Duration {
+    let true_us = i64::try_from(true_us).expect("a world is short");
+    Duration::from_micros((FIRST_US as i64 + true_us + true_us * ppm / 1_000_000) as u64)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A sleep until a true time.
+struct Sleep {
+    ports: Arc<Mutex<Ports>>,
+    at_us: u64,
+    number: u64,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut ports = lock(&self.ports);
+        if ports.now_us >= self.at_us {
+            return Poll::Ready(());
+        }
+        ports.timers.insert((self.at_us, self.number), context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        let waker = lock(&self.ports).timers.remove(&(self.at_us, self.number));
+        drop(waker);
+    }
+}
+
+/// A call that waits for its answer. Dropped, nobody does, and it may still be carried out.
+struct Waiting {
+    ports: Arc<Mutex<Ports>>,
+    call: u64,
+}
+
+impl Future for Waiting {
+    type Output = Answer;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
+        let mut ports = lock(&self.ports);
+        let Some(call) = ports.calls.get_mut(&self.call) else { return Poll::Pending };
+        if let Some(answer) = call.answer.take() {
+            return Poll::Ready(answer);
+        }
+        call.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let call = lock(&self.ports).calls.remove(&self.call);
+        drop(call);
+    }
+}
+
+/// Sends something, of which the call is to be answered.
+fn send(ports: &Arc<Mutex<Ports>>, out: impl FnOnce(u64) -> Out) -> Waiting {
+    let mut locked = lock(ports);
+    let call = locked.number();
+    locked.calls.insert(call, Call::default());
+    if !locked.is_dead {
+        let out = out(call);
+        locked.out.push(out);
+    }
+    Waiting { ports: Arc::clone(ports), call }
+}
+
+impl Place for Host {
+    type Store = Host;
+    type Runtime = Host;
+
+    fn store(&self) -> Host {
+        self.clone()
+    }
+
+    fn runtime(&self) -> Host {
+        self.clone()
+    }
+
+    fn saw(&self, seen: Seen) {
+        self.ports().out.push(Out::Saw(seen));
+    }
+
+    fn draw(&self, most: u64) -> u64 {
+        self.ports().draw.between(0, most)
+    }
+
+    fn now_us(&self) -> u64 {
+        self.ports().now_us
+    }
+
+    fn true_us_in(&self, duration: Duration) -> u64 {
+        self.ports().true_us_in(duration)
+    }
+
+    fn clock_us(&self) -> u64 {
+        self.ports().clock().as_micros() as u64 // far below 2^63
+    }
+
+    fn time_of_day(&self) -> Timestamp {
+        let now_us = BEGINNING_US + self.clock_us() - FIRST_US;
+        Timestamp::from_micros(now_us).expect("some days after 2025")
+    }
+
+    fn server(&self, server: usize) -> Host {
+        Host { server, ..self.clone() }
+    }
+
+    fn replicated(&self, locks: Locks<Host, Host>) -> Locks<Host, Host> {
+        locks.with_replicas(1)
+    }
+}
+
+impl Runtime for Host {
+    fn now(&self) -> Duration {
+        let mut ports = self.ports();
+        let ports = &mut *ports;
+        if let Some((reads, for_us)) = &mut ports.stall {
+            match reads.checked_sub(1) {
+                Some(left) => *reads = left,
+                None => {
+                    ports.now_us += *for_us;
+                    ports.stall = None;
+                }
+            }
+        }
+        ports.clock()
+    }
+
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
+        let mut ports = self.ports();
+        let (at_us, number) = (ports.true_us_in(duration), ports.number());
+        Sleep { ports: Arc::clone(&self.ports), at_us, number }
+    }
+
+    fn random(&self) -> u64 {
+        self.ports().draw.bits()
+    }
+}
+
+impl Spawn for Host {
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut ports = self.ports();
+        if !ports.is_dead {
+            ports.spawned.push(Box::pin(task));
+        }
+    }
+}
+
+impl Host {
+    fn request<C: Command>(&self, key: &Key, command: &C) -> Waiting {
+        send(&self.ports, |call| Out::Request {
+            call,
+            server: self.server,
+            key: key.as_str().to_owned(),
+            command: AnyCommand::new(command.clone()),
+        })
+    }
+}
+
+async fn outcome<T: 'static>(waiting: Waiting) -> Result<T, StoreError> {
+    Ok(*waiting.await?.downcast().expect("the outcome of this command"))
+}
+
+impl Store for Host {
+    async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        outcome(self.request(key, command)).await
+    }
+
+    fn supports_batch(&self) -> bool {
+        self.batches
+    }
+
+    async fn execute_batch<C>(
+        &self,
+        calls: &[(&Key, &C)],
+        _patience: Duration,
+    ) -> Vec<Result<C::Outcome, StoreError>>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        let sent: Vec<_> = calls.iter().map(|(key, command)| self.request(key, *command)).collect();
+        let mut outcomes = Vec::with_capacity(sent.len());
+        for waiting in sent {
+            outcomes.push(outcome(waiting).await);
+        }
+        outcomes
+    }
+}
+
+impl Replicated for Host {
+    async fn execute_acknowledged<C>(
+        &self,
+        key: &Key,
+        command: &C,
+        replicas: u32,
+        _patience: Duration,
+    ) -> Result<(C::Outcome, u32), StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        let done = outcome(self.request(key, command)).await?;
+        // Now and then a replica is too slow.
+        let missing = u32::from(self.draw(9) == 0);
+        Ok((done, replicas.saturating_sub(missing)))
+    }
+}
+
+impl Notifications for Host {
+    async fn listen(&self, key: &Key, wake: Wake) -> Result<Listener, StoreError> {
+        self.channels.listen(key.as_str(), wake).await
+    }
+}
+
+/// How a life subscribes: on one connection at a time.
+struct Connection {
+    ports: Weak<Mutex<Ports>>,
+    sinks: SubscriptionSinks,
+    sink: Arc<Mutex<Option<SubscriptionSink>>>,
+}
+
+impl Subscriber for Connection {
+    fn subscribe(&self, channel: &str) -> Subscribing {
+        let Some(ports) = self.ports.upgrade() else { return Box::pin(std::future::pending()) };
+        let (sinks, sink, channel) = (self.sinks.clone(), self.sink.clone(), channel.to_owned());
+        Box::pin(async move {
+            // Whoever asks has locked the channels.
+            let is_open = lock(&sink).as_ref().is_some_and(|sink| !sink.has_ended());
+            if !is_open {
+                *lock(&sink) = Some(sinks.open());
+            }
+            let told = send(&ports, |call| Out::Subscribe { call, channel }).await;
+            told.map(drop).map_err(|error| Arc::new(error) as _)
+        })
+    }
+
+    fn unsubscribe(&self, _channel: &str) {
+        // What is published for nobody wakes nobody.
+    }
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,203 @@
+//! Programs that ask a limiter.
+
+use std::time::Duration;
+
+use lockage::limiter::{Adjusted, RequestId, Reserved};
+use lockage::runtime::Runtime;
+use lockage::{Decision, Error, Verdict};
+
+use super::{IDS, LONG, Life, micros};
+use crate::simulation::judge::Seen;
+use crate::simulation::place::Place;
+use crate::simulation::plan::Verb;
+
+impl<P: Place> Life<P> {
+    pub(super) async fn ask(&self, id: usize, cost: u64, verb: Verb) {
+        let since_us = self.place.now_us();
+        let name = IDS[id];
+        match verb {
+            Verb::Acquire { wait_us: 0 } => {
+                self.asks(id, cost);
+                let answer = self.limiter.try_acquire(name, cost).await;
+                self.decided(id, cost, since_us, answer).await;
+            }
+            Verb::Acquire { wait_us } => {
+                self.asks(id, cost);
+                let answer = self.limiter.acquire_within(name, cost, micros(wait_us)).await;
+                let late_us = self.place.now_us().saturating_sub(since_us + wait_us);
+                self.place.saw(Seen::Overdue { id, by_us: late_us });
+                self.decided(id, cost, since_us, answer).await;
+            }
+            Verb::Once => {
+                self.asks(id, cost);
+                let random = || u128::from(self.runtime.random());
+                let request = RequestId::from_u128(random() << 64 | random());
+                let answer = self.limiter.try_acquire_once(name, cost, request, LONG).await;
+                self.decided(id, cost, since_us, answer).await;
+            }
+            Verb::Each { more } => {
+                self.asks(id, cost + more);
+                match self.limiter.try_acquire_each(name, &[cost, more]).await {
+                    Ok(decisions) => {
+                        for (cost, decision) in [cost, more].into_iter().zip(decisions) {
+                            self.tell(id, cost, since_us, &decision);
+                        }
+                    }
+                    Err(error) => self.failed("ask for each", &error),
+                }
+            }
+            Verb::Turn { is_cancelled } => self.take_turn(id, cost, since_us, is_cancelled).await,
+            Verb::Reserve { hold_us, actual } => {
+                self.reserve(id, (cost, since_us), micros(hold_us), actual).await;
+            }
+            Verb::Refund => {
+                self.place.saw(Seen::Changes);
+                let changed = self.limiter.refund(name, cost).await;
+                self.changed("refund", changed);
+            }
+            Verb::Penalty => {
+                self.asks(id, cost);
+                self.adjusted("penalty", self.limiter.penalty(name, cost).await);
+            }
+            Verb::TakeUpTo => {
+                self.asks(id, cost);
+                self.adjusted("take", self.limiter.take_up_to(name, cost).await);
+            }
+            Verb::Block { for_us } => {
+                // A late copy of what ends it may come at any time.
+                self.place.saw(Seen::Changes);
+                self.adjusted("block", self.limiter.block(name, micros(for_us)).await);
+                self.runtime.sleep(micros(for_us / 2)).await;
+                self.adjusted("unblock", self.limiter.unblock(name).await);
+            }
+            Verb::Peek => {
+                if let Err(error) = self.limiter.peek(name, cost).await {
+                    self.failed("peek", &error);
+                }
+            }
+            Verb::Reset => {
+                self.place.saw(Seen::Changes);
+                if let Err(error) = self.limiter.reset(name).await {
+                    self.failed("reset", &error);
+                }
+            }
+            Verb::Under => {
+                // What is charged under it is converted, and so is it again by the next call under the other one.
+                self.place.saw(Seen::Changes);
+                if let Err(error) =
+                    self.limiter.under(self.plan.other).try_acquire(name, cost).await
+                {
+                    self.failed("ask under another limit", &error);
+                }
+            }
+            Verb::Store => {
+                self.place.saw(Seen::Changes);
+                self.store_limit(name, cost).await;
+            }
+        }
+    }
+
+    fn asks(&self, id: usize, cost: u64) {
+        self.place.saw(Seen::Asked { id, cost });
+    }
+
+    async fn decided(&self, id: usize, cost: u64, since_us: u64, answer: Result<Decision, Error>) {
+        let decision = match answer {
+            Ok(decision) => decision,
+            Err(error) => return self.failed_call("ask", cost, &error),
+        };
+        self.tell(id, cost, since_us, &decision);
+        if let Verdict::Denied { retry_after, .. } = decision.verdict {
+            // Around the very moment at which it fits, by a clock that may be slow.
+            let (early_us, late_us) =
+                [(0, 0), (0, 0), (0, 1), (0, 500), (0, 1500), (300, 0), (1000, 0)]
+                    [self.place.draw(6) as usize];
+            let wait = retry_after.saturating_sub(micros(early_us)).saturating_add(micros(late_us));
+            // A day is too long for a world.
+            if wait < Duration::from_secs(5) {
+                self.runtime.sleep(wait).await;
+            }
+        }
+    }
+
+    fn tell(&self, id: usize, cost: u64, since_us: u64, decision: &Decision) {
+        let (clock_us, decision) = (self.place.clock_us(), decision.clone());
+        self.place.saw(Seen::Decided { id, cost, since_us, clock_us, decision });
+    }
+
+    async fn take_turn(&self, id: usize, cost: u64, since_us: u64, is_cancelled: bool) {
+        self.asks(id, cost);
+        let turn = match self.limiter.take_turn(IDS[id], cost).await {
+            Ok(turn) => turn,
+            Err(error) => return self.failed("take a turn", &error),
+        };
+        self.tell(id, cost, since_us, &turn.decision);
+        let Some(ticket) = turn.ticket else { return };
+        self.runtime.sleep(turn.decision.turn_after / 2).await;
+        if is_cancelled {
+            self.place.saw(Seen::Changes);
+            let changed = self.limiter.cancel_turn(IDS[id], ticket).await;
+            self.changed("cancel a turn", changed);
+        }
+    }
+
+    async fn reserve(
+        &self,
+        id: usize,
+        (cost, since_us): (u64, u64),
+        hold: Duration,
+        actual: Option<u64>,
+    ) {
+        self.asks(id, cost.max(actual.unwrap_or_default()));
+        let Reserved { decision, reservation, .. } =
+            match self.limiter.reserve(IDS[id], cost, hold).await {
+                Ok(reserved) => reserved,
+                Err(error) => return self.failed("reserve", &error),
+            };
+        self.tell(id, cost, since_us, &decision);
+        let (Some(reservation), Some(actual)) = (reservation, actual) else { return };
+        // Some are settled in time, and some at the very end.
+        let at = [hold / 4, hold / 2, hold][self.place.draw(2) as usize];
+        self.runtime.sleep(at).await;
+        self.place.saw(Seen::Changes);
+        let changed = match actual {
+            0 => self.limiter.cancel(IDS[id], &reservation).await,
+            actual => self.limiter.commit(IDS[id], &reservation, actual).await,
+        };
+        self.changed("settle", changed);
+    }
+
+    async fn store_limit(&self, name: &str, which: u64) {
+        let terms = self.plan.options.stored.expect("limits are stored");
+        let (limit, other) = (terms.of(self.plan.limit), terms.of(self.plan.other));
+        let stored = match which {
+            1 => self.limiter.set_limit(name, other).await,
+            2 => self.limiter.try_set_limit(name, limit).await.map(drop),
+            _ => self.limiter.set_limit_afresh(name, limit).await,
+        };
+        if let Err(error) = stored {
+            return self.failed("store a limit", &error);
+        }
+        let is_one_of = |known| known == limit || known == other;
+        match self.limiter.stored_limit(name).await {
+            Ok(Some(known)) if is_one_of(known) => {}
+            // It may be over by now, or reset.
+            Ok(None) => {}
+            Ok(limit) => self.place.saw(Seen::Wrong { what: format!("{limit:?} is stored") }),
+            Err(error) => self.failed("read a limit", &error),
+        }
+    }
+
+    fn changed<T>(&self, what: &str, changed: Result<T, Error>) {
+        match changed {
+            Ok(_) => self.place.saw(Seen::Changed),
+            Err(error) => self.failed(what, &error),
+        }
+    }
+
+    fn adjusted(&self, what: &str, adjusted: Result<Adjusted, Error>) {
+        if let Err(error) = adjusted {
+            self.failed(what, &error);
+        }
+    }
+}

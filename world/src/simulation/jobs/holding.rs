@@ -1,0 +1,286 @@
+//! Programs that hold something for a while.
+
+use std::time::Duration;
+
+use futures_util::future::join;
+use lockage::locks::{Handle, Kind, LockGuard, Loss, ManyGuard, QuorumGuard, TryLock};
+use lockage::runtime::{Runtime, Spawn};
+use lockage::store::Access;
+use lockage::{Error, Locks, Store};
+use lockage_core::lock::OwnerId;
+
+use super::{EVER, Life, locks};
+use crate::simulation::judge::Seen;
+use crate::simulation::place::Place;
+use crate::simulation::plan::{End, What};
+
+/// What is held.
+enum Guard<S, R> {
+    One(LockGuard<S, R>),
+    Many(ManyGuard<S, R>),
+    Quorum(QuorumGuard<S, R>),
+}
+
+/// What a job holds, and how long it waits for that.
+#[derive(Clone, Copy)]
+pub(super) struct Hold {
+    pub(super) job: usize,
+    pub(super) what: What,
+    pub(super) wait: Duration,
+    /// Whether its owner acquires it once more.
+    pub(super) again: bool,
+}
+
+type Held<P> = Guard<<P as Place>::Store, <P as Place>::Runtime>;
+
+impl<P: Place> Life<P> {
+    pub(super) async fn hold(&self, hold: Hold, for_: Duration, end: End, is_own: bool) {
+        let own = is_own.then(|| locks(&self.plan, &self.place));
+        let held = self.hold_by(own.as_ref().unwrap_or(&self.locks), hold, for_).await;
+        let (Some(guard), what) = (held, hold.what) else { return };
+        match (end, own) {
+            (End::Closed, Some(own)) => {
+                // What is under way meanwhile takes nothing, or gives it back.
+                let late = own.lock("other").expect("a name");
+                let late = async { drop(late.try_acquire().await) };
+                join(late, own.close()).await;
+                self.place.saw(Seen::ClosedLocks);
+                // A quorum has locks of its own.
+                if what != What::Quorum && guard.time_left().is_ok() {
+                    self.place.saw(Seen::Wrong { what: "it is held after all was closed".into() });
+                }
+            }
+            (End::Released, _) => {
+                if let Err(error) = guard.release().await {
+                    self.failed("release", &error);
+                }
+            }
+            (End::Dropped | End::Closed, own) => {
+                drop(guard);
+                if own.is_some() {
+                    drop(own);
+                    self.place.saw(Seen::DroppedLocks);
+                }
+            }
+        }
+    }
+
+    /// Returns what is held to the end, unless that is lost.
+    async fn hold_by(
+        &self,
+        locks: &Locks<P::Store, P::Runtime>,
+        hold: Hold,
+        for_: Duration,
+    ) -> Option<Held<P>> {
+        let Hold { job, what, wait, again } = hold;
+        self.place.saw(Seen::Waits { job, what });
+        let acquired = self.acquire(locks, what, wait).await;
+        self.place.saw(Seen::WaitsNoLonger { job });
+        let guard = match acquired {
+            Ok(TryLock::Taken(guard)) => guard,
+            Ok(TryLock::Busy(_)) => return None,
+            Err(error) => {
+                self.failed("acquire", &error);
+                return None;
+            }
+        };
+        if let Guard::One(guard) = &guard
+            && again
+        {
+            self.hold_again(locks, what, wait, guard.owner()).await;
+        }
+        let end = self.runtime.now().saturating_add(for_);
+        loop {
+            if !self.tell_held(job, what, &guard) {
+                return None;
+            }
+            let left = end.saturating_sub(self.runtime.now());
+            if left.is_zero() {
+                break;
+            }
+            if matches!(what, What::Lock { .. }) && self.place.draw(3) == 0 {
+                self.write(job, guard.token()).await;
+            }
+            // Whoever waits for the loss is told at once.
+            match guard.run(self.runtime.sleep(left.min(Duration::from_millis(200)))).await {
+                Ok(()) => {}
+                Err(loss) => {
+                    self.place.saw(Seen::Lost { job, what, loss });
+                    return None;
+                }
+            }
+        }
+        self.place.saw(Seen::Left { job, what });
+        Some(guard)
+    }
+
+    async fn acquire(
+        &self,
+        locks: &Locks<P::Store, P::Runtime>,
+        what: What,
+        wait: Duration,
+    ) -> Result<TryLock<Held<P>>, Error> {
+        let invariant = "names and numbers are right";
+        let held = match what {
+            What::Lock { is_fair } => {
+                let lock = locks.lock("lock").expect(invariant);
+                let lock = if is_fair { lock.fair() } else { lock };
+                one(&lock, wait).await
+            }
+            What::Both => {
+                let both = locks.many(["other", "lock"]).expect(invariant);
+                let both = match wait {
+                    EVER => TryLock::Taken(both.acquire().await?),
+                    _ => both.acquire_within(wait).await?,
+                };
+                return Ok(guarded(both, Guard::Many));
+            }
+            What::Quorum => {
+                let lock = self.quorum.lock("quorum").expect(invariant);
+                let held = match wait {
+                    EVER => TryLock::Taken(lock.acquire().await?),
+                    _ => lock.acquire_within(wait).await?,
+                };
+                return Ok(guarded(held, Guard::Quorum));
+            }
+            What::Other => one(&locks.lock("other").expect(invariant), wait).await,
+            What::Permits(count) => {
+                let semaphore = locks.semaphore("places", self.plan.permits).expect(invariant);
+                one(&semaphore.permits(count).expect(invariant), wait).await
+            }
+            What::Read => one(&locks.read_lock("table").expect(invariant), wait).await,
+            What::Write => one(&locks.write_lock("table").expect(invariant), wait).await,
+        };
+        Ok(guarded(held?, Guard::One))
+    }
+
+    /// The owner of a lock acquires it once more, and the one of a side the other side too, and gives that back.
+    async fn hold_again(
+        &self,
+        locks: &Locks<P::Store, P::Runtime>,
+        what: What,
+        wait: Duration,
+        owner: OwnerId,
+    ) {
+        let invariant = "a name";
+        let again = match what {
+            What::Lock { .. } => {
+                locks.lock("lock").expect(invariant).as_owner(owner).acquire_within(wait).await
+            }
+            // Two who read, and both wait to write, wait for each other.
+            What::Read => {
+                locks.write_lock("table").expect(invariant).as_owner(owner).try_acquire().await
+            }
+            What::Write => {
+                locks
+                    .read_lock("table")
+                    .expect(invariant)
+                    .as_owner(owner)
+                    .acquire_within(wait)
+                    .await
+            }
+            _ => return,
+        };
+        match again {
+            Ok(TryLock::Taken(again)) => {
+                if let Err(error) = again.release().await {
+                    self.failed("release", &error);
+                }
+            }
+            Ok(TryLock::Busy(_)) => {}
+            Err(error) => self.failed("acquire again", &error),
+        }
+    }
+
+    /// Writes what the lock protects.
+    async fn write(&self, job: usize, token: u64) {
+        self.place.saw(Seen::Writes { job, token });
+        match self.values.write("value", token, "by a job").await {
+            Ok(access) => {
+                let is_accepted = matches!(access, Access::Accepted(()));
+                self.place.saw(Seen::Wrote { job, token, is_accepted });
+            }
+            Err(error) => self.failed("write", &error),
+        }
+    }
+
+    /// Tells until when it is sure to be held; returns whether it is.
+    fn tell_held(&self, job: usize, what: What, guard: &Held<P>) -> bool {
+        let before_us = self.place.now_us();
+        match guard.time_left() {
+            Ok(left) => {
+                // Where the process has stood still meanwhile, that was told of the time before.
+                let passed_us = self.place.now_us() - before_us;
+                let until_us = self.place.true_us_in(left).saturating_sub(passed_us);
+                self.place.saw(Seen::Holds { job, what, token: guard.token(), until_us });
+                true
+            }
+            Err(loss) => {
+                self.place.saw(Seen::Lost { job, what, loss });
+                false
+            }
+        }
+    }
+}
+
+/// Acquires one, at once, or within a time, or whenever it is free.
+async fn one<S, R, K>(
+    handle: &Handle<S, R, K>,
+    wait: Duration,
+) -> Result<TryLock<LockGuard<S, R>>, Error>
+where
+    S: Store + 'static,
+    R: Spawn,
+    K: Into<Kind> + Copy + Send + Sync,
+{
+    match wait {
+        Duration::ZERO => handle.try_acquire().await,
+        EVER => Ok(TryLock::Taken(handle.acquire().await?)),
+        _ => handle.acquire_within(wait).await,
+    }
+}
+
+fn guarded<G, H>(acquired: TryLock<G>, guard: fn(G) -> H) -> TryLock<H> {
+    match acquired {
+        TryLock::Taken(held) => TryLock::Taken(guard(held)),
+        TryLock::Busy(busy) => TryLock::Busy(busy),
+    }
+}
+
+impl<S: Store + 'static, R: Spawn> Guard<S, R> {
+    fn time_left(&self) -> Result<Duration, Loss> {
+        match self {
+            Guard::One(guard) => guard.time_left(),
+            Guard::Many(guard) => guard.time_left(),
+            Guard::Quorum(guard) => guard.time_left(),
+        }
+    }
+
+    /// The fencing token of the lock; a quorum has none.
+    fn token(&self) -> u64 {
+        match self {
+            Guard::One(guard) => guard.token(),
+            Guard::Many(guard) => guard.of("lock").expect("it is one of them").token(),
+            Guard::Quorum(_) => 0,
+        }
+    }
+
+    async fn run(&self, work: impl Future<Output = ()>) -> Result<(), Loss> {
+        match self {
+            Guard::One(guard) => guard.run(work).await,
+            Guard::Many(guard) => guard.run(work).await,
+            Guard::Quorum(guard) => guard.run(work).await,
+        }
+    }
+
+    async fn release(self) -> Result<(), Error> {
+        match self {
+            Guard::One(guard) => guard.release().await.map(drop),
+            Guard::Many(guard) => guard.release().await.map(drop),
+            Guard::Quorum(guard) => {
+                guard.release().await;
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Programs that look at what there is, and that try whether all is free in the end.
+
+use std::time::Duration;
+
+use lockage::Error;
+use lockage::limiter::Origin;
+use lockage::locks::{RunOutcome, TryLock};
+use lockage::runtime::Runtime;
+
+use super::Life;
+use crate::simulation::judge::Seen;
+use crate::simulation::place::Place;
+
+impl<P: Place> Life<P> {
+    /// Calls what no other job does, on keys of its own.
+    pub(super) async fn look(&self) {
+        if let Err(error) = self.look_at_all().await {
+            self.failed("look", &error);
+        }
+    }
+
+    async fn look_at_all(&self) -> Result<(), Error> {
+        let (lock, stripes) = (self.locks.lock("look")?, self.locks.striped("look", 4)?);
+        self.locks.lock("lock")?.inspect().await?;
+        self.locks.semaphore("places", self.plan.permits)?.inspect().await?;
+        self.locks.read_lock("table")?.inspect().await?;
+        if let TryLock::Taken(guard) = lock.try_acquire().await? {
+            let again = lock.as_owner(guard.owner()).acquire().await?;
+            again.release().await?;
+            // Another grant is none. This one is freed, and freed again while that is remembered.
+            if lock.force_release(guard.token() + 1).await? {
+                let what = "a release by force of another grant".to_owned();
+                self.place.saw(Seen::Wrong { what });
+            }
+            lock.force_release(guard.token()).await?;
+            lock.force_release(guard.token()).await?;
+            lock.inspect().await?;
+        }
+        let nap = async |_token| self.runtime.sleep(Duration::from_millis(1)).await;
+        let _: RunOutcome<()> = lock.try_run(nap).await?;
+        if let TryLock::Taken(guard) = stripes.many(["1", "2", "3"])?.try_acquire().await? {
+            guard.release().await?;
+        }
+        drop(stripes.lock("4")?.acquire_within(Duration::from_secs(1)).await?);
+        let latch = self.locks.latch("look-latch", Duration::from_secs(60))?;
+        latch.set(2).await?;
+        latch.inspect().await?;
+        latch.reset().await?;
+        latch.wait().await?;
+        let _ = self.values.read("look", 1).await?;
+        let _ = self.values.write("look", 2, "seen").await?;
+        self.values.peek("look").await?;
+        let _ = self.values.remove("look", 3).await?;
+        let none = self.locks.many([])?.acquire_within(Duration::from_secs(1)).await?;
+        if let TryLock::Taken(none) = none {
+            _ = none.run(self.runtime.sleep(Duration::from_millis(100))).await;
+        }
+        let many = self.locks.many(["look"])?.acquire().await?;
+        drop(many);
+        let quorum = self.quorum.lock("look")?;
+        let guard = quorum.acquire().await?;
+        guard.release().await;
+        drop(quorum.try_acquire().await?);
+        Ok(())
+    }
+
+    /// Takes all that can be taken: nobody has anything any more.
+    ///
+    /// # Panics
+    /// Where the plan is out of range.
+    pub async fn probe(self, job: usize) {
+        let invariant = "names and numbers are right";
+        let permits = self.plan.permits;
+        let places = self.locks.semaphore("places", permits).expect(invariant);
+        let places = places.permits(permits).expect(invariant);
+        let [lock, other] = ["lock", "other"].map(|name| self.locks.lock(name).expect(invariant));
+        let table = self.locks.write_lock("table").expect(invariant);
+        let quorum = self.quorum.lock("quorum").expect(invariant);
+        // The store's clock may have been set since it was last asked: now that is known.
+        drop(self.locks.lock("clock").expect(invariant).try_acquire().await);
+        drop(self.quorum.lock("clock").expect(invariant).try_acquire().await);
+        self.is_free("the lock", lock.try_acquire().await);
+        self.is_free("the other lock", other.try_acquire().await);
+        self.is_free("a permit", places.try_acquire().await);
+        self.is_free("a side of the read-write lock", table.try_acquire().await);
+        self.is_free("the quorum's lock", quorum.try_acquire().await);
+        if self.is_coalescing() {
+            self.place.saw(Seen::Leaked { what: "a line of callers".to_owned() });
+        }
+        self.ask_the_store().await;
+        self.place.saw(Seen::Ended { job });
+    }
+
+    fn is_free<G>(&self, what: &'static str, acquired: Result<TryLock<G>, Error>) {
+        match acquired {
+            Ok(TryLock::Taken(_)) => {}
+            Ok(TryLock::Busy(_)) => self.place.saw(Seen::Leaked { what: what.to_owned() }),
+            // Now and then a replica does not know of it.
+            Err(Error::NotReplicated { .. }) => {}
+            Err(error) => self.probe_failed(&error),
+        }
+    }
+
+    fn probe_failed(&self, error: &Error) {
+        self.place.saw(Seen::Wrong { what: format!("probe: {error}") });
+    }
+
+    /// Asks the store, which answers: after a few answers the fallback does not stand in for it any more.
+    async fn ask_the_store(&self) {
+        for _ in 0..6 {
+            self.is_asked().await;
+            self.runtime.sleep(Duration::from_secs(1)).await;
+        }
+        if !(self.is_asked().await && self.is_asked().await) {
+            self.place.saw(Seen::Wrong { what: "probe: the store is not asked".to_owned() });
+        }
+    }
+
+    async fn is_asked(&self) -> bool {
+        match self.limiter.try_acquire("probe", 1).await {
+            Ok(decision) => decision.origin != Origin::Fallback,
+            Err(error) => {
+                self.probe_failed(&error);
+                true
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Programs as users write them: asynchronous functions on the public API.
+
+mod asking;
+mod holding;
+mod looking;
+mod values;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockage::limiter::{DenyCache, Prefetch, StoredLimits};
+use lockage::locks::{Cached, Quorum, RunOnce};
+use lockage::runtime::Runtime;
+use lockage::store::{Fenced, RecordError};
+use lockage::{Error, Fallback, Limiter, Locks, RetryStore, StoreError};
+use lockage_memory::MemoryStore;
+
+use super::judge::Seen;
+use super::place::{Place, PlaceClock};
+use super::plan::{FOREVER, Instead, Options, Plan, SERVERS, Verb, Work};
+
+/// What a process of a node makes when it begins.
+#[derive(Clone)]
+pub struct Life<P: Place> {
+    place: P,
+    runtime: P::Runtime,
+    limiter: Limiter<RetryStore<P::Store, P::Runtime>>,
+    locks: Locks<P::Store, P::Runtime>,
+    quorum: Quorum<P::Store, P::Runtime>,
+    once: RunOnce<P::Store, P::Runtime>,
+    cached: Cached<P::Store, P::Runtime>,
+    values: Fenced<RetryStore<P::Store, P::Runtime>>,
+    plan: Arc<Plan>,
+}
+
+/// Ids of the limiter.
+pub(super) const IDS: [&str; 2] = ["a", "b"];
+
+/// For so long whoever waits until there is no need to wait any more.
+const EVER: Duration = micros(FOREVER);
+
+/// For how long what must not be forgotten is kept: longer than any world.
+const LONG: Duration = Duration::from_secs(100_000);
+
+const fn micros(span_us: u64) -> Duration {
+    Duration::from_micros(span_us)
+}
+
+impl<P: Place> Life<P> {
+    /// Makes limiters and locks as the plan says.
+    ///
+    /// # Panics
+    /// Where the plan is out of range, which a drawn one is not.
+    pub fn new(plan: &Plan, place: &P) -> Self {
+        let locks = locks(plan, place);
+        let servers = (0..SERVERS).map(|server| locks_on(plan, place, place.server(server)));
+        let quorum = Quorum::new(servers.collect()).expect("there are three");
+        let once = RunOnce::new(&locks, LONG).expect("in range").with_prefix("done");
+        // Of a second at most it is fresh.
+        let fresh = micros(plan.keep_us).min(Duration::from_secs(1));
+        let cached = Cached::new(&locks, fresh, micros(plan.keep_us)).expect("in range");
+        Life {
+            place: place.clone(),
+            runtime: place.runtime(),
+            limiter: limiter(plan, place),
+            quorum,
+            once: once.expect("a prefix"),
+            cached,
+            values: Fenced::new(retrying(plan, place, place.store()), LONG).expect("in range"),
+            locks,
+            plan: Arc::new(plan.clone()),
+        }
+    }
+
+    /// Whether callers share a call, or wait for one.
+    pub(super) fn is_coalescing(&self) -> bool {
+        self.limiter.coalescing().is_some_and(|told| told.waiting > 0)
+    }
+
+    /// Does a job of this number.
+    pub async fn run(self, job: usize, work: Work) {
+        match work {
+            Work::Ask { id, cost, verb, times, every_us } => {
+                for _ in 0..times {
+                    self.ask(id, cost, verb).await;
+                    self.runtime.sleep(micros(every_us)).await;
+                }
+            }
+            Work::Hold { what, wait_us, for_us, end, is_own, again } => {
+                let hold = holding::Hold { job, what, wait: micros(wait_us), again };
+                self.hold(hold, micros(for_us), end, is_own).await;
+            }
+            Work::Once { for_us } => self.once(job, micros(for_us)).await,
+            Work::Count { count } => self.count_down(count).await,
+            Work::Await { wait_us } => self.wait_for_latch(micros(wait_us)).await,
+            Work::Get { for_us } => self.get(micros(for_us)).await,
+            Work::Invalidate => self.invalidate().await,
+            Work::Look => self.look().await,
+        }
+        self.place.saw(Seen::Ended { job });
+    }
+
+    fn failed(&self, what: &str, error: &Error) {
+        self.failed_call(what, 0, error);
+    }
+
+    /// Nothing is wrong but the store.
+    fn failed_call(&self, what: &str, cost: u64, error: &Error) {
+        let is_unknown = match error {
+            Error::Store(StoreError::NotDone(_)) => false,
+            Error::Store(StoreError::Unknown(_))
+            | Error::TooSlow { .. }
+            | Error::NotReplicated { .. } => true,
+            // A reservation that is repeated after its limit was changed is another one.
+            Error::Store(StoreError::Record(RecordError::OperationReused))
+                if self.plan.asks(|verb| verb == Verb::Store) =>
+            {
+                true
+            }
+            _ => return self.place.saw(Seen::Wrong { what: format!("{what}: {error}") }),
+        };
+        self.place.saw(Seen::Failed { cost, is_unknown });
+    }
+
+    /// Returns what the limiter has charged to all ids, and counts yet.
+    ///
+    /// # Errors
+    /// The limiter's.
+    pub async fn charged(&self) -> Result<u64, Error> {
+        let mut charged = 0;
+        for id in IDS {
+            let decision = self.limiter.peek(id, 0).await?;
+            charged += decision.limit - decision.remaining;
+        }
+        Ok(charged)
+    }
+}
+
+fn retrying<P: Place>(plan: &Plan, place: &P, store: P::Store) -> RetryStore<P::Store, P::Runtime> {
+    RetryStore::new(store, place.runtime(), micros(plan.timeout_us))
+}
+
+fn limiter<P: Place>(plan: &Plan, place: &P) -> Limiter<RetryStore<P::Store, P::Runtime>> {
+    let Options { idempotency, coalescing, deny_cache, shadow, stored, fallback, prefetch, .. } =
+        plan.options;
+    let store = retrying(plan, place, place.store());
+    let limiter = match stored {
+        Some(terms) => {
+            let client = format!("{:x}", place.runtime().random());
+            let limits = StoredLimits::new().with_default(terms.of(plan.limit));
+            Limiter::stored(store, limits.as_client(&client).expect("a name"))
+        }
+        None => Limiter::new(store, plan.limit),
+    };
+    let limiter = limiter.with_clock(PlaceClock(place.clone()));
+    let mut limiter = limiter.with_prefix("limiter").expect("a prefix");
+    if idempotency {
+        limiter = limiter.with_idempotency(8 * micros(plan.timeout_us)).expect("in range");
+    }
+    if coalescing {
+        limiter = limiter.with_coalescing(place.runtime(), 1000).expect("no request ids");
+    }
+    if deny_cache {
+        limiter = limiter.with_deny_cache(DenyCache::new(100)).expect("in range");
+    }
+    if let Some((permits, lease_us)) = prefetch {
+        let prefetch = Prefetch::new(permits, micros(lease_us));
+        limiter = limiter.with_prefetch(prefetch).expect("below the capacity");
+    }
+    if let Some(instead) = fallback {
+        let nodes = plan.ppm.len() as u64;
+        let share =
+            || Fallback::local_share(nodes, MemoryStore::with_clock(PlaceClock(place.clone())));
+        // A limit may be too small to be shared.
+        limiter = match instead {
+            Instead::Share if plan.limit.share(nodes).is_ok() => limiter.with_fallback(share()),
+            Instead::Open => limiter.with_fallback(Fallback::open()),
+            _ => limiter.with_fallback(Fallback::closed()),
+        }
+        .expect("there is a share");
+    }
+    if shadow { limiter.in_shadow() } else { limiter }
+}
+
+/// Returns locks of their own task, as the plan has them.
+fn locks<P: Place>(plan: &Plan, place: &P) -> Locks<P::Store, P::Runtime> {
+    let mut locks = locks_on(plan, place, place.store());
+    if plan.terms.wake_ups {
+        locks = locks.with_wake_ups();
+        if let Some(poll_us) = plan.terms.poll_us {
+            locks = locks.with_poll(micros(poll_us));
+        }
+    }
+    if plan.terms.replicas {
+        locks = place.replicated(locks);
+    }
+    match plan.terms.longest_us {
+        Some(longest_us) => {
+            locks.with_longest_hold(micros(longest_us)).expect("it outlasts a call")
+        }
+        None => locks,
+    }
+}
+
+fn locks_on<P: Place>(plan: &Plan, place: &P, store: P::Store) -> Locks<P::Store, P::Runtime> {
+    Locks::new(retrying(plan, place, store), micros(plan.lease_us)).expect("it outlasts a call")
+}

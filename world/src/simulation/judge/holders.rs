@@ -1,0 +1,184 @@
+//! Who holds what, by their own clocks, and who waits for it.
+
+use std::collections::BTreeMap;
+
+use lockage::locks::Loss;
+
+use super::{Fault, Kind, Oracle, fault};
+use crate::simulation::plan::{Plan, SERVERS, What};
+
+pub(in crate::simulation) struct Holders {
+    permits: u64,
+    holders: BTreeMap<(usize, What), Holder>,
+    /// When each job has asked for what it holds.
+    begun: BTreeMap<usize, u64>,
+    /// What each waits for, since when.
+    waiters: BTreeMap<usize, (What, u64)>,
+    /// Since when the lock is free, if it is.
+    free_since_us: Option<u64>,
+    longest_idle_us: Option<u64>,
+    longest_us: Option<u64>,
+    /// From then on nothing is lost.
+    well_us: Option<u64>,
+}
+
+struct Holder {
+    /// When it was asked for.
+    begun_us: u64,
+    since_us: u64,
+    until_us: u64,
+    token: u64,
+}
+
+/// What a job is sure of.
+#[derive(Clone, Copy)]
+pub(super) struct Grant {
+    pub(super) job: usize,
+    pub(super) what: What,
+    pub(super) token: u64,
+    pub(super) until_us: u64,
+}
+
+impl Holders {
+    pub(super) fn new(plan: &Plan) -> Self {
+        Holders {
+            permits: plan.permits,
+            holders: BTreeMap::new(),
+            begun: BTreeMap::new(),
+            waiters: BTreeMap::new(),
+            free_since_us: Some(0),
+            longest_idle_us: plan.longest_idle_us(),
+            longest_us: plan.terms.longest_us.map(|longest_us| longest_us + longest_us / 1000 + 1),
+            well_us: plan.terms.longest_us.is_none().then(|| plan.well_us()),
+        }
+    }
+
+    pub(super) fn waits(&mut self, job: usize, what: What, now_us: u64) {
+        self.waiters.insert(job, (what, now_us));
+        self.begun.insert(job, now_us);
+    }
+
+    pub(super) fn waits_no_longer(&mut self, job: usize) {
+        self.waiters.remove(&job);
+    }
+
+    pub(super) fn holds(
+        &mut self,
+        grant: Grant,
+        now_us: u64,
+        shaken_us: Option<u64>,
+        store: &impl Oracle,
+    ) -> Result<(), Fault> {
+        let Grant { job, what, token, until_us } = grant;
+        let begun_us = self.begun.get(&job).copied().unwrap_or(now_us);
+        let new = Holder { begun_us, since_us: now_us, until_us, token };
+        let holder = self.holders.entry((job, what)).or_insert(new);
+        (holder.until_us, holder.token) = (until_us, token);
+        let is_too_long = |longest_us| until_us > holder.since_us + longest_us;
+        if what != What::Quorum && self.longest_us.is_some_and(is_too_long) {
+            let since_us = holder.since_us;
+            let what = format!("{what:?} is held from {since_us} us until {until_us} us");
+            return fault(Kind::TooLong, what);
+        }
+        if shaken_us.is_some_and(|shaken_us| holder.begun_us <= shaken_us) {
+            // A failover or a clock may have ended it.
+            return Ok(());
+        }
+        if what == What::Quorum {
+            let servers = store.granted_by(until_us);
+            if servers < SERVERS / 2 + 1 {
+                let what =
+                    format!("{what:?} is held until {until_us} us, and on {servers} servers");
+                return fault(Kind::Lease, what);
+            }
+        } else {
+            let granted_us = store.granted_until_us(what, token);
+            if granted_us.is_none_or(|granted_us| granted_us < until_us) {
+                let what = format!(
+                    "{what:?} is held until {until_us} us, in the store until {granted_us:?} us"
+                );
+                return fault(Kind::Lease, what);
+            }
+        }
+        self.exclusion(now_us, shaken_us)
+    }
+
+    pub(super) fn lost(&mut self, job: usize, what: What, loss: Loss) -> Result<(), Fault> {
+        let held = self.holders.remove(&(job, what));
+        let is_well = |held: Holder| self.well_us.is_some_and(|well_us| held.since_us >= well_us);
+        if held.is_some_and(is_well) {
+            return fault(Kind::Lost, format!("job {job} has lost {what:?}: {loss}"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn left(&mut self, job: usize, what: What) {
+        self.holders.remove(&(job, what));
+    }
+
+    pub(super) fn cancelled(&mut self, job: usize) {
+        self.holders.retain(|(of, _), _| *of != job);
+        self.waiters.remove(&job);
+    }
+
+    /// Takes note of whether the lock is free.
+    pub(in crate::simulation) fn is_free(&mut self, is_free: bool, now_us: u64) {
+        match is_free {
+            true => _ = self.free_since_us.get_or_insert(now_us),
+            false => self.free_since_us = None,
+        }
+    }
+
+    /// Whether it is known how long the lock may be free.
+    pub(in crate::simulation) fn watches_idle(&self) -> bool {
+        self.longest_idle_us.is_some()
+    }
+
+    /// Somebody comes to the lock, or ends to wait for it: it was not free for long meanwhile.
+    pub(in crate::simulation) fn idle(&self, now_us: u64) -> Result<(), Fault> {
+        let (Some(free_us), Some(longest_us)) = (self.free_since_us, self.longest_idle_us) else {
+            return Ok(());
+        };
+        let late = |(what, since_us): &(What, u64)| {
+            matches!(what, What::Lock { .. }) && free_us.max(*since_us) + longest_us < now_us
+        };
+        match self.waiters.iter().find(|(_, waiter)| late(waiter)) {
+            Some((job, (_, since_us))) => {
+                let what = format!(
+                    "it is free since {free_us} us, and job {job} waits since {since_us} us"
+                );
+                fault(Kind::Idle, what)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn exclusion(&self, now_us: u64, shaken_us: Option<u64>) -> Result<(), Fault> {
+        let live = self.holders.iter().filter(|(_, holder)| {
+            holder.until_us > now_us && shaken_us.is_none_or(|at_us| holder.begun_us > at_us)
+        });
+        let (mut locks, mut others, mut quorums) = (0, 0, 0);
+        let (mut permits, mut readers, mut writers) = (0, 0, 0);
+        for ((_, what), _) in live.clone() {
+            match what {
+                What::Lock { .. } => locks += 1,
+                What::Both => (locks, others) = (locks + 1, others + 1),
+                What::Other => others += 1,
+                What::Permits(count) => permits += count,
+                What::Read => readers += 1,
+                What::Write => writers += 1,
+                What::Quorum => quorums += 1,
+            }
+        }
+        let is_alone = locks < 2 && others < 2 && quorums < 2 && permits <= self.permits;
+        if is_alone && writers < 2 && (writers == 0 || readers == 0) {
+            return Ok(());
+        }
+        let all: Vec<_> = live
+            .map(|((job, what), Holder { token, until_us, .. })| {
+                format!("job {job} has {what:?} by token {token} until {until_us} us")
+            })
+            .collect();
+        fault(Kind::Exclusion, all.join(", "))
+    }
+}

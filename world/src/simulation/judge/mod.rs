@@ -1,0 +1,303 @@
+//! What must hold, told from what programs were told and what the store has done.
+
+mod accounts;
+mod holders;
+mod values;
+
+use std::fmt;
+
+use lockage::locks::Loss;
+use lockage_core::Decision;
+use serde::{Deserialize, Serialize};
+
+use super::plan::{Plan, What};
+use accounts::Accounts;
+use holders::Holders;
+use values::Values;
+
+/// What a program was told, or did. All but decisions and losses can be written down.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[allow(missing_docs)] // each is what it holds
+pub enum Seen {
+    /// It asks for this, or for more of it.
+    Asked {
+        id: usize,
+        cost: u64,
+    },
+    /// What it has asked for since then; `clock_us` is its own clock.
+    #[serde(skip)]
+    Decided {
+        id: usize,
+        cost: u64,
+        since_us: u64,
+        clock_us: u64,
+        decision: Decision,
+    },
+    /// It begins to change what is charged, or the limit.
+    Changes,
+    /// That was done, and answered.
+    Changed,
+    /// It has waited for so much longer than it said that it would.
+    Overdue {
+        id: usize,
+        by_us: u64,
+    },
+    /// It waits for this.
+    Waits {
+        job: usize,
+        what: What,
+    },
+    WaitsNoLonger {
+        job: usize,
+    },
+    /// It holds this, and will until this true time at least.
+    Holds {
+        job: usize,
+        what: What,
+        token: u64,
+        until_us: u64,
+    },
+    /// It does not act on it any more.
+    Left {
+        job: usize,
+        what: What,
+    },
+    /// Locks of its own are gone, right after what it held.
+    DroppedLocks,
+    /// Locks of its own were closed.
+    ClosedLocks,
+    #[serde(skip)]
+    Lost {
+        job: usize,
+        what: What,
+        loss: Loss,
+    },
+    /// It writes the value that the lock protects, and was told whether that is accepted.
+    Writes {
+        job: usize,
+        token: u64,
+    },
+    Wrote {
+        job: usize,
+        token: u64,
+        is_accepted: bool,
+    },
+    Result {
+        result: String,
+    },
+    /// It sets the latch, counts it down, or was told that it is open.
+    SetsLatch,
+    CountsDown {
+        count: u64,
+    },
+    CountedDown,
+    Opened,
+    /// It got the value that began to be built then.
+    Got {
+        since_us: u64,
+        built_us: u64,
+    },
+    Invalidated {
+        since_us: u64,
+    },
+    Leaked {
+        what: String,
+    },
+    /// A call for so much was not answered, or refused by a store that is not well.
+    Failed {
+        cost: u64,
+        is_unknown: bool,
+    },
+    Ended {
+        job: usize,
+    },
+    /// An answer that nothing in the world explains.
+    Wrong {
+        what: String,
+    },
+}
+
+/// What did not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What kind of thing it is.
+    pub kind: Kind,
+    /// What happened.
+    pub what: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}\n{}", self.kind.property(), self.kind, self.what)
+    }
+}
+
+/// Declares what can be wrong: the property that does not hold, and what it says here.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident: $property:literal, $statement:literal;)*) => {
+        /// What can be wrong.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum Kind {
+            $($(#[$doc])* $kind),*
+        }
+
+        impl Kind {
+            /// The name of the property that does not hold.
+            pub fn property(self) -> &'static str {
+                match self {
+                    $(Kind::$kind => $property),*
+                }
+            }
+        }
+
+        impl fmt::Display for Kind {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self {
+                    $(Kind::$kind => $statement),*
+                })
+            }
+        }
+    };
+}
+
+kinds! {
+    /// More was told to be admitted than the store has charged.
+    Uncharged: "E1 to E8", "no more is told to be admitted than the store has charged";
+    /// More was charged than was asked for: a request was charged twice, or was said not to be done.
+    ChargedTwice: "D11", "each request is charged once at most, and one that is not done is not charged";
+    /// The store has admitted more than the limit allows (E1 to E5), or a share of it.
+    Envelope: "E1 to E8", "what is admitted is within the envelope of its limit";
+    /// A caller was told what the store has not decided.
+    Untold: "D11", "callers are told what the store has decided for them, once";
+    /// A request was denied here that the store would admit.
+    FalseDenial: "D1", "what is denied without the store, the store denies";
+    /// A permit was spent that was taken ahead longer ago than its lease.
+    SpentLate: "E7", "permits are spent within their lease";
+    /// A caller has waited for longer than it said, or holds for longer than it may.
+    TooLong: "D10", "nobody waits or holds for longer than was said";
+    /// Two hold what one can, by their own clocks (L1, L6).
+    Exclusion: "L1", "nobody holds what another one holds, until its own deadline";
+    /// The store's lease is shorter than its holder believes (L6).
+    Lease: "L6", "the lease of the store lasts until the holder's own deadline";
+    /// Something was lost while nothing went wrong.
+    Lost: "L6", "nothing is lost while all is well";
+    /// The lock was free, and a waiter was not told, or did not come.
+    Idle: "L12", "no lock is free for long while somebody waits for it";
+    /// A value took what was written by an older grant, or refused the newest (L7).
+    Fencing: "L7", "a value accepts the newest grant, and nothing of an older one";
+    /// One result became two.
+    RanTwice: "L10", "what runs once has one result";
+    /// A latch was open too early.
+    Latch: "L12", "a latch is open once it is counted down, and not before";
+    /// A value was given out after it was invalidated.
+    Stale: "L7", "no value is given out that was built before it was invalidated";
+    /// Something stays taken that nobody holds.
+    Leak: "L8", "what nobody holds is free";
+    /// A job does not end.
+    Starved: "L8", "every job ends once all is well";
+    /// Something goes on for ever.
+    Endless: "L8", "every world comes to rest";
+    /// An error that nothing explains.
+    Error: "D12", "errors are the store's";
+    /// The client panicked.
+    Panic: "D12", "nothing panics";
+    /// A script answers or stores otherwise than its machine.
+    Script: "D12", "scripts answer and store what their machines do";
+}
+
+/// What the store would say now.
+pub(super) trait Oracle {
+    /// Whether it would deny a request.
+    fn would_deny(&self, id: usize, cost: u64) -> bool;
+
+    /// Until when the grant of this token lasts, if there is one.
+    fn granted_until_us(&self, what: What, token: u64) -> Option<u64>;
+
+    /// How many servers of the quorum have granted its lock until then.
+    fn granted_by(&self, until_us: u64) -> usize;
+}
+
+pub(super) struct Judge {
+    pub(super) accounts: Accounts,
+    pub(super) holders: Holders,
+    values: Values,
+    /// When the store last forgot something, or its clock was set.
+    shaken_us: Option<u64>,
+}
+
+impl Judge {
+    pub(super) fn new(plan: &Plan) -> Self {
+        Judge {
+            accounts: Accounts::new(plan),
+            holders: Holders::new(plan),
+            values: Values::new(plan),
+            shaken_us: None,
+        }
+    }
+
+    /// The store forgets something until then, or its clock was set: what was begun before is excused.
+    pub(super) fn shaken(&mut self, until_us: u64) {
+        self.shaken_us = self.shaken_us.max(Some(until_us));
+        self.accounts.shaken();
+    }
+
+    /// A program of a life of a node was told something.
+    pub(super) fn saw(
+        &mut self,
+        (node, life): (usize, u32),
+        seen: Seen,
+        now_us: u64,
+        store: &impl Oracle,
+    ) -> Result<(), Fault> {
+        let shaken_us = self.shaken_us;
+        match seen {
+            Seen::Asked { id, cost } => self.accounts.asked(id, cost),
+            Seen::Decided { id, cost, since_us, clock_us, decision } => {
+                let told = accounts::Told { id, cost, since_us, clock_us, life: (node, life) };
+                return self.accounts.decided(&told, decision, now_us, store);
+            }
+            Seen::Overdue { id, by_us } => return self.accounts.overdue(id, by_us),
+            Seen::Changes => self.accounts.changes(1),
+            Seen::Changed => self.accounts.changes(-1),
+            Seen::Waits { job, what } => self.holders.waits(job, what, now_us),
+            Seen::WaitsNoLonger { job } => self.holders.waits_no_longer(job),
+            Seen::Holds { job, what, token, until_us } => {
+                let grant = holders::Grant { job, what, token, until_us };
+                return self.holders.holds(grant, now_us, shaken_us, store);
+            }
+            Seen::Lost { job, what, loss } => return self.holders.lost(job, what, loss),
+            Seen::Left { job, what } => self.holders.left(job, what),
+            Seen::Writes { job, token } => self.values.writes(job, token),
+            Seen::Wrote { job, token, is_accepted } => {
+                return self.values.wrote(job, token, is_accepted, shaken_us);
+            }
+            Seen::Result { result } => return self.values.result(result, shaken_us),
+            Seen::SetsLatch => self.values.sets_latch(),
+            Seen::CountsDown { count } => self.values.counts_down(count),
+            Seen::Opened => return self.values.opened(shaken_us),
+            Seen::Got { since_us, built_us } => {
+                return self.values.got(since_us, built_us, shaken_us);
+            }
+            Seen::Invalidated { since_us } => self.values.invalidated(since_us, now_us),
+            Seen::Leaked { what } => return fault(Kind::Leak, format!("{what} is taken")),
+            Seen::Wrong { what } => return fault(Kind::Error, what),
+            Seen::Failed { cost, is_unknown: false } => return self.accounts.not_done(cost),
+            Seen::DroppedLocks
+            | Seen::ClosedLocks
+            | Seen::CountedDown
+            | Seen::Failed { .. }
+            | Seen::Ended { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// The future of a job was dropped, and its guard with it.
+    pub(super) fn cancelled(&mut self, job: usize) {
+        self.holders.cancelled(job);
+    }
+}
+
+pub(super) fn fault<T>(kind: Kind, what: String) -> Result<T, Fault> {
+    Err(Fault { kind, what })
+}

@@ -1,0 +1,244 @@
+//! Judges what programs were told that called real servers: by what they were told alone.
+
+use std::collections::BTreeMap;
+
+use lockage_core::Verdict;
+use lockage_oracle::envelope::bound_of_all;
+use serde::{Deserialize, Serialize};
+
+use super::judge::{Fault, Judge, Kind, Oracle, Seen, fault};
+use super::plan::{Plan, What};
+
+/// One thing that a program was told, in a form that can be written down.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[allow(missing_docs)] // each is what it holds
+pub enum Told {
+    Seen(Seen),
+    Decided {
+        id: usize,
+        cost: u64,
+        since_us: u64,
+        is_admitted: bool,
+    },
+    /// The future of the job is dropped right after.
+    Cancels {
+        job: usize,
+    },
+}
+
+impl From<Seen> for Told {
+    fn from(seen: Seen) -> Self {
+        match seen {
+            Seen::Decided { id, cost, since_us, decision, .. } => {
+                let is_admitted = decision.verdict == Verdict::Allowed;
+                Told::Decided { id, cost, since_us, is_admitted }
+            }
+            Seen::Lost { job, what, .. } => Told::Seen(Seen::Left { job, what }),
+            seen => Told::Seen(seen),
+        }
+    }
+}
+
+/// A store that nobody asks.
+struct Unasked;
+
+impl Oracle for Unasked {
+    fn would_deny(&self, _id: usize, _cost: u64) -> bool {
+        true
+    }
+
+    fn granted_until_us(&self, _what: What, _token: u64) -> Option<u64> {
+        Some(u64::MAX)
+    }
+
+    fn granted_by(&self, _until_us: u64) -> usize {
+        usize::MAX
+    }
+}
+
+/// How much was admitted in some span, and what the limit allows in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Admitted {
+    /// What was surely admitted in it.
+    pub cost: u128,
+    /// The most that is allowed.
+    pub most: u128,
+}
+
+/// What is known so far. Things are told in the order of their times.
+pub struct Outside {
+    judge: Judge,
+    plan: Plan,
+    keeps: bool,
+    /// What was asked for, what of it was surely admitted, and what was surely charged nothing.
+    asked: u64,
+    told: u64,
+    free: u64,
+    /// Of each id: between which times what was admitted.
+    admitted: BTreeMap<usize, Vec<(u64, u64, u64)>>,
+}
+
+impl Outside {
+    /// Nothing is known. A store that `keeps` forgets nothing that it has answered for; from one that does not, two may
+    /// hold one thing, and work may be done twice.
+    pub fn new(plan: &Plan, keeps: bool) -> Self {
+        Outside {
+            judge: Judge::new(plan),
+            plan: plan.clone(),
+            keeps,
+            asked: 0,
+            told: 0,
+            free: 0,
+            admitted: BTreeMap::new(),
+        }
+    }
+
+    /// Takes note of what was told at this time, in microseconds.
+    ///
+    /// # Errors
+    /// What did not hold.
+    pub fn told(&mut self, at_us: u64, told: Told) -> Result<(), Fault> {
+        let verdict = match told {
+            Told::Decided { id, cost, since_us, is_admitted: true } => {
+                self.told += cost;
+                self.admitted.entry(id).or_default().push((since_us, at_us, cost));
+                Ok(())
+            }
+            Told::Decided { cost, .. } | Told::Seen(Seen::Failed { cost, is_unknown: false }) => {
+                self.free += cost;
+                Ok(())
+            }
+            Told::Seen(Seen::Asked { cost, .. }) => {
+                self.asked += cost;
+                Ok(())
+            }
+            Told::Cancels { job } => {
+                self.judge.cancelled(job);
+                Ok(())
+            }
+            Told::Seen(seen) => self.judge.saw((0, 0), seen, at_us, &Unasked),
+        };
+        verdict.or_else(|fault| match fault.kind {
+            Kind::Exclusion | Kind::RanTwice | Kind::Fencing if !self.keeps => Ok(()),
+            _ => Err(fault),
+        })
+    }
+
+    /// Checks what the store has charged in all, under a limit that refills nothing meanwhile: each request once at most,
+    /// and each that was told to be admitted.
+    ///
+    /// # Errors
+    /// Where it does not add up.
+    pub fn charges(&self, charged: u64) -> Result<(), Fault> {
+        let Outside { asked, told, free, .. } = *self;
+        let account = format!("{charged} charged; {asked} asked for, {told} admitted, {free} not");
+        if self.keeps && charged < told {
+            return fault(Kind::Uncharged, account);
+        }
+        if charged > asked - free {
+            return fault(Kind::ChargedTwice, account);
+        }
+        Ok(())
+    }
+
+    /// Returns where most was admitted of what is allowed. The store was asked and has answered within the span, so each
+    /// charge is in it, whenever it was. It may have forgotten all charges `forgot` times.
+    ///
+    /// # Errors
+    /// A span with more in it than the envelope of the limit (E1 to E5).
+    pub fn envelope(&self, forgot: u64) -> Result<Admitted, Fault> {
+        let mut worst = Admitted::default();
+        for calls in self.admitted.values() {
+            let mut by_answer = calls.clone();
+            by_answer.sort_by_key(|(_, answered_us, _)| *answered_us);
+            for (start_us, ..) in calls {
+                let mut cost = 0;
+                for (asked_us, answered_us, one) in &by_answer {
+                    if asked_us < start_us {
+                        continue;
+                    }
+                    cost += u128::from(*one);
+                    // Clocks of one machine differ by less.
+                    let most = bound_of_all(&self.plan.limit, answered_us - start_us + 1000);
+                    let most = most * u128::from(forgot + 1);
+                    if cost > most {
+                        let what =
+                            format!("{cost} admitted in {} us, of {most}", answered_us - start_us);
+                        return fault(Kind::Envelope, what).map(|()| worst);
+                    }
+                    let (share, before) = (cost * worst.most.max(1), worst.cost * most);
+                    if share > before || share == before && cost > worst.cost {
+                        worst = Admitted { cost, most };
+                    }
+                }
+            }
+        }
+        Ok(worst)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulation::plan::{Theme, What};
+
+    fn outside(limit: &str, keeps: bool) -> Outside {
+        let plan =
+            Plan { limit: limit.parse().expect("a limit"), ..Plan::on_servers(Theme::Limiters, 0) };
+        Outside::new(&plan, keeps)
+    }
+
+    fn kind<T>(verdict: Result<T, Fault>) -> Option<Kind> {
+        verdict.err().map(|fault| fault.kind)
+    }
+
+    /// E1, by what callers know: of two in one window one is too much, unless the calls may lie further apart.
+    #[test]
+    fn more_than_the_envelope_is_found_where_all_of_it_was_surely_in_a_span() {
+        for (since_us, expected) in [(800_000, Some(Kind::Envelope)), (0, None)] {
+            let mut outside = outside("sliding-log 1/500ms", true);
+            for (since_us, at_us) in [(400_000, 500_000), (since_us, 850_000)] {
+                let told = Told::Decided { id: 0, cost: 1, since_us, is_admitted: true };
+                assert_eq!(outside.told(at_us, told), Ok(()));
+            }
+            assert_eq!(kind(outside.envelope(0)), expected, "{since_us}");
+            assert_eq!(kind(outside.envelope(1)), None, "a store that forgot may admit it again");
+        }
+    }
+
+    #[test]
+    fn what_is_charged_is_what_was_admitted_and_of_the_rest_any() {
+        let mut outside = outside("fixed-window 1000/day", true);
+        for is_admitted in [true, true, false] {
+            outside.told(0, Told::Seen(Seen::Asked { id: 0, cost: 2 })).unwrap();
+            outside.told(1, Told::Decided { id: 0, cost: 2, since_us: 0, is_admitted }).unwrap();
+        }
+        // One without an answer.
+        outside.told(2, Told::Seen(Seen::Asked { id: 0, cost: 3 })).unwrap();
+        outside.told(3, Told::Seen(Seen::Failed { cost: 3, is_unknown: true })).unwrap();
+        let right = |charged| kind(outside.charges(charged));
+        assert_eq!(
+            [3, 4, 7, 8].map(right),
+            [Some(Kind::Uncharged), None, None, Some(Kind::ChargedTwice)]
+        );
+    }
+
+    /// L1 and L6, unless the store has forgotten a grant.
+    #[test]
+    fn two_holders_are_found_until_one_is_gone() {
+        let holds = |job| {
+            let (what, until_us) = (What::Lock { is_fair: false }, 100);
+            Told::Seen(Seen::Holds { job, what, token: job as u64, until_us })
+        };
+        let told = |keeps, between: Option<Told>, at_us| {
+            let mut outside = outside("fixed-window 1/s", keeps);
+            outside.told(0, holds(1)).unwrap();
+            between.into_iter().for_each(|told| outside.told(1, told).unwrap());
+            kind(outside.told(at_us, holds(2)))
+        };
+        assert_eq!(told(true, None, 99), Some(Kind::Exclusion));
+        assert_eq!(told(true, None, 100), None);
+        assert_eq!(told(true, Some(Told::Cancels { job: 1 }), 2), None);
+        assert_eq!(told(false, None, 99), None);
+    }
+}

@@ -1,0 +1,416 @@
+//! Draws a plan. What is drawn is biased towards the moments at which something ends: leases, windows, waits and calls.
+
+use lockage_core::{Limit, REMEMBERED_REQUESTS};
+
+use super::{
+    End, FOREVER, Instead, Job, MILLI, Network, Options, Plan, SECOND, SERVERS, Stored, Terms,
+    Theme, Trouble, Verb, What, Work, Wrong,
+};
+use crate::simulation::draw::Draw;
+
+impl Plan {
+    /// Returns the plan of a seed.
+    pub fn of(seed: u64) -> Self {
+        let draw = &mut Draw::new(seed, 1);
+        let theme = draw.one_of(&[
+            Theme::Limiters,
+            Theme::Limiters,
+            Theme::Limiters,
+            Theme::Locks,
+            Theme::OneLock,
+            Theme::OneLock,
+            Theme::Values,
+            Theme::Latch,
+        ]);
+        let nodes = draw.between(1, 3) as usize;
+        let timeout_us = draw.one_of(&[100 * MILLI, 250 * MILLI, SECOND]);
+        let heal_us = draw.between(2, 8) * SECOND;
+        let lease_us = match draw.chance(500) {
+            true => timeout_us * draw.between(3, 8),
+            // So long that nothing is free because its lease has ended.
+            false => 300 * SECOND,
+        };
+        let limit = limit_of(draw);
+        let mut plan = Plan {
+            seed,
+            heal_us,
+            ppm: (0..nodes).map(|_| draw.either_way(400)).collect(),
+            options: Options::draw(&limit, timeout_us, draw),
+            limit,
+            other: limit_of(draw),
+            timeout_us,
+            lease_us,
+            permits: draw.between(1, 4),
+            count: draw.between(1, 3),
+            terms: Terms {
+                wake_ups: draw.chance(600),
+                replicas: draw.chance(100),
+                longest_us: draw.chance(100).then(|| timeout_us * draw.between(3, 8)),
+                poll_us: None,
+            },
+            keep_us: 100 * FOREVER,
+            network: Network::draw(timeout_us, draw),
+            jobs: Vec::new(),
+            troubles: Vec::new(),
+        };
+        // In some worlds all do the same.
+        let focus = draw.chance(350).then(|| draw.bits());
+        match (theme, focus) {
+            (Theme::Limiters, Some(_)) => plan.meet_at_one_limiter(draw),
+            (Theme::OneLock, Some(focus)) if focus % 7 == 0 => plan.lose_leases(draw),
+            _ => {}
+        }
+        if plan.options.stored.is_some() && draw.chance(300) {
+            // What is stored may be unlike the default.
+            plan.other = calendar(draw);
+        }
+        for _ in 0..draw.between(2, 10) {
+            let job = plan.job(theme, focus, draw);
+            plan.jobs.push(job);
+        }
+        plan.stay_remembered();
+        for _ in 0..draw.between(0, 4) {
+            let trouble = plan.trouble(draw);
+            plan.troubles.push(trouble);
+        }
+        let leaves_held = |wrong| {
+            matches!(wrong, Wrong::Crash { .. } | Wrong::Die { .. }) || Wrong::shakes_store(wrong)
+        };
+        if plan.has(leaves_held) {
+            // What is held for nobody is waited for.
+            plan.lease_us = plan.lease_us.min(10 * SECOND);
+        }
+        match draw.between(0, 11) {
+            0..=2 => plan.calm_down(draw),
+            3..=4 => plan.break_connections(draw),
+            _ => {}
+        }
+        plan
+    }
+
+    /// Leaves nothing but cancelled jobs to go wrong, and keeps messages in order.
+    fn calm_down(&mut self, draw: &mut Draw) {
+        let Network { least_us, .. } = self.network;
+        self.network = Network { least_us, most_us: least_us, lost: 0, late: 0, aimed: 0 };
+        self.troubles.retain(|trouble| matches!(trouble.what, Wrong::Cancel { .. }));
+        if draw.chance(500) {
+            self.keep_us = self.timeout_us * draw.between(1, 4);
+        }
+    }
+
+    /// Leaves nothing but connections that break, and waiters that rely on being told.
+    fn break_connections(&mut self, draw: &mut Draw) {
+        self.calm_down(draw);
+        self.keep_us = 100 * FOREVER;
+        self.terms = Terms { wake_ups: true, poll_us: Some(15 * SECOND), ..self.terms };
+        for job in &mut self.jobs {
+            if let Work::Hold { what: What::Lock { is_fair }, .. } = &mut job.work {
+                // A place in line that nobody has any more lasts for two polls.
+                *is_fair = false;
+            }
+        }
+        for _ in 0..draw.between(1, 4) {
+            let (at_us, node) = (draw.between(0, self.heal_us), self.node(draw));
+            self.troubles.push(Trouble { at_us, what: Wrong::Break { node } });
+        }
+    }
+
+    fn node(&self, draw: &mut Draw) -> usize {
+        draw.between(0, self.ppm.len() as u64 - 1) as usize
+    }
+
+    /// Returns a span at which something ends, or close to it.
+    fn span(&self, draw: &mut Draw) -> u64 {
+        let (lease_us, prefetch) = (self.lease_us.min(3 * SECOND), self.options.prefetch);
+        let about_us = match draw.between(0, 9) {
+            0 => lease_us,
+            1 => lease_us / 3,
+            2 => self.timeout_us,
+            3 => self.timeout_us / 2,
+            4 => prefetch.map_or(lease_us, |(_, lease_us)| lease_us),
+            5..=7 => draw.between(1, 2 * self.timeout_us),
+            _ => draw.between(1, 2 * lease_us),
+        };
+        let beside_us = draw.one_of(&[0, 1, self.network.least_us, 2 * self.network.least_us]);
+        match draw.chance(500) {
+            true => about_us + beside_us,
+            false => about_us.saturating_sub(beside_us).max(1),
+        }
+    }
+
+    /// One process has a deny cache, or a fallback that it needs, or calls for several ids that it does not outlive.
+    fn meet_at_one_limiter(&mut self, draw: &mut Draw) {
+        let options = Options { prefetch: None, fallback: None, shadow: false, ..self.options };
+        match draw.between(0, 4) {
+            0..=1 => {
+                self.ppm.truncate(1);
+                self.options = Options { deny_cache: true, ..options };
+            }
+            2 => {
+                self.options = Options { fallback: Some(Instead::Share), ..options };
+                let what = Wrong::Away { server: 0, for_us: draw.between(SECOND, self.heal_us) };
+                self.troubles.push(Trouble { at_us: draw.between(0, SECOND), what });
+            }
+            _ => {
+                self.network.most_us = self.timeout_us / 8;
+                let stored = Stored { is_per_client: draw.chance(400), keep_us: None };
+                let stored = draw.chance(500).then_some(stored);
+                let (idempotency, coalescing, batches) = (false, true, true);
+                self.options = Options { idempotency, coalescing, batches, stored, ..options };
+                if draw.chance(300) {
+                    self.limit = calendar(draw);
+                }
+                for moment in 0..=3 {
+                    let at_us = moment * SECOND / 2 + draw.between(0, self.timeout_us);
+                    let (node, for_us) = (self.node(draw), draw.between(1, SECOND / 4));
+                    self.troubles.push(Trouble { at_us, what: Wrong::Crash { node, for_us } });
+                }
+            }
+        }
+    }
+
+    /// The store is away for about as long as leases last.
+    fn lose_leases(&mut self, draw: &mut Draw) {
+        self.lease_us = self.timeout_us * 3;
+        for _ in 0..2 {
+            let for_us = draw.between(self.lease_us / 2, self.lease_us + self.timeout_us);
+            let at_us = draw.between(0, self.heal_us.saturating_sub(for_us));
+            self.troubles.push(Trouble { at_us, what: Wrong::Away { server: 0, for_us } });
+        }
+    }
+
+    fn job(&self, theme: Theme, focus: Option<u64>, draw: &mut Draw) -> Job {
+        let pick = |most: u64, draw: &mut Draw| match focus {
+            Some(focus) => focus % (most + 1),
+            None => draw.between(0, most),
+        };
+        let node = self.node(draw);
+        // Several at one time meet in one call.
+        let together = if self.options.coalescing { 700 } else { 400 };
+        let at_us = match draw.chance(together) {
+            true => draw.between(0, 3) * SECOND / 2,
+            false => draw.between(0, self.heal_us),
+        };
+        let work = match theme {
+            _ if draw.chance(30) => Work::Look,
+            Theme::Limiters | Theme::Charges if focus.is_some() => self.ask_for_one(draw),
+            Theme::Limiters | Theme::Charges => self.ask(draw),
+            Theme::Locks => {
+                let what = match pick(9, draw) {
+                    0..=2 => What::Permits(draw.between(1, self.permits)),
+                    3..=4 => What::Read,
+                    5..=6 => What::Write,
+                    7 => What::Quorum,
+                    _ => What::Lock { is_fair: draw.chance(500) },
+                };
+                self.hold(what, draw)
+            }
+            Theme::OneLock => match pick(6, draw) {
+                0 => Work::Once { for_us: self.span(draw) },
+                1 => self.hold(draw.one_of(&[What::Both, What::Both, What::Other]), draw),
+                _ => self.hold(What::Lock { is_fair: draw.chance(300) }, draw),
+            },
+            Theme::Values => match draw.between(0, 7) {
+                0..=4 => Work::Get { for_us: self.span(draw) },
+                5..=6 => Work::Invalidate,
+                _ => Work::Once { for_us: self.span(draw) },
+            },
+            Theme::Latch if draw.chance(400) => Work::Count { count: draw.between(1, 2) },
+            Theme::Latch => {
+                Work::Await { wait_us: draw.one_of(&[self.timeout_us, 4 * SECOND, FOREVER]) }
+            }
+        };
+        // One that looks at all takes many.
+        let most = if work == Work::Look { 90 } else { 12 };
+        let polls = draw.chance(200).then(|| draw.between(1, most) as u32);
+        Job { node, at_us, work, polls, when_woken: draw.chance(500) }
+    }
+
+    fn ask(&self, draw: &mut Draw) -> Work {
+        let is_queue = self.limit.parts().any(|part| matches!(part, Limit::LeakyBucket(_)));
+        let cost = draw.one_of(&[1, 1, 1, 2, 3]);
+        let verb = match draw.between(0, 29) {
+            0..=2 => Verb::Each { more: draw.between(1, 3) },
+            3..=4 => Verb::Once,
+            5..=6 => Verb::Reserve {
+                // It is remembered for as long: beyond its last copy.
+                hold_us: self.span(draw).max(2 * self.timeout_us),
+                actual: draw.chance(800).then(|| draw.between(0, 4)),
+            },
+            7..=9 => Verb::Refund,
+            10 => Verb::Penalty,
+            11 => Verb::TakeUpTo,
+            12 => Verb::Block { for_us: self.span(draw) },
+            13 => Verb::Peek,
+            14 => Verb::Reset,
+            15 if self.options.stored.is_some_and(|stored| !stored.is_per_client) => Verb::Store,
+            15 if self.options.stored.is_none() => Verb::Under,
+            15..=18 if is_queue => Verb::Turn { is_cancelled: draw.chance(500) },
+            _ => Verb::Acquire {
+                wait_us: draw.one_of(&[0, 0, 0, self.timeout_us, 4 * SECOND, 4 * SECOND]),
+            },
+        };
+        Work::Ask {
+            id: usize::from(draw.chance(if self.options.batches { 500 } else { 300 })),
+            cost,
+            verb,
+            times: draw.between(1, 12) as u32,
+            every_us: match draw.between(0, 4) {
+                0 => 0,
+                1 => 1,
+                2 => draw.one_of(&[10 * MILLI, SECOND]),
+                _ => self.span(draw),
+            },
+        }
+    }
+
+    /// Asks for one id, of which others give something back.
+    fn ask_for_one(&self, draw: &mut Draw) -> Work {
+        let verb = match draw.between(0, 9) {
+            0 if self.options.stored.is_some_and(|stored| !stored.is_per_client) => Verb::Store,
+            0..=2 => Verb::Refund,
+            3 => Verb::Each { more: draw.between(1, 3) },
+            4 => Verb::Peek,
+            _ => Verb::Acquire { wait_us: draw.one_of(&[0, 0, self.timeout_us]) },
+        };
+        let every_us = draw.one_of(&[0, 1, self.network.most_us, 10 * MILLI, 100 * MILLI]);
+        let id = if self.options.batches { draw.between(0, 1) as usize } else { 0 };
+        let (cost, times) = (draw.one_of(&[1, 1, 2, 3]), draw.between(1, 12) as u32);
+        Work::Ask { id, cost, verb, times, every_us }
+    }
+
+    fn hold(&self, what: What, draw: &mut Draw) -> Work {
+        let (for_us, is_own) = (self.span(draw), draw.chance(100));
+        let wait_us = draw.one_of(&[0, self.timeout_us, 4 * SECOND, FOREVER]);
+        let end = match draw.between(0, 9) {
+            0..=4 => End::Released,
+            5 if is_own => End::Closed,
+            _ => End::Dropped,
+        };
+        Work::Hold { what, wait_us, for_us, end, is_own, again: draw.chance(250) }
+    }
+
+    /// With request ids, a late copy of a request is no new one as long as it is remembered: among so many of its key.
+    fn stay_remembered(&mut self) {
+        let mut left = REMEMBERED_REQUESTS as u32;
+        for job in &mut self.jobs {
+            if let Work::Ask { times, verb, .. } = &mut job.work
+                && (self.options.idempotency || matches!(verb, Verb::Once))
+            {
+                *times = left.min(*times);
+                left -= *times;
+            }
+        }
+    }
+
+    fn trouble(&self, draw: &mut Draw) -> Trouble {
+        let at_us = draw.between(0, self.heal_us);
+        let node = self.node(draw);
+        let for_us = match draw.chance(700) {
+            true => self.span(draw),
+            false => draw.between(1, 3 * SECOND),
+        };
+        let for_us = for_us.min((self.heal_us - at_us).max(1));
+        let what = match draw.between(0, 15) {
+            0 => Wrong::Crash { node, for_us },
+            1 => Wrong::Die { node, polls: draw.between(1, 9) as u32 },
+            2..=3 => Wrong::Pause { node, for_us },
+            4..=5 => {
+                // A request may be sent by what was read before.
+                let for_us = for_us.min(self.timeout_us / 4);
+                Wrong::Stall { node, reads: draw.between(1, 6) as u32, for_us }
+            }
+            6..=8 => Wrong::Break { node },
+            9..=10 => {
+                let other = draw.between(1, SERVERS as u64 - 1) as usize;
+                Wrong::Away { server: if draw.chance(750) { 0 } else { other }, for_us }
+            }
+            11 => {
+                let old = draw.between(0, self.ppm.len() as u64 - 1) as usize;
+                Wrong::Failover {
+                    behind_us: draw.between(0, SECOND),
+                    old,
+                    for_us: for_us * old.min(1) as u64,
+                }
+            }
+            12 => Wrong::Clock { by_us: draw.either_way(2 * SECOND) },
+            _ => Wrong::Cancel { job: draw.between(0, self.jobs.len() as u64 - 1) as usize },
+        };
+        Trouble { at_us, what }
+    }
+}
+
+impl Options {
+    pub(super) fn draw(limit: &Limit, timeout_us: u64, draw: &mut Draw) -> Self {
+        let (idempotency, coalescing) = match draw.between(0, 2) {
+            0 => (false, false),
+            1 => (true, false),
+            _ => (false, true),
+        };
+        let is_queue = limit.parts().any(|part| matches!(part, Limit::LeakyBucket(_)));
+        let most = limit.capacity() - 1;
+        let prefetch = (most > 0 && !is_queue && draw.chance(300)).then(|| {
+            let lease_us = match draw.chance(500) {
+                true => draw.between(MILLI, timeout_us),
+                false => draw.between(timeout_us, 3 * SECOND),
+            };
+            (draw.between(1, most), lease_us)
+        });
+        let instead = [Instead::Open, Instead::Closed, Instead::Closed, Instead::Share];
+        Options {
+            idempotency,
+            coalescing,
+            deny_cache: draw.chance(400),
+            shadow: draw.chance(50),
+            stored: draw.chance(200).then(|| Stored {
+                is_per_client: draw.chance(300),
+                keep_us: draw.chance(300).then(|| draw.between(timeout_us, 3 * SECOND)),
+            }),
+            batches: draw.chance(300),
+            fallback: draw.chance(250).then(|| draw.one_of(&instead)),
+            prefetch,
+        }
+    }
+}
+
+impl Network {
+    fn draw(timeout_us: u64, draw: &mut Draw) -> Self {
+        let least_us = draw.one_of(&[1, 50, 500]);
+        let most_us = match draw.between(0, 2) {
+            0 => least_us,
+            1 => least_us + draw.between(0, 5 * MILLI),
+            _ => least_us + draw.between(0, timeout_us / 4),
+        };
+        let of = |draw: &mut Draw| if draw.chance(500) { 0 } else { draw.between(1, 150) as u32 };
+        let (lost, late) = (of(draw), of(draw));
+        Network { least_us, most_us, lost, late, aimed: if draw.chance(500) { 0 } else { 300 } }
+    }
+}
+
+/// One limit or several, of which what is left tells what was charged.
+fn limit_of(draw: &mut Draw) -> Limit {
+    let parts = if draw.chance(150) { 2 } else { 1 };
+    let texts: Vec<String> =
+        (0..parts).map(|_| single_limit(draw, &["100ms", "450ms", "1s", "3s"])).collect();
+    if draw.chance(60) {
+        return calendar(draw);
+    }
+    texts.join(" + ").parse().expect("limits")
+}
+
+fn calendar(draw: &mut Draw) -> Limit {
+    format!("calendar-window {}/day", draw.between(1, 12)).parse().expect("a limit")
+}
+
+pub(super) fn single_limit(draw: &mut Draw, spans: &[&str]) -> String {
+    let (count, more) = (draw.between(1, 12), draw.between(0, 8));
+    let span = draw.one_of(spans);
+    match draw.between(0, 5) {
+        0 => format!("fixed-window {count}/{span}"),
+        1 => format!("sliding-log {count}/{span}"),
+        2 => format!("sliding-window {count}/{span}"),
+        3 => format!("token-bucket {count} every {span} burst {}", count + more),
+        4 => format!("leaky-bucket {count}/{span} queue {}", 1 + more),
+        _ => format!("token-bucket {count}/{span} burst {}", count + more),
+    }
+}

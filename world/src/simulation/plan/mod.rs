@@ -1,0 +1,407 @@
+//! What there is in a world, and what goes wrong in it: all of it drawn from one seed.
+
+mod draw;
+mod served;
+mod smaller;
+
+use std::fmt;
+use std::time::Duration;
+
+use lockage_core::{Limit, StoredLimit};
+use serde::{Deserialize, Serialize};
+
+pub(super) const MILLI: u64 = 1000;
+pub(super) const SECOND: u64 = 1_000_000;
+
+/// What there is, and what goes wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// What all chance is drawn from.
+    pub seed: u64,
+    /// Nothing goes wrong from then on, in microseconds.
+    pub heal_us: u64,
+    /// By how many millionths the clock of each node is faster than the store's.
+    pub(super) ppm: Vec<i64>,
+    /// The limit of each id.
+    pub limit: Limit,
+    /// What a limit is changed to.
+    pub(super) other: Limit,
+    pub(super) options: Options,
+    pub(super) timeout_us: u64,
+    /// For how long a grant lasts, in microseconds.
+    pub lease_us: u64,
+    pub(super) permits: u64,
+    /// What opens the latch.
+    pub(super) count: u64,
+    pub(super) terms: Terms,
+    /// For how long values that one builds for all are kept.
+    pub(super) keep_us: u64,
+    pub(super) network: Network,
+    pub(super) jobs: Vec<Job>,
+    pub(super) troubles: Vec<Trouble>,
+}
+
+/// What programs are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Theme {
+    /// They ask limiters.
+    Limiters,
+    /// They ask limiters that deny and refill nothing, and whose store so tells all that it has charged.
+    Charges,
+    /// They hold permits, sides of a read-write lock, and locks.
+    Locks,
+    /// They hold one lock, and run work once in all.
+    OneLock,
+    /// They get values that one builds for all.
+    Values,
+    /// They count a latch down, and wait for it.
+    Latch,
+}
+
+impl Theme {
+    /// Those of programs on real servers.
+    pub const ALL: [Theme; 4] = [Theme::Limiters, Theme::Charges, Theme::Locks, Theme::OneLock];
+}
+
+impl fmt::Display for Theme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Theme::Limiters => "limiters that deny",
+            Theme::Charges => "limiters that deny nothing",
+            Theme::Locks => "semaphores, read-write locks, locks",
+            Theme::OneLock => "a lock, work that runs once",
+            Theme::Values => "values that one builds for all",
+            Theme::Latch => "a latch",
+        })
+    }
+}
+
+/// What the limiters of all nodes are set to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Options {
+    pub(super) idempotency: bool,
+    pub(super) coalescing: bool,
+    pub(super) deny_cache: bool,
+    pub(super) shadow: bool,
+    /// How the limit is stored, if it is; the plan's is the default.
+    pub(super) stored: Option<Stored>,
+    /// Whether requests for several ids are sent at once.
+    pub(super) batches: bool,
+    pub(super) fallback: Option<Instead>,
+    /// How many permits, and for how long.
+    pub(super) prefetch: Option<(u64, u64)>,
+}
+
+/// How a limit is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stored {
+    /// Whether it is on what each client uses by itself.
+    pub(super) is_per_client: bool,
+    /// For how long it is kept.
+    pub(super) keep_us: Option<u64>,
+}
+
+impl Stored {
+    pub(super) fn of(self, limit: Limit) -> StoredLimit {
+        let stored = StoredLimit::new(limit);
+        let stored = match self.keep_us {
+            Some(keep_us) => stored.kept_for(Duration::from_micros(keep_us)).expect("in range"),
+            None => stored,
+        };
+        if self.is_per_client { stored.per_client() } else { stored }
+    }
+}
+
+/// What is done while the store does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Instead {
+    Open,
+    Closed,
+    /// Each node has its share.
+    Share,
+}
+
+/// What the locks of all nodes are set to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Terms {
+    /// Whether waiters listen.
+    pub(super) wake_ups: bool,
+    /// Whether a replica must know of each grant.
+    pub(super) replicas: bool,
+    pub(super) longest_us: Option<u64>,
+    /// How often waiters look that listen, where that is not the usual time.
+    pub(super) poll_us: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Network {
+    pub(super) least_us: u64,
+    pub(super) most_us: u64,
+    /// Of a thousand messages, so many are lost.
+    pub(super) lost: u32,
+    /// Of a thousand messages, so many take up to a timeout.
+    pub(super) late: u32,
+    /// Of a thousand requests, so many arrive right where something ends.
+    pub(super) aimed: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Job {
+    pub(super) node: usize,
+    pub(super) at_us: u64,
+    pub(super) work: Work,
+    /// Its future is dropped once it has been polled so often.
+    pub(super) polls: Option<u32>,
+    /// Then it is dropped when it would be polled again: something has woken it, and does not learn of that.
+    pub(super) when_woken: bool,
+}
+
+/// A program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // each is what it holds
+pub enum Work {
+    /// Ask a limiter, so many times.
+    Ask {
+        id: usize,
+        cost: u64,
+        verb: Verb,
+        times: u32,
+        every_us: u64,
+    },
+    /// Hold something, and give it back.
+    Hold {
+        what: What,
+        wait_us: u64,
+        for_us: u64,
+        end: End,
+        is_own: bool,
+        /// Whether it is acquired by its owner once more meanwhile, on the other side where there are two.
+        again: bool,
+    },
+    /// Do something that is done once in all.
+    Once {
+        for_us: u64,
+    },
+    /// Count the latch down, or wait for it.
+    Count {
+        count: u64,
+    },
+    Await {
+        wait_us: u64,
+    },
+    /// Get a value that is built by one for all, or have it built anew.
+    Get {
+        for_us: u64,
+    },
+    Invalidate,
+    /// Call what nothing depends on.
+    Look,
+}
+
+/// What a limiter is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // each is what it holds
+pub enum Verb {
+    Acquire {
+        wait_us: u64,
+    },
+    /// Two in one call.
+    Each {
+        more: u64,
+    },
+    /// Under an id of the caller.
+    Once,
+    /// A turn, which may be given back.
+    Turn {
+        is_cancelled: bool,
+    },
+    /// What is settled to this in the end, if it is.
+    Reserve {
+        hold_us: u64,
+        actual: Option<u64>,
+    },
+    Refund,
+    Penalty,
+    TakeUpTo,
+    Block {
+        for_us: u64,
+    },
+    Peek,
+    /// Under another limit, in this call alone.
+    Under,
+    Reset,
+    /// Store another limit.
+    Store,
+}
+
+/// How something is given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // each is what it holds
+pub enum End {
+    Released,
+    Dropped,
+    /// With all that its locks hold, where these are its own.
+    Closed,
+}
+
+/// What can be held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[allow(missing_docs)] // each is what it is called
+pub enum What {
+    Lock {
+        is_fair: bool,
+    },
+    /// That lock, and another one.
+    Both,
+    /// The other one.
+    Other,
+    Permits(u64),
+    Read,
+    Write,
+    /// A lock on a majority of servers.
+    Quorum,
+}
+
+/// Longer than any world that does well: whoever waits for so long waits for as long as it takes.
+pub(super) const FOREVER: u64 = 3600 * SECOND;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Trouble {
+    pub(super) at_us: u64,
+    pub(super) what: Wrong,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wrong {
+    /// The process ends, and another one begins.
+    Crash { node: usize, for_us: u64 },
+    /// The process ends once so many of its tasks were polled, between two of one step.
+    Die { node: usize, polls: u32 },
+    /// The process stands still between two steps.
+    Pause { node: usize, for_us: u64 },
+    /// The process stands still once it has read its clock so often.
+    Stall { node: usize, reads: u32, for_us: u64 },
+    /// All of its connections break.
+    Break { node: usize },
+    /// No call reaches this server.
+    Away { server: usize, for_us: u64 },
+    /// The future of a job is dropped.
+    Cancel { job: usize },
+    /// A replica takes over that has not seen the latest writes. For the first `old` nodes the old primary goes on.
+    Failover { behind_us: u64, old: usize, for_us: u64 },
+    /// The clock of the store is set.
+    Clock { by_us: i64 },
+}
+
+/// How many servers there are: the first one is the store, all are those of the quorum.
+pub(super) const SERVERS: usize = 3;
+
+impl Verb {
+    /// Whether it gives something back, or changes what is given.
+    pub(super) fn loosens(self) -> bool {
+        match self {
+            Verb::Turn { is_cancelled } => is_cancelled,
+            Verb::Reserve { actual, .. } => actual.is_some(),
+            Verb::Refund | Verb::Reset | Verb::Store | Verb::Under | Verb::Block { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+impl Wrong {
+    /// Whether the store forgets something by it, or its leases and windows end early or late.
+    pub(super) fn shakes_store(self) -> bool {
+        matches!(self, Wrong::Failover { .. } | Wrong::Clock { .. })
+    }
+}
+
+impl Plan {
+    /// Returns what its jobs do.
+    pub fn works(&self) -> impl Iterator<Item = Work> {
+        self.jobs.iter().map(|job| job.work)
+    }
+
+    /// How many jobs there are.
+    pub(super) fn jobs(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Returns the plan in which the future of this job is dropped after so many polls, at once or when it is woken, and no
+    /// other one.
+    pub(super) fn cancelled(&self, job: usize, polls: u32, when_woken: bool) -> Plan {
+        let mut plan = self.clone();
+        plan.troubles.retain(|trouble| !matches!(trouble.what, Wrong::Cancel { .. }));
+        plan.jobs.iter_mut().for_each(|job| job.polls = None);
+        (plan.jobs[job].polls, plan.jobs[job].when_woken) = (Some(polls), when_woken);
+        plan
+    }
+
+    pub(super) fn has(&self, is: impl Fn(Wrong) -> bool) -> bool {
+        self.troubles.iter().any(|trouble| is(trouble.what))
+    }
+
+    pub(super) fn asks(&self, is: impl Fn(Verb) -> bool) -> bool {
+        self.jobs.iter().any(|job| matches!(job.work, Work::Ask { verb, .. } if is(verb)))
+    }
+
+    /// Whether nothing goes wrong but that jobs are cancelled, and calls are answered at once.
+    pub(super) fn is_calm(&self) -> bool {
+        self.is_calm_but_for(|_| false)
+    }
+
+    fn is_calm_but_for(&self, is: impl Fn(Wrong) -> bool) -> bool {
+        let Network { most_us, lost, late, .. } = self.network;
+        let is_fast = 16 * most_us < self.timeout_us;
+        is_fast
+            && (lost, late) == (0, 0)
+            && !self.has(|wrong| !matches!(wrong, Wrong::Cancel { .. }) && !is(wrong))
+    }
+
+    /// Returns since when nothing that was begun goes wrong.
+    pub(super) fn well_us(&self) -> u64 {
+        if self.is_calm() { 0 } else { self.heal_us + 3 * self.timeout_us }
+    }
+
+    /// Returns for how long the lock may be free while somebody waits for it, if that is known: a poll, or without one
+    /// the way of a notification, and what the withdrawal of others takes.
+    pub(super) fn longest_idle_us(&self) -> Option<u64> {
+        let Network { least_us, most_us, .. } = self.network;
+        let poll_us = if self.terms.wake_ups { 0 } else { 100 * MILLI };
+        let breaks = |wrong| matches!(wrong, Wrong::Break { .. });
+        let is_known = self.is_calm_but_for(breaks) && least_us == most_us && !self.terms.replicas;
+        // What was under way is settled within a few timeouts.
+        let broken_us = if self.has(breaks) { 6 * self.timeout_us } else { 0 };
+        is_known.then_some(poll_us + 16 * most_us + 10 * MILLI + broken_us)
+    }
+
+    /// Returns when all is well, and what dead processes held, or the store holds for nobody, is free.
+    pub(super) fn freed_us(&self) -> u64 {
+        let lease_us = self.lease_us + self.lease_us / 100 + 4 * self.timeout_us;
+        let freed = self.troubles.iter().filter_map(|trouble| match trouble.what {
+            Wrong::Crash { .. } => Some(trouble.at_us + lease_us),
+            Wrong::Failover { for_us, .. } => Some(trouble.at_us + for_us + lease_us),
+            // It may come at any time until then.
+            Wrong::Die { .. } => Some(self.heal_us + self.timeout_us + lease_us),
+            Wrong::Clock { by_us } => Some(trouble.at_us + lease_us + by_us.unsigned_abs()),
+            _ => None,
+        });
+        freed.max().unwrap_or_default().max(self.heal_us)
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Plan { limit, options, timeout_us, lease_us, permits, count, terms, network, .. } =
+            self;
+        writeln!(f, "{limit}, {options:?}")?;
+        writeln!(
+            f,
+            "calls take at most {timeout_us} us, leases {lease_us} us, {permits} permits, a latch of {count}, {terms:?}"
+        )?;
+        writeln!(f, "clocks {:?}, {network:?}, well from {} us on", self.ppm, self.heal_us)?;
+        for (number, job) in self.jobs.iter().enumerate() {
+            writeln!(f, "job {number}: {job:?}")?;
+        }
+        self.troubles.iter().try_for_each(|trouble| writeln!(f, "{trouble:?}"))
+    }
+}

@@ -1,0 +1,83 @@
+//! Plans with one thing less, for shrinking.
+
+use super::{Instead, Job, Network, Options, Plan, Verb, Work, Wrong};
+
+impl Plan {
+    /// Returns plans with one thing less.
+    pub(in crate::simulation) fn smaller(&self) -> impl Iterator<Item = Plan> {
+        let jobs = (0..self.jobs.len()).rev().map(|index| self.without_job(index));
+        let troubles = (0..self.troubles.len()).rev().map(|index| {
+            let mut plan = self.clone();
+            plan.troubles.remove(index);
+            plan
+        });
+        let calm = CALM.into_iter().map(|change| self.with(change));
+        let each = (0..self.jobs.len()).flat_map(move |index| {
+            EASE.into_iter().map(move |ease| self.with(|plan| ease(&mut plan.jobs[index])))
+        });
+        let changed = calm.chain(each).filter(move |plan| plan != self);
+        jobs.chain(troubles).chain(changed)
+    }
+
+    fn with(&self, change: impl Fn(&mut Plan)) -> Plan {
+        let mut plan = self.clone();
+        change(&mut plan);
+        plan
+    }
+
+    fn without_job(&self, index: usize) -> Plan {
+        let mut plan = self.clone();
+        plan.jobs.remove(index);
+        plan.troubles.retain_mut(|trouble| match &mut trouble.what {
+            Wrong::Cancel { job } if *job == index => false,
+            Wrong::Cancel { job } => {
+                *job -= usize::from(*job > index);
+                true
+            }
+            _ => true,
+        });
+        plan
+    }
+}
+
+/// What makes a world simpler.
+const CALM: [fn(&mut Plan); 13] = [
+    |plan| plan.network.lost = 0,
+    |plan| plan.network.late = 0,
+    |plan| plan.network.aimed = 0,
+    |Plan { network: Network { least_us, most_us, .. }, .. }| *most_us = *least_us,
+    |plan| plan.ppm.iter_mut().for_each(|ppm| *ppm = 0),
+    |plan| (plan.terms.wake_ups, plan.terms.poll_us) = (false, None),
+    |plan| plan.terms.replicas = false,
+    |plan| plan.terms.longest_us = None,
+    |plan| plan.options.prefetch = None,
+    |plan| plan.options.coalescing = false,
+    |plan| plan.options.deny_cache = false,
+    |Plan { options: Options { fallback, .. }, .. }| {
+        *fallback = fallback.filter(|it| *it == Instead::Closed);
+    },
+    |Plan { options: Options { idempotency, shadow, .. }, .. }| {
+        (*idempotency, *shadow) = (false, false)
+    },
+];
+
+/// What makes a job simpler.
+const EASE: [fn(&mut Job); 5] = [
+    |job| (job.polls, job.when_woken) = (None, false),
+    |job| job.when_woken = false,
+    |job| {
+        if let Work::Ask { times, .. } = &mut job.work {
+            *times = 1.max(*times / 2);
+        }
+    },
+    |job| {
+        if let Work::Ask { times, .. } = &mut job.work {
+            *times = 1.max(*times - 1);
+        }
+    },
+    |job| {
+        if let Work::Ask { verb: verb @ Verb::Each { .. }, .. } = &mut job.work {
+            *verb = Verb::Acquire { wait_us: 0 };
+        }
+    },
+];

@@ -1,0 +1,427 @@
+//! Plays a plan: one event after the other.
+
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use lockage_core::{AnyCommand, Verdict};
+use lockage_sim::store::SimStore;
+
+use super::draw::Draw;
+use super::events::Queue;
+use super::host::{Answer, Host, Out};
+use super::jobs::{IDS, Life};
+use super::judge::{Fault, Judge, Kind, Oracle, Seen, fault};
+use super::log::{Line, Log, Who};
+use super::node::{Node, Rest};
+use super::plan::{Plan, SERVERS, What};
+use super::rare::{Counts, Rare};
+use super::stage::Planted;
+use super::store::Keys;
+
+/// What came of a world.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What did not hold, if anything.
+    pub violation: Option<Fault>,
+    /// How many events there were.
+    pub events: u64,
+    /// Which rare states it came to, and how often.
+    pub rare: Counts,
+    /// What happened, if that was asked for.
+    pub timeline: Vec<Line>,
+}
+
+/// Once all is well, releases are repeated after at most a second; then nothing is left to do.
+const QUIET_US: u64 = 8_000_000;
+
+/// No job takes so long once all is well.
+const PATIENCE_US: u64 = 120_000_000;
+
+/// No world has so many events, unless something in it goes on for ever.
+const MOST_EVENTS: u64 = 100_000;
+
+pub(super) enum Event {
+    Job(usize),
+    Trouble(usize),
+    Request {
+        from: From,
+        sent_us: u64,
+        server: usize,
+        key: String,
+        command: AnyCommand,
+    },
+    Subscribe {
+        from: From,
+        channel: String,
+    },
+    Answer {
+        to: From,
+        answer: Answer,
+    },
+    Published {
+        node: usize,
+        life: u32,
+        channel: String,
+        message: String,
+    },
+    /// What a node sends once it no longer stands still.
+    Out {
+        node: usize,
+        life: u32,
+        out: Vec<Out>,
+        dropped: Vec<usize>,
+    },
+    Timer {
+        node: usize,
+    },
+    Up {
+        node: usize,
+    },
+    /// A primary that went on beside the one that took over goes on no longer.
+    OldEnds,
+    Probe,
+}
+
+/// A call of one life of a node.
+#[derive(Clone, Copy)]
+pub(super) struct From {
+    pub(super) node: usize,
+    pub(super) life: u32,
+    pub(super) call: u64,
+}
+
+pub(super) struct World<'p> {
+    pub(super) plan: Arc<Plan>,
+    pub(super) now_us: u64,
+    pub(super) queue: Queue<Event>,
+    pub(super) nodes: Vec<Node>,
+    pub(super) lives: Vec<Life<Host>>,
+    pub(super) keys: Keys<'p>,
+    /// Who is subscribed to what.
+    pub(super) subscribed: BTreeSet<(String, usize, u32)>,
+    /// Until when each server cannot be reached.
+    pub(super) away_until_us: [u64; SERVERS],
+    pub(super) open: BTreeSet<usize>,
+    is_probed: bool,
+    /// Until then every job has ended.
+    patience_us: u64,
+    pub(super) judge: Judge,
+    pub(super) rare: Counts,
+    /// When each node sent the release that arrived last for a key of locks.
+    pub(super) released: BTreeMap<(usize, String), u64>,
+    /// When something ends in the store.
+    pub(super) ends_us: BTreeSet<u64>,
+    pub(super) draw: Draw,
+    pub(super) planted: Planted,
+    log: Log,
+}
+
+/// Plays a plan on the machines, and on the scripts beside them.
+pub(super) fn run(
+    plan: &Plan,
+    scripts: Option<&mut SimStore>,
+    planted: Planted,
+    with_timeline: bool,
+) -> Outcome {
+    let mut world = World::new(plan, scripts, planted, Log::new(with_timeline));
+    let mut events = 0;
+    let played = catch_unwind(AssertUnwindSafe(|| world.play(&mut events)));
+    let violation = played.unwrap_or_else(|cause| fault(Kind::Panic, words(&*cause))).err();
+    let timeline = std::mem::replace(&mut world.log, Log::new(false)).into_lines();
+    let rare = std::mem::take(&mut world.rare);
+    if violation.is_some() {
+        // Its destructors may panic as well.
+        _ = catch_unwind(AssertUnwindSafe(|| drop(world)));
+    }
+    Outcome { violation, events, rare, timeline }
+}
+
+fn words(cause: &(dyn Any + Send)) -> String {
+    let text = cause.downcast_ref::<String>().map(String::as_str);
+    text.or(cause.downcast_ref().copied()).unwrap_or("it panicked").to_owned()
+}
+
+/// The store as it is now.
+struct Now<'w> {
+    keys: &'w Keys<'w>,
+    now_us: u64,
+}
+
+impl Oracle for Now<'_> {
+    fn would_deny(&self, id: usize, cost: u64) -> bool {
+        let decision = self.keys.peek(&limiter_key(id), cost, self.now_us);
+        decision.verdict != Verdict::Allowed
+    }
+
+    fn granted_until_us(&self, what: What, token: u64) -> Option<u64> {
+        self.keys.granted_until_us(what, token, self.now_us)
+    }
+
+    fn granted_by(&self, until_us: u64) -> usize {
+        self.keys.granted_by(until_us, self.now_us)
+    }
+}
+
+impl<'p> World<'p> {
+    fn new(plan: &Plan, scripts: Option<&'p mut SimStore>, planted: Planted, log: Log) -> Self {
+        let mut world = World {
+            now_us: 0,
+            queue: Queue::new(),
+            nodes: Vec::new(),
+            lives: Vec::new(),
+            keys: Keys::new(plan, scripts, planted),
+            subscribed: BTreeSet::new(),
+            away_until_us: [0; SERVERS],
+            open: (0..plan.jobs.len()).collect(),
+            is_probed: false,
+            patience_us: plan.freed_us() + PATIENCE_US,
+            judge: Judge::new(plan),
+            rare: Counts::default(),
+            released: BTreeMap::new(),
+            ends_us: BTreeSet::new(),
+            draw: Draw::new(plan.seed, 2),
+            plan: Arc::new(plan.clone()),
+            planted,
+            log,
+        };
+        for node in 0..plan.ppm.len() {
+            let host = world.host(node, 0);
+            world.lives.push(Life::new(&world.plan, &host));
+            world.nodes.push(Node::new(host, Draw::new(plan.seed, 100 + node as u64)));
+        }
+        for (index, job) in plan.jobs.iter().enumerate() {
+            world.queue.push(job.at_us, Event::Job(index));
+        }
+        for (index, trouble) in plan.troubles.iter().enumerate() {
+            world.queue.push(trouble.at_us, Event::Trouble(index));
+        }
+        world
+    }
+
+    pub(super) fn host(&self, node: usize, life: u32) -> Host {
+        let (plan, stream) = (&self.plan, 1000 + node as u64 + (u64::from(life) << 20));
+        let draw = Draw::new(plan.seed, stream);
+        Host::new(plan.ppm[node] - self.planted.slower_ppm, plan.options.batches, draw, self.now_us)
+    }
+
+    fn play(&mut self, events: &mut u64) -> Result<(), Fault> {
+        while let Some((at_us, event)) = self.queue.pop() {
+            self.now_us = at_us;
+            *events += 1;
+            if *events > MOST_EVENTS {
+                return fault(
+                    Kind::Endless,
+                    format!("jobs {:?} are open after {events} events", self.open),
+                );
+            }
+            if at_us > self.patience_us && !self.open.is_empty() {
+                return fault(Kind::Starved, format!("jobs {:?} have not ended", self.open));
+            }
+            if self.open.is_empty() && self.is_probed {
+                return Ok(());
+            }
+            self.happen(event)?;
+            if self.open.is_empty() && !self.is_probed {
+                self.is_probed = true;
+                let at_us =
+                    self.now_us.max(self.plan.freed_us()) + QUIET_US + 8 * self.plan.timeout_us;
+                self.patience_us = at_us + PATIENCE_US;
+                self.open.insert(self.plan.jobs.len());
+                self.queue.push(at_us, Event::Probe);
+            }
+        }
+        match self.open.is_empty() {
+            true => Ok(()),
+            false => fault(Kind::Starved, format!("jobs {:?} wait for nothing", self.open)),
+        }
+    }
+
+    /// Which node takes notice of an event, if it runs.
+    fn node_of(&self, event: &Event) -> Option<usize> {
+        match event {
+            Event::Job(index) => Some(self.plan.jobs[*index].node),
+            Event::Answer { to, .. } => Some(to.node),
+            Event::Published { node, .. } | Event::Timer { node } | Event::Up { node } => {
+                Some(*node)
+            }
+            Event::Probe => Some(0),
+            Event::Trouble(_)
+            | Event::OldEnds
+            | Event::Request { .. }
+            | Event::Subscribe { .. }
+            | Event::Out { .. } => None,
+        }
+    }
+
+    fn happen(&mut self, event: Event) -> Result<(), Fault> {
+        let Some(node) = self.node_of(&event) else {
+            return match event {
+                Event::Request { from, sent_us, server, key, command } => {
+                    self.watch(from, sent_us, &key, &command);
+                    self.request(from, server, key, &command)
+                }
+                Event::Subscribe { from, channel } => {
+                    self.subscribe(from, channel);
+                    Ok(())
+                }
+                Event::Trouble(index) => self.trouble(self.plan.troubles[index].what),
+                Event::OldEnds => self.end_old(),
+                // It was sent, whatever the process does by now.
+                Event::Out { node, life, out, dropped } if self.nodes[node].life == life => {
+                    self.set_timer(node, self.now_us);
+                    self.came_out(node, out, &dropped)
+                }
+                _ => Ok(()),
+            };
+        };
+        let until_us = self.nodes[node].away_until_us();
+        let is_timer = matches!(event, Event::Timer { .. });
+        if is_timer && self.nodes[node].timer_us != Some(self.now_us) {
+            return Ok(());
+        }
+        if is_timer {
+            self.nodes[node].timer_us = None;
+        }
+        if until_us > self.now_us {
+            match is_timer {
+                true => self.set_timer(node, until_us),
+                false => self.queue.push(until_us, event),
+            }
+            return Ok(());
+        }
+        let now_us = self.now_us;
+        let Node { host, life: now_life, .. } = &self.nodes[node];
+        host.set_now(now_us);
+        match event {
+            Event::Job(index) => {
+                let job = self.plan.jobs[index];
+                self.say(Who::Client(node), || format!("begins job {index}: {:?}", job.work));
+                let task = Box::pin(self.lives[node].clone().run(index, job.work));
+                self.nodes[node].start_job(index, &job, task);
+            }
+            Event::Probe => {
+                let job = self.plan.jobs.len();
+                let task = Box::pin(self.lives[node].clone().probe(job));
+                self.nodes[node].start_task(task);
+            }
+            Event::Answer { to: From { life, call, .. }, answer } if life == *now_life => {
+                host.answer(call, answer);
+            }
+            Event::Published { life, channel, message, .. } if life == *now_life => {
+                host.published(&channel, &message);
+            }
+            _ => {}
+        }
+        self.poll(node)
+    }
+
+    /// Lets a node run, if it does, and takes what comes of it.
+    pub(super) fn poll(&mut self, node: usize) -> Result<(), Fault> {
+        if self.nodes[node].away_until_us() > self.now_us {
+            return Ok(());
+        }
+        self.nodes[node].host.set_now(self.now_us);
+        if self.is_well() {
+            self.nodes[node].dies_after = None;
+        }
+        let rest = self.nodes[node].poll();
+        if rest == Rest::Never {
+            return fault(Kind::Endless, format!("tasks of node {node} wake themselves for ever"));
+        }
+        let (dropped, running) = (self.nodes[node].take_dropped(), &mut self.nodes[node]);
+        let (out, life, stood_until_us) =
+            (running.host.take_out(), running.life, running.host.stood_until_us());
+        if rest == Rest::Died {
+            self.came_out(node, out, &dropped)?;
+            self.rare.saw(Rare::DiedInStep);
+            let for_us = self.plan.timeout_us;
+            self.crash(node, for_us);
+            return Ok(());
+        }
+        if stood_until_us > self.now_us {
+            self.rare.saw(Rare::StoodStillInStep);
+            running.paused_until_us = running.paused_until_us.max(stood_until_us);
+            self.queue.push(stood_until_us, Event::Out { node, life, out, dropped });
+            return Ok(());
+        }
+        let timer = running.host.next_timer();
+        self.came_out(node, out, &dropped)?;
+        if let Some(at_us) = timer {
+            self.set_timer(node, at_us.max(self.now_us));
+        }
+        Ok(())
+    }
+
+    /// Lets a node be polled then, unless it is polled before.
+    fn set_timer(&mut self, node: usize, at_us: u64) {
+        let timer_us = &mut self.nodes[node].timer_us;
+        if timer_us.is_none_or(|timer_us| at_us < timer_us) {
+            *timer_us = Some(at_us);
+            self.queue.push(at_us, Event::Timer { node });
+        }
+    }
+
+    fn came_out(&mut self, node: usize, out: Vec<Out>, dropped: &[usize]) -> Result<(), Fault> {
+        let life = self.nodes[node].life;
+        for out in out {
+            match out {
+                Out::Request { call, server, key, command } => {
+                    self.say(Who::Client(node), || format!("sends: {command:?} on {key}"));
+                    let (from, sent_us) = (From { node, life, call }, self.now_us);
+                    self.send(Event::Request { from, sent_us, server, key, command });
+                }
+                Out::Subscribe { call, channel } => {
+                    let from = From { node, life, call };
+                    self.send(Event::Subscribe { from, channel });
+                }
+                Out::Saw(seen) => self.saw(node, seen)?,
+            }
+        }
+        for job in dropped {
+            self.say(Who::Client(node), || format!("job {job} is dropped"));
+            self.dropped(node, *job);
+        }
+        Ok(())
+    }
+
+    /// The future of a job was dropped.
+    pub(super) fn dropped(&mut self, node: usize, job: usize) {
+        self.rare.saw(Rare::Dropped);
+        if self.lives[node].is_coalescing() {
+            self.rare.saw(Rare::LeftSharedCall);
+        }
+        self.open.remove(&job);
+        self.judge.cancelled(job);
+    }
+
+    fn saw(&mut self, node: usize, seen: Seen) -> Result<(), Fault> {
+        self.say(Who::Client(node), || format!("{seen:?}"));
+        match &seen {
+            Seen::Ended { job } => _ = self.open.remove(job),
+            Seen::WaitsNoLonger { .. } => self.judge.holders.idle(self.now_us)?,
+            _ => {}
+        }
+        self.rare.saw_all(&seen);
+        let store = Now { keys: &self.keys, now_us: self.now_us };
+        self.judge.saw((node, self.nodes[node].life), seen, self.now_us, &store)
+    }
+
+    pub(super) fn is_well(&self) -> bool {
+        self.now_us >= self.plan.heal_us
+    }
+
+    pub(super) fn say(&mut self, who: Who, what: impl FnOnce() -> String) {
+        self.log.say(self.now_us, who, what);
+    }
+}
+
+/// The name of a key on one of the servers.
+pub(super) fn on_server(server: usize, key: String) -> String {
+    if server == 0 { key } else { format!("server{server}:{key}") }
+}
+
+pub(super) fn limiter_key(id: usize) -> String {
+    format!("limiter:{{{}}}", IDS[id])
+}

@@ -1,0 +1,92 @@
+//! A key of the store, and those beside it, as Redis keeps them: with an expiry in milliseconds.
+
+use std::collections::BTreeMap;
+
+use lockage_core::{Command, Record, RecordError, RequestId, Stored, Timestamp};
+
+/// What a key holds, and the last millisecond since the epoch at which it does.
+pub(super) type Held = Option<(Stored, u64)>;
+
+/// A key, and those beside it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Slots {
+    own: Slot,
+    beside: BTreeMap<RequestId, Slot>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Slot {
+    record: Option<Record>,
+    expire_ms: u64,
+}
+
+impl Slots {
+    pub(super) fn run<C: Command>(
+        &mut self,
+        command: &C,
+        now: Timestamp,
+    ) -> Result<C::Outcome, RecordError> {
+        let mut own = self.own.at(now);
+        let id = command.beside();
+        let mut beside = id.and_then(|id| self.beside.entry(id).or_default().at(now));
+        let outcome = command.apply_beside(&mut own, &mut beside, now)?;
+        self.own.put(own, now, |_, _| false);
+        if let Some(id) = id {
+            self.beside.entry(id).or_default().put(beside, now, Record::is_kept_as);
+        }
+        Ok(outcome)
+    }
+
+    /// What the key itself holds.
+    pub(super) fn record(&self) -> Option<&Record> {
+        self.own.record.as_ref()
+    }
+
+    /// What the key holds now, or the one of this id beside it.
+    pub(super) fn held_at(&self, beside: Option<RequestId>, now: Timestamp) -> Held {
+        let slot = beside.map_or(Some(&self.own), |id| self.beside.get(&id));
+        slot.filter(|slot| slot.is_held(now)).and_then(Slot::held)
+    }
+
+    /// Makes the key, or the one of this id beside it, be dropped after this millisecond.
+    pub(super) fn expire_at(&mut self, beside: Option<RequestId>, expire_ms: u64) {
+        let slot = match beside {
+            Some(id) => self.beside.entry(id).or_default(),
+            None => &mut self.own,
+        };
+        slot.expire_ms = expire_ms;
+    }
+}
+
+impl Slot {
+    fn held(&self) -> Held {
+        self.record.as_ref().map(|record| (record.stored(), self.expire_ms))
+    }
+
+    fn is_held(&self, now: Timestamp) -> bool {
+        self.record.is_some() && now.as_micros() / 1000 <= self.expire_ms
+    }
+
+    /// What is there at this time.
+    fn at(&mut self, now: Timestamp) -> Option<Record> {
+        if !self.is_held(now) {
+            self.record = None;
+        }
+        self.record.clone()
+    }
+
+    /// Takes what a command has left. None writes what was there before.
+    fn put(
+        &mut self,
+        record: Option<Record>,
+        now: Timestamp,
+        is_kept_as: impl Fn(&Record, &Record) -> bool,
+    ) {
+        if let Some(record) = record.as_ref().filter(|_| record != self.record)
+            && !self.record.as_ref().is_some_and(|before| is_kept_as(record, before))
+        {
+            self.expire_ms = now.as_micros() / 1000 + record.ttl_ms(now);
+        }
+        self.record = record;
+    }
+}

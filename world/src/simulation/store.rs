@@ -1,0 +1,314 @@
+//! The store of these worlds: the machines under any key, and what is published. The scripts may run beside them, and
+//! must do the same.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+
+use lockage::StoreError;
+use lockage_core::{
+    AcquireEach, AnyCommand, AnyOutcome, Cancellation, Command, Decision, Limit, Peek, Publish,
+    RequestId, Reserved, StoredLimit, StoredLimitOutcome, Timestamp, Turn, WithStoredLimit,
+    key_beside, lock, rw_lock, semaphore,
+};
+use lockage_sim::store::SimStore;
+
+use super::judge::{Fault, Kind, fault};
+use super::plan::{Plan, SERVERS, What, Wrong};
+use super::play::on_server;
+use super::same::is_same;
+use super::slots::Slots;
+use super::stage::Planted;
+
+/// The key of the lock.
+pub(super) const LOCK: &str = "lock:{lock}";
+const OTHER: &str = "lock:{other}";
+
+const DAY_US: u64 = 86_400_000_000;
+
+/// What its clock shows when the world begins: two seconds before a day in 2025 ends.
+pub(super) const BEGINNING_US: u64 = 20_413 * DAY_US - 2_000_000;
+
+pub(super) struct Keys<'s> {
+    slots: BTreeMap<String, Slots>,
+    /// The default, where limits are stored.
+    stored: Option<StoredLimit>,
+    limit: Limit,
+    /// How far its clock was set ahead.
+    offset_us: i64,
+    /// What each key held, from when on, where a replica takes over some day.
+    journal: Option<Vec<(u64, String, Slots)>>,
+    /// A primary that goes on for some nodes after a replica has taken over.
+    old: Option<Old>,
+    /// The scripts, unless something happens that they cannot show.
+    scripts: Option<&'s mut SimStore>,
+    planted: Planted,
+}
+
+struct Old {
+    /// It goes on for the first so many.
+    nodes: usize,
+    slots: BTreeMap<String, Slots>,
+}
+
+/// What a command came to.
+pub(super) struct Ran {
+    pub(super) answer: Result<AnyOutcome, StoreError>,
+    pub(super) message: Option<String>,
+}
+
+impl<'s> Keys<'s> {
+    pub(super) fn new(plan: &Plan, scripts: Option<&'s mut SimStore>, planted: Planted) -> Self {
+        let has_replica = plan.has(|wrong| matches!(wrong, Wrong::Failover { .. }));
+        let mut scripts = scripts.filter(|_| !has_replica);
+        scripts.iter_mut().for_each(|scripts| scripts.flush_all());
+        Keys {
+            slots: BTreeMap::new(),
+            stored: plan.options.stored.map(|terms| terms.of(plan.limit)),
+            limit: plan.limit,
+            offset_us: 0,
+            journal: has_replica.then(Vec::new),
+            old: None,
+            scripts,
+            planted,
+        }
+    }
+
+    /// What its clock shows.
+    pub(super) fn time(&self, true_us: u64) -> Timestamp {
+        let time_us = (BEGINNING_US + true_us).checked_add_signed(self.offset_us);
+        let time = time_us.and_then(|time_us| Timestamp::from_micros(time_us).ok());
+        time.expect("about late in 2025")
+    }
+
+    /// When its clock shows this.
+    fn true_us(&self, time: Timestamp) -> u64 {
+        let true_us = time.as_micros().saturating_add_signed(-self.offset_us);
+        true_us.saturating_sub(BEGINNING_US)
+    }
+
+    pub(super) fn set_clock(&mut self, by_us: i64) {
+        self.offset_us += by_us;
+    }
+
+    /// A replica takes over that has seen what was written until then. For the first so many nodes the old primary goes
+    /// on.
+    pub(super) fn fail_over(&mut self, seen_us: u64, nodes: usize) {
+        let Some(journal) = &mut self.journal else { return };
+        journal.retain(|(at_us, ..)| *at_us <= seen_us);
+        let slots = std::mem::take(&mut self.slots);
+        self.old = (nodes > 0).then_some(Old { nodes, slots });
+        for (_, key, slots) in journal {
+            self.slots.insert(key.clone(), slots.clone());
+        }
+    }
+
+    /// The old primary goes on for nobody any more.
+    pub(super) fn end_old(&mut self) {
+        self.old = None;
+    }
+
+    /// Whether the old primary answers this node.
+    pub(super) fn is_old(&self, node: usize) -> bool {
+        self.old.as_ref().is_some_and(|old| node < old.nodes)
+    }
+
+    /// Lets the old primary and the new one change places.
+    pub(super) fn swap(&mut self) {
+        let Some(old) = &mut self.old else { return };
+        std::mem::swap(&mut old.slots, &mut self.slots);
+    }
+
+    pub(super) fn run(
+        &mut self,
+        key: &str,
+        command: &AnyCommand,
+        true_us: u64,
+    ) -> Result<Ran, Fault> {
+        let now = self.time(true_us);
+        if !self.slots.contains_key(key) {
+            self.slots.insert(key.to_owned(), Slots::default());
+        }
+        let slots = self.slots.get_mut(key).expect("it was inserted");
+        let mut outcome = slots.run(command, now);
+        if let (Some(spoil), Ok(outcome)) = (self.planted.spoil, &mut outcome) {
+            spoil(outcome);
+        }
+        let message = match &outcome {
+            Ok(outcome) => match command.publishes(outcome, slots.record()) {
+                Publish::Nothing => None,
+                Publish::Any => Some(String::new()),
+                Publish::To(name) => Some(format!("{name:032x}")),
+            },
+            Err(_) => None,
+        };
+        if let Some(scripts) = &mut self.scripts {
+            scripts.set_now(now);
+            let scripted = scripts.run(key, command);
+            let is_same = match (&outcome, &scripted) {
+                (Ok(outcome), Ok(scripted)) => is_same(&**outcome, &**scripted),
+                (Err(_), Err(_)) => true,
+                _ => false,
+            };
+            let beside = command.beside();
+            let name = beside.map(|id| key_beside(key, id));
+            let holds_same = holds_same(scripts, slots, (key, None), now)
+                && name.is_none_or(|name| holds_same(scripts, slots, (&name, beside), now));
+            let published = scripts.take_published();
+            let others = self.slots.iter().filter(|(other, _)| *other != key);
+            let mut others = others.map(|(other, slots)| (other, slots.held_at(None, now)));
+            let changed = others.find(|(other, held)| {
+                scripts.stored(other) != held.as_ref().map(|(stored, _)| stored.clone())
+            });
+            if let Some((other, _)) = changed {
+                let what = format!("{command:?} on {key} changes {other}");
+                return fault(Kind::Script, what);
+            }
+            if !is_same || !holds_same || published != message {
+                let error = scripted.err().map(|error| error.to_string());
+                return fault(
+                    Kind::Script,
+                    format!(
+                        "{command:?} on {key}: answers alike: {is_same}, stores alike: {holds_same}, error: {error:?}, publishes {published:?}, not {message:?}"
+                    ),
+                );
+            }
+        }
+        if let Some(journal) = &mut self.journal {
+            journal.push((true_us, key.to_owned(), self.slots[key].clone()));
+        }
+        Ok(Ran { answer: outcome.map_err(StoreError::from), message })
+    }
+
+    /// Returns what a request of a limiter would be told.
+    pub(super) fn peek(&self, key: &str, cost: u64, true_us: u64) -> Decision {
+        let now = self.time(true_us);
+        let peek = Peek::new(bounded(self.limit, now), cost);
+        let invariant = "the key is the limiter's";
+        let mut fresh = Slots::default();
+        let slots = self.slots.get(key);
+        let mut slots = slots.cloned().unwrap_or_else(|| std::mem::take(&mut fresh));
+        let is_own = key.matches(':').count() > 1;
+        let Some(default) = self.stored.filter(|_| !is_own) else {
+            return slots.run(&peek, now).expect(invariant);
+        };
+        let default = default.with_calendar(|window| window.with_boundaries(days(now)));
+        match slots.run(&WithStoredLimit::or_under(&peek, default), now).expect(invariant) {
+            StoredLimitOutcome::Done { outcome, .. } => outcome,
+            StoredLimitOutcome::ClockOff(limit) => {
+                let peek = WithStoredLimit::new(Peek::new(bounded(limit.limit(), now), cost));
+                match slots.run(&peek, now).expect(invariant) {
+                    StoredLimitOutcome::Done { outcome, .. } => outcome,
+                    other => unreachable!("it has the days: {other:?}"),
+                }
+            }
+            _ => Slots::default().run(&peek, now).expect(invariant),
+        }
+    }
+
+    /// Returns until when the grant of a token lasts, if it is there.
+    pub(super) fn granted_until_us(&self, what: What, token: u64, true_us: u64) -> Option<u64> {
+        let now = self.time(true_us);
+        let deadline = match what {
+            What::Lock { .. } | What::Both => self.lock_until(LOCK, token, now),
+            What::Other => self.lock_until(OTHER, token, now),
+            What::Permits(_) => {
+                let grants = self.look("lock:{places}", &semaphore::Inspect, now).grants;
+                let granted = grants.into_iter().find(|(_, grant)| grant.token == token);
+                granted.map(|(_, grant)| grant.deadline)
+            }
+            What::Read | What::Write => {
+                let holders = self.look("lock:{table}", &rw_lock::Inspect, now).holders;
+                let held = holders.into_iter().find(|holder| holder.hold.token == token);
+                held.map(|holder| holder.hold.deadline)
+            }
+            What::Quorum => None,
+        };
+        deadline.map(|deadline| self.true_us(deadline))
+    }
+
+    /// How many servers of the quorum have granted its lock until then.
+    pub(super) fn granted_by(&self, until_us: u64, true_us: u64) -> usize {
+        let now = self.time(true_us);
+        let grants = (0..SERVERS).filter(|server| {
+            let key = on_server(*server, "lock:{quorum}".to_owned());
+            let holder = self.look(&key, &lock::Inspect, now).holder;
+            holder.is_some_and(|holder| self.true_us(holder.hold.deadline) >= until_us)
+        });
+        grants.count()
+    }
+
+    fn lock_until(&self, key: &str, token: u64, now: Timestamp) -> Option<Timestamp> {
+        let holder = self.look(key, &lock::Inspect, now).holder;
+        holder.filter(|holder| holder.hold.token == token).map(|holder| holder.hold.deadline)
+    }
+
+    pub(super) fn is_free(&self, true_us: u64) -> bool {
+        self.look(LOCK, &lock::Inspect, self.time(true_us)).holder.is_none()
+    }
+
+    fn look<C: Command>(&self, key: &str, command: &C, now: Timestamp) -> C::Outcome {
+        let mut slots = self.slots.get(key).cloned().unwrap_or_default();
+        slots.run(command, now).expect("a key is of one kind")
+    }
+}
+
+/// When days begin: that of this time, the one before, and two after it.
+fn days(now: Timestamp) -> [u64; 4] {
+    let day = now.as_micros() / DAY_US;
+    [day - 1, day, day + 1, day + 2].map(|day| day * DAY_US)
+}
+
+/// The limit with the boundaries of its days.
+fn bounded(limit: Limit, now: Timestamp) -> Limit {
+    limit.with_calendar(|window| window.with_boundaries(days(now)))
+}
+
+/// Whether a key holds this in the store of the scripts. Both round its expiry to a millisecond on their own: then the
+/// machine's becomes that of the script.
+fn holds_same(
+    scripts: &SimStore,
+    slots: &mut Slots,
+    (key, beside): (&str, Option<RequestId>),
+    now: Timestamp,
+) -> bool {
+    let expires_ms = scripts.expires_at_ms(key).map(i64::unsigned_abs);
+    match (scripts.stored(key).zip(expires_ms), slots.held_at(beside, now)) {
+        (Some((scripted, expires_ms)), Some((stored, own_ms))) => {
+            slots.expire_at(beside, expires_ms);
+            scripted == stored && expires_ms.abs_diff(own_ms) <= 1
+        }
+        (scripted, own) => scripted.is_none() && own.is_none(),
+    }
+}
+
+/// Whether what a command takes away is charged. Others change what there is.
+pub(super) fn charges(outcome: &AnyOutcome) -> bool {
+    !outcome.is::<bool>() && !outcome.is::<Cancellation>()
+}
+
+/// The decisions of an outcome, which it may have under a stored limit.
+pub(super) fn decisions(outcome: &AnyOutcome) -> Vec<Decision> {
+    fn of(outcome: &dyn Any) -> Option<Vec<Decision>> {
+        if let Some(decision) = outcome.downcast_ref::<Decision>() {
+            return Some(vec![decision.clone()]);
+        }
+        if let Some(turn) = outcome.downcast_ref::<Turn>() {
+            return Some(vec![turn.decision.clone()]);
+        }
+        if let Some(reserved) = outcome.downcast_ref::<Reserved>() {
+            return Some(vec![reserved.decision.clone()]);
+        }
+        outcome.downcast_ref::<<AcquireEach as Command>::Outcome>().cloned()
+    }
+    fn under<T: 'static>(outcome: &dyn Any) -> Option<&dyn Any> {
+        match outcome.downcast_ref::<StoredLimitOutcome<T>>()? {
+            StoredLimitOutcome::Done { outcome, .. } => Some(outcome),
+            _ => None,
+        }
+    }
+    let outcome: &dyn Any = &**outcome;
+    let inner = under::<Decision>(outcome)
+        .or_else(|| under::<Vec<Decision>>(outcome))
+        .or_else(|| under::<Reserved>(outcome));
+    of(inner.unwrap_or(outcome)).unwrap_or_default()
+}

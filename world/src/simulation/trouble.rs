@@ -1,0 +1,90 @@
+//! What goes wrong.
+
+use super::jobs::Life;
+use super::judge::Fault;
+use super::log::Who;
+use super::plan::Wrong;
+use super::play::{Event, World};
+use super::rare::Rare;
+
+impl World<'_> {
+    pub(super) fn trouble(&mut self, wrong: Wrong) -> Result<(), Fault> {
+        self.say(Who::Store, || format!("trouble: {wrong:?}"));
+        match wrong {
+            Wrong::Crash { node, for_us } => self.crash(node, for_us),
+            Wrong::Die { node, polls } => self.nodes[node].dies_after = Some(polls),
+            Wrong::Pause { node, for_us } => {
+                let until_us = &mut self.nodes[node].paused_until_us;
+                *until_us = (*until_us).max(self.now_us + for_us);
+            }
+            Wrong::Stall { node, reads, for_us } => self.nodes[node].host.stall(reads, for_us),
+            Wrong::Break { node } => {
+                self.subscribed.retain(|(_, of, _)| *of != node);
+                self.nodes[node].host.break_connections();
+                return self.poll(node);
+            }
+            Wrong::Away { server, for_us } => {
+                let until_us = &mut self.away_until_us[server];
+                *until_us = (*until_us).max(self.now_us + for_us);
+            }
+            Wrong::Cancel { job } => {
+                let node = self.plan.jobs[job].node;
+                if self.nodes[node].cancel(job) {
+                    self.dropped(node, job);
+                }
+                return self.poll(node);
+            }
+            Wrong::Failover { behind_us, old, for_us } => {
+                self.rare.saw(Rare::Failover);
+                self.keys.fail_over(self.now_us.saturating_sub(behind_us), old);
+                self.shake(self.now_us + for_us);
+                self.queue.push(self.now_us + for_us, Event::OldEnds);
+                return self.break_all(old);
+            }
+            Wrong::Clock { by_us } => {
+                self.rare.saw(if by_us < 0 { Rare::ClockBack } else { Rare::ClockAhead });
+                self.keys.set_clock(by_us);
+                self.shake(self.now_us);
+            }
+        }
+        Ok(())
+    }
+
+    /// What begins before then may be lost, or end early.
+    fn shake(&mut self, until_us: u64) {
+        if !self.planted.excuses_nothing {
+            self.judge.shaken(until_us);
+        }
+    }
+
+    /// The connections of all nodes break, but for the first so many.
+    fn break_all(&mut self, but: usize) -> Result<(), Fault> {
+        self.subscribed.retain(|(_, node, _)| *node < but);
+        (but..self.nodes.len()).try_for_each(|node| {
+            self.nodes[node].host.break_connections();
+            self.poll(node)
+        })
+    }
+
+    pub(super) fn end_old(&mut self) -> Result<(), Fault> {
+        let is_split = (0..self.nodes.len()).any(|node| self.keys.is_old(node));
+        self.keys.end_old();
+        if is_split { self.break_all(0) } else { Ok(()) }
+    }
+
+    /// A process ends, and another one begins.
+    pub(super) fn crash(&mut self, node: usize, for_us: u64) {
+        if self.nodes[node].is_busy() {
+            self.rare.saw(Rare::Crash);
+        }
+        let host = self.host(node, self.nodes[node].life + 1);
+        self.lives[node] = Life::new(&self.plan, &host);
+        self.nodes[node].crash(host, self.now_us + for_us);
+        let plan = &self.plan;
+        let has_begun = |job: &usize| {
+            plan.jobs.get(*job).is_some_and(|job| job.node == node && job.at_us <= self.now_us)
+        };
+        self.open.retain(|job| !has_begun(job));
+        self.queue.push(self.now_us + for_us, Event::Up { node });
+    }
+}

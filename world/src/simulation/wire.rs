@@ -1,0 +1,176 @@
+//! The network of a world, and its servers.
+
+use lockage::StoreError;
+use lockage_core::{AnyCommand, Verdict};
+
+use super::host::Answer;
+use super::jobs::IDS;
+use super::judge::Fault;
+use super::log::Who;
+use super::play::{Event, From, World, limiter_key, on_server};
+use super::rare::Rare;
+use super::store::{LOCK, Ran, charges, decisions};
+
+impl World<'_> {
+    /// Sends a message, which may be lost or late. None takes longer than a timeout: clients rely on that.
+    pub(super) fn send(&mut self, event: Event) {
+        let network = self.plan.network;
+        // Chance is drawn for each, lost or not, so that what is left out changes little else.
+        let (is_lost, is_late) = (self.draw.chance(network.lost), self.draw.chance(network.late));
+        let takes_us = self.draw.between(network.least_us, network.most_us);
+        // What stands still before it sends has read its clock before that.
+        let longest_us = (self.plan.timeout_us * 3 / 4).saturating_sub(network.most_us);
+        let late_us = self.draw.between(0, longest_us);
+        let is_aimed = self.draw.chance(network.aimed);
+        let beside_us = self.draw.between(0, 2);
+        let takes_us = takes_us + self.planted.later_us;
+        if self.is_well() {
+            // An attempt has time for an answer.
+            self.queue.push(self.now_us + takes_us.min(self.plan.timeout_us / 16), event);
+            return;
+        }
+        if is_lost {
+            self.say(Who::Store, || "a message is lost".to_owned());
+            return;
+        }
+        let soonest_us = self.now_us + network.least_us;
+        let at_us = self.now_us + takes_us + if is_late { late_us } else { 0 };
+        let latest_us = self.now_us + network.most_us + if is_late { longest_us } else { 0 };
+        let aimed_us = match event {
+            Event::Request { .. } if is_aimed => {
+                let end_us =
+                    self.ends_us.range(soonest_us + 1..latest_us.max(soonest_us) + 1).next();
+                end_us.map(|end_us| end_us + beside_us - 1)
+            }
+            _ => None,
+        };
+        self.queue.push(aimed_us.unwrap_or(at_us), event);
+    }
+
+    fn reply(&mut self, to: From, answer: Answer) {
+        self.send(Event::Answer { to, answer });
+    }
+
+    pub(super) fn is_away(&self, server: usize) -> bool {
+        self.now_us < self.away_until_us[server]
+    }
+
+    pub(super) fn subscribe(&mut self, from: From, channel: String) {
+        if !self.is_away(0) {
+            self.subscribed.insert((channel, from.node, from.life));
+            self.reply(from, Ok(Box::new(())));
+        }
+    }
+
+    /// Looks for rare states.
+    pub(super) fn watch(&mut self, from: From, sent_us: u64, key: &str, command: &AnyCommand) {
+        let From { node, life, call } = from;
+        if self.nodes[node].life == life && !self.nodes[node].host.is_waited_for(call) {
+            self.rare.saw(Rare::LateCall);
+        }
+        if !key.starts_with("lock:") {
+            return;
+        }
+        let (is_release, is_renewal) = lock_action(command);
+        if is_release {
+            self.released.insert((node, key.to_owned()), sent_us);
+        }
+        let released = self.released.get(&(node, key.to_owned()));
+        if is_renewal && released.is_some_and(|released| *released > sent_us) {
+            self.rare.saw(Rare::RenewalRacesRelease);
+        }
+    }
+
+    pub(super) fn request(
+        &mut self,
+        from: From,
+        server: usize,
+        key: String,
+        command: &AnyCommand,
+    ) -> Result<(), Fault> {
+        if self.is_away(server) {
+            // There may be nobody left to say so.
+            if self.draw.chance(500) {
+                self.reply(from, Err(StoreError::NotDone("the store is away".into())));
+            }
+            return Ok(());
+        }
+        let key = on_server(server, key);
+        let is_old = self.keys.is_old(from.node);
+        if is_old {
+            self.rare.saw(Rare::OldPrimary);
+            self.keys.swap();
+        }
+        let ran = self.run(&key, command);
+        if is_old {
+            self.keys.swap();
+        }
+        let Ran { answer, message } = ran?;
+        if let Some(message) = message {
+            let listens = self
+                .subscribed
+                .iter()
+                .filter(|(channel, node, _)| *channel == key && self.keys.is_old(*node) == is_old);
+            let to: Vec<_> = listens.map(|(_, node, life)| (*node, *life)).collect();
+            for (node, life) in to {
+                let (channel, message) = (key.clone(), message.clone());
+                self.send(Event::Published { node, life, channel, message });
+            }
+        }
+        self.reply(from, answer);
+        Ok(())
+    }
+
+    /// Runs a command, and tells the judge what came of it.
+    fn run(&mut self, key: &str, command: &AnyCommand) -> Result<Ran, Fault> {
+        let now_us = self.now_us;
+        let is_watched = key == LOCK && self.judge.holders.watches_idle();
+        if is_watched {
+            self.judge.holders.is_free(self.keys.is_free(now_us), now_us);
+            self.judge.holders.idle(now_us)?;
+        }
+        let id = (0..IDS.len()).find(|id| {
+            let own = key.strip_prefix(&limiter_key(*id));
+            own.is_some_and(|own| own.is_empty() || own.starts_with(':'))
+        });
+        let before = id.map(|_| self.keys.peek(key, 1, now_us));
+        let ran = self.keys.run(key, command, now_us)?;
+        self.say(Who::Store, || {
+            let what = if ran.answer.is_ok() { "done" } else { "refused" };
+            format!("{command:?} on {key}: {what}")
+        });
+        if is_watched {
+            self.judge.holders.is_free(self.keys.is_free(now_us), now_us);
+        }
+        if let (Some(id), Some(before), Ok(outcome)) = (id, before, &ran.answer) {
+            let after = self.keys.peek(key, 1, now_us);
+            let charged = before.remaining.saturating_sub(after.remaining);
+            let is_plain = !before.is_blocked() && !after.is_blocked() && charges(outcome);
+            if charged > 0 && is_plain {
+                self.judge.accounts.charged(id, charged, now_us)?;
+            }
+            if let Verdict::Denied { retry_after, .. } = after.verdict {
+                self.end_in(retry_after.as_micros());
+            }
+            self.judge.accounts.stored(id, decisions(outcome).into_iter(), now_us);
+        }
+        if id.is_none() && self.plan.network.aimed > 0 {
+            self.end_in(u128::from(self.plan.lease_us));
+        }
+        Ok(ran)
+    }
+
+    /// Something ends then.
+    fn end_in(&mut self, span_us: u128) {
+        let end_us = u64::try_from(span_us).unwrap_or(u64::MAX).saturating_add(self.now_us);
+        if end_us < self.plan.heal_us {
+            self.ends_us.insert(end_us);
+        }
+    }
+}
+
+/// Whether it releases or renews something.
+fn lock_action(command: &AnyCommand) -> (bool, bool) {
+    let script = format!("{command:?}");
+    (script.contains("Release"), script.contains("Renew"))
+}
