@@ -14,12 +14,11 @@ use crate::notifications::{Listener, Notifications, Wake};
 use crate::replicated::Replicated;
 use crate::store::Store;
 
-/// A store of any type, so that one type of limiter or lock serves whichever store a program is configured with. Clones
-/// share the store.
+/// A store of any type, so that one type of limiter or lock serves any configured store. Clones share the store.
 ///
-/// It does all that the store does. Only waiting for replicas is for a store that was given to
-/// [`AnyStore::replicated`]. A call costs an allocation for its command, its future and its outcome each: 42 to
-/// 87 ns on a `MemoryStore`, by `cargo run --release -p lockage-bench --features others -- in-process --stores`.
+/// It supports everything that the store does. Only a store given to [`AnyStore::replicated`] can wait for replicas. A
+/// call costs an allocation for its command, its future and its outcome each: 42 to 87 ns on a `MemoryStore`, by `cargo
+/// run --release -p lockage-bench --features others -- in-process --stores`.
 ///
 /// ```
 /// use lockage::{AnyStore, Limiter};
@@ -234,7 +233,7 @@ impl Replicated for AnyStore {
     }
 }
 
-/// The outcome of this command.
+/// Returns the outcome of this command.
 fn own<C: Command>(outcome: AnyOutcome) -> C::Outcome {
     *outcome.downcast().expect("a store returns the outcome of the command that it was given")
 }

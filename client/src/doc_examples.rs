@@ -1,6 +1,6 @@
 //! What the examples of verbs have in common, so that each shows its own lines alone.
 
-/// Makes an example of these lines, of which the first stand hidden, with a `store`.
+/// Makes an example of these lines with a `store`; the first lines are hidden.
 macro_rules! example {
     ([$($hidden:expr),*] $($line:literal)*) => {
         concat!(

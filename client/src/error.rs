@@ -1,4 +1,4 @@
-//! What can go wrong, told apart by what it says about the state.
+//! Errors, told apart by what they say about the state.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,81 +13,78 @@ use crate::limiter::QueueFull;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The text is no limit. Nothing was sent.
+    /// The text is not a limit. Nothing was sent.
     #[error(transparent)]
     Limit(#[from] ParseError),
     /// The key cannot be used. Nothing was sent.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The cost cannot be asked for. Nothing was sent.
+    /// The cost is out of range. Nothing was sent.
     #[error(transparent)]
     Cost(#[from] CostError),
-    /// The request id cannot be remembered for so long. Nothing was sent.
+    /// A request id cannot be remembered for that long. Nothing was sent.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Too many callers of a limiter that coalesces wait already. Nothing was sent.
+    /// Too many callers of a coalescing limiter wait already. Nothing was sent.
     #[error(transparent)]
     QueueFull(#[from] QueueFull),
     /// No limit is stored for the id, and the limiter has no default. Nothing was changed.
     #[error("no limit is stored for this id: set one, or give the limiter a default")]
     NoLimit,
-    /// The limiter says itself which limit its ids are under, so it stores none. Nothing was sent.
+    /// The limiter has a limit of its own, so it stores none. Nothing was sent.
     #[error("the limiter has a limit of its own: make it with `Limiter::stored` to store limits")]
     GivenLimit,
-    /// The limit that is stored is for each client by itself, and this one has no name. Nothing was charged.
+    /// The stored limit is for each client, and this client has no name. Nothing was charged.
     #[error("the limit is for each client by itself: say which one this is")]
     NoClient,
-    /// The limit has a calendar window, the limiter has no clock, and neither has the target
-    /// (`wasm32-unknown-unknown`). Nothing was sent.
+    /// The limit has a calendar window, and neither the limiter nor the target (`wasm32-unknown-unknown`) has a clock.
+    /// Nothing was sent.
     #[error("a calendar window needs the time: give the limiter a clock by `Limiter::with_clock`")]
     NoClock,
-    /// An owner that reads wants to write, and others read as well. That is not waited for: if one of them did the
-    /// same, it could last for ever. Nothing was changed.
+    /// An owner that reads wants to write while others read. Waiting could last for ever if one of them did the same.
+    /// Nothing was changed.
     #[error("others read as well: give the read back before you wait to write")]
     Upgrade,
     /// The locks were closed: see [`Locks::close`](crate::Locks::close). Nothing was sent.
     #[error("these locks are closed, and acquire nothing any more")]
     Closed,
-    /// No grant came before its lease had ended, in one attempt or in several in a row. What was granted is given
-    /// back.
+    /// No grant arrived before its lease ended, in one attempt or in several in a row. Late grants are released.
     #[error(
         "no grant came in time: a call took {took:?}, and the lease of {lease:?} should be several times as long"
     )]
     TooSlow {
-        /// How long the last attempt took.
+        /// The duration of the last attempt.
         took: Duration,
         /// How long a grant lasts.
         lease: Duration,
     },
-    /// Too few replicas have acknowledged the grant. It is given back.
+    /// Too few replicas have acknowledged the grant. It is released.
     #[error(
         "{acknowledged} replicas have the grant, and {wanted} were asked for: it is given back"
     )]
     NotReplicated {
-        /// How many have.
+        /// The replicas that have acknowledged it.
         acknowledged: u32,
-        /// How many were asked for.
+        /// The replicas that were asked for.
         wanted: u32,
     },
-    /// The store has not answered with an outcome.
+    /// The store did not answer with an outcome.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Why a store has not answered with an outcome.
+/// Why a store did not answer with an outcome.
 ///
-/// Its text has that of its [cause](StoreError::cause); so [`source`](std::error::Error::source) is what stands behind
-/// the cause, and a report of both says nothing twice.
+/// Its text includes that of its [cause](StoreError::cause). [`source`](std::error::Error::source) is therefore the
+/// cause's own source, so a report of the chain repeats nothing.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The key holds something that the command cannot work on. Nothing was changed, and trying
-    /// again changes that as little.
+    /// The key holds something that the command cannot work on. Nothing was changed, and a retry fails likewise.
     Record(RecordError),
-    /// The command was certainly not carried out: nothing was changed, and it is safe to retry.
+    /// The command certainly did not run: nothing was changed, and it is safe to retry.
     NotDone(Cause),
-    /// The command was sent and no answer came, or none that can be read: it may have been
-    /// carried out.
+    /// The command was sent, and no readable answer came: it may have run.
     Unknown(Cause),
 }
 
@@ -117,20 +114,18 @@ impl From<RecordError> for StoreError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// What was asked for cannot be done, or not now: a cost of zero, say, or a full queue. Nothing was
-    /// changed.
+    /// The request is impossible, or not possible now, such as a cost of zero or a full queue. Nothing was changed.
     Refused,
-    /// A person has to change something, such as a prefix, a limit or a clock: until then it comes again.
-    /// Nothing was changed.
+    /// The error repeats until someone changes something, such as a prefix, a limit or a clock. Nothing was changed.
     Misconfigured,
-    /// It was certainly not done, and it is safe to retry.
+    /// It certainly did not run, and it is safe to retry.
     NotDone,
-    /// It may have been done.
+    /// It may have run.
     Unknown,
 }
 
 impl ErrorKind {
-    /// Returns its name, as labels have it: `refused`, `misconfigured`, `not_done` or `unknown`.
+    /// Returns its name, as in labels: `refused`, `misconfigured`, `not_done` or `unknown`.
     pub fn as_str(self) -> &'static str {
         match self {
             ErrorKind::Refused => "refused",
@@ -173,8 +168,7 @@ impl StoreError {
         }
     }
 
-    /// Returns the error of the client, or of what stands between, where there was one. Several callers of one call
-    /// share it.
+    /// Returns the error of the client, or of a layer between, if there was one. Several callers of one call share it.
     pub fn cause(&self) -> Option<&(dyn std::error::Error + 'static)> {
         let (StoreError::NotDone(cause) | StoreError::Unknown(cause)) = self else { return None };
         match cause.downcast_ref::<SharedCause>() {
@@ -183,7 +177,7 @@ impl StoreError {
         }
     }
 
-    /// The same error for each of several callers, who share its [cause](StoreError::cause).
+    /// Returns the error for each of several callers, which share its [cause](StoreError::cause).
     pub fn shared(self) -> impl Fn() -> StoreError {
         let error = Arc::new(self);
         move || {
@@ -196,7 +190,7 @@ impl StoreError {
         }
     }
 
-    /// Whether it says that the store was not reached, or has not answered.
+    /// Returns whether the store was not reached, or did not answer.
     pub(crate) fn is_absence(&self) -> bool {
         matches!(self, StoreError::NotDone(_) | StoreError::Unknown(_))
     }
@@ -224,8 +218,7 @@ impl std::error::Error for SharedCause {
     }
 }
 
-/// A script's reply that carries no outcome: it ran, but what it did cannot be told from a reply of
-/// another form.
+/// A script's reply without an outcome: the script ran, but the reply does not tell what it did.
 impl From<ReplyError> for StoreError {
     fn from(error: ReplyError) -> Self {
         match error {

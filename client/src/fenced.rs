@@ -1,4 +1,4 @@
-//! Values that refuse a holder that has lost its lock and does not know it yet.
+//! Values that refuse a holder that has lost its lock without noticing.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::store::Store;
 /// The prefix of values that were given none.
 const DEFAULT_PREFIX: &str = "fenced";
 
-/// Values of bytes, each by its id, that are written and read with the fencing token of a lock, and accept no token
-/// older than the newest that they have seen (L7). See [`lockage_core::fenced`].
+/// Values of bytes, by id, that are read and written with the fencing token of a lock. They accept no token older than
+/// the newest that they have seen (L7). See [`lockage_core::fenced`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -37,9 +37,9 @@ pub struct Fenced<S> {
 }
 
 impl<S: Store> Fenced<S> {
-    /// Returns values with the prefix `fenced`, each kept for `keep` (whole microseconds, at most 2^50 us) after it was
-    /// last written, or read with a newer token. That should be longer than any pause of a holder, since the newest
-    /// token is forgotten with the value.
+    /// Creates values with the prefix `fenced`, each kept for `keep` (whole microseconds, at most 2^50 us) after its
+    /// last write, or its last read with a newer token. `keep` should be longer than any pause of a holder, since the
+    /// newest token is forgotten with the value.
     ///
     /// # Errors
     /// [`ConfigError`] for a time out of range.
@@ -60,9 +60,9 @@ impl<S: Store> Fenced<S> {
     /// Writes the value of `id`: text or any other bytes, at most [`MAX_VALUE`](lockage_core::fenced::MAX_VALUE).
     ///
     /// # Errors
-    /// [`Error`]. A refusal of an old token is none. A write without an answer
-    /// ([`StoreError::Unknown`](crate::StoreError::Unknown)) is not repeated: a late duplicate
-    /// could undo a later one of the same holder.
+    /// [`Error`]. A refusal of an old token is not an error. A write without an answer
+    /// ([`StoreError::Unknown`](crate::StoreError::Unknown)) is not repeated: a late duplicate could undo a later write
+    /// of the same holder.
     pub async fn write(
         &self,
         id: &str,
@@ -73,7 +73,7 @@ impl<S: Store> Fenced<S> {
         Ok(self.store.execute(&self.key(id)?, &command).await?)
     }
 
-    /// Removes the value of `id`. From then on nothing with an older token is accepted.
+    /// Removes the value of `id`. From then on it refuses older tokens.
     ///
     /// # Errors
     /// As [`Fenced::write`].
@@ -82,10 +82,10 @@ impl<S: Store> Fenced<S> {
         Ok(self.store.execute(&self.key(id)?, &command).await?)
     }
 
-    /// Reads the value of `id`. From then on nothing with an older token is accepted.
+    /// Reads the value of `id`. From then on it refuses older tokens.
     ///
     /// # Errors
-    /// [`Error`]. A refusal of an old token is none.
+    /// [`Error`]. A refusal of an old token is not an error.
     pub async fn read(&self, id: &str, token: u64) -> Result<Access<Option<Kept>>, Error> {
         let command = FencedRead::new(token, self.keep)?;
         Ok(self.store.execute(&self.key(id)?, &command).await?)

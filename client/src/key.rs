@@ -4,13 +4,12 @@ use std::fmt;
 
 /// The key of one limiter or lock: `prefix:{id}`.
 ///
-/// The braces make the id the hash tag, so that in a cluster everything that belongs to one id
-/// lies on one node.
+/// The braces make the id the hash tag, so that all keys of one id are on one node of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key(String);
 
 impl Key {
-    /// The key of `id` under `prefix`.
+    /// Returns the key of `id` under `prefix`.
     ///
     /// # Errors
     /// [`KeyError`] for an empty prefix or id, a brace in the prefix, or an id that begins with
@@ -20,7 +19,7 @@ impl Key {
         Key::under(prefix, id)
     }
 
-    /// The same where the prefix has been checked.
+    /// Returns the key under a prefix that has been checked.
     pub(crate) fn under(prefix: &str, id: &str) -> Result<Key, KeyError> {
         if id.is_empty() {
             return Err(KeyError::EmptyId);
@@ -37,12 +36,12 @@ impl Key {
         Ok(Key(key))
     }
 
-    /// The key of what one client by itself uses of this id, on the same node.
+    /// Returns the key of one client's own use of this id, on the same node.
     pub(crate) fn of_client(&self, client: &str) -> Key {
         Key(format!("{self}:{client}"))
     }
 
-    /// The key as it is stored.
+    /// Returns the key as it is stored.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -76,7 +75,7 @@ pub(crate) fn check_client(client: &str) -> Result<(), KeyError> {
     Ok(())
 }
 
-/// A prefix or an id that makes no key. Nothing was sent.
+/// A prefix, an id or a client name that makes no key. Nothing was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {

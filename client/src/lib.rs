@@ -12,21 +12,20 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```
 //!
-//! The store decides where the state lives: `lockage-memory` in this process, `lockage-redis-rs` and
-//! `lockage-fred` on Redis or Valkey through the `redis` or the `fred` crate. This crate needs
-//! no particular runtime, and spawns nothing but the task that renews [`Locks`].
+//! The store decides where the state lives: `lockage-memory` in this process, `lockage-redis-rs` and `lockage-fred` on
+//! Redis or Valkey through the `redis` or the `fred` crate. This crate needs no particular runtime, and spawns only the
+//! task that renews [`Locks`].
 //!
 //! # Time
 //!
-//! A [`RetryStore`] store gives each call a timeout, by a [`runtime`] of your choice, and tries again what
-//! was not done. On such a store a limiter can wait for a permit ([`Limiter::acquire_within`]), make
-//! retries harmless ([`Limiter::with_idempotency`]) and go on without its store
-//! ([`Limiter::with_fallback`]), and answer by itself what is known to be denied
-//! ([`Limiter::with_deny_cache`]). Callers that block take a `BlockingLimiter` and `BlockingLocks`. Where many ask for one id
-//! at once, [`Limiter::with_coalescing`] puts their requests into one call, and [`Limiter::with_prefetch`] takes permits
-//! ahead.
+//! A [`RetryStore`] gives each call a timeout, by a [`runtime`] of your choice, and retries calls that did not run. On
+//! such a store a limiter can wait for a permit ([`Limiter::acquire_within`]), make retries harmless
+//! ([`Limiter::with_idempotency`]), go on without its store ([`Limiter::with_fallback`]), and answer known denials
+//! locally ([`Limiter::with_deny_cache`]). Blocking callers use a `BlockingLimiter` and `BlockingLocks`.
+//! [`Limiter::with_coalescing`] puts concurrent requests for one id into one call, and [`Limiter::with_prefetch`] takes
+//! permits ahead.
 //!
-//! Limits can stand in the store, one for each id, for all clients to follow: [`Limiter::stored`].
+//! Limits can be stored, one for each id, for all clients to follow: [`Limiter::stored`].
 //!
 //! A limit can be tried on live traffic before it is enforced: [`Limiter::in_shadow`].
 //!
@@ -64,10 +63,9 @@
 //!
 //! # Outcomes and errors
 //!
-//! A denied request is a [`Decision`], not an error; by [`Decision::ok`] it becomes one, so that `?` turns a caller
-//! away. An [`Error`] tells apart what was refused
-//! before anything was sent, what was certainly not done, and what may have been done:
-//! see [`StoreError`].
+//! A denied request is a [`Decision`], not an error; [`Decision::ok`] makes it one, so that `?` turns a caller away. An
+//! [`Error`] tells whether a call was refused before anything was sent, certainly did not run, or may have run: see
+//! [`StoreError`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

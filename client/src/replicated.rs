@@ -1,4 +1,4 @@
-//! Commands that are waited for until replicas have them too.
+//! Commands that wait until replicas have them too.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,29 +13,29 @@ use crate::store::Store;
 
 /// A store that can tell how many replicas have a command.
 ///
-/// Fewer writes are lost by a failover where callers take only what replicas have acknowledged, but it is no
-/// promise that none is:
+/// A failover loses fewer writes if callers accept only those that replicas have acknowledged, but it can still lose
+/// some:
 ///
-/// - What was acknowledged survives only where a replica that has acknowledged it is promoted. Redis does not
-///   promise to do so: sentinels and clusters choose the one that is farthest on of those that they reach.
-/// - Replicas acknowledge what they have in memory. What is on their disks is another matter.
-/// - A command that too few have acknowledged is not taken back. It is done, and may survive or not.
+/// - An acknowledged write survives only if a replica that acknowledged it is promoted. Redis does not promise that:
+///   sentinels and clusters choose the replica that is farthest ahead of those that they reach.
+/// - Replicas acknowledge what they have in memory, not on disk.
+/// - A command that too few have acknowledged is not undone. It ran, and may survive or not.
 ///
 /// So it makes no lock safe by itself: fencing tokens do.
 pub trait Replicated: Store {
-    /// Executes `command` on `key` and waits until `replicas` replicas have acknowledged it, for no longer than
-    /// `patience` from the beginning of the call on, and at least a millisecond. Tells how many have, of
-    /// those that are known of: fewer than `replicas`, as many, or more.
+    /// Executes `command` on `key` and waits until `replicas` replicas have acknowledged it, for at most `patience`
+    /// from the beginning of the call, and at least a millisecond. Returns how many of the known replicas have: fewer
+    /// than `replicas`, as many, or more.
     ///
-    /// Where a command changes nothing, since it was refused or had been done before, it is the state that it
-    /// found that they have.
+    /// If a command changes nothing, since it was refused or ran before, the replicas acknowledge the state that it
+    /// found.
     ///
-    /// It costs the server a second write of the record, and takes a connection for itself for as long as it
-    /// lasts, since waiting holds up all that comes after it on a connection.
+    /// It costs the server a second write of the record, and a connection of its own while it lasts, since waiting
+    /// holds up everything after it on a connection.
     ///
     /// # Errors
-    /// See [`StoreError`]. It is [`StoreError::Unknown`] also where the command was done and the
-    /// replicas could not be asked, so that nothing is acknowledged by mistake.
+    /// See [`StoreError`]. It is also [`StoreError::Unknown`] if the command ran and the replicas could not be asked,
+    /// so that nothing is acknowledged by mistake.
     fn execute_acknowledged<C>(
         &self,
         key: &Key,
@@ -77,8 +77,8 @@ impl<S: Replicated> Replicated for Arc<S> {
     }
 }
 
-/// Within the timeout of a call: of each attempt, the replicas have three quarters at most. A command that is
-/// done and that too few have acknowledged is not tried again.
+/// Within the timeout of a call: the replicas get at most three quarters of each attempt. A command that ran and that
+/// too few have acknowledged is not retried.
 impl<S: Replicated, R: Runtime> Replicated for RetryStore<S, R> {
     async fn execute_acknowledged<C>(
         &self,

@@ -1,4 +1,4 @@
-//! A store whose calls have a timeout, and are tried again where that is safe.
+//! A store whose calls have a timeout, and are retried where that is safe.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,20 +14,18 @@ use crate::store::Store;
 
 /// A store with a timeout for each call.
 ///
-/// Within that time a call that was certainly not done is tried again, with growing pauses: a
-/// server that restarts or a failover goes unnoticed where it is over in time. A call that may have
-/// been done is tried again only where the store can tell that it is the same one: reading calls,
-/// the operations of locks, and acquires with a request id (see
-/// [`Limiter::with_idempotency`](crate::Limiter::with_idempotency)). Everything else is sent at
-/// most once, and reported as [`StoreError::Unknown`].
+/// Within that time it retries calls that did not run, with growing pauses, so that a short restart or failover goes
+/// unnoticed. It retries an ambiguous call only if the store can recognise it: reads, the operations of locks, and
+/// acquires with a request id (see [`Limiter::with_idempotency`](crate::Limiter::with_idempotency)). Every other call
+/// is sent at most once, and reported as [`StoreError::Unknown`].
 ///
 /// # How the timeout is divided
 ///
-/// - Each attempt of a call that may be repeated takes at most a quarter of the timeout, so that another one fits after
-///   a lost answer. So let the timeout be at least four times as long as a slow answer.
-/// - An attempt of any other call takes all that is left.
-/// - Pauses between attempts grow to 200 ms ([`Retry`]). A failure is final where no time is left after the pause.
-/// - A caller that has less time than the timeout, such as one that waits for a permit, divides that.
+/// - An attempt of a repeatable call takes at most a quarter of the timeout, so that another one fits after a lost
+///   answer. So the timeout should be at least four times as long as a slow answer.
+/// - An attempt of any other call takes all the time that is left.
+/// - Pauses between attempts grow to 200 ms ([`Retry`]). A failure is final if no time is left after the pause.
+/// - A caller with less time than the timeout, such as one that waits for a permit, divides that.
 ///
 /// The cause of a [`StoreError::Unknown`] is a [`NoAnswer`](crate::store::NoAnswer), with the timeout, the number of
 /// attempts and the server's address.
@@ -57,9 +55,9 @@ pub struct RetryStore<S, R> {
 }
 
 impl<S, R> RetryStore<S, R> {
-    /// Calls of `store` take at most `timeout`, as this runtime measures it.
+    /// Creates a store whose calls take at most `timeout`, measured by `runtime`.
     ///
-    /// Where the client below has a timeout of its own, the shorter one counts for each attempt.
+    /// If the client below has a timeout too, the shorter one counts for each attempt.
     pub fn new(store: S, runtime: R, timeout: Duration) -> Self {
         RetryStore { store, runtime, timeout }
     }
@@ -76,7 +74,7 @@ impl<S, R> RetryStore<S, R> {
         self.timeout
     }
 
-    /// Returns how long the first attempt of a call that may be repeated takes at most.
+    /// Returns the longest first attempt of a repeatable call.
     pub(crate) fn first_attempt(&self) -> Duration {
         Retry::new(Duration::ZERO, self.timeout, true).patience(Duration::ZERO)
     }
@@ -84,14 +82,14 @@ impl<S, R> RetryStore<S, R> {
 
 /// A store whose calls have a timeout: a [`RetryStore`].
 ///
-/// Waiting, and what a limiter does when its store is away, need one.
+/// Waiting and fallbacks need one.
 #[diagnostic::on_unimplemented(
     message = "the calls of `{Self}` have no timeout",
     label = "this needs a store with a timeout",
     note = "wrap the store in `RetryStore`: `RetryStore::new(store, Tokio, Duration::from_millis(250))`"
 )]
 pub trait HasTimeout: Store + sealed::Sealed {
-    /// Whose clock measures it.
+    /// The runtime whose clock measures the timeout.
     type Runtime: Runtime;
 
     #[doc(hidden)]
@@ -112,8 +110,7 @@ impl<S: Store, R: Runtime> HasTimeout for RetryStore<S, R> {
 }
 
 impl<S: Store, R: Runtime> RetryStore<S, R> {
-    /// Makes attempts until one is answered, or until it is too late or not safe to make another one. Each is
-    /// told how long it may take.
+    /// Makes attempts until one is answered, or another would be too late or unsafe. Each is told how long it may take.
     pub(crate) async fn attempts<T, F>(
         &self,
         waited: Duration,
@@ -161,7 +158,7 @@ impl<S: Store, R: Runtime> RetryStore<S, R> {
         }
     }
 
-    /// Returns why nothing is known of a call: no cause of the store's, where it was silent.
+    /// Returns the error of an unanswered call; without a cause if the store was silent.
     pub(crate) fn no_answer(
         &self,
         waited: Duration,
@@ -173,7 +170,7 @@ impl<S: Store, R: Runtime> RetryStore<S, R> {
     }
 }
 
-/// What is known of a failed attempt, and its cause, if the store told one in time.
+/// The kind of a failed attempt, and its cause, if the store gave one in time.
 type Failed = (Failure, Option<Cause>);
 
 impl<S: Store, R: Runtime> Store for RetryStore<S, R> {
@@ -205,7 +202,7 @@ impl<S: Store, R: Runtime> Store for RetryStore<S, R> {
         self.store.server()
     }
 
-    /// What is not done of them is tried again, together; the others have their outcomes.
+    /// Retries the calls that did not run, together; the others have their outcomes.
     async fn execute_batch<C>(
         &self,
         calls: &[(&Key, &C)],
@@ -222,14 +219,14 @@ impl<S: Store, R: Runtime> Store for RetryStore<S, R> {
     }
 }
 
-/// Several calls, of which those are sent again that were not done.
+/// Several calls, whose retries send only those that did not run.
 struct Each<'a, S, C: Command> {
     store: &'a S,
     calls: &'a [(&'a Key, &'a C)],
     outcomes: Mutex<Known<C::Outcome>>,
 }
 
-/// Of each call, unless it was not done so far.
+/// The outcome of each call, or `None` if it did not run so far.
 type Known<T> = Vec<Option<Result<T, StoreError>>>;
 
 impl<'a, S: Store, C: Command<Outcome: Send> + Sync> Each<'a, S, C> {
@@ -238,7 +235,7 @@ impl<'a, S: Store, C: Command<Outcome: Send> + Sync> Each<'a, S, C> {
         Each { store, calls, outcomes }
     }
 
-    /// All of them, or those that were not done; whether any is left.
+    /// Attempts all calls that did not run yet, and returns whether any is left.
     async fn attempt(&self, patience: Duration) -> Result<(), StoreError> {
         let left: Vec<usize> = {
             let outcomes = self.known();
@@ -261,7 +258,7 @@ impl<'a, S: Store, C: Command<Outcome: Send> + Sync> Each<'a, S, C> {
         self.outcomes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The outcome of each: of what is left, this error.
+    /// Returns the outcome of each call; of those left, this error.
     fn outcomes(self, left: Option<StoreError>) -> Vec<Result<C::Outcome, StoreError>> {
         let outcomes = self.outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
         let left = left.unwrap_or_else(|| StoreError::NotDone("it was not sent".into())).shared();
@@ -269,18 +266,18 @@ impl<'a, S: Store, C: Command<Outcome: Send> + Sync> Each<'a, S, C> {
     }
 }
 
-/// A call got no answer, as far as a [`RetryStore`] knows: in time, or because its connection was lost.
+/// A call of a [`RetryStore`] got no answer, in time or because its connection was lost.
 #[derive(Debug)]
 pub struct NoAnswer {
     /// The timeout of the [`RetryStore`].
     pub timeout: Duration,
-    /// How long the call could take: the timeout, or less where its caller had less time.
+    /// How long the call could take: the timeout, or less if its caller had less time.
     pub waited: Duration,
-    /// How often it was sent. Zero where there was no time to.
+    /// How often it was sent; zero if there was no time for it.
     pub attempts: u32,
     /// The server's address: see [`Store::server`].
     pub server: Option<String>,
-    /// What the store below said of it. Nothing, where it was silent.
+    /// The error of the store below; `None` if it was silent.
     pub cause: Option<Cause>,
 }
 

@@ -1,4 +1,4 @@
-//! The seam between what is decided and where the state lives.
+//! The seam between machines that decide and stores that keep state.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +14,7 @@ pub use crate::key::KeyError;
 pub use crate::replicated::Replicated;
 pub use crate::retry_store::{HasTimeout, NoAnswer};
 
-/// Where records live: executes one command of one machine on one key, atomically, at the store's
-/// own time.
+/// A store of records: executes one command of one machine on one key, atomically, at the store's own time.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a store",
     label = "this is not a `Store`",
@@ -24,8 +23,8 @@ pub use crate::retry_store::{HasTimeout, NoAnswer};
 pub trait Store: Send + Sync {
     /// Executes `command` on `key`.
     ///
-    /// A call is carried out at most once: a failure that leaves open whether it was is reported
-    /// as such and not tried again. Dropped before its end, it may still be carried out.
+    /// A call runs at most once. A failure that leaves open whether it ran is reported as such, and not retried. A call
+    /// dropped before its end may still run.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -37,8 +36,8 @@ pub trait Store: Send + Sync {
     where
         C: Command<Outcome: Send> + Sync;
 
-    /// The same for a caller that waits no longer than `patience` and drops the call then. A store
-    /// that keeps calls in a queue forgets this one with it; the others need not care.
+    /// Executes `command` for a caller that waits no longer than `patience`, and drops the call then. A store that
+    /// queues calls then forgets this one. Other stores can ignore `patience`.
     ///
     /// # Errors
     /// As [`Store::execute`].
@@ -55,18 +54,18 @@ pub trait Store: Send + Sync {
         self.execute(key, command)
     }
 
-    /// Whether [`Store::execute_batch`] puts several commands into one call.
+    /// Returns whether [`Store::execute_batch`] puts several commands into one call.
     fn supports_batch(&self) -> bool {
         false
     }
 
-    /// Returns the server's address for errors, as far as it is known: without a user or a password.
+    /// Returns the server's address for errors, if known, without a user or a password.
     fn server(&self) -> Option<String> {
         None
     }
 
-    /// Executes each of these commands on its key, each as if by itself, for callers that wait no longer than
-    /// `patience`: in one call where the store can, and otherwise one after the other. An outcome for each.
+    /// Executes each command on its key as if alone, and returns an outcome for each. Callers wait no longer than
+    /// `patience`. One call carries them where the store can; otherwise they run one after the other.
     fn execute_batch<C>(
         &self,
         calls: &[(&Key, &C)],
@@ -87,8 +86,8 @@ pub trait Store: Send + Sync {
 
 /// A store whose calls block the thread until they are answered.
 pub trait BlockingStore: Send + Sync {
-    /// Executes `command` on `key` as [`Store::execute`] does, and gives up after `patience` where
-    /// the store is one that can keep a caller waiting.
+    /// Executes `command` on `key` as [`Store::execute`] does, and gives up after `patience` if the store can keep a
+    /// caller waiting.
     ///
     /// # Errors
     /// See [`StoreError`].

@@ -1,4 +1,4 @@
-//! Limiters for callers that block. Their verbs are declared with those of [`Limiter`].
+//! Limiters for blocking callers. Their verbs are declared with those of [`Limiter`].
 
 use std::time::Duration;
 
@@ -16,8 +16,7 @@ use crate::retry_store::RetryStore;
 use crate::runtime::Runtime;
 use crate::store::{BlockingStore, Store};
 
-/// A [`Limiter`] for callers that block the thread: the same verbs and the same decisions, with no
-/// executor inside.
+/// A [`Limiter`] for blocking callers: the same verbs and decisions, without an executor.
 ///
 /// ```
 /// use std::time::Duration;
@@ -36,7 +35,7 @@ use crate::store::{BlockingStore, Store};
 #[derive(Clone, Debug)]
 pub struct BlockingLimiter<S>(Limiter<RetryStore<Blocking<S>, Thread>>);
 
-/// Declares options of a [`BlockingLimiter`] that are those of the [`Limiter`] inside.
+/// Declares the options that a [`BlockingLimiter`] shares with its inner [`Limiter`].
 macro_rules! options {
     ($($option:ident($($argument:ident: $type:ty),*) $(-> $error:ident)?;)*) => {
         $(options!(@one $option($($argument: $type),*) $(-> $error)?);)*
@@ -58,7 +57,7 @@ macro_rules! options {
     };
 }
 
-/// Declares what a [`BlockingLimiter`] tells of the [`Limiter`] inside.
+/// Declares the getters that a [`BlockingLimiter`] shares with its inner [`Limiter`].
 macro_rules! facts {
     ($($fact:ident() -> $type:ty;)*) => {
         $(
@@ -130,7 +129,7 @@ mod tests {
 
     use crate::limiter::VERBS;
 
-    /// What blocking callers have no use for: they share no calls.
+    /// Methods without use for blocking callers, which share no calls.
     const ONLY_ASYNCHRONOUS: [&str; 2] = ["with_coalescing", "coalescing"];
 
     /// Each public method of `Limiter` is one of `BlockingLimiter`, and the other way round.
@@ -156,7 +155,7 @@ mod tests {
         entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect()
     }
 
-    /// The public methods in the blocks of this type, also those that `options!` and `facts!` declare.
+    /// Returns the public methods in the blocks of this type, including those that `options!` and `facts!` declare.
     fn methods(code: &str, of: &str) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
         let (mut is_inside, mut is_list) = (false, false);

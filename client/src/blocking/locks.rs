@@ -40,7 +40,7 @@ use crate::store::BlockingStore;
 /// ```
 pub struct BlockingLocks<S>(Locks<Blocking<S>, Thread>);
 
-/// Something that callers hold, or wait for, under one name: [`Handle`] for callers that block.
+/// A named thing that callers hold or wait for: [`Handle`] for blocking callers.
 pub struct BlockingHandle<S, K>(Handle<Blocking<S>, Thread, K>);
 
 /// One lock: see [`BlockingLocks::lock`].
@@ -55,26 +55,26 @@ pub type BlockingRwLock<S> = BlockingHandle<S, Side>;
 /// A latch: see [`BlockingLocks::latch`].
 pub type BlockingLatch<S> = BlockingHandle<S, Latch>;
 
-/// Several locks that are acquired together: [`ManyLocks`] for callers that block.
+/// Several locks that are acquired together: [`ManyLocks`] for blocking callers.
 pub struct BlockingMany<S>(ManyLocks<Blocking<S>, Thread>);
 
-/// Locks of ids on a fixed number of stripes: [`StripedLocks`] for callers that block.
+/// Locks of ids on a fixed number of stripes: [`StripedLocks`] for blocking callers.
 pub struct BlockingStripedLocks<S>(StripedLocks<Blocking<S>, Thread>);
 
-/// What is held, until it is released, dropped or lost: [`LockGuard`] for callers that block.
+/// A held lock, permits, or side of a read-write lock: [`LockGuard`] for blocking callers.
 ///
-/// Dropping it releases it: that blocks until the store has answered, for at most its timeout. Where there is no answer
-/// by then, the release is repeated in the background.
+/// Dropping it releases it: that blocks until the store answers, for at most its timeout. Without an answer by then,
+/// the release is repeated in the background.
 #[must_use = "dropped, it gives the lock back"]
 pub struct BlockingGuard<S: BlockingStore + 'static>(Option<LockGuard<Blocking<S>, Thread>>);
 
-/// Several locks that are held together: [`ManyGuard`] for callers that block. Dropping it releases all, as each
-/// guard does.
+/// Several locks that are held together: [`ManyGuard`] for blocking callers. Dropping it releases all, as each guard
+/// does.
 #[must_use = "dropped, it gives the locks back"]
 pub struct BlockingManyGuard<S: BlockingStore + 'static>(Option<ManyGuard<Blocking<S>, Thread>>);
 
-/// Declares what is done as by the asynchronous type, with a guard or a handle of this module around what that returns:
-/// verbs, which block, and what needs no call to the store.
+/// Declares methods that call the asynchronous type and wrap the guard or handle that it returns: blocking verbs, and
+/// those without a call to the store.
 macro_rules! as_there {
     ($of:ident: $($method:ident($($argument:ident: $type:ty),*) -> $result:ty = $around:expr;)*) => {
         $(
@@ -101,8 +101,8 @@ macro_rules! as_there {
 }
 
 impl<S: BlockingStore + 'static> BlockingLocks<S> {
-    /// Returns locks with the prefix `lock`, whose grants last for `lease` unless they are renewed, and whose calls take
-    /// at most `timeout`: see [`Locks::new`] and [`RetryStore`].
+    /// Creates locks with the prefix `lock`, whose grants last for `lease` unless they are renewed, and whose calls
+    /// take at most `timeout`: see [`Locks::new`] and [`RetryStore`].
     ///
     /// # Errors
     /// [`ConfigError`], as of [`Locks::new`].
@@ -159,7 +159,7 @@ impl<S: BlockingStore + 'static> BlockingLocks<S> {
         &self.0
     }
 
-    /// Gives back all that is held, and ends the thread that renews it: see [`Locks::close`].
+    /// Releases everything held, and ends the thread that renews it: see [`Locks::close`].
     pub fn close(self) {
         block_on(self.0.close());
     }
@@ -189,13 +189,13 @@ impl<S: BlockingStore + 'static, K: Copy + Into<Kind>> BlockingHandle<S, K> {
         acquire_within(timeout: Duration) -> TryLock<BlockingGuard<S>> = |outcome| outcome.map(BlockingGuard::new);
     }
 
-    /// Runs `work` under the lock, if it is free now, and not at all where it is not: the job of one instance among many.
+    /// Runs `work` under the lock if it is free now, and otherwise not at all: a job for one of many instances.
     ///
-    /// Nothing stops a thread, so `work` gets the guard, to see by [`is_lost`](BlockingGuard::is_lost) whether to go on.
-    /// Where the lock is lost at the end of the work, the outcome is `Lost`, and what it returned is dropped.
+    /// Nothing stops a thread, so `work` gets the guard, to check by [`is_lost`](BlockingGuard::is_lost) whether to go
+    /// on. If the lock is lost at the end of the work, the outcome is `Lost`, and its return value is dropped.
     ///
     /// # Errors
-    /// [`Error`]. Work that is done elsewhere, or whose lock was lost, is none.
+    /// [`Error`]. Work that runs elsewhere, or whose lock was lost, is not an error.
     pub fn try_run<T>(
         &self,
         work: impl FnOnce(&BlockingGuard<S>) -> T,

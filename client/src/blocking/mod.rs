@@ -1,6 +1,6 @@
-//! The same API for callers that block: each verb runs the asynchronous one on the calling thread.
+//! The same API for blocking callers: each verb runs the asynchronous one on the calling thread.
 //!
-//! A blocking store's futures are ready when they are asked, and a thread that waits is parked: for a time, or until
+//! A blocking store's futures are ready when they are polled. A thread that waits is parked for a time, or until
 //! another thread wakes it. So blocking and asynchronous callers share one logic.
 
 mod limiter;
@@ -28,7 +28,7 @@ use crate::store::{BlockingStore, Store};
 
 pub(crate) use pollster::block_on;
 
-/// A blocking store as one whose futures are ready when asked: they block the caller.
+/// An adapter that makes a blocking store's futures ready when polled: they block the caller.
 #[derive(Clone, Debug)]
 #[cfg_attr(not(feature = "test-util"), expect(unreachable_pub))]
 pub struct Blocking<S> {
@@ -65,7 +65,7 @@ impl<S: BlockingStore> Store for Blocking<S> {
     }
 }
 
-/// Nothing that blocks listens.
+/// Blocking callers have no notifications.
 #[cfg(feature = "test-util")]
 impl<S: BlockingStore> Notifications for Blocking<S> {
     async fn listen(&self, _key: &Key, _wake: Wake) -> Result<Listener, StoreError> {

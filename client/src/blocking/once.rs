@@ -11,7 +11,7 @@ use crate::key::KeyError;
 use crate::locks::{Cached, Encoding, OnceResult, RunOnce, WorkError};
 use crate::store::BlockingStore;
 
-/// Runs work once for each id, whichever process is asked: [`RunOnce`] for callers that block.
+/// Runs work once for each id, over all processes: [`RunOnce`] for blocking callers.
 ///
 /// ```
 /// use std::time::Duration;
@@ -28,10 +28,10 @@ use crate::store::BlockingStore;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Nothing stops a thread: work whose lock is lost goes on to its end, and its result is refused then.
+/// Nothing stops a thread: work that loses its lock runs to its end, and its result is refused then.
 pub struct BlockingRunOnce<S, V = String>(RunOnce<Blocking<S>, Thread, V>);
 
-/// Values that are kept for all processes, and built by one of them at a time: [`Cached`] for callers that block.
+/// Values that all processes share, and one of them builds at a time: [`Cached`] for blocking callers.
 ///
 /// ```
 /// use std::time::Duration;
@@ -49,7 +49,7 @@ pub struct BlockingRunOnce<S, V = String>(RunOnce<Blocking<S>, Thread, V>);
 pub struct BlockingCached<S, V = String>(Cached<Blocking<S>, Thread, V>);
 
 impl<S: BlockingStore + Clone + 'static> BlockingRunOnce<S> {
-    /// Returns one that runs work under these locks: see [`RunOnce::new`].
+    /// Creates a runner of work under these locks: see [`RunOnce::new`].
     ///
     /// # Errors
     /// [`ConfigError`], as there.
@@ -59,7 +59,7 @@ impl<S: BlockingStore + Clone + 'static> BlockingRunOnce<S> {
 }
 
 impl<S: BlockingStore + Clone + 'static, V: Encoding> BlockingRunOnce<S, V> {
-    /// Does what [`RunOnce::run`] does, and blocks the thread meanwhile.
+    /// Does what [`RunOnce::run`] does, and blocks the thread.
     ///
     /// # Errors
     /// [`WorkError`], as there.
@@ -73,8 +73,8 @@ impl<S: BlockingStore + Clone + 'static, V: Encoding> BlockingRunOnce<S, V> {
 }
 
 impl<S: BlockingStore + Clone + 'static> BlockingCached<S> {
-    /// Returns values that are fresh for `fresh`, and are given out for `stale` after that while they are built anew:
-    /// see [`Cached::new`].
+    /// Creates values that are fresh for `fresh`, and then served for `stale` while they are rebuilt: see
+    /// [`Cached::new`].
     ///
     /// # Errors
     /// [`ConfigError`], as there.
@@ -88,7 +88,7 @@ impl<S: BlockingStore + Clone + 'static> BlockingCached<S> {
 }
 
 impl<S: BlockingStore + Clone + 'static, V: Encoding> BlockingCached<S, V> {
-    /// Does what [`Cached::get`] does, and blocks the thread meanwhile.
+    /// Does what [`Cached::get`] does, and blocks the thread.
     ///
     /// # Errors
     /// [`WorkError`], as there.
@@ -100,7 +100,7 @@ impl<S: BlockingStore + Clone + 'static, V: Encoding> BlockingCached<S, V> {
         block_on(self.0.get(id, async || build()))
     }
 
-    /// Does what [`Cached::invalidate`] does, and blocks the thread meanwhile.
+    /// Does what [`Cached::invalidate`] does, and blocks the thread.
     ///
     /// # Errors
     /// [`Error`], as there.

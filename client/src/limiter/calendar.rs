@@ -35,7 +35,7 @@ fn start(unit: CalendarUnit, date: Date) -> (Date, Span) {
     }
 }
 
-/// Returns the first moment of the date that is so much later, in microseconds since the epoch, at least 0.
+/// Returns the first moment of the date `later`, in microseconds since the epoch, at least 0.
 fn begins(zone: &TimeZone, start: Date, later: Span) -> u64 {
     let day = start.saturating_add(later).to_zoned(zone.clone());
     let day = day.and_then(|day| day.start_of_day()).expect("years up to 9999 are known");

@@ -13,8 +13,7 @@ use super::pipeline::Target;
 use crate::error::Error;
 use crate::store::Store;
 
-/// One call, which each stage may answer, alter or hand on. The defaults are those of a call that
-/// decides nothing and waits for nothing.
+/// One call, which each stage may answer, alter or hand on. By default, a call decides nothing and waits for nothing.
 pub(super) trait Call: Send + Sync {
     /// What it comes to.
     type Outcome: Outcome;
@@ -44,7 +43,7 @@ pub(super) trait Call: Send + Sync {
         Duration::ZERO
     }
 
-    /// Returns the latest turn that the call takes, if it does not take any.
+    /// Returns the latest turn that the call takes, if its turn is bounded.
     fn latest_turn(&self) -> Option<Duration> {
         None
     }
@@ -58,7 +57,7 @@ pub(super) trait Call: Send + Sync {
     }
 }
 
-/// What a call comes to, as far as that is decisions.
+/// The outcome of a call, as decisions.
 pub(super) trait Outcome: Send + Sized {
     /// Returns its decisions, one for each cost.
     fn decisions(&mut self) -> &mut [Decision] {
@@ -151,7 +150,7 @@ impl Rules {
 /// What a call changes of a key, besides what it admits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
-    /// What is charged: less of it may be denied from then on.
+    /// What is charged: less of it may be denied afterwards.
     Use,
     /// All of it: what was granted before does not hold any more.
     Key,

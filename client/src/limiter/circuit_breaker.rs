@@ -32,13 +32,13 @@ impl Breaker {
         self.0.breaker().is_open()
     }
 
-    /// Returns where a call that begins now goes.
+    /// Returns the route of a call that begins now.
     pub(super) fn route(&self) -> Route {
         let now = (self.0.now)();
         self.0.breaker().route(now)
     }
 
-    /// Returns what tells this breaker of a call that takes this route.
+    /// Returns the report of a call that takes this route.
     pub(super) fn report(&self, route: Route) -> CallReport<'_> {
         CallReport { breaker: &self.0, route }
     }

@@ -35,8 +35,8 @@ impl Denials {
         })
     }
 
-    /// Answers with the denial of `cost` under this limit that holds now, if there is one, for a caller
-    /// who would wait for `patience`: see [`Shard::known`].
+    /// Returns the denial of `cost` under this limit that holds now, if there is one, for a caller that would wait for
+    /// `patience`: see [`Shard::known`].
     pub(super) fn known<T>(
         &self,
         key: &Key,
@@ -129,9 +129,9 @@ impl Shard {
         Shard { denials: recent(max_keys), generation: 0, hits: 0, misses: 0, evictions: 0 }
     }
 
-    /// What is known to deny `cost` now. To a caller who would wait for less than the denial lasts
-    /// it is as good as the store's; one who may wait longer is told no other cost's, because the
-    /// store might say at once that the caller's own takes too long.
+    /// Returns what is known to deny `cost` now. For a caller that would wait for less than the denial lasts, it is as
+    /// good as the store's. A caller that may wait longer is told no other cost's, because the store might say at once
+    /// that its own cost takes too long.
     fn known(
         &mut self,
         key: &Key,
@@ -151,8 +151,8 @@ impl Shard {
         known
     }
 
-    /// Drops what this decision shows to be over. It may be an older one than what it contradicts;
-    /// then the store is asked once more than it need be.
+    /// Drops the denial that this decision contradicts. If the decision is the older one, the store is asked once more
+    /// than needed.
     fn correct(&mut self, key: &Key, cost: u64, decision: &Decision) {
         let admitted = if decision.is_allowed() { cost } else { 0 };
         let fits = decision.remaining.max(admitted);
@@ -161,7 +161,7 @@ impl Shard {
         }
     }
 
-    /// Keeps the denial of the smallest cost, and of the same cost the one that lasts longer.
+    /// Keeps the denial of the smallest cost, and of equal costs the one that lasts longer.
     fn keep(&mut self, key: &Key, denial: Denial, now: Duration) {
         let better = |known: &Denial| {
             let longer = known.cost == denial.cost && known.believed_until >= denial.believed_until;
@@ -180,9 +180,9 @@ impl Shard {
 pub(super) struct Denial {
     /// The smallest cost that is denied.
     cost: u64,
-    /// Not after the store admits it.
+    /// Not after the store admits the cost.
     until: Duration,
-    /// The same or, where that is earlier, when the denial is too old.
+    /// `until`, or earlier, when the denial is too old.
     believed_until: Duration,
     /// Not after the store counts the limiter as never used.
     reset_at: Duration,
@@ -195,13 +195,13 @@ pub(super) struct Denial {
 }
 
 impl Denial {
-    /// Whether there is a whole microsecond to tell. The store's time is rounded down, so that less
-    /// than one may be over there.
+    /// Returns whether at least a whole microsecond is left. The store rounds its time down, so that less may be over
+    /// there.
     fn holds(&self, now: Duration) -> bool {
         self.believed_until.saturating_sub(now) >= MICROSECOND
     }
 
-    /// The decision on `cost`, which is at least this one's.
+    /// Returns the decision on `cost`, which is at least this one's.
     pub(super) fn answer(&self, cost: u64, now: Duration) -> Decision {
         let after = |time: Duration| whole_micros(time.saturating_sub(now));
         let (verdict, turn_after) = match cost > self.told.limit {
@@ -222,12 +222,12 @@ impl Denial {
 }
 
 const MICROSECOND: Duration = Duration::from_micros(1);
-/// What is taken off a span because the clocks may differ: a thousandth, which covers two clocks
-/// that are off by 500 ppm each, the most for which ntpd can make up.
+/// The part taken off a span because clocks may differ: a thousandth. It covers two clocks that are off by 500 ppm
+/// each, the most that ntpd can correct.
 const DRIFT_PART: u32 = 1000;
 
-/// A time of this process that is not after the store's "`span` after it decided", for a call that
-/// was sent at `sent`; but for the fraction of a microsecond that the store does not count.
+/// Returns a time of this process that is not after the store's "`span` after it decided", for a call that was sent at
+/// `sent`, except for the fraction of a microsecond that the store does not count.
 pub(super) fn not_after(sent: Duration, span: Duration) -> Duration {
     sent.saturating_add(span - span / DRIFT_PART)
 }

@@ -14,34 +14,31 @@ use crate::retry_store::HasTimeout;
 use crate::runtime::Runtime;
 use crate::store::Store;
 
-/// A limiter's memory of denials: what is known to be denied is answered in this process, and costs
-/// the store nothing.
+/// A limiter's memory of denials: known denials are answered in this process, without the store.
 ///
-/// A denial says when the same request would be admitted. Until then that cost, and every larger
-/// one, is denied by the store too, because other traffic can only make it later. So a local verdict
-/// is the one that the store would give. The rest of the decision is a bound: `retry_after`, `turn_after` and
-/// `reset_after` are never above what the store would say, and `remaining` never below. `binding`
-/// and `parts` are those of the denial that is remembered.
+/// A denial says when the same request would be admitted. Until then the store denies that cost and every larger one
+/// too, because other traffic can only make it later. So a local verdict is the store's. The rest of the decision is a
+/// bound: `retry_after`, `turn_after` and `reset_after` are never above what the store would say, and `remaining` never
+/// below. `binding` and `parts` are those of the remembered denial.
 ///
-/// Only denials are remembered, of each key one: that of the smallest cost. `try_acquire`,
-/// `acquire_within` and `try_acquire_each` are answered from it. All decisions of the store teach it, but
-/// none that a policy made in its place ([`Fallback`](crate::Fallback)), and none to an `acquire_within` in a
-/// queue, whose turn may only have been too late for that caller. A request under an id of
-/// the caller's ([`Limiter::try_acquire_once`]) always asks the store, which may remember it.
+/// Each key has one remembered denial, that of the smallest cost. It answers `try_acquire`, `acquire_within` and
+/// `try_acquire_each`. All decisions of the store update it, except those for an `acquire_within` in a queue, whose
+/// turn may only have been too late for that caller. Decisions of a [`Fallback`](crate::Fallback) do not. A request
+/// under a caller's own id ([`Limiter::try_acquire_once`]) always goes to the store, which may remember it.
 ///
 /// # What can make it wrong
 ///
 /// It may deny what the store would admit, and never the reverse:
 ///
-/// - Something is given back to the key, or it is put under another limit. What this limiter and its clones do themselves, such as
-///   [`Limiter::reset`], is heeded. What others do is not known here until the denial ends, or until
-///   a decision of the store contradicts it. The same goes for a store that loses its data.
+/// - Something is given back to the key, or it is put under another limit. Changes by this limiter and its clones, such
+///   as [`Limiter::reset`], take effect at once. Changes by others are unknown until the denial ends, or until a
+///   decision of the store contradicts it. The same goes for a store that loses its data.
 /// - The store's clock is set forward, or a server takes over whose clock is ahead: by as much.
-/// - This machine's clock runs slower than the store's by more than a thousandth (clocks that NTP
-///   keeps differ by less), or stands still while the machine is suspended.
+/// - This machine's clock runs slower than the store's by more than a thousandth (NTP keeps clocks closer), or stops
+///   while the machine is suspended.
 ///
-/// [`DenyCache::with_max_age`] bounds each of them. Where a key's record is replaced by what is no
-/// limiter's, the error is seen once the denial has ended.
+/// [`DenyCache::with_max_age`] bounds each of them. If a foreign record replaces a key's record, the error appears once
+/// the denial has ended.
 ///
 /// # Examples
 ///
@@ -74,36 +71,34 @@ pub struct DenyCache {
 }
 
 impl DenyCache {
-    /// Remembers denials of at most `max_keys` keys (at least 1), each until it ends. A denial takes
-    /// its key and about 300 bytes. Where there are more, the least recently used are dropped.
+    /// Creates a cache of at most `max_keys` denials (at least 1), one for each key, each kept until it ends. A denial
+    /// takes its key and about 300 bytes. Beyond that, the least recently used are dropped.
     pub fn new(max_keys: usize) -> Self {
         DenyCache { max_keys, max_age: Duration::MAX }
     }
 
-    /// Asks the store again after `max_age` (above zero), however long the denial would last: for
-    /// limits that others reset or refund.
+    /// Makes the cache forget a denial after `max_age` (above zero), for limits that others reset or refund.
     pub fn with_max_age(self, max_age: Duration) -> Self {
         DenyCache { max_age, ..self }
     }
 }
 
-/// What a limiter's deny cache has done so far, and holds now.
+/// Statistics of a limiter's deny cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DenyCacheStats {
-    /// Calls that were answered here.
+    /// Calls that the cache answered.
     pub hits: u64,
-    /// Calls that might have been, and asked the store.
+    /// Calls that it could not answer, and that asked the store.
     pub misses: u64,
-    /// Denials that are remembered, those included that have ended since.
+    /// Remembered denials, including those that have ended.
     pub entries: usize,
     /// Denials that were dropped to make room.
     pub evictions: u64,
 }
 
 impl<S: Store> Limiter<S> {
-    /// Answers here what is known to be denied: see [`DenyCache`]. Clones of the limiter share what
-    /// they know.
+    /// Answers known denials in this process: see [`DenyCache`]. Clones of the limiter share the cache.
     #[doc = limiter_example!(
         "let limiter = limiter.with_deny_cache(DenyCache::new(10_000))?;"
         "for number in 1..=13 {"
@@ -125,7 +120,7 @@ impl<S: Store> Limiter<S> {
 }
 
 impl<S> Limiter<S> {
-    /// Returns what the deny cache has done so far; nothing where there is none.
+    /// Returns the statistics of the deny cache; `None` without one.
     pub fn deny_cache_stats(&self) -> Option<DenyCacheStats> {
         self.stages.deny_cache.as_ref().map(|denials| denials.stats())
     }

@@ -22,10 +22,9 @@ use crate::store::{BlockingStore, Store};
 
 /// What a limiter decides while its store does not answer.
 ///
-/// A call that ends as `NotDone` or `Unknown` is answered by the fallback, and its decision says
-/// so ([`Origin::Fallback`]). After several failures in a row the circuit opens: calls no longer go to
-/// the store, except for a probe now and then, until several probes in a row are answered (see
-/// [`CircuitBreakerConfig`]).
+/// The fallback answers a call that ends as `NotDone` or `Unknown`, and its decision says so ([`Origin::Fallback`]).
+/// After several failures in a row the circuit breaker opens: calls no longer go to the store, except for occasional
+/// probes, until several probes in a row are answered (see [`CircuitBreakerConfig`]).
 ///
 /// A call that was sent and not answered may have been charged as well; that can only admit less.
 ///
@@ -44,7 +43,7 @@ pub struct Fallback {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "a fallback has one, and a limit is plain data")]
 pub enum UnreadLimit {
-    /// The limit that the limiter read last, whichever id it is for; refused if it has read none.
+    /// The limit that the limiter read last, for any id; refused if it has read none.
     LastSeen,
     /// This limit.
     Given(StoredLimit),
@@ -69,13 +68,12 @@ impl Fallback {
         Instead::Deny.into()
     }
 
-    /// Applies this process's share of the limit, one part in `processes` (at least 1), in a store
-    /// of this process such as `lockage_memory::MemoryStore`.
+    /// Applies this process's share of the limit, one part in `processes` (at least 1), in a store of this process such
+    /// as `lockage_memory::MemoryStore`.
     ///
-    /// All shares together are no more than the limit. The share begins unused and the store does
-    /// not hear of what was admitted meanwhile: each change from the store to the shares, and each
-    /// change back, can admit up to the limit's capacity once more. A share that rounds to nothing
-    /// denies every request.
+    /// All shares together do not exceed the limit. A share begins unused, and the store does not learn what it
+    /// admitted. Each change from the store to the shares, and each change back, can admit up to the limit's capacity
+    /// once more. A share that rounds to nothing denies every request.
     pub fn local_share(processes: u64, store: impl BlockingStore + 'static) -> Self {
         Instead::Share { of: processes, store: Box::new(store) }.into()
     }
@@ -85,8 +83,8 @@ impl Fallback {
         Fallback { circuit_breaker, ..self }
     }
 
-    /// Sets the limit of ids whose stored limit has not been read. Without it, that is the default of the
-    /// limiter's [`StoredLimits`](super::StoredLimits) or, without a default, [`UnreadLimit::Refused`].
+    /// Sets the limit of ids whose stored limit has not been read. The default is that of the limiter's
+    /// [`StoredLimits`](super::StoredLimits) or, without one, [`UnreadLimit::Refused`].
     pub fn with_unread_limit(self, unread: UnreadLimit) -> Self {
         Fallback { unread: Some(unread), ..self }
     }
@@ -99,13 +97,13 @@ impl From<Instead> for Fallback {
 }
 
 impl<S: Store> Limiter<S> {
-    /// Sets what is decided while the store does not answer. Without it, callers get the error.
+    /// Sets the fallback for calls that the store does not answer. Without it, callers get the error.
     #[doc = limiter_example!(
         "let limiter = limiter.with_fallback(lockage::Fallback::closed())?; // denies where the store is away"
         r#"assert_eq!(limiter.try_acquire("user:42", 1).await?.origin, Origin::Store);"#
     )]
     /// # Errors
-    /// [`ConfigError`] if the limit leaves no share for each process.
+    /// [`ConfigError`] if the limit leaves no share for a process.
     pub fn with_fallback(mut self, fallback: Fallback) -> Result<Self, ConfigError>
     where
         S: HasTimeout,
@@ -124,7 +122,7 @@ impl<S: Store> Limiter<S> {
         Ok(self)
     }
 
-    /// Whether the circuit is open: the store did not answer, and the fallback decides.
+    /// Returns whether the circuit is open: the store did not answer, and the fallback decides.
     pub fn is_circuit_open(&self) -> bool {
         self.stages.circuit_breaker.as_ref().is_some_and(|breaker| breaker.is_open())
     }

@@ -39,12 +39,12 @@ pub(super) fn random_id(random: impl Fn() -> u64) -> RequestId {
 }
 
 impl<S: Store> Limiter<S> {
-    /// Gives each acquire of a single cost, and each adjustment, an id that the store remembers for
-    /// `window` (1 us to 2^50 us), so that a call whose answer was lost is retried and charged once.
+    /// Gives each acquire of a single cost, and each adjustment, an id that the store remembers for `window` (1 us to
+    /// 2^50 us). A call whose answer was lost is then retried and charged once.
     ///
-    /// Choose a multiple of the store's timeout. Each remembered request takes about 100 bytes of
-    /// its key, and there are at most [`REMEMBERED_REQUESTS`](lockage_core::REMEMBERED_REQUESTS): if
-    /// more are admitted for one id between a call and its retry, the retry is charged again.
+    /// Choose a multiple of the store's timeout. Each remembered request takes about 100 bytes of its key, and a key
+    /// remembers at most [`REMEMBERED_REQUESTS`](lockage_core::REMEMBERED_REQUESTS): if more are admitted for one id
+    /// between a call and its retry, the retry is charged again.
     #[doc = limiter_example!(
         r#"let limiter = limiter.with_idempotency(Duration::from_secs(8))?;"#
         r#"assert!(limiter.try_acquire("user:42", 1).await?.is_allowed());"#

@@ -17,15 +17,13 @@ use crate::key::{Key, KeyError, check_client};
 use crate::store::Store;
 use crate::sync::{Mutex, lock};
 
-/// Limits that stand in the store, one for each id, which all clients follow.
+/// Limits that are stored, one for each id, and followed by all clients.
 ///
-/// A limiter of stored limits ([`Limiter::stored`](super::Limiter::stored)) decides under the limit that
-/// is stored when a call arrives, in one round trip; in two if the limit is for each client
-/// ([`StoredLimit::per_client`]). An id without a limit is under the default, which its first use
-/// stores; without a default it is [`Error::NoLimit`].
+/// A limiter of stored limits ([`Limiter::stored`](super::Limiter::stored)) decides under the limit that is stored when
+/// a call arrives. It takes one round trip, or two if the limit is for each client ([`StoredLimit::per_client`]). An id
+/// without a limit gets the default, which its first use stores; without a default it is [`Error::NoLimit`].
 ///
-/// A request that the limiter answers by itself (deny cache, prefetch) does not extend the time for which
-/// a limit is kept.
+/// A request that the limiter answers by itself (deny cache, prefetch) does not extend how long a limit is kept.
 #[derive(Clone, Debug, Default)]
 pub struct StoredLimits {
     default: Option<StoredLimit>,
@@ -33,7 +31,7 @@ pub struct StoredLimits {
 }
 
 impl StoredLimits {
-    /// Creates limits without a default, of no particular client.
+    /// Creates stored limits without a default or a client name.
     pub fn new() -> Self {
         StoredLimits::default()
     }
@@ -43,8 +41,8 @@ impl StoredLimits {
         StoredLimits { default: Some(limit.into()), ..self }
     }
 
-    /// Names the client under which the use of limits per client counts: its keys are
-    /// `prefix:{id}:client`. A process that keeps its name over a restart keeps what it has used.
+    /// Names the client that limits per client count: its keys are `prefix:{id}:client`. A process that keeps its name
+    /// over a restart keeps what it has used.
     ///
     /// # Errors
     /// [`KeyError`] for an empty name, or one with a brace.

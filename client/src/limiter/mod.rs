@@ -65,20 +65,18 @@ use pipeline::Stages;
 /// The prefix of a limiter that was given none.
 const DEFAULT_PREFIX: &str = "lockage";
 
-/// Limits requests, each id by itself, under a limit that is given or stored.
+/// Limits the requests of each id, under a limit that is given or stored.
 ///
-/// Limiters with the same store, prefix and id share their state, so give each limiter a prefix of its
-/// own ([`Limiter::with_prefix`]). Those of one prefix should have one limit: if it changes, what was
-/// used stays used, and right after the change at most the new capacity less what was used remains
-/// (see [`Limit`]).
+/// Limiters with the same store, prefix and id share their state, so give each limiter a prefix of its own
+/// ([`Limiter::with_prefix`]). Limiters of one prefix should have one limit. If the limit changes, what was used stays
+/// used: right after the change, at most the new capacity less that remains (see [`Limit`]).
 ///
-/// On a [`RetryStore`](crate::RetryStore) it can also wait ([`Limiter::acquire_within`]), retry with request
-/// ids ([`Limiter::with_idempotency`]), decide without its store ([`Limiter::with_fallback`]), and answer
-/// locally what is known to be denied ([`Limiter::with_deny_cache`]). On a store far away it can put
-/// the requests of many callers into one call ([`Limiter::with_coalescing`]), and for the highest rates
-/// take permits ahead ([`Limiter::with_prefetch`]). [`Limiter::in_shadow`] tries a limit without
-/// enforcing it. These options go together, in an order that does not depend on the order in which they
-/// are set; only idempotency and coalescing exclude each other.
+/// On a [`RetryStore`](crate::RetryStore) it can also wait ([`Limiter::acquire_within`]), retry with request ids
+/// ([`Limiter::with_idempotency`]), decide without its store ([`Limiter::with_fallback`]), and answer known denials
+/// locally ([`Limiter::with_deny_cache`]). On a distant store it can put the requests of many callers into one call
+/// ([`Limiter::with_coalescing`]), and for the highest rates take permits ahead ([`Limiter::with_prefetch`]).
+/// [`Limiter::in_shadow`] tries a limit without enforcing it. These options combine in a fixed order, however they are
+/// set; only idempotency and coalescing exclude each other.
 ///
 /// # Where the limit comes from
 ///
@@ -118,9 +116,9 @@ pub struct Limiter<S> {
 impl<S: Store> Limiter<S> {
     /// Creates a limiter of one limit, with the prefix `lockage`.
     ///
-    /// Limiters of one store with one prefix share their keys. Two of them under different limits, on
-    /// one id, convert its key with every change of turns, which costs a second call and may deny more
-    /// than either limit. Name what is limited by [`Limiter::with_prefix`]:
+    /// Limiters of one store with one prefix share their keys. Two of them under different limits, on one id, convert
+    /// its key whenever they alternate, which costs a second call and may deny more than either limit. Name what is
+    /// limited by [`Limiter::with_prefix`]:
     ///
     /// ```
     /// use lockage::Limiter;
@@ -157,9 +155,8 @@ impl<S: Store> Limiter<S> {
         Ok(Limiter { prefix: prefix.into(), ..self })
     }
 
-    /// Sets the clock that tells which day, week, month or year it is, of a
-    /// [`CalendarWindow`]; it is the system's unless set. On `wasm32-unknown-unknown`, which has none, calls
-    /// without a clock are [`Error::NoClock`](crate::Error::NoClock).
+    /// Sets the clock that tells the day, week, month or year of a [`CalendarWindow`]; the default is the system's. On
+    /// `wasm32-unknown-unknown`, which has none, calls without a clock are [`Error::NoClock`](crate::Error::NoClock).
     ///
     /// The store's clock decides whether a window has ended. If the two clocks differ by more than a window,
     /// the call is refused: [`RecordError::ClockOff`](crate::store::RecordError::ClockOff).
@@ -188,13 +185,13 @@ impl<S: Store> Limiter<S> {
         Limiter { source: self.source.with_clock(Arc::new(clock)), ..self }
     }
 
-    /// Returns this limiter under another limit: with its store, prefix and options, and all that these
-    /// know. It costs a few reference counts and a clone of the store.
+    /// Returns this limiter under another limit, with its store, prefix and options, and their state. It costs a few
+    /// reference counts and a clone of the store.
     ///
-    /// What is known of an id counts for one limit at a time: a denial under one limit does not deny
-    /// under another, and permits that were taken ahead under one are dropped by a request under another.
-    /// A share of the limit that leaves nothing, or a capacity without room for permits ahead, is no error:
-    /// the fallback denies, and requests go one by one.
+    /// The state of an id counts for one limit at a time: a denial under one limit does not deny under another, and a
+    /// request under one limit drops permits that were taken ahead under another. A share of the limit that leaves
+    /// nothing, or a capacity without room for permits ahead, is not an error: the fallback denies, and requests go one
+    /// by one.
     ///
     /// ```
     /// use lockage::{Limit, Limiter};
@@ -216,13 +213,12 @@ impl<S: Store> Limiter<S> {
 }
 
 impl<S> Limiter<S> {
-    /// Returns the limit that it was given; nothing if limits are stored.
+    /// Returns the limit that it was given; `None` if limits are stored.
     pub fn limit(&self) -> Option<Limit> {
         self.source.limit()
     }
 
-    /// Refuses options that exclude each other, of which this one was asked for last: a call for several
-    /// requests carries no id.
+    /// Refuses options that exclude each other; `what` was set last. A call for several requests carries no id.
     fn checked(self, what: &'static str) -> Result<Self, ConfigError> {
         let with = if what == COALESCING { REQUEST_IDS } else { COALESCING };
         match (&self.stages.idempotency, &self.stages.coalescing) {

@@ -10,11 +10,11 @@ use crate::error::Error;
 use crate::observer::{DecisionEvent, Observer, Subject, bind, elapsed};
 
 impl<S> Limiter<S> {
-    /// Tells `observer` of each request what its caller is told: whichever option answers it, and each error
-    /// in a decision's place. Of calls that wait, that is the end. `policy` names the limiter in the program's
-    /// configuration; a limiter [`under`](Limiter::under) another limit has the same.
+    /// Tells `observer` what each request's caller is told, including errors, whichever option answers. A call that
+    /// waits is told at its end. `policy` names the limiter in the program's configuration; a limiter
+    /// [`under`](Limiter::under) another limit has the same.
     ///
-    /// Without an observer, a call costs one branch more. [`observer`](crate::observer) has an example.
+    /// Without an observer, a call costs one more branch. [`observer`](crate::observer) has an example.
     pub fn with_observer(mut self, policy: &str, observer: impl Observer) -> Self {
         let observer = bind(observer, Subject::Policy(policy));
         self.stages.observer = Some(Observed { policy: policy.into(), observer }.into());
@@ -22,7 +22,7 @@ impl<S> Limiter<S> {
     }
 }
 
-/// Who is told, under which policy.
+/// The observer and the policy.
 pub(super) struct Observed {
     policy: Box<str>,
     observer: Arc<dyn Observer>,

@@ -30,13 +30,13 @@ struct Shard {
 /// One key.
 #[derive(Default)]
 struct Node {
-    /// The limit under which it was granted, and what may be asked for under it: nothing in a queue, whose
-    /// turns are somebody's, and where the limit is too small.
+    /// The limit under which it was granted, and what may be prefetched under it: nothing in a queue, whose turns
+    /// belong to requests, or where the limit is too small.
     limit: Option<(Limit, Option<PrefetchConfig>)>,
     held: Held,
     /// Not after the store counts the limiter as never used. A time of the runtime's.
     reset_at: Duration,
-    /// Something that was asked for ahead is answered, or is not waited for any more.
+    /// A call for permits ahead is answered, or given up.
     answered: Arc<Event>,
 }
 
@@ -44,7 +44,7 @@ struct Node {
 pub(super) enum Step<'a> {
     /// It is admitted.
     Spent(Decision),
-    /// Others are asking, and there is enough for it too.
+    /// Others are asking, for enough to cover it too.
     Wait(EventListener),
     /// It is sent by itself.
     Alone,
@@ -103,7 +103,7 @@ impl Permits {
         }
     }
 
-    /// Spends what is held and asks for nothing, to look for permits that should not be there.
+    /// Spends held permits and asks for nothing, to look for permits that should not be there.
     #[cfg(all(test, loom))]
     pub(super) fn spend(&self, key: &Key, cost: u64) -> Option<u64> {
         let mut shard = self.shards.of(key);
@@ -111,7 +111,7 @@ impl Permits {
         shard.keys.get_mut(key)?.held.spend(cost, now)
     }
 
-    /// Drops what is held, and what is under way.
+    /// Drops held permits, and those under way.
     pub(super) fn forget(&self, key: &Key) {
         if let Some(node) = self.shards.of(key).keys.peek_mut(key) {
             node.held.forget();
@@ -185,8 +185,8 @@ impl Asking<'_> {
         self.ask.ahead()
     }
 
-    /// Takes in the decision on all of it, and returns the one on the request that asked: nothing if that
-    /// is to be sent by itself. What was granted is wasted unless the key is still under its limit.
+    /// Takes in the decision on all of it, and returns the one on the request that asked; `None` if that is to be sent
+    /// alone. A grant is wasted unless the key is still under its limit.
     pub(super) fn answered(
         self,
         decision: Decision,

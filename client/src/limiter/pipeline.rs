@@ -72,7 +72,7 @@ impl<S: Store> Limiter<S> {
         self.run_observed(id, call, observer.filter(|_| call.rules().charges))
     }
 
-    /// Runs a call that is one of several which a caller makes before it is told anything.
+    /// Runs one of several calls that a caller makes before it is told anything.
     pub(super) fn run_unobserved<C: Call>(
         &self,
         id: &str,

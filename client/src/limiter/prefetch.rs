@@ -17,27 +17,25 @@ use crate::retry_store::HasTimeout;
 use crate::runtime::Runtime;
 use crate::store::Store;
 
-/// Keys that are kept where nothing else is said.
+/// The default number of keys.
 const MAX_KEYS: usize = 10_000;
 
-/// Permits that a limiter takes ahead, for the highest rates: a call to the store for each few hundred requests instead
-/// of one for each.
+/// Permits that a limiter takes ahead, for the highest rates: one call to the store serves a few hundred requests.
 ///
-/// A request that finds none here goes to the store and brings up to `permits` more along, all or nothing. Those
-/// are spent by this limiter and its clones, without the store, until `lease` after that request was made. They are
-/// charged already, so all limiters of a key together are never admitted more in total than the store has charged;
-/// what changes is when. With `n` such limiters, k = `permits` and λ = `lease` by the store's clock, in any span T
+/// A request that finds no permits here goes to the store and takes up to `permits` more along, all or nothing. This
+/// limiter and its clones spend those without the store, until `lease` after that request was made. They are charged
+/// already, so all limiters of a key together never admit more in total than the store has charged; only the time
+/// differs. With `n` such limiters, k = `permits` and λ = `lease` by the store's clock, in any span T
 ///
 /// > admitted(T) <= min( E(T) + n * k, max( E(T), E(T + λ) - 1 ) )
 ///
-/// where E is the envelope of the limit (E1 to E5). Both are attained, and nothing else changes what the store
-/// decides. What is not spent in its lease stays charged: no more than k for each limiter and lease. It denies
-/// others what they would have got without it: at most what is held, and what was wasted until it has come back.
-/// [The documentation](https://docs.rs/lockage) of limiters has the proof, and what clocks have to do with it.
+/// where E is the envelope of the limit (E1 to E5). Both bounds are attained, and the store's decisions do not change
+/// otherwise. Permits unspent in their lease stay charged: at most k for each limiter and lease. Other callers may be
+/// denied because of them: at most what is held, and what was wasted until it has come back. [The
+/// documentation](https://docs.rs/lockage) of limiters has the proof, and the role of clocks.
 ///
-/// It pays where an id is asked for many times in each lease, and k is a small part of the limit. Where the store
-/// has no room for what is to be brought along, or does not answer, requests go one by one until it has, or for a
-/// lease.
+/// It pays where an id is requested many times in each lease, and k is a small part of the limit. If the store has no
+/// room for the extra permits, or does not answer, requests go one by one until it has, or for a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefetch {
     pub(super) permits: u64,
@@ -46,59 +44,59 @@ pub struct Prefetch {
 }
 
 impl Prefetch {
-    /// Holds up to `permits` of each id (at least 1, and below the limit's capacity), each for up to `lease` (above
-    /// zero, up to an hour) after it was asked for, of up to 10,000 ids.
+    /// Creates a prefetch of up to `permits` for each id (at least 1, below the limit's capacity), for up to 10,000
+    /// ids. Each permit is held for up to `lease` (above zero, up to an hour) after it was asked for.
     ///
-    /// The lease should be some times as long as a call takes, since an answer that takes longer is worth nothing.
+    /// The lease should be several times as long as a call, since permits that arrive after it are wasted.
     pub fn new(permits: u64, lease: Duration) -> Self {
         Prefetch { permits, lease, max_keys: MAX_KEYS }
     }
 
-    /// Holds permits of at most so many ids (at least 1), about 250 bytes each. Where there are more, the least
-    /// recently used are dropped, and what was held of them is wasted.
+    /// Caps the ids with held permits (at least 1), about 250 bytes each. Beyond that, the least recently used are
+    /// dropped, and their permits are wasted.
     pub fn with_max_keys(self, max_keys: usize) -> Self {
         Prefetch { max_keys, ..self }
     }
 }
 
-/// What a limiter has taken ahead so far. What was granted and not spent is held, or wasted.
+/// Statistics of a limiter's prefetch. Permits that were granted and not spent are held, or wasted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PrefetchStats {
-    /// Requests that were admitted by permits that were held.
+    /// Requests that held permits admitted.
     pub hits: u64,
-    /// What those cost.
+    /// The cost of those requests.
     pub spent: u64,
     /// Calls that asked for permits ahead.
     pub calls: u64,
     /// Permits that were granted ahead, and came within their lease.
     pub granted: u64,
-    /// Calls that the store had no room for. The request was then sent by itself.
+    /// Calls that the store had no room for. The request was then sent alone.
     pub denied: u64,
-    /// Calls that got no answer, or too late. What they asked for ahead may be charged, and is wasted.
+    /// Calls that got no answer, or one too late. The permits that they asked for may be charged, and are wasted.
     pub lost: u64,
-    /// Ids of which something is known.
+    /// Ids with remembered state.
     pub keys: usize,
 }
 
 impl<S: Store> Limiter<S> {
-    /// Takes permits ahead, for `try_acquire` and `acquire_within`: see [`Prefetch`] for how much more that may admit. Clones of the
-    /// limiter share what is held; another limiter has its own.
+    /// Takes permits ahead, for `try_acquire` and `acquire_within`. [`Prefetch`] says how much more that may admit.
+    /// Clones of the limiter share held permits; another limiter has its own.
     ///
-    /// A decision that was made here says so ([`Origin::Prefetch`](crate::limiter::Origin::Prefetch)). Its `remaining` is what is held, so that a cost
-    /// of `remaining` is admitted for certain until the lease ends, and more may be; its `reset_after` is not above what
-    /// the store would say. A denial is always the store's, on the request alone, or the deny cache's.
+    /// A local decision says so ([`Origin::Prefetch`](crate::limiter::Origin::Prefetch)). Its `remaining` is the held
+    /// permits: that cost is certainly admitted until the lease ends, and more may be. Its `reset_after` is not above
+    /// what the store would say. A denial is always the store's, on the request alone, or the deny cache's.
     ///
-    /// Calls for an id that come while permits are asked for ahead wait for these where they suffice for them too, as long
-    /// as one call takes at most, and then send a call of their own if they must. A call that is dropped before its
-    /// answer has come wastes what it would have brought.
+    /// While a call for permits ahead is in flight, other requests for the id wait for it if its permits suffice for
+    /// them too, at most as long as one call takes. Then they send a call of their own if they must. A call dropped
+    /// before its answer wastes its permits.
     ///
-    /// All other verbs go to the store, for which what is held is used: `peek` tells what remains there. A reset or a
-    /// block by this limiter or its clones drops what they hold of the id; what other limiters hold they can still spend,
+    /// All other verbs go to the store, which counts held permits as used: `peek` tells what remains there. A reset or
+    /// a block by this limiter or its clones drops their held permits of the id. Other limiters can still spend theirs
     /// until their leases end.
     ///
-    /// It goes together with request ids (a lost answer is then asked for again, and wastes nothing), with a deny cache,
-    /// with coalescing (of what goes one by one), with a policy for the store's absence and with shadow mode.
+    /// It combines with request ids (a lost answer is then asked for again, and wastes nothing), a deny cache,
+    /// coalescing (of single requests), a fallback and shadow mode.
     ///
     /// ```
     /// # #[cfg(feature = "tokio")] {
@@ -123,8 +121,8 @@ impl<S: Store> Limiter<S> {
     /// ```
     ///
     /// # Errors
-    /// [`ConfigError::Zero`] and [`ConfigError::TooLarge`] for what is out of range, and [`ConfigError::Conflict`] for a
-    /// limit with a [`LeakyBucket`](crate::limiter::LeakyBucket), whose turns are somebody's.
+    /// [`ConfigError::Zero`] and [`ConfigError::TooLarge`] for values out of range, and [`ConfigError::Conflict`] for a
+    /// limit with a [`LeakyBucket`](crate::limiter::LeakyBucket), whose turns belong to requests.
     pub fn with_prefetch(mut self, prefetch: Prefetch) -> Result<Self, ConfigError>
     where
         S: HasTimeout,
@@ -144,7 +142,7 @@ impl<S: Store> Limiter<S> {
 }
 
 impl<S> Limiter<S> {
-    /// Returns what was taken ahead so far; nothing without [`Limiter::with_prefetch`].
+    /// Returns the statistics of prefetch; `None` without [`Limiter::with_prefetch`].
     pub fn prefetch_stats(&self) -> Option<PrefetchStats> {
         self.stages.prefetch.as_ref().map(|permits| permits.stats())
     }
@@ -173,8 +171,8 @@ impl Stage for Permits {
 }
 
 impl Permits {
-    /// Admits the request by what is held, together with permits ahead, or by those that another one was
-    /// asking for. Returns nothing if the request is to go on as it is.
+    /// Admits the request by held permits, together with permits ahead, or by those that another request is asking for.
+    /// Returns `None` if the request is to go on as it is.
     async fn acquire<N: Next>(
         &self,
         target: &Target<'_>,
@@ -201,8 +199,8 @@ impl Permits {
     }
 }
 
-/// Drops what is held of a key, at once and when it is dropped: also where the call is given up or
-/// fails, since it may have been done.
+/// Drops held permits of a key, at once and when it is dropped: also if the call is given up or fails, since it may
+/// have run.
 struct Dropping<'a> {
     permits: &'a Permits,
     key: &'a Key,

@@ -1,4 +1,4 @@
-//! A limit on trial: everything is counted and nothing is enforced.
+//! A limit on trial: requests are counted and not limited.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::pipeline::{Next, Stage, Target};
 use crate::error::Error;
 use crate::sync::{Mutex, MutexGuard, lock};
 
-/// What a limiter in shadow mode has let through so far. Peeks are not counted, unless they failed.
+/// Statistics of a limiter in shadow mode. Peeks are not counted, unless they failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShadowStats {
@@ -27,21 +27,19 @@ pub struct ShadowStats {
 }
 
 impl<S> Limiter<S> {
-    /// Enforces nothing, so that the limit can be tried on live traffic: all requests come back as
-    /// allowed, and [`Decision::would_deny`] tells those that would not have been.
+    /// Enforces nothing, so that the limit can be tried on live traffic: every request comes back as allowed.
+    /// [`Decision::would_deny`] tells which ones the limit would have denied.
     ///
-    /// The store is asked and charged as ever. A request that would have been denied is charged
-    /// nothing: the limiter counts what it would have admitted, and decides as it will when it is
-    /// enforced. [`Limiter::acquire_within`] does not wait: instead, [`Decision::shadow`] says what the
-    /// verdict was, and nothing is charged. In the queue of a
-    /// [`LeakyBucket`](crate::limiter::LeakyBucket) every turn is at once; `reset_after` tells how long the
-    /// queue would be.
+    /// The store is asked and charged as usual. A request that would have been denied is not charged, so the limiter
+    /// counts and decides as it will when it is enforced. [`Limiter::acquire_within`] does not wait:
+    /// [`Decision::shadow`] has the verdict instead, and nothing is charged. In the queue of a
+    /// [`LeakyBucket`](crate::limiter::LeakyBucket) every turn is at once; `reset_after` tells how long the queue would
+    /// be.
     ///
-    /// A request that gets no decision comes back as allowed, of [`Origin::Fallback`]: the store did not
-    /// answer, the key holds something else, the queue of coalesced calls is full, or no limit is stored.
-    /// Under a stored limit that was never read, its `limit` and `remaining` are zero. Input that is refused
-    /// before the store is asked is an error as ever, and so is every error of [`Limiter::reset`] and of
-    /// adjustments.
+    /// A request without a decision comes back as allowed, of [`Origin::Fallback`]: the store did not answer, the key
+    /// holds something else, the queue of coalesced calls is full, or no limit is stored. Under a stored limit that was
+    /// never read, its `limit` and `remaining` are zero. Input that is refused before the store is asked stays an
+    /// error, and so does every error of [`Limiter::reset`] and of adjustments.
     ///
     /// Callers still wait for the store's answer: see [`RetryStore`](crate::RetryStore) for how long.
     ///
@@ -65,10 +63,9 @@ impl<S> Limiter<S> {
         self.in_shadow_with(|_, _| ())
     }
 
-    /// Enters shadow mode (see [`Limiter::in_shadow`]), and tells `observer` of each request that would
-    /// have been denied, and of each call that got no decision: with the id, and the decision as the
-    /// caller gets it or the error. It is called before the caller gets the answer, so it should take no
-    /// time.
+    /// Enters shadow mode (see [`Limiter::in_shadow`]), and tells `observer` of each request that the limit would have
+    /// denied, and of each call without a decision. The observer gets the id, and the caller's decision or the error.
+    /// It is called before the caller gets the answer, so it should take no time.
     ///
     /// ```
     /// use lockage::Limiter;
@@ -94,13 +91,13 @@ impl<S> Limiter<S> {
         self
     }
 
-    /// Returns what was let through so far, by this limiter and its clones; nothing outside shadow mode.
+    /// Returns the statistics of this limiter and its clones; `None` outside shadow mode.
     pub fn shadow_stats(&self) -> Option<ShadowStats> {
         self.stages.shadow.as_ref().map(|shadow| *shadow.stats())
     }
 }
 
-/// What one limiter and its clones have let through, and who is told.
+/// What one limiter and its clones have let through, and the observer.
 pub(super) struct Shadow {
     observer: Observer,
     stats: Mutex<ShadowStats>,
@@ -174,7 +171,7 @@ fn let_through(decision: &mut Decision) {
     }
 }
 
-/// Returns what a key gets that was never used, whatever the cost.
+/// Returns the decision on a key that was never used, whatever the cost.
 fn undecided(target: &Target<'_>, cost: u64) -> Decision {
     let unknown = || Decision::new(Verdict::Allowed, 0, 0, Duration::ZERO);
     let source = target.source;

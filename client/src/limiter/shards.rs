@@ -9,7 +9,7 @@ use lru::LruCache;
 use crate::key::Key;
 use crate::sync::{Mutex, MutexGuard, lock};
 
-/// So many keys share a lock, at least where there are so many.
+/// The keys that share a lock, if there are that many.
 const KEYS_PER_SHARD: usize = 1024;
 const MAX_SHARDS: usize = 64;
 

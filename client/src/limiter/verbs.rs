@@ -1,4 +1,4 @@
-//! What a limiter can be asked for: the one list of verbs, for asynchronous callers and for those that block.
+//! The verbs of a limiter, listed once for asynchronous and for blocking callers.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ macro_rules! verbs {
             )*)*
         }
 
-        /// The names of all verbs that callers of both kinds have.
+        /// The names of all verbs, asynchronous and blocking.
         #[cfg(test)]
         pub(crate) const VERBS: &[&str] = &[$($(stringify!($verb)),*),*];
     };
@@ -71,25 +71,24 @@ verbs! {
 impl<S: Store> Limiter<S> {
     /// Admits a request of `cost` (at least 1) for `id` and charges it, or changes nothing.
     ///
-    /// A [`LeakyBucket`](crate::limiter::LeakyBucket) admits it **to a queue**: the caller must not go ahead before
-    /// its turn, which is after [`Decision::turn_after`]. [`Limiter::acquire_within`] waits for it;
-    /// [`Limiter::take_turn`] is for callers that may give the turn back.
+    /// A [`LeakyBucket`](crate::limiter::LeakyBucket) admits it **to a queue**: the caller must not go ahead before its
+    /// turn, which is after [`Decision::turn_after`]. [`Limiter::acquire_within`] waits for it; [`Limiter::take_turn`]
+    /// is for callers that may give the turn back.
     #[doc = limiter_example!(
         r#"let decision = limiter.try_acquire("user:42", 3).await?;"#
         "assert_eq!((decision.is_allowed(), decision.remaining), (true, 7));"
     )]
     /// # Errors
-    /// [`Error`]; a denied request is none.
+    /// [`Error`]. A denial is not an error.
     pub async fn try_acquire(&self, id: &str, cost: u64) -> Result<Decision, Error> {
         self.run(id, &AcquireOne::new(cost)?).await
     }
 
-    /// Admits a request under an id that the caller chose: within `window` (1 us to 2^50 us), a repetition
-    /// with this id and cost gets the same answer and is not charged again.
+    /// Admits a request under an id that the caller chose: within `window` (1 us to 2^50 us), a repetition with this id
+    /// and cost gets the same answer and is not charged again.
     ///
-    /// Only an admitted request is remembered, and of each key the last
-    /// [`REMEMBERED_REQUESTS`](lockage_core::REMEMBERED_REQUESTS): a repetition of a denied one, or of one
-    /// that has been forgotten, is a new request.
+    /// A key remembers admitted requests only, the last [`REMEMBERED_REQUESTS`](lockage_core::REMEMBERED_REQUESTS) of
+    /// them. A repetition of a denied or a forgotten request is a new request.
     #[doc = limiter_example!(
         "for _ in 0..2 {"
         "    let (id, window) = (RequestId::from_u128(0x9e1a), Duration::from_secs(60));"
@@ -109,17 +108,16 @@ impl<S: Store> Limiter<S> {
         self.run(id, &Fixed { command, costs: &[cost], rules: Rules::REPEAT }).await
     }
 
-    /// Decides several requests for `id` in one call: in order, at one time, each as if sent
-    /// singly. Returns a decision for each.
+    /// Decides several requests for `id` in one call, and returns a decision for each. They are decided in order, at
+    /// one time, each as if sent singly.
     #[doc = limiter_example!(
         r#"let decisions = limiter.try_acquire_each("user:42", &[6, 6, 4]).await?;"#
         "assert!(decisions.iter().map(|decision| decision.is_allowed()).eq([true, false, true]));"
     )]
     /// # Errors
-    /// [`Error`], also for an empty list, a cost of zero, or more than
-    /// [`MAX_COSTS`](lockage_core::MAX_COSTS); under a stored limit for more than
-    /// [`MAX_SLOW_COSTS`], and under a sliding log for more than
-    /// [`MAX_DIFFERENT_COSTS`](lockage_core::MAX_DIFFERENT_COSTS) that differ.
+    /// [`Error`], also for an empty list, a cost of zero, or more costs than [`MAX_COSTS`](lockage_core::MAX_COSTS).
+    /// The bound is [`MAX_SLOW_COSTS`] under a stored limit, and
+    /// [`MAX_DIFFERENT_COSTS`](lockage_core::MAX_DIFFERENT_COSTS) different ones under a sliding log.
     pub async fn try_acquire_each(&self, id: &str, costs: &[u64]) -> Result<Vec<Decision>, Error> {
         let limit = self.source.limit();
         if limit.is_none() && costs.len() > MAX_SLOW_COSTS {
@@ -129,8 +127,8 @@ impl<S: Store> Limiter<S> {
         self.run(id, &Fixed { command, costs, rules: Rules::ADMIT }).await
     }
 
-    /// Returns what [`Limiter::try_acquire`] would be told now, and charges nothing. A `cost` of
-    /// zero asks for `remaining` and `reset_after` alone.
+    /// Returns the decision that [`Limiter::try_acquire`] would make now, and charges nothing. A `cost` of zero asks
+    /// for `remaining` and `reset_after` alone.
     #[doc = limiter_example!(
         r#"assert_eq!(limiter.peek("user:42", 0).await?.remaining, 10);"#
     )]
@@ -141,8 +139,8 @@ impl<S: Store> Limiter<S> {
         self.run(id, &Fixed { command, costs: &[cost], rules: Rules::PEEK }).await
     }
 
-    /// Admits a request to a turn in the queue of a [`LeakyBucket`](crate::limiter::LeakyBucket) that may be given
-    /// back: the ticket is for that. Under a stored limit there is no ticket.
+    /// Admits a request to a turn in the queue of a [`LeakyBucket`](crate::limiter::LeakyBucket), with a ticket to give
+    /// it back. Under a stored limit there is no ticket.
     ///
     /// ```
     /// use lockage::limiter::Cancellation;
@@ -164,18 +162,17 @@ impl<S: Store> Limiter<S> {
     /// ```
     ///
     /// # Errors
-    /// [`Error`]; a denied request is none.
+    /// [`Error`]. A denial is not an error.
     pub async fn take_turn(&self, id: &str, cost: u64) -> Result<Turn, Error> {
         let command = Acquire::new(self.source.nominal(), cost)?;
         self.run(id, &AcquireTurn { command, cost }).await
     }
 
-    /// Gives a turn of `id` back, as if it had never been asked for, where that is exact: no request was
-    /// admitted since, and the turn has not come. Otherwise nothing changes, and later turns do not move up.
-    /// See [`CancelTurn`].
+    /// Gives a turn of `id` back, as if it had never been asked for. That is possible if no request was admitted since,
+    /// and the turn has not come. Otherwise nothing changes, and later turns do not move up. See [`CancelTurn`].
     ///
     /// # Errors
-    /// [`Error`]; after [`StoreError::Unknown`](crate::StoreError::Unknown) it may be given back or not.
+    /// [`Error`]. After [`StoreError::Unknown`](crate::StoreError::Unknown) the turn may or may not be given back.
     pub async fn cancel_turn(&self, id: &str, ticket: Ticket) -> Result<Cancellation, Error> {
         self.run(id, &GiveTurnBack(CancelTurn::new(ticket))).await
     }
@@ -183,24 +180,23 @@ impl<S: Store> Limiter<S> {
 
 /// # Adjusting what is charged
 ///
-/// Each of these needs the store: no fallback answers it. With idempotency (see
-/// [`Limiter::with_idempotency`]) a call whose answer was lost is retried, and done once.
+/// Each of these needs the store: no fallback answers it. With idempotency (see [`Limiter::with_idempotency`]) a call
+/// whose answer was lost is retried, and runs once.
 impl<S: Store> Limiter<S> {
-    /// Takes as much as there is for `id`, up to `most` (at least 1), and returns how much that is.
+    /// Takes as much as is left for `id`, up to `most` (at least 1), and returns that amount.
     #[doc = limiter_example!(
         r#"let taken = limiter.take_up_to("user:42", 25).await?;"#
         "assert_eq!((taken.amount, taken.after.remaining), (10, 0));"
     )]
     /// # Errors
-    /// [`Error`]; to get nothing is none.
+    /// [`Error`]. Getting nothing is not an error.
     pub async fn take_up_to(&self, id: &str, most: u64) -> Result<Adjusted, Error> {
         let command = Adjust::take_up_to(self.source.nominal(), most)?;
         self.run(id, &Adjustment { command, change: Change::Use }).await
     }
 
-    /// Gives back up to `cost` (at least 1) of what `id` has used, the latest first, and returns how much
-    /// of it that was. What has come back by itself is not given back once more, so no refund leaves
-    /// more than the capacity. See [`Adjust::refund`].
+    /// Gives back up to `cost` (at least 1) of what `id` has used, the latest first, and returns that amount. What has
+    /// come back by itself does not count again, so no refund leaves more than the capacity. See [`Adjust::refund`].
     #[doc = limiter_example!(
         r#"_ = limiter.try_acquire("user:42", 3).await?;"#
         r#"assert_eq!(limiter.refund("user:42", 5).await?.amount, 3);"#
@@ -212,8 +208,8 @@ impl<S: Store> Limiter<S> {
         self.run(id, &Adjustment { command, change: Change::Use }).await
     }
 
-    /// Charges `cost` (at least 1) whether it fits or not, up to one capacity more than there is, and
-    /// returns how much was charged. See [`Adjust::penalty`].
+    /// Charges `cost` (at least 1) even if it does not fit, up to one capacity more than is left, and returns the
+    /// amount charged. See [`Adjust::penalty`].
     #[doc = limiter_example!(
         r#"let charged = limiter.penalty("user:42", 12).await?;"#
         "assert_eq!((charged.amount, charged.after.remaining), (12, 0));"
@@ -225,8 +221,8 @@ impl<S: Store> Limiter<S> {
         self.run(id, &Adjustment { command, change: Change::Use }).await
     }
 
-    /// Admits nothing for `id` for `span` from now on (whole microseconds, at most 2^50 us). A block that
-    /// lasts longer stays. Of a limit per client it blocks this client alone.
+    /// Denies every request for `id` for `span` from now on (whole microseconds, at most 2^50 us). A longer block
+    /// stays. Under a limit per client it blocks this client alone.
     #[doc = limiter_example!(
         r#"_ = limiter.block("user:42", Duration::from_secs(3600)).await?;"#
         r#"assert!(limiter.try_acquire("user:42", 1).await?.is_blocked());"#
@@ -239,7 +235,7 @@ impl<S: Store> Limiter<S> {
         self.run(id, &Adjustment { command, change: Change::Key }).await
     }
 
-    /// Ends a block of `id`; returns, as the amount, whether there was one (1) or not (0).
+    /// Ends a block of `id`, and returns as the amount whether there was one (1) or not (0).
     ///
     /// # Errors
     /// [`Error`].
@@ -248,8 +244,8 @@ impl<S: Store> Limiter<S> {
         self.run(id, &Adjustment { command, change: Change::Use }).await
     }
 
-    /// Forgets what `id` has used, its blocks and request ids, and its stored limit; returns whether
-    /// anything was known of it. [`Limiter::set_limit_afresh`] forgets what was used and keeps a limit.
+    /// Forgets what `id` has used, its blocks, request ids and stored limit, and returns whether there was any.
+    /// [`Limiter::set_limit_afresh`] forgets what was used and keeps a limit.
     #[doc = limiter_example!(
         r#"_ = limiter.try_acquire("user:42", 10).await?;"#
         r#"assert!(limiter.reset("user:42").await?);"#
@@ -266,19 +262,17 @@ impl<S: Store> Limiter<S> {
 ///
 /// For requests whose cost is known only afterwards, such as the tokens of a language model's answer.
 ///
-/// Each of these needs the store: no fallback answers it. A call whose answer was lost is retried, and
-/// done once.
+/// Each of these needs the store: no fallback answers it. A call whose answer was lost is retried, and runs once.
 impl<S: Store> Limiter<S> {
-    /// Admits a request for `id` and charges it `cost` (at least 1) as an estimate, or changes nothing.
-    /// What is reserved is to be settled within `hold` (1 us to 2^50 us) by [`Limiter::commit`] or
-    /// [`Limiter::cancel`], by any process: a [`Reservation`] is plain data. Otherwise it stays charged as
-    /// estimated. `request` names it; make it from 128 random bits.
+    /// Admits a request for `id` and charges `cost` (at least 1) as an estimate, or changes nothing. Any process can
+    /// settle the [`Reservation`], which is plain data, within `hold` (1 us to 2^50 us) by [`Limiter::commit`] or
+    /// [`Limiter::cancel`]. Otherwise the estimate stays charged. `request` names it; make it from 128 random bits.
     ///
-    /// In shadow mode (see [`Limiter::in_shadow`]) what would be denied is let through, with nothing to
-    /// settle. Any number can be open: each is kept under a key of its own, `key:request`, for twice the `hold`.
+    /// In shadow mode (see [`Limiter::in_shadow`]) a request that would be denied is let through, with nothing to
+    /// settle. Any number of reservations can be open. Each has a key of its own, `key:request`, for twice the `hold`.
     ///
     /// # Errors
-    /// [`Error`]: also for a `hold` out of range, or an id that was used before; a denied request is none.
+    /// [`Error`], also for a `hold` out of range, or an id that was used before. A denial is not an error.
     pub async fn reserve_as(
         &self,
         id: &str,
@@ -290,11 +284,11 @@ impl<S: Store> Limiter<S> {
         self.run(id, &Fixed { command, costs: &[cost], rules: Rules::RESERVE }).await
     }
 
-    /// Charges `id` the cost that a request really had instead of what was reserved for it. Later
-    /// decisions are as if that had been charged from the beginning; what is above the estimate is
-    /// charged now, whether it fits or not, up to one capacity more than there is. See [`Settle`].
+    /// Charges `id` a request's real cost instead of its estimate. Later decisions are as if the real cost had been
+    /// charged from the beginning. A cost above the estimate is charged now, even if it does not fit, up to one
+    /// capacity more than is left. See [`Settle`].
     ///
-    /// Nothing is given back after a reset or a change of the limit.
+    /// After a reset or a change of the limit, nothing is given back.
     #[doc = limiter_example!(
         r#"let reserved = limiter.reserve("user:42", 8, Duration::from_secs(60)).await?;"#
         r#"let reservation = reserved.reservation.expect("it is admitted");"#
@@ -302,7 +296,7 @@ impl<S: Store> Limiter<S> {
         r#"assert_eq!(limiter.peek("user:42", 0).await?.remaining, 5);"#
     )]
     /// # Errors
-    /// [`Error`]; a reservation that is settled already, or expired, is none.
+    /// [`Error`]. A settled or expired reservation is not an error.
     pub async fn commit(
         &self,
         id: &str,
@@ -313,7 +307,7 @@ impl<S: Store> Limiter<S> {
         self.run(id, &Fixed { command, costs: &[], rules: Rules::change(Change::Use) }).await
     }
 
-    /// Gives back what was reserved for `id`: it was not used at all.
+    /// Gives back all that was reserved for `id`.
     #[doc = limiter_example!(
         r#"let reserved = limiter.reserve("user:42", 8, Duration::from_secs(60)).await?;"#
         r#"let reservation = reserved.reservation.expect("it is admitted");"#
@@ -329,12 +323,11 @@ impl<S: Store> Limiter<S> {
 
 /// # Storing limits
 ///
-/// These verbs are the limiter's own, not those of a separate administrator: what its options know of an id
-/// (a denial, permits ahead) must be dropped with the limit that it was known under.
+/// These are the limiter's own verbs, since its options must drop what they know of an id (a denial, permits ahead)
+/// along with the old limit.
 impl<S: Store> Limiter<S> {
-    /// Stores the limit of `id`, in the place of any other. What was used stays used: right after it, at
-    /// most the new capacity less that remains. A block stays, too; requests and reservations are forgotten
-    /// if the limit is another one.
+    /// Stores the limit of `id`, in place of any other. What was used stays used: right afterwards, at most the new
+    /// capacity less that remains. A block stays, too. Requests and reservations are forgotten if the limit changes.
     #[doc = limiter_example!(stored:
         r#"limiter.set_limit("user:42", "sliding-log 3/min".parse::<StoredLimit>()?).await?;"#
         r#"assert_eq!(limiter.try_acquire("user:42", 1).await?.limit, 3);"#
@@ -346,7 +339,7 @@ impl<S: Store> Limiter<S> {
         self.store_limit(id, limit, SetLimit::new).await.map(drop)
     }
 
-    /// Stores the limit of `id` if it has none; returns whether it was stored.
+    /// Stores the limit of `id` if it has none, and returns whether it did.
     #[doc = limiter_example!(stored:
         r#"let [three, five] = ["sliding-log 3/min", "sliding-log 5/min"].map(|it| it.parse::<StoredLimit>());"#
         r#"assert!(limiter.try_set_limit("user:42", three?).await?);"#
@@ -359,7 +352,7 @@ impl<S: Store> Limiter<S> {
         self.store_limit(id, limit, SetLimit::if_absent).await
     }
 
-    /// Stores the limit of `id` and forgets what was used, also a block.
+    /// Stores the limit of `id` and forgets what was used, including a block.
     #[doc = limiter_example!(stored:
         r#"let three: StoredLimit = "sliding-log 3/min".parse()?;"#
         r#"limiter.set_limit("user:42", three).await?;"#
@@ -374,7 +367,7 @@ impl<S: Store> Limiter<S> {
         self.store_limit(id, limit, SetLimit::afresh).await.map(drop)
     }
 
-    /// Returns the limit that is stored for `id`. A default counts once its first use has stored it.
+    /// Returns the stored limit of `id`. A default counts once its first use has stored it.
     #[doc = limiter_example!(stored:
         r#"assert_eq!(limiter.stored_limit("user:42").await?, None);"#
     )]
@@ -390,21 +383,20 @@ impl<S: Store> Limiter<S> {
     /// Waits until a request of `cost` (at least 1) for `id` is admitted, and charges it. In the queue of a
     /// [`LeakyBucket`](crate::limiter::LeakyBucket) it waits until its turn, too.
     ///
-    /// The decision is a denial if it was not admitted: the wait would have been longer than
-    /// `timeout`, which is told at once and not at its end, or others were faster until then. The
-    /// calls to the store have their own timeout, which the last one may take beyond this one.
+    /// Returns a denial at once if the wait would be longer than `timeout`, and at its end if others were faster until
+    /// then. Calls to the store have a timeout of their own, by which the last one may exceed this one.
     ///
-    /// It sleeps for as long as the store says plus a random time, so that many waiters do not all
-    /// come back at once; none is promised to be first. See [`Wait`].
+    /// It sleeps for as long as the store says plus a random time, so that waiters do not all return at once. Waiting
+    /// is not FIFO. See [`Wait`].
     ///
-    /// The queue of a leaky bucket is in order: a request that is admitted to it sleeps once, until its turn,
-    /// and [`Decision::turn_after`] is then zero. The store does not admit it to a turn after `timeout`, so none
-    /// is taken in vain. A request that finds no room in the queue comes back as above. Under a stored limit
-    /// each attempt is under the limit that is stored by then.
+    /// The queue of a leaky bucket is in order: an admitted request sleeps once, until its turn, and
+    /// [`Decision::turn_after`] is then zero. The store admits no request to a turn after `timeout`, so none is taken
+    /// in vain. A request that finds no room in the queue is denied as above. Under a stored limit each attempt follows
+    /// the limit stored at that time.
     ///
-    /// Dropped while it sleeps, nothing has been charged, except for a turn in a queue, which stays taken: see
-    /// [`Limiter::take_turn`]. Dropped while it waits for the store's answer, that one call may be charged,
-    /// as every call that gets no answer.
+    /// Dropped while it sleeps, it has charged nothing, except for a turn in a queue, which stays taken: see
+    /// [`Limiter::take_turn`]. Dropped while a call is in flight, that call may be charged, like every call without an
+    /// answer.
     #[doc = limiter_example!(under "token-bucket 100/s burst 1":
         "for _ in 0..2 {"
         "    // The second one waits for 10 ms."
@@ -412,7 +404,7 @@ impl<S: Store> Limiter<S> {
         "}"
     )]
     /// # Errors
-    /// [`Error`], of the first call that fails.
+    /// The [`Error`] of the first call that fails.
     pub async fn acquire_within(&self, id: &str, cost: u64, timeout: Duration) -> Result<Decision, Error>
     where
         S: HasTimeout

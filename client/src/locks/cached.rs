@@ -15,10 +15,10 @@ use crate::retry_store::RetryStore;
 use crate::runtime::Spawn;
 use crate::store::Store;
 
-/// Values that are kept for all processes, and built by one of them at a time (single flight).
+/// Values that all processes share, and one of them builds at a time (single flight).
 ///
-/// The first caller that finds a value stale builds it anew; the others get the old one until that is done. Where there
-/// is no value, they wait.
+/// The first caller that finds a value stale rebuilds it; meanwhile the others get the old one. If there is no value,
+/// they wait.
 ///
 /// ```
 /// # #[cfg(feature = "tokio")] {
@@ -39,9 +39,9 @@ use crate::store::Store;
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap(); }
 /// ```
 ///
-/// Values are text, and others [by their encoding](Self::with_encoding). A stored value that cannot be decoded, since
-/// another version of the program wrote it, counts as absent: it is built anew and overwritten. Two versions that
-/// take turns would do so for ever: give each form of a value a [prefix](Self::with_prefix) of its own.
+/// Values are text, or others [by their encoding](Self::with_encoding). A stored value that cannot be decoded, since
+/// another version of the program wrote it, counts as absent: it is rebuilt and overwritten. Two alternating versions
+/// would do so for ever: give each form of a value a [prefix](Self::with_prefix) of its own.
 pub struct Cached<S, R, V = String> {
     locks: Locks<S, R>,
     values: Fenced<RetryStore<S, R>>,
@@ -54,8 +54,8 @@ where
     S: Store + Clone + 'static,
     R: Spawn,
 {
-    /// Returns values of text under the prefix `cached` that are fresh for `fresh`, and are given out for `stale` after
-    /// that while they are built anew (whole microseconds, together at most 2^50 us).
+    /// Creates values of text under the prefix `cached`. They are fresh for `fresh`, and then served for `stale` while
+    /// they are rebuilt (whole microseconds, together at most 2^50 us).
     ///
     /// # Errors
     /// [`ConfigError`] for times out of range.
@@ -80,18 +80,18 @@ where
         Ok(Cached { values: self.values.with_prefix(prefix)?, ..self })
     }
 
-    /// Sets how values are stored, and so their type: `with_encoding::<Vec<u8>>()` for bytes, and with the
-    /// feature `serde` `with_encoding::<Json<Page>>()` for a `Page` as JSON.
+    /// Sets how values are stored, and so their type: `with_encoding::<Vec<u8>>()` for bytes, and with the feature
+    /// `serde` `with_encoding::<Json<Page>>()` for a `Page` as JSON.
     pub fn with_encoding<W: Encoding>(self) -> Cached<S, R, W> {
         let Cached { locks, values, stale, .. } = self;
         Cached { locks, values, stale, encoding: PhantomData }
     }
 
-    /// Returns the value of this id, at most [`MAX_VALUE`](lockage_core::fenced::MAX_VALUE) bytes: one that is kept, or
-    /// what `build` makes now. A fresh one costs one call to the store.
+    /// Returns the value of this id, at most [`MAX_VALUE`](lockage_core::fenced::MAX_VALUE) bytes: the stored one, or
+    /// what `build` makes now. A fresh value costs one call to the store.
     ///
     /// # Errors
-    /// [`WorkError`]. An error of `build` goes to its own caller, and the next one builds.
+    /// [`WorkError`]. An error of `build` goes to its own caller, and the next caller builds.
     pub async fn get<E>(
         &self,
         id: &str,
@@ -118,18 +118,18 @@ where
         Ok(value)
     }
 
-    /// Removes the value of this id, so that the next [`get`](Self::get) builds it anew.
+    /// Removes the value of this id, so that the next [`get`](Self::get) rebuilds it.
     ///
-    /// The value is gone at once. Where a build is under way, this waits in line until that is done: what it made goes to
-    /// its own caller. A build that calls this for its own id would wait for itself.
+    /// The value is gone at once. If a build is in progress, this waits in line until it ends; its result goes to its
+    /// own caller. A build that calls this for its own id would wait for itself.
     ///
     /// **Guarantee.** After this has returned, no `get` that begins returns a value whose build had begun before this
-    /// was called: the store refuses that value, since it has seen a newer fencing token (L7).
+    /// call: the store refuses that value, since it has seen a newer fencing token (L7).
     ///
-    /// **Limitations.** The token is remembered for `fresh` and `stale` together. A builder that has lost its lock, and
-    /// is paused for longer than that between the end of its build and its call to the store, can put an older value
-    /// back; so can one whose lock a failover gave to another (L11). Where this fails, or is dropped while it waits, so can a
-    /// build that ends that much later.
+    /// **Limitations.** The token is remembered for `fresh` and `stale` together. A builder that has lost its lock can
+    /// put an older value back if it pauses for longer than that between its build and its call to the store. So can a
+    /// builder whose lock was granted to another after a failover (L11). If this call fails, or is dropped while it
+    /// waits, so can a build that ends that much later.
     ///
     /// # Errors
     /// [`Error`].
@@ -158,7 +158,7 @@ where
         Ok(kept.and_then(|Kept { value, left }| Some((V::decode(value).ok()?, left))))
     }
 
-    /// Keeps what was built. A value that took longer than its lock was held is good for its caller alone.
+    /// Stores what was built. A value that took longer than its lock was held goes to its caller alone.
     async fn keep(&self, id: &str, guard: LockGuard<S, R>, value: &[u8]) -> Result<(), Error> {
         let _: Access<()> = self.values.write(id, guard.token(), value).await?;
         guard.release().await?;

@@ -30,19 +30,19 @@ use crate::store::Cause;
 /// # Ok::<(), Cause>(())
 /// ```
 pub trait Encoding {
-    /// What is stored.
+    /// The type of the values.
     type Value;
 
     /// Returns the bytes of a value.
     ///
     /// # Errors
-    /// Any, for a value that has no such form.
+    /// Any, for a value that cannot be encoded.
     fn encode(value: &Self::Value) -> Result<Vec<u8>, Cause>;
 
     /// Returns the value of these bytes, which another program may have written.
     ///
     /// # Errors
-    /// Any, for bytes that are no such value.
+    /// Any, for bytes that cannot be decoded.
     fn decode(bytes: Vec<u8>) -> Result<Self::Value, Cause>;
 }
 
@@ -111,8 +111,8 @@ impl<T: serde::Serialize + serde::de::DeserializeOwned> Encoding for Json<T> {
 
 /// A value that its [`Encoding`] cannot write, or a stored one that it cannot read.
 ///
-/// Its text has that of its [cause](ValueError::cause); so [`source`](std::error::Error::source) is what stands behind
-/// the cause.
+/// Its text includes that of its [cause](ValueError::cause). [`source`](std::error::Error::source) is therefore the
+/// cause's own source.
 #[derive(Debug)]
 pub struct ValueError {
     id: Box<str>,
@@ -126,7 +126,7 @@ impl ValueError {
         V::encode(value).map_err(|cause| ValueError { id: id.into(), done: "encoded", cause })
     }
 
-    /// Returns the value of this id that these bytes are.
+    /// Returns the value of this id from these bytes.
     pub(super) fn decoded<V: Encoding>(id: &str, bytes: Vec<u8>) -> Result<V::Value, ValueError> {
         V::decode(bytes).map_err(|cause| ValueError { id: id.into(), done: "decoded", cause })
     }

@@ -1,4 +1,4 @@
-//! What a lock, a semaphore and a read-write lock each have of their own.
+//! The methods of each kind: lock, semaphore and read-write lock.
 
 use lockage_core::lock::{Answer, Inspection, Lock, OwnerId};
 use lockage_core::{ConfigError, rw_lock, semaphore};
@@ -24,25 +24,25 @@ where
     S: Store + 'static,
     R: Spawn,
 {
-    /// Returns the lock for this owner, which can acquire it again while it holds it: it is then held once more,
-    /// and free when each hold is released. An owner is plain data, and can be handed to another task or process.
+    /// Returns the lock for this owner, which can acquire it again while it holds it. The lock is free when each of its
+    /// holds is released. An owner is plain data that another task or process can use.
     pub fn as_owner(&self, owner: OwnerId) -> Self {
         self.owned_by(owner)
     }
 
     /// Returns the lock for callers that wait in line: first come, first served (L9).
     ///
-    /// Each waiter has a place. While there are places, a free lock is granted only to the owner of the first one,
-    /// also before callers that do not wait in line. A place lasts for two polls and a call's timeout from the latest
-    /// attempt on, and half as much again at most. A lock that is free stays idle for at most that long because of
-    /// waiters that died, however many. A waiter that makes no attempt for that long comes last again.
+    /// Each waiter has a place in line. While there are places, a free lock is granted only to the owner of the first
+    /// one, even before callers that do not wait in line. A place lasts for two polls and a call's timeout after the
+    /// latest attempt, and at most half as much again. However many waiters die, a free lock stays idle for at most
+    /// that long. A waiter without an attempt for that long comes last again.
     pub fn fair(&self) -> Self {
         let mut handle = self.clone();
         handle.options.fair = true;
         handle
     }
 
-    /// Returns who holds the lock now, if anyone, since when, under which label, and how many wait in line.
+    /// Returns the holder of the lock, if any, since when and under which label, and the number of waiters in line.
     ///
     /// # Errors
     /// [`Error`].
@@ -50,9 +50,8 @@ where
         Ok(self.manager.store().execute(&self.key, &self.kind.inspect()).await?)
     }
 
-    /// Frees the lock, whoever holds it, where `token` is that of its present grant. Returns whether that grant was
-    /// freed by force, now or, as far as that is remembered, before. The holder learns of it with the next
-    /// renewal, and goes on until then.
+    /// Frees the lock by force if `token` is that of its present grant. Returns whether that grant was freed by force,
+    /// now or, as far as remembered, before. The holder learns of it with its next renewal, and goes on until then.
     ///
     /// # Errors
     /// [`Error`].
@@ -71,12 +70,12 @@ where
     /// Returns the semaphore for `count` permits at once, all or none, instead of one.
     ///
     /// # Errors
-    /// [`ConfigError`] for none, or for more than there are.
+    /// [`ConfigError`] for a count of zero, or above the semaphore's permits.
     pub fn permits(&self, count: u64) -> Result<Self, ConfigError> {
         Ok(Handle { kind: Permits::new(self.kind.semaphore, count)?, ..self.clone() })
     }
 
-    /// Returns what is in use now.
+    /// Returns the permits that are in use now.
     ///
     /// # Errors
     /// [`Error`].
@@ -90,13 +89,13 @@ where
     S: Store + 'static,
     R: Spawn,
 {
-    /// Returns this side for this owner, which can acquire either side again while it holds it: a writer may read as
-    /// well, and keep that when it releases the write; a reader may write while it is the only one.
+    /// Returns this side for this owner, which can acquire either side again while it holds one. A writer may also
+    /// read, and keep that after it releases the write. A reader may write while it is the only one.
     pub fn as_owner(&self, owner: OwnerId) -> Self {
         self.owned_by(owner)
     }
 
-    /// Returns who holds either side now.
+    /// Returns the present holders of either side.
     ///
     /// # Errors
     /// [`Error`].

@@ -14,13 +14,13 @@ use crate::error::Error;
 use crate::runtime::{Runtime, within};
 use crate::store::Store;
 
-/// What is held, until it is released, dropped or lost: a lock, permits, or a side of a read-write lock.
+/// A held lock, permits, or side of a read-write lock, until it is released, dropped or lost.
 ///
-/// Its lease is renewed in the background. Where renewals fail until the lease ends, the lock is lost. The guard
-/// notices that by this machine's clock, without asking the store.
+/// Its lease is renewed in the background. If renewals fail until the lease ends, the lock is lost. The guard notices
+/// that by this machine's clock, without asking the store.
 ///
-/// A guard that is dropped is released in the background: at once, and again until the store answers or the lease
-/// has ended. Dropping it never blocks.
+/// A dropped guard is released in the background: at once, and again until the store answers or the lease has ended.
+/// The drop never blocks.
 #[must_use = "dropped, it gives the lock back"]
 pub struct LockGuard<S, R> {
     manager: Arc<LeaseManager<S, R>>,
@@ -35,10 +35,10 @@ pub struct LockGuard<S, R> {
 pub enum Released {
     /// The lock is free.
     Free,
-    /// The owner still holds it, so many times.
+    /// The owner still holds it, this many times.
     Held(u64),
-    /// It was no longer held: its lease had ended, or it was freed by force. The holder now, where it is a lock and
-    /// there is one.
+    /// It was no longer held: its lease had ended, or it was freed by force. If it is a lock, this is its present
+    /// holder, if any.
     NotHeld(Option<Holder>),
 }
 
@@ -59,13 +59,13 @@ where
         LockGuard { manager, lease, id, holds, is_released: false }
     }
 
-    /// Releases the lock and tells what became of it.
+    /// Releases the lock and returns the outcome.
     #[doc = locks_example!(
         r#"let guard = locks.lock("invoices")?.acquire().await?;"#
         "assert!(matches!(guard.release().await?, Released::Free));"
     )]
     /// # Errors
-    /// [`Error`]. The release is then repeated in the background, as where this call is dropped before its end.
+    /// [`Error`]. The release is then repeated in the background, also if this call is dropped before its end.
     pub async fn release(mut self) -> Result<Released, Error> {
         self.manager.stop(self.id);
         let Lease { key, request, token, .. } = &*self.lease;
@@ -77,8 +77,7 @@ where
         Ok(released)
     }
 
-    /// Waits until the lock is lost, and tells why. It needs no network for that. A lock that is renewed for
-    /// ever is never lost.
+    /// Waits until the lock is lost, and returns why. It needs no network. A lock whose renewals succeed is never lost.
     pub async fn lost(&self) -> Loss {
         let runtime = self.manager.runtime();
         loop {
@@ -91,10 +90,10 @@ where
         }
     }
 
-    /// Runs `work` for as long as the lock is held, and drops it when the lock is lost first.
+    /// Runs `work` for as long as the lock is held, and drops it if the lock is lost first.
     ///
-    /// `work` can be stopped only where it awaits something. What it has sent before may still be done after;
-    /// give it the [token](Self::token) where that would do harm.
+    /// `work` can be stopped only where it awaits something. What it has sent before may still take effect; pass the
+    /// [token](Self::token) along where that would do harm.
     #[doc = locks_example!(
         r#"let guard = locks.lock("invoices")?.acquire().await?;"#
         "assert_eq!(guard.run(async { 40 + 2 }).await?, 42);"
@@ -105,35 +104,35 @@ where
         run_until(pin!(self.lost()), work).await
     }
 
-    /// Returns whether it is lost: see [`LockGuard::time_left`] for why, and [`LockGuard::lost`] to wait for it.
+    /// Returns whether the lock is lost: see [`LockGuard::time_left`] for why, and [`LockGuard::lost`] to wait for it.
     pub fn is_lost(&self) -> bool {
         self.time_left().is_err()
     }
 
-    /// Returns how long it is sure to be held from now on, if it is not renewed before.
+    /// Returns how long the lock is certainly held from now on without a renewal.
     #[doc = locks_example!(
         r#"let guard = locks.lock("invoices")?.acquire().await?;"#
         "assert!(guard.time_left()? <= Duration::from_secs(30));"
     )]
     /// # Errors
-    /// [`Loss`], where it is lost.
+    /// [`Loss`], if it is lost.
     pub fn time_left(&self) -> Result<Duration, Loss> {
         let now = self.manager.runtime().now();
         Ok(self.manager.status(self.id, now)? - now)
     }
 
-    /// Returns until when it is sure to be held, if it is not renewed before, as [`Runtime::now`] tells the time:
-    /// the lease from the instant before it was asked for, less the most that clocks differ (L6, see
+    /// Returns until when the lock is certainly held without a renewal, as [`Runtime::now`] tells the time. That is the
+    /// lease from the instant before it was asked for, less the most that clocks differ (L6, see
     /// [`own_deadline`](lockage_core::flow::own_deadline)).
     ///
     /// # Errors
-    /// [`Loss`], where it is lost.
+    /// [`Loss`], if it is lost.
     pub fn deadline(&self) -> Result<Duration, Loss> {
         self.manager.status(self.id, self.manager.runtime().now())
     }
 }
 
-/// Runs `work` until `lost` is ready. That is polled first, so that nothing is done once the lock is lost.
+/// Runs `work` until `lost` is ready, which is polled first, so that `work` stops once the lock is lost.
 pub(super) async fn run_until<T>(
     lost: impl Future<Output = Loss> + Unpin,
     work: impl Future<Output = T>,
@@ -145,29 +144,28 @@ pub(super) async fn run_until<T>(
 }
 
 impl<S, R> LockGuard<S, R> {
-    /// Tells the observer that it was acquired, after this wait, and from now on what becomes of it.
+    /// Tells the observer of this acquire, after this wait, and from now on of the lease's changes.
     pub(super) fn announce(&self, waited: Duration) {
         self.manager.announce(self.id, waited);
     }
 
-    /// Whether others may hold something at the same time.
+    /// Returns whether others may hold something at the same time.
     pub(super) fn leaves_room(&self) -> bool {
         self.lease.request.kind.leaves_room()
     }
 
-    /// Returns the fencing token: larger for each grant, and equal where an owner holds it more than once.
+    /// Returns the fencing token. It is larger for each grant, and equal for repeated holds of one owner.
     pub fn token(&self) -> u64 {
         self.lease.token
     }
 
-    /// Returns how often the owner held it when this was acquired, this one included; of a semaphore, how many
-    /// permits these are.
+    /// Returns the owner's holds when this was acquired, including this one; for a semaphore, the number of permits.
     pub fn holds(&self) -> u64 {
         self.holds
     }
 
-    /// Returns the owner. A caller that asks [as this owner](super::LockHandle::as_owner) holds the lock once more.
-    /// Of a semaphore, these are the bits of the id that its permits have there.
+    /// Returns the owner. A caller that acquires [as this owner](super::LockHandle::as_owner) holds the lock once more.
+    /// For a semaphore, these are the bits of its permits' id.
     pub fn owner(&self) -> OwnerId {
         self.lease.request.owner()
     }

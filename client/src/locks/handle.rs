@@ -1,4 +1,4 @@
-//! Something that can be held, by its name: acquiring it, and waiting for that.
+//! Named handles: acquiring something, and waiting for it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use crate::notifications::Wake;
 use crate::runtime::Spawn;
 use crate::store::Store;
 
-/// After so many answers in a row that come too late for a lease, the next one would as well. A process that was
-/// stopped once has one.
+/// After this many answers in a row that exceed a lease, the next one would too. A process that was stopped once has
+/// one.
 const LATE_ANSWERS: u32 = 3;
 
-/// Something that callers hold, or wait for, under one name: a lock, permits of a semaphore, a side of a read-write
-/// lock, or a latch.
+/// A named thing that callers hold or wait for: a lock, permits of a semaphore, a side of a read-write lock, or a
+/// latch.
 pub struct Handle<S, R, K> {
     pub(super) manager: Arc<LeaseManager<S, R>>,
     pub(super) key: Key,
@@ -38,9 +38,9 @@ pub struct Handle<S, R, K> {
 #[derive(Debug)]
 #[must_use = "it may be busy, and a guard that is dropped gives it back"]
 pub enum TryLock<G> {
-    /// It is held, by this guard.
+    /// It was acquired, and this guard holds it.
     Taken(G),
-    /// It cannot be held now.
+    /// It is not available now.
     Busy(Busy),
 }
 
@@ -48,16 +48,16 @@ pub enum TryLock<G> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the work may have been stopped, or not begun here"]
 pub enum RunOutcome<T> {
-    /// It was done here.
+    /// The work ran here.
     Done(T),
-    /// It was begun here, and stopped when the lock was lost.
+    /// The work began here, and was stopped when the lock was lost.
     Lost(Loss),
-    /// It was not begun: another owner holds the lock.
+    /// The work did not run here: another owner holds the lock.
     Elsewhere(Busy),
 }
 
 impl<G> TryLock<G> {
-    /// Returns the guard, where it was acquired.
+    /// Returns the guard, if it was acquired.
     pub fn taken(self) -> Option<G> {
         match self {
             TryLock::Taken(guard) => Some(guard),
@@ -65,7 +65,7 @@ impl<G> TryLock<G> {
         }
     }
 
-    /// Returns this outcome with another guard in place of this one.
+    /// Returns this outcome with its guard converted.
     #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
     pub(crate) fn map<T>(self, of: impl FnOnce(G) -> T) -> TryLock<T> {
         match self {
@@ -81,7 +81,7 @@ where
     R: Spawn,
     K: Copy + Into<Kind>,
 {
-    /// Acquires it, if it is free now.
+    /// Acquires it if it is free now.
     #[doc = locks_example!(
         r#"let lock = locks.lock("invoices")?;"#
         r#"let guard = lock.try_acquire().await?.taken().expect("it is free");"#
@@ -89,8 +89,8 @@ where
         "guard.release().await?;"
     )]
     /// # Errors
-    /// [`Error`]. What a call without an answer may have acquired is released in the background, and so is what was
-    /// granted too late ([`Error::TooSlow`]).
+    /// [`Error`]. If a call without an answer may have acquired it, or the grant came too late ([`Error::TooSlow`]), it
+    /// is released in the background.
     pub async fn try_acquire(&self) -> Result<TryLock<LockGuard<S, R>>, Error> {
         let begin = self.begin();
         let result = self.try_once().await;
@@ -98,21 +98,21 @@ where
         result
     }
 
-    /// Acquires it, and waits until it is free.
+    /// Waits until it is free, and acquires it.
     ///
     /// A waiting call polls, more often at first (see [`Polling`](lockage_core::flow::Polling)), or when it is
     /// notified (see [`Locks::with_wake_ups`](super::Locks::with_wake_ups)). Waiting is not FIFO, except on
     /// [`fair`](super::LockHandle::fair) locks.
     ///
-    /// Where this call is dropped before its end, nothing is held: what its last attempt may have acquired is
-    /// released in the background.
+    /// If this call is dropped before its end, nothing is held: what its last attempt may have acquired is released in
+    /// the background.
     #[doc = locks_example!(
         r#"let guard = locks.lock("invoices")?.acquire().await?;"#
         "assert!(!guard.is_lost());"
     )]
     /// # Errors
-    /// [`Error`], of the first attempt that fails; [`Error::Upgrade`] for what is not waited for;
-    /// [`Error::TooSlow`] where several answers in a row take longer than a lease.
+    /// The [`Error`] of the first attempt that fails; [`Error::Upgrade`] for an upgrade that is not waited for;
+    /// [`Error::TooSlow`] if several answers in a row take longer than a lease.
     pub async fn acquire(&self) -> Result<LockGuard<S, R>, Error> {
         match self.acquire_until(None).await? {
             TryLock::Taken(guard) => Ok(guard),
@@ -120,8 +120,8 @@ where
         }
     }
 
-    /// Acquires it, and waits at most `timeout` until it is free. Calls to the store have a timeout of their own,
-    /// by which the last one may exceed this one.
+    /// Waits at most `timeout` until it is free, and acquires it. Calls to the store have a timeout of their own, by
+    /// which the last one may exceed this one.
     #[doc = locks_example!(
         r#"let lock = locks.lock("invoices")?;"#
         "let guard = lock.acquire().await?;"
@@ -137,14 +137,14 @@ where
         self.acquire_until(Some(self.manager.runtime().now().saturating_add(timeout))).await
     }
 
-    /// Runs `work` under the lock, if it is free now, and not at all where it is not: the job of one instance among
-    /// many. `work` gets the fencing token.
+    /// Runs `work` under the lock if it is free now, and otherwise not at all: a job for one of many instances. `work`
+    /// gets the fencing token.
     #[doc = locks_example!(
         r#"let ran = locks.lock("nightly")?.try_run(async |_token| "reports sent").await?;"#
         r#"assert!(matches!(ran, RunOutcome::Done("reports sent")));"#
     )]
     /// # Errors
-    /// [`Error`]. Work that is done elsewhere, or stopped, is none.
+    /// [`Error`]. Work that runs elsewhere, or was stopped, is not an error.
     pub async fn try_run<T>(
         &self,
         work: impl AsyncFnOnce(u64) -> T,
@@ -244,7 +244,7 @@ where
         PendingRelease { key: self.key.clone(), request, what, until }
     }
 
-    /// Whether a grant in place of this denial would have ended by then.
+    /// Returns whether a grant in place of this denial would have ended by then.
     fn is_late(&self, Denied { refusal, took, .. }: &Denied) -> bool {
         refusal.busy.is_none() || *took >= own_deadline(Duration::ZERO, self.manager.span())
     }
@@ -253,12 +253,12 @@ where
         Error::TooSlow { took, lease: self.manager.span() }
     }
 
-    /// Returns what a caller is told that has no time left for another attempt.
+    /// Returns the answer for a caller that has no time left for another attempt.
     fn denied<G>(&self, Denied { refusal, took, .. }: &Denied) -> Result<TryLock<G>, Error> {
         refusal.busy.map(TryLock::Busy).ok_or_else(|| self.too_slow(*took))
     }
 
-    /// Asks once. Returns a guard, or why there is none.
+    /// Makes one attempt. Returns a guard, or why there is none.
     async fn attempt(
         &self,
         request: AcquireRequest,
@@ -324,7 +324,7 @@ struct Denied {
     stray: Option<PendingRelease>,
 }
 
-/// What the task is to release where this is dropped: a place in line, or an acquire whose answer is not seen.
+/// The task's release if this is dropped: of a place in line, or of an acquire without an answer.
 struct Cleanup<'a, S, R> {
     manager: &'a LeaseManager<S, R>,
     pending: Option<PendingRelease>,

@@ -1,4 +1,4 @@
-//! What can be held: a lock, permits of a semaphore, or a side of a read-write lock.
+//! The kinds of things that can be held: a lock, permits of a semaphore, or a side of a read-write lock.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use lockage_core::lock::Lock;
 use lockage_core::rw_lock::{Mode, RwLock};
 use lockage_core::semaphore::Semaphore;
 
-/// What can be held under a lease. The set is closed: a [`Handle`](super::Handle) is of one of these.
+/// A thing that can be held under a lease. The set is closed: a [`Handle`](super::Handle) is of one of these.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Kind {
@@ -43,7 +43,7 @@ impl Kind {
         }
     }
 
-    /// Whether others can hold something at the same time, and wait to be told so.
+    /// Returns whether others can hold something at the same time, and wait to be notified.
     pub(super) fn leaves_room(&self) -> bool {
         match self {
             Kind::Lock(_) | Kind::Side(Side { mode: Mode::Write, .. }) => false,

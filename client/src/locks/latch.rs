@@ -19,7 +19,7 @@ where
     S: Store + 'static,
     R: Spawn,
 {
-    /// Closes it with `count` (1 to 2^53 - 1) to count down, where it is open, and returns whether it was.
+    /// Closes an open latch with `count` (1 to 2^53 - 1) to count down, and returns whether it was open.
     ///
     /// # Errors
     /// [`Error`]; [`Error::Config`] for a count out of range.
@@ -29,8 +29,8 @@ where
         Ok(matches!(reply.answer, Answer::Done { .. }))
     }
 
-    /// Counts down by `count` (1 to 2^53 - 1), or to zero where less is left, and returns what is left. Of an open
-    /// latch, nothing is.
+    /// Counts down by `count` (1 to 2^53 - 1), at most to zero, and returns what is left, which is zero for an open
+    /// latch.
     ///
     /// # Errors
     /// [`Error`]; [`Error::Config`] for a count out of range.
@@ -46,12 +46,12 @@ where
     /// Waits until it is open.
     ///
     /// # Errors
-    /// [`Error`], of the first call that fails.
+    /// The [`Error`] of the first call that fails.
     pub async fn wait(&self) -> Result<(), Error> {
         self.wait_until(None).await.map(|_| ())
     }
 
-    /// Waits at most `timeout` until it is open, and returns what is left: zero where it is open.
+    /// Waits at most `timeout` until it is open, and returns what is left, which is zero when it is open.
     ///
     /// # Errors
     /// As [`LatchHandle::wait`].
@@ -67,7 +67,7 @@ where
         Ok(self.manager.store().execute(&self.key, &self.kind.inspect()).await?)
     }
 
-    /// Forgets the latch, which opens it. Returns what was left, where there was one.
+    /// Forgets the latch, which opens it. Returns what was left, if it existed.
     ///
     /// # Errors
     /// [`Error`].

@@ -1,4 +1,4 @@
-//! A lease that is held, and how it is lost.
+//! A held lease, and its loss.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::request::AcquireRequest;
 use crate::key::Key;
 use crate::observer::LeaseChange;
 
-/// Why a lock is no longer held, though nobody released it.
+/// Why a lock is no longer held without a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Loss {
@@ -20,24 +20,24 @@ pub enum Loss {
     /// moment.
     #[error("the lock was lost: its lease ended before a renewal was answered")]
     Expired,
-    /// The store no longer knows the grant: it was freed by force, its lease had ended, or a failover has lost it.
-    /// The holder now, if there is one.
+    /// The store no longer knows the grant: it was freed by force, its lease had ended, or a failover lost it. This is
+    /// the present holder, if any.
     #[error("the lock was lost: the store knows of no such grant")]
     Refused(Option<Holder>),
-    /// The locks were closed ([`Locks::close`](super::Locks::close)), and it was given back.
+    /// The locks were closed ([`Locks::close`](super::Locks::close)), and it was released.
     #[error("the lock was lost: its locks were closed")]
     Closed,
-    /// It was held for its longest time.
+    /// It reached the longest hold time.
     #[error("the lock was lost: it was held for as long as it may be")]
     HeldTooLong,
 }
 
-/// What is held under a lease. Until when it is sure, and whether it is lost, the manager knows.
+/// Something held under a lease. The manager knows its deadline, and whether it is lost.
 pub(super) struct Lease {
     pub(super) key: Key,
     pub(super) request: AcquireRequest,
     pub(super) token: u64,
-    /// Tells of its loss. A later deadline is no event: a waiter looks again at the one that it knows.
+    /// Notifies of its loss. A later deadline is no event: a waiter checks the deadline that it knows again.
     pub(super) lost: Event,
     observer: Option<Arc<LeaseObserver>>,
 }
@@ -59,7 +59,7 @@ impl Lease {
         }
     }
 
-    /// How long it lasts unless it is renewed.
+    /// Returns how long it lasts without a renewal.
     pub(super) fn span(&self) -> Duration {
         self.request.kind.lease()
     }

@@ -1,4 +1,4 @@
-//! What all handles and guards of one store share: the leases and their deadlines, and what the task has to release.
+//! The state that all handles and guards of one store share: leases, deadlines, and releases left to the task.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(super) struct LeaseManager<S, R>(pub(super) Arc<Shared<S, R>>);
 /// What the task works on.
 pub(super) struct Shared<S, R> {
     pub(super) store: RetryStore<S, R>,
-    /// How locks are used, and semaphores and read-write locks alike.
+    /// The options of locks, and of semaphores and read-write locks alike.
     pub(super) lock: Lock,
     longest: Option<Duration>,
     state: Mutex<State>,
@@ -41,7 +41,7 @@ pub(super) struct State {
     pub(super) renewals: Renewals<u64>,
     pub(super) leases: BTreeMap<u64, Held>,
     pub(super) pending: Vec<PendingRelease>,
-    /// Nothing more is acquired: it was closed, or no handle and no guard is left.
+    /// Whether it was closed, or no handle and no guard is left: nothing more is acquired.
     is_closed: bool,
     /// How many attempts to acquire something are under way.
     attempts: usize,
@@ -59,7 +59,7 @@ pub(super) struct Held {
     loss: Option<Loss>,
 }
 
-/// Something that is to be released, again and again until the store answers.
+/// A release that is repeated until the store answers.
 pub(super) struct PendingRelease {
     pub(super) key: Key,
     pub(super) request: AcquireRequest,
@@ -93,7 +93,7 @@ impl<S, R> LeaseManager<S, R> {
         self.0.store.runtime()
     }
 
-    /// Returns what owners and operations are named by.
+    /// Returns the bits that name owners and operations.
     pub(super) fn random_bits(&self) -> u128
     where
         R: Runtime,
@@ -105,7 +105,7 @@ impl<S, R> LeaseManager<S, R> {
         self.0.lock
     }
 
-    /// Returns how long a grant lasts that is not renewed.
+    /// Returns how long a grant lasts without a renewal.
     pub(super) fn span(&self) -> Duration {
         self.0.longest.unwrap_or(Duration::MAX).min(self.0.lock.lease())
     }
@@ -125,29 +125,29 @@ impl<S, R> LeaseManager<S, R> {
         id
     }
 
-    /// Returns until when this lease is sure, or why it is lost.
+    /// Returns the deadline of this lease, or why it is lost.
     pub(super) fn status(&self, id: u64, now: Duration) -> Result<Duration, Loss> {
         self.0.state().status(id, now)
     }
 
-    /// Renews this lease no longer. A renewal that is under way does no harm after the release: it names the grant.
+    /// Stops renewing this lease. A renewal in flight does no harm after the release: it names the grant.
     pub(super) fn stop(&self, id: u64) {
         self.0.state().renewals.stop(&id);
     }
 
-    /// Tells the observer of a lease that it was acquired, and from now on what becomes of it.
+    /// Tells the observer of a lease that it was acquired, and from now on of its changes.
     pub(super) fn announce(&self, id: u64, waited: Duration) {
         if let Some(held) = self.0.state().leases.get_mut(&id) {
             held.announce(waited);
         }
     }
 
-    /// Takes note that this lease is lost.
+    /// Records that this lease is lost.
     pub(super) fn lose(&self, id: u64, loss: Loss) {
         self.0.state().lose(id, loss);
     }
 
-    /// Forgets this lease, and returns when it ends in the store, however late its last renewal is carried out.
+    /// Forgets this lease, and returns when it ends in the store, however late its last renewal runs.
     pub(super) fn forget(&self, id: u64) -> Duration {
         let mut state = self.0.state();
         let deadline = state.renewals.deadline(&id).unwrap_or_default();
@@ -163,8 +163,8 @@ impl<S, R> LeaseManager<S, R> {
         self.0.news.notify(usize::MAX);
     }
 
-    /// Returns the latest time of the store at which a call that is sent now may be carried out; the end of time
-    /// while the store's time is not known.
+    /// Returns the latest time of the store at which a call that is sent now may run; the end of time if the store's
+    /// time is unknown.
     pub(super) fn not_after(&self, now: Duration) -> Timestamp
     where
         R: Runtime,
@@ -188,7 +188,7 @@ where
     R: Spawn,
 {
     /// Begins an attempt to acquire something, and starts the task unless it runs. It must be called in the runtime.
-    /// Nothing is begun where these locks are closed.
+    /// Returns `None` if these locks are closed.
     pub(super) fn begin_attempt(&self) -> Option<Attempt<'_, S, R>> {
         let mut state = self.0.state();
         if state.is_closed {
@@ -207,7 +207,7 @@ where
         }
     }
 
-    /// Gives back all that is held, and waits until the task has ended. Nothing more is acquired.
+    /// Releases everything held, and waits until the task has ended. Nothing more is acquired.
     pub(super) async fn close(&self) {
         self.begin_to_close();
         loop {
@@ -231,7 +231,7 @@ where
     }
 }
 
-/// An attempt to acquire something: until it is over, the task waits for what it leaves behind.
+/// An attempt to acquire something. Until its end, the task waits for what it leaves behind.
 pub(super) struct Attempt<'a, S, R>(&'a Shared<S, R>);
 
 impl<S, R> Drop for Attempt<'_, S, R> {
@@ -253,7 +253,7 @@ impl<S, R> Shared<S, R> {
         lock(&self.state)
     }
 
-    /// Takes note of the answer to a renewal that was sent at `sent`; `None` where there is none.
+    /// Records the answer to a renewal that was sent at `sent`; `None` if there is none.
     pub(super) fn settle(
         &self,
         id: u64,
@@ -278,7 +278,7 @@ impl<S, R> Shared<S, R> {
 }
 
 impl State {
-    /// Returns the leases to renew now, at most `most`, and when to ask again. Those whose time is over are lost.
+    /// Returns the leases to renew now, at most `most`, and when to ask again. Ended leases are lost.
     pub(super) fn plan(&mut self, now: Duration, most: usize) -> Plan<u64> {
         let plan = self.renewals.plan(now, most);
         for id in &plan.lost {
@@ -293,7 +293,7 @@ impl State {
         self.leases.get(&id).map(|held| Arc::clone(&held.lease))
     }
 
-    /// Returns until when a lease is sure, or why it is lost.
+    /// Returns the deadline of a lease, or why it is lost.
     pub(super) fn status(&mut self, id: u64, now: Duration) -> Result<Duration, Loss> {
         if let Some(loss) = self.leases.get(&id).and_then(|held| held.loss) {
             return Err(loss);
@@ -361,7 +361,7 @@ impl Held {
         }
     }
 
-    /// Tells the observer, if it knows of it, how it ended.
+    /// Tells the observer, if it knows of the lease, how it ended.
     fn ended(&self, change: impl FnOnce(Duration) -> LeaseChange<'static>) {
         if let Some(since) = self.since {
             self.lease.tell(|observer| change(observer.now().saturating_sub(since)));
@@ -369,7 +369,7 @@ impl Held {
     }
 }
 
-/// The task. Where it is dropped with the runtime that it ran in, another one can take its place.
+/// The running task. If the runtime drops it, another one can take its place.
 pub(super) struct Running<S, R>(pub(super) Arc<Shared<S, R>>);
 
 impl<S, R> Drop for Running<S, R> {

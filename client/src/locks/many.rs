@@ -18,7 +18,7 @@ use crate::store::Store;
 
 /// Several locks that are acquired together. See [`Locks::many`](super::Locks::many).
 pub struct ManyLocks<S, R> {
-    /// By their names: callers that acquire them in one order never deadlock.
+    /// By name: callers that acquire them in one order never deadlock.
     pub(super) locks: BTreeMap<Box<str>, LockHandle<S, R>>,
 }
 
@@ -28,7 +28,7 @@ pub struct ManyGuard<S, R> {
     guards: BTreeMap<Box<str>, LockGuard<S, R>>,
 }
 
-/// How long each is waited for. A closure in its place would make a future that cannot be sent to another thread.
+/// How long each is waited for. A closure here would make a future that cannot be sent to another thread.
 #[derive(Clone, Copy)]
 enum Wait {
     Not,
@@ -49,21 +49,21 @@ where
         }
     }
 
-    /// Acquires all of them, if each is free now, and otherwise none.
+    /// Acquires all of them if each is free now, and otherwise none.
     ///
     /// # Errors
-    /// As [`LockHandle::try_acquire`]. What was acquired before is released.
+    /// As [`LockHandle::try_acquire`]. Locks acquired before are released.
     pub async fn try_acquire(&self) -> Result<TryLock<ManyGuard<S, R>>, Error> {
         self.take(Wait::Not).await
     }
 
-    /// Acquires all of them, one after the other in the order of their names, and waits for each until it is free.
-    /// Those that are acquired already are held meanwhile.
+    /// Acquires all of them, in the order of their names, and waits for each until it is free. It holds acquired locks
+    /// meanwhile.
     ///
-    /// Where this call is dropped before its end, nothing is held.
+    /// If this call is dropped before its end, nothing is held.
     ///
     /// # Errors
-    /// As [`LockHandle::acquire`]. What was acquired before is released.
+    /// As [`LockHandle::acquire`]. Locks acquired before are released.
     pub async fn acquire(&self) -> Result<ManyGuard<S, R>, Error> {
         loop {
             let taken = self.take(Wait::Until(None)).await?.taken();
@@ -77,7 +77,7 @@ where
     /// Acquires all of them as [`acquire`](Self::acquire) does, and waits at most `timeout` for all together.
     ///
     /// # Errors
-    /// As [`LockHandle::acquire_within`]. What was acquired before is released.
+    /// As [`LockHandle::acquire_within`]. Locks acquired before are released.
     pub async fn acquire_within(
         &self,
         timeout: Duration,
@@ -116,7 +116,7 @@ where
     S: Store + 'static,
     R: Runtime,
 {
-    /// Releases all, and returns what became of each, by its name.
+    /// Releases all, and returns the outcome of each by its name.
     ///
     /// # Errors
     /// The first [`Error`]. That release is then repeated in the background.
@@ -143,7 +143,7 @@ where
         run_until(pin!(self.lost()), work).await
     }
 
-    /// Returns how long all are sure to be held from now on. See [`LockGuard::time_left`].
+    /// Returns how long all are certainly held from now on. See [`LockGuard::time_left`].
     ///
     /// # Errors
     /// [`Loss`].

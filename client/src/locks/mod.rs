@@ -60,7 +60,7 @@ use options::{Acknowledged, Confirming, LockOptions};
 use request::AcquireRequest;
 use waiting::{Listening, Waiting};
 
-/// The prefix of locks that are given none.
+/// The default prefix of locks.
 const DEFAULT_PREFIX: &str = "lock";
 
 /// The default poll of waiting callers.
@@ -71,8 +71,8 @@ const POLL_WITH_WAKE_UPS: Duration = Duration::from_secs(1);
 
 /// The locks of one store.
 ///
-/// One task in the background renews the leases of all locks of this value and its clones. A holder that crashes, or
-/// is cut off, loses its locks when their leases end, and knows that by its own clock: see [`LockGuard::lost`].
+/// One background task renews the leases of all locks of this value and its clones. A holder that crashes, or is cut
+/// off, loses its locks when their leases end, and knows that by its own clock: see [`LockGuard::lost`].
 ///
 /// ```
 /// # #[cfg(feature = "tokio")] {
@@ -95,10 +95,10 @@ const POLL_WITH_WAKE_UPS: Duration = Duration::from_secs(1);
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap(); }
 /// ```
 ///
-/// **Guarantees.** At most one owner has a live lease by the store's clock (L1), and until the guard's deadline, by
-/// the holder's own clock, that is the guard's owner (L6).
+/// **Guarantees.** At most one owner has a live lease by the store's clock (L1). Until the guard's deadline, by the
+/// holder's own clock, that is the guard's owner (L6).
 ///
-/// **Limitations.** Others may act before a holder notices that its lease has ended: give the fencing token
+/// **Limitations.** Others may act before a holder notices that its lease has ended: pass the fencing token
 /// ([`LockGuard::token`]) to what is protected. A lock does not survive a failover that loses its grant.
 pub struct Locks<S, R> {
     manager: Arc<LeaseManager<S, R>>,
@@ -111,10 +111,10 @@ where
     S: Store + 'static,
     R: Spawn,
 {
-    /// Returns locks with the prefix `lock`, whose grants last for `lease` (whole microseconds, at most 2^50 us)
-    /// unless they are renewed. Each is renewed after a third of its lease.
+    /// Creates locks with the prefix `lock`, whose grants last for `lease` (whole microseconds, at most 2^50 us) unless
+    /// they are renewed. Each is renewed after a third of its lease.
     ///
-    /// The lease is how long a lock stays taken after its holder has crashed. It must outlast the store's timeout
+    /// A lock stays taken for the lease after its holder has crashed. The lease must outlast the store's timeout
     /// ([`shortest_lease`]), so that no grant ends before it is answered. It should be several times as long, which
     /// leaves time for a few calls between two renewals.
     ///
@@ -154,17 +154,16 @@ where
         Ok(Locks { prefix: prefix.into(), ..self })
     }
 
-    /// Makes waiting callers poll at least once in each `poll`, and without [wake-ups](Self::with_wake_ups) more
-    /// often at first.
+    /// Makes waiters poll at least once in each `poll`, and without [wake-ups](Self::with_wake_ups) more often at
+    /// first.
     pub fn with_poll(mut self, poll: Duration) -> Self {
         self.options.waiting.poll = poll;
         self
     }
 
-    /// Wakes waiting callers when a lock is free, by pub/sub on one more connection of the store, which is made for
-    /// the first wait. One waiter of each process is woken; if it gives up, it wakes the next. Waiters also poll once
-    /// in each second ([`with_poll`](Self::with_poll), after this, sets another time), which bounds the cost of a
-    /// lost message.
+    /// Wakes waiters when a lock is free, by pub/sub on one more connection of the store, made for the first wait. One
+    /// waiter of each process is woken; if it gives up, it wakes the next. Waiters also poll once in each second, which
+    /// bounds the cost of a lost message; a later [`with_poll`](Self::with_poll) sets another time.
     pub fn with_wake_ups(mut self) -> Self
     where
         S: Notifications + Clone,
@@ -178,18 +177,18 @@ where
         self
     }
 
-    /// Labels the holders of locks in words, such as the name of a machine and the number of a process, which
+    /// Labels the holders of locks, for example with a machine's name and a process number, which
     /// [`LockHandle::inspect`] shows.
     pub fn with_label(mut self, label: Label) -> Self {
         self.options.label = Some(label);
         self
     }
 
-    /// Holds only what at least `replicas` replicas have acknowledged. Another grant is released, and
-    /// [`Error::NotReplicated`] says so. Each grant is renewed once for that, on a connection of its own, which takes
+    /// Holds only grants that at least `replicas` replicas have acknowledged. Any other grant is released, and the
+    /// error is [`Error::NotReplicated`]. Each grant is renewed once for that, on a connection of its own, which takes
     /// as long as the replicas do, at most three quarters of a call's timeout.
     ///
-    /// That makes it less likely that a failover loses a lock, and no more than that: see [`Replicated`].
+    /// A failover then loses a lock less often, but still can: see [`Replicated`].
     pub fn with_replicas(mut self, replicas: u32) -> Self
     where
         S: Replicated + Clone,
@@ -207,8 +206,8 @@ where
         self
     }
 
-    /// Caps the total hold time: a lock is not renewed beyond `longest` after it was asked for, and lost when that
-    /// is over. These locks have a task of their own.
+    /// Caps the total hold time: a lock is not renewed beyond `longest` after it was asked for, and lost then. These
+    /// locks have a task of their own.
     ///
     /// # Errors
     /// [`ConfigError::LeaseTooShort`], as for a lease.
@@ -221,8 +220,8 @@ where
         Ok(Locks { manager: LeaseManager::new(store, lock, Some(longest)), ..self })
     }
 
-    /// Returns the lock of this name. Each acquire of it is by an owner of its own, so that a holder that acquires it
-    /// again waits for itself, unless it does so [as the same owner](LockHandle::as_owner).
+    /// Returns the lock of this name. Each acquire has an owner of its own, so a holder that acquires it again waits
+    /// for itself, unless it does so [as the same owner](LockHandle::as_owner).
     ///
     /// # Errors
     /// [`KeyError`] for an empty name, or one that begins with a closing brace.
@@ -230,8 +229,8 @@ where
         self.handle(name, self.manager.lock())
     }
 
-    /// Returns the semaphore of this name, with `permits` permits, each under a lease of its own: a bound on how much
-    /// is done at once by all processes together. It is acquired one permit at a time, or
+    /// Returns the semaphore of this name, with `permits` permits, each under a lease of its own. It bounds the
+    /// concurrency of all processes together. It is acquired one permit at a time, or
     /// [several](SemaphoreHandle::permits).
     ///
     /// Names are shared with locks: a name is of one kind.
@@ -269,7 +268,7 @@ where
     }
 
     /// Returns the countdown latch of this name. It is kept for `keep` after each change (whole microseconds, at most
-    /// 2^50 us) and open after that, so that no wait lasts for ever.
+    /// 2^50 us), and open after that, so every wait ends.
     #[doc = locks_example!(
         r#"let parts = locks.latch("import:7", Duration::from_secs(3600))?;"#
         "assert!(parts.set(2).await?);"
@@ -299,8 +298,8 @@ where
         Ok(ManyLocks { locks: names.into_iter().map(named).collect::<Result<_, _>>()? })
     }
 
-    /// Returns the locks of ids under this name, on so many stripes (1 to
-    /// [`MAX_STRIPES`](lockage_core::lock::MAX_STRIPES)): that of stripe 17 of 64 of `accounts` has the key
+    /// Returns the locks of ids under this name, on `stripes` stripes (1 to
+    /// [`MAX_STRIPES`](lockage_core::lock::MAX_STRIPES)): stripe 17 of 64 of `accounts` has the key
     /// `prefix:{accounts#17/64}`. All processes must use the same number.
     ///
     /// # Errors
@@ -311,10 +310,10 @@ where
         Ok(StripedLocks { locks: self.clone(), name: name.into(), stripes })
     }
 
-    /// Gives back all that is held, and ends the task that renews it, of this value and its clones. What a call without
-    /// an answer may have acquired is given back too. It waits for the store's answers, or until the leases have ended.
+    /// Releases everything held by this value and its clones, and ends the task that renews it. What a call without an
+    /// answer may have acquired is released too. It waits for the store's answers, or until the leases have ended.
     ///
-    /// Guards learn of it as of a loss ([`Loss::Closed`]). Nothing more is acquired: [`Error::Closed`].
+    /// For guards it is a loss ([`Loss::Closed`]). Nothing more is acquired: [`Error::Closed`].
     pub async fn close(self) {
         self.manager.close().await;
     }
@@ -342,7 +341,7 @@ where
     }
 }
 
-/// Checks that what is granted for this span is still held when a call with this timeout is answered.
+/// Checks that a grant for this span outlasts a call with this timeout.
 fn check_outlasts(
     timeout: Duration,
     what: &'static str,
@@ -354,7 +353,7 @@ fn check_outlasts(
     }
 }
 
-/// Why there is no result of work that is done under a lock.
+/// Why work under a lock has no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkError<E> {
@@ -364,10 +363,10 @@ pub enum WorkError<E> {
     /// The lock was lost, and the work was stopped, or its result refused.
     #[error(transparent)]
     Lost(#[from] Loss),
-    /// The result cannot be stored, or the one that is stored cannot be read. Nothing was stored.
+    /// The result cannot be stored, or the stored one cannot be read. Nothing was stored.
     #[error(transparent)]
     Value(#[from] ValueError),
-    /// The store has not answered as it should.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] Error),
 }

@@ -1,4 +1,4 @@
-//! Tells an observer what becomes of leases.
+//! Tells an observer of the changes of leases.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,9 +20,9 @@ where
     S: Store + 'static,
     R: Spawn,
 {
-    /// Tells `observer` of what is acquired, renewed, lost and released by handles that are made from now on:
-    /// of locks, semaphores and read-write locks. `family` names these locks in the program's configuration.
-    /// Several locks and stripes are locks; of a lock on several servers, each server's is one.
+    /// Tells `observer` of each acquire, renewal, loss and release by handles that are made from now on: of locks,
+    /// semaphores and read-write locks. `family` names these locks in the program's configuration. Several locks and
+    /// stripes count as locks; a quorum has one lock on each server.
     ///
     /// ```
     /// # #[cfg(feature = "tokio")] {
@@ -58,7 +58,7 @@ where
     }
 }
 
-/// Who is told, under which family, at which time.
+/// The observer, its family and its clock.
 pub(super) struct LeaseObserver {
     family: Box<str>,
     observer: Arc<dyn Observer>,
@@ -87,12 +87,12 @@ where
     R: Spawn,
     K: Copy + Into<Kind>,
 {
-    /// Begins to watch an acquire, if there is an observer: returns when.
+    /// Begins to watch an acquire, if there is an observer: returns the start time.
     pub(super) fn begin(&self) -> Option<Duration> {
         self.options.observer.as_ref().map(|observer| observer.now())
     }
 
-    /// Tells the observer what the caller is told of an acquire that began at `begin`.
+    /// Tells the observer the outcome of an acquire that began at `begin`.
     pub(super) fn end(
         &self,
         begin: Option<Duration>,

@@ -1,4 +1,4 @@
-//! How locks are asked for and waited for, and how many replicas acknowledge a grant.
+//! How locks are acquired and waited for, and how many replicas acknowledge a grant.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,28 +16,28 @@ use crate::key::Key;
 use crate::replicated::Replicated;
 use crate::store::Store;
 
-/// How locks are asked for and waited for, and by whom.
+/// How locks are acquired and waited for, and by which owner.
 #[derive(Clone)]
 pub(super) struct LockOptions {
     pub(super) waiting: Waiting,
-    /// Asks replicas for what was granted.
+    /// Asks replicas for a grant.
     pub(super) confirm: Option<Arc<Confirm>>,
     pub(super) label: Option<Label>,
-    /// `None` where each acquire is by an owner of its own.
+    /// `None` if each acquire has an owner of its own.
     pub(super) owner: Option<OwnerId>,
     /// Waits in line.
     pub(super) fair: bool,
-    /// Is told of what is acquired.
+    /// Observes leases.
     pub(super) observer: Option<Arc<LeaseObserver>>,
 }
 
 /// Renews the grant of this token so that replicas have it.
 pub(super) type Confirm = dyn Fn(Key, AcquireRequest, u64) -> Confirming + Send + Sync;
 
-/// Where too few replicas have it, how many do.
+/// If too few replicas have it, how many do.
 pub(super) type Confirming = BoxFuture<'static, Result<Option<Shortfall>, StoreError>>;
 
-/// Fewer replicas have acknowledged a grant than were asked for.
+/// Fewer replicas than requested have acknowledged a grant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shortfall {
     pub(super) acknowledged: u32,
@@ -56,7 +56,7 @@ impl<S> Acknowledged<S> {
         Acknowledged { store, replicas, acknowledged: AtomicU32::new(0) }
     }
 
-    /// Returns what is missing after the last command, if what it asked for is there.
+    /// Returns the shortfall after the last command, if what it asked for is there.
     pub(super) fn shortfall(&self, is_there: bool) -> Option<Shortfall> {
         let acknowledged = if is_there { self.acknowledged.load(Ordering::Relaxed) } else { 0 };
         let wanted = self.replicas;

@@ -20,19 +20,20 @@ use crate::key::KeyError;
 use crate::runtime::{Runtime, Spawn, within};
 use crate::store::Store;
 
-/// The least time to wait for the other servers once a majority has granted the lock. They get as long as the
-/// majority took, if that is more.
+/// The least time to wait for the other servers after a majority has granted the lock. If the majority took longer,
+/// they get that long.
 const GRACE: Duration = Duration::from_millis(10);
 
-/// Locks on several independent servers (Redlock, <https://redis.io/docs/latest/develop/use/patterns/distributed-locks/>):
-/// one is held while more than half of them have granted it.
+/// Locks on several independent servers (Redlock,
+/// <https://redis.io/docs/latest/develop/use/patterns/distributed-locks/>): a lock is held while more than half of them
+/// have granted it.
 ///
 /// It survives the loss of fewer than half of the servers, without any replication between them.
 ///
-/// **Guarantees.** Until [`QuorumGuard::time_left`] is over, more than half of the servers have a live lease of this
-/// owner by their own clocks, each counted from before it was asked for (L6). Nobody else can have a majority.
+/// **Guarantees.** For [`QuorumGuard::time_left`], more than half of the servers have a live lease of this owner by
+/// their own clocks, each counted from before it was asked for (L6). No other owner can have a majority.
 ///
-/// **Limitations.** A server that forgets its grants, by a restart without its data or by a clock that jumps ahead, can
+/// **Limitations.** A server that forgets its grants, by a restart without its data or a clock that jumps ahead, can
 /// give a second majority: keep a crashed server away until a lease has passed. There is no fencing token, since tokens
 /// of different servers do not compare. Where a late writer would do harm, use a lock of one store and
 /// [`Fenced`](crate::store::Fenced), or the like.
@@ -71,7 +72,7 @@ pub struct QuorumLock<S, R> {
 #[must_use = "dropped, it gives the lock back"]
 pub struct QuorumGuard<S, R> {
     guards: Vec<LockGuard<S, R>>,
-    /// How many of them are a majority of the servers.
+    /// How many servers are a majority.
     quorum: usize,
 }
 
@@ -80,8 +81,8 @@ where
     S: Store + 'static,
     R: Spawn,
 {
-    /// Returns locks on these servers, one [`Locks`] each: at least three, best an odd number. Their timeouts should be a
-    /// small part of their leases, so that an unreachable server costs little.
+    /// Creates locks on these servers, one [`Locks`] each: at least three, best an odd number. Their timeouts should be
+    /// a small part of their leases, so that an unreachable server costs little.
     ///
     /// # Errors
     /// [`ConfigError::TooFewServers`].
@@ -112,17 +113,17 @@ where
         QuorumLock { locks: self.locks.iter().map(|lock| lock.as_owner(owner)).collect() }
     }
 
-    /// Acquires the lock, if a majority grants it now.
+    /// Acquires the lock if a majority grants it now.
     ///
     /// # Errors
-    /// [`Error`] of the last server that failed, where too few servers have answered, and none of them named another
-    /// holder. What was acquired is released, as where the lock is busy.
+    /// The [`Error`] of the last server that failed, if too few servers answered, and none of them named another
+    /// holder. What was acquired is released, also if the lock is busy.
     pub async fn try_acquire(&self) -> Result<TryLock<QuorumGuard<S, R>>, Error> {
         self.attempt(self.new_owner()).await
     }
 
-    /// Acquires the lock, and waits until a majority grants it. Pauses between attempts are random, so that of several
-    /// callers that each hold a minority one will get a majority.
+    /// Waits until a majority grants the lock, and acquires it. Pauses between attempts are random, so that one of
+    /// several callers that each hold a minority gets a majority.
     ///
     /// # Errors
     /// As [`QuorumLock::try_acquire`], of the first attempt that fails.
@@ -134,7 +135,7 @@ where
         }
     }
 
-    /// Acquires the lock, and waits at most `timeout` until a majority grants it. Calls to the servers have timeouts of
+    /// Waits at most `timeout` until a majority grants the lock, and acquires it. Calls to the servers have timeouts of
     /// their own, by which the last ones may exceed this one.
     ///
     /// # Errors
@@ -219,8 +220,7 @@ where
         answers.into_iter().flatten().count()
     }
 
-    /// Waits until no majority has granted it any more, and returns why the last lease was lost. See
-    /// [`LockGuard::lost`].
+    /// Waits until the majority is lost, and returns why the last lease was lost. See [`LockGuard::lost`].
     pub async fn lost(&self) -> Loss {
         let mut losses: FuturesUnordered<_> = self.guards.iter().map(LockGuard::lost).collect();
         while let Some(loss) = losses.next().await {
@@ -231,7 +231,7 @@ where
         unreachable!("it has the guards of a majority")
     }
 
-    /// Runs `work` for as long as it is held. See [`LockGuard::run`].
+    /// Runs `work` for as long as the lock is held. See [`LockGuard::run`].
     ///
     /// # Errors
     /// [`Loss`].
@@ -239,10 +239,10 @@ where
         run_until(pin!(self.lost()), work).await
     }
 
-    /// Returns how long it is sure to be held from now on, if no lease is renewed before.
+    /// Returns how long the lock is certainly held from now on without a renewal.
     ///
     /// # Errors
-    /// [`Loss`] of one server, where no majority is left.
+    /// The [`Loss`] of one server, if no majority is left.
     pub fn time_left(&self) -> Result<Duration, Loss> {
         let (mut left, mut loss) = (Vec::new(), Loss::Expired);
         for guard in &self.guards {

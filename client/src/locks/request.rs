@@ -1,4 +1,4 @@
-//! One attempt to hold something: the commands that it sends, and what the store answers.
+//! One attempt to hold something: its commands, and the store's answers.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use crate::error::StoreError;
 use crate::key::Key;
 use crate::store::Store;
 
-/// One attempt to hold something, under an id of its own. What it has taken is renewed and released by it, too.
+/// One attempt to hold something, under an id of its own. It also renews and releases what it acquired.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AcquireRequest {
     pub(super) kind: Kind,
     pub(super) owner: OwnerId,
-    /// Names the hold or the permits.
+    /// The id of the hold or the permits.
     pub(super) id: u128,
     /// The owner waits in line.
     pub(super) fair: bool,
@@ -36,44 +36,44 @@ pub(super) struct Acquired {
 pub(super) struct Grant {
     pub(super) token: u64,
     pub(super) holds: u64,
-    /// How long it lasts from the answer on: less than its lease, where an earlier copy of the call was granted it.
+    /// How long it lasts after the answer: less than its lease, if an earlier copy of the call got the grant.
     pub(super) left: Duration,
 }
 
 pub(super) struct Refusal {
-    /// `None` where the store's answer came too late to count, or named nobody.
+    /// `None` if the store's answer came too late to count, or named no holder.
     pub(super) busy: Option<Busy>,
-    /// When it is free, if nobody renews, releases or comes before.
+    /// When it is free, without earlier renewals, releases or owners.
     pub(super) free_in: Duration,
 }
 
-/// Why something cannot be held now.
+/// Why something is not available now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Busy {
     /// Another owner holds the lock.
     Held(Holder),
-    /// The lock is free, and owners that came before wait in line.
+    /// The lock is free, and earlier owners wait in line.
     Queued {
-        /// How many come before.
+        /// How many owners come before.
         ahead: u64,
     },
-    /// Too few permits of the semaphore are left; or others hold the read-write lock, or a writer waits for it, so
-    /// that this side has to wait.
+    /// Too few permits of the semaphore are left. Or others hold the read-write lock, or a writer waits for it, so that
+    /// this side has to wait.
     InUse {
-        /// When that ends, if nobody renews, releases or comes before.
+        /// When that ends, without earlier renewals, releases or owners.
         retry_after: Duration,
     },
-    /// An owner that reads can write only as the only reader, and others read as well. Waiting for them is refused,
-    /// because it would never end if one of them waited, too. Release the read first.
+    /// An owner that reads can write only as the only reader, and others read. Waiting for them is refused, because it
+    /// would never end if one of them waited, too. Release the read first.
     Upgrade {
-        /// When their leases end, if nobody renews, releases or comes before.
+        /// When their leases end, without earlier renewals, releases or owners.
         retry_after: Duration,
     },
 }
 
 impl AcquireRequest {
-    /// The owner as the store names it.
+    /// Returns the owner as the store names it.
     pub(super) fn owner(&self) -> OwnerId {
         match self.kind {
             Kind::Lock(_) | Kind::Side(_) => self.owner,
@@ -81,7 +81,7 @@ impl AcquireRequest {
         }
     }
 
-    /// Asks for it, for a caller whose next attempt, where this one is refused, is `next`.
+    /// Makes an attempt for a caller that makes the `next` one if this is refused.
     pub(super) async fn acquire(
         &self,
         store: &impl Store,
@@ -123,7 +123,7 @@ impl AcquireRequest {
         Ok(Acquired { now, result })
     }
 
-    /// Renews the grant of `token` within `patience`; a refusal names the holder, where one is known.
+    /// Renews the grant of `token` within `patience`; a refusal names the holder, if known.
     pub(super) async fn renew(
         &self,
         store: &impl Store,
@@ -146,7 +146,7 @@ impl AcquireRequest {
         })
     }
 
-    /// Releases the grant of `token`. To repeat it changes nothing more.
+    /// Releases the grant of `token`. Repeating it changes nothing more.
     pub(super) async fn release(
         &self,
         store: &impl Store,
@@ -169,7 +169,7 @@ impl AcquireRequest {
         })
     }
 
-    /// Gives up the owner's place in line, if it has one. To repeat it changes nothing more.
+    /// Gives up the owner's place in line, if it has one. Repeating it changes nothing more.
     pub(super) async fn withdraw(&self, store: &impl Store, key: &Key) -> Result<(), StoreError> {
         if let Kind::Lock(lock) = self.kind {
             store.execute(key, &lock.withdraw(self.owner)).await?;
@@ -212,7 +212,7 @@ impl Operation {
     }
 }
 
-/// The reply to an operation, of whichever kind.
+/// The reply to an operation of any kind.
 struct Reply {
     now: Timestamp,
     answer: Answer,
@@ -306,6 +306,6 @@ impl Answer {
 }
 
 impl Refusal {
-    /// Nobody is in the way: the answer came too late to be of use.
+    /// No other owner is in the way: the answer came too late.
     pub(super) const TOO_LATE: Refusal = Refusal { busy: None, free_in: Duration::ZERO };
 }

@@ -1,4 +1,4 @@
-//! Work that is done once, and whose result is remembered.
+//! Work that runs once, with a remembered result.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -14,8 +14,8 @@ use crate::retry_store::RetryStore;
 use crate::runtime::Spawn;
 use crate::store::Store;
 
-/// Runs work once for each id, whichever process is asked, and remembers its result: the callback of a payment, an
-/// order, the job of this hour.
+/// Runs work once for each id, over all processes, and remembers its result: a payment callback, an order, an hourly
+/// job.
 ///
 /// ```
 /// # #[cfg(feature = "tokio")] {
@@ -39,18 +39,18 @@ use crate::store::Store;
 /// ```
 ///
 /// Concurrent callers wait for the work, and get its result. Work that fails, is dropped, or loses its lock is not
-/// remembered, and the next caller runs it again: each of its parts must bear being repeated after a crash half way.
-/// Only a result of the newest attempt is remembered.
+/// remembered, and the next caller runs it again: each of its parts must bear repetition after a crash half way. Only a
+/// result of the newest attempt is remembered.
 ///
-/// Results are text, and others [by their encoding](Self::with_encoding). A remembered result that cannot be decoded,
-/// since another version of the program wrote it, is [`WorkError::Value`]: its work is done, and is not run again.
+/// Results are text, or others [by their encoding](Self::with_encoding). A remembered result that cannot be decoded,
+/// since another version of the program wrote it, is [`WorkError::Value`]: its work is done, and does not run again.
 pub struct RunOnce<S, R, V = String> {
     locks: Locks<S, R>,
     results: Fenced<RetryStore<S, R>>,
     encoding: PhantomData<fn() -> V>,
 }
 
-/// The result of work that is run once.
+/// The result of work that runs once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OnceResult<T = String> {
     /// What the work returned.
@@ -64,7 +64,7 @@ where
     S: Store + Clone + 'static,
     R: Spawn,
 {
-    /// Returns one that runs work under these locks, and remembers each result, a text, for `remember` (whole
+    /// Creates a runner of work under these locks. It remembers each result, a text, for `remember` (whole
     /// microseconds, at most 2^50 us) under the prefix `once`.
     ///
     /// # Errors
@@ -90,19 +90,19 @@ where
         Ok(RunOnce { results: self.results.with_prefix(prefix)?, ..self })
     }
 
-    /// Sets how results are stored, and so their type: `with_encoding::<Vec<u8>>()` for bytes, and with the
-    /// feature `serde` `with_encoding::<Json<Receipt>>()` for a `Receipt` as JSON.
+    /// Sets how results are stored, and so their type: `with_encoding::<Vec<u8>>()` for bytes, and with the feature
+    /// `serde` `with_encoding::<Json<Receipt>>()` for a `Receipt` as JSON.
     pub fn with_encoding<W: Encoding>(self) -> RunOnce<S, R, W> {
         RunOnce { locks: self.locks, results: self.results, encoding: PhantomData }
     }
 
-    /// Returns the result of the work of this id: remembered, or of running it now. `work` gets the fencing token that
-    /// it runs under; its result has at most [`MAX_VALUE`](lockage_core::fenced::MAX_VALUE) bytes.
+    /// Returns the result of this id's work, remembered or from a run now. `work` gets its fencing token; its result
+    /// has at most [`MAX_VALUE`](lockage_core::fenced::MAX_VALUE) bytes.
     ///
-    /// A remembered result costs one call to the store, another one five.
+    /// A remembered result costs one call to the store, a new one five.
     ///
     /// # Errors
-    /// [`WorkError`]; the work's own is not remembered.
+    /// [`WorkError`]; an error of the work is not remembered.
     pub async fn run<E>(
         &self,
         id: &str,

@@ -11,11 +11,11 @@ use crate::key::KeyError;
 use crate::runtime::Spawn;
 use crate::store::Store;
 
-/// Locks of any number of ids, on a fixed number of stripes (lock striping): an id is locked by the lock of its stripe.
+/// Locks of any number of ids, on a fixed number of stripes (lock striping). The lock of an id is that of its stripe.
 /// See [`Locks::striped`].
 ///
-/// The store keeps one lock for each stripe in use, however many ids there are, and several ids are locked by few calls.
-/// The price is that ids of one stripe exclude each other, too. The stripe of an id follows from a hash that is the same
+/// The store keeps one lock for each stripe in use, however many ids there are, and few calls lock several ids. In
+/// return, ids of one stripe exclude each other, too. The stripe of an id follows from a hash that is identical
 /// everywhere: see [`Stripes`].
 ///
 /// ```
@@ -44,11 +44,11 @@ use crate::store::Store;
 /// **Guarantees.** At most one owner has a live lease of a stripe, and so of any of its ids (L1, L13). Callers that
 /// take their stripes by [`many`](Self::many) alone never deadlock.
 ///
-/// **Limitations.** All processes must use the same number of stripes. It stands in the keys, so that stripes of different
-/// numbers do not exclude each other at all: one id can then be locked twice. To change the number, first let all
-/// processes lock both the old and the new stripes, the old ones first, and then leave out the old ones. A caller that
-/// holds one id and acquires another by itself may wait for its own stripe, or in a ring with others: take all ids by
-/// `many`. A fencing token is that of the stripe, and does not compare with those of others.
+/// **Limitations.** All processes must use the same number of stripes. It is part of the keys, so stripes of different
+/// numbers do not exclude each other: one id can then be locked twice. To change the number, let all processes first
+/// lock both the old and the new stripes, the old ones first, and then drop the old ones. A caller that holds one id
+/// and acquires another may wait for its own stripe, or in a ring with others: take all ids by `many`. A fencing token
+/// is that of the stripe, and does not compare with those of others.
 pub struct StripedLocks<S, R> {
     pub(super) locks: Locks<S, R>,
     pub(super) name: Box<str>,
@@ -93,8 +93,8 @@ impl<S, R> StripedLocks<S, R> {
         self.stripes.of(id)
     }
 
-    /// Returns the name of the lock of this id's stripe, such as `accounts#38/64`, by which
-    /// [`ManyGuard::of`](super::ManyGuard::of) knows it.
+    /// Returns the name of the lock of this id's stripe, such as `accounts#38/64`, which
+    /// [`ManyGuard::of`](super::ManyGuard::of) takes.
     pub fn lock_name(&self, id: &str) -> String {
         self.stripes.name(&self.name, self.stripe_of(id))
     }

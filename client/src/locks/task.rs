@@ -1,4 +1,4 @@
-//! The one task of a store's locks: it renews leases, and releases what was left behind.
+//! The one task of a store's locks: it renews leases, and makes pending releases.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,8 +17,7 @@ use crate::observer::LeaseChange;
 use crate::runtime::{Runtime, within};
 use crate::store::Store;
 
-/// The most renewals under way. A client that sends in one write what is asked for at once makes one round trip
-/// of so many.
+/// The most renewals in flight. A client that sends concurrent requests in one write makes one round trip of them.
 const RENEWALS: usize = 1000;
 
 /// The pause before something is released once more, and what it grows to.
@@ -60,7 +59,7 @@ async fn ended(calls: &mut Calls) {
     }
 }
 
-/// Begins what is to be done now, and returns when there is more, if nothing happens before.
+/// Begins what is due now, and returns when more is, if nothing happens before.
 fn begin<S, R>(
     shared: &Arc<Shared<S, R>>,
     renewals: &mut Calls,
@@ -103,7 +102,7 @@ where
         self.settle(id, sent, answer, now, random);
     }
 
-    /// Tries until the store answers, or the lease has ended.
+    /// Retries until the store answers, or the lease has ended.
     async fn release(self: Arc<Self>, mut pending: PendingRelease) {
         let runtime = self.store.runtime();
         let mut pause = FIRST_PAUSE;
@@ -136,7 +135,7 @@ where
     }
 }
 
-/// Whether the store has answered. A key that holds something else has nothing to release.
+/// Returns whether the store has answered. A key that holds something else has nothing to release.
 fn is_answered<T>(answer: &Result<T, StoreError>) -> bool {
     !matches!(answer, Err(StoreError::NotDone(_) | StoreError::Unknown(_)))
 }

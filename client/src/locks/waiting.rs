@@ -23,7 +23,7 @@ pub(super) type Listen = dyn Fn(Key, Wake) -> Listening + Send + Sync;
 
 pub(super) type Listening = BoxFuture<'static, Result<Listener, StoreError>>;
 
-/// When a caller that is refused asks again.
+/// When a refused caller asks again.
 #[derive(Clone, Copy)]
 pub(super) struct NextAttempt {
     /// Surely within this time, and usually long before.
@@ -58,7 +58,7 @@ impl Waiting {
         Wait { runtime, key, wake, listen: self.listen.as_deref(), polling, listener: None }
     }
 
-    /// Returns what the store is told of a caller that waits, and whose calls take `timeout` at most.
+    /// Returns what the store is told of a waiter whose calls take `timeout` at most.
     pub(super) fn next_attempt(&self, timeout: Duration) -> NextAttempt {
         // A caller that sleeps for a poll and then makes a call is back before that.
         let within = self.poll.saturating_mul(2).saturating_add(timeout);
@@ -70,15 +70,15 @@ impl NextAttempt {
     /// The caller gives up.
     pub(super) const NONE: NextAttempt = NextAttempt { within: Duration::ZERO, is_notified: false };
 
-    /// Returns for how long the caller is to be notified.
+    /// Returns how long the caller is to be notified.
     pub(super) fn notified_within(self) -> Duration {
         if self.is_notified { self.within } else { Duration::ZERO }
     }
 }
 
 impl<R: Runtime> Wait<'_, R> {
-    /// Sleeps after a refusal until it is time to ask again, and tells whether there is time for that. What was
-    /// refused is free in `free_in` at the latest.
+    /// Sleeps after a refusal until it is time to ask again, and returns whether there is time for that. The refused
+    /// thing is free in `free_in` at the latest.
     pub(super) async fn pause(&mut self, free_in: Duration) -> bool {
         let (runtime, random) = (self.runtime, self.runtime.random());
         let Some(sleep) = self.polling.after(free_in, runtime.now(), random) else { return false };
@@ -94,7 +94,7 @@ impl<R: Runtime> Wait<'_, R> {
         true
     }
 
-    /// Ends the wait of a caller that leaves nothing to another. Otherwise, dropping it wakes the next waiter.
+    /// Ends the wait of a caller that leaves nothing to another. Dropping it without this wakes the next waiter.
     pub(super) fn done(self) {
         self.listener.into_iter().for_each(Listener::done);
     }

@@ -1,4 +1,4 @@
-//! One channel: whether it is subscribed to, and who listens.
+//! One channel: its subscription, and its listeners.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -10,7 +10,7 @@ use futures_util::future::Shared;
 use super::subscriptions::Subscribing;
 use super::{Notification, Wake};
 
-/// After so many waits in a row without a signal, a channel is subscribed to anew.
+/// After this many waits in a row without a signal, a channel is subscribed to again.
 pub(super) const SILENCES: u32 = 8;
 
 #[derive(Default)]
@@ -83,8 +83,8 @@ impl Channel {
         vec![]
     }
 
-    /// With a name the message is for who listens by it, and for all who listen to each; without one for one
-    /// of the others.
+    /// A message with a name is for the listeners by that name, and for all that listen to each; a message without one
+    /// is for one of the others.
     pub(super) fn message(&mut self, name: Option<u128>) -> Vec<Waker> {
         self.silences = 0;
         let named = name.map(Wake::Named);
@@ -96,7 +96,7 @@ impl Channel {
         woken
     }
 
-    /// Wakes one of those of whom one is enough, unless one has been woken and has not come yet.
+    /// Wakes one listener among those that want one thing, unless one was woken and has not come yet.
     pub(super) fn wake_one(&mut self) -> Option<Waker> {
         let is_one = |waiter: &Waiter| waiter.wake.is_one();
         if self.listeners.values().any(|waiter| is_one(waiter) && waiter.signal.is_some()) {
@@ -117,7 +117,7 @@ impl Channel {
             .collect()
     }
 
-    /// All waiters have a part in subscribing anew.
+    /// All waiters take part in the new subscription.
     pub(super) fn lost(&mut self) -> Vec<Waker> {
         self.losses += 1;
         self.missed = self.has_stood;

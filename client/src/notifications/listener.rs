@@ -1,4 +1,4 @@
-//! Who listens to a channel, and waits.
+//! Listeners to a channel, and their waits.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,11 +21,10 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Waits for a signal; one that has come since the last wait is there at once. Dropped before its
-    /// end, it has taken none.
+    /// Waits for a signal; one since the last wait returns at once. Dropped before its end, it has taken none.
     ///
-    /// Callers give it a bound, look for themselves then, and wait again. A store that is away is
-    /// asked for a subscription once in each wait.
+    /// Callers bound it, then look for themselves, and wait again. An absent store is asked for a subscription once in
+    /// each wait.
     pub async fn next(&mut self) -> Notification {
         // A waiter that waits again has looked, and left nothing to another.
         self.woken = false;
@@ -36,10 +35,10 @@ impl Listener {
         signal
     }
 
-    /// Ends listening of one that a message woke, and that has left nothing for another.
+    /// Ends the listening of a waiter that left nothing for another.
     ///
-    /// Dropped otherwise, a listener that a message has woken alone wakes the next one: it may not
-    /// have come to look, or may have left something.
+    /// Without this, dropping a listener that a message woke alone wakes the next one: it may not have looked, or may
+    /// have left something.
     pub fn done(mut self) {
         self.woken = false;
     }
@@ -55,7 +54,7 @@ impl Listener {
         Listener { channels: Arc::clone(channels), channel, id, wake, woken: false }
     }
 
-    /// The attempt to subscribe that is under way or due, while there is no subscription.
+    /// Returns the current or due attempt to subscribe, while there is no subscription.
     pub(super) fn attempt(&self) -> Option<Attempt> {
         let mut state = self.channels.state();
         self.of(&mut state).attempt(|| self.channels.subscriber.subscribe(&self.channel))

@@ -1,26 +1,23 @@
 //! Wake-ups: a waiter for a key sleeps until something is published for it.
 //!
-//! A script that makes room for others (a release, say) publishes to its key's channel, which has the
-//! key's own name and so lies with the key in a cluster. How it publishes it decides by itself, and
-//! listeners find out by the same lines of Lua (`publish.lua`): by `SPUBLISH` where the server has
-//! it, from 7.0 on, in a cluster or not, and by `PUBLISH` before. In memory, the store's own commands say
-//! whom to tell ([`Command::publishes`](lockage_core::Command::publishes)).
+//! A script that makes room for others (a release, say) publishes to its key's channel, which has the key's own name
+//! and so is on the key's node in a cluster. It uses `SPUBLISH` if the server has it (from 7.0 on, in a cluster or
+//! not), and `PUBLISH` before. Listeners find out which by the same lines of Lua (`publish.lua`). In memory, the
+//! store's own commands say which listeners to notify ([`Command::publishes`](lockage_core::Command::publishes)).
 //!
-//! A message is empty, or the name of the one whom it is for ([`Wake::Named`]).
+//! A message is empty, or names its listener ([`Wake::Named`]).
 //!
-//! A store subscribes to a channel once, on one connection for all channels, however many listen
-//! ([`Subscriptions`]). Of what was published for a listener there is one flag, not a queue.
+//! A store subscribes to a channel once, on one connection for all channels, however many listeners it has
+//! ([`Subscriptions`]). A listener has one flag for what was published, not a queue.
 //!
-//! Nothing is spawned here: all waiters drive what has to be done to subscribe, and one attempt serves
-//! all. A lost connection loses all subscriptions; a waiter makes them anew, and once they stand,
-//! all are told that something may have been missed. An attempt that fails is made again by the next
-//! wait, not at once, so that a server that is away is not beset.
+//! Nothing is spawned here: all waiters drive the subscription, and one attempt serves all. A lost connection loses all
+//! subscriptions. Waiters restore them, and are then told that they may have missed something. The next wait repeats a
+//! failed attempt, not at once, so that an absent server is not flooded.
 //!
-//! A server that is cut off, or that no longer has the key's slot, may say nothing. Several waits in a row
-//! without a signal therefore make the subscription anew as well.
+//! A server that is cut off, or that no longer has the key's slot, may say nothing. After several waits in a row
+//! without a signal, waiters therefore restore the subscription as well.
 //!
-//! So a message can be lost, and none is a promise: callers wait for no longer than a bound, and look
-//! for themselves then.
+//! So a message can be lost, and none is promised: callers bound their wait, and then look for themselves.
 
 mod channel;
 mod listener;
@@ -43,14 +40,13 @@ pub use subscriptions::{
     SubscribeError, Subscriber, Subscribing, SubscriptionSink, SubscriptionSinks, Subscriptions,
 };
 
-/// A store that tells when something was published for a key.
+/// A store that notifies when something was published for a key.
 pub trait Notifications: Store {
-    /// Listens for the key. What is published after this has returned arrives, unless the subscription
-    /// is lost meanwhile; then [`Notification::Lost`] arrives once there is a new one.
+    /// Listens for the key. Messages published after this has returned arrive, unless the subscription is lost
+    /// meanwhile; then [`Notification::Lost`] arrives once there is a new one.
     ///
     /// # Errors
-    /// [`StoreError::NotDone`] where there is no subscription to be had. A waiter can still look
-    /// from time to time.
+    /// [`StoreError::NotDone`] if no subscription is available. A waiter can still poll.
     fn listen(
         &self,
         key: &Key,
@@ -58,31 +54,30 @@ pub trait Notifications: Store {
     ) -> impl Future<Output = Result<Listener, StoreError>> + Send;
 }
 
-/// Why a listener wakes. Either way it has to look for itself.
+/// Why a listener wakes. In each case it has to look for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notification {
     /// Something was published, once or more often.
     Message,
-    /// The subscription was lost, and stands again: something may have been missed.
+    /// The subscription was lost and restored: something may have been missed.
     Lost,
 }
 
 /// Which messages wake a listener. [`Notification::Lost`] wakes all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// Those that are for nobody by name, where of those in the process who listen so, or by a name, this is the
-    /// one that has listened longest; for those who all want the same, of which there is one. See
-    /// [`Listener::done`].
+    /// Messages without a name, if this listener is the longest of those in the process that listen so, or by a name.
+    /// For listeners that all want one thing. See [`Listener::done`].
     One,
-    /// As [`Wake::One`], and those that are for this name: that of an owner that waits for a lock in line, say
+    /// As [`Wake::One`], and messages for this name, such as an owner that waits in line for a lock
     /// ([`OwnerId::as_u128`](lockage_core::lock::OwnerId::as_u128)).
     Named(u128),
-    /// Each.
+    /// All messages.
     All,
 }
 
 impl Wake {
-    /// Whether a message for nobody by name is for one of those who listen so.
+    /// Returns whether a message without a name may be for this listener.
     fn is_one(self) -> bool {
         self != Wake::All
     }

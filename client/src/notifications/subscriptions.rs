@@ -1,4 +1,4 @@
-//! The channels that a store listens to, and who listens.
+//! The channels of a store, and their listeners.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -18,12 +18,11 @@ use crate::sync::{AtomicBool, Mutex, MutexGuard, lock};
 
 /// How a store subscribes to channels.
 pub trait Subscriber: Send + Sync + 'static {
-    /// Subscribes to a channel, or confirms that it is subscribed to. What it gives is asked for
-    /// nothing before it is awaited.
+    /// Subscribes to a channel, or confirms its subscription. The returned future does nothing before it is awaited.
     fn subscribe(&self, channel: &str) -> Subscribing;
 
-    /// Ends a subscription, if there is one, without waiting: before any later call subscribes to
-    /// the channel. It may be called anywhere, also where there is no runtime.
+    /// Ends a subscription, if there is one, without waiting: before any later call subscribes to the channel. It may
+    /// be called anywhere, even without a runtime.
     fn unsubscribe(&self, channel: &str);
 
     /// Ends the connection, and makes no more: later attempts to subscribe fail.
@@ -55,7 +54,7 @@ pub(super) struct State {
 }
 
 impl Subscriptions {
-    /// No channels yet, of a subscriber whose connections tell by these sinks what happens.
+    /// Creates subscriptions without channels, for a subscriber whose connections report to these sinks.
     pub fn new<S: Subscriber>(subscriber: impl FnOnce(SubscriptionSinks) -> S) -> Self {
         Subscriptions(Arc::new_cyclic(|inner| Inner {
             subscriber: Box::new(subscriber(SubscriptionSinks(Weak::clone(inner)))),
@@ -77,14 +76,14 @@ impl Subscriptions {
         Ok(listener)
     }
 
-    /// Ends the subscriber's connection for good. Who listens has to look from time to time then.
+    /// Ends the subscriber's connection for good. Listeners then have to poll.
     pub fn close(&self) {
         self.0.subscriber.close();
         let sink = self.0.state().sink.take();
         sink.iter().for_each(SubscriptionSink::end);
     }
 
-    /// Something was published to this channel: for who listens by this name, or without one for whoever does.
+    /// Delivers a message of this channel: to listeners by this name, or without one to any.
     pub fn message(&self, channel: &str, name: Option<u128>) {
         self.0.change(channel, |channel| channel.message(name));
     }
@@ -96,12 +95,12 @@ impl fmt::Debug for Subscriptions {
     }
 }
 
-/// Where a subscriber's connections tell what happens. It keeps nothing alive.
+/// Where a subscriber's connections report what happens. It keeps nothing alive.
 #[derive(Clone)]
 pub struct SubscriptionSinks(Weak<Inner>);
 
 impl SubscriptionSinks {
-    /// A connection is about to be made, in place of the one before it, which is over.
+    /// Returns the sink of a connection that is about to be made, in place of the previous one, which has ended.
     pub fn open(&self) -> SubscriptionSink {
         let has_ended = Arc::new(AtomicBool::new(false));
         let inner = Weak::clone(&self.0);
@@ -119,7 +118,7 @@ impl fmt::Debug for SubscriptionSinks {
     }
 }
 
-/// What one connection tells those who listen. Clones are of the same connection.
+/// What one connection reports to its listeners. Clones are of the same connection.
 #[derive(Clone)]
 pub struct SubscriptionSink {
     inner: Weak<Inner>,
@@ -127,20 +126,20 @@ pub struct SubscriptionSink {
 }
 
 impl SubscriptionSink {
-    /// This was published to this channel: the name (32 hexadecimal digits) of the listener that it is for,
-    /// or anything else for any listener.
+    /// Reports a message to this channel: the name (32 hexadecimal digits) of its listener, or anything else for any
+    /// listener.
     pub fn message(&self, channel: &str, message: &str) {
         let name = message.parse().ok().map(OwnerId::as_u128);
         self.change(channel, |channel| channel.message(name));
     }
 
-    /// This channel is not subscribed to any more.
+    /// Reports that this channel is not subscribed to any more.
     pub fn lost(&self, channel: &str) {
         self.change(channel, Channel::lost);
     }
 
-    /// The connection is over, or something of it was lost, and with it all subscriptions. To be called once or
-    /// more often.
+    /// Reports that the connection ended, or lost something, and with it all subscriptions. Repeated calls are
+    /// harmless.
     pub fn end(&self) {
         if self.has_ended.swap(true, Ordering::AcqRel) {
             return;
@@ -152,7 +151,7 @@ impl SubscriptionSink {
         }
     }
 
-    /// Whether it was.
+    /// Returns whether it has ended.
     pub fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Acquire)
     }
@@ -179,7 +178,7 @@ impl fmt::Debug for SubscriptionSink {
 }
 
 impl Inner {
-    /// Changes a channel that has listeners, and wakes those whom that concerns.
+    /// Changes a channel that has listeners, and wakes the affected ones.
     fn change<W: IntoIterator<Item = Waker>>(
         &self,
         channel: &str,

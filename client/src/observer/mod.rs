@@ -1,4 +1,4 @@
-//! What limiters, locks and stores tell of themselves, for logs and metrics.
+//! Events of limiters, locks and stores, for logs and metrics.
 //!
 //! An [`Observer`] is told of decisions, of calls of the store, and of leases. This crate depends on no
 //! library for logs or metrics: `lockage-telemetry` has observers for `tracing`, `metrics` and
@@ -10,8 +10,8 @@
 //! | [`LeaseEvent`] | [`Locks::with_observer`](crate::Locks::with_observer) | a family |
 //! | [`StoreCallEvent`] | [`ObservedStore`] | a store |
 //!
-//! Names come from the program's configuration, so there are few of them, and they may label metrics. Ids
-//! and keys come from callers: never make labels of them.
+//! Names come from the program's configuration, so there are few of them, and they may label metrics. Ids and keys come
+//! from callers: never make labels of them.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -58,12 +58,12 @@ use crate::error::{Error, StoreError};
 use crate::key::Key;
 use crate::locks::Loss;
 
-/// Is told what limiters, locks and stores do. Each method does nothing unless it is implemented.
+/// Receives the events of limiters, locks and stores. By default, each method does nothing.
 ///
-/// A method is called before the caller has its answer, and for leases while the state of their [`Locks`] is
-/// locked. So it returns soon, and makes no call of the limiter, lock or store that it is told of.
+/// A method is called before the caller has its answer, and for leases while the state of their [`Locks`] is locked. So
+/// it must return soon, and make no call of the limiter, lock or store of its event.
 ///
-/// Several observers are one as `Vec<Arc<dyn Observer>>`.
+/// `Vec<Arc<dyn Observer>>` makes several observers one.
 ///
 /// [`Locks`]: crate::Locks
 pub trait Observer: Send + Sync + 'static {
@@ -72,7 +72,7 @@ pub trait Observer: Send + Sync + 'static {
         let _ = event;
     }
 
-    /// A call of a store is over.
+    /// A call of a store has ended.
     fn store_call(&self, event: &StoreCallEvent<'_>) {
         let _ = event;
     }
@@ -82,22 +82,22 @@ pub trait Observer: Send + Sync + 'static {
         let _ = event;
     }
 
-    /// Returns the time since some fixed moment, which decisions and calls of stores are measured by; `None`
-    /// if they are not measured. It is read twice for each. Unless it is implemented, it is the system's
-    /// monotonic clock, and `None` on `wasm32-unknown-unknown`, which has none.
+    /// Returns the time since some fixed moment, which measures decisions and calls of stores; `None` if they are not
+    /// measured. It is read twice for each. The default is the system's monotonic clock, and `None` on
+    /// `wasm32-unknown-unknown`, which has none.
     fn now(&self) -> Option<Duration> {
         system_time()
     }
 
-    /// Returns an observer that is told of this subject alone, so that it can look up once what it needs for
-    /// that; `None` for this observer. It is called when a limiter, locks or a store get their observer.
+    /// Returns an observer of this subject alone, which can look up once what it needs for that; `None` for this
+    /// observer. It is called when a limiter, locks or a store get their observer.
     fn bound_to(&self, subject: Subject<'_>) -> Option<Arc<dyn Observer>> {
         let _ = subject;
         None
     }
 }
 
-/// What an observer is told of, by its name.
+/// The named subject of an observer's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Subject<'a> {
@@ -109,40 +109,40 @@ pub enum Subject<'a> {
     Store(&'a str),
 }
 
-/// A request got its decision, or an error in its place. There is one for each cost that a call charges, of
-/// whichever origin, as its caller is told: in [shadow mode](crate::Limiter::in_shadow), as allowed.
+/// A request got its decision, or an error in its place. There is one event for each cost that a call charges, of any
+/// origin, as its caller is told: in [shadow mode](crate::Limiter::in_shadow), as allowed.
 ///
-/// A peek is no request. A call that is dropped before its end has no event.
+/// A peek is not a request. A call that is dropped before its end has no event.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct DecisionEvent<'a> {
     /// The policy that the limiter was given with its observer.
     pub policy: &'a str,
-    /// The id that was asked for: never a label.
+    /// The requested id: never a label.
     pub id: &'a str,
-    /// The cost that was asked for.
+    /// The requested cost.
     pub cost: u64,
-    /// What the caller is told. [`Decision::origin`] says where it was made.
+    /// The caller's answer. [`Decision::origin`] says where it was made.
     pub result: Result<&'a Decision, &'a Error>,
     /// Whether the caller waited for it: [`Limiter::acquire_within`](crate::Limiter::acquire_within).
     pub waits: bool,
-    /// How long the call took, with its wait, if the observer measures time.
+    /// The duration of the call, including its wait, if the observer measures time.
     pub elapsed: Option<Duration>,
 }
 
-/// A call of a store is over. A [`RetryStore`](crate::RetryStore) around it makes several for one of its own.
+/// A call of a store has ended. A [`RetryStore`](crate::RetryStore) around it makes several for one of its own.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct StoreCallEvent<'a> {
     /// The name that the store was given with its observer.
     pub store: &'a str,
-    /// What was called: the name of a script, such as `limiter_acquire`, or `listen`.
+    /// The name of a script, such as `limiter_acquire`, or `listen`.
     pub command: &'static str,
-    /// How many commands it was: more than one in a batch.
+    /// The number of commands: more than one in a batch.
     pub commands: usize,
     /// How it ended.
     pub result: CallResult<'a>,
-    /// How long it took, if the observer measures time.
+    /// Its duration, if the observer measures time.
     pub elapsed: Option<Duration>,
 }
 
@@ -150,30 +150,29 @@ pub struct StoreCallEvent<'a> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum CallResult<'a> {
-    /// It was carried out.
+    /// It ran.
     Done,
-    /// It was not, or it is not known. Of a batch, the first error.
+    /// It did not run, or may have run. For a batch, the first error.
     Failed(&'a StoreError),
-    /// It was dropped without an answer, when its time was over. It may have been carried out.
+    /// It was dropped without an answer, at its timeout. It may have run.
     TimedOut,
-    /// It was dropped before its time was over, by a caller that wants no answer. It may have been carried
-    /// out.
+    /// It was dropped before its timeout, by a caller that no longer wants the answer. It may have run.
     Dropped,
 }
 
-/// What became of a lease, or of an attempt to get one.
+/// A change of a lease, or of an attempt to get one.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct LeaseEvent<'a> {
     /// The family that the locks were given with their observer.
     pub family: &'a str,
-    /// What kind of thing is held.
+    /// The kind of the held thing.
     pub kind: LeaseKind,
-    /// The key of what is held: never a label.
+    /// The key of the held thing: never a label.
     pub key: &'a Key,
-    /// How many permits of a semaphore are held; otherwise 1.
+    /// The number of held permits of a semaphore; otherwise 1.
     pub permits: u64,
-    /// What happened.
+    /// The change.
     pub change: LeaseChange<'a>,
 }
 
@@ -191,7 +190,7 @@ pub enum LeaseKind {
     Write,
 }
 
-/// What happened to a lease. Each one that is acquired is either lost or released, once.
+/// A change of a lease. Each acquired lease is either lost or released, once.
 ///
 /// Times are measured by the [`Runtime`](crate::runtime::Runtime) of the locks. A call that is dropped while it
 /// waits has no event.
@@ -200,19 +199,19 @@ pub enum LeaseKind {
 pub enum LeaseChange<'a> {
     /// It was acquired.
     Acquired {
-        /// From the call on until it was acquired.
+        /// From the call until it was acquired.
         waited: Duration,
     },
-    /// It was not acquired: others hold what was asked for.
+    /// It was not acquired: others hold it.
     Busy {
-        /// From the call on until the caller was told.
+        /// From the call until its answer.
         waited: Duration,
     },
-    /// It was not acquired, for this error.
+    /// It was not acquired because of this error.
     Failed {
-        /// From the call on until the caller was told.
+        /// From the call until its answer.
         waited: Duration,
-        /// What the caller is told.
+        /// The caller's error.
         error: &'a Error,
     },
     /// It was renewed.
@@ -237,7 +236,7 @@ pub enum LeaseChange<'a> {
 }
 
 impl LeaseKind {
-    /// Returns its name, as labels have it: `lock`, `semaphore`, `read` or `write`.
+    /// Returns its name, as in labels: `lock`, `semaphore`, `read` or `write`.
     pub fn as_str(self) -> &'static str {
         match self {
             LeaseKind::Lock => "lock",
@@ -270,7 +269,7 @@ impl<O: Observer + ?Sized> Observer for Arc<O> {
     }
 }
 
-/// All are told, in order. Time is measured by the first that does.
+/// Tells all of them, in order. The first one that measures time does.
 impl Observer for Vec<Arc<dyn Observer>> {
     fn decision(&self, event: &DecisionEvent<'_>) {
         self.iter().for_each(|observer| observer.decision(event));
@@ -294,12 +293,12 @@ impl Observer for Vec<Arc<dyn Observer>> {
     }
 }
 
-/// Returns the observer that is told of this subject.
+/// Returns the observer that is bound to this subject.
 pub(crate) fn bind(observer: impl Observer, subject: Subject<'_>) -> Arc<dyn Observer> {
     observer.bound_to(subject).unwrap_or_else(|| Arc::new(observer))
 }
 
-/// Returns the time since `begin`, where both are measured.
+/// Returns the time since `begin`, if both are measured.
 pub(crate) fn elapsed(observer: &dyn Observer, begin: Option<Duration>) -> Option<Duration> {
     begin.and_then(|begin| Some(observer.now()?.saturating_sub(begin)))
 }

@@ -15,8 +15,8 @@ use crate::store::{BlockingStore, Store};
 
 /// A store that tells an [`Observer`] of each call. Clones share it.
 ///
-/// It stands inside a [`RetryStore`](crate::RetryStore), so that each attempt is a call, and one that got no
-/// answer in time is told ([`CallResult::TimedOut`]).
+/// It belongs inside a [`RetryStore`](crate::RetryStore), so that each attempt is a call, and a timeout is an event
+/// ([`CallResult::TimedOut`]).
 ///
 /// ```
 /// # #[cfg(feature = "tokio")] {
@@ -49,7 +49,7 @@ pub struct ObservedStore<S> {
 }
 
 impl<S> ObservedStore<S> {
-    /// Tells `observer` of the calls of `store`, which has this name in the program's configuration.
+    /// Observes the calls of `store`, which has this name in the program's configuration.
     pub fn new(store: S, name: &str, observer: impl Observer) -> Self {
         ObservedStore { store, name: name.into(), observer: bind(observer, Subject::Store(name)) }
     }

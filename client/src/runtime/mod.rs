@@ -1,4 +1,4 @@
-//! What waiting and timeouts need of an executor: sleep, the time, and chance; and locks, tasks.
+//! What waiting and timeouts need of an executor: sleep, time, randomness, and for locks, tasks.
 //!
 //! | feature | type | its timers and tasks run |
 //! |---|---|---|
@@ -6,8 +6,8 @@
 //! | `async-std` | `AsyncStd` | anywhere: it starts its own threads |
 //! | `smol` | `Smol` | anywhere: it starts its own threads |
 //!
-//! The features add up: all can be on at once, and each [`RetryStore`](crate::RetryStore) store says which it
-//! uses. Other executors implement [`Runtime`].
+//! The features add up: all can be on at once, and each [`RetryStore`](crate::RetryStore) says which one it uses. Other
+//! executors implement [`Runtime`].
 
 #[cfg(feature = "async-std")]
 mod async_std;
@@ -27,19 +27,19 @@ pub use self::smol::Smol;
 #[cfg(feature = "tokio")]
 pub use self::tokio::Tokio;
 
-/// An executor's time, and chance.
+/// An executor's timer, clock and randomness.
 pub trait Runtime: Clone + Send + Sync + 'static {
-    /// The time since some fixed moment, by a clock that never runs back.
+    /// Returns the time since some fixed moment, by a clock that never runs back.
     fn now(&self) -> Duration;
 
-    /// Waits for so long, and never for less.
+    /// Sleeps for at least `duration`.
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send;
 
-    /// 64 bits that nobody can foresee: they spread callers over time, and make ids.
+    /// Returns 64 unpredictable bits, which spread callers over time and make ids.
     fn random(&self) -> u64;
 }
 
-/// An executor that runs tasks beside those that wait for them.
+/// An executor that can spawn tasks.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no executor that runs tasks",
     note = "pass `lockage::runtime::Tokio`, `AsyncStd` or `Smol`, each of a feature of its name, or an executor of your own"
@@ -49,8 +49,7 @@ pub trait Spawn: Runtime {
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static);
 }
 
-/// What `future` gives, or nothing where it takes longer than `patience`. It is asked once before
-/// the time is.
+/// Returns the output of `future`, or `None` after `patience`. The future is polled once before the timer.
 pub(crate) async fn within<R: Runtime, F: Future>(
     runtime: &R,
     patience: Duration,
@@ -67,12 +66,12 @@ pub(crate) async fn within<R: Runtime, F: Future>(
     .await
 }
 
-/// What ids are made of: two draws.
+/// Returns two draws, the bits of an id.
 pub(crate) fn random_bits(random: impl Fn() -> u64) -> u128 {
     u128::from(random()) << 64 | u128::from(random())
 }
 
-/// The time since this process first asked, for the runtimes that have no clock of their own.
+/// Returns the time since this process first asked, for runtimes without a clock of their own.
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 pub(crate) fn since_start() -> Duration {
     use std::sync::LazyLock;

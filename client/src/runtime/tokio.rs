@@ -7,7 +7,7 @@ use super::{Runtime, Spawn};
 
 const LONG_AGO: Duration = Duration::from_secs(3600);
 
-/// Tokio, in whose runtime the caller must be. Its time can be paused, for tests.
+/// Tokio. The caller must be in its runtime. Its time can be paused, for tests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tokio;
 

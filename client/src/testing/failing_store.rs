@@ -17,22 +17,22 @@ const MAX_CALLS: u64 = 1_000_000;
 /// What happens to one call of a [`FailingStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It is carried out and answered.
+    /// It runs and is answered.
     Answered,
-    /// It is not carried out, and the caller is told so: [`StoreError::NotDone`].
+    /// It does not run, and the caller is told so: [`StoreError::NotDone`].
     NotDone,
-    /// Its request is lost. It is not carried out, and the caller cannot tell: [`StoreError::Unknown`].
+    /// Its request is lost. It does not run, and the caller cannot tell: [`StoreError::Unknown`].
     RequestLost,
-    /// Its answer is lost. It is carried out, and the caller cannot tell: [`StoreError::Unknown`].
+    /// Its answer is lost. It runs, and the caller cannot tell: [`StoreError::Unknown`].
     AnswerLost,
-    /// It is not carried out, and no answer ever comes.
+    /// It does not run, and no answer ever comes.
     Silence,
-    /// It is carried out, and no answer ever comes.
+    /// It runs, and no answer ever comes.
     DoneInSilence,
 }
 
-/// A store around another one, which fails as it is told. Clones share their orders and counts, so a test keeps one
-/// and gives one away.
+/// A store around another one, which fails on demand. Clones share their orders and counts, so a test keeps one and
+/// gives one away.
 ///
 /// Every call is answered until told otherwise. Notifications are never lost. Calls of a batch are made one by one,
 /// each with a fate of its own.
@@ -90,22 +90,22 @@ impl<S> FailingStore<S> {
         FailingStore { prefix: prefix.into(), ..self }
     }
 
-    /// Decides the fates of the next calls, after those that are decided already.
+    /// Sets the fates of the next calls, after those that are already set.
     pub fn next(&self, fates: impl IntoIterator<Item = Fate>) {
         self.orders(|orders| orders.next.extend(fates));
     }
 
-    /// Decides the fate of all calls after those of [`next`](FailingStore::next), until told otherwise.
+    /// Sets the fate of all calls after those of [`next`](FailingStore::next), until told otherwise.
     pub fn always(&self, fate: Fate) {
         self.orders(|orders| orders.always = fate);
     }
 
-    /// Returns how many calls there were.
+    /// Returns the number of calls.
     pub fn calls(&self) -> u64 {
         self.shared.calls.load(Ordering::Relaxed)
     }
 
-    /// Returns how many calls were carried out.
+    /// Returns the number of calls that ran.
     pub fn executions(&self) -> u64 {
         self.shared.executions.load(Ordering::Relaxed)
     }
@@ -114,7 +114,7 @@ impl<S> FailingStore<S> {
         give(&mut self.shared.orders.lock().expect("no panic while held"))
     }
 
-    /// Counts a call on this key, and returns its fate; none for a key that is left alone.
+    /// Counts a call on this key, and returns its fate; `None` for an excluded key.
     fn fate(&self, key: &Key) -> Option<Fate> {
         if !key.as_str().starts_with(&*self.prefix) {
             return None;
@@ -124,14 +124,14 @@ impl<S> FailingStore<S> {
         Some(self.orders(|orders| orders.next.pop_front().unwrap_or(orders.always)))
     }
 
-    /// Returns whether a call of this fate is carried out, and counts it if so.
+    /// Returns whether a call of this fate runs, and counts it if so.
     fn is_done(&self, fate: Fate) -> bool {
         let is_done = matches!(fate, Fate::Answered | Fate::AnswerLost | Fate::DoneInSilence);
         self.shared.executions.fetch_add(u64::from(is_done), Ordering::Relaxed);
         is_done
     }
 
-    /// Makes this call, or not, as its fate is.
+    /// Makes this call or not, according to its fate.
     async fn meet<T>(
         &self,
         key: &Key,
@@ -149,7 +149,7 @@ impl<S> FailingStore<S> {
 }
 
 impl Fate {
-    /// Returns what the caller gets, of a call that was answered so if it was carried out.
+    /// Returns the caller's result, for a call with this answer if it ran.
     fn answer<T>(self, answer: Option<Result<T, StoreError>>) -> Result<T, StoreError> {
         match (self, answer) {
             (Fate::Answered, Some(answer)) => answer,
@@ -190,7 +190,7 @@ impl<S: Notifications> Notifications for FailingStore<S> {
     }
 }
 
-/// A call without an answer ends at once, with what its caller is told at the end of its patience.
+/// A call without an answer ends at once, with its caller's result at the end of its patience.
 impl<S: BlockingStore> BlockingStore for FailingStore<S> {
     fn execute<C: Command>(
         &self,

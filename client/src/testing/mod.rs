@@ -1,5 +1,5 @@
-//! The test kit, behind the feature `test-util`: clocks that a test moves, a store that fails as it is told, and
-//! locks that are lost on demand.
+//! The test kit, behind the feature `test-util`: clocks that a test moves, a store that fails on demand, and locks that
+//! are lost on demand.
 //!
 //! Nothing sleeps, and no server is needed. The guide `docs/testing.md` has a program for each of these:
 //!
@@ -32,15 +32,15 @@ use crate::store::Store;
 /// Longer than any operation of a test is under way.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Takes the lock with this key, such as `lock:{invoices}`, from its holder, as an administrator would by
-/// [`force_release`](crate::locks::LockHandle::force_release). It is free then.
+/// Takes the lock with this key, such as `lock:{invoices}`, from its holder and frees it, as an administrator would by
+/// [`force_release`](crate::locks::LockHandle::force_release).
 ///
 /// The holder's guard is lost with its next renewal, within a third of the lease:
 /// [`Loss::Refused`](crate::locks::Loss::Refused). For permits and read-write locks, let a [`FailingStore`] fail until
 /// the lease has ended: [`Loss::Expired`](crate::locks::Loss::Expired).
 ///
 /// # Panics
-/// If nobody holds the lock, `key` is not of the form `prefix:{name}`, or the store fails.
+/// If the lock has no holder, `key` is not of the form `prefix:{name}`, or the store fails.
 pub async fn lose(store: &impl Store, key: &str) {
     let key = parse(key).unwrap_or_else(|| panic!("`{key}` is no key: expected `prefix:{{name}}`"));
     let lock = Lock::new(MINUTE, MINUTE).expect("both are in range");

@@ -3,10 +3,10 @@ use tokio::time::Instant;
 use super::ManualClock;
 use crate::store::{Clock, Timestamp};
 
-/// A store's clock that goes with tokio's time, which a test can pause.
+/// A store's clock that follows tokio's time, which a test can pause.
 ///
 /// In `#[tokio::test(start_paused = true)]`, time moves only while all tasks wait, and then at once. The runtime
-/// [`Tokio`](crate::runtime::Tokio) goes with the same time.
+/// [`Tokio`](crate::runtime::Tokio) follows the same time.
 #[derive(Clone, Copy, Debug)]
 pub struct TokioClock(Instant);
 

@@ -20,7 +20,7 @@ use crate::error::{Error, StoreError};
 use crate::limiter::circuit_breaker::OwnedReport;
 use crate::sync::{Mutex, MutexGuard, lock};
 
-/// What became of the requests for one key.
+/// The outcome of the requests for one key.
 pub(super) type Outcome = Result<Vec<Decision>, Error>;
 
 /// A call, with an outcome for each of its keys.
@@ -30,7 +30,7 @@ pub(super) type Sending = Pin<Box<dyn Future<Output = Vec<Outcome>> + Send>>;
 pub(super) type Dispatch =
     dyn Fn(Vec<(Arc<Subject>, Vec<u64>)>, Vec<OwnedReport>) -> Sending + Send + Sync;
 
-/// How much there is room for at one time.
+/// How much may be in flight at one time.
 #[derive(Clone, Copy)]
 pub(super) struct Room {
     /// In a call.
@@ -38,7 +38,7 @@ pub(super) struct Room {
     pub(super) calls: usize,
 }
 
-/// A request that has no answer yet. Dropped without one, it is answered by that.
+/// A request that has no answer yet. If it is dropped without one, that is its answer.
 pub(super) struct Rider {
     cost: u64,
     report: Option<OwnedReport>,
@@ -69,8 +69,8 @@ impl Drop for Rider {
     }
 }
 
-/// What callers have asked for, and the driver has not taken on yet. Its lock is held for a look, and never while
-/// anybody is woken, or anything is polled or dropped.
+/// Requests that the driver has not taken on yet. Its lock is held for a look, and never while a task is woken, polled
+/// or dropped.
 pub(super) struct Queue {
     asked: Mutex<Asked>,
     max_waiting: usize,
@@ -81,11 +81,11 @@ struct Asked {
     requests: Vec<(Subject, Rider)>,
     /// Whether a driver runs, or is about to.
     is_driven: bool,
-    /// Whether a caller has gone before it was told.
+    /// Whether a caller has left before its answer.
     has_left: bool,
     /// The driver's, where it waits.
     waker: Option<Waker>,
-    /// Whether it waits for requests, and not only for callers that go.
+    /// Whether it waits for requests, and not only for callers that leave.
     has_room: bool,
     told: Coalescing,
 }
@@ -156,16 +156,16 @@ impl Queue {
     }
 }
 
-/// Puts requests into calls: those of a key in their order, of which one call is in flight at a time, and keys in the
+/// Puts requests into calls. Each key has one call in flight at a time, in the order of its requests; keys go in the
 /// order in which they come.
 pub(super) struct Driver {
     queue: Arc<Queue>,
     room: Room,
     dispatch: Arc<Dispatch>,
     lines: HashMap<Arc<Subject>, VecDeque<Rider>>,
-    /// The keys with requests of which no call is in flight.
+    /// The keys with requests and no call in flight.
     ready: VecDeque<Arc<Subject>>,
-    /// Who rides in each call.
+    /// The requests in each call.
     seats: Slab<Call>,
     calls: FuturesUnordered<Numbered>,
     /// Whether it came to its end by itself: callers may have started another one since.
@@ -186,7 +186,7 @@ impl Driver {
         Driver { queue, room, dispatch, lines, ready, seats, calls, has_ended: false }
     }
 
-    /// Ends when nobody has asked for anything, and nothing is in flight.
+    /// Ends when no request is left, and nothing is in flight.
     pub(super) async fn run(mut self) {
         loop {
             // All who can ask now do so before the next call is made.
@@ -228,7 +228,7 @@ impl Driver {
         true
     }
 
-    /// Drops calls whose outcome nobody waits for any more.
+    /// Drops calls without any waiting caller.
     fn give_up_abandoned(&mut self) {
         if !mem::take(&mut self.queue.asked().has_left) {
             return;
@@ -272,7 +272,7 @@ impl Driver {
         }
     }
 
-    /// The first of a line, but for those who have gone.
+    /// Returns the first requests of a line, without those whose callers have gone.
     fn board(
         &mut self,
         subject: &Arc<Subject>,
@@ -325,7 +325,7 @@ impl Driver {
         }
     }
 
-    /// A line's call is over.
+    /// Frees a line, whose call has ended.
     fn free(&mut self, subject: &Arc<Subject>) {
         let Some(line) = self.lines.get(subject) else { return };
         match line.is_empty() {
@@ -336,7 +336,7 @@ impl Driver {
 }
 
 impl Drop for Driver {
-    /// Where the runtime ends, those who have asked are told, and the next one starts another driver.
+    /// If the runtime ends, waiting callers are told, and the next one starts another driver.
     fn drop(&mut self) {
         if !self.has_ended {
             let left = self.queue.asked().end();

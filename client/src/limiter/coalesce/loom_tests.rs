@@ -58,7 +58,7 @@ impl Answer {
     }
 }
 
-/// Whose calls wait for this answer, and tell each request its cost.
+/// Returns a coalescer whose calls wait for this answer, and tell each request its cost.
 fn coalescer(answer: &Arc<Answer>) -> Arc<Coalescer> {
     let answer = Arc::clone(answer);
     let dispatch = move |asked: Vec<(Arc<Subject>, Vec<u64>)>, _| -> Sending {

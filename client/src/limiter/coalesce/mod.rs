@@ -1,7 +1,8 @@
 //! Concurrent requests as one call: those for one key, and, where the store supports batches, those for several.
 //!
-//! Callers leave their requests in a [`Queue`]; a [`Driver`], a task that runs while there are any, puts them into calls
-//! and wakes each caller once, with its answer. A call is formed when it is sent: all tasks that can ask then have asked.
+//! Callers leave their requests in a [`Queue`]. A [`Driver`], a task that runs while there are any, puts them into
+//! calls and wakes each caller once, with its answer. A call is formed when it is sent, after all tasks that could ask
+//! have asked.
 
 mod driver;
 #[cfg(all(test, loom))]
@@ -27,33 +28,31 @@ use crate::runtime::Spawn;
 use crate::store::Store;
 
 impl<S: Store + Clone + 'static> Limiter<S> {
-    /// Puts the requests that come in for one id while a call for it is in flight into one next call, in
-    /// the order in which they came: at most [`MAX_COSTS`](lockage_core::MAX_COSTS), and the others into
-    /// those after it. Under a stored limit, or one of several with a log or a leaky bucket, a call is for
-    /// [`MAX_SLOW_COSTS`](lockage_core::MAX_SLOW_COSTS) at most. Each caller gets exactly the decision that it would have got by itself. A
-    /// request that finds no call in flight is sent as soon as `runtime` runs the task that sends.
+    /// Puts requests that arrive for one id while a call for it is in flight into one next call.
     ///
-    /// A store that supports batches ([`Store::supports_batch`]: a single Redis or Valkey server does, through both clients) gets the
-    /// requests for several ids in one call, too: up to 128 ids and as many requests as above, at most two calls
-    /// at a time. While there are two, a request waits for one of them to end, whichever its id is.
+    /// Requests keep their order. A call takes at most [`MAX_COSTS`](lockage_core::MAX_COSTS) of them, and the rest
+    /// follow in later calls. Under a stored limit, or one of several with a log or a leaky bucket, a call takes at
+    /// most [`MAX_SLOW_COSTS`](lockage_core::MAX_SLOW_COSTS). Each caller gets exactly the decision that it would have
+    /// got alone. A request that finds no call in flight is sent as soon as `runtime` runs the sending task.
     ///
-    /// It is for [`Limiter::try_acquire`] and `acquire_within`; all others go by themselves and do not queue, and so
+    /// A store that supports batches ([`Store::supports_batch`]: a single Redis or Valkey server, through both clients)
+    /// gets the requests for several ids in one call, too: up to 128 ids and as many requests as above, at most two
+    /// calls at a time. During two calls, a request for any id waits until one of them ends.
+    ///
+    /// Only [`Limiter::try_acquire`] and `acquire_within` are coalesced; all other verbs go alone and do not queue. So
     /// does an `acquire_within` that waits for its turn in a [`LeakyBucket`](crate::limiter::LeakyBucket). At most
-    /// `max_waiting` callers (at least 1) wait for an answer, for all ids together; one more
-    /// gets [`Error::QueueFull`], also where a policy stands in for an absent store, since the store is not
-    /// away. Clones share the queue. Callers that block have nothing like it.
+    /// `max_waiting` callers (at least 1) wait for an answer, for all ids together; one more gets [`Error::QueueFull`],
+    /// even with a fallback, since the store is not away. Clones share the queue. Blocking callers have no coalescing.
     ///
-    /// On a [`RetryStore`](crate::RetryStore) store a waiter has an answer within two timeouts: that of the
-    /// call in flight, and its own. There is one more for each call that those before it for the same id
-    /// fill, and where ids are gathered, for each thousand or each 128 ids.
+    /// On a [`RetryStore`](crate::RetryStore) a waiter has an answer within two timeouts: that of the call in flight,
+    /// and its own. Each call that earlier requests for the same id fill adds one; in batches, each thousand requests
+    /// or 128 ids do.
     ///
-    /// Dropped while it waits for the call in flight to end, a request is not sent. Dropped later, it may be
-    /// charged: the call goes on for the others, and is dropped with the last of them. Where the runtime ends, a
-    /// request that was not sent is `NotDone`, and any other `Unknown`. Of several ids each gets what
-    /// became of it, and what became of the call is every one's. An error is
-    /// every caller's whose request was in the call; its cause is behind
-    /// [`source`](std::error::Error::source), as it is shared. To [`Limiter::with_fallback`] it is one failure,
-    /// and each caller gets what the policy says.
+    /// A request dropped before its call is sent is not sent. Dropped later, it may be charged: the call goes on for
+    /// the others, and is dropped with the last of them. If the runtime ends, an unsent request is `NotDone`, and any
+    /// other `Unknown`. In a batch, each id gets its own outcome, and all ids share a failure of the call. All callers
+    /// in a failed call get its error; its shared cause is behind [`source`](std::error::Error::source). To
+    /// [`Limiter::with_fallback`] it is one failure, and each caller gets the fallback's answer.
     ///
     /// ```
     /// # #[cfg(feature = "tokio")] {
@@ -77,8 +76,8 @@ impl<S: Store + Clone + 'static> Limiter<S> {
     /// ```
     ///
     /// # Errors
-    /// [`ConfigError::Zero`] for a `max_waiting` of zero, and [`ConfigError::Conflict`] for a limiter with
-    /// request ids: a call for several carries none.
+    /// [`ConfigError::Zero`] for a `max_waiting` of zero, and [`ConfigError::Conflict`] for a limiter with request ids,
+    /// which a shared call cannot carry.
     pub fn with_coalescing<R: Spawn>(
         mut self,
         runtime: R,
@@ -109,7 +108,7 @@ impl<S: Store + Clone + 'static> Limiter<S> {
 }
 
 impl<S> Limiter<S> {
-    /// Returns what coalescing has come to so far; nothing without [`Limiter::with_coalescing`].
+    /// Returns the statistics of coalescing; `None` without [`Limiter::with_coalescing`].
     pub fn coalescing(&self) -> Option<Coalescing> {
         self.stages.coalescing.as_ref().map(|coalescer| coalescer.queue.told())
     }
@@ -147,19 +146,19 @@ impl Hash for Subject {
     }
 }
 
-/// What coalescing has come to, for a limiter and its clones together.
+/// Statistics of coalescing, for a limiter and its clones together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Coalescing {
-    /// Requests that were taken on.
+    /// Requests that were queued.
     pub requests: u64,
-    /// Calls that they were put into, those included that were dropped before they were sent.
+    /// Calls that carried them, including calls dropped before they were sent.
     pub calls: u64,
     /// The most requests that were put into one call.
     pub largest_call: usize,
     /// Requests that were refused because the queue was full.
     pub refused: u64,
-    /// How many callers wait for an answer at present.
+    /// Callers that wait for an answer now.
     pub waiting: usize,
 }
 
@@ -167,12 +166,12 @@ pub struct Coalescing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the queue is full: {max_waiting} callers wait for an answer")]
 pub struct QueueFull {
-    /// How many may.
+    /// The most callers that may wait.
     pub max_waiting: usize,
 }
 
-/// Of a store that supports batches: so many keys go into a call, during which a server does nothing else; and there are two
-/// calls at one time, so that neither side waits for the other. More of them would be smaller ones.
+/// A batch takes this many keys, during which a server does nothing else. Two calls at a time keep both sides busy;
+/// more would be smaller.
 const MANY_KEYS: Room = Room { keys: 128, calls: 2 };
 
 /// All others get a call for each key.
@@ -255,7 +254,7 @@ impl Coalescer {
     }
 }
 
-/// The place of a caller among those who may wait.
+/// The place of a waiting caller.
 struct Place<'a> {
     queue: &'a Queue,
     is_told: bool,
