@@ -1,4 +1,4 @@
-//! Requests that go ahead, and what is settled when their response ends.
+//! Requests that go ahead, and what is settled when their responses end.
 
 use std::any::Any;
 use std::pin::Pin;
@@ -17,12 +17,12 @@ pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// Runs a future in the background.
 pub(crate) type Spawner = Arc<dyn Fn(BoxFuture<'static, ()>) + Send + Sync>;
 
-/// A request that goes ahead, of a server that is not built on tower. Dropped, it gives its permit back, and what it has
-/// reserved and not settled stays charged as estimated.
+/// A request that goes ahead, on a server that is not built on tower. Dropping it returns its permit, and leaves its
+/// unsettled reservations charged as estimated.
 #[must_use = "dropped, it gives the request's permit back"]
 pub struct Admission {
-    /// The decision of the limit that has the least left, where one was made: not of requests that are skipped, cost
-    /// nothing, or go ahead because the store is away ([`OnError::Allow`](crate::OnError::Allow)).
+    /// The decision of the limit that has the least left, if one was made. Skipped and free requests have none, nor do
+    /// those that go ahead because the store is away ([`OnError::Allow`](crate::OnError::Allow)).
     pub decision: Option<Decision>,
     /// The header fields of the limits, for the response.
     pub headers: HeaderMap,
@@ -30,13 +30,12 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Settles by the head of the response what is settled by that: all but
-    /// [`Commit::by_body_length`](crate::Commit::by_body_length).
+    /// Settles by the head of the response everything but [`Commit::by_body_length`](crate::Commit::by_body_length).
     pub fn settle_by(&mut self, head: &response::Parts) {
         self.held.iter_mut().for_each(|held| held.settle_by(head));
     }
 
-    /// Settles the rest by the length of the response's body, once all of it was sent, and gives the permit back.
+    /// Settles the rest by the length of the response's body, once all of it was sent, and returns the permit.
     pub fn end(self, body_length: u64) {
         if let Some(mut held) = self.held {
             held.bytes = body_length;
@@ -65,7 +64,7 @@ impl From<Admitted> for Admission {
 }
 
 impl Admitted {
-    /// Adds the header fields to the response, and settles by its head. What is held beyond that is kept in its body.
+    /// Adds the header fields to the response, and settles by its head. The body keeps what is held beyond that.
     pub(crate) fn respond<B: http_body::Body>(self, response: Response<B>) -> Response<Body<B>> {
         let (mut head, body) = response.into_parts();
         // Beside those of another layer: lists of structured fields go on over several lines.
@@ -93,7 +92,7 @@ impl Held {
         self.bytes = self.bytes.saturating_add(bytes as u64);
     }
 
-    /// Settles by what was sent, and gives the permit back.
+    /// Settles by what was sent, and returns the permit.
     pub(crate) fn end(mut self) {
         let bytes = self.bytes;
         for open in &mut self.reservations {
@@ -101,7 +100,7 @@ impl Held {
         }
     }
 
-    /// Returns itself, unless there is nothing to wait for.
+    /// Returns itself, unless it has nothing to wait for.
     pub(crate) fn unless_ended<B: http_body::Body>(self: Box<Self>, body: &B) -> Option<Box<Self>> {
         if body.is_end_stream() {
             self.end();
@@ -111,9 +110,9 @@ impl Held {
     }
 }
 
-/// A reservation that is to be settled once. Dropped, it is settled as estimated.
+/// A reservation that is settled once. Dropping it settles it as estimated.
 pub(crate) struct Open {
-    /// Nothing once it is settled.
+    /// `None` once it is settled.
     account: Option<Box<dyn Account>>,
     by: Actual,
     estimate: u64,
@@ -122,7 +121,7 @@ pub(crate) struct Open {
 
 /// Where a cost is charged.
 pub(crate) trait Account: Send {
-    /// Charges the cost that a request really had.
+    /// Charges a request's real cost.
     fn commit(self: Box<Self>, actual: u64) -> BoxFuture<'static, ()>;
 }
 

@@ -1,4 +1,4 @@
-//! Bodies of responses, and what is held until they end.
+//! Bodies of responses, which hold permits until they end.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

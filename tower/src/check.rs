@@ -37,7 +37,7 @@ pub(crate) struct Setup<S> {
     pub(crate) respond: Option<Arc<Respond>>,
 }
 
-/// What an application makes of a request.
+/// A function of the application on requests.
 pub(crate) type OfRequest<T> = Arc<dyn Fn(&Parts) -> T + Send + Sync>;
 
 /// Names the tier of a request.
@@ -68,16 +68,16 @@ pub(crate) enum Limits<S> {
     Tiers { own: Charge<S>, tiers: HashMap<Box<str>, Charge<S>>, choose: Choose },
 }
 
-/// A limiter, and what clients are told of it.
+/// A limiter, and its policies for clients.
 pub(crate) struct Charge<S> {
     pub(crate) limiter: Limiter<S>,
     pub(crate) policies: Policies,
     pub(crate) is_shadow: bool,
 }
 
-/// A bound on how many requests are served at once.
+/// A bound on the requests that are served at once.
 pub(crate) trait Places: Send + Sync {
-    /// Takes one, which is given back when the permit is dropped.
+    /// Takes a place, which is returned when the permit is dropped.
     fn take<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<Permit>, Error>>;
 }
 
@@ -105,7 +105,7 @@ impl<S: Store + 'static, R: Spawn> Places for Semaphores<S, R> {
 }
 
 impl<S> Limits<S> {
-    /// Returns the one that is not of a tier.
+    /// Returns the charge that is not of a tier.
     pub(crate) fn own(&self) -> &Charge<S> {
         match self {
             Limits::One(own) | Limits::Tiers { own, .. } => own,
@@ -131,7 +131,7 @@ impl<S> Limits<S> {
     }
 }
 
-/// What has been charged for a request so far, for the case that it does not go ahead.
+/// Charges for a request so far, in case it does not go ahead.
 struct Charged<'a, S> {
     charge: &'a Charge<S>,
     id: String,
@@ -142,7 +142,7 @@ struct Charged<'a, S> {
 type AllCharged<'a, S> = SmallVec<[Charged<'a, S>; 1]>;
 
 impl<S: Store + Clone + 'static> Setup<S> {
-    /// Charges a request to all that limits it, or to nothing.
+    /// Charges a request to all its limits, or to none.
     pub(crate) async fn check(&self, parts: &Parts) -> Result<Admitted, Box<Rejection>> {
         if self.skip.as_ref().is_some_and(|skip| skip(parts)) {
             return Ok(Admitted::default());
@@ -260,7 +260,7 @@ impl<S: Store + Clone + 'static> Setup<S> {
         Err(rejection)
     }
 
-    /// Takes a place among the requests that are served, where there is a bound.
+    /// Takes a place among the requests that are served, if there is a bound.
     async fn take_place(
         &self,
         parts: &Parts,
@@ -296,7 +296,7 @@ impl<S: Store + Clone + 'static> Setup<S> {
         }
     }
 
-    /// Returns whether requests go ahead without a decision; never, where the limiter is set up in a wrong way.
+    /// Returns whether requests go ahead without a decision; never if the limiter is misconfigured.
     fn may_go_on_without(&self, error: Error) -> Result<(), Box<Rejection>> {
         let is_absent = match &error {
             // The queue to the store is full, or the process ends.

@@ -1,4 +1,4 @@
-//! Whose request it is: the client's address, behind proxies that are trusted.
+//! The client's address, behind trusted proxies.
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -12,8 +12,7 @@ use crate::error::SetupError;
 use crate::key::Key;
 use crate::rejection::Reason;
 
-/// The address that a connection comes from, for servers that are neither axum nor tonic: put it into the extensions of
-/// each request.
+/// The peer address of a connection, for servers other than axum and tonic: put it into the extensions of each request.
 #[derive(Clone, Copy, Debug)]
 pub struct PeerAddr(pub SocketAddr);
 
@@ -29,27 +28,28 @@ struct Proxies {
     field: HeaderName,
 }
 
-/// Returns the key of the address that a request comes from.
+/// Returns the key of a request's client address.
 ///
-/// IPv6 clients have as many addresses as they like of one network, so their key is that of the network of 64 bits.
+/// IPv6 clients have any number of addresses in one network, so their key is that of the 64-bit network.
 /// `::ffff:192.0.2.1` is `192.0.2.1`.
 ///
-/// The address is that of the connection, from axum's `ConnectInfo`, tonic's `TcpConnectInfo` or a [`PeerAddr`]; without
-/// any of them requests are answered 500. Behind a proxy that would be the proxy's own: see [`ClientIp::behind`].
+/// The address is that of the connection, from axum's `ConnectInfo`, tonic's `TcpConnectInfo` or a [`PeerAddr`];
+/// without any of them requests are answered 500. Behind a proxy that would be the proxy's own: see
+/// [`ClientIp::behind`].
 pub fn ip() -> ClientIp {
     ClientIp { proxies: None }
 }
 
 impl ClientIp {
-    /// Trusts what the proxies of these networks (as in `10.0.0.0/8`, or single addresses) say in `X-Forwarded-For`.
+    /// Trusts the `X-Forwarded-For` fields of proxies in these networks (as in `10.0.0.0/8`, or single addresses).
     ///
     /// The lines of the field are joined and read from right to left, as proxies append to it: the client is the first
-    /// address that is no trusted proxy's. What stands to the left of that is the client's own claim, and not looked
-    /// at. Where an entry is no address, the client is the proxy that wrote it. A connection that comes from elsewhere
-    /// than a trusted proxy is the client itself, whatever it says.
+    /// address that is not a trusted proxy's. Entries to its left are the client's own claim, and ignored. If an entry
+    /// is not an address, the client is the proxy that wrote it. A connection from elsewhere than a trusted proxy is
+    /// the client itself, whatever it claims.
     ///
     /// # Errors
-    /// [`SetupError::Cidr`]: also for a network of all addresses, and for IPv4 networks that are written as IPv6.
+    /// [`SetupError::Cidr`], also for a network of all addresses, and for IPv4 networks that are written as IPv6.
     pub fn behind<'a>(
         self,
         proxies: impl IntoIterator<Item = &'a str>,
@@ -57,7 +57,7 @@ impl ClientIp {
         self.behind_field("x-forwarded-for", proxies)
     }
 
-    /// Does the same by another header field of that form. Only this one is read.
+    /// Trusts another header field of that form, and reads no other.
     ///
     /// # Errors
     /// As [`ClientIp::behind`]; [`SetupError::HeaderName`].
@@ -75,7 +75,7 @@ impl ClientIp {
         Ok(ClientIp { proxies: Some(Proxies { trusted, field }) })
     }
 
-    /// Returns the key of this and another one: a limit for each pair.
+    /// Returns the key of both: a limit for each pair.
     pub fn and(self, other: impl Into<Key>) -> Key {
         Key::from(self).and(other)
     }
@@ -113,7 +113,7 @@ impl Proxies {
     }
 }
 
-/// An address as limits tell clients apart.
+/// An address that tells clients apart.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Client(IpAddr);
 
@@ -138,7 +138,7 @@ impl Client {
     }
 }
 
-/// Returns where a connection comes from.
+/// Returns the peer address of the connection.
 fn peer(parts: &Parts) -> Option<IpAddr> {
     let extensions = &parts.extensions;
     if let Some(PeerAddr(peer)) = extensions.get() {

@@ -1,4 +1,4 @@
-//! What a request costs, and what it is found to have cost afterwards.
+//! The cost of a request, before and after its response.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use http::{HeaderName, Method, StatusCode, response};
 use crate::check::OfRequest;
 use crate::error::SetupError;
 
-/// What a request costs.
+/// The cost of a request.
 ///
 /// It is made of a function of the request: `|parts: &Parts| 5`. A request that costs 0 is not limited.
 #[derive(Clone)]
@@ -18,7 +18,7 @@ pub struct Cost {
     pub(crate) unit: Unit,
 }
 
-/// What a limit counts, as clients are told it.
+/// The unit of a limit, for clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     Requests,
@@ -33,8 +33,8 @@ impl<F: Fn(&Parts) -> u64 + Send + Sync + 'static> From<F> for Cost {
 }
 
 impl Cost {
-    /// Returns a cost of one byte for each of the request's content, at least 1. A request of a method that carries
-    /// content (any but GET, HEAD, OPTIONS and TRACE) and does not state its length costs `unstated`.
+    /// Returns a cost of one for each byte of the request's content, at least 1. If the method carries content (any but
+    /// GET, HEAD, OPTIONS and TRACE) and the length is not stated, the cost is `unstated`.
     pub fn content_length(unstated: u64) -> Self {
         let of = move |parts: &Parts| {
             let stated = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
@@ -49,7 +49,7 @@ impl Cost {
 }
 
 impl Unit {
-    /// Returns how a policy says it; nothing, where that is the default.
+    /// Returns the policy parameter; empty for the default unit.
     pub(crate) fn parameter(self) -> &'static str {
         match self {
             Unit::Requests => "",
@@ -59,7 +59,7 @@ impl Unit {
     }
 }
 
-/// Returns a cost by the route that a request has matched, and 1 for all others.
+/// Returns a cost by the matched route, and 1 for all others.
 ///
 /// ```
 /// use lockage_tower::{Cost, routes};
@@ -78,7 +78,7 @@ pub fn routes<'a>(
     }
 }
 
-/// What a request is found to have cost once there is a response.
+/// The real cost of a request, known with its response.
 #[derive(Clone)]
 pub struct Commit(pub(crate) Actual);
 
@@ -86,19 +86,19 @@ type OfHead = dyn Fn(&response::Parts) -> Option<u64> + Send + Sync;
 
 #[derive(Clone)]
 pub(crate) enum Actual {
-    /// By the head of the response; the estimate, where that does not tell.
+    /// By the head of the response, or the estimate if it does not tell.
     Head(Arc<OfHead>),
-    /// As many as the response has bytes.
+    /// The number of the response's bytes.
     Bytes,
 }
 
 impl Commit {
-    /// Returns what a function makes of the head of the response; where that is nothing, the estimate stays.
+    /// Returns the cost that a function computes from the head of the response; on `None`, the estimate stays.
     pub fn by(function: impl Fn(&response::Parts) -> Option<u64> + Send + Sync + 'static) -> Self {
         Commit(Actual::Head(Arc::new(function)))
     }
 
-    /// Returns what the function makes of the status. To count failures alone, as of logins:
+    /// Returns the cost that a function computes from the status. To count only failures, as of logins:
     ///
     /// ```
     /// use lockage_tower::Commit;
@@ -109,7 +109,7 @@ impl Commit {
         Commit::by(move |head| function(head.status))
     }
 
-    /// Returns the number in a header field of the response, such as the tokens that a language model has taken.
+    /// Returns the number in a header field of the response, such as the tokens that a language model used.
     ///
     /// # Errors
     /// [`SetupError::HeaderName`].

@@ -26,9 +26,9 @@ const LEGACY_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const LEGACY_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const LEGACY_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
-/// Which header fields responses have.
+/// The header fields of responses.
 ///
-/// Parses from names, as configurations have them: `draft-11`, `x-ratelimit`, both with a comma, or `none`.
+/// Parses from names in configurations: `draft-11`, `x-ratelimit`, both with a comma, or `none`.
 ///
 /// ```
 /// use lockage_tower::Fields;
@@ -45,12 +45,12 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// None, but for `Retry-After`.
+    /// Only `Retry-After`.
     pub const NONE: Fields = Fields { draft: false, legacy: false };
     /// `RateLimit-Policy` and `RateLimit`.
     pub const DRAFT_11: Fields = Fields { draft: true, legacy: false };
 
-    /// Also `X-RateLimit-Limit`, `-Remaining` and `-Reset`, in seconds since the epoch by this machine's clock, of the
+    /// Adds `X-RateLimit-Limit`, `-Remaining` and `-Reset`, in seconds since the epoch by this machine's clock, of the
     /// limit that has the least left.
     pub const fn and_x_ratelimit(self) -> Self {
         Fields { legacy: true, ..self }
@@ -74,15 +74,15 @@ impl FromStr for Fields {
     }
 }
 
-/// What clients are told of the limits of one limiter.
+/// The policies of one limiter, for clients.
 #[derive(Debug)]
 pub(crate) struct Policies {
     parts: Vec<Policy>,
-    /// The field of all parts, where it never changes.
+    /// The field of all parts, if it never changes.
     fixed: Option<HeaderValue>,
 }
 
-/// One limit, as clients are told it.
+/// One limit, for clients.
 #[derive(Debug)]
 struct Policy {
     name: Arc<str>,
@@ -100,20 +100,20 @@ struct Running {
 /// How fast a limit admits.
 #[derive(Debug)]
 enum Pace {
-    /// So much in each window, which begins with what is used of it.
+    /// A quota in each window, which begins with its first use.
     Window { quota: u64, seconds: u64 },
-    /// So much in so many seconds, and `burst` at once.
+    /// A quota in this many seconds, and `burst` at once.
     Bucket { quota: u64, seconds: u64, burst: u64 },
-    /// So much in each window of a calendar, of which the last one that was asked for is kept.
+    /// A quota in each window of a calendar; `last` is the window asked for last.
     Calendar { window: CalendarWindow, last: Mutex<Running> },
-    /// What is known of a limit that is stored with each id: nothing.
+    /// A limit that is stored with each id, and not known here.
     Stored,
-    /// So many at once.
+    /// A quota at once.
     AtOnce { quota: u64 },
 }
 
 impl Policies {
-    /// Returns those of a limit, or of one that is stored; the names are of its parts.
+    /// Returns the policies of a limit, or of a stored one; the names are of its parts.
     pub(crate) fn new(
         limit: Option<Limit>,
         names: &[Arc<str>],
@@ -137,7 +137,7 @@ impl Policies {
         Ok(Policies::of(names.into_iter().zip(paces).map(policy).collect()))
     }
 
-    /// Returns that of a bound on how many requests are served at once.
+    /// Returns the policy of a bound on the requests that are served at once.
     pub(crate) fn at_once(name: Arc<str>, quota: u64) -> Self {
         Policies::of(vec![Policy { name, pace: Pace::AtOnce { quota }, unit: Unit::AtOnce }])
     }
@@ -157,12 +157,12 @@ impl Policies {
         self.parts.iter().map(|part| &part.name)
     }
 
-    /// Returns what all of them count.
+    /// Returns the unit that all of them count.
     pub(crate) fn unit(&self) -> Unit {
         self.parts[0].unit
     }
 
-    /// Returns the names of the limits that do not admit.
+    /// Returns the names of the limits that deny.
     pub(crate) fn violated(&self, decision: &Decision) -> Vec<Arc<str>> {
         self.violated_parts(decision).map(|(_, part)| part.name.clone()).collect()
     }
@@ -189,8 +189,8 @@ impl Policies {
         fields.extend([(POLICY, field)]);
     }
 
-    /// Adds what is left after a decision that admits. Nothing, where that is not known: of permits that were taken
-    /// ahead, without the store, and of a stored limit, whose rate is not known here.
+    /// Adds what is left after a decision that admits. Adds nothing if that is unknown: for prefetched permits, spent
+    /// without the store, and for a stored limit, whose rate is not known here.
     pub(crate) fn add_state(
         &self,
         decision: &Decision,
@@ -288,8 +288,8 @@ impl Pace {
 
     /// Returns for how many seconds `remaining` is all that there is.
     ///
-    /// Of a bucket, that is the time in which it brings as much: so `r/t` never exceeds its rate. Until it is full would
-    /// be no time at all where it is, and then a client would take its burst every second.
+    /// For a bucket, that is the time in which it refills as much, so `r/t` never exceeds its rate. The time until it
+    /// is full would be zero for a full bucket, and then a client would take its burst every second.
     fn lasts(&self, remaining: u64, reset_after: Duration) -> Option<u64> {
         match *self {
             Pace::Window { .. } | Pace::Calendar { .. } => Some(ceil(reset_after)),
@@ -303,7 +303,7 @@ impl Pace {
     }
 }
 
-/// Returns a rate per whole seconds: as it is written where it is, and otherwise the same rate in the fewest seconds.
+/// Returns a rate per whole seconds: as written if it is one, and otherwise the same rate in the fewest seconds.
 fn per_seconds(amount: u64, period: Duration) -> (u64, u64) {
     if period.subsec_nanos() == 0 {
         return (amount, period.as_secs());
@@ -318,7 +318,7 @@ fn per_seconds(amount: u64, period: Duration) -> (u64, u64) {
     (whole(amount), whole(period))
 }
 
-/// Returns how many seconds the window of a calendar lasts that runs now, by this machine's clock.
+/// Returns the length in seconds of the current window of a calendar, by this machine's clock.
 fn running(window: &CalendarWindow, last: &Mutex<Running>) -> u64 {
     let now = since_epoch();
     let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -336,7 +336,7 @@ fn since_epoch() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Returns how many seconds there are before a request that was denied is worth a try: never zero.
+/// Returns the seconds until a denied request is worth a retry: never zero.
 pub(crate) fn retry_seconds(retry_after: Duration) -> u64 {
     ceil(retry_after).max(1)
 }
@@ -366,7 +366,7 @@ impl Fields {
     }
 }
 
-/// Checks a name: then it is what a string of a structured field and of JSON may be.
+/// Checks a name, which must be valid in a structured field's string and in JSON.
 pub(crate) fn check_name(name: &str) -> Result<Arc<str>, SetupError> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
     if name.is_empty() || name.len() > 64 || !name.bytes().all(is_plain) {
@@ -389,7 +389,7 @@ fn parameter(name: &str, number: u64, text: &mut Text) {
     text.extend_from_slice(itoa::Buffer::new().format(number.min(MAX_INTEGER)).as_bytes());
 }
 
-/// Returns the value of a field that is a number.
+/// Returns the field value of a number.
 pub(crate) fn number(number: u64) -> HeaderValue {
     value(itoa::Buffer::new().format(number).as_bytes())
 }

@@ -1,4 +1,4 @@
-//! Rejections as gRPC has them: status 200, and what happened in `grpc-status`.
+//! Rejections of gRPC requests: status 200, with a code in `grpc-status`.
 //!
 //! The details are a `google.rpc.Status` with a `google.rpc.RetryInfo`: four messages of a fixed form, for which a
 //! library of protocol buffers would be a third of this package's dependencies.
@@ -18,7 +18,7 @@ pub(crate) const UNAUTHENTICATED: u8 = 16;
 
 const RETRY_INFO: &[u8] = b"type.googleapis.com/google.rpc.RetryInfo";
 
-/// Whether a request is one of gRPC, also of gRPC-Web.
+/// Returns whether a request is one of gRPC, including gRPC-Web.
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
 }

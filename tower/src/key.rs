@@ -1,4 +1,4 @@
-//! What a limit is for: the part of a request that makes the id.
+//! The key of a limit: the part of a request that makes the id.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -12,15 +12,14 @@ use crate::client_ip::ClientIp;
 use crate::error::SetupError;
 use crate::rejection::Reason;
 
-/// Above so many bytes, a part of a key is hashed.
+/// A part of a key with more bytes is hashed.
 const LONGEST: usize = 64;
 
-/// Which requests share a limit: those with the same client, header, route, or what a function makes of them.
+/// Which requests share a limit: those with the same client, header, route, or result of a function.
 ///
-/// Each part carries its kind, as in `ip:192.0.2.1,route:/login`, so that no client can choose another one's key. Bytes
-/// that would be ambiguous are written as `%2C`. What is longer than 64 bytes is replaced by half of its SHA-256. A
-/// shorter API key is part of the store's key as it is: where those who read the store must not see it, hash it in a
-/// function ([`Key::of`]).
+/// Each part carries its kind, as in `ip:192.0.2.1,route:/login`, so that no client can choose another one's key.
+/// Ambiguous bytes are written as `%2C`. A part longer than 64 bytes is replaced by half of its SHA-256. A shorter API
+/// key is plain text in the store's key: if readers of the store must not see it, hash it in a function ([`Key::of`]).
 #[derive(Clone)]
 pub struct Key {
     sources: Vec<Source>,
@@ -39,7 +38,7 @@ enum Source {
 
 /// Returns the key of the value of a header field, such as an API key. A request without it is answered 401.
 ///
-/// A proxy or a load balancer may put several values into one field: they count as one value, as they stand.
+/// A proxy or a load balancer may put several values into one field: they count as one value, unchanged.
 ///
 /// # Errors
 /// [`SetupError::HeaderName`].
@@ -48,16 +47,16 @@ pub fn header(name: &str) -> Result<Key, SetupError> {
     Ok(Source::Header(name).into())
 }
 
-/// Returns the key of the route that a request has matched, such as `/users/{id}`; never of its path, of which clients
-/// can invent any number. Requests without a route share one key.
+/// Returns the key of a request's matched route, such as `/users/{id}`; never of its path, since clients can invent any
+/// number of paths. Requests without a route share one key.
 #[cfg(feature = "axum")]
 pub fn route() -> Key {
     Source::Route.into()
 }
 
 impl Key {
-    /// Returns the key of what a function makes of a request, such as the tenant that an authentication has found. A
-    /// request of which it makes nothing is answered 401. `kind` names it in the store's keys.
+    /// Returns the key that a function makes of a request, such as its authenticated tenant. If it returns `None`, the
+    /// request is answered 401. `kind` names it in the store's keys.
     pub fn of(
         kind: &str,
         function: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static,
@@ -130,7 +129,7 @@ impl Source {
     }
 }
 
-/// Writes a value so that no two values, and no two lists of values, are written alike.
+/// Writes a value so that different values, and different lists of values, are written differently.
 fn write_value(value: &[u8], id: &mut String) {
     if value.len() > LONGEST {
         id.push('#');

@@ -19,12 +19,12 @@
 //! # Ok(()) }
 //! ```
 //!
-//! On Redis or Valkey the store is one of `lockage-redis-rs` or `lockage-fred`; where configuration picks it, an
+//! On Redis or Valkey the store is one of `lockage-redis-rs` or `lockage-fred`; if configuration picks it, use an
 //! [`AnyStore`](lockage::AnyStore). Handlers get the [`Decision`](lockage::Decision) from the request's extensions.
 //!
-//! - [`RateLimit`]: what is limited, what it costs, and how requests are answered.
+//! - [`RateLimit`]: limits, costs and answers.
 //! - [`ip`], [`header`], `route` and [`Key`]: which requests share a limit.
-//! - [`Outbound`]: the same for requests to others.
+//! - [`Outbound`]: limits for outgoing requests.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -1,4 +1,4 @@
-//! Requests to others: they wait for a limit that all processes share, and stop for all of them where the other side asks
+//! Outgoing requests: they wait for a limit that all processes share, and stop in all processes if the other side asks
 //! for that.
 
 use std::mem;
@@ -32,7 +32,7 @@ use crate::admission::BoxFuture;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Clients that are no tower services call [`Outbound::admit`] before a request and [`Outbound::report`] after it.
+/// Clients that are not tower services call [`Outbound::admit`] before a request and [`Outbound::report`] after it.
 #[derive(Clone, Debug)]
 pub struct Outbound<S> {
     limiter: Limiter<S>,
@@ -54,7 +54,7 @@ pub enum NotSent {
     /// The wait for the limit would have been longer than allowed.
     #[error("not sent: {0}")]
     Denied(#[source] Denied),
-    /// The limiter has not decided.
+    /// The limiter made no decision.
     #[error("not sent: {0}")]
     NoDecision(#[source] Error),
     /// The request names no host.
@@ -68,7 +68,7 @@ pub enum OutboundError<E> {
     /// The request was not sent.
     #[error(transparent)]
     NotSent(#[from] NotSent),
-    /// The client has failed.
+    /// The client failed.
     #[error(transparent)]
     Client(E),
 }
@@ -79,7 +79,7 @@ impl<S: HasTimeout> Outbound<S> {
         Outbound { limiter, max_wait, longest_block: Duration::from_secs(60 * 60) }
     }
 
-    /// Sets for how long a host is blocked at most, whatever it asks for.
+    /// Caps how long a host is blocked, whatever it asks for.
     pub fn with_longest_block(self, longest_block: Duration) -> Self {
         Outbound { longest_block, ..self }
     }
@@ -87,17 +87,17 @@ impl<S: HasTimeout> Outbound<S> {
     /// Waits until a request to `host` may be sent.
     ///
     /// # Errors
-    /// [`NotSent::Denied`] at once where the wait would be too long, [`NotSent::NoDecision`].
+    /// [`NotSent::Denied`] at once if the wait would be too long, [`NotSent::NoDecision`].
     pub async fn admit(&self, host: &str) -> Result<(), NotSent> {
         let decision = self.limiter.acquire_within(&id(host), 1, self.max_wait).await;
         decision.map_err(NotSent::NoDecision)?.ok().map(drop).map_err(NotSent::Denied)
     }
 
-    /// Blocks `host` where its response asks for that: on 429 and 503 with `Retry-After`, in seconds or as a date.
-    /// Returns for how long.
+    /// Blocks `host` if its response asks for that, on 429 and 503 with `Retry-After`, in seconds or as a date. Returns
+    /// for how long.
     ///
     /// # Errors
-    /// [`Error`]: of [`Limiter::block`].
+    /// The [`Error`] of [`Limiter::block`].
     pub async fn report(
         &self,
         host: &str,
@@ -171,7 +171,7 @@ where
     }
 }
 
-/// Returns the host that a request is for, without its port.
+/// Returns the host of a request, without its port.
 fn host<I>(request: &Request<I>) -> Option<String> {
     let named = || {
         let host = request.headers().get(HOST)?.to_str().ok()?;

@@ -1,4 +1,4 @@
-//! A limit in front of a service: how it is set up.
+//! The setup of a limit in front of a service.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::key::Key;
 use crate::rejection::Rejection;
 use crate::service::RateLimitLayer;
 
-/// A limit in front of a service, to be [built](RateLimit::build) into a layer.
+/// A limit in front of a service, which [`build`](RateLimit::build) makes a layer.
 ///
 /// ```
 /// use axum::{Router, routing::get};
@@ -40,7 +40,7 @@ use crate::service::RateLimitLayer;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # What a request is answered
+/// # Answers
 ///
 /// | outcome | answer |
 /// |---|---|
@@ -52,14 +52,14 @@ use crate::service::RateLimitLayer;
 /// | denied by the limiter's fallback | 503, `Retry-After`, `temporary-reduced-capacity` |
 /// | the limiter is in shadow mode | the service's |
 /// | the store does not answer, or the queue to it is full | by [`OnError`]: 503 and `Retry-After: 1` |
-/// | the key holds something else, no limit is stored, the layer is set up in a wrong way | 500, also with [`OnError::Allow`] |
+/// | the key holds something else, no limit is stored, the layer is misconfigured | 500, also with [`OnError::Allow`] |
 /// | the header of the key is missing | 401 |
 /// | the server does not know the client's address | 500 |
 ///
 /// Requests of gRPC (by their content type) get status 200 and a `grpc-status` instead: 8 (`RESOURCE_EXHAUSTED`) with
 /// `RetryInfo` for 429.
 ///
-/// Pages of other origins see these fields only where CORS exposes them (`Access-Control-Expose-Headers`).
+/// Pages of other origins see these fields only if CORS exposes them (`Access-Control-Expose-Headers`).
 pub struct RateLimit<S> {
     rules: Vec<RuleSetup<S>>,
     setup: Setup<S>,
@@ -73,11 +73,12 @@ pub enum OnError {
     /// Answer 503.
     #[default]
     Deny,
-    /// Let them go ahead, without fields. A limiter with a [fallback](Limiter::with_fallback) rather decides itself.
+    /// Let them go ahead, without fields. A limiter with a [fallback](Limiter::with_fallback) decides by itself
+    /// instead.
     Allow,
 }
 
-/// A limiter, and what its requests have in common.
+/// A limiter, and the common options of its requests.
 struct RuleSetup<S> {
     key: Key,
     limiter: Limiter<S>,
@@ -98,14 +99,14 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
         RateLimit::by(ip(), limiter)
     }
 
-    /// Limits requests with the same key by themselves.
+    /// Limits the requests of each key.
     pub fn by(key: impl Into<Key>, limiter: Limiter<S>) -> Self {
         let (setup, unit) = (Setup::default(), Unit::Requests);
         RateLimit { rules: Vec::new(), setup, unit, in_flight: None }.and_by(key, limiter)
     }
 
-    /// Limits requests by another key, too, such as first by address and then by tenant. They are asked in this order.
-    /// Where one denies, those before it get back what they have charged; where that fails, it stays charged.
+    /// Limits requests by another key, too, such as first by address and then by tenant. The keys are asked in this
+    /// order. If one denies, those before it get back what they charged; if that fails, it stays charged.
     ///
     /// Several limits of one key are one limit, as in `token-bucket 10/s burst 50 + fixed-window 1000/h`: all or
     /// nothing in one call.
@@ -115,8 +116,8 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
         self
     }
 
-    /// Names the last limit in header fields and problem details; it is `default` unless named. The limits of a
-    /// composite are numbered, as in `api-1` and `api-2`.
+    /// Names the last limit in header fields and problem details; the default is `default`. The limits of a composite
+    /// are numbered, as in `api-1` and `api-2`.
     pub fn named(self, name: &str) -> Self {
         self.named_each([name])
     }
@@ -127,9 +128,8 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
         self
     }
 
-    /// Chooses the last limit by the request, as by the tier of a tenant: from these, by name. Where `choose` gives
-    /// nothing, the limiter's own limit counts; a name that is not among them is answered 500. The tier is the name in
-    /// header fields.
+    /// Chooses the last limit by the request, for example by a tenant's tier, from these by name. If `choose` returns
+    /// `None`, the limiter's own limit counts; an unknown name is answered 500. The tier is the name in header fields.
     ///
     /// A map of names to limits can be read from a configuration file with the feature `serde` of lockage.
     ///
@@ -156,14 +156,14 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
         self
     }
 
-    /// Sets what a request costs; 1 unless set. See [`Cost`].
+    /// Sets the cost of a request, 1 by default. See [`Cost`].
     pub fn cost(mut self, cost: impl Into<Cost>) -> Self {
         let Cost { of, unit } = cost.into();
         (self.setup.cost, self.unit) = (Some(of), unit);
         self
     }
 
-    /// Lets requests go ahead unlimited for which this is true, such as those of a health check.
+    /// Lets requests go ahead unlimited if this returns true, such as those of a health check.
     pub fn skip(mut self, skip: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
         self.setup.skip = Some(Arc::new(skip));
         self
@@ -174,7 +174,7 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
     }
 }
 
-/// # When a request goes ahead, and what is settled after it
+/// # When a request goes ahead, and its settlement
 impl<S: Store + Clone + 'static> RateLimit<S> {
     /// Lets requests wait until they are admitted, for at most `max_wait`, as [`Limiter::acquire_within`] does. Limits
     /// with turns ([`LeakyBucket`](lockage::limiter::LeakyBucket)) need it.
@@ -194,11 +194,11 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
         self
     }
 
-    /// Takes the cost as an estimate, and charges what a request is found to have cost instead.
+    /// Takes the cost as an estimate, and later charges the real cost instead.
     ///
-    /// It is reserved for `hold` at most (1 us to 2^50 us): let that be longer than requests take. The estimate stays
-    /// charged where there is no response, where the client goes away before its end, and where the store does not
-    /// answer. `runtime` settles in the background.
+    /// It is reserved for `hold` at most (1 us to 2^50 us), which should be longer than requests take. The estimate
+    /// stays charged if there is no response, the client goes away before its end, or the store does not answer.
+    /// `runtime` settles in the background.
     ///
     /// ```
     /// # #[cfg(feature = "axum")] {
@@ -232,7 +232,7 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
     /// Serves at most `permits` requests of the first key at once, over all processes: each holds a permit of a
     /// semaphore until its response has ended. Others are denied, and get back what was charged.
     ///
-    /// A permit is held under a lease, so those of a process that crashes come back once it ends.
+    /// A permit has a lease, so permits of a crashed process come back when it ends.
     pub fn in_flight<T, R>(mut self, locks: Locks<T, R>, permits: u64) -> Self
     where
         T: Store + 'static,
@@ -245,9 +245,9 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
     }
 }
 
-/// # What is answered
+/// # Answers
 impl<S: Store + Clone + 'static> RateLimit<S> {
-    /// Sets the header fields; they are [`Fields::DRAFT_11`] unless set.
+    /// Sets the header fields, [`Fields::DRAFT_11`] by default.
     pub fn fields(mut self, fields: Fields) -> Self {
         self.setup.fields = fields;
         self
@@ -259,8 +259,8 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
         self
     }
 
-    /// Answers rejected requests by this function, which may begin with [`Rejection::response`]. It also sees why those
-    /// were rejected that are answered 500, whose clients are not told.
+    /// Answers rejected requests by this function, which may begin with [`Rejection::response`]. It also sees the
+    /// reasons for 500, which clients do not.
     pub fn respond(
         mut self,
         respond: impl Fn(&Rejection, &Parts) -> Response<Bytes> + Send + Sync + 'static,
@@ -272,7 +272,7 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
     /// Builds the layer.
     ///
     /// # Errors
-    /// [`SetupError`]: for a name, names that are not one for each limit or occur twice, turns without
+    /// [`SetupError`]: for an invalid name, names that are not one for each limit or occur twice, turns without
     /// [waiting](Self::waiting), waiting together with [reservations](Self::reserve), and a number of permits or a hold
     /// out of range.
     pub fn build(self) -> Result<RateLimitLayer<S>, SetupError> {
@@ -338,7 +338,7 @@ impl<S: Store + Clone> RuleSetup<S> {
 }
 
 impl Reserving {
-    /// Checks the time to hold, which is that of each command.
+    /// Checks the hold, which each command carries.
     fn check(&self) -> Result<(), ConfigError> {
         const ANY: Limit = limit!("fixed-window 1/s");
         let any = Acquire::new(ANY, 1).expect("a cost of 1 is one");

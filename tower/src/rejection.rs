@@ -1,4 +1,4 @@
-//! Requests that do not go ahead, and how they are answered.
+//! Rejected requests, and their answers.
 
 use std::mem;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use crate::grpc;
 pub struct Rejection {
     /// Why.
     pub reason: Reason,
-    /// After how many seconds the client may try again, rounded up; at least 1. Nothing where that would not help.
+    /// The seconds after which the client may try again, rounded up, at least 1; `None` if that would not help.
     pub retry_after: Option<u64>,
-    /// The names of the policies that do not admit it.
+    /// The names of the policies that deny it.
     pub violated: Vec<Arc<str>>,
     /// The header fields of the limits.
     pub headers: HeaderMap,
@@ -36,10 +36,10 @@ pub enum Reason {
     /// The client is blocked.
     #[error("the client is blocked")]
     Blocked,
-    /// It costs more than is ever admitted at once.
+    /// It costs more than the capacity.
     #[error("the request costs more than is ever admitted at once")]
     TooCostly,
-    /// Its content is longer than is ever admitted at once.
+    /// Its content is longer than the capacity.
     #[error("the content is longer than is ever admitted at once")]
     TooLong,
     /// Too many requests of this client are served now.
@@ -48,10 +48,10 @@ pub enum Reason {
     /// The fallback denies it, while the store is away.
     #[error("the service has less capacity for a time")]
     Degraded,
-    /// The store has not answered, or the queue to it is full.
+    /// The store did not answer, or the queue to it is full.
     #[error("no decision: {0}")]
     NoDecision(#[source] lockage::Error),
-    /// The limiter cannot decide: its key holds something else, no limit is stored, or it is set up in a wrong way.
+    /// The limiter cannot decide: its key holds something else, no limit is stored, or it is misconfigured.
     #[error("the limiter cannot decide: {0}")]
     Misconfigured(#[source] lockage::Error),
     /// The stored limit has turns, for which the layer does not wait.
@@ -60,15 +60,15 @@ pub enum Reason {
     /// The tier of the request has no limit.
     #[error("there is no tier `{0}`")]
     NoTier(Box<str>),
-    /// The request lacks what the limit is for.
+    /// The request lacks the part that makes the key.
     #[error("the request has no {0}")]
     NoKey(Box<str>),
-    /// The server does not tell where the connection comes from.
+    /// The server does not provide the peer address.
     #[error("the address of the client is not known to the server")]
     NoPeer,
 }
 
-/// How each reason is answered.
+/// The answer to each reason.
 struct Form {
     status: StatusCode,
     grpc: u8,
@@ -117,7 +117,7 @@ impl Reason {
         }
     }
 
-    /// Whether it is the server's own fault: the client is told no more than that.
+    /// Returns whether it is the server's own fault, and not detailed to the client.
     fn is_internal(&self) -> bool {
         self.form().status == StatusCode::INTERNAL_SERVER_ERROR
     }
@@ -132,7 +132,7 @@ impl Rejection {
         Box::new(Rejection { reason, retry_after, violated, headers, is_grpc: false })
     }
 
-    /// Returns the status that it is answered with; of a request of gRPC, the one that it would have otherwise.
+    /// Returns the status of its answer; for a gRPC request, the status that it would have otherwise.
     pub fn status(&self) -> StatusCode {
         self.reason.form().status
     }

@@ -19,7 +19,7 @@ use crate::body::Body;
 use crate::check::Setup;
 use crate::rejection::Rejection;
 
-/// A layer that limits requests: see [`RateLimit`](crate::RateLimit). Clones share all that they know.
+/// A layer that limits requests: see [`RateLimit`](crate::RateLimit). Clones share their state.
 pub struct RateLimitLayer<S> {
     setup: Arc<Setup<S>>,
 }
@@ -37,16 +37,16 @@ impl<S> RateLimitLayer<S> {
 }
 
 impl<S: Store + Clone + 'static> RateLimitLayer<S> {
-    /// Charges a request, for servers that are not built on tower; what it returns is to be held until the response
-    /// has ended.
+    /// Charges a request, for servers that are not built on tower. Hold the returned value until the response has
+    /// ended.
     ///
     /// # Errors
-    /// How the request is rejected.
+    /// The [`Rejection`] of the request.
     pub async fn check(&self, parts: &Parts) -> Result<Admission, Box<Rejection>> {
         self.setup.check(parts).await.map(Admission::from)
     }
 
-    /// Charges a request of a service: its head is for that, or the answer for the client.
+    /// Charges a request of a service, and returns its head or the answer for the client.
     async fn check_for_service(self, mut parts: Parts) -> Checked {
         match self.setup.check(&parts).await {
             Ok(mut admitted) => {
