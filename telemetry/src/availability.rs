@@ -1,4 +1,4 @@
-//! Whether a store is there.
+//! The availability of a store.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -6,11 +6,11 @@ use lockage::observer::{CallResult, ErrorKind};
 
 use crate::AWAY_AFTER;
 
-/// The calls in a row that got no answer.
+/// The number of calls in a row without an answer.
 #[derive(Default)]
 pub(crate) struct Availability(AtomicU32);
 
-/// What a call has shown, once for each change.
+/// A change that a call has shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
     Away,
@@ -18,7 +18,7 @@ pub(crate) enum Shown {
 }
 
 impl Availability {
-    /// Takes note of a call. A caller that goes away says nothing of the store.
+    /// Records a call. A caller that goes away says nothing about the store.
     pub(crate) fn see(&self, result: &CallResult<'_>) -> Option<Shown> {
         let is_answered = match result {
             CallResult::Done => true,

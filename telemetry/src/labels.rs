@@ -24,7 +24,7 @@ pub(crate) const RESULTS: Words<9> = [
 
 pub(crate) const SOURCES: Words<5> = ["store", "deny_cache", "prefetch", "fallback", "none"];
 
-/// The index of the result of a request, in [`RESULTS`].
+/// Returns the index of the result of a request, in [`RESULTS`].
 pub(crate) fn result(event: &DecisionEvent<'_>) -> usize {
     match event.result {
         Ok(decision) => match decision.verdict {
@@ -38,7 +38,7 @@ pub(crate) fn result(event: &DecisionEvent<'_>) -> usize {
     }
 }
 
-/// The index of the source of a decision, in [`SOURCES`].
+/// Returns the index of the source of a decision, in [`SOURCES`].
 pub(crate) fn source(event: &DecisionEvent<'_>) -> usize {
     match event.result.map(|decision| decision.origin) {
         Ok(Origin::Store) => 0,
@@ -49,7 +49,7 @@ pub(crate) fn source(event: &DecisionEvent<'_>) -> usize {
     }
 }
 
-/// The outcome of a call of a store.
+/// Returns the outcome of a call of a store.
 pub(crate) fn outcome(result: &CallResult<'_>) -> &'static str {
     match result {
         CallResult::Done => "ok",
@@ -59,7 +59,7 @@ pub(crate) fn outcome(result: &CallResult<'_>) -> &'static str {
     }
 }
 
-/// The result of an attempt to acquire something; nothing for any other event.
+/// Returns the result of an attempt to acquire something; `None` for any other event.
 #[cfg(any(feature = "metrics", feature = "opentelemetry"))]
 pub(crate) fn acquisition(change: &LeaseChange<'_>) -> Option<&'static str> {
     match change {
@@ -70,7 +70,7 @@ pub(crate) fn acquisition(change: &LeaseChange<'_>) -> Option<&'static str> {
     }
 }
 
-/// Why something was lost.
+/// Returns the reason of a loss.
 pub(crate) fn loss(loss: &Loss) -> &'static str {
     match loss {
         Loss::Expired => "expired",
@@ -81,7 +81,7 @@ pub(crate) fn loss(loss: &Loss) -> &'static str {
     }
 }
 
-/// The index of a word; of the last one, if it is none of them.
+/// Returns the index of a word, or of the last one if it is not among them.
 fn index<const N: usize>(words: &Words<N>, word: &str) -> usize {
     words.iter().position(|it| *it == word).unwrap_or(N - 1)
 }

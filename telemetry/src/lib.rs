@@ -38,21 +38,21 @@
 //!
 //! # Metrics
 //!
-//! Times are seconds. Labels are names that the program gives with an observer, and the words below: never
-//! ids or keys.
+//! Times are in seconds. Label values are names that the program gives with an observer, and the words below: never ids
+//! or keys.
 //!
 //! | name | type | labels |
 //! |---|---|---|
 //! | `lockage.rate_limiting.requests` | counter | `policy`, `result`, `source` |
-//! | `lockage.rate_limiting.cost` | counter: what those requests asked for | `policy`, `result`, `source` |
+//! | `lockage.rate_limiting.cost` | counter: the cost of those requests | `policy`, `result`, `source` |
 //! | `lockage.rate_limiting.decision.duration` | histogram, [`DECISION_BUCKETS`]; not of calls that wait | `policy`, `source` |
-//! | `lockage.rate_limiting.retry_after` | histogram, [`WAIT_BUCKETS`]: what denied callers are told | `policy` |
-//! | `lockage.rate_limiting.active_request_leases` | up-down counter: permits of semaphores that are held | `policy`, the family |
+//! | `lockage.rate_limiting.retry_after` | histogram, [`WAIT_BUCKETS`]: the answers to denied callers | `policy` |
+//! | `lockage.rate_limiting.active_request_leases` | up-down counter: held permits of semaphores | `policy`, the family |
 //! | `lockage.store.operation.duration` | histogram, [`DECISION_BUCKETS`] | `store`, `command`, `outcome` |
 //! | `lockage.store.available` | gauge: 1, or 0 after [`AWAY_AFTER`] calls in a row without an answer | `store` |
 //! | `lockage.lock.acquisitions` | counter | `family`, `result` |
 //! | `lockage.lock.losses` | counter | `family`, `result` |
-//! | `lockage.lock.wait.duration` | histogram, [`WAIT_BUCKETS`]: of what was acquired | `family` |
+//! | `lockage.lock.wait.duration` | histogram, [`WAIT_BUCKETS`]: waits that ended in an acquire | `family` |
 //! | `lockage.lock.hold.duration` | histogram, [`WAIT_BUCKETS`] | `family` |
 //!
 //! | label | words |
@@ -92,7 +92,7 @@ pub use crate::tracing::Tracing;
 #[doc = include_str!("../../docs/observability.md")]
 struct Guide;
 
-/// Returns the system's time, as observers have it that say nothing of time.
+/// Returns the system's time, as an observer's default does.
 #[cfg(any(feature = "metrics", feature = "opentelemetry", feature = "tracing"))]
 fn system_time() -> Option<std::time::Duration> {
     use lockage::observer::Observer;

@@ -1,6 +1,6 @@
-//! The metrics, for whichever library they are counted by.
+//! The metrics, for any library that counts them.
 //!
-//! What a decision needs is looked up once, when a limiter gets its observer; a series exists from its first
+//! What a decision needs is looked up once, when a limiter gets its observer; a series exists from its first event on.
 //! event on.
 
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ pub(crate) type Label<'a> = (&'static str, &'a str);
 /// A library of metrics.
 pub(crate) trait Backend: Send + Sync + 'static {
     type Counter: Send + Sync;
-    /// Goes up and down, by what is added.
+    /// A counter that goes up and down by increments.
     type UpDown: Send + Sync;
     type Gauge: Send + Sync;
     type Histogram: Send + Sync;
@@ -30,7 +30,7 @@ pub(crate) trait Backend: Send + Sync + 'static {
     fn counter(&self, metric: &Metric, labels: &[Label<'_>]) -> Self::Counter;
     fn up_down(&self, metric: &Metric, labels: &[Label<'_>]) -> Self::UpDown;
     fn gauge(&self, metric: &Metric, labels: &[Label<'_>]) -> Self::Gauge;
-    /// Of seconds.
+    /// Returns a histogram of seconds.
     fn histogram(&self, metric: &Metric, labels: &[Label<'_>]) -> Self::Histogram;
 
     fn count(counter: &Self::Counter, more: u64);

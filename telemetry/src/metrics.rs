@@ -1,4 +1,4 @@
-//! Metrics by the crate `metrics`.
+//! Metrics through the crate `metrics`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,28 +9,28 @@ use lockage::observer::{DecisionEvent, LeaseEvent, Observer, StoreCallEvent, Sub
 use crate::meters::{Backend, Label, Meters};
 use crate::names::Metric;
 
-/// Counts by the crate `metrics`: see the [metrics](crate#metrics).
+/// Counts through the crate `metrics`: see the [metrics](crate#metrics).
 ///
-/// Install the recorder of an exporter before the first decision: what a series is counted by is looked up
-/// once. Exporters choose the buckets of histograms; tell them [`BUCKETS`](crate::BUCKETS).
+/// Install an exporter's recorder before the first decision: the counter of a series is looked up once. Exporters
+/// choose the buckets of histograms; give them [`BUCKETS`](crate::BUCKETS).
 ///
-/// Clones share what they know.
+/// Clones share their state.
 #[derive(Clone)]
 pub struct Metrics(Arc<Meters<Recorded>>);
 
 impl Metrics {
-    /// Counts by the global recorder, and measures the durations of decisions and calls, which takes two
-    /// readings of the clock for each.
+    /// Counts with the global recorder, and measures the durations of decisions and calls, by two readings of the clock
+    /// for each.
     pub fn new() -> Self {
         Metrics::of(None, true)
     }
 
-    /// Counts by the global recorder, and records no times of decisions and calls: neither durations nor `retry_after`.
+    /// Counts with the global recorder, without times of decisions and calls: neither durations nor `retry_after`.
     pub fn without_durations() -> Self {
         Metrics::of(None, false)
     }
 
-    /// Counts by this recorder instead of the global one, and measures durations.
+    /// Counts with this recorder instead of the global one, and measures durations.
     pub fn by(recorder: impl Recorder + Send + Sync + 'static) -> Self {
         Metrics::of(Some(Box::new(recorder)), true)
     }
@@ -48,7 +48,7 @@ impl Default for Metrics {
 
 crate::meters::observes!(Metrics);
 
-/// A recorder; the global one if there is none.
+/// A recorder; `None` is the global one.
 struct Recorded(Option<Box<dyn Recorder + Send + Sync>>);
 
 impl Recorded {

@@ -6,14 +6,14 @@ pub const DECISION_BUCKETS: &[f64] = &[
     1.0,
 ];
 
-/// The bounds of buckets for what is waited for or held, in seconds: 1 ms to 1 h.
+/// The bounds of buckets for waits and holds, in seconds: 1 ms to 1 h.
 pub const WAIT_BUCKETS: &[f64] =
     &[0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0];
 
-/// After so many calls in a row without an answer, a store counts as away.
+/// After this many calls in a row without an answer, a store counts as away.
 pub const AWAY_AFTER: u32 = 3;
 
-/// The histograms, each with the bounds of its buckets, for exporters that are told them.
+/// The histograms, each with the bounds of its buckets, for exporters that take them.
 ///
 /// ```
 /// use lockage_telemetry::BUCKETS;

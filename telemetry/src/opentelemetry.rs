@@ -1,4 +1,4 @@
-//! Metrics by OpenTelemetry.
+//! Metrics through OpenTelemetry.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -13,21 +13,21 @@ use crate::BUCKETS;
 use crate::meters::{Backend, Label, Meters};
 use crate::names::{self, Metric};
 
-/// Counts by an OpenTelemetry meter: see the [metrics](crate#metrics).
+/// Counts with an OpenTelemetry meter: see the [metrics](crate#metrics).
 ///
-/// What is counted is read when it is collected, so that a decision costs no more than adding to two numbers.
-/// Make one for each meter, and clone it: two on one meter report each series twice.
+/// Counts are read when they are collected, so that a decision only adds to two numbers. Make one for each meter, and
+/// clone it: two on one meter report each series twice.
 #[derive(Clone)]
 pub struct OpenTelemetry(Arc<Meters<Instruments>>);
 
 impl OpenTelemetry {
-    /// Counts by this meter, and measures the durations of decisions and calls, which takes two readings of
-    /// the clock for each.
+    /// Counts with this meter, and measures the durations of decisions and calls, by two readings of the clock for
+    /// each.
     pub fn new(meter: &Meter) -> Self {
         OpenTelemetry(Arc::new(Meters::new(Instruments::new(meter), true)))
     }
 
-    /// Counts by this meter, and records no times of decisions and calls: neither durations nor `retry_after`.
+    /// Counts with this meter, without times of decisions and calls: neither durations nor `retry_after`.
     pub fn without_durations(meter: &Meter) -> Self {
         OpenTelemetry(Arc::new(Meters::new(Instruments::new(meter), false)))
     }
@@ -40,7 +40,7 @@ struct Instruments {
     histograms: HashMap<&'static str, Histogram<f64>>,
 }
 
-/// The numbers of one metric, each with its labels.
+/// The values of one metric, each with its labels.
 #[derive(Default)]
 struct Series(Mutex<Vec<(Vec<KeyValue>, Arc<AtomicI64>)>>);
 
@@ -64,7 +64,7 @@ fn attributes(labels: &[Label<'_>]) -> Vec<KeyValue> {
     labels.iter().map(|&(name, word)| KeyValue::new(name, word.to_owned())).collect()
 }
 
-/// Nothing is counted below zero.
+/// Returns the number, at least zero.
 fn whole(number: i64) -> u64 {
     number.unsigned_abs()
 }

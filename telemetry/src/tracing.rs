@@ -1,4 +1,4 @@
-//! Events by `tracing`.
+//! Events through `tracing`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,31 +16,31 @@ use crate::availability::{Availability, Shown};
 use crate::labels::{self, RESULTS, SOURCES};
 use crate::system_time;
 
-/// How often a subject tells at most that it is misconfigured.
+/// The least time between two reports that one subject is misconfigured.
 const MISCONFIGURED_EVERY: Duration = Duration::from_secs(60);
 
-/// Tells events of the target `lockage`.
+/// Emits events of the target `lockage`.
 ///
 /// | level | of |
 /// |---|---|
-/// | `ERROR` | a call that fails until a person changes something: the key holds something else, or no limit is stored; at most once a minute for each policy and store, and otherwise at `DEBUG` |
+/// | `ERROR` | a call that fails until someone changes something: the key holds something else, or no limit is stored; at most once a minute for each policy and store, and otherwise at `DEBUG` |
 /// | `WARN` | a store that is away ([`AWAY_AFTER`](crate::AWAY_AFTER)), once; a lock that was lost |
 /// | `INFO` | a store that is back, once |
 /// | `DEBUG` | each decision, and each change of a lease |
 /// | `TRACE` | each call of a store |
 ///
-/// Denials are told at `DEBUG` alone, so that no caller can fill a log. Ids and keys are told only
+/// Denials are at `DEBUG` only, so that no caller can fill a log. Ids and keys are included only
 /// [`with_ids`](Tracing::with_ids).
 #[derive(Clone)]
 pub struct Tracing(Arc<Bound>);
 
 impl Tracing {
-    /// Tells events without ids and keys.
+    /// Emits events without ids and keys.
     pub fn new() -> Self {
         Tracing(Arc::new(Bound::new(false)))
     }
 
-    /// Tells of ids and keys, too, which may be names or addresses of persons.
+    /// Includes ids and keys, too, which may be names or addresses of persons.
     pub fn with_ids(self) -> Self {
         Tracing(Arc::new(Bound::new(true)))
     }
@@ -80,7 +80,7 @@ impl Observer for Tracing {
     }
 }
 
-/// Tells events of one subject, or of all that are not bound.
+/// Emits the events of one subject, or of all that are not bound.
 struct Bound {
     ids: bool,
     availability: Availability,
@@ -92,7 +92,7 @@ impl Bound {
         Bound { ids, availability: Availability::default(), misconfigured: OnceInAWhile::default() }
     }
 
-    /// Returns what callers named, if it is to be told.
+    /// Returns what callers named, if it may be included.
     fn named<'a>(&self, name: &'a str) -> Option<&'a str> {
         self.ids.then_some(name)
     }
@@ -165,7 +165,7 @@ impl Observer for Bound {
         }
     }
 
-    /// Times are told at `DEBUG` alone, and nobody who logs less pays for them.
+    /// Times appear at `DEBUG` only, and cost nothing at higher levels.
     fn now(&self) -> Option<Duration> {
         if enabled!(target: "lockage", Level::DEBUG) { system_time() } else { None }
     }
