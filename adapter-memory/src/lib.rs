@@ -48,9 +48,8 @@ use shards::{Keep, Shards};
 
 /// How long a key is kept after it has expired.
 ///
-/// A thread that has read its clock may be delayed while others drop keys that expired by their later
-/// times. Unless it is late by more than this, it still finds its record; likewise a clock that is set
-/// back.
+/// A thread that has read its clock may be delayed while others drop keys that expired by their later times. Unless its
+/// delay exceeds this, it still finds its record; likewise if a clock is set back.
 pub const GRACE: Duration = Duration::from_secs(1);
 
 /// Returns the time up to which expired keys may be dropped.
@@ -61,7 +60,7 @@ fn grace_before(now: Timestamp) -> Timestamp {
 
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 type UsualClock = SystemClock;
-/// Where there is no system to ask, callers bring a clock.
+/// The default clock. Where the system has none, callers bring one.
 #[cfg(all(target_arch = "wasm32", target_os = "unknown"))]
 type UsualClock = std::sync::Arc<dyn Clock>;
 

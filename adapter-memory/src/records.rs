@@ -14,7 +14,7 @@ pub(crate) struct Records {
     hasher: RandomState,
 }
 
-/// A record in a table: small, so that tables grow fast and take little memory that is not used.
+/// A record in a table: small, so that tables grow fast and waste little memory.
 pub(crate) struct Entry {
     /// Half of the key's hash.
     tag: u32,

@@ -9,10 +9,10 @@ use lockage_core::Timestamp;
 
 use crate::sync::{self, Mutex, MutexGuard};
 
-/// How many shards there are: with five million keys, one grows by 20,000 at most.
+/// The number of shards: with five million keys, one grows by 20,000 at most.
 pub(crate) const COUNT: usize = 256;
 
-/// How many buckets a call that adds a key examines, so that as many keys go as come.
+/// The number of buckets that a call that adds a key examines, so that as many keys go as come.
 const BUCKETS_PER_KEY: usize = 8;
 
 /// What the tables need to know of their entries.

@@ -4,7 +4,7 @@ pub use lockage::testing::*;
 
 use crate::MemoryStore;
 
-/// Creates an empty store that goes with tokio's time, which a test can pause: see [`TokioClock`].
+/// Creates an empty store that follows tokio's time, which a test can pause: see [`TokioClock`].
 pub fn paused_memory() -> MemoryStore<TokioClock> {
     MemoryStore::with_clock(TokioClock::new())
 }
