@@ -1,4 +1,4 @@
-//! Addresses as configurations write them.
+//! Addresses as written in configurations.
 
 #[cfg(feature = "address")]
 use url::Url;
@@ -11,11 +11,11 @@ pub const ADDRESSES: &str = "an address is redis://user:password@host:6379/0, re
                              redis-sentinel://host:26379?sentinelServiceName=name or redis-cluster://host:6379, and \
                              the latter two take more nodes, as in ?node=host:port";
 
-/// Checks the scheme of an address, and that TLS is there where it is asked for, which not every client does: one would
-/// send in plain text. `tls_by` is the feature by which it would be, where it is not.
+/// Checks the scheme of an address, and that TLS is available if requested, since not every client does: one would send
+/// in plain text. `tls_by` is the feature that would provide it, if it is missing.
 ///
 /// # Errors
-/// What is wrong and what would be right, without the address, which may have a password.
+/// The problem and its remedy, without the address, which may have a password.
 pub fn check_scheme(address: &str, tls_by: Option<&str>) -> Result<(), String> {
     let scheme = address.split_once("://").map_or("", |(scheme, _)| scheme);
     let (base, _) = scheme.split_once(['-', '+']).unwrap_or((scheme, ""));
@@ -28,7 +28,7 @@ pub fn check_scheme(address: &str, tls_by: Option<&str>) -> Result<(), String> {
     }
 }
 
-/// What an address leads to, as addresses of single servers, which clients know.
+/// The target of an address, as addresses of single servers, which clients know.
 #[cfg(feature = "address")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -44,16 +44,16 @@ pub enum Address {
         /// A server with the master's credentials, database and TLS. Its host is not the master's.
         like: String,
     },
-    /// The nodes that lead to a cluster.
+    /// The initial nodes of a cluster.
     Cluster(Vec<String>),
 }
 
 #[cfg(feature = "address")]
 impl Address {
-    /// Reads an address. Those of sentinels and clusters are as the `fred` crate has them.
+    /// Reads an address. Those of sentinels and clusters have the form of the `fred` crate.
     ///
     /// # Errors
-    /// What is wrong and what would be right, without the address, which may have a password.
+    /// The problem and its remedy, without the address, which may have a password.
     pub fn read(address: &str) -> Result<Self, String> {
         check_scheme(address, None)?;
         let mut node = Url::parse(address).map_err(|error| wrong(&error))?;

@@ -6,12 +6,12 @@ use lockage_lua::{Script, batch_script};
 use crate::call::Reply;
 use crate::link::Request;
 
-/// How many thousand instructions a call takes at most, as estimated: about a millisecond, in which a server does nothing
+/// The most thousand instructions that a call takes, as estimated: about a millisecond, in which a server does nothing
 /// else.
 const MAX_WORK: usize = 3_000;
 
-/// Commands on several keys as one script call: the script of them all, once for each key. It saves the
-/// trips, and what each call costs a server beside its script.
+/// Commands on several keys as one script call, which runs their script once for each key. It saves round trips, and
+/// each call's cost on the server beside its script.
 ///
 /// In a cluster all keys would have to be in one slot, so this is for single servers.
 #[derive(Debug)]
@@ -23,9 +23,9 @@ pub struct BatchCall {
 }
 
 impl BatchCall {
-    /// Returns the calls of these commands, each of as many as a server can run in about a millisecond, or nothing
-    /// where they do not go into any: they are to be of one fast script and one key each. What the slow path takes
-    /// for one key, there is little to gain beside.
+    /// Returns the calls of these commands, each of as many as a server can run in about a millisecond. Returns `None`
+    /// if they cannot be batched: each must have the same fast script and one key. On the slow path of a key, a batch
+    /// would save little.
     pub fn all<'c, C: Command + 'c>(
         commands: impl Iterator<Item = &'c C>,
         time: CallTime,
@@ -62,7 +62,7 @@ impl BatchCall {
         Some(BatchCall { script: batch_script(id), keys: each.len(), arguments, with_text: false })
     }
 
-    /// Returns of how many commands it is.
+    /// Returns the number of commands.
     #[allow(clippy::len_without_is_empty, reason = "no call is of none")]
     pub fn len(&self) -> usize {
         self.keys
@@ -87,7 +87,7 @@ impl BatchCall {
     }
 }
 
-/// How many thousand instructions this takes a server at most, about.
+/// Returns about the most thousand instructions that this takes a server.
 fn work(call: &ScriptCall) -> usize {
     let numbers = call.arguments().next().map_or(0, <[u8]>::len) / 8;
     // A log is searched.

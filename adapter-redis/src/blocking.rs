@@ -1,4 +1,4 @@
-//! Connections of a client that blocks.
+//! Connections of a blocking client.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use crate::call::Reply;
 use crate::link::{Health, Link, LinkError, Request};
 use crate::pool::IdlePool;
 
-/// The longest that a client is asked to wait: to some, no time limit is another thing than a long one.
+/// The longest wait of a client: some treat no time limit differently from a long one.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// A connection for one call at a time, which blocks its thread.
 pub trait BlockingConnection: Send {
-    /// Sends the request as [`Link::send`] does, and waits for its reply for so long.
+    /// Sends the request as [`Link::send`] does, and waits at most this long for its reply.
     ///
     /// # Errors
     /// As [`Link::send`].
@@ -23,8 +23,8 @@ pub trait BlockingConnection: Send {
 /// A link whose futures block the thread and are then ready, for
 /// [`LuaStore::call_blocking`](crate::LuaStore::call_blocking).
 ///
-/// It has as many connections as there are calls at one time, keeps them, and drops those that failed or did not answer
-/// in time. Clones share them.
+/// It has as many connections as concurrent calls, keeps them, and drops those that failed or did not answer in time.
+/// Clones share them.
 #[derive(Clone)]
 pub struct BlockingConnections(Arc<Inner>);
 
@@ -35,12 +35,12 @@ struct Inner {
     server: Option<String>,
 }
 
-/// Connects within so long.
+/// Connects within this time.
 type Connect = dyn Fn(Duration) -> Result<Box<dyn BlockingConnection>, LinkError> + Send + Sync;
 
 impl BlockingConnections {
-    /// Returns connections that `connect` makes within so long: to a server, whose address is told in errors where it is
-    /// known, or to all nodes of a cluster.
+    /// Creates connections that `connect` makes within its time: to a server, whose address appears in errors if known,
+    /// or to all nodes of a cluster.
     pub fn new<C: BlockingConnection + 'static>(
         connect: impl Fn(Duration) -> Result<C, LinkError> + Send + Sync + 'static,
         server: Option<String>,

@@ -11,15 +11,13 @@ use lockage_lua::{NEEDS_SLOW_PATH, script};
 
 use crate::link::{Health, Redirect, Request};
 
-/// How often one call follows a slot to another node, or finds it gone again, before it is reported as
-/// not done.
+/// How often one call follows a slot to another node, or finds it gone again, before it is reported as not done.
 const REDIRECTIONS: u8 = 8;
 
-/// One command as a script call, and what follows from each reply.
+/// One command as a script call, and the next step after each reply.
 ///
-/// A script is called by its digest first, and by its whole text where the server does not know it. `EVAL`
-/// makes the server remember the text, so this needs no `SCRIPT LOAD`, and in a cluster it reaches the
-/// node that has the key.
+/// A script is called by its digest first, and by its whole text if the server does not know it. `EVAL` makes the
+/// server remember the text, so this needs no `SCRIPT LOAD`, and in a cluster it reaches the key's node.
 #[derive(Debug)]
 pub struct Call<'a, C> {
     command: &'a C,
@@ -53,8 +51,7 @@ impl<'a, C: Command> Call<'a, C> {
         &self.call
     }
 
-    /// Returns the commands to send instead, where the call has come to the script that takes every record and would keep
-    /// the server busy for long.
+    /// Returns the commands to send instead, if the call is on the slow path and would keep the server busy for long.
     pub(crate) fn cut(&self) -> Option<Cut<C>> {
         matches!(self.call.encoded(), Encoded::Text(_)).then(|| self.command.cut())?
     }
@@ -81,9 +78,9 @@ impl<'a, C: Command> Call<'a, C> {
 
     /// Takes a reply, and returns whether to send the next [`Call::request`] at once.
     ///
-    /// Only errors lead to it, after which nothing was done: no script fails once it has written. The
-    /// server does not know the script, a packed call met a record that it does not know, or, where `follows`
-    /// is set, the slot is with another node.
+    /// Only errors after which nothing was done lead to it, since no script fails once it has written. The server does
+    /// not know the script, a packed call met an unknown record, or, if `follows` is set, the slot is with another
+    /// node.
     pub fn goes_on_after(&mut self, reply: &Reply, follows: bool) -> bool {
         let Reply::Error(error) = reply else { return false };
         match error.code() {
@@ -103,7 +100,7 @@ impl<'a, C: Command> Call<'a, C> {
         }
     }
 
-    /// Sends the call by `send`, which answers at once, until its reply is final, and returns that.
+    /// Sends the call by `send`, which answers at once, until its reply is final, and returns that reply.
     ///
     /// # Errors
     /// The first error of `send`.
@@ -119,7 +116,7 @@ impl<'a, C: Command> Call<'a, C> {
         }
     }
 
-    /// Returns the outcome that a final reply stands for.
+    /// Returns the outcome of a final reply.
     ///
     /// # Errors
     /// [`StoreError::NotDone`] of an error reply; otherwise as [`Command::outcome`].
@@ -128,7 +125,7 @@ impl<'a, C: Command> Call<'a, C> {
     }
 }
 
-/// Returns the outcome of `command` that this reply stands for.
+/// Returns the outcome of `command` from this reply.
 pub(crate) fn outcome<C: Command>(command: &C, reply: &Reply) -> Result<C::Outcome, StoreError> {
     match reply {
         Reply::Error(error) => Err(StoreError::NotDone(Box::new(error.clone()))),
@@ -136,7 +133,7 @@ pub(crate) fn outcome<C: Command>(command: &C, reply: &Reply) -> Result<C::Outco
     }
 }
 
-/// A server's reply to one request, in a form that no client owns.
+/// A server's reply to one request, independent of any client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// An integer.
@@ -151,7 +148,7 @@ pub enum Reply {
     Other,
 }
 
-/// An error that a server replied, as it words it: `MOVED 3999 127.0.0.1:6381`, say.
+/// A server's error reply in its own words: `MOVED 3999 127.0.0.1:6381`, say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorReply(String);
 
@@ -161,11 +158,11 @@ impl Reply {
         Reply::Error(ErrorReply(text.into()))
     }
 
-    /// Returns the integers that a script replied, as commands read them. A string that ends a list stands there as
+    /// Returns the integers of a script's reply, as commands read them. A string at the end of a list is read as
     /// integers, too.
     ///
     /// # Errors
-    /// [`ReplyError::Unexpected`] where a script replies nothing of this form.
+    /// [`ReplyError::Unexpected`] if the reply does not have this form.
     pub fn integers(&self) -> Result<Vec<i64>, ReplyError> {
         let integer = |reply: &Reply| match reply {
             Reply::Integer(integer) => Some(*integer),
@@ -194,14 +191,14 @@ impl Reply {
         }
     }
 
-    /// Returns the error that stands in the place of one key's reply to a batch: a list of its text.
+    /// Returns the error that takes the place of one key's reply in a batch: a list of its text.
     pub(crate) fn error_of_one(&self) -> Option<ErrorReply> {
         let Reply::List(list) = self else { return None };
         let [Reply::Bytes(text)] = &list[..] else { return None };
         Some(ErrorReply(String::from_utf8_lossy(text).into_owned()))
     }
 
-    /// Returns what this says of the connection that it came by.
+    /// Returns what this says about its connection.
     pub(crate) fn health(&self) -> Health {
         match self {
             Reply::Error(error) => error.health(),
@@ -237,8 +234,8 @@ impl ErrorReply {
         }
     }
 
-    /// Whether the server replied an error of this code. Up to Redis 6.2 the caller of a script finds it
-    /// within another error.
+    /// Returns whether the server replied an error of this code. Up to Redis 6.2 the caller of a script finds it within
+    /// another error.
     fn says(&self, code: &str) -> bool {
         self.code() == code || self.0.contains(&format!("-{code} "))
     }

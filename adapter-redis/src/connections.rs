@@ -8,9 +8,9 @@ use crate::pool::ConnectionPool;
 use crate::reconnecting::Reconnecting;
 use crate::replicated::{Acknowledged, Acknowledging, ReplicaWait};
 
-/// One connection for all calls, and one more for each call that waits for replicas meanwhile. They are made
-/// at their first use, and made anew once they are lost or leave several calls without an answer. Nothing
-/// is sent again. Clones share them.
+/// One connection for all calls, and one more for each concurrent call that waits for replicas. They are made at their
+/// first use, and replaced once they are lost or leave several calls without an answer. Nothing is sent again. Clones
+/// share them.
 #[derive(Clone)]
 pub struct Connections<C> {
     shared: Reconnecting<C>,
@@ -19,7 +19,7 @@ pub struct Connections<C> {
 }
 
 impl<C: Link + Clone + 'static> Connections<C> {
-    /// Returns connections that `connect` makes, each to the server that takes writes at that time.
+    /// Creates connections that `connect` makes, each to the server that takes writes at that time.
     pub fn new<F>(connect: impl Fn() -> F + Clone + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<C, LinkError>> + Send + 'static,
@@ -33,8 +33,7 @@ impl<C: Link + Clone + 'static> Connections<C> {
         Connections { server, ..self }
     }
 
-    /// Returns connections that `connect` makes, each to all nodes of a cluster: see
-    /// [`Reconnecting::of_cluster`].
+    /// Creates connections that `connect` makes, each to all nodes of a cluster: see [`Reconnecting::of_cluster`].
     pub fn of_cluster<F>(connect: impl Fn() -> F + Clone + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<C, LinkError>> + Send + 'static,

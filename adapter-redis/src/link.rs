@@ -12,7 +12,7 @@ use crate::call::Reply;
 use crate::replicated::Acknowledged;
 use crate::sync::{Mutex, lock};
 
-/// A way to a server or a cluster, by some client.
+/// A client's way to a server or a cluster.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a link to a server",
     label = "this is not a `Link`",
@@ -31,23 +31,22 @@ pub trait Link: Send + Sync {
     /// [`LinkError`], which says whether anything can have been sent.
     fn send(&self, request: &Request<'_>) -> impl Future<Output = Result<Reply, LinkError>> + Send;
 
-    /// Whether keys are on several nodes. Redirections are followed, and batches split, only then.
+    /// Returns whether keys are on several nodes. Only then are redirections followed, and batches split.
     fn is_cluster(&self) -> bool {
         false
     }
 
-    /// Whether this is a connection that is known to be over. It is replaced before its next use then.
+    /// Returns whether this connection is known to have ended, so that the next use replaces it.
     fn has_ended(&self) -> bool {
         false
     }
 
-    /// Returns the server's address for errors, as far as it is known: without a user or a password.
+    /// Returns the server's address for errors, if known, without a user or a password.
     fn server(&self) -> Option<String> {
         None
     }
 
-    /// Ends the connections that the link has made by itself, each after the requests that are under way on it, and makes
-    /// no more.
+    /// Ends the connections that the link has made by itself, each after its requests in flight, and makes no more.
     fn close(&self) -> impl Future<Output = ()> + Send {
         async {}
     }
@@ -75,10 +74,10 @@ impl<L: Link> Link for Arc<L> {
     }
 }
 
-/// How long a reply may take where nothing else is said.
+/// The default time for a reply.
 pub const REPLY: Duration = Duration::from_millis(500);
 
-/// The address of the server that connections lead to, from when it is known. Clones share it.
+/// The address of the server that connections lead to, once it is known. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct ServerAddress(Arc<Mutex<Option<String>>>);
 
@@ -103,12 +102,12 @@ impl ServerAddress {
 
 /// One connection that can send several requests in one piece.
 pub trait Pipeline: Link {
-    /// Whether the errors in a transaction's reply are told apart. Where the client takes the first one for the
-    /// error of all, no transaction is sent.
+    /// Whether the errors in a transaction's reply are told apart. If the client takes the first one for the whole
+    /// transaction, none is sent.
     const TRANSACTIONS: bool = true;
 
-    /// Sends the requests at most once, in their order and on one connection, and waits for all replies,
-    /// or for one error in place of them. `wait` is how long the server itself may take.
+    /// Sends the requests at most once, in order and on one connection, and waits for all replies, or for one error in
+    /// place of them. `wait` is how long the server itself may take.
     ///
     /// # Errors
     /// As [`Link::send`].
@@ -131,7 +130,7 @@ impl<P: Pipeline> Pipeline for Arc<P> {
     }
 }
 
-/// A command of the server, with its arguments and its way.
+/// A command of the server, with its arguments and its destination.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     name: &'static str,
@@ -141,7 +140,7 @@ pub struct Request<'a> {
     deadline: Option<Instant>,
 }
 
-/// How far a request has followed its key's slot.
+/// The redirections of a request to its key's slot.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Redirect<'a> {
     pub(crate) node: Option<&'a str>,
@@ -170,14 +169,14 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Adds an argument that is made for it.
+    /// Adds an owned argument.
     #[must_use]
     pub(crate) fn with_owned(mut self, argument: String) -> Self {
         self.arguments.push(Cow::Owned(argument.into_bytes()));
         self
     }
 
-    /// Adds a key, by which a cluster finds the node.
+    /// Adds a key, which tells a cluster the node.
     #[must_use]
     pub(crate) fn with_key(self, key: &'a str) -> Self {
         Request { key: Some(key), ..self.with(key) }
@@ -202,7 +201,7 @@ impl<'a> Request<'a> {
         self.name
     }
 
-    /// Returns what follows the name.
+    /// Returns the arguments after the name.
     pub fn arguments(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.arguments.iter().map(AsRef::as_ref)
     }
@@ -217,38 +216,38 @@ impl<'a> Request<'a> {
         self.redirect.node
     }
 
-    /// Whether that was an `ASK`: the node takes the request after `ASKING`, on the same connection.
+    /// Returns whether that was an `ASK`: the node takes the request after `ASKING`, on the same connection.
     pub fn is_asking(&self) -> bool {
         self.redirect.is_asking
     }
 
-    /// Returns how many redirections this request has followed.
+    /// Returns the number of redirections that this request has followed.
     pub fn redirections(&self) -> u8 {
         self.redirect.count
     }
 
-    /// Returns how long its caller waits from now on, at least a millisecond: a client that forgets a request only by
-    /// its own timer gets a little less, so that it does before.
+    /// Returns how long its caller waits from now on, at least a millisecond. A client that forgets a request only by
+    /// its own timer gets a little less, so that it does so first.
     pub fn left(&self) -> Option<Duration> {
         let left = self.deadline?.saturating_duration_since(Instant::now());
         Some((left - (left / 4).min(Duration::from_millis(2))).max(Duration::from_millis(1)))
     }
 
-    /// Returns the time after which nobody waits for the reply, if there is one.
+    /// Returns the time after which no caller waits for the reply, if there is one.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 }
 
-/// What a call says of the connection that it took.
+/// What a call says about its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// The connection carried an answer, or the client mends it by itself.
+    /// The connection carried an answer, or the client repairs it by itself.
     Good,
-    /// It carried no answer in time, or one by which another server may have taken over. A call that is
-    /// dropped before its end says this.
+    /// It carried no answer in time, or an answer that suggests a failover. A call that is dropped before its end says
+    /// this.
     Doubtful,
-    /// It is of no more use.
+    /// It is no longer usable.
     Lost,
 }
 
@@ -286,17 +285,17 @@ impl LinkError {
         LinkError { was_sent: false, health, server: None, cause }
     }
 
-    /// Returns an error of a request that is not sent, because of how the client is set up or called.
+    /// Returns an error of a request that is not sent, because of the client's setup or use.
     pub fn refused(why: &'static str) -> Self {
         LinkError::not_sent(why).on(Health::Good)
     }
 
-    /// Returns an error of a request that may have been executed, on a connection that is lost.
+    /// Returns an error of a request that may have run, on a connection that is lost.
     pub fn unanswered(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         LinkError { was_sent: true, ..LinkError::not_sent(cause) }
     }
 
-    /// Returns this error of a client, of a request that may have been executed if it `was_sent`.
+    /// Returns this error of a client, of a request that may have run if it `was_sent`.
     pub fn of(
         cause: impl Into<Box<dyn Error + Send + Sync>>,
         was_sent: bool,
@@ -305,7 +304,7 @@ impl LinkError {
         LinkError { was_sent, ..LinkError::not_sent(cause).on(health) }
     }
 
-    /// Changes what it says of the connection.
+    /// Sets what it says about the connection.
     #[must_use]
     pub fn on(self, health: Health) -> Self {
         LinkError { health, ..self }
@@ -317,17 +316,17 @@ impl LinkError {
         LinkError { server: self.server.or(server.map(Arc::from)), ..self }
     }
 
-    /// Of connecting: nothing was sent then, whatever the client's error.
+    /// Marks an error of connecting: nothing was sent, whatever the client's error.
     pub(crate) fn before_sending(self) -> Self {
         LinkError { was_sent: false, health: Health::Lost, ..self }
     }
 
-    /// Returns what it says of the connection.
+    /// Returns what it says about the connection.
     pub fn health(&self) -> Health {
         self.health
     }
 
-    /// Whether the request may have been executed.
+    /// Returns whether the request may have run.
     pub fn was_sent(&self) -> bool {
         self.was_sent
     }

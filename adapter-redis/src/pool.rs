@@ -1,4 +1,4 @@
-//! Connections of which each call has one to itself.
+//! Connections that one call uses at a time.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,17 +11,17 @@ use crate::replicated::{Acknowledged, ReplicaWait, read};
 use crate::store::CLOSED;
 use crate::sync::{Mutex, MutexGuard, lock};
 
-/// Connections that no call uses at present; none once they have ended.
+/// Connections that no call uses now; `None` once they have ended.
 pub struct IdlePool<C>(Mutex<Option<Vec<C>>>);
 
 impl<C> IdlePool<C> {
-    /// Takes the one that was used last.
+    /// Takes the connection that was used last.
     pub fn take(&self) -> Option<C> {
         self.all().as_mut()?.pop()
     }
 
-    /// Keeps a connection that is good, drops one that is in doubt, and with one that is lost all others:
-    /// they are likely to lead nowhere as well.
+    /// Keeps a good connection, and drops a doubtful one. With a lost one it drops all others: they are likely lost as
+    /// well.
     pub fn give(&self, connection: C, health: Health) {
         match (&mut *self.all(), health) {
             (Some(all), Health::Good) => all.push(connection),
@@ -56,23 +56,23 @@ impl<C> fmt::Debug for IdlePool<C> {
     }
 }
 
-/// As many connections as there are calls at one time: a call that holds up what comes after it on its
-/// connection holds up no other one. Clones share the connections.
+/// As many connections as concurrent calls: a call that blocks its connection delays no other call. Clones share the
+/// connections.
 pub struct ConnectionPool<C> {
     another: Arc<dyn Fn() -> Reconnecting<C> + Send + Sync>,
     idle: Arc<IdlePool<Reconnecting<C>>>,
 }
 
 impl<C: Link + Clone + 'static> ConnectionPool<C> {
-    /// Returns a pool without connections, which gets one more by `another` where all are in use.
+    /// Creates a pool without connections, which gets one more from `another` if all are in use.
     pub fn new(another: impl Fn() -> Reconnecting<C> + Send + Sync + 'static) -> Self {
         ConnectionPool { another: Arc::new(another), idle: Arc::default() }
     }
 
-    /// Uses a connection that no other call uses meanwhile, as [`Reconnecting::with`] does.
+    /// Uses a connection exclusively, as [`Reconnecting::with`] does.
     ///
     /// # Errors
-    /// That of connecting.
+    /// The error of connecting.
     pub async fn with<T, F>(&self, call: impl FnOnce(C) -> F + Send) -> Result<T, LinkError>
     where
         T: Send,
@@ -86,7 +86,7 @@ impl<C: Link + Clone + 'static> ConnectionPool<C> {
         taken.connection.with(call).await
     }
 
-    /// Ends all connections, each after the call that uses it, and makes no more: later calls are refused.
+    /// Ends all connections, each after its call, and makes no more: later calls are refused.
     pub fn end(&self) {
         self.idle.end();
     }
@@ -114,8 +114,8 @@ impl<C: Pipeline + Clone + 'static> ConnectionPool<C> {
     }
 }
 
-/// A connection that goes back, whatever becomes of the call: it may still be in the making, and knows
-/// itself whether it is lost.
+/// A connection that returns to the pool, whatever the call's outcome: it may still be connecting, and knows itself
+/// whether it is lost.
 struct Taken<'a, C> {
     idle: &'a IdlePool<Reconnecting<C>>,
     connection: Reconnecting<C>,
@@ -139,8 +139,8 @@ impl<C> fmt::Debug for ConnectionPool<C> {
     }
 }
 
-/// Pools of connections to one node each, for a client that does not choose among the nodes of a cluster by
-/// itself. Clones share the pools.
+/// Pools of connections to one node each, for a client that does not choose cluster nodes by itself. Clones share the
+/// pools.
 pub struct NodePools<N, C>(Arc<Mutex<HashMap<N, ConnectionPool<C>>>>);
 
 impl<N: Clone + Eq + Hash, C: Link + Clone + 'static> NodePools<N, C> {

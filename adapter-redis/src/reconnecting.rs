@@ -1,4 +1,4 @@
-//! A connection that is made anew when it is lost, or in doubt.
+//! A connection that is replaced when it is lost, or in doubt.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::link::{Health, Link, LinkError, Request};
 use crate::store::CLOSED;
 use crate::sync::{Mutex, MutexGuard, lock};
 
-/// After so many doubts, and no sooner than so long after it was made, a connection is replaced.
+/// A connection is replaced after this many doubts, but not before a minimum age.
 const DOUBTS: u32 = 3;
 const DOUBTED_AFTER: Duration = Duration::from_secs(1);
 
-/// A connection that is made at its first use, and made anew by the next use after it was lost.
+/// A connection that is made at its first use, and remade by the next use after its loss.
 ///
-/// Concurrent callers share one attempt. A server that is cut off says nothing: a connection that leaves
-/// several uses without an answer counts as lost too. Clones share the connection.
+/// Concurrent callers share one attempt. A server that is cut off says nothing: a connection that leaves several uses
+/// without an answer counts as lost too. Clones share the connection.
 pub struct Reconnecting<C> {
     inner: Arc<Inner<C>>,
     in_background: bool,
@@ -38,15 +38,15 @@ struct State<C> {
     next: Option<Attempt<C>>,
     doubts: u32,
     since: Instant,
-    /// The current one is the error that says so, for good.
+    /// The current one is the final error.
     is_closed: bool,
 }
 
-/// One connection, from the attempt to make it on.
+/// One connection, or the attempt to make it.
 type Attempt<C> = Shared<Making<C>>;
 
 impl<C: Link + Clone + 'static> Reconnecting<C> {
-    /// Returns a connection that `make` makes. Its futures are not polled before the first use.
+    /// Creates a connection that `make` makes. Its futures are not polled before the first use.
     pub fn new<F>(make: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<C, LinkError>> + Send + 'static,
@@ -56,8 +56,8 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
         Reconnecting { inner: Arc::new(Inner { make, state }), in_background: false }
     }
 
-    /// Returns a connection to all nodes of a cluster. One of them may be silent, so a connection in doubt is
-    /// replaced while it is still used: that delays no call to the others.
+    /// Creates a connection to all nodes of a cluster. One node may be silent, so a connection in doubt is replaced
+    /// while it is still used: that delays no call to the others.
     pub fn of_cluster<F>(make: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<C, LinkError>> + Send + 'static,
@@ -70,10 +70,10 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
         self.state().current.peek()?.as_ref().ok().cloned()
     }
 
-    /// Uses the present connection for `call`, which returns what it found of it.
+    /// Uses the present connection for `call`, which also returns its health.
     ///
     /// # Errors
-    /// That of connecting, as one of a request that was not sent.
+    /// The error of connecting, as one of a request that was not sent.
     pub async fn with<T, F>(&self, call: impl FnOnce(C) -> F + Send) -> Result<T, LinkError>
     where
         T: Send,
@@ -186,7 +186,7 @@ impl<C> State<C> {
     }
 }
 
-/// A use that is under way. One that is dropped before its end leaves its doubt.
+/// A use in progress. Dropping it before its end counts as a doubt.
 struct Use<'a, C: Link + Clone + 'static> {
     all: &'a Reconnecting<C>,
     attempt: Attempt<C>,
@@ -340,8 +340,8 @@ mod loom_tests {
 
     use super::*;
 
-    /// Nobody who has said that a connection is lost gets it again, and those who say so of the same one make
-    /// one new connection.
+    /// No caller that has reported a lost connection gets it again, and all reports of one loss make one new
+    /// connection.
     #[test]
     fn a_lost_connection_is_replaced_once() {
         loom::model(|| {

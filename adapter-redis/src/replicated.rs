@@ -14,8 +14,8 @@ use crate::store::LuaStore;
 /// The longest that a server is asked to wait for its replicas.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
-/// A link that can wait for replicas too, on connections of which each such call has one to itself: all
-/// that comes after a `WAIT` on its connection waits as well.
+/// A link that can wait for replicas too. Each such call has a connection to itself, since everything after a `WAIT` on
+/// its connection waits as well.
 pub trait Acknowledging: Link {
     /// Sends a call and then waits for replicas, on one connection.
     ///
@@ -28,7 +28,7 @@ pub trait Acknowledging: Link {
     ) -> impl Future<Output = Result<Acknowledged, LinkError>> + Send;
 }
 
-/// A call's reply; and how many replicas have what it did, or why that cannot be told.
+/// A call's reply; and how many replicas have its effect, or why that is unknown.
 pub type Acknowledged = (Reply, Result<u32, LinkError>);
 
 impl<L: Acknowledging> Replicated for LuaStore<L> {
@@ -57,7 +57,7 @@ impl<L: Acknowledging> Replicated for LuaStore<L> {
     }
 }
 
-/// What a call waits for once its command is done.
+/// How long a call waits for replicas once its command is done.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplicaWait {
     replicas: u32,
@@ -65,22 +65,22 @@ pub struct ReplicaWait {
 }
 
 impl ReplicaWait {
-    /// Returns the wait for so many replicas, for so long from now on.
+    /// Creates a wait for this many replicas, for this long from now on.
     pub fn new(replicas: u32, patience: Duration) -> Self {
         ReplicaWait { replicas, deadline: Instant::now() + patience.min(LONGEST) }
     }
 
-    /// Returns how long is left, in whole milliseconds: at least one, as none at all is for ever to a server.
+    /// Returns the time left, in whole milliseconds: at least one, since zero means for ever to a server.
     pub fn left(self) -> Duration {
         let left = self.deadline.saturating_duration_since(Instant::now()).as_millis();
         // Invariant: it is no longer than a day.
         Duration::from_millis(u64::try_from(left).expect("no longer than a day").max(1))
     }
 
-    /// Returns all that is sent for this call, to one connection: on another one `WAIT` says nothing of it.
+    /// Returns all requests for this call, to one connection: on another one `WAIT` says nothing about it.
     ///
-    /// In a transaction no slot can move to another node in between. The record is written again as it is
-    /// (`rewrite.lua`), so that there is a write to wait for where the command had none.
+    /// In a transaction no slot can move to another node in between. The record is rewritten unchanged (`rewrite.lua`),
+    /// so that there is a write to wait for if the command had none.
     pub(crate) fn requests<'r>(self, call: &Request<'r>, in_transaction: bool) -> Vec<Request<'r>> {
         let key = call.key().unwrap_or_default();
         let rewrite = Request::new("EVAL").with(REWRITE).with("1").with_key(key);

@@ -18,7 +18,7 @@ use crate::batch::BatchCall;
 use crate::call::{Call, Reply, outcome};
 use crate::link::{Link, LinkError, Request};
 
-/// Records on a Redis or Valkey server, or on a cluster of them, that a [`Link`] leads to.
+/// Records on a Redis or Valkey server or cluster, reached through a [`Link`].
 #[derive(Clone, Debug)]
 pub struct LuaStore<L> {
     pub(crate) link: L,
@@ -28,7 +28,7 @@ pub struct LuaStore<L> {
 }
 
 impl<L> LuaStore<L> {
-    /// Returns a store through this link. The server's clock decides.
+    /// Creates a store on this link. The server's clock decides.
     pub fn new(link: L) -> Self {
         LuaStore { link, time: TimeSource::SERVER, subscriptions: None, is_closed: Arc::default() }
     }
@@ -47,9 +47,9 @@ impl<L> LuaStore<L> {
 }
 
 impl<L: Link> LuaStore<L> {
-    /// Executes `command` on `key` as [`Store::execute`] does, for a caller who drops the call at `deadline`.
+    /// Executes `command` on `key` as [`Store::execute`] does, for a caller that drops the call at `deadline`.
     ///
-    /// Where the link is always ready, as one that blocks, so is the future.
+    /// If the link is always ready, such as a blocking one, so is the future.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -76,7 +76,7 @@ impl<L: Link> LuaStore<L> {
         Ok((cut.join)(outcomes))
     }
 
-    /// Sends the call until its reply is final: the outcome, or the parts to send instead, of which none is cut.
+    /// Sends the call until its reply is final: the outcome, or the parts to send instead, none of which is cut.
     async fn finish<C: Command>(
         &self,
         key: &Key,
@@ -109,8 +109,8 @@ impl<L: Link> LuaStore<L> {
         call.now_or_never().expect("a link that blocks is always ready")
     }
 
-    /// Closes this store and all its clones. Its own connections end, each after the calls that are under way on it,
-    /// and so does what listens. A connection of the application's own stays as it is.
+    /// Closes this store and all its clones. It ends its own connections, each after the calls in flight on it, and its
+    /// listening. A connection of the application's own stays open.
     ///
     /// Later calls are [`StoreError::NotDone`], and so are new listeners.
     pub async fn close(&self) {
@@ -211,7 +211,7 @@ impl<L: Link> LuaStore<L> {
     }
 }
 
-/// Calls are boxed: futures of programs have them inside several others, and the compiler looks into them only so deep.
+/// Calls are boxed: programs nest them in several futures, and the compiler looks into them only to a certain depth.
 impl<L: Link> Store for LuaStore<L> {
     async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
     where
@@ -240,7 +240,7 @@ impl<L: Link> Store for LuaStore<L> {
         self.link.server()
     }
 
-    /// In few calls where that can be, none of which keeps the server busy for long, and otherwise one by one; all at
+    /// Uses few calls if possible, none of which keeps the server busy for long, and otherwise single ones; all at
     /// once.
     async fn execute_batch<C>(
         &self,
@@ -284,7 +284,7 @@ pub(crate) const CLOSED: &str = "the store is closed";
 const NO_SUBSCRIPTIONS: &str =
     "a store on a connection of your own is told by what to listen: see its methods `listening...`";
 
-/// Whose clock decides: the server's, or the caller's.
+/// The deciding clock: the server's, or the caller's.
 #[derive(Clone, Default)]
 pub struct TimeSource(Option<Injected>);
 
@@ -300,10 +300,9 @@ impl TimeSource {
 
     /// Returns the caller's clock, for servers that refuse `TIME` in scripts, and for tests.
     ///
-    /// `skew` bounds how far this clock may be off the server's and other callers'. It is added to
-    /// every expiry, rounded up to milliseconds, and counts as a year where it is more. Beyond it,
-    /// keys can expire while they still matter. Do not use it for locks outside of tests: their
-    /// leases rest on one clock for all.
+    /// `skew` bounds how far this clock may be off the server's and other callers'. It is added to every expiry,
+    /// rounded up to milliseconds, and is at most a year. Beyond it, keys can expire while they still matter. Do not
+    /// use it for locks outside of tests: their leases rest on one clock for all.
     pub fn caller(clock: Arc<dyn Clock>, skew: Duration) -> Self {
         let skew_ms = u64::try_from(skew.as_micros().div_ceil(1000)).unwrap_or(u64::MAX);
         // More is no bound, and the server could not add it to its time.
@@ -328,8 +327,8 @@ impl fmt::Debug for TimeSource {
     }
 }
 
-/// Makes a client's own type around a [`LuaStore`] one too: `with_clock`, `Store`, `Notifications` and `Replicated`; or
-/// `with_clock` and `BlockingStore`, where it says `blocking`.
+/// Delegates a client's own type to its [`LuaStore`]: `with_clock`, `Store`, `Notifications` and `Replicated`; with
+/// `blocking`, `with_clock` and `BlockingStore`.
 #[macro_export]
 macro_rules! delegate_store {
     (@clock $store:ident$(<$of:ident>)?) => {
@@ -350,7 +349,7 @@ macro_rules! delegate_store {
         $crate::delegate_store!(@clock $store);
 
         impl $store {
-            /// Closes this store and all its clones. Its connections end, each after the call that uses it.
+            /// Closes this store and all its clones. Its connections end, each after its call.
             ///
             /// Later calls are [`StoreError::NotDone`](::lockage::StoreError::NotDone).
             pub fn close(&self) {
@@ -373,8 +372,8 @@ macro_rules! delegate_store {
         $crate::delegate_store!(@clock $store<L>);
 
         impl<L: $crate::Link> $store<L> {
-            /// Closes this store and all its clones. Its own connections end, each after the calls that are under
-            /// way on it, and so does what listens. A connection of the application's own stays as it is.
+            /// Closes this store and all its clones. It ends its own connections, each after the calls in flight on it,
+            /// and its listening. A connection of the application's own stays open.
             ///
             /// Later calls are [`StoreError::NotDone`](::lockage::StoreError::NotDone), and so are new listeners.
             pub async fn close(&self) {

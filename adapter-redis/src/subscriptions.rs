@@ -1,4 +1,4 @@
-//! Listening by one connection after the other.
+//! Listening on one connection after the other.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use crate::link::{Health, Link, LinkError, Request};
 use crate::reconnecting::Reconnecting;
 use crate::sync::{Mutex, lock};
 
-/// How often a subscription follows a slot to another node, or is asked for again.
+/// How often a subscription follows a slot to another node, or is requested again.
 const REPETITIONS: u32 = 3;
 
-/// A connection that listens, and tells its [`SubscriptionSink`] what it hears and when it is over.
+/// A connection that listens, and tells its [`SubscriptionSink`] its messages and its end.
 pub trait PubSub: Link + 'static {
-    /// Returns what it was given when it was made.
+    /// Returns the sink that it was given when it was made.
     fn sink(&self) -> &SubscriptionSink;
 
-    /// Subscribes to a channel and waits until that stands: by `SSUBSCRIBE` where channels are sharded.
+    /// Subscribes to a channel and waits for the confirmation: by `SSUBSCRIBE` if channels are sharded.
     ///
     /// # Errors
     /// As [`Link::send`].
@@ -43,8 +43,8 @@ pub trait PubSub: Link + 'static {
     fn unsubscribe(&self, channel: &str, is_sharded: bool);
 }
 
-/// Returns the subscriptions of one connection for all channels, which `connect` makes at the first use, and
-/// makes anew once it has lost something.
+/// Creates the subscriptions of one connection for all channels, which `connect` makes at the first use, and remakes
+/// once it has lost something.
 pub fn subscriptions<P: PubSub, F>(
     connect: impl Fn(SubscriptionSink) -> F + Send + Sync + 'static,
 ) -> Subscriptions
@@ -74,8 +74,8 @@ where
 struct Connected<P> {
     connection: P,
     is_sharded: bool,
-    /// Channels that the server may have, as far as is known here. Valkey refuses to end a subscription of a client
-    /// that has none, by an error that fred takes for the answer to the next request.
+    /// Channels that the server may have, as far as known here. Valkey answers the end of a subscription without any by
+    /// an error, which fred takes for the answer to the next request.
     subscribed: Mutex<HashSet<String>>,
 }
 
@@ -143,8 +143,8 @@ impl<P: PubSub> Subscriber for Listening<P> {
     }
 }
 
-/// Futures that nobody waits for, to end subscriptions with: each is polled when it is added, and whenever
-/// something has happened by which it may go on. Clones share them.
+/// Futures without a waiter, which end subscriptions. Each is polled when it is added, and whenever something may let
+/// it go on. Clones share them.
 #[derive(Clone, Default)]
 pub struct Unawaited(Arc<Mutex<Vec<BoxFuture<'static, ()>>>>);
 
