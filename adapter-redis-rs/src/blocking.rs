@@ -1,4 +1,4 @@
-//! The store for callers that block.
+//! The store for blocking callers.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use redis::{Client, RedisResult};
 use crate::open::Address;
 use crate::{command, read};
 
-/// Records on a Redis or Valkey server, or on a cluster of them, for callers that block: see
+/// Records on a Redis or Valkey server or cluster, for blocking callers: see
 /// [`BlockingLimiter`](lockage::BlockingLimiter) and [`BlockingLocks`](lockage::BlockingLocks).
 ///
-/// It opens as many connections as there are calls at one time, keeps them, and drops those that
-/// failed or did not answer in time. Clones share them.
+/// It opens as many connections as concurrent calls, keeps them, and drops those that failed or did not answer in time.
+/// Clones share them.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -28,12 +28,12 @@ use crate::{command, read};
 pub struct BlockingRedisStore(LuaStore<BlockingConnections>);
 
 impl BlockingRedisStore {
-    /// Returns a store on the server, the master or the cluster at this address, which is connected to at the first
-    /// call. [The table](crate) has the forms of addresses. The server's clock decides.
+    /// Creates a store on the server, the master or the cluster at this address, and connects at the first call. [The
+    /// table](crate) has the forms of addresses. The server's clock decides.
     ///
     /// # Errors
-    /// Those of the client, for an address that is none, or that needs a feature that is off. An address where nobody
-    /// answers is none: each call says so.
+    /// Those of the client, for an invalid address, or one that needs a disabled feature. An unreachable address is not
+    /// an error here: each call reports it.
     pub fn open(address: &str) -> RedisResult<Self> {
         match Address::read(address)? {
             Address::Server(client) => Ok(BlockingRedisStore::new(client)),
@@ -46,15 +46,15 @@ impl BlockingRedisStore {
         }
     }
 
-    /// Returns a store on the server of this client, which is connected to at the first call.
+    /// Creates a store on the server of this client, and connects at the first call.
     pub fn new(client: Client) -> Self {
         let server = client.get_connection_info().addr().to_string();
         let connect = move |patience| client.get_connection_with_timeout(patience);
         BlockingRedisStore::by(connect, Some(server), false)
     }
 
-    /// Returns a store on the master that the sentinels name at that time, also after they have named another one. They
-    /// are asked by one caller at a time, and have the client's own time to answer. The client must be one for masters.
+    /// Creates a store on the master that the sentinels name at that time, also after a failover. One caller at a time
+    /// asks them, within the client's own timeout. The client must be one for masters.
     #[cfg(feature = "sentinel")]
     pub fn sentinel(client: redis::sentinel::SentinelClient) -> Self {
         let client = std::sync::Mutex::new(client);
@@ -64,11 +64,11 @@ impl BlockingRedisStore {
         BlockingRedisStore::by(connect, None, false)
     }
 
-    /// Returns a store on a cluster, which is connected to at the first call. Whatever the builder says, the client
-    /// sends nothing again by itself.
+    /// Creates a store on a cluster, and connects at the first call. Whatever the builder says, the client retries
+    /// nothing by itself.
     ///
     /// # Errors
-    /// Those of the client, where the builder's addresses or options are not accepted.
+    /// Those of the client, if it rejects the builder's addresses or options.
     #[cfg(feature = "cluster")]
     pub fn cluster(builder: redis::cluster::ClusterClientBuilder) -> RedisResult<Self> {
         let client = builder.retries(0).build()?;

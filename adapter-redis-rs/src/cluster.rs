@@ -9,12 +9,11 @@ use redis::cluster_routing::SingleNodeRoutingInfo;
 
 use crate::{Connection, Reconnecting, connected};
 
-/// Returns connections as this builder says, which are made once there is something to send, with the client's own
-/// retries turned off: they run scripts twice.
+/// Returns connections of this builder, which are made at the first request, without the client's own retries: they run
+/// scripts twice.
 ///
-/// The client follows the cluster where a node answers, or is gone. A node that is silent it asks
-/// for ever; after several calls without an answer the cluster is therefore asked anew who has
-/// which slots.
+/// The client follows the cluster if a node answers, or is gone. A silent node it asks for ever; after several calls
+/// without an answer, the cluster is therefore asked again which node has which slots.
 pub(crate) fn connections(builder: ClusterClientBuilder) -> RedisResult<Reconnecting> {
     let client = Arc::new(builder.retries(0).build()?);
     Ok(Connections::of_cluster(move || {
@@ -23,7 +22,7 @@ pub(crate) fn connections(builder: ClusterClientBuilder) -> RedisResult<Reconnec
     }))
 }
 
-/// Returns the node that takes over the slot, where an `ASK` leads to.
+/// Returns the node that takes over the slot, the target of an `ASK`.
 pub(crate) fn node(request: &Request<'_>) -> SingleNodeRoutingInfo {
     let node = request.node().unwrap_or_default();
     let (host, port) = host_and_port(node).unwrap_or((node, 6379));

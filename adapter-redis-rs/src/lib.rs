@@ -10,7 +10,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! All of [`lockage`] is here too, and the client is [`redis`], so that a program needs one dependency.
+//! It re-exports all of [`lockage`], and the client as [`redis`], so that a program needs one dependency.
 //!
 //! | server | store | address |
 //! |---|---|---|
@@ -19,46 +19,45 @@
 //! | a master with sentinels (feature `sentinel`) | `open`, or `RedisStore::sentinel`; both follow a failover | `redis-sentinel://host:26379?sentinelServiceName=name&node=host2:26379` |
 //! | a cluster (feature `cluster`) | `open`, or `RedisStore::cluster` | `redis-cluster://host:6379?node=host2:6379` |
 //! | any, over connections of your own | [`RedisStore::new`] with a `MultiplexedConnection` or, each by a feature, a `ConnectionManager` (`connection-manager`), a pool of deadpool-redis (`deadpool`) or of bb8 (`bb8`) | |
-//! | the same, for callers that block | [`BlockingRedisStore::open`] | the same |
+//! | the same, for blocking callers | [`BlockingRedisStore::open`] | the same |
 //!
 //! # At most once
 //!
-//! Each command is executed at most once. It is sent again only after a reply that says that
-//! nothing was done and where to go: the server does not know the script, or the slot is with
-//! another node. The cluster client's own retries would run scripts twice and are turned off.
+//! Each command runs at most once. It is sent again only after a reply that says that nothing was done and where to go:
+//! the server does not know the script, or the slot is with another node. The cluster client's own retries would run
+//! scripts twice and are turned off.
 //!
 //! # Timeouts
 //!
-//! The client's own apply, unless configured: 1 s to connect, 500 ms for a reply. A call that gets
-//! none is `Unknown`. Wrap the store in [`RetryStore`] for a timeout of your own, and
-//! to try again what was not done.
+//! The client's defaults apply, unless configured: 1 s to connect, 500 ms for a reply. A call without a reply is
+//! `Unknown`. Wrap the store in [`RetryStore`] for a timeout of your own, and for retries of calls that did not run.
 //!
 //! With the feature `tokio-comp` alone (the default), the client runs on tokio: a call outside of a tokio runtime is
 //! `NotDone`. The feature `smol-comp` is for all other executors.
 //!
-//! Errors name the server's address where the client tells it: not for a cluster, for connections of your own, or for
+//! Errors name the server's address if the client provides it: not for a cluster, for connections of your own, or for
 //! blocking callers with sentinels.
 //!
 //! # Waiting for replicas
 //!
-//! A store after [`RedisStore::connect`], [`RedisStore::sentinel`] or [`RedisStore::cluster`] is
-//! [`Replicated`](lockage::store::Replicated). For each such call that is under way it has a connection more, and keeps it
-//! for the next. In a cluster, such a call takes no longer than the builder's `response_timeout` and
-//! `overall_response_timeout` as well (500 ms, unless it says otherwise), and is `Unknown` then: leave more than
-//! the patience. An ACL has to allow the commands `MULTI EXEC EVAL WAIT`.
+//! A store of [`RedisStore::connect`], [`RedisStore::sentinel`] or [`RedisStore::cluster`] is
+//! [`Replicated`](lockage::store::Replicated). It has one more connection for each such concurrent call, and keeps it
+//! for the next. In a cluster, such a call also ends at the builder's `response_timeout` and `overall_response_timeout`
+//! (500 ms by default), and is `Unknown` then: set them above the patience. An ACL has to allow the commands `MULTI
+//! EXEC EVAL WAIT`.
 //!
 //! # Listening
 //!
-//! A waiter needs a connection that listens, which the store makes at the first wait, by RESP3:
-//! by itself after [`RedisStore::connect`] and [`RedisStore::sentinel`], and otherwise with a client that it is given,
-//! by [`RedisStore::listening`] or `RedisStore::listening_in_cluster`.
-//! By [`Notifications`](lockage::notifications::Notifications) it subscribes to the channels of the keys that are waited for, which have the keys' own
-//! names: by `SSUBSCRIBE` from 7.0 on, in a cluster or not, and by `SUBSCRIBE` before. Channels know no
-//! numbered databases: a key of the same name in another one wakes too, and no more comes of it.
+//! A waiter needs a listening connection, which the store makes at the first wait, by RESP3: by itself after
+//! [`RedisStore::connect`] and [`RedisStore::sentinel`], and otherwise with a client given to [`RedisStore::listening`]
+//! or `RedisStore::listening_in_cluster`. By [`Notifications`](lockage::notifications::Notifications) it subscribes to
+//! the channels of awaited keys, which have the keys' own names: by `SSUBSCRIBE` from 7.0 on, in a cluster or not, and
+//! by `SUBSCRIBE` before. Channels know no numbered databases: a key of the same name in another database also wakes
+//! waiters, which is harmless.
 //!
-//! An ACL has to allow channels beside keys (`~login:*` and `&login:*`, say) and the commands `SSUBSCRIBE
-//! SUNSUBSCRIBE SPUBLISH`, before 7.0 and in place of these `SUBSCRIBE UNSUBSCRIBE PUBLISH`, and `EVAL`.
-//! Without them waiting goes on by looking from time to time: `listen` is `NotDone`, and scripts publish nothing.
+//! An ACL has to allow channels beside keys (`~login:*` and `&login:*`, say) and the commands `SSUBSCRIBE SUNSUBSCRIBE
+//! SPUBLISH`, before 7.0 and in place of these `SUBSCRIBE UNSUBSCRIBE PUBLISH`, and `EVAL`. Without them waiters poll:
+//! `listen` is `NotDone`, and scripts publish nothing.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -84,35 +83,35 @@ pub use redis;
 
 use open::Address;
 
-/// Records on a Redis or Valkey server, or on a cluster of them.
+/// Records on a Redis or Valkey server or cluster.
 ///
-/// It makes its own connections by default; `L` is what leads to the server otherwise.
+/// It makes its own connections by default; otherwise `L` leads to the server.
 #[derive(Clone, Debug)]
 pub struct RedisStore<L = Reconnecting>(LuaStore<L>);
 
 lockage_redis::delegate_store!(RedisStore);
 
 impl<C> RedisStore<Shared<C>> {
-    /// Returns a store on this connection. The server's clock decides.
+    /// Creates a store on this connection. The server's clock decides.
     ///
-    /// A `MultiplexedConnection` that is lost stays lost: each later call fails. A `ConnectionManager` (feature
-    /// `connection-manager`), a pool (feature `deadpool` or `bb8`) and [`RedisStore::connect`] connect again. Errors of
-    /// a store on a connection of your own have no address, since the client does not tell it.
+    /// A lost `MultiplexedConnection` stays lost: each later call fails. A `ConnectionManager` (feature
+    /// `connection-manager`), a pool (feature `deadpool` or `bb8`) and [`RedisStore::connect`] reconnect. Errors of a
+    /// store on a connection of your own have no address, since the client does not provide it.
     ///
-    /// A `ClusterConnection` is not taken: its client runs scripts twice unless it was built with `retries(0)`, which it
-    /// does not tell. [`RedisStore::open`] and `RedisStore::cluster` see to that.
+    /// A `ClusterConnection` is not accepted: its client runs scripts twice unless it was built with `retries(0)`,
+    /// which it does not tell. [`RedisStore::open`] and `RedisStore::cluster` set that.
     pub fn new(connection: C) -> Self {
         RedisStore(LuaStore::new(Shared::new(connection)))
     }
 }
 
 impl RedisStore {
-    /// Returns a store on the server, the master or the cluster at this address, which is connected to at the first
-    /// call, and again after the connection was lost. [The table](crate) has the forms of addresses.
+    /// Creates a store on the server, the master or the cluster at this address. It connects at the first call, and
+    /// again after a loss. [The table](crate) has the forms of addresses.
     ///
     /// # Errors
-    /// Those of the client, for an address that is none, or that needs a feature that is off. An address where nobody
-    /// answers is none: each call says so.
+    /// Those of the client, for an invalid address, or one that needs a disabled feature. An unreachable address is not
+    /// an error here: each call reports it.
     pub fn open(address: &str) -> RedisResult<Self> {
         match Address::read(address)? {
             Address::Server(client) => Ok(RedisStore::connect(client)),
@@ -126,19 +125,18 @@ impl RedisStore {
         }
     }
 
-    /// Returns a store on the server of this client, which is connected to at the first call, and again
-    /// after the connection was lost.
+    /// Creates a store on the server of this client, which connects at the first call, and again after a loss.
     pub fn connect(client: Client) -> Self {
         RedisStore::connect_with_config(client, AsyncConnectionConfig::new())
     }
 
-    /// Returns a store as [`RedisStore::connect`] does, of connections with this configuration.
+    /// Creates a store as [`RedisStore::connect`] does, with this configuration of connections.
     pub fn connect_with_config(client: Client, config: AsyncConnectionConfig) -> Self {
         RedisStore::to(move || std::future::ready(Ok(client.clone())), config)
     }
 
-    /// Returns a store on the master that the sentinels name, also after they have named another one.
-    /// The client must be one for masters.
+    /// Creates a store on the master that the sentinels name, also after a failover. The client must be one for
+    /// masters.
     #[cfg(feature = "sentinel")]
     pub fn sentinel(client: redis::sentinel::SentinelClient) -> Self {
         let client = std::sync::Arc::new(futures_util::lock::Mutex::new(client));
@@ -149,7 +147,7 @@ impl RedisStore {
         RedisStore::to(master, AsyncConnectionConfig::new())
     }
 
-    /// Returns a store on the server that this client leads to at the time when it is connected to.
+    /// Creates a store on the server that this client leads to when it connects.
     fn to<F>(
         client: impl Fn() -> F + Clone + Send + Sync + 'static,
         config: AsyncConnectionConfig,
@@ -173,11 +171,11 @@ impl RedisStore {
         RedisStore(LuaStore::new(link.at(server)).listening(pubsub::of_client(clients)))
     }
 
-    /// Returns a store on a cluster, which is connected to at the first call. Whatever the builder says, the
-    /// client sends nothing again by itself.
+    /// Creates a store on a cluster, and connects at the first call. Whatever the builder says, the client retries
+    /// nothing by itself.
     ///
     /// # Errors
-    /// Those of the client, where the builder's addresses or options are not accepted.
+    /// Those of the client, if it rejects the builder's addresses or options.
     #[cfg(feature = "cluster")]
     pub fn cluster(builder: redis::cluster::ClusterClientBuilder) -> redis::RedisResult<Self> {
         Ok(RedisStore(LuaStore::new(cluster::connections(builder)?)))
@@ -185,20 +183,19 @@ impl RedisStore {
 }
 
 impl<L> RedisStore<L> {
-    /// Lets waiters listen on a connection of their own, which this client makes, to the same server. It
-    /// uses RESP3 whatever the client says. Not needed after [`RedisStore::connect`] and
-    /// [`RedisStore::sentinel`].
+    /// Makes waiters listen on a connection of their own, which this client makes, to the same server. It uses RESP3
+    /// whatever the client says. Not needed after [`RedisStore::connect`] and [`RedisStore::sentinel`].
     #[must_use]
     pub fn listening(self, client: Client) -> Self {
         let subscriptions = pubsub::of_client(move || std::future::ready(Ok(client.clone())));
         RedisStore(self.0.listening(subscriptions))
     }
 
-    /// Lets waiters listen on connections of their own, which a client of this builder makes to the nodes
-    /// of the same cluster. It uses RESP3 whatever the builder says.
+    /// Makes waiters listen on connections of their own, which a client of this builder makes to the nodes of the same
+    /// cluster. It uses RESP3 whatever the builder says.
     ///
     /// # Errors
-    /// Those of the client, where the builder's addresses or options are not accepted.
+    /// Those of the client, if it rejects the builder's addresses or options.
     #[cfg(feature = "cluster")]
     pub fn listening_in_cluster(
         self,
@@ -208,7 +205,7 @@ impl<L> RedisStore<L> {
     }
 }
 
-/// Checks that there is a runtime that the client was built for, where it would panic without one.
+/// Checks for a runtime that the client was built for; without one it would panic.
 fn in_runtime() -> Result<(), LinkError> {
     #[cfg(all(feature = "tokio-comp", not(feature = "smol-comp")))]
     lockage_redis::in_tokio()?;
@@ -245,7 +242,7 @@ impl Link for Shared<redis::aio::ConnectionManager> {
     }
 }
 
-/// Connections that are made anew whenever they are lost.
+/// Connections that are remade whenever they are lost.
 pub type Reconnecting = Connections<Connection>;
 
 /// A connection that the store makes by itself.
@@ -322,7 +319,7 @@ pub fn command(request: &Request<'_>) -> Cmd {
 /// Reads a result of the client.
 ///
 /// # Errors
-/// [`LinkError`] where it is no reply of the server.
+/// [`LinkError`] if it is not a reply of the server.
 pub fn read(result: RedisResult<Value>) -> Result<Reply, LinkError> {
     match result {
         Ok(value) => Ok(reply(value)),
@@ -350,7 +347,7 @@ fn error_reply(error: &RedisError) -> Reply {
     Reply::error(words.into_iter().flatten().collect::<Vec<_>>().join(" "))
 }
 
-/// Returns what a failed call says: raised before anything was sent, or later.
+/// Returns the link error of a failed call, raised before anything was sent, or later.
 pub(crate) fn failure(error: RedisError) -> LinkError {
     let was_not_sent = match error.kind() {
         ErrorKind::AuthenticationFailed

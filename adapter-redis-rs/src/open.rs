@@ -1,8 +1,8 @@
-//! The server, master or cluster of an address as configurations write it.
+//! The server, master or cluster of an address in a configuration.
 
 use redis::{Client, ErrorKind, RedisError, RedisResult};
 
-/// Where an address leads to.
+/// The target of an address.
 pub(crate) enum Address {
     Server(Client),
     #[cfg(feature = "sentinel")]
@@ -51,7 +51,7 @@ impl Address {
     }
 }
 
-/// An address, or a part of one, that is not accepted.
+/// An address, or a part of one, that is invalid.
 fn refused(what_is_right: impl ToString) -> RedisError {
     (ErrorKind::InvalidClientConfig, "not an address", what_is_right.to_string()).into()
 }

@@ -9,7 +9,7 @@ use redis::{
 
 use crate::{command, query};
 
-/// The subscriptions of the server that `client` leads to at the time when it is connected to.
+/// Returns the subscriptions of the server that `client` leads to when it connects.
 pub(crate) fn of_client<F>(client: impl Fn() -> F + Clone + Send + Sync + 'static) -> Subscriptions
 where
     F: Future<Output = RedisResult<Client>> + Send + 'static,
@@ -31,7 +31,7 @@ where
     })
 }
 
-/// The subscriptions of a cluster.
+/// Returns the subscriptions of a cluster.
 #[cfg(feature = "cluster")]
 pub(crate) fn of_cluster(
     builder: redis::cluster::ClusterClientBuilder,
@@ -54,8 +54,8 @@ pub(crate) fn of_cluster(
     }))
 }
 
-/// The subscriptions of the connections that `connect` makes, each as one that gives up waiting for replies
-/// and as one that needs no timer for it.
+/// Returns the subscriptions of the connections that `connect` makes, each as one with a reply timeout and as one
+/// without
 fn connected<C, F>(connect: impl Fn(Ear) -> F + Clone + Send + Sync + 'static) -> Subscriptions
 where
     C: ConnectionLike + Clone + Send + Sync + 'static,
@@ -104,12 +104,12 @@ impl<C> Drop for Listening<C> {
     }
 }
 
-/// What hears what the server says unasked, on one connection.
+/// The receiver of unsolicited messages on one connection.
 #[derive(Clone)]
 struct Ear {
     sink: SubscriptionSink,
-    /// Requests to unsubscribe. The client drops one that is forgotten before it is sent, and takes no more than
-    /// some at a time.
+    /// Requests to unsubscribe. The client drops a request that is forgotten before it is sent, and takes a limited
+    /// number at a time.
     leaving: Unawaited,
 }
 
