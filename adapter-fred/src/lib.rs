@@ -10,7 +10,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! All of [`lockage`] is here too, and the client is [`fred`], so that a program needs one dependency.
+//! It re-exports all of [`lockage`], and the client as [`fred`], so that a program needs one dependency.
 //!
 //! | server | store | address |
 //! |---|---|---|
@@ -22,48 +22,46 @@
 //!
 //! # At most once
 //!
-//! Each command is executed at most once, whatever the client's `max_command_attempts`, by which
-//! it would run scripts twice. It is sent again only after a reply that says that nothing was done
-//! and where to go: the server does not know the script, or the slot is with another node.
+//! Each command runs at most once, whatever the client's `max_command_attempts`, which would run scripts twice. It is
+//! sent again only after a reply that says that nothing was done and where to go: the server does not know the script,
+//! or the slot is with another node.
 //!
 //! # Timeouts and recovery
 //!
-//! [`FredStore::connect`] waits 1 s to connect and 500 ms for a reply, and connects anew after a
-//! connection was lost, was silent for several calls in a row, or led to a server that takes no
-//! writes. Until then calls are `NotDone` at once. A call without a reply is `Unknown`. Wrap the
-//! store in [`RetryStore`] for a timeout of your own, and to try again what was not done:
-//! a call that was still in the client's queue by then is forgotten, not sent late.
+//! [`FredStore::connect`] waits 1 s to connect and 500 ms for a reply. It reconnects after its connection was lost, was
+//! silent for several calls in a row, or led to a server that takes no writes. Until then calls are `NotDone` at once.
+//! A call without a reply is `Unknown`. Wrap the store in [`RetryStore`] for a timeout of your own, and for retries of
+//! calls that did not run: a call still in the client's queue by then is forgotten, not sent late.
 //!
 //! A client of your own has to be connected (`init`) and needs
 //!
-//! - a `ReconnectPolicy`: without one it never answers again once its connection was lost, and is refused with an
-//!   error that says so;
-//! - in a cluster, `max_redirections: 0`: one that follows `ASK` by itself sends twice or stops for
-//!   good, and is refused with an error that says so;
-//! - a `default_command_timeout`, where calls go without [`RetryStore`];
+//! - a `ReconnectPolicy`: without one it never answers again once its connection was lost, and is refused with an error
+//!   that says so;
+//! - in a cluster, `max_redirections: 0`: one that follows `ASK` by itself sends twice or stops for good, and is
+//!   refused with an error that says so;
+//! - a `default_command_timeout`, if calls go without [`RetryStore`];
 //! - the crate's feature `custom-reconnect-errors` off: it gives one call's error to all.
 //!
-//! Its `UnresponsiveConfig` notices a silent server only where no calls are sent. Leave
-//! `TcpConfig::nodelay` off: it writes out each call by itself. A limiter with
-//! [`with_coalescing`](lockage::Limiter::with_coalescing) puts what is asked for at one time into few calls.
+//! Its `UnresponsiveConfig` notices a silent server only if no calls are sent. Leave `TcpConfig::nodelay` off: it
+//! writes each call separately. A limiter with [`with_coalescing`](lockage::Limiter::with_coalescing) puts concurrent
+//! requests into few calls.
 //!
 //! # Waiting for replicas
 //!
-//! A store after [`FredStore::connect`] is [`Replicated`](lockage::store::Replicated). For each such call that is under
-//! way it has a client more, of one connection, and keeps it for the next. An ACL has to allow the commands
-//! `EVAL WAIT`.
+//! A store of [`FredStore::connect`] is [`Replicated`](lockage::store::Replicated). It has one more client, of one
+//! connection, for each such concurrent call, and keeps it for the next. An ACL has to allow the commands `EVAL WAIT`.
 //!
 //! # Listening
 //!
-//! A waiter needs a client that listens, which the store makes at the first wait, by RESP3: by itself after
-//! [`FredStore::connect`], and otherwise with a configuration that it is given, by [`FredStore::listening`].
-//! By [`Notifications`](lockage::notifications::Notifications) it subscribes to the channels of the keys that are waited for, which have the keys' own
-//! names: by `SSUBSCRIBE` from 7.0 on, in a cluster or not, and by `SUBSCRIBE` before. Channels know no
-//! numbered databases: a key of the same name in another one wakes too, and no more comes of it.
+//! A waiter needs a listening client, which the store makes at the first wait, by RESP3: by itself after
+//! [`FredStore::connect`], and otherwise with a configuration given to [`FredStore::listening`]. By
+//! [`Notifications`](lockage::notifications::Notifications) it subscribes to the channels of awaited keys, which have
+//! the keys' own names: by `SSUBSCRIBE` from 7.0 on, in a cluster or not, and by `SUBSCRIBE` before. Channels know no
+//! numbered databases: a key of the same name in another database also wakes waiters, which is harmless.
 //!
-//! An ACL has to allow channels beside keys (`~login:*` and `&login:*`, say) and the commands `SSUBSCRIBE
-//! SUNSUBSCRIBE SPUBLISH`, before 7.0 and in place of these `SUBSCRIBE UNSUBSCRIBE PUBLISH`, and `EVAL` (before 7.0 `PING` too).
-//! Without them waiting goes on by looking from time to time: `listen` is `NotDone`, and scripts publish nothing.
+//! An ACL has to allow channels beside keys (`~login:*` and `&login:*`, say) and the commands `SSUBSCRIBE SUNSUBSCRIBE
+//! SPUBLISH`, before 7.0 and in place of these `SUBSCRIBE UNSUBSCRIBE PUBLISH`, and `EVAL` (before 7.0 `PING` too).
+//! Without them waiters poll: `listen` is `NotDone`, and scripts publish nothing.
 //!
 //! # Runtimes
 //!
@@ -92,55 +90,55 @@ pub use fred;
 pub use lockage::*;
 pub use own::Reconnecting;
 
-/// Records on a Redis or Valkey server, or on a cluster of them.
+/// Records on a Redis or Valkey server or cluster.
 ///
-/// It makes its own clients by default; `L` is what leads to the server otherwise.
+/// It makes its own clients by default; otherwise `L` leads to the server.
 #[derive(Clone, Debug)]
 pub struct FredStore<L = Reconnecting>(LuaStore<L>);
 
 lockage_redis::delegate_store!(FredStore);
 
 impl FredStore {
-    /// Returns a store on the server, the master or the cluster at this address, which is connected to at the first
-    /// call, and again after the connection was lost. [The table](crate) has the forms of addresses.
+    /// Creates a store on the server, the master or the cluster at this address. It connects at the first call, and
+    /// again after a loss. [The table](crate) has the forms of addresses.
     ///
     /// # Errors
-    /// Those of the client, for an address that is none, or that needs a feature that is off. An address where nobody
-    /// answers is none: each call says so.
+    /// Those of the client, for an invalid address, or one that needs a disabled feature. An unreachable address is not
+    /// an error here: each call reports it.
     pub fn open(address: &str) -> Result<Self, ClientError> {
         let tls_by = (!cfg!(feature = "rustls-ring")).then_some("rustls-ring");
         check_scheme(address, tls_by).map_err(|why| ClientError::new(ErrorKind::Config, why))?;
         Config::from_url(address).map(FredStore::connect)
     }
 
-    /// Returns a store on the server, the master or the cluster of this configuration, which is connected to
-    /// at the first call, and again after the connection was lost.
+    /// Creates a store on the server, the master or the cluster of this configuration. It connects at the first call,
+    /// and again after a loss.
     pub fn connect(config: Config) -> Self {
         FredStore(LuaStore::new(Reconnecting::new(config.clone()))).listening(config)
     }
 }
 
 impl<C> FredStore<Shared<C>> {
-    /// Returns a store through this `Client` or `Pool`. The server's clock decides.
+    /// Creates a store on this `Client` or `Pool`. The server's clock decides.
     ///
-    /// One without a `ReconnectPolicy` never answers again once its connection is lost, and is refused: each call is
-    /// `NotDone`.
+    /// A client without a `ReconnectPolicy` never answers again once its connection is lost, and is refused: each call
+    /// is `NotDone`.
     pub fn new(client: C) -> Self {
         FredStore(LuaStore::new(Shared(client)))
     }
 }
 
 impl<L> FredStore<L> {
-    /// Lets waiters listen through a client of their own, with this configuration, of the same server, master
-    /// or cluster. It uses RESP3 whatever the configuration says. Not needed after [`FredStore::connect`].
+    /// Makes waiters listen through a client of their own, with this configuration, to the same server, master or
+    /// cluster. It uses RESP3 whatever the configuration says. Not needed after [`FredStore::connect`].
     #[must_use]
     pub fn listening(self, config: Config) -> Self {
         FredStore(self.0.listening(pubsub::of_config(config)))
     }
 }
 
-/// What the client says when it has not sent a call. All but the first two are of the code that
-/// takes calls in; the first two of the code that would write them.
+/// The client's messages for a call that it has not sent. The first two come from the code that would write calls, the
+/// others from the code that takes them in.
 const NOT_SENT: [&str; 6] = [
     "Failed to route command.",
     "Canceled.",
@@ -150,7 +148,7 @@ const NOT_SENT: [&str; 6] = [
     "Error sending command while connection is blocked.",
 ];
 
-/// What it says in place of a `MOVED` or an `ASK`, when it has learnt who has the slot.
+/// Its message in place of a `MOVED` or an `ASK`, when it has learnt which node has the slot.
 const REDIRECTED: &str = "Too many redirections.";
 
 /// A client or a pool of the application's own.
@@ -171,7 +169,7 @@ impl Link for Shared<Client> {
     }
 }
 
-/// Each call goes to the next client that is connected.
+/// Each call goes to the next connected client.
 impl Link for Shared<Pool> {
     async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
         send_by(self.0.next_connected(), request).await
@@ -186,7 +184,7 @@ impl Link for Shared<Pool> {
     }
 }
 
-/// The server's address, or those of the nodes or sentinels that lead to it.
+/// Returns the server's address, or those of the nodes or sentinels that lead to it.
 pub(crate) fn address(config: &Config) -> String {
     let hosts = config.server.hosts();
     // A socket's path has port 0.
@@ -232,8 +230,8 @@ pub(crate) fn command(request: &Request<'_>) -> (CustomCommand, Vec<Value>) {
     (command, request.arguments().map(Value::from).collect())
 }
 
-/// Sends to the node that takes over the slot. The cluster's client does not tell which it is, but
-/// clients of single nodes do.
+/// Sends to the node that takes over the slot. The cluster's client does not tell which one it is, but clients of
+/// single nodes do.
 async fn follow(client: &Client, request: &Request<'_>) -> Result<Reply, LinkError> {
     let owner = owner(client, request)?;
     let node = Own::node(client, owner.clone()).await?;
@@ -248,7 +246,7 @@ async fn follow(client: &Client, request: &Request<'_>) -> Result<Reply, LinkErr
     read(send_once(&node.client, request).await)
 }
 
-/// The node that has the request's slot, as far as the client knows.
+/// Returns the node that has the request's slot, as far as the client knows.
 pub(crate) fn owner(client: &Client, request: &Request<'_>) -> Result<Server, LinkError> {
     let slot = redis_keyslot(request.key().unwrap_or_default().as_bytes());
     let slots = client.cached_cluster_state();
@@ -256,7 +254,7 @@ pub(crate) fn owner(client: &Client, request: &Request<'_>) -> Result<Server, Li
     owner.ok_or_else(|| LinkError::refused("the client does not know who has the slot"))
 }
 
-/// The node at the address that a `MOVED` or an `ASK` of another one names.
+/// Returns the node at the address that another node's `MOVED` or `ASK` names.
 pub(crate) fn server(address: &str, of: &Server) -> Result<Server, LinkError> {
     let node = host_and_port(address);
     let (host, port) = node.ok_or_else(|| LinkError::refused("no address after MOVED or ASK"))?;
@@ -266,7 +264,7 @@ pub(crate) fn server(address: &str, of: &Server) -> Result<Server, LinkError> {
 /// Reads a result of the client.
 ///
 /// # Errors
-/// [`LinkError`] where it is no reply of the server.
+/// [`LinkError`] if it is not a reply of the server.
 pub fn read(result: Result<Value, ClientError>) -> Result<Reply, LinkError> {
     let error = match result {
         Ok(value) => return Ok(reply(value)),
@@ -308,7 +306,7 @@ fn reply(value: Value) -> Reply {
 mod tests {
     use super::*;
 
-    /// The client's errors as it words them, with what they say about the state.
+    /// The client's error messages, with what they say about the state.
     #[test]
     fn what_was_not_sent_is_not_done_and_what_was_cut_off_is_unknown() {
         use ErrorKind::{Auth, Backpressure, Canceled, Cluster, Config, IO, InvalidArgument};

@@ -1,4 +1,4 @@
-//! Clients that the store makes itself.
+//! Clients that the store makes by itself.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,20 +25,20 @@ const CONNECT: Duration = Duration::from_secs(1);
 const FEW: usize = 32;
 const MANY: usize = 1024;
 
-/// A client that is made at the first call, and made anew by the next call after it has stopped,
-/// was silent for several calls in a row, or turned out to lead to a server that takes no writes.
-/// A connection that is lost it makes anew itself. Nothing is sent again. Clones share the client.
+/// A client that is made at the first call, and remade by the next call after it has stopped, was silent for several
+/// calls in a row, or led to a server that takes no writes. It reconnects lost connections by itself. Nothing is sent
+/// again. Clones share the client.
 #[derive(Clone)]
 pub struct Reconnecting {
     config: Config,
     shared: lockage_redis::Reconnecting<Arc<Own>>,
     /// Clients for calls that wait for replicas, by the nodes of a cluster; otherwise the configuration alone
-    /// says which server it is.
+    /// identifies the server.
     exclusive: NodePools<Option<Server>, Arc<Own>>,
 }
 
 impl Reconnecting {
-    /// Connects as this configuration says.
+    /// Creates a client that connects with this configuration.
     pub(crate) fn new(config: Config) -> Self {
         let own = config.clone();
         let connect = move || Own::connect(own.clone());
@@ -49,8 +49,8 @@ impl Reconnecting {
         Reconnecting { config, shared, exclusive: NodePools::default() }
     }
 
-    /// Clients that do not connect again: a `WAIT` on another connection than its call's would be answered at
-    /// once, with a number that says nothing.
+    /// Clients that do not reconnect: a `WAIT` on another connection than its call's would return a meaningless number
+    /// at once.
     fn exclusive(&self, node: Option<Server>) -> ConnectionPool<Arc<Own>> {
         self.exclusive.of(node, |node| {
             let mut config = self.config.clone();
@@ -117,7 +117,7 @@ impl fmt::Debug for Reconnecting {
 /// A client that ends with its last user, and its connections with it.
 pub(crate) struct Own {
     pub(crate) client: Client,
-    /// Runs for as long as the client does not give up for good.
+    /// Runs until the client gives up for good.
     pub(crate) task: ConnectHandle,
 }
 
@@ -132,7 +132,7 @@ impl Link for Own {
 }
 
 impl lockage_redis::Pipeline for Own {
-    /// The client takes the first error in a transaction's reply for that of all.
+    /// The client takes the first error in a transaction's reply for the whole transaction.
     const TRANSACTIONS: bool = false;
 
     async fn send_all(
@@ -154,7 +154,7 @@ impl lockage_redis::Pipeline for Own {
 }
 
 impl Own {
-    /// A client that connects again by itself.
+    /// Returns a client that reconnects by itself.
     async fn connect(config: Config) -> Result<Arc<Self>, LinkError> {
         let mut own = connection();
         own.unresponsive = UnresponsiveConfig { max_timeout: Some(4 * REPLY), interval: REPLY };
@@ -164,19 +164,19 @@ impl Own {
         Self::start(config, own, Some(policy), FEW).await.map(Arc::new)
     }
 
-    /// A client that does not connect again.
+    /// Returns a client that does not reconnect.
     async fn once(config: Config) -> Result<Arc<Self>, LinkError> {
         Self::start(config, connection(), None, FEW).await.map(Arc::new)
     }
 
-    /// A client that listens to channels, until something of its connection is lost.
+    /// Returns a client that listens to channels, until something of its connection is lost.
     pub(crate) async fn listen(config: Config) -> Result<Self, LinkError> {
         // With RESP2 a connection that listens could not be asked anything else.
         let config = Config { version: RespVersion::RESP3, ..config };
         Self::start(config, connection(), None, MANY).await
     }
 
-    /// A client of one node of the cluster that this one is for.
+    /// Returns a client of one node of this client's cluster.
     pub(crate) async fn node(of: &Client, server: Server) -> Result<Self, LinkError> {
         let config = Config { server: ServerConfig::Centralized { server }, ..of.client_config() };
         Self::start(config, of.connection_config().clone(), None, FEW).await

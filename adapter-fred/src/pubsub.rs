@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use crate::own::Own;
 use crate::{command, once, read};
 
-/// The subscriptions of the server, the master or the cluster of this configuration.
+/// Returns the subscriptions of the server, the master or the cluster of this configuration.
 pub(crate) fn of_config(config: Config) -> Subscriptions {
     subscriptions(move |sink| {
         let config = config.clone();
@@ -82,7 +82,7 @@ impl Drop for Listening {
     }
 }
 
-/// Hands on what the server says, for as long as the client has all its connections.
+/// Forwards the server's messages, for as long as the client has all its connections.
 async fn pump(mut own: Own, mut messages: Receiver<Message>, sink: SubscriptionSink) {
     let received = async {
         loop {
