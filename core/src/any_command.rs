@@ -1,4 +1,4 @@
-//! Commands of any type as one type, for stores and messages that do not know theirs.
+//! Commands of any type as one type, for stores and messages that do not know the type.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -13,10 +13,10 @@ use crate::limiter::RequestId;
 use crate::record::Record;
 use crate::time::Timestamp;
 
-/// The outcome of a command whose type is not known: see [`AnyCommand`].
+/// The outcome of a command of unknown type: see [`AnyCommand`].
 pub type AnyOutcome = Box<dyn Any + Send>;
 
-/// A command whose type is not known. Its outcome is a box of the command's own outcome.
+/// A command of unknown type. Its outcome is a box of the command's own outcome.
 ///
 /// ```
 /// use lockage_core::{Acquire, AnyCommand, Command, Decision, Limit, Timestamp};

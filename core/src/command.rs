@@ -1,4 +1,4 @@
-//! One operation on one key, here and as a script, and how a script's reply is read.
+//! One operation on one key, here and as a script, and how to read a script's reply.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -20,19 +20,18 @@ use crate::time::Timestamp;
 /// A command is a small value of its own, so that it can be kept, sent, and put behind an
 /// [`AnyCommand`](crate::AnyCommand).
 pub trait Command: Clone + Send + Sync + 'static {
-    /// What the caller learns.
+    /// The caller's answer.
     type Outcome: Send + 'static;
 
-    /// Returns the call of the script that takes every record, whatever limit it was written under.
+    /// Returns the call of the script that takes every record, under any limit.
     fn encode_text(&self) -> TextCall;
 
-    /// Returns the call of a faster script, if there is one. It takes numbers in binary and refuses records that it does
-    /// not know.
+    /// Returns the call of a faster script, if there is one. It takes binary numbers and refuses unknown records.
     fn encode_packed(&self) -> Option<PackedCall> {
         None
     }
 
-    /// Returns the call to send first: the faster one where there is one.
+    /// Returns the call to send first: the faster one if there is one.
     fn encode(&self) -> Encoded {
         match self.encode_packed() {
             Some(call) => Encoded::Packed(call),
@@ -40,8 +39,8 @@ pub trait Command: Clone + Send + Sync + 'static {
         }
     }
 
-    /// Returns the command in parts, where the script that takes every record would keep a server busy for long with all of
-    /// it.
+    /// Returns the command in parts, if the script that takes every record would keep a server busy for long with the
+    /// whole.
     fn cut(&self) -> Option<Cut<Self>> {
         None
     }
@@ -54,33 +53,32 @@ pub trait Command: Clone + Send + Sync + 'static {
     /// [`read_integer_reply`]: crate::read_integer_reply
     ///
     /// # Errors
-    /// [`ReplyError::Record`] where the script refused the record under the key and changed
-    /// nothing; [`ReplyError::Unexpected`] where the reply is not of the documented form.
+    /// [`ReplyError::Record`] if the script refused the key's record and changed nothing; [`ReplyError::Unexpected`] if
+    /// the reply is not of the documented form.
     fn outcome(&self, reply: &[i64]) -> Result<Self::Outcome, ReplyError>;
 
-    /// Runs the machine on what is stored under one key, at `now`.
+    /// Runs the machine on one key's slot, at `now`.
     ///
     /// A record may be dropped at any time from [`Record::forget_at`] on; no later outcome can
     /// tell (property D9).
     ///
     /// # Errors
-    /// [`RecordError`] where the slot holds something that this command cannot work on; the slot
-    /// is then unchanged.
+    /// [`RecordError`] if this command cannot use the slot's content; the slot is then unchanged.
     fn apply(
         &self,
         slot: &mut Option<Record>,
         now: Timestamp,
     ) -> Result<Self::Outcome, RecordError>;
 
-    /// Returns which other key the command works on, if it does: the one of this id beside its own, which
-    /// [`key_beside`] names. It is declared in every call, and has the same hash tag.
+    /// Returns the id of the other key that the command uses, if any: the one beside its own, which [`key_beside`]
+    /// names. It is declared in every call, and has the same hash tag.
     fn beside(&self) -> Option<RequestId> {
         None
     }
 
     /// Runs the machine as [`Command::apply`] does, on its own key and on the one [beside](Command::beside) it.
     ///
-    /// A store calls this one. [`Command::apply`] of a command with two keys takes the other one for empty.
+    /// A store calls this one. [`Command::apply`] of a command with two keys treats the other one as empty.
     ///
     /// # Errors
     /// As of [`Command::apply`]; both slots are then unchanged.
@@ -94,42 +92,41 @@ pub trait Command: Clone + Send + Sync + 'static {
         self.apply(slot, now)
     }
 
-    /// Whether it is safe to run once more after its answer was lost: that changes nothing more, and
-    /// gets what was done the first time the same answer again.
+    /// Returns whether the command is safe to repeat after a lost answer: a repetition changes nothing more, and gets
+    /// the first answer again.
     fn is_repeatable(&self) -> bool {
         false
     }
 
-    /// Who of those that wait for the key is to be told once it has come to this outcome, and left this
-    /// `stored`. A store that runs the machine does so; a script does it by itself.
+    /// Returns which waiter to notify after this outcome, which left this `stored`. A store that runs the machine does
+    /// so; a script does it by itself.
     fn publishes(&self, outcome: &Self::Outcome, stored: Option<&Record>) -> Publish {
         let _ = (outcome, stored);
         Publish::Nothing
     }
 }
 
-/// A command in parts, which come to the same one after another: see [`Command::cut`].
+/// A command in parts, which together do the same, one after another: see [`Command::cut`].
 pub struct Cut<C: Command> {
-    /// Commands of which none is cut again.
+    /// Commands that are not cut again.
     pub parts: Vec<C>,
-    /// Makes the outcome of all of it from theirs.
+    /// Joins their outcomes into the outcome of the whole.
     pub join: Box<dyn FnOnce(Vec<C::Outcome>) -> C::Outcome + Send>,
 }
 
-/// Returns the name of the key of this id beside `key`: `key:id`. What is in braces in `key` is its hash tag,
-/// and so that of this one.
+/// Returns the name of the key of this id beside `key`: `key:id`. Both have the hash tag that is in braces in `key`.
 pub fn key_beside(key: &str, id: RequestId) -> String {
     format!("{key}:{id}")
 }
 
-/// What is published for a key.
+/// What a key publishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Publish {
-    /// Nothing: there is nobody to tell.
+    /// Nothing: no waiter is to be notified.
     Nothing,
     /// A message for a waiter.
     Any,
-    /// A message for the waiter of this name: of a lock, the owner that is next.
+    /// A message for the waiter of this name: of a lock, the next owner.
     To(u128),
 }
 

@@ -21,11 +21,11 @@ pub struct Decision {
     /// How long until the limiter is as if never used, without further admissions. Request ids are
     /// remembered independently of that.
     pub reset_after: Duration,
-    /// How long until the turn of a request admitted by a leaky bucket, which must wait for it. Of a
-    /// denied one, the earliest possible turn unless others cancel theirs. Zero for other limits.
+    /// How long until the turn of a request in a leaky bucket, which an admitted request must wait for. For a denied
+    /// one, the earliest possible turn unless others cancel theirs. Zero for other limits.
     pub turn_after: Duration,
-    /// The index in `parts` of the limit of a composite that binds: the one that denies for longest or, if
-    /// all admit, has the least left.
+    /// The index in `parts` of the limit of a composite that binds: the one that denies for longest or, if all admit,
+    /// has the least left.
     pub binding: Option<usize>,
     /// The limits of a composite, in their order. Empty for a single limit.
     pub parts: Box<[Part]>,
@@ -85,8 +85,8 @@ pub enum Origin {
     Store,
     /// The limiter's deny cache; the store would deny the request too.
     DenyCache,
-    /// Permits that the limiter had taken ahead. `remaining` counts those it still holds, and the store may
-    /// have more; `parts` and `binding` are empty.
+    /// Permits that the limiter had taken ahead. `remaining` counts those it still holds, and the store may have more;
+    /// `parts` and `binding` are empty.
     Prefetch,
     /// The limiter's fallback or shadow mode, since the store did not answer.
     Fallback,
@@ -123,7 +123,7 @@ pub enum Denied {
         /// The capacity.
         limit: u64,
     },
-    /// It is admitted and charged, and its turn in a leaky bucket is still to come. A caller who can wait asks by
+    /// It is admitted and charged, and its turn in a leaky bucket is still to come. A caller that can wait uses
     /// `acquire_within` or `take_turn` instead.
     NotYet {
         /// How long until its turn.
@@ -132,7 +132,7 @@ pub enum Denied {
 }
 
 impl Denied {
-    /// Returns how long until the same request can be admitted: `None` if it never can be, or was admitted and has to wait
+    /// Returns how long until the same request can be admitted; `None` if it never can be, or was admitted and waits
     /// for its turn.
     pub fn retry_after(&self) -> Option<Duration> {
         match *self {
@@ -209,7 +209,7 @@ impl Decision {
     /// ```
     ///
     /// # Errors
-    /// [`Denied`], also where the request is admitted and its turn is still to come.
+    /// [`Denied`], also if the request is admitted and its turn is still to come.
     pub fn ok(&self) -> Result<Admitted, Denied> {
         match self.verdict {
             Verdict::Allowed if self.turn_after > Duration::ZERO => {

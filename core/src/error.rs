@@ -30,7 +30,7 @@ pub enum ConfigError {
         /// The bound that the value would break.
         bound: &'static str,
     },
-    /// A lease, or the longest time that one is renewed for, that can end before a call is answered.
+    /// A lease, or its longest hold time, that can end before a call is answered.
     LeaseTooShort {
         /// Which part of the configuration.
         what: &'static str,
@@ -38,7 +38,7 @@ pub enum ConfigError {
         span: Duration,
         /// How long a call may take.
         timeout: Duration,
-        /// The shortest that outlasts it.
+        /// The shortest value that outlasts it.
         min: Duration,
     },
     /// An interval refill above the capacity of its bucket.
@@ -86,7 +86,7 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// Returns what is wrong, in words; of a lease without its times.
+    /// Returns the problem in words; for a lease without its times.
     pub(crate) const fn words(&self) -> Words {
         let the = Words::new().with("the ");
         match *self {
@@ -203,8 +203,7 @@ impl core::error::Error for CostError {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// Another kind of record, such as a lock instead of a limiter, or a value that is no record of
-    /// lockage.
+    /// Another kind of record, such as a lock instead of a limiter, or a value that is not a record of lockage.
     OtherKind,
     /// A record in another version of its format.
     OtherVersion,
@@ -215,8 +214,8 @@ pub enum RecordError {
     /// The key has a stored limit (see [`crate::SetLimit`]), and the command names a limit of its
     /// own.
     LimitIsStored,
-    /// The time that decides is outside of what the call knows, or after
-    /// [`Timestamp::MAX`](crate::Timestamp::MAX): the clock of the caller, or that of the store, is off.
+    /// The deciding time is outside of what the call knows, or after [`Timestamp::MAX`](crate::Timestamp::MAX): the
+    /// caller's or the store's clock is off.
     ClockOff,
 }
 

@@ -1,4 +1,4 @@
-//! What the machines of locks share: grants under leases of their own, and what is remembered of what has ended.
+//! The shared parts of the machines of locks: grants under leases, and memories of ended ones.
 
 use alloc::vec::Vec;
 
@@ -32,7 +32,7 @@ pub(crate) struct Granted<T> {
 pub(crate) struct Released<T> {
     pub(crate) what: T,
     pub(crate) token: u64,
-    /// Until when it is remembered.
+    /// Until this time it is remembered.
     pub(crate) until: u64,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Released<T> {
 pub(crate) struct Leases<G, R> {
     /// The latest token that was given out.
     pub(crate) token: u64,
-    /// Until when somebody waits.
+    /// Until when a caller waits.
     pub(crate) wake: Wake,
     pub(crate) grants: Vec<Granted<G>>,
     /// At most [`REMEMBERED`].
@@ -53,7 +53,7 @@ impl<G, R> Leases<G, R> {
         Leases { token, wake: Wake(wake), grants: Vec::new(), released: Vec::new() }
     }
 
-    /// Drops what has expired or is no longer remembered, so that it counts nowhere (D9).
+    /// Drops expired and forgotten entries, so that they count nowhere (D9).
     pub(crate) fn prune(&mut self, now: u64) {
         self.grants.retain(|grant| now < grant.deadline);
         self.released.retain(|released| now < released.until);

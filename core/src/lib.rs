@@ -1,9 +1,9 @@
 //! The machines of lockage: rate limiters, locks, a semaphore and a latch, each a pure function of
 //! (configuration, state, command, now).
 //!
-//! Nothing here waits, sends or looks at a clock: the caller passes the time in, so every outcome
-//! can be computed again, on any machine, from the same integers. The same machines exist a
-//! second time as Lua scripts (the crate `lockage-lua`) and both agree bit for bit.
+//! Nothing here waits, sends or reads a clock: the caller passes the time in, so every outcome can be recomputed, on
+//! any machine, from the same integers. The same machines exist a second time as Lua scripts (the crate `lockage-lua`),
+//! and both agree bit for bit.
 //!
 //! ```
 //! use lockage_core::{Acquire, Command, Limit, Timestamp};
@@ -17,8 +17,7 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! What it does not do: it keeps no map of keys (see `lockage-memory`), talks to no server (see
-//! `lockage-redis-rs`) and spawns nothing.
+//! It keeps no map of keys (see `lockage-memory`), talks to no server (see `lockage-redis-rs`), and spawns nothing.
 //!
 //! Everything is exact. Time is whole microseconds, rates are reduced fractions, and every
 //! intermediate value stays below 2^53, where Lua's doubles are exact too; a configuration that

@@ -1,16 +1,16 @@
-//! Until when somebody waits for a key, who is to be told once there is room.
+//! Until when a caller waits for a key, and is to be notified of room.
 
 use core::time::Duration;
 
 use crate::exact::{MAX_SPAN_US, micros_rounded_up};
 
-/// Until when somebody waits, in microseconds since the epoch; zero where nobody ever did.
+/// Until when a caller waits, in microseconds since the epoch; zero if none ever did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wake(pub(crate) u64);
 
 impl Wake {
-    /// Somebody waits at `now` and is back within `span_us`. Whether that is to be written down: no more
-    /// often than once in half of the span, however many wait.
+    /// Records a caller that waits at `now` and returns within `span_us`. Returns whether that is to be written: at
+    /// most once in half of the span, however many wait.
     pub(crate) fn waits(&mut self, now: u64, span_us: u64) -> bool {
         let is_new = span_us > 0 && self.0 < now + span_us.div_ceil(2);
         if is_new {
@@ -19,7 +19,7 @@ impl Wake {
         is_new
     }
 
-    /// Whether somebody waits at `now`.
+    /// Returns whether a caller waits at `now`.
     pub(crate) fn is_due(self, now: u64) -> bool {
         now < self.0
     }

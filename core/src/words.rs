@@ -1,4 +1,4 @@
-//! Words that are put together, and compared, also while a program is compiled, where nothing can be allocated.
+//! Words that are joined and compared, also at compile time, without allocation.
 
 /// A message.
 pub(crate) struct Words {

@@ -107,8 +107,7 @@ impl FencedWrite {
         Ok(FencedWrite { fence: Fence::new(token, keep)?, value: Some(value.to_vec()) })
     }
 
-    /// Creates a removal of the value under this token (below 2^53), which is kept for `keep` after it, as that of a
-    /// write is.
+    /// Creates a removal of the value under this token (below 2^53), which is kept for `keep` after it, like a write's.
     ///
     /// # Errors
     /// [`ConfigError`] for a token or time out of range.
@@ -121,13 +120,13 @@ impl Kept {
     /// Returns the value as text.
     ///
     /// # Errors
-    /// [`Utf8Error`] for a value that is none.
+    /// [`Utf8Error`] if the value is not text.
     pub fn text(&self) -> Result<&str, Utf8Error> {
         core::str::from_utf8(&self.value)
     }
 }
 
-/// Bytes that are no printable ASCII are escaped.
+/// Escapes bytes that are not printable ASCII.
 impl fmt::Debug for Kept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Kept")

@@ -1,4 +1,4 @@
-//! What is stored under the key of a fenced value, and its text.
+//! The record of a fenced value, and its text.
 
 use alloc::format;
 use alloc::string::String;
@@ -12,10 +12,10 @@ use crate::exact::MAX_EXACT;
 use crate::record::{Body, Record, read_number};
 use crate::time::Timestamp;
 
-/// What is stored under the key of a fenced value.
+/// The record of a fenced value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FencedRecord {
-    /// The newest that was seen.
+    /// The newest token that was seen.
     pub(super) token: u64,
     /// When the record expires, in microseconds.
     pub(crate) until: u64,
@@ -103,7 +103,7 @@ fn escaped(bytes: &[u8]) -> String {
     text
 }
 
-/// Returns the bytes of such a text. A backslash without its digits, which nobody writes, stands for itself.
+/// Returns the bytes of such a text. A backslash without digits, which is never written, stands for itself.
 fn unescaped(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut pieces = text.split('\\');

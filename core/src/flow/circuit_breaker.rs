@@ -1,10 +1,10 @@
-//! Whether to ask the store at all: a circuit breaker with hysteresis.
+//! Whether to ask the store: a circuit breaker with hysteresis.
 
 use core::time::Duration;
 
 use crate::error::ConfigError;
 
-/// When a circuit opens, and when it closes.
+/// When a circuit opens and closes.
 ///
 /// By default it opens after 3 failures in a row, probes every 500 ms, and closes after 3
 /// answered probes in a row.

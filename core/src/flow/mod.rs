@@ -4,8 +4,7 @@
 //! step. It neither sleeps nor sends, so one flow drives asynchronous callers, blocking ones and the
 //! simulator.
 //!
-//! `now` is a reading of a monotonic clock, from any fixed moment; `random` is 64 bits, drawn anew
-//! for each step.
+//! `now` is a reading of a monotonic clock, from any fixed moment; `random` is 64 bits, drawn for each step.
 //!
 //! ```
 //! use core::time::Duration;
@@ -54,8 +53,8 @@ pub use wait::{Step, Wait};
 
 use core::time::Duration;
 
-/// Returns the span of exponential backoff after so many rounds: `first`, growing by `growth` with
-/// each, at most `longest`.
+/// Returns the span of exponential backoff after this many rounds: `first`, growing by `growth` with each, at most
+/// `longest`.
 fn backoff(first: Duration, growth: u32, rounds: u32, longest: Duration) -> Duration {
     first.saturating_mul(growth.saturating_pow(rounds)).min(longest)
 }

@@ -75,7 +75,7 @@ impl Reset {
     }
 }
 
-/// The record that counts at `now`: once it is kept no longer, it is as if it were not there (D9).
+/// Returns the record that counts at `now`: after its time it acts as if absent (D9).
 fn load(slot: &Option<Record>, now: Timestamp) -> Result<Option<&LatchRecord>, RecordError> {
     let now = now.accepted()?;
     match slot {

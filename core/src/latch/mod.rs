@@ -2,14 +2,14 @@
 //!
 //! What it promises, with the names that tests cite:
 //!
-//! - **L2** what is left is what was set less what was counted down since, never below zero; a latch is set
-//!   only where it is open.
-//! - **L10** repeating an operation with its id changes nothing and gets the same answer, while it is one of
-//!   the last [`REMEMBERED`] that changed the latch, and the latch is kept.
-//! - **L12** those who listen are told, once, when it is counted down to zero, and when it is reset before.
+//! - **L2** what is left is what was set less what was counted down since, never below zero; only an open latch can be
+//!   set.
+//! - **L10** repeating an operation with its id changes nothing and gets the same answer, while it is one of the last
+//!   [`REMEMBERED`] that changed the latch, and the latch is kept.
+//! - **L12** listeners are notified, once, when it is counted down to zero, or reset before.
 //!
-//! A latch that was never set, was reset, or has not changed for as long as it is kept, is open: so nobody
-//! waits for ever for those who were to count it down and died.
+//! A latch that was never set, was reset, or has not changed for as long as it is kept, is open. So no waiter waits for
+//! ever for processes that died before they counted it down.
 //!
 //! ```
 //! use core::time::Duration;
@@ -41,18 +41,18 @@ use crate::time::Timestamp;
 
 pub(crate) use record::LatchRecord;
 
-/// How many of the latest operations that changed a latch it remembers.
+/// How many of its latest changes a latch remembers.
 pub const REMEMBERED: usize = 8;
 
-/// How a latch is used: for how long it is kept.
+/// The options of a latch: how long it is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latch {
     keep_us: u64,
 }
 
 impl Latch {
-    /// A latch that is kept for `keep` after it was set and after each count-down, whoever does that: what
-    /// it was set with counts. Then it is as if it had never been set.
+    /// Creates a latch that is kept for `keep` after it was set and after each count-down by any caller; the `keep`
+    /// that set it counts. Then it is as if it had never been set.
     ///
     /// `keep` is whole microseconds, at most half of [`MAX_SPAN`](crate::MAX_SPAN): 35 years.
     ///
@@ -62,12 +62,12 @@ impl Latch {
         Ok(Latch { keep_us: half_span("time to keep a latch", keep)? })
     }
 
-    /// For how long it is kept after each change.
+    /// Returns how long it is kept after each change.
     pub fn keep(&self) -> Duration {
         Duration::from_micros(self.keep_us)
     }
 
-    /// Close it with `count` to count down, 1 to 2^53 - 1, where it is open.
+    /// Closes an open latch with `count` to count down, 1 to 2^53 - 1.
     ///
     /// # Errors
     /// [`ConfigError`] for a count out of range.
@@ -76,8 +76,7 @@ impl Latch {
         Ok(Operation { id, count, action: Action::Set { keep_us: self.keep_us } })
     }
 
-    /// Count down by `count`, 1 to 2^53 - 1, or to zero where less is left. Once nothing is, those who listen
-    /// are told.
+    /// Counts down by `count`, 1 to 2^53 - 1, at most to zero, which notifies the listeners.
     ///
     /// # Errors
     /// [`ConfigError`] for a count out of range.
@@ -86,13 +85,13 @@ impl Latch {
         Ok(Operation { id, count, action: Action::CountDown })
     }
 
-    /// Ask what is left.
+    /// Returns what is left.
     pub fn inspect(&self) -> Inspect {
         Inspect
     }
 
-    /// Forget the latch, and which operations it remembers: it is open then. Those who listen are told where
-    /// it was closed.
+    /// Forgets the latch and the operations that it remembers: it is open then. If it was closed, listeners are
+    /// notified.
     pub fn reset(&self) -> Reset {
         Reset
     }
@@ -116,18 +115,18 @@ enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inspect;
 
-/// Forgets a latch. Its outcome is what was left of it; nothing where there was none.
+/// Forgets a latch. Its outcome is what was left of it; `None` if there was no latch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reset;
 
 /// The reply to an operation: whether it opened the latch, now, and notified waiters.
 pub type Reply = crate::lease::Reply<Answer>;
 
-/// What became of an operation. An id that was used for another one, also for another count, is an error:
+/// The outcome of an operation. An id that was used for another operation or count is an error:
 /// [`RecordError::OperationReused`](crate::RecordError::OperationReused).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It was done, now or when it was first sent.
+    /// It ran, now or when it was first sent.
     Done {
         /// What was left then.
         left: u64,
@@ -136,26 +135,26 @@ pub enum Answer {
     Closed {
         /// What is left.
         left: u64,
-        /// When it is open at the latest, if nobody counts it down.
+        /// When it is open at the latest, without count-downs.
         open_at: Timestamp,
     },
     /// A count-down changed nothing: the latch is open.
     Open,
 }
 
-/// What [`Inspect`] saw.
+/// The outcome of [`Inspect`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inspection {
     /// The store's time.
     pub now: Timestamp,
     /// What is left; the latch is open at zero.
     pub left: u64,
-    /// When it is open at the latest, if nobody counts it down; now where it is open.
+    /// When it is open at the latest, without count-downs; now if it is open.
     pub open_at: Timestamp,
 }
 
 id! {
-    /// Names one operation, so that sending it again is the same operation. Make a new one for each
-    /// operation, from 128 random bits.
+    /// Names one operation, so that repeating it has no further effect. Make a new one for each operation, from 128
+    /// random bits.
     OperationId
 }

@@ -1,4 +1,4 @@
-//! What is stored under a latch's key, and its text.
+//! The record of a latch, and its text.
 
 use alloc::format;
 use alloc::string::String;
@@ -8,13 +8,13 @@ use super::{OperationId, REMEMBERED};
 use crate::exact::MAX_SPAN_US;
 use crate::record::read_exact;
 
-/// What is stored under the key of a latch.
+/// The record of a latch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LatchRecord {
     pub(super) left: u64,
-    /// For how long it is kept after each change.
+    /// How long it is kept after each change.
     pub(super) keep: u64,
-    /// From when on the record is as if it were not there.
+    /// From this time on the record acts as if absent.
     pub(crate) until: u64,
     /// The oldest first.
     pub(super) done: Vec<Done>,

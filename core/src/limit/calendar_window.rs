@@ -14,11 +14,10 @@ use crate::exact::{MAX_COUNT, config_count, ok};
 ///
 /// Envelope (E8): a span with k boundaries inside it admits at most `limit * (k + 1)`.
 ///
-/// The machine knows no zones. Each call brings four boundaries, which are no part of the configuration
-/// nor of equality: those of the window around the caller's time, of the one before and of the one after
-/// it. Among them the store's time chooses. Outside of them the answer is
-/// [`RecordError::ClockOff`](crate::RecordError::ClockOff). A window that is stored and has not ended
-/// stands, also where another caller's zone data would end it at another time.
+/// The machine knows no time zones. Each call brings four boundaries, which are not part of the configuration or of
+/// equality: those of the window around the caller's time, of the one before and of the one after. The store's time
+/// chooses among them; outside of them the answer is [`RecordError::ClockOff`](crate::RecordError::ClockOff). A stored
+/// window that has not ended stays, even if another caller's zone data would end it at another time.
 #[derive(Clone, Copy)]
 pub struct CalendarWindow {
     limit: u64,
@@ -27,7 +26,7 @@ pub struct CalendarWindow {
     boundaries: [u64; 4],
 }
 
-/// What a [`CalendarWindow`] lasts.
+/// The length of a [`CalendarWindow`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CalendarUnit {
     /// From midnight, or the first moment of a day without one.
@@ -65,7 +64,7 @@ impl CalendarWindow {
         self.limit
     }
 
-    /// Returns what a window lasts.
+    /// Returns the length of a window.
     pub fn unit(&self) -> CalendarUnit {
         self.unit
     }
@@ -75,13 +74,13 @@ impl CalendarWindow {
         self.zone
     }
 
-    /// Returns the boundaries, in microseconds since the epoch; zeros where calls have none.
+    /// Returns the boundaries, in microseconds since the epoch; zeros if calls bring none.
     pub fn boundaries(&self) -> [u64; 4] {
         self.boundaries
     }
 
-    /// Returns the limit with the boundaries of three windows that follow each other, in order, in
-    /// microseconds since the epoch. They may be after [`Timestamp::MAX`](crate::Timestamp::MAX).
+    /// Returns the limit with the boundaries of three consecutive windows, in order, in microseconds since the epoch.
+    /// They may be after [`Timestamp::MAX`](crate::Timestamp::MAX).
     pub fn with_boundaries(self, boundaries: [u64; 4]) -> Self {
         let mut latest = 0;
         let ascending = boundaries.map(|micros| {
@@ -93,9 +92,9 @@ impl CalendarWindow {
 }
 
 impl Limit {
-    /// Returns the limit with what `bound` makes of each calendar window in it.
+    /// Returns the limit with `bound` applied to each of its calendar windows.
     ///
-    /// Calls need [`CalendarWindow::with_boundaries`] around the time at which they are made.
+    /// Calls need [`CalendarWindow::with_boundaries`] around the time of the call.
     pub fn with_calendar(&self, mut bound: impl FnMut(CalendarWindow) -> CalendarWindow) -> Limit {
         self.map(|single| match *single {
             Single::CalendarWindow(window) => bound(window).into(),
@@ -142,7 +141,7 @@ impl Hash for CalendarWindow {
 }
 
 impl CalendarWindow {
-    /// Parses what stands behind its word.
+    /// Parses the text after its word.
     pub(super) const fn parse(input: &mut Input<'_>) -> Result<Limit, Refusal> {
         let at = input.skip_spaces();
         let (limit, unit) = (ok!(input.number()), ok!(input.per_calendar_unit()));

@@ -7,8 +7,8 @@ use crate::error::ConfigError;
 
 /// Two to four limits applied together.
 ///
-/// A request is admitted if each of them admits it, and is then charged to each, otherwise to none.
-/// See [`Limit::all`] and [`Limit::parts`].
+/// A request is admitted if each of them admits it, and is then charged to each, otherwise to none. See [`Limit::all`]
+/// and [`Limit::parts`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Composite(Singles);
 

@@ -1,4 +1,4 @@
-//! Limits that a program names: checked when it is compiled, where they stand in a constant.
+//! Constructors of limits: in a constant, they are checked when it is compiled.
 
 use core::time::Duration;
 
@@ -14,7 +14,7 @@ pub const HOUR: Duration = Duration::from_secs(60 * 60);
 /// 24 hours.
 pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Checks a [`Limit`] when the program is compiled: its text is that of a configuration file.
+/// Checks a [`Limit`] when the program is compiled. Its text is that of a configuration file.
 ///
 /// ```
 /// use lockage_core::{Limit, limit};
@@ -23,7 +23,7 @@ pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// assert_eq!(LOGIN.capacity(), 20);
 /// ```
 ///
-/// A text that is no limit is a compile error that says what is wrong, and where:
+/// An invalid text is a compile error that says what is wrong, and where:
 ///
 /// ```compile_fail
 /// // "token-bucket 100/fortnight", column 18: expected a duration such as 60s, 5min, 1h30m or day
@@ -73,7 +73,7 @@ impl Limit {
     /// Returns this [`TokenBucket`](super::TokenBucket) or [`IntervalBucket`](super::IntervalBucket) with another burst.
     ///
     /// # Panics
-    /// Where the bucket would be refused with this burst, and for a limit of another kind.
+    /// If the bucket would be refused with this burst, and for a limit of another kind.
     #[track_caller]
     pub const fn burst(self, burst: u64) -> Limit {
         accepted(match self {
@@ -88,7 +88,7 @@ impl Limit {
     /// Returns this [`LeakyBucket`](super::LeakyBucket) with a queue of another length.
     ///
     /// # Panics
-    /// Where the bucket would be refused with this queue, and for a limit of another kind.
+    /// If the bucket would be refused with this queue, and for a limit of another kind.
     #[track_caller]
     pub const fn queue(self, queue: u64) -> Limit {
         accepted(match self {
@@ -98,7 +98,7 @@ impl Limit {
     }
 }
 
-/// Returns the limit, or panics with the words of its error.
+/// Returns the limit, or panics with its error message.
 #[track_caller]
 pub(super) const fn accepted(limit: Result<Limit, ConfigError>) -> Limit {
     match limit {

@@ -12,11 +12,10 @@ use crate::error::ConfigError;
 use crate::exact::{MAX_COUNT, config_count, config_micros, ok};
 use crate::time::Timestamp;
 
-/// At most `limit` in each window, where a window is opened by the first request that is
-/// admitted outside of one.
+/// At most `limit` in each window. The first request that is admitted outside of a window opens the next.
 ///
-/// Envelope (E1): two windows can meet, so up to `2 * limit - 1` can be admitted within one
-/// window's length. Use a [`SlidingLog`](crate::SlidingLog) where that is too much.
+/// Envelope (E1): two windows can meet, so up to `2 * limit - 1` can be admitted within one window's length. If that is
+/// too much, use a [`SlidingLog`](crate::SlidingLog).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FixedWindow {
     limit: u64,
@@ -24,7 +23,7 @@ pub struct FixedWindow {
 }
 
 impl FixedWindow {
-    /// At most `limit` (1 to 2^53 - 1) in each `window` (whole microseconds, at most
+    /// Creates a limit of `limit` (1 to 2^53 - 1) in each `window` (whole microseconds, at most
     /// [`MAX_SPAN`](crate::MAX_SPAN)).
     ///
     /// # Errors
@@ -35,19 +34,19 @@ impl FixedWindow {
         Ok(FixedWindow { limit, window_us })
     }
 
-    /// The most that is admitted in one window.
+    /// Returns the most that is admitted in one window.
     pub const fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// The window's length.
+    /// Returns the window's length.
     pub const fn window(&self) -> Duration {
         Duration::from_micros(self.window_us)
     }
 }
 
 impl FixedWindow {
-    /// Parses what stands behind its word.
+    /// Parses the text after its word.
     pub(super) const fn parse(input: &mut Input<'_>) -> Result<Limit, Refusal> {
         let at = input.skip_spaces();
         let (limit, window) = (ok!(input.number()), ok!(input.per()));

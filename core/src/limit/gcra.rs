@@ -1,5 +1,5 @@
-//! The token bucket in the notation of GCRA (ITU-T I.371): one number, for those who keep it in one
-//! atomic word. Both notations are one machine (property D7).
+//! The token bucket in the notation of GCRA (ITU-T I.371): one number, which fits into one atomic word. Both notations
+//! are one machine (property D7).
 
 use core::num::NonZeroU64;
 
@@ -14,14 +14,14 @@ use crate::time::Timestamp;
 /// The rate is a reduced fraction of `numerator` tokens in `denominator` microseconds, and the state counts
 /// `numerator` to a microsecond, so that it is exact.
 ///
-/// What it does not keep is when it was last charged. The caller brings a time that never runs back: the
-/// latest at which anything was admitted, or later.
+/// It does not keep when it was last charged. The caller brings a time that never runs back: the latest admission, or
+/// later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gcra {
     numerator: NonZeroU64,
     denominator: u64,
     burst: NonZeroU64,
-    /// What a bucket holds: its burst in the units of the state.
+    /// The bucket's burst, in the units of the state.
     parts: u64,
 }
 
@@ -29,8 +29,8 @@ impl Gcra {
     /// The largest numerator with which all times fit into 64 bits: times are below 2^53.
     const MAX_NUMERATOR: u64 = 1 << 11;
 
-    /// The bucket of this limit. Nothing for limits of other kinds, and for a rate whose reduced fraction
-    /// has a numerator above 2048: 1500/s is 3 in 2000 microseconds and fits, 9973/s does not.
+    /// Returns the bucket of this limit. `None` for limits of other kinds, and for a rate whose reduced fraction has a
+    /// numerator above 2048: 1500/s is 3 in 2000 microseconds and fits, 9973/s does not.
     pub fn of(limit: &Limit) -> Option<Self> {
         match limit {
             Limit::TokenBucket(bucket) => Gcra::of_bucket(bucket),
@@ -45,7 +45,7 @@ impl Gcra {
         Some(Gcra { numerator, denominator, burst: NonZeroU64::new(bucket.capacity())?, parts })
     }
 
-    /// The state after a request of `cost` at `now`; nothing where it is not admitted.
+    /// Returns the state after a request of `cost` at `now`; `None` if it is not admitted.
     #[inline]
     pub fn admit(self, state: u64, cost: u64, now: Timestamp) -> Option<u64> {
         if cost > self.burst.get() {
@@ -60,7 +60,7 @@ impl Gcra {
         fits.then(|| from + price)
     }
 
-    /// The state as [`Meter`](crate::Meter) has it.
+    /// Returns the state as a [`Meter`](crate::Meter) has it.
     #[inline]
     pub fn prior(self, state: u64, now: Timestamp) -> Prior {
         let now = match now.as_micros() {
@@ -70,14 +70,14 @@ impl Gcra {
         Prior([state.saturating_sub(self.in_units(now)), now].into())
     }
 
-    /// The earliest time at which there can be this state: a bucket never misses more than it holds. A caller
-    /// whose time is before it has missed that others were later.
+    /// Returns the earliest time at which this state is possible: a bucket never misses more than it holds. A caller
+    /// with an earlier time has missed that others were later.
     #[cold]
     fn earliest(self, state: u64) -> u64 {
         state.saturating_sub(self.parts).div_ceil(self.numerator.get())
     }
 
-    /// A time in the units of the state: below 2^64, as times are below 2^53.
+    /// Returns a time in the units of the state: below 2^64, as times are below 2^53.
     #[inline]
     fn in_units(self, micros: u64) -> u64 {
         micros * self.numerator.get()

@@ -14,9 +14,9 @@ use crate::time::Timestamp;
 
 /// A bucket of `burst` tokens that starts full; at the end of each `interval`, `amount` arrive.
 ///
-/// Intervals count from an anchor. When the bucket is full they count anew from its next use, so
-/// that a full bucket and a forgotten one act alike (D9). Envelope (E5): in any span of T
-/// microseconds at most `burst + amount * (floor((T - 1) / interval) + 1)` is admitted.
+/// Intervals count from an anchor. A full bucket's next use restarts them, so that a full bucket and a forgotten one
+/// act alike (D9). Envelope (E5): in any span of T microseconds at most `burst + amount * (floor((T - 1) / interval) +
+/// 1)` is admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct IntervalBucket {
     amount: u64,
@@ -25,9 +25,8 @@ pub struct IntervalBucket {
 }
 
 impl IntervalBucket {
-    /// `amount` tokens (at most `burst`) at the end of each `interval` (whole microseconds),
-    /// at most `burst` of them at once. The time to fill the bucket must be within
-    /// [`MAX_SPAN`](crate::MAX_SPAN).
+    /// Creates a bucket that gets `amount` tokens (at most `burst`) at the end of each `interval` (whole microseconds),
+    /// and holds at most `burst`. The time to fill the bucket must be within [`MAX_SPAN`](crate::MAX_SPAN).
     ///
     /// # Errors
     /// [`ConfigError`] for zero, a fraction of a microsecond, a value out of range, or an amount
@@ -51,24 +50,24 @@ impl IntervalBucket {
         Ok(IntervalBucket { amount, interval_us, burst })
     }
 
-    /// Tokens that arrive at the end of each interval.
+    /// Returns the tokens that arrive at the end of each interval.
     pub const fn amount(&self) -> u64 {
         self.amount
     }
 
-    /// The interval of the refill.
+    /// Returns the interval of the refill.
     pub const fn interval(&self) -> Duration {
         Duration::from_micros(self.interval_us)
     }
 
-    /// What the bucket holds.
+    /// Returns the bucket's burst.
     pub const fn burst(&self) -> u64 {
         self.burst
     }
 }
 
 impl IntervalBucket {
-    /// Parses what stands behind its word, which is the token bucket's: that one tells the two apart.
+    /// Parses the text after its word, which it shares with the token bucket; that one tells the two apart.
     pub(super) const fn parse(input: &mut Input<'_>) -> Result<Limit, Refusal> {
         TokenBucket::parse(input)
     }

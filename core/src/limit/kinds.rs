@@ -1,4 +1,4 @@
-//! What there is once for each kind of limit, from one table: see [`Limit`](super::Limit).
+//! The parts of each kind of limit, from one table: see [`Limit`](super::Limit).
 
 use core::fmt;
 
@@ -8,21 +8,21 @@ use super::{Limit, Single, SlidingLog};
 use crate::command::ScriptId;
 use crate::error::ConfigError;
 
-/// What is known of a kind without a limit of it.
+/// The properties of a kind.
 pub(crate) struct Row {
     /// The kind and version of its record, such as `F1`. Its letter is no other kind's.
     pub(crate) tag: &'static str,
-    /// What its text begins with.
+    /// The first word of its text.
     pub(super) word: &'static str,
     /// Whether its record is a list.
     pub(crate) is_log: bool,
     /// The script of its acquire command.
     pub(crate) acquire: ScriptId,
-    /// How many numbers its configuration has.
+    /// The number of its configuration's numbers.
     pub(crate) config_len: usize,
-    /// How many numbers each call carries behind the configuration.
+    /// The number of further numbers in each call.
     pub(crate) given_len: usize,
-    /// How many numbers its state has.
+    /// The number of its state's numbers.
     pub(crate) state_len: usize,
     pub(super) read: fn(&[u64]) -> Option<Single>,
 }
@@ -78,7 +78,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// Parses what stands behind the word from `from` to here, where it is that of a kind.
+            /// Parses the text after the word from `from` to here, if it is that of a kind.
             pub(super) const fn parse(
                 input: &mut Input<'_>,
                 from: usize,
@@ -91,7 +91,7 @@ macro_rules! kinds {
                 None
             }
 
-            /// Returns it with the numbers that calls carry behind the configuration.
+            /// Returns it with the numbers that calls carry besides the configuration.
             fn with_given(self, given: &[u64]) -> Self {
                 match self {
                     $(Single::$kind(limit) => Single::$kind(limit.with_given(given)),)*
@@ -185,7 +185,7 @@ impl Single {
         Single::ROWS.iter().find(|row| row.tag.starts_with(letter))
     }
 
-    /// Returns the limit of this tag and configuration, where it is accepted.
+    /// Returns the limit of this tag and configuration, if it is valid.
     pub(crate) fn read(tag: &str, config: &[u64]) -> Option<Single> {
         (Single::row_of(tag)?.read)(config)
     }
@@ -200,13 +200,13 @@ impl Single {
         self.kind().config()
     }
 
-    /// Returns the numbers that calls carry behind the configuration.
+    /// Returns the numbers that calls carry besides the configuration.
     pub(crate) fn given(&self) -> &[u64] {
         self.kind().given()
     }
 
-    /// Returns it with the numbers that one of `others` carries, or with none. That one may differ in its capacity, the
-    /// first number of a configuration.
+    /// Returns it with the numbers of one of `others`, or with none. That one may differ in its capacity, the first
+    /// number of a configuration.
     pub(crate) fn given_by(self, others: &[Single]) -> Single {
         let lends =
             |it: &&Single| it.row().tag == self.row().tag && it.config()[1..] == self.config()[1..];
@@ -219,13 +219,13 @@ impl Single {
         }
     }
 
-    /// Returns whether scripts reply its state settled, not as it was stored: without what the call carried
-    /// it could not be settled later, as where a request is remembered.
+    /// Returns whether scripts reply its state settled, not as it was stored: without the call's numbers it could not
+    /// be settled later, as for a remembered request.
     pub(crate) fn replies_settled(&self) -> bool {
         self.row().given_len > 0
     }
 
-    /// Returns whether a state, or none, can be settled at `now`: see [`Machine::can_settle`].
+    /// Returns whether a state, or `None`, can be settled at `now`: see [`Machine::can_settle`].
     pub(crate) fn can_settle(&self, state: Option<State>, now: u64) -> bool {
         self.machine().is_none_or(|machine| machine.can_settle(state, now))
     }
@@ -262,7 +262,7 @@ impl Single {
         self.machine().is_some_and(|machine| machine.window_of(State::default()).is_none())
     }
 
-    /// Returns whether what it admits waits for its turn.
+    /// Returns whether its admissions wait for their turn.
     pub(crate) fn has_turns(&self) -> bool {
         let fresh = |machine: &dyn Machine| machine.turn_at(machine.settle(None, 0));
         self.machine().and_then(fresh).is_some()

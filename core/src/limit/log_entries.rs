@@ -1,41 +1,41 @@
 //! The entries of sliding logs: how much was admitted when, so that each operation takes a bounded number of steps.
 //!
-//! The newest entries are by themselves. Each time there are [`MAX_NEWEST`] of them they become a part of the last
-//! chunk, in which each entry has the total of its chunk up to it. So what counts since a time, and the
-//! entry up to which so much was admitted, are found by the chunks' totals and a binary search in one chunk.
+//! The newest entries are by themselves. Once there are [`MAX_NEWEST`] of them they join the last chunk, in which each
+//! entry has the total of its chunk up to it. The chunks' totals and a binary search in one chunk then find the charge
+//! since a time, and the entry up to which an amount was admitted.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::exact::MAX_EXACT;
 
-/// How many entries are by themselves, at most.
+/// The most entries outside of chunks.
 pub(crate) const MAX_NEWEST: usize = 32;
 
-/// How many entries a chunk has, at most.
+/// The most entries of a chunk.
 pub(crate) const MAX_CHUNK: usize = 864;
 
-/// The most that entries cost together, so that the sum of two such numbers is exact.
+/// The largest total cost of entries, so that the sum of two such numbers is exact.
 const MAX_TOTAL: u64 = MAX_EXACT / 2;
 
-/// The most that a log takes over from limits that are no logs. What the logs of a key charge beside it, and what of
-/// that has expired and is still stored, never comes to as much again.
+/// The most that a log takes over from limits that are not logs. The other charges of a key's logs, including expired
+/// ones that are still stored, never come to as much.
 pub(crate) const MAX_CARRIED: u64 = MAX_TOTAL / 2;
 
 /// All that was admitted in one microsecond.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) at: u64,
-    /// In a chunk the total up to this entry.
+    /// In a chunk, the total up to this entry.
     pub(crate) cost: u64,
 }
 
-/// The oldest first: no two of the same time, and none that costs nothing.
+/// The oldest first: no two at one time, and none without a cost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entries {
     /// None is empty.
     pub(crate) chunks: VecDeque<Vec<Entry>>,
-    /// There are some if there are any entries.
+    /// Not empty if there are any entries.
     pub(crate) newest: VecDeque<Entry>,
 }
 
@@ -49,7 +49,7 @@ impl Entries {
         self.since(0)
     }
 
-    /// Returns the cost of those that are not older than `at`.
+    /// Returns the cost of the entries not older than `at`.
     pub(crate) fn since(&self, at: u64) -> u64 {
         let newest = self.newest.iter().filter(|entry| entry.at >= at);
         let newest: u64 = newest.map(|entry| entry.cost).sum();
@@ -79,7 +79,7 @@ impl Entries {
         self.newest.iter().find(reaches).map(|entry| entry.at)
     }
 
-    /// Adds what was admitted at a time that is not before the newest entry's.
+    /// Adds a charge at a time that is not before the newest entry's.
     pub(crate) fn push(&mut self, at: u64, cost: u64) {
         if let Some(newest) = self.newest.back_mut()
             && newest.at == at
@@ -93,7 +93,7 @@ impl Entries {
         self.newest.push_back(Entry { at, cost });
     }
 
-    /// Makes the newest entries a part of the last chunk, or where it is full a chunk.
+    /// Moves the newest entries to the last chunk, or to a new one if it is full.
     fn flush(&mut self) {
         if self.chunks.back().is_none_or(|chunk| chunk.len() + MAX_NEWEST > MAX_CHUNK) {
             self.chunks.push_back(Vec::new());
@@ -106,7 +106,7 @@ impl Entries {
         }));
     }
 
-    /// Drops the oldest, which cost `expired` and count no more; some of them stay in the first chunk.
+    /// Drops the oldest entries, of cost `expired`, which no longer count; some of them stay in the first chunk.
     pub(crate) fn drop_oldest(&mut self, mut expired: u64) {
         while let Some(chunk) = self.chunks.front()
             && last_of(chunk).cost <= expired
@@ -154,14 +154,14 @@ impl Entries {
         self.refill();
     }
 
-    /// Returns how much the entry of this time costs, and all of them up to it.
+    /// Returns the cost of the entry of this time, and of all up to it.
     pub(crate) fn find(&self, at: u64) -> Option<(u64, u64)> {
         let newer = self.since(at + 1);
         let cost = self.since(at) - newer;
         (cost > 0).then(|| (cost, self.total() - newer))
     }
 
-    /// Takes `cost` out of the entry of this time, which has so much.
+    /// Takes `cost` out of the entry of this time, which has at least that.
     pub(crate) fn take(&mut self, at: u64, cost: u64) {
         if let Ok(place) = self.newest.binary_search_by_key(&at, |entry| entry.at) {
             self.newest[place].cost -= cost;
@@ -182,8 +182,7 @@ impl Entries {
         self.join(number);
     }
 
-    /// Makes a chunk that was changed one with a neighbour where both fit into one, so that there are never many
-    /// chunks of few entries.
+    /// Merges a changed chunk with a neighbour if both fit into one, so that there are never many small chunks.
     fn join(&mut self, number: usize) {
         let len = |number: usize| self.chunks.get(number).map(Vec::len);
         let fits = |first: &usize| {
@@ -199,7 +198,7 @@ impl Entries {
         self.chunks.retain(|chunk| !chunk.is_empty());
     }
 
-    /// Takes the newest entries out of the last chunk where there are none beside it.
+    /// Takes the newest entries out of the last chunk if there are none beside it.
     fn refill(&mut self) {
         let Some(chunk) = self.chunks.back_mut().filter(|_| self.newest.is_empty()) else { return };
         let from = chunk.len().saturating_sub(MAX_NEWEST);
@@ -212,8 +211,8 @@ impl Entries {
         self.join(self.chunks.len() - 1);
     }
 
-    /// Returns whether some sequence of calls can have left them, where the newest was made at `last` at the latest
-    /// and the newest of cost `used` count.
+    /// Returns whether some sequence of calls can have left them, if the newest was made by `last` and the newest of
+    /// cost `used` count.
     pub(crate) fn is_sound(&self, used: u64, last: u64) -> bool {
         let mut older = None;
         let mut in_order = |at: u64| older.replace(at).is_none_or(|older| older < at);

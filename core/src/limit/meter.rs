@@ -1,5 +1,5 @@
-//! Limits whose state is a few integers, for those who keep the states of many keys in process: the
-//! machines without records, and a decision that is spelt out only where somebody asks.
+//! Limits whose state is a few integers, for stores of many states in process: the machines without records, and
+//! decisions that are computed only on demand.
 
 use core::fmt;
 use core::time::Duration;
@@ -16,8 +16,8 @@ use crate::time::Timestamp;
 /// [`SlidingWindow`](crate::SlidingWindow), a [`TokenBucket`](crate::TokenBucket), an
 /// [`IntervalBucket`](crate::IntervalBucket) or a [`LeakyBucket`](crate::LeakyBucket).
 ///
-/// It decides exactly as [`Acquire`](crate::Acquire) does on a record of that limit alone, and knows
-/// neither records nor what they hold besides: blocks, requests' ids and reservations.
+/// It decides exactly as [`Acquire`](crate::Acquire) does on a record of that limit alone, and has no records, blocks,
+/// request ids or reservations.
 ///
 /// ```
 /// use lockage_core::{Meter, MeterState, Timestamp, TokenBucket};
@@ -34,8 +34,8 @@ pub trait Meter: Machine + Copy + Into<Limit> + Send + Sync + 'static {
     /// The numbers of a state.
     type Kept: Copy + Send + Sync + fmt::Debug + From<State> + Into<State>;
 
-    /// Charges `cost` to `state` where it is admitted, or changes nothing. Returns what the state was `now`, and
-    /// whether the cost was admitted.
+    /// Charges `cost` to `state` if it is admitted, or changes nothing. Returns the state as it was `now`, and whether
+    /// the cost was admitted.
     #[inline]
     fn admit(self, state: &mut MeterState<Self>, cost: u64, now: Timestamp) -> (Prior, bool) {
         let before = self.settle(Some(state.0.into()), now.as_micros());
@@ -46,7 +46,7 @@ pub trait Meter: Machine + Copy + Into<Limit> + Send + Sync + 'static {
         (Prior(before), allowed)
     }
 
-    /// Returns what `state` is `now`.
+    /// Returns `state` as of `now`.
     fn prior(self, state: &MeterState<Self>, now: Timestamp) -> Prior {
         Prior(self.settle(Some(state.0.into()), now.as_micros()))
     }
@@ -58,12 +58,12 @@ pub trait Meter: Machine + Copy + Into<Limit> + Send + Sync + 'static {
     }
 }
 
-/// What is used of one limit.
+/// The use of one limit.
 #[derive(Clone, Copy)]
 pub struct MeterState<M: Meter>(M::Kept);
 
 impl<M: Meter> MeterState<M> {
-    /// Returns the state of a limit of which nothing is used.
+    /// Returns the state of an unused limit.
     #[inline]
     pub fn fresh(meter: M, now: Timestamp) -> Self {
         MeterState(meter.settle(None, now.as_micros()).into())
@@ -76,17 +76,17 @@ impl<M: Meter> fmt::Debug for MeterState<M> {
     }
 }
 
-/// What a limit's state was when a request was decided.
+/// A limit's state when a request was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prior(pub(crate) State);
 
 impl Prior {
-    /// What a request of `cost` would be told; nothing is charged. See [`Peek`](crate::Peek).
+    /// Returns the decision on a request of `cost`, and charges nothing. See [`Peek`](crate::Peek).
     pub fn peek(&self, limit: &Limit, cost: u64, now: Timestamp) -> Decision {
         self.ask(limit, &Peek::new(*limit, cost), now)
     }
 
-    /// Puts it to the command that all stores execute.
+    /// Runs the command that all stores execute.
     fn ask(
         &self,
         limit: &Limit,
@@ -102,10 +102,9 @@ impl Prior {
     }
 }
 
-/// What was decided of one request. Its numbers are worked out when they are asked for.
+/// The decision on one request, whose numbers are computed on demand.
 ///
-/// They are those that [`Acquire`](crate::Acquire) tells of the same request, one by one or all of them as a
-/// [`Decision`].
+/// They are those of [`Acquire`](crate::Acquire) for the same request, one by one or all as a [`Decision`].
 #[derive(Clone, Copy, Debug)]
 #[must_use = "it says whether the request may go ahead"]
 pub struct LazyDecision<'a> {
@@ -117,7 +116,7 @@ pub struct LazyDecision<'a> {
 }
 
 impl<'a> LazyDecision<'a> {
-    /// What [`Meter::admit`] of this `limit` came to at `now`.
+    /// Creates the decision that [`Meter::admit`] of this `limit` made at `now`.
     #[inline]
     pub fn new(
         limit: &'a Limit,
@@ -128,38 +127,38 @@ impl<'a> LazyDecision<'a> {
         LazyDecision { limit, prior, cost, now, allowed }
     }
 
-    /// Whether the request may go ahead.
+    /// Returns whether the request may go ahead.
     #[inline]
     pub fn is_allowed(&self) -> bool {
         self.allowed
     }
 
-    /// The capacity.
+    /// Returns the capacity.
     pub fn limit(&self) -> u64 {
         self.limit.capacity()
     }
 
-    /// The largest cost that would be admitted right after this decision.
+    /// Returns the largest cost that would be admitted right after this decision.
     pub fn remaining(&self) -> u64 {
         self.decision().remaining
     }
 
-    /// How long until a denied request can be admitted: `None` if it was, or never can be.
+    /// Returns how long until a denied request can be admitted: `None` if it was, or never can be.
     pub fn retry_after(&self) -> Option<Duration> {
         self.decision().retry_after()
     }
 
-    /// How long until the limiter is as if never used, provided nothing more is admitted.
+    /// Returns how long until the limiter is as if never used, without further admissions.
     pub fn reset_after(&self) -> Duration {
         self.decision().reset_after
     }
 
-    /// Of a [`LeakyBucket`](crate::LeakyBucket): how long until it is the turn of the request.
+    /// Returns how long until the request's turn, in a [`LeakyBucket`](crate::LeakyBucket).
     pub fn turn_after(&self) -> Duration {
         self.decision().turn_after
     }
 
-    /// All of it.
+    /// Returns all of it.
     pub fn decision(&self) -> Decision {
         match Acquire::new(*self.limit, self.cost) {
             Ok(request) => self.prior.ask(self.limit, &request, self.now),

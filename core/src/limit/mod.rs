@@ -1,4 +1,4 @@
-//! Limits of any kind, as configuration files and command lines write them.
+//! Limits of any kind, as written in configuration files and on command lines.
 
 mod calendar_window;
 mod composite;
@@ -90,7 +90,7 @@ kinds! {
 
 /// # Limits in code
 ///
-/// Where the limit stands in a constant, what panics here is a compile error.
+/// In a constant, a panic here is a compile error.
 ///
 /// ```
 /// use lockage_core::{HOUR, Limit, MINUTE};
@@ -135,8 +135,7 @@ impl Limit {
     /// ```
     ///
     /// # Errors
-    /// [`ConfigError::LimitCount`] for none or more than four, [`ConfigError::Nested`] for a composite
-    /// among them.
+    /// [`ConfigError::LimitCount`] for none or more than four, [`ConfigError::Nested`] for a composite among them.
     pub const fn all(limits: &[Limit]) -> Result<Limit, ConfigError> {
         match limits {
             [only] => Ok(*only),
@@ -144,8 +143,8 @@ impl Limit {
         }
     }
 
-    /// Returns the most that can be admitted at once: a window's limit, a bucket's burst or queue, the
-    /// least of a composite's.
+    /// Returns the most that can be admitted at once: a window's limit, a bucket's burst or queue, the least of a
+    /// composite's.
     pub fn capacity(&self) -> u64 {
         self.singles().iter().map(Single::capacity).min().unwrap_or_default()
     }

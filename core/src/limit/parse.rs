@@ -14,10 +14,10 @@ use crate::limiter::StoredLimit;
 use crate::words::{Words, is_word};
 
 impl Limit {
-    /// Returns the limit of this text: what [`limit!`](crate::limit!) evaluates when a program is compiled.
+    /// Returns the limit of this text, for [`limit!`](crate::limit!) when a program is compiled.
     ///
     /// # Panics
-    /// Where the text is no limit, with what is wrong and where.
+    /// If the text is not a limit, with what is wrong and where.
     #[doc(hidden)]
     #[track_caller]
     pub const fn literal(text: &str) -> Limit {
@@ -50,7 +50,7 @@ impl FromStr for Limit {
     }
 }
 
-/// Parses a limit, followed by whose use counts and how long it is kept.
+/// Parses a limit, then its scope and how long it is kept.
 impl FromStr for StoredLimit {
     type Err = ParseError;
 
@@ -119,7 +119,7 @@ fn read_to_end<T>(
     all.map_err(|refusal| refusal.of(text))
 }
 
-/// A string was refused: what is wrong, and where.
+/// A refused string, with what is wrong and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
     text: String,
@@ -150,7 +150,7 @@ impl Refusal {
 }
 
 impl Problem {
-    /// Returns what is wrong, in words, without what was found.
+    /// Returns the problem in words, without what was found.
     const fn words(&self) -> Words {
         let expected = Words::new().with("expected ");
         match self {
@@ -176,8 +176,7 @@ impl ParseError {
         column(&self.text, self.offset)
     }
 
-    /// Returns the error of the configuration, if the string is well formed and its values are
-    /// refused.
+    /// Returns the configuration's error, if the string is well formed and its values are refused.
     pub fn config_error(&self) -> Option<ConfigError> {
         match self.problem {
             Problem::ExpectedKind | Problem::Expected(_) | Problem::ExpectedZone => None,
@@ -372,7 +371,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Parses a number behind this word, or returns `otherwise` where the word does not come next.
+    /// Parses a number after this word, or returns `otherwise` if the word does not come next.
     pub(super) const fn optional(&mut self, word: &str, otherwise: u64) -> Result<u64, Refusal> {
         if self.word(word) { self.number() } else { Ok(otherwise) }
     }

@@ -53,8 +53,8 @@ impl Shares {
         }
     }
 
-    /// Returns the part of a rate, as an amount and its period: of the amount where it divides, so that it reads as
-    /// before.
+    /// Returns the part of a rate, as an amount and its period: of the amount if it divides, so that it still reads
+    /// alike.
     pub(super) fn rate(self, amount: u64, period_us: u64) -> (u64, Duration) {
         if amount.is_multiple_of(self.0) {
             return (amount / self.0, Duration::from_micros(period_us));

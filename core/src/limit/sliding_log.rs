@@ -27,19 +27,19 @@ impl SlidingLog {
     /// The largest limit, 2^20. It bounds the number of entries, and so the time that a command takes.
     pub const MAX_LIMIT: u64 = 1 << 20;
 
-    /// How many of the newest entries stand beside the head of a record, at most.
+    /// The most newest entries beside the head of a record.
     #[doc(hidden)]
     pub const MAX_NEWEST: usize = log_entries::MAX_NEWEST;
 
-    /// How many entries stand in each chunk of a record, at most.
+    /// The most entries in a chunk of a record.
     #[doc(hidden)]
     pub const MAX_CHUNK: usize = log_entries::MAX_CHUNK;
 
-    /// The most that a log takes over from limits that are no logs, 2^51.
+    /// The most that a log takes over from limits that are not logs, 2^51.
     #[doc(hidden)]
     pub const MAX_CARRIED: u64 = log_entries::MAX_CARRIED;
 
-    /// At most `limit` (1 to [`SlidingLog::MAX_LIMIT`]) in every `window` (whole microseconds, at most
+    /// Creates a limit of `limit` (1 to [`SlidingLog::MAX_LIMIT`]) in every `window` (whole microseconds, at most
     /// [`MAX_SPAN`](crate::MAX_SPAN)).
     ///
     /// # Errors
@@ -58,19 +58,19 @@ impl SlidingLog {
         Ok(SlidingLog { limit, window_us })
     }
 
-    /// The most that is admitted in any window.
+    /// Returns the most that is admitted in any window.
     pub const fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// The window's length.
+    /// Returns the window's length.
     pub const fn window(&self) -> Duration {
         Duration::from_micros(self.window_us)
     }
 }
 
 impl SlidingLog {
-    /// Parses what stands behind its word.
+    /// Parses the text after its word.
     pub(super) const fn parse(input: &mut Input<'_>) -> Result<Limit, Refusal> {
         let at = input.skip_spaces();
         let (limit, window) = (ok!(input.number()), ok!(input.per()));
@@ -98,9 +98,9 @@ impl Kind for SlidingLog {
 }
 
 impl SlidingLog {
-    /// Returns the state at `now`, or at its last admission where that is later (D10): of what it counted, what was
-    /// admitted less than a window ago. Of two logs that share entries, one counts no more of them for it than the
-    /// other if it begins in the other's state.
+    /// Returns the state at `now`, or at its last admission if that is later (D10): what was admitted less than a
+    /// window ago. Of two logs that share entries, one never counts more of them because it begins in the other's
+    /// state.
     pub(crate) fn settle(&self, state: LogState, entries: &Entries, now: u64) -> LogState {
         let first = (now.max(state.last) + 1).saturating_sub(self.window_us);
         LogState { used: state.used.min(entries.since(first)), ..state }
@@ -110,8 +110,8 @@ impl SlidingLog {
         self.limit.saturating_sub(state.used)
     }
 
-    /// Returns when the smallest prefix of what counts frees enough for `cost`; none where it fits now, or never can
-    /// (D3). What is not among the entries yet was `added` to them at the last admission.
+    /// Returns when the smallest prefix of what counts frees enough for `cost`; `None` if it fits now, or never can
+    /// (D3). What is not among the entries yet was `added` at the last admission.
     pub(crate) fn freed_at(
         &self,
         state: LogState,
@@ -127,8 +127,7 @@ impl SlidingLog {
         Some(entries.reaching(expired + missing).unwrap_or(state.last) + self.window_us)
     }
 
-    /// Returns until when a record of its own is kept where anything counts: the same for all admissions within a
-    /// window.
+    /// Returns until when a log's own record is kept if anything counts: equal for all admissions within a window.
     pub(crate) fn kept_until(&self, state: LogState) -> Option<u64> {
         (state.used > 0).then(|| next_stretch_ends(state.last, self.window_us))
     }
@@ -138,7 +137,7 @@ impl SlidingLog {
     }
 }
 
-/// What of a log's entries counts for it.
+/// The part of a log's entries that counts for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LogState {
     /// The total cost of the newest entries, which are those that count.

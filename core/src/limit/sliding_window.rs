@@ -1,6 +1,6 @@
-//! The sliding window counter: windows aligned to the epoch, the previous one weighted by what is
-//! left of it. The algorithm is the one Cloudflare described in "How we built rate limiting
-//! capable of scaling to millions of domains" (2017), with the estimate exact and rounded up.
+//! The sliding window counter: windows aligned to the epoch, and the previous one weighted by its remaining part. The
+//! algorithm is that of Cloudflare's "How we built rate limiting capable of scaling to millions of domains" (2017),
+//! with the estimate exact and rounded up.
 
 use core::fmt;
 use core::time::Duration;
@@ -27,7 +27,7 @@ pub struct SlidingWindow {
 }
 
 impl SlidingWindow {
-    /// At most about `limit` in any `window` (whole microseconds, at most half of
+    /// Creates a limit of about `limit` in any `window` (whole microseconds, at most half of
     /// [`MAX_SPAN`](crate::MAX_SPAN)).
     ///
     /// The weighted estimate must be exact in doubles: with S = floor(2^52 / window in
@@ -59,12 +59,12 @@ impl SlidingWindow {
         Ok(SlidingWindow { limit, window_us })
     }
 
-    /// The most that the estimate may reach.
+    /// Returns the most that the estimate may reach.
     pub const fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// The window's length.
+    /// Returns the window's length.
     pub const fn window(&self) -> Duration {
         Duration::from_micros(self.window_us)
     }
@@ -91,8 +91,8 @@ impl SlidingWindow {
         mul_div_ceil(previous, left, self.window_us) + current
     }
 
-    /// The first offset in a window at which `count`, weighted, is at most `room`; the window's
-    /// length where there is none within it.
+    /// Returns the first offset in a window at which `count`, weighted, is at most `room`; the window's length if there
+    /// is none within it.
     fn offset_within(&self, count: u64, room: u64) -> u64 {
         if count <= room {
             return 0;
@@ -102,7 +102,7 @@ impl SlidingWindow {
 }
 
 impl SlidingWindow {
-    /// Parses what stands behind its word.
+    /// Parses the text after its word.
     pub(super) const fn parse(input: &mut Input<'_>) -> Result<Limit, Refusal> {
         let at = input.skip_spaces();
         let (limit, window) = (ok!(input.number()), ok!(input.per()));

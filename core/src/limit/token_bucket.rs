@@ -22,24 +22,24 @@ use crate::exact::{
 /// is admitted.
 pub type TokenBucket = Bucket<false>;
 
-/// A queue that drains continuously, `amount` per `period`, and has room for `queue` units, those of the
-/// request that comes among them.
+/// A queue that drains continuously, `amount` per `period`, and has room for `queue` units, including those of the
+/// arriving request.
 ///
-/// It says when, not only whether. A request that has room is admitted and told when its turn is
-/// ([`Decision::turn_after`](crate::Decision::turn_after)): once all that was in the queue before it has
-/// drained. It must not go ahead before. Turns are in the order of admission. A request with no room is
-/// denied, as one against a [`TokenBucket`] of that burst is: the two are one machine, of which this one
-/// spreads out what the other one lets through at once.
+/// It says when, not only whether. A request with room is admitted and told its turn
+/// ([`Decision::turn_after`](crate::Decision::turn_after)), after all that was in the queue before it has drained. It
+/// must not go ahead before. Turns are in the order of admission. A request without room is denied, as a
+/// [`TokenBucket`] of that burst denies it: both are one machine, and this one spreads out what the other one lets
+/// through at once.
 ///
-/// A request of cost c waits for at most `(queue - c) * period / amount` (D13). Envelope (E6): in any
-/// span of T microseconds, those whose turn it is cost less than `amount * T / period` in all, the last
-/// of them not counted. What is admitted stays within E4, with `queue` as the burst.
+/// A request of cost c waits for at most `(queue - c) * period / amount` (D13). Envelope (E6): in any span of T
+/// microseconds, the requests whose turn it is, without the last, cost less than `amount * T / period` in all.
+/// Admissions stay within E4, with `queue` as the burst.
 ///
-/// A refund makes the queue shorter for those who come later, and a penalty longer; turns that have been
-/// told stay as they are, so that after a refund E6 holds for those that are told from then on.
+/// A refund makes the queue shorter for later requests, and a penalty longer. Turns that have been told stay, so after
+/// a refund E6 holds for those told from then on.
 pub type LeakyBucket = Bucket<true>;
 
-/// A [`TokenBucket`], or, where requests have turns, a [`LeakyBucket`].
+/// A [`TokenBucket`], or, if requests have turns, a [`LeakyBucket`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Bucket<const TURNS: bool> {
     amount: u64,
@@ -79,7 +79,7 @@ impl TokenBucket {
         input.built(at, Limit::try_token_bucket(amount, period, burst))
     }
 
-    /// Returns what the bucket holds.
+    /// Returns the bucket's burst.
     pub const fn burst(&self) -> u64 {
         self.burst
     }
@@ -98,7 +98,7 @@ impl LeakyBucket {
         Bucket::sized(amount, period, queue)
     }
 
-    /// Parses what stands behind its word.
+    /// Parses the text after its word.
     pub(super) const fn parse(input: &mut Input<'_>) -> Result<Limit, Refusal> {
         let at = input.skip_spaces();
         let (amount, period) = (ok!(input.number()), ok!(input.per()));
@@ -106,14 +106,14 @@ impl LeakyBucket {
         input.built(at, Limit::try_leaky_bucket(amount, period, queue))
     }
 
-    /// Returns the units that there is room for.
+    /// Returns the queue's length in units.
     pub const fn queue(&self) -> u64 {
         self.burst
     }
 }
 
 impl<const TURNS: bool> Bucket<TURNS> {
-    /// What its size is called.
+    /// The name of its size.
     const SIZE: &str = if TURNS { "queue" } else { "burst" };
 
     const fn sized(amount: u64, period: Duration, burst: u64) -> Result<Self, ConfigError> {
@@ -146,18 +146,18 @@ impl<const TURNS: bool> Bucket<TURNS> {
         Duration::from_micros(self.period_us)
     }
 
-    /// What the bucket gets in a microsecond, in parts.
+    /// Returns the bucket's refill in a microsecond, in parts.
     pub(super) fn numerator(&self) -> Option<NonZeroU64> {
         NonZeroU64::new(self.numerator)
     }
 
-    /// What the bucket holds, in parts.
+    /// Returns the bucket's capacity, in parts.
     #[inline]
     pub(super) fn parts(&self) -> u64 {
         self.burst * self.denominator
     }
 
-    /// The most that can be missing: exact, and back within the longest time that is remembered.
+    /// Returns the most that can be missing: exact, and back within the longest remembered time.
     fn max_deficit(&self) -> u64 {
         MAX_SPAN_US.saturating_mul(self.numerator).min(MAX_COUNT)
     }
@@ -187,8 +187,8 @@ where
     }
 }
 
-/// The state: what is missing from a full bucket, in parts, and the time for which that holds. Of a queue, what is
-/// missing is what waits.
+/// The state: what is missing from a full bucket, in parts, and the time for which that holds. For a queue, that is
+/// what waits.
 impl<const TURNS: bool> Machine for Bucket<TURNS> {
     fn capacity(&self) -> u64 {
         self.burst

@@ -1,4 +1,4 @@
-//! Time zones as numbers. The rules of the zones are not here: whoever has a clock has those.
+//! Time zones as numbers. Their rules are not here, but with the callers' clocks.
 
 use core::fmt;
 
@@ -20,7 +20,7 @@ impl Zone {
     /// The number of zones.
     pub const COUNT: u16 = count_lines(NAMES);
 
-    /// Returns the zone of this name, in any case; none if there is no such zone.
+    /// Returns the zone of this name, in any case; `None` if there is no such zone.
     pub const fn named(name: &str) -> Option<Zone> {
         let (mut number, mut from, mut to) = (1, 0, 0);
         while to < NAMES.len() {
@@ -55,7 +55,7 @@ impl Zone {
         self.0.into()
     }
 
-    /// Returns the name that is most like this text, as a whole or by its city.
+    /// Returns the name most similar to this text, as a whole or by its city.
     pub(super) fn nearest(text: &str) -> &'static str {
         let distance = |name: &&str| {
             let city = name.rsplit('/').next().unwrap_or(name);

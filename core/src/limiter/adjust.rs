@@ -1,4 +1,4 @@
-//! What can be done to a key besides admitting single requests.
+//! Adjustments of a key, besides admitting single requests.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -20,30 +20,29 @@ use crate::limit::{Limit, Single};
 use crate::record::Record;
 use crate::time::Timestamp;
 
-/// Something that is done to a key besides admitting single requests: taking what there is, giving back,
-/// charging by force, and blocking.
+/// An adjustment of a key, besides admitting single requests: taking what is left, giving back, charging by force, and
+/// blocking.
 ///
-/// Sent again, because its answer was lost, it is done once more, unless it has an id: see
+/// Sent again after a lost answer, it runs once more, unless it has an id: see [`Adjust::with_request`].
 /// [`Adjust::with_request`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Adjust {
     limit: Limit,
     operation: Operation,
-    /// Units; of a block, microseconds.
+    /// Units; for a block, microseconds.
     amount: u64,
     request: Option<Request>,
 }
 
-/// What an [`Adjust`] came to.
+/// The outcome of an [`Adjust`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "`amount` says whether anything was changed"]
 #[non_exhaustive]
 pub struct Adjusted {
-    /// How much was taken, given back or charged, in units, of several limits the most of any; for how
-    /// long the key is blocked now, in microseconds; of an unblocking 1 where the key was blocked.
-    /// With zero nothing was changed.
+    /// How much was taken, given back or charged, in units, for several limits the most of any; how long the key is
+    /// blocked now, in microseconds; for an unblocking 1 if the key was blocked. Zero means that nothing was changed.
     pub amount: u64,
-    /// What a peek of cost 1 is told right after it.
+    /// The decision of a peek of cost 1 right after it.
     pub after: Decision,
 }
 
@@ -82,8 +81,8 @@ impl Operation {
 }
 
 impl Adjust {
-    /// Takes as much as there is, up to `most` (at least 1): it is admitted and charged as one request
-    /// of that cost. Its turn in a [`LeakyBucket`](crate::LeakyBucket) is not told.
+    /// Takes as much as is left, up to `most` (at least 1), admitted and charged as one request of that cost. Its turn
+    /// in a [`LeakyBucket`](crate::LeakyBucket) is not told.
     ///
     /// # Errors
     /// [`CostError::Zero`].
@@ -91,9 +90,8 @@ impl Adjust {
         Adjust::new(limit, Operation::TakeUpTo, most)
     }
 
-    /// Gives back up to `cost` (at least 1) of what is charged now, the latest first, and never more
-    /// than that: a key that was never used has nothing to give back, and what is given back does not
-    /// come back a second time when it would have.
+    /// Gives back up to `cost` (at least 1) of what is charged now, the latest first, and never more: an unused key has
+    /// nothing to give back, and what is given back does not come back by itself again.
     ///
     /// # Errors
     /// [`CostError::Zero`].
@@ -101,8 +99,8 @@ impl Adjust {
         Adjust::new(limit, Operation::Refund, cost)
     }
 
-    /// Charges `cost` (at least 1) whether it fits or not, so that less, or nothing, is admitted for
-    /// longer. A limit is charged up to twice its capacity; what is beyond that is not charged.
+    /// Charges `cost` (at least 1) even if it does not fit, so that less, or nothing, is admitted for longer. A limit
+    /// is charged up to twice its capacity; the excess is not charged.
     ///
     /// # Errors
     /// [`CostError::Zero`].
@@ -110,8 +108,8 @@ impl Adjust {
         Adjust::new(limit, Operation::Penalty, cost)
     }
 
-    /// Admits nothing for `span` from now on (whole microseconds, at most half of
-    /// [`MAX_SPAN`](crate::MAX_SPAN)), whatever the limit says. A block that lasts longer stays.
+    /// Denies every request for `span` from now on (whole microseconds, at most half of [`MAX_SPAN`](crate::MAX_SPAN)),
+    /// whatever the limit says. A longer block stays.
     ///
     /// # Errors
     /// [`ConfigError`] for zero, a fraction of a microsecond, or a span out of range.
@@ -127,13 +125,11 @@ impl Adjust {
         Adjust { limit, operation: Operation::Unblock, amount: 0, request: None }
     }
 
-    /// The same under an id, so that it can be sent again: once it was done, and while it is remembered,
-    /// it gets the same answer and is not done again. As
-    /// [`Acquire::with_request`](crate::Acquire::with_request).
+    /// Gives the adjustment an id, so that it can be sent again: once it ran, and while it is remembered, a repetition
+    /// gets the same answer and does not run again. As [`Acquire::with_request`](crate::Acquire::with_request).
     ///
     /// # Errors
-    /// [`ConfigError`] for a time to remember of zero, with a fraction of a microsecond, or out of
-    /// range.
+    /// [`ConfigError`] for a time to remember of zero, with a fraction of a microsecond, or out of range.
     pub fn with_request(self, id: RequestId, remember: Duration) -> Result<Self, ConfigError> {
         Ok(Adjust { request: Some(Request::new(id, remember)?), ..self })
     }
@@ -151,7 +147,7 @@ impl Adjust {
         What::Adjust(self.operation, self.amount)
     }
 
-    /// Does it, and returns how much of it was done.
+    /// Runs it, and returns how much was done.
     fn carry_out(&self, transaction: &mut Transaction<'_>) -> u64 {
         let key = &mut transaction.key;
         match self.operation {

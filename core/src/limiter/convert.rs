@@ -6,13 +6,12 @@ use alloc::vec::Vec;
 use super::key_state::LimitState;
 use crate::limit::State;
 
-/// How new limits, given as they would be if never used, stand where `old` ones stood, the most of
-/// which were charged `most`. None for a log that is to be made from the record's entries.
+/// Returns the state of new limits, given as if never used, in place of `old` ones; the most charged of those was
+/// `most`. `None` for a log that is made from the record's entries.
 ///
-/// What was used stays used, so that right after a change at most the new capacity less what was used
-/// remains. A limit that was there before is as it was; one that took the place of another of its kind
-/// carries over what is charged and, as far as it can, when that comes back; any other begins with the most
-/// that was charged.
+/// What was used stays used, so that right after a change at most the new capacity less that remains. A limit that was
+/// there before is unchanged. One that replaced another of its kind carries over what is charged and, as far as it can,
+/// when that comes back. Any other begins with the most that was charged.
 pub(super) fn convert(
     fresh: &[LimitState],
     old: &[LimitState],
@@ -42,7 +41,7 @@ fn carried(new: &LimitState, old: &LimitState) -> Option<State> {
     Some(machine.carry(&old.limit.config(), old.state, new.state))
 }
 
-/// Returns the state of a limit that was just charged so much.
+/// Returns the state of a limit that was just charged this much.
 fn charged(new: &LimitState, used: u64) -> State {
     let mut part = *new;
     part.charge(used.min(part.holds()), 0);

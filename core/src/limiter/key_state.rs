@@ -1,6 +1,7 @@
-//! How the limits of one key stand at one time, and the decisions that follow from it.
+//! The state of one key's limits at one time, and the decisions from it.
 //!
 //! All decisions are made here. A store in this process makes a state from a record, a client of a server from a
+//! script's reply; from there on both are the same.
 //! script's reply; from there on both are the same.
 
 use alloc::vec::Vec;
@@ -23,7 +24,7 @@ pub(crate) struct KeyState {
     pub(crate) parts: Vec<LimitState>,
 }
 
-/// How one limit stands.
+/// The state of one limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LimitState {
     pub(crate) limit: Single,
@@ -39,8 +40,8 @@ impl PartialEq for LimitState {
 
 impl Eq for LimitState {}
 
-/// When each log has room for a cost that does not fit it now, but can. Of the limits in their order; those
-/// that are no logs have none.
+/// When each log has room for a cost that does not fit it now, but can, in the order of the limits; `None` for other
+/// limits.
 pub(crate) type Freed = Vec<Option<u64>>;
 
 impl KeyState {
@@ -51,8 +52,8 @@ impl KeyState {
         KeyState { now, max_wait: MaxWait::ENDLESS, blocked_until: None, parts }
     }
 
-    /// Reads the states that [`KeyState::numbers`] gave, here or in a script, and returns what stands
-    /// behind them; nothing where no limits can stand so. Counters need not have been settled.
+    /// Reads the states that [`KeyState::numbers`] gave, here or in a script, and returns what follows them; `None` if
+    /// the limits cannot be in such states. Counters need not have been settled.
     pub(crate) fn read<'a>(
         limits: &[Single],
         now: Timestamp,
@@ -68,7 +69,7 @@ impl KeyState {
         Some((key, numbers))
     }
 
-    /// Returns the same for a caller that waits so long for its turn.
+    /// Returns the state for a caller that waits this long for its turn.
     pub(crate) fn within(self, max_wait: MaxWait) -> Self {
         KeyState { max_wait, ..self }
     }
@@ -81,12 +82,12 @@ impl KeyState {
         }
     }
 
-    /// Returns when the turn of what is charged next has come in every queue.
+    /// Returns when the turn of the next charge comes in every queue.
     fn turn_at(&self) -> Option<u64> {
         self.parts.iter().filter_map(LimitState::turn_at).max()
     }
 
-    /// Returns whether a request of `cost` is admitted whose turn is then.
+    /// Returns whether a request of `cost` with this turn is admitted.
     fn admits(&self, cost: u64, turn_at: Option<u64>) -> bool {
         self.max_wait.allows(turn_at, self.now)
             && self.blocked_until.is_none()
@@ -101,7 +102,7 @@ impl KeyState {
         }
     }
 
-    /// Decides `cost`, and charges it where it is admitted.
+    /// Decides `cost`, and charges it if it is admitted.
     pub(crate) fn decide(&mut self, cost: u64, freed: &[Option<u64>]) -> Decision {
         let turn_at = self.turn_at();
         let allowed = self.admits(cost, turn_at);
@@ -117,8 +118,8 @@ impl KeyState {
         self.decision(cost, self.admits(cost, turn_at), turn_at, freed)
     }
 
-    /// Returns the decision on `cost`, which has been charged where it was `allowed`; before that its turn would
-    /// have been at `turn_at`.
+    /// Returns the decision on `cost`, which has been charged if it was `allowed`; before that its turn would have been
+    /// at `turn_at`.
     fn decision(
         &self,
         cost: u64,
@@ -161,7 +162,7 @@ impl KeyState {
     }
 }
 
-/// One limit that is no log, of a key that has no other and is not blocked.
+/// One limit that is not a log, on an unblocked key without others.
 pub(crate) struct OneLimit<'a> {
     machine: &'a dyn Machine,
     now: u64,
@@ -170,7 +171,7 @@ pub(crate) struct OneLimit<'a> {
 }
 
 impl<'a> OneLimit<'a> {
-    /// Returns the limit as it stands at `now`, after this state or if it was never used.
+    /// Returns the limit's state at `now`, after this state or if it was never used.
     #[inline]
     pub(crate) fn new(
         machine: &'a dyn Machine,
@@ -182,7 +183,7 @@ impl<'a> OneLimit<'a> {
         OneLimit { machine, now, max_wait, state: machine.settle(prior.copied(), now) }
     }
 
-    /// Decides `cost`, and charges it where it is admitted.
+    /// Decides `cost`, and charges it if it is admitted.
     #[inline]
     pub(crate) fn decide(&mut self, cost: u64) -> Decision {
         let outcome = self.machine.decide(&mut self.state, cost, self.max_wait, self.now);
@@ -202,7 +203,7 @@ impl<'a> OneLimit<'a> {
     }
 }
 
-/// What is asked for, and when.
+/// The request and its time.
 #[derive(Clone, Copy)]
 struct Asked {
     cost: u64,
@@ -240,8 +241,8 @@ impl Asked {
         Decision { turn_after, ..decision }
     }
 
-    /// Returns the first time at which there is room and the turn is in time; none where that is so now. A turn stays
-    /// where it is, and comes closer.
+    /// Returns the first time with room and the turn in time; `None` if that is now. A turn stays in place, and comes
+    /// closer.
     fn admitted_at(&self, status: &Status) -> Option<u64> {
         let in_time_at = status.turn_at.map(|turn_at| self.max_wait.in_time_at(turn_at));
         status.room_at.max(in_time_at.filter(|at| *at > self.now))
@@ -252,7 +253,7 @@ impl Asked {
     }
 }
 
-/// Returns what two limits come to together.
+/// Returns the combination of two limits.
 fn together(one: Status, other: Status) -> Status {
     Status {
         capacity: one.capacity.min(other.capacity),
@@ -264,8 +265,8 @@ fn together(one: Status, other: Status) -> Status {
 }
 
 impl LimitState {
-    /// Returns the state at `now` of a limit that was in this state, or never used. A log's is settled by its
-    /// entries: see [`SlidingLog::settle`].
+    /// Returns the state at `now` of a limit that was in this state, or never used. A log's is settled by its entries:
+    /// see [`SlidingLog::settle`].
     pub(crate) fn at(limit: Single, prior: Option<State>, now: u64) -> Self {
         let state = match limit.algorithm() {
             Algorithm::Machine(machine) => machine.settle(prior, now),
@@ -274,12 +275,12 @@ impl LimitState {
         LimitState { limit, state }
     }
 
-    /// Returns the state of the limit with what one of `limits` gives to calls.
+    /// Returns the state of the limit with the call's numbers of one of `limits`.
     pub(super) fn given_by(self, limits: &[Single]) -> Self {
         LimitState { limit: self.limit.given_by(limits), ..self }
     }
 
-    /// Reads the state of a limit; nothing where no limit of this kind can be in it.
+    /// Reads the state of a limit; `None` if it is impossible for its kind.
     pub(crate) fn read(limit: Single, numbers: &[u64]) -> Option<Self> {
         let part = LimitState { limit, state: State::read(numbers)? };
         (numbers.len() == limit.row().state_len && part.is_sound()).then_some(part)
@@ -298,7 +299,7 @@ impl LimitState {
         &self.state.0[..self.limit.row().state_len]
     }
 
-    /// Returns the log and its state, of a limit that is one.
+    /// Returns the log and its state, if it is a log.
     pub(super) fn log(&self) -> Option<(&SlidingLog, LogState)> {
         match self.limit.algorithm() {
             Algorithm::Machine(_) => None,
@@ -310,8 +311,8 @@ impl LimitState {
         self.limit.is_log()
     }
 
-    /// Returns how much a bucket counts, in units of [`Machine::unit`](crate::limit::Machine::unit); none of another
-    /// limit.
+    /// Returns how much a bucket counts, in units of [`Machine::unit`](crate::limit::Machine::unit); `None` for other
+    /// limits.
     pub(super) fn level(&self) -> Option<u64> {
         let machine = self.limit.machine().filter(|_| self.limit.is_bucket())?;
         machine.counted(self.state, 0).map(|index| self.state.0[index])
@@ -353,7 +354,7 @@ impl LimitState {
         }
     }
 
-    /// Returns when the turn of what is charged next comes, where there are turns.
+    /// Returns when the turn of the next charge comes, if there are turns.
     fn turn_at(&self) -> Option<u64> {
         self.limit.machine()?.turn_at(self.state)
     }
@@ -365,7 +366,7 @@ impl LimitState {
         }
     }
 
-    /// Returns until when a record of this limit alone is kept, where that is later than it has to be.
+    /// Returns until when a record of this limit alone is kept, if that is later than necessary.
     pub(crate) fn kept_until(&self) -> Option<u64> {
         match self.limit.algorithm() {
             Algorithm::Machine(machine) => machine.kept_until(self.state),
@@ -378,7 +379,7 @@ impl LimitState {
         self.kept_until().unwrap_or_else(|| self.fresh_at())
     }
 
-    /// Charges `cost`, whether it fits or not.
+    /// Charges `cost`, even if it does not fit.
     pub(crate) fn charge(&mut self, cost: u64, now: u64) {
         self.state = match self.limit.algorithm() {
             Algorithm::Machine(machine) => machine.charge(self.state, cost),

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use crate::exact::MAX_COUNT;
 
-/// The longest that the turn of a request may be away when it is admitted, in microseconds.
+/// The longest wait for the turn of an admitted request, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxWait(u64);
 
@@ -13,7 +13,7 @@ impl MaxWait {
     /// No turn is further away.
     pub(crate) const ENDLESS: MaxWait = MaxWait(MAX_COUNT);
 
-    /// So much, in whole microseconds.
+    /// A wait of this length, in whole microseconds.
     pub(crate) fn of(longest: Duration) -> Self {
         let micros = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
         MaxWait(micros.min(MAX_COUNT))
@@ -23,12 +23,12 @@ impl MaxWait {
         self.0
     }
 
-    /// Returns whether it is enough at `now` for this turn, where there is one.
+    /// Returns whether it suffices at `now` for this turn, if there is one.
     pub(crate) fn allows(self, turn_at: Option<u64>, now: u64) -> bool {
         turn_at.is_none_or(|turn_at| self.in_time_at(turn_at) <= now)
     }
 
-    /// Returns the first time at which it is enough for this turn.
+    /// Returns the first time at which it suffices for this turn.
     pub(crate) fn in_time_at(self, turn_at: u64) -> u64 {
         turn_at.saturating_sub(self.0)
     }

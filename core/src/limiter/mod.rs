@@ -1,4 +1,4 @@
-//! The commands that limits of all kinds take, and what a key holds of its limits.
+//! The commands of limits of all kinds, and the state of a key.
 
 mod adjust;
 mod commands;

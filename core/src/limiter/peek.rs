@@ -1,4 +1,4 @@
-//! The commands that admit nothing: asking, and forgetting.
+//! The commands that admit nothing: peek and reset.
 
 use super::commands::{FastPath, fast_path};
 use super::key_state::OneLimit;
@@ -16,7 +16,7 @@ use crate::limit::Limit;
 use crate::record::Record;
 use crate::time::Timestamp;
 
-/// Ask what an [`Acquire`](crate::Acquire) would be told, without the charge.
+/// Returns the decision of an [`Acquire`](crate::Acquire), and charges nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peek {
     limit: Limit,
@@ -24,7 +24,7 @@ pub struct Peek {
 }
 
 impl Peek {
-    /// A question for `cost`; a cost of zero asks for `remaining` and `reset_after` alone.
+    /// Creates a peek for `cost`; a cost of zero asks for `remaining` and `reset_after` alone.
     pub fn new(limit: impl Into<Limit>, cost: u64) -> Self {
         Peek { limit: limit.into(), cost }
     }
@@ -74,11 +74,10 @@ impl Run for Peek {
     }
 }
 
-/// Forget what was admitted, request ids among it: the key is fresh again. Tells whether anything
-/// was stored.
+/// Forgets what was admitted, including request ids: the key is fresh again. Returns whether anything was stored.
 ///
-/// Works on the record of any limiter, under whichever limit it was written. One that is stored with it
-/// (see [`SetLimit`](crate::SetLimit)) is forgotten too.
+/// Works on the record of any limiter, under any limit. A stored limit (see [`SetLimit`](crate::SetLimit)) is forgotten
+/// too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reset;
 

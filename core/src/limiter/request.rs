@@ -1,5 +1,5 @@
-//! Requests with an id, which can be sent again when an answer was lost, and what a record
-//! remembers of those that were admitted (property D11).
+//! Requests with an id, which can be repeated after a lost answer, and a record's memory of admitted ones (property
+//! D11).
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -18,8 +18,8 @@ use crate::time::Timestamp;
 pub const REMEMBERED_REQUESTS: usize = 8;
 
 id! {
-    /// Names one request to a limiter, so that sending it again is the same request. Make a new one for
-    /// each request, from 128 random bits: two requests of the same id and cost get the same answer.
+    /// Names one request to a limiter, so that sending it again is the same request. Make a new one for each request,
+    /// from 128 random bits: two requests of the same id and cost get the same answer.
     RequestId
 }
 
@@ -58,16 +58,16 @@ pub(super) struct Remembered {
     pub(super) what: What,
     /// When it was decided.
     pub(super) now: Timestamp,
-    /// What else its answer follows from: see [`wire::recall`] and [`adjust::recall`].
+    /// The rest of its answer: see [`wire::recall`] and [`adjust::recall`].
     pub(super) told: Vec<u64>,
 }
 
-/// What was asked for under an id.
+/// The request under an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// An acquire of this cost.
     Acquire(u64),
-    /// An adjustment, by so much.
+    /// An adjustment, by this amount.
     Adjust(Operation, u64),
 }
 
@@ -99,7 +99,7 @@ impl Requests {
         self.0.is_empty()
     }
 
-    /// From this time on none of them is remembered.
+    /// Returns the time from which none of them is remembered.
     pub(crate) fn until(&self) -> Timestamp {
         let all = self.0.iter().map(|request| request.until);
         all.max().unwrap_or(Timestamp::EPOCH)
@@ -128,7 +128,7 @@ impl Requests {
         self.0.push(Remembered { id: request.id, until, what, now, told });
     }
 
-    /// Reads what stands behind the state of a record of these limits, each in a text of its own.
+    /// Reads what follows the state of a record of these limits, each in a text of its own.
     pub(crate) fn read<'a>(
         texts: impl Iterator<Item = &'a str>,
         limits: &[Single],
@@ -139,7 +139,7 @@ impl Requests {
     }
 }
 
-/// As it stands behind the state of a record.
+/// As it follows the state of a record.
 impl fmt::Display for Requests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for Remembered { id, until, what, now, told } in &self.0 {

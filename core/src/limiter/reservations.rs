@@ -1,20 +1,19 @@
-//! What is kept of reservations: requests that were charged an estimate, until their true cost is known.
+//! Records of reservations: requests that were charged an estimate, until their true cost is known.
 //!
-//! A reservation is to be given back exactly, so that the limit then stands as if less had been charged at
-//! that time. What a limiter's own record keeps for that does not grow with how many are open:
-//! - Each reservation has a record of its own, under a key [beside](crate::key_beside) the limiter's, which
-//!   only its maker and its settler know. It expires by itself.
-//! - A window, and a log's entry, only grow until they are gone. What the reservation charged is there, as long
-//!   as they are: its record names them.
-//! - A bucket empties meanwhile, and would have been empty earlier without the reservation. What counts of it
-//!   still is at most the lowest level since it was made. The limiter's record has these lowest levels as a
-//!   staircase, [`Steps`]: one step for each reservation that is open, and for many at once where there are more
-//!   than [`EXACT_RESERVATIONS`].
-//! - A reset, a change of the limit, and a refund to a window begin another generation, of which earlier
-//!   reservations are no part: nothing is given back for them.
+//! A reservation is given back exactly, so that the limit then stands as if less had been charged at that time. The
+//! state that a limiter's own record keeps for that does not grow with the number of open ones:
+//! - Each reservation has a record of its own, under a key [beside](crate::key_beside) the limiter's, which only its
+//!   maker and its settler know. It expires by itself.
+//! - A window, and a log's entry, only grow until they are gone. The reservation's charge is there as long as they are:
+//!   its record names them.
+//! - A bucket empties meanwhile, and would have been empty earlier without the reservation. The part that still counts
+//!   is at most the lowest level since it was made. The limiter's record has these lowest levels as a staircase,
+//!   [`Steps`]: one step for each open reservation, and for many at once beyond [`EXACT_RESERVATIONS`].
+//! - A reset, a change of the limit, and a refund to a window begin another generation. Nothing is given back for
+//!   reservations of an earlier one.
 //!
-//! Without one of the two records less is given back, never more: nothing, if the limiter's is gone, and the
-//! settlement is unknown, if the other one is.
+//! Without one of the two records less is given back, never more: nothing, if the limiter's is gone, and the settlement
+//! is unknown, if the other one is.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -30,25 +29,25 @@ use crate::limit::{LogState, Single};
 use crate::record::{Body, Record, letters, read_numbers};
 use crate::time::Timestamp;
 
-/// How many reservations can be open under a bucket so that each is given back exactly. Where more are, some of what
-/// could be given back may stay charged. Those that expired unsettled count, as long as their charge does.
+/// How many reservations can be open under a bucket so that each is given back exactly. With more, part of what could
+/// be given back may stay charged. Reservations that expired unsettled count as long as their charge does.
 pub const EXACT_RESERVATIONS: usize = 8;
 
 /// What a limiter's record knows of its reservations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reservations {
-    /// Since it was last reset, or its limit changed; never zero.
+    /// The generation since its last reset or change of limit; never zero.
     generation: u64,
-    /// How many were made in this generation: the number of the latest.
+    /// The number of reservations made in this generation, which is the number of the latest.
     made: u64,
-    /// Of each of its buckets.
+    /// The steps of each of its buckets.
     buckets: Vec<Steps>,
 }
 
 /// The lowest levels of a bucket since its reservations were made, the earliest first.
 ///
-/// For a reservation it is the sum of the steps up to it. What is charged later adds nothing to that; what
-/// empties the bucket, or is given back, takes from the latest step first.
+/// For a reservation it is the sum of the steps up to it. Later charges add nothing to that; emptying the bucket, or
+/// giving back, takes from the latest step first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Steps {
     /// The lowest level since the latest reservation was made or settled.
@@ -60,7 +59,7 @@ struct Steps {
 struct Step {
     /// The number of the first reservation that it counts for.
     first: u64,
-    /// How many are open of those from this one to the next step. Of a step but the last at least one.
+    /// How many reservations from this one to the next step are open; at least one, except for the last step.
     open: u64,
     amount: u64,
 }
@@ -70,13 +69,13 @@ impl Steps {
         self.steps.iter().map(|step| step.amount).sum()
     }
 
-    /// The bucket has been this low, and no lower, since the latest call.
+    /// Records that the bucket has been this low, and no lower, since the latest call.
     fn fold(&mut self) {
         let above = self.total().saturating_sub(self.low);
         self.take(self.steps.len(), above);
     }
 
-    /// Takes up to `amount` from the first `count` steps, the latest first; how much that was.
+    /// Takes up to `amount` from the first `count` steps, the latest first, and returns how much that was.
     fn take(&mut self, count: usize, amount: u64) -> u64 {
         let (mut left, mut end, mut open) = (amount, count, 0);
         while let Some(step) = self.steps[..end].last_mut().filter(|_| left > 0) {
@@ -95,7 +94,7 @@ impl Steps {
         amount - left
     }
 
-    /// Adds the reservation of this number, which has just been charged and has brought the bucket to `level`.
+    /// Adds the reservation of this number, whose charge has just brought the bucket to `level`.
     fn make(&mut self, number: u64, level: u64) {
         let mut amount = level - self.total();
         if let Some(last) = self.steps.pop_if(|step| step.open == 0) {
@@ -108,7 +107,7 @@ impl Steps {
         self.low = level;
     }
 
-    /// Removes the step between two others by which the fewest reservations come to count as lower than they are.
+    /// Removes an inner step, the one whose removal makes the fewest reservations count as lower than they are.
     fn merge(&mut self) {
         let together = |at: &usize| self.steps[at - 1].open + self.steps[*at].open;
         let Some(at) = (1..self.steps.len() - 1).min_by_key(together) else { return };
@@ -117,8 +116,8 @@ impl Steps {
         self.steps[at].amount += step.amount;
     }
 
-    /// Takes up to `amount` for the reservation of this number, which is open no longer; how much that was. None where
-    /// no step counts for it.
+    /// Takes up to `amount` for the reservation of this number, which is no longer open, and returns how much that was;
+    /// `None` if no step counts for it.
     fn settle(&mut self, number: u64, amount: u64) -> Option<u64> {
         let count = self.steps.partition_point(|step| step.first <= number);
         let step = self.steps[..count].last_mut()?;
@@ -141,7 +140,7 @@ impl Steps {
 }
 
 impl Reservations {
-    /// Begins a generation with this reservation, whose id no other had.
+    /// Begins a generation with this reservation, whose id is new.
     fn begin(id: RequestId, parts: &[LimitState]) -> Option<Self> {
         let buckets = levels(parts).map(|_| Steps::default());
         let generation = generation(id);
@@ -149,14 +148,14 @@ impl Reservations {
         has_counter.then(|| Reservations { generation, made: 0, buckets: buckets.collect() })
     }
 
-    /// The buckets are at these levels.
+    /// Records the levels of the buckets.
     pub(super) fn lower(&mut self, parts: &[LimitState]) {
         for (bucket, level) in self.buckets.iter_mut().zip(levels(parts)) {
             bucket.low = bucket.low.min(level);
         }
     }
 
-    /// Reads what stands behind the state of a record of these limits.
+    /// Reads what follows the state of a record of these limits.
     pub(crate) fn read(text: &str, limits: &[Single]) -> Option<Self> {
         let numbers = read_numbers(text)?;
         let buckets = limits.iter().filter(|limit| limit.is_bucket()).count();
@@ -181,7 +180,7 @@ impl Reservations {
     }
 }
 
-/// As they stand behind the state of a record.
+/// As they follow the state of a record.
 impl fmt::Display for Reservations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Reservations { generation, made, buckets } = self;
@@ -199,7 +198,7 @@ impl fmt::Display for Reservations {
     }
 }
 
-/// The generation that the reservation of this id begins: the lower 48 bits of it, above zero.
+/// Returns the generation that the reservation of this id begins: the lower 48 bits of it, above zero.
 pub(super) fn generation(id: RequestId) -> u64 {
     (id.as_u128() as u64 & ((1 << 48) - 1)) + 1
 }
@@ -208,7 +207,7 @@ pub(super) fn generation(id: RequestId) -> u64 {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReservationRecord {
     pub(super) stage: Stage,
-    /// When it was made, or settled.
+    /// When it was made or settled.
     pub(super) now: Timestamp,
     pub(super) until: Timestamp,
     limits: Vec<Single>,
@@ -218,26 +217,26 @@ pub(crate) struct ReservationRecord {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// It is charged this cost.
+    /// This cost is charged.
     Open { cost: u64, place: Place },
     /// It was settled with this cost instead of the other one.
     Settled { actual: u64, cost: u64 },
 }
 
-/// Where a limiter's record counts a reservation.
+/// The place of a reservation in a limiter's record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Zero where the limiter's record needs none.
+    /// Zero if the limiter's record needs none.
     generation: u64,
     number: u64,
-    /// Of each limit the window, the time of the log's entry, or zero.
+    /// The window of each limit, the time of the log's entry, or zero.
     windows: Vec<u64>,
 }
 
 impl ReservationRecord {
     pub(crate) const TAG: &str = "R1";
 
-    /// Returns the record of one that was made or settled under these limits.
+    /// Returns the record of a reservation that was made or settled under these limits.
     pub(super) fn of(
         limits: &[Single],
         stage: Stage,
@@ -250,8 +249,8 @@ impl ReservationRecord {
         Record::of(Body::Reservation(ReservationRecord { stage, now, until, limits, told }))
     }
 
-    /// Returns until when it is kept: for twice as long as it can be settled, so that an answer is known for at
-    /// least that long.
+    /// Returns until when it is kept: for twice as long as it can be settled, so that an answer is known for at least
+    /// that long.
     pub(crate) fn forget_at(&self) -> Timestamp {
         match self.stage {
             Stage::Open { .. } => self.answer_until(),
@@ -259,7 +258,7 @@ impl ReservationRecord {
         }
     }
 
-    /// Returns until when the answer is known of one that is settled in time.
+    /// Returns until when the answer is known if it is settled in time.
     pub(super) fn answer_until(&self) -> Timestamp {
         let hold = self.until.as_micros() - self.now.as_micros();
         Timestamp::computed(self.until.as_micros() + hold)
@@ -273,7 +272,7 @@ impl ReservationRecord {
         is_alike.then_some(&self.told[..])
     }
 
-    /// Reads what stands behind the tag.
+    /// Reads what follows the tag.
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         let numbers = read_numbers(text)?;
         if numbers.iter().any(|number| *number >= MAX_EXACT) {
@@ -366,8 +365,8 @@ impl Transaction<'_> {
         Place { generation, number, windows }
     }
 
-    /// Ends a reservation, and gives back up to `units` of what the limits were charged for it; how many units that
-    /// was, of the one where it was most, a fraction rounded up. None where nothing has changed.
+    /// Ends a reservation, and gives back up to `units` of its charge. Returns how many units that was, for the limit
+    /// where it was most, a fraction rounded up; `None` if nothing has changed.
     pub(super) fn settle(&mut self, place: &Place, units: u64) -> Option<u64> {
         let generation = self.reservations.as_ref().map_or(0, |all| all.generation);
         if generation != place.generation {
@@ -401,12 +400,12 @@ impl Transaction<'_> {
     }
 }
 
-/// The levels of the buckets among these limits.
+/// Returns the levels of the buckets among these limits.
 fn levels(parts: &[LimitState]) -> impl Iterator<Item = u64> {
     parts.iter().filter_map(LimitState::level)
 }
 
-/// The decision by which a reservation was made.
+/// The decision on a reservation.
 pub(super) fn recall(
     limits: &[Single],
     cost: u64,

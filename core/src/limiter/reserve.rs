@@ -20,8 +20,8 @@ use crate::limit::{Limit, Singles};
 use crate::record::{Body, Record};
 use crate::time::Timestamp;
 
-/// Admit one request and charge an estimate of its cost, which a [`Settle`] replaces by the true one; or
-/// change nothing. [`Acquire::reserve`] makes it.
+/// Admits one request and charges an estimate of its cost, which a [`Settle`] replaces by the true one; or changes
+/// nothing. [`Acquire::reserve`] makes it.
 ///
 /// ```
 /// use core::time::Duration;
@@ -40,11 +40,11 @@ use crate::time::Timestamp;
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 ///
-/// A reservation that nobody settles stays charged as estimated: who does not answer may have used it.
-/// Each has a record of its own, [beside](Command::beside) the limiter's, so that any number can be open.
+/// A reservation that is not settled stays charged as estimated, since its caller may have used it. Each has a record
+/// of its own, [beside](Command::beside) the limiter's, so that any number can be open.
 ///
-/// Sent again, as its answer was lost, it gets the same answer, and nothing more is charged. Its
-/// id must be new: one that is known for anything else is [`RecordError::OperationReused`].
+/// Sent again after a lost answer, it gets the same answer, and nothing more is charged. Its id must be new: one that
+/// is known for anything else is [`RecordError::OperationReused`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reserve {
     limit: Limit,
@@ -53,14 +53,14 @@ pub struct Reserve {
     request: Request,
 }
 
-/// What a [`Reserve`] came to.
+/// The outcome of a [`Reserve`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a denied request must not go ahead, and a reservation is to be settled"]
 #[non_exhaustive]
 pub struct Reserved {
     /// Whether it was admitted, as an [`Acquire`] of the estimate is.
     pub decision: Decision,
-    /// What is to be settled, where it was.
+    /// The reservation to settle, if it was admitted.
     pub reservation: Option<Reservation>,
 }
 
@@ -83,9 +83,8 @@ pub struct Reservation {
 }
 
 impl Acquire {
-    /// The same request, of which the cost is an estimate that is to be settled within `hold` (whole
-    /// microseconds, at most half of [`MAX_SPAN`](crate::MAX_SPAN)). The record lives for at least as
-    /// long.
+    /// Makes the cost an estimate, to be settled within `hold` (whole microseconds, at most half of
+    /// [`MAX_SPAN`](crate::MAX_SPAN)). The record lives for at least as long.
     ///
     /// # Errors
     /// [`ConfigError`] for a time to hold of zero, with a fraction of a microsecond, or out of range.
@@ -102,7 +101,7 @@ impl Reserve {
         Reserved { reservation: decision.is_allowed().then_some(reservation), decision }
     }
 
-    /// The answer that it got when it was made.
+    /// Returns the answer that it got when it was made.
     fn repeated(
         &self,
         known: &ReservationRecord,
@@ -122,7 +121,7 @@ impl Reserve {
     }
 }
 
-/// The reservation that is kept here and counts at `now`, for a key that holds this.
+/// Returns the reservation kept here that counts at `now`, for a key with this record.
 fn live<'r>(
     slot: &Option<Record>,
     beside: &'r Option<Record>,
@@ -227,19 +226,17 @@ fn pack(script: ScriptId, limit: &Limit, numbers: &[u64]) -> Option<PackedCall> 
     Some(PackedCall::new(script, numbers.flat_map(packed)))
 }
 
-/// Settle a [`Reservation`]: charge its true cost instead of the estimate.
+/// Settles a [`Reservation`]: charges its true cost instead of the estimate.
 ///
-/// Every later decision is then what it would have been, had the true cost been charged when it was
-/// reserved. What had come back by itself meanwhile does not come back once more, and the windows and
-/// intervals that a reservation began go on. What is above the estimate is charged now, as an
-/// [`Adjust::penalty`](crate::Adjust::penalty) is.
+/// Every later decision is then as if the true cost had been charged when it was reserved. What came back by itself
+/// meanwhile does not come back again, and the windows and intervals that a reservation began go on. The part above the
+/// estimate is charged now, like an [`Adjust::penalty`](crate::Adjust::penalty).
 ///
-/// Less is given back, and what is not stays charged: where more than
-/// [`EXACT_RESERVATIONS`](crate::EXACT_RESERVATIONS) of a bucket are open, as [`Settlement::Settled`] tells; and
-/// nothing, where the key was reset, has come under another limit, or a window of it was refunded since.
+/// Less is given back, and the rest stays charged, if more than [`EXACT_RESERVATIONS`](crate::EXACT_RESERVATIONS) of a
+/// bucket are open, as [`Settlement::Settled`] tells. Nothing is given back if the key was reset, has come under
+/// another limit, or a window of it was refunded since.
 ///
-/// Sent again, as its answer was lost, it gets the same answer for at least as long as the reservation was to be
-/// held.
+/// Sent again after a lost answer, it gets the same answer for at least as long as the reservation's hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settle {
     limit: Limit,
@@ -247,36 +244,36 @@ pub struct Settle {
     actual: u64,
 }
 
-/// What a [`Settle`] came to. But for the first, nothing was changed.
+/// The outcome of a [`Settle`]. Only the first one changes anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "it says whether the true cost is charged"]
 #[non_exhaustive]
 pub enum Settlement {
     /// The true cost is charged.
     Settled {
-        /// How much was given back or, where the true cost is above the estimate, charged on top, in
-        /// units, of several limits the most of any.
+        /// How much was given back or, if the true cost is above the estimate, charged on top, in units, for several
+        /// limits the most of any.
         amount: u64,
-        /// What a peek of cost 1 is told right after it.
+        /// The decision of a peek of cost 1 right after it.
         after: Decision,
     },
     /// It was settled before, with another cost, or under another limit.
     AlreadySettled,
     /// It was not settled in time, and stays charged as estimated.
     Expired,
-    /// It was never made, or the store has lost it. What was charged stays so.
+    /// It was never made, or the store has lost it. Its charge stays.
     Unknown,
 }
 
 impl Settle {
-    /// The true cost of what was reserved under this limit; zero cancels it.
+    /// Creates a settlement with the true cost of what was reserved under this limit; zero cancels it.
     pub fn new(limit: impl Into<Limit>, reservation: &Reservation, actual: u64) -> Self {
         // No limit has more.
         let actual = actual.min(MAX_COUNT);
         Settle { limit: limit.into(), reservation: *reservation, actual }
     }
 
-    /// The answer where it is not known.
+    /// Returns the answer for an unknown one.
     fn gone(&self, now: Timestamp) -> Settlement {
         match now < self.reservation.expires_at {
             true => Settlement::Unknown,
@@ -290,7 +287,7 @@ impl Settle {
     }
 }
 
-/// What scripts reply where it was not settled.
+/// The reply of scripts if it was not settled.
 const UNKNOWN: u64 = 0;
 const SETTLED: u64 = 1;
 const ALREADY_SETTLED: u64 = 2;

@@ -9,14 +9,13 @@ use crate::error::{RecordError, ReplyError};
 use crate::record::Record;
 use crate::time::Timestamp;
 
-/// Store a limit under the key that it is for. Tells whether it was stored.
+/// Stores a limit under its key, and returns whether it was stored.
 ///
-/// From then on whoever asks with a [`WithStoredLimit`](crate::WithStoredLimit) is under it, and a command that says itself
-/// which limit it is under is refused ([`RecordError::LimitIsStored`]). A [`Reset`](crate::Reset) forgets
-/// it together with what was used.
+/// From then on a [`WithStoredLimit`](crate::WithStoredLimit) is under it, and a command with a limit of its own is
+/// refused ([`RecordError::LimitIsStored`]). A [`Reset`](crate::Reset) forgets it together with what was used.
 ///
-/// What was used of another limit stays used, as where any limit changes (see
-/// [`Limit`](crate::Limit)), also of one that was not stored; a block stays.
+/// What was used of another limit stays used, as with any change of limits (see [`Limit`](crate::Limit)), even if that
+/// one was not stored; a block stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetLimit {
     limit: StoredLimit,
@@ -42,17 +41,17 @@ impl Mode {
 }
 
 impl SetLimit {
-    /// Stores this one, in the place of any other.
+    /// Stores this limit, in place of any other.
     pub fn new(limit: StoredLimit) -> Self {
         SetLimit { limit, mode: Mode::Keep }
     }
 
-    /// Stores this one where none is stored.
+    /// Stores this limit if none is stored.
     pub fn if_absent(limit: StoredLimit) -> Self {
         SetLimit { limit, mode: Mode::IfAbsent }
     }
 
-    /// Stores this one and forgets all else that the key holds: what was used, requests, and a block.
+    /// Stores this limit and forgets all else that the key holds: what was used, requests, and a block.
     pub fn afresh(limit: StoredLimit) -> Self {
         SetLimit { limit, mode: Mode::Afresh }
     }

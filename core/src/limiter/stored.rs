@@ -1,4 +1,4 @@
-//! Limits that are stored with their keys, so that all callers are under the same one.
+//! Limits that are stored with their keys, so that all callers are under one limit.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -12,13 +12,13 @@ use crate::limit::{CalendarWindow, Limit, Single};
 use crate::record::{Record, read_number};
 use crate::time::Timestamp;
 
-/// A limit as it is stored under the key that it is for.
+/// A limit as stored under its key.
 ///
-/// [`SetLimit`](crate::SetLimit) stores it, and a call by [`WithStoredLimit`](crate::WithStoredLimit) is under it,
-/// whichever it is by then.
+/// [`SetLimit`](crate::SetLimit) stores it, and a call by [`WithStoredLimit`](crate::WithStoredLimit) is under the one
+/// stored at that time.
 ///
-/// It parses from and prints to strings (and, with the feature `serde`, serialises as one): that of the limit,
-/// then `per client`, if it is, then `kept` and for how long, if it was given a time.
+/// It parses from and prints to strings (and, with the feature `serde`, serialises as one): that of the limit, then
+/// `per client` if it is, then `kept` and a time if it has one.
 ///
 /// ```
 /// use lockage_core::{Scope, StoredLimit};
@@ -34,37 +34,36 @@ pub struct StoredLimit {
     terms: Terms,
 }
 
-/// Whose use counts towards a stored limit.
+/// Which clients share a stored limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// That of all clients together.
+    /// All clients together.
     #[default]
     Overall,
-    /// That of each client by itself.
+    /// Each client by itself.
     PerClient,
 }
 
 impl StoredLimit {
-    /// How long a limit is kept that was given no time: the longest there is, half of
-    /// [`MAX_SPAN`](crate::MAX_SPAN) or 35 years.
+    /// The default time that a limit is kept, and the longest: half of [`MAX_SPAN`](crate::MAX_SPAN) or 35 years.
     pub const LONGEST_KEPT: Duration = Duration::from_micros(MAX_SPAN_US / 2);
 
-    /// This limit on what all clients use together, kept for [`StoredLimit::LONGEST_KEPT`]. Its rate is
-    /// told in lowest terms: 60 in a minute as 1 in a second.
+    /// Creates a limit on what all clients use together, kept for [`StoredLimit::LONGEST_KEPT`]. Its rate is told in
+    /// lowest terms: 60 in a minute as 1 in a second.
     pub fn new(limit: impl Into<Limit>) -> Self {
         let terms = Terms { scope: Scope::Overall, keep_us: MAX_SPAN_US / 2 };
         StoredLimit { limit: limit.into().in_lowest_terms(), terms }
     }
 
-    /// The same on what each client uses by itself.
+    /// Makes it a limit on what each client uses by itself.
     pub fn per_client(self) -> Self {
         let terms = Terms { scope: Scope::PerClient, ..self.terms };
         StoredLimit { terms, ..self }
     }
 
-    /// The same, kept for `keep` (whole microseconds, at most half of [`MAX_SPAN`](crate::MAX_SPAN))
-    /// after the last request that was admitted or changed anything, of a limit per client after the last
-    /// request; and for as long as what was used counts. Then it is gone.
+    /// Keeps it for `keep` (whole microseconds, at most half of [`MAX_SPAN`](crate::MAX_SPAN)) after the last request
+    /// that was admitted or changed anything, under a limit per client after the last request; and for as long as what
+    /// was used counts. Then it is dropped.
     ///
     /// # Errors
     /// [`ConfigError`] for a time of zero, with a fraction of a microsecond, or out of range.
@@ -73,22 +72,22 @@ impl StoredLimit {
         Ok(StoredLimit { terms: Terms { keep_us, ..self.terms }, ..self })
     }
 
-    /// Returns it with what `bound` makes of each calendar window: see [`Limit::with_calendar`].
+    /// Returns it with `bound` applied to each calendar window: see [`Limit::with_calendar`].
     pub fn with_calendar(self, bound: impl FnMut(CalendarWindow) -> CalendarWindow) -> Self {
         StoredLimit { limit: self.limit.with_calendar(bound), ..self }
     }
 
-    /// The limit.
+    /// Returns the limit.
     pub fn limit(&self) -> Limit {
         self.limit
     }
 
-    /// Whose use counts.
+    /// Returns which clients share it.
     pub fn scope(&self) -> Scope {
         self.terms.scope
     }
 
-    /// For how long it is kept.
+    /// Returns how long it is kept.
     pub fn keep(&self) -> Duration {
         Duration::from_micros(self.terms.keep_us)
     }
@@ -101,13 +100,13 @@ impl StoredLimit {
         self.terms
     }
 
-    /// The one that this record has, if it has any.
+    /// Returns the stored limit of this record, if it has one.
     pub(super) fn of(record: &Record) -> Option<Self> {
         Some(StoredLimit { terms: record.policy?.terms, ..StoredLimit::new(record.limit()?) })
     }
 
-    /// From the numbers of a reply: 1 if it is per client, for how long it is kept (us), then of each limit
-    /// the code of its tag's letter and its configuration.
+    /// Reads the numbers of a reply: 1 if it is per client, how long it is kept (us), then for each limit the code of
+    /// its tag's letter and its configuration.
     pub(super) fn read(numbers: &[i64]) -> Option<Self> {
         let numbers = numbers.iter().map(|number| read_whole(*number).ok());
         let numbers = numbers.collect::<Option<Vec<u64>>>()?;
@@ -146,7 +145,7 @@ impl<'de> serde::Deserialize<'de> for StoredLimit {
     }
 }
 
-/// What is stored of a limit besides itself.
+/// The terms of a stored limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Terms {
     scope: Scope,
@@ -177,12 +176,12 @@ impl Scope {
     }
 }
 
-/// What a record says whose limit is stored for all to follow.
+/// What a record says if its limit is stored for all to follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Policy {
     pub(super) terms: Terms,
-    /// When the record is over, in microseconds: it then acts as if it were not there. Zero in a record
-    /// that was just written, until [`Record::settle_policy`].
+    /// When the record ends, in microseconds: it then acts as if absent. `None` in a record that was just written,
+    /// until [`Record::settle_policy`].
     pub(crate) until: Option<u64>,
 }
 
@@ -194,12 +193,12 @@ impl Policy {
         Policy { terms, until: None }
     }
 
-    /// The same in a record that is written now.
+    /// Returns this for a record that is written now.
     pub(crate) fn written(self) -> Self {
         Policy { until: None, ..self }
     }
 
-    /// Reads what stands behind the tag: this, and the record's own text.
+    /// Reads what follows the tag: this, and the record's own text.
     pub(crate) fn read(text: &str) -> Option<(Self, &str)> {
         let mut words = text.splitn(4, ' ');
         let scope = match words.next()? {
@@ -220,7 +219,7 @@ impl Policy {
     }
 }
 
-/// As it stands before the record's own text.
+/// As it precedes the record's own text.
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Terms { scope, keep_us } = self.terms;
@@ -229,7 +228,7 @@ impl fmt::Display for Policy {
 }
 
 impl Record {
-    /// The limit that it was written under; none of what is no limiter's.
+    /// Returns the limit that it was written under; `None` for a record that is not a limiter's.
     fn limit(&self) -> Option<Limit> {
         let limits: Vec<Limit> = self.body.limits()?.iter().map(|part| part.limit.into()).collect();
         Limit::all(&limits).ok()
@@ -243,12 +242,12 @@ impl Record {
         until <= LATEST_END || until <= written().forget_at().as_micros()
     }
 
-    /// Whether it is over, with the limit that was stored with it.
+    /// Returns whether it has ended, with its stored limit.
     pub(super) fn is_over(&self, now: Timestamp) -> bool {
         self.policy.is_some_and(|policy| policy.is_over(now))
     }
 
-    /// Ends an operation at `now`: where that has written the record, its limit is kept from now on.
+    /// Ends an operation at `now`: if it has written the record, its limit's time starts again.
     pub(super) fn settle_policy(&mut self, now: Timestamp) {
         if let Some(Policy { terms, until: None }) = self.policy {
             let until = self.forget_at().as_micros().max(now.as_micros() + terms.keep_us);
@@ -257,7 +256,7 @@ impl Record {
     }
 }
 
-/// Runs a command that says itself which limit it is under, which a stored one excludes.
+/// Runs a command with a limit of its own, which excludes a stored one.
 pub(super) fn under_own_limit<T>(
     slot: &mut Option<Record>,
     now: Timestamp,
@@ -271,7 +270,7 @@ pub(super) fn under_own_limit<T>(
     }
 }
 
-/// Runs a command on what is, or is to be, under a stored limit with these terms: they are stored with what it writes.
+/// Runs a command under a stored limit with these terms, which are stored with what it writes.
 pub(super) fn under_terms<T>(
     slot: &mut Option<Record>,
     terms: Terms,
@@ -293,7 +292,7 @@ pub(super) fn under_terms<T>(
     outcome
 }
 
-/// Runs as if there were nothing; what there is stays, unless something is written.
+/// Runs on an empty slot; the old content stays, unless something is written.
 pub(super) fn on_empty<T>(
     slot: &mut Option<Record>,
     run: impl FnOnce(&mut Option<Record>) -> Result<T, RecordError>,

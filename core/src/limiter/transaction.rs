@@ -1,4 +1,4 @@
-//! One operation on the record of a key: how its limits stand, what is charged, and what is written.
+//! One operation on the record of a key: its limits' states, what is charged, and what is written.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -13,14 +13,13 @@ use crate::limit::{Entries, LogState, Single, SlidingLog};
 use crate::record::{Body, Record};
 use crate::time::Timestamp;
 
-/// What is stored under the key of a sliding log, or of several limits together.
+/// The record of a sliding log, or of several limits together.
 ///
-/// A request that is admitted is charged to all of them, so that all logs share their entries, of which each counts the
-/// newest.
+/// An admitted request is charged to all of them. All logs share their entries, and each log counts the newest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GroupRecord {
     pub(crate) parts: Box<[LimitState]>,
-    /// Those that have expired for every log go when the record is next written, but for some of one chunk.
+    /// Entries that have expired for every log are dropped with the next write, except for some of one chunk.
     pub(crate) entries: Entries,
 }
 
@@ -59,19 +58,18 @@ impl GroupRecord {
     }
 }
 
-/// Returns how much counts for the log for which the most does, if there is a log.
+/// Returns the largest amount that counts for a log, if there is a log.
 fn most_used(parts: &[LimitState]) -> Option<u64> {
     parts.iter().filter_map(LimitState::log).map(|(_, state)| state.used).max()
 }
 
-/// One operation on what is stored under a key. Nothing is written before [`Transaction::commit`].
+/// One operation on a key's record. Nothing is written before [`Transaction::commit`].
 pub(crate) struct Transaction<'r> {
     pub(crate) key: KeyState,
     /// What the record knows of its reservations.
     pub(super) reservations: Option<Reservations>,
     slot: &'r mut Option<Record>,
-    /// Whether the record was written under another limit. It is then to be written, whatever comes of
-    /// the operation.
+    /// Whether the record was written under another limit. It is then written whatever the operation's outcome.
     converted: bool,
     /// Whether the record's entries count.
     keeps_entries: bool,
@@ -80,7 +78,7 @@ pub(crate) struct Transaction<'r> {
 }
 
 impl<'r> Transaction<'r> {
-    /// Begins at `now` with what the slot holds, converted where that is of another limit.
+    /// Begins at `now` with the slot's record, converted if it is of another limit.
     pub(crate) fn new(
         limits: &[Single],
         slot: &'r mut Option<Record>,
@@ -160,7 +158,7 @@ impl<'r> Transaction<'r> {
         self.key.parts.iter().map(freed_at).collect()
     }
 
-    /// Decides `cost`, and charges it where it is admitted.
+    /// Decides `cost`, and charges it if it is admitted.
     pub(crate) fn decide(&mut self, cost: u64) -> Decision {
         let freed = self.freed_at(cost);
         let decision = self.key.decide(cost, &freed);
@@ -190,8 +188,8 @@ impl<'r> Transaction<'r> {
         }
     }
 
-    /// Takes up to `cost` out of the entry of one time, as far as it counts for any log; how much that
-    /// was. The operation must then be committed.
+    /// Takes up to `cost` out of the entry of one time, as far as it counts for any log, and returns how much that was.
+    /// The operation must then be committed.
     pub(super) fn cut_entries(&mut self, at: u64, cost: u64) -> u64 {
         let most = most_used(&self.key.parts).unwrap_or_default();
         let Some(entries) = self.entries_mut() else { return 0 };
@@ -222,9 +220,9 @@ impl<'r> Transaction<'r> {
         }
     }
 
-    /// Ends the operation, and writes the record where it has `changed` anything or was converted. What the record
-    /// remembers and no longer needs is dropped; requests also where it is converted, since their answers were made from
-    /// other numbers.
+    /// Ends the operation, and writes the record if it has `changed` anything or was converted. It drops remembered
+    /// entries that are no longer needed, and requests also if it is converted, since their answers came from other
+    /// numbers.
     pub(crate) fn commit(mut self, now: Timestamp, changed: bool) {
         if !changed && !self.converted {
             return;
@@ -245,7 +243,7 @@ impl<'r> Transaction<'r> {
         *self.slot = Some(Record { body, blocked_until, requests, reservations, policy });
     }
 
-    /// The buckets are as low now as they are.
+    /// Records the present levels of the buckets.
     fn lower_reservations(&mut self) {
         if let Some(all) = &mut self.reservations {
             all.lower(&self.key.parts);
@@ -274,7 +272,7 @@ impl<'r> Transaction<'r> {
     }
 }
 
-/// Refuses to settle these limits, of which a record has the states or none, by a clock that is off.
+/// Refuses to settle these limits, with or without states in a record, if the clock is off.
 fn check_clock(limits: &[Single], own: &[LimitState], now: u64) -> Result<(), RecordError> {
     let mut states = own.iter().map(|part| part.state);
     match limits.iter().all(|limit| limit.can_settle(states.next(), now)) {
@@ -283,7 +281,7 @@ fn check_clock(limits: &[Single], own: &[LimitState], now: u64) -> Result<(), Re
     }
 }
 
-/// The entries of a record, where they count.
+/// Returns the entries of a record, if they count.
 fn stored(slot: &Option<Record>, keeps_entries: bool) -> Option<&Entries> {
     match slot {
         Some(Record { body: Body::Group(group), .. }) if keeps_entries => Some(&group.entries),

@@ -1,4 +1,4 @@
-//! Turns that can be given back: an acquire whose answer has what that takes, and the command that does it.
+//! Turns that can be given back: an acquire with a ticket, and the command that cancels it.
 
 use alloc::vec::Vec;
 
@@ -13,12 +13,12 @@ use crate::limit::{Kind, LeakyBucket, Limit, Machine, State};
 use crate::record::{Body, Record};
 use crate::time::Timestamp;
 
-/// An [`Acquire`] by a caller who may give its turn back.
+/// An [`Acquire`] by a caller that may give its turn back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TakeTurn(Acquire);
 
 impl TakeTurn {
-    /// This request. Where its limit is no [`LeakyBucket`] by itself, its answer never has a ticket.
+    /// Creates it from this request. Unless its limit is a single [`LeakyBucket`], its answer never has a ticket.
     pub fn new(acquire: Acquire) -> Self {
         TakeTurn(acquire)
     }
@@ -35,16 +35,15 @@ impl TakeTurn {
     }
 }
 
-/// What a caller that asked for a turn is told.
+/// The answer to a caller that asked for a turn.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a denied request has no turn: ask its decision"]
 #[non_exhaustive]
 pub struct Turn {
-    /// The decision. Where it is `Allowed`, the turn is after its
-    /// [`turn_after`](Decision::turn_after).
+    /// The decision. If it is `Allowed`, the turn is after its [`turn_after`](Decision::turn_after).
     pub decision: Decision,
-    /// What gives the turn back: none where the request was not admitted, where it has its turn at once, and
-    /// where it was decided without the store.
+    /// Gives the turn back: `None` if the request was not admitted, has its turn at once, or was decided without the
+    /// store.
     pub ticket: Option<Ticket>,
 }
 
@@ -55,18 +54,18 @@ impl From<Decision> for Turn {
     }
 }
 
-/// One turn in the queue of a leaky bucket. It is good for one [`CancelTurn`].
+/// One turn in the queue of a leaky bucket, for one [`CancelTurn`].
 #[derive(Debug, PartialEq, Eq)]
 pub struct Ticket(QueuedTurn);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct QueuedTurn {
     bucket: LeakyBucket,
-    /// When the turn is, in microseconds since the epoch.
+    /// The time of the turn, in microseconds since the epoch.
     turn_at: u64,
     /// The state before its admission.
     before: State,
-    /// The state that its admission left: the key's, for as long as nobody else is admitted.
+    /// The state that its admission left: the key's, until another request is admitted.
     after: State,
 }
 
@@ -116,31 +115,31 @@ impl Command for TakeTurn {
     }
 }
 
-/// Give a turn back, as if it had never been asked for (D14): the record is what it would be.
+/// Gives a turn back, as if it had never been asked for (D14): the record is what it would be.
 ///
-/// That is exact only while nobody was admitted later, whose turn would have to move, while the key was not
-/// adjusted, reset or put under another limit, and while the turn has not come; otherwise nothing changes,
-/// and the outcome says why. Nor is it exact once the key has had reservations, until it was reset or dropped. Those who were
-/// admitted later and gave their turns back do not count. A block stays as it is. A request with an id stays
-/// remembered: sent again, it is told of the turn that it had, so another attempt needs another id.
+/// That is exact only if no later request was admitted, whose turn would have to move, the key was not adjusted, reset
+/// or put under another limit, and the turn has not come. Nor is it exact once the key has had reservations, until it
+/// was reset or dropped. Otherwise nothing changes, and the outcome says why. Later admissions that gave their turns
+/// back do not count. A block stays. A request with an id stays remembered: sent again, it gets the turn that it had,
+/// so another attempt needs another id.
 ///
-/// Do not send it again where the answer was lost: it would be told [`Cancellation::NotLast`] where it had
-/// been done before. And where a second one of the same cost was admitted in the very microsecond of the
-/// first, after that was given back, it would give back the second one's turn: the two are alike to the
-/// record. (So they are where the key was reset or the first one refunded between them.)
+/// Do not repeat it after a lost answer: if it had run before, it would get [`Cancellation::NotLast`]. If a second
+/// request of the same cost was admitted in the very microsecond of the first, after that was given back, it would give
+/// back the second one's turn: the record cannot tell the two apart. (The same holds if the key was reset or the first
+/// one refunded between them.)
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CancelTurn {
     turn: QueuedTurn,
 }
 
 impl CancelTurn {
-    /// Gives the turn of this ticket back, on the key that it was taken from.
+    /// Creates a cancellation of this ticket's turn, on the key that it was taken from.
     pub fn new(ticket: Ticket) -> Self {
         CancelTurn { turn: ticket.0 }
     }
 }
 
-/// What became of a turn that was to be given back.
+/// The outcome of giving back a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a turn that is not given back comes"]
 pub enum Cancellation {

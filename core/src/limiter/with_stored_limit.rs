@@ -1,4 +1,4 @@
-//! Commands under the limit that is stored, whichever that is.
+//! Commands under the stored limit.
 
 use super::max_wait::MaxWait;
 use super::stored::{StoredLimit, on_empty, under_terms};
@@ -10,13 +10,13 @@ use crate::limit::Limit;
 use crate::record::Record;
 use crate::time::Timestamp;
 
-/// A command on a key that is under some limit, which [`WithStoredLimit`] can run under the stored one.
+/// A command on a key with a limit, which [`WithStoredLimit`] can run under the stored one.
 pub trait LimitCommand: Command + run::Run {
-    /// The same under another limit.
+    /// Returns the command under another limit.
     fn under(&self, limit: Limit) -> Self;
 }
 
-/// Keeps the trait to those here.
+/// Seals the trait.
 pub(super) mod run {
     use super::{Command, Limit, MaxWait, Record, RecordError, Timestamp};
 
@@ -39,22 +39,22 @@ pub(super) mod run {
             self.run(slot, now)
         }
 
-        /// The limit that it was made with.
+        /// Returns the limit that it was made with.
         fn limit(&self) -> Limit;
 
-        /// How long the caller waits for its turn.
+        /// Returns how long the caller waits for its turn.
         fn max_wait(&self) -> MaxWait {
             MaxWait::ENDLESS
         }
 
-        /// Whether it never writes.
+        /// Returns whether it never writes.
         fn only_asks(&self) -> bool {
             false
         }
     }
 }
 
-/// Run a command under the limit that is stored under its key (see [`SetLimit`]), in the same call.
+/// Runs a command under the limit that is stored under its key (see [`SetLimit`]), in the same call.
 ///
 /// ```
 /// use core::time::Duration;
@@ -75,41 +75,41 @@ pub(super) mod run {
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 ///
-/// A key that was used under no stored limit has none, whatever it was used for, but with a default.
+/// A key that was used without a stored limit has none, unless the command has a default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WithStoredLimit<C> {
     command: C,
     default: Option<StoredLimit>,
 }
 
-/// What a [`WithStoredLimit`] came to.
+/// The outcome of a [`WithStoredLimit`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoredLimitOutcome<T> {
     /// No limit is stored, and nothing was done.
     NoLimit,
-    /// The limit that is stored is for each client by itself, and nothing was done: the command is for the
-    /// client's own key, under this limit.
+    /// The stored limit is for each client, and nothing was done: the command is for the client's own key, under this
+    /// limit.
     PerClient(StoredLimit),
-    /// The limit that is stored needs boundaries around this time, which the command's own limit did not
-    /// bring, and nothing was done: see [`RecordError::ClockOff`].
+    /// The stored limit needs boundaries around this time, which the command's own limit did not bring, and nothing was
+    /// done: see [`RecordError::ClockOff`].
     ClockOff(StoredLimit),
-    /// It was run.
+    /// It ran.
     Done {
-        /// What came of it.
+        /// Its outcome.
         outcome: T,
-        /// The limit that is stored.
+        /// The stored limit.
         limit: StoredLimit,
     },
 }
 
 impl<C: LimitCommand> WithStoredLimit<C> {
-    /// This command, whose own limit does not count.
+    /// Creates it from this command, whose own limit does not count.
     pub fn new(command: C) -> Self {
         WithStoredLimit { command, default: None }
     }
 
-    /// The same; where no limit is stored, under `default`, which is stored with what the command writes.
-    /// A key that was used under no stored limit is converted, as by [`SetLimit`].
+    /// Creates it from this command; if no limit is stored, it uses `default`, which is stored with what the command
+    /// writes. A key that was used without a stored limit is converted, as by [`SetLimit`].
     pub fn or_under(command: &C, default: StoredLimit) -> Self {
         WithStoredLimit { command: command.under(default.limit()), default: Some(default) }
     }

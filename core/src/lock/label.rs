@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-/// The holder of a lock in words, for people: a host's name and a process, say. Nothing is decided by it.
+/// The holder of a lock in words, for people: a host's name and a process, say. It decides nothing.
 ///
 /// It has 1 to 64 characters of visible ASCII, without `|` and `>`, and no space.
 ///
@@ -26,7 +26,7 @@ impl Label {
     /// The most characters that a label has.
     pub const MAX_LEN: usize = 64;
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         core::str::from_utf8(&self.bytes[..self.len]).expect("labels are ASCII")
     }
@@ -64,16 +64,16 @@ impl fmt::Debug for Label {
     }
 }
 
-/// A text that is no label.
+/// A text that is not a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LabelError {
     /// It is empty or too long.
     Length {
-        /// How many characters it has.
+        /// Its number of characters.
         len: usize,
     },
-    /// It has a character that no label has.
+    /// It has an invalid character.
     Character {
         /// The first of them.
         character: char,

@@ -77,7 +77,7 @@ impl Operation {
         })
     }
 
-    /// Whether the record now says that the caller waits, and did not before, or not for long enough.
+    /// Returns whether the record now says that the caller waits, and did not before, or not for long enough.
     fn wait(&self, record: &mut LockRecord, now: u64) -> bool {
         let Action::Acquire { owner, waits_us, in_line, .. } = self.action else { return false };
         if waits_us == 0 {
@@ -136,7 +136,7 @@ impl Withdraw {
     }
 }
 
-/// Whom to tell that the lock is free, where it is.
+/// Returns the waiter to notify that the lock is free, if it is.
 pub(super) fn to_wake(stored: Option<&Record>, now: Timestamp) -> Publish {
     let Ok(Some(record)) = load(stored, now) else { return Publish::Nothing };
     let now = now.as_micros();
@@ -149,7 +149,7 @@ pub(super) fn to_wake(stored: Option<&Record>, now: Timestamp) -> Publish {
 }
 
 impl Lock {
-    /// A fresh grant to whoever is next, or one hold more for the owner (L2, L4, L5, L9).
+    /// Makes a fresh grant to the next owner, or one more hold for the owner (L2, L4, L5, L9).
     fn grant(
         &self,
         record: &mut LockRecord,
@@ -194,7 +194,7 @@ impl Lock {
         Some(Answer::Held(record.hold()))
     }
 
-    /// Until when the record matters: for its holds, those that ended, its lease and its token (L5, L10).
+    /// Returns until when the record matters: for its holds, those that ended, its lease and its token (L5, L10).
     fn keep(&self, record: &LockRecord, now: u64) -> u64 {
         let remembered = now.max(record.deadline) + self.remember_us;
         record.keep.max(remembered).max(record.token + 1)
@@ -250,7 +250,7 @@ impl LockRecord {
         self.is_live(now) && self.owner == owner && same_grant
     }
 
-    /// Ends the holds that there are, live or not.
+    /// Ends all holds, live or not.
     fn end_all(&mut self, how: End) {
         for id in core::mem::take(&mut self.holds) {
             self.remember(id, how);

@@ -5,24 +5,24 @@
 //! - **L1** at most one live lease at any time of the store.
 //! - **L2** an owner holds as often as it acquired less what it released; the lock is free exactly
 //!   at zero, and after the lease or a forced release.
-//! - **L3** a release or a renewal by anyone else, of a hold that has ended, or after the lease, changes nothing
-//!   and says so.
+//! - **L3** a release or a renewal by another owner, of a hold that has ended, or after the lease, changes nothing and
+//!   says so.
 //! - **L4** re-entry and renewal never shorten a lease, and never bring an expired one back.
 //! - **L5** the fencing token grows with each fresh grant and stays on re-entry. It is
 //!   `max(last + 1, now in microseconds)`, so it also grows after the record was dropped, as long
 //!   as the store's clock has not gone back past it.
-//! - **L9** waiters in line ([`Operation::queued`]) get the lock in the order in which they came: one that
-//!   polls within its span is never passed over, whatever else is asked (k = 0). The place of a dead one
-//!   ends by itself, between one and one and a half of its span after its last poll; so dead waiters, however
-//!   many, leave a free lock idle for no longer than that.
-//! - **L10** the id of a hold names it. Acquiring it again while it is live changes nothing and tells the
-//!   grant as it stands; once it has ended it is not taken again. Releasing it again never ends another hold, however
-//!   late that is, and gets the same answer. What has ended is known while it is one of the last [`REMEMBERED`]
-//!   holds that ended, and the record is kept; beyond that a release is refused, and an acquire is done again, if
-//!   it comes before its `not_after`. A renewal that is done again is one that came later.
+//! - **L9** waiters in line ([`Operation::queued`]) get the lock in the order in which they came: one that polls within
+//!   its span is never passed over, whatever else is asked (k = 0). The place of a dead one ends by itself, between one
+//!   and one and a half of its span after its last poll; so dead waiters, however many, leave a free lock idle for no
+//!   longer than that.
+//! - **L10** the id of a hold names it. Acquiring it again while it is live changes nothing and returns the grant as it
+//!   stands; once it has ended it is not taken again. Releasing it again never ends another hold, however late that is,
+//!   and gets the same answer. What has ended is known while it is one of the last [`REMEMBERED`] holds that ended, and
+//!   the record is kept. Beyond that a release is refused, and an acquire runs again, if it comes before its
+//!   `not_after`. A repeated renewal counts as a later one.
 //!
-//! What it does not promise: a failover that loses an acknowledged grant lets a second owner in.
-//! Use the fencing token where that would do harm.
+//! **Limitations.** A failover that loses an acknowledged grant lets a second owner in. Use the fencing token where
+//! that would do harm.
 //!
 //! ```
 //! use core::time::Duration;
@@ -66,10 +66,10 @@ pub(crate) use record::LockRecord;
 pub use record::REMEMBERED;
 pub use stripes::{MAX_STRIPES, Stripes};
 
-/// How often an owner holds a lock at most. One more acquire is refused, and names that owner as the holder.
+/// The most holds of one owner on a lock. One more acquire is refused, and names that owner as the holder.
 pub const MAX_HOLDS: usize = 64;
 
-/// How a lock is used: how long a grant lasts, and how long what was done is remembered.
+/// The options of a lock: how long a grant lasts, and how long operations are remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lock {
     lease_us: u64,
@@ -77,10 +77,9 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// A lock whose grants last for `lease` unless they are renewed, and whose record is kept for at least
-    /// `remember` after the lease, or after the latest operation, also once it is free. `remember`
-    /// should be at least the longest time that a repeated operation can be under way: the call's
-    /// timeout and the network's delay.
+    /// Creates a lock whose grants last for `lease` unless they are renewed. Its record is kept for at least `remember`
+    /// after the lease, or after the latest operation, even once it is free. `remember` should be at least the longest
+    /// time that a repeated operation can be in flight: the call's timeout and the network's delay.
     ///
     /// Both are whole microseconds, each at most half of [`MAX_SPAN`](crate::MAX_SPAN): 35 years.
     ///
@@ -94,48 +93,48 @@ impl Lock {
         Ok(Lock { lease_us, remember_us })
     }
 
-    /// How long a grant or a renewal lasts.
+    /// Returns how long a grant or a renewal lasts.
     pub fn lease(&self) -> Duration {
         Duration::from_micros(self.lease_us)
     }
 
-    /// How long the record is kept at least after the lease, or after the latest operation.
+    /// Returns how long the record is kept at least after the lease, or after the latest operation.
     pub fn remember(&self) -> Duration {
         Duration::from_micros(self.remember_us)
     }
 
-    /// Take the lock where it is free and nobody else is next (see [`Operation::queued`]), or hold it once
-    /// more where `owner` has it, at most [`MAX_HOLDS`] times.
+    /// Acquires the lock if it is free and no other owner is next (see [`Operation::queued`]). If `owner` has it, holds
+    /// it once more, at most [`MAX_HOLDS`] times.
     ///
-    /// A request that arrives after `not_after`, by the store's time, is refused, so that a
-    /// delayed duplicate cannot take the lock for somebody who has given up.
+    /// A request that arrives after `not_after`, by the store's time, is refused, so that a delayed duplicate cannot
+    /// take the lock for a caller that has given up.
     pub fn acquire(&self, owner: OwnerId, id: HoldId, not_after: Timestamp) -> Operation {
         let (waits_us, in_line, label) = (0, false, None);
         self.operation(Action::Acquire { owner, id, not_after, waits_us, in_line, label })
     }
 
-    /// Extend the lease to at least now + lease. With `token`, only that grant's.
+    /// Extends the lease to at least now + lease. With `token`, only that grant's.
     pub fn renew(&self, owner: OwnerId, token: Option<u64>) -> Operation {
         self.operation(Action::Renew { owner, token })
     }
 
-    /// Give this hold back; the last one frees the lock.
+    /// Releases this hold; the last one frees the lock.
     pub fn release(&self, owner: OwnerId, id: HoldId) -> Operation {
         self.operation(Action::Release { owner, id })
     }
 
-    /// Free the lock, whoever holds it, if `token` is that of its live grant; a late duplicate
-    /// thus harms no successor.
+    /// Frees the lock, whoever holds it, if `token` is that of its live grant; a late duplicate thus harms no
+    /// successor.
     pub fn force_release(&self, token: u64) -> Operation {
         self.operation(Action::ForceRelease { token })
     }
 
-    /// Give up a place in the queue, if `owner` has one. Where the lock is free, who is next is told.
+    /// Gives up a place in the queue, if `owner` has one. If the lock is free, the next owner is notified.
     pub fn withdraw(&self, owner: OwnerId) -> Withdraw {
         Withdraw { owner }
     }
 
-    /// Ask who holds the lock, and how many wait in line.
+    /// Returns the holder of the lock, and how many wait in line.
     pub fn inspect(&self) -> Inspect {
         Inspect
     }
@@ -176,11 +175,11 @@ enum Action {
 }
 
 impl Operation {
-    /// The same acquire of a caller that waits and is back within `span` (at most half of
-    /// [`MAX_SPAN`](crate::MAX_SPAN)): where it is refused, the record says so, and when the lock becomes
-    /// free within that, those who listen are told. Others are as they were.
+    /// Makes it an acquire of a caller that waits and returns within `span` (at most half of
+    /// [`MAX_SPAN`](crate::MAX_SPAN)). If it is refused, the record says so, and listeners are notified when the lock
+    /// becomes free within that. Other operations are unchanged.
     ///
-    /// It is written down no more often than once in half of that, however many wait.
+    /// It is recorded at most once in half of that, however many wait.
     pub fn waiting(mut self, span: Duration) -> Self {
         if let Action::Acquire { waits_us, .. } = &mut self.action {
             let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
@@ -189,15 +188,14 @@ impl Operation {
         self
     }
 
-    /// The same acquire of a caller who [waits](Operation::waiting) in line and is back within `span` (at
-    /// most half of [`MAX_SPAN`](crate::MAX_SPAN); zero is not to wait). Others are as they were.
+    /// Makes it an acquire of a caller that [waits](Operation::waiting) in line and returns within `span` (at most half
+    /// of [`MAX_SPAN`](crate::MAX_SPAN); zero is not to wait). Other operations are unchanged.
     ///
-    /// Where it is refused, its owner gets a place at the end of the queue, or keeps the one that it has. A place
-    /// lasts for at least `span` after each time its owner asks, and for no longer than half as much again: it
-    /// is written down no more often than once in half of that. While there are places, a free lock is granted
-    /// to the owner of the first one only, who is told of it by name when the lock is given back;
-    /// whoever else asks is told [`Answer::Queued`], waiting in line or not. A grant ends a place, and so
-    /// does [`Lock::withdraw`].
+    /// If it is refused, its owner gets a place at the end of the queue, or keeps its place. A place lasts for at least
+    /// `span` after each poll of its owner, and at most half as much again: it is recorded at most once in half of
+    /// that. While there are places, a free lock is granted only to the owner of the first one, which is notified by
+    /// name when the lock is released. Any other caller is told [`Answer::Queued`], waiting in line or not. A grant
+    /// ends a place, and so does [`Lock::withdraw`].
     ///
     /// There are at most [`MAX_QUEUED`] places. A later waiter is refused, and has none until it polls again.
     pub fn queued(self, span: Duration) -> Self {
@@ -218,50 +216,50 @@ impl Operation {
     }
 }
 
-/// Gives up an owner's place in the queue, built by [`Lock::withdraw`]. To do so again changes nothing. Its
-/// outcome is the store's time.
+/// Gives up an owner's place in the queue, built by [`Lock::withdraw`]. Repeating it changes nothing. Its outcome is
+/// the store's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Withdraw {
     owner: OwnerId,
 }
 
-/// Asks who holds the lock and how many wait in line, and changes nothing.
+/// Returns the holder of the lock and how many wait in line, and changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inspect;
 
-/// What an operation was told, and when.
+/// The answer to an operation, and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// The store's time at which the operation ran.
     pub now: Timestamp,
-    /// What became of it.
+    /// The outcome.
     pub answer: Answer,
 }
 
-/// What became of an operation.
+/// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It was acquired or renewed, now or before: the grant as it stands.
     Held(Hold),
-    /// It was given back, or freed by force, now or before.
+    /// It was released, or freed by force, now or before.
     Released {
         /// The fencing token of the grant.
         token: u64,
-        /// How often its owner held it then; zero where that freed it.
+        /// How many holds its owner had left; zero if that freed it.
         holds: u64,
     },
-    /// It was refused, and nothing changed but for how the caller waits: an acquire because somebody else holds the
-    /// lock, or the owner [so often](MAX_HOLDS); the others because the owner, the hold or the grant that they
-    /// name does not. Who does, if anyone.
+    /// It was refused, and nothing changed except how the caller waits. An acquire is refused if another owner holds
+    /// the lock, or the owner holds it [too often](MAX_HOLDS). Other operations are refused if the owner, hold or grant
+    /// that they name does not hold it. This is the holder, if any.
     Refused(Option<Holder>),
     /// An acquire arrived after its `not_after`; nothing changed.
     TooLate,
-    /// An acquire was refused although nobody holds the lock: others are next. But for the caller's own place,
-    /// nothing changed.
+    /// An acquire was refused although the lock is free: other owners are next. Nothing changed except the caller's own
+    /// place.
     Queued {
         /// The number of places before the caller's; all of them if it has none.
         ahead: u64,
-        /// When the first place ends, unless its owner asks again.
+        /// When the first place ends, unless its owner polls again.
         until: Timestamp,
     },
 }
@@ -271,7 +269,7 @@ pub enum Answer {
 pub struct Hold {
     /// The fencing token of the grant.
     pub token: u64,
-    /// How often the owner holds it.
+    /// The owner's number of holds.
     pub holds: u64,
     /// The end of the lease by the store's clock.
     pub deadline: Timestamp,
@@ -286,17 +284,17 @@ pub struct Holder {
     pub hold: Hold,
 }
 
-/// What [`Inspect`] saw.
+/// The outcome of [`Inspect`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inspection {
     /// The store's time.
     pub now: Timestamp,
     /// The holder, if there is one.
     pub holder: Option<Holder>,
-    /// Since when, where somebody does.
+    /// Since when the lock is held, if it is.
     pub since: Option<Timestamp>,
     /// The holder's label, if it [has one](Operation::labelled).
     pub label: Option<Label>,
-    /// How many have a place in the queue.
+    /// How many owners have a place in the queue.
     pub queued: u64,
 }

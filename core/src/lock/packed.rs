@@ -1,4 +1,4 @@
-//! A lock's record in binary, where nobody is in its queue: see fast_lock.lua.
+//! A lock's record in binary, if its queue is empty: see fast_lock.lua.
 
 use alloc::vec::Vec;
 
@@ -9,7 +9,7 @@ use crate::call::packed;
 use crate::record::binary::Rest;
 
 impl LockRecord {
-    /// The bytes of a record of this text; none where that is none, or has no such form.
+    /// Returns the bytes of a record of this text; `None` if it is not a record, or has no such form.
     pub(crate) fn pack_text(text: &str) -> Option<Vec<u8>> {
         let rest = text.strip_prefix(Self::TAG)?.strip_prefix(' ')?;
         // Not what nobody writes: zeros in front of numbers.

@@ -8,10 +8,10 @@ use crate::lease::time;
 use crate::record::read_exact;
 use crate::time::Timestamp;
 
-/// How many have a place in a lock's queue at most.
+/// The most places in a lock's queue.
 pub const MAX_QUEUED: usize = 100;
 
-/// Places, the first one first, of one owner each.
+/// Places of one owner each, the first one first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Queue(Vec<Place>);
 
@@ -31,7 +31,7 @@ impl Queue {
         self.0.len()
     }
 
-    /// How many come before this owner: all of them, where it has no place.
+    /// Returns how many places come before this owner's; all of them if it has none.
     pub(super) fn ahead_of(&self, owner: OwnerId) -> usize {
         self.0.iter().position(|place| place.owner == owner).unwrap_or(self.len())
     }
@@ -41,8 +41,8 @@ impl Queue {
         self.0.retain(|place| now < place.until);
     }
 
-    /// Gives an owner a place at the end, or keeps the one that it has, for at least `span_us` from now
-    /// on. The end of its place where that is a new one, which is no more than once in half of the span.
+    /// Gives an owner a place at the end, or keeps its place, for at least `span_us` from now on. Returns the end of
+    /// its place if that is a new one, at most once in half of the span.
     pub(super) fn line_up(&mut self, owner: OwnerId, now: u64, span_us: u64) -> Option<u64> {
         let place = Place { owner, until: now + span_us + span_us / 2 };
         match self.0.iter().position(|place| place.owner == owner) {
@@ -53,7 +53,7 @@ impl Queue {
         Some(place.until)
     }
 
-    /// Whether there was a place to leave.
+    /// Returns whether there was a place to leave.
     pub(super) fn leave(&mut self, owner: OwnerId) -> bool {
         let before = self.len();
         self.0.retain(|place| place.owner != owner);

@@ -1,4 +1,4 @@
-//! What is stored under a lock's key, and its text.
+//! The record of a lock, and its text.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -10,10 +10,10 @@ use crate::exact::LATEST_END;
 use crate::lease::remember;
 use crate::record::read_exact;
 
-/// How many of the latest holds that ended the record remembers.
+/// How many of the latest ended holds the record remembers.
 pub const REMEMBERED: usize = 4;
 
-/// What is stored under the key of a lock.
+/// The record of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LockRecord {
     pub(super) owner: OwnerId,
@@ -22,13 +22,13 @@ pub(crate) struct LockRecord {
     pub(super) token: u64,
     /// From when on the record is as if it were not there.
     pub(crate) keep: u64,
-    /// Until when somebody waits, who is to be woken.
+    /// Until when a waiter is to be woken.
     pub(super) wake: u64,
     /// By how much the token is ahead of the time of its grant.
     pub(super) ahead: u64,
     /// Of the present grant.
     pub(super) label: Option<Label>,
-    /// Of the present grant, the oldest first: none where the lock is free.
+    /// Of the present grant, the oldest first; none if the lock is free.
     pub(super) holds: Vec<HoldId>,
     /// The oldest first.
     pub(super) ended: Vec<Ended>,
@@ -44,7 +44,7 @@ pub(super) struct Ended {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// Given back, when its grant had this token and so many holds were left.
+    /// Released, when its grant had this token and this many holds were left.
     Released { token: u64, holds: u64 },
     /// Freed by force, with its grant of this token.
     Broken { token: u64 },
@@ -73,7 +73,7 @@ impl Default for LockRecord {
 impl LockRecord {
     pub(crate) const TAG: &'static str = "K1";
 
-    /// How this hold ended, where that is known.
+    /// Returns how this hold ended, if that is known.
     pub(super) fn end_of(&self, id: HoldId) -> Option<End> {
         self.ended.iter().find(|ended| ended.id == id).map(|ended| ended.how)
     }

@@ -1,14 +1,14 @@
-//! Ids put on a fixed number of locks.
+//! Ids, distributed over a fixed number of locks.
 
 use alloc::format;
 use alloc::string::String;
 
 use crate::error::ConfigError;
 
-/// The most stripes that there are.
+/// The most stripes.
 pub const MAX_STRIPES: u32 = 1 << 16;
 
-/// A fixed number of stripes, each of them one lock, on which ids are put by their hash (L13).
+/// A fixed number of stripes, each one lock, to which ids are assigned by their hash (L13).
 ///
 /// The stripe of an id follows from its bytes and the number of stripes alone, in every process, version and language:
 /// the 64-bit [FNV-1a] hash, whose halves are combined by exclusive or, modulo the number of stripes.
@@ -30,7 +30,7 @@ impl Stripes {
     /// Creates this many stripes, from 1 to [`MAX_STRIPES`].
     ///
     /// # Errors
-    /// [`ConfigError`] for none, or more.
+    /// [`ConfigError`] for zero, or more.
     pub fn new(count: u32) -> Result<Self, ConfigError> {
         let (what, max, unit) = ("number of stripes", MAX_STRIPES.into(), "");
         match count {
@@ -40,7 +40,7 @@ impl Stripes {
         }
     }
 
-    /// Returns how many there are.
+    /// Returns the number of stripes.
     pub fn count(self) -> u32 {
         self.0
     }
@@ -53,8 +53,8 @@ impl Stripes {
         ((hash >> 32) as u32 ^ hash as u32) % self.0
     }
 
-    /// Returns the name of the lock of a stripe of `name`. The number of stripes is part of it, so that a stripe is
-    /// never mistaken for one of another number.
+    /// Returns the name of the lock of a stripe of `name`. It contains the number of stripes, so that stripes of
+    /// different numbers are never confused.
     pub fn name(self, name: &str, stripe: u32) -> String {
         format!("{name}#{stripe}/{}", self.0)
     }

@@ -165,7 +165,7 @@ const TOO_LATE: i64 = 2;
 const QUEUED: i64 = 3;
 const RELEASED: i64 = 4;
 
-/// How many numbers tell who holds the lock.
+/// The number of a holder's numbers.
 const HOLDER_LEN: usize = 7;
 
 /// A token, a hold count and a deadline.
@@ -175,7 +175,7 @@ fn read_hold(numbers: &[i64]) -> Result<Hold, ReplyError> {
     Ok(Hold { token, holds, deadline: read_time(deadline)? })
 }
 
-/// A hold, then its owner's id in four parts of 32 bits; nothing where nobody holds the lock.
+/// A hold, then its owner's id in four parts of 32 bits; nothing without a holder.
 fn read_holder(numbers: &[i64]) -> Result<Option<Holder>, ReplyError> {
     if numbers.is_empty() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! A record in the memory that it needs.
+//! A record in the least memory.
 
 use alloc::boxed::Box;
 
@@ -22,8 +22,8 @@ enum Form {
 }
 
 impl CompactRecord {
-    /// Runs a command on the record in a slot. Returns its outcome, and whether a record is left; if
-    /// not, this one is to be dropped.
+    /// Runs a command on the record in a slot. Returns its outcome, and whether a record is left; if not, drop this
+    /// one.
     pub fn run<T>(&mut self, command: impl FnOnce(&mut Option<Record>) -> T) -> (T, bool) {
         match &mut self.0 {
             Form::Counter(part) => {
@@ -81,7 +81,7 @@ impl Form {
 }
 
 impl Record {
-    /// Returns how a counter stands, of which nothing but that is stored.
+    /// Returns the state of a counter, if nothing else is stored.
     fn bare_counter(&self) -> Option<LimitState> {
         match self.body {
             Body::Counter(part) if self.is_bare() && self.reservations.is_none() => Some(part),

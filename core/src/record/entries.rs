@@ -1,10 +1,9 @@
-//! Lists, which are the records of logs, as a store keeps them.
+//! Lists, the records of logs, as a store keeps them.
 //!
-//! The last element is the head, with the newest entries behind it; each is its time and its cost, two
-//! doubles. Where there are chunks of older ones, the first element is their index: of each the time of
-//! its last entry, and the total of all chunks up to it. Between the two stand the chunks. The head of a
-//! log alone with nothing behind its state is packed; behind the state stand how much of the first chunk
-//! has expired, and the time of the first entry that counts.
+//! The last element is the head, followed by the newest entries; each is its time and its cost, two doubles. If there
+//! are chunks of older ones, the first element is their index: for each, the time of its last entry, and the total of
+//! all chunks up to it. The chunks are between the two. The head of a log alone with nothing after its state is packed;
+//! after the state come the expired part of the first chunk, and the time of the first entry that counts.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -19,10 +18,10 @@ use crate::limit::{Entries, Entry, last_of};
 /// What a chunk begins with in text.
 const CHUNK: &str = "chunk";
 
-/// What stands between the head and the newest entries where the head is text.
+/// The separator of the head and the newest entries if the head is text.
 const END_OF_TEXT: u8 = b';';
 
-/// The tag, the configuration and the state, and what stands behind it.
+/// The tag, the configuration and the state, and what follows it.
 const PACKED_HEAD: usize = 3 + 8 * 4;
 const PACKED_CACHE: usize = 8 * 2;
 
@@ -45,7 +44,7 @@ pub(super) fn texts(head: String, entries: &Entries) -> Vec<String> {
     older.chain(entries.newest.iter().map(newest)).collect()
 }
 
-/// Reads what stands behind the head.
+/// Reads what follows the head.
 pub(super) fn read(texts: &[String]) -> Option<Entries> {
     let mut entries = Entries::default();
     for text in texts {
@@ -67,7 +66,7 @@ fn read_entry(text: &str) -> Option<Entry> {
     Some(Entry { at: exact(at)?, cost: exact(cost)? })
 }
 
-/// The elements of a list as a store keeps them. What says no entries stays text.
+/// Returns the elements of a list as a store keeps them. A list without entries stays text.
 pub(super) fn to_bytes(list: &[String]) -> Vec<Vec<u8>> {
     let Some((head, others)) = list.split_first() else { return Vec::new() };
     match read(others) {
@@ -94,8 +93,8 @@ fn pack(head: &str, entries: &Entries) -> Vec<Vec<u8>> {
     index.into_iter().chain(chunks).chain([head]).collect()
 }
 
-/// What the script of a log alone has at hand beside its state: how much of the first chunk has expired, and the
-/// time of the first entry that counts.
+/// What the script of a log alone keeps beside its state: the expired part of the first chunk, and the time of the
+/// first entry that counts.
 fn cache(entries: &Entries, used: u64) -> [u64; 2] {
     let expired = entries.total().saturating_sub(used);
     [expired, entries.reaching(expired + 1).unwrap_or_default()]
@@ -105,7 +104,7 @@ fn pairs(entries: impl Iterator<Item = Entry>) -> Vec<u8> {
     entries.flat_map(|Entry { at, cost }| [packed(at), packed(cost)]).flatten().collect()
 }
 
-/// What the elements of a list say. What is not as it is written ends in `?`: it is no record then.
+/// Reads the elements of a list. Invalid ones end in `?`: it is no record then.
 pub(super) fn of_bytes(elements: &[&[u8]]) -> Vec<String> {
     let Some((head, others)) = elements.split_last() else { return Vec::new() };
     let mut texts = Vec::new();

@@ -1,4 +1,4 @@
-//! What is stored under a key, and its form in a store that keeps text.
+//! The record under a key, and its form in a store that keeps text.
 
 pub(crate) mod binary;
 mod compact;
@@ -31,20 +31,20 @@ use packed::pack_text;
 pub(crate) use packed::{letters, text_of};
 use text::{BLOCKED, RESERVATIONS, check_tag, push_limits, read_followed, read_limiter};
 
-/// What is stored under one key: of a limiter, a reservation, a lock, a semaphore or a latch.
+/// The record under one key: of a limiter, a reservation, a lock, a semaphore or a latch.
 ///
-/// It begins with a tag, its kind and the version of its format, and carries the configuration
-/// that it was written under. Its text form is documented, kind by kind, in the scripts.
+/// It begins with a tag, its kind and format version, and carries the configuration that it was written under. The
+/// scripts document its text form, kind by kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     pub(crate) body: Body,
-    /// Before this time, in microseconds, a limiter admits nothing; none where it is not blocked.
+    /// Until this time, in microseconds, a limiter admits nothing; `None` if it is not blocked.
     pub(crate) blocked_until: Option<u64>,
     /// What a limiter remembers; a lock has operations instead.
     pub(crate) requests: Requests,
-    /// What it keeps of requests that were charged an estimate.
+    /// The reservations that it keeps.
     pub(crate) reservations: Option<Reservations>,
-    /// Of a limit that is stored for all to follow.
+    /// The stored limit, for all to follow.
     pub(crate) policy: Option<Policy>,
 }
 
@@ -63,7 +63,7 @@ pub(crate) enum Body {
 }
 
 impl Body {
-    /// Returns the limits of a limiter's record, and how they stand.
+    /// Returns the limits of a limiter's record, and their states.
     pub(crate) fn limits(&self) -> Option<&[LimitState]> {
         match self {
             Body::Counter(part) => Some(core::slice::from_ref(part)),
@@ -84,31 +84,31 @@ impl Body {
 /// A record as a store keeps it, as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// A string. The numbers of a counter with nothing behind its state but reservations are kept in binary, so that
-    /// `F1 10 60000000 1763700000123456 3` is `F1:` and four doubles of eight bytes each, in little-endian order; and of
-    /// several counters, `C1:`, the letters of their tags as one number, the first in its lowest byte, and the others. A
-    /// lock in whose queue nobody is has such a form, too, which its plain scripts describe, and semaphores and read-write locks have no
-    /// other. The bytes of a fenced value are kept as they are: in its text, a backslash and what is not UTF-8 stand as `\x` and two
-    /// digits.
+    /// A string. The numbers of a counter with only reservations after its state are kept in binary, so that `F1 10
+    /// 60000000 1763700000123456 3` is `F1:` and four little-endian doubles of eight bytes each. Several counters are
+    /// `C1:`, the letters of their tags as one number, the first in its lowest byte, and the others. A lock with an
+    /// empty queue has such a form, too, which its plain scripts describe, and semaphores and read-write locks have no
+    /// other. The bytes of a fenced value are kept unchanged: in its text, a backslash and what is not UTF-8 are `\x`
+    /// and two digits.
     Text(String),
-    /// The record of a log, or of several limits with a log among them: its head, then `chunk` with entries in
-    /// chunks of the older ones, then the newest entries, each a time and after a colon a cost. A list under a key has the
+    /// The record of a log, or of several limits with a log among them: its head, then `chunk` with entries for each
+    /// chunk of older ones, then the newest entries, each a time and after a colon a cost. A list under a key has the
     /// head last, and all entries in binary: `lua/README.md` describes it.
     List(Vec<String>),
 }
 
 impl Stored {
-    /// What a string under a key says.
+    /// Reads a string under a key.
     pub fn of_string(bytes: &[u8]) -> Self {
         Stored::Text(text_of(bytes))
     }
 
-    /// What the elements of a list under a key say.
+    /// Reads the elements of a list under a key.
     pub fn of_list<'a>(elements: impl IntoIterator<Item = &'a [u8]>) -> Self {
         Stored::List(entries::of_bytes(&elements.into_iter().collect::<Vec<_>>()))
     }
 
-    /// The string as it is kept, or the elements of the list.
+    /// Returns the string as it is kept, or the elements of the list.
     pub fn to_bytes(&self) -> Vec<Vec<u8>> {
         match self {
             Stored::Text(text) => alloc::vec![pack_text(text)],
@@ -118,7 +118,7 @@ impl Stored {
 }
 
 impl Record {
-    /// From this time on the record acts as if it were not there, and may be dropped. It may be after
+    /// Returns the time from which the record acts as if absent, and may be dropped. It may be after
     /// [`Timestamp::MAX`], at which no command runs.
     pub fn forget_at(&self) -> Timestamp {
         let until = match &self.body {
@@ -139,15 +139,15 @@ impl Record {
         until.max(further).max(self.requests.until())
     }
 
-    /// The time to live, in milliseconds, of a record that is written at `now`: until
-    /// [`Record::forget_at`], rounded up, at least 1.
+    /// Returns the time to live, in milliseconds, of a record that is written at `now`: until [`Record::forget_at`],
+    /// rounded up, at least 1.
     pub fn ttl_ms(&self, now: Timestamp) -> u64 {
         let left = self.forget_at().saturating_since(now).max(Duration::from_micros(1));
         left.as_micros().div_ceil(1000) as u64 // at most MAX_SPAN
     }
 
-    /// Whether it is to be kept for exactly as long as an `earlier` record of the same lock or reservation, or of the same counter
-    /// or log, of which no more than its state was written: then a store leaves the expiry of the key as it is.
+    /// Returns whether it is kept for exactly as long as an `earlier` record of the same lock or reservation, or of the
+    /// same counter or log, of which only the state was written. If so, a store leaves the key's expiry unchanged.
     pub fn is_kept_as(&self, earlier: &Record) -> bool {
         match (&self.body, &earlier.body) {
             (Body::Lock(now), Body::Lock(before)) => now.keep == before.keep,
@@ -169,13 +169,13 @@ impl Record {
         }
     }
 
-    /// Whether a limiter's record has no more than its limits, their states, and what it knows of reservations.
+    /// Returns whether a limiter's record has only its limits, their states, and its reservations.
     fn is_bare(&self) -> bool {
         let is_open = self.blocked_until.is_none() && self.policy.is_none();
         is_open && self.requests.is_empty()
     }
 
-    /// The kind and version of its format, such as `F1`; behind that of a stored limit.
+    /// Returns the kind and format version, such as `F1`, without that of a stored limit before it.
     pub fn tag(&self) -> &'static str {
         match &self.body {
             Body::Counter(part) => part.limit.row().tag,
@@ -192,7 +192,7 @@ impl Record {
         }
     }
 
-    /// The record as a store keeps it.
+    /// Returns the record as a store keeps it.
     pub fn stored(&self) -> Stored {
         match &self.body {
             Body::Counter(part) => Stored::Text(self.head(core::slice::from_ref(part))),
@@ -212,9 +212,8 @@ impl Record {
     /// Reads a record as a store keeps it.
     ///
     /// # Errors
-    /// [`RecordError::OtherKind`] where it is none of lockage's, [`RecordError::OtherVersion`]
-    /// where its version is not known here, [`RecordError::Damaged`] where the rest of it cannot
-    /// be read.
+    /// [`RecordError::OtherKind`] if it is not a record of lockage, [`RecordError::OtherVersion`] if its version is
+    /// unknown, [`RecordError::Damaged`] if the rest of it cannot be read.
     pub fn read(stored: &Stored) -> Result<Record, RecordError> {
         let (head, entries) = match stored {
             Stored::Text(text) => (text.as_str(), None),
@@ -252,7 +251,7 @@ impl Record {
         Record { body, blocked_until: None, requests, reservations, policy }
     }
 
-    /// Whether it is that of a limiter, of any limit.
+    /// Returns whether it is a limiter's, of any limit.
     pub(crate) fn is_limiter(&self) -> bool {
         self.body.limits().is_some()
     }
@@ -262,7 +261,7 @@ impl Record {
         self.body.is_of(limits.iter())
     }
 
-    /// Puts a body into a slot at `now`, and keeps of what its record remembers what is still needed.
+    /// Puts a body into a slot at `now`, and keeps what is still needed of its record's memory.
     #[inline]
     pub(crate) fn put(slot: &mut Option<Record>, body: Body, now: Timestamp) {
         match slot {
@@ -277,8 +276,8 @@ impl Record {
         }
     }
 
-    /// Returns the text of a limiter's record, but for a log's entries: the terms of a stored limit, the limits and their
-    /// states, and behind them a block, the requests that it remembers, and reservations.
+    /// Returns the text of a limiter's record, without a log's entries: the terms of a stored limit, the limits and
+    /// their states, then a block, the remembered requests, and reservations.
     fn head(&self, parts: &[LimitState]) -> String {
         let mut text = self.policy.map(|policy| policy.to_string()).unwrap_or_default();
         push_limits(&mut text, parts);

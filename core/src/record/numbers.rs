@@ -1,4 +1,4 @@
-//! Numbers as they stand in the text of records.
+//! Numbers in the text of records.
 
 use alloc::vec::Vec;
 
@@ -24,7 +24,7 @@ pub(crate) fn read_exact<const N: usize>(text: &str) -> Option<[u64; N]> {
     numbers.iter().all(|&number| number < MAX_EXACT).then_some(numbers)
 }
 
-/// A fencing token that leaves room for those after it: those that are given out do.
+/// A fencing token that leaves room for later ones, as all granted ones do.
 pub(crate) fn read_token(text: &str) -> Option<u64> {
     read_number(text).filter(|&token| token <= LATEST_END)
 }

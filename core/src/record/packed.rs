@@ -14,9 +14,8 @@ use crate::lock::LockRecord;
 use crate::rw_lock::RwLockRecord;
 use crate::semaphore::SemaphoreRecord;
 
-/// Returns a record of this text as a store keeps it. The record of one counter, or of several
-/// together, with nothing behind its state but reservations is packed behind its tag and a colon; so is that of one
-/// reservation.
+/// Returns a record of this text as a store keeps it. A record of one or several counters, with only reservations after
+/// the state, is packed after its tag and a colon; so is that of one reservation.
 pub(crate) fn pack_text(text: &str) -> Vec<u8> {
     let packed = pack_numbers(text, false)
         .or_else(|| pack_several(text))
@@ -27,10 +26,10 @@ pub(crate) fn pack_text(text: &str) -> Vec<u8> {
     packed.unwrap_or_else(|| text.as_bytes().to_vec())
 }
 
-/// Their records are stored in binary alone.
+/// Records that are stored in binary only.
 const ONLY_IN_BINARY: [&str; 2] = [SemaphoreRecord::TAG, RwLockRecord::TAG];
 
-/// Returns the record of a semaphore or a read-write lock in binary, behind its tag and a colon.
+/// Returns the record of a semaphore or a read-write lock in binary, after its tag and a colon.
 fn pack_leases(text: &str) -> Option<Vec<u8>> {
     let (tag, rest) = text.split_once(' ')?;
     let body = match tag {
@@ -41,7 +40,7 @@ fn pack_leases(text: &str) -> Option<Vec<u8>> {
     Some(tag.bytes().chain([b':']).chain(body).collect())
 }
 
-/// Returns the numbers of one counter, or of one log, behind its tag and a colon.
+/// Returns the numbers of one counter, or of one log, after its tag and a colon.
 pub(super) fn pack_numbers(text: &str, is_log: bool) -> Option<Vec<u8>> {
     let (tag, rest) = text.split_once(' ')?;
     let row = Single::row_of(tag).filter(|row| row.is_log == is_log)?;
@@ -69,7 +68,7 @@ fn pack_reservation(text: &str) -> Option<Vec<u8>> {
     as_written(tag, read_numbers(rest)?, text)
 }
 
-/// Of several counters: the letters of their tags as one number, and all numbers behind it.
+/// For several counters: the letters of their tags as one number, and all numbers after it.
 fn pack_several(text: &str) -> Option<Vec<u8>> {
     let (rest, reserved) = split_reserved(text.strip_prefix(COMPOSITE_TAG)?.strip_prefix(' ')?)?;
     let words = rest.split(' ');
@@ -101,8 +100,8 @@ fn as_written(tag: &str, numbers: Vec<u64>, text: &str) -> Option<Vec<u8>> {
     (text_of(&bytes) == text).then_some(bytes)
 }
 
-/// The text of a string under a key. What cannot be read of a packed record stands there as `?`, and bytes that
-/// are not UTF-8, but of a fenced value, as replacement characters: it is no record then.
+/// Returns the text of a string under a key. Unreadable parts of a packed record become `?`, and bytes that are not
+/// UTF-8, except in a fenced value, become replacement characters: it is no record then.
 pub(crate) fn text_of(bytes: &[u8]) -> String {
     let at = bytes.iter().position(|byte| *byte == b':');
     let tag = at.and_then(|at| core::str::from_utf8(&bytes[..at]).ok()).filter(|tag| is_tag(tag));
@@ -147,8 +146,8 @@ pub(crate) fn text_of(bytes: &[u8]) -> String {
     text
 }
 
-/// The tag and the configuration of each of several counters; what stands behind them, and how many numbers of that
-/// are their states. Tags that are none stand there as `?`.
+/// The tag and the configuration of each of several counters; the numbers after them, and how many of these are their
+/// states. Invalid tags become `?`.
 fn push_heads<'n>(
     text: &mut String,
     letters: [u8; 8],

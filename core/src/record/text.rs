@@ -54,7 +54,7 @@ fn is_limiters(letter: char) -> bool {
     Single::row_of_letter(letter).is_some() || COMPOSITE_TAG.starts_with(letter)
 }
 
-/// Whether there are records of a tag that begins so, as strings or as lists.
+/// Returns whether there are records of a tag that begins so, as strings or as lists.
 fn is_known(letter: char, is_list: bool) -> bool {
     let others = [
         LockRecord::TAG,
@@ -84,8 +84,7 @@ pub(super) fn check_tag(tag: &str, is_list: bool) -> Result<(), RecordError> {
     Ok(())
 }
 
-/// The record of a limiter whose limit is stored, of whose head `rest` stands behind the tag; none where
-/// it is damaged.
+/// Returns the record of a limiter with a stored limit, whose head has `rest` after the tag; `None` if it is damaged.
 pub(super) fn read_followed(
     rest: &str,
     entries: Option<&[String]>,
@@ -105,7 +104,7 @@ pub(super) fn read_followed(
     Ok(record.filter(Record::has_sound_policy))
 }
 
-/// The record of a limiter, of whose head `rest` stands behind the tag.
+/// Returns the record of a limiter, whose head has `rest` after the tag.
 pub(super) fn read_limiter(tag: &str, rest: &str, entries: Option<&[String]>) -> Option<Record> {
     let mut pieces = rest.split('|');
     let state = pieces.next()?;
@@ -142,7 +141,7 @@ pub(super) fn read_limiter(tag: &str, rest: &str, entries: Option<&[String]>) ->
     Some(Record { body, blocked_until, requests, reservations, policy: None })
 }
 
-/// The limits that a head names, and their states behind all of them.
+/// Returns the limits of a head, and their states after all of them.
 fn read_parts(tag: &str, rest: &str) -> Option<Vec<LimitState>> {
     let is_composite = tag == COMPOSITE_TAG;
     let mut words = rest.split(' ').peekable();

@@ -2,29 +2,28 @@
 //!
 //! What it promises, with the names that tests cite:
 //!
-//! - **L1** while a writer's lease is live, nobody else's is.
-//! - **L2** an owner holds, for reading and for writing each, as often as it acquired less what it
-//!   released; a hold that could be granted is never refused, and a refusal says until when at the latest
-//!   what stands in its way now does.
+//! - **L1** while a writer's lease is live, no other owner's is.
+//! - **L2** an owner holds, for reading and for writing each, as often as it acquired less what it released. A hold
+//!   that could be granted is never refused, and a refusal says when its obstacle ends at the latest.
 //! - **L3** a release or a renewal of what is not held changes nothing and says so.
 //! - **L4** re-entry and renewal never shorten a lease, and never bring an expired one back.
 //! - **L5** the fencing token grows with each fresh grant, of either kind, and stays on re-entry. It is
 //!   `max(last + 1, now in microseconds)`.
-//! - **L10** the id of a hold names it: acquiring it again while it is live changes nothing and tells the
-//!   hold as it stands, and a release gets the same answer again while it is remembered.
-//! - **L12** one that is refused and says that it waits hears of each grant that is given back, for half of
-//!   that time at least, where it listens; a release of which nobody waits to hear tells nobody.
+//! - **L10** the id of a hold names it: acquiring it again while it is live changes nothing and returns the hold as it
+//!   stands, and a release gets the same answer again while it is remembered.
+//! - **L12** a refused caller that says that it waits, and listens, hears of each released grant for at least half of
+//!   that time; a release without waiters notifies no caller.
 //!
-//! An owner that is the only reader may write as well; one that is not is refused at once, since two that
-//! waited for each other would wait for ever. An owner that writes may read as well, and keep that when it
-//! gives the write back: others who read are let in only then.
+//! An owner that is the only reader may also write; any other reader is refused at once, since two that waited for each
+//! other would wait for ever. An owner that writes may also read, and keep that when it releases the write: other
+//! readers are let in only then.
 //!
-//! Writers are not starved by readers: a writer that is refused and says that it will be back keeps new
-//! readers out until then. What it does not promise: an order among writers, and exclusion after a failover
-//! that loses an acknowledged grant.
+//! Readers do not starve writers: a refused writer that says that it will be back keeps new readers out until then.
 //!
-//! Each call reads the whole record, and one that changes something writes it: 48 bytes for each owner that
-//! holds it, and 16 for each hold more. That is why there are at most [`MAX_READERS`] and [`MAX_HOLDS`].
+//! **Limitations.** Writers have no order, and a failover that loses an acknowledged grant ends exclusion.
+//!
+//! Each call reads the whole record, and one that changes something writes it: 48 bytes for each owner that holds it,
+//! and 16 for each further hold. Hence the bounds [`MAX_READERS`] and [`MAX_HOLDS`].
 //!
 //! ```
 //! use core::time::Duration;
@@ -64,13 +63,13 @@ pub use crate::lease::REMEMBERED;
 pub use crate::lock::{HoldId, OwnerId};
 pub(crate) use record::RwLockRecord;
 
-/// How many owners read at once at most.
+/// The most owners that read at once.
 pub const MAX_READERS: usize = 64;
 
-/// How often one owner holds the lock in one mode at most.
+/// The most holds of one owner in one mode.
 pub const MAX_HOLDS: usize = 8;
 
-/// How a read-write lock is used: how long a grant lasts, and how long a release is remembered.
+/// The options of a read-write lock: how long a grant lasts, and how long a release is remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RwLock {
     lease_us: u64,
@@ -78,9 +77,9 @@ pub struct RwLock {
 }
 
 impl RwLock {
-    /// A lock whose grants last for `lease` unless they are renewed, and which remembers a release for
-    /// `remember`, if it is one of the last [`REMEMBERED`]. `remember` should be at least the longest time
-    /// that a repeated call can be under way: its timeout and the network's delay.
+    /// Creates a lock whose grants last for `lease` unless they are renewed, and which remembers a release for
+    /// `remember`, if it is one of the last [`REMEMBERED`]. `remember` should be at least the longest time that a
+    /// repeated call can be in flight: its timeout and the network's delay.
     ///
     /// Both are whole microseconds, each at most half of [`MAX_SPAN`](crate::MAX_SPAN): 35 years.
     ///
@@ -92,41 +91,41 @@ impl RwLock {
         Ok(RwLock { lease_us, remember_us })
     }
 
-    /// How long a grant or a renewal lasts.
+    /// Returns how long a grant or a renewal lasts.
     pub fn lease(&self) -> Duration {
         Duration::from_micros(self.lease_us)
     }
 
-    /// How long a release is remembered.
+    /// Returns how long a release is remembered.
     pub fn remember(&self) -> Duration {
         Duration::from_micros(self.remember_us)
     }
 
-    /// Read, beside others who do, or hold it once more where `owner` reads already.
+    /// Acquires the lock to read, beside other readers, or holds it once more if `owner` reads already.
     ///
-    /// A request that arrives after `not_after`, by the store's time, is refused, so that a delayed
-    /// duplicate cannot take the lock for somebody who has given up.
+    /// A request that arrives after `not_after`, by the store's time, is refused, so that a delayed duplicate cannot
+    /// take the lock for a caller that has given up.
     pub fn read(&self, owner: OwnerId, hold: HoldId, not_after: Timestamp) -> Operation {
         self.operation(owner, Mode::Read, Action::Acquire { hold, not_after, waits_us: 0 })
     }
 
-    /// Write, while nobody else holds the lock, or hold it once more where `owner` writes already. See
+    /// Acquires the lock to write if no other owner holds it, or holds it once more if `owner` writes already. See
     /// [`RwLock::read`] for `not_after`, and [`Operation::waiting`] for what keeps new readers out.
     pub fn write(&self, owner: OwnerId, hold: HoldId, not_after: Timestamp) -> Operation {
         self.operation(owner, Mode::Write, Action::Acquire { hold, not_after, waits_us: 0 })
     }
 
-    /// Extend the lease in this mode to at least now + lease. With `token`, only that grant's.
+    /// Extends the lease in this mode to at least now + lease. With `token`, only that grant's.
     pub fn renew(&self, owner: OwnerId, mode: Mode, token: Option<u64>) -> Operation {
         self.operation(owner, mode, Action::Renew { token })
     }
 
-    /// Give one hold back, by the id that it was acquired under; the last one ends the grant.
+    /// Releases one hold, by the id that it was acquired under; the last one ends the grant.
     pub fn release(&self, owner: OwnerId, mode: Mode, hold: HoldId) -> Operation {
         self.operation(owner, mode, Action::Release { hold })
     }
 
-    /// Ask who holds the lock.
+    /// Returns the holders of the lock.
     pub fn inspect(&self) -> Inspect {
         Inspect
     }
@@ -162,14 +161,13 @@ enum Action {
 }
 
 impl Operation {
-    /// The same acquire of a caller that waits and is back within `span`: where others are in its way, the
-    /// record says so, and when a grant is given back within that, those who listen are told. A write that is
-    /// [refused](Answer::Refused) keeps new readers out for `span` from then, too. Other operations are as
-    /// they were.
+    /// Makes it an acquire of a caller that waits and returns within `span`. If others are in its way, the record says
+    /// so, and listeners are notified when a grant is released within that. A [refused](Answer::Refused) write also
+    /// keeps new readers out for `span` from then. Other operations are unchanged.
     ///
-    /// A wait is written down no more often than once in half of that, however many wait; until when
-    /// readers are kept out, with each write that is refused. A fraction of a microsecond is rounded up, and
-    /// more than half of [`MAX_SPAN`](crate::MAX_SPAN) counts as that.
+    /// A wait is recorded at most once in half of that, however many wait; until when readers are kept out, with each
+    /// refused write. A fraction of a microsecond is rounded up, and more than half of [`MAX_SPAN`](crate::MAX_SPAN)
+    /// counts as that.
     pub fn waiting(self, span: Duration) -> Self {
         match self.action {
             Action::Acquire { hold, not_after, .. } => {
@@ -181,49 +179,48 @@ impl Operation {
     }
 }
 
-/// Asks who holds the lock and changes nothing.
+/// Returns the holders of the lock, and changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inspect;
 
 /// The reply to an operation: whether it released a grant, now, and notified waiters.
 pub type Reply = crate::lease::Reply<Answer>;
 
-/// What became of an operation. All but [`Answer::Held`] and [`Answer::Released`] changed nothing, but that
-/// a wait is remembered, and that of a writer keeps new readers out.
+/// The outcome of an operation. All but [`Answer::Held`] and [`Answer::Released`] changed nothing, except that a wait
+/// is remembered, and a writer's keeps new readers out.
 ///
-/// An acquire under the id of a live hold of another owner or mode, or of one whose release is remembered,
-/// is an error: [`RecordError::OperationReused`](crate::RecordError::OperationReused).
+/// An acquire under the id of a live hold of another owner or mode, or of a remembered release, is an error:
+/// [`RecordError::OperationReused`](crate::RecordError::OperationReused).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// An acquire or a renewal: the grant as it stands now.
     Held(Hold),
-    /// A release was done, now or when it was first sent.
+    /// A release ran, now or when it was first sent.
     Released {
         /// The fencing token of the grant.
         token: u64,
-        /// How often its owner held it then; zero where the grant ended.
+        /// How many holds its owner had left; zero if the grant ended.
         holds: u64,
     },
     /// An acquire was refused: others hold the lock, or a writer waits for it.
     Refused {
-        /// When that ends, if nobody renews, releases or comes before.
+        /// When that ends, without earlier renewals, releases or owners.
         retry_at: Timestamp,
     },
-    /// A write by an owner that reads was refused, because others read as well. To wait for them could
-    /// last for ever, if one of them did the same: give the read back first.
+    /// A write by an owner that reads was refused, because others read as well. Waiting could last for ever, if one of
+    /// them did the same: release the read first.
     UpgradeRefused {
-        /// When their leases end, if nobody renews, releases or comes before.
+        /// When their leases end, without earlier renewals, releases or owners.
         retry_at: Timestamp,
     },
     /// There are [`MAX_READERS`] already, or [`MAX_HOLDS`] holds of this owner.
     TooMany {
-        /// When the first of those leases ends, if nobody renews or releases before.
+        /// When the first of those leases ends, without earlier renewals or releases.
         retry_at: Timestamp,
     },
     /// An acquire arrived after its `not_after`.
     TooLate,
-    /// The owner has no live grant of this mode, or not this hold, or it is another grant than the token
-    /// names.
+    /// The owner has no live grant of this mode, or not this hold, or the token names another grant.
     NotHeld,
 }
 
@@ -234,7 +231,7 @@ pub struct Hold {
     pub mode: Mode,
     /// The fencing token of the grant.
     pub token: u64,
-    /// How often the owner holds it.
+    /// The owner's number of holds.
     pub holds: u64,
     /// The end of the lease by the store's clock: from then on it is not held.
     pub deadline: Timestamp,
@@ -249,12 +246,12 @@ pub struct Holder {
     pub hold: Hold,
 }
 
-/// What [`Inspect`] saw.
+/// The outcome of [`Inspect`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {
     /// The store's time.
     pub now: Timestamp,
-    /// Until when new readers are kept out by a writer that waits, if there is one.
+    /// Until when a waiting writer keeps new readers out, if there is one.
     pub kept_until: Option<Timestamp>,
     /// The holders, the oldest grant first: a writer, that writer as a reader, or readers.
     pub holders: Vec<Holder>,

@@ -1,4 +1,4 @@
-//! What is stored under a read-write lock's key, and its text.
+//! The record of a read-write lock, and its text.
 
 use alloc::format;
 use alloc::string::String;
@@ -10,10 +10,10 @@ use crate::lease::{Granted, Leases, Released};
 use crate::record::binary::Rest;
 use crate::record::{read_exact, read_token};
 
-/// What is stored under the key of a read-write lock.
+/// The record of a read-write lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RwLockRecord {
-    /// Until when a writer that waits keeps new readers out; zero where none does.
+    /// Until when a waiting writer keeps new readers out; zero without one.
     pub(super) kept_until: u64,
     /// At most one writer's, and at most [`MAX_READERS`] readers'.
     pub(super) leases: Leases<Grant, HoldEnd>,
@@ -34,7 +34,7 @@ pub(crate) struct HoldEnd {
     pub(super) mode: Mode,
     pub(super) id: HoldId,
     pub(super) owner: OwnerId,
-    /// How often its owner held the lock then.
+    /// How many holds its owner had then.
     pub(super) holds: u64,
 }
 
@@ -63,7 +63,7 @@ impl RwLockRecord {
         self.leases.forget_at().max(self.kept_until)
     }
 
-    /// What its bytes say, as text.
+    /// Returns its bytes as text.
     pub(crate) fn to_text(&self) -> String {
         let Leases { token, wake, grants, released } = &self.leases;
         let mut text = format!("{} {token} {} {}", Self::TAG, self.kept_until, wake.0);
@@ -80,7 +80,7 @@ impl RwLockRecord {
         text
     }
 
-    /// The bytes that follow the tag and a colon, as the scripts read and write them: see rw_lock_record.lua.
+    /// Returns the bytes after the tag and a colon, as the scripts read and write them: see rw_lock_record.lua.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let Leases { token, wake, grants, released } = &self.leases;
         let mut bytes = Vec::new();
@@ -126,8 +126,8 @@ impl RwLockRecord {
         record.is_sound().then_some(record)
     }
 
-    /// Reads what follows the tag of such a text, if it is exactly what [`Self::to_text`] makes of it: all that is
-    /// read so can be stored.
+    /// Reads what follows the tag of such a text, if it is exactly the output of [`Self::to_text`], so that it can be
+    /// stored.
     pub(crate) fn from_text(rest: &str) -> Option<RwLockRecord> {
         let mut pieces = rest.split('|');
         let (token, times) = pieces.next()?.split_once(' ')?;

@@ -123,7 +123,8 @@ impl Inspect {
     }
 }
 
-/// From when on these grants, in the order in which they end, leave room for `count` of `permits`; nothing where they do now.
+/// Returns from when on these grants, in the order of their ends, leave room for `count` of `permits`; `None` if they
+/// do now.
 fn fits_at(grants: &[Granted<Permits>], permits: u64, count: u64) -> Option<Timestamp> {
     let mut used = used(grants);
     let mut ends = grants.iter();
@@ -156,7 +157,7 @@ impl SemaphoreRecord {
         self.grants.insert(at, granted);
     }
 
-    /// Where the grant of this id is, if it is also that of the token.
+    /// Returns the place of the grant of this id, if it also has this token.
     fn position(&self, id: PermitId, token: Option<u64>) -> Option<usize> {
         self.grants.iter().position(|granted| is_that(token, id, granted.token, granted.what.id))
     }

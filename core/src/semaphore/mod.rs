@@ -1,25 +1,24 @@
-//! The semaphore: permits that are leased, so that at most so many are in use at once.
+//! The semaphore: leased permits, which bound how many are in use at once.
 //!
 //! What it promises, with the names that tests cite:
 //!
 //! - **L1** a grant fits: with it, the counts of all live grants are within the permits that its caller
 //!   named.
-//! - **L2** one that fits is never refused, and a refusal says when it would fit.
+//! - **L2** a grant that fits is never refused, and a refusal says when it would fit.
 //! - **L3** a release or a renewal of what is not held changes nothing and says so.
 //! - **L4** a renewal never shortens a lease, and never brings an expired one back.
 //! - **L5** the fencing token grows with each grant. It is `max(last + 1, now in microseconds)`, so it
 //!   also grows after the record was dropped, as long as the store's clock has not gone back past it.
-//! - **L10** the id of a permit names its grant: acquiring it again while it is live changes nothing and
-//!   tells the grant as it stands (after its lease it is a new grant), and a release gets the same answer
-//!   again while it is remembered.
-//! - **L12** one that is refused and says that it waits hears of each release for half of that time at least,
-//!   where it listens; a release of which nobody waits to hear tells nobody.
+//! - **L10** the id of a permit names its grant: acquiring it again while it is live changes nothing and returns the
+//!   grant as it stands (after its lease it is a new grant), and a release gets the same answer again while it is
+//!   remembered.
+//! - **L12** a refused caller that says that it waits, and listens, hears of each release for at least half of that
+//!   time; a release without waiters notifies no caller.
 //!
-//! What it does not promise: those who are refused are not served in the order in which they came, and a
-//! failover that loses an acknowledged grant lets one more in.
+//! **Limitations.** Waiting is not FIFO, and a failover that loses an acknowledged grant lets one more in.
 //!
-//! Each call reads all live grants, and one that changes something writes them: 32 bytes for each. That is
-//! why a semaphore has at most [`MAX_PERMITS`].
+//! Each call reads all live grants, and one that changes something writes them: 32 bytes for each. Hence the bound
+//! [`MAX_PERMITS`].
 //!
 //! ```
 //! use core::time::Duration;
@@ -61,11 +60,10 @@ pub(crate) use record::SemaphoreRecord;
 /// The most permits of one semaphore.
 pub const MAX_PERMITS: u64 = 400;
 
-/// How many live grants [`Inspect`] names at most: those that end first.
+/// The most live grants that [`Inspect`] names: those that end first.
 pub const MAX_INSPECTED: usize = 50;
 
-/// How a semaphore is used: how many permits there are, how long a grant lasts, and how long a release is
-/// remembered.
+/// The options of a semaphore: its permits, how long a grant lasts, and how long a release is remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Semaphore {
     permits: u64,
@@ -74,12 +72,11 @@ pub struct Semaphore {
 }
 
 impl Semaphore {
-    /// A semaphore of 1 to [`MAX_PERMITS`] permits, whose grants last for `lease` unless they are renewed,
-    /// and which remembers a release for `remember`, if it is one of the last [`REMEMBERED`]. `remember`
-    /// should be at least the longest time that a repeated call can be under way: its timeout and the
-    /// network's delay.
+    /// Creates a semaphore of 1 to [`MAX_PERMITS`] permits, whose grants last for `lease` unless they are renewed. It
+    /// remembers a release for `remember`, if it is one of the last [`REMEMBERED`]. `remember` should be at least the
+    /// longest time that a repeated call can be in flight: its timeout and the network's delay.
     ///
-    /// Callers may differ in all three. Each call goes by its own, and by the grants that there are.
+    /// Callers may differ in all three. Each call goes by its own values, and by the existing grants.
     ///
     /// Both times are whole microseconds, each at most half of [`MAX_SPAN`](crate::MAX_SPAN): 35 years.
     ///
@@ -98,29 +95,28 @@ impl Semaphore {
         })
     }
 
-    /// How many permits there are.
+    /// Returns the number of permits.
     pub fn permits(&self) -> u64 {
         self.permits
     }
 
-    /// How long a grant or a renewal lasts.
+    /// Returns how long a grant or a renewal lasts.
     pub fn lease(&self) -> Duration {
         Duration::from_micros(self.lease_us)
     }
 
-    /// How long a release is remembered.
+    /// Returns how long a release is remembered.
     pub fn remember(&self) -> Duration {
         Duration::from_micros(self.remember_us)
     }
 
-    /// Take `count` permits, at least 1, all or none of them, under an id that names the grant.
+    /// Acquires `count` permits, at least 1, all or none of them, under an id that names the grant.
     ///
-    /// A request that arrives after `not_after`, by the store's time, is refused, so that a delayed
-    /// duplicate cannot take permits for somebody who has given up.
+    /// A request that arrives after `not_after`, by the store's time, is refused, so that a delayed duplicate cannot
+    /// take permits for a caller that has given up.
     ///
     /// # Errors
-    /// [`ConfigError`] where `count` is zero or not below 2^53. More than there are permits is an answer:
-    /// [`Answer::Never`].
+    /// [`ConfigError`] if `count` is zero or not below 2^53. A count above the permits is an answer: [`Answer::Never`].
     pub fn acquire(
         &self,
         id: PermitId,
@@ -131,17 +127,17 @@ impl Semaphore {
         Ok(self.operation(id, Action::Acquire { count, not_after, waits_us: 0 }))
     }
 
-    /// Extend the lease to at least now + lease. With `token`, only that grant's.
+    /// Extends the lease to at least now + lease. With `token`, only that grant's.
     pub fn renew(&self, id: PermitId, token: Option<u64>) -> Operation {
         self.operation(id, Action::Renew { token })
     }
 
-    /// Give the permits back, all that were taken under this id. With `token`, only that grant's.
+    /// Releases all permits that were acquired under this id. With `token`, only that grant's.
     pub fn release(&self, id: PermitId, token: Option<u64>) -> Operation {
         self.operation(id, Action::Release { token })
     }
 
-    /// Ask what is in use.
+    /// Returns the permits in use.
     pub fn inspect(&self) -> Inspect {
         Inspect
     }
@@ -167,12 +163,11 @@ enum Action {
 }
 
 impl Operation {
-    /// The same acquire of a caller that waits and is back within `span`: where it does not fit, the record
-    /// says so, and when permits are given back within that, those who listen are told. Others are as they
-    /// were.
+    /// Makes it an acquire of a caller that waits and returns within `span`. If it does not fit, the record says so,
+    /// and listeners are notified when permits are released within that. Other operations are unchanged.
     ///
-    /// It is written down no more often than once in half of that, however many wait. A fraction of a
-    /// microsecond is rounded up, and more than half of [`MAX_SPAN`](crate::MAX_SPAN) counts as that.
+    /// It is recorded at most once in half of that, however many wait. A fraction of a microsecond is rounded up, and
+    /// more than half of [`MAX_SPAN`](crate::MAX_SPAN) counts as that.
     pub fn waiting(self, span: Duration) -> Self {
         match self.action {
             Action::Acquire { count, not_after, .. } => {
@@ -184,44 +179,44 @@ impl Operation {
     }
 }
 
-/// Asks what is in use and changes nothing.
+/// Returns the permits in use, and changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inspect;
 
 /// The reply to an operation: whether it released permits, now, and notified waiters.
 pub type Reply = crate::lease::Reply<Answer>;
 
-/// What became of an operation. All but [`Answer::Held`] and [`Answer::Released`] changed nothing, but that
-/// a wait is remembered.
+/// The outcome of an operation. All but [`Answer::Held`] and [`Answer::Released`] changed nothing, except that a wait
+/// is remembered.
 ///
-/// An acquire under the id of a live grant of another count, or of one whose release is remembered, is an
-/// error: [`RecordError::OperationReused`](crate::RecordError::OperationReused).
+/// An acquire under the id of a live grant of another count, or of a remembered release, is an error:
+/// [`RecordError::OperationReused`](crate::RecordError::OperationReused).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// An acquire or a renewal: the grant as it stands now.
     Held(Grant),
-    /// A release was done, now or when it was first sent.
+    /// A release ran, now or when it was first sent.
     Released {
         /// The fencing token of the grant that it ended.
         token: u64,
     },
     /// An acquire does not fit now.
     Full {
-        /// From when on it fits, if nobody renews, releases or comes before.
+        /// From when on it fits, without earlier renewals, releases or owners.
         fits_at: Timestamp,
     },
-    /// An acquire asks for more than there are permits.
+    /// An acquire asks for more than the semaphore's permits.
     Never,
     /// An acquire arrived after its `not_after`.
     TooLate,
-    /// There is no live grant of this id, or it is another one than the token names.
+    /// There is no live grant of this id, or the token names another grant.
     NotHeld,
 }
 
 /// A grant as it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// How many permits.
+    /// The number of permits.
     pub count: u64,
     /// The fencing token.
     pub token: u64,
@@ -229,21 +224,21 @@ pub struct Grant {
     pub deadline: Timestamp,
 }
 
-/// What [`Inspect`] saw.
+/// The outcome of [`Inspect`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {
     /// The store's time.
     pub now: Timestamp,
     /// How many permits are in use.
     pub used: u64,
-    /// How many live grants there are.
+    /// The number of live grants.
     pub holders: usize,
-    /// Those that end first, at most [`MAX_INSPECTED`].
+    /// The grants that end first, at most [`MAX_INSPECTED`].
     pub grants: Vec<(PermitId, Grant)>,
 }
 
 id! {
-    /// Names one grant, so that acquiring it again is the same acquire. Make a new one for each, from 128
-    /// random bits: two callers who used the same one would share one grant.
+    /// Names one grant, so that acquiring it again is the same acquire. Make a new one for each, from 128 random bits:
+    /// two callers with the same id would share one grant.
     PermitId
 }

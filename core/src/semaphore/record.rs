@@ -1,4 +1,4 @@
-//! What is stored under a semaphore's key, and its text.
+//! The record of a semaphore, and its text.
 
 use alloc::format;
 use alloc::string::String;
@@ -10,8 +10,8 @@ use crate::lease::{Granted, Leases, Released};
 use crate::record::binary::Rest;
 use crate::record::{read_exact, read_token};
 
-/// What is stored under the key of a semaphore. The counts are at most [`MAX_PERMITS`] together, and the grants are in
-/// the order in which they end.
+/// The record of a semaphore. The counts are at most [`MAX_PERMITS`] together, and the grants are in the order of their
+/// ends.
 pub(crate) type SemaphoreRecord = Leases<Permits, PermitId>;
 
 /// The permits of one grant.
@@ -31,7 +31,7 @@ impl Granted<Permits> {
 impl SemaphoreRecord {
     pub(crate) const TAG: &'static str = "M1";
 
-    /// What its bytes say, as text.
+    /// Returns its bytes as text.
     pub(crate) fn to_text(&self) -> String {
         let mut text = format!("{} {} {}", Self::TAG, self.token, self.wake.0);
         for Granted { what: Permits { id, count }, token, deadline } in &self.grants {
@@ -43,7 +43,7 @@ impl SemaphoreRecord {
         text
     }
 
-    /// The bytes that follow the tag and a colon, as the scripts read and write them: see semaphore_record.lua.
+    /// Returns the bytes after the tag and a colon, as the scripts read and write them: see semaphore_record.lua.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         bytes.extend([self.token, self.wake.0].into_iter().flat_map(packed));
@@ -76,8 +76,8 @@ impl SemaphoreRecord {
         record.is_sound().then_some(record)
     }
 
-    /// Reads what follows the tag of such a text, if it is exactly what [`Self::to_text`] makes of it: all that is
-    /// read so can be stored.
+    /// Reads what follows the tag of such a text, if it is exactly the output of [`Self::to_text`], so that it can be
+    /// stored.
     pub(crate) fn from_text(rest: &str) -> Option<SemaphoreRecord> {
         let mut pieces = rest.split('|');
         let (token, wake) = pieces.next()?.split_once(' ')?;
