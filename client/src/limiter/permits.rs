@@ -1,11 +1,12 @@
 //! What a limiter holds of each key.
 
 use std::fmt;
+use std::mem;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use event_listener::{Event, EventListener};
+use futures_channel::oneshot;
 use lockage_core::flow::{Ask, Next, Prefetch as Held, PrefetchConfig};
 use lockage_core::{ConfigError, Decision, Limit, Origin, Verdict};
 
@@ -13,7 +14,7 @@ use super::denials::{not_after, whole_micros};
 use super::prefetch::{Prefetch, PrefetchStats};
 use super::shards::{Recent, Shards, recent};
 use crate::key::Key;
-use crate::sync::lock;
+use crate::sync::{Mutex, lock};
 
 /// What one limiter and its clones hold.
 pub(super) struct Permits {
@@ -36,16 +37,26 @@ struct Node {
     held: Held,
     /// Not after the store counts the limiter as never used. A time of the runtime's.
     reset_at: Duration,
-    /// A call for permits ahead is answered, or given up.
-    answered: Arc<Event>,
+    /// The waiters of the last call for permits ahead.
+    waiters: Arc<Waiters>,
+}
+
+/// The requests that wait for one call, in their order. The call keeps them too, as the key may be dropped before its
+/// answer. Locked under the lock of the shard only.
+type Waiters = Mutex<Vec<Waiter>>;
+
+/// A request that the permits of the call suffice for. Once this is dropped, it goes on by itself.
+struct Waiter {
+    cost: u64,
+    answer: oneshot::Sender<Decision>,
 }
 
 /// What becomes of a request.
 pub(super) enum Step<'a> {
     /// It is admitted.
     Spent(Decision),
-    /// Others are asking, for enough to cover it too.
-    Wait(EventListener),
+    /// Another request is asking, for enough to cover it too. Without an answer it goes on by itself.
+    Wait(oneshot::Receiver<Decision>),
     /// It is sent by itself.
     Alone,
     /// It is sent with what is taken ahead.
@@ -84,21 +95,18 @@ impl Permits {
                 shard.told.count(cost);
                 Step::Spent(decision)
             }
-            // Before the lock is free, so that the answer is not missed.
-            Next::Wait => Step::Wait(node.answered.listen()),
+            Next::Wait => {
+                let (answer, told) = oneshot::channel();
+                lock(&node.waiters).push(Waiter { cost, answer });
+                Step::Wait(told)
+            }
             Next::Ask(ask) if ask.ahead() == 0 => Step::Alone,
             Next::Ask(ask) => {
-                let answered = Arc::clone(&node.answered);
+                node.waiters = Arc::default();
+                let waiters = Arc::clone(&node.waiters);
                 shard.told.calls += 1;
-                Step::Ask(Asking {
-                    permits: self,
-                    key,
-                    ask,
-                    config,
-                    sent: now,
-                    answered,
-                    is_over: false,
-                })
+                let (permits, sent, is_over) = (self, now, false);
+                Step::Ask(Asking { permits, key, ask, config, sent, waiters, is_over })
             }
         }
     }
@@ -148,6 +156,14 @@ impl Node {
         }
     }
 
+    /// Admits a request by what is held, if that is enough.
+    fn serve(&mut self, cost: u64, told: &mut PrefetchStats, now: Duration) -> Option<Decision> {
+        let (limit, _) = self.limit?;
+        let left = self.held.spend(cost, now)?;
+        told.count(cost);
+        Some(self.spent(&limit, left, now))
+    }
+
     fn spent(&self, limit: &Limit, left: u64, now: Duration) -> Decision {
         let reset_after = whole_micros(self.reset_at.saturating_sub(now));
         let mut decision = Decision::new(Verdict::Allowed, limit.capacity(), left, reset_after);
@@ -169,14 +185,14 @@ impl PrefetchStats {
     }
 }
 
-/// A call that asks for permits ahead. Dropped without an answer, what it asked for is lost.
+/// A call that asks for permits ahead. Dropped without an answer, what it asked for is lost, and its waiters go on.
 pub(super) struct Asking<'a> {
     permits: &'a Permits,
     key: &'a Key,
     ask: Ask,
     config: PrefetchConfig,
     sent: Duration,
-    answered: Arc<Event>,
+    waiters: Arc<Waiters>,
     is_over: bool,
 }
 
@@ -210,14 +226,14 @@ impl Asking<'_> {
     /// Takes in a grant of all of it, and returns the decision on the request that asked.
     pub(super) fn granted(mut self, mut decision: Decision) -> Decision {
         let reset_at = not_after(self.sent, decision.reset_after);
-        let mut left = 0;
-        self.end(|node, config, ask, told, now| {
-            match node.held.granted(config, ask, now) {
-                0 => told.lost += 1,
-                granted => told.granted += granted,
-            }
+        let left = self.end(|node, config, ask, told, now| {
             node.reset_at = reset_at;
-            left = node.held.held(now);
+            let granted = node.held.granted(config, ask, now);
+            match granted {
+                0 => told.lost += 1,
+                _ => told.granted += granted,
+            }
+            granted > 0
         });
         decision.remaining = decision.remaining.max(left);
         decision
@@ -228,24 +244,39 @@ impl Asking<'_> {
         self.end(|node, config, ask, told, now| {
             node.held.denied(config, ask, retry_after, now);
             told.denied += 1;
+            false
         });
     }
 
+    /// Reports what came of the call, serves its waiters where that is a grant, and returns what is held then.
     fn end(
         &mut self,
-        report: impl FnOnce(&mut Node, &PrefetchConfig, &Ask, &mut PrefetchStats, Duration),
-    ) {
+        report: impl FnOnce(&mut Node, &PrefetchConfig, &Ask, &mut PrefetchStats, Duration) -> bool,
+    ) -> u64 {
         self.is_over = true;
-        {
-            let Permits { shards, now, .. } = self.permits;
-            let mut shard = shards.of(self.key);
-            let Shard { keys, told } = &mut *shard;
-            // A key that was dropped meanwhile holds nothing, and is not to be held again.
-            let mut dropped = Node::default();
-            let node = keys.peek_mut(self.key).unwrap_or(&mut dropped);
-            report(node, &self.config, &self.ask, told, now());
+        let mut shard = self.permits.shards.of(self.key);
+        let Shard { keys, told } = &mut *shard;
+        // A key that was dropped meanwhile holds nothing, and is not to be held again.
+        let mut dropped = Node::default();
+        let node = keys.peek_mut(self.key).unwrap_or(&mut dropped);
+        let now = (self.permits.now)();
+        let is_granted = report(node, &self.config, &self.ask, told, now);
+        let waiters = mem::take(&mut *lock(&self.waiters));
+        let serve = |waiter: &Waiter| match is_granted && !waiter.answer.is_canceled() {
+            true => node.serve(waiter.cost, told, now),
+            false => None,
+        };
+        let answers: Vec<_> = waiters.iter().map(serve).collect();
+        let left = node.held.held(now);
+        // Others are woken without the lock, which their wakers may need.
+        drop(shard);
+        for (waiter, answer) in waiters.into_iter().zip(answers) {
+            if let Some(decision) = answer {
+                // It may have gone.
+                _ = waiter.answer.send(decision);
+            }
         }
-        self.answered.notify(usize::MAX);
+        left
     }
 }
 
@@ -255,6 +286,7 @@ impl Drop for Asking<'_> {
             self.end(|node, config, ask, told, now| {
                 node.held.lost(config, ask, now);
                 told.lost += 1;
+                false
             });
         }
     }

@@ -88,8 +88,8 @@ impl<S: Store> Limiter<S> {
     /// what the store would say. A denial is always the store's, on the request alone, or the deny cache's.
     ///
     /// While a call for permits ahead is in flight, other requests for the id wait for it if its permits suffice for
-    /// them too, at most as long as one call takes. Then they send a call of their own if they must. A call dropped
-    /// before its answer wastes its permits.
+    /// them too. A grant serves them in their order, before all later requests. If the call is denied, fails or is
+    /// dropped, they go to the store themselves. A call dropped before its answer wastes its permits.
     ///
     /// All other verbs go to the store, which counts held permits as used: `peek` tells what remains there. A reset or
     /// a block by this limiter or its clones drops their held permits of the id. Other limiters can still spend theirs
@@ -184,7 +184,11 @@ impl Permits {
         loop {
             match self.next(target.key, &limit, acquire.cost, may_wait) {
                 Step::Spent(decision) => return Ok(Some(decision)),
-                Step::Wait(answered) => answered.await,
+                Step::Wait(answer) => {
+                    if let Ok(decision) = answer.await {
+                        return Ok(Some(decision));
+                    }
+                }
                 Step::Alone => return Ok(None),
                 Step::Ask(asking) => {
                     let whole = acquire.of_cost(acquire.cost + asking.ahead());

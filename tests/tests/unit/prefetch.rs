@@ -4,3 +4,4 @@ mod attained;
 mod limiter;
 mod nodes;
 mod promises;
+mod waiters;

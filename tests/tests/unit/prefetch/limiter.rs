@@ -13,30 +13,30 @@ use lockage_memory::testing::{FailingStore, Fate, TokioClock, paused_memory};
 use tokio::time::advance;
 
 const SECOND: Duration = Duration::from_secs(1);
-const LEASE: Duration = Duration::from_secs(10);
+pub(super) const LEASE: Duration = Duration::from_secs(10);
 
-type Store = FailingStore<MemoryStore<TokioClock>>;
-type Limited = Limiter<RetryStore<Store, Tokio>>;
+pub(super) type Store = FailingStore<MemoryStore<TokioClock>>;
+pub(super) type Limited = Limiter<RetryStore<Store, Tokio>>;
 
-fn store() -> Store {
+pub(super) fn store() -> Store {
     FailingStore::new(paused_memory())
 }
 
-fn plain(store: &Store, limit: &str) -> Limited {
+pub(super) fn plain(store: &Store, limit: &str) -> Limited {
     Limiter::new(RetryStore::new(store.clone(), Tokio, SECOND), limit.parse().unwrap())
 }
 
 /// One that takes up to ten ahead, and its store.
-fn limiter(limit: &str) -> (Limited, Store) {
+pub(super) fn limiter(limit: &str) -> (Limited, Store) {
     let store = store();
     (plain(&store, limit).with_prefetch(Prefetch::new(10, LEASE)).unwrap(), store)
 }
 
-async fn allowed(limiter: &Limited, cost: u64) -> bool {
+pub(super) async fn allowed(limiter: &Limited, cost: u64) -> bool {
     limiter.try_acquire("id", cost).await.unwrap().is_allowed()
 }
 
-fn stats(limiter: &Limited) -> PrefetchStats {
+pub(super) fn stats(limiter: &Limited) -> PrefetchStats {
     limiter.prefetch_stats().unwrap()
 }
 
