@@ -1,8 +1,9 @@
 //! Leases that end before their grants are answered: refused where that can be foreseen, and told where it happens.
 
-use lockage::Error;
 use lockage::locks::{LockGuard, Quorum};
-use lockage::store::ConfigError;
+use lockage::notifications::{Listener, Notifications, Wake};
+use lockage::store::{Command, ConfigError};
+use lockage::{Error, StoreError};
 use lockage_core::flow::shortest_lease;
 
 use super::*;
@@ -79,4 +80,56 @@ async fn one_grant_that_comes_too_late_is_asked_for_again() {
     let (locks, _) = stopped(vec![LEASE * 2, Duration::ZERO, Duration::ZERO]);
     let guard: LockGuard<_, _> = locks.lock("one").unwrap().acquire().await.unwrap();
     assert!(guard.time_left().is_ok());
+}
+
+/// A store to which each call takes so long, and arrives also where its caller has given it up. Its messages are lost.
+#[derive(Clone, Debug)]
+struct Late {
+    store: Memory,
+    delays: EachCall<Duration>,
+}
+
+impl Store for Late {
+    async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        let (store, delay) = (self.store.clone(), self.delays.next());
+        let (key, command) = (key.clone(), command.clone());
+        let arrives = tokio::spawn(async move {
+            sleep(delay).await;
+            store.execute(&key, &command).await
+        });
+        arrives.await.expect("it does not panic")
+    }
+}
+
+impl Notifications for Late {
+    async fn listen(&self, _: &Key, wake: Wake) -> Result<Listener, StoreError> {
+        self.store.listen(&Key::new("lock", "another").unwrap(), wake).await
+    }
+}
+
+/// L8: a waiter that polls less often than leases end goes on where a late copy of its first attempt was granted, and
+/// that grant has ended before its second attempt.
+#[tokio::test(start_paused = true)]
+async fn l8_a_waiter_goes_on_where_a_late_copy_has_spent_its_id() {
+    let (others, store) = locks();
+    let guard = others.lock("one").unwrap().acquire().await.unwrap();
+    // The first copy comes last; the second one is refused.
+    let mut delays = vec![Duration::ZERO; 100];
+    delays[0] = SECOND * 9 / 10;
+    let late = Late { store: store.clone(), delays: EachCall::new(delays) };
+    let waiters = Locks::new(RetryStore::new(late, Tokio, SECOND), SECOND * 2).unwrap();
+    let lock = waiters.with_wake_ups().with_poll(LEASE / 2).lock("one").unwrap();
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    sleep(SECOND / 2).await;
+    guard.release().await.unwrap();
+    sleep(SECOND).await;
+    let copy = holder(&store).await.expect("the late copy is granted");
+    sleep(SECOND * 2).await;
+    assert_eq!(holder(&store).await, None, "its lease ends before the waiter asks again");
+    let guard = waiter.await.unwrap().expect("the spent id is not its caller's error");
+    assert_eq!(guard.owner(), copy.owner, "the copy was of this wait");
+    assert!(guard.token() > copy.hold.token);
 }
