@@ -58,6 +58,8 @@ pub(super) struct Ports {
 
 #[derive(Default)]
 struct Call {
+    /// It is a subscription.
+    subscribes: bool,
     answer: Option<Answer>,
     waker: Option<Waker>,
 }
@@ -69,8 +71,8 @@ pub(super) type Answer = Result<AnyOutcome, StoreError>;
 pub(super) enum Out {
     /// A command for a server.
     Request { call: u64, server: usize, key: String, command: AnyCommand },
-    /// A subscription to a channel.
-    Subscribe { call: u64, channel: String },
+    /// A subscription to a channel, on a new connection or on the one that there is.
+    Subscribe { call: u64, channel: String, connects: bool },
     /// A program tells what it was told.
     Saw(Seen),
 }
@@ -153,11 +155,19 @@ impl Host {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Breaks the connections: whatever was asked for may have been done.
-    pub(super) fn break_connections(&self) {
-        let calls: Vec<u64> = self.ports().calls.keys().copied().collect();
+    /// Breaks the connections: whatever was asked for may have been done. One for messages that is only being made is
+    /// not there to break.
+    pub(super) fn break_connections(&self, is_connecting: bool) {
+        let is_broken = |call: &Call| !(is_connecting && call.subscribes);
+        let ports = self.ports();
+        let calls = ports.calls.iter().filter(|(_, call)| is_broken(call));
+        let calls: Vec<u64> = calls.map(|(number, _)| *number).collect();
+        drop(ports);
         for call in calls {
             self.answer(call, Err(StoreError::Unknown("the connection broke".into())));
+        }
+        if is_connecting {
+            return;
         }
         let sink = lock(&self.sink).take();
         if let Some(sink) = sink {
@@ -270,9 +280,10 @@ impl Drop for Waiting {
 fn send(ports: &Arc<Mutex<Ports>>, out: impl FnOnce(u64) -> Out) -> Waiting {
     let mut locked = lock(ports);
     let call = locked.number();
-    locked.calls.insert(call, Call::default());
+    let out = out(call);
+    let subscribes = matches!(out, Out::Subscribe { .. });
+    locked.calls.insert(call, Call { subscribes, ..Call::default() });
     if !locked.is_dead {
-        let out = out(call);
         locked.out.push(out);
     }
     Waiting { ports: Arc::clone(ports), call }
@@ -445,7 +456,8 @@ impl Subscriber for Connection {
             if !is_open {
                 *lock(&sink) = Some(sinks.open());
             }
-            let told = send(&ports, |call| Out::Subscribe { call, channel }).await;
+            let connects = !is_open;
+            let told = send(&ports, |call| Out::Subscribe { call, channel, connects }).await;
             told.map(drop).map_err(|error| Arc::new(error) as _)
         })
     }

@@ -21,6 +21,8 @@ pub(super) struct Node {
     pub(super) dies_after: Option<u32>,
     /// Until then it is down.
     pub(super) down_until_us: u64,
+    /// Until then its connection for messages is being made.
+    pub(super) connected_us: u64,
     /// When it is polled next because of the time. An event for another time is out of date.
     pub(super) timer_us: Option<u64>,
     tasks: BTreeMap<u64, Running>,
@@ -72,6 +74,7 @@ impl Node {
             paused_until_us: 0,
             dies_after: None,
             down_until_us: 0,
+            connected_us: 0,
             timer_us: None,
             tasks: BTreeMap::new(),
             ready: Arc::default(),
@@ -122,6 +125,7 @@ impl Node {
         self.down_until_us = until_us;
         self.paused_until_us = 0;
         self.dies_after = None;
+        self.connected_us = 0;
         self.timer_us = None;
     }
 

@@ -372,7 +372,11 @@ impl<'p> World<'p> {
                     let (from, sent_us) = (From { node, life, call }, self.now_us);
                     self.send(Event::Request { from, sent_us, server, key, command });
                 }
-                Out::Subscribe { call, channel } => {
+                Out::Subscribe { call, channel, connects } => {
+                    if connects {
+                        let connect_us = self.plan.network.connect_us;
+                        self.nodes[node].connected_us = self.now_us + connect_us;
+                    }
                     let from = From { node, life, call };
                     self.send(Event::Subscribe { from, channel });
                 }

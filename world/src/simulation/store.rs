@@ -22,6 +22,8 @@ use super::stage::Planted;
 /// The key of the lock.
 pub(super) const LOCK: &str = "lock:{lock}";
 const OTHER: &str = "lock:{other}";
+/// The key of the semaphore.
+pub(super) const PLACES: &str = "lock:{places}";
 
 const DAY_US: u64 = 86_400_000_000;
 
@@ -33,6 +35,7 @@ pub(super) struct Keys<'s> {
     /// The default, where limits are stored.
     stored: Option<StoredLimit>,
     limit: Limit,
+    permits: u64,
     /// How far its clock was set ahead.
     offset_us: i64,
     /// What each key held, from when on, where a replica takes over some day.
@@ -65,6 +68,7 @@ impl<'s> Keys<'s> {
             slots: BTreeMap::new(),
             stored: plan.options.stored.map(|terms| terms.of(plan.limit)),
             limit: plan.limit,
+            permits: plan.permits,
             offset_us: 0,
             journal: has_replica.then(Vec::new),
             old: None,
@@ -212,7 +216,7 @@ impl<'s> Keys<'s> {
             What::Lock { .. } | What::Both => self.lock_until(LOCK, token, now),
             What::Other => self.lock_until(OTHER, token, now),
             What::Permits(_) => {
-                let grants = self.look("lock:{places}", &semaphore::Inspect, now).grants;
+                let grants = self.look(PLACES, &semaphore::Inspect, now).grants;
                 let granted = grants.into_iter().find(|(_, grant)| grant.token == token);
                 granted.map(|(_, grant)| grant.deadline)
             }
@@ -242,8 +246,13 @@ impl<'s> Keys<'s> {
         holder.filter(|holder| holder.hold.token == token).map(|holder| holder.hold.deadline)
     }
 
-    pub(super) fn is_free(&self, true_us: u64) -> bool {
-        self.look(LOCK, &lock::Inspect, self.time(true_us)).holder.is_none()
+    /// Whether the lock is free, or one permit of the semaphore.
+    pub(super) fn is_free(&self, key: &str, true_us: u64) -> bool {
+        let now = self.time(true_us);
+        if key != PLACES {
+            return self.look(key, &lock::Inspect, now).holder.is_none();
+        }
+        self.look(key, &semaphore::Inspect, now).used < self.permits
     }
 
     fn look<C: Command>(&self, key: &str, command: &C, now: Timestamp) -> C::Outcome {

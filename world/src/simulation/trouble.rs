@@ -3,6 +3,7 @@
 use super::jobs::Life;
 use super::judge::Fault;
 use super::log::Who;
+use super::node::Node;
 use super::plan::Wrong;
 use super::play::{Event, World};
 use super::rare::Rare;
@@ -20,7 +21,7 @@ impl World<'_> {
             Wrong::Stall { node, reads, for_us } => self.nodes[node].host.stall(reads, for_us),
             Wrong::Break { node } => {
                 self.subscribed.retain(|(_, of, _)| *of != node);
-                self.nodes[node].host.break_connections();
+                self.break_connections(node);
                 return self.poll(node);
             }
             Wrong::Away { server, for_us } => {
@@ -57,11 +58,16 @@ impl World<'_> {
         }
     }
 
+    fn break_connections(&self, node: usize) {
+        let Node { host, connected_us, .. } = &self.nodes[node];
+        host.break_connections(*connected_us > self.now_us);
+    }
+
     /// The connections of all nodes break, but for the first so many.
     fn break_all(&mut self, but: usize) -> Result<(), Fault> {
         self.subscribed.retain(|(_, node, _)| *node < but);
         (but..self.nodes.len()).try_for_each(|node| {
-            self.nodes[node].host.break_connections();
+            self.break_connections(node);
             self.poll(node)
         })
     }

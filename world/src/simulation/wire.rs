@@ -7,9 +7,10 @@ use super::host::Answer;
 use super::jobs::IDS;
 use super::judge::Fault;
 use super::log::Who;
+use super::node::Node;
 use super::play::{Event, From, World, limiter_key, on_server};
 use super::rare::Rare;
-use super::store::{LOCK, Ran, charges, decisions};
+use super::store::{Ran, charges, decisions};
 
 impl World<'_> {
     /// Sends a message, which may be lost or late. None takes longer than a timeout: clients rely on that.
@@ -23,7 +24,11 @@ impl World<'_> {
         let late_us = self.draw.between(0, longest_us);
         let is_aimed = self.draw.chance(network.aimed);
         let beside_us = self.draw.between(0, 2);
-        let takes_us = takes_us + self.planted.later_us;
+        let connecting_us = match &event {
+            Event::Subscribe { from, .. } => self.nodes[from.node].connected_us,
+            _ => 0,
+        };
+        let takes_us = takes_us + self.planted.later_us + connecting_us.saturating_sub(self.now_us);
         if self.is_well() {
             // An attempt has time for an answer.
             self.queue.push(self.now_us + takes_us.min(self.plan.timeout_us / 16), event);
@@ -56,7 +61,10 @@ impl World<'_> {
     }
 
     pub(super) fn subscribe(&mut self, from: From, channel: String) {
-        if !self.is_away(0) {
+        let Node { life, host, .. } = &self.nodes[from.node];
+        // One on a connection that has broken meanwhile is lost with it.
+        let is_connected = *life == from.life && host.is_waited_for(from.call);
+        if is_connected && !self.is_away(0) {
             self.subscribed.insert((channel, from.node, from.life));
             self.reply(from, Ok(Box::new(())));
         }
@@ -124,9 +132,9 @@ impl World<'_> {
     /// Runs a command, and tells the judge what came of it.
     fn run(&mut self, key: &str, command: &AnyCommand) -> Result<Ran, Fault> {
         let now_us = self.now_us;
-        let is_watched = key == LOCK && self.judge.holders.watches_idle();
-        if is_watched {
-            self.judge.holders.is_free(self.keys.is_free(now_us), now_us);
+        let watched = self.judge.holders.watched(key);
+        if let Some(key) = watched {
+            self.judge.holders.is_free(key, self.keys.is_free(key, now_us), now_us);
             self.judge.holders.idle(now_us)?;
         }
         let id = (0..IDS.len()).find(|id| {
@@ -139,8 +147,8 @@ impl World<'_> {
             let what = if ran.answer.is_ok() { "done" } else { "refused" };
             format!("{command:?} on {key}: {what}")
         });
-        if is_watched {
-            self.judge.holders.is_free(self.keys.is_free(now_us), now_us);
+        if let Some(key) = watched {
+            self.judge.holders.is_free(key, self.keys.is_free(key, now_us), now_us);
         }
         if let (Some(id), Some(before), Ok(outcome)) = (id, before, &ran.answer) {
             let after = self.keys.peek(key, 1, now_us);

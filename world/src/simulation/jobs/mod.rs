@@ -91,6 +91,7 @@ impl<P: Place> Life<P> {
                 self.hold(hold, micros(for_us), end, is_own).await;
             }
             Work::Once { for_us } => self.once(job, micros(for_us)).await,
+            Work::Force { for_us } => self.force(micros(for_us)).await,
             Work::Count { count } => self.count_down(count).await,
             Work::Await { wait_us } => self.wait_for_latch(micros(wait_us)).await,
             Work::Get { for_us } => self.get(micros(for_us)).await,

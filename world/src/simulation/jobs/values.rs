@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
+use lockage::Error;
 use lockage::locks::{LatchHandle, WorkError};
 use lockage::runtime::Runtime;
 
@@ -22,6 +23,26 @@ impl<P: Place> Life<P> {
             Ok(done) => self.place.saw(Seen::Result { result: done.result }),
             Err(error) => self.work_failed("run", error),
         }
+    }
+
+    /// Frees the lock of that work by force, once somebody has held it for so long.
+    pub(super) async fn force(&self, for_: Duration) {
+        if let Err(error) = self.force_within(for_).await {
+            self.failed("force a release", &error);
+        }
+    }
+
+    async fn force_within(&self, for_: Duration) -> Result<(), Error> {
+        let lock = self.locks.lock("order").expect("a name");
+        for _ in 0..50 {
+            if let Some(holder) = lock.inspect().await?.holder {
+                self.runtime.sleep(for_).await;
+                lock.force_release(holder.hold.token).await?;
+                return Ok(());
+            }
+            self.runtime.sleep(Duration::from_millis(20)).await;
+        }
+        Ok(())
     }
 
     fn work_failed<E>(&self, what: &str, error: WorkError<E>)

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use lockage::locks::Loss;
 
 use super::{Fault, Kind, Oracle, fault};
-use crate::simulation::plan::{Plan, SERVERS, What};
+use crate::simulation::plan::{Plan, SERVERS, What, Work};
+use crate::simulation::store::{LOCK, PLACES};
 
 pub(in crate::simulation) struct Holders {
     permits: u64,
@@ -14,8 +15,10 @@ pub(in crate::simulation) struct Holders {
     begun: BTreeMap<usize, u64>,
     /// What each waits for, since when.
     waiters: BTreeMap<usize, (What, u64)>,
-    /// Since when the lock is free, if it is.
-    free_since_us: Option<u64>,
+    /// Since when the lock is free, and a permit, if they are.
+    free_since_us: BTreeMap<&'static str, u64>,
+    /// Whether each waits for one permit: one that waits for more takes the notice of another, and leaves the permit.
+    is_one_permit: bool,
     longest_idle_us: Option<u64>,
     longest_us: Option<u64>,
     /// From then on nothing is lost.
@@ -46,7 +49,10 @@ impl Holders {
             holders: BTreeMap::new(),
             begun: BTreeMap::new(),
             waiters: BTreeMap::new(),
-            free_since_us: Some(0),
+            free_since_us: [(LOCK, 0), (PLACES, 0)].into(),
+            is_one_permit: plan.works().all(|work| {
+                !matches!(work, Work::Hold { what: What::Permits(2..), wait_us: 1.., .. })
+            }),
             longest_idle_us: plan.longest_idle_us(),
             longest_us: plan.terms.longest_us.map(|longest_us| longest_us + longest_us / 1000 + 1),
             well_us: plan.terms.longest_us.is_none().then(|| plan.well_us()),
@@ -121,36 +127,39 @@ impl Holders {
         self.waiters.remove(&job);
     }
 
-    /// Takes note of whether the lock is free.
-    pub(in crate::simulation) fn is_free(&mut self, is_free: bool, now_us: u64) {
+    /// Takes note of whether the lock of this key, or a permit, is free.
+    pub(in crate::simulation) fn is_free(&mut self, key: &'static str, is_free: bool, now_us: u64) {
         match is_free {
-            true => _ = self.free_since_us.get_or_insert(now_us),
-            false => self.free_since_us = None,
+            true => _ = self.free_since_us.entry(key).or_insert(now_us),
+            false => _ = self.free_since_us.remove(key),
         }
     }
 
-    /// Whether it is known how long the lock may be free.
-    pub(in crate::simulation) fn watches_idle(&self) -> bool {
-        self.longest_idle_us.is_some()
+    /// Returns this key if it is known how long what it holds may be free.
+    pub(in crate::simulation) fn watched(&self, key: &str) -> Option<&'static str> {
+        self.longest_idle_us?;
+        [LOCK, PLACES].into_iter().find(|watched| *watched == key)
     }
 
-    /// Somebody comes to the lock, or ends to wait for it: it was not free for long meanwhile.
+    /// Somebody comes to what is watched, or ends to wait for it: it was not free for long meanwhile.
     pub(in crate::simulation) fn idle(&self, now_us: u64) -> Result<(), Fault> {
-        let (Some(free_us), Some(longest_us)) = (self.free_since_us, self.longest_idle_us) else {
-            return Ok(());
-        };
-        let late = |(what, since_us): &(What, u64)| {
-            matches!(what, What::Lock { .. }) && free_us.max(*since_us) + longest_us < now_us
-        };
-        match self.waiters.iter().find(|(_, waiter)| late(waiter)) {
-            Some((job, (_, since_us))) => {
+        let Some(longest_us) = self.longest_idle_us else { return Ok(()) };
+        for (job, (what, since_us)) in &self.waiters {
+            let key = match what {
+                What::Lock { .. } => LOCK,
+                What::Permits(1) if self.is_one_permit => PLACES,
+                _ => continue,
+            };
+            if let Some(free_us) = self.free_since_us.get(key)
+                && *free_us.max(since_us) + longest_us < now_us
+            {
                 let what = format!(
-                    "it is free since {free_us} us, and job {job} waits since {since_us} us"
+                    "{key} is free since {free_us} us, and job {job} waits since {since_us} us"
                 );
-                fault(Kind::Idle, what)
+                return fault(Kind::Idle, what);
             }
-            None => Ok(()),
         }
+        Ok(())
     }
 
     fn exclusion(&self, now_us: u64, shaken_us: Option<u64>) -> Result<(), Fault> {

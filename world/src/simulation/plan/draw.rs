@@ -91,7 +91,8 @@ impl Plan {
     /// Leaves nothing but cancelled jobs to go wrong, and keeps messages in order.
     fn calm_down(&mut self, draw: &mut Draw) {
         let Network { least_us, .. } = self.network;
-        self.network = Network { least_us, most_us: least_us, lost: 0, late: 0, aimed: 0 };
+        let (most_us, connect_us) = (least_us, 0);
+        self.network = Network { least_us, most_us, lost: 0, late: 0, aimed: 0, connect_us };
         self.troubles.retain(|trouble| matches!(trouble.what, Wrong::Cancel { .. }));
         if draw.chance(500) {
             self.keep_us = self.timeout_us * draw.between(1, 4);
@@ -102,6 +103,7 @@ impl Plan {
     fn break_connections(&mut self, draw: &mut Draw) {
         self.calm_down(draw);
         self.keep_us = 100 * FOREVER;
+        self.network.connect_us = draw.between(0, self.timeout_us / 8);
         self.terms = Terms { wake_ups: true, poll_us: Some(15 * SECOND), ..self.terms };
         for job in &mut self.jobs {
             if let Work::Hold { what: What::Lock { is_fair }, .. } = &mut job.work {
@@ -191,7 +193,7 @@ impl Plan {
             true => draw.between(0, 3) * SECOND / 2,
             false => draw.between(0, self.heal_us),
         };
-        let work = match theme {
+        let mut work = match theme {
             _ if draw.chance(30) => Work::Look,
             Theme::Limiters | Theme::Charges if focus.is_some() => self.ask_for_one(draw),
             Theme::Limiters | Theme::Charges => self.ask(draw),
@@ -206,6 +208,7 @@ impl Plan {
                 self.hold(what, draw)
             }
             Theme::OneLock => match pick(6, draw) {
+                0 if draw.chance(200) => Work::Force { for_us: self.span(draw) },
                 0 => Work::Once { for_us: self.span(draw) },
                 1 => self.hold(draw.one_of(&[What::Both, What::Both, What::Other]), draw),
                 _ => self.hold(What::Lock { is_fair: draw.chance(300) }, draw),
@@ -220,6 +223,12 @@ impl Plan {
                 Work::Await { wait_us: draw.one_of(&[self.timeout_us, 4 * SECOND, FOREVER]) }
             }
         };
+        if let Work::Hold { what: What::Permits(count), wait_us: 1.., .. } = &mut work
+            && focus.is_some()
+        {
+            // What several leave at once is for as many waiters.
+            *count = 1;
+        }
         // One that looks at all takes many.
         let most = if work == Work::Look { 90 } else { 12 };
         let polls = draw.chance(200).then(|| draw.between(1, most) as u32);
@@ -383,7 +392,8 @@ impl Network {
         };
         let of = |draw: &mut Draw| if draw.chance(500) { 0 } else { draw.between(1, 150) as u32 };
         let (lost, late) = (of(draw), of(draw));
-        Network { least_us, most_us, lost, late, aimed: if draw.chance(500) { 0 } else { 300 } }
+        let aimed = if draw.chance(500) { 0 } else { 300 };
+        Network { least_us, most_us, lost, late, aimed, connect_us: 0 }
     }
 }
 

@@ -143,6 +143,8 @@ pub(super) struct Network {
     pub(super) late: u32,
     /// Of a thousand requests, so many arrive right where something ends.
     pub(super) aimed: u32,
+    /// How long it takes to make a connection for messages.
+    pub(super) connect_us: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,6 +182,10 @@ pub enum Work {
     },
     /// Do something that is done once in all.
     Once {
+        for_us: u64,
+    },
+    /// Free the lock of that by force, so long after it was held.
+    Force {
         for_us: u64,
     },
     /// Count the latch down, or wait for it.

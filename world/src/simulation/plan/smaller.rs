@@ -41,11 +41,12 @@ impl Plan {
 }
 
 /// What makes a world simpler.
-const CALM: [fn(&mut Plan); 13] = [
+const CALM: [fn(&mut Plan); 14] = [
     |plan| plan.network.lost = 0,
     |plan| plan.network.late = 0,
     |plan| plan.network.aimed = 0,
     |Plan { network: Network { least_us, most_us, .. }, .. }| *most_us = *least_us,
+    |plan| plan.network.connect_us = 0,
     |plan| plan.ppm.iter_mut().for_each(|ppm| *ppm = 0),
     |plan| (plan.terms.wake_ups, plan.terms.poll_us) = (false, None),
     |plan| plan.terms.replicas = false,
