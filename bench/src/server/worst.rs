@@ -15,7 +15,7 @@ use redis::Cmd;
 use super::cases::{Case, call, case};
 
 /// How many decisions of each are counted at a time.
-const COUNTED: usize = 4;
+const COUNTED: usize = 16;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const HOUR: Duration = Duration::from_secs(3600);

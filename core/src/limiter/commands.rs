@@ -25,7 +25,7 @@ pub const MAX_COSTS: usize = 1000;
 
 /// How many costs a script of the slow path decides in one call, so that a server is done with them in about a
 /// millisecond. Under a stored limit a call carries no more; others are [cut](Command::cut).
-pub const MAX_SLOW_COSTS: usize = 8;
+pub const MAX_SLOW_COSTS: usize = 6;
 
 /// How many different costs a call carries at most, where a sliding log decides them or may: for each that is denied
 /// the log is searched.
