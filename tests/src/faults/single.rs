@@ -177,6 +177,7 @@ pub async fn never_more_than_the_limit<S: Store + Clone + 'static>(
         assert!(Instant::now() < deadline, "the limit is not used up");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+    assert!(!limiter.try_acquire(ID, 1).await.expect("the server is back").is_allowed());
     let tally = load.stop().await;
     println!("{name}: {tally}");
     let (admitted, unknown) = (tally.count(Told::Admitted), tally.count(Told::Unknown));

@@ -91,7 +91,7 @@ fn queue() -> Vec<Value> {
             (S, "acquire by carol, in line for 10s", &ask(CAROL, 4).queued(SPAN)),
             (S, "renew by alice", &lock.renew(ALICE, None)),
             (S, "renew by alice of another grant", &lock.renew(ALICE, Some(1))),
-            (S, "renew by bob, who waits", &lock.renew(BOB, None)),
+            (S, "renew by bob, a waiter", &lock.renew(BOB, None)),
             (S, "inspect", &lock.inspect()),
             (6 * S, "acquire by bob again, within half of 10s", &ask(BOB, 5).queued(SPAN)),
             (6 * S + 1, "acquire by bob again, beyond half of 10s", &ask(BOB, 6).queued(SPAN)),

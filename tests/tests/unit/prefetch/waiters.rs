@@ -2,6 +2,7 @@
 
 use std::pin::{Pin, pin};
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use lockage::limiter::{Origin, Prefetch};
 use lockage_memory::testing::Fate;
@@ -14,6 +15,11 @@ fn poll_all<F: Future>(futures: &mut [Pin<Box<F>>]) {
     for future in futures {
         assert!(future.as_mut().poll(context).is_pending());
     }
+}
+
+/// Waits for a waiter's answer; fails where it is stranded, which would wait for ever.
+async fn told<T>(waiter: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(60), waiter).await.expect("it is not stranded")
 }
 
 /// Waiters are served by the grant, in the order in which they came, before those who come after it.
@@ -31,7 +37,7 @@ async fn waiters_are_served_in_order_and_before_later_requests() {
     }
     assert_eq!((store.executions(), stats(&limiter).calls), (2, 2));
     for (waiter, left) in waiters.into_iter().zip((1..10).rev()) {
-        let decision = waiter.await.unwrap();
+        let decision = told(waiter).await.unwrap();
         assert_eq!((decision.origin, decision.remaining), (Origin::Prefetch, left));
     }
     assert_eq!(store.executions(), 2);
@@ -51,7 +57,7 @@ async fn a_waiter_that_is_dropped_takes_nothing() {
         assert_eq!(limiter.try_acquire("id", 1).await.unwrap().remaining, left);
     }
     for waiter in waiters {
-        assert!(waiter.await.unwrap().is_allowed());
+        assert!(told(waiter).await.unwrap().is_allowed());
     }
     assert_eq!((store.executions(), stats(&limiter).hits), (1, 10));
 }
@@ -69,7 +75,7 @@ async fn waiters_do_not_get_the_failure_of_another_call() {
         let (asks, waiters) = (request(), [request(), request()]);
         assert!(asks.await.unwrap().is_err());
         for waiter in waiters {
-            let decision = waiter.await.unwrap().unwrap();
+            let decision = told(waiter).await.unwrap().unwrap();
             assert!(decision.is_allowed() && decision.origin != Origin::Prefetch);
         }
         assert_eq!((stats(&limiter).calls, stats(&limiter).lost), (1, 1));
@@ -94,7 +100,7 @@ async fn waiters_for_a_forgotten_grant_ask_by_themselves() {
         }
         assert!(asks.await.unwrap().is_allowed());
         for waiter in waiters {
-            assert!(waiter.await.unwrap().is_allowed());
+            assert!(told(waiter).await.unwrap().is_allowed());
         }
     }
 }
@@ -116,7 +122,7 @@ async fn many_tasks_on_one_id_spend_all_that_each_call_brings() {
         })
     });
     for task in tasks.collect::<Vec<_>>() {
-        task.await.unwrap();
+        told(task).await.unwrap();
     }
     assert_eq!(store.executions() as u64, (TASKS * REQUESTS).div_ceil(1001));
 }
