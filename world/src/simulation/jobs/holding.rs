@@ -101,7 +101,7 @@ impl<P: Place> Life<P> {
             if matches!(what, What::Lock { .. }) && self.place.draw(3) == 0 {
                 self.write(job, guard.token()).await;
             }
-            // Whoever waits for the loss is told at once.
+            // A waiter for the loss is told at once.
             match guard.run(self.runtime.sleep(left.min(Duration::from_millis(200)))).await {
                 Ok(()) => {}
                 Err(loss) => {

@@ -36,7 +36,7 @@ pub struct Life<P: Place> {
 /// Ids of the limiter.
 pub(super) const IDS: [&str; 2] = ["a", "b"];
 
-/// For so long whoever waits until there is no need to wait any more.
+/// How long a job waits that waits until there is no need to.
 const EVER: Duration = micros(FOREVER);
 
 /// For how long what must not be forgotten is kept: longer than any world.

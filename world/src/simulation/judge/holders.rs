@@ -1,4 +1,4 @@
-//! Who holds what, by their own clocks, and who waits for it.
+//! The holders of each key, by their own clocks, and its waiters.
 
 use std::collections::BTreeMap;
 

@@ -268,7 +268,7 @@ pub enum What {
     Quorum,
 }
 
-/// Longer than any world that does well: whoever waits for so long waits for as long as it takes.
+/// Longer than any world that does well: a waiter with so long a timeout waits for as long as it takes.
 pub(super) const FOREVER: u64 = 3600 * SECOND;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
