@@ -44,7 +44,14 @@ macro_rules! displayed {
 
 displayed!("": bool u64 usize);
 // None has a character that is escaped.
-displayed!("\"": str lock::OwnerId lock::Label semaphore::PermitId lockage_core::RequestId StoredLimit);
+displayed!("\"": str lock::OwnerId semaphore::PermitId lockage_core::RequestId StoredLimit);
+
+impl Json for lock::Label {
+    fn json(&self, out: &mut String) {
+        // Labels are printable ASCII, of which Rust escapes what JSON does, in the same way.
+        let _ = write!(out, "{:?}", self.as_str());
+    }
+}
 
 impl<T: Json + ?Sized> Json for &T {
     fn json(&self, out: &mut String) {

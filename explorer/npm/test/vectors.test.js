@@ -54,6 +54,15 @@ for (const name of readdirSync(vectors).filter((name) => name.endsWith('.json'))
   });
 }
 
+test('a label may have quotes and backslashes', () => {
+  const all = JSON.parse(readFileSync(new URL('lock.json', vectors), 'utf8'));
+  const { script, keys, now_us: nowUs, state: [{ value }] } = all.find((/** @type {any} */ one) =>
+    one.script === 'lock_inspect' && one.state[0]?.value.includes?.(' web-1/4711'));
+  const call = { script, keys, arguments: ['', '0'] };
+  const { outcome } = machines.run(call, [value.replace('web-1/4711', 'a"b\\\\c')], nowUs);
+  assert.ok(JSON.stringify(outcome).includes(JSON.stringify('a"b\\\\c')), JSON.stringify(outcome));
+});
+
 test('there are vectors', () => assert.ok(count > 600, String(count)));
 
 test('a call that no command makes is refused, and so is a value that is no record', () => {
