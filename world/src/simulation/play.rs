@@ -15,7 +15,7 @@ use super::jobs::{IDS, Life};
 use super::judge::{Fault, Judge, Kind, Oracle, Seen, fault};
 use super::log::{Line, Log, Who};
 use super::node::{Node, Rest};
-use super::plan::{Plan, SERVERS, What};
+use super::plan::{Plan, SERVERS, What, Wrong};
 use super::rare::{Counts, Rare};
 use super::stage::Planted;
 use super::store::Keys;
@@ -247,8 +247,12 @@ impl<'p> World<'p> {
                 Some(*node)
             }
             Event::Probe => Some(0),
-            Event::Trouble(_)
-            | Event::OldEnds
+            // A process drops a future only while it runs.
+            Event::Trouble(index) => match self.plan.troubles[*index].what {
+                Wrong::Cancel { job } => Some(self.plan.jobs[job].node),
+                _ => None,
+            },
+            Event::OldEnds
             | Event::Request { .. }
             | Event::Subscribe { .. }
             | Event::Out { .. } => None,
@@ -301,6 +305,7 @@ impl<'p> World<'p> {
                 let task = Box::pin(self.lives[node].clone().run(index, job.work));
                 self.nodes[node].start_job(index, &job, task);
             }
+            Event::Trouble(index) => return self.trouble(self.plan.troubles[index].what),
             Event::Probe => {
                 let job = self.plan.jobs.len();
                 let task = Box::pin(self.lives[node].clone().probe(job));

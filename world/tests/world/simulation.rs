@@ -16,6 +16,14 @@ fn the_client_keeps_its_promises_in_every_world() {
     assert!(results.rare.never().len() < 3, "{:?}", results.rare.never());
 }
 
+/// L1: a process that stands still within a step drops no future meanwhile. Its holder told that it holds the lock after
+/// the judge was told that it is gone.
+#[test]
+fn a_world_that_failed_once_is_clean() {
+    let mut stage = Stage::new(None).unwrap();
+    assert_eq!(stage.play(&Plan::of(73_253), false).violation, None);
+}
+
 /// Wherever a future is dropped, nothing stays taken and nobody waits for ever.
 #[test]
 fn a_job_can_be_cancelled_at_each_of_its_polls() {
