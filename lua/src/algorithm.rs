@@ -1,4 +1,22 @@
-//! What an algorithm's file says of it besides its statements, and what templates make of that.
+//! What an algorithm's file says besides its statements, and what templates make of it.
+//!
+//! | part | |
+//! |---|---|
+//! | `@tag`, `@config`, `@state` | the tag of its records, and the names of its numbers |
+//! | `@given` | numbers that each call carries after the configuration, and no record; `@off` then sets `off`: whether they cannot settle the state. Not in fast composites |
+//! | `@call` | numbers that its calls carry after the configuration. Not in fast composites |
+//! | `@capacity`, `@counted`, `@unit`, `@latest`, `@window`, `@previous` | which of the names is what: see `limiters/algorithms.lua` |
+//! | `@wrong` | sets `wrong`: whether no such configuration can be built |
+//! | `@most` | sets `most`: the most that can be counted |
+//! | `@new` | sets a fresh state |
+//! | `@settle` | brings the state to `now` |
+//! | `@identity` | for windows, sets `identity`, which tells the current window from others. An algorithm without it is a bucket, which empties as time passes |
+//! | `@left` | sets `left`: the largest cost that fits |
+//! | `@wait` | for queues, sets `left` to 0 if the turn would come too late |
+//! | `@fresh_at` | sets `till` to when the state is as a fresh one |
+//! | `@span`, `@keep` | set `till` to until when a record by itself is kept |
+//! | `@reply` | sets `reply`, if it is not the time and the state as stored |
+//! | `@like` | the algorithm whose parts stand in for the missing ones |
 
 use std::collections::BTreeMap;
 
