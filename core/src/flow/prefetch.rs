@@ -84,6 +84,14 @@ const PERMITS: &str = "permits taken ahead";
 /// - Of the permits asked for ahead within one lease, at most k are never spent. After a lost or late
 ///   answer, only exact costs are asked for until a lease has passed; after a denial, until its
 ///   `retry_after`, at most a lease.
+/// - n nodes admit in any span T at most `min(E(T) + n k, max(E(T), E(T + λ) - 1))`, where E is the envelope of the
+///   limit, and λ is the lease by the store's clock: `lease * (1 + d)` for a node whose clock is slow by a factor of
+///   1 + d, in whole microseconds, rounded up.
+///
+/// Proof: a permit is spent less than λ after it was charged. (1) Permits spent in T were charged in T or in the λ
+/// before, a span in which the store admits at most E(T + λ). If some of them were charged before T, so was the
+/// request that brought them, of at least 1; otherwise the bound is E(T). (2) A node holds and requests at most k at
+/// any time, so at most n k of the permits spent in T were charged before T.
 ///
 /// ```
 /// use core::time::Duration;
