@@ -1,8 +1,7 @@
-//! A command as a script call: the script's name, and its arguments as text or as numbers in binary.
+//! A command as a script call: the script's name, and its arguments as text or as packed numbers.
 //!
-//! A number in binary is a double of eight bytes in little-endian order, which is exact below 2^53.
-//! The scripts of the fast path take, reply and store numbers so: Lua reads and writes them for less
-//! than text.
+//! A packed number is a double of eight bytes in little-endian order, which is exact below 2^53. The scripts of the
+//! fast path take, reply and store numbers so: for Lua they cost less than text.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -12,18 +11,17 @@ use crate::command::ScriptId;
 use crate::exact::MAX_EXACT;
 use crate::time::Timestamp;
 
-/// A command as it is sent, but for the time.
+/// A command as it is sent, without the time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Encoded {
-    /// For a script that takes text. It works on every record.
+    /// For a script of the slow path, which takes text and works on every record.
     Text(TextCall),
-    /// For a script that takes numbers in binary. Where the record is not one that it knows, it refuses with
-    /// `LOCKAGE_NEEDS_SLOW_PATH`, and the command goes on as
-    /// [`encode_text`](crate::Command::encode_text) gives it.
+    /// For a script of the fast path, which takes packed numbers. It refuses a record that it does not know by
+    /// `LOCKAGE_NEEDS_SLOW_PATH`, and the command goes on by [`encode_text`](crate::Command::encode_text).
     Packed(PackedCall),
 }
 
-/// A script and its own arguments, each a short text, or a value as it is.
+/// A script and its own arguments, each a short text or unchanged bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextCall {
     script: ScriptId,
@@ -31,23 +29,23 @@ pub struct TextCall {
     ends: Vec<usize>,
 }
 
-/// A script and its only argument: numbers in binary, and what else it takes.
+/// A script and its only argument: packed numbers and other bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackedCall {
     pub(crate) script: ScriptId,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Whose time decides.
+/// The clock that decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallTime {
-    /// The store's.
+    /// The store's clock.
     Store,
-    /// The caller's.
+    /// The caller's clock.
     Caller {
         /// The time.
         now: Timestamp,
-        /// How far it may be off the store's, in milliseconds. It is added to every expiry.
+        /// How far the time may be off the store's, in milliseconds. It is added to every expiry.
         skew_ms: u64,
     },
 }
@@ -105,7 +103,7 @@ impl TextCall {
         self
     }
 
-    /// Adds an argument, which is empty where there is none.
+    /// Adds an argument; an empty one for `None`.
     #[must_use]
     pub fn with_optional(self, argument: Option<impl fmt::Display>) -> Self {
         match argument {
@@ -125,7 +123,7 @@ impl TextCall {
         self.script
     }
 
-    /// Returns the script's own arguments, which stand after the time and the skew.
+    /// Returns the script's own arguments, which follow the time and the skew.
     pub fn arguments(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         (0..self.ends.len()).map(|index| self.argument(index))
     }
@@ -165,7 +163,7 @@ enum TimeArguments {
     Store,
     /// The time and the skew.
     Text([String; 2]),
-    /// The two in binary, as one argument.
+    /// The two packed, as one argument.
     Packed(Vec<u8>),
 }
 
@@ -175,13 +173,13 @@ impl ScriptCall {
         self.encoded.script()
     }
 
-    /// Returns the command as it is sent, but for the time.
+    /// Returns the command without the time.
     pub fn encoded(&self) -> &Encoded {
         &self.encoded
     }
 
-    /// Returns all arguments of the script, in order. Of text, the time (empty where the store's decides) and the
-    /// skew stand first; of numbers in binary, they stand last, and only where the caller's time decides.
+    /// Returns all arguments of the script, in order. For the slow path, the time (empty if the store's clock decides)
+    /// and the skew come first. For the fast path they come last, and only if the caller's clock decides.
     pub fn arguments(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         let timed = match (&self.encoded, &self.time) {
             (Encoded::Text(call), _) => call.ends.len() + 2,
@@ -203,12 +201,12 @@ impl ScriptCall {
     }
 }
 
-/// Returns a number as eight bytes; above 2^53 the nearest that there is.
+/// Returns a number as eight bytes; above 2^53 the nearest double.
 pub(crate) fn packed(number: u64) -> [u8; 8] {
     (number as f64).to_le_bytes()
 }
 
-/// Returns whole numbers below 2^53, as many as there are; none where any of them is something else.
+/// Returns all numbers of `bytes`, or `None` if any is not a whole number below 2^53.
 pub(crate) fn unpacked(bytes: &[u8]) -> Option<Vec<u64>> {
     let (numbers, rest) = bytes.as_chunks::<8>();
     rest.is_empty().then(|| numbers.iter().map(|number| whole(*number)).collect())?
@@ -220,7 +218,7 @@ pub(crate) fn whole(bytes: [u8; 8]) -> Option<u64> {
     is_whole.then_some(number as u64)
 }
 
-/// The status that stands for a reply that is one integer: see [`read_integer_reply`].
+/// The status of a reply that is one integer: see [`read_integer_reply`].
 pub(crate) const ONE_INTEGER: i64 = 9;
 
 /// Returns a reply that is one integer as [`Command::outcome`](crate::Command::outcome) takes it.
@@ -230,8 +228,8 @@ pub fn read_integer_reply(reply: i64) -> [i64; 2] {
 
 /// Returns a reply that is a string as [`Command::outcome`](crate::Command::outcome) takes it.
 ///
-/// The string holds integers in binary, which are read as a list that begins with the status 0. None
-/// where it holds something else.
+/// The string holds packed integers, which are read as a list that begins with the status 0. Returns `None` for any
+/// other string.
 pub fn read_packed_reply(reply: &[u8]) -> Option<Vec<i64>> {
     let numbers = unpacked(reply)?;
     Some(core::iter::once(0).chain(numbers.into_iter().map(|number| number as i64)).collect())
@@ -240,8 +238,8 @@ pub fn read_packed_reply(reply: &[u8]) -> Option<Vec<i64>> {
 /// Bytes of a string per integer of a reply.
 pub(crate) const BYTES_PER_INTEGER: usize = 6;
 
-/// Returns a string that ends a list reply as [`Command::outcome`](crate::Command::outcome) takes it: its length, then
-/// its bytes, six to an integer, the first one the highest.
+/// Returns a string at the end of a list reply as [`Command::outcome`](crate::Command::outcome) takes it: its length,
+/// then its bytes, six to an integer, the highest first.
 pub fn read_string_reply(bytes: &[u8]) -> impl Iterator<Item = i64> {
     let integer = |bytes: &[u8]| bytes.iter().fold(0, |all, byte| all << 8 | i64::from(*byte));
     // No string has more bytes than an `i64` counts.

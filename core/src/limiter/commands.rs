@@ -23,18 +23,16 @@ use crate::time::Timestamp;
 /// The most costs that one [`AcquireEach`] carries.
 pub const MAX_COSTS: usize = 1000;
 
-/// How many costs a script of the slow path decides in one call, so that a server is done with them in about a
-/// millisecond. Under a stored limit a call carries no more; others are [cut](Command::cut).
+/// The most costs that a script of the slow path decides in one call, which keeps a server busy for about a
+/// millisecond. Under a stored limit a call carries no more; other calls are [cut](Command::cut).
 pub const MAX_SLOW_COSTS: usize = 6;
 
-/// How many different costs a call carries at most, where a sliding log decides them or may: for each that is denied
-/// the log is searched.
+/// The most different costs of one call that a sliding log decides, or may decide: each denial searches the log.
 pub const MAX_DIFFERENT_COSTS: usize = 10;
 
-/// Admit one request and charge its cost, or change nothing.
+/// A command that admits one request and charges its cost, or changes nothing.
 ///
-/// Sent again, because its answer was lost, it is one request more, unless it has an id: see
-/// [`Acquire::with_request`].
+/// A repetition, after a lost answer, is one request more, unless it has an id: see [`Acquire::with_request`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acquire {
     limit: Limit,
@@ -44,7 +42,7 @@ pub struct Acquire {
 }
 
 impl Acquire {
-    /// A request of `cost` (at least 1) against `limit`. A cost above the capacity is
+    /// Creates a request of `cost` (at least 1) against `limit`. A cost above the capacity is
     /// [`Verdict::Never`](crate::Verdict::Never), not an error.
     ///
     /// # Errors
@@ -55,32 +53,28 @@ impl Acquire {
         Ok(Acquire { limit: limit.into(), cost, max_wait: MaxWait::ENDLESS, request: None })
     }
 
-    /// The same request under an id, so that it can be sent again (D11): once it was admitted, and
-    /// while it is remembered, it gets the same answer again, with its times as they were, and
-    /// nothing more is charged. A request that was denied is not remembered: sent again it is a new
-    /// attempt.
+    /// Returns the request under an id, so that it can be repeated (D11). Once it was admitted, and while it is
+    /// remembered, a repetition gets the same answer, with the original times, and is not charged. A denied request
+    /// is not remembered: its repetition is a new attempt.
     ///
-    /// The record remembers the last [`REMEMBERED_REQUESTS`](crate::REMEMBERED_REQUESTS) requests
-    /// that were admitted with an id, each for `remember` (whole microseconds, at most half of
-    /// [`MAX_SPAN`](crate::MAX_SPAN)); that should be at least the longest time that a repeated
-    /// request can be under way: the call's timeout and the network's delay. The record lives for at
-    /// least as long. A [`Reset`](crate::Reset) forgets requests too.
+    /// The record remembers the last [`REMEMBERED_REQUESTS`](crate::REMEMBERED_REQUESTS) admitted requests with an
+    /// id, each for `remember` (whole microseconds, at most half of [`MAX_SPAN`](crate::MAX_SPAN)), and lives for at
+    /// least as long. That should be at least the longest time that a repetition can be under way: the call's timeout
+    /// and the network's delay. A [`Reset`](crate::Reset) forgets requests too.
     ///
     /// An id that is remembered for another cost is [`RecordError::OperationReused`].
     ///
     /// # Errors
-    /// [`ConfigError`] for a time to remember of zero, with a fraction of a microsecond, or out of
-    /// range.
+    /// [`ConfigError`] for a `remember` of zero, with a fraction of a microsecond, or out of range.
     pub fn with_request(self, id: RequestId, remember: Duration) -> Result<Self, ConfigError> {
         Ok(Acquire { request: Some(Request::new(id, remember)?), ..self })
     }
 
-    /// The same request of a caller that waits no longer than `max_wait` for its turn, in whole
-    /// microseconds: a [`LeakyBucket`](crate::LeakyBucket), of several each of them, denies it where its
-    /// turn would be later. What is said of `remaining` is the room in the queue, whatever the max_wait.
-    /// Limits without turns take no notice.
+    /// Returns the request with the longest wait for its turn, in whole microseconds. A
+    /// [`LeakyBucket`](crate::LeakyBucket), alone or in a composite, denies it if its turn would be later. The
+    /// decision's `remaining` is the room in the queue, whatever the wait. Limits without turns ignore it.
     ///
-    /// Sent again under its id, a request must have the same max_wait.
+    /// A repetition under the request's id must have the same wait.
     pub fn within(self, max_wait: Duration) -> Self {
         Acquire { max_wait: MaxWait::of(max_wait), ..self }
     }
@@ -93,8 +87,8 @@ impl Acquire {
         self.cost
     }
 
-    /// Decides it, or returns its decision where it was admitted under its id before; with the time of that.
-    /// `told` becomes the numbers of a script's reply, where one is given.
+    /// Decides the request, or returns the decision by which its id was admitted before; with the time of the
+    /// decision. Sets `told`, if given, to the numbers of a script's reply.
     #[inline]
     pub(super) fn admit(
         &self,
@@ -118,7 +112,7 @@ impl Acquire {
         Ok((decision.expect("one cost gets one decision: each cost is decided once"), now))
     }
 
-    /// This request as it was admitted, if it is still remembered.
+    /// Returns the request as it was admitted, if it is still remembered.
     fn known<'a>(
         &self,
         slot: &'a Option<Record>,
@@ -193,10 +187,10 @@ impl Run for Acquire {
     }
 }
 
-/// Admit each of several requests in order, at one and the same time, each as if sent singly.
+/// A command that admits each of several requests in order, at one time, each as if sent singly.
 ///
-/// None of them has an id: where the answer is lost, so is what was charged. A request that must be
-/// safe to send again is an [`Acquire`] of its own.
+/// The requests have no ids: if the answer is lost, so is what was charged. A request that must be safe to repeat is
+/// an [`Acquire`] of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcquireEach {
     limit: Limit,
@@ -204,8 +198,8 @@ pub struct AcquireEach {
 }
 
 impl AcquireEach {
-    /// Requests of these costs: each at least 1, at most [`MAX_COSTS`] of them and, under a limit with a sliding log,
-    /// at most [`MAX_DIFFERENT_COSTS`] that differ.
+    /// Creates requests of these costs: each at least 1, at most [`MAX_COSTS`] of them and, under a limit with a
+    /// sliding log, at most [`MAX_DIFFERENT_COSTS`] that differ.
     ///
     /// # Errors
     /// [`CostError`].
@@ -218,8 +212,8 @@ impl AcquireEach {
         Ok(AcquireEach { limit, costs })
     }
 
-    /// Returns how many of the first of these costs fit into one call that is not [cut](Command::cut), under this limit,
-    /// or under a stored one where none is given.
+    /// Returns how many of the first of these costs fit into one call that is not [cut](Command::cut), under this
+    /// limit, or under a stored one if none is given.
     pub fn fitting(limit: Option<&Limit>, costs: impl IntoIterator<Item = u64>) -> usize {
         match limit.filter(|limit| wire::fast_script(limit).is_some()) {
             Some(limit) => few_different(limit, costs.into_iter().take(MAX_COSTS)),
@@ -232,7 +226,7 @@ impl AcquireEach {
     }
 }
 
-/// How many of the first costs are no more different ones than a log decides, where the limit has one.
+/// Returns how many of the first costs fit into one call; under a limit with a log, few may differ.
 fn few_different(limit: &Limit, costs: impl Iterator<Item = u64>) -> usize {
     let has_log = limit.singles().iter().any(Single::is_log);
     let mut different = [0; MAX_DIFFERENT_COSTS];
@@ -310,7 +304,7 @@ fn check_costs(costs: &[u64]) -> Result<(), CostError> {
     Ok(())
 }
 
-/// What is asked for in one call.
+/// The requests of one call.
 #[derive(Clone, Copy)]
 pub(super) struct Costs<'a> {
     each: &'a [u64],
@@ -318,14 +312,14 @@ pub(super) struct Costs<'a> {
 }
 
 impl<'a> Costs<'a> {
-    /// Of callers that wait for any turn.
+    /// Returns requests whose callers wait for any turn.
     pub(super) fn patient(each: &'a [u64]) -> Self {
         Costs { each, max_wait: MaxWait::ENDLESS }
     }
 }
 
-/// The configuration of a limit, what it gives to calls, the max_wait where there are turns, and the costs, packed; before it, of several
-/// limits, their letters. None where there is no faster script for it.
+/// Packs the limit's configuration, the numbers that it gives to calls, the longest wait if it has turns, and the
+/// costs; of several limits, their letters come first. Returns `None` without a fast script.
 fn pack_acquire(limit: &Limit, costs: Costs<'_>) -> Option<PackedCall> {
     let script = wire::fast_script(limit)?;
     let singles = limit.singles();
@@ -340,14 +334,14 @@ fn pack_acquire(limit: &Limit, costs: Costs<'_>) -> Option<PackedCall> {
     Some(PackedCall::new(script, numbers.flat_map(packed)))
 }
 
-/// The limit, the max_wait where there are turns, and the costs, which stand behind the request.
+/// Adds the limit, the longest wait if it has turns, and the costs, which follow the request.
 pub(super) fn with_acquire(call: TextCall, limit: &Limit, costs: Costs<'_>) -> TextCall {
     let has_turns = limit.singles().iter().any(Single::has_turns);
     wire::with_limit(call, limit).with_all(has_turns.then_some(costs.max_wait)).with_all(costs.each)
 }
 
-/// Decides each cost. Where any was admitted, the record drops what it no longer needs to remember, and
-/// remembers this request, whose only cost that was. `told` then are the numbers that its decision follows from.
+/// Decides each cost. If any is admitted, the record drops expired requests, and remembers this one, if it has one
+/// cost and an id. `told` then has the numbers from which its decision follows.
 fn apply_acquire(
     limit: &Limit,
     slot: &mut Option<Record>,
@@ -404,7 +398,7 @@ fn apply_acquire(
     Ok(())
 }
 
-/// What most calls find: one limit that is no log, a record of its own or none, no block, and no stored limit.
+/// The common case: one limit that is no log, with a record of its own or none, not blocked, not stored.
 pub(super) struct FastPath<'l, 's> {
     limit: &'l Single,
     pub(super) machine: &'l dyn Machine,

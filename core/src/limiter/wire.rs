@@ -1,4 +1,4 @@
-//! What the limiters' commands have in common on the wire.
+//! The common parts of limiters' commands on the wire.
 
 use alloc::vec::Vec;
 
@@ -11,7 +11,7 @@ use crate::error::ReplyError;
 use crate::limit::{Limit, Single};
 use crate::time::Timestamp;
 
-/// The script that admits requests to a limit and takes numbers in binary, if there is one.
+/// Returns the fast script that admits requests to a limit, if there is one.
 pub(super) fn fast_script(limit: &Limit) -> Option<ScriptId> {
     match &limit.singles()[..] {
         [only] => Some(only.row().acquire),
@@ -19,7 +19,7 @@ pub(super) fn fast_script(limit: &Limit) -> Option<ScriptId> {
     }
 }
 
-/// The scripts that reserve for a limit and settle, and take numbers in binary, if there are any.
+/// Returns the fast scripts that reserve for a limit and settle, if there are any.
 pub(super) fn reserve_scripts(limit: &Limit) -> Option<[ScriptId; 2]> {
     Some(match limit {
         Limit::FixedWindow(_) => [ScriptId::FixedWindowReserve, ScriptId::FixedWindowSettle],
@@ -32,13 +32,13 @@ pub(super) fn reserve_scripts(limit: &Limit) -> Option<[ScriptId; 2]> {
     })
 }
 
-/// Whether the fast path of several limits knows this one.
+/// Returns whether the fast path of composites knows this limit.
 fn is_plain_counter(single: &Single) -> bool {
     single.machine().is_some() && !single.has_turns() && single.given().is_empty()
 }
 
-/// The tags and configurations, which are the head of the record that is looked for, each with what it gives to
-/// calls.
+/// Adds the head of the expected record, which is tags and configurations, each with the numbers that its limit gives
+/// to calls.
 pub(super) fn with_limit(call: TextCall, limit: &Limit) -> TextCall {
     let singles = limit.singles();
     let call = call.with_all((singles.len() > 1).then_some(COMPOSITE_TAG));
@@ -47,32 +47,31 @@ pub(super) fn with_limit(call: TextCall, limit: &Limit) -> TextCall {
     })
 }
 
-/// A time as numbers of a record or a reply, which have none.
+/// Returns a time as a number of a record or a reply, which have no `None`.
 pub(super) fn optional(time: Option<u64>) -> u64 {
     time.unwrap_or(NO_TIME)
 }
 
-/// Reads it.
+/// Reads the number that [`optional`] returns.
 pub(super) fn read_optional(time: u64) -> Option<u64> {
     (time != NO_TIME).then_some(time)
 }
 
-/// What stands in the place of a time where there is none.
+/// The number in the place of a time that is `None`.
 const NO_TIME: u64 = 0;
 
 /// The tag of a record of several limits.
 pub(crate) const COMPOSITE_TAG: &str = "C1";
 
-/// What the reply of an acquire or a peek says, but for its decisions. Of a reply that is a single number, which is
-/// what a bucket lacks now, the time is taken for zero: no decision tells of any other time than how long it
-/// is until then.
+/// The reply of an acquire or a peek, without its decisions. A reply of one number is a bucket's deficit now, and its
+/// time is read as zero: decisions have only spans, so none depends on it.
 pub(super) struct Reply {
     pub(super) now: Timestamp,
     blocked_until: Option<u64>,
     numbers: Vec<u64>,
 }
 
-/// The status of a reply that tells of a blocked key: when that ends stands behind the time.
+/// The status of a reply for a blocked key, whose block's end follows the time.
 const BLOCKED: i64 = 6;
 
 impl Reply {
@@ -126,7 +125,7 @@ impl Reply {
         Ok(key.peek(cost, &freed[0]))
     }
 
-    /// Returns a limit that is no log as it stands, unless its key is blocked. One without a record was never used.
+    /// Returns the state of a limit that is no log, unless its key is blocked. Without a record it is fresh.
     fn one_limit<'a>(
         &self,
         limit: Option<&'a Single>,
@@ -141,7 +140,7 @@ impl Reply {
         Ok(Some(OneLimit::new(machine, prior.as_ref(), self.now, max_wait)))
     }
 
-    /// How the limits stood, and behind it when each log has room for each of `costs` costs.
+    /// Returns the state of the limits, and when each log has room for each of `costs` costs.
     fn key_state(&self, limit: &Limit, costs: usize) -> Result<(KeyState, Vec<Freed>), ReplyError> {
         let read = KeyState::read(&limit.singles(), self.now, &self.numbers);
         let (key, times) = read.ok_or(ReplyError::Unexpected)?;
@@ -150,7 +149,7 @@ impl Reply {
     }
 }
 
-/// When each log has room for a cost, as numbers: one for each log.
+/// Returns when each log has room for a cost, as one number for each log.
 pub(super) fn freed_numbers(parts: &[LimitState], freed: &Freed) -> impl Iterator<Item = u64> {
     let logs = parts.iter().zip(freed).filter(|(part, _)| part.is_log());
     logs.map(|(_, at)| optional(*at))
@@ -168,7 +167,7 @@ pub(super) fn read_freed(parts: &[LimitState], costs: usize, times: &[u64]) -> O
     freed.filter(|_| times.next().is_none())
 }
 
-/// The decision that was made of what a record remembers of a request.
+/// Returns the decision on a request that a record remembers.
 pub(super) fn recall(
     limits: &[Single],
     cost: u64,
